@@ -1,0 +1,42 @@
+# The language, the warnings, the sanitizers: what every target of ours is built with.
+option(GRAPEVINE_TESTS "build tests, benchmarks and examples" ON)
+option(GRAPEVINE_WERROR "treat warnings as errors" OFF)
+set(GRAPEVINE_SANITIZE "" CACHE STRING "sanitizers, e.g. address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+find_program(GRAPEVINE_CCACHE ccache)
+if(GRAPEVINE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${GRAPEVINE_CCACHE})
+endif()
+
+add_library(grapevine_options INTERFACE)
+target_compile_options(grapevine_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>)
+if(GRAPEVINE_WERROR)
+  target_compile_options(grapevine_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(GRAPEVINE_SANITIZE)
+  target_compile_options(grapevine_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GRAPEVINE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all>)
+  target_link_options(grapevine_options INTERFACE -fsanitize=${GRAPEVINE_SANITIZE})
+endif()
+
+# grapevine_library(NAME SOURCES ... [USES ...] [PRIVATE_USES ...])
+function(grapevine_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/grapevine>)
+  target_link_libraries(${name} PUBLIC ${A_USES}
+    PRIVATE ${A_PRIVATE_USES} $<BUILD_INTERFACE:grapevine_options>)
+endfunction()

@@ -1,0 +1,54 @@
+// Lease: a counted claim on one immutable slot of a SnapshotPool.
+//
+// A snapshot is written once, by the state actor that owns the pool, and then only read: by a link that sends it, by a
+// worker that computes on it, by the exchange that applies it. The slot returns to its pool when the last lease goes,
+// on whatever thread that happens. Leases are cheap to copy (one atomic increment) and may outlive the pool object:
+// the slots' memory goes with the last of both.
+#pragma once
+#include <memory>
+
+#include "kernels/vec.hpp"
+
+namespace grapevine {
+
+class SnapshotPool;
+struct SnapshotSlot;  // defined in lease.cpp
+
+class Lease {
+ public:
+  Lease() = default;
+  Lease(const Lease& other);
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease other) noexcept;
+  ~Lease();
+
+  explicit operator bool() const { return slot_ != nullptr; }
+  ConstVec vec() const;          // REQUIRES: not empty
+  Vec writable();                // REQUIRES: not empty, and no other lease on the slot exists
+  double phase() const;          // the mixing phase at which the snapshot was taken (see a2cid2.hpp)
+  void set_phase(double phase);  // REQUIRES: as writable()
+
+ private:
+  friend class SnapshotPool;
+  explicit Lease(SnapshotSlot* slot) : slot_(slot) {}
+  SnapshotSlot* slot_ = nullptr;
+};
+
+/// At most `capacity` slots of `size` elements each, allocated when first needed.
+class SnapshotPool {
+ public:
+  SnapshotPool(size_t size, DType dtype, size_t capacity);
+  ~SnapshotPool();
+  SnapshotPool(const SnapshotPool&) = delete;
+
+  /// A free slot, its contents unspecified; an empty lease when all are out. Any thread.
+  Lease take();
+  size_t in_use() const;
+  size_t capacity() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace grapevine

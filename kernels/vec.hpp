@@ -1,0 +1,86 @@
+// Vec and ConstVec: typed views of flat memory {pointer, length, dtype}, and Buffer, which owns such memory.
+//
+// Kernels take views and dispatch on the dtype once per call, so no seam above them has to be a template. A view owns
+// nothing; whoever made it keeps the memory alive. Networks are fp32, the analytic objectives are fp64.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+enum class DType : uint8_t { f32 = 0, f64 = 1 };
+
+constexpr size_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 8; }
+
+template <class T> constexpr DType dtype_of();
+template <> constexpr DType dtype_of<float>() { return DType::f32; }
+template <> constexpr DType dtype_of<double>() { return DType::f64; }
+
+template <class Pointer>
+struct BasicVec {
+  Pointer data = nullptr;
+  size_t size = 0;  // elements
+  DType dtype = DType::f32;
+
+  size_t bytes() const { return size * size_of(dtype); }
+  explicit operator bool() const { return data != nullptr; }
+
+  BasicVec part(size_t offset, size_t count) const {
+    GV_CHECK(offset + count <= size);
+    auto* first = static_cast<std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>,
+                                                 const char*, char*>>(data);
+    return {first + offset * size_of(dtype), count, dtype};
+  }
+
+  template <class T> auto* as() const {  // REQUIRES: T matches the dtype
+    GV_CHECK(dtype_of<T>() == dtype);
+    if constexpr (std::is_const_v<std::remove_pointer_t<Pointer>>) {
+      return static_cast<const T*>(data);
+    } else {
+      return static_cast<T*>(data);
+    }
+  }
+};
+
+struct Vec : BasicVec<void*> {
+  Vec() = default;
+  Vec(void* data, size_t size, DType dtype) : BasicVec{data, size, dtype} {}
+  Vec(const BasicVec& v) : BasicVec(v) {}
+};
+
+struct ConstVec : BasicVec<const void*> {
+  ConstVec() = default;
+  ConstVec(const void* data, size_t size, DType dtype) : BasicVec{data, size, dtype} {}
+  ConstVec(const BasicVec& v) : BasicVec(v) {}
+  ConstVec(const Vec& v) : BasicVec{v.data, v.size, v.dtype} {}
+};
+
+/// Owns `size` zeroed elements, aligned to 64 bytes; 2 MiB and more lie on huge pages where the kernel grants them.
+/// Moves, never copies. Host memory.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(size_t size, DType dtype);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+
+  Vec vec() { return {data_, size_, dtype_}; }
+  ConstVec vec() const { return {data_, size_, dtype_}; }
+  operator Vec() { return vec(); }
+  operator ConstVec() const { return vec(); }
+  explicit operator bool() const { return data_ != nullptr; }
+  size_t size() const { return size_; }
+  DType dtype() const { return dtype_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_ = 0;
+  size_t mapped_bytes_ = 0;  // 0: from the heap
+  DType dtype_ = DType::f32;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,44 @@
+// Frame: the one thing that crosses a link between two ranks. A header and a payload of numbers.
+//
+// Relay messages, low-rank factors and all-reduce chunks are payloads of this one frame; links and faults act on
+// frames and know no method. A value.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "kernels/vec.hpp"
+
+namespace grapevine {
+
+enum class FrameKind : uint8_t {
+  // An exchange (see actors/conversations/pairwise.hpp).
+  offer = 0,    // shall we do exchange `number`?
+  accept = 1,   // I am in it (snapshot taken) and lack your data
+  decline = 2,  // not now; I may call you
+  data = 3,     // the snapshot
+  ack = 4,      // I have applied it
+  ask = 5,      // I am in it and lack your ack: have you applied it?
+  // A synchronous round (see actors/conversations/collective.hpp).
+  chunk = 6,    // part `part` of the vector in step `number`
+};
+constexpr int kFrameKinds = 7;
+
+enum class DeclineReason : uint8_t { none = 0, busy, not_yet, repeat, older_caller, epoch, no_buffer };
+constexpr int kDeclineReasons = 7;
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::offer;
+  DeclineReason reason = DeclineReason::none;  // of a decline
+  DType dtype = DType::f32;                    // of the payload
+  uint32_t from = 0, to = 0;                   // ranks
+  uint32_t from_incarnation = 0, to_incarnation = 0;
+  uint64_t epoch = 0;
+  uint64_t number = 0;                         // of the exchange on this edge, or of the round
+  uint32_t part = 0;                           // attempt of an offer, or part of a round
+  uint64_t count = 0;                          // elements of the payload
+  double alpha_tilde = 0;                      // the sender's, for this exchange (offer, accept, data)
+
+  bool operator==(const FrameHeader&) const = default;
+};
+
+}  // namespace grapevine
