@@ -14,7 +14,7 @@
 namespace grapevine {
 
 constexpr uint16_t kWireVersion = 1;
-constexpr size_t kHeaderBytes = 96;
+constexpr size_t kHeaderBytes = 80;
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 32;  // an upper bound; a link announces its own
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
