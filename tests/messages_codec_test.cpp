@@ -1,0 +1,251 @@
+// The codec: what is encoded comes back, and what is not a header is refused with one line.
+#include "messages/codec.hpp"
+
+#include <rapidcheck.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/random.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+constexpr uint64_t kLimitBytes = 1 << 20;
+
+// Where each field lies in the 80 bytes; the README promises these offsets to other languages.
+constexpr size_t kVersionAt = 16, kKindAt = 18, kReasonAt = 20, kDTypeAt = 22, kReservedAt = 44,
+                 kCountAt = 64, kAlphaTildeAt = 72;
+
+FrameHeader data_header() {
+  FrameHeader h;
+  h.kind = FrameKind::data;
+  h.from = 3;
+  h.to = 4;
+  h.from_incarnation = 5;
+  h.to_incarnation = 6;
+  h.epoch = 7;
+  h.number = 8;
+  h.part = 9;
+  h.count = 10;
+  h.alpha_tilde = 1.25;
+  return h;
+}
+
+template <class T>
+HeaderBytes with(HeaderBytes bytes, size_t at, T value) {
+  std::memcpy(bytes.data() + at, &value, sizeof value);
+  return bytes;
+}
+
+template <class T>
+T read(const HeaderBytes& bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+std::string refusal(std::span<const std::byte> bytes, uint64_t limit_bytes = kLimitBytes) {
+  const auto decoded = decode(bytes, limit_bytes);
+  return decoded ? "accepted" : decoded.error().message;
+}
+
+FrameHeader random_valid_header() {
+  FrameHeader h;
+  h.kind = static_cast<FrameKind>(*rc::gen::inRange(0, kFrameKinds));
+  h.reason = static_cast<DeclineReason>(*rc::gen::inRange(0, kDeclineReasons));
+  h.dtype = static_cast<DType>(*rc::gen::inRange(0, 2));
+  h.from = *rc::gen::arbitrary<uint32_t>();
+  h.to = *rc::gen::arbitrary<uint32_t>();
+  h.from_incarnation = *rc::gen::arbitrary<uint32_t>();
+  h.to_incarnation = *rc::gen::arbitrary<uint32_t>();
+  h.epoch = *rc::gen::arbitrary<uint64_t>();
+  h.number = *rc::gen::arbitrary<uint64_t>();
+  h.part = *rc::gen::arbitrary<uint32_t>();
+  if (h.kind == FrameKind::data || h.kind == FrameKind::chunk) {
+    h.count = *rc::gen::inRange<uint64_t>(0, kLimitBytes / size_of(h.dtype) + 1);
+  }
+  h.alpha_tilde = std::abs(*rc::gen::arbitrary<double>());
+  return h;
+}
+
+}  // namespace
+
+TEST_CASE("a valid header comes back as it was, and its bytes are the only encoding of it") {
+  const bool holds = rc::check([] {
+    const FrameHeader h = random_valid_header();
+    const HeaderBytes bytes = encode(h);
+    const auto decoded = decode(bytes, kLimitBytes);
+    RC_ASSERT(bool(decoded));
+    RC_ASSERT(*decoded == h);
+    RC_ASSERT(encode(*decoded) == bytes);
+  });
+  CHECK(holds);
+}
+
+TEST_CASE("extreme values of every integer field survive") {
+  FrameHeader h = data_header();
+  h.from = h.to = h.from_incarnation = h.to_incarnation = h.part = ~uint32_t{0};
+  h.epoch = h.number = ~uint64_t{0};
+  h.alpha_tilde = std::numeric_limits<double>::denorm_min();
+  const auto decoded = decode(encode(h), kLimitBytes);
+  REQUIRE(decoded);
+  CHECK(*decoded == h);
+  CHECK(decoded->alpha_tilde == h.alpha_tilde);
+}
+
+TEST_CASE("every field lies little-endian at the offset that the README gives") {
+  FrameHeader h = data_header();
+  h.reason = DeclineReason::repeat;
+  h.dtype = DType::f64;
+  h.from = 0x01020304;
+  h.number = 0x1122334455667788;
+  const HeaderBytes b = encode(h);
+  const std::vector<uint8_t> head{0, 0, 0, 0, 9, 0, 0, 0,   // one segment of nine words
+                                  0, 0, 0, 0, 8, 0, 0, 0,   // a struct of eight words
+                                  1, 0, 3, 0, 3, 0, 1, 0,   // version, kind, reason, dtype
+                                  4, 3, 2, 1, 4, 0, 0, 0};  // from, to
+  CHECK(std::memcmp(b.data(), head.data(), head.size()) == 0);
+  CHECK(read<uint32_t>(b, 32) == 5u);
+  CHECK(read<uint32_t>(b, 36) == 6u);
+  CHECK(read<uint32_t>(b, 40) == 9u);
+  CHECK(read<uint32_t>(b, kReservedAt) == 0u);
+  CHECK(read<uint64_t>(b, 48) == 7u);
+  CHECK(static_cast<int>(b[56]) == 0x88);
+  CHECK(static_cast<int>(b[63]) == 0x11);
+  CHECK(read<uint64_t>(b, kCountAt) == 10u);
+  CHECK(read<double>(b, kAlphaTildeAt) == 1.25);
+}
+
+TEST_CASE("a header of any other length is refused, cut or with something after it") {
+  const HeaderBytes bytes = encode(data_header());
+  std::vector<std::byte> longer(bytes.begin(), bytes.end());
+  longer.resize(2 * kHeaderBytes);
+  for (size_t size = 0; size <= longer.size(); ++size) {
+    if (size == kHeaderBytes) continue;
+    CHECK(refusal({longer.data(), size}) ==
+          "frame refused: header bytes " + std::to_string(size) + ", accepted: 80");
+  }
+}
+
+TEST_CASE("a header is read from any address") {
+  const HeaderBytes bytes = encode(data_header());
+  std::array<std::byte, kHeaderBytes + 8> room{};
+  for (size_t shift = 0; shift < 8; ++shift) {
+    std::memcpy(room.data() + shift, bytes.data(), kHeaderBytes);
+    const auto decoded = decode({room.data() + shift, kHeaderBytes}, kLimitBytes);
+    REQUIRE(decoded);
+    CHECK(*decoded == data_header());
+  }
+}
+
+TEST_CASE("another segment table or root pointer is refused before anything is read") {
+  for (size_t at = 0; at < 16; ++at) {
+    const HeaderBytes good = encode(data_header());
+    const auto other = static_cast<uint8_t>(read<uint8_t>(good, at) + 1);
+    CHECK(refusal(with(good, at, other)) ==
+          "frame refused: malformed, not one segment with one header struct");
+  }
+}
+
+TEST_CASE("an unknown version, kind, reason or dtype is refused by name and value") {
+  const HeaderBytes good = encode(data_header());
+  CHECK(refusal(with<uint16_t>(good, kVersionAt, 2)) ==
+        "frame refused: wire version 2, accepted: 1");
+  CHECK(refusal(with<uint16_t>(good, kKindAt, 7)) == "frame refused: kind 7, accepted: 0 to 6");
+  CHECK(refusal(with<uint16_t>(good, kKindAt, 0x0103)) ==
+        "frame refused: kind 259, accepted: 0 to 6");
+  CHECK(refusal(with<uint16_t>(good, kReasonAt, 7)) ==
+        "frame refused: decline reason 7, accepted: 0 to 6");
+  CHECK(refusal(with<uint16_t>(good, kDTypeAt, 2)) ==
+        "frame refused: dtype 2, accepted: 0 (f32) or 1 (f64)");
+  CHECK(refusal(with<uint32_t>(good, kReservedAt, 1)) ==
+        "frame refused: reserved field 1, accepted: 0");
+}
+
+TEST_CASE("a payload is accepted up to the announced bound and not one element above it") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    FrameHeader h = data_header();
+    h.dtype = dtype;
+    h.count = kLimitBytes / size_of(dtype);
+    CHECK(refusal(encode(h)) == "accepted");
+    ++h.count;
+    CHECK(refusal(encode(h)) == "frame refused: payload elements " + std::to_string(h.count) +
+                                    ", accepted: at most " + std::to_string(h.count - 1));
+  }
+}
+
+TEST_CASE("a count whose bytes overflow 64 bits is refused, whatever bound was announced") {
+  FrameHeader h = data_header();
+  for (const uint64_t count : {uint64_t{1} << 62, uint64_t{1} << 63, ~uint64_t{0}}) {
+    h.count = count;  // times four: 0, 0, and 2^64 - 4
+    CHECK(refusal(encode(h), ~uint64_t{0}) == "frame refused: payload elements " +
+                                                  std::to_string(count) +
+                                                  ", accepted: at most 1073741824");
+  }
+}
+
+TEST_CASE("only data and chunks carry a payload") {
+  for (int kind = 0; kind < kFrameKinds; ++kind) {
+    FrameHeader h = data_header();
+    h.kind = static_cast<FrameKind>(kind);
+    const bool may = h.kind == FrameKind::data || h.kind == FrameKind::chunk;
+    CHECK((refusal(encode(h)) == "accepted") == may);
+    h.count = 0;
+    CHECK(refusal(encode(h)) == "accepted");
+  }
+}
+
+TEST_CASE("alpha_tilde travels as its bits and is refused unless finite and not negative") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {infinity, -infinity, std::nan(""), -1.0, -5e-324}) {
+    FrameHeader h = data_header();
+    h.alpha_tilde = bad;
+    const HeaderBytes bytes = encode(h);
+    CHECK(read<uint64_t>(bytes, kAlphaTildeAt) == std::bit_cast<uint64_t>(bad));
+    CHECK(refusal(bytes).find("frame refused: alpha_tilde") == 0);
+  }
+  CHECK(refusal(with(encode(data_header()), kAlphaTildeAt, -0.0)) == "accepted");
+}
+
+TEST_CASE("every flipped bit is either refused or decodes to a header that encodes to those bytes") {
+  const HeaderBytes good = encode(data_header());
+  int accepted = 0;
+  for (size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+    HeaderBytes flipped = good;
+    flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+    const auto decoded = decode(flipped, kLimitBytes);
+    if (!decoded) continue;
+    ++accepted;
+    CHECK_FALSE(*decoded == data_header());
+    CHECK(encode(*decoded) == flipped);
+  }
+  // What no codec can notice: ranks, incarnations, part, epoch, number, small counts, alpha_tilde.
+  CHECK(accepted >= 5 * 32 + 2 * 64);
+  CHECK(accepted <= 5 * 32 + 4 * 64 + 8);
+}
+
+TEST_CASE("a million random headers, with or without a good prefix, are decoded without a crash") {
+  Random random(1, 0, Purpose::test);
+  const HeaderBytes good = encode(data_header());
+  int accepted = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    HeaderBytes bytes = good;
+    const size_t first = i % 3 == 0 ? 0 : i % 3 == 1 ? 16 : 24;
+    for (size_t at = first; at < kHeaderBytes; at += 8) {
+      bytes = with(bytes, at, random.bits() >> random.below(64));
+    }
+    const auto decoded = decode(bytes, kMaxPayloadBytes);
+    if (decoded) {
+      ++accepted;
+      if (!(encode(*decoded) == bytes)) FAIL("accepted, and encodes otherwise, draw " << i);
+    }
+  }
+  CHECK(accepted > 1000);
+}
