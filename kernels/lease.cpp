@@ -1,0 +1,114 @@
+#include "kernels/lease.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace grapevine {
+
+// While leased a slot keeps its home alive; while free the home owns it and it points nowhere: no cycle.
+struct SnapshotSlot {
+  SnapshotSlot(size_t size, DType dtype) : buffer(size, dtype) {}
+
+  Buffer buffer;
+  double phase = 0;
+  std::atomic<size_t> leases{0};
+  std::shared_ptr<void> home;
+  void (*give_back)(SnapshotSlot*) = nullptr;
+};
+
+struct SnapshotPool::Shared {
+  size_t size;
+  DType dtype;
+  size_t capacity;
+  mutable std::mutex mutex;                          // guards what follows
+  std::vector<std::unique_ptr<SnapshotSlot>> slots;  // every slot ever made
+  std::vector<SnapshotSlot*> free;                   // last in, first out: the warmest slot
+
+  static void give_back(SnapshotSlot* slot) {
+    const auto home = std::static_pointer_cast<Shared>(std::move(slot->home));  // dies last
+    const std::lock_guard lock(home->mutex);
+    home->free.push_back(slot);
+  }
+};
+
+Lease::Lease(const Lease& other) : slot_(other.slot_) {
+  if (slot_ != nullptr) slot_->leases.fetch_add(1, std::memory_order_relaxed);
+}
+
+Lease::Lease(Lease&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+
+Lease& Lease::operator=(Lease other) noexcept {
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+Lease::~Lease() {
+  if (slot_ == nullptr) return;
+  // acq_rel: all reading through other leases happens before the slot's next writer.
+  if (slot_->leases.fetch_sub(1, std::memory_order_acq_rel) == 1) slot_->give_back(slot_);
+}
+
+ConstVec Lease::vec() const {
+  GV_CHECK(slot_ != nullptr);
+  return std::as_const(slot_->buffer).vec();
+}
+
+Vec Lease::writable() {
+  GV_CHECK(slot_ != nullptr);
+  GV_CHECK(slot_->leases.load(std::memory_order_acquire) == 1u);
+  return slot_->buffer.vec();
+}
+
+double Lease::phase() const {
+  GV_CHECK(slot_ != nullptr);
+  return slot_->phase;
+}
+
+void Lease::set_phase(double phase) {
+  GV_CHECK(slot_ != nullptr);
+  GV_CHECK(slot_->leases.load(std::memory_order_acquire) == 1u);
+  slot_->phase = phase;
+}
+
+SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->size = size;
+  shared_->dtype = dtype;
+  shared_->capacity = capacity;
+  shared_->slots.reserve(capacity);
+  shared_->free.reserve(capacity);  // so that giving back cannot throw
+}
+
+SnapshotPool::~SnapshotPool() = default;
+
+Lease SnapshotPool::take() {
+  SnapshotSlot* slot = nullptr;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->free.empty()) {
+      slot = shared_->free.back();
+      shared_->free.pop_back();
+    } else if (shared_->slots.size() < shared_->capacity) {
+      shared_->slots.push_back(std::make_unique<SnapshotSlot>(shared_->size, shared_->dtype));
+      slot = shared_->slots.back().get();
+    } else {
+      return {};
+    }
+  }
+  slot->home = shared_;
+  slot->give_back = &Shared::give_back;
+  slot->phase = 0;
+  slot->leases.store(1, std::memory_order_relaxed);  // the lock orders it after the last lease
+  return Lease(slot);
+}
+
+size_t SnapshotPool::in_use() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->slots.size() - shared_->free.size();
+}
+
+size_t SnapshotPool::capacity() const { return shared_->capacity; }
+
+}  // namespace grapevine

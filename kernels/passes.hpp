@@ -1,0 +1,80 @@
+// The inside of ops.hpp: a call's arguments once they are checked, and the builds that carry it out.
+//
+// Plain structs and function pointers only: this header is also read by the sources that are compiled for newer
+// instruction sets, which must not leave an inline function behind that others would link to.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace grapevine {
+
+struct LookArguments {
+  double c;
+  const void *x, *x_tilde;
+  void* out;
+};
+
+struct JumpArguments {
+  double c, alpha, alpha_tilde;
+  const void *sent, *received;
+  void *x, *x_tilde;  // x_tilde may be null
+};
+
+struct StepArguments {
+  double c, lr, momentum, weight_decay;
+  bool nesterov;
+  const void* g;
+  void *v, *x, *x_tilde, *copy;  // all but x may be null
+};
+
+struct AxpyArguments {
+  double a;
+  const void* x;
+  void* y;
+};
+
+struct ScaleArguments {
+  double a;
+  const void* x;
+  void* y;
+};
+
+/// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed them.
+constexpr size_t kReductionBlock = 8192;
+
+/// One build for the CPU. `wide` means fp64. Elements [first, last).
+struct CpuBuild {
+  const char* name;
+  void (*look)(bool wide, const LookArguments&, size_t first, size_t last);
+  void (*jump)(bool wide, const JumpArguments&, size_t first, size_t last);
+  void (*step)(bool wide, const StepArguments&, size_t first, size_t last);
+  void (*axpy)(bool wide, const AxpyArguments&, size_t first, size_t last);
+  void (*scale)(bool wide, const ScaleArguments&, size_t first, size_t last);
+  // At most kReductionBlock elements:
+  double (*deviation)(bool wide, const void* x, const double* reference, double* sum, size_t first,
+                      size_t last);
+  double (*dot)(bool wide, const void* x, const void* y, size_t first, size_t last);
+  bool (*finite)(bool wide, const void* x, size_t first, size_t last);
+};
+
+extern const CpuBuild kBaselineBuild;
+extern const CpuBuild kAvx2Build;    // on x86-64 only
+extern const CpuBuild kAvx512Build;  // on x86-64 only
+
+/// The builds that this processor can run, the best one last; null after the end.
+const CpuBuild* const* cpu_builds();
+
+/// The CUDA twins: queued on `stream`, a cudaStream_t. The reductions wait for their result. In a build without CUDA
+/// none of them exists.
+namespace cuda {
+void copy(const void* x, void* out, size_t bytes, void* stream);
+void look(bool wide, const LookArguments&, size_t size, void* stream);
+void jump(bool wide, const JumpArguments&, size_t size, void* stream);
+void step(bool wide, const StepArguments&, size_t size, void* stream);
+void axpy(bool wide, const AxpyArguments&, size_t size, void* stream);
+void scale(bool wide, const ScaleArguments&, size_t size, void* stream);
+double dot(bool wide, const void* x, const void* y, size_t size, void* stream);
+bool finite(bool wide, const void* x, size_t size, void* stream);
+}  // namespace cuda
+
+}  // namespace grapevine

@@ -1,0 +1,76 @@
+#include "kernels/vec.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+namespace grapevine {
+namespace {
+
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kCacheLineBytes = 64;
+
+size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// A mapping of whole huge pages: one page too many is asked for, and what sticks out of alignment is given back.
+void* map_huge(size_t bytes) {
+  void* raw = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) throw std::bad_alloc();
+  const auto start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t aligned = rounded_up(start, kHugePageBytes);
+  const size_t head = aligned - start;
+  const size_t tail = kHugePageBytes - head;
+  if (head > 0) munmap(raw, head);
+  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  void* data = reinterpret_cast<void*>(aligned);
+#ifdef MADV_HUGEPAGE
+  madvise(data, bytes, MADV_HUGEPAGE);  // advice: small pages work too, only slower
+#endif
+  return data;
+}
+
+}  // namespace
+
+Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
+  GV_CHECK(size <= std::numeric_limits<size_t>::max() / 16);
+  const size_t bytes = size * size_of(dtype);
+  if (bytes >= kHugePageBytes) {
+    mapped_bytes_ = rounded_up(bytes, kHugePageBytes);
+    data_ = map_huge(mapped_bytes_);
+  } else {
+    const size_t heap_bytes = rounded_up(bytes, kCacheLineBytes) + kCacheLineBytes;
+    data_ = std::aligned_alloc(kCacheLineBytes, heap_bytes);
+    if (data_ == nullptr) throw std::bad_alloc();
+    std::memset(data_, 0, heap_bytes);
+  }
+}
+
+Buffer::~Buffer() {
+  if (mapped_bytes_ > 0) {
+    munmap(data_, mapped_bytes_);
+  } else {
+    std::free(data_);
+  }
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      dtype_(other.dtype_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  Buffer taken(std::move(other));
+  std::swap(data_, taken.data_);
+  std::swap(size_, taken.size_);
+  std::swap(mapped_bytes_, taken.mapped_bytes_);
+  std::swap(dtype_, taken.dtype_);
+  return *this;
+}
+
+}  // namespace grapevine
