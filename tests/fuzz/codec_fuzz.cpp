@@ -1,0 +1,46 @@
+// Fuzzes decode (libFuzzer; built with clang++ and the address and undefined-behaviour sanitizers).
+//
+// Input: eight bytes of announced payload bound, then what arrived as a header. Either it is refused with one line, or
+// what came out keeps every promise of codec.hpp.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "kernels/check.hpp"
+#include "messages/codec.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+void check_promises(const FrameHeader& h, std::span<const std::byte> bytes, uint64_t limit_bytes) {
+  GV_CHECK(static_cast<int>(h.kind) < kFrameKinds);
+  GV_CHECK(static_cast<int>(h.reason) < kDeclineReasons);
+  GV_CHECK((h.dtype == DType::f32 || h.dtype == DType::f64));
+  GV_CHECK(h.count <= kMaxPayloadBytes);
+  GV_CHECK(payload_bytes(h) <= limit_bytes);
+  GV_CHECK((h.count == 0 || h.kind == FrameKind::data || h.kind == FrameKind::chunk));
+  GV_CHECK((std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0));
+  const HeaderBytes again = encode(h);
+  GV_CHECK(std::memcmp(again.data(), bytes.data(), kHeaderBytes) == 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  uint64_t limit_bytes = 0;
+  if (size < sizeof limit_bytes) return 0;
+  std::memcpy(&limit_bytes, data, sizeof limit_bytes);
+  const auto bytes = std::as_bytes(std::span(data, size)).subspan(sizeof limit_bytes);
+  const auto decoded = decode(bytes, limit_bytes);
+  if (decoded) {
+    check_promises(*decoded, bytes, limit_bytes);
+  } else {
+    GV_CHECK(decoded.error().kind == Error::Kind::world);
+    GV_CHECK(decoded.error().message.find("frame refused: ") == 0u);
+    GV_CHECK(decoded.error().message.find('\n') == std::string::npos);
+  }
+  return 0;
+}
