@@ -1,0 +1,193 @@
+#include "models/data/data_set.hpp"
+
+#include <cmath>
+#include <functional>
+#include <span>
+
+#include "models/data/file.hpp"
+#include "models/data/readers.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr size_t kHoldOut = 10;  // without a test file, every tenth sample is kept for the test
+
+/// One line of the registry: a name, where its files may lie, and what reads them.
+struct Source {
+  std::string name;
+  std::vector<std::string> folders;  // names that its own folder may have inside the one given
+  std::string packaged;              // where a Debian package puts it; empty: none does
+  std::string advice;                // how to get it
+  std::vector<std::string> files;    // needed; plain, .gz or .xz
+  int classes;
+  bool mirrors;
+  int crop_padding;
+  std::function<Result<DataSet>(const Source&, const std::string& folder)> read;
+};
+
+Error missing(const Source& source, const std::string& file, const std::string& where) {
+  return user_error("data set " + source.name + ": no " + file + " (plain, .gz or .xz) in " +
+                    where + "; " + source.advice);
+}
+
+Result<DataSet> both(Result<Samples> train, Result<Samples> test) {
+  if (!train) return train.error();
+  if (!test) return test.error();
+  DataSet data;
+  data.train = std::move(*train);
+  data.test = std::move(*test);
+  return data;
+}
+
+Result<DataSet> read_idx_pair(const Source& source, const std::string& folder) {
+  const auto part = [&](size_t first) {
+    return read_idx(find_packed(folder, source.files[first]),
+                    find_packed(folder, source.files[first + 1]), source.classes);
+  };
+  return both(part(0), part(2));
+}
+
+Result<DataSet> read_cifar10_batches(const Source& source, const std::string& folder) {
+  std::vector<std::string> batches;
+  for (int k = 1; k <= 5; ++k) {
+    const std::string path = find_packed(folder, "data_batch_" + std::to_string(k) + ".bin");
+    if (!path.empty()) batches.push_back(path);
+  }
+  if (batches.empty()) return missing(source, "data_batch_1.bin to data_batch_5.bin", folder);
+  return both(read_cifar10(batches), read_cifar10({find_packed(folder, source.files[0])}));
+}
+
+Result<DataSet> read_optdigits_pair(const Source& source, const std::string& folder) {
+  return both(read_optdigits(find_packed(folder, source.files[0])),
+              read_optdigits(find_packed(folder, source.files[1])));
+}
+
+void append(const Samples& from, size_t sample, Samples& to) {
+  const size_t width = from.shape.size();
+  to.labels.push_back(from.labels[sample]);
+  to.features.insert(to.features.end(), from.features.begin() + sample * width,
+                     from.features.begin() + (sample + 1) * width);
+}
+
+Result<DataSet> read_libsvm_set(const Source& source, const std::string& folder, int features) {
+  Result<Samples> all = read_libsvm(find_packed(folder, source.files[0]), features);
+  if (!all) return all.error();
+  const std::string test_path = find_packed(folder, source.files[0] + ".t");
+  if (!test_path.empty()) return both(std::move(all), read_libsvm(test_path, features));
+  DataSet data;
+  data.train.shape = data.test.shape = all->shape;
+  for (size_t i = 0; i < all->count(); ++i) {
+    append(*all, i, i % kHoldOut == kHoldOut - 1 ? data.test : data.train);
+  }
+  return data;
+}
+
+std::vector<Source> sources() {
+  const std::vector<std::string> idx = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+  const auto libsvm = [](int features) {
+    return [features](const Source& source, const std::string& folder) {
+      return read_libsvm_set(source, folder, features);
+    };
+  };
+  const std::string name_it = "name the folder that has it with --data";
+  const std::string from_libsvm = "fetch it from the LIBSVM collection and " + name_it;
+  return {
+      {"fashion-mnist", {"fashion-mnist"}, "/usr/share/datasets/fashion-mnist",
+       "install the Debian package dataset-fashion-mnist or " + name_it, idx, 10, true, 0,
+       read_idx_pair},
+      {"mnist", {"mnist"}, "", name_it, idx, 10, false, 0, read_idx_pair},
+      {"cifar10", {"cifar10", "cifar-10-batches-bin"}, "",
+       "fetch the binary version of CIFAR-10 and " + name_it, {"test_batch.bin"}, 10, true, 4,
+       read_cifar10_batches},
+      {"optdigits", {"optdigits", "digits"}, "", "fetch optdigits from UCI and " + name_it,
+       {"optdigits.tra", "optdigits.tes"}, 10, false, 0, read_optdigits_pair},
+      {"a9a", {"libsvm", "a9a"}, "", from_libsvm, {"a9a"}, 2, false, 0, libsvm(123)},
+      {"w8a", {"libsvm", "w8a"}, "", from_libsvm, {"w8a"}, 2, false, 0, libsvm(300)},
+  };
+}
+
+/// The folder that has all the needed files, among the one given and the set's own inside it.
+Result<std::string> find_folder(const Source& source, const std::string& given) {
+  const std::string& root = given.empty() ? source.packaged : given;
+  if (root.empty()) {
+    return user_error("data set " + source.name + ": no package installs it; " + source.advice);
+  }
+  std::vector<std::string> candidates = {root};
+  for (const std::string& own : source.folders) candidates.push_back(root + "/" + own);
+  std::string first_missing;
+  for (const std::string& folder : candidates) {
+    bool complete = true, any = false;
+    std::string lacks;
+    for (const std::string& file : source.files) {
+      const bool here = !find_packed(folder, file).empty();
+      any = any || here;
+      if (!here && complete) lacks = file;
+      complete = complete && here;
+    }
+    if (complete) return folder;
+    if (any) return missing(source, lacks, folder);  // some are here, so this is the place
+  }
+  return missing(source, source.files[0], root + " or " + candidates[1]);
+}
+
+/// Exact sums of bytes, so the same numbers on every machine.
+void measure_pixels(DataSet& data) {
+  const SampleShape& shape = data.train.shape;
+  const size_t plane = static_cast<size_t>(shape.height) * shape.width;
+  for (int channel = 0; channel < shape.channels; ++channel) {
+    uint64_t sum = 0, squares = 0;
+    for (size_t i = 0; i < data.train.count(); ++i) {
+      const uint8_t* at = data.train.pixels.data() + i * shape.size() + channel * plane;
+      for (const uint64_t pixel : std::span(at, plane)) {
+        sum += pixel;
+        squares += pixel * pixel;
+      }
+    }
+    const double count = static_cast<double>(data.train.count() * plane);
+    const double mean = static_cast<double>(sum) / count;
+    const double variance = static_cast<double>(squares) / count - mean * mean;
+    data.mean.push_back(static_cast<float>(mean));
+    data.deviation.push_back(variance > 0 ? static_cast<float>(std::sqrt(variance)) : 1.0f);
+  }
+}
+
+}  // namespace
+
+std::string DataSet::description() const {
+  const SampleShape& s = train.shape;
+  const std::string what = s.image ? " images " + std::to_string(s.height) + "x" +
+                                         std::to_string(s.width) + "x" + std::to_string(s.channels)
+                                   : " rows of " + std::to_string(s.channels) + " features";
+  return name + ": " + with_commas(train.count()) + " + " + with_commas(test.count()) + what +
+         ", " + std::to_string(classes) + " classes";
+}
+
+std::string data_set_names() {
+  std::string names;
+  for (const Source& source : sources()) names += (names.empty() ? "" : ", ") + source.name;
+  return names;
+}
+
+Result<DataSet> read_data_set(const std::string& name, const std::string& folder) {
+  for (const Source& source : sources()) {
+    if (source.name != name) continue;
+    const Result<std::string> found = find_folder(source, folder);
+    if (!found) return found.error();
+    Result<DataSet> data = source.read(source, *found);
+    if (!data) return data.error();
+    if (data->train.shape != data->test.shape) {
+      return world_error("data set " + name + " in " + *found +
+                         ": its training and test samples differ in shape");
+    }
+    data->name = name;
+    data->classes = source.classes;
+    data->mirrors = source.mirrors;
+    data->crop_padding = source.crop_padding;
+    if (data->train.shape.image) measure_pixels(*data);
+    return data;
+  }
+  return user_error("data set is \"" + name + "\", accepted: " + data_set_names());
+}
+
+}  // namespace grapevine

@@ -1,0 +1,39 @@
+// Text files line by line, for the readers of CSV and LIBSVM.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "models/data/file.hpp"
+
+namespace grapevine {
+
+/// Calls take(line) for each line, without its end; the first error stops and is prefixed by the file
+/// and the line. `take` returns a Status whose message says what is wrong with the line. Files that do not end with a
+/// line feed are refused as cut, and so are files without a line.
+template <class Take>
+Status for_each_line(const std::string& path, const Bytes& bytes, Take&& take) {
+  if (bytes.empty()) return world_error(path + " is cut: it is empty");
+  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (size_t number = 1; !rest.empty(); ++number) {
+    const size_t end = rest.find('\n');
+    if (end == std::string_view::npos) {
+      return world_error(path + " is cut: line " + with_commas(number) + " has no end");
+    }
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (const Status ok = take(line); !ok) {
+      return world_error(path + ", line " + with_commas(number) + ": " + ok.error().message);
+    }
+  }
+  return Done{};
+}
+
+/// A piece of a line as it may stand in an error: quoted, at most 20 characters, nothing unprintable.
+inline std::string quoted(std::string_view piece) {
+  std::string text = "\"";
+  for (const char c : piece.substr(0, 20)) text += c >= ' ' && c < 127 ? c : '?';
+  return text + (piece.size() > 20 ? "...\"" : "\"");
+}
+
+}  // namespace grapevine
