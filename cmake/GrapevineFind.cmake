@@ -1,6 +1,7 @@
 # Every third-party library, found in one place. Required ones are named together when they are missing; for the
 # optional ones a table at the end of the configuration says what their absence leaves out.
-set(GRAPEVINE_LIBTORCH "" CACHE PATH "a folder that holds torch/lib and torch/include (default: .deps/libtorch)")
+set(GRAPEVINE_LIBTORCH "" CACHE STRING
+  "a folder that holds torch/lib and torch/include (default: .deps/libtorch), or none")
 
 function(grapevine_found name value consequence)
   string(LENGTH "${name}" length)
@@ -80,7 +81,8 @@ endforeach()
 
 # LibTorch: the two libraries and two include folders of the PyPI wheel (its CMake package demands CUDA).
 foreach(folder "${GRAPEVINE_LIBTORCH}" "${PROJECT_SOURCE_DIR}/.deps/libtorch")
-  if(folder AND EXISTS "${folder}/torch/lib/libtorch_cpu.so" AND NOT TARGET Torch::cpu)
+  if(folder AND NOT GRAPEVINE_LIBTORCH STREQUAL "none" AND NOT TARGET Torch::cpu
+      AND EXISTS "${folder}/torch/lib/libtorch_cpu.so")
     add_library(Torch::cpu INTERFACE IMPORTED GLOBAL)
     set(torch_lib "${folder}/torch/lib")
     set(torch_libraries "${torch_lib}/libtorch_cpu.so;${torch_lib}/libc10.so")

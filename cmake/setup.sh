@@ -1,0 +1,128 @@
+# shellcheck shell=bash
+# What ./run and ./test share: packages, LibTorch, configuring and building. Sourced with the root as working folder.
+#
+# Each step is one line on standard error with its time, so that standard output stays the program's own. What is already
+# done is not mentioned. A failed step prints the end of its log and ends the script with status 1.
+
+logs=build/logs
+
+# quietly NAME COMMAND...: runs it as a step; its output goes to build/logs/NAME.log.
+quietly() {
+  local name=$1 started=$SECONDS status=0
+  shift
+  mkdir -p "$logs"
+  local log=$logs/${name// /_}.log
+  printf '%-34s' "$name" >&2
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  if [ "$status" -eq 0 ]; then
+    printf '%5d s\n' $((SECONDS - started)) >&2
+  else
+    printf ' failed (status %d) after %d s\n' "$status" $((SECONDS - started)) >&2
+    # A compiler's first error says more than the last line of the other jobs.
+    grep -n -m 3 -E '(error|Error|ERROR|E):' "$log" | sed 's/^/  log line /' >&2 || true
+    echo "  the end of $log:" >&2
+    tail -n 25 "$log" | sed 's/^/  | /' >&2
+    exit 1
+  fi
+}
+
+stop() {
+  echo "$1" >&2
+  exit 1
+}
+
+# install_packages WHO: `run` or `test`. Calls apt-get only when something is missing.
+install_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "no Debian here: packages are left to you, see cmake/packages.txt" >&2
+    return
+  fi
+  local wanted missing as_root=()
+  wanted=$(awk -v who="$1" '!/^#/ && NF && (NF == 1 || $2 == who) {print $1}' cmake/packages.txt)
+  missing=$(comm -23 <(sort <<<"$wanted") <(dpkg-query -W -f '${Package} ${db:Status-Status}\n' \
+    2>/dev/null | awk '$2 == "installed" {print $1}' | sort) | xargs)
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null ||
+      stop "packages are missing, and this is neither root nor is there sudo. Please install: $missing"
+    # The password is asked for here, because a step has no terminal.
+    sudo -v || stop "sudo was refused. Please install: $missing"
+    as_root=(sudo)
+  fi
+  quietly "package lists" "${as_root[@]}" apt-get update
+  # shellcheck disable=SC2086
+  quietly "packages" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends $missing
+}
+
+has_cuda_device() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
+
+download_libtorch() {
+  local python=python3 platform platforms=() wheels=(torch==2.11.0) deps=()
+  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+  for platform in manylinux_2_28 manylinux_2_25 manylinux_2_17 manylinux2014; do
+    platforms+=(--platform "${platform}_x86_64")
+  done
+  if ! has_cuda_device; then  # even the CPU's library needs these two; a GPU's needs all of its dependencies
+    wheels+=(nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96)
+    deps=(--no-deps)
+  fi
+  "$python" -m pip download "${deps[@]}" --only-binary=:all: --python-version 3.11 \
+    "${platforms[@]}" --dest "$1" "${wheels[@]}"
+}
+
+unpack_libtorch() {  # WHEELS INTO
+  local wheel leave_out=()
+  has_cuda_device || leave_out=('torch/lib/libtorch_cuda*')
+  for wheel in "$1"/torch-*.whl; do
+    unzip -q -o "$wheel" 'torch/lib/*' 'torch/include/*' 'torch/share/*' -d "$2" \
+      -x 'torch/lib/libtorch_python.so' "${leave_out[@]}"
+  done
+  for wheel in "$1"/nvidia_*.whl; do unzip -q -o "$wheel" -d "$2"; done
+}
+
+# LibTorch's own libraries out of the Python wheel; GRAPEVINE_LIBTORCH names a folder to use instead, or is "none".
+get_libtorch() {
+  local into=.deps/libtorch
+  if [ -n "${GRAPEVINE_LIBTORCH:-}" ]; then
+    [ "$GRAPEVINE_LIBTORCH" = none ] || [ -e "$GRAPEVINE_LIBTORCH/torch/lib/libtorch_cpu.so" ] ||
+      stop "GRAPEVINE_LIBTORCH=$GRAPEVINE_LIBTORCH: no torch/lib/libtorch_cpu.so in there (or: none)"
+    return 0
+  fi
+  [ ! -e $into/torch/lib/libtorch_cpu.so ] || return 0
+  [ "$(uname -m)" = x86_64 ] ||
+    stop "LibTorch is only fetched for x86_64, this is $(uname -m): set GRAPEVINE_LIBTORCH=FOLDER or none"
+  rm -rf $into.part .deps/wheels
+  mkdir -p $into.part
+  quietly "LibTorch download" download_libtorch .deps/wheels
+  quietly "LibTorch unpack" unpack_libtorch .deps/wheels $into.part
+  rm -rf $into .deps/wheels
+  mv $into.part $into  # only a whole one gets the name
+}
+
+# configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other change.
+configure() {
+  local preset=$1 folder=build/$1 libtorch=${GRAPEVINE_LIBTORCH:-} options=()
+  case $libtorch in
+    '') options=(-DGRAPEVINE_LIBTORCH=) ;;
+    none | /*) options=("-DGRAPEVINE_LIBTORCH=$libtorch") ;;
+    *) options=("-DGRAPEVINE_LIBTORCH=$PWD/$libtorch") ;;
+  esac
+  # This file is written when a configuration has ended well, and holds what it was asked for.
+  if [ ! -e "$folder/configured" ] || [ "$(cat "$folder/configured")" != "libtorch=$libtorch" ]; then
+    quietly "configure $preset" cmake --preset "$preset" "${options[@]}"
+    echo "libtorch=$libtorch" >"$folder/configured"
+  fi
+}
+
+# build PRESET TARGET...: says nothing when nothing was to be done.
+build() {
+  local preset=$1 folder=build/$1 jobs affordable
+  shift
+  if ninja -C "$folder" -n "$@" 2>/dev/null | grep -q 'no work to do'; then return 0; fi
+  jobs=$(nproc)
+  affordable=$(awk '/MemAvailable/ {print int($2 / 1048576 / 1.5)}' /proc/meminfo)
+  [ "$affordable" -ge 1 ] || affordable=1
+  [ "$affordable" -ge "$jobs" ] || jobs=$affordable  # a file that includes LibTorch takes 1.3 GB
+  quietly "build $preset (-j$jobs)" ninja -C "$folder" -j "$jobs" "$@"
+}
