@@ -1,0 +1,32 @@
+// AllReduce: synchronous data-parallel SGD, the baseline that waits.
+//
+//   each round    g = (1/n) sum_i g_i         by an all-reduce (actors/conversations/collective.hpp)
+//                 x -= gamma u                u the momentum step of g, the same on every rank
+//
+// Invariant: all ranks hold the same x, bit for bit: the sum of each part is formed in one place and copied.
+// Cost per rank and round: 2 (n-1) messages, 2 (n-1)/n of the vector in bytes. Memory: x, momentum, g.
+#pragma once
+#include "actors/algorithms/rule.hpp"
+
+namespace grapevine {
+
+class AllReduce final : public RoundRule {
+ public:
+  AllReduce(const ParameterLayout&, const OptimizerSettings&, Execution, ConstVec x);
+
+  void look(double now, Vec out) override;
+  void reset(double now, ConstVec x) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void add_conserved(double now, Vec sum) override;
+  Vec part(size_t offset, size_t count) override { return g_.vec().part(offset, count); }
+  void finish(double now, int contributions, Vec copy) override;
+
+ private:
+  std::vector<DecayRun> runs_;
+  OptimizerSettings optimizer_;
+  Execution execution_;
+  Buffer x_, v_, g_;
+  double lr_ = 0;  // of the round in progress
+};
+
+}  // namespace grapevine

@@ -1,0 +1,120 @@
+// Conversation: the message pattern of a method, as a state machine without I/O. Events in, effects out.
+//
+// One object per rank, owned by its communicator. It knows ranks, numbers, times and handles; never an actor, a socket,
+// a clock, a thread or a float of a model. `now` is an argument everywhere and never decreases. Whoever owns it carries
+// out the effects after each call, in order.
+//
+// Take is answered later by taken(ticket, lease). Apply is not answered: the state actor serves one rank's requests in
+// the order in which they were sent, so whatever is taken after an Apply has it in.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "kernels/lease.hpp"
+#include "messages/frame.hpp"
+
+namespace grapevine {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// One neighbour in one epoch, as this rank sees it.
+struct EdgeView {
+  int peer = 0;
+  uint32_t peer_incarnation = 0;
+  double wanted_rate = 0;  // exchanges per second
+  int colour = 0;          // of a proper edge colouring: the first order of the neighbours
+};
+
+/// An epoch, cut to one rank. `ring` lists all live ranks in order (collective methods ignore the edges).
+struct View {
+  uint64_t epoch = 0;
+  uint32_t incarnation = 0;  // this rank's own
+  double eta = 0;            // 1/s
+  double alpha_tilde = 0.5;
+  std::vector<EdgeView> edges;
+  std::vector<EdgeView> ring;
+};
+
+struct Send {
+  FrameHeader header;
+  Lease payload;  // empty for frames without one
+};
+
+/// Asks for elements [offset, offset + count) of what the rule sends now; count 0: all of it.
+struct Take {
+  uint64_t ticket = 0;
+  size_t offset = 0, count = 0;
+};
+
+struct Apply {
+  enum class Operation : uint8_t {
+    jump,    // a settled pairwise exchange: own snapshot, the peer's, the alpha~ of both
+    add,     // a round: part of the vector += received
+    assign,  // a round: part of the vector = received
+    finish,  // a round is complete: the rule takes its step; the worker may go on
+  };
+  Operation operation = Operation::jump;
+  Lease sent, received;
+  double alpha_tilde = 0.5;
+  size_t offset = 0, count = 0;  // of add and assign
+  int contributions = 1;         // of finish: ranks whose gradients are in the sum
+};
+
+struct Arm {
+  int timer = 0;
+  double at = kNever;  // replaces the earlier time of this timer; kNever disarms it
+};
+
+struct Effects {
+  std::vector<Send> sends;
+  std::vector<Take> takes;
+  std::vector<Apply> applies;
+  std::vector<Arm> arms;
+
+  void clear() {
+    sends.clear();
+    takes.clear();
+    applies.clear();
+    arms.clear();
+  }
+};
+
+/// What a conversation counts, from its start.
+struct Counts {
+  uint64_t opened = 0;          // exchanges entered
+  uint64_t applied = 0;         // jumps applied (rounds: finished)
+  uint64_t declined = 0;        // offers of others answered with no
+  uint64_t repeated = 0;        // frames that brought nothing new
+  uint64_t broken_before = 0;   // the peer died, the exchange was dropped
+  uint64_t broken_after = 0;    // the peer died after we had applied it: its half is missing
+  uint64_t protocol_errors = 0;
+  double longest_offer_s = 0;   // an unanswered offer of ours held us this long
+  double waited_s = 0;          // time between due and open, summed
+};
+
+/// Exchanges per neighbour, for measured rates.
+struct EdgeCount {
+  int peer = 0;
+  uint64_t applied = 0;
+};
+
+class Conversation {
+ public:
+  virtual ~Conversation() = default;
+
+  virtual void view(double now, const View&, Effects&) = 0;  // the first one starts it
+  virtual void constants(double now, double alpha_tilde) = 0;
+  virtual void timer(double now, int id, Effects&) = 0;
+  virtual void frame(double now, const FrameHeader&, const Lease& payload, Effects&) = 0;
+  virtual void taken(double now, uint64_t ticket, Lease lease, Effects&) = 0;
+  virtual void step_ready(double now, Effects&) = 0;  // a gradient waits for its round
+  virtual void peer_down(double now, int peer, Effects&) = 0;
+  virtual void drain(double now, Effects&) = 0;       // begin nothing new
+  virtual bool quiet() const = 0;                     // nothing is half-done
+
+  virtual const Counts& counts() const = 0;
+  virtual std::vector<EdgeCount> edge_counts() const = 0;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,248 @@
+// One exchange, from the offer to its end. The policy of a rank (when, with whom) is in pairwise.cpp.
+#include <algorithm>
+
+#include "actors/conversations/pairwise.hpp"
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kClockJitter = 0.1;  // of the rank's own clock
+constexpr double kDebt = 3;           // intervals of lateness that are caught up
+constexpr double kAskAgain = 4;       // intervals after a decline
+constexpr double kLost = 1.25;        // durations after which data that nobody acknowledged are sent again
+constexpr uint64_t kNumberMask = (uint64_t{1} << 40) - 1;  // a ticket is (end, number)
+
+}  // namespace
+
+void Pairwise::send(End& e, FrameKind kind, uint64_t number, Effects& out, DeclineReason reason) {
+  FrameHeader h;
+  h.kind = kind;
+  h.reason = reason;
+  h.from = static_cast<uint32_t>(options_.rank);
+  h.to = static_cast<uint32_t>(e.peer);
+  h.from_incarnation = view_.incarnation;
+  h.to_incarnation = e.peer_incarnation;
+  h.epoch = e.stage == Stage::open ? e.epoch : view_.epoch;
+  h.number = number;
+  h.part = e.attempt;
+  h.alpha_tilde = e.stage == Stage::open ? e.alpha_tilde : view_.alpha_tilde;
+  if (kind == FrameKind::data) {
+    h.dtype = e.sent.vec().dtype;
+    h.count = e.sent.vec().size;
+  }
+  out.sends.push_back({h, kind == FrameKind::data ? e.sent : Lease{}});
+}
+
+void Pairwise::offer(double now, End& e, Effects& out) {
+  e.stage = Stage::offered;
+  e.lapsed = false;
+  e.offered_at = now;
+  e.backoff = 1;
+  ++e.attempt;
+  offered_to_ = index_of(e);
+  send(e, FrameKind::offer, e.done + 1, out);
+  const double patience = std::min(timeout(e), 2 * least_timeout());
+  arm_repeat(e, now + patience + options_.least_timeout_s, out);
+}
+
+void Pairwise::release(double now, End& e) {
+  if (offered_to_ != index_of(e)) return;
+  counts_.longest_offer_s = std::max(counts_.longest_offer_s, now - e.offered_at);
+  offered_to_ = -1;
+}
+
+void Pairwise::open(double now, End& e, uint64_t epoch, bool owes_accept, Effects& out) {
+  GV_CHECK(e.stage != Stage::open);
+  release(now, e);
+  e.stage = Stage::open;
+  e.taking = true;
+  e.lapsed = e.applied = e.acked = e.caller = false;
+  e.owes_accept = owes_accept;
+  e.backoff = 1;
+  if (e.backlog > 0) --e.backlog;
+  e.epoch = epoch;
+  e.alpha_tilde = e.peer_alpha_tilde = view_.alpha_tilde;
+  e.opened_at = e.used = now;
+  last_partners_.push_back(e.peer);
+  if (last_partners_.size() > std::max<size_t>(1, ends_.size() / 2))
+    last_partners_.erase(last_partners_.begin());
+  counts_.waited_s += std::max(0.0, now - std::max(due_, last_open_));
+  last_open_ = now;
+  if (rate_ > 0) {
+    const double jitter = 1 + kClockJitter * (2 * random_.uniform() - 1);
+    due_ = std::max(due_, now - kDebt / rate_) + jitter / rate_;
+  }
+  for (End& other : ends_) other.not_before = std::min(other.not_before, now);
+  ++counts_.opened;
+  const auto index = static_cast<uint64_t>(index_of(e));
+  out.takes.push_back({index << 40 | ((e.done + 1) & kNumberMask), 0, 0});
+}
+
+void Pairwise::taken(double now, uint64_t ticket, Lease lease, Effects& out) {
+  End& e = ends_[static_cast<size_t>(ticket >> 40)];
+  if (!e.taking || (ticket & kNumberMask) != ((e.done + 1) & kNumberMask)) return;
+  e.taking = false;
+  if (!lease) {  // nothing has left yet, so this end may still say no
+    e.stage = Stage::idle;
+    e.received = {};
+    e.not_before = now + kAskAgain * interval();
+    if (e.owes_accept) send(e, FrameKind::decline, e.done + 1, out, DeclineReason::no_buffer);
+    return consider(now, out);
+  }
+  e.sent = std::move(lease);
+  e.sent_at = now;
+  if (e.owes_accept) send(e, FrameKind::accept, e.done + 1, out);
+  send(e, FrameKind::data, e.done + 1, out);
+  arm_repeat(e, now + 2 * e.duration + timeout(e) + options_.least_timeout_s, out);
+  if (e.received) apply(now, e, out);
+}
+
+void Pairwise::apply(double now, End& e, Effects& out) {
+  e.applied = true;
+  ++e.exchanges;
+  ++counts_.applied;
+  Apply jump;
+  jump.sent = e.sent;
+  jump.received = std::move(e.received);
+  jump.alpha_tilde = std::min(e.alpha_tilde, e.peer_alpha_tilde);
+  out.applies.push_back(std::move(jump));
+  e.received = {};
+  send(e, FrameKind::ack, e.done + 1, out);
+  if (e.acked) return settle(now, e, out);
+  arm_repeat(e, now + timeout(e) * e.backoff + e.duration / 4 + options_.least_timeout_s, out);
+  consider(now, out);
+}
+
+void Pairwise::settle(double now, End& e, Effects& out) {
+  const double took = now - e.opened_at;
+  e.duration += (took - e.duration) / 4;
+  durations_[durations_known_++ % 4] = took;
+  if (durations_known_ == 8) durations_known_ = 4;
+  ++e.done;
+  e.stage = Stage::idle;
+  e.sent = {};
+  arm_repeat(e, kNever, out);
+  consider(now, out);
+}
+
+void Pairwise::abandon(double now, End& e, Effects&) {
+  if (e.stage == Stage::open) ++(e.applied ? counts_.broken_after : counts_.broken_before);
+  release(now, e);
+  e.stage = Stage::idle;
+  e.taking = e.caller = e.lapsed = false;
+  e.done = 0;
+  e.attempt = 0;
+  e.sent = e.received = {};
+}
+
+void Pairwise::peer_down(double now, int peer, Effects& out) {
+  End* e = find(peer);
+  if (e == nullptr) return;
+  abandon(now, *e, out);
+  if (e->in_graph) rate_ -= e->wanted_rate, --degree_;
+  e->in_graph = false;
+  ++e->peer_incarnation;  // frames of the dead one are older
+  consider(now, out);
+}
+
+// --- frames
+
+void Pairwise::frame(double now, const FrameHeader& m, const Lease& payload, Effects& out) {
+  End* end = find(static_cast<int>(m.from));
+  if (end == nullptr) {  // a neighbour in its epoch, not in ours
+    if (m.kind == FrameKind::offer && m.to_incarnation == view_.incarnation) {
+      End& e = add_end({static_cast<int>(m.from), m.from_incarnation, 0, 0}, now);
+      e.in_graph = false;
+      on_offer(now, e, m, out);
+    }
+    return;
+  }
+  End& e = *end;
+  if (m.to_incarnation != view_.incarnation || m.from_incarnation < e.peer_incarnation) return;
+  if (m.from_incarnation > e.peer_incarnation) {
+    abandon(now, e, out);
+    e.peer_incarnation = m.from_incarnation;
+  }
+  if (m.number <= e.done) {
+    ++counts_.repeated;
+    if (m.kind == FrameKind::data || m.kind == FrameKind::ask || m.kind == FrameKind::accept)
+      send(e, FrameKind::ack, m.number, out);
+    return;
+  }
+  // The peer has settled the exchange that is open here: this is its acknowledgement.
+  if (m.number == e.done + 2 && e.stage == Stage::open && e.applied) settle(now, e, out);
+  if (m.number != e.done + 1) {
+    ++counts_.protocol_errors;
+    return;
+  }
+  switch (m.kind) {
+    case FrameKind::offer: return on_offer(now, e, m, out);
+    case FrameKind::accept: return on_accept(now, e, m, out);
+    case FrameKind::data: return on_data(now, e, m, payload, out);
+    case FrameKind::decline:
+      if (e.stage != Stage::offered || m.part != e.attempt) return;
+      learn_round_trip(now, e);
+      e.stage = Stage::idle;
+      release(now, e);
+      e.not_before = now + (rate_ > 0 ? kAskAgain * interval() : 0);
+      return consider(now, out);
+    case FrameKind::ack:
+      if (e.stage != Stage::open) return;
+      e.acked = true;
+      if (e.applied) settle(now, e, out);
+      return;
+    case FrameKind::ask:
+      if (e.stage != Stage::open) return open(now, e, m.epoch, false, out);
+      if (e.taking) return void(e.owes_accept = true);
+      return send(e, e.applied ? FrameKind::ack : FrameKind::accept, m.number, out);
+    case FrameKind::chunk: ++counts_.protocol_errors; return;
+  }
+}
+
+void Pairwise::on_offer(double now, End& e, const FrameHeader& m, Effects& out) {
+  if (e.stage == Stage::open) {
+    if (e.taking) return void(e.owes_accept = true);
+    if (!e.applied) send(e, FrameKind::accept, m.number, out);
+    return;
+  }
+  DeclineReason reason = DeclineReason::epoch;
+  if (m.epoch == view_.epoch && e.in_graph) {
+    if (e.stage == Stage::offered) return open(now, e, m.epoch, false, out);  // crossing offers
+    reason = refusal(now, e);
+    if (reason == DeclineReason::none) return open(now, e, m.epoch, true, out);
+    e.caller = true;
+    e.not_before = now;
+  }
+  ++counts_.declined;
+  const uint32_t own_attempt = e.attempt;
+  e.attempt = m.part;
+  send(e, FrameKind::decline, m.number, out, reason);
+  e.attempt = own_attempt;
+}
+
+void Pairwise::on_accept(double now, End& e, const FrameHeader& m, Effects& out) {
+  if (e.stage == Stage::offered) learn_round_trip(now, e);
+  if (e.stage != Stage::open) return open(now, e, m.epoch, false, out);
+  if (e.taking) return;
+  if (e.applied) send(e, FrameKind::ack, m.number, out);
+  if (!e.acked && now - e.sent_at > kLost * e.duration) {
+    e.sent_at = now;
+    send(e, FrameKind::data, m.number, out);
+  }
+}
+
+void Pairwise::on_data(double now, End& e, const FrameHeader& m, const Lease& payload,
+                       Effects& out) {
+  if (e.stage == Stage::open && e.applied) {
+    ++counts_.repeated;
+    return send(e, FrameKind::ack, m.number, out);
+  }
+  if (e.stage != Stage::open) open(now, e, m.epoch, false, out);
+  e.received = payload;
+  e.peer_alpha_tilde = m.alpha_tilde;
+  if (!e.taking) apply(now, e, out);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,38 @@
+// LinkFault: what a plan does to frames on some links for some time. A value; ranks and seconds only.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/conversations/conversation.hpp"
+
+namespace grapevine {
+
+enum class LinkFaultKind { loss, delay, cut, one_way, repeat };
+enum class FrameClass { all, control, bulk };  // bulk: frames with a payload
+
+struct LinkFault {
+  LinkFaultKind kind = LinkFaultKind::loss;
+  FrameClass frames = FrameClass::all;
+  std::vector<int> ranks;                   // any link of these; with `links` empty too: every link
+  std::vector<std::pair<int, int>> links;   // one_way: from the first to the second is cut
+  double at = 0, until = kNever;            // seconds
+  double probability = 1;                   // loss, repeat
+  double seconds = 0;                       // delay: added
+  double factor = 1;                        // delay: multiplies latency and transfer
+
+  bool touches(int from, int to, bool bulk, double now) const {
+    if (now < at || now >= until) return false;
+    if (frames != FrameClass::all && (frames == FrameClass::bulk) != bulk) return false;
+    if (ranks.empty() && links.empty()) return true;
+    for (const int rank : ranks)
+      if (rank == from || rank == to) return true;
+    for (const auto& [i, j] : links) {
+      if (i == from && j == to) return true;
+      if (kind != LinkFaultKind::one_way && i == to && j == from) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace grapevine

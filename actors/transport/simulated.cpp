@@ -1,0 +1,72 @@
+#include "actors/transport/simulated.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace grapevine {
+
+SimulatedTransport::SimulatedTransport(const LinkModel& model, std::vector<LinkFault> faults,
+                                       uint64_t seed, int ranks, DeliverAt deliver)
+    : model_(model),
+      faults_(std::move(faults)),
+      seed_(seed),
+      sent_(static_cast<size_t>(ranks), 0),
+      deliver_(std::move(deliver)) {}
+
+void SimulatedTransport::log(double now, const HeaderBytes& header, const FrameHeader& h,
+                             const Lease& payload) {
+  fold(std::bit_cast<uint64_t>(now));
+  for (size_t at = 0; at + 8 <= header.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, header.data() + at, 8);
+    fold(word);
+  }
+  if (!payload) return;
+  const auto* bytes = static_cast<const char*>(payload.vec().data);
+  const uint64_t size = payload_bytes(h);
+  for (size_t at = 0; at < size; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + at, std::min<size_t>(8, size - at));
+    fold(word);
+  }
+}
+
+uint64_t SimulatedTransport::send(double now, const FrameHeader& h, Lease payload) {
+  const auto from = static_cast<int>(h.from);
+  const auto to = static_cast<int>(h.to);
+  const bool bulk = h.count > 0;
+  const HeaderBytes header = encode(h);
+  log(now, header, h, payload);
+
+  Random random(seed_, h.from, Purpose::link_delay, sent_[h.from]++);
+  double factor = 1, extra = 0;
+  bool lost = false, twice = false;
+  for (const LinkFault& fault : faults_) {
+    if (!fault.touches(from, to, bulk, now)) continue;
+    switch (fault.kind) {
+      case LinkFaultKind::loss: lost |= random.uniform() < fault.probability; break;
+      case LinkFaultKind::repeat: twice |= random.uniform() < fault.probability; break;
+      case LinkFaultKind::cut:
+      case LinkFaultKind::one_way: lost = true; break;
+      case LinkFaultKind::delay:
+        factor *= fault.factor;
+        extra += fault.seconds;
+        break;
+    }
+  }
+  lost_ += lost;
+  auto arrives_after = [&] {
+    double delay = extra;
+    if (model_.latency_s > 0)
+      delay += factor * model_.latency_s * (1 + model_.jitter * random.uniform(-1, 1));
+    if (!bulk) return delay;
+    double transfer = model_.transfer_s;
+    if (model_.bandwidth > 0) transfer += static_cast<double>(frame_bytes(h)) / model_.bandwidth;
+    return delay + (transfer > 0 ? factor * transfer * (1 + 0.1 * random.uniform(-1, 1)) : 0);
+  };
+  if (!lost) deliver_(now + arrives_after(), to, {header, payload});
+  if (twice) deliver_(now + arrives_after(), to, {header, payload});
+  return frame_bytes(h);
+}
+
+}  // namespace grapevine

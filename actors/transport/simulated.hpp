@@ -1,0 +1,49 @@
+// SimulatedTransport: links with latency, transfer time, jitter and faults, on a virtual clock.
+//
+//   control frame   latency (1 + jitter u)                u uniform in [-1, 1)
+//   bulk frame      that + transfer (1 + 0.1 u'),         transfer = transfer_s + bytes / bandwidth
+//
+// Frames may overtake each other. All draws are keyed by (seed, sender, its frame number). Every frame is folded into
+// the event-log hash with its time and its payload, so two runs with one hash exchanged the same bytes at the same times.
+#pragma once
+#include <vector>
+
+#include "actors/transport/link_faults.hpp"
+#include "actors/transport/transport.hpp"
+#include "kernels/random.hpp"
+
+namespace grapevine {
+
+struct LinkModel {
+  double latency_s = 0;    // one way, of a control frame
+  double jitter = 0;       // fraction of the latency
+  double transfer_s = 0;   // of a bulk frame, beside the latency
+  double bandwidth = 0;    // bytes per second; 0: unlimited
+};
+
+class SimulatedTransport final : public Transport {
+ public:
+  using DeliverAt = std::function<void(double at, int to, Frame)>;
+
+  SimulatedTransport(const LinkModel& model, std::vector<LinkFault> faults, uint64_t seed, int ranks,
+                     DeliverAt deliver);
+
+  uint64_t send(double now, const FrameHeader&, Lease payload) override;
+
+  uint64_t event_log_hash() const { return hash_; }
+  uint64_t lost() const { return lost_; }
+  void fold(uint64_t word) { hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15 + (hash_ >> 29); }
+
+ private:
+  void log(double now, const HeaderBytes&, const FrameHeader&, const Lease& payload);
+
+  LinkModel model_;
+  std::vector<LinkFault> faults_;
+  uint64_t seed_;
+  std::vector<uint64_t> sent_;  // frames so far, per sender
+  DeliverAt deliver_;
+  uint64_t hash_ = 0x243F6A8885A308D3;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace grapevine

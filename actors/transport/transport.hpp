@@ -1,0 +1,44 @@
+// Transport: delivers frames between ranks and says when it cannot. The one seam that every message between ranks
+// passes; delays, losses and cuts act here and know no method.
+//
+// A frame travels as an encoded header and a lease: inside a process the payload is passed, not copied. Whoever receives
+// decodes the header, so what arrives has passed the codec on every link.
+#pragma once
+#include <functional>
+
+#include "kernels/lease.hpp"
+#include "messages/codec.hpp"
+
+namespace grapevine {
+
+struct Frame {
+  HeaderBytes header;
+  Lease payload;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// Sends at `now`; the payload is empty for kinds without one. Returns the bytes put on the link (0: refused, the
+  /// receiver is not known). A frame that the link loses was still sent. Any thread.
+  virtual uint64_t send(double now, const FrameHeader&, Lease payload) = 0;
+};
+
+/// Same process: the frame is in the receiver's mailbox when send returns.
+class LocalTransport final : public Transport {
+ public:
+  using Deliver = std::function<void(int to, Frame)>;
+
+  explicit LocalTransport(Deliver deliver) : deliver_(std::move(deliver)) {}
+
+  uint64_t send(double, const FrameHeader& header, Lease payload) override {
+    deliver_(static_cast<int>(header.to), {encode(header), std::move(payload)});
+    return frame_bytes(header);
+  }
+
+ private:
+  Deliver deliver_;
+};
+
+}  // namespace grapevine

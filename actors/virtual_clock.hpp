@@ -1,0 +1,93 @@
+// VirtualClock and VirtualScheduler: the very same actors, on one thread, in virtual time, repeatable bit for bit.
+//
+// Install with `config.load<VirtualScheduler>()`. Ready actors run first in, first out, one message a turn; when none is
+// ready the earliest timer fires and time jumps to it. Timers of one instant fire in the order in which they were set.
+// Drive it: spawn, run(), then step() until done; before the system goes, send every actor its exit and run() again.
+#pragma once
+#include <caf/all.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace grapevine {
+
+class VirtualClock final : public caf::actor_clock {
+ public:
+  time_point now() const noexcept override { return now_; }
+  bool empty() const { return heap_.empty(); }
+  time_point next() const { return heap_.front().at; }  // REQUIRES: not empty
+  uint64_t fired() const { return fired_; }
+
+  /// Fires exactly one event and moves the time to it; false when there is none.
+  bool fire();
+
+  void set_ordinary_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
+  void set_multi_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
+  void set_request_timeout(time_point, caf::abstract_actor*, caf::message_id) override;
+  void cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) override;
+  void cancel_request_timeout(caf::abstract_actor*, caf::message_id) override {}
+  void cancel_timeouts(caf::abstract_actor* actor) override;
+  void schedule_message(time_point, caf::strong_actor_ptr, caf::mailbox_element_ptr) override;
+  void schedule_message(time_point, caf::group, caf::strong_actor_ptr, caf::message) override;
+  void cancel_all() override;
+
+ private:
+  struct Event {
+    caf::strong_actor_ptr to;
+    caf::mailbox_element_ptr message;
+    uint64_t sequence = 0;
+    bool idle = false;  // an idle time-out: a stale one would re-arm its actor for ever, so it is cancelled for real
+  };
+  struct Key {  // what the heap moves: small
+    time_point at;
+    uint64_t sequence;
+    uint32_t event;
+    bool operator<(const Key& o) const { return at != o.at ? at > o.at : sequence > o.sequence; }
+  };
+
+  void put(time_point at, caf::strong_actor_ptr to, caf::mailbox_element_ptr message, bool idle);
+  void put_timeout(time_point, caf::abstract_actor*, caf::message_id, caf::message, bool idle);
+
+  time_point now_{duration_type{1}};  // zero has a meaning of its own inside CAF
+  uint64_t sequence_ = 0;
+  uint64_t fired_ = 0;
+  std::vector<Key> heap_;
+  std::vector<Event> events_;
+  std::vector<uint32_t> free_;
+  std::map<caf::actor_id, uint64_t> idle_;
+};
+
+class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
+ public:
+  explicit VirtualScheduler(caf::actor_system& system)
+      : abstract_coordinator(system), unit_(*this) {}
+  static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>) {
+    return new VirtualScheduler(system);  // owned by the system
+  }
+  static VirtualScheduler& of(caf::actor_system& system) {
+    return dynamic_cast<VirtualScheduler&>(system.scheduler());
+  }
+
+  VirtualClock& clock() noexcept override { return clock_; }
+  bool detaches_utility_actors() const override { return false; }
+  void enqueue(caf::resumable* job) override { jobs_.push_back(job); }
+  void start() override;
+  void stop() override;
+
+  void run();                                     // until no actor is ready
+  bool step() { return clock_.fire() && (run(), true); }  // one event and all that it causes at its instant
+
+ private:
+  struct Unit final : caf::execution_unit {
+    explicit Unit(VirtualScheduler& scheduler)
+        : execution_unit(&scheduler.system()), scheduler(scheduler) {}
+    void exec_later(caf::resumable* job) override { scheduler.jobs_.push_back(job); }
+    VirtualScheduler& scheduler;
+  } unit_;
+  VirtualClock clock_;
+  std::deque<caf::resumable*> jobs_;
+};
+
+}  // namespace grapevine
