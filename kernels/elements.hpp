@@ -43,6 +43,7 @@ template <int N, class T> GV_ELEMENT void store(T* p, size_t i, const Pack<T, N>
 }
 
 template <class T> struct LookPass {
+  using Element = T;
   T c;
   const T *x, *x_tilde;
   T* out;
@@ -56,6 +57,7 @@ template <class T> struct LookPass {
 };
 
 template <class T, bool kTilde> struct JumpPass {
+  using Element = T;
   T c, alpha, alpha_tilde;
   const T *sent, *received;
   T *x, *x_tilde;
@@ -81,6 +83,7 @@ template <class T, bool kTilde> struct JumpPass {
 };
 
 template <class T, bool kNesterov, bool kV, bool kTilde, bool kCopy> struct StepPass {
+  using Element = T;
   T c, lr, momentum, weight_decay;
   const T* g;
   T *v, *x, *x_tilde, *copy;
@@ -106,6 +109,7 @@ template <class T, bool kNesterov, bool kV, bool kTilde, bool kCopy> struct Step
 };
 
 template <class T> struct AxpyPass {
+  using Element = T;
   T a;
   const T* x;
   T* y;
@@ -119,6 +123,7 @@ template <class T> struct AxpyPass {
 };
 
 template <class T> struct ScalePass {
+  using Element = T;
   T a;
   const T* x;
   T* y;

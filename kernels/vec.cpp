@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -12,14 +13,26 @@ namespace grapevine {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kSmallPageBytes = 4096;
 constexpr size_t kCacheLineBytes = 64;
+
+// A pass walks several vectors in step. Where all start at the same offset of a huge page they may fall on the same
+// DRAM bank, and at some offsets within a small page (64 bytes apart, say) stores are taken for later loads: both have
+// been seen to halve a pass. So large buffers start at one of 16 such steps, in turn, and the others at a small page.
+constexpr size_t kColors = 16;
+constexpr size_t kColorBytes = (size_t{32} << 10) + 256;
+
+size_t next_color_bytes() {
+  static std::atomic<size_t> made{0};  // touches where memory lies, never what it holds
+  return made.fetch_add(1, std::memory_order_relaxed) % kColors * kColorBytes;
+}
 
 size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // A mapping of whole huge pages: one page too many is asked for, and what sticks out of alignment is given back.
 void* map_huge(size_t bytes) {
   void* raw = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) throw std::bad_alloc();
   const auto start = reinterpret_cast<uintptr_t>(raw);
   const uintptr_t aligned = rounded_up(start, kHugePageBytes);
@@ -40,11 +53,13 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
   GV_CHECK(size <= std::numeric_limits<size_t>::max() / 16);
   const size_t bytes = size * size_of(dtype);
   if (bytes >= kHugePageBytes) {
-    mapped_bytes_ = rounded_up(bytes, kHugePageBytes);
-    data_ = map_huge(mapped_bytes_);
+    const size_t color_bytes = next_color_bytes();
+    mapped_bytes_ = rounded_up(bytes + color_bytes, kHugePageBytes);
+    data_ = static_cast<char*>(map_huge(mapped_bytes_)) + color_bytes;
   } else {
-    const size_t heap_bytes = rounded_up(bytes, kCacheLineBytes) + kCacheLineBytes;
-    data_ = std::aligned_alloc(kCacheLineBytes, heap_bytes);
+    const size_t alignment = bytes < 4 * kSmallPageBytes ? kCacheLineBytes : kSmallPageBytes;
+    const size_t heap_bytes = rounded_up(bytes + 1, alignment);  // never nothing: not null
+    data_ = std::aligned_alloc(alignment, heap_bytes);
     if (data_ == nullptr) throw std::bad_alloc();
     std::memset(data_, 0, heap_bytes);
   }
@@ -52,7 +67,8 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
 
 Buffer::~Buffer() {
   if (mapped_bytes_ > 0) {
-    munmap(data_, mapped_bytes_);
+    const auto start = reinterpret_cast<uintptr_t>(data_) / kHugePageBytes * kHugePageBytes;
+    munmap(reinterpret_cast<void*>(start), mapped_bytes_);
   } else {
     std::free(data_);
   }

@@ -59,7 +59,8 @@ struct ConstVec : BasicVec<const void*> {
 };
 
 /// Owns `size` zeroed elements, aligned to 64 bytes; 2 MiB and more lie on huge pages where the kernel grants them.
-/// Moves, never copies. Host memory.
+/// Moves, never copies. Host memory. Not null even with no elements (an absent vector is a null view, not an empty
+/// one). Out of memory is std::bad_alloc.
 class Buffer {
  public:
   Buffer() = default;
