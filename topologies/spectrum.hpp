@@ -1,8 +1,9 @@
 // Spectrum: what a graph costs. chi1 and chi2 of the rate-weighted Laplacian.
 //
 //   Lambda = sum over edges of rate_ij (e_i - e_j)(e_i - e_j)^T
-//   chi1 = 1 / lambda_2(Lambda)                                               inverse algebraic connectivity, a time
-//   chi2 = 1/2 max over edges of (e_i - e_j)^T Lambda^+ (e_i - e_j)           half the largest effective resistance
+//   chi1 = 1 / lambda_2(Lambda)                                inverse algebraic connectivity, a time
+//   chi2 = 1/2 max over edges of (e_i - e_j)^T Lambda^+ (e_i - e_j)   half the largest effective
+//                                                                     resistance of an edge, a time
 //
 // Nabli, Belilovsky, Oyallon, "A2CiD2", NeurIPS 2023, arXiv:2306.08289, section 3.
 #pragma once
@@ -13,14 +14,17 @@
 
 namespace grapevine {
 
+constexpr int kDenseRanks = 512;  // up to here every eigenvalue is computed
+
 struct Spectrum {
   double chi1 = 0;
   double chi2 = 0;
-  std::vector<double> eigenvalues;  // ascending, the zero included; empty above the dense limit
+  std::vector<double> eigenvalues;  // ascending, the zero included; empty above kDenseRanks
 };
 
-/// Dense up to 512 ranks (all eigenvalues), closed forms where the graph and its rates are ones, sparse otherwise.
-/// `rates` has one entry per edge of the topology (its own when empty). To 1e-9 relative.
+/// chi1 and chi2 to 1e-9 relative, whatever the spread of the rates: closed forms where the graph and
+/// its rates are ones, sparse elimination otherwise. `rates` has one entry per edge of the topology
+/// (its own when empty), each positive and finite. One rank alone has chi1 = chi2 = 0.
 Spectrum spectrum(const Topology&, std::span<const double> rates = {});
 
 }  // namespace grapevine

@@ -1,9 +1,11 @@
-// Topology: who may talk to whom, and how often. A connected, undirected graph with a rate per edge; a value.
+// Topology: who may talk to whom, and how often. A connected, undirected graph with a rate per edge;
+// a value.
 //
-// Ranks are 0..ranks-1. Edges are stored once, i < j, sorted by (i, j). Rates are exchanges per unit of time, in
-// whatever unit the caller measures time (here: the mean gradient time). A graph made from a spec gives every rank the
-// rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed edge, d counting a doubly listed neighbour twice
-// (the normalisation of the A2CiD2 reference: n r / 2 exchanges per unit of time in all).
+// Ranks are 0..ranks-1. Edges are stored once, i < j, sorted by (i, j). Rates are exchanges per unit
+// of time, in whatever unit the caller measures time (here: the mean gradient time). A graph made
+// from a spec gives every rank the rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed edge,
+// d counting a doubly listed neighbour twice (the normalisation of the A2CiD2 reference: n r / 2
+// exchanges per unit of time in all).
 //
 // A graph is a pure function of (spec, ranks): every node that knows both has the same one.
 #pragma once
@@ -16,9 +18,9 @@
 namespace grapevine {
 
 struct Edge {
-  int i = 0, j = 0;       // i < j
-  double rate = 0;        // events per unit of time, > 0
-  int multiplicity = 1;   // 2: listed twice (the paper's exponential graph counts the two edges to i +- n/2)
+  int i = 0, j = 0;      // i < j
+  double rate = 0;       // events per unit of time, > 0; of a doubly listed edge: both together
+  int multiplicity = 1;  // 2: listed twice (the paper's exponential graph: both edges to i +- n/2)
 };
 
 struct Neighbour {
@@ -30,8 +32,9 @@ class Topology {
  public:
   Topology() = default;
 
-  /// Refuses self-loops, ranks out of range, rates that are not positive and finite, an edge given twice, and graphs
-  /// that are not connected, each with a sentence. One rank without edges is a graph.
+  /// Takes edges in any order and direction. Refuses self-loops, ranks out of range, rates that are
+  /// not positive and finite, an edge given twice, and graphs that are not connected, each with a
+  /// sentence. One rank without edges is a graph. The rates are absolute: rates_given().
   static Result<Topology> from_edges(int ranks, std::vector<Edge> edges, std::string name);
 
   int ranks() const { return ranks_; }
@@ -39,7 +42,7 @@ class Topology {
   const std::vector<Edge>& edges() const { return edges_; }
   std::span<const Neighbour> neighbours(int rank) const;  // by rising rank
   int degree(int rank) const { return static_cast<int>(neighbours(rank).size()); }
-  bool rates_given() const { return rates_given_; }       // from a file: absolute, not from r
+  bool rates_given() const { return rates_given_; }  // from a file: absolute, not from r
 
  private:
   friend Result<Topology> make_topology(const std::string&, int, double);
@@ -47,23 +50,25 @@ class Topology {
   bool rates_given_ = false;
   std::string name_;
   std::vector<Edge> edges_;
-  std::vector<int> first_;  // neighbours of rank k: neighbour_[first_[k]] .. neighbour_[first_[k+1]-1]
+  std::vector<int> first_;  // neighbours of k: neighbour_[first_[k]] .. neighbour_[first_[k+1]-1]
   std::vector<Neighbour> neighbour_;
 };
 
-/// spec: ring | chain | star | complete | exponential | exponential-simple | torus[:ROWSxCOLUMNS] | hypercube |
-/// binary-tree | random-regular[:DEGREE[:SEED]] | erdos-renyi[:PROBABILITY[:SEED]] | cliques (two, joined by an edge) |
-/// a file (a spec that contains '/' or '.', lines `i j rate`, # comments). `rate` is r, exchanges per rank and unit of time.
+/// spec: ring | chain | star | complete | exponential | exponential-simple | torus[:ROWSxCOLUMNS] |
+/// hypercube | binary-tree | random-regular[:DEGREE[:SEED]] | erdos-renyi[:PROBABILITY[:SEED]] |
+/// cliques (two, joined by an edge) | a file (a spec that contains '/' or '.', lines `i j rate`,
+/// # comments). `rate` is r, exchanges per rank and unit of time.
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate);
 
 /// One line a spec, for --help and for error messages.
 std::string topology_specs();
 
-/// The rates wanted when rank i computes g_i gradients per unit of time: r/2 (g_i/d_i + g_j/d_j) per listed edge;
-/// those of a file as they are. One per edge.
+/// The rates wanted when rank i computes g_i gradients per unit of time: r/2 (g_i/d_i + g_j/d_j) per
+/// listed edge; those of a file as they are. One per edge.
 std::vector<double> wanted_rates(const Topology&, double r, std::span<const double> gradient_rates);
 
-/// A proper edge colouring (greedy in edge order: at most 2 max degree - 1 colours); one colour per edge.
+/// A proper edge colouring (greedy in edge order: at most 2 max degree - 1 colours); one colour per
+/// edge.
 std::vector<int> edge_colouring(const Topology&);
 
 /// The graph as a stand-alone SVG document.

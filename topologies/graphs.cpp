@@ -1,0 +1,200 @@
+#include "topologies/graphs.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace grapevine {
+namespace {
+
+template <class Number>
+std::optional<Number> parsed(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Result<Links> chain(const GraphRequest& request) {
+  Links links;
+  for (int i = 0; i + 1 < request.ranks; ++i) links.push_back({i, i + 1});
+  return links;
+}
+
+Result<Links> ring(const GraphRequest& request) {
+  Links links = *chain(request);
+  if (request.ranks > 2) links.push_back({0, request.ranks - 1});
+  return links;
+}
+
+Result<Links> star(const GraphRequest& request) {
+  Links links;
+  for (int i = 1; i < request.ranks; ++i) links.push_back({0, i});
+  return links;
+}
+
+Result<Links> binary_tree(const GraphRequest& request) {
+  Links links;
+  for (int i = 1; i < request.ranks; ++i) links.push_back({(i - 1) / 2, i});
+  return links;
+}
+
+void add_clique(Links& links, int first, int last) {
+  for (int i = first; i < last; ++i) {
+    for (int j = i + 1; j < last; ++j) links.push_back({i, j});
+  }
+}
+
+Result<Links> cliques(const GraphRequest& request) {
+  const int half = request.ranks / 2;
+  if (const auto error = too_many(request, 0.25 * request.ranks * request.ranks)) return *error;
+  Links links;
+  add_clique(links, 0, half);
+  add_clique(links, half, request.ranks);
+  if (half > 0) links.push_back({0, half});
+  return links;
+}
+
+std::optional<Error> not_a_power_of_two(const GraphRequest& request) {
+  const auto n = static_cast<unsigned>(request.ranks);
+  if (std::has_single_bit(n)) {
+    return too_many(request, 1.0 * n * static_cast<double>(std::bit_width(n)));
+  }
+  return refused(request, "the number of ranks must be a power of two; the nearest are " +
+                              std::to_string(std::bit_floor(n)) + " and " +
+                              std::to_string(std::bit_ceil(n)));
+}
+
+// Neighbours i +- 2^k. The reference lists i + n/2 and i - n/2, which are the same rank.
+Result<Links> exponential_with(const GraphRequest& request, int opposite_multiplicity) {
+  if (const auto error = not_a_power_of_two(request)) return *error;
+  const int n = request.ranks;
+  Links links;
+  for (int hop = 1; 2 * hop < n; hop *= 2) {
+    for (int i = 0; i < n; ++i) links.push_back({i, (i + hop) % n});
+  }
+  for (int i = 0; i < n / 2; ++i) links.push_back({i, i + n / 2, opposite_multiplicity});
+  return links;
+}
+
+Result<Links> exponential(const GraphRequest& request) { return exponential_with(request, 2); }
+Result<Links> exponential_simple(const GraphRequest& request) {
+  return exponential_with(request, 1);
+}
+
+Result<Links> hypercube(const GraphRequest& request) {
+  if (const auto error = not_a_power_of_two(request)) return *error;
+  Links links;
+  for (int bit = 1; bit < request.ranks; bit *= 2) {
+    for (int i = 0; i < request.ranks; ++i) {
+      if ((i & bit) == 0) links.push_back({i, i | bit});
+    }
+  }
+  return links;
+}
+
+int most_square_rows(int ranks) {
+  int rows = static_cast<int>(std::sqrt(ranks));
+  while (ranks % rows != 0) --rows;
+  return rows;
+}
+
+// In a circle of one there is no edge, in a circle of two there is one.
+int circle_edges(int length) { return length > 2 ? length : length - 1; }
+
+Result<Links> torus(const GraphRequest& request) {
+  const int n = request.ranks;
+  int64_t rows = most_square_rows(n), columns = n / rows;
+  const std::string square = std::to_string(rows) + "x" + std::to_string(columns);
+  if (!request.arguments.empty()) {
+    const std::string& sides = request.arguments[0];
+    const size_t cross = std::min(sides.find('x'), sides.size());
+    const auto r = whole_number(sides.substr(0, cross));
+    const auto c = whole_number(sides.substr(std::min(cross + 1, sides.size())));
+    if (!r || !c || *r < 1 || *c < 1 || *r > n || *c > n || *r * *c != n) {
+      return refused(request, "the sides " + in_quotes(sides) + " do not make " + std::to_string(n) +
+                                  " ranks; accepted: ROWSxCOLUMNS with that product, such as " +
+                                  square);
+    }
+    rows = *r, columns = *c;
+  } else if (rows == 1 && n > 3) {
+    return refused(request, std::to_string(n) + " is prime and makes no grid; accepted: a product "
+                                "of two sides, or torus:" + square + ", which is a ring");
+  }
+  const int height = static_cast<int>(rows), width = static_cast<int>(columns);
+  Links links;
+  for (int row = 0; row < height; ++row) {
+    for (int column = 0; column < width; ++column) {
+      const int here = row * width + column;
+      if (column < circle_edges(width)) links.push_back({here, row * width + (column + 1) % width});
+      if (row < circle_edges(height)) links.push_back({here, (row + 1) % height * width + column});
+    }
+  }
+  return links;
+}
+
+constexpr GraphKind kGraphKinds[] = {
+    {"ring", "", 0, "each rank and the next, closed to a circle", ring},
+    {"chain", "", 0, "each rank and the next", chain},
+    {"star", "", 0, "rank 0 and every other", star},
+    {"complete", "", 0, "every two ranks", complete},
+    {"exponential", "", 0, "i and i +- 2^k, as in the A2CiD2 paper: i +- n/2 counts twice",
+     exponential},
+    {"exponential-simple", "", 0, "i and i +- 2^k, every edge once", exponential_simple},
+    {"torus", "[:ROWSxCOLUMNS]", 1, "a grid closed in both directions; the most square by default",
+     torus},
+    {"hypercube", "", 0, "ranks that differ in one bit", hypercube},
+    {"binary-tree", "", 0, "i and its parent (i - 1) / 2", binary_tree},
+    {"random-regular", "[:DEGREE[:SEED]]", 2, "random, every rank of the same degree (3)",
+     random_regular},
+    {"erdos-renyi", "[:PROBABILITY[:SEED]]", 2, "every edge by chance (2 ln n / n), connected",
+     erdos_renyi},
+    {"cliques", "", 0, "two complete halves joined by one edge", cliques},
+};
+
+}  // namespace
+
+std::span<const GraphKind> graph_kinds() { return kGraphKinds; }
+
+Result<Links> complete(const GraphRequest& request) {
+  if (const auto error = too_many(request, 0.5 * request.ranks * (request.ranks - 1.0))) {
+    return *error;
+  }
+  Links links;
+  add_clique(links, 0, request.ranks);
+  return links;
+}
+
+Error refused(const GraphRequest& request, const std::string& complaint) {
+  return user_error("topology " + in_quotes(request.spec) + " with " + std::to_string(request.ranks) +
+                    (request.ranks == 1 ? " rank: " : " ranks: ") + complaint);
+}
+
+std::optional<Error> too_many(const GraphRequest& request, double edges) {
+  if (edges <= static_cast<double>(kMostEdges)) return std::nullopt;
+  return refused(request, "about " + shown(edges) + " edges; at most " +
+                              std::to_string(kMostEdges) + " are accepted");
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr size_t kMostShown = 60;
+  std::string result = "'";
+  for (const char c : text.substr(0, kMostShown)) {
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return result + (text.size() > kMostShown ? "...'" : "'");
+}
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::optional<int64_t> whole_number(std::string_view text) { return parsed<int64_t>(text); }
+std::optional<uint64_t> seed_number(std::string_view text) { return parsed<uint64_t>(text); }
+std::optional<double> real_number(std::string_view text) { return parsed<double>(text); }
+
+}  // namespace grapevine

@@ -1,0 +1,70 @@
+// The parts that make_topology is made of: the table of graphs, the random ones, the file reader.
+// Internal to this room.
+//
+// A graph is made from a request (spec, ranks, the arguments after the colons) as a list of links
+// without rates. Whatever cannot be made is refused by one line that begins with the request.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/result.hpp"
+#include "topologies/topology.hpp"
+
+namespace grapevine {
+
+struct Link {
+  int i = 0, j = 0;
+  int multiplicity = 1;
+};
+
+using Links = std::vector<Link>;
+
+struct GraphRequest {
+  std::string spec;
+  int ranks = 0;
+  std::vector<std::string> arguments;
+};
+
+struct GraphKind {
+  const char* name;
+  const char* arguments;  // as shown to the user
+  size_t most_arguments;
+  const char* sentence;
+  Result<Links> (*make)(const GraphRequest&);
+};
+
+/// Every graph that has a name: a row here is all that a new one needs besides its function.
+std::span<const GraphKind> graph_kinds();
+
+Result<Links> random_regular(const GraphRequest&);
+Result<Links> erdos_renyi(const GraphRequest&);
+Result<Links> complete(const GraphRequest&);
+
+/// Lines `i j rate`; names the file and the line of whatever is wrong. Says nothing of connectivity.
+Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks);
+
+/// What is wrong with one edge by itself, as a sentence; empty when nothing is.
+std::string edge_complaint(const Edge&, int ranks);
+
+constexpr int64_t kMostEdges = int64_t{1} << 24;  // beyond, some gigabytes: surely a slip
+
+/// "topology 'SPEC' with N ranks: COMPLAINT"
+Error refused(const GraphRequest&, const std::string& complaint);
+
+/// A refusal when the graph would have more than kMostEdges.
+std::optional<Error> too_many(const GraphRequest&, double edges);
+
+/// The text in quotes, cut when long, control characters replaced: fit for a one-line message.
+std::string in_quotes(std::string_view);
+std::string shown(double);
+
+/// The whole text as a number, or nothing.
+std::optional<int64_t> whole_number(std::string_view);
+std::optional<uint64_t> seed_number(std::string_view);
+std::optional<double> real_number(std::string_view);
+
+}  // namespace grapevine

@@ -1,0 +1,128 @@
+#include "topologies/spectrum.hpp"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <optional>
+
+#include "kernels/check.hpp"
+#include "topologies/spectrum_sparse.hpp"
+
+namespace grapevine {
+namespace {
+
+// A graph that looks the same from every rank: rank i has the neighbours i (+) s for every s of a
+// fixed set of steps, where (+) is addition modulo n (ring, complete, exponential) or bitwise
+// exclusive or (hypercube). A step has one rate. Then the characters of the group diagonalise Lambda:
+//
+//   lambda_k = sum_s rate_s m_s (1 - chi_k(s))     R_s = 1/n sum_(k>0) 2 (1 - chi_k(s)) / lambda_k
+//
+// with m_s = 2 where s and -s are two neighbours and 1 where they are one.
+struct Step {
+  double rate = 0;
+  double neighbours = 0;  // m_s
+  int edges = 0;
+};
+
+using Steps = std::map<int, Step>;
+
+/// The steps of the edges, when all edges of one step have one rate and none is left out.
+template <class StepOf>
+std::optional<Steps> steps_of(const Topology& graph, std::span<const double> rates, StepOf step_of) {
+  Steps steps;
+  for (size_t e = 0; e < rates.size(); ++e) {
+    const auto [s, neighbours] = step_of(graph.edges()[e]);
+    Step& step = steps[s];
+    if (step.edges++ == 0) step = {rates[e], neighbours, 1};
+    if (std::abs(step.rate - rates[e]) > 1e-13 * step.rate) return std::nullopt;
+  }
+  for (const auto& [s, step] : steps) {
+    if (2 * step.edges != step.neighbours * graph.ranks()) return std::nullopt;
+  }
+  return steps;
+}
+
+/// `gap(k, s)` is 1 - chi_k(s).
+template <class Gap>
+Spectrum from_characters(int n, const Steps& steps, Gap gap) {
+  std::vector<double> lambda(static_cast<size_t>(n), 0.0);
+  for (const auto& [s, step] : steps) {
+    for (int k = 0; k < n; ++k) lambda[k] += step.rate * step.neighbours * gap(k, s);
+  }
+  double resistance = 0;
+  for (const auto& [s, step] : steps) {
+    double sum = 0;
+    for (int k = 1; k < n; ++k) sum += 2 * gap(k, s) / lambda[k];
+    resistance = std::max(resistance, sum / n);
+  }
+  std::ranges::sort(lambda);
+  Spectrum result{1 / lambda[1], 0.5 * resistance, {}};
+  if (n <= kDenseRanks) result.eigenvalues = std::move(lambda);
+  return result;
+}
+
+std::optional<Spectrum> closed_form(const Topology& graph, std::span<const double> rates) {
+  const int n = graph.ranks();
+  const auto around = [n](const Edge& edge) {
+    const int s = std::min(edge.j - edge.i, n - (edge.j - edge.i));
+    return std::pair(s, 2 * s == n ? 1.0 : 2.0);
+  };
+  if (const auto steps = steps_of(graph, rates, around)) {
+    std::vector<double> gaps;  // 1 - cos(2 pi m / n), written so that nothing cancels
+    for (int m = 0; m < n; ++m) {
+      const double sine = std::sin(std::numbers::pi * std::min(m, n - m) / n);
+      gaps.push_back(2 * sine * sine);
+    }
+    return from_characters(n, *steps, [&](int k, int s) { return gaps[int64_t{k} * s % n]; });
+  }
+  const auto bitwise = [](const Edge& edge) { return std::pair(edge.i ^ edge.j, 1.0); };
+  if (!std::has_single_bit(static_cast<unsigned>(n))) return std::nullopt;
+  const auto steps = steps_of(graph, rates, bitwise);
+  if (!steps) return std::nullopt;
+  return from_characters(n, *steps, [](int k, int s) {
+    return 2.0 * (std::popcount(static_cast<unsigned>(k & s)) & 1);
+  });
+}
+
+std::vector<double> all_eigenvalues(const Topology& graph, std::span<const double> rates) {
+  Eigen::MatrixXd laplacian = Eigen::MatrixXd::Zero(graph.ranks(), graph.ranks());
+  for (size_t e = 0; e < rates.size(); ++e) {
+    const auto& [i, j, rate, multiplicity] = graph.edges()[e];
+    laplacian(i, i) += rates[e];
+    laplacian(j, j) += rates[e];
+    laplacian(i, j) -= rates[e];
+    laplacian(j, i) -= rates[e];
+  }
+  Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(laplacian, Eigen::EigenvaluesOnly);
+  return {solver.eigenvalues().begin(), solver.eigenvalues().end()};
+}
+
+}  // namespace
+
+Spectrum spectrum(const Topology& graph, std::span<const double> rates) {
+  GV_CHECK(graph.ranks() >= 1);
+  std::vector<double> own;
+  if (rates.empty()) {
+    for (const Edge& edge : graph.edges()) own.push_back(edge.rate);
+    rates = own;
+  }
+  GV_CHECK(rates.size() == graph.edges().size());
+  for (const double rate : rates) {
+    GV_CHECK(rate > 0);
+    GV_CHECK(std::isfinite(rate));
+  }
+  if (graph.ranks() == 1) return {0, 0, {0.0}};
+  if (auto closed = closed_form(graph, rates)) return std::move(*closed);
+  Spectrum result = spectrum_sparse(graph, rates);
+  if (graph.ranks() <= kDenseRanks) {
+    result.eigenvalues = all_eigenvalues(graph, rates);
+    result.eigenvalues[0] = 0;
+    result.eigenvalues[1] = 1 / result.chi1;  // has all its digits, however wide the spectrum
+  }
+  return result;
+}
+
+}  // namespace grapevine
