@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "kernels/random.hpp"
+#include "models/model_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -26,8 +27,8 @@ class Analytic : public Objective {
   const ParameterLayout& layout() const override { return layout_; }
   uint64_t gradients_per_pass(int) const override { return 0; }
 
-  Status save_model(const std::string&, ConstVec) override {
-    return user_error("objective " + spec_.objective + " has no model to save");
+  Status save_model(const std::string& directory, ConstVec x) override {
+    return write_safetensors(directory + "/model.safetensors", tensors_of(layout_, x));
   }
 
  protected:

@@ -1,0 +1,116 @@
+#include "models/batches.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/check.hpp"
+#include "kernels/random.hpp"
+
+namespace grapevine {
+
+Partition::Partition(uint32_t samples, int ranks, uint64_t seed) : ranks_(ranks), order_(samples) {
+  GV_CHECK(ranks >= 1);
+  GV_CHECK(samples >= static_cast<uint32_t>(ranks));
+  std::iota(order_.begin(), order_.end(), 0u);
+  Random random(seed, 0, Purpose::partition);
+  shuffle(order_.begin(), samples, random);
+}
+
+uint32_t Partition::first(int rank) const {
+  return static_cast<uint32_t>(uint64_t{order_.size()} * static_cast<uint64_t>(rank) /
+                               static_cast<uint64_t>(ranks_));
+}
+
+std::vector<uint32_t> Partition::share(int rank) const {
+  GV_CHECK(rank >= 0);
+  GV_CHECK(rank < ranks_);
+  return {order_.begin() + first(rank), order_.begin() + first(rank + 1)};
+}
+
+Batches::Batches(std::shared_ptr<const Partition> partition, uint64_t seed, int batch)
+    : partition_(std::move(partition)),
+      seed_(seed),
+      batch_(static_cast<size_t>(batch)),
+      passes_(static_cast<size_t>(partition_->ranks())),
+      rows_(batch_) {}
+
+const std::vector<uint32_t>& Batches::order(int rank, uint64_t pass) {
+  Pass& kept = passes_[static_cast<size_t>(rank)];
+  if (kept.number != pass) {
+    kept.order = partition_->share(rank);
+    Random random(seed_, static_cast<uint32_t>(rank), Purpose::data_order, pass);
+    shuffle(kept.order.begin(), static_cast<uint32_t>(kept.order.size()), random);
+    kept.number = pass;
+  }
+  return kept.order;
+}
+
+const std::vector<uint32_t>& Batches::rows(int rank, uint64_t index) {
+  GV_CHECK(rank >= 0);
+  GV_CHECK(rank < partition_->ranks());
+  const uint64_t size = partition_->share_size(rank);
+  uint64_t position = index * batch_;
+  for (uint32_t& row : rows_) {
+    row = order(rank, position / size)[position % size];
+    ++position;
+  }
+  return rows_;
+}
+
+Gatherer::Gatherer(const DataSet& data) {
+  for (size_t c = 0; c < data.mean.size(); ++c) {
+    scale_.push_back(1 / data.deviation[c]);
+    shift_.push_back(-data.mean[c] / data.deviation[c]);
+  }
+}
+
+void Gatherer::gather(const Samples& samples, uint32_t sample, const View& view,
+                      float* out) const {
+  const SampleShape& shape = samples.shape;
+  const size_t size = shape.size();
+  if (!shape.image) {
+    std::copy_n(samples.features.data() + sample * size, size, out);
+    return;
+  }
+  const int height = shape.height, width = shape.width, channels = shape.channels;
+  const uint8_t* image = samples.pixels.data() + sample * size;
+  if (view.down != 0 || view.right != 0) {
+    for (size_t i = 0; i < size; ++i) out[i] = shift_[i % static_cast<size_t>(channels)];
+  }
+  const int first_row = std::max(0, view.down), last_row = height + std::min(0, view.down);
+  const int first = std::max(0, view.right), last = width + std::min(0, view.right);
+  for (int channel = 0; channel < channels; ++channel) {
+    const float scale = scale_[static_cast<size_t>(channel)];
+    const float shift = shift_[static_cast<size_t>(channel)];
+    for (int row = first_row; row < last_row; ++row) {
+      const uint8_t* from = image + (channel * height + row - view.down) * width - view.right;
+      float* to = out + row * width * channels + channel;
+      if (view.mirrored) {
+        for (int column = first; column < last; ++column) {
+          to[(width - 1 - column) * channels] = static_cast<float>(from[column]) * scale + shift;
+        }
+      } else {
+        for (int column = first; column < last; ++column) {
+          to[column * channels] = static_cast<float>(from[column]) * scale + shift;
+        }
+      }
+    }
+  }
+}
+
+std::vector<View> training_views(const DataSet& data, bool mirror, uint64_t seed, int rank,
+                                 uint64_t index, int batch) {
+  std::vector<View> views(static_cast<size_t>(batch));
+  const bool mirrors = mirror && data.mirrors && data.train.shape.image;
+  if (!mirrors && data.crop_padding == 0) return views;
+  const uint32_t shifts = static_cast<uint32_t>(2 * data.crop_padding + 1);
+  Random random(seed, static_cast<uint32_t>(rank), Purpose::augmentation, index);
+  for (View& view : views) {
+    view.down = static_cast<int>(random.below(shifts)) - data.crop_padding;
+    view.right = static_cast<int>(random.below(shifts)) - data.crop_padding;
+    view.mirrored = mirrors && random.below(2) == 1;
+  }
+  return views;
+}
+
+}  // namespace grapevine

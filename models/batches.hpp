@@ -1,0 +1,78 @@
+// Batches: which samples make up batch number `index` of a rank, and how they are shown to the network.
+//
+// Shares are iid: one shuffle of the whole training set, keyed by the seed, is dealt out in contiguous shares whose
+// sizes differ by at most one. A rank walks through its share in an order that is shuffled anew for each pass, keyed
+// by (seed, rank, pass); a batch may end one pass and begin the next, so no sample is left out. Mirroring and crops
+// are keyed by (seed, rank, index). So a batch is a pure function of (seed, rank, index), whoever asks and when.
+//
+// Not thread-safe: the last order of each rank is kept. One object per thread; all of them share one partition.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/data/data_set.hpp"
+
+namespace grapevine {
+
+/// The shuffled training set, dealt out to the ranks.
+class Partition {
+ public:
+  Partition(uint32_t samples, int ranks, uint64_t seed);  // REQUIRES: samples >= ranks >= 1
+
+  int ranks() const { return ranks_; }
+  uint32_t share_size(int rank) const { return first(rank + 1) - first(rank); }
+  std::vector<uint32_t> share(int rank) const;
+
+ private:
+  uint32_t first(int rank) const;
+
+  int ranks_;
+  std::vector<uint32_t> order_;
+};
+
+class Batches {
+ public:
+  Batches(std::shared_ptr<const Partition>, uint64_t seed, int batch);
+
+  /// The samples of a batch: `batch` numbers into the training set. Valid until the next call.
+  const std::vector<uint32_t>& rows(int rank, uint64_t index);
+
+ private:
+  struct Pass {
+    uint64_t number = ~uint64_t{0};
+    std::vector<uint32_t> order;
+  };
+  const std::vector<uint32_t>& order(int rank, uint64_t pass);
+
+  std::shared_ptr<const Partition> partition_;
+  uint64_t seed_;
+  size_t batch_;
+  std::vector<Pass> passes_;  // per rank
+  std::vector<uint32_t> rows_;
+};
+
+/// How a sample is shown: shifted by (down, right) pixels, black outside, then mirrored or not.
+struct View {
+  int down = 0;
+  int right = 0;
+  bool mirrored = false;
+};
+
+/// Writes samples as normalised fp32: images row by row with the channels innermost (channels-last), features as they
+/// are. `mean` and `deviation` are the data set's.
+class Gatherer {
+ public:
+  explicit Gatherer(const DataSet&);  // keeps no reference
+
+  void gather(const Samples&, uint32_t sample, const View&, float* out) const;
+
+ private:
+  std::vector<float> scale_, shift_;  // per channel: pixel * scale + shift
+};
+
+/// The views of a training batch. mirror: as the user asked; ignored where the data set says that mirroring harms.
+std::vector<View> training_views(const DataSet&, bool mirror, uint64_t seed, int rank,
+                                 uint64_t index, int batch);
+
+}  // namespace grapevine

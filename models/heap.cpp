@@ -1,0 +1,12 @@
+#include "models/heap.hpp"
+
+#include <malloc.h>
+
+namespace grapevine {
+
+void prepare_heap() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);     // activations come from the heap, not from mmap
+  mallopt(M_TRIM_THRESHOLD, 2000 << 20);  // and the heap is never given back between steps
+}
+
+}  // namespace grapevine

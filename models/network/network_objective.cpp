@@ -1,0 +1,177 @@
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+
+#include "models/data/file.hpp"
+#include "models/heap.hpp"
+#include "models/model_file.hpp"
+#include "models/network/module.hpp"
+#include "models/network/replica.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr size_t kTestBatch = 250;
+
+/// LibTorch reports our bugs by exceptions; they end the process like any other bug of ours.
+template <class Work>
+auto checked(Work&& work) {
+  try {
+    return work();
+  } catch (const std::exception& refusal) {
+    check_detail::fail(__FILE__, __LINE__, "LibTorch accepts the call", refusal.what());
+  }
+}
+
+class NetworkObjective final : public Objective {
+ public:
+  NetworkObjective(const ObjectiveSpec& spec, NetworkPlan& plan,
+                   std::shared_ptr<const DataSet> data)
+      : spec_(spec),
+        plan_(std::move(plan)),
+        data_(std::move(data)),
+        partition_(std::make_shared<Partition>(static_cast<uint32_t>(data_->train.count()),
+                                               spec.ranks, spec.seed)),
+        gatherer_(*data_),
+        gradients_(static_cast<size_t>(spec.ranks)) {
+    const Batches batches(partition_, spec.seed, spec.batch);
+    const size_t largest = std::max(kTestBatch, static_cast<size_t>(spec.batch));
+    for (int thread = 0; thread < spec.threads; ++thread) {
+      replicas_.emplace_back(plan_, batches, largest);
+    }
+    std::vector<float> start(plan_.statistics_size, 0.0f);
+    for (const NormStatistics& norm : plan_.norms) {
+      std::fill_n(start.begin() + norm.offset + norm.channels, norm.channels, 1.0f);
+    }
+    statistics_.assign(static_cast<size_t>(spec.ranks), start);
+  }
+
+  const ParameterLayout& layout() const override { return plan_.layout; }
+  void initial_point(int, Vec x) const override { initial_weights(plan_, spec_.seed, x); }
+
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
+    Replica& replica = replica_of(thread);
+    const std::vector<uint32_t>& rows = replica.batches().rows(rank, index);
+    const std::vector<View> views =
+        training_views(*data_, spec_.flip, spec_.seed, rank, index, spec_.batch);
+    for (size_t k = 0; k < rows.size(); ++k) {
+      gatherer_.gather(data_->train, rows[k], views[k], replica.input(k));
+      replica.label(k) = data_->train.labels[rows[k]];
+    }
+    load_statistics(rank, replica);
+    const double loss = checked([&] { return replica.gradient(rows.size(), x, g); });
+    store_statistics(rank, replica);
+    return loss;
+  }
+
+  Evaluation evaluate(int thread, int rank, ConstVec x) override {
+    Replica& replica = replica_of(thread);
+    load_statistics(rank, replica);
+    Replica::Outcome sum;
+    const size_t total = data_->test.count();
+    for (size_t first = 0; first < total; first += kTestBatch) {
+      const size_t count = std::min(kTestBatch, total - first);
+      for (size_t k = 0; k < count; ++k) {
+        gatherer_.gather(data_->test, static_cast<uint32_t>(first + k), {}, replica.input(k));
+        replica.label(k) = data_->test.labels[first + k];
+      }
+      const Replica::Outcome part = checked([&] { return replica.test(count, x); });
+      sum.loss_sum += part.loss_sum;
+      sum.right += part.right;
+    }
+    const double n = static_cast<double>(total);
+    return {sum.loss_sum / n, static_cast<double>(sum.right) / n};
+  }
+
+  uint64_t gradients_per_pass(int rank) const override {
+    const uint64_t batch = static_cast<uint64_t>(spec_.batch);
+    return (partition_->share_size(rank) + batch - 1) / batch;
+  }
+
+  std::string description() const override {
+    return plan_.model + " (" + with_commas(plan_.layout.size()) + " parameters) on " +
+           data_->description();
+  }
+
+  Status save_model(const std::string& directory, ConstVec x) override {
+    std::vector<ModelTensor> tensors = tensors_of(plan_.layout, x);
+    std::vector<float> running;
+    int64_t batches_tracked = 0;
+    {
+      const std::lock_guard lock(statistics_mutex_);
+      running = average_statistics();
+      batches_tracked = *std::max_element(gradients_.begin(), gradients_.end());
+    }
+    for (const NormStatistics& norm : plan_.norms) {
+      const std::vector<int64_t> shape = {static_cast<int64_t>(norm.channels)};
+      const float* mean = running.data() + norm.offset;
+      tensors.push_back({norm.name + ".running_mean", shape, TensorType::f32, mean});
+      tensors.push_back({norm.name + ".running_var", shape, TensorType::f32, mean + shape[0]});
+      tensors.push_back({norm.name + ".num_batches_tracked", {}, TensorType::i64,
+                         &batches_tracked});
+    }
+    if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
+    return write_state_dict(directory + "/model.pt", tensors);
+  }
+
+ private:
+  Replica& replica_of(int thread) {
+    GV_CHECK(thread >= 0);
+    GV_CHECK(thread < spec_.threads);
+    return replicas_[static_cast<size_t>(thread)];
+  }
+
+  // Copies under a lock: one thread may test the average while others train.
+  void load_statistics(int rank, Replica& replica) {
+    if (plan_.norms.empty()) return;
+    const std::lock_guard lock(statistics_mutex_);
+    const std::vector<float> now =
+        rank < 0 ? average_statistics() : statistics_.at(static_cast<size_t>(rank));
+    std::copy(now.begin(), now.end(), replica.statistics().begin());
+  }
+
+  void store_statistics(int rank, Replica& replica) {
+    if (plan_.norms.empty()) return;
+    const std::lock_guard lock(statistics_mutex_);
+    statistics_[static_cast<size_t>(rank)] = replica.statistics();
+    ++gradients_[static_cast<size_t>(rank)];
+  }
+
+  /// Over the ranks that have computed a gradient here; the start if none has. REQUIRES: the lock.
+  std::vector<float> average_statistics() const {
+    std::vector<double> sum(plan_.statistics_size, 0.0);
+    double ranks = 0;
+    for (size_t rank = 0; rank < statistics_.size(); ++rank) {
+      if (gradients_[rank] == 0) continue;
+      ++ranks;
+      for (size_t k = 0; k < sum.size(); ++k) sum[k] += statistics_[rank][k];
+    }
+    if (ranks == 0) return statistics_[0];
+    std::vector<float> average(sum.size());
+    for (size_t k = 0; k < sum.size(); ++k) average[k] = static_cast<float>(sum[k] / ranks);
+    return average;
+  }
+
+  const ObjectiveSpec spec_;
+  const NetworkPlan plan_;
+  const std::shared_ptr<const DataSet> data_;
+  const std::shared_ptr<const Partition> partition_;
+  const Gatherer gatherer_;
+  std::vector<Replica> replicas_;  // per thread
+  std::mutex statistics_mutex_;    // guards the two below
+  std::vector<std::vector<float>> statistics_;  // per rank: the running ones
+  std::vector<int64_t> gradients_;              // per rank, counted where there are norms
+};
+
+}  // namespace
+}  // namespace grapevine
+
+extern "C" __attribute__((visibility("default"))) void grapevine_network_v1(
+    const grapevine::ObjectiveSpec& spec, grapevine::NetworkPlan& plan,
+    std::shared_ptr<const grapevine::DataSet> data, std::unique_ptr<grapevine::Objective>& made) {
+  grapevine::prepare_heap();
+  at::set_num_threads(1);  // also of threads that start later; results then depend on no split
+  made = std::make_unique<grapevine::NetworkObjective>(spec, plan, std::move(data));
+}

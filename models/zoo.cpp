@@ -1,0 +1,129 @@
+#include "models/zoo.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/random.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr int kMlpHidden = 128;
+
+/// Adds tensors to a plan under the names that PyTorch's modules would give them.
+class Planner {
+ public:
+  Planner(NetworkPlan& plan, bool decay_vectors) : plan_(plan), decay_vectors_(decay_vectors) {
+    plan_.layout = ParameterLayout(DType::f32);
+  }
+
+  void convolution(const std::string& name, int64_t in, int64_t out, int64_t side, bool bias) {
+    const int64_t fan_in = in * side * side;
+    add(name + ".weight", {out, in, side, side}, fan_in);
+    if (bias) add(name + ".bias", {out}, fan_in);
+  }
+
+  void linear(const std::string& name, int64_t in, int64_t out) {
+    add(name + ".weight", {out, in}, in);
+    add(name + ".bias", {out}, in);
+  }
+
+  void norm(const std::string& name, int64_t channels) {
+    add(name + ".weight", {channels}, 0);
+    add(name + ".bias", {channels}, 0);
+    plan_.norms.push_back({name, static_cast<size_t>(channels), plan_.statistics_size});
+    plan_.statistics_size += 2 * static_cast<size_t>(channels);
+  }
+
+ private:
+  void add(std::string name, std::vector<int64_t> shape, int64_t fan_in) {
+    const bool decays = decay_vectors_ || shape.size() > 1;
+    plan_.layout.add(std::move(name), std::move(shape), decays);
+    plan_.fan_in.push_back(static_cast<size_t>(fan_in));
+  }
+
+  NetworkPlan& plan_;
+  bool decay_vectors_;
+};
+
+void plan_cnn(Planner& planner, const SampleShape& in, int width, int hidden, int classes) {
+  planner.convolution("conv1", in.channels, width, 3, true);
+  planner.convolution("conv2", width, 2 * width, 3, true);
+  planner.linear("fc1", int64_t{2} * width * (in.height / 4) * (in.width / 4), hidden);
+  planner.linear("fc2", hidden, classes);
+}
+
+void plan_resnet18(Planner& planner, const SampleShape& in, int classes) {
+  planner.convolution("conv1", in.channels, 64, 3, false);
+  planner.norm("bn1", 64);
+  int from = 64;
+  for (int stage = 1; stage <= 4; ++stage) {
+    const int width = 64 << (stage - 1);
+    for (int block = 0; block < 2; ++block) {
+      const std::string name = "layer" + std::to_string(stage) + "." + std::to_string(block);
+      planner.convolution(name + ".conv1", from, width, 3, false);
+      planner.norm(name + ".bn1", width);
+      planner.convolution(name + ".conv2", width, width, 3, false);
+      planner.norm(name + ".bn2", width);
+      if (from != width) {
+        planner.convolution(name + ".downsample.0", from, width, 1, false);
+        planner.norm(name + ".downsample.1", width);
+      }
+      from = width;
+    }
+  }
+  planner.linear("fc", from, classes);
+}
+
+}  // namespace
+
+Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& input, int classes,
+                                 bool decay_norms_and_biases) {
+  NetworkPlan plan;
+  plan.model = model;
+  plan.input = input;
+  plan.classes = classes;
+  Planner planner(plan, decay_norms_and_biases);
+  const int64_t features = static_cast<int64_t>(input.size());
+  if (model == "linear") {
+    planner.linear("fc", features, classes);
+    return plan;
+  }
+  if (model == "mlp") {
+    planner.linear("fc1", features, kMlpHidden);
+    planner.linear("fc2", kMlpHidden, classes);
+    return plan;
+  }
+  const bool convolutional = model == "cnn-small" || model == "cnn-big" || model == "resnet18";
+  if (!convolutional) {
+    return user_error("model is \"" + model +
+                      "\", accepted: linear, mlp, cnn-small, cnn-big, resnet18");
+  }
+  if (!input.image || input.height < 4 || input.width < 4) {
+    return user_error("model " + model + " takes images of at least 4 x 4 pixels, the samples are " +
+                      (input.image ? "smaller" : "rows of features") + ", accepted: linear, mlp");
+  }
+  if (model == "cnn-small") plan_cnn(planner, input, 16, 64, classes);
+  if (model == "cnn-big") plan_cnn(planner, input, 32, 128, classes);
+  if (model == "resnet18") plan_resnet18(planner, input, classes);
+  return plan;
+}
+
+void initial_weights(const NetworkPlan& plan, uint64_t seed, Vec x) {
+  GV_CHECK(x.size == plan.layout.size());
+  float* flat = x.as<float>();
+  for (size_t k = 0; k < plan.layout.entries().size(); ++k) {
+    const ParameterEntry& entry = plan.layout.entries()[k];
+    float* first = flat + entry.offset;
+    if (plan.fan_in[k] == 0) {
+      std::fill_n(first, entry.size(), entry.name.ends_with(".weight") ? 1.0f : 0.0f);
+      continue;
+    }
+    const double bound = 1 / std::sqrt(static_cast<double>(plan.fan_in[k]));
+    Random random(seed, 0, Purpose::initial_point, k);
+    std::generate_n(first, entry.size(),
+                    [&] { return static_cast<float>(random.uniform(-bound, bound)); });
+  }
+}
+
+}  // namespace grapevine
