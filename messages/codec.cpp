@@ -14,7 +14,8 @@
 namespace grapevine {
 namespace {
 
-// A message of one segment is a table {segments - 1, words of the segment}, a root pointer, and the struct.
+// A message of one segment is a table {segments - 1, words of the segment}, a root pointer, and
+// the struct.
 constexpr size_t kStructWords = 8;
 constexpr size_t kSegmentWords = 1 + kStructWords;
 constexpr size_t kMessageWords = 1 + kSegmentWords;
@@ -22,7 +23,8 @@ static_assert(kHeaderBytes == kMessageWords * sizeof(capnp::word));
 static_assert(capnp::_::structSize<wire::Header>().data == kStructWords);
 static_assert(capnp::_::structSize<wire::Header>().pointers == 0);
 
-// The first 16 bytes of every header: the table, and a struct pointer with offset 0, 8 words and no pointers.
+// The first 16 bytes of every header: the table, and a struct pointer with offset 0, 8 words and
+// no pointers.
 constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
                                           0, 0, 0, 0, kStructWords,  0, 0, 0};
 
@@ -33,7 +35,8 @@ static_assert(int(wire::Kind::DATA) == int(FrameKind::data));
 static_assert(int(wire::Kind::DECLINE) == int(FrameKind::decline));
 static_assert(int(wire::Kind::ACCEPT) == int(FrameKind::accept));
 static_assert(int(wire::Kind::OFFER) == int(FrameKind::offer));
-static_assert(int(wire::Reason::NO_BUFFER) == int(DeclineReason::no_buffer) && kDeclineReasons == 7);
+static_assert(int(wire::Reason::NO_BUFFER) == int(DeclineReason::no_buffer));
+static_assert(kDeclineReasons == 7);
 static_assert(int(wire::Reason::EPOCH) == int(DeclineReason::epoch));
 static_assert(int(wire::Reason::OLDER_CALLER) == int(DeclineReason::older_caller));
 static_assert(int(wire::Reason::REPEAT) == int(DeclineReason::repeat));
@@ -90,8 +93,8 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   if (std::memcmp(bytes.data(), kPrefix.data(), kPrefix.size()) != 0) {
     return world_error("frame refused: malformed, not one segment with one header struct");
   }
-  // The prefix holds the only pointer there is, so an unchecked read cannot leave these words. On the stack because
-  // `bytes` may lie at any address.
+  // The prefix holds the only pointer there is, so an unchecked read cannot leave these words. On
+  // the stack because `bytes` may lie at any address.
   alignas(capnp::word) std::array<capnp::word, kSegmentWords> segment;
   std::memcpy(segment.data(), bytes.data() + sizeof(capnp::word), sizeof(segment));
   const auto root = capnp::readMessageUnchecked<wire::Header>(segment.data());

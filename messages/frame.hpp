@@ -1,7 +1,7 @@
 // Frame: the one thing that crosses a link between two ranks. A header and a payload of numbers.
 //
-// Relay messages, low-rank factors and all-reduce chunks are payloads of this one frame; links and faults act on
-// frames and know no method. A value.
+// Relay messages, low-rank factors and all-reduce chunks are payloads of this one frame; links
+// and faults act on frames and know no method. A value.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,7 +23,9 @@ enum class FrameKind : uint8_t {
 };
 constexpr int kFrameKinds = 7;
 
-enum class DeclineReason : uint8_t { none = 0, busy, not_yet, repeat, older_caller, epoch, no_buffer };
+enum class DeclineReason : uint8_t {
+  none = 0, busy, not_yet, repeat, older_caller, epoch, no_buffer
+};
 constexpr int kDeclineReasons = 7;
 
 struct FrameHeader {
@@ -36,7 +38,7 @@ struct FrameHeader {
   uint64_t number = 0;                         // of the exchange on this edge, or of the round
   uint32_t part = 0;                           // attempt of an offer, or part of a round
   uint64_t count = 0;                          // elements of the payload
-  double alpha_tilde = 0;                      // the sender's, for this exchange (offer, accept, data)
+  double alpha_tilde = 0;                      // the sender's (offer, accept, data)
 
   bool operator==(const FrameHeader&) const = default;
 };

@@ -1,7 +1,7 @@
 // Fuzzes decode (libFuzzer; built with clang++ and the address and undefined-behaviour sanitizers).
 //
-// Input: eight bytes of announced payload bound, then what arrived as a header. Either it is refused with one line, or
-// what came out keeps every promise of codec.hpp.
+// Input: eight bytes of announced payload bound, then what arrived as a header. Either it is
+// refused with one line, or what came out keeps every promise of codec.hpp.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,5 @@
-// Writes the fuzzer's first inputs into the folder named as the only argument: one valid frame of each kind and dtype.
+// Writes the fuzzer's first inputs into the folder named as the only argument: one valid frame of
+// each kind and dtype.
 #include <cstdint>
 #include <fstream>
 #include <iostream>

@@ -1,0 +1,27 @@
+// The house rules that a program can check: which room may include what, and how long things may
+// be.
+//
+// A tree is {path from the root, text}. Each complaint is one line, `path:line: what, and which
+// rule`. Reading is by line: it knows no macros, and takes a function to start at column 0 and to
+// end with a lone brace there.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+namespace grapevine::tidy {
+
+using Tree = std::map<std::string, std::string>;
+using Complaints = std::vector<std::string>;
+
+/// Arrows between rooms, direct third-party includes, lengths, banned words: what one file shows
+/// by itself.
+Complaints check_file(const std::string& path, const std::string& text);
+
+/// Third-party headers that a file reaches through headers of ours, and may not see.
+Complaints check_reach(const Tree&);
+
+/// Every source of the rooms below `root`.
+Tree read_tree(const std::string& root);
+
+}  // namespace grapevine::tidy
