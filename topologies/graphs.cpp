@@ -4,7 +4,6 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 namespace grapevine {
 namespace {
@@ -105,25 +104,9 @@ int most_square_rows(int ranks) {
 int circle_edges(int length) { return length > 2 ? length : length - 1; }
 
 Result<Links> torus(const GraphRequest& request) {
-  const int n = request.ranks;
-  int64_t rows = most_square_rows(n), columns = n / rows;
-  const std::string square = std::to_string(rows) + "x" + std::to_string(columns);
-  if (!request.arguments.empty()) {
-    const std::string& sides = request.arguments[0];
-    const size_t cross = std::min(sides.find('x'), sides.size());
-    const auto r = whole_number(sides.substr(0, cross));
-    const auto c = whole_number(sides.substr(std::min(cross + 1, sides.size())));
-    if (!r || !c || *r < 1 || *c < 1 || *r > n || *c > n || *r * *c != n) {
-      return refused(request, "the sides " + in_quotes(sides) + " do not make " + std::to_string(n) +
-                                  " ranks; accepted: ROWSxCOLUMNS with that product, such as " +
-                                  square);
-    }
-    rows = *r, columns = *c;
-  } else if (rows == 1 && n > 3) {
-    return refused(request, std::to_string(n) + " is prime and makes no grid; accepted: a product "
-                                "of two sides, or torus:" + square + ", which is a ring");
-  }
-  const int height = static_cast<int>(rows), width = static_cast<int>(columns);
+  const auto sides = torus_sides(request);
+  if (!sides) return sides.error();
+  const auto [height, width] = *sides;
   Links links;
   for (int row = 0; row < height; ++row) {
     for (int column = 0; column < width; ++column) {
@@ -158,6 +141,35 @@ constexpr GraphKind kGraphKinds[] = {
 
 std::span<const GraphKind> graph_kinds() { return kGraphKinds; }
 
+GraphRequest request_of(const std::string& spec, int ranks) {
+  GraphRequest request{spec, ranks, {}};
+  for (size_t colon = spec.find(':'); colon != spec.npos;) {
+    const size_t next = spec.find(':', colon + 1);
+    request.arguments.push_back(spec.substr(colon + 1, next - colon - 1));
+    colon = next;
+  }
+  return request;
+}
+
+Result<Sides> torus_sides(const GraphRequest& request) {
+  const int n = request.ranks, rows = most_square_rows(n);
+  const std::string square = std::to_string(rows) + "x" + std::to_string(n / rows);
+  if (request.arguments.empty()) {
+    if (rows > 1 || n <= 3) return Sides{rows, n / rows};
+    return refused(request, "a prime number of ranks makes no grid; accepted: a product of two "
+                            "sides, or torus:" + square + ", which is a ring");
+  }
+  const std::string& sides = request.arguments[0];
+  const size_t cross = std::min(sides.find('x'), sides.size());
+  const auto r = whole_number(sides.substr(0, cross));
+  const auto c = whole_number(sides.substr(std::min(cross + 1, sides.size())));
+  if (r && c && *r >= 1 && *r <= n && *c >= 1 && *c <= n && *r * *c == n) {
+    return Sides{static_cast<int>(*r), static_cast<int>(*c)};
+  }
+  return refused(request, "the sides " + in_quotes(sides) + " do not make " + std::to_string(n) +
+                              "; accepted: ROWSxCOLUMNS with that product, such as " + square);
+}
+
 Result<Links> complete(const GraphRequest& request) {
   if (const auto error = too_many(request, 0.5 * request.ranks * (request.ranks - 1.0))) {
     return *error;
@@ -189,8 +201,8 @@ std::string in_quotes(std::string_view text) {
 
 std::string shown(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
+  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general, 6);
+  return std::string(text, end.ptr);
 }
 
 std::optional<int64_t> whole_number(std::string_view text) { return parsed<int64_t>(text); }

@@ -29,6 +29,9 @@ struct GraphRequest {
   std::vector<std::string> arguments;
 };
 
+/// "name:first:second" split at its colons.
+GraphRequest request_of(const std::string& spec, int ranks);
+
 struct GraphKind {
   const char* name;
   const char* arguments;  // as shown to the user
@@ -43,6 +46,11 @@ std::span<const GraphKind> graph_kinds();
 Result<Links> random_regular(const GraphRequest&);
 Result<Links> erdos_renyi(const GraphRequest&);
 Result<Links> complete(const GraphRequest&);
+
+struct Sides {
+  int rows = 0, columns = 0;
+};
+Result<Sides> torus_sides(const GraphRequest&);
 
 /// Lines `i j rate`; names the file and the line of whatever is wrong. Says nothing of connectivity.
 Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks);

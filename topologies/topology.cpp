@@ -51,16 +51,6 @@ std::vector<int> listed_degrees(const Topology& graph) {
   return degrees;
 }
 
-GraphRequest request_of(const std::string& spec, int ranks) {
-  GraphRequest request{spec, ranks, {}};
-  for (size_t colon = spec.find(':'); colon != spec.npos;) {
-    const size_t next = spec.find(':', colon + 1);
-    request.arguments.push_back(spec.substr(colon + 1, next - colon - 1));
-    colon = next;
-  }
-  return request;
-}
-
 std::string accepted_names() {
   std::string names;
   for (const GraphKind& kind : graph_kinds()) names += std::string(kind.name) + ", ";
