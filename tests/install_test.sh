@@ -17,8 +17,7 @@ if [ -e "$build/bin/libgrapevine-network.so" ]; then
   fi
 fi
 # A package that names the tree it was built from works here and nowhere else.
-if grep -rn -F -e "$source" -e "$build" "$work/prefix"/lib*/cmake "$work/prefix"/lib/*/cmake \
-  2>/dev/null; then
+if grep -rn -F -e "$source" -e "$build" --include='*.cmake' "$work/prefix"; then
   echo "the package names its build or source folder"
   exit 1
 fi
