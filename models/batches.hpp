@@ -1,11 +1,14 @@
-// Batches: which samples make up batch number `index` of a rank, and how they are shown to the network.
+// Batches: which samples make up batch number `index` of a rank, and how they are shown to the
+// network.
 //
-// Shares are iid: one shuffle of the whole training set, keyed by the seed, is dealt out in contiguous shares whose
-// sizes differ by at most one. A rank walks through its share in an order that is shuffled anew for each pass, keyed
-// by (seed, rank, pass); a batch may end one pass and begin the next, so no sample is left out. Mirroring and crops
-// are keyed by (seed, rank, index). So a batch is a pure function of (seed, rank, index), whoever asks and when.
+// Shares are iid: one shuffle of the whole training set, keyed by the seed, is dealt out in
+// contiguous shares whose sizes differ by at most one. A rank walks through its share in an order
+// that is shuffled anew for each pass, keyed by (seed, rank, pass); a batch may end one pass and
+// begin the next, so no sample is left out. Mirroring and crops are keyed by (seed, rank, index).
+// So a batch is a pure function of (seed, rank, index), whoever asks and when.
 //
-// Not thread-safe: the last order of each rank is kept. One object per thread; all of them share one partition.
+// Not thread-safe: the last order of each rank is kept. One object per thread; all of them share
+// one partition.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -59,8 +62,8 @@ struct View {
   bool mirrored = false;
 };
 
-/// Writes samples as normalised fp32: images row by row with the channels innermost (channels-last), features as they
-/// are. `mean` and `deviation` are the data set's.
+/// Writes samples as normalised fp32: images row by row with the channels innermost
+/// (channels-last), features as they are. `mean` and `deviation` are the data set's.
 class Gatherer {
  public:
   explicit Gatherer(const DataSet&);  // keeps no reference
@@ -71,7 +74,8 @@ class Gatherer {
   std::vector<float> scale_, shift_;  // per channel: pixel * scale + shift
 };
 
-/// The views of a training batch. mirror: as the user asked; ignored where the data set says that mirroring harms.
+/// The views of a training batch. mirror: as the user asked; ignored where the data set says that
+/// mirroring harms.
 std::vector<View> training_views(const DataSet&, bool mirror, uint64_t seed, int rank,
                                  uint64_t index, int batch);
 

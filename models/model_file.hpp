@@ -1,9 +1,11 @@
-// Model files: named tensors on the disk, in the two formats that Python opens without trusting the file.
+// Model files: named tensors on the disk, in the two formats that Python opens without trusting the
+// file.
 //
-// safetensors: a u64 length, a JSON header, raw little-endian data; `safetensors.torch.load_file` reads it.
-// State dict: what torch.save writes for a plain dict of tensors, a zip of stored records with a pickle that names
-// only torch._utils._rebuild_tensor_v2 and storages; `torch.load(path, weights_only=True)` reads it.
-// Both are written by hand, without LibTorch, byte for byte the same for the same tensors. Little-endian machines.
+// safetensors: a u64 length, a JSON header, raw little-endian data; `safetensors.torch.load_file`
+// reads it. State dict: what torch.save writes for a plain dict of tensors, a zip of stored records
+// with a pickle that names only torch._utils._rebuild_tensor_v2 and storages; `torch.load(path,
+// weights_only=True)` reads it. Both are written by hand, without LibTorch, byte for byte the same
+// for the same tensors. Little-endian machines.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -43,11 +45,13 @@ std::vector<ModelTensor> tensors_of(const ParameterLayout&, ConstVec x);
 Status write_safetensors(const std::string& path, const std::vector<ModelTensor>&);
 Status write_state_dict(const std::string& path, const std::vector<ModelTensor>&);
 
-/// In the order of the file. Errors (world): it is missing, cut, or not a safetensors file of F32, F64 and I64.
+/// In the order of the file. Errors (world): it is missing, cut, or not a safetensors file of F32,
+/// F64 and I64.
 Result<std::vector<StoredTensor>> read_safetensors(const std::string& path);
 
-/// Reads the parameters of a layout; further tensors in the file are ignored. x is written only if all are there.
-/// Errors (world): as above, or a tensor that is missing, or of another shape or type than the layout's.
+/// Reads the parameters of a layout; further tensors in the file are ignored. x is written only if
+/// all are there. Errors (world): as above, or a tensor that is missing, or of another shape or
+/// type than the layout's.
 Status load_parameters(const std::string& path, const ParameterLayout&, Vec x);
 
 }  // namespace grapevine

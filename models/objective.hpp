@@ -1,11 +1,14 @@
-// Objective: what is trained. Layout, initial point, loss and gradient at given parameters, evaluation.
+// Objective: what is trained. Layout, initial point, loss and gradient at given parameters,
+// evaluation.
 //
-// One object serves every rank of a node. `thread` names one of the `threads` it was made with: calls with different
-// `thread` may run at once, calls with the same one may not; a network keeps one module per thread. The result of
-// gradient() depends on (seed, rank, index, x) alone, not on the thread or on the order of calls - except for running
-// statistics (batch norm), which each rank keeps for itself.
+// One object serves every rank of a node. `thread` names one of the `threads` it was made with:
+// calls with different `thread` may run at once, calls with the same one may not; a network keeps
+// one module per thread. The result of gradient() depends on (seed, rank, index, x) alone, not on
+// the thread or on the order of calls - except for running statistics (batch norm), which each rank
+// keeps for itself.
 //
-// No header here shows LibTorch. Networks live in a module that is loaded when one is asked for (make_objective).
+// No header here shows LibTorch. Networks live in a module that is loaded when one is asked for
+// (make_objective).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,11 +28,11 @@ struct ObjectiveSpec {
   uint64_t seed = 1;
   // network
   std::string model = "cnn-small";        // linear | mlp | cnn-small | cnn-big | resnet18
-  std::string dataset = "fashion-mnist";  // fashion-mnist | mnist | cifar10 | optdigits | a9a | w8a | ...
+  std::string dataset = "fashion-mnist";  // or mnist, cifar10, optdigits, a9a, w8a
   std::string data_dir;                   // empty: where the distribution's package puts it
   int batch = 16;
   bool decay_norms_and_biases = true;
-  bool flip = true;                       // random horizontal flips (images only)
+  bool flip = true;                       // mirror images at random, where the set allows it
   // analytic
   int dim = 16;
   double noise = 0;  // standard deviation of the gradient noise per coordinate
@@ -49,14 +52,16 @@ class Objective {
   virtual const ParameterLayout& layout() const = 0;
   virtual bool has_gradients() const { return true; }  // false: consensus, gossip alone
 
-  /// Writes rank's start. Networks: the same for every rank. Consensus: Gaussian, a stream per rank.
+  /// Writes rank's start. Networks: the same for every rank. Consensus: Gaussian, a stream per
+  /// rank.
   virtual void initial_point(int rank, Vec x) const = 0;
 
-  /// The gradient number `index` (from 0) of `rank` at x, written to g (both of the layout's size). Returns the loss.
+  /// The gradient number `index` (from 0) of `rank` at x, written to g (both of the layout's size).
+  /// Returns the loss.
   virtual double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) = 0;
 
-  /// The test set's loss and accuracy at x (analytic: f(x) - minimum). rank: whose running statistics to use;
-  /// -1: their average over all ranks.
+  /// The test set's loss and accuracy at x (analytic: f(x) - minimum). rank: whose running
+  /// statistics to use; -1: their average over all ranks.
   virtual Evaluation evaluate(int thread, int rank, ConstVec x) = 0;
 
   /// Gradients per pass over one rank's share of the data; 0 where there is no data.
@@ -65,13 +70,14 @@ class Objective {
   /// What the data and the model are, in one line for reports.
   virtual std::string description() const = 0;
 
-  /// Writes model.safetensors and model.pt (torch.load with weights_only=True) into the directory; each file appears
-  /// whole or not at all. Analytic objectives write the safetensors file alone.
+  /// Writes model.safetensors and model.pt (torch.load with weights_only=True) into the directory;
+  /// each file appears whole or not at all. Analytic objectives write the safetensors file alone.
   virtual Status save_model(const std::string& directory, ConstVec x) = 0;
 };
 
-/// Loads the network module on demand. Errors: an unknown name (and what is accepted), data that is missing, cut or of
-/// the wrong kind (and the file), more ranks than samples, a module that cannot be loaded.
+/// Loads the network module on demand. Errors: an unknown name (and what is accepted), data that is
+/// missing, cut or of the wrong kind (and the file), more ranks than samples, a module that cannot
+/// be loaded.
 Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec&);
 
 }  // namespace grapevine

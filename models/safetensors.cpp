@@ -21,8 +21,9 @@ const char* name_of(TensorType type) {
   return "";
 }
 
-/// The part of JSON that such a header consists of: strings, unsigned integers, arrays of them, objects. After the
-/// first thing that does not fit, good() is false and everything returns at once.
+/// The part of JSON that such a header consists of: strings, unsigned integers, arrays of them,
+/// objects. After the first thing that does not fit, good() is false and everything returns at
+/// once.
 class HeaderReader {
  public:
   explicit HeaderReader(std::string_view text) : text_(text) {}

@@ -9,7 +9,7 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kRecordAlignment = 64;  // of a tensor's bytes in the file, so that torch.load can map them
+constexpr size_t kRecordAlignment = 64;  // of tensors in the file: torch.load can map them
 constexpr const char* kRoot = "model/";
 
 void put(std::string& out, uint64_t value, int bytes) {

@@ -13,8 +13,9 @@ struct Piece {
   size_t bytes = 0;
 };
 
-/// Writes the pieces one after the other to `path`.part, flushes that to the disk and renames it. Errors (world): the
-/// path and what the system says, a full disk for instance; the .part file is removed and an older file kept.
+/// Writes the pieces one after the other to `path`.part, flushes that to the disk and renames it.
+/// Errors (world): the path and what the system says, a full disk for instance; the .part file is
+/// removed and an older file kept.
 Status write_whole_file(const std::string& path, const std::vector<Piece>& pieces);
 
 }  // namespace grapevine

@@ -1,17 +1,20 @@
-// The zoo: which tensors each network consists of, and how they start. No LibTorch here: the module in network/ only
-// computes with what this file lays out, so layouts, hashes, initial points and model files need no framework.
+// The zoo: which tensors each network consists of, and how they start. No LibTorch here: the module
+// in network/ only computes with what this file lays out, so layouts, hashes, initial points and
+// model files need no framework.
 //
 // Shapes adapt to the samples. c x h x w is an image, k the number of classes:
 //
 //   linear     fc: chw-k. Rows of features too.
 //   mlp        fc1: chw-128, relu, fc2: 128-k. Rows of features too.
-//   cnn-small  conv1: 3x3 c-16, pool, relu, conv2: 3x3 16-32, pool, relu, fc1: 32(h/4)(w/4)-64, relu, fc2: 64-k
+//   cnn-small  conv1: 3x3 c-16, pool, relu, conv2: 3x3 16-32, pool, relu,
+//              fc1: 32(h/4)(w/4)-64, relu, fc2: 64-k
 //   cnn-big    the same with 32, 64 and 128
-//   resnet18   CIFAR form (He et al., CVPR 2016; 3x3 first convolution of stride 1, no pool before the blocks);
+//   resnet18   CIFAR form (He et al., CVPR 2016; 3x3 first convolution of stride 1, no pool);
 //              names as torchvision has them
 //
-// 28x28 grey images and 10 classes: cnn-small has 105,866 parameters, cnn-big 421,642; 32x32 colours: resnet18
-// 11,173,962. Weights and biases start as PyTorch's default has them, uniform in +-1/sqrt(fan-in); norms at 1 and 0.
+// 28x28 grey images and 10 classes: cnn-small has 105,866 parameters, cnn-big 421,642; 32x32
+// colours: resnet18 11,173,962. Weights and biases start as PyTorch's default has them, uniform in
+// +-1/sqrt(fan-in); norms at 1 and 0.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,10 +27,10 @@
 
 namespace grapevine {
 
-/// The running mean and variance of one batch norm; `offset` is into a rank's statistics, where the mean lies, the
-/// variance right behind it.
+/// The running mean and variance of one batch norm; `offset` is into a rank's statistics, where the
+/// mean lies, the variance right behind it.
 struct NormStatistics {
-  std::string name;  // "bn1": the file has bn1.running_mean, bn1.running_var, bn1.num_batches_tracked
+  std::string name;  // "bn1": in files bn1.running_mean, .running_var, .num_batches_tracked
   size_t channels = 0;
   size_t offset = 0;
 };
@@ -37,7 +40,7 @@ struct NetworkPlan {
   SampleShape input;
   int classes = 0;
   ParameterLayout layout;
-  std::vector<size_t> fan_in;         // per entry; 0: a norm's weight (all 1) or bias (all 0), told by its name
+  std::vector<size_t> fan_in;         // per entry; 0: a norm's weight (all 1) or bias (all 0)
   std::vector<NormStatistics> norms;  // in the order in which the network meets them
   size_t statistics_size = 0;         // floats of all norms: 9,600 for resnet18
 };

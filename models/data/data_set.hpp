@@ -1,7 +1,8 @@
 // DataSet: the samples that a network is trained and tested on, in memory, as they were published.
 //
-// Pixels stay bytes (Fashion-MNIST: 55 MB instead of 220) and are normalised when a batch is gathered; mean and
-// deviation are those of the training pixels, per channel. Sparse sets become dense fp32 rows, not normalised.
+// Pixels stay bytes (Fashion-MNIST: 55 MB instead of 220) and are normalised when a batch is
+// gathered; mean and deviation are those of the training pixels, per channel. Sparse sets become
+// dense fp32 rows, not normalised.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +38,7 @@ struct DataSet {
   int classes = 0;
   std::vector<float> mean, deviation;  // per channel, in units of the stored bytes; images only
   bool mirrors = false;                // a mirrored image means the same (clothes: yes, digits: no)
-  int crop_padding = 0;                // train on random crops of the image padded by so many pixels
+  int crop_padding = 0;                // train on random crops after padding by so many pixels
 
   std::string description() const;
 };
@@ -45,10 +46,10 @@ struct DataSet {
 /// The names that read_data_set() accepts, separated by ", ".
 std::string data_set_names();
 
-/// Reads a set by its name from `folder` or, where that has none of its files, from the set's own folder in it
-/// (fashion-mnist, mnist, cifar10, digits, libsvm). An empty folder means where the distribution's package puts the
-/// set. Every file may be plain, .gz or .xz.
-/// Errors: an unknown name or missing files (user: which file, looked for where, how to get it); a file that is cut,
+/// Reads a set by its name from `folder` or, where that has none of its files, from the set's own
+/// folder in it (fashion-mnist, mnist, cifar10, digits, libsvm). An empty folder means where the
+/// distribution's package puts the set. Every file may be plain, .gz or .xz. Errors: an unknown
+/// name or missing files (user: which file, looked for where, how to get it); a file that is cut,
 /// damaged or of another kind (world: the file, and the line or the bytes).
 Result<DataSet> read_data_set(const std::string& name, const std::string& folder);
 

@@ -10,8 +10,9 @@ namespace grapevine {
 
 using Bytes = std::vector<uint8_t>;
 
-/// The file's content; gzip and xz are told by their first bytes, not by the name, and unpacked. Errors (world): it
-/// cannot be opened, the packed stream is cut or damaged, or it holds more than `limit_bytes`.
+/// The file's content; gzip and xz are told by their first bytes, not by the name, and unpacked.
+/// Errors (world): it cannot be opened, the packed stream is cut or damaged, or it holds more than
+/// `limit_bytes`.
 Result<Bytes> read_whole_file(const std::string& path, size_t limit_bytes = size_t{1} << 30);
 
 /// `folder`/`name`, or the same with .gz or .xz, whichever exists first; empty when none does.

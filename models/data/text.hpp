@@ -7,9 +7,9 @@
 
 namespace grapevine {
 
-/// Calls take(line) for each line, without its end; the first error stops and is prefixed by the file
-/// and the line. `take` returns a Status whose message says what is wrong with the line. Files that do not end with a
-/// line feed are refused as cut, and so are files without a line.
+/// Calls take(line) for each line, without its end; the first error stops and is prefixed by the
+/// file and the line. `take` returns a Status whose message says what is wrong with the line. Files
+/// that do not end with a line feed are refused as cut, and so are files without a line.
 template <class Take>
 Status for_each_line(const std::string& path, const Bytes& bytes, Take&& take) {
   if (bytes.empty()) return world_error(path + " is cut: it is empty");
@@ -29,7 +29,8 @@ Status for_each_line(const std::string& path, const Bytes& bytes, Take&& take) {
   return Done{};
 }
 
-/// A piece of a line as it may stand in an error: quoted, at most 20 characters, nothing unprintable.
+/// A piece of a line as it may stand in an error: quoted, at most 20 characters, nothing
+/// unprintable.
 inline std::string quoted(std::string_view piece) {
   std::string text = "\"";
   for (const char c : piece.substr(0, 20)) text += c >= ' ' && c < 127 ? c : '?';

@@ -1,7 +1,8 @@
 // The border of the network module: the one function that libgrapevine-network.so exports.
 //
-// The caller has read the data and made the plan; the module adds what needs LibTorch. Its name carries a version that
-// changes with anything that crosses the border, so a module of another build is refused instead of misread.
+// The caller has read the data and made the plan; the module adds what needs LibTorch. Its name
+// carries a version that changes with anything that crosses the border, so a module of another
+// build is refused instead of misread.
 #pragma once
 #include <memory>
 

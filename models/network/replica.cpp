@@ -33,8 +33,8 @@ Replica::Replica(const NetworkPlan& plan, const Batches& batches, size_t largest
   }
 }
 
-// A view holds an address and no memory, so one that outlives its vector is harmless until it is asked for again, and
-// then the address is the new vector's.
+// A view holds an address and no memory, so one that outlives its vector is harmless until it is
+// asked for again, and then the address is the new vector's.
 const Replica::Views& Replica::views_of(const void* data) {
   const auto known = views_.find(data);
   if (known != views_.end()) return known->second;

@@ -1,9 +1,10 @@
 // Replica: one thread's instance of a network, pointed at whatever flat vectors it is called with.
 //
-// Its parameters are leaf tensors whose storage is switched to a rank's x (set_data on prebuilt views, half a
-// microsecond for eight tensors); their gradients are views of the caller's g, so backward adds straight into it. x
-// and g must not change hands before gradient() returns: autograd does not notice a parameter vector that changes
-// between forward and backward, and gives a wrong gradient.
+// Its parameters are leaf tensors whose storage is switched to a rank's x (set_data on prebuilt
+// views, half a microsecond for eight tensors); their gradients are views of the caller's g, so
+// backward adds straight into it. x and g must not change hands before gradient() returns: autograd
+// does not notice a parameter vector that changes between forward and backward, and gives a wrong
+// gradient.
 //
 // Owned and used by one thread at a time.
 #pragma once
@@ -31,7 +32,8 @@ class Replica {
   float* input(size_t k) { return input_.data() + k * plan_->input.size(); }
   int64_t& label(size_t k) { return labels_[k]; }
 
-  /// Mean cross-entropy over the first `count` samples at x, and its gradient into g. Updates statistics().
+  /// Mean cross-entropy over the first `count` samples at x, and its gradient into g. Updates
+  /// statistics().
   double gradient(size_t count, ConstVec x, Vec g);
 
   /// The same samples at x without a gradient, with statistics() for the norms.
