@@ -55,11 +55,12 @@ class Random {
     const double radius = std::sqrt(2 * exponential());
     return radius * std::cos(2 * 3.14159265358979323846 * uniform());
   }
-  uint32_t below(uint32_t n) {  // in [0, n); the bias is below n / 2^64
-    return static_cast<uint32_t>(static_cast<unsigned __int128>(bits()) * n >> 64);
+  uint32_t below(uint32_t n) {  // in [0, n), the high half of bits * n; the bias is below n / 2^64
+    const uint64_t b = bits();
+    return static_cast<uint32_t>(((b >> 32) * n + ((b & 0xffffffff) * n >> 32)) >> 32);
   }
 
- private:
+  /// The generator itself: ten rounds on a counter under a key.
   static std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
     for (int round = 0; round < 10; ++round) {
       const uint64_t p0 = uint64_t{0xD2511F53} * c[0];
@@ -72,6 +73,7 @@ class Random {
     return c;
   }
 
+ private:
   std::array<uint32_t, 2> key_;
   std::array<uint32_t, 4> counter_;
   std::array<uint32_t, 4> block_{};

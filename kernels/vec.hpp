@@ -55,7 +55,7 @@ struct ConstVec : BasicVec<const void*> {
   ConstVec() = default;
   ConstVec(const void* data, size_t size, DType dtype) : BasicVec{data, size, dtype} {}
   ConstVec(const BasicVec& v) : BasicVec(v) {}
-  ConstVec(const Vec& v) : BasicVec{v.data, v.size, v.dtype} {}
+  ConstVec(const BasicVec<void*>& v) : BasicVec{v.data, v.size, v.dtype} {}
 };
 
 /// Owns `size` zeroed elements, aligned to 64 bytes; 2 MiB and more lie on huge pages where the kernel grants them.
