@@ -4,6 +4,7 @@
 #include <capnp/serialize.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -22,6 +23,8 @@ constexpr size_t kMessageWords = 1 + kSegmentWords;
 static_assert(kHeaderBytes == kMessageWords * sizeof(capnp::word));
 static_assert(capnp::_::structSize<wire::Header>().data == kStructWords);
 static_assert(capnp::_::structSize<wire::Header>().pointers == 0);
+
+static_assert(std::endian::native == std::endian::little);  // payloads travel as they lie
 
 // The first 16 bytes of every header: the table, and a struct pointer with offset 0, 8 words and
 // no pointers.

@@ -204,9 +204,14 @@ void check_lengths(const std::string& path, const std::vector<std::string>& line
 
 }  // namespace
 
-Complaints check_file(const std::string& path, const std::string& text) {
+Complaints check_includes(const std::string& path, const std::string& text) {
   Complaints out;
   for (const Include& include : includes_of(text)) check_include(path, include, out);
+  return out;
+}
+
+Complaints check_style(const std::string& path, const std::string& text) {
+  Complaints out;
   const auto lines = lines_of(text);
   for (size_t i = 0; i < lines.size(); ++i) check_words(path, lines[i], i + 1, out);
   check_lengths(path, lines, out);

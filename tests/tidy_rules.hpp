@@ -1,5 +1,5 @@
-// The house rules that a program can check: which room may include what, and how long things may
-// be.
+// The house rules that a program can check: which room may include what, and how long a
+// file, a function or a line may be.
 //
 // A tree is {path from the root, text}. Each complaint is one line, `path:line: what, and which
 // rule`. Reading is by line: it knows no macros, and takes a function to start at column 0 and to
@@ -14,9 +14,11 @@ namespace grapevine::tidy {
 using Tree = std::map<std::string, std::string>;
 using Complaints = std::vector<std::string>;
 
-/// Arrows between rooms, direct third-party includes, lengths, banned words: what one file shows
-/// by itself.
-Complaints check_file(const std::string& path, const std::string& text);
+/// Arrows between rooms and third-party includes, as one file shows them by itself.
+Complaints check_includes(const std::string& path, const std::string& text);
+
+/// Lengths of files, functions and lines, and banned words.
+Complaints check_style(const std::string& path, const std::string& text);
 
 /// Third-party headers that a file reaches through headers of ours, and may not see.
 Complaints check_reach(const Tree&);
