@@ -119,8 +119,11 @@ Spectrum spectrum(const Topology& graph, std::span<const double> rates) {
   Spectrum result = spectrum_sparse(graph, rates);
   if (graph.ranks() <= kDenseRanks) {
     result.eigenvalues = all_eigenvalues(graph, rates);
+    // The first two are known with all their digits, however wide the spectrum is.
+    const double lambda_2 = 1 / result.chi1;
+    for (double& value : result.eigenvalues) value = std::max(value, lambda_2);
     result.eigenvalues[0] = 0;
-    result.eigenvalues[1] = 1 / result.chi1;  // has all its digits, however wide the spectrum
+    result.eigenvalues[1] = lambda_2;
   }
   return result;
 }
