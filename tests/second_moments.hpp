@@ -2,14 +2,14 @@
 // z = (x_1..x_n, x~_1..x~_n) holds one number and its twin per rank.
 //
 // Between events every rank mixes by itself; at the events of edge e, Poisson of rate lambda_e, its
-// two ranks exchange. Both are linear in z: an exchange is z -> (I + U_e) z with U_e zero outside the
-// four entries of its two ranks, and mixing has a generator A. Then P obeys the closed equation
+// two ranks exchange. Both are linear in z: an exchange is z -> (I + U_e) z with U_e zero outside
+// the four entries of its two ranks, and mixing has a generator A. Then P obeys the closed equation
 //
 //   dP/dt = B P + P B^T + sum_e lambda_e U_e P U_e^T        B = A + sum_e lambda_e U_e
 //
 // which for A2CiD2's map is dP/dt = (M - G) P + P (M - G)^T + [[a^2, a a~], [a a~, a~^2]] (x)
-// Lap(lambda_e s_e), s_e = (e_i - e_j)^T P_xx (e_i - e_j). Here A and U_e are *read off a rule*: it is
-// called on unit vectors, so the rule that is tested is the one that runs.
+// Lap(lambda_e s_e), s_e = (e_i - e_j)^T P_xx (e_i - e_j). Here A and U_e are *read off a rule*: it
+// is called on unit vectors, so the rule that is tested is the one that runs.
 #pragma once
 #include <Eigen/Dense>
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How fast gossip forgets: exact decay rates of E|pi x|^2 from the second-moment equations, with the
-// constants that spectrum() gives (Nabli, Belilovsky, Oyallon, NeurIPS 2023, Prop. 3.6).
+// How fast gossip forgets: exact decay rates of E|pi x|^2 from the second-moment equations, with
+// the constants that spectrum() gives (Nabli, Belilovsky, Oyallon, NeurIPS 2023, Prop. 3.6).
 #include <cmath>
 
 #include "tests/second_moments.hpp"
@@ -121,7 +121,8 @@ TEST_CASE("the equations read off the map are those written for A2CiD2") {
   }
   const Eigen::MatrixXd one = Eigen::MatrixXd::Identity(6, 6);
   Eigen::MatrixXd drift(12, 12), spread(12, 12);
-  drift << -eta * one - alpha * laplacian, eta * one, eta * one - alpha_tilde * laplacian, -eta * one;
+  drift << -eta * one - alpha * laplacian, eta * one, eta * one - alpha_tilde * laplacian,
+      -eta * one;
   spread << alpha * alpha * noise, alpha * alpha_tilde * noise, alpha * alpha_tilde * noise,
       alpha_tilde * alpha_tilde * noise;
   const Eigen::MatrixXd expected = drift * p + p * drift.transpose() + spread;

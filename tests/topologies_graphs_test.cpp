@@ -175,7 +175,8 @@ TEST_CASE("wanted rates follow the speed of the gradients at both ends") {
 }
 
 TEST_CASE("a file gives edges and their absolute rates, with comments, in any order") {
-  const TextFile file("# a triangle and a tail\n\n 2\t1 0.5 # back to front\r\n0 1 2e-1\n2 0 7\n3 2 1");
+  const TextFile file(
+      "# a triangle and a tail\n\n 2\t1 0.5 # back to front\r\n0 1 2e-1\n2 0 7\n3 2 1");
   const Topology made = graph(file.path(), 4, 100.0);
   CHECK(ends_of(made) == Ends{{0, 1}, {0, 2}, {1, 2}, {2, 3}});
   CHECK(made.edges()[0].rate == 0.2);

@@ -46,7 +46,8 @@ TEST_CASE("exponential graphs and hypercubes name the nearest powers of two") {
 }
 
 TEST_CASE("the sides of a torus must make its ranks") {
-  const std::string rest = "' do not make 16; accepted: ROWSxCOLUMNS with that product, such as 4x4";
+  const std::string rest =
+      "' do not make 16; accepted: ROWSxCOLUMNS with that product, such as 4x4";
   for (const std::string sides : {"3x5", "4", "x", "4x", "4x4x1", "-4x-4", "0x16", "axb", "",
                                   "4294967296x4294967296"}) {
     CHECK(refusal("torus:" + sides, 16) ==
@@ -66,8 +67,9 @@ TEST_CASE("a random-regular graph that cannot be is refused") {
           "topology 'random-regular:" + degree + "' with 8 ranks: the degree '" + degree +
               "' is not a whole number from 1 to ranks - 1");
   }
-  CHECK(refusal("random-regular:1", 8) ==
-        "topology 'random-regular:1' with 8 ranks: degree 1 joins pairs only; at least 2 is needed");
+  CHECK(
+      refusal("random-regular:1", 8) ==
+      "topology 'random-regular:1' with 8 ranks: degree 1 joins pairs only; at least 2 is needed");
   CHECK(refusal("random-regular:3:-1", 8) ==
         "topology 'random-regular:3:-1' with 8 ranks: the seed '-1' is not a whole number from 0 "
         "to 2^64 - 1");
@@ -86,7 +88,8 @@ TEST_CASE("an Erdos-Renyi graph that cannot be, or never is connected, is refuse
 }
 
 TEST_CASE("arguments that a graph does not take are refused") {
-  CHECK(refusal("ring:8", 8) == "topology 'ring:8' with 8 ranks: too many arguments; accepted: ring");
+  CHECK(refusal("ring:8", 8) ==
+        "topology 'ring:8' with 8 ranks: too many arguments; accepted: ring");
   CHECK(refusal("torus:2x4:1", 8) == "topology 'torus:2x4:1' with 8 ranks: too many arguments; "
                                      "accepted: torus[:ROWSxCOLUMNS]");
 }
@@ -138,10 +141,12 @@ TEST_CASE("edges handed over by a program are refused in the same words") {
   const std::string mine = "topology 'mine' with 2 ranks: ";
   CHECK(complaint(2, {{0, 1, 1}, {1, 0, 1}}) ==
         mine + "edge 0 1 is given twice; every edge must be given once");
-  CHECK(complaint(2, {{1, 1, 1}}) == mine + "edge 1 1 joins a rank to itself; two ranks are needed");
+  CHECK(complaint(2, {{1, 1, 1}}) ==
+        mine + "edge 1 1 joins a rank to itself; two ranks are needed");
   CHECK(complaint(2, {{0, 2, 1}}) == mine + "edge 0 2 names rank 2; accepted: 0 to 1");
   CHECK(complaint(2, {{0, 1, 0}}) == mine + "edge 0 1 has rate 0; it must be positive and finite");
-  CHECK(complaint(2, {{0, 1, 1, 0}}) == mine + "edge 0 1 has multiplicity 0; it must be at least 1");
+  CHECK(complaint(2, {{0, 1, 1, 0}}) ==
+        mine + "edge 0 1 has multiplicity 0; it must be at least 1");
   CHECK(complaint(2, {}) ==
         mine + "not connected: rank 1 cannot be reached from rank 0; every rank must be");
 }

@@ -1,4 +1,4 @@
-// What the tests of topologies/ share: a graph or a failed test, any graph for a property, text files.
+// What the tests of topologies/ share: a graph or a failed test, any graph for a property, files.
 #pragma once
 #include <rapidcheck.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// A graph as a picture: a torus as its grid, a tree from its centre outwards, all others on a circle.
+// A graph as a picture: a torus as its grid, a tree from its centre outwards, all others on a
+// circle.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -26,7 +27,8 @@ struct Layout {
 };
 
 Point on_circle(double radius, double turn) {  // turn 0 is at the top, clockwise
-  return {kSize / 2 + radius * std::sin(2 * kPi * turn), kSize / 2 - radius * std::cos(2 * kPi * turn)};
+  return {kSize / 2 + radius * std::sin(2 * kPi * turn),
+          kSize / 2 - radius * std::cos(2 * kPi * turn)};
 }
 
 Layout circle(int ranks) {
@@ -74,7 +76,8 @@ int centre_of_tree(const Topology& tree) {
 /// Depth is the distance from the middle; every branch gets a sector in proportion to its leaves.
 Layout radial_tree(const Topology& tree) {
   const auto ranks = static_cast<size_t>(tree.ranks());
-  std::vector<int> order{centre_of_tree(tree)}, parent(ranks, -1), depth(ranks, 0), leaves(ranks, 0);
+  std::vector<int> order{centre_of_tree(tree)};
+  std::vector<int> parent(ranks, -1), depth(ranks, 0), leaves(ranks, 0);
   for (size_t at = 0; at < order.size(); ++at) {
     for (const Neighbour& child : tree.neighbours(order[at])) {
       if (child.rank == parent[order[at]]) continue;
@@ -152,8 +155,8 @@ std::string count(size_t n, const std::string& word) {
 }
 
 std::string caption(const Topology& graph, double least, double most) {
-  std::string text = graph.name() + ", " + count(static_cast<size_t>(graph.ranks()), "rank") + ", " +
-                     count(graph.edges().size(), "edge");
+  std::string text = graph.name() + ", " + count(static_cast<size_t>(graph.ranks()), "rank") +
+                     ", " + count(graph.edges().size(), "edge");
   if (graph.edges().empty()) return text;
   if (most - least <= 1e-9 * most) return text + " of rate " + shown(most);
   return text + " of rates " + shown(least) + " to " + shown(most);
@@ -161,7 +164,8 @@ std::string caption(const Topology& graph, double least, double most) {
 
 void draw_edges(const Topology& graph, const Layout& layout, double most_rate, std::string& svg) {
   const double crowd = static_cast<double>(graph.edges().size()) / (2.0 * graph.ranks());
-  const double widest = std::clamp(3.5 / std::sqrt(std::max(crowd, 1.0)), 0.5, 0.3 * layout.spacing + 0.5);
+  const double widest =
+      std::clamp(3.5 / std::sqrt(std::max(crowd, 1.0)), 0.5, 0.3 * layout.spacing + 0.5);
   svg += "<g fill=\"none\" stroke=\"#4a6fa5\" stroke-opacity=\"0.6\" stroke-linecap=\"round\">\n";
   for (const Edge& edge : graph.edges()) {
     const double width = std::max(0.2, widest * std::sqrt(edge.rate / most_rate));
@@ -200,8 +204,8 @@ std::string draw_svg(const Topology& graph) {
   }
   const Layout layout = layout_of(graph);
   std::string svg =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 800 840\" width=\"800\" height=\"840\" "
-      "font-family=\"sans-serif\">\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 800 840\" width=\"800\" "
+      "height=\"840\" font-family=\"sans-serif\">\n"
       "<rect width=\"800\" height=\"840\" fill=\"#fbfbf8\"/>\n";
   draw_edges(graph, layout, most, svg);
   draw_ranks(graph, layout, svg);

@@ -60,7 +60,8 @@ Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks) {
   const bool regular = !std::filesystem::is_directory(path, ignored);
   std::ifstream file(path);
   if (!regular || !file) {
-    return user_error("topology " + in_quotes(path) + ": no such file to read; a spec with '/' or '.' "
+    return user_error("topology " + in_quotes(path) +
+                      ": no such file to read; a spec with '/' or '.' "
                       "names a file of lines `i j rate`");
   }
   const auto at_line = [&](const std::string& rest) {

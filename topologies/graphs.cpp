@@ -180,8 +180,9 @@ Result<Links> complete(const GraphRequest& request) {
 }
 
 Error refused(const GraphRequest& request, const std::string& complaint) {
-  return user_error("topology " + in_quotes(request.spec) + " with " + std::to_string(request.ranks) +
-                    (request.ranks == 1 ? " rank: " : " ranks: ") + complaint);
+  return user_error("topology " + in_quotes(request.spec) + " with " +
+                    std::to_string(request.ranks) + (request.ranks == 1 ? " rank: " : " ranks: ") +
+                    complaint);
 }
 
 std::optional<Error> too_many(const GraphRequest& request, double edges) {

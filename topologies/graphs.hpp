@@ -52,7 +52,8 @@ struct Sides {
 };
 Result<Sides> torus_sides(const GraphRequest&);
 
-/// Lines `i j rate`; names the file and the line of whatever is wrong. Says nothing of connectivity.
+/// Lines `i j rate`; names the file and the line of whatever is wrong. Says nothing of
+/// connectivity.
 Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks);
 
 /// What is wrong with one edge by itself, as a sentence; empty when nothing is.

@@ -1,6 +1,6 @@
 // The graphs that are drawn: random-regular and erdos-renyi. Attempt a of seed s draws from the
-// stream (s, purpose graph, a), so the graph is a pure function of the spec and the ranks; an attempt
-// that is not connected is followed by the next.
+// stream (s, purpose graph, a), so the graph is a pure function of the spec and the ranks; an
+// attempt that is not connected is followed by the next.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,8 +36,9 @@ uint64_t key(int i, int j) {
   return static_cast<uint64_t>(std::min(i, j)) << 32 | static_cast<uint32_t>(std::max(i, j));
 }
 
-// Joins the free ends of all ranks at random and draws again those that would make a loop or a double
-// edge (Steger and Wormald, "Generating random regular graphs quickly", 1999). Nothing when stuck.
+// Joins the free ends of all ranks at random and draws again those that would make a loop or a
+// double edge (Steger and Wormald, "Generating random regular graphs quickly", 1999). Nothing when
+// stuck.
 std::optional<Links> pair_ends(int ranks, int degree, Random& random) {
   std::vector<int> ends;
   for (int i = 0; i < ranks; ++i) ends.insert(ends.end(), static_cast<size_t>(degree), i);
@@ -128,7 +129,9 @@ Result<Links> random_regular(const GraphRequest& request) {
     return refused(request, "degree " + given + " times " + std::to_string(n) + " ranks is odd; "
                                 "one of the two must be even");
   }
-  if (*degree == 1 && n > 2) return refused(request, "degree 1 joins pairs only; at least 2 is needed");
+  if (*degree == 1 && n > 2) {
+    return refused(request, "degree 1 joins pairs only; at least 2 is needed");
+  }
   if (const auto error = too_many(request, 0.5 * static_cast<double>(*degree) * n)) return *error;
   const auto seed = seed_of(request);
   if (!seed) return seed.error();

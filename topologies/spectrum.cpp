@@ -16,7 +16,8 @@ namespace {
 
 // A graph that looks the same from every rank: rank i has the neighbours i (+) s for every s of a
 // fixed set of steps, where (+) is addition modulo n (ring, complete, exponential) or bitwise
-// exclusive or (hypercube). A step has one rate. Then the characters of the group diagonalise Lambda:
+// exclusive or (hypercube). A step has one rate. Then the characters of the group diagonalise
+// Lambda:
 //
 //   lambda_k = sum_s rate_s m_s (1 - chi_k(s))     R_s = 1/n sum_(k>0) 2 (1 - chi_k(s)) / lambda_k
 //
@@ -31,7 +32,8 @@ using Steps = std::map<int, Step>;
 
 /// The steps of the edges, when all edges of one step have one rate and none is left out.
 template <class StepOf>
-std::optional<Steps> steps_of(const Topology& graph, std::span<const double> rates, StepOf step_of) {
+std::optional<Steps> steps_of(const Topology& graph, std::span<const double> rates,
+                              StepOf step_of) {
   Steps steps;
   for (size_t e = 0; e < rates.size(); ++e) {
     const auto [s, neighbours] = step_of(graph.edges()[e]);

@@ -1,5 +1,5 @@
-// The general way to chi1 and chi2, for any connected graph and any positive rates. Internal to this
-// room; spectrum() takes it whenever no closed form fits, at every size.
+// The general way to chi1 and chi2, for any connected graph and any positive rates. Internal to
+// this room; spectrum() takes it whenever no closed form fits, at every size.
 //
 //   chi1   Lanczos on Lambda^+, whose largest eigenvalue it is, with full reorthogonalisation
 //   chi2   every edge's resistance, from one elimination (star_mesh.hpp)

@@ -80,8 +80,8 @@ namespace {
 /// Calls visit(at, b) for the entries b of rows[first..last) with their place `at` in a column that
 /// contains them all. Two columns of one dense block have equal rows, which is checked first.
 template <class Visit>
-void along(const std::vector<int>& rows, size_t first, size_t last, size_t column, size_t column_end,
-           Visit visit) {
+void along(const std::vector<int>& rows, size_t first, size_t last, size_t column,
+           size_t column_end, Visit visit) {
   if (last - first == column_end - column) {
     for (size_t b = first; b < last; ++b, ++column) visit(column, b);
     return;

@@ -1,16 +1,16 @@
-// StarMesh: the Laplacian of a weighted graph, eliminated rank by rank. Solves with it, and gives the
-// effective resistance of every edge. Internal to this room.
+// StarMesh: the Laplacian of a weighted graph, eliminated rank by rank. Solves with it, and gives
+// the effective resistance of every edge. Internal to this room.
 //
 // Read a rate as a conductance c. Eliminating rank k replaces its star of edges by a mesh among its
 // neighbours (Kennelly's star-mesh transform), which is one step of a Cholesky factorisation:
 //
 //   C_k = sum_j c_kj          c_ij += c_ki c_kj / C_k          for the neighbours i, j of k left
 //
-// Nothing is ever subtracted, so every c has full relative accuracy however ill-conditioned the graph
-// is. (A Cholesky of the grounded Laplacian subtracts on its diagonal and loses digits.)
+// Nothing is ever subtracted, so every c has full relative accuracy however ill-conditioned the
+// graph is. (A Cholesky of the grounded Laplacian subtracts on its diagonal and loses digits.)
 //
-// Resistances come back in reverse order. With p_j = c_kj / C_k, the potential of k is the p-weighted
-// mean of its neighbours' plus what C_k adds, hence
+// Resistances come back in reverse order. With p_j = c_kj / C_k, the potential of k is the
+// p-weighted mean of its neighbours' plus what C_k adds, hence
 //
 //   R_kj = 1/C_k + sum_i p_i R_ij - 1/2 sum_il p_i p_l R_il     for the neighbours j of k left
 //
@@ -46,8 +46,9 @@ class StarMesh {
   size_t begin(int k) const { return static_cast<size_t>(start_[k]); }
   size_t end(int k) const { return static_cast<size_t>(start_[k + 1]); }
 
-  // Below, ranks are numbered by their turn: turn_[rank] is when a rank is eliminated. The mesh edges
-  // of k are rows_[start_[k] .. start_[k+1]), ascending, all of a later turn; weight_ is c, then p.
+  // Below, ranks are numbered by their turn: turn_[rank] is when a rank is eliminated. The mesh
+  // edges of k are rows_[start_[k] .. start_[k+1]), ascending, all of a later turn; weight_ is c,
+  // then p.
   int ranks_ = 0;
   std::vector<int> turn_;
   std::vector<int64_t> start_;

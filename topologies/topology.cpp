@@ -77,7 +77,8 @@ struct UsedColours {
   std::vector<std::pair<int, uint64_t>> words;  // by rising first member
 
   void add(int colour) {
-    const auto at = std::ranges::lower_bound(words, colour / 64, {}, &std::pair<int, uint64_t>::first);
+    const auto at =
+        std::ranges::lower_bound(words, colour / 64, {}, &std::pair<int, uint64_t>::first);
     const uint64_t bit = uint64_t{1} << colour % 64;
     if (at != words.end() && at->first == colour / 64) {
       at->second |= bit;

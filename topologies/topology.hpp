@@ -1,11 +1,11 @@
-// Topology: who may talk to whom, and how often. A connected, undirected graph with a rate per edge;
-// a value.
+// Topology: who may talk to whom, and how often. A connected, undirected graph with a rate per
+// edge; a value.
 //
-// Ranks are 0..ranks-1. Edges are stored once, i < j, sorted by (i, j). Rates are exchanges per unit
-// of time, in whatever unit the caller measures time (here: the mean gradient time). A graph made
-// from a spec gives every rank the rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed edge,
-// d counting a doubly listed neighbour twice (the normalisation of the A2CiD2 reference: n r / 2
-// exchanges per unit of time in all).
+// Ranks are 0..ranks-1. Edges are stored once, i < j, sorted by (i, j). Rates are exchanges per
+// unit of time, in whatever unit the caller measures time (here: the mean gradient time). A graph
+// made from a spec gives every rank the rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed
+// edge, d counting a doubly listed neighbour twice (the normalisation of the A2CiD2 reference:
+// n r / 2 exchanges per unit of time in all).
 //
 // A graph is a pure function of (spec, ranks): every node that knows both has the same one.
 #pragma once
@@ -63,8 +63,8 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate);
 /// One line a spec, for --help and for error messages.
 std::string topology_specs();
 
-/// The rates wanted when rank i computes g_i gradients per unit of time: r/2 (g_i/d_i + g_j/d_j) per
-/// listed edge; those of a file as they are. One per edge.
+/// The rates wanted when rank i computes g_i gradients per unit of time: r/2 (g_i/d_i + g_j/d_j)
+/// per listed edge; those of a file as they are. One per edge.
 std::vector<double> wanted_rates(const Topology&, double r, std::span<const double> gradient_rates);
 
 /// A proper edge colouring (greedy in edge order: at most 2 max degree - 1 colours); one colour per
