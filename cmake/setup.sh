@@ -53,6 +53,7 @@ install_packages() {
   # shellcheck disable=SC2086
   quietly "packages" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends $missing
+  rm -f build/*/configured  # what configuration did not find may be there now
 }
 
 has_cuda_device() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
@@ -98,6 +99,7 @@ get_libtorch() {
   quietly "LibTorch unpack" unpack_libtorch .deps/wheels $into.part
   rm -rf $into .deps/wheels
   mv $into.part $into  # only a whole one gets the name
+  rm -f build/*/configured
 }
 
 # configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other change.
