@@ -1,8 +1,9 @@
-# shellcheck shell=bash
-# What ./run and ./test share: packages, LibTorch, configuring and building. Sourced with the root as working folder.
+# shellcheck shell=bash What ./run and ./test share: packages, LibTorch, configuring and building.
+# Sourced with the root as working folder.
 #
-# Each step is one line on standard error with its time, so that standard output stays the program's own. What is already
-# done is not mentioned. A failed step prints the end of its log and ends the script with status 1.
+# Each step is one line on standard error with its time, so that standard output stays the program's
+# own. What is already done is not mentioned. A failed step prints the end of its log and ends the
+# script with status 1.
 
 logs=build/logs
 
@@ -82,7 +83,8 @@ unpack_libtorch() {  # WHEELS INTO
   for wheel in "$1"/nvidia_*.whl; do unzip -q -o "$wheel" -d "$2"; done
 }
 
-# LibTorch's own libraries out of the Python wheel; GRAPEVINE_LIBTORCH names a folder to use instead, or is "none".
+# LibTorch's own libraries out of the Python wheel; GRAPEVINE_LIBTORCH names a folder to use
+# instead, or is "none".
 get_libtorch() {
   local into=.deps/libtorch
   if [ -n "${GRAPEVINE_LIBTORCH:-}" ]; then
@@ -102,7 +104,8 @@ get_libtorch() {
   rm -f build/*/configured
 }
 
-# configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other change.
+# configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other
+# change.
 configure() {
   local preset=$1 folder=build/$1 libtorch=${GRAPEVINE_LIBTORCH:-} options=()
   case $libtorch in

@@ -1,8 +1,9 @@
 grapevine_test(messages SOURCES messages_codec_test.cpp USES grapevine_messages)
 grapevine_benchmark(codec SOURCES bench/codec_bench.cpp USES grapevine_messages)
 
-# The fuzz target needs clang's libFuzzer, so it is compiled by clang++ beside a build that g++ makes: the codec, the
-# generated schema and the harness in one command. `ninja codec_fuzz codec_seeds` builds it, `./test fuzz` runs it.
+# The fuzz target needs clang's libFuzzer, so it is compiled by clang++ beside a build that g++
+# makes: the codec, the generated schema and the harness in one command. `ninja codec_fuzz
+# codec_seeds` builds it, `./test fuzz` runs it.
 find_program(GRAPEVINE_CLANGXX NAMES clang++ clang++-14)
 set(codec_fuzz_flags -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined
   -fno-sanitize-recover=all -Wno-overloaded-shift-op-parentheses)  # GV_CHECK is such a shift
