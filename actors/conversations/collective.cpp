@@ -60,7 +60,7 @@ void Collective::step_ready(double now, Effects& out) {
   ++counts_.opened;
   if (n_ == 1) return advance(now, out);
   const Chunk first = chunk(place_);
-  out.takes.push_back({round_ * 2 * static_cast<uint64_t>(n_), first.offset, first.count});
+  out.requests.push_back(Take{round_ * 2 * static_cast<uint64_t>(n_), first.offset, first.count});
   wait(now, options_.patience_s, out);
   advance(now, out);
 }
@@ -83,11 +83,11 @@ void Collective::advance(double now, Effects& out) {
     apply.received = found->second;
     apply.offset = where.offset;
     apply.count = where.count;
-    out.applies.push_back(apply);
+    out.requests.push_back(apply);
     if (part + 1 < parts()) {
       if (adds) {
         const auto ticket = round_ * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part + 1);
-        out.takes.push_back({ticket, where.offset, where.count});
+        out.requests.push_back(Take{ticket, where.offset, where.count});
       } else {
         send_part(round_, part + 1, found->second, out);
       }
@@ -100,7 +100,7 @@ void Collective::advance(double now, Effects& out) {
   Apply finish;
   finish.operation = Apply::Operation::finish;
   finish.contributions = n_;
-  out.applies.push_back(finish);
+  out.requests.push_back(finish);
   out.arms.push_back({kLate, kNever});
   ++counts_.applied;
   ++round_;

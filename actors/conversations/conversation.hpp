@@ -2,13 +2,14 @@
 //
 // One object per rank, owned by its communicator. It knows ranks, numbers, times and handles; never an actor, a socket,
 // a clock, a thread or a float of a model. `now` is an argument everywhere and never decreases. Whoever owns it carries
-// out the effects after each call, in order.
+// out the effects after each call.
 //
 // Take is answered later by taken(ticket, lease). Apply is not answered: the state actor serves one rank's requests in
 // the order in which they were sent, so whatever is taken after an Apply has it in.
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <variant>
 #include <vector>
 
 #include "kernels/lease.hpp"
@@ -68,14 +69,12 @@ struct Arm {
 
 struct Effects {
   std::vector<Send> sends;
-  std::vector<Take> takes;
-  std::vector<Apply> applies;
+  std::vector<std::variant<Take, Apply>> requests;  // to the state actor, in this order
   std::vector<Arm> arms;
 
   void clear() {
     sends.clear();
-    takes.clear();
-    applies.clear();
+    requests.clear();
     arms.clear();
   }
 };

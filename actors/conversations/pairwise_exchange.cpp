@@ -77,7 +77,7 @@ void Pairwise::open(double now, End& e, uint64_t epoch, bool owes_accept, Effect
   for (End& other : ends_) other.not_before = std::min(other.not_before, now);
   ++counts_.opened;
   const auto index = static_cast<uint64_t>(index_of(e));
-  out.takes.push_back({index << 40 | ((e.done + 1) & kNumberMask), 0, 0});
+  out.requests.push_back(Take{index << 40 | ((e.done + 1) & kNumberMask), 0, 0});
 }
 
 void Pairwise::taken(double now, uint64_t ticket, Lease lease, Effects& out) {
@@ -107,7 +107,7 @@ void Pairwise::apply(double now, End& e, Effects& out) {
   jump.sent = e.sent;
   jump.received = std::move(e.received);
   jump.alpha_tilde = std::min(e.alpha_tilde, e.peer_alpha_tilde);
-  out.applies.push_back(std::move(jump));
+  out.requests.push_back(std::move(jump));
   e.received = {};
   send(e, FrameKind::ack, e.done + 1, out);
   if (e.acked) return settle(now, e, out);

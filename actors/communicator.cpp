@@ -1,0 +1,121 @@
+#include "actors/communicator.hpp"
+
+namespace grapevine {
+
+namespace {
+constexpr size_t kHeldAtMost = 1024;  // messages to a paused rank; what comes after is lost, as on a full socket
+}
+
+Communicator::Communicator(caf::actor_config& config, CommunicatorWiring wiring,
+                           std::unique_ptr<Conversation> conversation)
+    : CommunicatorActor::base(config),
+      wiring_(std::move(wiring)),
+      conversation_(std::move(conversation)) {}
+
+double Communicator::now() { return now_ = std::max(now_, wiring_.clock.now()); }
+
+template <class Event>
+void Communicator::handle(Event&& event) {
+  const uint64_t applied = conversation_->counts().applied;
+  event();
+  if (const uint64_t more = conversation_->counts().applied - applied; more > 0)
+    wiring_.tally->applied_ends.fetch_add(more, std::memory_order_relaxed);
+  carry_out();
+}
+
+void Communicator::carry_out() {
+  for (Send& s : effects_.sends) {
+    const uint64_t bytes = wiring_.transport->send(now_, s.header, std::move(s.payload));
+    frames_ += bytes > 0;
+    bytes_ += bytes;
+    wiring_.tally->frames.fetch_add(1, std::memory_order_relaxed);
+    wiring_.tally->bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  for (auto& request : effects_.requests) {
+    if (Take* take = std::get_if<Take>(&request)) {
+      send(wiring_.state, TakeRequest{wiring_.rank, *take});
+    } else {
+      send(wiring_.state, ApplyRequest{wiring_.rank, std::move(std::get<Apply>(request))});
+    }
+  }
+  for (const Arm& a : effects_.arms) arm(a);
+  effects_.clear();
+}
+
+void Communicator::arm(const Arm& a) {
+  const auto id = static_cast<size_t>(a.timer);
+  if (alarms_.size() <= id) alarms_.resize(id + 1);
+  Alarm& alarm = alarms_[id];
+  alarm.wanted = a.at;
+  if (alarm.wanted >= alarm.under_way) return;
+  alarm.under_way = alarm.wanted;
+  scheduled_send(caf::actor_cast<CommunicatorActor>(this), wiring_.clock.instant(a.at), Tick{a.timer});
+}
+
+void Communicator::tick(int id) {
+  Alarm& alarm = alarms_[static_cast<size_t>(id)];
+  const double at = now();
+  constexpr double kTick = 1e-9;  // of the clock
+  if (alarm.under_way <= at + kTick) alarm.under_way = kNever;
+  if (alarm.wanted <= at + kTick) {
+    now_ = std::max(now_, alarm.wanted);  // the time asked for has come, whatever the rounding says
+    alarm.wanted = kNever;
+    handle([&] { conversation_->timer(now_, id, effects_); });
+  } else if (alarm.wanted < alarm.under_way) {
+    arm({id, alarm.wanted});
+  }
+}
+
+void Communicator::hold(caf::message message) {
+  if (held_.size() < kHeldAtMost) held_.push_back(std::move(message));
+}
+
+Communicator::behavior_type Communicator::make_behavior() {
+  return {
+      [this](Frame& frame) {
+        if (paused_) return hold(caf::make_message(frame));
+        const Result<FrameHeader> header = decode(frame.header, wiring_.max_payload_bytes);
+        if (!header) return void(++refused_);
+        handle([&] { conversation_->frame(now(), *header, frame.payload, effects_); });
+      },
+      [this](Tick t) {
+        if (paused_) return hold(caf::make_message(t));
+        tick(t.id);
+      },
+      [this](Taken& t) {
+        if (paused_) return hold(caf::make_message(t));
+        handle([&] { conversation_->taken(now(), t.ticket, std::move(t.lease), effects_); });
+      },
+      [this](StepReady) { handle([&] { conversation_->step_ready(now(), effects_); }); },
+      [this](const ViewPtr& view) {
+        if (view->eta != eta_) {
+          eta_ = view->eta;
+          send(wiring_.state, SetEta{wiring_.rank, eta_});
+        }
+        handle([&] { conversation_->view(now(), *view, effects_); });
+      },
+      [this](PeerDown down) {
+        handle([&] { conversation_->peer_down(now(), down.rank, effects_); });
+      },
+      [this](Pause pause) {
+        paused_ = pause.on;
+        if (paused_) return;
+        for (caf::message& m : std::exchange(held_, {}))
+          caf::anon_send(caf::actor_cast<caf::actor>(this), std::move(m));
+      },
+      [this](Drain) { handle([&] { conversation_->drain(now(), effects_); }); },
+      [this](Report) {
+        return CommunicatorReport{wiring_.rank,  conversation_->quiet(),  frames_,
+                                  bytes_,        conversation_->counts(), conversation_->edge_counts()};
+      },
+  };
+}
+
+void Communicator::on_exit() {
+  conversation_.reset();
+  held_.clear();
+  wiring_.transport.reset();
+  wiring_.state = nullptr;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,59 @@
+// Communicator: the actor that holds a rank's conversation and carries out its effects.
+//
+// It decodes frames, keeps the rank's timers as mailbox timers, sends frames through the transport, and forwards takes
+// and applies to the state actor. It decides nothing: that is the conversation's.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "actors/run_clock.hpp"
+#include "actors/tally.hpp"
+
+namespace grapevine {
+
+struct CommunicatorWiring {
+  int rank = 0;
+  RunClock clock;
+  std::shared_ptr<Transport> transport;
+  std::shared_ptr<Tally> tally;
+  StateActor state;
+  uint64_t max_payload_bytes = 0;  // of a frame that is accepted
+};
+
+class Communicator final : public CommunicatorActor::base {
+ public:
+  Communicator(caf::actor_config& config, CommunicatorWiring wiring,
+               std::unique_ptr<Conversation> conversation);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  // A CAF timer cannot be taken back, so at most one message per timer is under way for the time it is needed first;
+  // when it rings too early it is set again.
+  struct Alarm {
+    double wanted = kNever, under_way = kNever;
+  };
+
+  double now();
+  template <class Event>
+  void handle(Event&& event);
+  void carry_out();
+  void arm(const Arm&);
+  void tick(int id);
+  void hold(caf::message message);
+
+  CommunicatorWiring wiring_;
+  std::unique_ptr<Conversation> conversation_;
+  Effects effects_;
+  std::vector<Alarm> alarms_;
+  double now_ = 0;  // of the event in progress; never decreases
+  double eta_ = -1;
+  uint64_t frames_ = 0, bytes_ = 0, refused_ = 0;
+  bool paused_ = false;
+  std::vector<caf::message> held_;  // while paused, bounded
+};
+
+}  // namespace grapevine

@@ -1,0 +1,109 @@
+#include "actors/compute.hpp"
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "kernels/random.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr size_t kUnbounded = std::numeric_limits<size_t>::max();
+
+void answer_at(caf::actor_system& system, RunClock::Instant at, const WorkerActor& worker,
+               Computed answer) {
+  auto to = caf::actor_cast<caf::strong_actor_ptr>(worker);
+  system.clock().schedule_message(
+      at, to, caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(answer)));
+}
+
+}  // namespace
+
+ThreadCompute::ThreadCompute(RunClock clock, caf::actor_system& system,
+                             std::shared_ptr<Objective> objective, int threads)
+    : clock_(clock),
+      system_(system),
+      objective_(std::move(objective)),
+      gradients_(objective_->layout().size(), objective_->layout().dtype(), kUnbounded) {
+  for (int thread = 0; thread < threads; ++thread)
+    threads_.emplace_back([this, thread] { work(thread); });
+}
+
+void ThreadCompute::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    tasks_.clear();
+  }
+  ready_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void ThreadCompute::post(std::function<void(int)> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    tasks_.push_back(std::move(task));
+  }
+  ready_.notify_one();
+}
+
+void ThreadCompute::submit(GradientJob job) {
+  auto shared = std::make_shared<GradientJob>(std::move(job));
+  post([this, shared](int thread) { run(thread, *shared); });
+}
+
+void ThreadCompute::work(int thread) {
+  for (;;) {
+    std::function<void(int)> task;
+    {
+      std::unique_lock lock(mutex_);
+      ready_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (stopping_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task(thread);
+  }
+}
+
+void ThreadCompute::run(int thread, GradientJob& job) {
+  Computed answer{job.index, 0, 0, gradients_.take()};
+  const double start = clock_.now();
+  answer.loss = objective_->gradient(thread, job.rank, job.index, job.x.vec(), answer.g.writable());
+  const double took = clock_.now() - start;
+  job.x = {};
+  answer.seconds = took * job.slowness;
+  if (job.slowness == 1) return caf::anon_send(job.answer_to, std::move(answer));
+  answer_at(system_, clock_.instant(start + answer.seconds), job.answer_to, std::move(answer));
+}
+
+InlineCompute::InlineCompute(RunClock clock, caf::actor_system& system,
+                             std::shared_ptr<Objective> objective, ComputeModel model, Log log)
+    : clock_(clock),
+      system_(system),
+      objective_(std::move(objective)),
+      model_(model),
+      log_(std::move(log)),
+      gradients_(objective_->layout().size(), objective_->layout().dtype(), kUnbounded) {}
+
+void InlineCompute::submit(GradientJob job) {
+  Computed answer{job.index, 0, 0, gradients_.take()};
+  answer.loss = objective_->gradient(0, job.rank, job.index, job.x.vec(), answer.g.writable());
+  log_(std::bit_cast<uint64_t>(answer.loss) ^ static_cast<uint64_t>(job.rank) << 48 ^ job.index);
+  answer.seconds = model_.gradient_s * job.slowness;
+  if (job.instant) return caf::anon_send(job.answer_to, std::move(answer));
+  if (model_.spread > 0) {
+    Random random(model_.seed, static_cast<uint32_t>(job.rank), Purpose::gradient_duration,
+                  job.index);
+    answer.seconds *= std::exp(model_.spread * random.normal() - model_.spread * model_.spread / 2);
+  }
+  const double at = clock_.now() + answer.seconds;
+  answer_at(system_, clock_.instant(at), job.answer_to, std::move(answer));
+}
+
+}  // namespace grapevine

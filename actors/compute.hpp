@@ -1,0 +1,87 @@
+// Compute: runs a gradient somewhere and answers the worker by message. The worker cannot tell where.
+//
+// ThreadCompute: a pool of LibTorch threads, the wall clock. InlineCompute: in the caller, and the answer arrives when
+// the modelled time is over, the virtual clock. A slow rank is an answer that comes later, never a thread that sleeps.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "actors/run_clock.hpp"
+#include "models/objective.hpp"
+
+namespace grapevine {
+
+struct GradientJob {
+  int rank = 0;
+  uint64_t index = 0;     // which of the rank's gradients
+  Lease x;                // released when the gradient is there
+  double slowness = 1;    // factor on its duration
+  bool instant = false;   // an event of a Poisson process, on the virtual clock
+  WorkerActor answer_to;  // gets Computed
+};
+
+class Compute {
+ public:
+  virtual ~Compute() = default;
+  virtual void submit(GradientJob) = 0;
+  /// Runs a task of the node's own (a spectrum, a test of the model); `thread` as in Objective.
+  virtual void post(std::function<void(int thread)> task) = 0;
+  virtual void stop() = 0;  // what has not begun is dropped; returns when all threads have ended
+};
+
+class ThreadCompute final : public Compute {
+ public:
+  ThreadCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, int threads);
+  ~ThreadCompute() override { stop(); }
+
+  void submit(GradientJob) override;
+  void post(std::function<void(int thread)> task) override;
+  void stop() override;
+
+ private:
+  void work(int thread);
+  void run(int thread, GradientJob&);
+
+  RunClock clock_;
+  caf::actor_system& system_;
+  std::shared_ptr<Objective> objective_;
+  SnapshotPool gradients_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable ready_;
+  std::deque<std::function<void(int)>> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+struct ComputeModel {
+  double gradient_s = 1;
+  double spread = 0;  // sigma of the log-normal factor, whose mean is 1
+  uint64_t seed = 1;
+};
+
+class InlineCompute final : public Compute {
+ public:
+  using Log = std::function<void(uint64_t word)>;  // into the event-log hash
+
+  InlineCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, ComputeModel, Log);
+
+  void submit(GradientJob) override;
+  void post(std::function<void(int thread)> task) override { task(0); }
+  void stop() override {}
+
+ private:
+  RunClock clock_;
+  caf::actor_system& system_;
+  std::shared_ptr<Objective> objective_;
+  ComputeModel model_;
+  Log log_;
+  SnapshotPool gradients_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,42 @@
+// Faults: the actor that lets a plan happen to ranks: pause, kill, restart, and changes of the graph.
+//
+// Slow ranks ask the plan themselves, and faults of links act in the transport.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "actors/plan.hpp"
+#include "actors/protocol.hpp"
+#include "actors/run_clock.hpp"
+
+namespace grapevine {
+
+struct FaultsWiring {
+  RunClock clock;
+  Plan plan;
+  int ranks = 0;
+  NodeActor node;
+  TopologyManagerActor manager;
+};
+
+class Faults final : public FaultsActor::base {
+ public:
+  Faults(caf::actor_config& config, FaultsWiring wiring);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override { incidents_.clear(); }
+
+ private:
+  struct Incident {
+    double at = 0;
+    std::function<void()> happens;
+  };
+  template <class Message>
+  void for_each_rank(const RankFault&, double at, Message message);
+
+  FaultsWiring wiring_;
+  std::vector<Incident> incidents_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,297 @@
+#include "actors/node.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/algorithms/choose.hpp"
+#include "actors/communicator.hpp"
+#include "actors/conversations/collective.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr int kWorkerFailures = 5;    // of one rank, before it is given up
+constexpr int kPolls = 1000;          // for quiet, before the rest counts as half-done
+constexpr double kPollWall_s = 0.01;
+constexpr double kLeastTimeoutWall_s = 2e-3;  // a busy machine answers late
+
+}  // namespace
+
+Node::Node(caf::actor_config& config, NodeWiring wiring)
+    : NodeActor::base(config),
+      wiring_(std::move(wiring)),
+      ranks_(static_cast<size_t>(wiring_.settings->ranks)) {
+  const Settings& s = *wiring_.settings;
+  horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
+}
+
+std::unique_ptr<Conversation> Node::make_conversation(int rank) const {
+  const Settings& s = *wiring_.settings;
+  const bool wall = s.clock == Clock::wall;
+  if (pattern_of(s.method) == Pattern::collective) {
+    CollectiveOptions options;
+    options.rank = rank;
+    options.size = wiring_.objective->layout().size();
+    options.dtype = wiring_.objective->layout().dtype();
+    options.patience_s = 10 * wiring_.gradient_s + 4 * (s.link.latency_s + s.link.transfer_s);
+    return std::make_unique<Collective>(options);
+  }
+  PairwiseOptions options;
+  options.pairing = s.pairing;
+  options.rank = rank;
+  options.seed = s.seed;
+  options.round_trip_s = wall ? 1e-3 : 2.5 * s.link.latency_s;
+  const double bytes = static_cast<double>(wiring_.objective->layout().bytes());
+  const double transfer = s.link.transfer_s + (s.link.bandwidth > 0 ? bytes / s.link.bandwidth : 0);
+  options.duration_s = wall ? 5e-3 : transfer + 4 * s.link.latency_s;
+  options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * wiring_.gradient_s;
+  options.allow_repeats = s.allow_repeats;
+  options.exchanges_at_once = s.exchanges_at_once;
+  return std::make_unique<Pairwise>(options);
+}
+
+CommunicatorActor Node::spawn_communicator(int rank) {
+  CommunicatorWiring wiring{rank,          wiring_.clock,  wiring_.transport,
+                            wiring_.tally, state_of(rank), wiring_.objective->layout().bytes()};
+  auto actor = system().spawn<Communicator>(std::move(wiring), make_conversation(rank));
+  wiring_.mailboxes->set(rank, actor);
+  return actor;
+}
+
+WorkerActor Node::spawn_worker(int rank) {
+  if (!wiring_.objective->has_gradients()) return {};
+  WorkerWiring wiring{rank,
+                      wiring_.clock,
+                      wiring_.settings,
+                      horizon_,
+                      wiring_.gradient_s,
+                      wiring_.compute,
+                      wiring_.tally,
+                      state_of(rank),
+                      caf::actor_cast<NodeActor>(this)};
+  WorkerActor worker = wiring_.make_worker(system(), std::move(wiring));
+  monitor(worker);
+  return worker;
+}
+
+void Node::say(const std::string& line) const {
+  if (wiring_.sink.on_event) wiring_.sink.on_event(line);
+}
+
+void Node::start() {
+  auto founders = std::make_shared<std::vector<RankUp>>();
+  for (int rank = 0; rank < wiring_.settings->ranks; ++rank) {
+    RankActors& actors = ranks_[static_cast<size_t>(rank)];
+    actors.communicator = spawn_communicator(rank);
+    actors.worker = spawn_worker(rank);
+    actors.alive = true;
+    send(state_of(rank), Attach{rank, {}, 0, actors.communicator, actors.worker});
+    founders->push_back({rank, actors.communicator, actors.worker});
+  }
+  send(wiring_.manager, Founders(std::move(founders)));
+  for (const RankActors& actors : ranks_)
+    if (actors.worker) send(actors.worker, Start{});
+}
+
+// --- ranks that fail and come back
+
+void Node::kill(int rank) {
+  RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  if (!actors.alive || finishing_) return;
+  actors.alive = false;
+  wiring_.mailboxes->clear(rank);
+  if (actors.worker) {
+    demonitor(actors.worker.address());
+    send_exit(actors.worker, caf::exit_reason::kill);
+  }
+  send_exit(actors.communicator, caf::exit_reason::kill);
+  send(state_of(rank), Detach{rank});
+  send(wiring_.manager, RankDown{rank});
+  say("rank " + std::to_string(rank) + " is gone");
+  check_finished();
+}
+
+void Node::restart(int rank) {
+  if (finishing_) return;
+  kill(rank);
+  RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  actors.communicator = spawn_communicator(rank);
+  actors.worker = spawn_worker(rank);
+  request(wiring_.manager, caf::infinite, RankUp{rank, actors.communicator, actors.worker})
+      .then([this, rank](int donor) {
+        request(state_of(donor), caf::infinite, Look{donor})
+            .then([this, rank](Parameters& donated) { revive(rank, std::move(donated)); });
+      });
+}
+
+void Node::revive(int rank, Parameters donated) {
+  RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  send(state_of(rank), Attach{rank, std::move(donated.x), donated.gradients, actors.communicator,
+                              actors.worker});
+  actors.alive = true;
+  actors.finished = false;
+  send(wiring_.manager, RankReady{rank});
+  if (actors.worker) send(actors.worker, Start{});
+  say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
+}
+
+// A worker of the user's own may fail: the rank gossips on, and another worker goes on where it stopped.
+void Node::worker_lost(int rank, const caf::error& reason) {
+  RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  if (!actors.alive || finishing_) return;
+  if (++actors.failures > kWorkerFailures) {
+    say("the worker of rank " + std::to_string(rank) + " failed too often");
+    return kill(rank);
+  }
+  say("the worker of rank " + std::to_string(rank) + " failed (" + system().render(reason) +
+      "); another takes over");
+  actors.worker = spawn_worker(rank);
+  send(state_of(rank), Attach{rank, {}, 0, actors.communicator, actors.worker});
+  send(actors.worker, Start{});
+}
+
+// --- the end
+
+void Node::check_finished() {
+  const bool anybody = std::any_of(ranks_.begin(), ranks_.end(),
+                                   [](const RankActors& r) { return r.alive; });
+  if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
+  const bool all = std::all_of(ranks_.begin(), ranks_.end(),
+                               [](const RankActors& r) { return !r.alive || r.finished; });
+  if (all) finish();
+}
+
+template <class Actors, class Reply, class Then>
+void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then) {
+  replies.clear();
+  if (actors.empty()) return then();
+  auto awaited = std::make_shared<size_t>(actors.size());
+  auto one_less = [awaited, then] {
+    if (--*awaited == 0) then();
+  };
+  for (const auto& actor : actors) {
+    request(actor, caf::infinite, Report{})
+        .then(
+            [&replies, one_less](Reply& reply) {
+              replies.push_back(std::move(reply));
+              one_less();
+            },
+            [one_less](const caf::error&) { one_less(); });
+  }
+}
+
+void Node::finish() {
+  if (finishing_) return;
+  finishing_ = true;
+  outcome_.seconds = wiring_.clock.now();
+  outcome_.gradients = wiring_.tally->gradients.load();
+  outcome_.exchanges = wiring_.tally->applied_ends.load() / 2;
+  outcome_.frames = wiring_.tally->frames.load();
+  outcome_.bytes = wiring_.tally->bytes.load();
+  std::vector<WorkerActor> workers;
+  for (const RankActors& actors : ranks_)
+    if (actors.alive && actors.worker) workers.push_back(actors.worker);
+  ask_all(workers, outcome_.workers, [this] {
+    for (const RankActors& actors : ranks_) {
+      if (!actors.alive) continue;
+      if (actors.worker) send(actors.worker, Drain{});
+      send(actors.communicator, Drain{});
+    }
+    await_quiet();
+  });
+}
+
+void Node::await_quiet() {
+  std::vector<CommunicatorActor> communicators;
+  for (const RankActors& actors : ranks_)
+    if (actors.alive) communicators.push_back(actors.communicator);
+  ask_all(communicators, outcome_.communicators, [this] {
+    const auto& reports = outcome_.communicators;
+    outcome_.quiet = std::all_of(reports.begin(), reports.end(),
+                                 [](const CommunicatorReport& r) { return r.quiet; });
+    if (outcome_.quiet || ++polls_ >= kPolls) return collect();
+    const Settings& s = *wiring_.settings;
+    const double wait = s.clock == Clock::wall
+                            ? kPollWall_s
+                            : std::max(0.01 * s.gradient_s, s.link.latency_s + s.link.transfer_s);
+    const double at = wiring_.clock.now() + wait;
+    scheduled_send(caf::actor_cast<NodeActor>(this), wiring_.clock.instant(at), Tick{});
+  });
+}
+
+void Node::collect() {
+  for (const CommunicatorReport& r : outcome_.communicators) {
+    Counts& sum = outcome_.counts;
+    sum.opened += r.counts.opened;
+    sum.applied += r.counts.applied;
+    sum.declined += r.counts.declined;
+    sum.repeated += r.counts.repeated;
+    sum.broken_before += r.counts.broken_before;
+    sum.broken_after += r.counts.broken_after;
+    sum.protocol_errors += r.counts.protocol_errors;
+    sum.longest_offer_s = std::max(sum.longest_offer_s, r.counts.longest_offer_s);
+    sum.waited_s += r.counts.waited_s;
+  }
+  auto awaited = std::make_shared<size_t>(wiring_.states.size());
+  for (const StateActor& state : wiring_.states) {
+    request(state, caf::infinite, Collect{}).then([this, awaited](Collected& c) {
+      outcome_.conserved_error = std::isnan(c.conserved_error)
+                                     ? c.conserved_error
+                                     : std::max(outcome_.conserved_error, c.conserved_error);
+      for (RankParameters& p : c.ranks) outcome_.parameters.push_back(std::move(p));
+      if (--*awaited > 0) return;
+      auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+      std::sort(outcome_.parameters.begin(), outcome_.parameters.end(), by_rank);
+      std::sort(outcome_.workers.begin(), outcome_.workers.end(), by_rank);
+      std::sort(outcome_.communicators.begin(), outcome_.communicators.end(), by_rank);
+      wiring_.done(std::move(outcome_));
+    });
+  }
+}
+
+Node::behavior_type Node::make_behavior() {
+  set_down_handler([this](const caf::down_msg& down) {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank)
+      if (ranks_[rank].worker && ranks_[rank].worker.address() == down.source)
+        return worker_lost(static_cast<int>(rank), down.reason);
+  });
+  return {
+      [this](Start) { start(); },
+      [this](Finished finished) {
+        ranks_[static_cast<size_t>(finished.rank)].finished = true;
+        check_finished();
+      },
+      [this](Diverged d) {
+        if (finishing_) return;
+        outcome_.failure = user_error("loss is " + std::to_string(d.loss) + " at gradient " +
+                                      std::to_string(d.gradient) + " of rank " +
+                                      std::to_string(d.rank) +
+                                      ", accepted: a finite one; a smaller --lr may help");
+        finish();
+      },
+      [this](KillRank k) { kill(k.rank); },
+      [this](RestartRank r) { restart(r.rank); },
+      [this](Pause pause, int rank) {
+        const RankActors& actors = ranks_[static_cast<size_t>(rank)];
+        if (!actors.alive) return;
+        if (actors.worker) send(actors.worker, pause);
+        send(actors.communicator, pause);
+      },
+      [this](Tick) { await_quiet(); },
+      [this](Finish) { finish(); },
+  };
+}
+
+void Node::on_exit() {
+  for (RankActors& actors : ranks_) {
+    if (actors.communicator) caf::anon_send_exit(actors.communicator, caf::exit_reason::kill);
+    if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
+  }
+  ranks_.clear();
+  wiring_.done = {};
+  wiring_.sink = {};
+  wiring_.make_worker = {};
+}
+
+}  // namespace grapevine

@@ -1,0 +1,93 @@
+// Node: the actor that spawns the ranks of a process, supervises and restarts them, and ends the run.
+//
+// The end: when every worker has done its share (finished ranks gossip on until then), or at Finish: nothing new begins,
+// open exchanges end, all ranks mix to one time, and the outcome goes to whoever launched the run.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/mailboxes.hpp"
+#include "actors/observer.hpp"
+#include "actors/protocol.hpp"
+#include "actors/settings.hpp"
+#include "actors/worker.hpp"
+
+namespace grapevine {
+
+struct Outcome {
+  std::optional<Error> failure;               // the run ended early, and why
+  double seconds = 0;                         // of the run's clock, without the drain
+  uint64_t gradients = 0, exchanges = 0;
+  uint64_t frames = 0, bytes = 0;
+  Counts counts;                              // summed over ranks; the longest offer is the largest
+  std::vector<WorkerReport> workers;          // by rank
+  std::vector<CommunicatorReport> communicators;
+  std::vector<RankParameters> parameters;     // by rank, at one time
+  double conserved_error = 0;                 // see Collected
+  bool quiet = true;                          // no exchange was left half-done
+};
+
+struct NodeWiring {
+  RunClock clock;
+  std::shared_ptr<const Settings> settings;
+  std::shared_ptr<Objective> objective;
+  std::shared_ptr<Mailboxes> mailboxes;
+  std::shared_ptr<Transport> transport;
+  std::shared_ptr<Compute> compute;
+  std::shared_ptr<Tally> tally;
+  std::vector<StateActor> states;             // rank r is served by states[r mod size]
+  TopologyManagerActor manager;
+  MakeWorker make_worker;
+  double gradient_s = 1;
+  Sink sink;
+  std::function<void(Outcome)> done;          // called once
+};
+
+class Node final : public NodeActor::base {
+ public:
+  Node(caf::actor_config& config, NodeWiring wiring);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct RankActors {
+    CommunicatorActor communicator;
+    WorkerActor worker;
+    bool alive = false, finished = false;
+    int failures = 0;  // of its worker
+  };
+
+  const StateActor& state_of(int rank) const {
+    return wiring_.states[static_cast<size_t>(rank) % wiring_.states.size()];
+  }
+  std::unique_ptr<Conversation> make_conversation(int rank) const;
+  CommunicatorActor spawn_communicator(int rank);
+  WorkerActor spawn_worker(int rank);
+  void start();
+  void kill(int rank);
+  void restart(int rank);
+  void revive(int rank, Parameters donated);
+  void worker_lost(int rank, const caf::error& reason);
+  void check_finished();
+  void finish();
+  void await_quiet();
+  void collect();
+  void say(const std::string& line) const;
+
+  template <class Actors, class Reply, class Then>
+  void ask_all(const Actors&, std::vector<Reply>& replies, Then then);
+
+  NodeWiring wiring_;
+  uint64_t horizon_ = 0;
+  std::vector<RankActors> ranks_;
+  bool finishing_ = false;
+  int polls_ = 0;
+  Outcome outcome_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,64 @@
+// Observer: the actor that samples a run and streams what it sees to a sink.
+//
+// The consensus distance is sampled, never computed per event: each state actor answers with two sums over its ranks,
+// taken relative to the last known mean so that nothing cancels.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "actors/run_clock.hpp"
+#include "actors/tally.hpp"
+
+namespace grapevine {
+
+struct RunSample {
+  double at_s = 0;
+  uint64_t gradients = 0, exchanges = 0, bytes = 0;
+  double loss = 0;                // mean over the gradients since the last sample; NaN when there were none
+  double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
+  int ranks = 0;
+};
+
+struct Sink {
+  std::function<void(const RunSample&)> on_sample;
+  std::function<void(const EpochInfo&)> on_epoch;
+  std::function<void(const std::string&)> on_event;  // a rank lost, restarted, ...: one line
+};
+
+struct ObserverWiring {
+  RunClock clock;
+  double period_s = 0;            // 0: only when asked by Tick{kSampleNow}
+  size_t size = 0;                // of the parameters
+  std::shared_ptr<Tally> tally;
+  std::vector<StateActor> states;
+  Sink sink;
+};
+
+constexpr int kSampleNow = 0, kSamplePeriod = 1;
+
+class Observer final : public ObserverActor::base {
+ public:
+  Observer(caf::actor_config& config, ObserverWiring wiring);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  void sample();
+  void add(const SampleReply&);
+  void conclude();
+
+  ObserverWiring wiring_;
+  std::shared_ptr<const std::vector<double>> reference_;  // the last known mean
+  std::vector<double> sum_;
+  double squares_ = 0;
+  int ranks_ = 0;
+  size_t awaited_ = 0;
+  uint64_t gradients_before_ = 0;
+  double loss_before_ = 0;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,209 @@
+#include "actors/state.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+State::State(caf::actor_config& config, StateWiring wiring)
+    : StateActor::base(config),
+      wiring_(std::move(wiring)),
+      snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
+                 wiring_.snapshots),
+      chunks_(wiring_.chunk_size, wiring_.objective->layout().dtype(),
+              wiring_.chunk_size > 0 ? std::numeric_limits<size_t>::max() : 0),
+      expected_(wiring_.audits ? wiring_.objective->layout().size() : 0, DType::f64) {}
+
+State::Member* State::find(int rank) {
+  const auto found = members_.find(rank);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+// expected += sign_before (x + x~) before the change and sign_after (x + x~) after it.
+template <class Change>
+void State::audited(Member& member, double sign_before, double sign_after, Change&& change) {
+  const double now = wiring_.clock.now();
+  auto add = [&](double sign) {
+    if (!wiring_.audits || sign == 0) return;
+    Buffer sum(expected_.size(), DType::f64);
+    member.rule->add_conserved(now, sum);
+    axpy(wiring_.execution, sign, sum, expected_);
+  };
+  add(sign_before);
+  change();
+  add(sign_after);
+}
+
+Lease State::look(Member& member) {
+  Lease lease = snapshots_.take();
+  if (lease) member.rule->look(wiring_.clock.now(), lease.writable());
+  return lease;
+}
+
+void State::take(const TakeRequest& request) {
+  Member* member = find(request.rank);
+  if (member == nullptr) {  // not attached yet, or gone
+    send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}});
+    return;
+  }
+  Lease lease;
+  if (member->pairwise != nullptr) {
+    lease = snapshots_.take();
+    if (lease) member->pairwise->snapshot(wiring_.clock.now(), lease);
+  } else {
+    lease = chunks_.take();
+    const Vec part = member->rounds->part(request.take.offset, request.take.count);
+    scale(wiring_.execution, 1, part, lease.writable().part(0, part.size));
+  }
+  send(member->communicator, Taken{request.take.ticket, std::move(lease)});
+}
+
+void State::apply(ApplyRequest& request) {
+  Member* member = find(request.rank);
+  if (member == nullptr) return;
+  Apply& a = request.apply;
+  const double now = wiring_.clock.now();
+  switch (a.operation) {
+    case Apply::Operation::jump:
+      member->pairwise->jump(now, a.sent, a.received, a.alpha_tilde);
+      return;
+    case Apply::Operation::add:
+      axpy(wiring_.execution, 1, a.received.vec().part(0, a.count),
+           member->rounds->part(a.offset, a.count));
+      return;
+    case Apply::Operation::assign:
+      scale(wiring_.execution, 1, a.received.vec().part(0, a.count),
+            member->rounds->part(a.offset, a.count));
+      return;
+    case Apply::Operation::finish: {
+      Lease copy = member->owes_copy ? snapshots_.take() : Lease{};
+      audited(*member, -1, 1, [&] {
+        member->rounds->finish(now, a.contributions, copy ? copy.writable() : Vec{});
+      });
+      ++member->gradients;
+      if (copy) send_copy(*member, std::move(copy));
+      return;
+    }
+  }
+}
+
+void State::gradient(Gradient& g) {
+  Member* member = find(g.rank);
+  if (member == nullptr) return;
+  const double now = wiring_.clock.now();
+  if (member->rounds != nullptr) {
+    member->rule->on_gradient(now, g.lr, g.g.vec(), {});
+    member->owes_copy = g.wants_copy;
+    send(member->communicator, StepReady{});
+    return;
+  }
+  Lease copy = g.wants_copy ? snapshots_.take() : Lease{};
+  audited(*member, -1, 1, [&] {
+    member->rule->on_gradient(now, g.lr, g.g.vec(), copy ? copy.writable() : Vec{});
+  });
+  ++member->gradients;
+  if (g.wants_copy) send_copy(*member, std::move(copy));
+}
+
+void State::send_copy(Member& member, Lease copy) {
+  GV_CHECK(static_cast<bool>(copy));  // the pool is sized for one per rank beside the exchanges'
+  send(member.worker, Parameters{std::move(copy), member.gradients});
+}
+
+void State::attach(Attach& a) {
+  const ParameterLayout& layout = wiring_.objective->layout();
+  Buffer initial;
+  if (!a.x) {
+    initial = Buffer(layout.size(), layout.dtype());
+    wiring_.objective->initial_point(a.rank, initial);
+  }
+  const ConstVec x = a.x ? a.x.vec() : initial.vec();
+  if (Member* known = find(a.rank)) {  // only its worker is new
+    known->worker = a.worker;
+    return;
+  }
+  Member& member = members_[a.rank];
+  member.rule = make_rule(wiring_.method, layout, wiring_.optimizer, wiring_.execution, x);
+  member.pairwise = dynamic_cast<PairwiseRule*>(member.rule.get());
+  member.rounds = dynamic_cast<RoundRule*>(member.rule.get());
+  member.communicator = a.communicator;
+  member.worker = a.worker;
+  member.gradients = a.gradients;
+  audited(member, 0, 1, [] {});
+}
+
+void State::detach(int rank) {
+  Member* member = find(rank);
+  if (member == nullptr) return;
+  audited(*member, -1, 0, [] {});
+  members_.erase(rank);
+}
+
+SampleReply State::sample(const Sample& request) {
+  const size_t size = wiring_.objective->layout().size();
+  Buffer sum(size, DType::f64);
+  Buffer x(size, wiring_.objective->layout().dtype());
+  const ConstVec reference(request.reference->data(), request.reference->size(), DType::f64);
+  SampleReply reply;
+  for (auto& [rank, member] : members_) {
+    member.rule->look(wiring_.clock.now(), x);
+    reply.squares += add_deviation(wiring_.execution, x, reference, sum);
+    ++reply.ranks;
+  }
+  const double* first = sum.vec().as<double>();
+  reply.sum = std::make_shared<const std::vector<double>>(first, first + size);
+  return reply;
+}
+
+Collected State::collect() {
+  Collected result;
+  result.conserved_error = std::numeric_limits<double>::quiet_NaN();
+  const ParameterLayout& layout = wiring_.objective->layout();
+  Buffer sum(layout.size(), DType::f64);
+  for (auto& [rank, member] : members_) {
+    auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
+    member.rule->look(wiring_.clock.now(), *x);
+    if (wiring_.audits) member.rule->add_conserved(wiring_.clock.now(), sum);
+    result.ranks.push_back({rank, std::move(x)});
+  }
+  if (!wiring_.audits) return result;
+  result.conserved_error = 0;
+  for (size_t k = 0; k < layout.size(); ++k) {
+    const double off = sum.vec().as<double>()[k] - expected_.vec().as<double>()[k];
+    result.conserved_error = std::max(result.conserved_error, std::abs(off));
+  }
+  return result;
+}
+
+State::behavior_type State::make_behavior() {
+  return {
+      [this](TakeRequest& r) { take(r); },
+      [this](ApplyRequest& r) { apply(r); },
+      [this](Gradient& g) { gradient(g); },
+      [this](Fetch f) {
+        if (Member* m = find(f.rank)) send_copy(*m, look(*m));
+      },
+      [this](SetEta s) {
+        Member* m = find(s.rank);
+        if (m != nullptr && m->pairwise != nullptr)
+          m->pairwise->set_eta(wiring_.clock.now(), s.eta);
+      },
+      [this](Attach& a) { attach(a); },
+      [this](Detach d) { detach(d.rank); },
+      [this](Look l) -> Parameters {
+        Member* m = find(l.rank);
+        return m != nullptr ? Parameters{look(*m), m->gradients} : Parameters{};
+      },
+      [this](Sample& s) { return sample(s); },
+      [this](Collect) { return collect(); },
+  };
+}
+
+void State::on_exit() {
+  members_.clear();
+  wiring_.objective.reset();
+}
+
+}  // namespace grapevine

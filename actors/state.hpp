@@ -1,0 +1,66 @@
+// State: the actor that owns every buffer of its ranks and is alone in touching them.
+//
+// Ranks are served one message at a time, so no lock exists and no reader ever sees half-mixed weights. A snapshot is a
+// lease from a fixed pool; an empty lease says that the pool is out, and the exchange is declined.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "actors/algorithms/choose.hpp"
+#include "actors/protocol.hpp"
+#include "actors/run_clock.hpp"
+#include "models/objective.hpp"
+
+namespace grapevine {
+
+struct StateWiring {
+  RunClock clock;
+  std::shared_ptr<Objective> objective;
+  std::string method;
+  OptimizerSettings optimizer;
+  Execution execution;
+  size_t snapshots = 0;    // at most, of all its ranks together
+  size_t chunk_size = 0;   // elements of the largest part of a round; 0: no rounds
+  bool audits = false;     // follow what must be conserved through every gradient: two passes more
+};
+
+class State final : public StateActor::base {
+ public:
+  State(caf::actor_config& config, StateWiring wiring);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct Member {
+    std::unique_ptr<Rule> rule;
+    PairwiseRule* pairwise = nullptr;  // one of the two
+    RoundRule* rounds = nullptr;
+    CommunicatorActor communicator;
+    WorkerActor worker;
+    uint64_t gradients = 0;
+    bool owes_copy = false;            // to the worker, when the round is finished
+  };
+
+  Member* find(int rank);
+  void take(const TakeRequest&);
+  void apply(ApplyRequest&);
+  void gradient(Gradient&);
+  void send_copy(Member&, Lease copy);
+  void attach(Attach&);
+  void detach(int rank);
+  Lease look(Member&);
+  SampleReply sample(const Sample&);
+  Collected collect();
+  template <class Change>
+  void audited(Member&, double sign_before, double sign_after, Change&& change);
+
+  StateWiring wiring_;
+  SnapshotPool snapshots_, chunks_;
+  std::map<int, Member> members_;
+  Buffer expected_;  // fp64: what the sum of x + x~ must be
+};
+
+}  // namespace grapevine

@@ -1,0 +1,88 @@
+// TopologyManager: the actor that keeps a node's graph, its rates and its constants; one epoch per change.
+//
+// An epoch is (spec, members) and no more: the graph is a pure function of both. `Reconfigure` may come at any time,
+// while exchanges are in flight: there is no barrier, and an exchange ends with the constants it was opened with.
+//
+// Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted), over a window that
+// slides, and they are solved for again when a rate has moved by a tenth. A spectrum is never computed in a handler: it
+// goes to the compute pool. Where the pairing is the paper's own process, rates are what they are wanted to be.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "actors/algorithms/a2cid2.hpp"
+#include "actors/compute.hpp"
+#include "actors/protocol.hpp"
+#include "actors/settings.hpp"
+#include "topologies/topology.hpp"
+
+namespace grapevine {
+
+struct ManagerWiring {
+  RunClock clock;
+  std::shared_ptr<const Settings> settings;
+  std::shared_ptr<Compute> compute;
+  double gradient_s = 1;  // expected mean time between two gradients of a rank
+  std::vector<ObserverActor> observers;
+};
+
+struct Solved {
+  uint64_t serial = 0;           // of the request: an older answer is dropped
+  std::vector<double> rates;     // per edge, that were solved for
+  Spectrum spectrum;
+  A2cid2Constants constants;
+};
+
+class TopologyManager final : public TopologyManagerActor::base {
+ public:
+  TopologyManager(caf::actor_config& config, ManagerWiring wiring);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct Member {
+    CommunicatorActor communicator;
+    WorkerActor worker;
+    uint32_t incarnation = 0;
+    bool in_graph = false;
+  };
+  struct Measured {  // events over a sliding window
+    double count = 0, time_s = 0;
+    uint64_t seen = 0;
+    void add(uint64_t total, double elapsed_s, double window_s);
+    double rate(double expected) const;  // (count + 10) / (time + 10 / expected)
+  };
+
+  std::vector<int> live() const;
+  Topology build(const std::vector<int>& members) const;
+  void begin_epoch();
+  void solve(std::vector<double> rates);
+  void on_solved(const Solved&);
+  void publish();
+  void renew();
+  void on_reports();
+  std::vector<double> measured_rates() const;
+  bool measures() const;
+
+  ManagerWiring wiring_;
+  std::string spec_;
+  uint64_t epoch_ = 0, serial_ = 0;
+  std::map<int, Member> members_;
+  std::vector<int> ranks_;             // of this epoch: place in the graph -> rank
+  Topology graph_;
+  std::vector<int> colours_;
+  std::vector<double> wanted_, solved_rates_;
+  Solved solved_;
+  bool announced_ = false;             // this epoch
+  double epoch_at_s_ = 0, renewed_at_s_ = 0;
+  size_t awaited_reports_ = 0;
+  double elapsed_s_ = 0;               // of the renewal in progress
+  std::map<std::pair<int, int>, Measured> edges_;
+  std::map<int, Measured> gradients_;
+};
+
+}  // namespace grapevine
