@@ -101,7 +101,8 @@ Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& in
   }
   if (!input.image || input.height < 4 || input.width < 4) {
     return user_error("model " + model + " takes images of at least 4 x 4 pixels, " +
-                      "the samples are " + (input.image ? "smaller" : "rows of features") + ", accepted: linear, mlp");
+                      "the samples are " + (input.image ? "smaller" : "rows of features") +
+                      ", accepted: linear, mlp");
   }
   if (model == "cnn-small") plan_cnn(planner, input, 16, 64, classes);
   if (model == "cnn-big") plan_cnn(planner, input, 32, 128, classes);
