@@ -1,9 +1,11 @@
-# shellcheck shell=bash What ./run and ./test share: packages, LibTorch, configuring and building.
-# Sourced with the root as working folder.
+# shellcheck shell=bash
 #
-# Each step is one line on standard error with its time, so that standard output stays the program's
-# own. What is already done is not mentioned. A failed step prints the end of its log and ends the
-# script with status 1.
+# What ./run and ./test share: packages, LibTorch, configuring and building. Sourced with the root as
+# working folder.
+#
+# Each step is one line on standard error with its time, so that standard output stays the
+# program's own. What is already done is not mentioned. A failed step prints the end of its log and
+# ends the script with status 1.
 
 logs=build/logs
 
