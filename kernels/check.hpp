@@ -1,7 +1,7 @@
 // GV_CHECK(a < b): our own bugs end the process, with the broken sentence and both of its values.
 //
-// For broken invariants and preconditions only. What the world does (a peer gone, a bad frame) is a value, see
-// result.hpp; what the user got wrong is a Result with one clear line.
+// For broken invariants and preconditions only. What the world does (a peer gone, a bad frame) is a
+// value, see result.hpp; what the user got wrong is a Result with one clear line.
 #pragma once
 #include <cstdio>
 #include <cstdlib>

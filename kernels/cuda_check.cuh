@@ -1,4 +1,5 @@
-// GV_CUDA(call): a CUDA runtime call that must succeed; if not, the process ends with the runtime's words.
+// GV_CUDA(call): a CUDA runtime call that must succeed; if not, the process ends with the runtime's
+// words.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,8 +1,10 @@
-// DeviceBuffer and DeviceStream: GPU memory and a queue of GPU work, for callers that never see a CUDA header.
+// DeviceBuffer and DeviceStream: GPU memory and a queue of GPU work, for callers that never see a
+// CUDA header.
 //
-// Exist in every build. Without CUDA, or without a GPU, device_count() is 0 and making either is a broken
-// precondition (GV_CHECK), as is every CUDA call that fails: an out-of-memory or a lost GPU ends the process with the
-// runtime's own words. Work on a stream runs in order; sync() waits for it.
+// Exist in every build. Without CUDA, or without a GPU, device_count() is 0 and making either is a
+// broken precondition (GV_CHECK), as is every CUDA call that fails: an out-of-memory or a lost GPU
+// ends the process with the runtime's own words. Work on a stream runs in order; sync() waits for
+// it.
 #pragma once
 #include <functional>
 #include <string>
@@ -50,7 +52,8 @@ class DeviceBuffer {
   DType dtype_ = DType::f32;
 };
 
-/// Queue copies between host and GPU memory; the views agree in size and dtype. The host memory must stay until sync().
+/// Queue copies between host and GPU memory; the views agree in size and dtype. The host memory
+/// must stay until sync().
 void upload(const DeviceStream&, ConstVec host, Vec device);
 void download(const DeviceStream&, ConstVec device, Vec host);
 

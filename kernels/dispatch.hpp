@@ -1,6 +1,8 @@
-// From a call's arguments to a pass: picks the element type and the optional streams, once per call.
+// From a call's arguments to a pass: picks the element type and the optional streams, once per
+// call.
 //
-// with_pass(arguments, wide, run) calls run(pass) with the matching pass of elements.hpp. For the CPU and CUDA alike.
+// with_pass(arguments, wide, run) calls run(pass) with the matching pass of elements.hpp. For the
+// CPU and CUDA alike.
 #pragma once
 #include "kernels/elements.hpp"
 

@@ -1,12 +1,14 @@
-// The arithmetic of one element, and the passes made of it: written once, compiled for the CPU and for CUDA.
+// The arithmetic of one element, and the passes made of it: written once, compiled for the CPU and
+// for CUDA.
 //
-// A pass is a value {coefficients, pointers} whose at<N>(i) handles elements i .. i+N-1. The CPU takes N = 1 and
-// lets the compiler vectorise the loop; CUDA takes 16 bytes a thread where every pointer allows it. Optional streams
-// are template flags, so that no loop tests them. Sources are built without fused multiply-add: every build of a pass,
-// GPU included, gives the same bits.
+// A pass is a value {coefficients, pointers} whose at<N>(i) handles elements i .. i+N-1. The CPU
+// takes N = 1 and lets the compiler vectorise the loop; CUDA takes 16 bytes a thread where every
+// pointer allows it. Optional streams are template flags, so that no loop tests them. Sources are
+// built without fused multiply-add: every build of a pass, GPU included, gives the same bits.
 //
-// Everything here is in an unnamed namespace on purpose: each instruction set is its own translation unit and must keep
-// its own copies (a shared one could be linked into the build for an older processor).
+// Everything here is in an unnamed namespace on purpose: each instruction set is its own
+// translation unit and must keep its own copies (a shared one could be linked into the build for an
+// older processor).
 #pragma once
 #include "kernels/passes.hpp"
 
@@ -48,6 +50,8 @@ template <class T> struct LookPass {
   const T *x, *x_tilde;
   T* out;
 
+  T*& written() { return out; }  // the vector that is written and never read
+
   template <int N> GV_ELEMENT void at(size_t i) const {
     auto a = load<N>(x, i);
     const auto b = load<N>(x_tilde, i);
@@ -87,6 +91,8 @@ template <class T, bool kNesterov, bool kV, bool kTilde, bool kCopy> struct Step
   T c, lr, momentum, weight_decay;
   const T* g;
   T *v, *x, *x_tilde, *copy;
+
+  T*& written() requires kCopy { return copy; }
 
   template <int N> GV_ELEMENT void at(size_t i) const {
     const auto gradient = load<N>(g, i);

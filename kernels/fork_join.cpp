@@ -23,7 +23,8 @@ struct ForkJoin::Pool {
   bool stop = false;
   std::vector<std::thread> helpers;
 
-  // Part k of n: whole grains, as even as they divide. noexcept: a body that throws ends the process.
+  // Part k of n: whole grains, as even as they divide. noexcept: a body that throws ends the
+  // process.
   void run_part(const Body& f, size_t k, size_t n) noexcept {
     const size_t grains = (size + grain - 1) / grain;
     const size_t first = std::min(size, grains * k / n * grain);

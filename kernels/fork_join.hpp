@@ -1,7 +1,7 @@
 // ForkJoin: a few threads that split one pass over a large vector and meet at its end.
 //
-// One instance may be shared by several state actors; calls from different threads take turns. No thread spins when
-// there is no work. With one thread, everything runs in the caller.
+// One instance may be shared by several state actors; calls from different threads take turns. No
+// thread spins when there is no work. With one thread, everything runs in the caller.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -17,8 +17,8 @@ class ForkJoin {
 
   int threads() const;
 
-  /// Calls body(first, last) on disjoint ranges that cover [0, size), boundaries at multiples of `grain`; returns when
-  /// all have returned. The split depends on size, grain and threads() alone.
+  /// Calls body(first, last) on disjoint ranges that cover [0, size), boundaries at multiples of
+  /// `grain`; returns when all have returned. The split depends on size, grain and threads() alone.
   void run(size_t size, size_t grain, const std::function<void(size_t, size_t)>& body);
 
  private:

@@ -1,7 +1,9 @@
-// ParameterLayout: where each tensor of a model lies in the flat vector that is trained, sent and averaged.
+// ParameterLayout: where each tensor of a model lies in the flat vector that is trained, sent and
+// averaged.
 //
-// A value, made by the objective and handed to rules and compressors when they are built. Tensors are contiguous, in
-// order, without gaps: entry k+1 starts where entry k ends. Two nodes agree on it by `hash()`.
+// A value, made by the objective and handed to rules and compressors when they are built. Tensors
+// are contiguous, in order, without gaps: entry k+1 starts where entry k ends. Two nodes agree on
+// it by `hash()`.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -23,7 +25,8 @@ struct ParameterEntry {
     return product;
   }
   size_t rows() const { return shape.empty() ? 1 : static_cast<size_t>(shape[0]); }
-  size_t columns() const { return size() / rows(); }  // as a matrix: a convolution is out x (in h w)
+  // As a matrix: a convolution is out x (in h w).
+  size_t columns() const { return size() / rows(); }
 };
 
 class ParameterLayout {

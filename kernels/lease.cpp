@@ -7,7 +7,8 @@
 
 namespace grapevine {
 
-// While leased a slot keeps its home alive; while free the home owns it and it points nowhere: no cycle.
+// While leased a slot keeps its home alive; while free the home owns it and it points nowhere: no
+// cycle.
 struct SnapshotSlot {
   SnapshotSlot(size_t size, DType dtype) : buffer(size, dtype) {}
 

@@ -1,9 +1,10 @@
 // Lease: a counted claim on one immutable slot of a SnapshotPool.
 //
-// A snapshot is written once, by the state actor that owns the pool, and then only read: by a link that sends it, by a
-// worker that computes on it, by the exchange that applies it. The slot returns to its pool when the last lease goes,
-// on whatever thread that happens. Leases are cheap to copy (one atomic increment) and may outlive the pool object:
-// the slots' memory goes with the last of both.
+// A snapshot is written once, by the state actor that owns the pool, and then only read: by a link
+// that sends it, by a worker that computes on it, by the exchange that applies it. The slot returns
+// to its pool when the last lease goes, on whatever thread that happens. Leases are cheap to copy
+// (one atomic increment) and may outlive the pool object: the slots' memory goes with the last of
+// both.
 #pragma once
 #include <memory>
 
@@ -25,7 +26,7 @@ class Lease {
   explicit operator bool() const { return slot_ != nullptr; }
   ConstVec vec() const;          // REQUIRES: not empty
   Vec writable();                // REQUIRES: not empty, and no other lease on the slot exists
-  double phase() const;          // the mixing phase at which the snapshot was taken (see a2cid2.hpp)
+  double phase() const;          // the mixing phase when it was taken (see a2cid2.hpp)
   void set_phase(double phase);  // REQUIRES: as writable()
 
  private:

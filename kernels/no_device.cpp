@@ -1,4 +1,5 @@
-// device_buffer.hpp in a build without CUDA: there is no device, and asking for one anyway is a bug.
+// device_buffer.hpp in a build without CUDA: there is no device, and asking for one anyway is a
+// bug.
 #include "kernels/device_buffer.hpp"
 
 namespace grapevine {

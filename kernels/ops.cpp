@@ -13,6 +13,10 @@ namespace {
 
 constexpr size_t kSplitBytes = size_t{1} << 20;  // below, waking a thread costs more than it brings
 
+// From here on a vector that is only written goes past the caches: no use can find it there again,
+// and the lines need not be read before they are overwritten.
+constexpr size_t kStreamedBytes = size_t{32} << 20;
+
 const CpuBuild& best_build() {
   static const CpuBuild& best = [] () -> const CpuBuild& {
     const CpuBuild* const* build = cpu_builds();
@@ -85,7 +89,7 @@ void look(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) 
     });
     return;
   }
-  const LookArguments a{c, x.data, x_tilde.data, out.data};
+  const LookArguments a{c, x.data, x_tilde.data, out.data, x.bytes() >= kStreamedBytes};
   GV_ON_GPU(look(wide(x.dtype), a, x.size, on.stream));
   split(on, x, [&](size_t first, size_t last) {
     best_build().look(wide(x.dtype), a, first, last);
@@ -113,8 +117,10 @@ void mix_and_step(const Execution& on, double c, const GradientStep& step, Const
   check_optional(x, x_tilde);
   check_optional(x, copy);
   GV_CHECK((v.data != nullptr || step.momentum == 0 || x.size == 0));
-  const StepArguments a{c,      step.lr, step.momentum, step.weight_decay, step.nesterov,
-                        g.data, v.data,  x.data,        x_tilde.data,      copy.data};
+  const StepArguments a{c,         step.lr,       step.momentum,
+                        step.weight_decay, step.nesterov, g.data,
+                        v.data,    x.data,        x_tilde.data,
+                        copy.data, x.bytes() >= kStreamedBytes};
   GV_ON_GPU(step(wide(x.dtype), a, x.size, on.stream));
   split(on, x, [&](size_t first, size_t last) {
     best_build().step(wide(x.dtype), a, first, last);

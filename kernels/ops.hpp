@@ -1,12 +1,14 @@
-// The fused passes over flat vectors. Each is written once, as the arithmetic of one element (elements.hpp), and
-// instantiated for the CPU (ops.cpp) and for CUDA (ops.cu).
+// The fused passes over flat vectors. Each is written once, as the arithmetic of one element
+// (elements.hpp), and instantiated for the CPU (ops.cpp) and for CUDA (ops.cu).
 //
-// All vectors of a call have one length and one dtype (checked); views may start at any element, aligned or not.
-// Vectors must not overlap unless a function says so. An empty view (null) for an optional vector leaves its part of
-// the arithmetic out. "Words" are what a pass reads and writes per parameter.
+// All vectors of a call have one length and one dtype (checked); views may start at any element,
+// aligned or not. Vectors must not overlap unless a function says so. An empty view (null) for an
+// optional vector leaves its part of the arithmetic out. "Words" are what a pass reads and writes
+// per parameter.
 //
-// c is the attraction coefficient (1 - exp(-2 dtheta)) / 2 of a mixing phase dtheta = integral of eta dt, and
-// mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see actors/algorithms/a2cid2.hpp).
+// c is the attraction coefficient (1 - exp(-2 dtheta)) / 2 of a mixing phase dtheta = integral of
+// eta dt, and mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
+// actors/algorithms/a2cid2.hpp).
 #pragma once
 #include "kernels/vec.hpp"
 
@@ -14,18 +16,21 @@ namespace grapevine {
 
 class ForkJoin;
 
-/// Where and how a pass runs. On the CPU, `pool` (may be null) splits passes over more than 1 MiB per vector; on a
-/// GPU the pass is queued on `stream` (a cudaStream_t) and has not finished when the call returns.
+/// Where and how a pass runs. On the CPU, `pool` (may be null) splits passes over more than 1 MiB
+/// per vector; on a GPU the pass is queued on `stream` (a cudaStream_t) and has not finished when
+/// the call returns.
 struct Execution {
   enum class Device { cpu, cuda } device = Device::cpu;
   ForkJoin* pool = nullptr;
   void* stream = nullptr;
 };
 
-/// out = x + c (x~ - x): the parameters at a later phase, without touching the state. 3 words (2 with no x~: a copy).
+/// out = x + c (x~ - x): the parameters at a later phase, without touching the state. 3 words (2
+/// with no x~: a copy).
 void look(const Execution&, double c, ConstVec x, ConstVec x_tilde, Vec out);
 
-/// Mix by c, then with m = sent - received: x -= alpha m, x~ -= alpha_tilde m. 6 words (no x~: x -= alpha m, 4 words).
+/// Mix by c; m = sent - received;  x -= alpha m;  x~ -= alpha_tilde m.
+/// 6 words. Optional: x_tilde (without it x -= alpha m: 4 words).
 void mix_and_jump(const Execution&, double c, double alpha, double alpha_tilde, ConstVec sent,
                   ConstVec received, Vec x, Vec x_tilde);
 
@@ -36,8 +41,9 @@ struct GradientStep {
   double weight_decay = 0;  // 0 where the layout says that an entry does not decay
 };
 
-/// Mix by c; u = g + weight_decay x;  v = momentum v + u;  s = nesterov ? u + momentum v : v;  x -= lr s, x~ -= lr s;
-/// copy = x. 8 words. Optional: v (with momentum 0: s = u), x_tilde, copy.
+/// Mix by c; u = g + weight_decay x;  v = momentum v + u;  s = nesterov ? u + momentum v : v;
+/// x -= lr s;  x~ -= lr s;  copy = x.
+/// 8 words. Optional: v (only with momentum 0, then s = u), x_tilde, copy.
 void mix_and_step(const Execution&, double c, const GradientStep&, ConstVec g, Vec v, Vec x,
                   Vec x_tilde, Vec copy);
 
@@ -47,8 +53,8 @@ void axpy(const Execution&, double a, ConstVec x, Vec y);
 /// y = a x. In place where x is y. 2 words.
 void scale(const Execution&, double a, ConstVec x, Vec y);
 
-/// sum += x - reference, and the return value is |x - reference|^2, both in double whatever x is. `reference` and
-/// `sum` are fp64. CPU memory only. The sampling of a consensus distance.
+/// sum += x - reference, and the return value is |x - reference|^2, both in double whatever x is.
+/// `reference` and `sum` are fp64. CPU memory only. The sampling of a consensus distance.
 double add_deviation(const Execution&, ConstVec x, ConstVec reference, Vec sum);
 
 /// x . y, accumulated in double.

@@ -1,7 +1,9 @@
-// The inside of ops.hpp: a call's arguments once they are checked, and the builds that carry it out.
+// The inside of ops.hpp: a call's arguments once they are checked, and the builds that carry it
+// out.
 //
-// Plain structs and function pointers only: this header is also read by the sources that are compiled for newer
-// instruction sets, which must not leave an inline function behind that others would link to.
+// Plain structs and function pointers only: this header is also read by the sources that are
+// compiled for newer instruction sets, which must not leave an inline function behind that others
+// would link to.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +14,7 @@ struct LookArguments {
   double c;
   const void *x, *x_tilde;
   void* out;
+  bool streamed = false;  // CPU: `out` is written past the caches
 };
 
 struct JumpArguments {
@@ -25,6 +28,7 @@ struct StepArguments {
   bool nesterov;
   const void* g;
   void *v, *x, *x_tilde, *copy;  // all but x may be null
+  bool streamed = false;         // CPU: `copy` is written past the caches
 };
 
 struct AxpyArguments {
@@ -39,7 +43,8 @@ struct ScaleArguments {
   void* y;
 };
 
-/// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed them.
+/// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed
+/// them.
 constexpr size_t kReductionBlock = 8192;
 
 /// One build for the CPU. `wide` means fp64. Elements [first, last).
@@ -64,8 +69,8 @@ extern const CpuBuild kAvx512Build;  // on x86-64 only
 /// The builds that this processor can run, the best one last; null after the end.
 const CpuBuild* const* cpu_builds();
 
-/// The CUDA twins: queued on `stream`, a cudaStream_t. The reductions wait for their result. In a build without CUDA
-/// none of them exists.
+/// The CUDA twins: queued on `stream`, a cudaStream_t. The reductions wait for their result. In a
+/// build without CUDA none of them exists.
 namespace cuda {
 void copy(const void* x, void* out, size_t bytes, void* stream);
 void look(bool wide, const LookArguments&, size_t size, void* stream);

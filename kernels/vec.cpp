@@ -16,9 +16,10 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kSmallPageBytes = 4096;
 constexpr size_t kCacheLineBytes = 64;
 
-// A pass walks several vectors in step. Where all start at the same offset of a huge page they may fall on the same
-// DRAM bank, and at some offsets within a small page (64 bytes apart, say) stores are taken for later loads: both have
-// been seen to halve a pass. So large buffers start at one of 16 such steps, in turn, and the others at a small page.
+// A pass walks several vectors in step. Where all start at the same offset of a huge page they may
+// fall on the same DRAM bank, and at some offsets within a small page (64 bytes apart, say) stores
+// are taken for later loads: both have been seen to halve a pass. So large buffers start at one of
+// 16 such steps, in turn, and the others at a small page.
 constexpr size_t kColors = 16;
 constexpr size_t kColorBytes = (size_t{32} << 10) + 256;
 
@@ -29,7 +30,8 @@ size_t next_color_bytes() {
 
 size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// A mapping of whole huge pages: one page too many is asked for, and what sticks out of alignment is given back.
+// A mapping of whole huge pages: one page too many is asked for, and what sticks out of alignment
+// is given back.
 void* map_huge(size_t bytes) {
   void* raw = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,7 +1,9 @@
-// Vec and ConstVec: typed views of flat memory {pointer, length, dtype}, and Buffer, which owns such memory.
+// Vec and ConstVec: typed views of flat memory {pointer, length, dtype}, and Buffer, which owns
+// such memory.
 //
-// Kernels take views and dispatch on the dtype once per call, so no seam above them has to be a template. A view owns
-// nothing; whoever made it keeps the memory alive. Networks are fp32, the analytic objectives are fp64.
+// Kernels take views and dispatch on the dtype once per call, so no seam above them has to be a
+// template. A view owns nothing; whoever made it keeps the memory alive. Networks are fp32, the
+// analytic objectives are fp64.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -58,9 +60,9 @@ struct ConstVec : BasicVec<const void*> {
   ConstVec(const BasicVec<void*>& v) : BasicVec{v.data, v.size, v.dtype} {}
 };
 
-/// Owns `size` zeroed elements, aligned to 64 bytes; 2 MiB and more lie on huge pages where the kernel grants them.
-/// Moves, never copies. Host memory. Not null even with no elements (an absent vector is a null view, not an empty
-/// one). Out of memory is std::bad_alloc.
+/// Owns `size` zeroed elements, aligned to 64 bytes; 2 MiB and more lie on huge pages where the
+/// kernel grants them. Moves, never copies. Host memory. Not null even with no elements (an absent
+/// vector is a null view, not an empty one). Out of memory is std::bad_alloc.
 class Buffer {
  public:
   Buffer() = default;

@@ -1,3 +1,15 @@
 grapevine_test(kernels
-  SOURCES kernels_base_test.cpp kernels_memory_test.cpp
+  SOURCES kernels_base_test.cpp kernels_memory_test.cpp kernels_ops_test.cpp
+    kernels_invariants_test.cpp kernels_cuda_test.cpp
   USES grapevine_kernels)
+
+# The bare loops get what this machine has: what the fused passes are measured against.
+grapevine_benchmark(kernels SOURCES bench/kernels_bench.cpp bench/kernels_bare.cpp
+  USES grapevine_kernels)
+set_property(SOURCE bench/kernels_bare.cpp APPEND PROPERTY COMPILE_OPTIONS
+  -O3 -march=native -fno-tree-loop-distribute-patterns)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_property(SOURCE bench/kernels_bare.cpp APPEND PROPERTY COMPILE_OPTIONS
+    -mprefer-vector-width=512)
+endif()
+grapevine_benchmark(kernels_cuda SOURCES bench/kernels_cuda_bench.cpp USES grapevine_kernels)

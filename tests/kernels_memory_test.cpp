@@ -62,7 +62,8 @@ TEST_CASE("a buffer of 16 MB lies on huge pages where the kernel grants them on 
     std::cout << "SKIPPED: transparent huge pages are off here\n";
     return;
   }
-  // The mapping's line in smaps, then its flags: "hg" is set by the request, whether or not pages were free.
+  // The mapping's line in smaps, then its flags: "hg" is set by the request, whether or not pages
+  // were free.
   const auto address = reinterpret_cast<uintptr_t>(buffer.vec().data);
   std::ifstream maps("/proc/self/smaps");
   bool inside = false, asked = false;

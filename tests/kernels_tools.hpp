@@ -1,4 +1,5 @@
-// What the sentences about kernels share: filled vectors, their numbers, and a child process that is meant to die.
+// What the sentences about kernels share: filled vectors, their numbers, and a child process that
+// is meant to die.
 #pragma once
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,12 +13,12 @@
 
 namespace grapevine::testing {
 
-/// A buffer of normal numbers; `stream` tells vectors of one test apart.
-inline Buffer normal_buffer(size_t size, DType dtype, uint64_t stream) {
+/// A buffer of numbers in [-2, 2); `stream` tells vectors of one test apart.
+inline Buffer random_buffer(size_t size, DType dtype, uint64_t stream) {
   Buffer buffer(size, dtype);
   Random random(7, 0, Purpose::test, stream);
   for (size_t i = 0; i < size; ++i) {
-    const double value = random.normal();
+    const double value = random.uniform(-2, 2);
     if (dtype == DType::f32) {
       buffer.vec().as<float>()[i] = static_cast<float>(value);
     } else {
@@ -39,7 +40,8 @@ inline std::vector<double> numbers(const ConstVec& v) {
 
 inline double rounding(DType dtype) { return dtype == DType::f32 ? 0x1p-24 : 0x1p-53; }
 
-/// Runs `body` in a child process and returns what it wrote to stderr; empty unless it ended by abort().
+/// Runs `body` in a child process and returns what it wrote to stderr; empty unless it ended by
+/// abort().
 template <class Body> std::string last_words(const Body& body) {
   int ends[2];
   if (pipe(ends) != 0) return {};
