@@ -1,5 +1,7 @@
 #include "actors/communicator.hpp"
 
+#include <array>
+
 namespace grapevine {
 
 namespace {
@@ -17,29 +19,31 @@ double Communicator::now() { return now_ = std::max(now_, wiring_.clock.now()); 
 template <class Event>
 void Communicator::handle(Event&& event) {
   const uint64_t applied = conversation_->counts().applied;
-  event();
+  std::array<std::byte, 4096> scratch;
+  std::pmr::monotonic_buffer_resource memory(scratch.data(), scratch.size());
+  Effects effects(&memory);
+  event(effects);
   if (const uint64_t more = conversation_->counts().applied - applied; more > 0)
     wiring_.tally->applied_ends.fetch_add(more, std::memory_order_relaxed);
-  carry_out();
+  carry_out(effects);
 }
 
-void Communicator::carry_out() {
-  for (Send& s : effects_.sends) {
+void Communicator::carry_out(Effects& effects) {
+  for (Send& s : effects.sends) {
     const uint64_t bytes = wiring_.transport->send(now_, s.header, std::move(s.payload));
     frames_ += bytes > 0;
     bytes_ += bytes;
     wiring_.tally->frames.fetch_add(1, std::memory_order_relaxed);
     wiring_.tally->bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
-  for (auto& request : effects_.requests) {
+  for (auto& request : effects.requests) {
     if (Take* take = std::get_if<Take>(&request)) {
       send(wiring_.state, TakeRequest{wiring_.rank, *take});
     } else {
       send(wiring_.state, ApplyRequest{wiring_.rank, std::move(std::get<Apply>(request))});
     }
   }
-  for (const Arm& a : effects_.arms) arm(a);
-  effects_.clear();
+  for (const Arm& a : effects.arms) arm(a);
 }
 
 void Communicator::arm(const Arm& a) {
@@ -60,7 +64,7 @@ void Communicator::tick(int id) {
   if (alarm.wanted <= at + kTick) {
     now_ = std::max(now_, alarm.wanted);  // the time asked for has come, whatever the rounding says
     alarm.wanted = kNever;
-    handle([&] { conversation_->timer(now_, id, effects_); });
+    handle([&](Effects& out) { conversation_->timer(now_, id, out); });
   } else if (alarm.wanted < alarm.under_way) {
     arm({id, alarm.wanted});
   }
@@ -76,7 +80,7 @@ Communicator::behavior_type Communicator::make_behavior() {
         if (paused_) return hold(caf::make_message(frame));
         const Result<FrameHeader> header = decode(frame.header, wiring_.max_payload_bytes);
         if (!header) return void(++refused_);
-        handle([&] { conversation_->frame(now(), *header, frame.payload, effects_); });
+        handle([&](Effects& out) { conversation_->frame(now(), *header, frame.payload, out); });
       },
       [this](Tick t) {
         if (paused_) return hold(caf::make_message(t));
@@ -84,18 +88,18 @@ Communicator::behavior_type Communicator::make_behavior() {
       },
       [this](Taken& t) {
         if (paused_) return hold(caf::make_message(t));
-        handle([&] { conversation_->taken(now(), t.ticket, std::move(t.lease), effects_); });
+        handle([&](Effects& out) { conversation_->taken(now(), t.ticket, std::move(t.lease), out); });
       },
-      [this](StepReady) { handle([&] { conversation_->step_ready(now(), effects_); }); },
+      [this](StepReady) { handle([&](Effects& out) { conversation_->step_ready(now(), out); }); },
       [this](const ViewPtr& view) {
         if (view->eta != eta_) {
           eta_ = view->eta;
           send(wiring_.state, SetEta{wiring_.rank, eta_});
         }
-        handle([&] { conversation_->view(now(), *view, effects_); });
+        handle([&](Effects& out) { conversation_->view(now(), *view, out); });
       },
       [this](PeerDown down) {
-        handle([&] { conversation_->peer_down(now(), down.rank, effects_); });
+        handle([&](Effects& out) { conversation_->peer_down(now(), down.rank, out); });
       },
       [this](Pause pause) {
         paused_ = pause.on;
@@ -103,7 +107,7 @@ Communicator::behavior_type Communicator::make_behavior() {
         for (caf::message& m : std::exchange(held_, {}))
           caf::anon_send(caf::actor_cast<caf::actor>(this), std::move(m));
       },
-      [this](Drain) { handle([&] { conversation_->drain(now(), effects_); }); },
+      [this](Drain) { handle([&](Effects& out) { conversation_->drain(now(), out); }); },
       [this](Report) {
         return CommunicatorReport{wiring_.rank,  conversation_->quiet(),  frames_,
                                   bytes_,        conversation_->counts(), conversation_->edge_counts()};

@@ -39,15 +39,14 @@ class Communicator final : public CommunicatorActor::base {
 
   double now();
   template <class Event>
-  void handle(Event&& event);
-  void carry_out();
+  void handle(Event&& event);  // event(effects)
+  void carry_out(Effects&);
   void arm(const Arm&);
   void tick(int id);
   void hold(caf::message message);
 
   CommunicatorWiring wiring_;
   std::unique_ptr<Conversation> conversation_;
-  Effects effects_;
   std::vector<Alarm> alarms_;
   double now_ = 0;  // of the event in progress; never decreases
   double eta_ = -1;

@@ -3,7 +3,6 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "kernels/random.hpp"
 
@@ -11,7 +10,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kUnbounded = std::numeric_limits<size_t>::max();
+constexpr size_t kGradients = 1 << 16;  // under way at once: one per rank computes or waits to be applied
 
 void answer_at(caf::actor_system& system, RunClock::Instant at, const WorkerActor& worker,
                Computed answer) {
@@ -27,7 +26,7 @@ ThreadCompute::ThreadCompute(RunClock clock, caf::actor_system& system,
     : clock_(clock),
       system_(system),
       objective_(std::move(objective)),
-      gradients_(objective_->layout().size(), objective_->layout().dtype(), kUnbounded) {
+      gradients_(objective_->layout().size(), objective_->layout().dtype(), kGradients) {
   for (int thread = 0; thread < threads; ++thread)
     threads_.emplace_back([this, thread] { work(thread); });
 }
@@ -89,7 +88,7 @@ InlineCompute::InlineCompute(RunClock clock, caf::actor_system& system,
       objective_(std::move(objective)),
       model_(model),
       log_(std::move(log)),
-      gradients_(objective_->layout().size(), objective_->layout().dtype(), kUnbounded) {}
+      gradients_(objective_->layout().size(), objective_->layout().dtype(), kGradients) {}
 
 void InlineCompute::submit(GradientJob job) {
   Computed answer{job.index, 0, 0, gradients_.take()};

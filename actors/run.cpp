@@ -59,13 +59,14 @@ double measure_gradient(Objective& objective, const Settings& s, int threads) {
 
 StateWiring state_wiring(const Settings& s, const RunClock& clock,
                          const std::shared_ptr<Objective>& objective, size_t groups) {
-  StateWiring wiring{clock, objective, s.method, {s.momentum, s.nesterov, s.weight_decay},
-                     {},    0,         0,        false};
+  StateWiring wiring{clock, objective, s.method, {}, {}, static_cast<int>(groups), 0, 0, 0, false};
+  if (objective->has_gradients()) wiring.optimizer = {s.momentum, s.nesterov, s.weight_decay};
   const auto members = (static_cast<size_t>(s.ranks) + groups - 1) / groups;
   wiring.snapshots = 8 * members + 8;  // a rank has at most four exchanges open, one copy, one sample
   if (pattern_of(s.method) == Pattern::collective) {
     const auto n = static_cast<size_t>(s.ranks);
     wiring.chunk_size = objective->layout().size() / n + 1;
+    wiring.chunks = 6 * n * members;  // the parts of two rounds are kept, those of a third arrive
   }
   wiring.audits = s.clock == Clock::simulated;
   return wiring;

@@ -13,12 +13,12 @@ State::State(caf::actor_config& config, StateWiring wiring)
       snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
                  wiring_.snapshots),
       chunks_(wiring_.chunk_size, wiring_.objective->layout().dtype(),
-              wiring_.chunk_size > 0 ? std::numeric_limits<size_t>::max() : 0),
+              wiring_.chunks),
       expected_(wiring_.audits ? wiring_.objective->layout().size() : 0, DType::f64) {}
 
 State::Member* State::find(int rank) {
-  const auto found = members_.find(rank);
-  return found == members_.end() ? nullptr : &found->second;
+  const auto place = static_cast<size_t>(rank / wiring_.groups);
+  return place < members_.size() && members_[place].rule ? &members_[place] : nullptr;
 }
 
 // expected += sign_before (x + x~) before the change and sign_after (x + x~) after it.
@@ -124,7 +124,10 @@ void State::attach(Attach& a) {
     known->worker = a.worker;
     return;
   }
-  Member& member = members_[a.rank];
+  const auto place = static_cast<size_t>(a.rank / wiring_.groups);
+  if (members_.size() <= place) members_.resize(place + 1);
+  Member& member = members_[place];
+  member.rank = a.rank;
   member.rule = make_rule(wiring_.method, layout, wiring_.optimizer, wiring_.execution, x);
   member.pairwise = dynamic_cast<PairwiseRule*>(member.rule.get());
   member.rounds = dynamic_cast<RoundRule*>(member.rule.get());
@@ -138,7 +141,7 @@ void State::detach(int rank) {
   Member* member = find(rank);
   if (member == nullptr) return;
   audited(*member, -1, 0, [] {});
-  members_.erase(rank);
+  *member = {};
 }
 
 SampleReply State::sample(const Sample& request) {
@@ -147,7 +150,8 @@ SampleReply State::sample(const Sample& request) {
   Buffer x(size, wiring_.objective->layout().dtype());
   const ConstVec reference(request.reference->data(), request.reference->size(), DType::f64);
   SampleReply reply;
-  for (auto& [rank, member] : members_) {
+  for (Member& member : members_) {
+    if (!member.rule) continue;
     member.rule->look(wiring_.clock.now(), x);
     reply.squares += add_deviation(wiring_.execution, x, reference, sum);
     ++reply.ranks;
@@ -162,11 +166,12 @@ Collected State::collect() {
   result.conserved_error = std::numeric_limits<double>::quiet_NaN();
   const ParameterLayout& layout = wiring_.objective->layout();
   Buffer sum(layout.size(), DType::f64);
-  for (auto& [rank, member] : members_) {
+  for (Member& member : members_) {
+    if (!member.rule) continue;
     auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
     member.rule->look(wiring_.clock.now(), *x);
     if (wiring_.audits) member.rule->add_conserved(wiring_.clock.now(), sum);
-    result.ranks.push_back({rank, std::move(x)});
+    result.ranks.push_back({member.rank, std::move(x)});
   }
   if (!wiring_.audits) return result;
   result.conserved_error = 0;

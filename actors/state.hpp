@@ -3,9 +3,9 @@
 // Ranks are served one message at a time, so no lock exists and no reader ever sees half-mixed weights. A snapshot is a
 // lease from a fixed pool; an empty lease says that the pool is out, and the exchange is declined.
 #pragma once
-#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "actors/algorithms/choose.hpp"
 #include "actors/protocol.hpp"
@@ -20,8 +20,10 @@ struct StateWiring {
   std::string method;
   OptimizerSettings optimizer;
   Execution execution;
+  int groups = 1;          // state actors of the node: this one serves every groups-th rank
   size_t snapshots = 0;    // at most, of all its ranks together
   size_t chunk_size = 0;   // elements of the largest part of a round; 0: no rounds
+  size_t chunks = 0;       // at most
   bool audits = false;     // follow what must be conserved through every gradient: two passes more
 };
 
@@ -35,6 +37,7 @@ class State final : public StateActor::base {
 
  private:
   struct Member {
+    int rank = 0;
     std::unique_ptr<Rule> rule;
     PairwiseRule* pairwise = nullptr;  // one of the two
     RoundRule* rounds = nullptr;
@@ -59,7 +62,7 @@ class State final : public StateActor::base {
 
   StateWiring wiring_;
   SnapshotPool snapshots_, chunks_;
-  std::map<int, Member> members_;
+  std::vector<Member> members_;        // rank r is at r / groups; gone ranks have no rule
   Buffer expected_;  // fp64: what the sum of x + x~ must be
 };
 

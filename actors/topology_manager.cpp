@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "actors/algorithms/choose.hpp"
 
@@ -9,9 +10,11 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kPrior = 10;        // exchanges that the wanted rate weighs as
+constexpr double kEdgePrior = 10;    // exchanges that the wanted rate weighs as
+constexpr double kGradientPrior = 2;
 constexpr double kMoved = 0.1;       // of a rate, before constants are solved for again
-constexpr double kWindow = 200;      // expected events after which a window's older half is forgotten
+constexpr double kEdgeWindow = 200;  // gradient times after which half of a window is forgotten
+constexpr double kGradientWindow = 30;
 constexpr double kLeastRenewal_s = 0.1;  // on the wall clock
 
 bool moved(const std::vector<double>& now, const std::vector<double>& before) {
@@ -26,7 +29,8 @@ bool moved(const std::vector<double>& now, const std::vector<double>& before) {
 TopologyManager::TopologyManager(caf::actor_config& config, ManagerWiring wiring)
     : TopologyManagerActor::base(config),
       wiring_(std::move(wiring)),
-      spec_(wiring_.settings->topology) {}
+      spec_(wiring_.settings->topology),
+      gradient_s_(wiring_.gradient_s) {}
 
 // --- measuring
 
@@ -37,8 +41,19 @@ void TopologyManager::Measured::add(uint64_t total, double elapsed_s, double win
   if (time_s > window_s) count /= 2, time_s /= 2;
 }
 
-double TopologyManager::Measured::rate(double expected) const {
-  return (count + kPrior) / (time_s + kPrior / expected);
+double TopologyManager::Measured::rate(double expected, double prior) const {
+  return (count + prior) / (time_s + prior / expected);
+}
+
+std::vector<double> TopologyManager::gradient_rates() const {
+  std::vector<double> rates;
+  for (const int rank : ranks_) {
+    const auto found = gradients_.find(rank);
+    const double expected = 1 / gradient_s_;
+    rates.push_back(found == gradients_.end() ? expected
+                                              : found->second.rate(expected, kGradientPrior));
+  }
+  return rates;
 }
 
 bool TopologyManager::measures() const {
@@ -51,7 +66,7 @@ std::vector<double> TopologyManager::measured_rates() const {
   for (size_t k = 0; k < rates.size(); ++k) {
     const Edge& e = graph_.edges()[k];
     const auto found = edges_.find({ranks_[static_cast<size_t>(e.i)], ranks_[static_cast<size_t>(e.j)]});
-    if (found != edges_.end()) rates[k] = found->second.rate(wanted_[k]);
+    if (found != edges_.end()) rates[k] = found->second.rate(wanted_[k], kEdgePrior);
   }
   return rates;
 }
@@ -61,9 +76,9 @@ void TopologyManager::renew() {
   const double now = wiring_.clock.now();
   elapsed_s_ = now - renewed_at_s_;
   renewed_at_s_ = now;
-  for (auto& [rank, member] : members_) {
+  for (const int rank : ranks_) {
+    const Member& member = members_[static_cast<size_t>(rank)];
     if (!member.in_graph) continue;
-    const int place = rank;
     ++awaited_reports_;
     request(member.communicator, caf::infinite, Report{})
         .then(
@@ -71,7 +86,7 @@ void TopologyManager::renew() {
               for (const EdgeCount& e : report.edges) {
                 if (report.rank > e.peer) continue;  // the lower rank counts
                 edges_[{report.rank, e.peer}].add(
-                    e.applied, elapsed_s_, kWindow * wiring_.gradient_s / wiring_.settings->rate);
+                    e.applied, elapsed_s_, kEdgeWindow * gradient_s_ / wiring_.settings->rate);
               }
               on_reports();
             },
@@ -80,8 +95,8 @@ void TopologyManager::renew() {
     ++awaited_reports_;
     request(member.worker, caf::infinite, Report{})
         .then(
-            [this, place](const WorkerReport& report) {
-              gradients_[place].add(report.gradients, elapsed_s_, kWindow * wiring_.gradient_s);
+            [this, rank](const WorkerReport& report) {
+              gradients_[rank].add(report.gradients, elapsed_s_, kGradientWindow * gradient_s_);
               on_reports();
             },
             [this](const caf::error&) { on_reports(); });
@@ -90,12 +105,8 @@ void TopologyManager::renew() {
 
 void TopologyManager::on_reports() {
   if (--awaited_reports_ > 0) return;
-  std::vector<double> g;
-  for (const int rank : ranks_) {
-    const auto found = gradients_.find(rank);
-    const double expected = 1 / wiring_.gradient_s;
-    g.push_back(found == gradients_.end() ? expected : found->second.rate(expected));
-  }
+  const std::vector<double> g = gradient_rates();
+  gradient_s_ = static_cast<double>(g.size()) / std::accumulate(g.begin(), g.end(), 0.0);
   const std::vector<double> wanted = wanted_rates(graph_, wiring_.settings->rate, g);
   const bool wants_change = moved(wanted, wanted_);
   if (wants_change) wanted_ = wanted;
@@ -103,7 +114,7 @@ void TopologyManager::on_reports() {
     solve(std::move(rates));
   const double least = wiring_.settings->clock == Clock::wall ? kLeastRenewal_s : 0;
   const double now = wiring_.clock.now();
-  const double wait = std::max({2 * wiring_.gradient_s, least, 0.05 * (now - epoch_at_s_)});
+  const double wait = std::max({2 * gradient_s_, least, 0.05 * (now - epoch_at_s_)});
   scheduled_send(caf::actor_cast<TopologyManagerActor>(this), wiring_.clock.instant(now + wait),
                  Renew{});
 }
@@ -112,8 +123,8 @@ void TopologyManager::on_reports() {
 
 std::vector<int> TopologyManager::live() const {
   std::vector<int> ranks;
-  for (const auto& [rank, member] : members_)
-    if (member.in_graph) ranks.push_back(rank);
+  for (size_t rank = 0; rank < members_.size(); ++rank)
+    if (members_[rank].in_graph) ranks.push_back(static_cast<int>(rank));
   return ranks;
 }
 
@@ -134,8 +145,7 @@ void TopologyManager::begin_epoch() {
   announced_ = false;
   graph_ = build(ranks_);
   colours_ = edge_colouring(graph_);
-  const std::vector<double> g(ranks_.size(), 1 / wiring_.gradient_s);
-  wanted_ = wanted_rates(graph_, wiring_.settings->rate, g);
+  wanted_ = wanted_rates(graph_, wiring_.settings->rate, gradient_rates());
   for (auto& [edge, measured] : edges_) measured.count = measured.time_s = 0;
   solve(wanted_);
 }
@@ -172,19 +182,19 @@ void TopologyManager::on_solved(const Solved& solved) {
 void TopologyManager::publish() {
   const bool collective = pattern_of(wiring_.settings->method) == Pattern::collective;
   for (int place = 0; place < graph_.ranks(); ++place) {
-    const Member& member = members_[ranks_[static_cast<size_t>(place)]];
+    const Member& member = member_of(ranks_[static_cast<size_t>(place)]);
     auto view = std::make_shared<View>();
     view->epoch = epoch_;
     view->incarnation = member.incarnation;
     view->eta = solved_.constants.eta;
     view->alpha_tilde = solved_.constants.alpha_tilde;
     if (collective) {
-      for (const int rank : ranks_) view->ring.push_back({rank, members_[rank].incarnation, 0, 0});
+      for (const int rank : ranks_) view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
     } else {
       for (const Neighbour& n : graph_.neighbours(place)) {
         const int peer = ranks_[static_cast<size_t>(n.rank)];
         const auto edge = static_cast<size_t>(n.edge);
-        view->edges.push_back({peer, members_[peer].incarnation, wanted_[edge], colours_[edge]});
+        view->edges.push_back({peer, member_of(peer).incarnation, wanted_[edge], colours_[edge]});
       }
     }
     send(member.communicator, ViewPtr(std::move(view)));
@@ -194,12 +204,14 @@ void TopologyManager::publish() {
 TopologyManager::behavior_type TopologyManager::make_behavior() {
   return {
       [this](const Founders& founders) {
-        for (const RankUp& up : *founders)
-          members_[up.rank] = {up.communicator, up.worker, 0, true};
+        for (const RankUp& up : *founders) {
+          GV_CHECK(up.rank == static_cast<int>(members_.size()));
+          members_.push_back({up.communicator, up.worker, 0, true});
+        }
         begin_epoch();
         if (measures()) {
           scheduled_send(caf::actor_cast<TopologyManagerActor>(this),
-                         wiring_.clock.instant(wiring_.clock.now() + 2 * wiring_.gradient_s),
+                         wiring_.clock.instant(wiring_.clock.now() + 2 * gradient_s_),
                          Renew{});
         }
       },
@@ -216,9 +228,8 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
                std::to_string(graph->edges().size()) + " edges";
       },
       [this](RankUp& up) {
-        const auto known = members_.find(up.rank);
-        const uint32_t incarnation = known == members_.end() ? 0 : known->second.incarnation + 1;
-        members_[up.rank] = {up.communicator, up.worker, incarnation, false};
+        Member& member = member_of(up.rank);
+        member = {up.communicator, up.worker, member.incarnation + 1, false};
         std::vector<int> with = live();
         with.insert(std::lower_bound(with.begin(), with.end(), up.rank), up.rank);
         const Topology graph = build(with);
@@ -227,16 +238,14 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
         return neighbours.empty() ? up.rank : with[static_cast<size_t>(neighbours[0].rank)];
       },
       [this](RankReady ready) {
-        members_[ready.rank].in_graph = true;
+        member_of(ready.rank).in_graph = true;
         begin_epoch();
       },
       [this](RankDown down) {
-        const auto found = members_.find(down.rank);
-        if (found == members_.end() || !found->second.in_graph) return;
-        found->second.in_graph = false;
-        found->second.communicator = nullptr;
-        found->second.worker = nullptr;
-        for (auto& [rank, member] : members_)
+        Member& gone = member_of(down.rank);
+        if (!gone.in_graph) return;
+        gone = {{}, {}, gone.incarnation, false};
+        for (const Member& member : members_)
           if (member.in_graph) send(member.communicator, PeerDown{down.rank});
         begin_epoch();
       },

@@ -54,9 +54,10 @@ class TopologyManager final : public TopologyManagerActor::base {
     double count = 0, time_s = 0;
     uint64_t seen = 0;
     void add(uint64_t total, double elapsed_s, double window_s);
-    double rate(double expected) const;  // (count + 10) / (time + 10 / expected)
+    double rate(double expected, double prior) const;  // (count + prior) / (time + prior / expected)
   };
 
+  Member& member_of(int rank) { return members_[static_cast<size_t>(rank)]; }
   std::vector<int> live() const;
   Topology build(const std::vector<int>& members) const;
   void begin_epoch();
@@ -65,13 +66,15 @@ class TopologyManager final : public TopologyManagerActor::base {
   void publish();
   void renew();
   void on_reports();
-  std::vector<double> measured_rates() const;
+  std::vector<double> measured_rates() const;   // per edge
+  std::vector<double> gradient_rates() const;   // per place in the graph
   bool measures() const;
 
   ManagerWiring wiring_;
   std::string spec_;
+  double gradient_s_;                  // as measured: mean time between two gradients of a rank
   uint64_t epoch_ = 0, serial_ = 0;
-  std::map<int, Member> members_;
+  std::vector<Member> members_;        // by rank
   std::vector<int> ranks_;             // of this epoch: place in the graph -> rank
   Topology graph_;
   std::vector<int> colours_;

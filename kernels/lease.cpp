@@ -78,8 +78,6 @@ SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity)
   shared_->size = size;
   shared_->dtype = dtype;
   shared_->capacity = capacity;
-  shared_->slots.reserve(capacity);
-  shared_->free.reserve(capacity);  // so that giving back cannot throw
 }
 
 SnapshotPool::~SnapshotPool() = default;
@@ -93,6 +91,7 @@ Lease SnapshotPool::take() {
       shared_->free.pop_back();
     } else if (shared_->slots.size() < shared_->capacity) {
       shared_->slots.push_back(std::make_unique<SnapshotSlot>(shared_->size, shared_->dtype));
+      shared_->free.reserve(shared_->slots.capacity());  // so that giving back cannot throw
       slot = shared_->slots.back().get();
     } else {
       return {};

@@ -9,6 +9,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <memory_resource>
 #include <variant>
 #include <vector>
 
@@ -67,16 +68,14 @@ struct Arm {
   double at = kNever;  // replaces the earlier time of this timer; kNever disarms it
 };
 
+/// Filled during one event, then carried out; its memory may come from the stack of whoever does that.
 struct Effects {
-  std::vector<Send> sends;
-  std::vector<std::variant<Take, Apply>> requests;  // to the state actor, in this order
-  std::vector<Arm> arms;
+  explicit Effects(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : sends(memory), requests(memory), arms(memory) {}
 
-  void clear() {
-    sends.clear();
-    requests.clear();
-    arms.clear();
-  }
+  std::pmr::vector<Send> sends;
+  std::pmr::vector<std::variant<Take, Apply>> requests;  // to the state actor, in this order
+  std::pmr::vector<Arm> arms;
 };
 
 /// What a conversation counts, from its start.

@@ -42,7 +42,9 @@ Pairwise::End& Pairwise::add_end(const EdgeView& edge, double now) {
 }
 
 void Pairwise::view(double now, const View& view, Effects& out) {
-  view_ = View{view.epoch, view.incarnation, view.eta, view.alpha_tilde, {}, {}};
+  epoch_ = view.epoch;
+  incarnation_ = view.incarnation;
+  alpha_tilde_ = view.alpha_tilde;
   for (End& e : ends_) e.in_graph = false;
   rate_ = 0;
   degree_ = static_cast<int>(view.edges.size());
@@ -65,7 +67,7 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   consider(now, out);
 }
 
-void Pairwise::constants(double, double alpha_tilde) { view_.alpha_tilde = alpha_tilde; }
+void Pairwise::constants(double, double alpha_tilde) { alpha_tilde_ = alpha_tilde; }
 
 void Pairwise::drain(double, Effects&) { draining_ = true; }
 

@@ -113,7 +113,9 @@ class Pairwise final : public Conversation {
 
   PairwiseOptions options_;
   Random random_;
-  View view_;  // edges and ring are not kept
+  uint64_t epoch_ = 0;
+  uint32_t incarnation_ = 0;
+  double alpha_tilde_ = 0.5;        // advice for the next exchange
   std::vector<End> ends_;
   std::vector<int> last_partners_;  // latest last
   double rate_ = 0;                 // w: sum of the wanted rates of the edges in the graph

@@ -22,12 +22,12 @@ void Pairwise::send(End& e, FrameKind kind, uint64_t number, Effects& out, Decli
   h.reason = reason;
   h.from = static_cast<uint32_t>(options_.rank);
   h.to = static_cast<uint32_t>(e.peer);
-  h.from_incarnation = view_.incarnation;
+  h.from_incarnation = incarnation_;
   h.to_incarnation = e.peer_incarnation;
-  h.epoch = e.stage == Stage::open ? e.epoch : view_.epoch;
+  h.epoch = e.stage == Stage::open ? e.epoch : epoch_;
   h.number = number;
   h.part = e.attempt;
-  h.alpha_tilde = e.stage == Stage::open ? e.alpha_tilde : view_.alpha_tilde;
+  h.alpha_tilde = e.stage == Stage::open ? e.alpha_tilde : alpha_tilde_;
   if (kind == FrameKind::data) {
     h.dtype = e.sent.vec().dtype;
     h.count = e.sent.vec().size;
@@ -63,7 +63,7 @@ void Pairwise::open(double now, End& e, uint64_t epoch, bool owes_accept, Effect
   e.backoff = 1;
   if (e.backlog > 0) --e.backlog;
   e.epoch = epoch;
-  e.alpha_tilde = e.peer_alpha_tilde = view_.alpha_tilde;
+  e.alpha_tilde = e.peer_alpha_tilde = alpha_tilde_;
   e.opened_at = e.used = now;
   last_partners_.push_back(e.peer);
   if (last_partners_.size() > std::max<size_t>(1, ends_.size() / 2))
@@ -152,7 +152,7 @@ void Pairwise::peer_down(double now, int peer, Effects& out) {
 void Pairwise::frame(double now, const FrameHeader& m, const Lease& payload, Effects& out) {
   End* end = find(static_cast<int>(m.from));
   if (end == nullptr) {  // a neighbour in its epoch, not in ours
-    if (m.kind == FrameKind::offer && m.to_incarnation == view_.incarnation) {
+    if (m.kind == FrameKind::offer && m.to_incarnation == incarnation_) {
       End& e = add_end({static_cast<int>(m.from), m.from_incarnation, 0, 0}, now);
       e.in_graph = false;
       on_offer(now, e, m, out);
@@ -160,7 +160,7 @@ void Pairwise::frame(double now, const FrameHeader& m, const Lease& payload, Eff
     return;
   }
   End& e = *end;
-  if (m.to_incarnation != view_.incarnation || m.from_incarnation < e.peer_incarnation) return;
+  if (m.to_incarnation != incarnation_ || m.from_incarnation < e.peer_incarnation) return;
   if (m.from_incarnation > e.peer_incarnation) {
     abandon(now, e, out);
     e.peer_incarnation = m.from_incarnation;
@@ -208,7 +208,7 @@ void Pairwise::on_offer(double now, End& e, const FrameHeader& m, Effects& out) 
     return;
   }
   DeclineReason reason = DeclineReason::epoch;
-  if (m.epoch == view_.epoch && e.in_graph) {
+  if (m.epoch == epoch_ && e.in_graph) {
     if (e.stage == Stage::offered) return open(now, e, m.epoch, false, out);  // crossing offers
     reason = refusal(now, e);
     if (reason == DeclineReason::none) return open(now, e, m.epoch, true, out);
