@@ -99,6 +99,19 @@ TEST_CASE("the CUDA dot product and finiteness agree with the CPU") {
   }
 }
 
+TEST_CASE("asking for a GPU that is not there ends the process and does not compute elsewhere") {
+  if (device_count() > 0) {
+    std::cout << "SKIPPED: a CUDA device is here\n";
+    return;
+  }
+  Buffer x(10, DType::f32), y(10, DType::f32);
+  Execution on;
+  on.device = Execution::Device::cuda;
+  CHECK(last_words([&] { axpy(on, 1, x, y); }) != "");
+  CHECK(last_words([] { const DeviceStream stream; }) != "");
+  CHECK(device_name().empty());
+}
+
 TEST_CASE("device memory starts zeroed, moves, and brings back what was sent") {
   if (skipped()) return;
   const DeviceStream stream;

@@ -4,7 +4,9 @@
 //   kernels_bench            every row, by Google Benchmark
 //   kernels_bench --ratios   interleaved rounds: each times fused, bare and copy in turn and takes
 //                            their ratios; printed are the medians over the rounds
+//   kernels_bench --ratios --small-pages   the same with huge pages refused to this process
 #include <benchmark/benchmark.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -177,7 +179,10 @@ void add_rows(size_t size, int threads) {
 
 int main(int argc, char** argv) {
   using namespace grapevine::bench;
-  const bool ratios = argc == 2 && std::strcmp(argv[1], "--ratios") == 0;
+  const bool ratios = argc >= 2 && std::strcmp(argv[1], "--ratios") == 0;
+  if (argc == 3 && std::strcmp(argv[2], "--small-pages") == 0) {
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+  }
   if (ratios) {
     std::printf("a vector  threads  pass  words  fused GB/s  bare GB/s  copy GB/s  "
                 "fused/bare  fused/copy\n");
