@@ -1,1 +1,41 @@
-int main() {}
+// The program `grapevine`: what the command line asks for, and the exit status.
+#include <cstdio>
+
+#include "app/command_line.hpp"
+#include "app/commands.hpp"
+#include "app/interrupts.hpp"
+#include "models/heap.hpp"
+
+namespace {
+
+using namespace grapevine;
+
+Result<int> carry_out(Invocation invocation) {
+  switch (invocation.command) {
+    case kTrain: return train(std::move(invocation.options));
+    case kSimulate: return simulate(std::move(invocation.options));
+    case kStragglers: return stragglers(std::move(invocation.options));
+    case kTopology: break;
+  }
+  return show_topology(invocation.options);
+}
+
+int refuse(const Error& error) {
+  std::fprintf(stderr, "grapevine: %s\n", error.message.c_str());
+  return error.exit_status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  prepare_heap();
+  CommandLine line = read_command_line(argc, argv);
+  if (const auto* text = std::get_if<std::string>(&line)) {
+    std::fputs(text->c_str(), stdout);
+    return 0;
+  }
+  if (const auto* error = std::get_if<Error>(&line)) return refuse(*error);
+  count_interrupts();
+  const Result<int> status = carry_out(std::move(std::get<Invocation>(line)));
+  return status ? *status : refuse(status.error());
+}

@@ -1,0 +1,190 @@
+#include "app/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "app/config_file.hpp"
+#include "app/plan_file.hpp"
+#include "topologies/topology.hpp"
+
+namespace grapevine {
+namespace {
+
+struct CommandRow {
+  Command command;
+  const char* name;
+  const char* sentence;
+  const char* footer;
+};
+
+const CommandRow kCommands[] = {
+    {kTrain, "train", "Train on this machine under the wall clock.",
+     "Examples:\n"
+     "  grapevine train                                       the main job: 16 ranks, a ring, a2cid2\n"
+     "  grapevine train --method all_reduce --gradients 8000  synchronous SGD, a shorter run\n"
+     "  grapevine train --model mlp --dataset optdigits --data DIR --json\n"
+     "  grapevine train --plan slow.toml --out runs/slow      with a fault plan\n"
+     "Ctrl+C once drains, evaluates and saves; twice stops at once.\n"},
+    {kSimulate, "simulate", "Run the same actors on the virtual clock, seeded and repeatable.",
+     "Examples:\n"
+     "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x| by 1e-3\n"
+     "  grapevine simulate --objective quadratic --noise 1 --momentum 0.9 --until 2000\n"
+     "  grapevine simulate --objective network --gradients 8000  real gradients in virtual time\n"
+     "  grapevine simulate --latency 0.02 --jitter 0.5 --transfer 0.5 --pairing free --json\n"
+     "One seed, two runs: the same event log and the same parameters, to the bit.\n"},
+    {kStragglers, "stragglers",
+     "One slow rank: how long the others wait for it, by method and clock.",
+     "Examples:\n"
+     "  grapevine stragglers --ranks 16 --factor 3\n"
+     "  grapevine stragglers --objective network   real gradients, on the wall clock too\n"},
+    {kTopology, "topology", "A graph: degrees, spectrum, chi1, chi2, eta, alpha~.",
+     "Examples:\n"
+     "  grapevine topology ring --ranks 64\n"
+     "  grapevine topology torus:4x8 --ranks 32 --svg torus.svg\n"
+     "  grapevine topology ./graph.txt --ranks 5 --json\n"},
+};
+
+using Given = std::vector<std::pair<std::string, std::string>>;
+
+const std::string* find_given(const Given& given, const std::string& name) {
+  const std::string* last = nullptr;
+  for (const auto& [key, text] : given)
+    if (key == name) last = &text;
+  return last;
+}
+
+Error in_file(const std::string& where, Error error) {
+  error.message = where + error.message;
+  return error;
+}
+
+Result<Invocation> resolve(Command command, const Given& given) {
+  std::vector<ConfigEntry> entries;
+  Options scratch;
+  if (const std::string* path = find_given(given, "config")) {
+    auto read = read_config(*path, option_table(scratch));
+    if (!read) return read.error();
+    entries = std::move(*read);
+  }
+  std::string objective = default_objective(command);
+  for (const ConfigEntry& entry : entries)
+    if (entry.name == "objective") objective = entry.text;
+  if (const std::string* name = find_given(given, "objective")) objective = *name;
+
+  Invocation made{command, default_options(command, objective)};
+  Options& o = made.options;
+  const OptionTable table = option_table(o);
+  for (const ConfigEntry& entry : entries)
+    if (Status s = set_option(*find_option(table, entry.name), entry.text); !s)
+      return in_file(entry.where, s.error());
+  for (const auto& [name, text] : given)
+    if (Status s = set_option(*find_option(table, name), text); !s) return s.error();
+  if (command == kTopology) return made;
+  if (!o.plan.empty()) {
+    auto plan = read_plan(o.plan);
+    if (!plan) return plan.error();
+    o.settings.plan = std::move(*plan);
+  }
+  if (Status s = complete(o); !s) return s.error();
+  return made;
+}
+
+Error unknown_option(const std::string& word, const CommandRow& row) {
+  Options scratch;
+  std::vector<std::string> names;
+  std::string accepted, takers;
+  const std::string name = word.substr(0, word.find('=')).erase(0, word.find_first_not_of('-'));
+  for (const Option& option : option_table(scratch)) {
+    if ((option.commands & row.command) == 0) {
+      if (name != option.name) continue;
+      for (const CommandRow& other : kCommands)
+        if (option.commands & other.command) takers += std::string(" ") + other.name;
+      continue;
+    }
+    names.push_back(option.name);
+    accepted += std::string(accepted.empty() ? "--" : ", --") + option.name;
+  }
+  if (word.empty() || word[0] != '-') {
+    return user_error("unexpected argument \"" + word + "\" of " + row.name +
+                      ", accepted: options, see grapevine " + row.name + " --help");
+  }
+  const std::string near = nearest(name, names);
+  std::string hint;
+  if (!near.empty()) hint = " (did you mean --" + near + "?)";
+  if (!takers.empty()) hint = " (it belongs to:" + takers + ")";
+  return user_error("unknown option " + word + " of " + row.name + hint +
+                    ", accepted: " + accepted);
+}
+
+// One subcommand, its options handed to `given` as texts.
+CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
+  CLI::App* sub = app.add_subcommand(row.name, row.sentence);
+  sub->allow_extras();
+  sub->footer(row.command == kTopology ? "Graphs:\n" + topology_specs() + "\n" + row.footer
+                                       : std::string(row.footer));
+  Options defaults = default_options(row.command, default_objective(row.command));
+  for (const Option& option : option_table(defaults)) {
+    if ((option.commands & row.command) == 0) continue;
+    const std::string name = option.name, flag = "--" + name;
+    const std::string text = option_text(option);
+    if (*option.value == '\0') {
+      auto set = [&given, name](int64_t count) {
+        given.emplace_back(name, count > 0 ? "true" : "false");
+      };
+      const bool on = text == "true";
+      sub->add_flag_function(flag + ",!--no-" + name, set,
+                             std::string(option.help) + (on ? " [on]" : ""));
+      continue;
+    }
+    auto set = [&given, name](const std::string& value) { given.emplace_back(name, value); };
+    const std::string shown = text.empty() ? "" : " [" + text + "]";
+    sub->add_option_function<std::string>(flag, set, option.help + shown)
+        ->type_name(option.value)
+        ->take_last();
+  }
+  if (row.command == kTopology) {
+    auto set = [&given](const std::string& value) { given.emplace_back("topology", value); };
+    sub->add_option_function<std::string>("SPEC", set, "the graph, as --topology")->type_name("");
+  }
+  return sub;
+}
+
+}  // namespace
+
+CommandLine read_command_line(int argc, char** argv) {
+  CLI::App app("Grapevine trains one network on many ranks that never wait for each other.",
+               "grapevine");
+  app.set_version_flag("--version", std::string("grapevine ") + GRAPEVINE_VERSION);
+  app.footer("`grapevine COMMAND --help` lists a command's options and shows examples.\n");
+  app.allow_extras();
+  Given given[std::size(kCommands)];
+  CLI::App* subs[std::size(kCommands)];
+  for (size_t k = 0; k < std::size(kCommands); ++k)
+    subs[k] = add_command(app, kCommands[k], given[k]);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    for (CLI::App* sub : subs)
+      if (sub->parsed()) return sub->help();
+    return app.help();
+  } catch (const CLI::CallForVersion& version) {
+    return std::string(version.what()) + "\n";
+  } catch (const CLI::ParseError& e) {
+    return user_error(e.what());
+  }
+  for (size_t k = 0; k < std::size(kCommands); ++k) {
+    if (!subs[k]->parsed()) continue;
+    if (const auto extra = subs[k]->remaining(); !extra.empty())
+      return unknown_option(extra.front(), kCommands[k]);
+    auto made = resolve(kCommands[k].command, given[k]);
+    if (!made) return made.error();
+    return std::move(*made);
+  }
+  const auto extra = app.remaining();
+  if (extra.empty()) return app.help();
+  std::string accepted;
+  for (const CommandRow& row : kCommands)
+    accepted += (accepted.empty() ? "" : ", ") + std::string(row.name);
+  return user_error("unknown command " + extra.front() + ", accepted: " + accepted);
+}
+
+}  // namespace grapevine

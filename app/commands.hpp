@@ -1,0 +1,12 @@
+// The commands. Each prints its own report (or JSON) and returns the exit status, or the error to be told.
+#pragma once
+#include "app/options.hpp"
+
+namespace grapevine {
+
+Result<int> train(Options);
+Result<int> simulate(Options);
+Result<int> stragglers(Options);
+Result<int> show_topology(const Options&);
+
+}  // namespace grapevine

@@ -1,0 +1,19 @@
+// The configuration file: TOML, one `name = value` a line, the names of the options (with _ or -).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/options.hpp"
+
+namespace grapevine {
+
+struct ConfigEntry {
+  std::string name, text;  // as set_option takes them
+  std::string where;       // "FILE:LINE: "
+};
+
+/// Reads all entries. Errors (user): a file that cannot be read, an unknown name (the accepted ones, and the nearest),
+/// a value of the wrong type; each with file and line. Does not set anything.
+Result<std::vector<ConfigEntry>> read_config(const std::string& path, const OptionTable&);
+
+}  // namespace grapevine

@@ -1,0 +1,144 @@
+#include "app/execute.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "actors/run.hpp"
+#include "messages/codec.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// The sinks of a run speak from several actors; here they take turns.
+RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mutex> turn) {
+  RunHooks hooks;
+  hooks.interrupts = watch.interrupts;
+  hooks.sink.on_sample = [&watch, &summary, turn](const RunSample& s) {
+    const std::lock_guard lock(*turn);
+    summary.curve.push_back({s.at_s, s.gradients, s.exchanges, s.bytes, s.loss,
+                             s.consensus_distance});
+    if (watch.on_point) watch.on_point(summary.curve.back());
+  };
+  hooks.sink.on_epoch = [&watch, &summary, turn](const EpochInfo& e) {
+    const std::lock_guard lock(*turn);
+    summary.epochs.push_back(
+        {e.epoch, e.at_s, e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde});
+    if (watch.on_epoch) watch.on_epoch(summary.epochs.back());
+  };
+  hooks.sink.on_event = [&watch, turn](const std::string& line) {
+    const std::lock_guard lock(*turn);
+    if (watch.on_event) watch.on_event(line);
+  };
+  return hooks;
+}
+
+void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summary) {
+  const bool computes = !outcome.workers.empty();
+  summary.ranks.resize(static_cast<size_t>(settings.ranks));
+  for (RankSummary& rank : summary.ranks) rank.idle_fraction = computes ? kNone : 0;
+  auto of = [&](int rank) -> RankSummary& { return summary.ranks[static_cast<size_t>(rank)]; };
+  for (const WorkerReport& w : outcome.workers) {
+    of(w.rank).gradients = w.gradients;
+    of(w.rank).idle_fraction = w.alive_s > 0 ? w.idle_s / w.alive_s : 0;
+  }
+  std::map<std::pair<int, int>, uint64_t> edges;
+  for (const CommunicatorReport& c : outcome.communicators) {
+    of(c.rank).exchanges = c.counts.applied;
+    of(c.rank).bytes = c.bytes;
+    for (const EdgeCount& e : c.edges) {
+      uint64_t& count = edges[std::minmax(c.rank, e.peer)];
+      count = std::max(count, e.applied);
+    }
+  }
+  for (const auto& [edge, count] : edges)
+    summary.edges.push_back({edge.first, edge.second, count});
+  for (const RankParameters& p : outcome.parameters) {
+    of(p.rank).alive = true;
+    of(p.rank).x = p.x;
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Objective>> make_objective_of(Settings& settings) {
+  settings.objective.ranks = settings.ranks;
+  settings.objective.seed = settings.seed;
+  settings.objective.threads = compute_threads(settings);
+  auto made = make_objective(settings.objective);
+  if (!made) return made.error();
+  return std::shared_ptr<Objective>(std::move(*made));
+}
+
+Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
+                const Watch& watch) {
+  Summary summary;
+  auto turn = std::make_shared<std::mutex>();
+  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn));
+  const std::lock_guard lock(*turn);
+  Outcome& outcome = result.outcome;
+  summary.failure = outcome.failure;
+  summary.interrupted = watch.interrupts != nullptr && watch.interrupts->load() > 0;
+  summary.virtual_clock = settings.clock == Clock::simulated;
+  summary.seconds = outcome.seconds;
+  summary.gradients = outcome.gradients;
+  summary.exchanges = outcome.exchanges;
+  summary.frames = outcome.frames;
+  summary.bytes = outcome.bytes;
+  summary.payload_bytes = outcome.bytes - outcome.frames * kHeaderBytes;
+  summary.counts = outcome.counts;
+  summary.quiet = outcome.quiet;
+  summary.conserved_error = summary.virtual_clock ? outcome.conserved_error : kNone;
+  add_ranks(settings, outcome, summary);
+  if (!outcome.parameters.empty()) {
+    summary.consensus_distance = consensus_distance(outcome);
+    summary.mean = mean_parameters(outcome);
+    summary.parameter_hash = parameter_hash(outcome);
+  }
+  summary.events = result.events;
+  summary.events_per_second = result.events_per_second;
+  summary.event_log_hash = result.event_log_hash;
+  summary.norm_start = result.consensus_norm_start;
+  summary.norm_end = result.consensus_norm_end;
+  summary.reached_target = result.reached_target;
+  return summary;
+}
+
+void evaluate(const Settings& settings, Objective& objective, Summary& summary) {
+  std::vector<int> alive;
+  for (size_t r = 0; r < summary.ranks.size(); ++r)
+    if (summary.ranks[r].alive) alive.push_back(static_cast<int>(r));
+  summary.by_rank.resize(alive.size());
+  if (alive.empty()) return;
+  std::atomic<size_t> next{0};  // 0: the averaged model
+  auto work = [&](int thread) {
+    for (size_t k = next++; k <= alive.size(); k = next++) {
+      if (k == 0) {
+        summary.averaged = objective.evaluate(thread, -1, std::as_const(summary.mean).vec());
+      } else {
+        const int rank = alive[k - 1];
+        const Buffer& x = *summary.ranks[static_cast<size_t>(rank)].x;
+        summary.by_rank[k - 1] = objective.evaluate(thread, rank, x.vec());
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 1; t < settings.objective.threads; ++t) threads.emplace_back(work, t);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+  summary.worst_rank_accuracy = summary.by_rank.front().accuracy;
+  for (const Evaluation& e : summary.by_rank)
+    summary.worst_rank_accuracy = std::min(summary.worst_rank_accuracy, e.accuracy);
+}
+
+std::string runtime_version() {
+  return std::to_string(CAF_MAJOR_VERSION) + "." + std::to_string(CAF_MINOR_VERSION) + "." +
+         std::to_string(CAF_PATCH_VERSION);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,32 @@
+// One run, watched, from settings to a summary. Behind this header: actors and clocks.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/settings.hpp"
+#include "app/summary.hpp"
+
+namespace grapevine {
+
+/// Told while a run goes on, one call at a time.
+struct Watch {
+  std::function<void(const CurvePoint&)> on_point;
+  std::function<void(const EpochLine&)> on_epoch;
+  std::function<void(const std::string&)> on_event;
+  const std::atomic<int>* interrupts = nullptr;
+};
+
+/// Makes the objective for these settings: as many threads as they compute with.
+Result<std::shared_ptr<Objective>> make_objective_of(Settings&);
+
+/// REQUIRES: check(settings), an objective made by make_objective_of for them.
+Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);
+
+/// Tests the averaged model and every rank's own, on the objective's threads.
+void evaluate(const Settings&, Objective&, Summary&);
+
+std::string runtime_version();  // of the actor library
+
+}  // namespace grapevine

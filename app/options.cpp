@@ -1,0 +1,254 @@
+#include "app/options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+namespace grapevine {
+namespace {
+
+template <class Enum>
+Choice choice(Enum& value, std::vector<std::string> names_in_order) {
+  return {std::move(names_in_order), [&value] { return static_cast<size_t>(value); },
+          [&value](size_t k) { value = static_cast<Enum>(k); }};
+}
+
+void add_run_rows(Options& o, OptionTable& t) {
+  Settings& s = o.settings;
+  ObjectiveSpec& b = s.objective;
+  constexpr unsigned runs = kRuns, graphs = kRuns | kTopology, simulated = kSimulate | kStragglers;
+  const OptionTable rows = {
+      {"topology", &s.topology, graphs, "SPEC", "the graph; `grapevine topology --help` lists them"},
+      {"ranks", &s.ranks, graphs, "N", "participants, each with a model of its own"},
+      {"rate", &s.rate, graphs, "R", "exchanges per rank and mean gradient"},
+      {"method", &s.method, runs, "M", "a2cid2, ad_psgd or all_reduce"},
+      {"seed", &s.seed, runs, "S", "of all that is random"},
+      {"pacing", choice(s.pacing, {"poisson", "greedy"}), runs, "P",
+       "gradients: poisson, or greedy (one after the other)"},
+      {"pairing", choice(s.pairing, {"free", "poisson"}), runs, "P",
+       "exchanges: free (own clocks, no repeats), or poisson (a clock per edge)"},
+      {"plan", &o.plan, kTrain | kSimulate, "FILE", "a plan of faults (TOML)"},
+      {"out", &o.out, kTrain | kSimulate, "DIR", "the run directory"},
+      {"gradients", &s.gradients, runs, "N", "of all ranks together; 0: until --until"},
+      {"until", &s.until_s, runs, "T", "stop after so many seconds of the run's clock; 0: no limit"},
+      {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
+       "between two samples of the consensus distance; 0: none"},
+      {"objective", &b.objective, runs, "NAME", "network, quadratic or consensus"},
+      {"lr", &s.lr.peak, runs, "X", "the largest learning rate"},
+      {"schedule", choice(s.lr.schedule, {"constant", "step", "cosine"}), runs, "NAME",
+       "of the learning rate: constant, step or cosine"},
+      {"warmup", &s.lr.warmup, runs, "X", "part of the gradients over which the rate rises from 0"},
+      {"momentum", &s.momentum, runs, "X", "of the gradients"},
+      {"nesterov", &s.nesterov, runs, "", "Nesterov's momentum"},
+      {"weight-decay", &s.weight_decay, runs, "X", "added to the gradient, times x"},
+      {"decay-norms", &b.decay_norms_and_biases, runs, "", "weight decay on norms and biases too"},
+      {"model", &b.model, runs, "NAME", "linear, mlp, cnn-small, cnn-big or resnet18"},
+      {"dataset", &b.dataset, runs, "NAME",
+       "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a"},
+      {"data", &b.data_dir, runs, "DIR", "where the data set is, or a folder with its folder"},
+      {"batch", &b.batch, runs, "N", "samples per gradient"},
+      {"flip", &b.flip, runs, "", "mirror images at random, where the set allows it"},
+      {"threads", &s.threads, kTrain | kStragglers, "N", "that compute gradients; 0: one per core"},
+      {"dim", &b.dim, runs, "N", "coordinates of the analytic objectives"},
+      {"noise", &b.noise, runs, "X", "deviation of the quadratic's gradient noise, per coordinate"},
+      {"zeta2", &b.zeta2, runs, "X", "spread of the quadratics' minima over ranks"},
+      {"mu", &b.mu, runs, "X", "smallest curvature of the quadratics, the largest being 1"},
+      {"latency", &s.link.latency_s, simulated, "T", "of a link, one way, control frames"},
+      {"jitter", &s.link.jitter, simulated, "X", "of the latency, as a fraction of it"},
+      {"transfer", &s.link.transfer_s, simulated, "T", "seconds of a bulk transfer"},
+      {"bandwidth", &s.link.bandwidth, simulated, "B", "bytes per second; 0: unlimited"},
+      {"gradient-seconds", &s.gradient_s, simulated, "T", "that a modelled gradient takes"},
+      {"speed-spread", &s.speed_spread, simulated, "X",
+       "sigma of a gradient's log-normal duration, its mean kept"},
+      {"target", &s.target, kSimulate, "D", "stop when |pi x| has shrunk by this factor; 0: never"},
+      {"seeds", &o.seeds, kSimulate, "K", "so many runs, from --seed on"},
+      {"allow-repeats", &s.allow_repeats, kSimulate, "",
+       "a control that the protocol forbids: the same partner again"},
+      {"exchanges-at-once", &s.exchanges_at_once, kSimulate, "N",
+       "a control that the protocol forbids: more than one"},
+  };
+  t.insert(t.end(), rows.begin(), rows.end());
+}
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+template <class Number>
+Status parse_number(const Option& option, const std::string& text, const char* accepted,
+                    Number& out) {
+  const char* end = text.data() + text.size();
+  Number value{};
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || stop != end) {
+    return user_error(std::string(option.name) + " is " + quoted(text) + ", accepted: " + accepted);
+  }
+  out = value;
+  return Done{};
+}
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+// Levenshtein's distance.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+std::string dashed(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+}  // namespace
+
+OptionTable option_table(Options& o) {
+  OptionTable t;
+  add_run_rows(o, t);
+  const OptionTable rest = {
+      {"slow-rank", &o.slow_rank, kStragglers, "N", "the rank that is slow"},
+      {"factor", &o.factor, kStragglers, "X", "how many times slower it computes"},
+      {"svg", &o.svg, kTopology, "FILE", "draw the graph"},
+      {"config", &o.config, kRuns | kTopology, "FILE", "options from a file (TOML)"},
+      {"json", &o.json, kRuns | kTopology, "", "print one JSON object on standard output"},
+      {"quiet", &o.quiet, kRuns, "", "no progress and no events on standard error"},
+  };
+  t.insert(t.end(), rest.begin(), rest.end());
+  return t;
+}
+
+std::string default_objective(Command command) {
+  switch (command) {
+    case kSimulate: return "consensus";
+    case kStragglers: return "quadratic";
+    default: return "network";
+  }
+}
+
+Options default_options(Command command, const std::string& objective) {
+  Options o;
+  Settings& s = o.settings;
+  s.objective.objective = objective;
+  if (objective != "network") {
+    s.gradients = objective == "quadratic" && command == kTrain ? s.gradients : 0;
+    s.lr.schedule = Schedule::constant;
+    s.lr.warmup = s.momentum = s.weight_decay = 0;
+  }
+  if (command == kSimulate) {
+    s.clock = Clock::simulated;
+    s.pacing = Pacing::poisson;
+    s.pairing = Pairing::poisson;
+    s.sample_s = objective == "network" ? 10 : 0;
+  }
+  return o;
+}
+
+Status set_option(const Option& option, const std::string& text) {
+  return std::visit(
+      Overloaded{[&](std::string* s) -> Status {
+                   *s = text;
+                   return Done{};
+                 },
+                 [&](double* x) { return parse_number(option, text, "a number", *x); },
+                 [&](int* n) { return parse_number(option, text, "a whole number", *n); },
+                 [&](uint64_t* n) {
+                   return parse_number(option, text, "a whole number, 0 or more", *n);
+                 },
+                 [&](bool* flag) -> Status {
+                   if (text != "true" && text != "false") {
+                     return user_error(std::string(option.name) + " is " + quoted(text) +
+                                       ", accepted: true, false");
+                   }
+                   *flag = text == "true";
+                   return Done{};
+                 },
+                 [&](const Choice& choice) -> Status {
+                   const auto& names = choice.names;
+                   const auto found = std::find(names.begin(), names.end(), text);
+                   if (found != names.end()) {
+                     choice.set(static_cast<size_t>(found - names.begin()));
+                     return Done{};
+                   }
+                   std::string accepted;
+                   for (const auto& name : names) accepted += (accepted.empty() ? "" : ", ") + name;
+                   return user_error(std::string(option.name) + " is " + quoted(text) +
+                                     ", accepted: " + accepted);
+                 }},
+      option.field);
+}
+
+std::string option_text(const Option& option) {
+  return std::visit(Overloaded{[](const std::string* s) { return *s; },
+                               [](const double* x) { return shortest(*x); },
+                               [](const int* n) { return std::to_string(*n); },
+                               [](const uint64_t* n) { return std::to_string(*n); },
+                               [](const bool* flag) { return std::string(*flag ? "true" : "false"); },
+                               [](const Choice& c) { return c.names[c.get()]; }},
+                    option.field);
+}
+
+const Option* find_option(const OptionTable& table, const std::string& name) {
+  const std::string wanted = dashed(name);
+  for (const Option& option : table)
+    if (wanted == option.name) return &option;
+  return nullptr;
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  std::string best;
+  size_t least = 1 + word.size() / 3;
+  for (const std::string& name : names) {
+    const size_t d = distance(dashed(word), name);
+    if (d <= least) {
+      least = d;
+      best = name;
+      if (d == 0) break;
+      --least;
+    }
+  }
+  return best;
+}
+
+Status complete(Options& o) {
+  Settings& s = o.settings;
+  if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
+  if (s.exchanges_at_once < 1) {
+    return user_error("exchanges-at-once is " + std::to_string(s.exchanges_at_once) +
+                      ", accepted: 1 or more");
+  }
+  const std::string& objective = s.objective.objective;
+  if (s.target > 0 && objective != "consensus") {
+    return user_error("target is " + shortest(s.target) + " with objective " + quoted(objective) +
+                      ", where ranks start equal, accepted: a target with objective consensus");
+  }
+  const bool ends = s.until_s > 0 || s.target > 0 || (s.gradients > 0 && objective != "consensus");
+  if (!ends) s.until_s = s.clock == Clock::wall ? 10 : 100;
+  if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
+    return user_error("gradients is " + std::to_string(s.gradients) + ", accepted: 0, or at least " +
+                      std::to_string(s.ranks) + ", one for each rank");
+  }
+  s.objective.ranks = s.ranks;
+  s.objective.seed = s.seed;
+  return check(s);
+}
+
+}  // namespace grapevine

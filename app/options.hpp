@@ -1,0 +1,71 @@
+// Options: what a user may set, as one table. The command line, --config FILE, --help and run.json all read it.
+//
+// A row is {name, field, commands, value, help}. The option is --name, the key of a configuration file is name (with _ or
+// -), and `field` points into the Options that the table was made for. Texts become values in one place, so a wrong
+// value is refused by the same line wherever it came from.
+#pragma once
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/settings.hpp"
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+enum Command : unsigned { kTrain = 1, kSimulate = 2, kStragglers = 4, kTopology = 8 };
+constexpr unsigned kRuns = kTrain | kSimulate | kStragglers;
+
+struct Options {
+  Settings settings;
+  std::string config, plan, out, svg;
+  bool json = false, quiet = false;
+  uint64_t seeds = 1;        // simulate: so many runs, from settings.seed on
+  int slow_rank = 0;         // stragglers
+  double factor = 3;
+};
+
+/// One of a few names, kept as their index by whoever made it.
+struct Choice {
+  std::vector<std::string> names;
+  std::function<size_t()> get;
+  std::function<void(size_t)> set;
+};
+
+using Field = std::variant<std::string*, double*, int*, uint64_t*, bool*, Choice>;
+
+struct Option {
+  const char* name;
+  Field field;
+  unsigned commands;   // whose command lines take it; a configuration file may hold any of them
+  const char* value;   // what stands for the value in --help; empty: a flag
+  const char* help;
+};
+
+using OptionTable = std::vector<Option>;
+
+/// Every row, pointing into `options`, which must outlive the table.
+OptionTable option_table(Options& options);
+
+/// What a command starts from when it trains `objective`: the main job for networks; no momentum, no decay, a constant
+/// rate and no end for the analytic ones. simulate: Poisson pacing and pairing.
+Options default_options(Command, const std::string& objective);
+std::string default_objective(Command);
+
+/// Sets a row from a text. Error (user): the name, the text, what is accepted.
+Status set_option(const Option&, const std::string& text);
+
+/// The present value of a row, as set_option would take it.
+std::string option_text(const Option&);
+
+/// The row of that name, - and _ being one; null: none.
+const Option* find_option(const OptionTable&, const std::string& name);
+
+/// The name most like `word`; empty when none is near.
+std::string nearest(const std::string& word, const std::vector<std::string>& names);
+
+/// What follows from all options together: an end where there would be none, and `check` of the settings.
+Status complete(Options&);
+
+}  // namespace grapevine

@@ -1,0 +1,72 @@
+// Summary: what a run has to say for itself, without an actor in sight. Reports, JSON and curves read it.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/conversations/conversation.hpp"
+#include "kernels/result.hpp"
+#include "kernels/vec.hpp"
+#include "models/objective.hpp"
+
+namespace grapevine {
+
+/// A sample of a run.
+struct CurvePoint {
+  double at_s = 0;
+  uint64_t gradients = 0, exchanges = 0, bytes = 0;
+  double loss = 0;                // NaN: no gradient since the last one
+  double consensus_distance = 0;
+};
+
+struct EpochLine {
+  uint64_t epoch = 0;
+  double at_s = 0;
+  std::string topology;
+  int ranks = 0;
+  double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
+};
+
+struct RankSummary {
+  bool alive = false;             // at the end
+  double idle_fraction = 0;       // NaN: no worker to ask
+  uint64_t gradients = 0, exchanges = 0, bytes = 0;
+  std::shared_ptr<const Buffer> x;  // null where not alive
+};
+
+struct EdgeSummary {
+  int i = 0, j = 0;               // i < j; an edge that no exchange used is not listed
+  uint64_t exchanges = 0;
+};
+
+struct Summary {
+  std::optional<Error> failure;   // the run ended early, and why
+  bool interrupted = false;
+  bool virtual_clock = false;
+  double seconds = 0;             // of the run's clock
+  uint64_t gradients = 0, exchanges = 0, frames = 0;
+  uint64_t bytes = 0, payload_bytes = 0;  // sent: in all, and without the frames' headers
+  Counts counts;
+  bool quiet = true;              // no exchange was left half-done
+  double conserved_error = 0;     // NaN: not audited (wall clock)
+  double consensus_distance = 0;  // at the end
+  Buffer mean;                    // of the parameters over ranks
+  uint64_t parameter_hash = 0;
+  std::vector<RankSummary> ranks;
+  std::vector<EdgeSummary> edges;
+  std::vector<CurvePoint> curve;
+  std::vector<EpochLine> epochs;
+  // The virtual clock's, else zero.
+  uint64_t events = 0, event_log_hash = 0;
+  double events_per_second = 0;   // of real time
+  double norm_start = 0, norm_end = 0;  // |pi x|
+  bool reached_target = false;
+  // After evaluate().
+  Evaluation averaged;            // the averaged model
+  std::vector<Evaluation> by_rank;  // of the ranks that are alive
+  double worst_rank_accuracy = 0; // NaN where the objective has none
+};
+
+}  // namespace grapevine

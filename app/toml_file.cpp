@@ -1,0 +1,31 @@
+#include "app/toml_file.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace grapevine {
+
+Result<toml::table> read_toml(const char* what, const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf())) {
+    if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0)
+      return toml::table{};
+    return user_error(std::string(what) + " is \"" + path +
+                      "\", which cannot be read, accepted: a TOML file");
+  }
+  try {
+    return toml::parse(text.str(), path);
+  } catch (const toml::parse_error& e) {
+    return toml_error(path, e.source(), std::string(e.description()));
+  }
+}
+
+std::string toml_text(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&](const auto& value) { out << value; });
+  return out.str();
+}
+
+}  // namespace grapevine
