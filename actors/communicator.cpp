@@ -5,7 +5,8 @@
 namespace grapevine {
 
 namespace {
-constexpr size_t kHeldAtMost = 1024;  // messages to a paused rank; what comes after is lost, as on a full socket
+constexpr size_t kHeldAtMost =
+    1024;  // messages to a paused rank; what comes after is lost, as on a full socket
 }
 
 Communicator::Communicator(caf::actor_config& config, CommunicatorWiring wiring,
@@ -43,7 +44,8 @@ void Communicator::carry_out(Effects& effects) {
       send(wiring_.state, ApplyRequest{wiring_.rank, std::move(std::get<Apply>(request))});
     }
   }
-  for (const Arm& a : effects.arms) arm(a);
+  for (const Arm& a : effects.arms)
+    arm(a);
 }
 
 void Communicator::arm(const Arm& a) {
@@ -53,7 +55,8 @@ void Communicator::arm(const Arm& a) {
   alarm.wanted = a.at;
   if (alarm.wanted >= alarm.under_way) return;
   alarm.under_way = alarm.wanted;
-  scheduled_send(caf::actor_cast<CommunicatorActor>(this), wiring_.clock.instant(a.at), Tick{a.timer});
+  scheduled_send(caf::actor_cast<CommunicatorActor>(this), wiring_.clock.instant(a.at),
+                 Tick{a.timer});
 }
 
 void Communicator::tick(int id) {
@@ -88,7 +91,8 @@ Communicator::behavior_type Communicator::make_behavior() {
       },
       [this](Taken& t) {
         if (paused_) return hold(caf::make_message(t));
-        handle([&](Effects& out) { conversation_->taken(now(), t.ticket, std::move(t.lease), out); });
+        handle(
+            [&](Effects& out) { conversation_->taken(now(), t.ticket, std::move(t.lease), out); });
       },
       [this](StepReady) { handle([&](Effects& out) { conversation_->step_ready(now(), out); }); },
       [this](const ViewPtr& view) {
@@ -109,8 +113,9 @@ Communicator::behavior_type Communicator::make_behavior() {
       },
       [this](Drain) { handle([&](Effects& out) { conversation_->drain(now(), out); }); },
       [this](Report) {
-        return CommunicatorReport{wiring_.rank,  conversation_->quiet(),  frames_,
-                                  bytes_,        conversation_->counts(), conversation_->edge_counts()};
+        return CommunicatorReport{
+            wiring_.rank, conversation_->quiet(),  frames_,
+            bytes_,       conversation_->counts(), conversation_->edge_counts()};
       },
   };
 }

@@ -1,7 +1,8 @@
 // Communicator: the actor that holds a rank's conversation and carries out its effects.
 //
-// It decodes frames, keeps the rank's timers as mailbox timers, sends frames through the transport, and forwards takes
-// and applies to the state actor. It decides nothing: that is the conversation's.
+// It decodes frames, keeps the rank's timers as mailbox timers, sends frames through the transport,
+// and forwards takes and applies to the state actor. It decides nothing: that is the
+// conversation's.
 #pragma once
 #include <memory>
 #include <vector>
@@ -31,8 +32,8 @@ class Communicator final : public CommunicatorActor::base {
   void on_exit() override;
 
  private:
-  // A CAF timer cannot be taken back, so at most one message per timer is under way for the time it is needed first;
-  // when it rings too early it is set again.
+  // A CAF timer cannot be taken back, so at most one message per timer is under way for the time it
+  // is needed first; when it rings too early it is set again.
   struct Alarm {
     double wanted = kNever, under_way = kNever;
   };

@@ -10,7 +10,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kGradients = 1 << 16;  // under way at once: one per rank computes or waits to be applied
+constexpr size_t kGradients =
+    1 << 16;  // under way at once: one per rank computes or waits to be applied
 
 void answer_at(caf::actor_system& system, RunClock::Instant at, const WorkerActor& worker,
                Computed answer) {
@@ -38,7 +39,8 @@ void ThreadCompute::stop() {
     tasks_.clear();
   }
   ready_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_)
+    thread.join();
   threads_.clear();
 }
 

@@ -1,7 +1,9 @@
-// Compute: runs a gradient somewhere and answers the worker by message. The worker cannot tell where.
+// Compute: runs a gradient somewhere and answers the worker by message. The worker cannot tell
+// where.
 //
-// ThreadCompute: a pool of LibTorch threads, the wall clock. InlineCompute: in the caller, and the answer arrives when
-// the modelled time is over, the virtual clock. A slow rank is an answer that comes later, never a thread that sleeps.
+// ThreadCompute: a pool of LibTorch threads, the wall clock. InlineCompute: in the caller, and the
+// answer arrives when the modelled time is over, the virtual clock. A slow rank is an answer that
+// comes later, never a thread that sleeps.
 #pragma once
 #include <condition_variable>
 #include <deque>

@@ -14,7 +14,8 @@ void Faults::for_each_rank(const RankFault& fault, double at, Message message) {
     ranks.resize(static_cast<size_t>(wiring_.ranks));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  for (const int rank : ranks) incidents_.push_back({at, [=, this] { message(rank); }});
+  for (const int rank : ranks)
+    incidents_.push_back({at, [=, this] { message(rank); }});
 }
 
 Faults::behavior_type Faults::make_behavior() {
@@ -38,9 +39,9 @@ Faults::behavior_type Faults::make_behavior() {
   }
   for (const Reconfiguration& change : wiring_.plan.reconfigurations) {
     incidents_.push_back({change.at, [this, change] {
-      request(wiring_.manager, caf::infinite, Reconfigure{change.topology})
-          .then([](const std::string&) {}, [](const caf::error&) {});
-    }});
+                            request(wiring_.manager, caf::infinite, Reconfigure{change.topology})
+                                .then([](const std::string&) {}, [](const caf::error&) {});
+                          }});
   }
   return {
       [this](Start) {

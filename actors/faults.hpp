@@ -1,4 +1,5 @@
-// Faults: the actor that lets a plan happen to ranks: pause, kill, restart, and changes of the graph.
+// Faults: the actor that lets a plan happen to ranks: pause, kill, restart, and changes of the
+// graph.
 //
 // Slow ranks ask the plan themselves, and faults of links act in the transport.
 #pragma once

@@ -1,4 +1,5 @@
-// Mailboxes: which communicator serves a rank, for transports that deliver inside the process. Any thread.
+// Mailboxes: which communicator serves a rank, for transports that deliver inside the process. Any
+// thread.
 #pragma once
 #include <mutex>
 #include <shared_mutex>

@@ -11,8 +11,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr int kWorkerFailures = 5;    // of one rank, before it is given up
-constexpr int kPolls = 1000;          // for quiet, before the rest counts as half-done
+constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
+constexpr int kPolls = 1000;        // for quiet, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
 constexpr double kLeastTimeoutWall_s = 2e-3;  // a busy machine answers late
 
@@ -61,15 +61,9 @@ CommunicatorActor Node::spawn_communicator(int rank) {
 
 WorkerActor Node::spawn_worker(int rank) {
   if (!wiring_.objective->has_gradients()) return {};
-  WorkerWiring wiring{rank,
-                      wiring_.clock,
-                      wiring_.settings,
-                      horizon_,
-                      wiring_.gradient_s,
-                      wiring_.compute,
-                      wiring_.tally,
-                      state_of(rank),
-                      caf::actor_cast<NodeActor>(this)};
+  WorkerWiring wiring{rank,          wiring_.clock,      wiring_.settings,
+                      horizon_,      wiring_.gradient_s, wiring_.compute,
+                      wiring_.tally, state_of(rank),     caf::actor_cast<NodeActor>(this)};
   WorkerActor worker = wiring_.make_worker(system(), std::move(wiring));
   monitor(worker);
   return worker;
@@ -127,8 +121,8 @@ void Node::restart(int rank) {
 
 void Node::revive(int rank, Parameters donated) {
   RankActors& actors = ranks_[static_cast<size_t>(rank)];
-  send(state_of(rank), Attach{rank, std::move(donated.x), donated.gradients, actors.communicator,
-                              actors.worker});
+  send(state_of(rank),
+       Attach{rank, std::move(donated.x), donated.gradients, actors.communicator, actors.worker});
   actors.alive = true;
   actors.finished = false;
   send(wiring_.manager, RankReady{rank});
@@ -136,7 +130,8 @@ void Node::revive(int rank, Parameters donated) {
   say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
 }
 
-// A worker of the user's own may fail: the rank gossips on, and another worker goes on where it stopped.
+// A worker of the user's own may fail: the rank gossips on, and another worker goes on where it
+// stopped.
 void Node::worker_lost(int rank, const caf::error& reason) {
   RankActors& actors = ranks_[static_cast<size_t>(rank)];
   if (!actors.alive || finishing_) return;
@@ -154,8 +149,8 @@ void Node::worker_lost(int rank, const caf::error& reason) {
 // --- the end
 
 void Node::check_finished() {
-  const bool anybody = std::any_of(ranks_.begin(), ranks_.end(),
-                                   [](const RankActors& r) { return r.alive; });
+  const bool anybody =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const RankActors& r) { return r.alive; });
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
                                [](const RankActors& r) { return !r.alive || r.finished; });
@@ -239,7 +234,8 @@ void Node::collect() {
       outcome_.conserved_error = std::isnan(c.conserved_error)
                                      ? c.conserved_error
                                      : std::max(outcome_.conserved_error, c.conserved_error);
-      for (RankParameters& p : c.ranks) outcome_.parameters.push_back(std::move(p));
+      for (RankParameters& p : c.ranks)
+        outcome_.parameters.push_back(std::move(p));
       if (--*awaited > 0) return;
       auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
       std::sort(outcome_.parameters.begin(), outcome_.parameters.end(), by_rank);
@@ -264,10 +260,10 @@ Node::behavior_type Node::make_behavior() {
       },
       [this](Diverged d) {
         if (finishing_) return;
-        outcome_.failure = user_error("loss is " + std::to_string(d.loss) + " at gradient " +
-                                      std::to_string(d.gradient) + " of rank " +
-                                      std::to_string(d.rank) +
-                                      ", accepted: a finite one; a smaller --lr may help");
+        outcome_.failure =
+            user_error("loss is " + std::to_string(d.loss) + " at gradient " +
+                       std::to_string(d.gradient) + " of rank " + std::to_string(d.rank) +
+                       ", accepted: a finite one; a smaller --lr may help");
         finish();
       },
       [this](KillRank k) { kill(k.rank); },

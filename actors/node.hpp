@@ -1,7 +1,9 @@
-// Node: the actor that spawns the ranks of a process, supervises and restarts them, and ends the run.
+// Node: the actor that spawns the ranks of a process, supervises and restarts them, and ends the
+// run.
 //
-// The end: when every worker has done its share (finished ranks gossip on until then), or at Finish: nothing new begins,
-// open exchanges end, all ranks mix to one time, and the outcome goes to whoever launched the run.
+// The end: when every worker has done its share (finished ranks gossip on until then), or at
+// Finish: nothing new begins, open exchanges end, all ranks mix to one time, and the outcome goes
+// to whoever launched the run.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,16 +20,16 @@
 namespace grapevine {
 
 struct Outcome {
-  std::optional<Error> failure;               // the run ended early, and why
-  double seconds = 0;                         // of the run's clock, without the drain
+  std::optional<Error> failure;  // the run ended early, and why
+  double seconds = 0;            // of the run's clock, without the drain
   uint64_t gradients = 0, exchanges = 0;
   uint64_t frames = 0, bytes = 0;
-  Counts counts;                              // summed over ranks; the longest offer is the largest
-  std::vector<WorkerReport> workers;          // by rank
+  Counts counts;                      // summed over ranks; the longest offer is the largest
+  std::vector<WorkerReport> workers;  // by rank
   std::vector<CommunicatorReport> communicators;
-  std::vector<RankParameters> parameters;     // by rank, at one time
-  double conserved_error = 0;                 // see Collected
-  bool quiet = true;                          // no exchange was left half-done
+  std::vector<RankParameters> parameters;  // by rank, at one time
+  double conserved_error = 0;              // see Collected
+  bool quiet = true;                       // no exchange was left half-done
 };
 
 struct NodeWiring {
@@ -38,12 +40,12 @@ struct NodeWiring {
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Tally> tally;
-  std::vector<StateActor> states;             // rank r is served by states[r mod size]
+  std::vector<StateActor> states;  // rank r is served by states[r mod size]
   TopologyManagerActor manager;
   MakeWorker make_worker;
   double gradient_s = 1;
   Sink sink;
-  std::function<void(Outcome)> done;          // called once
+  std::function<void(Outcome)> done;  // called once
 };
 
 class Node final : public NodeActor::base {

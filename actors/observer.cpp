@@ -26,7 +26,8 @@ void Observer::add(const SampleReply& reply) {
   ranks_ += reply.ranks;
   squares_ += reply.squares;
   if (reply.sum)
-    for (size_t k = 0; k < sum_.size(); ++k) sum_[k] += (*reply.sum)[k];
+    for (size_t k = 0; k < sum_.size(); ++k)
+      sum_[k] += (*reply.sum)[k];
   if (--awaited_ == 0) conclude();
 }
 

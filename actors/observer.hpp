@@ -1,7 +1,7 @@
 // Observer: the actor that samples a run and streams what it sees to a sink.
 //
-// The consensus distance is sampled, never computed per event: each state actor answers with two sums over its ranks,
-// taken relative to the last known mean so that nothing cancels.
+// The consensus distance is sampled, never computed per event: each state actor answers with two
+// sums over its ranks, taken relative to the last known mean so that nothing cancels.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,7 +16,7 @@ namespace grapevine {
 struct RunSample {
   double at_s = 0;
   uint64_t gradients = 0, exchanges = 0, bytes = 0;
-  double loss = 0;                // mean over the gradients since the last sample; NaN when there were none
+  double loss = 0;  // mean over the gradients since the last sample; NaN when there were none
   double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
   int ranks = 0;
 };
@@ -29,8 +29,8 @@ struct Sink {
 
 struct ObserverWiring {
   RunClock clock;
-  double period_s = 0;            // 0: only when asked by Tick{kSampleNow}
-  size_t size = 0;                // of the parameters
+  double period_s = 0;  // 0: only when asked by Tick{kSampleNow}
+  size_t size = 0;      // of the parameters
   std::shared_ptr<Tally> tally;
   std::vector<StateActor> states;
   Sink sink;

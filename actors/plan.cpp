@@ -53,8 +53,7 @@ Status check(const LinkFault& fault, int ranks) {
                       ", accepted: 0 to 1");
   }
   if (!(std::isfinite(fault.seconds) && fault.seconds >= 0)) {
-    return user_error("plan: seconds = " + std::to_string(fault.seconds) +
-                      ", accepted: 0 or more");
+    return user_error("plan: seconds = " + std::to_string(fault.seconds) + ", accepted: 0 or more");
   }
   return check_factor("factor", fault.factor);
 }

@@ -1,16 +1,18 @@
-// Plan: which ranks are slow, fail or come back, and what happens to their links. One plan, both clocks. A value.
+// Plan: which ranks are slow, fail or come back, and what happens to their links. One plan, both
+// clocks. A value.
 //
 // A list of faults, each {kind, ranks or links, at, until, and the kind's own key}:
 //   slow         ranks compute `factor` times slower
 //   pause        ranks stand still from at to until, with everything that is sent to them
 //   kill         ranks end at `at` and stay away; neighbours learn of it
-//   restart      ranks come back at `at` as new incarnations, with the state of a neighbour (alive ones are killed first)
-//   reconfigure  the graph becomes `topology` at `at`
-//   loss, delay, cut, one_way, repeat   act on links (see transport/link_faults.hpp); virtual clock only
+//   restart      ranks come back at `at` as new incarnations, with the state of a neighbour (alive
+//   ones are killed first) reconfigure  the graph becomes `topology` at `at` loss, delay, cut,
+//   one_way, repeat   act on links (see transport/link_faults.hpp); virtual clock only
 #pragma once
 #include <string>
 #include <vector>
 
+#include "actors/conversations/conversation.hpp"
 #include "actors/transport/link_faults.hpp"
 #include "kernels/result.hpp"
 
@@ -20,9 +22,9 @@ enum class RankFaultKind { slow, pause, kill, restart };
 
 struct RankFault {
   RankFaultKind kind = RankFaultKind::slow;
-  std::vector<int> ranks;            // empty: all
-  double at = 0, until = kNever;     // seconds; slow and pause
-  double factor = 1;                 // slow
+  std::vector<int> ranks;         // empty: all
+  double at = 0, until = kNever;  // seconds; slow and pause
+  double factor = 1;              // slow
 
   bool touches(int rank, double now) const {
     if (now < at || now >= until) return false;
@@ -50,8 +52,8 @@ struct Plan {
   double slowness(int rank, double now) const;
 };
 
-/// Every rank named is one of 0..ranks-1, times do not run backwards, factors and probabilities are possible, every
-/// topology can be made; with the wall clock, no link faults. One line otherwise.
+/// Every rank named is one of 0..ranks-1, times do not run backwards, factors and probabilities are
+/// possible, every topology can be made; with the wall clock, no link faults. One line otherwise.
 Status check(const Plan&, int ranks, bool wall_clock);
 
 }  // namespace grapevine

@@ -8,6 +8,7 @@
 
 #include "actors/algorithms/choose.hpp"
 #include "actors/faults.hpp"
+#include "actors/simulation.hpp"
 #include "actors/state.hpp"
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
@@ -62,7 +63,8 @@ StateWiring state_wiring(const Settings& s, const RunClock& clock,
   StateWiring wiring{clock, objective, s.method, {}, {}, static_cast<int>(groups), 0, 0, 0, false};
   if (objective->has_gradients()) wiring.optimizer = {s.momentum, s.nesterov, s.weight_decay};
   const auto members = (static_cast<size_t>(s.ranks) + groups - 1) / groups;
-  wiring.snapshots = 8 * members + 8;  // a rank has at most four exchanges open, one copy, one sample
+  wiring.snapshots =
+      8 * members + 8;  // a rank has at most four exchanges open, one copy, one sample
   if (pattern_of(s.method) == Pattern::collective) {
     const auto n = static_cast<size_t>(s.ranks);
     wiring.chunk_size = objective->layout().size() / n + 1;
@@ -75,7 +77,8 @@ StateWiring state_wiring(const Settings& s, const RunClock& clock,
 }  // namespace
 
 void SpawnedRun::stop() {
-  for (const StateActor& state : states) caf::anon_send_exit(state, caf::exit_reason::kill);
+  for (const StateActor& state : states)
+    caf::anon_send_exit(state, caf::exit_reason::kill);
   caf::anon_send_exit(faults, caf::exit_reason::kill);
   caf::anon_send_exit(observer, caf::exit_reason::kill);
   caf::anon_send_exit(manager, caf::exit_reason::kill);
@@ -126,23 +129,18 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   std::vector<StateActor> states;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state_wiring(s, clock, objective, groups)));
-  auto observer = system.spawn<Observer>(ObserverWiring{
-      clock, s.sample_s, objective->layout().size(), tally, states, hooks.sink});
+  auto observer = system.spawn<Observer>(
+      ObserverWiring{clock, s.sample_s, objective->layout().size(), tally, states, hooks.sink});
   auto manager = system.spawn<TopologyManager>(
       ManagerWiring{clock, settings, compute, gradient_s, {observer}});
-  NodeWiring wiring{clock,
-                    settings,
-                    objective,
-                    mailboxes,
-                    transport,
-                    compute,
-                    tally,
-                    states,
-                    manager,
-                    hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
-                    gradient_s,
-                    hooks.sink,
-                    std::move(done)};
+  NodeWiring wiring{
+      clock,          settings,
+      objective,      mailboxes,
+      transport,      compute,
+      tally,          states,
+      manager,        hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
+      gradient_s,     hooks.sink,
+      std::move(done)};
   auto node = system.spawn<Node>(std::move(wiring));
   auto faults = system.spawn<Faults>(FaultsWiring{clock, s.plan, s.ranks, node, manager});
   caf::anon_send(node, Start{});
@@ -160,14 +158,15 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   std::condition_variable ended;
   std::optional<Outcome> outcome;
   const auto* interrupts = hooks.interrupts;
-  SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
-                             [&](Outcome o) {
-                               const std::lock_guard lock(mutex);
-                               outcome = std::move(o);
-                               ended.notify_all();
-                             });
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::duration<double>(settings.until_s > 0 ? settings.until_s : 1e9);
+  SpawnedRun run =
+      spawn_run(system, settings, std::move(objective), std::move(hooks), [&](Outcome o) {
+        const std::lock_guard lock(mutex);
+        outcome = std::move(o);
+        ended.notify_all();
+      });
+  const auto deadline =
+      std::chrono::steady_clock::now() +
+      std::chrono::duration<double>(settings.until_s > 0 ? settings.until_s : 1e9);
   bool asked = false;
   std::unique_lock lock(mutex);
   while (!outcome) {
@@ -186,135 +185,12 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   return result;
 }
 
-// Drives the virtual clock until the run is over, its time is up, or the ranks agree well enough.
-class Simulation {
- public:
-  Simulation(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks)
-      : settings_(settings), config_(Clock::simulated), system_(config_),
-        scheduler_(VirtualScheduler::of(system_)), interrupts_(hooks.interrupts) {
-    auto outer = hooks.sink.on_sample;
-    hooks.sink.on_sample = [this, outer](const RunSample& s) {
-      last_ = s;
-      if (outer && !sampling_quietly_) outer(s);
-    };
-    run_.emplace(spawn_run(system_, settings, std::move(objective), std::move(hooks),
-                           [this](Outcome o) { outcome_ = std::move(o); }));
-    scheduler_.run();
-  }
-
-  ~Simulation() {
-    run_->stop();
-    run_.reset();
-    scheduler_.run();
-    scheduler_.clock().cancel_all();
-    scheduler_.run();
-  }
-
-  RunResult drive() {
-    result_.consensus_norm_start = norm();
-    const auto start = std::chrono::steady_clock::now();
-    const uint64_t fired = scheduler_.clock().fired();
-    while (!outcome_ && !over() && scheduler_.step()) {
-    }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    result_.events = scheduler_.clock().fired() - fired;
-    result_.events_per_second = static_cast<double>(result_.events) / took.count();
-    result_.consensus_norm_end = norm();
-    caf::anon_send(run_->node, Finish{});
-    scheduler_.run();
-    while (!outcome_ && scheduler_.step()) {
-    }
-    GV_CHECK(outcome_.has_value());
-    result_.outcome = std::move(*outcome_);
-    result_.event_log_hash = run_->event_log_hash();
-    return std::move(result_);
-  }
-
- private:
-  double norm() {  // |pi x|
-    sampling_quietly_ = true;
-    caf::anon_send(run_->observer, Tick{kSampleNow});
-    scheduler_.run();
-    sampling_quietly_ = false;
-    return std::sqrt(last_.consensus_distance * last_.ranks);
-  }
-
-  bool over() {
-    if (settings_.until_s > 0 && !scheduler_.clock().empty() &&
-        scheduler_.clock().next() > run_->clock.instant(settings_.until_s))
-      return true;
-    if (interrupts_ != nullptr && interrupts_->load(std::memory_order_relaxed) > 0) return true;
-    if (settings_.target <= 0) return false;
-    const uint64_t exchanges = run_->tally->applied_ends.load(std::memory_order_relaxed) / 2;
-    if (exchanges < next_check_) return false;
-    next_check_ = exchanges + std::max<uint64_t>(1, static_cast<uint64_t>(settings_.ranks) / 8);
-    const double shrunk = norm() / result_.consensus_norm_start;
-    result_.reached_target = shrunk < settings_.target;
-    return result_.reached_target || !(shrunk < 1e4);
-  }
-
-  const Settings& settings_;
-  RunSystemConfig config_;
-  caf::actor_system system_;
-  VirtualScheduler& scheduler_;
-  const std::atomic<int>* interrupts_;
-  std::optional<SpawnedRun> run_;
-  std::optional<Outcome> outcome_;
-  RunSample last_;
-  bool sampling_quietly_ = false;
-  uint64_t next_check_ = 0;
-  RunResult result_;
-};
-
 }  // namespace
 
 RunResult run(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
   if (settings.clock == Clock::wall)
     return run_wall(settings, std::move(objective), std::move(hooks));
-  return Simulation(settings, std::move(objective), std::move(hooks)).drive();
-}
-
-// --- what an outcome says
-
-Buffer mean_parameters(const Outcome& outcome) {
-  GV_CHECK(!outcome.parameters.empty());
-  const Buffer& first = *outcome.parameters.front().x;
-  Buffer sum(first.size(), DType::f64);
-  const Buffer zero(first.size(), DType::f64);
-  for (const RankParameters& p : outcome.parameters) add_deviation({}, p.x->vec(), zero, sum);
-  Buffer mean(first.size(), first.dtype());
-  const double n = static_cast<double>(outcome.parameters.size());
-  for (size_t k = 0; k < first.size(); ++k) {
-    const double value = sum.vec().as<double>()[k] / n;
-    if (first.dtype() == DType::f32) {
-      mean.vec().as<float>()[k] = static_cast<float>(value);
-    } else {
-      mean.vec().as<double>()[k] = value;
-    }
-  }
-  return mean;
-}
-
-double consensus_distance(const Outcome& outcome) {
-  const size_t size = outcome.parameters.front().x->size();
-  Buffer sum(size, DType::f64), mean(size, DType::f64), unused(size, DType::f64);
-  for (const RankParameters& p : outcome.parameters) add_deviation({}, p.x->vec(), mean, sum);
-  const double n = static_cast<double>(outcome.parameters.size());
-  scale({}, 1 / n, sum, mean);
-  double squares = 0;
-  for (const RankParameters& p : outcome.parameters)
-    squares += add_deviation({}, p.x->vec(), mean, unused);
-  return squares / n;
-}
-
-uint64_t parameter_hash(const Outcome& outcome) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const RankParameters& p : outcome.parameters) {
-    const ConstVec x = std::as_const(*p.x).vec();
-    const auto* bytes = static_cast<const unsigned char*>(x.data);
-    for (size_t k = 0; k < x.bytes(); ++k) hash = (hash ^ bytes[k]) * 0x100000001b3;
-  }
-  return hash;
+  return simulate(settings, std::move(objective), std::move(hooks));
 }
 
 }  // namespace grapevine

@@ -1,7 +1,8 @@
 // run: one run from settings to outcome, in this process, under the clock that the settings name.
 //
-// The actors are the same under both clocks; this is the place where they are wired by hand. Whoever wants them in an
-// actor system of her own calls `spawn_run` and sends messages to the handles that it returns.
+// The actors are the same under both clocks; this is the place where they are wired by hand.
+// Whoever wants them in an actor system of her own calls `spawn_run` and sends messages to the
+// handles that it returns.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -14,21 +15,22 @@ namespace grapevine {
 
 struct RunHooks {
   Sink sink;
-  MakeWorker make_worker;                     // empty: spawn_worker
+  MakeWorker make_worker;                        // empty: spawn_worker
   const std::atomic<int>* interrupts = nullptr;  // Ctrl+C so far: at 1 the run drains and saves
 };
 
 struct RunResult {
   Outcome outcome;
   // The virtual clock's, else zero.
-  uint64_t events = 0;                        // firings of the clock: timers and frames
-  double events_per_second = 0;               // of real time, set-up excluded
+  uint64_t events = 0;           // firings of the clock: timers and frames
+  double events_per_second = 0;  // of real time, set-up excluded
   uint64_t event_log_hash = 0;
   double consensus_norm_start = 0, consensus_norm_end = 0;  // |pi x|
   bool reached_target = false;
 };
 
-/// The configuration of an actor system for a run: the virtual clock, or a scheduler that idles cheaply.
+/// The configuration of an actor system for a run: the virtual clock, or a scheduler that idles
+/// cheaply.
 class RunSystemConfig : public caf::actor_system_config {
  public:
   explicit RunSystemConfig(Clock clock);
@@ -44,13 +46,13 @@ struct SpawnedRun {
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Tally> tally;
   RunClock clock;
-  std::function<uint64_t()> event_log_hash;   // virtual clock only
+  std::function<uint64_t()> event_log_hash;  // virtual clock only
 
   void stop();  // sends every actor its exit, drops the handles
 };
 
-/// REQUIRES: check(settings), an objective made for its ranks and at least `threads` threads. `done` is called once, in an
-/// actor.
+/// REQUIRES: check(settings), an objective made for its ranks and at least `threads` threads.
+/// `done` is called once, in an actor.
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
 

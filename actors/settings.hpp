@@ -1,4 +1,5 @@
-// Settings: everything that a run is told. A value, the same for both clocks; app/ fills it from options and files.
+// Settings: everything that a run is told. A value, the same for both clocks; app/ fills it from
+// options and files.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,7 +23,8 @@ struct LearningRate {
   Schedule schedule = Schedule::cosine;
   double warmup = 0.05;  // fraction of the horizon, linear from 0
 
-  /// The factor on a gradient that is `done` of the way (0..1) through the run; step: a tenth at 1/2 and 3/4.
+  /// The factor on a gradient that is `done` of the way (0..1) through the run; step: a tenth at
+  /// 1/2 and 3/4.
   double at(double done) const;
 };
 
@@ -31,33 +33,34 @@ struct Settings {
   std::string method = "a2cid2";  // a2cid2 | ad_psgd | all_reduce
   std::string topology = "ring";
   int ranks = 16;
-  double rate = 1;                // exchanges per rank and mean gradient
+  double rate = 1;  // exchanges per rank and mean gradient
   uint64_t seed = 1;
   Pacing pacing = Pacing::greedy;
   Pairing pairing = Pairing::free;
-  ObjectiveSpec objective;        // its ranks, threads and seed are set from here
-  uint64_t gradients = 40000;     // of all ranks together; 0: until `until_s`
+  ObjectiveSpec objective;     // its ranks, threads and seed are set from here
+  uint64_t gradients = 40000;  // of all ranks together; 0: until `until_s`
   LearningRate lr;
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 5e-4;
-  int threads = 0;                // that compute gradients; 0: one per core
+  int threads = 0;  // that compute gradients; 0: one per core
   Plan plan;
-  double sample_s = 1;            // between two samples of the consensus distance; 0: none
+  double sample_s = 1;  // between two samples of the consensus distance; 0: none
 
   // The virtual clock's model.
   LinkModel link;
-  double gradient_s = 1;          // of a rank that no plan slows down
-  double speed_spread = 0;        // sigma of the log-normal duration of one gradient, its mean kept
-  double until_s = 0;             // stop at this time; 0: at the gradients
-  double target = 0;              // stop when |pi x| has shrunk by this factor; 0: no target
+  double gradient_s = 1;    // of a rank that no plan slows down
+  double speed_spread = 0;  // sigma of the log-normal duration of one gradient, its mean kept
+  double until_s = 0;       // stop at this time; 0: at the gradients
+  double target = 0;        // stop when |pi x| has shrunk by this factor; 0: no target
 
   // Controls for experiments (see PairwiseOptions).
   bool allow_repeats = false;
   int exchanges_at_once = 1;
 };
 
-/// Everything that can be refused before a run: names, ranges, a method that cannot use the graph, the plan.
+/// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,
+/// the plan.
 Status check(const Settings&);
 
 /// The methods that check() accepts, for --help and messages.

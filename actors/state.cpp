@@ -12,8 +12,7 @@ State::State(caf::actor_config& config, StateWiring wiring)
       wiring_(std::move(wiring)),
       snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
                  wiring_.snapshots),
-      chunks_(wiring_.chunk_size, wiring_.objective->layout().dtype(),
-              wiring_.chunks),
+      chunks_(wiring_.chunk_size, wiring_.objective->layout().dtype(), wiring_.chunks),
       expected_(wiring_.audits ? wiring_.objective->layout().size() : 0, DType::f64) {}
 
 State::Member* State::find(int rank) {
@@ -100,9 +99,8 @@ void State::gradient(Gradient& g) {
     return;
   }
   Lease copy = g.wants_copy ? snapshots_.take() : Lease{};
-  audited(*member, -1, 1, [&] {
-    member->rule->on_gradient(now, g.lr, g.g.vec(), copy ? copy.writable() : Vec{});
-  });
+  audited(*member, -1, 1,
+          [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), copy ? copy.writable() : Vec{}); });
   ++member->gradients;
   if (g.wants_copy) send_copy(*member, std::move(copy));
 }

@@ -1,7 +1,8 @@
 // State: the actor that owns every buffer of its ranks and is alone in touching them.
 //
-// Ranks are served one message at a time, so no lock exists and no reader ever sees half-mixed weights. A snapshot is a
-// lease from a fixed pool; an empty lease says that the pool is out, and the exchange is declined.
+// Ranks are served one message at a time, so no lock exists and no reader ever sees half-mixed
+// weights. A snapshot is a lease from a fixed pool; an empty lease says that the pool is out, and
+// the exchange is declined.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,11 +21,11 @@ struct StateWiring {
   std::string method;
   OptimizerSettings optimizer;
   Execution execution;
-  int groups = 1;          // state actors of the node: this one serves every groups-th rank
-  size_t snapshots = 0;    // at most, of all its ranks together
-  size_t chunk_size = 0;   // elements of the largest part of a round; 0: no rounds
-  size_t chunks = 0;       // at most
-  bool audits = false;     // follow what must be conserved through every gradient: two passes more
+  int groups = 1;         // state actors of the node: this one serves every groups-th rank
+  size_t snapshots = 0;   // at most, of all its ranks together
+  size_t chunk_size = 0;  // elements of the largest part of a round; 0: no rounds
+  size_t chunks = 0;      // at most
+  bool audits = false;    // follow what must be conserved through every gradient: two passes more
 };
 
 class State final : public StateActor::base {
@@ -44,7 +45,7 @@ class State final : public StateActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
-    bool owes_copy = false;            // to the worker, when the round is finished
+    bool owes_copy = false;  // to the worker, when the round is finished
   };
 
   Member* find(int rank);
@@ -62,8 +63,8 @@ class State final : public StateActor::base {
 
   StateWiring wiring_;
   SnapshotPool snapshots_, chunks_;
-  std::vector<Member> members_;        // rank r is at r / groups; gone ranks have no rule
-  Buffer expected_;  // fp64: what the sum of x + x~ must be
+  std::vector<Member> members_;  // rank r is at r / groups; gone ranks have no rule
+  Buffer expected_;              // fp64: what the sum of x + x~ must be
 };
 
 }  // namespace grapevine

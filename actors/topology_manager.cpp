@@ -10,7 +10,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kEdgePrior = 10;    // exchanges that the wanted rate weighs as
+constexpr double kEdgePrior = 10;  // exchanges that the wanted rate weighs as
 constexpr double kGradientPrior = 2;
 constexpr double kMoved = 0.1;       // of a rate, before constants are solved for again
 constexpr double kEdgeWindow = 200;  // gradient times after which half of a window is forgotten
@@ -65,7 +65,8 @@ std::vector<double> TopologyManager::measured_rates() const {
   if (wiring_.settings->pairing == Pairing::poisson) return rates;
   for (size_t k = 0; k < rates.size(); ++k) {
     const Edge& e = graph_.edges()[k];
-    const auto found = edges_.find({ranks_[static_cast<size_t>(e.i)], ranks_[static_cast<size_t>(e.j)]});
+    const auto found =
+        edges_.find({ranks_[static_cast<size_t>(e.i)], ranks_[static_cast<size_t>(e.j)]});
     if (found != edges_.end()) rates[k] = found->second.rate(wanted_[k], kEdgePrior);
   }
   return rates;
@@ -128,7 +129,8 @@ std::vector<int> TopologyManager::live() const {
   return ranks;
 }
 
-// A spec that does not fit the live ranks (an exponential graph of 15) is stood in for by a ring of them.
+// A spec that does not fit the live ranks (an exponential graph of 15) is stood in for by a ring of
+// them.
 Topology TopologyManager::build(const std::vector<int>& members) const {
   const auto n = static_cast<int>(members.size());
   if (auto graph = make_topology(spec_, n, wiring_.settings->rate)) return std::move(*graph);
@@ -146,7 +148,8 @@ void TopologyManager::begin_epoch() {
   graph_ = build(ranks_);
   colours_ = edge_colouring(graph_);
   wanted_ = wanted_rates(graph_, wiring_.settings->rate, gradient_rates());
-  for (auto& [edge, measured] : edges_) measured.count = measured.time_s = 0;
+  for (auto& [edge, measured] : edges_)
+    measured.count = measured.time_s = 0;
   solve(wanted_);
 }
 
@@ -174,9 +177,16 @@ void TopologyManager::on_solved(const Solved& solved) {
   publish();
   if (announced_) return;
   announced_ = true;
-  EpochInfo info{epoch_,  epoch_at_s_, graph_.name(), graph_.ranks(), solved_.spectrum.chi1,
-                 solved_.spectrum.chi2, solved_.constants.eta, solved_.constants.alpha_tilde};
-  for (const ObserverActor& observer : wiring_.observers) send(observer, info);
+  EpochInfo info{epoch_,
+                 epoch_at_s_,
+                 graph_.name(),
+                 graph_.ranks(),
+                 solved_.spectrum.chi1,
+                 solved_.spectrum.chi2,
+                 solved_.constants.eta,
+                 solved_.constants.alpha_tilde};
+  for (const ObserverActor& observer : wiring_.observers)
+    send(observer, info);
 }
 
 void TopologyManager::publish() {
@@ -189,7 +199,8 @@ void TopologyManager::publish() {
     view->eta = solved_.constants.eta;
     view->alpha_tilde = solved_.constants.alpha_tilde;
     if (collective) {
-      for (const int rank : ranks_) view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
+      for (const int rank : ranks_)
+        view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
     } else {
       for (const Neighbour& n : graph_.neighbours(place)) {
         const int peer = ranks_[static_cast<size_t>(n.rank)];
@@ -211,21 +222,19 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
         begin_epoch();
         if (measures()) {
           scheduled_send(caf::actor_cast<TopologyManagerActor>(this),
-                         wiring_.clock.instant(wiring_.clock.now() + 2 * gradient_s_),
-                         Renew{});
+                         wiring_.clock.instant(wiring_.clock.now() + 2 * gradient_s_), Renew{});
         }
       },
       [this](const Reconfigure& change) -> caf::result<std::string> {
         const auto members = live();
         auto graph = make_topology(change.topology, static_cast<int>(members.size()),
                                    wiring_.settings->rate);
-        if (!graph)
-          return caf::make_error(caf::sec::invalid_argument, graph.error().message);
+        if (!graph) return caf::make_error(caf::sec::invalid_argument, graph.error().message);
         spec_ = change.topology;
         begin_epoch();
         return "epoch " + std::to_string(epoch_) + ": " + graph->name() + " of " +
-               std::to_string(graph->ranks()) + " ranks, " +
-               std::to_string(graph->edges().size()) + " edges";
+               std::to_string(graph->ranks()) + " ranks, " + std::to_string(graph->edges().size()) +
+               " edges";
       },
       [this](RankUp& up) {
         Member& member = member_of(up.rank);

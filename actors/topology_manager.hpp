@@ -1,11 +1,14 @@
-// TopologyManager: the actor that keeps a node's graph, its rates and its constants; one epoch per change.
+// TopologyManager: the actor that keeps a node's graph, its rates and its constants; one epoch per
+// change.
 //
-// An epoch is (spec, members) and no more: the graph is a pure function of both. `Reconfigure` may come at any time,
-// while exchanges are in flight: there is no barrier, and an exchange ends with the constants it was opened with.
+// An epoch is (spec, members) and no more: the graph is a pure function of both. `Reconfigure` may
+// come at any time, while exchanges are in flight: there is no barrier, and an exchange ends with
+// the constants it was opened with.
 //
-// Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted), over a window that
-// slides, and they are solved for again when a rate has moved by a tenth. A spectrum is never computed in a handler: it
-// goes to the compute pool. Where the pairing is the paper's own process, rates are what they are wanted to be.
+// Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted),
+// over a window that slides, and they are solved for again when a rate has moved by a tenth. A
+// spectrum is never computed in a handler: it goes to the compute pool. Where the pairing is the
+// paper's own process, rates are what they are wanted to be.
 #pragma once
 #include <functional>
 #include <map>
@@ -29,8 +32,8 @@ struct ManagerWiring {
 };
 
 struct Solved {
-  uint64_t serial = 0;           // of the request: an older answer is dropped
-  std::vector<double> rates;     // per edge, that were solved for
+  uint64_t serial = 0;        // of the request: an older answer is dropped
+  std::vector<double> rates;  // per edge, that were solved for
   Spectrum spectrum;
   A2cid2Constants constants;
 };
@@ -54,7 +57,8 @@ class TopologyManager final : public TopologyManagerActor::base {
     double count = 0, time_s = 0;
     uint64_t seen = 0;
     void add(uint64_t total, double elapsed_s, double window_s);
-    double rate(double expected, double prior) const;  // (count + prior) / (time + prior / expected)
+    double rate(double expected,
+                double prior) const;  // (count + prior) / (time + prior / expected)
   };
 
   Member& member_of(int rank) { return members_[static_cast<size_t>(rank)]; }
@@ -66,24 +70,24 @@ class TopologyManager final : public TopologyManagerActor::base {
   void publish();
   void renew();
   void on_reports();
-  std::vector<double> measured_rates() const;   // per edge
-  std::vector<double> gradient_rates() const;   // per place in the graph
+  std::vector<double> measured_rates() const;  // per edge
+  std::vector<double> gradient_rates() const;  // per place in the graph
   bool measures() const;
 
   ManagerWiring wiring_;
   std::string spec_;
-  double gradient_s_;                  // as measured: mean time between two gradients of a rank
+  double gradient_s_;  // as measured: mean time between two gradients of a rank
   uint64_t epoch_ = 0, serial_ = 0;
-  std::vector<Member> members_;        // by rank
-  std::vector<int> ranks_;             // of this epoch: place in the graph -> rank
+  std::vector<Member> members_;  // by rank
+  std::vector<int> ranks_;       // of this epoch: place in the graph -> rank
   Topology graph_;
   std::vector<int> colours_;
   std::vector<double> wanted_, solved_rates_;
   Solved solved_;
-  bool announced_ = false;             // this epoch
+  bool announced_ = false;  // this epoch
   double epoch_at_s_ = 0, renewed_at_s_ = 0;
   size_t awaited_reports_ = 0;
-  double elapsed_s_ = 0;               // of the renewal in progress
+  double elapsed_s_ = 0;  // of the renewal in progress
   std::map<std::pair<int, int>, Measured> edges_;
   std::map<int, Measured> gradients_;
 };

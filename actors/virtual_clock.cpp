@@ -47,14 +47,14 @@ void VirtualClock::put_timeout(time_point at, caf::abstract_actor* actor, caf::m
 void VirtualClock::set_ordinary_timeout(time_point at, caf::abstract_actor* actor,
                                         caf::atom_value kind, uint64_t id) {
   idle_[actor->id()] = sequence_ + 1;
-  put_timeout(at, actor, caf::make_message_id(),
-              caf::make_message(caf::timeout_msg{kind, id}), true);
+  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
+              true);
 }
 
 void VirtualClock::set_multi_timeout(time_point at, caf::abstract_actor* actor,
                                      caf::atom_value kind, uint64_t id) {
-  put_timeout(at, actor, caf::make_message_id(),
-              caf::make_message(caf::timeout_msg{kind, id}), false);
+  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
+              false);
 }
 
 void VirtualClock::set_request_timeout(time_point at, caf::abstract_actor* actor,
@@ -94,7 +94,8 @@ void VirtualScheduler::start() {  // aout() prints at once; the spare argument d
 
 void VirtualScheduler::stop() {
   clock_.cancel_all();
-  for (auto& actor : utility_actors_) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  for (auto& actor : utility_actors_)
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   while (!jobs_.empty()) {
     run();
     clock_.cancel_all();

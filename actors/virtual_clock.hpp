@@ -1,8 +1,10 @@
-// VirtualClock and VirtualScheduler: the very same actors, on one thread, in virtual time, repeatable bit for bit.
+// VirtualClock and VirtualScheduler: the very same actors, on one thread, in virtual time,
+// repeatable bit for bit.
 //
-// Install with `config.load<VirtualScheduler>()`. Ready actors run first in, first out, one message a turn; when none is
-// ready the earliest timer fires and time jumps to it. Timers of one instant fire in the order in which they were set.
-// Drive it: spawn, run(), then step() until done; before the system goes, send every actor its exit and run() again.
+// Install with `config.load<VirtualScheduler>()`. Ready actors run first in, first out, one message
+// a turn; when none is ready the earliest timer fires and time jumps to it. Timers of one instant
+// fire in the order in which they were set. Drive it: spawn, run(), then step() until done; before
+// the system goes, send every actor its exit and run() again.
 #pragma once
 #include <caf/all.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
@@ -38,7 +40,8 @@ class VirtualClock final : public caf::actor_clock {
     caf::strong_actor_ptr to;
     caf::mailbox_element_ptr message;
     uint64_t sequence = 0;
-    bool idle = false;  // an idle time-out: a stale one would re-arm its actor for ever, so it is cancelled for real
+    bool idle = false;  // an idle time-out: a stale one would re-arm its actor for ever, so it is
+                        // cancelled for real
   };
   struct Key {  // what the heap moves: small
     time_point at;
@@ -76,8 +79,10 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
   void start() override;
   void stop() override;
 
-  void run();                                     // until no actor is ready
-  bool step() { return clock_.fire() && (run(), true); }  // one event and all that it causes at its instant
+  void run();  // until no actor is ready
+  bool step() {
+    return clock_.fire() && (run(), true);
+  }  // one event and all that it causes at its instant
 
  private:
   struct Unit final : caf::execution_unit {

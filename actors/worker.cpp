@@ -11,7 +11,8 @@ WorkerActor spawn_worker(caf::actor_system& system, WorkerWiring wiring) {
 Worker::Worker(caf::actor_config& config, WorkerWiring wiring)
     : WorkerActor::base(config),
       wiring_(std::move(wiring)),
-      timer_(wiring_.settings->seed, static_cast<uint32_t>(wiring_.rank), Purpose::gradient_timer) {}
+      timer_(wiring_.settings->seed, static_cast<uint32_t>(wiring_.rank), Purpose::gradient_timer) {
+}
 
 bool Worker::ended(uint64_t gradients) const {
   return wiring_.horizon > 0 && gradients >= wiring_.horizon;

@@ -1,10 +1,13 @@
-// Worker: the actor that computes a rank's gradients, at its own speed, without ever waiting for another rank.
+// Worker: the actor that computes a rank's gradients, at its own speed, without ever waiting for
+// another rank.
 //
-//   Parameters (a lease of x)  ->  Compute  ->  Computed (loss, g)  ->  Gradient to state  ->  Parameters ...
+//   Parameters (a lease of x)  ->  Compute  ->  Computed (loss, g)  ->  Gradient to state  ->
+//   Parameters ...
 //
-// Greedy: the next gradient starts when the last one's step is taken. Poisson: gradients start at the events of a
-// Poisson process of rate 1 / gradient_s; on the virtual clock such an event takes no time. A worker of your own only has
-// to speak WorkerActor's messages: slow, failing or clever, nobody else will notice.
+// Greedy: the next gradient starts when the last one's step is taken. Poisson: gradients start at
+// the events of a Poisson process of rate 1 / gradient_s; on the virtual clock such an event takes
+// no time. A worker of your own only has to speak WorkerActor's messages: slow, failing or clever,
+// nobody else will notice.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,8 +23,8 @@ struct WorkerWiring {
   int rank = 0;
   RunClock clock;
   std::shared_ptr<const Settings> settings;
-  uint64_t horizon = 0;      // gradients of this rank; 0: no end
-  double gradient_s = 1;     // expected mean: the Poisson rate, and the unit of an endless schedule
+  uint64_t horizon = 0;   // gradients of this rank; 0: no end
+  double gradient_s = 1;  // expected mean: the Poisson rate, and the unit of an endless schedule
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Tally> tally;
   StateActor state;
@@ -53,9 +56,9 @@ class Worker final : public WorkerActor::base {
   Random timer_;
   uint64_t gradients_ = 0;  // taken
   bool computing_ = false, draining_ = false, paused_ = false, finished_ = false;
-  uint64_t backlog_ = 0;    // rings of the Poisson timer not yet served
+  uint64_t backlog_ = 0;  // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
-  Parameters held_;         // arrived while paused
+  Parameters held_;  // arrived while paused
   Computed held_answer_;
 };
 

@@ -12,7 +12,7 @@ namespace grapevine::check_detail {
 
 template <class T>
 std::string shown(const T& value) {
-  if constexpr (requires(std::ostringstream& out) { out << value; }) {
+  if constexpr (requires(std::ostringstream & out) { out << value; }) {
     std::ostringstream out;
     out.precision(17);
     out << value;
@@ -43,22 +43,28 @@ struct Left {
     if (compare(left, right)) return {true, {}};
     return {false, shown(left) + " " + op + " " + shown(right)};
   }
-  template <class R> Outcome operator==(const R& r) const {
+  template <class R>
+  Outcome operator==(const R& r) const {
     return against(r, "==", [](const L& a, const R& b) { return a == b; });
   }
-  template <class R> Outcome operator!=(const R& r) const {
+  template <class R>
+  Outcome operator!=(const R& r) const {
     return against(r, "!=", [](const L& a, const R& b) { return a != b; });
   }
-  template <class R> Outcome operator<(const R& r) const {
+  template <class R>
+  Outcome operator<(const R& r) const {
     return against(r, "<", [](const L& a, const R& b) { return a < b; });
   }
-  template <class R> Outcome operator<=(const R& r) const {
+  template <class R>
+  Outcome operator<=(const R& r) const {
     return against(r, "<=", [](const L& a, const R& b) { return a <= b; });
   }
-  template <class R> Outcome operator>(const R& r) const {
+  template <class R>
+  Outcome operator>(const R& r) const {
     return against(r, ">", [](const L& a, const R& b) { return a > b; });
   }
-  template <class R> Outcome operator>=(const R& r) const {
+  template <class R>
+  Outcome operator>=(const R& r) const {
     return against(r, ">=", [](const L& a, const R& b) { return a >= b; });
   }
   operator Outcome() const { return {static_cast<bool>(left), {}}; }
@@ -66,15 +72,17 @@ struct Left {
 
 struct Sentence {
   template <class L>
-  Left<L> operator<<(const L& left) const { return {left}; }
+  Left<L> operator<<(const L& left) const {
+    return {left};
+  }
 };
 
 }  // namespace grapevine::check_detail
 
-#define GV_CHECK(sentence)                                                                    \
-  do {                                                                                        \
-    const ::grapevine::check_detail::Outcome gv_outcome =                                     \
-        ::grapevine::check_detail::Sentence{} << sentence;                                    \
-    if (!gv_outcome.holds) [[unlikely]]                                                       \
-      ::grapevine::check_detail::fail(__FILE__, __LINE__, #sentence, gv_outcome.values);      \
+#define GV_CHECK(sentence)                                                                      \
+  do {                                                                                          \
+    const ::grapevine::check_detail::Outcome gv_outcome = ::grapevine::check_detail::Sentence{} \
+                                                          << sentence;                          \
+    if (!gv_outcome.holds) [[unlikely]]                                                         \
+      ::grapevine::check_detail::fail(__FILE__, __LINE__, #sentence, gv_outcome.values);        \
   } while (false)

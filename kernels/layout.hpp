@@ -21,7 +21,8 @@ struct ParameterEntry {
 
   size_t size() const {
     size_t product = 1;
-    for (const int64_t d : shape) product *= static_cast<size_t>(d);
+    for (const int64_t d : shape)
+      product *= static_cast<size_t>(d);
     return product;
   }
   size_t rows() const { return shape.empty() ? 1 : static_cast<size_t>(shape[0]); }
@@ -56,12 +57,15 @@ class ParameterLayout {
   uint64_t hash() const {
     uint64_t h = 0xcbf29ce484222325;
     auto mix = [&h](uint64_t v) {
-      for (int byte = 0; byte < 8; ++byte) h = (h ^ (v >> 8 * byte & 0xff)) * 0x100000001b3;
+      for (int byte = 0; byte < 8; ++byte)
+        h = (h ^ (v >> 8 * byte & 0xff)) * 0x100000001b3;
     };
     mix(static_cast<uint64_t>(dtype_));
     for (const auto& e : entries_) {
-      for (const char c : e.name) mix(static_cast<unsigned char>(c));
-      for (const int64_t d : e.shape) mix(static_cast<uint64_t>(d));
+      for (const char c : e.name)
+        mix(static_cast<unsigned char>(c));
+      for (const int64_t d : e.shape)
+        mix(static_cast<uint64_t>(d));
       mix(e.decays);
     }
     return h;

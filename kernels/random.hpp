@@ -84,7 +84,8 @@ class Random {
 /// Shuffles [first, first + n) in place, by Fisher and Yates.
 template <class Iterator>
 void shuffle(Iterator first, uint32_t n, Random& random) {
-  for (uint32_t i = n; i > 1; --i) std::swap(first[i - 1], first[random.below(i)]);
+  for (uint32_t i = n; i > 1; --i)
+    std::swap(first[i - 1], first[random.below(i)]);
 }
 
 }  // namespace grapevine

@@ -53,7 +53,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> content_;
 };
 
-struct Done {};                 // for Result<Done>: an action that either worked or did not
+struct Done {};  // for Result<Done>: an action that either worked or did not
 using Status = Result<Done>;
 
 }  // namespace grapevine

@@ -1,25 +1,28 @@
 // A2CiD2: asynchronous gossip SGD, accelerated by a continuous local momentum.
 // Paper: Nabli, Belilovsky, Oyallon. NeurIPS 2023. arXiv:2306.08289.
 //
-// A rank keeps two copies of the model, x and x~. Between events they attract each other; at an event both jump.
-// With u the momentum step of the local gradient and x_j the parameters of peer j:
+// A rank keeps two copies of the model, x and x~. Between events they attract each other; at an
+// event both jump. With u the momentum step of the local gradient and x_j the parameters of peer j:
 //
 //   between events   dx = eta (x~ - x) dt          dx~ = eta (x - x~) dt
 //   at a gradient    x -= gamma u                  x~ -= gamma u
 //   at peer j        x -= alpha (x - x_j)          x~ -= alpha~ (x - x_j)
 //
-// The attraction is solved exactly: x + x~ stays, x~ - x decays as exp(-2 (theta - theta')), theta = integral of eta dt
-// the *phase*. So x and x~ are kept as of the phase of their last rewriting, and a snapshot reads them without writing.
+// The attraction is solved exactly: x + x~ stays, x~ - x decays as exp(-2 (theta - theta')), theta
+// = integral of eta dt the *phase*. So x and x~ are kept as of the phase of their last rewriting,
+// and a snapshot reads them without writing.
 //
-// Departure from the paper: x - x_j is taken between the two snapshots that crossed the wire, and the jump is dated
-// back to its snapshot: the part of it that lies in x~ - x decays as the state has since. With m = x_i - x_j as sent,
-// d(phase) since the snapshot, q = (1 - exp(-2 d(phase))) / 2 and z = q (alpha~ - alpha):
+// Departure from the paper: x - x_j is taken between the two snapshots that crossed the wire, and
+// the jump is dated back to its snapshot: the part of it that lies in x~ - x decays as the state
+// has since. With m = x_i - x_j as sent, d(phase) since the snapshot, q = (1 - exp(-2 d(phase))) /
+// 2 and z = q (alpha~ - alpha):
 //
 //   x -= (alpha + z) m          x~ -= (alpha~ - z) m
 //
 // So what i gains j loses however late the answer is, and nobody is ever locked.
 // Invariant: only gradients change the sum of x + x~ over all ranks.
-// Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy. Memory: x, x~, momentum.
+// Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy. Memory:
+// x, x~, momentum.
 #pragma once
 #include "actors/algorithms/rule.hpp"
 #include "topologies/spectrum.hpp"
@@ -27,18 +30,19 @@
 namespace grapevine {
 
 struct A2cid2Constants {
-  double eta = 0;           // per unit of the time that the rates are in
+  double eta = 0;  // per unit of the time that the rates are in
   double alpha_tilde = 0.5;
 };
 
 constexpr double kAlpha = 0.5;
 
-/// Section 3, the optimal ones: eta = 1 / (2 sqrt(chi1 chi2)), alpha = 1/2, alpha~ = 1/2 sqrt(chi1 / chi2).
+/// Section 3, the optimal ones: eta = 1 / (2 sqrt(chi1 chi2)), alpha = 1/2, alpha~ = 1/2 sqrt(chi1
+/// / chi2).
 A2cid2Constants a2cid2_constants(const Spectrum& graph);
 
-/// For pairing without repeats on a graph of mean degree d (of ranks with more than one neighbour): the averaging walk
-/// leaves its last partner with certainty and spreads d / (d-1) times faster, so the slow modes see chi1 (d-1) / d:
-/// eta times s, alpha~ over s, s = sqrt(d / (d-1)).
+/// For pairing without repeats on a graph of mean degree d (of ranks with more than one neighbour):
+/// the averaging walk leaves its last partner with certainty and spreads d / (d-1) times faster, so
+/// the slow modes see chi1 (d-1) / d: eta times s, alpha~ over s, s = sqrt(d / (d-1)).
 A2cid2Constants without_repeats(A2cid2Constants, const Topology&);
 
 class A2cid2 final : public PairwiseRule {
@@ -62,9 +66,9 @@ class A2cid2 final : public PairwiseRule {
   Execution execution_;
   Buffer x_, x_tilde_, v_;
   double eta_ = 0;
-  double now_ = 0;       // never decreases
-  double phase_ = 0;     // at now_
-  double written_ = 0;   // phase at which x_ and x_tilde_ are in memory
+  double now_ = 0;      // never decreases
+  double phase_ = 0;    // at now_
+  double written_ = 0;  // phase at which x_ and x_tilde_ are in memory
 };
 
 }  // namespace grapevine

@@ -1,12 +1,14 @@
 // AD-PSGD: asynchronous gossip SGD with plain pairwise averaging, the baseline of A2CiD2.
-// Paper: Lian, Zhang, Zhang, Liu. ICML 2018. arXiv:1710.06952; here with an additive jump, as in a2cid2.hpp.
+// Paper: Lian, Zhang, Zhang, Liu. ICML 2018. arXiv:1710.06952; here with an additive jump, as in
+// a2cid2.hpp.
 //
 //   at a gradient    x -= gamma u                  u the momentum step of the local gradient
 //   at peer j        x -= 1/2 (x - x_j)            x, x_j: the two snapshots that crossed
 //
 // It is A2CiD2 with eta = 0 and alpha~ = 1/2, whose twin is then x itself and is not kept.
 // Invariant: only gradients change the sum of x over all ranks.
-// Cost: snapshot 2 words per parameter, jump 4, gradient 6 with momentum and the next copy. Memory: x, momentum.
+// Cost: snapshot 2 words per parameter, jump 4, gradient 6 with momentum and the next copy. Memory:
+// x, momentum.
 #pragma once
 #include "actors/algorithms/rule.hpp"
 

@@ -1,10 +1,12 @@
 // AllReduce: synchronous data-parallel SGD, the baseline that waits.
 //
-//   each round    g = (1/n) sum_i g_i         by an all-reduce (actors/conversations/collective.hpp)
+//   each round    g = (1/n) sum_i g_i         by an all-reduce
+//   (actors/conversations/collective.hpp)
 //                 x -= gamma u                u the momentum step of g, the same on every rank
 //
-// Invariant: all ranks hold the same x, bit for bit: the sum of each part is formed in one place and copied.
-// Cost per rank and round: 2 (n-1) messages, 2 (n-1)/n of the vector in bytes. Memory: x, momentum, g.
+// Invariant: all ranks hold the same x, bit for bit: the sum of each part is formed in one place
+// and copied. Cost per rank and round: 2 (n-1) messages, 2 (n-1)/n of the vector in bytes. Memory:
+// x, momentum, g.
 #pragma once
 #include "actors/algorithms/rule.hpp"
 

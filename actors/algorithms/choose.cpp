@@ -43,7 +43,8 @@ const Method& get(const std::string& name) {
 
 std::string rule_names() {
   std::string names;
-  for (const Method& method : kMethods) names += (names.empty() ? "" : ", ") + std::string(method.name);
+  for (const Method& method : kMethods)
+    names += (names.empty() ? "" : ", ") + std::string(method.name);
   return names;
 }
 

@@ -86,7 +86,8 @@ void Collective::advance(double now, Effects& out) {
     out.requests.push_back(apply);
     if (part + 1 < parts()) {
       if (adds) {
-        const auto ticket = round_ * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part + 1);
+        const auto ticket =
+            round_ * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part + 1);
         out.requests.push_back(Take{ticket, where.offset, where.count});
       } else {
         send_part(round_, part + 1, found->second, out);
@@ -118,8 +119,8 @@ void Collective::frame(double now, const FrameHeader& m, const Lease& payload, E
                         static_cast<int>(m.part) < parts() && m.dtype == options_.dtype &&
                         m.count == received_chunk(static_cast<int>(m.part)).count;
   if (!expected) return void(++counts_.protocol_errors);
-  const bool old = m.number < round_ || (m.number == round_ && active_ &&
-                                         static_cast<int>(m.part) < next_part_);
+  const bool old =
+      m.number < round_ || (m.number == round_ && active_ && static_cast<int>(m.part) < next_part_);
   if (old || !arrived_.emplace(std::pair{m.number, static_cast<int>(m.part)}, payload).second) {
     ++counts_.repeated;
     return;
@@ -138,8 +139,6 @@ void Collective::timer(double now, int, Effects& out) {
   wait(now, 2 * patience_s_, out);
 }
 
-std::vector<EdgeCount> Collective::edge_counts() const {
-  return {{right_, counts_.applied}};
-}
+std::vector<EdgeCount> Collective::edge_counts() const { return {{right_, counts_.applied}}; }
 
 }  // namespace grapevine

@@ -1,12 +1,15 @@
-// Collective: a ring all-reduce of one vector per round. Everybody waits for everybody, which is its point here.
+// Collective: a ring all-reduce of one vector per round. Everybody waits for everybody, which is
+// its point here.
 //
-// The n ranks stand in a ring, the vector is cut into n chunks, and part s = 0 .. 2n-3 of a round travels one place:
+// The n ranks stand in a ring, the vector is cut into n chunks, and part s = 0 .. 2n-3 of a round
+// travels one place:
 //
 //   s <  n-1   rank p sends chunk p-s, receives chunk p-s-1 and adds it          (reduce-scatter)
 //   s >= n-1   rank p sends chunk p+1-(s-n+1), receives the one before and keeps it   (all-gather)
 //
-// Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A part that does not come is asked for; the frames of
-// the last two rounds are kept for that. The members are those of the first view: it cannot lose a rank.
+// Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A part that does not come is
+// asked for; the frames of the last two rounds are kept for that. The members are those of the
+// first view: it cannot lose a rank.
 #pragma once
 #include <map>
 
@@ -16,7 +19,7 @@ namespace grapevine {
 
 struct CollectiveOptions {
   int rank = 0;
-  size_t size = 0;           // elements of the vector
+  size_t size = 0;  // elements of the vector
   DType dtype = DType::f32;
   double patience_s = 1e-2;  // ask for a part that is this late, then after twice as long
 };
@@ -43,7 +46,7 @@ class Collective final : public Conversation {
   };
 
   int parts() const { return 2 * (n_ - 1); }
-  Chunk chunk(int index) const;       // index modulo n
+  Chunk chunk(int index) const;  // index modulo n
   Chunk received_chunk(int part) const;
   void send(int to, FrameKind, uint64_t round, int part, const Lease&, Effects&);
   void send_part(uint64_t round, int part, Lease, Effects&);
@@ -53,9 +56,9 @@ class Collective final : public Conversation {
   CollectiveOptions options_;
   View view_;
   int n_ = 1, place_ = 0, left_ = 0, right_ = 0;
-  uint64_t round_ = 0;                // in progress, or the next one
-  bool active_ = false;               // our own gradient is in
-  int next_part_ = 0;                 // to be received
+  uint64_t round_ = 0;   // in progress, or the next one
+  bool active_ = false;  // our own gradient is in
+  int next_part_ = 0;    // to be received
   double patience_s_ = 0;
   std::map<std::pair<uint64_t, int>, Lease> arrived_, sent_;
   Counts counts_;

@@ -1,11 +1,13 @@
-// Conversation: the message pattern of a method, as a state machine without I/O. Events in, effects out.
+// Conversation: the message pattern of a method, as a state machine without I/O. Events in, effects
+// out.
 //
-// One object per rank, owned by its communicator. It knows ranks, numbers, times and handles; never an actor, a socket,
-// a clock, a thread or a float of a model. `now` is an argument everywhere and never decreases. Whoever owns it carries
-// out the effects after each call.
+// One object per rank, owned by its communicator. It knows ranks, numbers, times and handles; never
+// an actor, a socket, a clock, a thread or a float of a model. `now` is an argument everywhere and
+// never decreases. Whoever owns it carries out the effects after each call.
 //
-// Take is answered later by taken(ticket, lease). Apply is not answered: the state actor serves one rank's requests in
-// the order in which they were sent, so whatever is taken after an Apply has it in.
+// Take is answered later by taken(ticket, lease). Apply is not answered: the state actor serves one
+// rank's requests in the order in which they were sent, so whatever is taken after an Apply has it
+// in.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -28,7 +30,8 @@ struct EdgeView {
   int colour = 0;          // of a proper edge colouring: the first order of the neighbours
 };
 
-/// An epoch, cut to one rank. `ring` lists all live ranks in order (collective methods ignore the edges).
+/// An epoch, cut to one rank. `ring` lists all live ranks in order (collective methods ignore the
+/// edges).
 struct View {
   uint64_t epoch = 0;
   uint32_t incarnation = 0;  // this rank's own
@@ -68,7 +71,8 @@ struct Arm {
   double at = kNever;  // replaces the earlier time of this timer; kNever disarms it
 };
 
-/// Filled during one event, then carried out; its memory may come from the stack of whoever does that.
+/// Filled during one event, then carried out; its memory may come from the stack of whoever does
+/// that.
 struct Effects {
   explicit Effects(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : sends(memory), requests(memory), arms(memory) {}
@@ -80,15 +84,15 @@ struct Effects {
 
 /// What a conversation counts, from its start.
 struct Counts {
-  uint64_t opened = 0;          // exchanges entered
-  uint64_t applied = 0;         // jumps applied (rounds: finished)
-  uint64_t declined = 0;        // offers of others answered with no
-  uint64_t repeated = 0;        // frames that brought nothing new
-  uint64_t broken_before = 0;   // the peer died, the exchange was dropped
-  uint64_t broken_after = 0;    // the peer died after we had applied it: its half is missing
+  uint64_t opened = 0;         // exchanges entered
+  uint64_t applied = 0;        // jumps applied (rounds: finished)
+  uint64_t declined = 0;       // offers of others answered with no
+  uint64_t repeated = 0;       // frames that brought nothing new
+  uint64_t broken_before = 0;  // the peer died, the exchange was dropped
+  uint64_t broken_after = 0;   // the peer died after we had applied it: its half is missing
   uint64_t protocol_errors = 0;
-  double longest_offer_s = 0;   // an unanswered offer of ours held us this long
-  double waited_s = 0;          // time between due and open, summed
+  double longest_offer_s = 0;  // an unanswered offer of ours held us this long
+  double waited_s = 0;         // time between due and open, summed
 };
 
 /// Exchanges per neighbour, for measured rates.
@@ -108,8 +112,8 @@ class Conversation {
   virtual void taken(double now, uint64_t ticket, Lease lease, Effects&) = 0;
   virtual void step_ready(double now, Effects&) = 0;  // a gradient waits for its round
   virtual void peer_down(double now, int peer, Effects&) = 0;
-  virtual void drain(double now, Effects&) = 0;       // begin nothing new
-  virtual bool quiet() const = 0;                     // nothing is half-done
+  virtual void drain(double now, Effects&) = 0;  // begin nothing new
+  virtual bool quiet() const = 0;                // nothing is half-done
 
   virtual const Counts& counts() const = 0;
   virtual std::vector<EdgeCount> edge_counts() const = 0;

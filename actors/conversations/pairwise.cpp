@@ -9,10 +9,10 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kInstant = 1e-9;            // wake a nanosecond after a limit: clocks count those
-constexpr double kPatience = 2;              // intervals after which a repeated partner is allowed
-constexpr double kSlow = 2;                  // usual durations after which an exchange is no longer busy
-constexpr size_t kOpenAtMost = 4;            // snapshots held by one rank
+constexpr double kInstant = 1e-9;  // wake a nanosecond after a limit: clocks count those
+constexpr double kPatience = 2;    // intervals after which a repeated partner is allowed
+constexpr double kSlow = 2;        // usual durations after which an exchange is no longer busy
+constexpr size_t kOpenAtMost = 4;  // snapshots held by one rank
 constexpr double kLongAgo = -1e9;
 
 }  // namespace
@@ -45,7 +45,8 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   epoch_ = view.epoch;
   incarnation_ = view.incarnation;
   alpha_tilde_ = view.alpha_tilde;
-  for (End& e : ends_) e.in_graph = false;
+  for (End& e : ends_)
+    e.in_graph = false;
   rate_ = 0;
   degree_ = static_cast<int>(view.edges.size());
   for (const EdgeView& edge : view.edges) {
@@ -78,7 +79,8 @@ bool Pairwise::quiet() const {
 
 std::vector<EdgeCount> Pairwise::edge_counts() const {
   std::vector<EdgeCount> counts;
-  for (const End& e : ends_) counts.push_back({e.peer, e.exchanges});
+  for (const End& e : ends_)
+    counts.push_back({e.peer, e.exchanges});
   return counts;
 }
 
@@ -105,7 +107,8 @@ double Pairwise::busy_until(double now) const {
   const double age = kSlow * usual();
   double until = kNever;
   for (const End& e : ends_)
-    if (e.stage == Stage::open && now - e.opened_at < age) until = std::min(until, e.opened_at + age);
+    if (e.stage == Stage::open && now - e.opened_at < age)
+      until = std::min(until, e.opened_at + age);
   return until;
 }
 
@@ -119,7 +122,9 @@ int Pairwise::usable(double now) const {
   return count;
 }
 
-double Pairwise::patience_end() const { return std::max(due_, last_open_) + kPatience * interval(); }
+double Pairwise::patience_end() const {
+  return std::max(due_, last_open_) + kPatience * interval();
+}
 
 bool Pairwise::is_fresh(double now, const End& e) const {
   if (options_.allow_repeats || degree_ <= 1 || now > patience_end()) return true;
@@ -207,7 +212,8 @@ double Pairwise::timeout(const End& e) const { return e.rtt + 4 * e.rtt_var; }
 
 double Pairwise::least_timeout() const {
   double least = kNever;
-  for (const End& e : ends_) least = std::min(least, timeout(e));
+  for (const End& e : ends_)
+    least = std::min(least, timeout(e));
   return least;
 }
 

@@ -1,17 +1,19 @@
 // Pairwise: two neighbours agree on an exchange, by messages alone, and both apply it exactly once.
 //
-//   OFFER -> ACCEPT or DECLINE;  both snapshot and send DATA at once;  each applies the jump of the two snapshots that
-//   crossed, then ACKs.
+//   OFFER -> ACCEPT or DECLINE;  both snapshot and send DATA at once;  each applies the jump of the
+//   two snapshots that crossed, then ACKs.
 //
-// Exchanges are numbered per edge and nothing is cancelled: whoever learns that the other end is in number k joins k.
-// Hence (i) an end enters k only when both have settled k-1; (ii) it leaves k only when it has applied k and knows that
-// the peer has; (iii) repeats of ASK and ACCEPT make a lagging end join; (iv) `applied` and k <= done stop a second
-// application. So a lost, repeated or crossing frame is harmless. Every offer is answered at once, a rank with an open
-// offer still accepts others, and a dead or slow peer costs one time-out, once.
+// Exchanges are numbered per edge and nothing is cancelled: whoever learns that the other end is in
+// number k joins k. Hence (i) an end enters k only when both have settled k-1; (ii) it leaves k
+// only when it has applied k and knows that the peer has; (iii) repeats of ASK and ACCEPT make a
+// lagging end join; (iv) `applied` and k <= done stop a second application. So a lost, repeated or
+// crossing frame is harmless. Every offer is answered at once, a rank with an open offer still
+// accepts others, and a dead or slow peer costs one time-out, once.
 //
-// Two pairings share it. `poisson`: a Poisson clock per edge, kept by its lower rank: the process of Nabli, Belilovsky,
-// Oyallon (A2CiD2, NeurIPS 2023). `free`: each rank's own clock (1/w +- 10 %, w the sum of its edges' wanted rates) and
-// a partner among its least recently used neighbours, never one of the last floor(d/2).
+// Two pairings share it. `poisson`: a Poisson clock per edge, kept by its lower rank: the process
+// of Nabli, Belilovsky, Oyallon (A2CiD2, NeurIPS 2023). `free`: each rank's own clock (1/w +- 10 %,
+// w the sum of its edges' wanted rates) and a partner among its least recently used neighbours,
+// never one of the last floor(d/2).
 #pragma once
 #include "actors/conversations/conversation.hpp"
 #include "kernels/random.hpp"
@@ -61,10 +63,10 @@ class Pairwise final : public Conversation {
     bool lapsed = false;                                  // of an offer: nobody waits for it
     bool caller = false;                                  // the peer was declined here and waits
     uint32_t attempt = 0;
-    uint32_t backlog = 0;                                 // poisson: rings not yet served
+    uint32_t backlog = 0;  // poisson: rings not yet served
     int backoff = 1;
-    uint64_t done = 0;                                    // last number settled
-    uint64_t epoch = 0;                                   // of the open exchange
+    uint64_t done = 0;   // last number settled
+    uint64_t epoch = 0;  // of the open exchange
     uint64_t exchanges = 0;
     double wanted_rate = 0;
     double offered_at = 0, opened_at = 0, sent_at = 0;
@@ -101,8 +103,8 @@ class Pairwise final : public Conversation {
   void on_data(double now, End&, const FrameHeader&, const Lease&, Effects&);
   void repeat(double now, End&, Effects&);
 
-  double usual() const;            // least of the last four durations; infinite before the first
-  double interval() const;         // between two exchanges of this rank, as it really is
+  double usual() const;     // least of the last four durations; infinite before the first
+  double interval() const;  // between two exchanges of this rank, as it really is
   bool is_busy(double now) const;
   double busy_until(double now) const;
   int usable(double now) const;
@@ -115,13 +117,13 @@ class Pairwise final : public Conversation {
   Random random_;
   uint64_t epoch_ = 0;
   uint32_t incarnation_ = 0;
-  double alpha_tilde_ = 0.5;        // advice for the next exchange
+  double alpha_tilde_ = 0.5;  // advice for the next exchange
   std::vector<End> ends_;
   std::vector<int> last_partners_;  // latest last
   double rate_ = 0;                 // w: sum of the wanted rates of the edges in the graph
   int degree_ = 0;
   double due_ = 0, last_open_ = 0;
-  int offered_to_ = -1;             // end with our unlapsed offer
+  int offered_to_ = -1;  // end with our unlapsed offer
   double durations_[4] = {};
   int durations_known_ = 0;
   bool started_ = false, draining_ = false;

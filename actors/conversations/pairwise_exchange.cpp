@@ -1,4 +1,5 @@
-// One exchange, from the offer to its end. The policy of a rank (when, with whom) is in pairwise.cpp.
+// One exchange, from the offer to its end. The policy of a rank (when, with whom) is in
+// pairwise.cpp.
 #include <algorithm>
 
 #include "actors/conversations/pairwise.hpp"
@@ -11,7 +12,8 @@ namespace {
 constexpr double kClockJitter = 0.1;  // of the rank's own clock
 constexpr double kDebt = 3;           // intervals of lateness that are caught up
 constexpr double kAskAgain = 4;       // intervals after a decline
-constexpr double kLost = 1.25;        // durations after which data that nobody acknowledged are sent again
+constexpr double kLost =
+    1.25;  // durations after which data that nobody acknowledged are sent again
 constexpr uint64_t kNumberMask = (uint64_t{1} << 40) - 1;  // a ticket is (end, number)
 
 }  // namespace
@@ -74,7 +76,8 @@ void Pairwise::open(double now, End& e, uint64_t epoch, bool owes_accept, Effect
     const double jitter = 1 + kClockJitter * (2 * random_.uniform() - 1);
     due_ = std::max(due_, now - kDebt / rate_) + jitter / rate_;
   }
-  for (End& other : ends_) other.not_before = std::min(other.not_before, now);
+  for (End& other : ends_)
+    other.not_before = std::min(other.not_before, now);
   ++counts_.opened;
   const auto index = static_cast<uint64_t>(index_of(e));
   out.requests.push_back(Take{index << 40 | ((e.done + 1) & kNumberMask), 0, 0});

@@ -1,10 +1,9 @@
-// LinkFault: what a plan does to frames on some links for some time. A value; ranks and seconds only.
+// LinkFault: what a plan does to frames on some links for some time. A value; ranks and seconds
+// only.
 #pragma once
-#include <string>
+#include <limits>
 #include <utility>
 #include <vector>
-
-#include "actors/conversations/conversation.hpp"
 
 namespace grapevine {
 
@@ -14,12 +13,12 @@ enum class FrameClass { all, control, bulk };  // bulk: frames with a payload
 struct LinkFault {
   LinkFaultKind kind = LinkFaultKind::loss;
   FrameClass frames = FrameClass::all;
-  std::vector<int> ranks;                   // any link of these; with `links` empty too: every link
-  std::vector<std::pair<int, int>> links;   // one_way: from the first to the second is cut
-  double at = 0, until = kNever;            // seconds
-  double probability = 1;                   // loss, repeat
-  double seconds = 0;                       // delay: added
-  double factor = 1;                        // delay: multiplies latency and transfer
+  std::vector<int> ranks;                  // any link of these; with `links` empty too: every link
+  std::vector<std::pair<int, int>> links;  // one_way: from the first to the second is cut
+  double at = 0, until = std::numeric_limits<double>::infinity();           // seconds
+  double probability = 1;                  // loss, repeat
+  double seconds = 0;                      // delay: added
+  double factor = 1;                       // delay: multiplies latency and transfer
 
   bool touches(int from, int to, bool bulk, double now) const {
     if (now < at || now >= until) return false;

@@ -3,8 +3,9 @@
 //   control frame   latency (1 + jitter u)                u uniform in [-1, 1)
 //   bulk frame      that + transfer (1 + 0.1 u'),         transfer = transfer_s + bytes / bandwidth
 //
-// Frames may overtake each other. All draws are keyed by (seed, sender, its frame number). Every frame is folded into
-// the event-log hash with its time and its payload, so two runs with one hash exchanged the same bytes at the same times.
+// Frames may overtake each other. All draws are keyed by (seed, sender, its frame number). Every
+// frame is folded into the event-log hash with its time and its payload, so two runs with one hash
+// exchanged the same bytes at the same times.
 #pragma once
 #include <vector>
 
@@ -15,18 +16,18 @@
 namespace grapevine {
 
 struct LinkModel {
-  double latency_s = 0;    // one way, of a control frame
-  double jitter = 0;       // fraction of the latency
-  double transfer_s = 0;   // of a bulk frame, beside the latency
-  double bandwidth = 0;    // bytes per second; 0: unlimited
+  double latency_s = 0;   // one way, of a control frame
+  double jitter = 0;      // fraction of the latency
+  double transfer_s = 0;  // of a bulk frame, beside the latency
+  double bandwidth = 0;   // bytes per second; 0: unlimited
 };
 
 class SimulatedTransport final : public Transport {
  public:
   using DeliverAt = std::function<void(double at, int to, Frame)>;
 
-  SimulatedTransport(const LinkModel& model, std::vector<LinkFault> faults, uint64_t seed, int ranks,
-                     DeliverAt deliver);
+  SimulatedTransport(const LinkModel& model, std::vector<LinkFault> faults, uint64_t seed,
+                     int ranks, DeliverAt deliver);
 
   uint64_t send(double now, const FrameHeader&, Lease payload) override;
 

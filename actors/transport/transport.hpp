@@ -1,8 +1,8 @@
-// Transport: delivers frames between ranks and says when it cannot. The one seam that every message between ranks
-// passes; delays, losses and cuts act here and know no method.
+// Transport: delivers frames between ranks and says when it cannot. The one seam that every message
+// between ranks passes; delays, losses and cuts act here and know no method.
 //
-// A frame travels as an encoded header and a lease: inside a process the payload is passed, not copied. Whoever receives
-// decodes the header, so what arrives has passed the codec on every link.
+// A frame travels as an encoded header and a lease: inside a process the payload is passed, not
+// copied. Whoever receives decodes the header, so what arrives has passed the codec on every link.
 #pragma once
 #include <functional>
 
@@ -20,8 +20,9 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Sends at `now`; the payload is empty for kinds without one. Returns the bytes put on the link (0: refused, the
-  /// receiver is not known). A frame that the link loses was still sent. Any thread.
+  /// Sends at `now`; the payload is empty for kinds without one. Returns the bytes put on the link
+  /// (0: refused, the receiver is not known). A frame that the link loses was still sent. Any
+  /// thread.
   virtual uint64_t send(double now, const FrameHeader&, Lease payload) = 0;
 };
 

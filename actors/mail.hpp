@@ -1,0 +1,145 @@
+// Mail: every message between the actors of a node.
+//
+// Messages are values; bulk data travels as leases. Nothing here is ever serialised by CAF: what
+// crosses a link is a Frame, and it crosses through a Transport.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/conversations/conversation.hpp"
+#include "actors/transport/transport.hpp"
+#include "kernels/lease.hpp"
+
+namespace grapevine {
+
+struct Tick {
+  int id = 0;
+};  // a timer of the receiver's own
+struct Pause {
+  bool on = false;
+};                 // stand still, or go on
+struct Drain {};   // begin nothing new
+struct Report {};  // asks for the receiver's report
+struct Start {};
+
+// To a communicator.
+using ViewPtr =
+    std::shared_ptr<const View>;  // an epoch, or new rates and constants in the same one
+struct Taken {
+  uint64_t ticket = 0;
+  Lease lease;
+};
+struct StepReady {};
+struct PeerDown {
+  int rank = 0;
+};
+struct CommunicatorReport {
+  int rank = 0;
+  bool quiet = true;
+  uint64_t frames = 0, bytes = 0;  // sent
+  Counts counts;
+  std::vector<EdgeCount> edges;
+};
+
+// To a worker.
+struct Parameters {
+  Lease x;
+  uint64_t gradients = 0;
+};  // of the rank; gradients it has taken so far
+struct Computed {
+  uint64_t index = 0;
+  double loss = 0, seconds = 0;
+  Lease g;
+};
+struct WorkerReport {
+  int rank = 0;
+  uint64_t gradients = 0;
+  double idle_s = 0, alive_s = 0;  // idle: neither computing nor queued for a compute thread
+};
+
+// To a state actor.
+struct TakeRequest {
+  int rank = 0;
+  Take take;
+};
+struct ApplyRequest {
+  int rank = 0;
+  Apply apply;
+};
+struct Gradient {
+  int rank = 0;
+  double lr = 0;
+  Lease g;
+  bool wants_copy = true;
+};
+struct Fetch {
+  int rank = 0;
+};  // answered by Parameters to the rank's worker
+struct SetEta {
+  int rank = 0;
+  double eta = 0;
+};
+struct Detach {
+  int rank = 0;
+};  // the rank is gone; its buffers go with it
+struct Look {
+  int rank = 0;
+};  // answered by Parameters; an empty lease: no such rank
+struct Sample {
+  std::shared_ptr<const std::vector<double>> reference;
+};
+struct SampleReply {
+  int ranks = 0;
+  double squares = 0;                              // sum over ranks of |x - reference|^2
+  std::shared_ptr<const std::vector<double>> sum;  // sum over ranks of x - reference
+};
+struct RankParameters {
+  int rank = 0;
+  std::shared_ptr<const Buffer> x;
+};
+struct Collect {};
+struct Collected {
+  std::vector<RankParameters> ranks;  // mixed to now
+  double conserved_error =
+      0;  // largest |sum (x + x~) - what it must be|, over coordinates; NaN: not audited
+};
+
+// To a topology manager.
+struct Reconfigure {
+  std::string topology;
+};  // answered by a line that describes the new epoch, or an error
+struct RankDown {
+  int rank = 0;
+};
+struct RankReady {
+  int rank = 0;
+};                // it has its state: a new epoch may begin
+struct Solved;    // spectrum and constants of a graph, from a compute thread
+struct Renew {};  // measure rates, and solve again where they have moved
+struct EpochInfo {
+  uint64_t epoch = 0;
+  double at_s = 0;
+  std::string topology;
+  int ranks = 0;
+  double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
+};
+
+// To a node.
+struct Finished {
+  int rank = 0;
+};  // a worker has done its share
+struct Diverged {
+  int rank = 0;
+  uint64_t gradient = 0;
+  double loss = 0;
+};
+struct KillRank {
+  int rank = 0;
+};
+struct RestartRank {
+  int rank = 0;
+};
+struct Finish {};  // end the run: drain, collect, report
+
+}  // namespace grapevine
