@@ -43,7 +43,7 @@ if(CAF_CORE AND CAF_INCLUDE)
   add_library(CAF::core INTERFACE IMPORTED GLOBAL)
   set_target_properties(CAF::core PROPERTIES
     INTERFACE_LINK_LIBRARIES "${CAF_CORE};Threads::Threads"
-    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${CAF_INCLUDE}")
+    INTERFACE_INCLUDE_DIRECTORIES "${CAF_INCLUDE}")
 endif()
 
 find_package(CapnProto QUIET)
@@ -75,7 +75,7 @@ foreach(header EIGEN CLI11 JSON CATCH)
   if(${header}_INCLUDE AND NOT TARGET GrapevineDep::${header})
     add_library(GrapevineDep::${header} INTERFACE IMPORTED GLOBAL)
     set_target_properties(GrapevineDep::${header} PROPERTIES
-      INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${${header}_INCLUDE}")
+      INTERFACE_INCLUDE_DIRECTORIES "${${header}_INCLUDE}")
   endif()
 endforeach()
 
@@ -93,7 +93,7 @@ foreach(folder "${GRAPEVINE_LIBTORCH}" "${PROJECT_SOURCE_DIR}/.deps/libtorch")
     set_target_properties(Torch::cpu PROPERTIES
       INTERFACE_LINK_LIBRARIES "${torch_libraries}"
       INTERFACE_LINK_OPTIONS "-Wl,-rpath,${torch_lib}"
-      INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
+      INTERFACE_INCLUDE_DIRECTORIES
         "${folder}/torch/include;${folder}/torch/include/torch/csrc/api/include")
     set(torch_folder "${folder}")
   endif()

@@ -9,16 +9,12 @@ if(TARGET Torch::cpu)
   grapevine_test(models_network
     SOURCES models_tools.cpp models_network_test.cpp
     USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA Torch::cpu)
-  target_include_directories(models_network_test SYSTEM
-    PRIVATE $<TARGET_PROPERTY:Torch::cpu,INTERFACE_SYSTEM_INCLUDE_DIRECTORIES>)
   add_dependencies(models_network_test grapevine-network)
 
   # The bare loops are a library: whoever measures an overhead needs the same base.
   add_library(grapevine_bare_loops STATIC EXCLUDE_FROM_ALL bench/bare_loops.cpp)
   target_link_libraries(grapevine_bare_loops PUBLIC grapevine_models Torch::cpu
     PRIVATE grapevine_options)
-  target_include_directories(grapevine_bare_loops SYSTEM
-    PRIVATE $<TARGET_PROPERTY:Torch::cpu,INTERFACE_SYSTEM_INCLUDE_DIRECTORIES>)
   target_compile_options(grapevine_bare_loops PRIVATE -O3)
   grapevine_benchmark(training SOURCES bench/training_bench.cpp
     USES grapevine_models grapevine_bare_loops)
