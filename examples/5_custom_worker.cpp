@@ -1,0 +1,100 @@
+// Workers of your own: one that is slow, one that fails. The other ranks do not notice.
+//
+// A worker is any actor that speaks WorkerActor's messages; a node makes its workers through the
+// function MakeWorker. Rank 3 gets one that thinks for 2 s over each gradient. The first worker of
+// rank 7 quits with an error at gradient 100, and the node puts another in its place, which goes on
+// from there. Everyone else computes a gradient a second; after 300 virtual seconds the run is over.
+//
+// To build and run: ninja -C build/release 5_custom_worker && build/release/bin/5_custom_worker
+// It prints:
+//
+//   the worker of rank 7 failed (system_error(runtime_error, ("out of ideas"))); another takes over
+//   rank  3: 100 gradients
+//   rank  7: 300 gradients
+//   rank 15: 300 gradients
+//   idle, worst rank: below 2 %
+#include "examples/example.hpp"
+
+using namespace grapevine;
+
+class Thinker final : public WorkerActor::base {
+ public:
+  struct Character {
+    double thinks_s = 0;        // over each gradient
+    uint64_t fails_at = kNone;  // gradient
+    static constexpr uint64_t kNone = ~uint64_t{0};
+  };
+
+  Thinker(caf::actor_config& config, WorkerWiring wiring, Character character)
+      : WorkerActor::base(config), wiring_(std::move(wiring)), character_(character) {}
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](Start) { send(wiring_.state, Fetch{wiring_.rank}); },  // answered by Parameters
+        [this](Parameters& p) {
+          if (draining_) return;
+          if (p.gradients == character_.fails_at)
+            return quit(caf::make_error(caf::sec::runtime_error, "out of ideas"));
+          began_s_ = wiring_.clock.now();
+          const auto self = caf::actor_cast<WorkerActor>(this);
+          wiring_.compute->submit({wiring_.rank, p.gradients, std::move(p.x), 1, false, self});
+        },
+        [this](Computed& c) {
+          computed_ = std::move(c);
+          const double done_s = wiring_.clock.now() + character_.thinks_s;
+          scheduled_send(caf::actor_cast<WorkerActor>(this), wiring_.clock.instant(done_s), Tick{});
+        },
+        [this](Tick) {
+          busy_s_ += wiring_.clock.now() - began_s_;
+          gradients_ = computed_.index + 1;
+          wiring_.tally->gradients.fetch_add(1);
+          const double lr = wiring_.settings->lr.peak;
+          send(wiring_.state, Gradient{wiring_.rank, lr, std::move(computed_.g), !draining_});
+        },
+        [this](Report) {
+          const double alive_s = wiring_.clock.now();
+          return WorkerReport{wiring_.rank, gradients_, alive_s - busy_s_, alive_s};
+        },
+        [this](Drain) { draining_ = true; },
+        [](Pause) {},
+    };
+  }
+
+ private:
+  WorkerWiring wiring_;
+  Character character_;
+  Computed computed_;
+  uint64_t gradients_ = 0;
+  double began_s_ = 0, busy_s_ = 0;
+  bool draining_ = false;
+};
+
+int main() {
+  Settings settings;
+  settings.clock = Clock::simulated;
+  settings.objective.objective = "quadratic";
+  settings.gradients = 0;  // no end but the time's
+  settings.until_s = 300.5;
+  const auto objective = example::objective_for(settings);
+
+  RunHooks hooks;
+  hooks.make_worker = [failed = false](caf::actor_system& system, WorkerWiring wiring) mutable {
+    Thinker::Character character;
+    if (wiring.rank == 3) character.thinks_s = 2;
+    if (wiring.rank == 7 && !std::exchange(failed, true)) character.fails_at = 100;
+    const bool ours = wiring.rank == 3 || character.fails_at != Thinker::Character::kNone;
+    return ours ? system.spawn<Thinker>(std::move(wiring), character)
+                : spawn_worker(system, std::move(wiring));
+  };
+  hooks.sink.on_event = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
+  const Outcome outcome = run(settings, objective, std::move(hooks)).outcome;
+
+  double idlest = 0;
+  for (const WorkerReport& w : outcome.workers) {
+    if (w.rank == 3 || w.rank == 7 || w.rank == 15)
+      std::printf("rank %2d: %3lu gradients\n", w.rank, w.gradients);
+    if (w.rank != 7) idlest = std::max(idlest, w.idle_s / w.alive_s);
+  }
+  std::printf("idle, worst rank: %s\n", idlest < 0.02 ? "below 2 %" : "2 % or more");
+}

@@ -1,0 +1,27 @@
+// What the examples share: an objective for some settings, or one line and the right exit status.
+#pragma once
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "actors/run.hpp"
+
+namespace grapevine::example {
+
+template <class T>
+T or_exit(Result<T> result) {
+  if (result) return std::move(*result);
+  std::fprintf(stderr, "%s\n", result.error().message.c_str());
+  std::exit(result.error().exit_status());
+}
+
+/// Checks the settings, and makes the objective that they describe for as many ranks and threads.
+inline std::shared_ptr<Objective> objective_for(Settings& settings) {
+  or_exit(check(settings));
+  settings.objective.ranks = settings.ranks;
+  settings.objective.threads = compute_threads(settings);
+  settings.objective.seed = settings.seed;
+  return or_exit(make_objective(settings.objective));
+}
+
+}  // namespace grapevine::example
