@@ -1,5 +1,6 @@
 // The tables that a run ends with, for people, on standard output.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "actors/settings.hpp"
@@ -7,6 +8,29 @@
 
 namespace grapevine {
 
-void print_simulation(const Settings&, const std::vector<Summary>& runs);
+struct TrainingTimes {
+  double evaluation_s = 0, total_s = 0;
+};
+
+void print_training(const Settings&, const Summary&, const TrainingTimes&,
+                    const std::string& run_dir);
+
+/// One row of names per seed's run; the first run in full.
+void print_simulation(const Settings&, const std::vector<Summary>& runs,
+                      const std::string& run_dir);
+
+struct StragglerRow {
+  std::string method, clock;
+  int slow_rank = 0;
+  Summary summary;
+};
+void print_stragglers(const Settings&, double factor, const std::vector<StragglerRow>&);
+
+/// The largest and the mean idle fraction of all ranks but `without` (-1: of all); NaN ones left out.
+struct Idle {
+  double mean = 0, most = 0;
+  int rank = -1;  // that idles most
+};
+Idle idle_of(const Summary&, int without = -1);
 
 }  // namespace grapevine

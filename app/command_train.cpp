@@ -1,0 +1,70 @@
+// grapevine train: a run under the wall clock, tested, told and saved.
+#include <chrono>
+#include <cstdio>
+
+#include "app/commands.hpp"
+#include "app/interrupts.hpp"
+#include "app/json_output.hpp"
+#include "app/report.hpp"
+#include "app/run_record.hpp"
+
+namespace grapevine {
+namespace {
+
+using Clock_ = std::chrono::steady_clock;
+
+double since(Clock_::time_point start) {
+  return std::chrono::duration<double>(Clock_::now() - start).count();
+}
+
+Json training_json(const Settings& settings, const Summary& s, const TrainingTimes& times,
+                   const std::string& run_dir) {
+  Json object = {{"accuracy", s.averaged.accuracy},
+                 {"worst_rank_accuracy", s.worst_rank_accuracy},
+                 {"test_loss", s.averaged.loss},
+                 {"seconds", s.seconds},
+                 {"evaluation_seconds", times.evaluation_s},
+                 {"total_seconds", times.total_s},
+                 {"run_dir", run_dir}};
+  object.update(json_of(settings, s));
+  return object;
+}
+
+}  // namespace
+
+Result<int> train(Options options) {
+  const auto start = Clock_::now();
+  Settings& settings = options.settings;
+  auto objective = make_objective_of(settings);
+  if (!objective) return objective.error();
+  if (interrupts() > 0) return 130;
+  const std::string description = (*objective)->description();
+  if (options.out.empty())
+    options.out = default_run_path(settings.method, settings.topology, settings.seed);
+  auto record = RunRecord::begin("train", options, description, options.out);
+  if (!record) return record.error();
+  if (!options.quiet)
+    std::fprintf(stderr, "%s; %d threads\n", description.c_str(), settings.objective.threads);
+
+  Summary summary = execute(settings, *objective, (*record)->watch());
+  (*record)->quiet();
+  TrainingTimes times;
+  if (!summary.failure) {
+    const auto tested = Clock_::now();
+    evaluate(settings, **objective, summary);
+    times.evaluation_s = since(tested);
+  }
+  times.total_s = since(start);
+  const Json object = training_json(settings, summary, times, options.out);
+  const Status saved = (*record)->finish(summary, **objective, object.dump());
+  if (summary.failure) return *summary.failure;
+  if (options.json) {
+    print_json(object);
+  } else {
+    print_training(settings, summary, times, options.out);
+  }
+  if (!saved) return saved.error();
+  return 0;
+}
+
+}  // namespace grapevine

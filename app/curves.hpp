@@ -1,0 +1,17 @@
+// The curves of a run: loss and consensus distance (logarithmic) against gradients, or against time where no gradient is
+// computed. Samples without a loss, and distances that are zero, are left out.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/summary.hpp"
+
+namespace grapevine {
+
+/// A stand-alone SVG document.
+std::string curves_svg(const std::string& title, const std::vector<CurvePoint>&);
+
+/// The same in letters, 72 columns wide; empty with fewer than three samples.
+std::string curves_text(const std::vector<CurvePoint>&);
+
+}  // namespace grapevine

@@ -1,0 +1,97 @@
+#include "app/run_directory.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "models/write_file.hpp"
+
+namespace grapevine {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kMetrics = "metrics.jsonl";
+
+std::string part_of(const std::string& path) { return path + "/" + kMetrics + ".part"; }
+
+std::string utc(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+Error unwritable(const std::string& path, const std::string& why) {
+  return world_error("out is \"" + path + "\", which cannot be written (" + why +
+                     "), accepted: a folder that can");
+}
+
+}  // namespace
+
+Result<RunDirectory> RunDirectory::make(const std::string& path) {
+  for (const char* name : {"run.json", "metrics.jsonl", "model.safetensors", "model.pt"}) {
+    std::error_code unreadable;
+    if (fs::exists(fs::path(path) / name, unreadable)) {
+      return user_error("out is \"" + path + "\", which holds a run already (" + name +
+                        "), accepted: a new or an empty folder");
+    }
+  }
+  std::error_code failed;
+  const bool made = fs::create_directories(path, failed);
+  if (failed) return unwritable(path, failed.message());
+  File metrics(std::fopen(part_of(path).c_str(), "w"));
+  if (!metrics) {
+    const std::string why = std::strerror(errno);
+    if (made) fs::remove(path, failed);
+    return unwritable(path, why);
+  }
+  return RunDirectory(path, std::move(metrics));
+}
+
+RunDirectory::~RunDirectory() {
+  if (!metrics_) return;
+  metrics_.reset();
+  std::error_code ignored;
+  fs::remove(part_of(path_), ignored);
+}
+
+Status RunDirectory::write(const std::string& name, const std::string& text) const {
+  return write_whole_file(path_ + "/" + name, {{text.data(), text.size()}});
+}
+
+void RunDirectory::stream(const std::string& line) {
+  if (!failure_.empty()) return;
+  const std::string whole = line + "\n";
+  const bool written = std::fwrite(whole.data(), 1, whole.size(), metrics_.get()) == whole.size();
+  if (!written || std::fflush(metrics_.get()) != 0) failure_ = std::strerror(errno);
+}
+
+Status RunDirectory::end_stream() {
+  const std::string part = part_of(path_), whole = path_ + "/" + kMetrics;
+  metrics_.reset();
+  if (failure_.empty() && std::rename(part.c_str(), whole.c_str()) == 0) return Done{};
+  if (failure_.empty()) failure_ = std::strerror(errno);
+  std::error_code ignored;
+  fs::remove(part, ignored);
+  return world_error("cannot write " + whole + ": " + failure_);
+}
+
+std::string default_run_path(const std::string& method, const std::string& topology,
+                             uint64_t seed) {
+  std::string graph = topology.substr(topology.find_last_of('/') + 1);
+  for (char& c : graph)
+    if (c == ':' || c == '.' || c == ' ') c = '-';
+  const std::string path =
+      "runs/" + utc("%Y%m%dT%H%M%SZ") + "-" + method + "-" + graph + "-" + std::to_string(seed);
+  std::error_code unreadable;
+  std::string free = path;
+  for (int k = 2; fs::exists(free, unreadable); ++k) free = path + "-" + std::to_string(k);
+  return free;
+}
+
+std::string utc_now() { return utc("%Y-%m-%dT%H:%M:%SZ"); }
+
+}  // namespace grapevine

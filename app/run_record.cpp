@@ -1,0 +1,93 @@
+#include "app/run_record.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include "app/curves.hpp"
+#include "app/interrupts.hpp"
+#include "app/json_output.hpp"
+
+namespace grapevine {
+
+RunRecord::RunRecord(const char* command, const Options& options, const std::string& description)
+    : command_(command), options_(options), description_(description), started_(utc_now()) {
+  progress_.emplace(options.settings, options.quiet);
+  watch_.interrupts = &interrupts();
+  watch_.on_point = [this](const CurvePoint& p) {
+    if (directory_) directory_->stream(json_of(p).dump());
+    if (progress_) progress_->point(p);
+  };
+  watch_.on_epoch = [this](const EpochLine& e) {
+    if (directory_) directory_->stream(json_of(e).dump());
+    if (!progress_) return;
+    char line[160];
+    std::snprintf(line, sizeof line, "epoch %llu: %s of %d, chi1 %.4g, chi2 %.4g, eta %.4g, alpha~ %.4g",
+                  static_cast<unsigned long long>(e.epoch), e.topology.c_str(), e.ranks, e.chi1,
+                  e.chi2, e.eta, e.alpha_tilde);
+    progress_->say(line);
+  };
+  watch_.on_event = [this](const std::string& event) {
+    if (directory_) directory_->stream(Json{{"event", event}}.dump());
+    if (progress_) progress_->say(event);
+  };
+}
+
+Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const Options& options,
+                                                    const std::string& description,
+                                                    const std::string& directory) {
+  std::unique_ptr<RunRecord> record(new RunRecord(command, options, description));
+  if (directory.empty()) return record;
+  auto made = RunDirectory::make(directory);
+  if (!made) return made.error();
+  record->directory_.emplace(std::move(*made));
+  if (Status s = record->directory_->write("run.json", record->run_json("running", "")); !s)
+    return s.error();
+  if (options.plan.empty()) return record;
+  std::ostringstream plan;
+  plan << std::ifstream(options.plan).rdbuf();
+  if (Status s = record->directory_->write("plan.toml", plan.str()); !s) return s.error();
+  return record;
+}
+
+std::string RunRecord::run_json(const char* state, const std::string& result) const {
+  Json object = {{"command", command_},
+                 {"state", state},
+                 {"seed", options_.settings.seed},
+                 {"started", started_},
+                 {"versions",
+                  {{"grapevine", GRAPEVINE_VERSION},
+                   {"compiler", __VERSION__},
+                   {"caf", runtime_version()},
+                   {"libtorch", GRAPEVINE_TORCH_VERSION}}},
+                 {"objective", description_},
+                 {"options", json_of(options_)}};
+  if (!result.empty()) {
+    object["ended"] = utc_now();
+    object["result"] = Json::parse(result);
+  }
+  return object.dump(2) + "\n";
+}
+
+void RunRecord::quiet() { progress_.reset(); }
+
+Status RunRecord::finish(const Summary& s, Objective& objective, const std::string& result) {
+  quiet();
+  if (!directory_) return Done{};
+  return write_all(s, objective, result);
+}
+
+Status RunRecord::write_all(const Summary& s, Objective& objective, const std::string& result) {
+  if (Status ok = directory_->end_stream(); !ok) return ok;
+  const Settings& settings = options_.settings;
+  const std::string title = settings.method + ", " + settings.topology + " of " +
+                            std::to_string(settings.ranks) + ", seed " +
+                            std::to_string(settings.seed);
+  if (Status ok = directory_->write("curves.svg", curves_svg(title, s.curve)); !ok) return ok;
+  if (!s.failure) {
+    if (Status ok = objective.save_model(directory_->path(), s.mean.vec()); !ok) return ok;
+  }
+  const char* state = s.failure ? "failed" : s.interrupted ? "interrupted" : "finished";
+  return directory_->write("run.json", run_json(state, result));
+}
+
+}  // namespace grapevine

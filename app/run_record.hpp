@@ -1,0 +1,45 @@
+// RunRecord: one run on paper. Progress on standard error while it goes on, the run directory, and what is written there at
+// the end.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/execute.hpp"
+#include "app/options.hpp"
+#include "app/progress.hpp"
+#include "app/run_directory.hpp"
+
+namespace grapevine {
+
+class RunRecord {
+ public:
+  /// `directory`: empty for none. Writes run.json ("running") and the plan. Errors: the directory's.
+  static Result<std::unique_ptr<RunRecord>> begin(const char* command, const Options&,
+                                                  const std::string& description,
+                                                  const std::string& directory);
+
+  const Watch& watch() const { return watch_; }
+  std::string directory() const { return directory_ ? directory_->path() : std::string(); }
+
+  /// Ends the progress line, before a report is printed.
+  void quiet();
+
+  /// Metrics, curves, the averaged model, and run.json with `result` (a JSON text), in this order:
+  /// a run.json that says "finished" stands beside whole files. A failed run has no model.
+  Status finish(const Summary&, Objective&, const std::string& result);
+
+ private:
+  RunRecord(const char* command, const Options&, const std::string& description);
+  std::string run_json(const char* state, const std::string& result) const;
+  Status write_all(const Summary&, Objective&, const std::string& result);
+
+  const char* command_;
+  Options options_;
+  std::string description_, started_;
+  std::optional<RunDirectory> directory_;
+  std::optional<Progress> progress_;
+  Watch watch_;
+};
+
+}  // namespace grapevine
