@@ -1,0 +1,4 @@
+add_library(grapevine_simulated_runs STATIC simulated_runs.cpp)
+target_include_directories(grapevine_simulated_runs PUBLIC ${PROJECT_SOURCE_DIR})
+target_link_libraries(grapevine_simulated_runs PUBLIC grapevine_actors PRIVATE grapevine_options)
+grapevine_test(actors_paper SOURCES actors_paper_test.cpp USES grapevine_simulated_runs GrapevineDep::EIGEN)
