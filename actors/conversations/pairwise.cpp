@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kInstant = 1e-9;  // wake a nanosecond after a limit: clocks count those
 constexpr double kPatience = 2;    // intervals after which a repeated partner is allowed
+constexpr double kAskAgain = 4;              // intervals after a decline
 constexpr double kSlow = 2;        // usual durations after which an exchange is no longer busy
 constexpr size_t kOpenAtMost = 4;  // snapshots held by one rank
 constexpr double kLongAgo = -1e9;
@@ -87,8 +88,13 @@ std::vector<EdgeCount> Pairwise::edge_counts() const {
 // --- policy of a rank
 
 double Pairwise::usual() const {
-  if (durations_known_ == 0) return kNever;
+  if (durations_known_ == 0)  // ten time-outs of an edge that has learned nothing yet
+    return options_.duration_s + 10 * (3 * options_.round_trip_s + options_.least_timeout_s);
   return *std::min_element(durations_, durations_ + std::min(durations_known_, 4));
+}
+
+double Pairwise::ask_again_at(double now) const {
+  return now + (rate_ > 0 ? kAskAgain * interval() : 0);
 }
 
 double Pairwise::interval() const {

@@ -62,7 +62,7 @@ class Pairwise final : public Conversation {
     bool owes_accept = false;                             // once the snapshot is there
     bool lapsed = false;                                  // of an offer: nobody waits for it
     bool caller = false;                                  // the peer was declined here and waits
-    uint32_t attempt = 0;
+    uint32_t attempt = 0, peer_attempt = 0;               // of the latest offer, own and peer's
     uint32_t backlog = 0;  // poisson: rings not yet served
     int backoff = 1;
     uint64_t done = 0;   // last number settled
@@ -110,6 +110,7 @@ class Pairwise final : public Conversation {
   int usable(double now) const;
   bool is_fresh(double now, const End&) const;
   double patience_end() const;
+  double ask_again_at(double now) const;
   double timeout(const End&) const;
   double least_timeout() const;
 

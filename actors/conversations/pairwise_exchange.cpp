@@ -11,7 +11,6 @@ namespace {
 
 constexpr double kClockJitter = 0.1;  // of the rank's own clock
 constexpr double kDebt = 3;           // intervals of lateness that are caught up
-constexpr double kAskAgain = 4;       // intervals after a decline
 constexpr double kLost =
     1.25;  // durations after which data that nobody acknowledged are sent again
 constexpr uint64_t kNumberMask = (uint64_t{1} << 40) - 1;  // a ticket is (end, number)
@@ -28,7 +27,7 @@ void Pairwise::send(End& e, FrameKind kind, uint64_t number, Effects& out, Decli
   h.to_incarnation = e.peer_incarnation;
   h.epoch = e.stage == Stage::open ? e.epoch : epoch_;
   h.number = number;
-  h.part = e.attempt;
+  h.part = kind == FrameKind::decline ? e.peer_attempt : e.attempt;
   h.alpha_tilde = e.stage == Stage::open ? e.alpha_tilde : alpha_tilde_;
   if (kind == FrameKind::data) {
     h.dtype = e.sent.vec().dtype;
@@ -90,7 +89,7 @@ void Pairwise::taken(double now, uint64_t ticket, Lease lease, Effects& out) {
   if (!lease) {  // nothing has left yet, so this end may still say no
     e.stage = Stage::idle;
     e.received = {};
-    e.not_before = now + kAskAgain * interval();
+    e.not_before = ask_again_at(now);
     if (e.owes_accept) send(e, FrameKind::decline, e.done + 1, out, DeclineReason::no_buffer);
     return consider(now, out);
   }
@@ -103,6 +102,11 @@ void Pairwise::taken(double now, uint64_t ticket, Lease lease, Effects& out) {
 }
 
 void Pairwise::apply(double now, End& e, Effects& out) {
+  const ConstVec own = e.sent.vec(), theirs = e.received.vec();
+  if (own.size != theirs.size || own.dtype != theirs.dtype) {  // not our model
+    e.received = {};
+    return void(++counts_.protocol_errors);
+  }
   e.applied = true;
   ++e.exchanges;
   ++counts_.applied;
@@ -144,8 +148,10 @@ void Pairwise::peer_down(double now, int peer, Effects& out) {
   End* e = find(peer);
   if (e == nullptr) return;
   abandon(now, *e, out);
-  if (e->in_graph) rate_ -= e->wanted_rate, --degree_;
+  degree_ -= e->in_graph;
   e->in_graph = false;
+  rate_ = 0;  // summed anew: a difference would leave a rounding error for zero
+  for (const End& other : ends_) rate_ += other.in_graph ? other.wanted_rate : 0;
   ++e->peer_incarnation;  // frames of the dead one are older
   consider(now, out);
 }
@@ -189,7 +195,7 @@ void Pairwise::frame(double now, const FrameHeader& m, const Lease& payload, Eff
       learn_round_trip(now, e);
       e.stage = Stage::idle;
       release(now, e);
-      e.not_before = now + (rate_ > 0 ? kAskAgain * interval() : 0);
+      e.not_before = ask_again_at(now);
       return consider(now, out);
     case FrameKind::ack:
       if (e.stage != Stage::open) return;
@@ -205,6 +211,7 @@ void Pairwise::frame(double now, const FrameHeader& m, const Lease& payload, Eff
 }
 
 void Pairwise::on_offer(double now, End& e, const FrameHeader& m, Effects& out) {
+  e.peer_attempt = m.part;
   if (e.stage == Stage::open) {
     if (e.taking) return void(e.owes_accept = true);
     if (!e.applied) send(e, FrameKind::accept, m.number, out);
@@ -219,10 +226,7 @@ void Pairwise::on_offer(double now, End& e, const FrameHeader& m, Effects& out) 
     e.not_before = now;
   }
   ++counts_.declined;
-  const uint32_t own_attempt = e.attempt;
-  e.attempt = m.part;
   send(e, FrameKind::decline, m.number, out, reason);
-  e.attempt = own_attempt;
 }
 
 void Pairwise::on_accept(double now, End& e, const FrameHeader& m, Effects& out) {
@@ -242,6 +246,8 @@ void Pairwise::on_data(double now, End& e, const FrameHeader& m, const Lease& pa
     ++counts_.repeated;
     return send(e, FrameKind::ack, m.number, out);
   }
+  if (!payload || payload.vec().size != m.count || payload.vec().dtype != m.dtype)
+    return void(++counts_.protocol_errors);
   if (e.stage != Stage::open) open(now, e, m.epoch, false, out);
   e.received = payload;
   e.peer_alpha_tilde = m.alpha_tilde;

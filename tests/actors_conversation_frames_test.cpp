@@ -1,0 +1,270 @@
+// The pairwise conversation, frame by frame: two ends that a test carries the frames between.
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "actors/conversations/pairwise.hpp"
+#include "kernels/random.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+using Sends = std::vector<Send>;
+
+/// One conversation, whose snapshots are answered at once.
+class Talker {
+ public:
+  Talker(int rank, const std::vector<int>& peers, double alpha_tilde = 0.5, uint64_t epoch = 1)
+      : conversation_(options(rank)), pool_(2, DType::f64, 16) {
+    View view;
+    for (const int peer : peers) view.edges.push_back({peer, 0, 1, 0});
+    learn(0, view, alpha_tilde, epoch);
+  }
+
+  Sends learn(double now, View view, double alpha_tilde, uint64_t epoch) {
+    view.epoch = epoch;
+    view.alpha_tilde = alpha_tilde;
+    view_ = view;
+    return event(now, [&](Effects& out) { conversation_.view(now, view, out); });
+  }
+  Sends learn(double now, double alpha_tilde, uint64_t epoch) {
+    return learn(now, view_, alpha_tilde, epoch);
+  }
+  Sends hear(double now, const Send& frame) {
+    return event(now, [&](Effects& out) {
+      conversation_.frame(now, frame.header, frame.payload, out);
+    });
+  }
+  Sends due() {  // its own clock
+    const double now = wakes_at_;
+    return event(now, [&](Effects& out) { conversation_.timer(now, 0, out); });
+  }
+
+  double wakes_at() const { return wakes_at_; }
+  const Counts& counts() const { return conversation_.counts(); }
+  bool quiet() const { return conversation_.quiet(); }
+  const std::vector<Apply>& jumps() const { return jumps_; }
+  void lose_pool() { has_pool_ = false; }
+
+ private:
+  static PairwiseOptions options(int rank) {
+    PairwiseOptions options;
+    options.rank = rank;
+    return options;
+  }
+
+  Sends event(double now, const std::function<void(Effects&)>& call) {
+    Effects out;
+    call(out);
+    Sends sends(out.sends.begin(), out.sends.end());
+    for (const Arm& a : out.arms)
+      if (a.timer == 0) wakes_at_ = a.at;
+    for (const auto& request : out.requests) {
+      if (const Apply* jump = std::get_if<Apply>(&request)) {
+        jumps_.push_back(*jump);
+        continue;
+      }
+      const auto ticket = std::get<Take>(request).ticket;
+      for (const Send& s : event(now, [&](Effects& more) {
+             conversation_.taken(now, ticket, has_pool_ ? pool_.take() : Lease{}, more);
+           }))
+        sends.push_back(s);
+    }
+    return sends;
+  }
+
+  Pairwise conversation_;
+  SnapshotPool pool_;
+  View view_;
+  bool has_pool_ = true;
+  double wakes_at_ = 0;
+  std::vector<Apply> jumps_;
+};
+
+std::string kinds(const Sends& sends) {
+  static const char* const names[] = {"offer", "accept", "decline", "data", "ack", "ask", "chunk"};
+  std::string list;
+  for (const Send& s : sends)
+    list += (list.empty() ? "" : " ") + std::string(names[static_cast<int>(s.header.kind)]);
+  return list;
+}
+
+Sends hear_all(Talker& talker, double now, const Sends& frames) {
+  Sends answers;
+  for (const Send& frame : frames)
+    for (const Send& s : talker.hear(now, frame)) answers.push_back(s);
+  return answers;
+}
+
+/// One number of the edge 0-1 after the other, until nobody has anything to say.
+void talk(Talker& zero, Talker& one, double now, Sends from_zero) {
+  while (!from_zero.empty()) from_zero = hear_all(zero, now, hear_all(one, now, from_zero));
+}
+
+}  // namespace
+
+TEST_CASE("offer, accept and data, jump, ack: six frames and both ends have applied once") {
+  Talker zero(0, {1}), one(1, {0});
+  const Sends offer = zero.due();
+  REQUIRE(kinds(offer) == "offer");
+  const double now = zero.wakes_at() + 0.01;
+  const Sends yes = one.hear(now, offer[0]);
+  REQUIRE(kinds(yes) == "accept data");
+  const Sends data = zero.hear(now, yes[0]);
+  REQUIRE(kinds(data) == "data");
+  const Sends first = zero.hear(now, yes[1]), second = one.hear(now, data[0]);
+  CHECK(kinds(first) == "ack");
+  CHECK(kinds(second) == "ack");
+  CHECK_FALSE(zero.quiet());  // it does not know yet that the other end has applied
+  zero.hear(now, second[0]);
+  one.hear(now, first[0]);
+  for (const Talker* end : {&zero, &one}) {
+    CHECK(end->quiet());
+    CHECK(end->jumps().size() == 1u);
+  }
+}
+
+TEST_CASE("two crossing offers are one exchange, and no accept is needed") {
+  Talker zero(0, {1}), one(1, {0});
+  const Sends a = zero.due(), b = one.due();
+  const double now = std::max(zero.wakes_at(), one.wakes_at());
+  const Sends to_one = zero.hear(now, b[0]), to_zero = one.hear(now, a[0]);
+  REQUIRE(kinds(to_one) == "data");
+  REQUIRE(kinds(to_zero) == "data");
+  const Sends ack_to_one = zero.hear(now, to_zero[0]), ack_to_zero = one.hear(now, to_one[0]);
+  CHECK(kinds(ack_to_one) == "ack");
+  CHECK(kinds(ack_to_zero) == "ack");
+  zero.hear(now, ack_to_zero[0]);
+  one.hear(now, ack_to_one[0]);
+  for (const Talker* end : {&zero, &one}) {
+    CHECK(end->quiet());
+    CHECK(end->counts().applied == 1u);
+    CHECK(end->counts().protocol_errors == 0u);
+  }
+}
+
+TEST_CASE("an offer of another epoch is declined, with the epoch as the reason") {
+  Talker zero(0, {1}, 0.5, 1), one(1, {0}, 0.5, 2);
+  const Sends offer = zero.due();
+  const Sends no = one.hear(1, offer[0]);
+  REQUIRE(kinds(no) == "decline");
+  CHECK(no[0].header.reason == DeclineReason::epoch);
+  CHECK(no[0].header.part == offer[0].header.part);
+  CHECK(kinds(zero.hear(1, no[0])) == "");
+  CHECK(zero.quiet());
+  CHECK(one.counts().declined == 1u);
+}
+
+TEST_CASE("an offer of a rank that is no neighbour is declined, not ignored") {
+  Talker zero(0, {1, 2}), stranger(7, {0});
+  const Sends no = zero.hear(1, stranger.due()[0]);
+  REQUIRE(kinds(no) == "decline");
+  CHECK(no[0].header.reason == DeclineReason::epoch);
+  CHECK(no[0].header.to == 7u);
+}
+
+TEST_CASE("both ends apply the smaller of the two alpha~, also when one has moved to a new epoch") {
+  for (const double later : {0.7, 3.0}) {
+    Talker zero(0, {1}, 1.5, 1), one(1, {0}, 2.5, 1);
+    const Sends offer = zero.due();
+    const Sends yes = one.hear(1, offer[0]);
+    zero.learn(1, later, 2);  // between its offer and the answer
+    const Sends data = zero.hear(1, yes[0]);
+    one.learn(1, 9, 2);       // its exchange is under way and keeps what it has sent
+    REQUIRE(kinds(data) == "data");
+    zero.hear(1, yes[1]);
+    one.hear(1, data[0]);
+    REQUIRE(zero.jumps().size() == 1u);
+    REQUIRE(one.jumps().size() == 1u);
+    CHECK(zero.jumps()[0].alpha_tilde == std::min(later, 2.5));
+    CHECK(one.jumps()[0].alpha_tilde == std::min(later, 2.5));
+  }
+}
+
+TEST_CASE("a rank without a free snapshot declines the very offer that it could not serve") {
+  Talker zero(0, {1, 2}), one(1, {0});
+  one.lose_pool();
+  // Zero's second offer to one, so that its attempt differs from any that one has made itself.
+  Sends offer = zero.due();
+  while (offer.empty() || offer[0].header.to != 1u) offer = zero.due();
+  offer[0].header.part = 5;
+  const Sends no = one.hear(1, offer[0]);
+  REQUIRE(kinds(no) == "decline");
+  CHECK(no[0].header.reason == DeclineReason::no_buffer);
+  CHECK(no[0].header.part == 5u);
+  CHECK(one.quiet());
+}
+
+TEST_CASE("data without a payload, or of another size or type, is an error that changes nothing") {
+  Talker zero(0, {1}), one(1, {0});
+  const Sends yes = one.hear(1, zero.due()[0]);
+  zero.hear(1, yes[0]);
+  Send wrong = yes[1];
+  wrong.payload = {};
+  CHECK(kinds(zero.hear(1, wrong)) == "");
+  CHECK(zero.counts().protocol_errors == 1u);
+
+  SnapshotPool longer(3, DType::f64, 1), other(2, DType::f32, 1);
+  wrong.payload = longer.take();
+  CHECK(kinds(zero.hear(1, wrong)) == "");  // not what the header says
+  wrong.header.count = 3;
+  CHECK(kinds(zero.hear(1, wrong)) == "");  // not what our model has
+  wrong.header = yes[1].header;
+  wrong.header.dtype = DType::f32;
+  wrong.payload = other.take();
+  CHECK(kinds(zero.hear(1, wrong)) == "");
+  CHECK(zero.counts().protocol_errors == 4u);
+  CHECK(zero.jumps().empty());
+  CHECK(kinds(zero.hear(1, yes[1])) == "ack");  // the right one is still welcome
+}
+
+TEST_CASE("a number from the future is a counted error, and one from the past is acknowledged") {
+  Talker zero(0, {1}), one(1, {0});
+  const Sends offer = zero.due();
+  talk(zero, one, 1, offer);
+  REQUIRE(zero.counts().applied >= 1u);
+  Send late = offer[0];
+  CHECK(kinds(one.hear(20, late)) == "");
+  late.header.kind = FrameKind::ask;
+  CHECK(kinds(one.hear(20, late)) == "ack");
+  late.header.number = 100;
+  CHECK(kinds(one.hear(20, late)) == "");
+  CHECK(one.counts().protocol_errors == 1u);
+}
+
+TEST_CASE("random headers never crash a conversation, and only data with a snapshot move it") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Random random(seed, 0, Purpose::test);
+    Talker talker(0, {1, 2, 3}, 0.5, 2);
+    SnapshotPool payloads(2, DType::f64, 64);
+    double now = 0;
+    for (int k = 0; k < 200; ++k) {
+      now += 0.02 * random.uniform();
+      Send frame;
+      FrameHeader& h = frame.header;
+      h.kind = static_cast<FrameKind>(random.below(kFrameKinds));
+      h.reason = static_cast<DeclineReason>(random.below(kDeclineReasons));
+      h.from = random.below(6);
+      h.from_incarnation = random.below(20) == 0 ? random.below(3) : 0;
+      h.to_incarnation = random.below(10) == 0;
+      h.epoch = 1 + random.below(3);
+      h.number = random.below(10) == 0 ? random.bits() : random.below(5);
+      h.part = random.below(3);
+      h.dtype = random.below(10) == 0 ? DType::f32 : DType::f64;
+      if (h.kind == FrameKind::data && random.below(4) != 0) {
+        frame.payload = payloads.take();
+        h.count = random.below(10) == 0 ? random.below(5) : 2;
+      }
+      const size_t before = talker.jumps().size();
+      talker.hear(now, frame);
+      if (talker.jumps().size() > before) {
+        REQUIRE(h.kind == FrameKind::data);
+        REQUIRE(static_cast<bool>(frame.payload));
+      }
+      if (talker.wakes_at() > now && random.below(8) == 0) now = talker.wakes_at(), talker.due();
+    }
+    CHECK(talker.counts().protocol_errors > 0u);
+  }
+}
