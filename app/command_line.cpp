@@ -19,14 +19,14 @@ struct CommandRow {
 const CommandRow kCommands[] = {
     {kTrain, "train", "Train on this machine under the wall clock.",
      "Examples:\n"
-     "  grapevine train                                       the main job: 16 ranks, a ring, a2cid2\n"
-     "  grapevine train --method all_reduce --gradients 8000  synchronous SGD, a shorter run\n"
+     "  grapevine train                                       16 ranks, a ring, a2cid2\n"
+     "  grapevine train --method all_reduce --gradients 8000  synchronous SGD, shorter\n"
      "  grapevine train --model mlp --dataset optdigits --data DIR --json\n"
      "  grapevine train --plan slow.toml --out runs/slow      with a fault plan\n"
      "Ctrl+C once drains, evaluates and saves; twice stops at once.\n"},
     {kSimulate, "simulate", "Run the same actors on the virtual clock, seeded and repeatable.",
      "Examples:\n"
-     "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x| by 1e-3\n"
+     "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x|\n"
      "  grapevine simulate --objective quadratic --noise 1 --momentum 0.9 --until 2000\n"
      "  grapevine simulate --objective network --gradients 8000  real gradients in virtual time\n"
      "  grapevine simulate --latency 0.02 --jitter 0.5 --transfer 0.5 --pairing free --json\n"
@@ -35,7 +35,9 @@ const CommandRow kCommands[] = {
      "One slow rank: how long the others wait for it, by method and clock.",
      "Examples:\n"
      "  grapevine stragglers --ranks 16 --factor 3\n"
-     "  grapevine stragglers --objective network   real gradients, on the wall clock too\n"},
+     "  grapevine stragglers --objective quadratic --json   where there is no data\n"
+     "--until is the length of the wall clock's runs [10]. On the virtual clock a gradient takes\n"
+     "what the plan says whatever it computes: quadratics there.\n"},
     {kTopology, "topology", "A graph: degrees, spectrum, chi1, chi2, eta, alpha~.",
      "Examples:\n"
      "  grapevine topology ring --ranks 64\n"
@@ -84,7 +86,7 @@ Result<Invocation> resolve(Command command, const Given& given) {
     if (!plan) return plan.error();
     o.settings.plan = std::move(*plan);
   }
-  if (Status s = complete(o); !s) return s.error();
+  if (Status s = complete(command, o); !s) return s.error();
   return made;
 }
 

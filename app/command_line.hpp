@@ -10,7 +10,8 @@ namespace grapevine {
 
 struct Invocation {
   Command command = kTrain;
-  Options options;  // defaults, then the configuration file, then the command line; the plan read; checked
+  // Defaults, then the configuration file, then the command line; the plan read; checked.
+  Options options;
 };
 
 /// A text to print (help, version), an invocation, or an error.

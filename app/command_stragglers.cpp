@@ -1,5 +1,5 @@
-// grapevine stragglers: one slow rank, and how long the others wait for it: gossip beside all-reduce, on the virtual clock and
-// under the wall clock, with one plan.
+// grapevine stragglers: one slow rank, and how long the others wait for it: gossip beside
+// all-reduce, on the virtual clock and under the wall clock, with one plan.
 #include "actors/plan.hpp"
 #include "app/commands.hpp"
 #include "app/execute.hpp"
@@ -10,7 +10,7 @@
 namespace grapevine {
 namespace {
 
-constexpr double kVirtualGradients = 200;  // of a rank at full speed
+constexpr double kVirtualGradients = 300;  // of a rank at full speed
 constexpr double kWall_s = 10;
 
 Result<StragglerRow> run_one(const Options& options, const std::string& method, Clock clock) {
@@ -20,9 +20,12 @@ Result<StragglerRow> run_one(const Options& options, const std::string& method, 
   s.clock = clock;
   s.sample_s = 0;
   s.gradients = 0;
-  s.until_s = options.settings.until_s > 0 ? options.settings.until_s
-              : wall                       ? kWall_s
-                                           : kVirtualGradients * s.gradient_s;
+  if (wall) {
+    s.until_s = s.until_s > 0 ? s.until_s : kWall_s;
+  } else {
+    s.until_s = kVirtualGradients * s.gradient_s;
+    s.objective.objective = "quadratic";
+  }
   RankFault slow;
   slow.ranks = {options.slow_rank};
   slow.factor = options.factor;

@@ -74,7 +74,7 @@ void print(const Topology& graph, const Costs& c) {
   std::printf("\n  chi1         %.6f\n  chi2         %.6f\n", c.spectrum.chi1, c.spectrum.chi2);
   std::printf("  eta          %.6f\n  alpha        %.1f\n  alpha~       %.6f\n", c.constants.eta,
               kAlpha, c.constants.alpha_tilde);
-  std::printf("\nexchanges to shrink |pi x| by 1e-3, at the proven rates (real runs need fewer):\n");
+  std::printf("\nexchanges to shrink |pi x| by 1e-3 at the proven rates (real runs need fewer):\n");
   std::printf("  a2cid2       %s   exp(-eta t)\n", with_commas(c.expected).c_str());
   std::printf("  ad_psgd      %s   exp(-t / (2 chi1))\n", with_commas(c.expected_plain).c_str());
 }

@@ -1,4 +1,5 @@
-// The commands. Each prints its own report (or JSON) and returns the exit status, or the error to be told.
+// The commands. Each prints its own report (or JSON) and returns the exit status, or the error to
+// be told.
 #pragma once
 #include "app/options.hpp"
 

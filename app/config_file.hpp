@@ -12,8 +12,9 @@ struct ConfigEntry {
   std::string where;       // "FILE:LINE: "
 };
 
-/// Reads all entries. Errors (user): a file that cannot be read, an unknown name (the accepted ones, and the nearest),
-/// a value of the wrong type; each with file and line. Does not set anything.
+/// Reads all entries. Errors (user): a file that cannot be read, an unknown name (the accepted
+/// ones, and the nearest), a value of the wrong type; each with file and line. Does not set
+/// anything.
 Result<std::vector<ConfigEntry>> read_config(const std::string& path, const OptionTable&);
 
 }  // namespace grapevine

@@ -116,20 +116,33 @@ void add_panel(std::ostream& out, const Plot& plot, const Curve& curve, double t
 
 constexpr int kRows = 8, kColumns = 60;
 
-std::string panel_text(const Plot& plot, const Curve& curve) {
-  const Span y = span_of(curve.y);
-  std::vector<std::string> rows(kRows, std::string(kColumns, ' '));
-  for (int column = 0; column < kColumns; ++column) {
-    double sum = 0;
-    int count = 0;
-    for (size_t k = 0; k < curve.x.size(); ++k) {
-      if (static_cast<int>(plot.x.part(curve.x[k]) * (kColumns - 1) + 0.5) != column) continue;
+// The curve at x: the mean of its points in the column, or a line between those beside it.
+double value_at(const Curve& curve, double x, double half_column) {
+  double sum = 0;
+  int count = 0;
+  size_t after = 0;
+  for (size_t k = 0; k < curve.x.size(); ++k) {
+    if (std::abs(curve.x[k] - x) <= half_column) {
       sum += curve.y[k];
       ++count;
     }
-    if (count == 0) continue;
-    const int row = static_cast<int>((1 - y.part(sum / count)) * (kRows - 1) + 0.5);
-    rows[static_cast<size_t>(row)][static_cast<size_t>(column)] = '*';
+    if (curve.x[k] <= x) after = k + 1;
+  }
+  if (count > 0) return sum / count;
+  if (after == 0 || after == curve.x.size()) return std::nan("");
+  const Span between{curve.x[after - 1], curve.x[after]};
+  return curve.y[after - 1] + between.part(x) * (curve.y[after] - curve.y[after - 1]);
+}
+
+std::string panel_text(const Plot& plot, const Curve& curve) {
+  const Span y = span_of(curve.y);
+  std::vector<std::string> rows(kRows, std::string(kColumns, ' '));
+  const double column_width = (plot.x.high - plot.x.low) / (kColumns - 1);
+  for (size_t column = 0; column < kColumns; ++column) {
+    const double x = plot.x.low + static_cast<double>(column) * column_width;
+    const double value = value_at(curve, x, column_width / 2);
+    if (std::isnan(value)) continue;
+    rows[static_cast<size_t>((1 - y.part(value)) * (kRows - 1) + 0.5)][column] = '*';
   }
   std::string text = curve.name + (curve.logarithmic ? " (log)" : "") + "\n";
   for (int row = 0; row < kRows; ++row) {

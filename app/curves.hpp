@@ -1,5 +1,6 @@
-// The curves of a run: loss and consensus distance (logarithmic) against gradients, or against time where no gradient is
-// computed. Samples without a loss, and distances that are zero, are left out.
+// The curves of a run: loss and consensus distance (logarithmic) against gradients, or against
+// time where no gradient is computed. Samples without a loss, and distances that are zero, are
+// left out.
 #pragma once
 #include <string>
 #include <vector>

@@ -64,6 +64,12 @@ void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summar
   }
 }
 
+// What the last sample could not see: the ranks after the drain.
+void add_last_point(const Watch& watch, Summary& s) {
+  s.curve.push_back({s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance});
+  if (watch.on_point) watch.on_point(s.curve.back());
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Objective>> make_objective_of(Settings& settings) {
@@ -81,7 +87,7 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
   auto turn = std::make_shared<std::mutex>();
   RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn));
   const std::lock_guard lock(*turn);
-  Outcome& outcome = result.outcome;
+  const Outcome& outcome = result.outcome;
   summary.failure = outcome.failure;
   summary.interrupted = watch.interrupts != nullptr && watch.interrupts->load() > 0;
   summary.virtual_clock = settings.clock == Clock::simulated;
@@ -99,6 +105,7 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
     summary.consensus_distance = consensus_distance(outcome);
     summary.mean = mean_parameters(outcome);
     summary.parameter_hash = parameter_hash(outcome);
+    if (settings.sample_s > 0) add_last_point(watch, summary);
   }
   summary.events = result.events;
   summary.events_per_second = result.events_per_second;

@@ -1,4 +1,5 @@
-// Ctrl+C and SIGTERM: the first asks for a drained and saved end, the second ends the process at once (status 130).
+// Ctrl+C and SIGTERM: the first asks for a drained and saved end, the second ends the process at
+// once (status 130).
 #pragma once
 #include <atomic>
 

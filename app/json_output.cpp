@@ -40,7 +40,8 @@ Json json_of(Options options) {
   Json object = Json::object();
   for (const Option& option : option_table(options)) {
     const std::string name = option.name;
-    if ((option.commands & (kTrain | kSimulate)) == 0 || name == "json" || name == "quiet") continue;
+    const bool of_a_run = (option.commands & (kTrain | kSimulate)) != 0;
+    if (!of_a_run || name == "json" || name == "quiet") continue;
     if (const auto* text = std::get_if<std::string*>(&option.field)) object[name] = **text;
     else if (const auto* real = std::get_if<double*>(&option.field)) object[name] = **real;
     else if (const auto* whole = std::get_if<int*>(&option.field)) object[name] = **whole;
@@ -52,8 +53,12 @@ Json json_of(Options options) {
 }
 
 Json json_of(const CurvePoint& p) {
-  return {{"at", p.at_s},       {"gradients", p.gradients}, {"exchanges", p.exchanges},
-          {"bytes", p.bytes},   {"loss", p.loss},           {"consensus_distance", p.consensus_distance}};
+  return {{"at", p.at_s},
+          {"gradients", p.gradients},
+          {"exchanges", p.exchanges},
+          {"bytes", p.bytes},
+          {"loss", p.loss},
+          {"consensus_distance", p.consensus_distance}};
 }
 
 Json json_of(const EpochLine& e) {

@@ -1,5 +1,5 @@
-// What --json prints and run.json holds: one object a command, the names being the program's interface.
-// Internal to this room: it shows nlohmann-json. NaN and infinity are null.
+// What --json prints and run.json holds: one object a command, the names being the program's
+// interface. Internal to this room: it shows nlohmann-json. NaN and infinity are null.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <vector>

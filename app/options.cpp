@@ -19,7 +19,7 @@ void add_run_rows(Options& o, OptionTable& t) {
   ObjectiveSpec& b = s.objective;
   constexpr unsigned runs = kRuns, graphs = kRuns | kTopology, simulated = kSimulate | kStragglers;
   const OptionTable rows = {
-      {"topology", &s.topology, graphs, "SPEC", "the graph; `grapevine topology --help` lists them"},
+      {"topology", &s.topology, graphs, "SPEC", "the graph; grapevine topology --help lists all"},
       {"ranks", &s.ranks, graphs, "N", "participants, each with a model of its own"},
       {"rate", &s.rate, graphs, "R", "exchanges per rank and mean gradient"},
       {"method", &s.method, runs, "M", "a2cid2, ad_psgd or all_reduce"},
@@ -31,7 +31,7 @@ void add_run_rows(Options& o, OptionTable& t) {
       {"plan", &o.plan, kTrain | kSimulate, "FILE", "a plan of faults (TOML)"},
       {"out", &o.out, kTrain | kSimulate, "DIR", "the run directory"},
       {"gradients", &s.gradients, runs, "N", "of all ranks together; 0: until --until"},
-      {"until", &s.until_s, runs, "T", "stop after so many seconds of the run's clock; 0: no limit"},
+      {"until", &s.until_s, runs, "T", "stop after so many seconds of the run's clock; 0: never"},
       {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
        "between two samples of the consensus distance; 0: none"},
       {"objective", &b.objective, runs, "NAME", "network, quadratic or consensus"},
@@ -139,7 +139,6 @@ OptionTable option_table(Options& o) {
 std::string default_objective(Command command) {
   switch (command) {
     case kSimulate: return "consensus";
-    case kStragglers: return "quadratic";
     default: return "network";
   }
 }
@@ -201,7 +200,7 @@ std::string option_text(const Option& option) {
                                [](const double* x) { return shortest(*x); },
                                [](const int* n) { return std::to_string(*n); },
                                [](const uint64_t* n) { return std::to_string(*n); },
-                               [](const bool* flag) { return std::string(*flag ? "true" : "false"); },
+                               [](const bool* on) { return std::string(*on ? "true" : "false"); },
                                [](const Choice& c) { return c.names[c.get()]; }},
                     option.field);
 }
@@ -228,7 +227,7 @@ std::string nearest(const std::string& word, const std::vector<std::string>& nam
   return best;
 }
 
-Status complete(Options& o) {
+Status complete(Command command, Options& o) {
   Settings& s = o.settings;
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
   if (s.exchanges_at_once < 1) {
@@ -241,10 +240,11 @@ Status complete(Options& o) {
                       ", where ranks start equal, accepted: a target with objective consensus");
   }
   const bool ends = s.until_s > 0 || s.target > 0 || (s.gradients > 0 && objective != "consensus");
-  if (!ends) s.until_s = s.clock == Clock::wall ? 10 : 100;
+  if (!ends && command != kStragglers) s.until_s = s.clock == Clock::wall ? 10 : 100;
   if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
-    return user_error("gradients is " + std::to_string(s.gradients) + ", accepted: 0, or at least " +
-                      std::to_string(s.ranks) + ", one for each rank");
+    return user_error("gradients is " + std::to_string(s.gradients) +
+                      ", accepted: 0, or at least " + std::to_string(s.ranks) +
+                      ", one for each rank");
   }
   s.objective.ranks = s.ranks;
   s.objective.seed = s.seed;

@@ -1,8 +1,10 @@
-// Options: what a user may set, as one table. The command line, --config FILE, --help and run.json all read it.
+// Options: what a user may set, as one table. The command line, --config FILE, --help and run.json
+// all read it.
 //
-// A row is {name, field, commands, value, help}. The option is --name, the key of a configuration file is name (with _ or
-// -), and `field` points into the Options that the table was made for. Texts become values in one place, so a wrong
-// value is refused by the same line wherever it came from.
+// A row is {name, field, commands, value, help}. The option is --name, the key of a configuration
+// file is name (with _ or -), and `field` points into the Options that the table was made for.
+// Texts become values in one place, so a wrong value is refused by the same line wherever it came
+// from.
 #pragma once
 #include <functional>
 #include <string>
@@ -48,8 +50,9 @@ using OptionTable = std::vector<Option>;
 /// Every row, pointing into `options`, which must outlive the table.
 OptionTable option_table(Options& options);
 
-/// What a command starts from when it trains `objective`: the main job for networks; no momentum, no decay, a constant
-/// rate and no end for the analytic ones. simulate: Poisson pacing and pairing.
+/// What a command starts from when it trains `objective`: the main job for networks; no momentum,
+/// no decay, a constant rate and no end for the analytic ones. simulate: Poisson pacing and
+/// pairing.
 Options default_options(Command, const std::string& objective);
 std::string default_objective(Command);
 
@@ -65,7 +68,8 @@ const Option* find_option(const OptionTable&, const std::string& name);
 /// The name most like `word`; empty when none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& names);
 
-/// What follows from all options together: an end where there would be none, and `check` of the settings.
-Status complete(Options&);
+/// What follows from all options together: an end where there would be none, and `check` of the
+/// settings.
+Status complete(Command, Options&);
 
 }  // namespace grapevine

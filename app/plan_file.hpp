@@ -1,11 +1,14 @@
-// The plan file: TOML, a list of [[fault]] tables; who is slow or fails, when, and what happens to links.
+// The plan file: TOML, a list of [[fault]] tables; who is slow or fails, when, and what happens to
+// links.
 //
 //   [[fault]]
-//   kind = "slow"          # slow pause kill restart reconfigure | loss delay cut one_way repeat (links)
+//   kind = "slow"          # slow, pause, kill, restart, reconfigure;
+//                          # of links: loss, delay, cut, one_way, repeat
 //   ranks = [3]            # or links = [[3, 4]]; neither: all
 //   at = 10                # seconds of the run's clock; none: from the start
 //   until = 20             # none: to the end
-//   factor = 3             # slow, delay; probability: loss, repeat; seconds: delay; topology: reconfigure
+//   factor = 3             # of slow and delay. Also: probability (loss, repeat),
+//                          # seconds (delay), topology (reconfigure)
 //
 // Link faults also take frames = "control" | "bulk" | "all".
 #pragma once
@@ -15,7 +18,8 @@
 
 namespace grapevine {
 
-/// Errors (user): file, line, the key, its value and what is accepted. Ranges are `check`'s to judge (actors/plan.hpp).
+/// Errors (user): file, line, the key, its value and what is accepted. Ranges are `check`'s to
+/// judge (actors/plan.hpp).
 Result<Plan> read_plan(const std::string& path);
 
 }  // namespace grapevine

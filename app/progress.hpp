@@ -1,5 +1,5 @@
-// Progress: a run on standard error while it goes on. On a terminal one line that is rewritten; elsewhere a plain line, at
-// most one in five seconds. Events stand above it.
+// Progress: a run on standard error while it goes on. On a terminal one line that is rewritten;
+// elsewhere a plain line, at most one in five seconds. Events stand above it.
 #pragma once
 #include <chrono>
 #include <memory>

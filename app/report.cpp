@@ -11,14 +11,15 @@
 namespace grapevine {
 namespace {
 
-void row(const char* name, const std::string& text) {
-  std::printf("  %-22s %s\n", name, text.c_str());
+void row(const std::string& name, const std::string& text) {
+  std::printf("  %-22s %s\n", name.c_str(), text.c_str());
 }
 
 std::string number(uint64_t n) { return with_commas(static_cast<double>(n)); }
 
 std::string rate(uint64_t count, double seconds) {
-  return seconds > 0 ? " (" + with_commas(static_cast<double>(count) / seconds) + " per second)" : "";
+  if (!(seconds > 0)) return "";
+  return " (" + with_commas(static_cast<double>(count) / seconds) + " per second)";
 }
 
 std::string exchanges_text(const Summary& s) {
@@ -71,6 +72,15 @@ void print_accuracy(const Summary& s) {
 
 }  // namespace
 
+std::string epoch_text(const EpochLine& e) {
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "epoch %llu: %s of %d, chi1 %.4g, chi2 %.4g, eta %.4g, alpha~ %.4g",
+                static_cast<unsigned long long>(e.epoch), e.topology.c_str(), e.ranks, e.chi1,
+                e.chi2, e.eta, e.alpha_tilde);
+  return text;
+}
+
 Idle idle_of(const Summary& s, int without) {
   Idle idle;
   int count = 0;
@@ -121,7 +131,7 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
   row("error of conserved sum", as_short(s.conserved_error));
   row("virtual time", as_seconds(s.seconds));
   row("events", number(s.events) + " (" + with_commas(s.events_per_second) + " per second)");
-  std::printf("  %-22s %016llx\n  %-22s %016llx\n", "event log", // the same for the same seed
+  std::printf("  %-22s %016llx\n  %-22s %016llx\n", "event log",
               static_cast<unsigned long long>(s.event_log_hash), "parameters",
               static_cast<unsigned long long>(s.parameter_hash));
   if (runs.size() > 1) {
@@ -130,10 +140,7 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
                                     std::to_string(runs.size()) + " seeds");
   }
   for (const EpochLine& e : s.epochs)
-    if (s.epochs.size() > 1)
-      std::printf("  epoch %-3llu at %-9s %s of %d, chi1 %.4g, chi2 %.4g, eta %.4g, alpha~ %.4g\n",
-                  static_cast<unsigned long long>(e.epoch), as_seconds(e.at_s).c_str(),
-                  e.topology.c_str(), e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde);
+    if (s.epochs.size() > 1) row("at " + as_seconds(e.at_s), epoch_text(e));
   if (!run_dir.empty()) row("run directory", run_dir);
   print_curves(s);
 }

@@ -8,6 +8,9 @@
 
 namespace grapevine {
 
+/// "epoch 2: ring of 16, chi1 13.14, ..."
+std::string epoch_text(const EpochLine&);
+
 struct TrainingTimes {
   double evaluation_s = 0, total_s = 0;
 };
@@ -26,7 +29,8 @@ struct StragglerRow {
 };
 void print_stragglers(const Settings&, double factor, const std::vector<StragglerRow>&);
 
-/// The largest and the mean idle fraction of all ranks but `without` (-1: of all); NaN ones left out.
+/// The largest and the mean idle fraction of all ranks but `without` (-1: of all); NaN ones left
+/// out.
 struct Idle {
   double mean = 0, most = 0;
   int rank = -1;  // that idles most

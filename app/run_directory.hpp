@@ -1,7 +1,8 @@
 // RunDirectory: where a run is written down. Every file appears whole or not at all.
 //
-//   run.json            the resolved options, versions, seed; "state": running, then finished, interrupted or failed
-//   metrics.jsonl       one line a sample, an epoch or an event; metrics.jsonl.part while the run goes on
+//   run.json            the resolved options, versions, seed; "state": running, then finished,
+//                       interrupted or failed
+//   metrics.jsonl       a line a sample, an epoch or an event; metrics.jsonl.part while it goes on
 //   plan.toml           the plan, where there is one
 //   curves.svg          loss and consensus distance
 //   model.safetensors, model.pt   the averaged model (written by the objective)

@@ -6,6 +6,7 @@
 #include "app/curves.hpp"
 #include "app/interrupts.hpp"
 #include "app/json_output.hpp"
+#include "app/report.hpp"
 
 namespace grapevine {
 
@@ -19,12 +20,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   };
   watch_.on_epoch = [this](const EpochLine& e) {
     if (directory_) directory_->stream(json_of(e).dump());
-    if (!progress_) return;
-    char line[160];
-    std::snprintf(line, sizeof line, "epoch %llu: %s of %d, chi1 %.4g, chi2 %.4g, eta %.4g, alpha~ %.4g",
-                  static_cast<unsigned long long>(e.epoch), e.topology.c_str(), e.ranks, e.chi1,
-                  e.chi2, e.eta, e.alpha_tilde);
-    progress_->say(line);
+    if (progress_) progress_->say(epoch_text(e));
   };
   watch_.on_event = [this](const std::string& event) {
     if (directory_) directory_->stream(Json{{"event", event}}.dump());

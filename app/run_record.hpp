@@ -1,5 +1,5 @@
-// RunRecord: one run on paper. Progress on standard error while it goes on, the run directory, and what is written there at
-// the end.
+// RunRecord: one run on paper. Progress on standard error while it goes on, the run directory, and
+// what is written there at the end.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +14,8 @@ namespace grapevine {
 
 class RunRecord {
  public:
-  /// `directory`: empty for none. Writes run.json ("running") and the plan. Errors: the directory's.
+  /// `directory`: empty for none. Writes run.json ("running") and the plan. Errors: the
+  /// directory's.
   static Result<std::unique_ptr<RunRecord>> begin(const char* command, const Options&,
                                                   const std::string& description,
                                                   const std::string& directory);

@@ -1,4 +1,5 @@
-// Summary: what a run has to say for itself, without an actor in sight. Reports, JSON and curves read it.
+// Summary: what a run has to say for itself, without an actor in sight. Reports, JSON and curves
+// read it.
 #pragma once
 #include <cstdint>
 #include <memory>

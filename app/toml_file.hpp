@@ -1,5 +1,5 @@
-// What the configuration file and the plan file have in common: reading TOML, and saying where and what is wrong with it.
-// Internal to this room: it shows toml++.
+// What the configuration file and the plan file have in common: reading TOML, and saying where and
+// what is wrong with it. Internal to this room: it shows toml++.
 #pragma once
 #include <string>
 #include <toml++/toml.h>

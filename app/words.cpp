@@ -50,7 +50,11 @@ std::string as_bytes(double bytes) {
 }
 
 std::string as_short(double value) {
-  return std::isfinite(value) ? formatted("%.2g", value) : "n/a";
+  if (!std::isfinite(value)) return "n/a";
+  std::string text = formatted("%.3g", value);
+  const size_t exponent = text.find('e');
+  if (exponent != text.npos && text[exponent + 2] == '0') text.erase(exponent + 2, 1);
+  return text;
 }
 
 }  // namespace grapevine
