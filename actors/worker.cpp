@@ -49,8 +49,8 @@ void Worker::on_parameters(Parameters& p) {
   if (paused_) return void(held_ = std::move(p));
   if (!computing_) gradients_ = p.gradients;
   if (ended(gradients_)) {
-    if (!finished_) send(wiring_.node, Finished{wiring_.rank});
-    finished_ = true;
+    if (finished_s_ == kNever) send(wiring_.node, Finished{wiring_.rank});
+    finished_s_ = std::min(finished_s_, wiring_.clock.now());
     return;
   }
   if (draining_ || computing_ || !p.x) return;
@@ -88,7 +88,7 @@ Worker::behavior_type Worker::make_behavior() {
         if (poisson()) wind_up();
       },
       [this](Tick) {
-        if (draining_ || finished_) return;
+        if (draining_ || finished_s_ < kNever) return;
         wind_up();
         ++backlog_;
         if (!computing_ && !paused_) send(wiring_.state, Fetch{wiring_.rank});
@@ -104,7 +104,7 @@ Worker::behavior_type Worker::make_behavior() {
       },
       [this](Drain) { draining_ = true; },
       [this](Report) {
-        const double now = wiring_.clock.now();
+        const double now = std::min(finished_s_, wiring_.clock.now());
         const double busy = busy_s_ + (computing_ ? now - busy_since_s_ : 0);
         const double alive = now - born_s_;
         const bool instant = poisson() && wiring_.settings->clock == Clock::simulated;
