@@ -22,6 +22,36 @@ void answer_at(caf::actor_system& system, RunClock::Instant at, const WorkerActo
 
 }  // namespace
 
+// The actors that a gradient's answer makes ready run on the thread that computed it, one after the
+// other: the worker takes the answer, the state the step, the worker asks for the next gradient. No
+// other thread is woken on the way, which would cost more than all of that. An actor with more mail
+// than a few messages is the scheduler's again.
+class ThreadCompute::Carrier final : public caf::execution_unit {
+ public:
+  explicit Carrier(caf::actor_system& system) : execution_unit(&system) {}
+
+  void exec_later(caf::resumable* job) override { jobs_.push_back(job); }
+
+  template <class Message>
+  void deliver(const WorkerActor& to, Message message) {
+    caf::actor_cast<caf::strong_actor_ptr>(to)->enqueue(
+        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(message)), this);
+    while (!jobs_.empty()) {
+      caf::resumable* job = jobs_.front();
+      jobs_.pop_front();
+      switch (job->resume(this, kMessages)) {
+        case caf::resumable::resume_later: system().scheduler().enqueue(job); break;
+        case caf::resumable::shutdown_execution_unit: break;
+        default: intrusive_ptr_release(job);
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kMessages = 16;
+  std::deque<caf::resumable*> jobs_;
+};
+
 ThreadCompute::ThreadCompute(RunClock clock, caf::actor_system& system,
                              std::shared_ptr<Objective> objective, int threads)
     : clock_(clock),
@@ -45,6 +75,10 @@ void ThreadCompute::stop() {
 }
 
 void ThreadCompute::post(std::function<void(int)> task) {
+  put([task = std::move(task)](int thread, Carrier&) { task(thread); });
+}
+
+void ThreadCompute::put(Task task) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
@@ -55,12 +89,13 @@ void ThreadCompute::post(std::function<void(int)> task) {
 
 void ThreadCompute::submit(GradientJob job) {
   auto shared = std::make_shared<GradientJob>(std::move(job));
-  post([this, shared](int thread) { run(thread, *shared); });
+  put([this, shared](int thread, Carrier& carrier) { run(thread, carrier, *shared); });
 }
 
 void ThreadCompute::work(int thread) {
+  Carrier carrier(system_);
   for (;;) {
-    std::function<void(int)> task;
+    Task task;
     {
       std::unique_lock lock(mutex_);
       ready_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
@@ -68,18 +103,18 @@ void ThreadCompute::work(int thread) {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task(thread);
+    task(thread, carrier);
   }
 }
 
-void ThreadCompute::run(int thread, GradientJob& job) {
+void ThreadCompute::run(int thread, Carrier& carrier, GradientJob& job) {
   Computed answer{job.index, 0, 0, gradients_.take()};
   const double start = clock_.now();
   answer.loss = objective_->gradient(thread, job.rank, job.index, job.x.vec(), answer.g.writable());
   const double took = clock_.now() - start;
   job.x = {};
   answer.seconds = took * job.slowness;
-  if (job.slowness == 1) return caf::anon_send(job.answer_to, std::move(answer));
+  if (job.slowness == 1) return carrier.deliver(job.answer_to, std::move(answer));
   answer_at(system_, clock_.instant(start + answer.seconds), job.answer_to, std::move(answer));
 }
 

@@ -47,8 +47,12 @@ class ThreadCompute final : public Compute {
   void stop() override;
 
  private:
+  class Carrier;
+  using Task = std::function<void(int thread, Carrier&)>;
+
+  void put(Task);
   void work(int thread);
-  void run(int thread, GradientJob&);
+  void run(int thread, Carrier&, GradientJob&);
 
   RunClock clock_;
   caf::actor_system& system_;
@@ -56,7 +60,7 @@ class ThreadCompute final : public Compute {
   SnapshotPool gradients_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable ready_;
-  std::deque<std::function<void(int)>> tasks_;
+  std::deque<Task> tasks_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,5 +1,6 @@
 #include "actors/run.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -21,7 +22,8 @@ RunSystemConfig::RunSystemConfig(Clock clock) {
     load<VirtualScheduler>();
   } else {
     set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", size_t{2});
+    // Compute threads carry most of the messages; a second one here would mostly wake the first.
+    set("scheduler.max-threads", std::max<size_t>(1, std::thread::hardware_concurrency() / 4));
   }
 }
 
