@@ -11,29 +11,28 @@
 namespace grapevine {
 namespace {
 
-using Clock_ = std::chrono::steady_clock;
+using Instant = std::chrono::steady_clock::time_point;
 
-double since(Clock_::time_point start) {
-  return std::chrono::duration<double>(Clock_::now() - start).count();
+Instant now() { return std::chrono::steady_clock::now(); }
+
+double since(Instant start) {
+  return std::chrono::duration<double>(now() - start).count();
 }
 
 Json training_json(const Settings& settings, const Summary& s, const TrainingTimes& times,
                    const std::string& run_dir) {
-  Json object = {{"accuracy", s.averaged.accuracy},
-                 {"worst_rank_accuracy", s.worst_rank_accuracy},
-                 {"test_loss", s.averaged.loss},
-                 {"seconds", s.seconds},
-                 {"evaluation_seconds", times.evaluation_s},
-                 {"total_seconds", times.total_s},
-                 {"run_dir", run_dir}};
-  object.update(json_of(settings, s));
+  Json object = json_of(settings, s);
+  object["seconds"] = s.seconds;
+  object["evaluation_seconds"] = times.evaluation_s;
+  object["total_seconds"] = times.total_s;
+  object["run_dir"] = run_dir;
   return object;
 }
 
 }  // namespace
 
 Result<int> train(Options options) {
-  const auto start = Clock_::now();
+  const auto start = now();
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
@@ -50,7 +49,7 @@ Result<int> train(Options options) {
   (*record)->quiet();
   TrainingTimes times;
   if (!summary.failure) {
-    const auto tested = Clock_::now();
+    const auto tested = now();
     evaluate(settings, **objective, summary);
     times.evaluation_s = since(tested);
   }

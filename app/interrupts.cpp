@@ -9,8 +9,12 @@ namespace {
 std::atomic<int> count{0};  // a handler can reach nothing else
 static_assert(std::atomic<int>::is_always_lock_free);
 
+constexpr char kStopping[] = "\nstopping: drains, tests and saves; once more stops at once\n";
+
+// write, because a handler may call little else.
 void on_signal(int) {
   if (++count > 1) _exit(130);
+  if (write(STDERR_FILENO, kStopping, sizeof kStopping - 1) < 0) return;
 }
 
 }  // namespace
@@ -21,6 +25,8 @@ void count_interrupts() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 const std::atomic<int>& interrupts() { return count; }

@@ -5,7 +5,9 @@
 
 namespace grapevine {
 
-void count_interrupts();               // installs the handlers
+/// Installs the handlers. A file that grows over its limit becomes a failed write, not a signal.
+void count_interrupts();
+
 const std::atomic<int>& interrupts();  // so far
 
 }  // namespace grapevine

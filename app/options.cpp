@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <numeric>
 
 namespace grapevine {
 namespace {
@@ -98,20 +96,24 @@ std::string shortest(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-// Levenshtein's distance.
+// Letters to insert, delete, replace or swap with the next one.
 size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
+  const size_t columns = b.size() + 1;
+  std::vector<size_t> d((a.size() + 1) * columns);
+  auto at = [&](size_t i, size_t j) -> size_t& { return d[i * columns + j]; };
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        at(i, j) = i + j;
+        continue;
+      }
+      const size_t replaced = at(i - 1, j - 1) + (a[i - 1] == b[j - 1] ? 0 : 1);
+      at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
     }
   }
-  return row.back();
+  return d.back();
 }
 
 std::string dashed(std::string name) {
@@ -214,15 +216,12 @@ const Option* find_option(const OptionTable& table, const std::string& name) {
 
 std::string nearest(const std::string& word, const std::vector<std::string>& names) {
   std::string best;
-  size_t least = 1 + word.size() / 3;
+  size_t least = 1 + std::max<size_t>(1, word.size() / 3);
   for (const std::string& name : names) {
     const size_t d = distance(dashed(word), name);
-    if (d <= least) {
-      least = d;
-      best = name;
-      if (d == 0) break;
-      --least;
-    }
+    if (d >= least) continue;
+    least = d;
+    best = name;
   }
   return best;
 }

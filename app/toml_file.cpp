@@ -23,6 +23,7 @@ Result<toml::table> read_toml(const char* what, const std::string& path) {
 }
 
 std::string toml_text(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return "\"" + *text + "\"";
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
   return out.str();

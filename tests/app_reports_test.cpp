@@ -1,0 +1,93 @@
+// Numbers as words, curves, and the table of idle times.
+#include <cmath>
+
+#include "app/curves.hpp"
+#include "app/report.hpp"
+#include "app/words.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+TEST_CASE("numbers are rounded as people read them") {
+  CHECK(with_commas(0) == "0");
+  CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1000) == "1,000");
+  CHECK(with_commas(12642.3) == "12,642");
+  CHECK(with_commas(-1234567) == "-1,234,567");
+  CHECK(as_percent(0.91321) == "91.32 %");
+  CHECK(as_seconds(0.084) == "84 ms");
+  CHECK(as_seconds(12.34) == "12.3 s");
+  CHECK(as_seconds(125) == "2 min 05 s");
+  CHECK(as_seconds(119.7) == "2 min 00 s");
+  CHECK(as_seconds(7260) == "2 h 01 min");
+  CHECK(as_bytes(17) == "17 B");
+  CHECK(as_bytes(3.4e9) == "3.4 GB");
+  CHECK(as_bytes(386e3) == "386 kB");
+  CHECK(as_bytes(999999) == "1.0 MB");
+  CHECK(as_short(1.23e-7) == "1.23e-7");
+  CHECK(as_short(42) == "42");
+  CHECK(as_short(1.5e-10) == "1.5e-10");
+  for (const auto& text : {with_commas(NAN), as_percent(NAN), as_seconds(NAN), as_short(INFINITY)})
+    CHECK(text == "n/a");
+}
+
+namespace {
+
+std::vector<CurvePoint> falling(uint64_t gradients_a_sample) {
+  std::vector<CurvePoint> points;
+  for (int k = 0; k <= 40; ++k) {
+    CurvePoint p;
+    p.at_s = k;
+    p.gradients = gradients_a_sample * static_cast<uint64_t>(k);
+    p.loss = k == 0 ? NAN : 2.0 / k;
+    p.consensus_distance = k == 20 ? 0 : std::pow(10, -0.1 * k);
+    points.push_back(p);
+  }
+  return points;
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("curves are drawn against gradients, or against time where there are none") {
+  const std::string both = curves_svg("a < b", falling(100)), time = curves_svg("", falling(0));
+  CHECK(count(both, "<polyline") == 2);
+  CHECK(count(time, "<polyline") == 1);
+  CHECK(both.find(">gradients<") != both.npos);
+  CHECK(time.find(">seconds<") != time.npos);
+  CHECK(both.find("a &lt; b") != both.npos);
+  CHECK(both.find("nan") == both.npos);
+  CHECK(both.find("inf") == both.npos);
+}
+
+TEST_CASE("the text plot falls from its first column to its last") {
+  const std::string text = curves_text(falling(100));
+  CHECK(text.find("loss\n") == 0);
+  CHECK(text.find("consensus distance (log)") != text.npos);
+  const size_t distance = text.find("consensus distance");
+  const std::string top = text.substr(text.find('\n', distance) + 1, 73);
+  CHECK(top.find("1 |*") != top.npos);
+  CHECK(text.find("0.0001 |" + std::string(55, ' ')) != text.npos);
+  CHECK(text.find("4,000 gradients\n") != text.npos);
+  CHECK(curves_text({}).empty());
+}
+
+TEST_CASE("idle time leaves out the slow rank, and ranks that are gone") {
+  Summary s;
+  s.ranks.resize(4);
+  s.ranks[0].idle_fraction = 0.9;
+  s.ranks[1].idle_fraction = 0.1;
+  s.ranks[2].idle_fraction = NAN;
+  s.ranks[3].idle_fraction = 0.3;
+  const Idle others = idle_of(s, 0), all = idle_of(s);
+  CHECK(others.mean == Approx(0.2));
+  CHECK(others.most == 0.3);
+  CHECK(others.rank == 3);
+  CHECK(all.rank == 0);
+  CHECK(idle_of(Summary()).rank == -1);
+}
