@@ -43,7 +43,6 @@ struct GossipSettings {
 class Gossip {
  public:
   explicit Gossip(const GossipSettings&);
-
   void run(double until_s);                   // all events up to then
   void step();                                // the next event
   void finish();                              // begin nothing new; run until nothing is half-done
@@ -52,7 +51,6 @@ class Gossip {
   void tell_down(int rank);                   // everybody learns that it is dead
   void restart(int rank);                     // a new incarnation with the state of a neighbour
   void inject(const FrameHeader&, Lease);     // a frame out of nowhere
-
   const std::string& complaint() const { return complaint_; }  // empty: all promises held
   bool quiet() const;
   double sum_error() const;  // of sum(x + x~) plus the jumps still due, largest coordinate

@@ -117,7 +117,8 @@ void Gossip::end_offer(Node& node) {
 void Gossip::watch_offers(int rank, const FrameHeader* cause, const Effects& effects) {
   Node& node = member(rank);
   const auto end_if_answered = [&] {
-    if (!node.offer || cause == nullptr || static_cast<int>(cause->from) != node.offer->peer) return;
+    if (!node.offer || cause == nullptr) return;
+    if (static_cast<int>(cause->from) != node.offer->peer) return;
     const bool no = cause->kind == FrameKind::decline && cause->part == node.offer->attempt;
     if (no || opens(effects)) end_offer(node);
   };
