@@ -27,10 +27,20 @@ RunSystemConfig::RunSystemConfig(Clock clock) {
   }
 }
 
+namespace {
+
+constexpr size_t kLargeBytes = size_t{8} << 20;  // a vector of which a second thread's wake-up pays
+constexpr int kPoolThreads = 4;                  // they share the memory's bandwidth
+
+int hardware_threads() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
 int compute_threads(const Settings& s) {
   if (s.clock == Clock::simulated) return 1;
-  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return s.threads > 0 ? s.threads : std::min(cores, std::max(1, s.ranks));
+  return s.threads > 0 ? s.threads : std::min(hardware_threads(), std::max(1, s.ranks));
 }
 
 namespace {
@@ -61,8 +71,10 @@ double measure_gradient(Objective& objective, const Settings& s, int threads) {
 }
 
 StateWiring state_wiring(const Settings& s, const RunClock& clock,
-                         const std::shared_ptr<Objective>& objective, size_t groups) {
-  StateWiring wiring{clock, objective, s.method, {}, {}, static_cast<int>(groups), 0, 0, 0, false};
+                         const std::shared_ptr<Objective>& objective, size_t groups,
+                         const std::shared_ptr<ForkJoin>& pool) {
+  StateWiring wiring{clock, objective, s.method, {},   pool, static_cast<int>(groups),
+                     0,     0,         0,        false};
   if (objective->has_gradients()) wiring.optimizer = {s.momentum, s.nesterov, s.weight_decay};
   const auto members = (static_cast<size_t>(s.ranks) + groups - 1) / groups;
   wiring.snapshots =
@@ -128,9 +140,12 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   }
 
   const size_t groups = wall ? static_cast<size_t>(std::min(s.ranks, threads)) : 1;
+  std::shared_ptr<ForkJoin> pool;
+  if (wall && objective->layout().bytes() >= kLargeBytes)
+    pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
   std::vector<StateActor> states;
   for (size_t k = 0; k < groups; ++k)
-    states.push_back(system.spawn<State>(state_wiring(s, clock, objective, groups)));
+    states.push_back(system.spawn<State>(state_wiring(s, clock, objective, groups, pool)));
   auto observer = system.spawn<Observer>(
       ObserverWiring{clock, s.sample_s, objective->layout().size(), tally, states, hooks.sink});
   auto manager = system.spawn<TopologyManager>(

@@ -10,6 +10,7 @@ namespace grapevine {
 State::State(caf::actor_config& config, StateWiring wiring)
     : StateActor::base(config),
       wiring_(std::move(wiring)),
+      execution_{Execution::Device::cpu, wiring_.pool.get(), nullptr},
       snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
                  wiring_.snapshots),
       chunks_(wiring_.chunk_size, wiring_.objective->layout().dtype(), wiring_.chunks),
@@ -28,7 +29,7 @@ void State::audited(Member& member, double sign_before, double sign_after, Chang
     if (!wiring_.audits || sign == 0) return;
     Buffer sum(expected_.size(), DType::f64);
     member.rule->add_conserved(now, sum);
-    axpy(wiring_.execution, sign, sum, expected_);
+    axpy(execution_, sign, sum, expected_);
   };
   add(sign_before);
   change();
@@ -54,7 +55,7 @@ void State::take(const TakeRequest& request) {
   } else {
     lease = chunks_.take();
     const Vec part = member->rounds->part(request.take.offset, request.take.count);
-    scale(wiring_.execution, 1, part, lease.writable().part(0, part.size));
+    scale(execution_, 1, part, lease.writable().part(0, part.size));
   }
   send(member->communicator, Taken{request.take.ticket, std::move(lease)});
 }
@@ -69,11 +70,11 @@ void State::apply(ApplyRequest& request) {
       member->pairwise->jump(now, a.sent, a.received, a.alpha_tilde);
       return;
     case Apply::Operation::add:
-      axpy(wiring_.execution, 1, a.received.vec().part(0, a.count),
+      axpy(execution_, 1, a.received.vec().part(0, a.count),
            member->rounds->part(a.offset, a.count));
       return;
     case Apply::Operation::assign:
-      scale(wiring_.execution, 1, a.received.vec().part(0, a.count),
+      scale(execution_, 1, a.received.vec().part(0, a.count),
             member->rounds->part(a.offset, a.count));
       return;
     case Apply::Operation::finish: {
@@ -126,7 +127,7 @@ void State::attach(Attach& a) {
   if (members_.size() <= place) members_.resize(place + 1);
   Member& member = members_[place];
   member.rank = a.rank;
-  member.rule = make_rule(wiring_.method, layout, wiring_.optimizer, wiring_.execution, x);
+  member.rule = make_rule(wiring_.method, layout, wiring_.optimizer, execution_, x);
   member.pairwise = dynamic_cast<PairwiseRule*>(member.rule.get());
   member.rounds = dynamic_cast<RoundRule*>(member.rule.get());
   member.communicator = a.communicator;
@@ -151,7 +152,7 @@ SampleReply State::sample(const Sample& request) {
   for (Member& member : members_) {
     if (!member.rule) continue;
     member.rule->look(wiring_.clock.now(), x);
-    reply.squares += add_deviation(wiring_.execution, x, reference, sum);
+    reply.squares += add_deviation(execution_, x, reference, sum);
     ++reply.ranks;
   }
   const double* first = sum.vec().as<double>();

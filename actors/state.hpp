@@ -11,6 +11,7 @@
 #include "actors/algorithms/choose.hpp"
 #include "actors/protocol.hpp"
 #include "actors/run_clock.hpp"
+#include "kernels/fork_join.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {
@@ -20,12 +21,12 @@ struct StateWiring {
   std::shared_ptr<Objective> objective;
   std::string method;
   OptimizerSettings optimizer;
-  Execution execution;
-  int groups = 1;         // state actors of the node: this one serves every groups-th rank
-  size_t snapshots = 0;   // at most, of all its ranks together
-  size_t chunk_size = 0;  // elements of the largest part of a round; 0: no rounds
-  size_t chunks = 0;      // at most
-  bool audits = false;    // follow what must be conserved through every gradient: two passes more
+  std::shared_ptr<ForkJoin> pool;  // splits passes over large vectors; may be empty
+  int groups = 1;                  // state actors of the node: this one serves every groups-th rank
+  size_t snapshots = 0;            // at most, of all its ranks together
+  size_t chunk_size = 0;           // elements of the largest part of a round; 0: no rounds
+  size_t chunks = 0;               // at most
+  bool audits = false;  // follow what must be conserved through every gradient: two passes more
 };
 
 class State final : public StateActor::base {
@@ -62,6 +63,7 @@ class State final : public StateActor::base {
   void audited(Member&, double sign_before, double sign_after, Change&& change);
 
   StateWiring wiring_;
+  Execution execution_;
   SnapshotPool snapshots_, chunks_;
   std::vector<Member> members_;  // rank r is at r / groups; gone ranks have no rule
   Buffer expected_;              // fp64: what the sum of x + x~ must be
