@@ -1,8 +1,8 @@
 // Images: a small convolutional network on Fashion-MNIST, 8 ranks on a ring, the wall clock.
 //
-// The main job in small, 2,000 gradients instead of 40,000. Gradients are computed by a pool of
-// LibTorch threads, the ranks exchange as fast as they compute, and what is tested is the average of
-// their models. Where LibTorch or the data set was not found, it says so and ends.
+// The main job in small: 2,000 gradients instead of 40,000. A pool of threads computes them with
+// LibTorch, the ranks exchange as often as they compute, and the average of their models is tested.
+// Where LibTorch or the data set was not found, it says so and ends.
 //
 // To build and run: ninja -C build/release 4_images && build/release/bin/4_images
 // It prints:
@@ -33,7 +33,8 @@ int main() {
   const double accuracy = objective->evaluate(0, -1, mean_parameters(outcome)).accuracy;
   const double per_gradient =
       2 * static_cast<double>(outcome.exchanges) / static_cast<double>(outcome.gradients);
-  std::fprintf(stderr, "exchanges per rank and gradient %.2f, accuracy %.4f\n", per_gradient, accuracy);
+  std::fprintf(stderr, "exchanges per rank and gradient %.2f, accuracy %.4f\n", per_gradient,
+               accuracy);
   std::printf("gradients: %lu\n", outcome.gradients);
   std::printf("ranks exchanged while they computed: %s\n", per_gradient > 0.5 ? "yes" : "no");
   std::printf("accuracy of the averaged model above 0.75: %s\n", accuracy > 0.75 ? "yes" : "no");

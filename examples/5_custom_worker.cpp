@@ -1,9 +1,9 @@
 // Workers of your own: one that is slow, one that fails. The other ranks do not notice.
 //
-// A worker is any actor that speaks WorkerActor's messages; a node makes its workers through the
-// function MakeWorker. Rank 3 gets one that thinks for 2 s over each gradient. The first worker of
-// rank 7 quits with an error at gradient 100, and the node puts another in its place, which goes on
-// from there. Everyone else computes a gradient a second; after 300 virtual seconds the run is over.
+// A worker is any actor that speaks WorkerActor's messages; a node makes them with MakeWorker. Here
+// rank 3 gets one that thinks for 2 s over each gradient. The first worker of rank 7 quits with an
+// error at gradient 100; the node puts another in its place, which goes on from there. The others
+// compute a gradient a second, until 300 virtual seconds have passed.
 //
 // To build and run: ninja -C build/release 5_custom_worker && build/release/bin/5_custom_worker
 // It prints:
@@ -20,9 +20,8 @@ using namespace grapevine;
 class Thinker final : public WorkerActor::base {
  public:
   struct Character {
-    double thinks_s = 0;        // over each gradient
-    uint64_t fails_at = kNone;  // gradient
-    static constexpr uint64_t kNone = ~uint64_t{0};
+    double thinks_s = 0;               // over each gradient
+    std::optional<uint64_t> fails_at;  // gradient
   };
 
   Thinker(caf::actor_config& config, WorkerWiring wiring, Character character)
@@ -83,7 +82,7 @@ int main() {
     Thinker::Character character;
     if (wiring.rank == 3) character.thinks_s = 2;
     if (wiring.rank == 7 && !std::exchange(failed, true)) character.fails_at = 100;
-    const bool ours = wiring.rank == 3 || character.fails_at != Thinker::Character::kNone;
+    const bool ours = character.thinks_s > 0 || character.fails_at;
     return ours ? system.spawn<Thinker>(std::move(wiring), character)
                 : spawn_worker(system, std::move(wiring));
   };

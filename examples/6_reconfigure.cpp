@@ -1,10 +1,10 @@
 // Changing the graph while it runs, by message, in an actor system of your own.
 //
 // spawn_run puts a run's actors into any actor system and returns their handles. An actor of ours
-// asks the topology manager for another graph at 100 s and at 200 s: `Reconfigure` is a request, and
-// its answer says what the new epoch is. There is no barrier and no pause: exchanges in flight end as
-// they began, and each rank takes up its new neighbours when it hears of them. chi1 bounds the time
-// that gossip needs on the graph, eta is the pull between x and x~ that suits it.
+// asks the topology manager for another graph at 100 s and at 200 s. `Reconfigure` is a request and
+// its answer says what the new epoch is. There is no barrier and no pause: exchanges under way end
+// as they began, and each rank takes up its new neighbours when it hears of them. chi1 bounds the
+// time that gossip needs on the graph; eta is the pull between x and x~ that suits it.
 //
 // To build and run: ninja -C build/release 6_reconfigure && build/release/bin/6_reconfigure
 // It prints:

@@ -17,6 +17,6 @@ if(TARGET Torch::cpu)
     PRIVATE grapevine_options)
   target_compile_options(grapevine_bare_loops PRIVATE -O3)
   grapevine_benchmark(training SOURCES bench/training_bench.cpp
-    USES grapevine_models grapevine_bare_loops)
+    USES grapevine_actors grapevine_bare_loops)
   add_dependencies(training_bench grapevine-network)
 endif()
