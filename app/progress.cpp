@@ -51,7 +51,7 @@ double Progress::left_s(const CurvePoint& p) const {
   if (horizon_ > 0) done = static_cast<double>(p.gradients) / static_cast<double>(horizon_);
   if (until_s_ > 0) done = std::max(done, p.at_s / until_s_);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
-  if (done <= 0) return std::numeric_limits<double>::quiet_NaN();
+  if (done <= 0 || spent.count() < 0.5) return std::numeric_limits<double>::quiet_NaN();
   return spent.count() * std::max(0.0, 1 / done - 1);
 }
 

@@ -20,7 +20,8 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   };
   watch_.on_epoch = [this](const EpochLine& e) {
     if (directory_) directory_->stream(json_of(e).dump());
-    if (progress_) progress_->say(epoch_text(e));
+    const bool news = e.epoch > 1 || options_.settings.clock == Clock::wall;
+    if (progress_ && news) progress_->say(epoch_text(e));
   };
   watch_.on_event = [this](const std::string& event) {
     if (directory_) directory_->stream(Json{{"event", event}}.dump());
