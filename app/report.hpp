@@ -18,7 +18,7 @@ struct TrainingTimes {
 void print_training(const Settings&, const Summary&, const TrainingTimes&,
                     const std::string& run_dir);
 
-/// One row of names per seed's run; the first run in full.
+/// The first run in full, and the exchanges of all.
 void print_simulation(const Settings&, const std::vector<Summary>& runs,
                       const std::string& run_dir);
 

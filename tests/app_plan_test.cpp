@@ -25,7 +25,7 @@ std::string complaint(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every kind of fault is read with its ranks, links, times and its own key") {
+TEST_CASE("faults of ranks, and new graphs, are read with their times and factors") {
   const Plan plan = plan_of(R"(
 [[fault]]
 kind = "slow"
@@ -48,6 +48,27 @@ at = 2
 kind = "reconfigure"
 at = 5
 topology = "exponential"
+)");
+  REQUIRE(plan.rank_faults.size() == 4);
+  REQUIRE(plan.reconfigurations.size() == 1);
+  const RankFault& slow = plan.rank_faults[0];
+  CHECK(slow.kind == RankFaultKind::slow);
+  CHECK(slow.ranks == std::vector<int>{3, 5});
+  CHECK(slow.at == 10);
+  CHECK(slow.until == 20.5);
+  CHECK(slow.factor == 3);
+  CHECK(plan.rank_faults[1].kind == RankFaultKind::pause);
+  CHECK(plan.rank_faults[1].ranks.empty());
+  CHECK(plan.rank_faults[1].at == 0);
+  CHECK(plan.rank_faults[2].kind == RankFaultKind::kill);
+  CHECK(plan.rank_faults[2].until == kNever);
+  CHECK(plan.rank_faults[3].kind == RankFaultKind::restart);
+  CHECK(plan.reconfigurations[0].topology == "exponential");
+  CHECK(plan.reconfigurations[0].at == 5);
+}
+
+TEST_CASE("faults of links are read with their links, frames and the kind's own keys") {
+  const Plan plan = plan_of(R"(
 [[fault]]
 kind = "loss"
 links = [[0, 1], [4, 3]]
@@ -69,25 +90,7 @@ kind = "repeat"
 probability = 1.0
 frames = "all"
 )");
-  REQUIRE(plan.rank_faults.size() == 4);
   REQUIRE(plan.link_faults.size() == 5);
-  REQUIRE(plan.reconfigurations.size() == 1);
-
-  const RankFault& slow = plan.rank_faults[0];
-  CHECK(slow.kind == RankFaultKind::slow);
-  CHECK(slow.ranks == std::vector<int>{3, 5});
-  CHECK(slow.at == 10);
-  CHECK(slow.until == 20.5);
-  CHECK(slow.factor == 3);
-  CHECK(plan.rank_faults[1].kind == RankFaultKind::pause);
-  CHECK(plan.rank_faults[1].ranks.empty());
-  CHECK(plan.rank_faults[1].at == 0);
-  CHECK(plan.rank_faults[2].kind == RankFaultKind::kill);
-  CHECK(plan.rank_faults[2].until == kNever);
-  CHECK(plan.rank_faults[3].kind == RankFaultKind::restart);
-  CHECK(plan.reconfigurations[0].topology == "exponential");
-  CHECK(plan.reconfigurations[0].at == 5);
-
   const LinkFault& loss = plan.link_faults[0];
   CHECK(loss.kind == LinkFaultKind::loss);
   CHECK(loss.links == std::vector<std::pair<int, int>>{{0, 1}, {4, 3}});
