@@ -4,3 +4,4 @@ target_link_libraries(grapevine_simulated_runs PUBLIC grapevine_actors PRIVATE g
 grapevine_test(actors_paper SOURCES actors_paper_test.cpp USES grapevine_simulated_runs GrapevineDep::EIGEN)
 grapevine_test(actors_pairing SOURCES actors_pairing_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_runs SOURCES actors_runs_test.cpp USES grapevine_simulated_runs)
+grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
