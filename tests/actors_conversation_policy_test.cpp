@@ -91,9 +91,14 @@ TEST_CASE("a dead neighbour holds a rank up once, for twice its least time-out a
 TEST_CASE("a rank whose very first partner dies in the middle of the exchange goes on") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     GossipSettings settings = calm("ring", 4, seed, 1.0);
+    LinkFault lost;  // the snapshots of the one that dies
+    lost.kind = LinkFaultKind::cut;
+    lost.frames = FrameClass::bulk;
+    lost.links = {{1, 0}, {1, 2}};
+    settings.faults = {lost};
     INFO(settings.name());
     Gossip gossip(settings);
-    gossip.run(0.9);  // snapshots are on their way, none has arrived
+    gossip.run(0.9);  // the other snapshots are on their way, none has arrived
     REQUIRE(gossip.counts().opened > 0u);
     REQUIRE(gossip.counts().applied == 0u);
     gossip.kill(1);
