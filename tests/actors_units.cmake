@@ -9,3 +9,11 @@ grapevine_test(actors_units
     actors_transport_test.cpp actors_plan_test.cpp
   USES grapevine_actors)
 target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
+
+# Whoever links the actors into a program, the program of app/ and the examples included.
+if(GRAPEVINE_SANITIZE MATCHES "thread")
+  target_sources(grapevine_actors
+    INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_LIST_DIR}/tsan_shim.cpp>)
+  target_link_options(grapevine_actors INTERFACE $<BUILD_INTERFACE:-rdynamic>)
+  target_link_libraries(grapevine_actors INTERFACE $<BUILD_INTERFACE:${CMAKE_DL_LIBS}>)
+endif()

@@ -1,0 +1,107 @@
+// What the thread sanitizer must be told about CAF, whose packaged library is not instrumented.
+//
+// Mailboxes and reference counts synchronise by atomics inside that library, so every message looks
+// like a race. Each function below stands before the library's own of the same name (the program
+// exports it), calls that one, and states the happens-before edge it establishes: what the sender
+// did before enqueue is visible to whoever consumes, what the holders of a reference did is visible
+// to whoever frees. A race in our own code is still found: these edges exist in truth.
+//
+// Linked with -rdynamic and -ldl into test programs that use actors, and only when GRAPEVINE_SANITIZE
+// contains thread. The symbol names are those of CAF 0.17.
+#include <dlfcn.h>
+
+#include <caf/all.hpp>
+
+#include "kernels/check.hpp"
+
+extern "C" {
+void __tsan_acquire(void*);
+void __tsan_release(void*);
+}
+
+namespace {
+
+template <class Function>
+Function next_of(const char* symbol) {
+  void* found = dlsym(RTLD_NEXT, symbol);
+  GV_CHECK(found != nullptr);
+  return reinterpret_cast<Function>(found);
+}
+
+/// Everything done so far to `what` happens before what follows.
+void release_and_acquire(void* what) {
+  __tsan_release(what);
+  __tsan_acquire(what);
+}
+
+}  // namespace
+
+#define GV_ENQUEUE(actor)                                                                     \
+  "_ZN3caf" actor                                                                             \
+  "7enqueueESt10unique_ptrINS_15mailbox_elementENS_6detail8disposerEEPNS_14execution_unitE"
+
+namespace caf {
+
+void scheduled_actor::enqueue(mailbox_element_ptr element, execution_unit* unit) {
+  using Next = void (*)(scheduled_actor*, mailbox_element_ptr, execution_unit*);
+  static const auto next = next_of<Next>(GV_ENQUEUE("15scheduled_actor"));
+  __tsan_release(this);
+  next(this, std::move(element), unit);
+}
+
+void blocking_actor::enqueue(mailbox_element_ptr element, execution_unit* unit) {
+  using Next = void (*)(blocking_actor*, mailbox_element_ptr, execution_unit*);
+  static const auto next = next_of<Next>(GV_ENQUEUE("14blocking_actor"));
+  __tsan_release(this);
+  next(this, std::move(element), unit);
+}
+
+intrusive::task_result blocking_actor::mailbox_visitor::operator()(mailbox_element& element) {
+  using Next = intrusive::task_result (*)(mailbox_visitor*, mailbox_element&);
+  static const auto next =
+      next_of<Next>("_ZN3caf14blocking_actor15mailbox_visitorclERNS_15mailbox_elementE");
+  __tsan_acquire(self);
+  return next(this, element);
+}
+
+void scheduled_actor::launch(execution_unit* unit, bool lazy, bool hide) {
+  using Next = void (*)(scheduled_actor*, execution_unit*, bool, bool);
+  static const auto next =
+      next_of<Next>("_ZN3caf15scheduled_actor6launchEPNS_14execution_unitEbb");
+  __tsan_release(this);
+  next(this, unit, lazy, hide);
+}
+
+bool scheduled_actor::activate(execution_unit* unit) {
+  using Next = bool (*)(scheduled_actor*, execution_unit*);
+  static const auto next = next_of<Next>("_ZN3caf15scheduled_actor8activateEPNS_14execution_unitE");
+  __tsan_acquire(this);
+  const bool active = next(this, unit);
+  __tsan_release(this);
+  return active;
+}
+
+invoke_message_result scheduled_actor::consume(mailbox_element& element) {
+  using Next = invoke_message_result (*)(scheduled_actor*, mailbox_element&);
+  static const auto next =
+      next_of<Next>("_ZN3caf15scheduled_actor7consumeERNS_15mailbox_elementE");
+  __tsan_acquire(this);
+  return next(this, element);
+}
+
+void ref_counted::deref() const noexcept {
+  using Next = void (*)(const ref_counted*);
+  static const auto next = next_of<Next>("_ZNK3caf11ref_counted5derefEv");
+  release_and_acquire(const_cast<ref_counted*>(this));
+  next(this);
+}
+
+void intrusive_ptr_release(actor_control_block* block) {
+  using Next = void (*)(actor_control_block*);
+  static const auto next =
+      next_of<Next>("_ZN3caf21intrusive_ptr_releaseEPNS_19actor_control_blockE");
+  release_and_acquire(block);
+  next(block);
+}
+
+}  // namespace caf
