@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -15,12 +16,14 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> module_candidates() {
   std::vector<fs::path> candidates;
+  if (const char* folder = std::getenv("GRAPEVINE_MODULE_PATH"))  // programs outside the prefix
+    candidates.push_back(fs::path(folder) / kNetworkModuleFile);
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
   if (!unknown) {
     const fs::path folder = program.parent_path();
-    candidates = {folder / kNetworkModuleFile,
-                  (folder / "../lib/grapevine").lexically_normal() / kNetworkModuleFile};
+    candidates.push_back(folder / kNetworkModuleFile);
+    candidates.push_back((folder / "../lib/grapevine").lexically_normal() / kNetworkModuleFile);
   }
   candidates.emplace_back(fs::path(GRAPEVINE_NETWORK_MODULE_FOLDER) / kNetworkModuleFile);
   return candidates;
