@@ -1,11 +1,11 @@
 // What Grapevine costs beside a training loop without it: steps per second, interleaved rounds.
 //
-//   training_bench [ROUNDS [SECONDS]]     rounds (7), and seconds of each contestant in each (1)
+//   training_bench [ROUNDS [SECONDS]]     rounds (7), and about how long a contestant runs (1)
 //
-// Every contestant trains the same network on one LibTorch thread per rank. In each round all of
-// them run one after the other, another one first each time; a ratio is the median of the rounds'
-// ratios, so that a machine with other work slows both sides. Needs Fashion-MNIST where its package
-// puts it.
+// Every contestant trains the same network on one LibTorch thread per rank, the same number of
+// steps. In each round all of them run one after the other, another one first each time; a ratio is
+// the median of the rounds' ratios, so that a machine with other work slows both sides. Needs
+// Fashion-MNIST where its package puts it.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Reading {
 
 struct Contestant {
   std::string name;
-  std::function<Work(double seconds)> run;
+  std::function<Work(uint64_t steps)> run;  // of each rank
   std::vector<Reading> readings;  // by round
 };
 
@@ -59,11 +59,11 @@ double now() {
   return std::chrono::duration<double>(time).count();
 }
 
-Reading read(Contestant& contestant, double seconds) {
+Reading read(Contestant& contestant, uint64_t steps) {
   const auto ms = [](const timeval& t) {
     return 1e3 * double(t.tv_sec) + 1e-3 * double(t.tv_usec);
   };
-  const Work work = contestant.run(seconds);
+  const Work work = contestant.run(steps);
   const rusage before = work.before, after = usage();
   Reading r;
   r.steps_per_s = work.steps / work.seconds;
@@ -77,22 +77,19 @@ Reading read(Contestant& contestant, double seconds) {
 
 // --- the contestants
 
-// `step` runs in `threads` threads of its own, with their numbers, until the time is up.
-Work repeat(int threads, double seconds, const std::function<void(int thread)>& step) {
+// Each of `threads` new threads calls `step` with its own number so many times.
+Work repeat(int threads, uint64_t steps, const std::function<void(int thread)>& step) {
   Work work;
   std::vector<std::thread> running;
-  std::vector<uint64_t> steps(static_cast<size_t>(threads));
   const double start = now();
   for (int t = 0; t < threads; ++t) {
     running.emplace_back([&, t] {
-      uint64_t mine = 0;
-      for (; now() < start + seconds; ++mine) step(t);
-      steps[static_cast<size_t>(t)] = mine;
+      for (uint64_t k = 0; k < steps; ++k) step(t);
     });
   }
   for (std::thread& thread : running) thread.join();
   work.seconds = now() - start;
-  for (const uint64_t mine : steps) work.steps += double(mine);
+  work.steps = double(steps) * threads;
   return work;
 }
 
@@ -100,8 +97,8 @@ Contestant bare(std::string name, int ranks, int width, int batch, Update update
   auto loops = std::make_shared<std::vector<std::unique_ptr<BareLoop>>>();
   for (int r = 0; r < ranks; ++r)
     loops->push_back(bench::make_bare_loop(width, batch, update, order));
-  return {std::move(name), [loops, ranks](double seconds) {
-            return repeat(ranks, seconds, [&](int r) { (*loops)[static_cast<size_t>(r)]->step(); });
+  return {std::move(name), [loops, ranks](uint64_t steps) {
+            return repeat(ranks, steps, [&](int r) { (*loops)[static_cast<size_t>(r)]->step(); });
           }, {}};
 }
 
@@ -126,8 +123,8 @@ Contestant no_actors(std::string name, int width, int batch) {
   auto objective = network(1, width, batch);
   auto vectors = std::make_shared<Vectors>(objective->layout().size());
   objective->initial_point(0, vectors->x);
-  return {std::move(name), [objective, vectors](double seconds) {
-            return repeat(1, seconds, [&](int) {
+  return {std::move(name), [objective, vectors](uint64_t steps) {
+            return repeat(1, steps, [&](int) {
               Vectors& s = *vectors;
               objective->gradient(0, 0, s.index++, s.x.vec(), s.g);
               mix_and_step({}, 0, {1e-3, 0.9, false, 5e-4}, s.g.vec(), s.v, s.x, {}, {});
@@ -137,12 +134,11 @@ Contestant no_actors(std::string name, int width, int batch) {
 
 Contestant grapevine(std::string name, int ranks, int width, int batch) {
   auto objective = network(ranks, width, batch);
-  return {std::move(name), [objective, ranks](double seconds) {
+  return {std::move(name), [objective, ranks](uint64_t steps) {
             Settings settings;
             settings.topology = "complete";
             settings.ranks = settings.threads = ranks;
-            settings.gradients = 0;
-            settings.until_s = seconds;
+            settings.gradients = steps * static_cast<uint64_t>(ranks);
             settings.sample_s = 0;
             settings.lr = {1e-3, Schedule::constant, 0};
             Work work;
@@ -195,15 +191,17 @@ void compete(const char* title, int width, int batch, int rounds, double seconds
   all.push_back(bare("2 bare, torch::optim::SGD", 2, width, batch, Update::torch_sgd, fast));
   all.push_back(bare("2 bare, fused update", 2, width, batch, Update::fused, fast));
   all.push_back(grapevine("Grapevine, 2 ranks", 2, width, batch));
-  for (Contestant& c : all) c.run(0.3);  // LibTorch prepares its kernels, the heap grows
+  for (Contestant& c : all) c.run(20);  // LibTorch prepares its kernels, the heap grows
+  const Work pace = all[1].run(50);
+  const auto steps = static_cast<uint64_t>(std::max(1.0, seconds * pace.steps / pace.seconds));
   const auto n = static_cast<int>(all.size());
   for (int round = 0; round < rounds; ++round) {
     for (int k = 0; k < n; ++k) {
       Contestant& c = all[static_cast<size_t>((round + k) % n)];
-      c.readings.push_back(read(c, seconds));
+      c.readings.push_back(read(c, steps));
     }
   }
-  std::printf("\n%s: medians of %d rounds of %.1f s\n", title, rounds, seconds);
+  std::printf("\n%s: medians of %d rounds of %lu steps a rank\n", title, rounds, steps);
   std::printf("  %-34s %8s %11s %8s %9s %7s %10s\n", "", "steps/s", "CPU ms/step", "system",
               "switches", "faults", "exchanges");
   for (const Contestant& c : all) {
