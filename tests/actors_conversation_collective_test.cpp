@@ -246,3 +246,20 @@ TEST_CASE("a part of another size, place or sender is a counted error") {
   CHECK(hear([](FrameHeader&) {}) == 5u);
   CHECK(out.requests.empty());  // its own gradient is not in yet
 }
+
+TEST_CASE("a gradient that is there before the first view begins its round with the view") {
+  CollectiveOptions options;
+  options.size = 10;
+  Collective conversation(options);
+  Effects early, begun;
+  conversation.step_ready(0, early);
+  CHECK(early.requests.empty());
+  CHECK(early.sends.empty());
+  CHECK(conversation.counts().opened == 0);
+  View view;
+  view.epoch = 1;
+  view.ring = {{0, 0, 0, 0}, {1, 0, 0, 0}};
+  conversation.view(1, view, begun);
+  CHECK(conversation.counts().opened == 1);
+  CHECK(begun.requests.size() == 1);  // its first chunk
+}

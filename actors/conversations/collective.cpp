@@ -1,5 +1,7 @@
 #include "actors/conversations/collective.hpp"
 
+#include <utility>
+
 #include "kernels/check.hpp"
 
 namespace grapevine {
@@ -8,7 +10,7 @@ namespace {
 constexpr int kLate = 0;  // the only timer
 }
 
-void Collective::view(double, const View& view, Effects&) {
+void Collective::view(double now, const View& view, Effects& out) {
   if (view_.epoch != 0) return;  // the members of the first view stay
   view_ = view;
   n_ = static_cast<int>(view.ring.size());
@@ -18,6 +20,7 @@ void Collective::view(double, const View& view, Effects&) {
     left_ = view.ring[static_cast<size_t>((k + n_ - 1) % n_)].peer;
     right_ = view.ring[static_cast<size_t>((k + 1) % n_)].peer;
   }
+  if (std::exchange(early_, false)) step_ready(now, out);
 }
 
 Collective::Chunk Collective::chunk(int index) const {
@@ -55,6 +58,7 @@ void Collective::send_part(uint64_t round, int part, Lease payload, Effects& out
 
 void Collective::step_ready(double now, Effects& out) {
   GV_CHECK(!active_);
+  if (n_ == 0) return void(early_ = true);
   active_ = true;
   next_part_ = 0;
   ++counts_.opened;
@@ -109,6 +113,7 @@ void Collective::advance(double now, Effects& out) {
 }
 
 void Collective::frame(double now, const FrameHeader& m, const Lease& payload, Effects& out) {
+  if (n_ == 0) return;  // a neighbour that has its view already; we ask for what we missed
   if (m.kind == FrameKind::ask) {
     auto found = sent_.find({m.number, static_cast<int>(m.part)});
     if (found != sent_.end())

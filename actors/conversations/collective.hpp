@@ -55,9 +55,10 @@ class Collective final : public Conversation {
 
   CollectiveOptions options_;
   View view_;
-  int n_ = 1, place_ = 0, left_ = 0, right_ = 0;
+  int n_ = 0, place_ = 0, left_ = 0, right_ = 0;  // n 0: no view yet
   uint64_t round_ = 0;   // in progress, or the next one
   bool active_ = false;  // our own gradient is in
+  bool early_ = false;   // it came before the first view
   int next_part_ = 0;    // to be received
   double patience_s_ = 0;
   std::map<std::pair<uint64_t, int>, Lease> arrived_, sent_;
