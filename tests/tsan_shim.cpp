@@ -6,8 +6,8 @@
 // did before enqueue is visible to whoever consumes, what the holders of a reference did is visible
 // to whoever frees. A race in our own code is still found: these edges exist in truth.
 //
-// Linked with -rdynamic and -ldl into test programs that use actors, and only when GRAPEVINE_SANITIZE
-// contains thread. The symbol names are those of CAF 0.17.
+// Linked with -rdynamic and -ldl into every program that uses actors, and only when
+// GRAPEVINE_SANITIZE contains thread. The symbol names are those of CAF 0.17.
 #include <dlfcn.h>
 
 #include <caf/all.hpp>
