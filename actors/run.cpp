@@ -43,6 +43,16 @@ int compute_threads(const Settings& s) {
   return s.threads > 0 ? s.threads : std::min(hardware_threads(), std::max(1, s.ranks));
 }
 
+Result<std::shared_ptr<Objective>> make_objective(const Settings& s) {
+  ObjectiveSpec spec = s.objective;
+  spec.ranks = s.ranks;
+  spec.seed = s.seed;
+  spec.threads = compute_threads(s);
+  auto made = make_objective(spec);
+  if (!made) return made.error();
+  return std::shared_ptr<Objective>(std::move(*made));
+}
+
 namespace {
 
 void deliver(caf::actor_system& system, const Mailboxes& mailboxes, RunClock::Instant at, int to,

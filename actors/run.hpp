@@ -36,7 +36,7 @@ class RunSystemConfig : public caf::actor_system_config {
   explicit RunSystemConfig(Clock clock);
 };
 
-/// The actors of a run, and what else it must keep alive. Send Start to the node.
+/// The actors of a run, which have begun, and what else it must keep alive.
 struct SpawnedRun {
   NodeActor node;
   TopologyManagerActor manager;
@@ -50,6 +50,9 @@ struct SpawnedRun {
 
   void stop();  // sends every actor its exit, drops the handles
 };
+
+/// The objective that the settings ask for, made for their ranks, seed and compute threads.
+Result<std::shared_ptr<Objective>> make_objective(const Settings&);
 
 /// REQUIRES: check(settings), an objective made for its ranks and at least `threads` threads.
 /// `done` is called once, in an actor.

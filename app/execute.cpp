@@ -72,13 +72,8 @@ void add_last_point(const Watch& watch, Summary& s) {
 
 }  // namespace
 
-Result<std::shared_ptr<Objective>> make_objective_of(Settings& settings) {
-  settings.objective.ranks = settings.ranks;
-  settings.objective.seed = settings.seed;
-  settings.objective.threads = compute_threads(settings);
-  auto made = make_objective(settings.objective);
-  if (!made) return made.error();
-  return std::shared_ptr<Objective>(std::move(*made));
+Result<std::shared_ptr<Objective>> make_objective_of(const Settings& settings) {
+  return make_objective(settings);
 }
 
 Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,

@@ -19,7 +19,7 @@ struct Watch {
 };
 
 /// Makes the objective for these settings: as many threads as they compute with.
-Result<std::shared_ptr<Objective>> make_objective_of(Settings&);
+Result<std::shared_ptr<Objective>> make_objective_of(const Settings&);
 
 /// REQUIRES: check(settings), an objective made by make_objective_of for them.
 Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);

@@ -48,12 +48,14 @@ void show(const char* method) {
       idlest = std::max(idlest, idle);
     }
   }
-  std::printf("%-10s  %9lu %6lu  %8.1f %% %6.1f %%\n", method,
-              outcome.workers[kSlow].gradients, least, 100 * slow_idle, 100 * idlest);
+  std::printf("%-10s  %9lu %6lu  %8.1f %% %6.1f %%\n", method, outcome.workers[kSlow].gradients,
+              least, 100 * slow_idle, 100 * idlest);
 }
 
 int main() {
-  std::printf("            gradients         idle time\n"
-              "method      slow rank others  slow rank  others (the least, the most idle)\n");
-  for (const char* method : {"a2cid2", "ad_psgd", "all_reduce"}) show(method);
+  std::printf(
+      "            gradients         idle time\n"
+      "method      slow rank others  slow rank  others (the least, the most idle)\n");
+  for (const char* method : {"a2cid2", "ad_psgd", "all_reduce"})
+    show(method);
 }

@@ -20,9 +20,7 @@ int main() {
   Settings settings;  // a2cid2 on a ring, cnn-small, Fashion-MNIST, batches of 16
   settings.ranks = 8;
   settings.gradients = 2000;
-  settings.objective.ranks = settings.ranks;
-  settings.objective.threads = compute_threads(settings);
-  auto made = make_objective(settings.objective);
+  auto made = make_objective(settings);
   if (!made) {
     std::printf("skipped: %s\n", made.error().message.c_str());
     return 0;

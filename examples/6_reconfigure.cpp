@@ -27,8 +27,9 @@ void operate(caf::event_based_actor* self, TopologyManagerActor manager, RunCloc
   for (const auto& [at_s, graph] : {std::pair{100.0, "exponential"}, std::pair{200.0, "ring"}})
     self->scheduled_send(caf::actor(self), clock.instant(at_s), Reconfigure{graph});
   self->become([=](const Reconfigure& change) {
-    self->request(manager, caf::infinite, change)
-        .then([](const std::string& answer) { std::printf("answer: %s\n", answer.c_str()); });
+    self->request(manager, caf::infinite, change).then([](const std::string& answer) {
+      std::printf("answer: %s\n", answer.c_str());
+    });
   });
 }
 
@@ -69,8 +70,7 @@ int main() {
     idlest = std::max(idlest, w.idle_s / w.alive_s);
   }
   const Counts& counts = outcome->counts;
-  std::printf("steps: %lu of %lu, idle at most %.1f %%\n", steps, settings.gradients,
-              100 * idlest);
+  std::printf("steps: %lu of %lu, idle at most %.1f %%\n", steps, settings.gradients, 100 * idlest);
   std::printf("exchanges begun and not ended: %lu of %lu\n",
               counts.opened - counts.applied + counts.broken_before + counts.broken_after,
               counts.opened / 2);

@@ -15,13 +15,9 @@ T or_exit(Result<T> result) {
   std::exit(result.error().exit_status());
 }
 
-/// Checks the settings, and makes the objective that they describe for as many ranks and threads.
-inline std::shared_ptr<Objective> objective_for(Settings& settings) {
+inline std::shared_ptr<Objective> objective_for(const Settings& settings) {
   or_exit(check(settings));
-  settings.objective.ranks = settings.ranks;
-  settings.objective.threads = compute_threads(settings);
-  settings.objective.seed = settings.seed;
-  return or_exit(make_objective(settings.objective));
+  return or_exit(make_objective(settings));
 }
 
 }  // namespace grapevine::example

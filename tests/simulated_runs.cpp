@@ -44,11 +44,10 @@ Settings noisy(const std::string& topology, int ranks, const std::string& method
 }
 
 RunResult simulate_one(Settings s, uint64_t seed, RunHooks hooks) {
-  s.seed = s.objective.seed = seed;
-  s.objective.ranks = s.ranks;
+  s.seed = seed;
   const Status possible = check(s);
   GV_CHECK(static_cast<bool>(possible));
-  auto objective = make_objective(s.objective);
+  auto objective = make_objective(s);
   GV_CHECK(static_cast<bool>(objective));
   return run(s, std::move(*objective), std::move(hooks));
 }
