@@ -36,8 +36,8 @@ void release_and_acquire(void* what) {
 
 }  // namespace
 
-#define GV_ENQUEUE(actor)                                                                     \
-  "_ZN3caf" actor                                                                             \
+#define GV_ENQUEUE(actor) \
+  "_ZN3caf" actor         \
   "7enqueueESt10unique_ptrINS_15mailbox_elementENS_6detail8disposerEEPNS_14execution_unitE"
 
 namespace caf {
@@ -66,8 +66,7 @@ intrusive::task_result blocking_actor::mailbox_visitor::operator()(mailbox_eleme
 
 void scheduled_actor::launch(execution_unit* unit, bool lazy, bool hide) {
   using Next = void (*)(scheduled_actor*, execution_unit*, bool, bool);
-  static const auto next =
-      next_of<Next>("_ZN3caf15scheduled_actor6launchEPNS_14execution_unitEbb");
+  static const auto next = next_of<Next>("_ZN3caf15scheduled_actor6launchEPNS_14execution_unitEbb");
   __tsan_release(this);
   next(this, unit, lazy, hide);
 }
@@ -83,8 +82,7 @@ bool scheduled_actor::activate(execution_unit* unit) {
 
 invoke_message_result scheduled_actor::consume(mailbox_element& element) {
   using Next = invoke_message_result (*)(scheduled_actor*, mailbox_element&);
-  static const auto next =
-      next_of<Next>("_ZN3caf15scheduled_actor7consumeERNS_15mailbox_elementE");
+  static const auto next = next_of<Next>("_ZN3caf15scheduled_actor7consumeERNS_15mailbox_elementE");
   __tsan_acquire(this);
   return next(this, element);
 }
