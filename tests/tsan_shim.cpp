@@ -87,6 +87,18 @@ invoke_message_result scheduled_actor::consume(mailbox_element& element) {
   return next(this, element);
 }
 
+// What an actor did with one message happens before what it does with the next one, on whatever
+// thread: the library orders them by its mailbox.
+scheduled_actor::activation_result scheduled_actor::reactivate(mailbox_element& element) {
+  using Next = activation_result (*)(scheduled_actor*, mailbox_element&);
+  static const auto next =
+      next_of<Next>("_ZN3caf15scheduled_actor10reactivateERNS_15mailbox_elementE");
+  __tsan_acquire(this);
+  const activation_result result = next(this, element);
+  __tsan_release(this);
+  return result;
+}
+
 void ref_counted::deref() const noexcept {
   using Next = void (*)(const ref_counted*);
   static const auto next = next_of<Next>("_ZNK3caf11ref_counted5derefEv");
