@@ -10,6 +10,8 @@
 // eta dt, and mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
 // actors/algorithms/a2cid2.hpp).
 #pragma once
+#include <span>
+
 #include "kernels/vec.hpp"
 
 namespace grapevine {
@@ -46,6 +48,41 @@ struct GradientStep {
 /// 8 words. Optional: v (only with momentum 0, then s = u), x_tilde, copy.
 void mix_and_step(const Execution&, double c, const GradientStep&, ConstVec g, Vec v, Vec x,
                   Vec x_tilde, Vec copy);
+
+struct AdamStep {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;  // 0 where the layout says that an entry does not decay
+  bool decoupled = false;   // AdamW: the decay acts on x itself, not through g
+  uint64_t t = 1;           // the number of this step, from 1
+};
+
+/// Adam (Kingma, Ba, ICLR 2015, arXiv 1412.6980) and AdamW (Loshchilov, Hutter, ICLR 2019, arXiv
+/// 1711.05101). Mix by c; u = g + (decoupled ? 0 : weight_decay x);  m = beta1 m + (1 - beta1) u;
+/// v = beta2 v + (1 - beta2) u^2;  s = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+/// + (decoupled ? weight_decay x : 0);  x -= lr s;  x~ -= lr s;  copy = x.
+/// 10 words. Optional: x_tilde, copy.
+void adam_step(const Execution&, double c, const AdamStep&, ConstVec g, Vec m, Vec v, Vec x,
+               Vec x_tilde, Vec copy);
+
+/// One summand of a linear combination.
+struct Term {
+  double a;
+  ConstVec x;
+};
+
+/// out = sum of a_k x_k, added in the order of the terms, of which there is at least one. `out` may
+/// be one of the x_k (but must not overlap one in part). K + 1 words.
+void combine(const Execution&, std::span<const Term> terms, Vec out);
+
+/// out[i] = x[first + i stride]: `out` has its own length, and x reaches at least as far. 2 words
+/// of `out`, and the lines of x between.
+void gather(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
+
+/// out[first + i stride] = x[i]: the way back.
+void scatter(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
 
 /// y += a x. 3 words.
 void axpy(const Execution&, double a, ConstVec x, Vec y);
