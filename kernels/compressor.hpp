@@ -8,7 +8,8 @@
 //
 //   identity      d w                 C(v) = v
 //   top-k:RATIO   k (4 + w)           the k = max(1, floor(RATIO d)) largest |v|, ties to the first
-//   random-k:RATIO   k w              one v drawn in each of k equal strata; both ends draw the same
+//   random-k:RATIO   k w              one v drawn in each of k equal strata; both ends draw the
+//   same
 //                                     places from (seed, rank, index), so only values travel
 //   sign          ceil(d/8) + w       (|v|_1 / d) sign(v); a zero counts by its sign bit
 //   low-rank:R    (m + n) R w         a rank-R approximation by 4 subspace iterations from a fixed
@@ -43,8 +44,8 @@ class Compressor {
   /// Writes C(v) to out[0, bytes()). `rank` is who encodes, `index` tells its vectors apart.
   void encode(const Execution&, ConstVec v, uint32_t rank, uint64_t index, std::byte* out) const;
 
-  /// y += a C(v), from the bytes that `encode` wrote for the same rank and index. Bytes that it never
-  /// wrote give some finite or infinite numbers, but never a write outside y.
+  /// y += a C(v), from the bytes that `encode` wrote for the same rank and index. Bytes that it
+  /// never wrote give some finite or infinite numbers, but never a write outside y.
   void decode(const Execution&, const std::byte* in, uint32_t rank, uint64_t index, double a,
               Vec y) const;
 

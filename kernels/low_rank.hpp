@@ -7,8 +7,8 @@
 // dtype and none overlaps another. Any rank >= 1; up to 4 X is read once.
 //
 // Sums have a fixed order whatever the number of threads and the instruction set. On a GPU the two
-// products have another order (equal to rounding), but `orthonormalise` gives the same bits on every
-// device: two ends of an edge that orthonormalise equal factors keep equal ones.
+// products have another order (equal to rounding), but `orthonormalise` gives the same bits on
+// every device: two ends of an edge that orthonormalise equal factors keep equal ones.
 #pragma once
 #include "kernels/ops.hpp"
 
@@ -29,8 +29,8 @@ void transposed_times(const Execution&, const LowRank&, ConstVec x, ConstVec p, 
 /// X += a P Q^T. 2 words per element of X.
 void add_low_rank(const Execution&, const LowRank&, double a, ConstVec p, ConstVec q, Vec x);
 
-/// Mix by c; then X += a P Q^T,  x~ += b P Q^T: the pairwise jump whose difference is P Q^T. 4 words
-/// per element of X. Optional: x_tilde (without it there is no mixing: `add_low_rank`).
+/// Mix by c; then X += a P Q^T,  x~ += b P Q^T: the pairwise jump whose difference is P Q^T. 4
+/// words per element of X. Optional: x_tilde (without it there is no mixing: `add_low_rank`).
 void mix_and_add_low_rank(const Execution&, const LowRank&, double c, double a, double b,
                           ConstVec p, ConstVec q, Vec x, Vec x_tilde);
 

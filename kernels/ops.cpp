@@ -1,80 +1,24 @@
 #include "kernels/ops.hpp"
 
-#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
-#include <vector>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/passes.hpp"
+#include "kernels/cpu_split.hpp"
 
 namespace grapevine {
-namespace {
 
-constexpr size_t kSplitBytes = size_t{1} << 20;  // below, waking a thread costs more than it brings
-
-// From here on a vector that is only written goes past the caches: no use can find it there again,
-// and the lines need not be read before they are overwritten.
-constexpr size_t kStreamedBytes = size_t{32} << 20;
-
-const CpuBuild& best_build() {
-  static const CpuBuild& best = [] () -> const CpuBuild& {
+const CpuBuild& passes::best_build() {
+  static const CpuBuild& best = []() -> const CpuBuild& {
     const CpuBuild* const* build = cpu_builds();
-    while (build[1] != nullptr) ++build;
+    while (build[1] != nullptr)
+      ++build;
     return **build;
   }();
   return best;
 }
 
-bool wide(DType dtype) { return dtype == DType::f64; }
-
-/// Required vectors have x's length and dtype and are not null.
-template <class View> void check_same(const ConstVec& x, const View& other) {
-  GV_CHECK(other.size == x.size);
-  GV_CHECK(static_cast<int>(other.dtype) == static_cast<int>(x.dtype));
-  GV_CHECK((other.data != nullptr || other.size == 0));
-}
-
-template <class View> void check_optional(const ConstVec& x, const View& other) {
-  if (other) check_same(x, other);
-}
-
-template <class Body> void split(const Execution& on, const ConstVec& x, const Body& body) {
-  if (on.pool != nullptr && x.bytes() > kSplitBytes) {
-    on.pool->run(x.size, kReductionBlock, body);
-  } else if (x.size > 0) {
-    body(0, x.size);
-  }
-}
-
-template <class Body> double block_sum(const Execution& on, const ConstVec& x, const Body& body) {
-  std::vector<double> sums((x.size + kReductionBlock - 1) / kReductionBlock);
-  split(on, x, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; i += kReductionBlock) {
-      sums[i / kReductionBlock] = body(i, std::min(last, i + kReductionBlock));
-    }
-  });
-  double total = 0;
-  for (const double s : sums) total += s;
-  return total;
-}
-
-bool on_gpu(const Execution& on) {
-#ifndef GRAPEVINE_CUDA
-  constexpr bool built_with_cuda = false;
-  GV_CHECK((on.device == Execution::Device::cpu || built_with_cuda));
-#endif
-  return on.device == Execution::Device::cuda;
-}
-
-#ifdef GRAPEVINE_CUDA
-#define GV_ON_GPU(...) \
-  if (on_gpu(on)) return cuda::__VA_ARGS__
-#else
-#define GV_ON_GPU(...) on_gpu(on)
-#endif
-
-}  // namespace
+using namespace passes;
 
 void look(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) {
   check_same(x, x);
@@ -91,9 +35,8 @@ void look(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) 
   }
   const LookArguments a{c, x.data, x_tilde.data, out.data, x.bytes() >= kStreamedBytes};
   GV_ON_GPU(look(wide(x.dtype), a, x.size, on.stream));
-  split(on, x, [&](size_t first, size_t last) {
-    best_build().look(wide(x.dtype), a, first, last);
-  });
+  split(on, x,
+        [&](size_t first, size_t last) { best_build().look(wide(x.dtype), a, first, last); });
 }
 
 void mix_and_jump(const Execution& on, double c, double alpha, double alpha_tilde, ConstVec sent,
@@ -104,27 +47,165 @@ void mix_and_jump(const Execution& on, double c, double alpha, double alpha_tild
   check_optional(x, x_tilde);
   const JumpArguments a{c, alpha, alpha_tilde, sent.data, received.data, x.data, x_tilde.data};
   GV_ON_GPU(jump(wide(x.dtype), a, x.size, on.stream));
-  split(on, x, [&](size_t first, size_t last) {
-    best_build().jump(wide(x.dtype), a, first, last);
-  });
+  split(on, x,
+        [&](size_t first, size_t last) { best_build().jump(wide(x.dtype), a, first, last); });
 }
 
-void mix_and_step(const Execution& on, double c, const GradientStep& step, ConstVec g, Vec v,
-                  Vec x, Vec x_tilde, Vec copy) {
+void mix_and_step(const Execution& on, double c, const GradientStep& step, ConstVec g, Vec v, Vec x,
+                  Vec x_tilde, Vec copy) {
   check_same(x, x);
   check_same(x, g);
   check_optional(x, v);
   check_optional(x, x_tilde);
   check_optional(x, copy);
   GV_CHECK((v.data != nullptr || step.momentum == 0 || x.size == 0));
-  const StepArguments a{c,         step.lr,       step.momentum,
-                        step.weight_decay, step.nesterov, g.data,
-                        v.data,    x.data,        x_tilde.data,
-                        copy.data, x.bytes() >= kStreamedBytes};
+  const StepArguments a{c,
+                        step.lr,
+                        step.momentum,
+                        step.weight_decay,
+                        step.nesterov,
+                        g.data,
+                        v.data,
+                        x.data,
+                        x_tilde.data,
+                        copy.data,
+                        x.bytes() >= kStreamedBytes};
   GV_ON_GPU(step(wide(x.dtype), a, x.size, on.stream));
-  split(on, x, [&](size_t first, size_t last) {
-    best_build().step(wide(x.dtype), a, first, last);
+  split(on, x,
+        [&](size_t first, size_t last) { best_build().step(wide(x.dtype), a, first, last); });
+}
+
+void adam_step(const Execution& on, double c, const AdamStep& step, ConstVec g, Vec m, Vec v, Vec x,
+               Vec x_tilde, Vec copy) {
+  check_same(x, x);
+  check_same(x, g);
+  check_same(x, m);
+  check_same(x, v);
+  check_optional(x, x_tilde);
+  check_optional(x, copy);
+  GV_CHECK(step.t >= 1u);
+  const auto unbias = [t = static_cast<double>(step.t)](double beta) {
+    return 1 / (1 - std::pow(beta, t));
+  };
+  const AdamArguments a{c,
+                        step.lr,
+                        step.beta1,
+                        step.beta2,
+                        unbias(step.beta1),
+                        unbias(step.beta2),
+                        step.epsilon,
+                        step.weight_decay,
+                        step.decoupled,
+                        g.data,
+                        m.data,
+                        v.data,
+                        x.data,
+                        x_tilde.data,
+                        copy.data,
+                        x.bytes() >= kStreamedBytes};
+  GV_ON_GPU(adam(wide(x.dtype), a, x.size, on.stream));
+  split(on, x,
+        [&](size_t first, size_t last) { best_build().adam(wide(x.dtype), a, first, last); });
+}
+
+namespace {
+
+/// `terms` from `first` element on, at most kMost of them.
+CombineArguments combine_arguments(std::span<const Term> terms, size_t first, const void* base,
+                                   void* out) {
+  CombineArguments a;
+  a.count = static_cast<int>(terms.size());
+  for (size_t k = 0; k < terms.size(); ++k) {
+    a.a[k] = terms[k].a;
+    a.x[k] = static_cast<const char*>(terms[k].x.data) + first * size_of(terms[k].x.dtype);
+  }
+  a.base = base;
+  a.out = out;
+  return a;
+}
+
+/// More terms than one pass takes: kMost at a time, with what is summed so far in `scratch`, so
+/// that `out` is written last and may be any of them. pass(arguments) adds them over one stretch.
+template <class Pass>
+void combine_many(std::span<const Term> terms, size_t first, void* scratch, void* out,
+                  const Pass& pass) {
+  const void* base = nullptr;
+  while (terms.size() > CombineArguments::kMost) {
+    pass(combine_arguments(terms.first(CombineArguments::kMost), first, base, scratch));
+    terms = terms.subspan(CombineArguments::kMost);
+    base = scratch;
+  }
+  pass(combine_arguments(terms, first, base, out));
+}
+
+}  // namespace
+
+void combine(const Execution& on, std::span<const Term> terms, Vec out) {
+  GV_CHECK(terms.size() >= 1u);
+  bool in_place = false;
+  for (const Term& term : terms) {
+    check_same(out, term.x);
+    in_place = in_place || term.x.data == out.data;
+  }
+  const bool is_wide = wide(out.dtype);
+  if (terms.size() <= CombineArguments::kMost) {
+    CombineArguments a = combine_arguments(terms, 0, nullptr, out.data);
+    a.streamed = !in_place && out.bytes() >= kStreamedBytes;
+    GV_ON_GPU(combine(is_wide, a, out.size, on.stream));
+    split(on, out,
+          [&](size_t first, size_t last) { best_build().combine(is_wide, a, first, last); });
+    return;
+  }
+#ifdef GRAPEVINE_CUDA
+  if (on_gpu(on)) {
+    const cuda::Scratch scratch(out.bytes(), on.stream);
+    return combine_many(terms, 0, scratch.data(), out.data, [&](const CombineArguments& a) {
+      cuda::combine(is_wide, a, out.size, on.stream);
+    });
+  }
+#endif
+  split(on, out, [&](size_t first, size_t last) {
+    constexpr size_t kBlock = 512;  // stays in the nearest cache
+    alignas(64) double scratch[kBlock];
+    for (size_t i = first; i < last; i += kBlock) {
+      const size_t size = std::min(kBlock, last - i);
+      void* target = static_cast<char*>(out.data) + i * size_of(out.dtype);
+      combine_many(terms, i, scratch, target,
+                   [&](const CombineArguments& a) { best_build().combine(is_wide, a, 0, size); });
+    }
   });
+}
+
+namespace {
+
+/// Every `stride`-th of `from` elements, beginning with `first`, reaches to the end of `count`.
+void check_reach(size_t from, size_t first, size_t stride, size_t count) {
+  GV_CHECK(stride >= 1u);
+  if (count > 0) GV_CHECK(first + (count - 1) * stride < from);
+}
+
+}  // namespace
+
+void gather(const Execution& on, ConstVec x, size_t first, size_t stride, Vec out) {
+  check_view(x, x.size, out.dtype);
+  check_same(out, out);
+  check_reach(x.size, first, stride, out.size);
+  const size_t skipped = out.size > 0 ? first * size_of(x.dtype) : 0;
+  const GatherArguments a{stride, static_cast<const char*>(x.data) + skipped, out.data};
+  GV_ON_GPU(gather(wide(x.dtype), a, out.size, on.stream));
+  split(on, out,
+        [&](size_t begin, size_t end) { best_build().gather(wide(x.dtype), a, begin, end); });
+}
+
+void scatter(const Execution& on, ConstVec x, size_t first, size_t stride, Vec out) {
+  check_same(x, x);
+  check_view(out, out.size, x.dtype);
+  check_reach(out.size, first, stride, x.size);
+  const size_t skipped = x.size > 0 ? first * size_of(x.dtype) : 0;
+  const ScatterArguments a{stride, x.data, static_cast<char*>(out.data) + skipped};
+  GV_ON_GPU(scatter(wide(x.dtype), a, x.size, on.stream));
+  split(on, x,
+        [&](size_t begin, size_t end) { best_build().scatter(wide(x.dtype), a, begin, end); });
 }
 
 void axpy(const Execution& on, double a, ConstVec x, Vec y) {

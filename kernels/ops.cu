@@ -166,6 +166,30 @@ void scale(bool wide, const ScaleArguments& a, size_t size, void* stream) {
   launch(wide, a, alignment_of(a.x, a.y), size, stream);
 }
 
+void adam(bool wide, const AdamArguments& a, size_t size, void* stream) {
+  launch(wide, a, alignment_of(a.g, a.m, a.v, a.x, a.x_tilde, a.copy), size, stream);
+}
+
+void combine(bool wide, const CombineArguments& a, size_t size, void* stream) {
+  Alignment alignment = alignment_of(a.base, a.out);
+  for (int k = 0; k < a.count; ++k) alignment.see(a.x[k]);
+  launch(wide, a, alignment, size, stream);
+}
+
+void gather(bool wide, const GatherArguments& a, size_t size, void* stream) {
+  launch(wide, a, alignment_of(a.out), size, stream);
+}
+
+void scatter(bool wide, const ScatterArguments& a, size_t size, void* stream) {
+  launch(wide, a, alignment_of(a.x), size, stream);
+}
+
+Scratch::Scratch(size_t bytes, void* stream) : stream_(stream) {
+  GV_CUDA(cudaMallocAsync(&data_, bytes, queue(stream)));
+}
+
+Scratch::~Scratch() { GV_CUDA(cudaFreeAsync(data_, queue(stream_))); }
+
 double dot(bool wide, const void* x, const void* y, size_t size, void* stream) {
   return reduced(stream, [&](double* partial) {
     if (wide) {

@@ -43,6 +43,39 @@ struct ScaleArguments {
   void* y;
 };
 
+struct AdamArguments {
+  double c, lr, beta1, beta2, unbias1, unbias2, epsilon, weight_decay;
+  bool decoupled;
+  const void* g;
+  void *m, *v, *x, *x_tilde, *copy;  // x_tilde and copy may be null
+  bool streamed = false;             // CPU: `copy` is written past the caches
+};
+
+/// out = base + a_0 x_0 + a_1 x_1 + ...
+struct CombineArguments {
+  static constexpr int kMost = 8;  // terms of one pass
+  int count;                       // 1 to kMost
+  double a[kMost];
+  const void* x[kMost];
+  const void* base;  // null: none
+  void* out;
+  bool streamed = false;  // CPU: `out` is written past the caches
+};
+
+/// out[i] = x[i stride], `x` at the first element that is read.
+struct GatherArguments {
+  size_t stride;
+  const void* x;
+  void* out;
+};
+
+/// out[i stride] = x[i], `out` at the first element that is written.
+struct ScatterArguments {
+  size_t stride;
+  const void* x;
+  void* out;
+};
+
 /// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed
 /// them.
 constexpr size_t kReductionBlock = 8192;
@@ -55,6 +88,10 @@ struct CpuBuild {
   void (*step)(bool wide, const StepArguments&, size_t first, size_t last);
   void (*axpy)(bool wide, const AxpyArguments&, size_t first, size_t last);
   void (*scale)(bool wide, const ScaleArguments&, size_t first, size_t last);
+  void (*adam)(bool wide, const AdamArguments&, size_t first, size_t last);
+  void (*combine)(bool wide, const CombineArguments&, size_t first, size_t last);
+  void (*gather)(bool wide, const GatherArguments&, size_t first, size_t last);
+  void (*scatter)(bool wide, const ScatterArguments&, size_t first, size_t last);
   // At most kReductionBlock elements:
   double (*deviation)(bool wide, const void* x, const double* reference, double* sum, size_t first,
                       size_t last);
@@ -78,8 +115,25 @@ void jump(bool wide, const JumpArguments&, size_t size, void* stream);
 void step(bool wide, const StepArguments&, size_t size, void* stream);
 void axpy(bool wide, const AxpyArguments&, size_t size, void* stream);
 void scale(bool wide, const ScaleArguments&, size_t size, void* stream);
+void adam(bool wide, const AdamArguments&, size_t size, void* stream);
+void combine(bool wide, const CombineArguments&, size_t size, void* stream);
+void gather(bool wide, const GatherArguments&, size_t size, void* stream);
+void scatter(bool wide, const ScatterArguments&, size_t size, void* stream);
 double dot(bool wide, const void* x, const void* y, size_t size, void* stream);
 bool finite(bool wide, const void* x, size_t size, void* stream);
+
+/// Device memory for the passes that are queued on `stream` during its life.
+class Scratch {
+ public:
+  Scratch(size_t bytes, void* stream);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+  void* stream_;
+};
 }  // namespace cuda
 
 }  // namespace grapevine
