@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace grapevine {
 namespace {
@@ -18,7 +19,8 @@ std::optional<Number> parsed(std::string_view text) {
 
 Result<Links> chain(const GraphRequest& request) {
   Links links;
-  for (int i = 0; i + 1 < request.ranks; ++i) links.push_back({i, i + 1});
+  for (int i = 0; i + 1 < request.ranks; ++i)
+    links.push_back({i, i + 1});
   return links;
 }
 
@@ -30,19 +32,22 @@ Result<Links> ring(const GraphRequest& request) {
 
 Result<Links> star(const GraphRequest& request) {
   Links links;
-  for (int i = 1; i < request.ranks; ++i) links.push_back({0, i});
+  for (int i = 1; i < request.ranks; ++i)
+    links.push_back({0, i});
   return links;
 }
 
 Result<Links> binary_tree(const GraphRequest& request) {
   Links links;
-  for (int i = 1; i < request.ranks; ++i) links.push_back({(i - 1) / 2, i});
+  for (int i = 1; i < request.ranks; ++i)
+    links.push_back({(i - 1) / 2, i});
   return links;
 }
 
 void add_clique(Links& links, int first, int last) {
   for (int i = first; i < last; ++i) {
-    for (int j = i + 1; j < last; ++j) links.push_back({i, j});
+    for (int j = i + 1; j < last; ++j)
+      links.push_back({i, j});
   }
 }
 
@@ -72,9 +77,11 @@ Result<Links> exponential_with(const GraphRequest& request, int opposite_multipl
   const int n = request.ranks;
   Links links;
   for (int hop = 1; 2 * hop < n; hop *= 2) {
-    for (int i = 0; i < n; ++i) links.push_back({i, (i + hop) % n});
+    for (int i = 0; i < n; ++i)
+      links.push_back({i, (i + hop) % n});
   }
-  for (int i = 0; i < n / 2; ++i) links.push_back({i, i + n / 2, opposite_multiplicity});
+  for (int i = 0; i < n / 2; ++i)
+    links.push_back({i, i + n / 2, opposite_multiplicity});
   return links;
 }
 
@@ -96,7 +103,8 @@ Result<Links> hypercube(const GraphRequest& request) {
 
 int most_square_rows(int ranks) {
   int rows = static_cast<int>(std::sqrt(ranks));
-  while (ranks % rows != 0) --rows;
+  while (ranks % rows != 0)
+    --rows;
   return rows;
 }
 
@@ -118,6 +126,8 @@ Result<Links> torus(const GraphRequest& request) {
   return links;
 }
 
+constexpr size_t kAnyNumber = std::numeric_limits<size_t>::max();
+
 constexpr GraphKind kGraphKinds[] = {
     {"ring", "", 0, "each rank and the next, closed to a circle", ring},
     {"chain", "", 0, "each rank and the next", chain},
@@ -130,11 +140,20 @@ constexpr GraphKind kGraphKinds[] = {
      torus},
     {"hypercube", "", 0, "ranks that differ in one bit", hypercube},
     {"binary-tree", "", 0, "i and its parent (i - 1) / 2", binary_tree},
+    {"relay-tree", "", 0, "i and its parent i / 2, so rank 0 has one child: RelaySum's tree",
+     relay_tree},
+    {"relay-tree-reversed", "", 0, "the same with the ranks in reverse order", relay_tree_reversed},
+    {"double-binary-trees", "", 0, "the two relay trees together, for half of the vector each",
+     double_binary_trees},
+    {"three-tree", "", 0, "a tree of ranks with three edges each", three_tree},
     {"random-regular", "[:DEGREE[:SEED]]", 2, "random, every rank of the same degree (3)",
      random_regular},
     {"erdos-renyi", "[:PROBABILITY[:SEED]]", 2, "every edge by chance (2 ln n / n), connected",
      erdos_renyi},
     {"cliques", "", 0, "two complete halves joined by one edge", cliques},
+    {"social", "", 0, "Davis' southern women and their events, 32 ranks", social},
+    {"spanning", ":GRAPH[@ROOT]", kAnyNumber, "the breadth-first tree of any graph, best root",
+     spanning},
 };
 
 }  // namespace
@@ -156,8 +175,10 @@ Result<Sides> torus_sides(const GraphRequest& request) {
   const std::string square = std::to_string(rows) + "x" + std::to_string(n / rows);
   if (request.arguments.empty()) {
     if (rows > 1 || n <= 3) return Sides{rows, n / rows};
-    return refused(request, "a prime number of ranks makes no grid; accepted: a product of two "
-                            "sides, or torus:" + square + ", which is a ring");
+    return refused(request,
+                   "a prime number of ranks makes no grid; accepted: a product of two "
+                   "sides, or torus:" +
+                       square + ", which is a ring");
   }
   const std::string& sides = request.arguments[0];
   const size_t cross = std::min(sides.find('x'), sides.size());

@@ -19,6 +19,7 @@ namespace grapevine {
 struct Link {
   int i = 0, j = 0;
   int multiplicity = 1;
+  uint8_t trees = 1;  // as in Edge
 };
 
 using Links = std::vector<Link>;
@@ -46,6 +47,12 @@ std::span<const GraphKind> graph_kinds();
 Result<Links> random_regular(const GraphRequest&);
 Result<Links> erdos_renyi(const GraphRequest&);
 Result<Links> complete(const GraphRequest&);
+Result<Links> relay_tree(const GraphRequest&);
+Result<Links> relay_tree_reversed(const GraphRequest&);
+Result<Links> double_binary_trees(const GraphRequest&);
+Result<Links> three_tree(const GraphRequest&);
+Result<Links> social(const GraphRequest&);
+Result<Links> spanning(const GraphRequest&);
 
 struct Sides {
   int rows = 0, columns = 0;

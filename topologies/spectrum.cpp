@@ -52,12 +52,14 @@ template <class Gap>
 Spectrum from_characters(int n, const Steps& steps, Gap gap) {
   std::vector<double> lambda(static_cast<size_t>(n), 0.0);
   for (const auto& [s, step] : steps) {
-    for (int k = 0; k < n; ++k) lambda[k] += step.rate * step.neighbours * gap(k, s);
+    for (int k = 0; k < n; ++k)
+      lambda[k] += step.rate * step.neighbours * gap(k, s);
   }
   double resistance = 0;
   for (const auto& [s, step] : steps) {
     double sum = 0;
-    for (int k = 1; k < n; ++k) sum += 2 * gap(k, s) / lambda[k];
+    for (int k = 1; k < n; ++k)
+      sum += 2 * gap(k, s) / lambda[k];
     resistance = std::max(resistance, sum / n);
   }
   std::ranges::sort(lambda);
@@ -92,7 +94,7 @@ std::optional<Spectrum> closed_form(const Topology& graph, std::span<const doubl
 std::vector<double> all_eigenvalues(const Topology& graph, std::span<const double> rates) {
   Eigen::MatrixXd laplacian = Eigen::MatrixXd::Zero(graph.ranks(), graph.ranks());
   for (size_t e = 0; e < rates.size(); ++e) {
-    const auto& [i, j, rate, multiplicity] = graph.edges()[e];
+    const int i = graph.edges()[e].i, j = graph.edges()[e].j;
     laplacian(i, i) += rates[e];
     laplacian(j, j) += rates[e];
     laplacian(i, j) -= rates[e];
@@ -108,7 +110,8 @@ Spectrum spectrum(const Topology& graph, std::span<const double> rates) {
   GV_CHECK(graph.ranks() >= 1);
   std::vector<double> own;
   if (rates.empty()) {
-    for (const Edge& edge : graph.edges()) own.push_back(edge.rate);
+    for (const Edge& edge : graph.edges())
+      own.push_back(edge.rate);
     rates = own;
   }
   GV_CHECK(rates.size() == graph.edges().size());
@@ -123,7 +126,8 @@ Spectrum spectrum(const Topology& graph, std::span<const double> rates) {
     result.eigenvalues = all_eigenvalues(graph, rates);
     // The first two are known with all their digits, however wide the spectrum is.
     const double lambda_2 = 1 / result.chi1;
-    for (double& value : result.eigenvalues) value = std::max(value, lambda_2);
+    for (double& value : result.eigenvalues)
+      value = std::max(value, lambda_2);
     result.eigenvalues[0] = 0;
     result.eigenvalues[1] = lambda_2;
   }

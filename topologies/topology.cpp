@@ -53,21 +53,23 @@ std::vector<int> listed_degrees(const Topology& graph) {
 
 std::string accepted_names() {
   std::string names;
-  for (const GraphKind& kind : graph_kinds()) names += std::string(kind.name) + ", ";
+  for (const GraphKind& kind : graph_kinds())
+    names += std::string(kind.name) + ", ";
   return names + "or a file (a name with '/' or '.')";
 }
 
 Result<std::vector<Edge>> edges_of_kind(const GraphKind& kind, const GraphRequest& request) {
   if (request.arguments.size() > kind.most_arguments) {
-    return refused(request, "too many arguments; accepted: " + std::string(kind.name) +
-                                kind.arguments);
+    return refused(request,
+                   "too many arguments; accepted: " + std::string(kind.name) + kind.arguments);
   }
   const auto links = kind.make(request);
   if (!links) return links.error();
   std::vector<Edge> edges;
   edges.reserve(links->size());
   for (const Link& link : *links) {
-    edges.push_back({std::min(link.i, link.j), std::max(link.i, link.j), 1, link.multiplicity});
+    edges.push_back(
+        {std::min(link.i, link.j), std::max(link.i, link.j), 1, link.multiplicity, link.trees});
   }
   return edges;
 }
@@ -115,6 +117,7 @@ std::string edge_complaint(const Edge& edge, int ranks) {
     return ends(edge) + " has multiplicity " + std::to_string(edge.multiplicity) +
            "; it must be at least 1";
   }
+  if (edge.trees == 0) return ends(edge) + " belongs to no tree; its mask must be at least 1";
   return {};
 }
 
@@ -137,12 +140,15 @@ Result<Topology> Topology::from_edges(int ranks, std::vector<Edge> edges, std::s
     ++graph.first_[edge.i + 1];
     ++graph.first_[edge.j + 1];
   }
-  for (int k = 0; k < ranks; ++k) graph.first_[k + 1] += graph.first_[k];
+  for (int k = 0; k < ranks; ++k)
+    graph.first_[k + 1] += graph.first_[k];
   graph.neighbour_.resize(2 * edges.size());
   std::vector<int> next(graph.first_.begin(), graph.first_.end() - 1);
   const int count = static_cast<int>(edges.size());
-  for (int e = 0; e < count; ++e) graph.neighbour_[next[edges[e].j]++] = {edges[e].i, e};
-  for (int e = 0; e < count; ++e) graph.neighbour_[next[edges[e].i]++] = {edges[e].j, e};
+  for (int e = 0; e < count; ++e)
+    graph.neighbour_[next[edges[e].j]++] = {edges[e].i, e};
+  for (int e = 0; e < count; ++e)
+    graph.neighbour_[next[edges[e].i]++] = {edges[e].j, e};
   graph.edges_ = std::move(edges);
 
   const int lost = unreached(graph);
@@ -165,7 +171,8 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate) 
   if (ranks < 1) return refused(request, "at least 1 is needed");
   if (ranks > kMostRanks) return refused(request, "at most " + std::to_string(kMostRanks));
   if (!(rate > 0) || !std::isfinite(rate)) {
-    return refused(request, "rate " + shown(rate) + " exchanges per rank and unit of time; it must "
+    return refused(request, "rate " + shown(rate) +
+                                " exchanges per rank and unit of time; it must "
                                 "be positive and finite");
   }
   const std::string name = spec.substr(0, spec.find(':'));
@@ -181,7 +188,8 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate) 
   graph->rates_given_ = false;
   const std::vector<double> equal(static_cast<size_t>(ranks), 1.0);
   const std::vector<double> rates = wanted_rates(*graph, rate, equal);
-  for (size_t e = 0; e < rates.size(); ++e) graph->edges_[e].rate = rates[e];
+  for (size_t e = 0; e < rates.size(); ++e)
+    graph->edges_[e].rate = rates[e];
   return graph;
 }
 
@@ -205,8 +213,8 @@ std::vector<double> wanted_rates(const Topology& graph, double r,
   rates.reserve(graph.edges().size());
   const std::vector<int> degrees = listed_degrees(graph);
   for (const Edge& edge : graph.edges()) {
-    const double share = gradient_rates[edge.i] / degrees[edge.i] +
-                         gradient_rates[edge.j] / degrees[edge.j];
+    const double share =
+        gradient_rates[edge.i] / degrees[edge.i] + gradient_rates[edge.j] / degrees[edge.j];
     rates.push_back(graph.rates_given() ? edge.rate : edge.multiplicity * r / 2 * share);
   }
   return rates;

@@ -9,6 +9,7 @@
 //
 // A graph is a pure function of (spec, ranks): every node that knows both has the same one.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Edge {
   int i = 0, j = 0;      // i < j
   double rate = 0;       // events per unit of time, > 0; of a doubly listed edge: both together
   int multiplicity = 1;  // 2: listed twice (the paper's exponential graph: both edges to i +- n/2)
+  uint8_t trees = 1;     // bit k: belongs to tree k (double-binary-trees: 1, 2 or 3), see trees.hpp
 };
 
 struct Neighbour {
@@ -55,9 +57,10 @@ class Topology {
 };
 
 /// spec: ring | chain | star | complete | exponential | exponential-simple | torus[:ROWSxCOLUMNS] |
-/// hypercube | binary-tree | random-regular[:DEGREE[:SEED]] | erdos-renyi[:PROBABILITY[:SEED]] |
-/// cliques (two, joined by an edge) | a file (a spec that contains '/' or '.', lines `i j rate`,
-/// # comments). `rate` is r, exchanges per rank and unit of time.
+/// hypercube | binary-tree | relay-tree | relay-tree-reversed | double-binary-trees | three-tree |
+/// random-regular[:DEGREE[:SEED]] | erdos-renyi[:PROBABILITY[:SEED]] | cliques (two, joined by an
+/// edge) | social | spanning:GRAPH[@ROOT] (a tree of any of these) | a file (a spec that contains
+/// '/' or '.', lines `i j rate`, # comments). `rate` is r, exchanges per rank and unit of time.
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate);
 
 /// One line a spec, for --help and for error messages.

@@ -1,0 +1,55 @@
+// Trees: what a method that relays along edges asks of a graph. Is it a tree, or several; how far
+// apart are its ranks; how late does what they say arrive?
+//
+// RelaySum (Vogels et al., "RelaySum for Decentralized Deep Learning on Heterogeneous Data",
+// NeurIPS 2021, arXiv:2110.04175) passes sums along the edges of a tree, one hop a step. What rank
+// j says reaches rank i after delta_ij = max(hops(i, j) - 1, 0) steps. The learning rate that fits
+// these delays is 1 + the mean of delta_ij over all n^2 pairs (i, j) times that of an all-reduce.
+//
+// A graph may be the union of several trees on the same ranks (Edge::trees says which edge belongs
+// to which): each carries its own part of the vector, with its own counts.
+#pragma once
+#include <vector>
+
+#include "kernels/result.hpp"
+#include "topologies/topology.hpp"
+
+namespace grapevine {
+
+/// Connected and without a circle: ranks - 1 edges.
+bool is_tree(const Topology&);
+
+/// How many trees the graph is the union of, by the masks of its edges: 1 for every tree, 2 for
+/// double-binary-trees (1 with a single rank), 0 when one of them is not a tree on all ranks.
+int tree_count(const Topology&);
+
+/// A refusal with one sentence that proposes `spanning:...` when tree_count() is 0.
+Status check_trees(const Topology&);
+
+/// Tree `tree` of tree_count() as a graph by itself; an edge keeps the rate that it has in the
+/// whole graph, as an absolute one.
+Topology tree_of(const Topology&, int tree);
+
+/// A connected graph seen from one rank: first in, first out, neighbours by rising rank.
+struct BreadthFirst {
+  std::vector<int> order;   // all ranks as they are found; the root first, a farthest one last
+  std::vector<int> parent;  // of each rank, the one that found it; -1 of the root
+};
+
+BreadthFirst breadth_first(const Topology&, int root);
+
+/// The length of the shortest path to each rank.
+std::vector<int> hops_from(const Topology&, int rank);
+
+/// The most hops between two ranks of a tree. Relayed counts are full everywhere at step
+/// relay_diameter - 1 (steps counted from 0).
+int relay_diameter(const Topology& tree);
+
+/// (1 / n^2) sum over all i, j of max(hops(i, j) - 1, 0), in O(n). A chain has
+/// (n - 1) (n - 2) / (3 n).
+double mean_relay_delay(const Topology& tree);
+
+/// The same of the tree that the parents make.
+double mean_relay_delay(const BreadthFirst&);
+
+}  // namespace grapevine
