@@ -26,7 +26,7 @@ int main() {
     settings.topology = "ring";
     settings.ranks = 16;
     settings.gradients = 16 * 500;
-    settings.objective.objective = "quadratic";
+    settings.objective.objective = "diagonal";
     settings.objective.dim = 32;
     settings.objective.zeta2 = 4;
     settings.objective.mu = 0.1;

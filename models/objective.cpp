@@ -12,11 +12,18 @@ Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {
   if (spec.threads < 1) {
     return user_error("threads is " + std::to_string(spec.threads) + ", accepted: 1 or more");
   }
-  if (spec.objective == "consensus") return make_consensus(spec);
-  if (spec.objective == "quadratic") return make_quadratic(spec);
-  if (spec.objective == "network") return make_network(spec);
-  return user_error("objective is \"" + spec.objective +
-                    "\", accepted: network, quadratic, consensus");
+  using Make = Result<std::unique_ptr<Objective>>(const ObjectiveSpec&);
+  const std::pair<const char*, Make*> known[] = {
+      {"network", make_network},   {"quadratic", make_quadratic}, {"consensus", make_consensus},
+      {"diagonal", make_diagonal}, {"scalar", make_scalar},       {"matrix", make_matrix},
+      {"mean", make_mean},
+  };
+  std::string names;
+  for (const auto& [name, make] : known) {
+    if (spec.objective == name) return make(spec);
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return user_error("objective is \"" + spec.objective + "\", accepted: " + names);
 }
 
 }  // namespace grapevine

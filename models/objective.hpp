@@ -22,22 +22,30 @@
 namespace grapevine {
 
 struct ObjectiveSpec {
-  std::string objective = "network";  // network | quadratic | consensus
+  std::string objective = "network";  // or one of analytic.hpp
   int ranks = 1;
   int threads = 1;
   uint64_t seed = 1;
   // network
-  std::string model = "cnn-small";        // linear | mlp | cnn-small | cnn-big | resnet18
-  std::string dataset = "fashion-mnist";  // or mnist, cifar10, optdigits, a9a, w8a
+  std::string model = "cnn-small";        // plan_network() and plan_language_model() know them
+  std::string dataset = "fashion-mnist";  // read_data_set() knows them; or text:FILE
   std::string data_dir;                   // empty: where the distribution's package puts it
+  std::string partition = "auto";         // iid, text: contiguous; or partition.hpp's
   int batch = 16;
   bool decay_norms_and_biases = true;
-  bool flip = true;                       // mirror images at random, where the set allows it
+  bool flip = true;  // mirror images at random, where the set allows it
+  int window = 32;   // text: characters or words that one gradient goes back
+  double clip = 0;   // longest gradient, a norm; 0: any
   // analytic
   int dim = 16;
   double noise = 0;  // standard deviation of the gradient noise per coordinate
-  double zeta2 = 0;  // heterogeneity of the quadratics: mean of |x*_i - x*|^2
-  double mu = 1;     // smallest curvature of the quadratics
+  double zeta2 = 0;  // how far the ranks disagree; each objective says in which unit
+  double mu = 1;     // smallest singular value (quadratic) or curvature (diagonal); largest: 1
+  double r0 = 10;    // distance of the optimum from the start
+  int rows = 100;    // of a matrix
+  int columns = 100;
+  std::string entries = "gaussian";  // of a matrix: gaussian | sines
+  double spectrum_decay = 0;         // p > 0: the k-th singular value of a matrix goes as k^-p
 };
 
 struct Evaluation {
@@ -66,6 +74,9 @@ class Objective {
 
   /// Gradients per pass over one rank's share of the data; 0 where there is no data.
   virtual uint64_t gradients_per_pass(int rank) const = 0;
+
+  /// How many training samples of each label each rank has, [rank][label]; empty without labels.
+  virtual std::vector<std::vector<uint64_t>> label_counts() const { return {}; }
 
   /// What the data and the model are, in one line for reports.
   virtual std::string description() const = 0;

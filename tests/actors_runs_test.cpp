@@ -20,7 +20,7 @@ Settings training(const std::string& topology, int ranks, const std::string& met
   s.target = 0;
   s.until_s = 0;
   s.gradients = static_cast<uint64_t>(200 * ranks);
-  s.objective.objective = "quadratic";
+  s.objective.objective = "diagonal";
   s.objective.dim = 8;
   s.objective.noise = 0.1;
   s.objective.zeta2 = 1;

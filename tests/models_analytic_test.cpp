@@ -16,9 +16,9 @@ std::unique_ptr<Objective> made(const ObjectiveSpec& spec) {
   return std::move(*objective);
 }
 
-ObjectiveSpec quadratic(int ranks, int dim) {
+ObjectiveSpec problem(const std::string& objective, int ranks, int dim) {
   ObjectiveSpec spec;
-  spec.objective = "quadratic";
+  spec.objective = objective;
   spec.ranks = ranks;
   spec.dim = dim;
   return spec;
@@ -63,8 +63,8 @@ TEST_CASE("Consensus starts every rank at its own Gaussian point and has no grad
   CHECK(std::isnan(objective->evaluate(0, -1, view(x)).accuracy));
 }
 
-TEST_CASE("A quadratic's gradient is the slope of the loss it returns") {
-  ObjectiveSpec spec = quadratic(3, 7);
+TEST_CASE("A diagonal quadratic's gradient is the slope of the loss it returns") {
+  ObjectiveSpec spec = problem("diagonal", 3, 7);
   spec.mu = 0.25;
   spec.zeta2 = 2;
   const auto objective = made(spec);
@@ -84,9 +84,9 @@ TEST_CASE("A quadratic's gradient is the slope of the loss it returns") {
   }
 }
 
-TEST_CASE("Curvatures run from mu to 1, the ranks' optima spread by zeta2 around the common one") {
+TEST_CASE("Diagonal curvatures run from mu to 1, the ranks' optima spread by zeta2 around the common one") {
   const int ranks = 5, dim = 4;
-  ObjectiveSpec spec = quadratic(ranks, dim);
+  ObjectiveSpec spec = problem("diagonal", ranks, dim);
   spec.mu = 0.1;
   spec.zeta2 = 3;
   const auto objective = made(spec);
@@ -118,7 +118,7 @@ TEST_CASE("Curvatures run from mu to 1, the ranks' optima spread by zeta2 around
 }
 
 TEST_CASE("mu 0 leaves a gradient of pure noise, keyed by rank and index") {
-  ObjectiveSpec spec = quadratic(2, 2000);
+  ObjectiveSpec spec = problem("quadratic", 2, 2000);
   spec.mu = 0;
   spec.noise = 0.5;
   const auto objective = made(spec);
@@ -132,8 +132,8 @@ TEST_CASE("mu 0 leaves a gradient of pure noise, keyed by rank and index") {
   CHECK(g != gradient(*objective, 1, 18, x));
 }
 
-TEST_CASE("One coordinate has curvature mu") {
-  ObjectiveSpec spec = quadratic(1, 1);
+TEST_CASE("One diagonal coordinate has curvature mu") {
+  ObjectiveSpec spec = problem("diagonal", 1, 1);
   spec.mu = 0.5;
   const auto objective = made(spec);
   CHECK(gradient(*objective, 0, 0, {1.0})[0] - gradient(*objective, 0, 0, {0.0})[0] ==
@@ -141,22 +141,23 @@ TEST_CASE("One coordinate has curvature mu") {
 }
 
 TEST_CASE("An impossible objective is refused in one line that names it and what is accepted") {
-  ObjectiveSpec spec = quadratic(2, 4);
+  ObjectiveSpec spec = problem("quadratic", 2, 4);
   spec.objective = "cubic";
-  CHECK(refusal(spec) == "objective is \"cubic\", accepted: network, quadratic, consensus");
-  spec = quadratic(0, 4);
+  CHECK(refusal(spec) == "objective is \"cubic\", accepted: network, quadratic, consensus, "
+        "diagonal, scalar, matrix, mean");
+  spec = problem("quadratic", 0, 4);
   CHECK(refusal(spec) == "ranks is 0, accepted: 1 or more");
-  spec = quadratic(2, 0);
+  spec = problem("quadratic", 2, 0);
   CHECK(refusal(spec) == "dim is 0, accepted: 1 or more");
-  spec = quadratic(2, 4);
+  spec = problem("quadratic", 2, 4);
   spec.noise = -1;
   CHECK(refusal(spec) == "noise is -1, accepted: 0 or more");
   spec.noise = std::nan("");
   CHECK(refusal(spec) == "noise is nan, accepted: 0 or more");
-  spec = quadratic(2, 4);
+  spec = problem("quadratic", 2, 4);
   spec.mu = 1.5;
   CHECK(refusal(spec) == "mu is 1.5, accepted: 0 to 1");
-  spec = quadratic(1, 4);
+  spec = problem("quadratic", 1, 4);
   spec.zeta2 = 1;
   CHECK(refusal(spec) == "zeta2 is 1 with 1 rank, accepted: 0, or at least 2 ranks");
   spec.objective = "network";
@@ -170,7 +171,7 @@ TEST_CASE("An impossible objective is refused in one line that names it and what
 
 TEST_CASE("An analytic objective saves its vector as one fp64 tensor") {
   const test::Scratch scratch;
-  const auto objective = made(quadratic(1, 3));
+  const auto objective = made(problem("quadratic", 1, 3));
   std::vector<double> x = {1, 2, 3}, back(3);
   REQUIRE(objective->save_model(scratch.path(), view(x)));
   REQUIRE(load_parameters(scratch.path("model.safetensors"), objective->layout(), view(back)));

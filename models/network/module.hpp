@@ -13,7 +13,7 @@
 namespace grapevine {
 
 inline constexpr const char* kNetworkModuleFile = "libgrapevine-network.so";
-inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v1";
+inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v2";
 
 using MakeNetwork = void(const ObjectiveSpec&, NetworkPlan&, std::shared_ptr<const DataSet>,
                          std::unique_ptr<Objective>& made);

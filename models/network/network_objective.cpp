@@ -168,7 +168,7 @@ class NetworkObjective final : public Objective {
 }  // namespace
 }  // namespace grapevine
 
-extern "C" __attribute__((visibility("default"))) void grapevine_network_v1(
+extern "C" __attribute__((visibility("default"))) void grapevine_network_v2(
     const grapevine::ObjectiveSpec& spec, grapevine::NetworkPlan& plan,
     std::shared_ptr<const grapevine::DataSet> data, std::unique_ptr<grapevine::Objective>& made) {
   grapevine::prepare_heap();

@@ -1,0 +1,43 @@
+#include "models/analytic_base.hpp"
+
+namespace grapevine {
+
+std::vector<double> Analytic::centred_offsets() const {
+  std::vector<double> offsets = drawn_offsets();
+  std::vector<double> mean(dim(), 0.0);
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    mean[i % dim()] += offsets[i] / static_cast<double>(ranks());
+  }
+  double squares = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    offsets[i] -= mean[i % dim()];
+    squares += offsets[i] * offsets[i];
+  }
+  const double factor = std::sqrt(spec_.zeta2 * static_cast<double>(ranks()) / squares);
+  for (double& offset : offsets)
+    offset *= factor;
+  return offsets;
+}
+
+Status check_analytic(const ObjectiveSpec& spec) {
+  if (spec.dim < 1) {
+    return user_error("dim is " + std::to_string(spec.dim) + ", accepted: 1 or more");
+  }
+  const auto out_of_range = [](double value) { return !(value >= 0 && std::isfinite(value)); };
+  if (out_of_range(spec.noise)) {
+    return user_error("noise is " + shown(spec.noise) + ", accepted: 0 or more");
+  }
+  if (out_of_range(spec.zeta2)) {
+    return user_error("zeta2 is " + shown(spec.zeta2) + ", accepted: 0 or more");
+  }
+  if (out_of_range(spec.r0)) {
+    return user_error("r0 is " + shown(spec.r0) + ", accepted: 0 or more");
+  }
+  if (spec.zeta2 > 0 && spec.ranks < 2) {
+    return user_error("zeta2 is " + shown(spec.zeta2) +
+                      " with 1 rank, accepted: 0, or at least 2 ranks");
+  }
+  return Done{};
+}
+
+}  // namespace grapevine
