@@ -1,6 +1,6 @@
 grapevine_test(models
   SOURCES
-    models_tools.cpp models_analytic_test.cpp models_batches_test.cpp models_data_test.cpp
+    models_tools.cpp models_analytic_test.cpp models_problems_test.cpp models_batches_test.cpp models_data_test.cpp
     models_real_data_test.cpp models_files_test.cpp
   USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA)
 
