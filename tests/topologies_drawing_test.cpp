@@ -63,6 +63,12 @@ TEST_CASE("a star is drawn with its hub in the middle") {
   CHECK(draw_svg(graph("star", 9)).find("<circle cx=\"400.0\" cy=\"400.0\"") != std::string::npos);
 }
 
+TEST_CASE("the edges that only the second of two trees has are drawn in brown") {
+  const std::string svg = draw_svg(graph("double-binary-trees", 16));
+  CHECK(occurrences(svg, "<path") == 29);
+  CHECK(occurrences(svg, "stroke=\"#b5651d\"") == 14);
+}
+
 TEST_CASE("a name with markup in it stays text") {
   const auto made = Topology::from_edges(2, {{0, 1, 1}}, "a<b&c");
   REQUIRE(made);

@@ -19,7 +19,8 @@ Ends ends_of(const Topology& graph) {
 
 bool same(const Topology& a, const Topology& b) {
   const auto equal = [](const Edge& p, const Edge& q) {
-    return p.i == q.i && p.j == q.j && p.rate == q.rate && p.multiplicity == q.multiplicity;
+    return p.i == q.i && p.j == q.j && p.rate == q.rate && p.multiplicity == q.multiplicity &&
+           p.trees == q.trees;
   };
   return a.ranks() == b.ranks() && std::ranges::equal(a.edges(), b.edges(), equal);
 }
@@ -46,6 +47,10 @@ TEST_CASE("the named graphs have the edges of their definitions") {
   CHECK(ends_of(graph("binary-tree", 6)) == Ends{{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 5}});
   CHECK(ends_of(graph("hypercube", 4)) == Ends{{0, 1}, {0, 2}, {1, 3}, {2, 3}});
   CHECK(ends_of(graph("cliques", 5)) == Ends{{0, 1}, {0, 2}, {2, 3}, {2, 4}, {3, 4}});
+  CHECK(ends_of(graph("relay-tree", 6)) == Ends{{0, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}});
+  CHECK(ends_of(graph("relay-tree-reversed", 6)) == Ends{{0, 3}, {1, 3}, {2, 4}, {3, 4}, {4, 5}});
+  CHECK(ends_of(graph("three-tree", 9)) ==
+        Ends{{0, 1}, {0, 2}, {0, 3}, {1, 4}, {1, 5}, {2, 6}, {2, 7}, {3, 8}});
   CHECK(ends_of(graph("torus:3x3", 9)).size() == 18);
   CHECK(degrees_of(graph("torus", 12)) == std::set{4});
   CHECK(degrees_of(graph("exponential-simple", 16)) == std::set{7});
@@ -57,7 +62,8 @@ TEST_CASE("the named graphs have the edges of their definitions") {
 TEST_CASE("the smallest graphs are sane: one rank has no edge, two ranks have one") {
   for (const std::string spec : {"ring", "chain", "star", "complete", "exponential", "hypercube",
                                  "exponential-simple", "torus", "binary-tree", "erdos-renyi",
-                                 "cliques"}) {
+                                 "cliques", "relay-tree", "relay-tree-reversed", "three-tree",
+                                 "double-binary-trees", "spanning:ring", "spanning:complete@0"}) {
     INFO(spec);
     CHECK(ends_of(graph(spec, 1)) == Ends{});
     CHECK(graph(spec, 1).neighbours(0).empty());
@@ -200,7 +206,8 @@ TEST_CASE("every graph that is accepted is listed in the help") {
   for (const std::string spec :
        {"ring ", "chain", "star", "complete", "exponential ", "exponential-simple",
         "torus[:ROWSxCOLUMNS]", "hypercube", "binary-tree", "random-regular[:DEGREE[:SEED]]",
-        "erdos-renyi[:PROBABILITY[:SEED]]", "cliques", "FILE"}) {
+        "erdos-renyi[:PROBABILITY[:SEED]]", "cliques", "FILE", "relay-tree ", "three-tree",
+        "relay-tree-reversed", "double-binary-trees", "social", "spanning:GRAPH[@ROOT]"}) {
     INFO(spec);
     CHECK(("\n" + help).find("\n" + spec) != std::string::npos);
   }

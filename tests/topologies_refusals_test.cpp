@@ -9,8 +9,9 @@ using namespace grapevine::test;
 TEST_CASE("an unknown graph is refused with the names that are accepted") {
   CHECK(refusal("rnig", 8) ==
         "topology 'rnig' with 8 ranks: unknown graph; accepted: ring, chain, star, complete, "
-        "exponential, exponential-simple, torus, hypercube, binary-tree, random-regular, "
-        "erdos-renyi, cliques, or a file (a name with '/' or '.')");
+        "exponential, exponential-simple, torus, hypercube, binary-tree, relay-tree, "
+        "relay-tree-reversed, double-binary-trees, three-tree, random-regular, erdos-renyi, "
+        "cliques, social, spanning, or a file (a name with '/' or '.')");
   CHECK(refusal("", 8).starts_with("topology '' with 8 ranks: unknown graph; accepted: ring"));
   CHECK(refusal("a\nb", 8).starts_with("topology 'a?b' with 8 ranks: unknown graph"));
 }
@@ -94,6 +95,27 @@ TEST_CASE("arguments that a graph does not take are refused") {
                                      "accepted: torus[:ROWSxCOLUMNS]");
 }
 
+TEST_CASE("the social graph is for 32 ranks") {
+  CHECK(refusal("social", 16) == "topology 'social' with 16 ranks: these are 18 women and 14 "
+                                 "events; accepted: 32 ranks");
+}
+
+TEST_CASE("a spanning tree without a graph, or from a root that is no rank, is refused") {
+  for (const std::string spec : {"spanning", "spanning:", "spanning:@2"}) {
+    CHECK(refusal(spec, 8) == "topology '" + spec +
+                                  "' with 8 ranks: no graph to span; accepted: "
+                                  "spanning:GRAPH[@ROOT], such as spanning:ring or "
+                                  "spanning:ring@0");
+  }
+  for (const std::string root : {"8", "-1", "", "two", "4294967296"}) {
+    CHECK(refusal("spanning:ring@" + root, 8) == "topology 'spanning:ring@" + root +
+                                                     "' with 8 ranks: the root '" + root +
+                                                     "' is not a rank; accepted: 0 to 7");
+  }
+  CHECK(refusal("spanning:rnig@2", 8).starts_with("topology 'rnig' with 8 ranks: unknown graph"));
+  CHECK(refusal("spanning:hypercube", 12).starts_with("topology 'hypercube' with 12 ranks: the "));
+}
+
 TEST_CASE("a file that is not there is named") {
   const std::string rest = ": no such file to read; a spec with '/' or '.' names a file of lines "
                            "`i j rate`";
@@ -149,6 +171,8 @@ TEST_CASE("edges handed over by a program are refused in the same words") {
   CHECK(complaint(2, {{0, 1, 0}}) == mine + "edge 0 1 has rate 0; it must be positive and finite");
   CHECK(complaint(2, {{0, 1, 1, 0}}) ==
         mine + "edge 0 1 has multiplicity 0; it must be at least 1");
+  CHECK(complaint(2, {{0, 1, 1, 1, 0}}) ==
+        mine + "edge 0 1 belongs to no tree; its mask must be at least 1");
   CHECK(complaint(2, {}) ==
         mine + "not connected: rank 1 cannot be reached from rank 0; every rank must be");
 }

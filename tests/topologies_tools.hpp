@@ -43,7 +43,10 @@ inline rc::Gen<std::pair<std::string, int>> any_spec() {
         {"cliques", any}, {"exponential", power}, {"exponential-simple", power},
         {"hypercube", power}, {"torus:" + sides, degree * any}, {"torus", 4 * any},
         {"random-regular:" + std::to_string(degree) + ":" + seed, even},
-        {"erdos-renyi:0.5:" + seed, even}});
+        {"erdos-renyi:0.5:" + seed, even}, {"relay-tree", any}, {"relay-tree-reversed", any},
+        {"double-binary-trees", any}, {"three-tree", any}, {"social", 32},
+        {"spanning:random-regular:3:" + seed, even},
+        {"spanning:erdos-renyi:0.5:" + seed + "@" + std::to_string(degree), even}});
   });
 }
 

@@ -11,7 +11,7 @@
 namespace grapevine {
 namespace {
 
-constexpr double kSize = 800;  // of the drawing; the caption stands below
+constexpr double kSize = 800;   // of the drawing; the caption stands below
 constexpr double kReach = 340;  // from the middle to the outermost ranks
 constexpr double kPi = std::numbers::pi;
 constexpr int kLabelledRanks = 64;
@@ -34,7 +34,8 @@ Point on_circle(double radius, double turn) {  // turn 0 is at the top, clockwis
 Layout circle(int ranks) {
   Layout layout;
   const double radius = ranks == 1 ? 0 : kReach;
-  for (int k = 0; k < ranks; ++k) layout.points.push_back(on_circle(radius, 1.0 * k / ranks));
+  for (int k = 0; k < ranks; ++k)
+    layout.points.push_back(on_circle(radius, 1.0 * k / ranks));
   layout.spacing = 2 * kPi * kReach / std::max(ranks, 2);
   return layout;
 }
@@ -113,7 +114,8 @@ Layout layout_of(const Topology& graph) {
     if (sides) return grid(sides->rows, sides->columns);
   }
   int most = 0;
-  for (int rank = 0; rank < graph.ranks(); ++rank) most = std::max(most, graph.degree(rank));
+  for (int rank = 0; rank < graph.ranks(); ++rank)
+    most = std::max(most, graph.degree(rank));
   const bool tree = graph.edges().size() + 1 == static_cast<size_t>(graph.ranks());
   return tree && most > 2 ? radial_tree(graph) : circle(graph.ranks());
 }
@@ -143,9 +145,12 @@ std::string path_of(const Edge& edge, const Layout& layout) {
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
-    if (c == '&') result += "&amp;";
-    else if (c == '<') result += "&lt;";
-    else result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    if (c == '&')
+      result += "&amp;";
+    else if (c == '<')
+      result += "&lt;";
+    else
+      result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
   }
   return result;
 }
@@ -169,7 +174,10 @@ void draw_edges(const Topology& graph, const Layout& layout, double most_rate, s
   svg += "<g fill=\"none\" stroke=\"#4a6fa5\" stroke-opacity=\"0.6\" stroke-linecap=\"round\">\n";
   for (const Edge& edge : graph.edges()) {
     const double width = std::max(0.2, widest * std::sqrt(edge.rate / most_rate));
-    svg += "<path d=\"" + path_of(edge, layout) + "\" stroke-width=\"" + tenths(width) + "\"/>\n";
+    const std::string colour =
+        edge.trees == 2 ? "\" stroke=\"#b5651d" : "";  // the second tree's own
+    svg += "<path d=\"" + path_of(edge, layout) + colour + "\" stroke-width=\"" + tenths(width) +
+           "\"/>\n";
   }
   svg += "</g>\n";
 }
