@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #endif
 
+#include "kernels/cpu_low_rank.hpp"
 #include "kernels/cpu_sums.hpp"
 #include "kernels/dispatch.hpp"
 
@@ -90,7 +91,8 @@ constexpr CpuBuild build_named(const char* name) {
           elementwise<ScatterArguments>,
           deviation_of,
           dot_of,
-          finite_of};
+          finite_of,
+          low_rank_build()};
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/low_rank_passes.hpp"
+
 namespace grapevine {
 
 struct LookArguments {
@@ -97,6 +99,7 @@ struct CpuBuild {
                       size_t last);
   double (*dot)(bool wide, const void* x, const void* y, size_t first, size_t last);
   bool (*finite)(bool wide, const void* x, size_t first, size_t last);
+  LowRankBuild low_rank;
 };
 
 extern const CpuBuild kBaselineBuild;

@@ -226,7 +226,7 @@ TEST_CASE("a call with vectors of two lengths or dtypes, or without what it need
   CHECK_THAT(last_words([&] { axpy(kCpu, 1, a, b); }), Catch::Contains("11 == 10"));
   CHECK_THAT(last_words([&] { axpy(kCpu, 1, a, d); }), Catch::Contains("1 == 0"));
   CHECK_THAT(last_words([&] { axpy(kCpu, 1, a, Vec(nullptr, 10, DType::f32)); }),
-             Catch::Contains("other.data != nullptr"));
+             Catch::Contains("view.data != nullptr"));
   CHECK_THAT(last_words([&] { mix_and_step(kCpu, 0, {0.1, 0.9, false, 0}, a, {}, a, {}, {}); }),
              Catch::Contains("step.momentum == 0"));
 }

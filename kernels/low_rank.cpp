@@ -1,0 +1,111 @@
+#include "kernels/low_rank.hpp"
+
+#include "kernels/cpu_split.hpp"
+#include "kernels/low_rank_passes.hpp"
+
+namespace grapevine {
+
+using namespace passes;
+
+namespace {
+
+void check_factors(const LowRank& shape, const ConstVec& x, const ConstVec& p, const ConstVec& q) {
+  GV_CHECK(shape.rank >= 1u);
+  check_view(x, shape.rows * shape.columns, x.dtype);
+  check_view(p, shape.rows * shape.rank, x.dtype);
+  check_view(q, shape.columns * shape.rank, x.dtype);
+}
+
+/// Columns [k, k + some) of a factor with `length` elements a column.
+ConstVec thin(const ConstVec& factor, size_t length, size_t k, size_t some) {
+  return factor.part(k * length, some * length);
+}
+Vec thin(const Vec& factor, size_t length, size_t k, size_t some) {
+  return factor.part(k * length, some * length);
+}
+
+/// Calls part(k, some) for stretches of at most kMostThin columns.
+template <class Part>
+void for_thin(const LowRank& shape, const Part& part) {
+  for (size_t k = 0; k < shape.rank; k += kMostThin) {
+    part(k, std::min(kMostThin, shape.rank - k));
+  }
+}
+
+/// Lines of X that make about one block of a pass.
+size_t lines(size_t length) { return std::max<size_t>(1, kReductionBlock / length); }
+
+constexpr size_t kColumnGrain = 64;  // whole cache lines of every row to each thread
+
+}  // namespace
+
+void times(const Execution& on, const LowRank& shape, ConstVec x, ConstVec q, Vec p) {
+  check_factors(shape, x, p, q);
+  if (shape.rows == 0) return;
+  for_thin(shape, [&](size_t k, size_t some) {
+    const ProductArguments g{shape.rows,
+                             shape.columns,
+                             some,
+                             x.data,
+                             thin(q, shape.columns, k, some).data,
+                             thin(p, shape.rows, k, some).data};
+    GV_ON_GPU(times(wide(x.dtype), g, on.stream));
+    split(on, shape.rows, x.bytes(), lines(shape.columns + 1), [&](size_t first, size_t last) {
+      best_build().low_rank.times(wide(x.dtype), g, first, last);
+    });
+  });
+}
+
+void transposed_times(const Execution& on, const LowRank& shape, ConstVec x, ConstVec p, Vec q) {
+  check_factors(shape, x, p, q);
+  if (shape.columns == 0) return;
+  for_thin(shape, [&](size_t k, size_t some) {
+    const ProductArguments g{shape.rows,
+                             shape.columns,
+                             some,
+                             x.data,
+                             thin(p, shape.rows, k, some).data,
+                             thin(q, shape.columns, k, some).data};
+    GV_ON_GPU(transposed_times(wide(x.dtype), g, on.stream));
+    split(on, shape.columns, x.bytes(), kColumnGrain, [&](size_t first, size_t last) {
+      best_build().low_rank.transposed_times(wide(x.dtype), g, first, last);
+    });
+  });
+}
+
+void add_low_rank(const Execution& on, const LowRank& shape, double a, ConstVec p, ConstVec q,
+                  Vec x) {
+  mix_and_add_low_rank(on, shape, 0, a, 0, p, q, x, {});
+}
+
+void mix_and_add_low_rank(const Execution& on, const LowRank& shape, double c, double a, double b,
+                          ConstVec p, ConstVec q, Vec x, Vec x_tilde) {
+  check_factors(shape, x, p, q);
+  check_optional(x, x_tilde);
+  if (x.size == 0) return;
+  for_thin(shape, [&](size_t k, size_t some) {
+    const AddLowRankArguments g{shape.rows,
+                                shape.columns,
+                                some,
+                                k == 0 ? c : 0,  // mixed once
+                                a,
+                                b,
+                                thin(p, shape.rows, k, some).data,
+                                thin(q, shape.columns, k, some).data,
+                                x.data,
+                                x_tilde.data};
+    GV_ON_GPU(add_low_rank(wide(x.dtype), g, on.stream));
+    split(on, shape.rows, x.bytes(), lines(shape.columns), [&](size_t first, size_t last) {
+      best_build().low_rank.add(wide(x.dtype), g, first, last);
+    });
+  });
+}
+
+void orthonormalise(const Execution& on, size_t rows, size_t rank, Vec factor) {
+  check_view(factor, rows * rank, factor.dtype);
+  if (factor.size == 0) return;
+  GV_ON_GPU(orthonormalise(wide(factor.dtype), rows, rank, factor.data, on.stream));
+  best_build().low_rank.orthonormalise(wide(factor.dtype), rows, rank, factor.data);
+}
+
+}  // namespace grapevine
