@@ -8,6 +8,7 @@
 #endif
 
 #include "kernels/cpu_low_rank.hpp"
+#include "kernels/cpu_packing.hpp"
 #include "kernels/cpu_sums.hpp"
 #include "kernels/dispatch.hpp"
 
@@ -92,7 +93,8 @@ constexpr CpuBuild build_named(const char* name) {
           deviation_of,
           dot_of,
           finite_of,
-          low_rank_build()};
+          low_rank_build(),
+          packing_build()};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/low_rank_passes.hpp"
+#include "kernels/packing_passes.hpp"
 
 namespace grapevine {
 
@@ -100,6 +101,7 @@ struct CpuBuild {
   double (*dot)(bool wide, const void* x, const void* y, size_t first, size_t last);
   bool (*finite)(bool wide, const void* x, size_t first, size_t last);
   LowRankBuild low_rank;
+  PackingBuild packing;
 };
 
 extern const CpuBuild kBaselineBuild;

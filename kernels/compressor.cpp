@@ -1,0 +1,153 @@
+#include "kernels/compressor.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "kernels/tensor_codec.hpp"
+
+namespace grapevine {
+
+using codec::Kind;
+using codec::Tensor;
+
+struct Compressor::Plan {
+  std::string spec;
+  DType dtype = DType::f32;
+  uint64_t seed = 0;
+  size_t size = 0, bytes = 0;
+  std::vector<Tensor> tensors;
+  std::vector<double> start;  // of the subspace iterations
+};
+
+namespace {
+
+constexpr const char* kAccepted =
+    "accepted: identity, top-k:RATIO, random-k:RATIO, sign, low-rank:RANK, quantise:BITS";
+
+struct Spec {
+  Kind kind;
+  double ratio = 1;
+  size_t rank = 1;
+  int bits = 0;
+};
+
+template <class T>
+std::optional<T> number(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Error refused(const std::string& spec, const std::string& why) {
+  return user_error("compressor '" + spec + "': " + why);
+}
+
+Result<Spec> parse(const std::string& spec) {
+  const size_t colon = spec.find(':');
+  const std::string name = spec.substr(0, colon);
+  const std::string value = colon == std::string::npos ? "" : spec.substr(colon + 1);
+  if (name == "identity" || name == "sign") {
+    if (colon != std::string::npos) return refused(spec, name + " takes no value");
+    return Spec{name == "sign" ? Kind::sign : Kind::identity};
+  }
+  if (name == "top-k" || name == "random-k") {
+    const auto ratio = number<double>(value);
+    if (!ratio || !(*ratio > 0 && *ratio <= 1)) {
+      return refused(spec, "accepted: a ratio above 0 and up to 1, e.g. " + name + ":0.01");
+    }
+    return Spec{name == "top-k" ? Kind::top_k : Kind::random_k, *ratio};
+  }
+  if (name == "low-rank") {
+    const auto rank = number<uint32_t>(value);
+    if (!rank || *rank < 1) return refused(spec, "accepted: a rank from 1 on, e.g. low-rank:2");
+    return Spec{Kind::low_rank, 1, *rank};
+  }
+  if (name == "quantise") {
+    const auto bits = number<int>(value);
+    if (!bits || *bits < 1 || *bits > 16) {
+      return refused(spec, "accepted: 1 to 16 bits, e.g. quantise:4");
+    }
+    return Spec{Kind::quantise, 1, 1, *bits};
+  }
+  return refused(spec, kAccepted);
+}
+
+Tensor plan_tensor(const Spec& spec, const ParameterEntry& entry) {
+  Tensor t{spec.kind, entry.offset, entry.size(), entry.rows(), entry.columns()};
+  t.bits = spec.bits;
+  if (spec.kind == Kind::top_k || spec.kind == Kind::random_k) {
+    const double wanted = std::floor(spec.ratio * static_cast<double>(t.size));
+    t.count = std::max<size_t>(1, static_cast<size_t>(wanted));
+  } else if (spec.kind == Kind::low_rank) {
+    t.count = spec.rank;
+    const bool pays = (t.rows + t.columns) * spec.rank < t.size;
+    if (entry.shape.size() <= 1 || !pays) t.kind = Kind::identity;
+  }
+  return t;
+}
+
+/// Numbers in [-1, 1), the same for everyone.
+std::vector<double> start_of(const std::vector<Tensor>& tensors) {
+  size_t most = 0;
+  for (const Tensor& t : tensors) {
+    if (t.kind == Kind::low_rank) most = std::max(most, t.columns * t.count);
+  }
+  std::vector<double> start(most);
+  Random random(0, 0, Purpose::compression);
+  for (double& value : start)
+    value = random.uniform(-1, 1);
+  return start;
+}
+
+}  // namespace
+
+Result<Compressor> Compressor::make(const std::string& spec, const ParameterLayout& layout,
+                                    uint64_t seed) {
+  const auto parsed = parse(spec);
+  if (!parsed) return parsed.error();
+  auto plan = std::make_shared<Plan>();
+  plan->spec = spec;
+  plan->dtype = layout.dtype();
+  plan->seed = seed;
+  plan->size = layout.size();
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.size() == 0) continue;
+    Tensor t = plan_tensor(*parsed, entry);
+    t.at_byte = plan->bytes;
+    t.bytes = codec::bytes_of(t, plan->dtype);
+    plan->bytes += t.bytes;
+    plan->tensors.push_back(t);
+  }
+  plan->start = start_of(plan->tensors);
+  return Compressor(std::move(plan));
+}
+
+size_t Compressor::bytes() const { return plan_->bytes; }
+
+const std::string& Compressor::spec() const { return plan_->spec; }
+
+void Compressor::encode(const Execution& on, ConstVec v, uint32_t rank, uint64_t index,
+                        std::byte* out) const {
+  GV_CHECK((on.device == Execution::Device::cpu));
+  GV_CHECK(v.size == plan_->size);
+  GV_CHECK((v.dtype == plan_->dtype));
+  Random places(plan_->seed, rank, Purpose::compression, index);
+  for (const Tensor& t : plan_->tensors) {
+    codec::encode(on, t, v.part(t.offset, t.size), places, plan_->start, out + t.at_byte);
+  }
+}
+
+void Compressor::decode(const Execution& on, const std::byte* in, uint32_t rank, uint64_t index,
+                        double a, Vec y) const {
+  GV_CHECK((on.device == Execution::Device::cpu));
+  GV_CHECK(y.size == plan_->size);
+  GV_CHECK((y.dtype == plan_->dtype));
+  Random places(plan_->seed, rank, Purpose::compression, index);
+  for (const Tensor& t : plan_->tensors) {
+    codec::decode(on, t, in + t.at_byte, places, a, y.part(t.offset, t.size));
+  }
+}
+
+}  // namespace grapevine
