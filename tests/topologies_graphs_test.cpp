@@ -9,14 +9,6 @@ using namespace grapevine::test;
 
 namespace {
 
-using Ends = std::vector<std::pair<int, int>>;
-
-Ends ends_of(const Topology& graph) {
-  Ends ends;
-  for (const Edge& edge : graph.edges()) ends.emplace_back(edge.i, edge.j);
-  return ends;
-}
-
 bool same(const Topology& a, const Topology& b) {
   const auto equal = [](const Edge& p, const Edge& q) {
     return p.i == q.i && p.j == q.j && p.rate == q.rate && p.multiplicity == q.multiplicity &&

@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "tests/catch.hpp"
 #include "topologies/topology.hpp"
+#include "topologies/trees.hpp"
 
 namespace grapevine::test {
 
@@ -28,6 +30,23 @@ inline std::string refusal(const std::string& spec, int ranks, double rate = 1) 
   CHECK(made.error().exit_status() == 2);
   CHECK(made.error().message.find('\n') == std::string::npos);
   return made.error().message;
+}
+
+using Ends = std::vector<std::pair<int, int>>;
+
+inline Ends ends_of(const Topology& graph) {
+  Ends ends;
+  for (const Edge& edge : graph.edges()) ends.emplace_back(edge.i, edge.j);
+  return ends;
+}
+
+/// The most hops between any two ranks, from every rank.
+inline int diameter(const Topology& graph) {
+  int most = 0;
+  for (int rank = 0; rank < graph.ranks(); ++rank) {
+    most = std::max(most, std::ranges::max(hops_from(graph, rank)));
+  }
+  return most;
 }
 
 /// A spec with a number of ranks that it accepts, up to about 70.

@@ -49,7 +49,8 @@ Result<GossipMatrix> uniform(const std::string& spec, const Topology& graph) {
                                std::to_string(std::max(degree, 1)) + " = " +
                                shown(1.0 / std::max(degree, 1));
   if (!weight || !(*weight > 0) || !std::isfinite(*weight)) {
-    return refused_weights(spec, graph, "W " + in_quotes(given) + " is not positive" + accepted);
+    return refused_weights(spec, graph,
+                           "W " + in_quotes(given) + " is not a positive number" + accepted);
   }
   constexpr double kRounding = 1e-12;
   const double left = 1 - degree * *weight;
