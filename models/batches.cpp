@@ -1,31 +1,11 @@
 #include "models/batches.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/check.hpp"
 #include "kernels/random.hpp"
 
 namespace grapevine {
-
-Partition::Partition(uint32_t samples, int ranks, uint64_t seed) : ranks_(ranks), order_(samples) {
-  GV_CHECK(ranks >= 1);
-  GV_CHECK(samples >= static_cast<uint32_t>(ranks));
-  std::iota(order_.begin(), order_.end(), 0u);
-  Random random(seed, 0, Purpose::partition);
-  shuffle(order_.begin(), samples, random);
-}
-
-uint32_t Partition::first(int rank) const {
-  return static_cast<uint32_t>(uint64_t{order_.size()} * static_cast<uint64_t>(rank) /
-                               static_cast<uint64_t>(ranks_));
-}
-
-std::vector<uint32_t> Partition::share(int rank) const {
-  GV_CHECK(rank >= 0);
-  GV_CHECK(rank < ranks_);
-  return {order_.begin() + first(rank), order_.begin() + first(rank + 1)};
-}
 
 Batches::Batches(std::shared_ptr<const Partition> partition, uint64_t seed, int batch)
     : partition_(std::move(partition)),

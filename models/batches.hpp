@@ -1,11 +1,10 @@
 // Batches: which samples make up batch number `index` of a rank, and how they are shown to the
 // network.
 //
-// Shares are iid: one shuffle of the whole training set, keyed by the seed, is dealt out in
-// contiguous shares whose sizes differ by at most one. A rank walks through its share in an order
-// that is shuffled anew for each pass, keyed by (seed, rank, pass); a batch may end one pass and
-// begin the next, so no sample is left out. Mirroring and crops are keyed by (seed, rank, index).
-// So a batch is a pure function of (seed, rank, index), whoever asks and when.
+// A rank walks through its share of the partition in an order that is shuffled anew for each pass,
+// keyed by (seed, rank, pass); a batch may end one pass and begin the next, so no sample is left
+// out. Mirroring and crops are keyed by (seed, rank, index). So a batch is a pure function of
+// (partition, seed, rank, index), whoever asks and when.
 //
 // Not thread-safe: the last order of each rank is kept. One object per thread; all of them share
 // one partition.
@@ -15,24 +14,9 @@
 #include <vector>
 
 #include "models/data/data_set.hpp"
+#include "models/partition.hpp"
 
 namespace grapevine {
-
-/// The shuffled training set, dealt out to the ranks.
-class Partition {
- public:
-  Partition(uint32_t samples, int ranks, uint64_t seed);  // REQUIRES: samples >= ranks >= 1
-
-  int ranks() const { return ranks_; }
-  uint32_t share_size(int rank) const { return first(rank + 1) - first(rank); }
-  std::vector<uint32_t> share(int rank) const;
-
- private:
-  uint32_t first(int rank) const;
-
-  int ranks_;
-  std::vector<uint32_t> order_;
-};
 
 class Batches {
  public:

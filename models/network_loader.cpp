@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <span>
 
 #include "models/data/file.hpp"
 #include "models/network/module.hpp"
@@ -51,12 +53,19 @@ Result<MakeNetwork*> open_module() {
                      " (built where LibTorch is found), which is in none of: " + looked_at);
 }
 
-}  // namespace
+/// The partition asked for, "auto" being what suits the data.
+Result<std::shared_ptr<const Partition>> deal_out(const ObjectiveSpec& spec, size_t samples,
+                                                  std::span<const uint8_t> labels) {
+  GV_CHECK(samples <= size_t{std::numeric_limits<uint32_t>::max()});
+  const std::string suits = is_text(spec.dataset) ? "contiguous" : "iid";
+  Result<Partition> made =
+      make_partition(spec.partition == "auto" ? suits : spec.partition,
+                     static_cast<uint32_t>(samples), labels, spec.ranks, spec.seed);
+  if (!made) return made.error();
+  return std::make_shared<const Partition>(std::move(*made));
+}
 
-Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
-  if (spec.batch < 1) {
-    return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 or more");
-  }
+Result<NetworkInputs> classifier_inputs(const ObjectiveSpec& spec) {
   // Names first: reading the data takes half a second.
   const SampleShape any_image{1, 28, 28, true};
   if (const auto known = plan_network(spec.model, any_image, 10, true); !known) {
@@ -64,19 +73,55 @@ Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
   }
   Result<DataSet> data = read_data_set(spec.dataset, spec.data_dir);
   if (!data) return data.error();
-  Result<NetworkPlan> plan = plan_network(spec.model, data->train.shape, data->classes,
-                                          spec.decay_norms_and_biases);
+  Result<NetworkPlan> plan =
+      plan_network(spec.model, data->train.shape, data->classes, spec.decay_norms_and_biases);
   if (!plan) return plan.error();
-  const size_t samples = data->train.count();
-  GV_CHECK(samples <= size_t{std::numeric_limits<uint32_t>::max()});
-  if (samples < static_cast<size_t>(spec.ranks)) {
-    return user_error("ranks is " + std::to_string(spec.ranks) + ", accepted: at most " +
-                      with_commas(samples) + ", the training samples of " + spec.dataset);
+  auto partition = deal_out(spec, data->train.count(), data->train.labels);
+  if (!partition) return partition.error();
+  return NetworkInputs{std::move(*plan), std::make_shared<const DataSet>(std::move(*data)), nullptr,
+                       std::move(*partition)};
+}
+
+Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
+  if (spec.window < 1) {
+    return user_error("window is " + std::to_string(spec.window) + ", accepted: 1 or more");
   }
+  const TokenUnit unit = spec.model == kWordModel ? TokenUnit::word : TokenUnit::character;
+  const size_t window = static_cast<size_t>(spec.window);
+  Result<TextSet> text = read_text_set(spec.dataset, spec.data_dir, unit, window + 1);
+  if (!text) return text.error();
+  NetworkPlan plan = plan_language_model(spec.model, static_cast<int>(text->vocabulary.size()),
+                                         spec.window, spec.decay_norms_and_biases);
+  auto partition = deal_out(spec, (text->train.size() - 1) / window, {});
+  if (!partition) return partition.error();
+  return NetworkInputs{std::move(plan), nullptr, std::make_shared<const TextSet>(std::move(*text)),
+                       std::move(*partition)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
+  if (spec.batch < 1) {
+    return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 or more");
+  }
+  if (!(spec.clip >= 0 && std::isfinite(spec.clip))) {
+    return user_error("clip is " + std::to_string(spec.clip) + ", accepted: 0 or more");
+  }
+  const bool reads_text = spec.model == kCharacterModel || spec.model == kWordModel;
+  if (reads_text && !is_text(spec.dataset)) {
+    return user_error("model " + spec.model + " reads text, the data set is \"" + spec.dataset +
+                      "\", accepted: text:FILE, tiny-shakespeare, wikitext-2");
+  }
+  if (!reads_text && is_text(spec.dataset)) {
+    return user_error("model is \"" + spec.model + "\" and data set " + spec.dataset +
+                      " is text, accepted: lm-char, lm-word");
+  }
+  Result<NetworkInputs> inputs = reads_text ? language_inputs(spec) : classifier_inputs(spec);
+  if (!inputs) return inputs.error();
   const Result<MakeNetwork*> make = open_module();
   if (!make) return make.error();
   std::unique_ptr<Objective> made;
-  (**make)(spec, *plan, std::make_shared<const DataSet>(std::move(*data)), made);
+  (**make)(spec, std::move(*inputs), made);
   return made;
 }
 

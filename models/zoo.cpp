@@ -9,6 +9,9 @@ namespace grapevine {
 namespace {
 
 constexpr int kMlpHidden = 128;
+constexpr int kCharacterWidth = 32, kCharacterHidden = 256;  // lm-char
+constexpr int kWordWidth = 64;                               // lm-word: tied, so one width
+constexpr int64_t kEmbeddingFanIn = 100;                     // starts within +-0.1
 
 /// Adds tensors to a plan under the names that PyTorch's modules would give them.
 class Planner {
@@ -33,6 +36,21 @@ class Planner {
     add(name + ".bias", {channels}, 0);
     plan_.norms.push_back({name, static_cast<size_t>(channels), plan_.statistics_size});
     plan_.statistics_size += 2 * static_cast<size_t>(channels);
+  }
+
+  void embedding(int64_t vocabulary, int64_t width) {
+    add("embedding.weight", {vocabulary, width}, kEmbeddingFanIn);
+  }
+
+  void lstm(int64_t in, int64_t hidden) {
+    add("lstm.weight_ih_l0", {4 * hidden, in}, hidden);
+    add("lstm.weight_hh_l0", {4 * hidden, hidden}, hidden);
+    add("lstm.bias_ih_l0", {4 * hidden}, hidden);
+    add("lstm.bias_hh_l0", {4 * hidden}, hidden);
+  }
+
+  void bias(const std::string& name, int64_t out, int64_t fan_in) {
+    add(name + ".bias", {out}, fan_in);
   }
 
  private:
@@ -97,7 +115,7 @@ Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& in
   const bool convolutional = model == "cnn-small" || model == "cnn-big" || model == "resnet18";
   if (!convolutional) {
     return user_error("model is \"" + model +
-                      "\", accepted: linear, mlp, cnn-small, cnn-big, resnet18");
+                      "\", accepted: linear, mlp, cnn-small, cnn-big, resnet18, lm-char, lm-word");
   }
   if (!input.image || input.height < 4 || input.width < 4) {
     return user_error("model " + model + " takes images of at least 4 x 4 pixels, " +
@@ -107,6 +125,27 @@ Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& in
   if (model == "cnn-small") plan_cnn(planner, input, 16, 64, classes);
   if (model == "cnn-big") plan_cnn(planner, input, 32, 128, classes);
   if (model == "resnet18") plan_resnet18(planner, input, classes);
+  return plan;
+}
+
+NetworkPlan plan_language_model(const std::string& model, int vocabulary, int window,
+                                bool decay_norms_and_biases) {
+  const bool words = model == kWordModel;
+  GV_CHECK((words || model == kCharacterModel));
+  NetworkPlan plan;
+  plan.model = model;
+  plan.input = {window, 1, 1, false};
+  plan.classes = vocabulary;
+  Planner planner(plan, decay_norms_and_biases);
+  const int width = words ? kWordWidth : kCharacterWidth;
+  const int hidden = words ? kWordWidth : kCharacterHidden;
+  planner.embedding(vocabulary, width);
+  planner.lstm(width, hidden);
+  if (words) {
+    planner.bias("decoder", vocabulary, hidden);
+  } else {
+    planner.linear("decoder", hidden, vocabulary);
+  }
   return plan;
 }
 

@@ -9,12 +9,14 @@
 //   cnn-small  conv1: 3x3 c-16, pool, relu, conv2: 3x3 16-32, pool, relu,
 //              fc1: 32(h/4)(w/4)-64, relu, fc2: 64-k
 //   cnn-big    the same with 32, 64 and 128
+//   lm-char    embedding: v-32, lstm: 32-256, decoder: 256-v. v is the size of the vocabulary.
+//   lm-word    embedding: v-64, lstm: 64-64, decoder: the embedding transposed, and a bias v
 //   resnet18   CIFAR form (He et al., CVPR 2016; 3x3 first convolution of stride 1, no pool);
 //              names as torchvision has them
 //
 // 28x28 grey images and 10 classes: cnn-small has 105,866 parameters, cnn-big 421,642; 32x32
 // colours: resnet18 11,173,962. Weights and biases start as PyTorch's default has them, uniform in
-// +-1/sqrt(fan-in); norms at 1 and 0.
+// +-1/sqrt(fan-in); norms at 1 and 0; embeddings in +-0.1.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -35,10 +37,13 @@ struct NormStatistics {
   size_t offset = 0;
 };
 
+inline constexpr const char* kCharacterModel = "lm-char";
+inline constexpr const char* kWordModel = "lm-word";
+
 struct NetworkPlan {
   std::string model;
-  SampleShape input;
-  int classes = 0;
+  SampleShape input;  // of a language model: a window of tokens
+  int classes = 0;    // its vocabulary
   ParameterLayout layout;
   std::vector<size_t> fan_in;         // per entry; 0: a norm's weight (all 1) or bias (all 0)
   std::vector<NormStatistics> norms;  // in the order in which the network meets them
@@ -49,6 +54,10 @@ struct NetworkPlan {
 /// Errors (user): an unknown model; one that cannot take such samples (and which models can).
 Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& input, int classes,
                                  bool decay_norms_and_biases);
+
+/// REQUIRES: model is one of the two language models.
+NetworkPlan plan_language_model(const std::string& model, int vocabulary, int window,
+                                bool decay_norms_and_biases);
 
 /// The start, a function of the plan and the seed alone: entry k draws from its own stream.
 void initial_weights(const NetworkPlan&, uint64_t seed, Vec x);

@@ -14,6 +14,12 @@ namespace {
 constexpr SampleShape kGrey{1, 28, 28, true};
 constexpr SampleShape kColour{3, 32, 32, true};
 
+Partition iid(uint32_t samples, int ranks, uint64_t seed) {
+  auto made = make_partition("iid", samples, {}, ranks, seed);
+  REQUIRE(made);
+  return *made;
+}
+
 NetworkPlan plan(const std::string& model, const SampleShape& shape, bool decay = true) {
   auto made = plan_network(model, shape, 10, decay);
   REQUIRE(made);
@@ -49,7 +55,7 @@ std::vector<float> shown(const DataSet& data, const View& view) {
 
 TEST_CASE("The shares of all ranks cover every sample exactly once, sizes differing by at most 1") {
   for (const int ranks : {1, 3, 16, 64}) {
-    const Partition partition(1000, ranks, 7);
+    const Partition partition = iid(1000, ranks, 7);
     std::vector<uint32_t> all;
     for (int rank = 0; rank < ranks; ++rank) {
       const auto share = partition.share(rank);
@@ -66,11 +72,11 @@ TEST_CASE("The shares of all ranks cover every sample exactly once, sizes differ
 }
 
 TEST_CASE("Another seed deals out other shares") {
-  CHECK(Partition(1000, 4, 1).share(2) != Partition(1000, 4, 2).share(2));
+  CHECK(iid(1000, 4, 1).share(2) != iid(1000, 4, 2).share(2));
 }
 
 TEST_CASE("A batch is a function of seed, rank and index, in whatever order it is asked for") {
-  const auto partition = std::make_shared<Partition>(250, 4, 3);
+  const auto partition = std::make_shared<Partition>(iid(250, 4, 3));
   Batches forwards(partition, 3, 8), scattered(partition, 3, 8);
   std::vector<std::vector<uint32_t>> expected;
   for (uint64_t index = 0; index < 40; ++index) expected.push_back(forwards.rows(2, index));
@@ -84,7 +90,7 @@ TEST_CASE("A batch is a function of seed, rank and index, in whatever order it i
 }
 
 TEST_CASE("Each pass shows a rank every sample of its share once, in another order than the last") {
-  const auto partition = std::make_shared<Partition>(250, 4, 3);
+  const auto partition = std::make_shared<Partition>(iid(250, 4, 3));
   Batches batches(partition, 3, 8);
   const uint32_t size = partition->share_size(1);  // 62: no multiple of 8
   std::vector<uint32_t> walked;

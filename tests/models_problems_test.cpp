@@ -55,7 +55,8 @@ Point mean_gradient(Objective& objective, int ranks, const Point& x) {
   Point mean(x.size());
   for (int rank = 0; rank < ranks; ++rank) {
     const Point g = gradient(objective, rank, x);
-    for (size_t k = 0; k < x.size(); ++k) mean[k] += g[k] / ranks;
+    for (size_t k = 0; k < x.size(); ++k)
+      mean[k] += g[k] / ranks;
   }
   return mean;
 }
@@ -67,7 +68,8 @@ Point descended(Objective& objective, int ranks, int steps = 800) {
   Point x(objective.layout().size());
   for (int step = 0; step < steps; ++step) {
     const Point g = mean_gradient(objective, ranks, x);
-    for (size_t k = 0; k < x.size(); ++k) x[k] -= g[k];
+    for (size_t k = 0; k < x.size(); ++k)
+      x[k] -= g[k];
   }
   return x;
 }
@@ -80,7 +82,8 @@ std::vector<Point> curvature(Objective& objective, int rank, size_t dim) {
     Point unit(dim);
     unit[k] = 1;
     rows.push_back(gradient(objective, rank, unit));
-    for (size_t j = 0; j < dim; ++j) rows[k][j] -= at_zero[j];
+    for (size_t j = 0; j < dim; ++j)
+      rows[k][j] -= at_zero[j];
   }
   return rows;
 }
@@ -102,7 +105,8 @@ TEST_CASE("Random quadratics have the curvature asked for, turned another way fo
     for (size_t r = 0; r < dim; ++r) {
       trace += h[r][r];
       trace_of_square += squares(h[r]);
-      for (size_t c = 0; c < r; ++c) CHECK(h[r][c] == Approx(h[c][r]).margin(1e-13));
+      for (size_t c = 0; c < r; ++c)
+        CHECK(h[r][c] == Approx(h[c][r]).margin(1e-13));
       const double singular = 0.5 + 0.1 * static_cast<double>(r);
       expected += std::pow(singular, 2);
       expected_of_square += std::pow(singular, 4);
@@ -121,9 +125,11 @@ TEST_CASE("Rotations are uniform: on average a rotated diagonal is a multiple of
   const int draws = 20000;
   for (int k = 0; k < draws; ++k) {
     const Point drawn = rotated_diagonal(values, random);
-    for (size_t i = 0; i < 9; ++i) mean[i] += drawn[i] / draws;
+    for (size_t i = 0; i < 9; ++i)
+      mean[i] += drawn[i] / draws;
   }
-  for (size_t i = 0; i < 9; ++i) CHECK(std::abs(mean[i] - (i % 4 == 0 ? 2 : 0)) < 0.06);
+  for (size_t i = 0; i < 9; ++i)
+    CHECK(std::abs(mean[i] - (i % 4 == 0 ? 2 : 0)) < 0.06);
 }
 
 TEST_CASE("Random quadratics agree with their closed forms: zeta2, r0, f - f* down to 1e-27") {
@@ -168,7 +174,8 @@ TEST_CASE("Scaling zeta2 moves the ranks apart and leaves the common problem as 
   const Point wanted = mean_gradient(*same, 4, x);
   for (Objective* other : {near.get(), far.get()}) {
     const Point got = mean_gradient(*other, 4, x);
-    for (size_t k = 0; k < 3; ++k) CHECK(got[k] == Approx(wanted[k]).epsilon(1e-12));
+    for (size_t k = 0; k < 3; ++k)
+      CHECK(got[k] == Approx(wanted[k]).epsilon(1e-12));
   }
   const double once = std::sqrt(squares(gradient(*far, 1, descended(*far, 4))));
   const double little = std::sqrt(squares(gradient(*near, 1, descended(*near, 4))));
@@ -204,15 +211,18 @@ TEST_CASE("The scalar problem has its published optimum, zeta2 and first steps")
   Point x = {0};
   CHECK(objective->evaluate(0, -1, view(x)).loss == Approx(0.18).epsilon(1e-12));
   double zeta2 = 0;
-  for (int rank = 0; rank < n; ++rank) zeta2 += squares(gradient(*objective, rank, {0.18})) / n;
+  for (int rank = 0; rank < n; ++rank)
+    zeta2 += squares(gradient(*objective, rank, {0.18})) / n;
   CHECK(zeta2 == Approx(8.26804).epsilon(1e-9));
   // All-reduce and D-PSGD on the ring, step size 0.1: Vogels et al.'s update rules.
   Point own(n);
   for (int t = 1; t <= 1000; ++t) {
     x[0] -= 0.1 * mean_gradient(*objective, n, x)[0];
     Point half(n);
-    for (int i = 0; i < n; ++i) half[i] = own[i] - 0.1 * gradient(*objective, i, {own[i]})[0];
-    for (int i = 0; i < n; ++i) own[i] = (half[(i + 15) % n] + half[i] + half[(i + 1) % n]) / 3;
+    for (int i = 0; i < n; ++i)
+      half[i] = own[i] - 0.1 * gradient(*objective, i, {own[i]})[0];
+    for (int i = 0; i < n; ++i)
+      own[i] = (half[(i + 15) % n] + half[i] + half[(i + 1) % n]) / 3;
     const double gossip = std::accumulate(own.begin(), own.end(), 0.0) / n - 0.18;
     if (t == 1) CHECK(std::abs(x[0] - 0.18 + 1.6875e-1) < 1e-12);
     if (t == 10) CHECK(std::abs(x[0] - 0.18 + 9.440288550877e-2) < 1e-12);
@@ -234,12 +244,14 @@ TEST_CASE("Matrices of sines are those of the published consensus figures") {
   Point mean(30);
   for (int rank = 0; rank < 8; ++rank) {
     const Point x = start(*objective, rank);
-    for (size_t k = 0; k < 30; ++k) mean[k] += x[k] / 8;
+    for (size_t k = 0; k < 30; ++k)
+      mean[k] += x[k] / 8;
   }
   double error = 0;
   for (int rank = 0; rank < 8; ++rank) {
     Point x = start(*objective, rank);
-    for (size_t k = 0; k < 30; ++k) x[k] -= mean[k];
+    for (size_t k = 0; k < 30; ++k)
+      x[k] -= mean[k];
     error += squares(x) / 8;
   }
   CHECK(std::abs(error - 13.491316247754) < 1e-11);
@@ -260,8 +272,8 @@ TEST_CASE("Matrices are Gaussian, or have the singular values asked for") {
   double fourth = 0, wanted = 0, sum = 0;
   for (size_t a = 0; a < 40; ++a) {
     for (size_t b = 0; b < 40; ++b) {
-      const double product = std::inner_product(x.begin() + 60 * a, x.begin() + 60 * a + 60,
-                                                x.begin() + 60 * b, 0.0);
+      const double product =
+          std::inner_product(x.begin() + 60 * a, x.begin() + 60 * a + 60, x.begin() + 60 * b, 0.0);
       fourth += product * product;
     }
     sum += std::pow(a + 1, -4);
@@ -305,10 +317,12 @@ TEST_CASE("Mean estimation: x minus the gradient is a sample, whatever x is") {
       }
     }
     CHECK(variance - squares(means[rank]) / 3 == Approx(1).margin(0.03));
-    for (size_t k = 0; k < 3; ++k) common[k] += means[rank][k] / 4;
+    for (size_t k = 0; k < 3; ++k)
+      common[k] += means[rank][k] / 4;
   }
   for (Point own : means) {
-    for (size_t k = 0; k < 3; ++k) own[k] -= common[k];
+    for (size_t k = 0; k < 3; ++k)
+      own[k] -= common[k];
     spread += squares(own) / 4;
   }
   CHECK(spread == Approx(9).epsilon(0.02));
@@ -316,7 +330,8 @@ TEST_CASE("Mean estimation: x minus the gradient is a sample, whatever x is") {
   CHECK(objective->evaluate(0, -1, view(common)).loss < 1e-4);
   const Point at_zero = gradient(*objective, 2, {0, 0, 0}, 17),
               at_one = gradient(*objective, 2, {1, 1, 1}, 17);
-  for (size_t k = 0; k < 3; ++k) CHECK(at_one[k] == Approx(at_zero[k] + 1));
+  for (size_t k = 0; k < 3; ++k)
+    CHECK(at_one[k] == Approx(at_zero[k] + 1));
 }
 
 }  // namespace grapevine

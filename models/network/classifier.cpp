@@ -1,13 +1,9 @@
-#include <ATen/Parallel.h>
-
 #include <algorithm>
-#include <exception>
 #include <mutex>
 
 #include "models/data/file.hpp"
-#include "models/heap.hpp"
 #include "models/model_file.hpp"
-#include "models/network/module.hpp"
+#include "models/network/objectives.hpp"
 #include "models/network/replica.hpp"
 
 namespace grapevine {
@@ -15,25 +11,13 @@ namespace {
 
 constexpr size_t kTestBatch = 250;
 
-/// LibTorch reports our bugs by exceptions; they end the process like any other bug of ours.
-template <class Work>
-auto checked(Work&& work) {
-  try {
-    return work();
-  } catch (const std::exception& refusal) {
-    check_detail::fail(__FILE__, __LINE__, "LibTorch accepts the call", refusal.what());
-  }
-}
-
-class NetworkObjective final : public Objective {
+class Classifier final : public Objective {
  public:
-  NetworkObjective(const ObjectiveSpec& spec, NetworkPlan& plan,
-                   std::shared_ptr<const DataSet> data)
+  Classifier(const ObjectiveSpec& spec, NetworkInputs&& inputs)
       : spec_(spec),
-        plan_(std::move(plan)),
-        data_(std::move(data)),
-        partition_(std::make_shared<Partition>(static_cast<uint32_t>(data_->train.count()),
-                                               spec.ranks, spec.seed)),
+        plan_(std::move(inputs.plan)),
+        data_(std::move(inputs.data)),
+        partition_(std::move(inputs.partition)),
         gatherer_(*data_),
         gradients_(static_cast<size_t>(spec.ranks)) {
     const Batches batches(partition_, spec.seed, spec.batch);
@@ -61,7 +45,7 @@ class NetworkObjective final : public Objective {
       replica.label(k) = data_->train.labels[rows[k]];
     }
     load_statistics(rank, replica);
-    const double loss = checked([&] { return replica.gradient(rows.size(), x, g); });
+    const double loss = checked([&] { return replica.gradient(rows.size(), x, g, spec_.clip); });
     store_statistics(rank, replica);
     return loss;
   }
@@ -90,6 +74,10 @@ class NetworkObjective final : public Objective {
     return (partition_->share_size(rank) + batch - 1) / batch;
   }
 
+  std::vector<std::vector<uint64_t>> label_counts() const override {
+    return partition_->label_counts(data_->train.labels, data_->classes);
+  }
+
   std::string description() const override {
     return plan_.model + " (" + with_commas(plan_.layout.size()) + " parameters) on " +
            data_->description();
@@ -109,8 +97,8 @@ class NetworkObjective final : public Objective {
       const float* mean = running.data() + norm.offset;
       tensors.push_back({norm.name + ".running_mean", shape, TensorType::f32, mean});
       tensors.push_back({norm.name + ".running_var", shape, TensorType::f32, mean + shape[0]});
-      tensors.push_back({norm.name + ".num_batches_tracked", {}, TensorType::i64,
-                         &batches_tracked});
+      tensors.push_back(
+          {norm.name + ".num_batches_tracked", {}, TensorType::i64, &batches_tracked});
     }
     if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
     return write_state_dict(directory + "/model.pt", tensors);
@@ -146,11 +134,13 @@ class NetworkObjective final : public Objective {
     for (size_t rank = 0; rank < statistics_.size(); ++rank) {
       if (gradients_[rank] == 0) continue;
       ++ranks;
-      for (size_t k = 0; k < sum.size(); ++k) sum[k] += statistics_[rank][k];
+      for (size_t k = 0; k < sum.size(); ++k)
+        sum[k] += statistics_[rank][k];
     }
     if (ranks == 0) return statistics_[0];
     std::vector<float> average(sum.size());
-    for (size_t k = 0; k < sum.size(); ++k) average[k] = static_cast<float>(sum[k] / ranks);
+    for (size_t k = 0; k < sum.size(); ++k)
+      average[k] = static_cast<float>(sum[k] / ranks);
     return average;
   }
 
@@ -159,19 +149,16 @@ class NetworkObjective final : public Objective {
   const std::shared_ptr<const DataSet> data_;
   const std::shared_ptr<const Partition> partition_;
   const Gatherer gatherer_;
-  std::vector<Replica> replicas_;  // per thread
-  std::mutex statistics_mutex_;    // guards the two below
+  std::vector<Replica> replicas_;               // per thread
+  std::mutex statistics_mutex_;                 // guards the two below
   std::vector<std::vector<float>> statistics_;  // per rank: the running ones
   std::vector<int64_t> gradients_;              // per rank, counted where there are norms
 };
 
 }  // namespace
-}  // namespace grapevine
 
-extern "C" __attribute__((visibility("default"))) void grapevine_network_v2(
-    const grapevine::ObjectiveSpec& spec, grapevine::NetworkPlan& plan,
-    std::shared_ptr<const grapevine::DataSet> data, std::unique_ptr<grapevine::Objective>& made) {
-  grapevine::prepare_heap();
-  at::set_num_threads(1);  // also of threads that start later; results then depend on no split
-  made = std::make_unique<grapevine::NetworkObjective>(spec, plan, std::move(data));
+std::unique_ptr<Objective> make_classifier(const ObjectiveSpec& spec, NetworkInputs&& inputs) {
+  return std::make_unique<Classifier>(spec, std::move(inputs));
 }
+
+}  // namespace grapevine

@@ -1,0 +1,159 @@
+#include "models/data/text_set.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+#include "models/data/file.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr std::string_view kFilePrefix = "text:";
+constexpr size_t kHeldOut = 10;  // without a validation file: the last tenth
+const std::string kUnknown = "<unk>", kEndOfLine = "<eos>";
+
+using Tokens = std::vector<std::string_view>;  // into the text, or kEndOfLine
+
+struct Files {
+  std::string train, validation;  // validation empty: a part of train
+};
+
+Tokens tokens_of(std::string_view text, TokenUnit unit) {
+  Tokens tokens;
+  if (unit == TokenUnit::character) {
+    for (size_t k = 0; k < text.size(); ++k)
+      tokens.push_back(text.substr(k, 1));
+    return tokens;
+  }
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(" \t\r\n", at), text.size());
+    if (end > at) tokens.push_back(text.substr(at, end - at));
+    if (end < text.size() && text[end] == '\n') tokens.push_back(kEndOfLine);
+    at = end + 1;
+  }
+  return tokens;
+}
+
+/// The tokens to keep, in the order of their numbers; without "<unk>" unless the text has it.
+std::vector<std::string> vocabulary_of(const Tokens& tokens, TokenUnit unit) {
+  std::unordered_map<std::string_view, size_t> counts;
+  for (const std::string_view token : tokens)
+    ++counts[token];
+  std::vector<std::pair<std::string_view, size_t>> sorted(counts.begin(), counts.end());
+  std::sort(sorted.begin(), sorted.end(), [unit](const auto& a, const auto& b) {
+    if (unit == TokenUnit::word && a.second != b.second) return a.second > b.second;
+    return a.first < b.first;
+  });
+  if (sorted.size() >= kMostWords) sorted.resize(kMostWords - 1);
+  std::vector<std::string> words;
+  for (const auto& [word, count] : sorted)
+    words.emplace_back(word);
+  return words;
+}
+
+void number(TextSet& set, const Tokens& train, const Tokens& validation) {
+  std::unordered_map<std::string_view, uint16_t> numbers;
+  set.vocabulary = vocabulary_of(train, set.unit);
+  set.vocabulary.reserve(set.vocabulary.size() + 1);  // so that the views stay
+  for (const std::string& word : set.vocabulary) {
+    numbers.emplace(word, static_cast<uint16_t>(numbers.size()));
+  }
+  const auto number_of = [&](std::string_view token) {
+    if (const auto known = numbers.find(token); known != numbers.end()) return known->second;
+    if (const auto unknown = numbers.find(kUnknown); unknown != numbers.end()) {
+      return unknown->second;
+    }
+    set.vocabulary.push_back(kUnknown);
+    return numbers.emplace(kUnknown, static_cast<uint16_t>(numbers.size())).first->second;
+  };
+  for (const std::string_view token : train)
+    set.train.push_back(number_of(token));
+  for (const std::string_view token : validation)
+    set.validation.push_back(number_of(token));
+}
+
+/// `folder`/`name` plain or packed, or the same in the set's own folder there.
+Result<std::string> find_file(const std::string& dataset, const std::string& folder,
+                              const std::string& name) {
+  if (folder.empty()) {
+    return user_error("data set " + dataset +
+                      ": no package installs it; name the folder that has " + name +
+                      " with --data");
+  }
+  const std::string own = folder + "/" + dataset;
+  for (const std::string& place : {folder, own}) {
+    if (const std::string path = find_packed(place, name); !path.empty()) return path;
+  }
+  return user_error("data set " + dataset + ": no " + name + " (plain, .gz or .xz) in " + folder +
+                    " or " + own + "; name the folder that has it with --data");
+}
+
+Result<Files> find_files(const std::string& dataset, const std::string& folder) {
+  if (dataset.starts_with(kFilePrefix)) {
+    const std::string path = dataset.substr(kFilePrefix.size());
+    std::error_code unreadable;
+    if (path.empty() || !std::filesystem::is_regular_file(path, unreadable)) {
+      return user_error("data set is \"" + dataset + "\", accepted: text:FILE of an existing file");
+    }
+    return Files{path, ""};
+  }
+  const bool pair = dataset == "wikitext-2";
+  Result<std::string> train = find_file(dataset, folder, pair ? "wiki.train.tokens" : "input.txt");
+  if (!train) return train.error();
+  if (!pair) return Files{*train, ""};
+  Result<std::string> validation = find_file(dataset, folder, "wiki.valid.tokens");
+  if (!validation) return validation.error();
+  return Files{*train, *validation};
+}
+
+}  // namespace
+
+std::string TextSet::description() const {
+  return name + ": " + with_commas(train.size()) + " + " + with_commas(validation.size()) +
+         (unit == TokenUnit::word ? " words, " : " characters, ") + with_commas(vocabulary.size()) +
+         " different";
+}
+
+bool is_text(const std::string& dataset) {
+  return dataset.starts_with(kFilePrefix) || dataset == "tiny-shakespeare" ||
+         dataset == "wikitext-2";
+}
+
+Result<TextSet> read_text_set(const std::string& dataset, const std::string& folder, TokenUnit unit,
+                              size_t least_tokens) {
+  const Result<Files> files = find_files(dataset, folder);
+  if (!files) return files.error();
+  std::string text[2];
+  Tokens tokens[2];
+  for (const int part : {0, 1}) {
+    const std::string& path = part == 0 ? files->train : files->validation;
+    if (path.empty()) continue;
+    const Result<Bytes> bytes = read_whole_file(path);
+    if (!bytes) return bytes.error();
+    if (bytes->empty()) return world_error(path + " is empty, accepted: a text");
+    text[part].assign(bytes->begin(), bytes->end());
+    tokens[part] = tokens_of(text[part], unit);
+  }
+  if (files->validation.empty()) {
+    const auto cut = tokens[0].end() - static_cast<std::ptrdiff_t>(tokens[0].size() / kHeldOut);
+    tokens[1].assign(cut, tokens[0].end());
+    tokens[0].erase(cut, tokens[0].end());
+  }
+  if (tokens[0].size() < least_tokens || tokens[1].size() < 2) {
+    return user_error("data set " + dataset + " has " + with_commas(tokens[0].size()) + " + " +
+                      with_commas(tokens[1].size()) +
+                      (unit == TokenUnit::word ? " words" : " characters") +
+                      " to train on and to validate with, accepted: at least " +
+                      with_commas(least_tokens) + " + 2");
+  }
+  TextSet set;
+  set.name = dataset;
+  set.unit = unit;
+  number(set, tokens[0], tokens[1]);
+  return set;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,40 @@
+// TextSet: a text as numbered tokens, for language models.
+//
+// Tokens are characters (bytes) or words: what stands between white space, and "<eos>" at each line
+// feed. The vocabulary is built from the training text: characters in the order of their bytes,
+// words by how often they occur (then by their bytes), at most kMostWords - 1 of them. Whatever is
+// not in it is "<unk>", which is in it only if needed.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+enum class TokenUnit { character, word };
+
+inline constexpr size_t kMostWords = 4096;
+
+struct TextSet {
+  std::string name;
+  TokenUnit unit = TokenUnit::character;
+  std::vector<std::string> vocabulary;
+  std::vector<uint16_t> train, validation;  // numbers into the vocabulary
+
+  std::string description() const;
+};
+
+/// Whether read_text_set() rather than read_data_set() reads it.
+bool is_text(const std::string& dataset);
+
+/// dataset: "text:FILE" (its last tenth is the validation text), "tiny-shakespeare" (input.txt, in
+/// the same way) or "wikitext-2" (wiki.train.tokens, wiki.valid.tokens), which lie in `folder` or
+/// in their own folder there; each plain, .gz or .xz. Errors: a file that is missing (user: looked
+/// for where), that cannot be read or is empty (world), a text too short for `least_tokens` to
+/// train on and 2 to validate with (user).
+Result<TextSet> read_text_set(const std::string& dataset, const std::string& folder, TokenUnit,
+                              size_t least_tokens);
+
+}  // namespace grapevine

@@ -1,0 +1,47 @@
+// FlatParameters: the tensors of a plan, pointed at whatever flat vectors a call brings.
+//
+// They are leaf tensors whose storage is switched to a rank's x (set_data on prebuilt views, half a
+// microsecond for eight tensors); their gradients are views of the caller's g, so backward adds
+// straight into it. x and g must not change hands before finish_gradient() returns: autograd does
+// not notice a parameter vector that changes between forward and backward, and gives a wrong
+// gradient.
+//
+// Owned and used by one thread at a time.
+#pragma once
+#include <ATen/ATen.h>
+
+#include <unordered_map>
+#include <vector>
+
+#include "models/zoo.hpp"
+
+namespace grapevine {
+
+/// fp32 memory as a tensor that owns nothing.
+at::Tensor view_of(const float* data, at::IntArrayRef shape);
+
+class FlatParameters {
+ public:
+  explicit FlatParameters(const NetworkPlan& plan);  // the plan outlives it
+
+  /// In the order of the plan, at the x bound last.
+  const std::vector<at::Tensor>& tensors() const { return tensors_; }
+
+  void bind(ConstVec x);
+
+  /// The same; g becomes 0, and backward adds to it.
+  void bind(ConstVec x, Vec g);
+
+  /// Checks that backward filled g, and shortens it to the norm `clip` where it is longer (0: any).
+  void finish_gradient(Vec g, double clip) const;
+
+ private:
+  using Views = std::vector<at::Tensor>;
+  const Views& views_of(const void* data);
+
+  const ParameterLayout* layout_;
+  Views tensors_;
+  std::unordered_map<const void*, Views> views_;  // by the address of a flat vector
+};
+
+}  // namespace grapevine

@@ -1,0 +1,204 @@
+#include "models/partition.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "kernels/check.hpp"
+#include "kernels/random.hpp"
+#include "models/data/file.hpp"
+
+namespace grapevine {
+namespace {
+
+using Order = std::vector<uint32_t>;
+
+constexpr std::string_view kDirichlet = "dirichlet:";
+constexpr uint64_t kDirichletSeed = 100;  // added to the run's
+constexpr size_t kBlock = 10;             // auxiliary workers
+constexpr double kLeastAlpha = 1e-6, kMostAlpha = 1e6;
+constexpr int kMostDraws = 100000;  // of one block; half a second
+
+Order in_order(size_t samples) {
+  Order order(samples);
+  std::iota(order.begin(), order.end(), 0u);
+  return order;
+}
+
+Order shuffled(size_t samples, uint64_t seed) {
+  Order order = in_order(samples);
+  Random random(seed, 0, Purpose::partition);
+  shuffle(order.begin(), static_cast<uint32_t>(samples), random);
+  return order;
+}
+
+/// The logarithm of a gamma variate (Marsaglia, Tsang, ACM TOMS 26, 2000): for alpha below 1 that
+/// of alpha + 1 times u^(1 / alpha), which as a number would be 0.
+double log_gamma_variate(double alpha, Random& random) {
+  const double boost = alpha < 1 ? -random.exponential() / alpha : 0;
+  const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = random.normal(), root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (-random.exponential() < 0.5 * x * x + d - d * v + d * std::log(v)) {
+      return std::log(d * v) + boost;
+    }
+  }
+}
+
+/// Where a block's classes are cut: [class][worker] is the first sample that is no longer worker's.
+using Cuts = std::vector<std::vector<size_t>>;
+
+/// One draw; none if it leaves a worker with less than half of its share.
+std::optional<Cuts> draw_cuts(const std::vector<Order>& classes, size_t workers, double alpha,
+                              size_t samples, Random& random) {
+  const double share = static_cast<double>(samples) / static_cast<double>(workers);
+  Cuts cuts;
+  std::vector<size_t> sizes(workers, 0);
+  std::vector<double> part(workers);
+  for (const Order& members : classes) {
+    for (double& p : part)
+      p = log_gamma_variate(alpha, random);
+    double largest = -INFINITY, sum = 0;
+    for (size_t w = 0; w < workers; ++w) {
+      if (static_cast<double>(sizes[w]) >= share) part[w] = -INFINITY;  // full
+      largest = std::max(largest, part[w]);
+    }
+    for (double& p : part)
+      sum += p = std::exp(p - largest);
+    cuts.emplace_back();
+    double upto = 0;
+    for (size_t w = 0, first = 0; w < workers; ++w) {
+      upto += part[w] / sum;
+      const size_t last =
+          w + 1 == workers
+              ? members.size()
+              : std::min(members.size(),
+                         static_cast<size_t>(upto * static_cast<double>(members.size())));
+      cuts.back().push_back(last);
+      sizes[w] += last - first;
+      first = last;
+    }
+  }
+  const size_t least = static_cast<size_t>(0.5 * share);
+  if (*std::min_element(sizes.begin(), sizes.end()) < least) return std::nullopt;
+  return cuts;
+}
+
+/// Appends the lists of a block's workers.
+bool deal_block(std::span<const uint32_t> block, std::span<const uint8_t> labels, size_t workers,
+                double alpha, Random& random, Order& order) {
+  std::vector<Order> classes(256);
+  for (const uint32_t sample : block)
+    classes[labels[sample]].push_back(sample);
+  std::erase_if(classes, [](const Order& members) { return members.empty(); });
+  std::optional<Cuts> cuts;
+  for (int k = 0; k < kMostDraws && !cuts; ++k) {
+    cuts = draw_cuts(classes, workers, alpha, block.size(), random);
+  }
+  if (!cuts) return false;
+  for (size_t w = 0; w < workers; ++w) {
+    for (size_t c = 0; c < classes.size(); ++c) {
+      const auto members = classes[c].begin();
+      order.insert(order.end(), members + (w == 0 ? 0 : (*cuts)[c][w - 1]),
+                   members + (*cuts)[c][w]);
+    }
+  }
+  return true;
+}
+
+/// Empty when a block found no draw.
+Order dirichlet(std::span<const uint8_t> labels, size_t ranks, double alpha, uint64_t seed) {
+  const Order mixed = shuffled(labels.size(), seed);
+  const size_t block_size = labels.size() * kBlock / ranks;
+  Order order;
+  for (size_t done = 0, from = 0; done < ranks; done += kBlock, from += block_size) {
+    const size_t workers = std::min(kBlock, ranks - done);
+    const bool last = done + workers == ranks;
+    const std::span block(mixed.data() + from, last ? mixed.size() - from : block_size);
+    Random random(seed, 0, Purpose::partition, 1 + done);
+    if (!deal_block(block, labels, workers, alpha, random, order)) return {};
+  }
+  return order;
+}
+
+/// ALPHA, or none.
+std::optional<double> alpha_of(std::string_view name) {
+  if (!name.starts_with(kDirichlet)) return std::nullopt;
+  name.remove_prefix(kDirichlet.size());
+  double alpha = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), alpha);
+  const bool whole = error == std::errc() && end == name.data() + name.size();
+  if (!whole || !(alpha >= kLeastAlpha && alpha <= kMostAlpha)) return std::nullopt;
+  return alpha;
+}
+
+}  // namespace
+
+Partition::Partition(std::vector<uint32_t> order, int ranks)
+    : ranks_(ranks), order_(std::move(order)) {
+  GV_CHECK(ranks >= 1);
+  GV_CHECK(order_.size() >= static_cast<size_t>(ranks));
+}
+
+uint32_t Partition::first(int rank) const {
+  return static_cast<uint32_t>(uint64_t{order_.size()} * static_cast<uint64_t>(rank) /
+                               static_cast<uint64_t>(ranks_));
+}
+
+std::vector<uint32_t> Partition::share(int rank) const {
+  GV_CHECK(rank >= 0);
+  GV_CHECK(rank < ranks_);
+  return {order_.begin() + first(rank), order_.begin() + first(rank + 1)};
+}
+
+std::vector<std::vector<uint64_t>> Partition::label_counts(std::span<const uint8_t> labels,
+                                                           int classes) const {
+  std::vector<std::vector<uint64_t>> counts(static_cast<size_t>(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::vector<uint64_t>& own = counts[static_cast<size_t>(rank)];
+    own.resize(static_cast<size_t>(classes));
+    for (const uint32_t sample : share(rank))
+      ++own.at(labels[sample]);
+  }
+  return counts;
+}
+
+Result<Partition> make_partition(const std::string& name, uint32_t samples,
+                                 std::span<const uint8_t> labels, int ranks, uint64_t seed) {
+  GV_CHECK((labels.empty() || labels.size() == samples));
+  const std::optional<double> alpha = alpha_of(name);
+  if (name != "iid" && name != "label" && name != "contiguous" && !alpha) {
+    return user_error("partition is \"" + name +
+                      "\", accepted: iid, label, contiguous, dirichlet:ALPHA with ALPHA from 1e-6 "
+                      "to 1e6");
+  }
+  if ((name == "label" || alpha) && labels.empty()) {
+    return user_error("partition is \"" + name +
+                      "\" where samples have no labels, accepted: iid, contiguous");
+  }
+  if (samples < static_cast<uint32_t>(ranks)) {
+    return user_error("ranks is " + with_commas(static_cast<size_t>(ranks)) +
+                      ", accepted: at most " + with_commas(samples) + ", the training samples");
+  }
+  if (name == "contiguous") return Partition(in_order(samples), ranks);
+  if (name == "iid") return Partition(shuffled(samples, seed), ranks);
+  if (name == "label") {
+    Order order = in_order(samples);
+    std::stable_sort(order.begin(), order.end(),
+                     [labels](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
+    return Partition(std::move(order), ranks);
+  }
+  Order order = dirichlet(labels, static_cast<size_t>(ranks), *alpha, seed + kDirichletSeed);
+  if (order.empty()) {
+    return user_error("partition is \"" + name + "\", and none of " + with_commas(kMostDraws) +
+                      " draws gave each of " + std::to_string(ranks) +
+                      " ranks half of its share, accepted: a larger ALPHA, or label");
+  }
+  return Partition(std::move(order), ranks);
+}
+
+}  // namespace grapevine

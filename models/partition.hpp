@@ -1,0 +1,52 @@
+// Partition: which training samples belong to which rank. An order of all samples, cut into one
+// contiguous part per rank, sizes differing by at most one; so every sample is somebody's, once.
+//
+// The order is a pure function of (name, labels, seed, and for dirichlet the ranks):
+//
+//   iid              shuffled by the seed
+//   label            sorted by label: as skewed as can be
+//   contiguous       as published
+//   dirichlet:ALPHA  the split of Vogels et al., NeurIPS 2021 (arXiv 2110.04175): the
+//                    shuffled samples are cut into blocks, one for each 10 ranks ("auxiliary
+//                    workers"). In a block the samples of each class go to its workers in
+//                    proportions drawn from Dirichlet(ALPHA), those left out that have their share
+//                    already; a draw that leaves a worker with less than half of its
+//                    share is thrown away. The workers' lists follow one another in the order.
+//                    Keyed by seed + 100. Proportions are drawn as logarithms, so that ALPHA = 0.01
+//                    does not underflow.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+class Partition {
+ public:
+  Partition(std::vector<uint32_t> order, int ranks);  // REQUIRES: samples >= ranks >= 1
+
+  int ranks() const { return ranks_; }
+  uint32_t share_size(int rank) const { return first(rank + 1) - first(rank); }
+  std::vector<uint32_t> share(int rank) const;
+
+  /// How many samples of each label each rank has, [rank][label].
+  std::vector<std::vector<uint64_t>> label_counts(std::span<const uint8_t> labels,
+                                                  int classes) const;
+
+ private:
+  uint32_t first(int rank) const;
+
+  int ranks_;
+  std::vector<uint32_t> order_;
+};
+
+/// labels: one per sample, or none where samples have no labels. Errors (user): an unknown name, an
+/// ALPHA that is none, a name that needs labels where there are none, more ranks than samples, an
+/// ALPHA so small that no draw gives every rank half of its share.
+Result<Partition> make_partition(const std::string& name, uint32_t samples,
+                                 std::span<const uint8_t> labels, int ranks, uint64_t seed);
+
+}  // namespace grapevine
