@@ -18,6 +18,7 @@
 //   quantise:B    ceil(d B/8) + w     nearest of 2^B equidistant points of [-max |v|, max |v|]
 //
 // No C here is scaled to be unbiased: they serve methods with error feedback (Choco, DeepSqueeze).
+// All but quantise:1, which knows no small number, are contractions: |v - C(v)| < |v|.
 #pragma once
 #include <memory>
 #include <string>

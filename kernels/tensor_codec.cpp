@@ -135,6 +135,12 @@ void decode_quantise(const Execution& on, const Tensor& t, const std::byte* byte
 
 LowRank shape_of(const Tensor& t) { return {t.rows, t.columns, t.count}; }
 
+/// Twice, because the 1e-8 in the norms would shrink what a small v leaves.
+void orthonormalise_well(const Execution& on, size_t rows, size_t rank, Vec factor) {
+  orthonormalise(on, rows, rank, factor);
+  orthonormalise(on, rows, rank, factor);
+}
+
 /// Subspace iteration: P = X Q for an orthonormal Q, Q = X^T P for an orthonormal P, ... The last
 /// factor, P, carries the magnitude.
 void encode_low_rank(const Execution& on, const Tensor& t, const ConstVec& v,
@@ -147,10 +153,10 @@ void encode_low_rank(const Execution& on, const Tensor& t, const ConstVec& v,
   }
   for (int k = 0; k < kIterations; ++k) {
     if (k > 0) {
-      orthonormalise(on, t.rows, t.count, p);
+      orthonormalise_well(on, t.rows, t.count, p);
       transposed_times(on, shape, v, p, q);
     }
-    orthonormalise(on, t.columns, t.count, q);
+    orthonormalise_well(on, t.columns, t.count, q);
     times(on, shape, v, q, p);
   }
   std::memcpy(bytes, p.vec().data, p.vec().bytes());
