@@ -1,0 +1,233 @@
+#include "actors/algorithms/edge_factors.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+double normal_entry(Random& random, size_t, size_t) { return random.normal(); }
+
+// --- the spec
+
+namespace {
+
+constexpr size_t kMost = 1000000;  // of a rank or of iterations
+
+/// The number that the whole of `text` is, or 0.
+size_t positive(std::string_view text) {
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() && number <= kMost ? number : 0;
+}
+
+bool take_part(std::string_view part, PowerGossipSpec& spec) {
+  if (part == "start=warm" || part == "start=cold") {
+    spec.warm = part == "start=warm";
+    return true;
+  }
+  const size_t equals = std::min(part.find('='), part.size());
+  const std::string_view key = part.substr(0, equals);
+  const size_t number = positive(part.substr(std::min(equals + 1, part.size())));
+  if (key == "rank") spec.rank = number;
+  if (key == "iterations") spec.iterations = static_cast<uint32_t>(number);
+  return (key == "rank" || key == "iterations") && number > 0;
+}
+
+}  // namespace
+
+Result<PowerGossipSpec> parse_power_gossip(const std::string& text) {
+  const auto refused = [&](std::string_view part) {
+    return user_error("compress is \"" + text + "\": \"" + std::string(part) +
+                      "\" is not known, accepted: "
+                      "powergossip:rank=R,iterations=S,start=warm|cold, R and S from 1 to " +
+                      std::to_string(kMost));
+  };
+  PowerGossipSpec spec;
+  if (text.empty()) return spec;
+  const std::string_view whole = text;
+  size_t end = std::min(whole.find(':'), whole.size());
+  if (whole.substr(0, end) != "powergossip") return refused(whole.substr(0, end));
+  while (end < whole.size()) {
+    const size_t begin = end + 1;
+    end = std::min(whole.find(',', begin), whole.size());
+    const std::string_view part = whole.substr(begin, end - begin);
+    if (!take_part(part, spec)) return refused(part);
+  }
+  return spec;
+}
+
+// --- what travels
+
+FactorPlan::FactorPlan(const ParameterLayout& layout, const PowerGossipSpec& spec,
+                       FactorEntry entry)
+    : spec_(spec), entry_(std::move(entry)), dtype_(layout.dtype()) {
+  for (const ParameterEntry& tensor : layout.entries()) {
+    const size_t m = tensor.rows(), n = tensor.columns();
+    const size_t r = std::min({spec.rank, m, n});
+    if (tensor.shape.size() > 1 && (m + n) * r < m * n) {
+      matrices_.push_back({tensor.offset, {m, n, r}, p_size_, q_size_});
+      p_size_ += m * r;
+      q_size_ += n * r;
+      continue;
+    }
+    raw_size_ += tensor.size();
+    if (!raw_.empty() && raw_.back().offset + raw_.back().count == tensor.offset) {
+      raw_.back().count += tensor.size();
+    } else {
+      raw_.push_back({tensor.offset, tensor.size()});
+    }
+  }
+}
+
+size_t FactorPlan::message_size(uint32_t version) const {
+  return (version % 2 == 0 ? p_size_ : q_size_) + (carries_raw(version) ? raw_size_ : 0);
+}
+
+size_t FactorPlan::message_bytes() const {
+  return std::max({message_size(0), message_size(1), message_size(spec_.iterations)}) *
+         size_of(dtype_);
+}
+
+// --- one edge
+
+EdgeFactors::EdgeFactors(const Execution& execution, std::shared_ptr<const FactorPlan> plan,
+                         uint64_t seed, int rank, const ExchangeKey& edge)
+    : execution_(execution),
+      plan_(std::move(plan)),
+      edge_(edge),
+      higher_(rank > edge.peer),
+      p_(plan_->p_size_, plan_->dtype_),
+      q_(plan_->q_size_, plan_->dtype_) {
+  auto own = std::pair(static_cast<uint32_t>(rank), edge.incarnation);
+  auto peer = std::pair(static_cast<uint32_t>(edge.peer), edge.peer_incarnation);
+  if (higher_) std::swap(own, peer);
+  const uint64_t ranks = Random(seed, own.first, Purpose::compression, peer.first).bits();
+  seed_ = Random(ranks, own.second, Purpose::compression, peer.second).bits();
+  prepare();
+}
+
+void EdgeFactors::encode(ConstVec x, Payload& out) const {
+  const FactorPlan& plan = *plan_;
+  Vec message = out.writable(plan.dtype_, plan.message_size(version_));
+  out.version = version_;
+  for (const FactorPlan::Matrix& m : plan.matrices_) {
+    const size_t p_count = m.shape.rows * m.shape.rank, q_count = m.shape.columns * m.shape.rank;
+    const ConstVec tensor = x.part(m.offset, m.size());
+    if (sends_p()) {
+      times(execution_, m.shape, tensor, q_.vec().part(m.q, q_count), message.part(m.p, p_count));
+    } else {
+      transposed_times(execution_, m.shape, tensor, p_.vec().part(m.p, p_count),
+                       message.part(m.q, q_count));
+    }
+  }
+  if (!plan.carries_raw(version_)) return;
+  size_t place = sends_p() ? plan.p_size_ : plan.q_size_;
+  for (const FactorPlan::Run& run : plan.raw_) {
+    scale(execution_, 1, x.part(run.offset, run.count), message.part(place, run.count));
+    place += run.count;
+  }
+}
+
+bool EdgeFactors::jump(const Payload& sent, const Payload& received, double c, double alpha,
+                       double alpha_tilde, Vec x, Vec x_tilde) {
+  const FactorPlan& plan = *plan_;
+  const bool same = sent.version == version_ && received.version == version_ &&
+                    received.count == sent.count && received.dtype == sent.dtype;
+  if (!same) {
+    begin_anew(std::max({version_, sent.version, received.version}) + 1);
+    return false;
+  }
+  const ConstVec mine = sent.vec(), theirs = received.vec();
+  const auto cut = [](Vec v, size_t first, size_t count) {
+    return v ? Vec(v.part(first, count)) : Vec{};
+  };
+  size_t place = sends_p() ? plan.p_size_ : plan.q_size_;
+  if (place > 0) {  // the new factor; its sign is the higher rank's
+    const Term difference[] = {{higher_ ? 1.0 : -1.0, mine.part(0, place)},
+                               {higher_ ? -1.0 : 1.0, theirs.part(0, place)}};
+    combine(execution_, difference, sends_p() ? p_.vec() : q_.vec());
+  }
+  const double sign = higher_ ? 1 : -1;
+  for (const FactorPlan::Matrix& m : plan.matrices_) {
+    mix_and_add_low_rank(execution_, m.shape, c, -sign * alpha, -sign * alpha_tilde,
+                         std::as_const(p_).vec().part(m.p, m.shape.rows * m.shape.rank),
+                         std::as_const(q_).vec().part(m.q, m.shape.columns * m.shape.rank),
+                         x.part(m.offset, m.size()), cut(x_tilde, m.offset, m.size()));
+  }
+  if (plan.carries_raw(version_)) {
+    for (const FactorPlan::Run& run : plan.raw_) {
+      mix_and_jump(execution_, c, alpha, alpha_tilde, mine.part(place, run.count),
+                   theirs.part(place, run.count), x.part(run.offset, run.count),
+                   cut(x_tilde, run.offset, run.count));
+      place += run.count;
+    }
+  }
+  ++version_;
+  prepare();
+  return true;
+}
+
+// Makes the input of the next iteration: draws what is missing of it and orthonormalises it.
+void EdgeFactors::prepare() {
+  const bool is_q = sends_p();
+  const std::vector<FactorPlan::Matrix>& matrices = plan_->matrices_;
+  for (size_t k = 0; k < matrices.size(); ++k) {
+    const LowRank& shape = matrices[k].shape;
+    const size_t length = is_q ? shape.columns : shape.rows;
+    const Vec factor = is_q ? q_.vec().part(matrices[k].q, length * shape.rank)
+                            : p_.vec().part(matrices[k].p, length * shape.rank);
+    Random random(seed_, static_cast<uint32_t>(k), Purpose::compression, version_);
+    for (size_t column = 0; column < shape.rank; ++column) {
+      const Vec part = factor.part(column * length, length);
+      const double square = dot(execution_, part, part);
+      const bool usable = square > 0 && square < std::numeric_limits<double>::infinity();
+      if (usable && plan_->spec_.warm) continue;
+      for (size_t row = 0; row < length; ++row) {
+        const double entry = plan_->entry_(random, row, column);
+        if (part.dtype == DType::f64) {
+          part.as<double>()[row] = entry;
+        } else {
+          part.as<float>()[row] = static_cast<float>(entry);
+        }
+      }
+    }
+    orthonormalise(execution_, length, shape.rank, factor);
+  }
+}
+
+void EdgeFactors::begin_anew(uint32_t version) {
+  version_ = version;
+  Buffer& input = sends_p() ? q_ : p_;
+  scale(execution_, 0, input, input);
+  prepare();
+}
+
+// --- the edges of a rank
+
+PairFactors::PairFactors(const RuleContext& context)
+    : execution_(context.execution),
+      plan_(std::make_shared<FactorPlan>(context.layout,
+                                         *parse_power_gossip(context.settings.compress))),
+      seed_(context.seed),
+      rank_(context.rank) {}
+
+EdgeFactors& PairFactors::at(const ExchangeKey& key) {
+  const auto found =
+      std::lower_bound(edges_.begin(), edges_.end(), key.peer,
+                       [](const EdgeFactors& known, int peer) { return known.edge().peer < peer; });
+  const bool known = found != edges_.end() && found->edge().peer == key.peer;
+  if (known && found->edge().incarnation == key.incarnation &&
+      found->edge().peer_incarnation == key.peer_incarnation)
+    return *found;
+  EdgeFactors anew(execution_, plan_, seed_, rank_, key);
+  if (!known) return *edges_.insert(found, std::move(anew));
+  *found = std::move(anew);
+  return *found;
+}
+
+}  // namespace grapevine

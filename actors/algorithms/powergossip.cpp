@@ -1,0 +1,61 @@
+#include "actors/algorithms/powergossip.hpp"
+
+#include <utility>
+
+namespace grapevine {
+
+PowerGossip::PowerGossip(const RuleContext& context, const FactorEntry& entry)
+    : RoundRule(context), gossiped_(layout_.size(), layout_.dtype()) {
+  const PowerGossipSpec spec = *parse_power_gossip(settings_.compress);
+  phases_ = static_cast<int>(spec.iterations);
+  plan_ = std::make_shared<FactorPlan>(layout_, spec, entry);
+  scale(execution_, 1, x_, gossiped_);
+}
+
+void PowerGossip::reset(double now, ConstVec x) {  // the factors are the edges', not the rank's
+  RoundRule::reset(now, x);
+  scale(execution_, 1, x_, gossiped_);
+}
+
+void PowerGossip::on_gradient(double, double lr, ConstVec g, Vec) {
+  scale(execution_, 1, x_, gossiped_);
+  optimizer_.step(0, lr, g, x_, {}, {});
+}
+
+void PowerGossip::enter(const Neighbourhood& near) {
+  std::vector<Edge> edges;
+  edges.reserve(near.neighbours.size());
+  for (const Neighbourhood::Neighbour& n : near.neighbours) {
+    Edge* kept = nullptr;
+    for (Edge& old : edges_)
+      if (old.factors.edge().peer == n.rank) kept = &old;
+    if (kept != nullptr) {
+      edges.push_back({std::move(kept->factors), {}});
+    } else {
+      edges.push_back({EdgeFactors(execution_, plan_, seed_, rank_, {.peer = n.rank}), {}});
+    }
+  }
+  edges_ = std::move(edges);
+  RoundRule::enter(near);
+}
+
+void PowerGossip::write(int, size_t edge, Payload& out) {
+  edges_[edge].factors.encode(gossiped_, out);
+  edges_[edge].sent = out;
+}
+
+void PowerGossip::combine(double, int phase, std::span<const Payload> in) {
+  GV_CHECK(in.size() == edges_.size());
+  const bool last = phase + 1 == phases_;
+  for (size_t k = 0; k < in.size(); ++k) {
+    const Payload sent = std::exchange(edges_[k].sent, {});
+    if (!sent || !in[k]) continue;
+    const double alpha = settings_.gamma * near_.neighbours[k].weight;
+    const Vec before = last ? Vec{} : gossiped_.vec();  // the next phase sends of it
+    if (!edges_[k].factors.jump(sent, in[k], 0, alpha, alpha, x_, before)) ++reseeded_;
+  }
+}
+
+RuleCounts PowerGossip::counts() const { return {.reseeded = reseeded_}; }
+
+}  // namespace grapevine

@@ -1,0 +1,57 @@
+// PowerGossip: gossip whose messages are one side of a power iteration on the difference of two
+// models.
+// Paper: Vogels, Karimireddy, Jaggi. NeurIPS 2020. arXiv:2008.01425.
+//
+//   s times:   x_i -= gamma W_ij D_ij    for every edge at once, all D_ij of the same x
+//              D_ij = P Q^T in place of x_i - x_j, one iteration of edge_factors.hpp
+//   x_i += u_i                           u_i the optimizer's step on the gradient before the gossip
+//
+// s = iterations = the phases of a round, each with its own messages and its own averaging; rank
+// and start (warm or cold) are as in edge_factors.hpp. Both ends move by the same P Q^T, so no step
+// size but gamma is needed, and gamma = 1 always works.
+//
+// Departures from the published code: it gossips tensors of one dimension with gamma = 1 whatever
+// gamma is, here one gamma holds for all; it compresses tensors that this makes larger; it skips
+// its first s iterations.
+//
+// Needs symmetric weights. Any `Missing`: what is lost moves nothing on its edge in that phase. The
+// edges that stay in a new epoch keep their factors.
+// Invariant: gossip keeps the mean of x while nothing is lost.
+// Cost per rank and round: s messages to each neighbour, the odd ones of an edge sum m r numbers
+// and the even ones sum n r over the m x n tensors that are compressed; one of s has the raw ones
+// too. Memory: x twice, the optimizer, and sum (m + n) r per neighbour.
+#pragma once
+#include "actors/algorithms/edge_factors.hpp"
+#include "actors/algorithms/rule.hpp"
+
+namespace grapevine {
+
+class PowerGossip final : public RoundRule {
+ public:
+  /// REQUIRES: settings.compress is empty or parse_power_gossip() takes it.
+  explicit PowerGossip(const RuleContext&, const FactorEntry& = normal_entry);
+
+  void reset(double now, ConstVec x) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void enter(const Neighbourhood&) override;
+  int phases() const override { return phases_; }
+  bool broadcasts() const override { return false; }
+  size_t message_bytes() const override { return plan_->message_bytes(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+  RuleCounts counts() const override;
+
+ private:
+  struct Edge {
+    EdgeFactors factors;
+    Payload sent;  // of the phase in progress
+  };
+
+  int phases_;
+  std::shared_ptr<const FactorPlan> plan_;
+  std::vector<Edge> edges_;  // as near_.neighbours
+  Buffer gossiped_;          // x without the step of this round
+  uint64_t reseeded_ = 0;
+};
+
+}  // namespace grapevine
