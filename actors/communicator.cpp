@@ -31,7 +31,7 @@ void Communicator::handle(Event&& event) {
 
 void Communicator::carry_out(Effects& effects) {
   for (Send& s : effects.sends) {
-    const uint64_t bytes = wiring_.transport->send(now_, s.header, std::move(s.payload));
+    const uint64_t bytes = wiring_.transport->send(now_, s.header, std::move(s.payload.lease));
     frames_ += bytes > 0;
     bytes_ += bytes;
     wiring_.tally->frames.fetch_add(1, std::memory_order_relaxed);
@@ -40,6 +40,8 @@ void Communicator::carry_out(Effects& effects) {
   for (auto& request : effects.requests) {
     if (Take* take = std::get_if<Take>(&request)) {
       send(wiring_.state, TakeRequest{wiring_.rank, *take});
+    } else if (Write* write = std::get_if<Write>(&request)) {
+      send(wiring_.state, WriteRequest{wiring_.rank, *write});
     } else {
       send(wiring_.state, ApplyRequest{wiring_.rank, std::move(std::get<Apply>(request))});
     }
@@ -83,7 +85,8 @@ Communicator::behavior_type Communicator::make_behavior() {
         if (paused_) return hold(caf::make_message(frame));
         const Result<FrameHeader> header = decode(frame.header, wiring_.max_payload_bytes);
         if (!header) return void(++refused_);
-        handle([&](Effects& out) { conversation_->frame(now(), *header, frame.payload, out); });
+        const Payload payload = payload_of(*header, frame.payload);
+        handle([&](Effects& out) { conversation_->frame(now(), *header, payload, out); });
       },
       [this](Tick t) {
         if (paused_) return hold(caf::make_message(t));
@@ -91,14 +94,18 @@ Communicator::behavior_type Communicator::make_behavior() {
       },
       [this](Taken& t) {
         if (paused_) return hold(caf::make_message(t));
-        handle(
-            [&](Effects& out) { conversation_->taken(now(), t.ticket, std::move(t.lease), out); });
+        handle([&](Effects& out) {
+          conversation_->taken(now(), t.ticket, std::move(t.payload), out);
+        });
       },
-      [this](StepReady) { handle([&](Effects& out) { conversation_->step_ready(now(), out); }); },
+      [this](Messages& m) {
+        handle([&](Effects& out) { conversation_->step_ready(now(), std::move(m), out); });
+      },
       [this](const ViewPtr& view) {
-        if (view->eta != eta_) {
+        if (view->eta != eta_ || view->epoch != epoch_) {
           eta_ = view->eta;
-          send(wiring_.state, SetEta{wiring_.rank, eta_});
+          epoch_ = view->epoch;
+          send(wiring_.state, SetView{wiring_.rank, view});
         }
         handle([&](Effects& out) { conversation_->view(now(), *view, out); });
       },

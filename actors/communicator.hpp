@@ -51,6 +51,7 @@ class Communicator final : public CommunicatorActor::base {
   std::vector<Alarm> alarms_;
   double now_ = 0;  // of the event in progress; never decreases
   double eta_ = -1;
+  uint64_t epoch_ = 0;
   uint64_t frames_ = 0, bytes_ = 0, refused_ = 0;
   bool paused_ = false;
   std::vector<caf::message> held_;  // while paused, bounded

@@ -10,6 +10,14 @@ namespace grapevine {
 
 namespace {
 
+// Where there is nothing to descend, a step is zero: rounds of gossip alone.
+double evaluate(Objective& objective, int thread, const GradientJob& job, Vec g) {
+  if (objective.has_gradients())
+    return objective.gradient(thread, job.rank, job.index, job.x.vec(), g);
+  scale({}, 0, g, g);
+  return 0;
+}
+
 constexpr size_t kGradients =
     1 << 16;  // under way at once: one per rank computes or waits to be applied
 
@@ -110,7 +118,7 @@ void ThreadCompute::work(int thread) {
 void ThreadCompute::run(int thread, Carrier& carrier, GradientJob& job) {
   Computed answer{job.index, 0, 0, gradients_.take()};
   const double start = clock_.now();
-  answer.loss = objective_->gradient(thread, job.rank, job.index, job.x.vec(), answer.g.writable());
+  answer.loss = evaluate(*objective_, thread, job, answer.g.writable());
   const double took = clock_.now() - start;
   job.x = {};
   answer.seconds = took * job.slowness;
@@ -129,7 +137,7 @@ InlineCompute::InlineCompute(RunClock clock, caf::actor_system& system,
 
 void InlineCompute::submit(GradientJob job) {
   Computed answer{job.index, 0, 0, gradients_.take()};
-  answer.loss = objective_->gradient(0, job.rank, job.index, job.x.vec(), answer.g.writable());
+  answer.loss = evaluate(*objective_, 0, job, answer.g.writable());
   log_(std::bit_cast<uint64_t>(answer.loss) ^ static_cast<uint64_t>(job.rank) << 48 ^ job.index);
   answer.seconds = model_.gradient_s * job.slowness;
   if (job.instant) return caf::anon_send(job.answer_to, std::move(answer));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/algorithms/rule.hpp"
 #include "actors/conversations/conversation.hpp"
 #include "actors/transport/transport.hpp"
 #include "kernels/lease.hpp"
@@ -28,9 +29,8 @@ using ViewPtr =
     std::shared_ptr<const View>;  // an epoch, or new rates and constants in the same one
 struct Taken {
   uint64_t ticket = 0;
-  Lease lease;
+  Payload payload;
 };
-struct StepReady {};
 struct PeerDown {
   int rank = 0;
 };
@@ -63,6 +63,10 @@ struct TakeRequest {
   int rank = 0;
   Take take;
 };
+struct WriteRequest {
+  int rank = 0;
+  Write write;
+};
 struct ApplyRequest {
   int rank = 0;
   Apply apply;
@@ -76,10 +80,10 @@ struct Gradient {
 struct Fetch {
   int rank = 0;
 };  // answered by Parameters to the rank's worker
-struct SetEta {
+struct SetView {
   int rank = 0;
-  double eta = 0;
-};
+  ViewPtr view;
+};  // the constants and the neighbours that its rule goes by
 struct Detach {
   int rank = 0;
 };  // the rank is gone; its buffers go with it
@@ -96,6 +100,7 @@ struct SampleReply {
 };
 struct RankParameters {
   int rank = 0;
+  RuleCounts counts;
   std::shared_ptr<const Buffer> x;
 };
 struct Collect {};

@@ -6,6 +6,7 @@
 #include "actors/algorithms/choose.hpp"
 #include "actors/communicator.hpp"
 #include "actors/conversations/collective.hpp"
+#include "actors/conversations/rounds.hpp"
 
 namespace grapevine {
 
@@ -15,6 +16,9 @@ constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
 constexpr int kPolls = 1000;        // for quiet, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
 constexpr double kLeastTimeoutWall_s = 1e-2;  // a busy machine answers a few time slices late
+
+// Bytes of a frame that is accepted: two vectors of the model and a few numbers.
+uint64_t payload_at_most(const ParameterLayout& layout) { return 2 * layout.bytes() + 64; }
 
 }  // namespace
 
@@ -29,12 +33,25 @@ Node::Node(caf::actor_config& config, NodeWiring wiring)
 std::unique_ptr<Conversation> Node::make_conversation(int rank) const {
   const Settings& s = *wiring_.settings;
   const bool wall = s.clock == Clock::wall;
-  if (pattern_of(s.method) == Pattern::collective) {
+  const Method& method = method_named(s.method);
+  const double patience_s = 10 * wiring_.gradient_s + 4 * (s.link.latency_s + s.link.transfer_s);
+  if (method.pattern == Pattern::rounds) {
+    RoundsOptions options;
+    options.rank = rank;
+    options.phases = method.phases(s.rule);
+    options.waits = method.waits;
+    options.resends = s.rule.missing == Missing::resend;
+    options.one_peer = method.one_peer;
+    if (s.rule.reference_schedule) options.schedule = PeerSchedule::reference;
+    options.patience_s = patience_s;
+    return std::make_unique<Rounds>(options);
+  }
+  if (method.pattern == Pattern::collective) {
     CollectiveOptions options;
     options.rank = rank;
     options.size = wiring_.objective->layout().size();
     options.dtype = wiring_.objective->layout().dtype();
-    options.patience_s = 10 * wiring_.gradient_s + 4 * (s.link.latency_s + s.link.transfer_s);
+    options.patience_s = patience_s;
     return std::make_unique<Collective>(options);
   }
   PairwiseOptions options;
@@ -52,15 +69,17 @@ std::unique_ptr<Conversation> Node::make_conversation(int rank) const {
 }
 
 CommunicatorActor Node::spawn_communicator(int rank) {
-  CommunicatorWiring wiring{rank,          wiring_.clock,  wiring_.transport,
-                            wiring_.tally, state_of(rank), wiring_.objective->layout().bytes()};
+  CommunicatorWiring wiring{
+      rank,          wiring_.clock,  wiring_.transport,
+      wiring_.tally, state_of(rank), payload_at_most(wiring_.objective->layout())};
   auto actor = system().spawn<Communicator>(std::move(wiring), make_conversation(rank));
   wiring_.mailboxes->set(rank, actor);
   return actor;
 }
 
 WorkerActor Node::spawn_worker(int rank) {
-  if (!wiring_.objective->has_gradients()) return {};
+  const bool pairs = method_named(wiring_.settings->method).pattern == Pattern::pairwise;
+  if (pairs && !wiring_.objective->has_gradients()) return {};
   WorkerWiring wiring{rank,          wiring_.clock,      wiring_.settings,
                       horizon_,      wiring_.gradient_s, wiring_.compute,
                       wiring_.tally, state_of(rank),     caf::actor_cast<NodeActor>(this)};

@@ -14,10 +14,9 @@ using Takes = caf::reacts_to<In...>;
 template <class In, class Out>
 using Answers = typename caf::replies_to<In>::template with<Out>;
 
-using CommunicatorActor =
-    caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<StepReady>, Takes<ViewPtr>,
-                     Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
-                     Answers<Report, CommunicatorReport>>;
+using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Messages>,
+                                           Takes<ViewPtr>, Takes<PeerDown>, Takes<Pause>,
+                                           Takes<Drain>, Answers<Report, CommunicatorReport>>;
 
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Pause>, Takes<Drain>, Answers<Report, WorkerReport>>;
@@ -32,10 +31,10 @@ struct Attach {
   WorkerActor worker;  // may be empty: no gradients are computed here
 };
 
-using StateActor =
-    caf::typed_actor<Takes<TakeRequest>, Takes<ApplyRequest>, Takes<Gradient>, Takes<Fetch>,
-                     Takes<SetEta>, Takes<Attach>, Takes<Detach>, Answers<Look, Parameters>,
-                     Answers<Sample, SampleReply>, Answers<Collect, Collected>>;
+using StateActor = caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>,
+                                    Takes<Gradient>, Takes<Fetch>, Takes<SetView>, Takes<Attach>,
+                                    Takes<Detach>, Answers<Look, Parameters>,
+                                    Answers<Sample, SampleReply>, Answers<Collect, Collected>>;
 
 /// A rank is about to join the graph; answered by the rank of a neighbour that can give it its
 /// state (its own when it is alone). The graph changes at RankReady.
@@ -71,17 +70,18 @@ GV_LOCAL_MESSAGE(Frame)
 GV_LOCAL_MESSAGE(Lease)
 GV_LOCAL_MESSAGE(ViewPtr)
 GV_LOCAL_MESSAGE(Taken)
-GV_LOCAL_MESSAGE(StepReady)
+GV_LOCAL_MESSAGE(Messages)
 GV_LOCAL_MESSAGE(PeerDown)
 GV_LOCAL_MESSAGE(CommunicatorReport)
 GV_LOCAL_MESSAGE(Parameters)
 GV_LOCAL_MESSAGE(Computed)
 GV_LOCAL_MESSAGE(WorkerReport)
 GV_LOCAL_MESSAGE(TakeRequest)
+GV_LOCAL_MESSAGE(WriteRequest)
 GV_LOCAL_MESSAGE(ApplyRequest)
 GV_LOCAL_MESSAGE(Gradient)
 GV_LOCAL_MESSAGE(Fetch)
-GV_LOCAL_MESSAGE(SetEta)
+GV_LOCAL_MESSAGE(SetView)
 GV_LOCAL_MESSAGE(Attach)
 GV_LOCAL_MESSAGE(Detach)
 GV_LOCAL_MESSAGE(Look)

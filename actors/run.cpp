@@ -80,16 +80,33 @@ double measure_gradient(Objective& objective, const Settings& s, int threads) {
   return std::max(1e-5, best * std::max(1.0, static_cast<double>(s.ranks) / threads));
 }
 
+// Pairwise: a rank has at most four exchanges open. Rounds: of an edge and direction the messages
+// of two phases are kept for those who ask, one more is written, and the rule may keep one.
+size_t messages_at_most(const Settings& s, size_t members) {
+  size_t degrees = 0;
+  if (method_named(s.method).pattern == Pattern::rounds) {
+    const auto graph = make_topology(s.topology, s.ranks, s.rate);
+    GV_CHECK(static_cast<bool>(graph));
+    degrees = 2 * graph->edges().size();
+  }
+  return 8 * members + 8 + 16 * degrees;
+}
+
 StateWiring state_wiring(const Settings& s, const RunClock& clock,
                          const std::shared_ptr<Objective>& objective, size_t groups,
                          const std::shared_ptr<ForkJoin>& pool) {
-  StateWiring wiring{clock, objective, s.method, {},   pool, static_cast<int>(groups),
-                     0,     0,         0,        false};
-  if (objective->has_gradients()) wiring.optimizer = {s.momentum, s.nesterov, s.weight_decay};
+  StateWiring wiring{.clock = clock,
+                     .objective = objective,
+                     .method = s.method,
+                     .rule = s.rule,
+                     .seed = s.seed,
+                     .pool = pool,
+                     .groups = static_cast<int>(groups)};
+  if (!objective->has_gradients()) wiring.rule.optimizer = {};
   const auto members = (static_cast<size_t>(s.ranks) + groups - 1) / groups;
-  wiring.snapshots =
-      8 * members + 8;  // a rank has at most four exchanges open, one copy, one sample
-  if (pattern_of(s.method) == Pattern::collective) {
+  wiring.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
+  wiring.messages = messages_at_most(s, members);
+  if (method_named(s.method).pattern == Pattern::collective) {
     const auto n = static_cast<size_t>(s.ranks);
     wiring.chunk_size = objective->layout().size() / n + 1;
     wiring.chunks = 6 * n * members;  // the parts of two rounds are kept, those of a third arrive

@@ -47,18 +47,15 @@ Status check(const Range& r) {
 
 }  // namespace
 
-std::string method_names() { return rule_names(); }
-
 Status check(const Settings& s) {
   if (s.ranks < 1)
     return user_error("ranks is " + std::to_string(s.ranks) + ", accepted: 1 or more");
-  if (Status known = check_rule_name(s.method); !known) return known;
   const Range ranges[] = {
       {"rate", s.rate, 0, false, kNever},
       {"lr", s.lr.peak, 0, true, kNever},
       {"warmup", s.lr.warmup, 0, true, 1},
-      {"momentum", s.momentum, 0, true, 0.999999},
-      {"weight-decay", s.weight_decay, 0, true, kNever},
+      {"momentum", s.rule.optimizer.momentum, 0, true, 0.999999},
+      {"weight-decay", s.rule.optimizer.weight_decay, 0, true, kNever},
       {"sample-seconds", s.sample_s, 0, true, kNever},
       {"latency", s.link.latency_s, 0, true, kNever},
       {"jitter", s.link.jitter, 0, true, 1},
@@ -74,7 +71,9 @@ Status check(const Settings& s) {
     if (Status in = check(range); !in) return in;
   if (s.threads < 0)
     return user_error("threads is " + std::to_string(s.threads) + ", accepted: 0 (all) or more");
-  if (auto graph = make_topology(s.topology, s.ranks, s.rate); !graph) return graph.error();
+  const auto graph = make_topology(s.topology, s.ranks, s.rate);
+  if (!graph) return graph.error();
+  if (Status fits = check_method(s.method, s.rule, s.weights, *graph); !fits) return fits;
   const bool loses_ranks =
       std::any_of(s.plan.rank_faults.begin(), s.plan.rank_faults.end(), [](const RankFault& f) {
         return f.kind == RankFaultKind::kill || f.kind == RankFaultKind::restart;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "actors/algorithms/rule.hpp"
 #include "actors/conversations/pairwise.hpp"
 #include "actors/plan.hpp"
 #include "actors/transport/simulated.hpp"
@@ -30,7 +31,7 @@ struct LearningRate {
 
 struct Settings {
   Clock clock = Clock::wall;
-  std::string method = "a2cid2";  // a2cid2 | ad_psgd | all_reduce
+  std::string method = "a2cid2";  // algorithms/choose.cpp has them all
   std::string topology = "ring";
   int ranks = 16;
   double rate = 1;  // exchanges per rank and mean gradient
@@ -40,10 +41,9 @@ struct Settings {
   ObjectiveSpec objective;     // its ranks, threads and seed are set from here
   uint64_t gradients = 40000;  // of all ranks together; 0: until `until_s`
   LearningRate lr;
-  double momentum = 0.9;
-  bool nesterov = false;
-  double weight_decay = 5e-4;
-  int threads = 0;  // that compute gradients; 0: one per core
+  RuleSettings rule = with_optimizer({0.9, false, 5e-4});
+  std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
+  int threads = 0;                     // that compute gradients; 0: one per core
   Plan plan;
   double sample_s = 1;  // between two samples of the consensus distance; 0: none
 
@@ -62,8 +62,5 @@ struct Settings {
 /// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,
 /// the plan.
 Status check(const Settings&);
-
-/// The methods that check() accepts, for --help and messages.
-std::string method_names();
 
 }  // namespace grapevine

@@ -26,7 +26,7 @@ template <class Change>
 void State::audited(Member& member, double sign_before, double sign_after, Change&& change) {
   const double now = wiring_.clock.now();
   auto add = [&](double sign) {
-    if (!wiring_.audits || sign == 0) return;
+    if (!wiring_.audits || sign == 0 || !member.rule->conserves()) return;
     Buffer sum(expected_.size(), DType::f64);
     member.rule->add_conserved(now, sum);
     axpy(execution_, sign, sum, expected_);
@@ -48,16 +48,40 @@ void State::take(const TakeRequest& request) {
     send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}});
     return;
   }
-  Lease lease;
+  Payload payload;
   if (member->pairwise != nullptr) {
-    lease = snapshots_.take();
-    if (lease) member->pairwise->snapshot(wiring_.clock.now(), lease);
+    payload.lease = messages_->take();
+    if (payload) member->pairwise->snapshot(wiring_.clock.now(), request.take.exchange, payload);
   } else {
-    lease = chunks_.take();
-    const Vec part = member->rounds->part(request.take.offset, request.take.count);
-    scale(execution_, 1, part, lease.writable().part(0, part.size));
+    payload.lease = chunks_.take();
+    const Vec part = member->collective->part(request.take.offset, request.take.count);
+    scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
-  send(member->communicator, Taken{request.take.ticket, std::move(lease)});
+  send(member->communicator, Taken{request.take.ticket, std::move(payload)});
+}
+
+// The messages of a phase, to whoever holds the conversation. Where no buffer is left, as if lost.
+void State::write(Member& member, int phase) {
+  Messages messages{member.epoch, phase, {}};
+  auto add = [&](int peer, size_t edge) {
+    Payload payload{messages_->take()};
+    if (payload) member.rounds->write(phase, edge, payload);
+    messages.outgoing.push_back({peer, std::move(payload)});
+  };
+  if (member.rounds->broadcasts()) {
+    add(-1, 0);
+  } else {
+    for (size_t k = 0; k < member.neighbours.size(); ++k)
+      add(member.neighbours[k], k);
+  }
+  send(member.communicator, std::move(messages));
+}
+
+void State::combine(Member& member, Apply& a) {
+  member.rounds->combine(wiring_.clock.now(), a.phase, a.incoming);
+  if (a.phase + 1 < member.rounds->phases()) return write(member, a.phase + 1);
+  ++member.gradients;
+  if (member.owes_copy) send_copy(member, look(member));
 }
 
 void State::apply(ApplyRequest& request) {
@@ -67,20 +91,16 @@ void State::apply(ApplyRequest& request) {
   const double now = wiring_.clock.now();
   switch (a.operation) {
     case Apply::Operation::jump:
-      member->pairwise->jump(now, a.sent, a.received, a.alpha_tilde);
-      return;
+      return member->pairwise->jump(now, a.exchange, a.sent, a.received, a.alpha_tilde);
     case Apply::Operation::add:
-      axpy(execution_, 1, a.received.vec().part(0, a.count),
-           member->rounds->part(a.offset, a.count));
-      return;
+      return axpy(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
     case Apply::Operation::assign:
-      scale(execution_, 1, a.received.vec().part(0, a.count),
-            member->rounds->part(a.offset, a.count));
-      return;
+      return scale(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
+    case Apply::Operation::combine: return combine(*member, a);
     case Apply::Operation::finish: {
       Lease copy = member->owes_copy ? snapshots_.take() : Lease{};
       audited(*member, -1, 1, [&] {
-        member->rounds->finish(now, a.contributions, copy ? copy.writable() : Vec{});
+        member->collective->finish(now, a.contributions, copy ? copy.writable() : Vec{});
       });
       ++member->gradients;
       if (copy) send_copy(*member, std::move(copy));
@@ -93,10 +113,11 @@ void State::gradient(Gradient& g) {
   Member* member = find(g.rank);
   if (member == nullptr) return;
   const double now = wiring_.clock.now();
-  if (member->rounds != nullptr) {
-    member->rule->on_gradient(now, g.lr, g.g.vec(), {});
+  if (member->pairwise == nullptr) {
+    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
     member->owes_copy = g.wants_copy;
-    send(member->communicator, StepReady{});
+    if (member->rounds != nullptr) return write(*member, 0);
+    send(member->communicator, Messages{});
     return;
   }
   Lease copy = g.wants_copy ? snapshots_.take() : Lease{};
@@ -127,13 +148,36 @@ void State::attach(Attach& a) {
   if (members_.size() <= place) members_.resize(place + 1);
   Member& member = members_[place];
   member.rank = a.rank;
-  member.rule = make_rule(wiring_.method, layout, wiring_.optimizer, execution_, x);
+  member.rule = method_named(wiring_.method)
+                    .make({a.rank, wiring_.seed, layout, execution_, wiring_.rule, x});
   member.pairwise = dynamic_cast<PairwiseRule*>(member.rule.get());
   member.rounds = dynamic_cast<RoundRule*>(member.rule.get());
+  member.collective = dynamic_cast<CollectiveRule*>(member.rule.get());
+  if (!messages_ && member.collective == nullptr) {
+    const size_t bytes = member.pairwise != nullptr ? member.pairwise->snapshot_bytes()
+                                                    : member.rounds->message_bytes();
+    messages_ = std::make_unique<SnapshotPool>(bytes, DType::bytes, wiring_.messages);
+  }
   member.communicator = a.communicator;
   member.worker = a.worker;
   member.gradients = a.gradients;
   audited(member, 0, 1, [] {});
+}
+
+void State::set_view(Member& member, const View& view) {
+  if (member.pairwise != nullptr) member.pairwise->set_eta(wiring_.clock.now(), view.eta);
+  if (member.rounds == nullptr) return;
+  Neighbourhood near;
+  near.self_weight = view.self_weight;
+  near.ranks = view.ranks;
+  near.relay_delay = view.relay_delay;
+  member.neighbours.clear();
+  for (const EdgeView& e : view.edges) {
+    near.neighbours.push_back({e.peer, e.weight, e.trees});
+    member.neighbours.push_back(e.peer);
+  }
+  member.rounds->enter(near);
+  member.epoch = view.epoch;
 }
 
 void State::detach(int rank) {
@@ -162,19 +206,21 @@ SampleReply State::sample(const Sample& request) {
 
 Collected State::collect() {
   Collected result;
-  result.conserved_error = std::numeric_limits<double>::quiet_NaN();
   const ParameterLayout& layout = wiring_.objective->layout();
   Buffer sum(layout.size(), DType::f64);
+  bool audited = wiring_.audits;
   for (Member& member : members_) {
     if (!member.rule) continue;
     auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
     member.rule->look(wiring_.clock.now(), *x);
-    if (wiring_.audits) member.rule->add_conserved(wiring_.clock.now(), sum);
-    result.ranks.push_back({member.rank, std::move(x)});
+    if (audited) member.rule->add_conserved(wiring_.clock.now(), sum);
+    // Ranks in the middle of different rounds have no common sum.
+    const bool halfway = member.rounds != nullptr && member.gradients != members_[0].gradients;
+    audited = audited && member.rule->conserves() && !halfway;
+    result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
   }
-  if (!wiring_.audits) return result;
-  result.conserved_error = 0;
-  for (size_t k = 0; k < layout.size(); ++k) {
+  result.conserved_error = audited ? 0 : std::numeric_limits<double>::quiet_NaN();
+  for (size_t k = 0; audited && k < layout.size(); ++k) {
     const double off = sum.vec().as<double>()[k] - expected_.vec().as<double>()[k];
     result.conserved_error = std::max(result.conserved_error, std::abs(off));
   }
@@ -184,15 +230,16 @@ Collected State::collect() {
 State::behavior_type State::make_behavior() {
   return {
       [this](TakeRequest& r) { take(r); },
+      [this](WriteRequest& r) {
+        if (Member* m = find(r.rank)) write(*m, r.write.phase);
+      },
       [this](ApplyRequest& r) { apply(r); },
       [this](Gradient& g) { gradient(g); },
       [this](Fetch f) {
         if (Member* m = find(f.rank)) send_copy(*m, look(*m));
       },
-      [this](SetEta s) {
-        Member* m = find(s.rank);
-        if (m != nullptr && m->pairwise != nullptr)
-          m->pairwise->set_eta(wiring_.clock.now(), s.eta);
+      [this](SetView& s) {
+        if (Member* m = find(s.rank)) set_view(*m, *s.view);
       },
       [this](Attach& a) { attach(a); },
       [this](Detach d) { detach(d.rank); },

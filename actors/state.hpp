@@ -20,11 +20,13 @@ struct StateWiring {
   RunClock clock;
   std::shared_ptr<Objective> objective;
   std::string method;
-  OptimizerSettings optimizer;
+  RuleSettings rule;
+  uint64_t seed = 1;
   std::shared_ptr<ForkJoin> pool;  // splits passes over large vectors; may be empty
   int groups = 1;                  // state actors of the node: this one serves every groups-th rank
   size_t snapshots = 0;            // at most, of all its ranks together
-  size_t chunk_size = 0;           // elements of the largest part of a round; 0: no rounds
+  size_t messages = 0;             // what goes to other ranks, at most
+  size_t chunk_size = 0;           // elements of the largest part of a collective round
   size_t chunks = 0;               // at most
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
 };
@@ -41,8 +43,11 @@ class State final : public StateActor::base {
   struct Member {
     int rank = 0;
     std::unique_ptr<Rule> rule;
-    PairwiseRule* pairwise = nullptr;  // one of the two
+    PairwiseRule* pairwise = nullptr;  // one of the three
     RoundRule* rounds = nullptr;
+    CollectiveRule* collective = nullptr;
+    uint64_t epoch = 0;           // of the neighbours that the rule knows
+    std::vector<int> neighbours;  // of rounds
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
@@ -51,7 +56,10 @@ class State final : public StateActor::base {
 
   Member* find(int rank);
   void take(const TakeRequest&);
+  void write(Member&, int phase);
   void apply(ApplyRequest&);
+  void combine(Member&, Apply&);
+  void set_view(Member&, const View&);
   void gradient(Gradient&);
   void send_copy(Member&, Lease copy);
   void attach(Attach&);
@@ -65,8 +73,9 @@ class State final : public StateActor::base {
   StateWiring wiring_;
   Execution execution_;
   SnapshotPool snapshots_, chunks_;
-  std::vector<Member> members_;  // rank r is at r / groups; gone ranks have no rule
-  Buffer expected_;              // fp64: what the sum of x + x~ must be
+  std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
+  std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
+  Buffer expected_;                         // fp64: what the sum of x + x~ must be
 };
 
 }  // namespace grapevine

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "actors/algorithms/choose.hpp"
+#include "topologies/trees.hpp"
 
 namespace grapevine {
 
@@ -148,9 +149,25 @@ void TopologyManager::begin_epoch() {
   graph_ = build(ranks_);
   colours_ = edge_colouring(graph_);
   wanted_ = wanted_rates(graph_, wiring_.settings->rate, gradient_rates());
+  weigh();
   for (auto& [edge, measured] : edges_)
     measured.count = measured.time_s = 0;
   solve(wanted_);
+}
+
+// What the round methods go by. Weights that do not fit the live ranks give way to Metropolis'.
+void TopologyManager::weigh() {
+  const Method& method = method_named(wiring_.settings->method);
+  weights_ = {};
+  relay_delay_ = 0;
+  if (method.pattern != Pattern::rounds || graph_.ranks() < 2) return;
+  auto given = gossip_matrix(wiring_.settings->weights, graph_);
+  if (!given) given = gossip_matrix("metropolis", graph_);
+  GV_CHECK(static_cast<bool>(given));
+  weights_ = std::move(*given);
+  const int trees = method.relays ? tree_count(graph_) : 0;
+  for (int k = 0; k < trees; ++k)
+    relay_delay_ += mean_relay_delay(tree_of(graph_, k)) / trees;
 }
 
 void TopologyManager::solve(std::vector<double> rates) {
@@ -173,7 +190,7 @@ void TopologyManager::on_solved(const Solved& solved) {
   if (solved.serial != serial_) return;
   solved_ = solved;
   solved_rates_ = solved.rates;
-  if (!is_accelerated(wiring_.settings->method)) solved_.constants = {0, 0.5};
+  if (!method_named(wiring_.settings->method).accelerated) solved_.constants = {0, 0.5};
   publish();
   if (announced_) return;
   announced_ = true;
@@ -190,7 +207,8 @@ void TopologyManager::on_solved(const Solved& solved) {
 }
 
 void TopologyManager::publish() {
-  const bool collective = pattern_of(wiring_.settings->method) == Pattern::collective;
+  const Method& method = method_named(wiring_.settings->method);
+  const bool everybody = method.pattern == Pattern::collective || method.one_peer;
   for (int place = 0; place < graph_.ranks(); ++place) {
     const Member& member = member_of(ranks_[static_cast<size_t>(place)]);
     auto view = std::make_shared<View>();
@@ -198,14 +216,19 @@ void TopologyManager::publish() {
     view->incarnation = member.incarnation;
     view->eta = solved_.constants.eta;
     view->alpha_tilde = solved_.constants.alpha_tilde;
-    if (collective) {
+    view->ranks = graph_.ranks();
+    view->relay_delay = relay_delay_;
+    if (everybody) {
       for (const int rank : ranks_)
         view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
     } else {
+      if (!weights_.self.empty()) view->self_weight = weights_.self[static_cast<size_t>(place)];
       for (const Neighbour& n : graph_.neighbours(place)) {
         const int peer = ranks_[static_cast<size_t>(n.rank)];
         const auto edge = static_cast<size_t>(n.edge);
-        view->edges.push_back({peer, member_of(peer).incarnation, wanted_[edge], colours_[edge]});
+        const double weight = weights_.edge.empty() ? 0 : weights_.edge[edge];
+        view->edges.push_back({peer, member_of(peer).incarnation, wanted_[edge], colours_[edge],
+                               weight, graph_.edges()[edge].trees});
       }
     }
     send(member.communicator, ViewPtr(std::move(view)));

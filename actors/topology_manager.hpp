@@ -20,6 +20,7 @@
 #include "actors/protocol.hpp"
 #include "actors/settings.hpp"
 #include "topologies/topology.hpp"
+#include "topologies/weights.hpp"
 
 namespace grapevine {
 
@@ -65,6 +66,7 @@ class TopologyManager final : public TopologyManagerActor::base {
   std::vector<int> live() const;
   Topology build(const std::vector<int>& members) const;
   void begin_epoch();
+  void weigh();
   void solve(std::vector<double> rates);
   void on_solved(const Solved&);
   void publish();
@@ -83,6 +85,8 @@ class TopologyManager final : public TopologyManagerActor::base {
   Topology graph_;
   std::vector<int> colours_;
   std::vector<double> wanted_, solved_rates_;
+  GossipMatrix weights_;
+  double relay_delay_ = 0;  // mean over pairs and trees
   Solved solved_;
   bool announced_ = false;  // this epoch
   double epoch_at_s_ = 0, renewed_at_s_ = 0;

@@ -57,7 +57,7 @@ class Worker final : public WorkerActor::base {
   uint64_t gradients_ = 0;  // taken
   bool computing_ = false, draining_ = false, paused_ = false;
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
-  uint64_t backlog_ = 0;  // rings of the Poisson timer not yet served
+  uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
   Parameters held_;  // arrived while paused
   Computed held_answer_;

@@ -37,9 +37,9 @@ void add_run_rows(Options& o, OptionTable& t) {
       {"schedule", choice(s.lr.schedule, {"constant", "step", "cosine"}), runs, "NAME",
        "of the learning rate: constant, step or cosine"},
       {"warmup", &s.lr.warmup, runs, "X", "part of the gradients over which the rate rises from 0"},
-      {"momentum", &s.momentum, runs, "X", "of the gradients"},
-      {"nesterov", &s.nesterov, runs, "", "Nesterov's momentum"},
-      {"weight-decay", &s.weight_decay, runs, "X", "added to the gradient, times x"},
+      {"momentum", &s.rule.optimizer.momentum, runs, "X", "of the gradients"},
+      {"nesterov", &s.rule.optimizer.nesterov, runs, "", "Nesterov's momentum"},
+      {"weight-decay", &s.rule.optimizer.weight_decay, runs, "X", "added to the gradient, times x"},
       {"decay-norms", &b.decay_norms_and_biases, runs, "", "weight decay on norms and biases too"},
       {"model", &b.model, runs, "NAME", "linear, mlp, cnn-small, cnn-big or resnet18"},
       {"dataset", &b.dataset, runs, "NAME",
@@ -152,7 +152,7 @@ Options default_options(Command command, const std::string& objective) {
   if (objective != "network") {
     s.gradients = objective == "quadratic" && command == kTrain ? s.gradients : 0;
     s.lr.schedule = Schedule::constant;
-    s.lr.warmup = s.momentum = s.weight_decay = 0;
+    s.lr.warmup = s.rule.optimizer.momentum = s.rule.optimizer.weight_decay = 0;
   }
   if (command == kSimulate) {
     s.clock = Clock::simulated;

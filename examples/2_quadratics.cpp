@@ -31,8 +31,8 @@ int main() {
     settings.objective.zeta2 = 4;
     settings.objective.mu = 0.1;
     settings.lr = {0.1, Schedule::constant, 0};
-    settings.momentum = 0;
-    settings.weight_decay = 0;
+    settings.rule.optimizer.momentum = 0;
+    settings.rule.optimizer.weight_decay = 0;
     const auto objective = example::objective_for(settings);
     const Outcome outcome = run(settings, objective, {}).outcome;
     const double excess = objective->evaluate(0, -1, mean_parameters(outcome)).loss;

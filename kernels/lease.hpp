@@ -52,4 +52,22 @@ class SnapshotPool {
   std::shared_ptr<Shared> shared_;
 };
 
+/// What travels in a frame: a slot, and how much of it is meant.
+struct Payload {
+  Lease lease;
+  DType dtype = DType::f32;
+  size_t count = 0;      // elements of `dtype`, from the slot's start
+  uint32_t version = 0;  // of what it was encoded with, where both ends must have the same
+
+  explicit operator bool() const { return static_cast<bool>(lease); }
+  ConstVec vec() const { return {lease.vec().data, count, dtype}; }
+  /// The slot as `n` elements of `type` to write; they are what is meant from now on.
+  Vec writable(DType type, size_t n) {
+    GV_CHECK(n * size_of(type) <= lease.vec().bytes());
+    dtype = type;
+    count = n;
+    return {lease.writable().data, n, type};
+  }
+};
+
 }  // namespace grapevine

@@ -3,7 +3,7 @@
 //
 // Kernels take views and dispatch on the dtype once per call, so no seam above them has to be a
 // template. A view owns nothing; whoever made it keeps the memory alive. Networks are fp32, the
-// analytic objectives are fp64.
+// analytic objectives are fp64; `bytes` is for compressed messages, no pass takes it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +13,16 @@
 
 namespace grapevine {
 
-enum class DType : uint8_t { f32 = 0, f64 = 1 };
+enum class DType : uint8_t { f32 = 0, f64 = 1, bytes = 2 };
 
-constexpr size_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 8; }
+constexpr size_t size_of(DType dtype) {
+  return dtype == DType::f64 ? 8 : dtype == DType::f32 ? 4 : 1;
+}
 
 template <class T> constexpr DType dtype_of();
 template <> constexpr DType dtype_of<float>() { return DType::f32; }
 template <> constexpr DType dtype_of<double>() { return DType::f64; }
+template <> constexpr DType dtype_of<std::byte>() { return DType::bytes; }
 
 template <class Pointer>
 struct BasicVec {

@@ -31,22 +31,24 @@ static_assert(std::endian::native == std::endian::little);  // payloads travel a
 constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
                                           0, 0, 0, 0, kStructWords,  0, 0, 0};
 
-static_assert(int(wire::Kind::CHUNK) == int(FrameKind::chunk) && kFrameKinds == 7);
+static_assert(int(wire::Kind::MESSAGE) == int(FrameKind::message) && kFrameKinds == 8);
+static_assert(int(wire::Kind::CHUNK) == int(FrameKind::chunk));
 static_assert(int(wire::Kind::ASK) == int(FrameKind::ask));
 static_assert(int(wire::Kind::ACK) == int(FrameKind::ack));
 static_assert(int(wire::Kind::DATA) == int(FrameKind::data));
 static_assert(int(wire::Kind::DECLINE) == int(FrameKind::decline));
 static_assert(int(wire::Kind::ACCEPT) == int(FrameKind::accept));
 static_assert(int(wire::Kind::OFFER) == int(FrameKind::offer));
+static_assert(int(wire::Reason::GONE) == int(DeclineReason::gone) && kDeclineReasons == 8);
 static_assert(int(wire::Reason::NO_BUFFER) == int(DeclineReason::no_buffer));
-static_assert(kDeclineReasons == 7);
 static_assert(int(wire::Reason::EPOCH) == int(DeclineReason::epoch));
 static_assert(int(wire::Reason::OLDER_CALLER) == int(DeclineReason::older_caller));
 static_assert(int(wire::Reason::REPEAT) == int(DeclineReason::repeat));
 static_assert(int(wire::Reason::NOT_YET) == int(DeclineReason::not_yet));
 static_assert(int(wire::Reason::BUSY) == int(DeclineReason::busy));
 static_assert(int(wire::ElementType::F64) == int(DType::f64));
-constexpr int kDTypes = 2;
+static_assert(int(wire::ElementType::BYTES) == int(DType::bytes));
+constexpr int kDTypes = 3;
 
 Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
   return world_error("frame refused: " + what + " " + std::to_string(value) + ", accepted: " +
@@ -54,7 +56,7 @@ Error refused(const std::string& what, uint64_t value, const std::string& accept
 }
 
 bool carries_payload(FrameKind kind) {
-  return kind == FrameKind::data || kind == FrameKind::chunk;
+  return kind == FrameKind::data || kind == FrameKind::chunk || kind == FrameKind::message;
 }
 
 std::string shown(double value) {
@@ -78,6 +80,7 @@ HeaderBytes encode(const FrameHeader& h) {
   root.setFromIncarnation(h.from_incarnation);
   root.setToIncarnation(h.to_incarnation);
   root.setPart(h.part);
+  root.setPayloadVersion(h.version);
   root.setEpoch(h.epoch);
   root.setNumber(h.number);
   root.setCount(h.count);
@@ -106,12 +109,11 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
     return refused("wire version", root.getVersion(), std::to_string(kWireVersion));
   }
   const auto kind = static_cast<int>(root.getKind());
-  if (kind >= kFrameKinds) return refused("kind", kind, "0 to 6");
+  if (kind >= kFrameKinds) return refused("kind", kind, "0 to 7");
   const auto reason = static_cast<int>(root.getReason());
-  if (reason >= kDeclineReasons) return refused("decline reason", reason, "0 to 6");
+  if (reason >= kDeclineReasons) return refused("decline reason", reason, "0 to 7");
   const auto dtype = static_cast<int>(root.getDtype());
-  if (dtype >= kDTypes) return refused("dtype", dtype, "0 (f32) or 1 (f64)");
-  if (root.getReserved() != 0) return refused("reserved field", root.getReserved(), "0");
+  if (dtype >= kDTypes) return refused("dtype", dtype, "0 (f32), 1 (f64) or 2 (bytes)");
 
   FrameHeader h;
   h.kind = static_cast<FrameKind>(kind);
@@ -124,6 +126,7 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   h.epoch = root.getEpoch();
   h.number = root.getNumber();
   h.part = root.getPart();
+  h.version = root.getPayloadVersion();
   h.count = root.getCount();
   h.alpha_tilde = root.getAlphaTilde();
 

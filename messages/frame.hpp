@@ -20,13 +20,16 @@ enum class FrameKind : uint8_t {
   ask = 5,      // I am in it and lack your ack: have you applied it?
   // A synchronous round (see actors/conversations/collective.hpp).
   chunk = 6,    // part `part` of the vector in step `number`
+  // A round with the neighbours (see actors/conversations/rounds.hpp).
+  message = 7,  // what a rank sends in phase `part` of round `number`
 };
-constexpr int kFrameKinds = 7;
+constexpr int kFrameKinds = 8;
 
 enum class DeclineReason : uint8_t {
-  none = 0, busy, not_yet, repeat, older_caller, epoch, no_buffer
+  none = 0, busy, not_yet, repeat, older_caller, epoch, no_buffer,
+  gone  // what was asked for was sent once, or never will be
 };
-constexpr int kDeclineReasons = 7;
+constexpr int kDeclineReasons = 8;
 
 struct FrameHeader {
   FrameKind kind = FrameKind::offer;
@@ -37,6 +40,7 @@ struct FrameHeader {
   uint64_t epoch = 0;
   uint64_t number = 0;                         // of the exchange on this edge, or of the round
   uint32_t part = 0;                           // attempt of an offer, or part of a round
+  uint32_t version = 0;                        // of what the payload was encoded with
   uint64_t count = 0;                          // elements of the payload
   double alpha_tilde = 0;                      // the sender's (offer, accept, data)
 

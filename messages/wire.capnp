@@ -15,6 +15,7 @@ enum Kind {
   ack @4;
   ask @5;
   chunk @6;
+  message @7;
 }
 
 enum Reason {
@@ -25,11 +26,13 @@ enum Reason {
   olderCaller @4;
   epoch @5;
   noBuffer @6;
+  gone @7;
 }
 
 enum ElementType {
   f32 @0;
   f64 @1;
+  bytes @2;
 }
 
 struct Header {
@@ -42,7 +45,7 @@ struct Header {
   fromIncarnation @6 :UInt32;
   toIncarnation @7 :UInt32;
   part @8 :UInt32;             # attempt of an offer, or part of a round
-  reserved @9 :UInt32;         # 0
+  payloadVersion @9 :UInt32;   # of what the payload was encoded with (low-rank factors), or 0
   epoch @10 :UInt64;
   number @11 :UInt64;          # of the exchange on this edge, or of the round
   count @12 :UInt64;           # elements of the payload, which follows the message

@@ -30,15 +30,15 @@ double attraction_over(double phase) { return -0.5 * std::expm1(-2 * phase); }
 
 }  // namespace
 
-A2cid2::A2cid2(const ParameterLayout& layout, const OptimizerSettings& optimizer,
-               Execution execution, ConstVec x)
-    : runs_(decay_runs(layout)),
-      optimizer_(optimizer),
-      execution_(execution),
-      x_(layout.size(), layout.dtype()),
-      x_tilde_(layout.size(), layout.dtype()) {
-  if (optimizer.momentum != 0) v_ = Buffer(layout.size(), layout.dtype());
-  reset(0, x);
+A2cid2::A2cid2(const RuleContext& context)
+    : execution_(context.execution),
+      optimizer_(context.layout, context.settings.optimizer, execution_),
+      x_(context.layout.size(), context.layout.dtype()),
+      x_tilde_(context.layout.size(), context.layout.dtype()) {
+  reset(0, context.x);
+  if (context.settings.compress.empty()) return;
+  compressed_.emplace(context);
+  shown_ = Buffer(x_.size(), x_.dtype());
 }
 
 void A2cid2::advance(double now) {
@@ -59,7 +59,7 @@ void A2cid2::reset(double now, ConstVec x) {
   written_ = phase_;
   scale(execution_, 1, x, x_);
   scale(execution_, 1, x, x_tilde_);
-  if (v_) scale(execution_, 0, v_, v_);
+  optimizer_.reset();
 }
 
 void A2cid2::look(double now, Vec out) {
@@ -69,26 +69,40 @@ void A2cid2::look(double now, Vec out) {
 
 void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   advance(now);
-  step_by_runs(execution_, runs_, attraction(), optimizer_, lr, g, v_, x_, x_tilde_, copy);
+  optimizer_.step(attraction(), lr, g, x_, x_tilde_, copy);
   written_ = phase_;
 }
 
 void A2cid2::add_conserved(double, Vec sum) {  // mixing does not change x + x~
-  const Buffer zero(x_.size(), DType::f64);
-  add_deviation(execution_, x_, zero, sum);
-  add_deviation(execution_, x_tilde_, zero, sum);
+  add_to(execution_, x_, sum);
+  add_to(execution_, x_tilde_, sum);
 }
 
-void A2cid2::snapshot(double now, Lease& out) {
-  look(now, out.writable());
-  out.set_phase(phase_);
+size_t A2cid2::snapshot_bytes() const {
+  return compressed_ ? compressed_->message_bytes() : x_.size() * size_of(x_.dtype());
 }
 
-void A2cid2::jump(double now, const Lease& sent, const Lease& received, double alpha_tilde) {
+void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
+  if (compressed_) {
+    look(now, shown_);
+    compressed_->at(key).encode(shown_, out);
+  } else {
+    look(now, out.writable(x_.dtype(), x_.size()));
+  }
+  out.lease.set_phase(phase_);
+}
+
+void A2cid2::jump(double now, const ExchangeKey& key, const Payload& sent, const Payload& received,
+                  double alpha_tilde) {
   advance(now);
-  const double z = attraction_over(phase_ - sent.phase()) * (alpha_tilde - kAlpha);
-  mix_and_jump(execution_, attraction(), kAlpha + z, alpha_tilde - z, sent.vec(), received.vec(),
-               x_, x_tilde_);
+  const double z = attraction_over(phase_ - sent.lease.phase()) * (alpha_tilde - kAlpha);
+  if (!compressed_) {
+    mix_and_jump(execution_, attraction(), kAlpha + z, alpha_tilde - z, sent.vec(), received.vec(),
+                 x_, x_tilde_);
+  } else if (!compressed_->at(key).jump(sent, received, attraction(), kAlpha + z, alpha_tilde - z,
+                                        x_, x_tilde_)) {
+    return void(++reseeded_);
+  }
   written_ = phase_;
 }
 

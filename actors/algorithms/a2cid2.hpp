@@ -23,7 +23,14 @@
 // Invariant: only gradients change the sum of x + x~ over all ranks.
 // Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy. Memory:
 // x, x~, momentum.
+//
+// compress=powergossip:rank=R (ours): exchange k of an edge is iteration k of edge_factors.hpp, and
+// m the low-rank difference that both ends get from the two messages; all else stays. Snapshots
+// are sum m R (odd k) or sum n R numbers and the raw tensors. Memory: one more x, and the factors.
 #pragma once
+#include <optional>
+
+#include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/rule.hpp"
 #include "topologies/spectrum.hpp"
 
@@ -47,28 +54,33 @@ A2cid2Constants without_repeats(A2cid2Constants, const Topology&);
 
 class A2cid2 final : public PairwiseRule {
  public:
-  A2cid2(const ParameterLayout&, const OptimizerSettings&, Execution, ConstVec x);
+  explicit A2cid2(const RuleContext&);
 
   void look(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;
   void set_eta(double now, double eta) override;
-  void snapshot(double now, Lease& out) override;
-  void jump(double now, const Lease& sent, const Lease& received, double alpha_tilde) override;
+  size_t snapshot_bytes() const override;
+  void snapshot(double now, const ExchangeKey&, Payload& out) override;
+  void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
+            double alpha_tilde) override;
+  RuleCounts counts() const override { return {.reseeded = reseeded_}; }
 
  private:
   void advance(double now);
   double attraction() const;  // from the phase of x and x~ in memory to the present one
 
-  std::vector<DecayRun> runs_;
-  OptimizerSettings optimizer_;
   Execution execution_;
-  Buffer x_, x_tilde_, v_;
+  Optimizer optimizer_;
+  Buffer x_, x_tilde_;
   double eta_ = 0;
   double now_ = 0;      // never decreases
   double phase_ = 0;    // at now_
   double written_ = 0;  // phase at which x_ and x_tilde_ are in memory
+  std::optional<PairFactors> compressed_;
+  Buffer shown_;  // compressed: x as of a snapshot
+  uint64_t reseeded_ = 0;
 };
 
 }  // namespace grapevine

@@ -2,39 +2,47 @@
 
 namespace grapevine {
 
-AdPsgd::AdPsgd(const ParameterLayout& layout, const OptimizerSettings& optimizer,
-               Execution execution, ConstVec x)
-    : runs_(decay_runs(layout)),
-      optimizer_(optimizer),
-      execution_(execution),
-      x_(layout.size(), layout.dtype()) {
-  if (optimizer.momentum != 0) v_ = Buffer(layout.size(), layout.dtype());
-  reset(0, x);
+AdPsgd::AdPsgd(const RuleContext& context)
+    : execution_(context.execution),
+      optimizer_(context.layout, context.settings.optimizer, execution_),
+      x_(context.layout.size(), context.layout.dtype()) {
+  reset(0, context.x);
+  if (!context.settings.compress.empty()) compressed_.emplace(context);
 }
 
 void AdPsgd::look(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void AdPsgd::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
-  if (v_) scale(execution_, 0, v_, v_);
+  optimizer_.reset();
 }
 
 void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
-  step_by_runs(execution_, runs_, 0, optimizer_, lr, g, v_, x_, {}, copy);
+  optimizer_.step(0, lr, g, x_, {}, copy);
 }
 
-void AdPsgd::add_conserved(double, Vec sum) {
-  const Buffer zero(x_.size(), DType::f64);
-  add_deviation(execution_, x_, zero, sum);
+void AdPsgd::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
+
+size_t AdPsgd::snapshot_bytes() const {
+  return compressed_ ? compressed_->message_bytes() : x_.size() * size_of(x_.dtype());
 }
 
-void AdPsgd::snapshot(double now, Lease& out) {
-  look(now, out.writable());
-  out.set_phase(0);
+void AdPsgd::snapshot(double now, const ExchangeKey& key, Payload& out) {
+  if (compressed_) {
+    compressed_->at(key).encode(x_, out);
+  } else {
+    look(now, out.writable(x_.dtype(), x_.size()));
+  }
+  out.lease.set_phase(0);
 }
 
-void AdPsgd::jump(double, const Lease& sent, const Lease& received, double) {
-  mix_and_jump(execution_, 0, 0.5, 0.5, sent.vec(), received.vec(), x_, {});
+void AdPsgd::jump(double, const ExchangeKey& key, const Payload& sent, const Payload& received,
+                  double) {
+  if (!compressed_) {
+    mix_and_jump(execution_, 0, 0.5, 0.5, sent.vec(), received.vec(), x_, {});
+  } else if (!compressed_->at(key).jump(sent, received, 0, 0.5, 0.5, x_, {})) {
+    ++reseeded_;
+  }
 }
 
 }  // namespace grapevine

@@ -9,28 +9,37 @@
 // Invariant: only gradients change the sum of x over all ranks.
 // Cost: snapshot 2 words per parameter, jump 4, gradient 6 with momentum and the next copy. Memory:
 // x, momentum.
+//
+// compress=powergossip:rank=R: as in a2cid2.hpp. Memory: the factors more.
 #pragma once
+#include <optional>
+
+#include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/rule.hpp"
 
 namespace grapevine {
 
 class AdPsgd final : public PairwiseRule {
  public:
-  AdPsgd(const ParameterLayout&, const OptimizerSettings&, Execution, ConstVec x);
+  explicit AdPsgd(const RuleContext&);
 
   void look(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;
   void set_eta(double, double) override {}
-  void snapshot(double now, Lease& out) override;
-  void jump(double now, const Lease& sent, const Lease& received, double alpha_tilde) override;
+  size_t snapshot_bytes() const override;
+  void snapshot(double now, const ExchangeKey&, Payload& out) override;
+  void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
+            double alpha_tilde) override;
+  RuleCounts counts() const override { return {.reseeded = reseeded_}; }
 
  private:
-  std::vector<DecayRun> runs_;
-  OptimizerSettings optimizer_;
   Execution execution_;
-  Buffer x_, v_;
+  Optimizer optimizer_;
+  Buffer x_;
+  std::optional<PairFactors> compressed_;
+  uint64_t reseeded_ = 0;
 };
 
 }  // namespace grapevine

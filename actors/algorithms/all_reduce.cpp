@@ -2,22 +2,19 @@
 
 namespace grapevine {
 
-AllReduce::AllReduce(const ParameterLayout& layout, const OptimizerSettings& optimizer,
-                     Execution execution, ConstVec x)
-    : runs_(decay_runs(layout)),
-      optimizer_(optimizer),
-      execution_(execution),
-      x_(layout.size(), layout.dtype()),
-      g_(layout.size(), layout.dtype()) {
-  if (optimizer.momentum != 0) v_ = Buffer(layout.size(), layout.dtype());
-  reset(0, x);
+AllReduce::AllReduce(const RuleContext& context)
+    : execution_(context.execution),
+      optimizer_(context.layout, context.settings.optimizer, execution_),
+      x_(context.layout.size(), context.layout.dtype()),
+      g_(context.layout.size(), context.layout.dtype()) {
+  reset(0, context.x);
 }
 
 void AllReduce::look(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void AllReduce::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
-  if (v_) scale(execution_, 0, v_, v_);
+  optimizer_.reset();
 }
 
 void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
@@ -27,12 +24,9 @@ void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
 
 void AllReduce::finish(double, int contributions, Vec copy) {
   scale(execution_, 1.0 / contributions, g_, g_);
-  step_by_runs(execution_, runs_, 0, optimizer_, lr_, g_, v_, x_, {}, copy);
+  optimizer_.step(0, lr_, g_, x_, {}, copy);
 }
 
-void AllReduce::add_conserved(double, Vec sum) {
-  const Buffer zero(x_.size(), DType::f64);
-  add_deviation(execution_, x_, zero, sum);
-}
+void AllReduce::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
 
 }  // namespace grapevine

@@ -12,9 +12,9 @@
 
 namespace grapevine {
 
-class AllReduce final : public RoundRule {
+class AllReduce final : public CollectiveRule {
  public:
-  AllReduce(const ParameterLayout&, const OptimizerSettings&, Execution, ConstVec x);
+  explicit AllReduce(const RuleContext&);
 
   void look(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
@@ -24,10 +24,9 @@ class AllReduce final : public RoundRule {
   void finish(double now, int contributions, Vec copy) override;
 
  private:
-  std::vector<DecayRun> runs_;
-  OptimizerSettings optimizer_;
   Execution execution_;
-  Buffer x_, v_, g_;
+  Optimizer optimizer_;
+  Buffer x_, g_;
   double lr_ = 0;  // of the round in progress
 };
 

@@ -3,64 +3,94 @@
 #include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/all_reduce.hpp"
+#include "actors/algorithms/d_psgd.hpp"
+#include "actors/algorithms/powergossip.hpp"
 
 namespace grapevine {
 
 namespace {
 
 template <class R>
-std::unique_ptr<Rule> make(const ParameterLayout& layout, const OptimizerSettings& optimizer,
-                           Execution execution, ConstVec x) {
-  return std::make_unique<R>(layout, optimizer, execution, x);
+std::unique_ptr<Rule> make(const RuleContext& context) {
+  return std::make_unique<R>(context);
 }
 
-struct Method {
-  const char* name;
-  Pattern pattern;
-  bool accelerated;
-  decltype(&make<A2cid2>) make_rule;
-};
+int power_gossip_phases(const RuleSettings& settings) {
+  return static_cast<int>(parse_power_gossip(settings.compress)->iterations);
+}
 
 constexpr Method kMethods[] = {
-    {"a2cid2", Pattern::pairwise, true, make<A2cid2>},
-    {"ad_psgd", Pattern::pairwise, false, make<AdPsgd>},
-    {"all_reduce", Pattern::collective, false, make<AllReduce>},
+    {.name = "a2cid2",
+     .pattern = Pattern::pairwise,
+     .make = make<A2cid2>,
+     .accelerated = true,
+     .compresses = true,
+     .sentence = "accelerated asynchronous gossip (NeurIPS 2023)"},
+    {.name = "ad_psgd",
+     .pattern = Pattern::pairwise,
+     .make = make<AdPsgd>,
+     .compresses = true,
+     .sentence = "asynchronous gossip (ICML 2018)"},
+    {.name = "all_reduce",
+     .pattern = Pattern::collective,
+     .make = make<AllReduce>,
+     .sentence = "synchronous SGD: everybody waits for everybody"},
+    {.name = "d_psgd",
+     .pattern = Pattern::rounds,
+     .make = make<DPsgd>,
+     .sentence = "gossip with the neighbours, round by round (NeurIPS 2017)"},
+    {.name = "powergossip",
+     .pattern = Pattern::rounds,
+     .make = make<PowerGossip>,
+     .compresses = true,
+     .phases = power_gossip_phases,
+     .sentence = "gossip of low-rank differences (NeurIPS 2020)"},
 };
 
-const Method* find(const std::string& name) {
+Status check_compress(const Method& method, const RuleSettings& settings) {
+  if (settings.compress.empty()) return Done{};
+  if (!method.compresses) {
+    std::string takers;
+    for (const Method& m : kMethods)
+      if (m.compresses) takers += (takers.empty() ? "" : ", ") + std::string(m.name);
+    return user_error("method " + std::string(method.name) + " takes no compress (\"" +
+                      settings.compress + "\"), accepted by: " + takers);
+  }
+  const Result<PowerGossipSpec> spec = parse_power_gossip(settings.compress);
+  if (!spec) return spec.error();
+  if (method.pattern == Pattern::pairwise && spec->iterations != 1)
+    return user_error("compress is \"" + settings.compress + "\": an exchange of " + method.name +
+                      " is one iteration, accepted: iterations=1");
+  return Done{};
+}
+
+}  // namespace
+
+const Method* find_method(const std::string& name) {
   for (const Method& method : kMethods)
     if (name == method.name) return &method;
   return nullptr;
 }
 
-const Method& get(const std::string& name) {
-  const Method* method = find(name);
+const Method& method_named(const std::string& name) {
+  const Method* method = find_method(name);
   GV_CHECK(method != nullptr);
   return *method;
 }
 
-}  // namespace
-
-std::string rule_names() {
+std::string method_names() {
   std::string names;
   for (const Method& method : kMethods)
     names += (names.empty() ? "" : ", ") + std::string(method.name);
   return names;
 }
 
-Status check_rule_name(const std::string& method) {
-  if (find(method) != nullptr) return Done{};
-  return user_error("method is \"" + method + "\", accepted: " + rule_names());
-}
-
-Pattern pattern_of(const std::string& method) { return get(method).pattern; }
-
-bool is_accelerated(const std::string& method) { return get(method).accelerated; }
-
-std::unique_ptr<Rule> make_rule(const std::string& method, const ParameterLayout& layout,
-                                const OptimizerSettings& optimizer, Execution execution,
-                                ConstVec x) {
-  return get(method).make_rule(layout, optimizer, execution, x);
+Status check_method(const std::string& name, const RuleSettings& settings, const std::string&,
+                    const Topology&) {
+  const Method* method = find_method(name);
+  if (method == nullptr)
+    return user_error("method is \"" + name + "\", accepted: " + method_names());
+  return check_compress(*method, settings);
 }
 
 }  // namespace grapevine

@@ -1,22 +1,38 @@
-// The methods by name: which rule a name stands for, and which conversation it needs.
+// The methods by name: which rule a name stands for, which conversation it needs, and what it asks
+// of the graph.
 #pragma once
 #include <memory>
 #include <string>
 
 #include "actors/algorithms/rule.hpp"
 #include "kernels/result.hpp"
+#include "topologies/topology.hpp"
 
 namespace grapevine {
 
-enum class Pattern { pairwise, collective };
+enum class Pattern { pairwise, rounds, collective };
 
-Status check_rule_name(const std::string& method);  // names what is accepted
-std::string rule_names();
+struct Method {
+  const char* name;
+  Pattern pattern;
+  std::unique_ptr<Rule> (*make)(const RuleContext&);
+  bool accelerated = false;  // uses eta and alpha~ of the graph
+  bool waits = true;         // rounds: for every neighbour's message; false: goes on with the last
+  bool one_peer = false;     // rounds: with one peer at a time, by the exponential schedule
+  bool relays = false;       // rounds: along the edges of one or two trees
+  bool compresses = false;   // takes `compress`
+  int (*phases)(const RuleSettings&) = [](const RuleSettings&) { return 1; };  // of a round
+  const char* sentence = "";                                                   // for --help
+};
 
-// REQUIRES for all below: check_rule_name(method).
-Pattern pattern_of(const std::string& method);
-bool is_accelerated(const std::string& method);  // uses eta and alpha~ of the graph
-std::unique_ptr<Rule> make_rule(const std::string& method, const ParameterLayout&,
-                                const OptimizerSettings&, Execution, ConstVec x);
+/// The row of a name, or null.
+const Method* find_method(const std::string& name);
+/// REQUIRES: the name is known.
+const Method& method_named(const std::string& name);
+std::string method_names();
+
+/// What the method needs of its settings and of the graph; one line otherwise.
+Status check_method(const std::string& name, const RuleSettings&, const std::string& weights,
+                    const Topology&);
 
 }  // namespace grapevine

@@ -2,30 +2,31 @@
 
 namespace grapevine {
 
-std::vector<DecayRun> decay_runs(const ParameterLayout& layout) {
-  std::vector<DecayRun> runs;
-  for (const ParameterEntry& entry : layout.entries()) {
-    if (!runs.empty() && runs.back().decays == entry.decays) {
-      runs.back().count += entry.size();
-    } else {
-      runs.push_back({entry.offset, entry.size(), entry.decays});
-    }
-  }
-  return runs;
+void add_to(const Execution& execution, ConstVec x, Vec sum) {
+  const Buffer zero(x.size, DType::f64);
+  add_deviation(execution, x, zero, sum);
 }
 
-void step_by_runs(const Execution& execution, const std::vector<DecayRun>& runs, double attraction,
-                  const OptimizerSettings& optimizer, double lr, ConstVec g, Vec v, Vec x,
-                  Vec x_tilde, Vec copy) {
-  auto part = [](auto vec, const DecayRun& run) -> decltype(vec) {
-    return vec ? decltype(vec)(vec.part(run.offset, run.count)) : decltype(vec){};
-  };
-  for (const DecayRun& run : runs) {
-    const GradientStep step{lr, optimizer.momentum, optimizer.nesterov,
-                            run.decays ? optimizer.weight_decay : 0};
-    mix_and_step(execution, attraction, step, part(g, run), part(v, run), part(x, run),
-                 part(x_tilde, run), part(copy, run));
-  }
+RoundRule::RoundRule(const RuleContext& context)
+    : rank_(context.rank),
+      seed_(context.seed),
+      layout_(context.layout),
+      execution_(context.execution),
+      settings_(context.settings),
+      optimizer_(layout_, settings_.optimizer, execution_),
+      x_(layout_.size(), layout_.dtype()) {
+  scale(execution_, 1, context.x, x_);
 }
+
+void RoundRule::look(double, Vec out) { scale(execution_, 1, x_, out); }
+
+void RoundRule::reset(double, ConstVec x) {
+  scale(execution_, 1, x, x_);
+  optimizer_.reset();
+}
+
+void RoundRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
+
+void RoundRule::enter(const Neighbourhood& near) { near_ = near; }
 
 }  // namespace grapevine

@@ -1,36 +1,78 @@
-// Rule: a paper's arithmetic on the vectors of one rank. It knows kernels and times; no message,
-// thread or actor.
+// Rule: a paper's arithmetic on the vectors of one rank. It knows kernels and times; no message
+// type, thread or actor.
 //
 // One object per rank, owned by the state actor that owns the rank's buffers, and touched by that
 // actor alone. `now` is in seconds, never decreases, and is an argument everywhere. Vectors have
-// the layout's size and dtype.
+// the layout's size and dtype. There are three forms, one per conversation: pairs, rounds with the
+// neighbours, and rounds of everybody (collective).
 #pragma once
+#include <span>
+#include <string>
 #include <vector>
 
-#include "kernels/layout.hpp"
+#include "actors/algorithms/exchange_key.hpp"
+#include "actors/algorithms/optimizer.hpp"
 #include "kernels/lease.hpp"
-#include "kernels/ops.hpp"
 
 namespace grapevine {
 
-/// A run of neighbouring layout entries that decay alike: optimizer passes go run by run.
-struct DecayRun {
-  size_t offset = 0, count = 0;
-  bool decays = true;
-};
-std::vector<DecayRun> decay_runs(const ParameterLayout&);
+/// What stands in for the relay contributions that have not arrived (relaysgd.hpp).
+enum class Normalisation { counts, own, x0, previous };
 
-struct OptimizerSettings {
-  double momentum = 0;
-  bool nesterov = false;
-  double weight_decay = 0;
+/// What a round does about a neighbour's message that a link has lost.
+enum class Missing {
+  resend,       // it is asked for until it comes
+  renormalise,  // go on without; the weights of what came are scaled up to 1
+  own,          // go on; its weight goes to the rank's own value
+  reuse,        // go on with the last one that came
+  shrink,       // go on; its weight goes to zero (a published code's slip, kept for comparison)
 };
 
-/// Mix by `attraction`, then the optimizer's step with g, on every run; empty views are left out
-/// (kernels/ops.hpp).
-void step_by_runs(const Execution&, const std::vector<DecayRun>&, double attraction,
-                  const OptimizerSettings&, double lr, ConstVec g, Vec v, Vec x, Vec x_tilde,
-                  Vec copy);
+/// What a method may be told. Each rule reads what concerns it; choose.hpp refuses the rest.
+struct RuleSettings {
+  OptimizerSettings optimizer;
+  Normalisation normalisation = Normalisation::counts;
+  Missing missing = Missing::resend;
+  std::string compress;  // a compressor with its arguments; empty: the method's own, or none
+  double gamma = 1;      // consensus step size
+  bool relay_lr = true;  // scale the learning rate by 1 + the mean relay delay
+  bool reference_schedule = false;  // SGP: the published code's order of the shifts
+};
+
+inline RuleSettings with_optimizer(const OptimizerSettings& optimizer) {
+  RuleSettings settings;
+  settings.optimizer = optimizer;
+  return settings;
+}
+
+struct RuleContext {
+  int rank = 0;
+  uint64_t seed = 1;
+  const ParameterLayout& layout;
+  Execution execution;
+  RuleSettings settings;
+  ConstVec x;  // the initial point
+};
+
+/// One epoch, as the rule of one rank sees it.
+struct Neighbourhood {
+  struct Neighbour {
+    int rank = 0;
+    double weight = 0;  // W_ij of the gossip matrix
+    uint8_t trees = 1;  // bit k: the edge belongs to tree k
+  };
+  std::vector<Neighbour> neighbours;  // by rising rank
+  double self_weight = 1;             // W_ii
+  int ranks = 1;                      // all live ones
+  double relay_delay = 0;             // mean over pairs, of a tree
+};
+
+/// What a rule counts, for reports.
+struct RuleCounts {
+  double relay_count = 0;  // ranks whose contribution is in the average (relay methods)
+  double push_weight = 0;  // of push-sum
+  uint64_t reseeded = 0;   // edges whose factors differed and began anew
+};
 
 class Rule {
  public:
@@ -39,30 +81,80 @@ class Rule {
   /// Writes the parameters at `now` into out: for gradients, snapshots, samples and reports.
   virtual void look(double now, Vec out) = 0;
 
-  /// Starts anew from x: twin := x, momentum := 0.
+  /// Starts anew from x: twin := x, optimizer and memories := 0.
   virtual void reset(double now, ConstVec x) = 0;
 
-  /// Pairwise: steps at once. Rounds: keeps g until finish(). copy (may be empty) receives the
-  /// parameters after it.
+  /// Pairwise: steps at once. Rounds: the local part of a round; copy is empty.
   virtual void on_gradient(double now, double lr, ConstVec g, Vec copy) = 0;
 
   /// The sum of what gossip conserves (x + x~, or x) over this rank, added to fp64 `sum`.
   virtual void add_conserved(double now, Vec sum) = 0;
+
+  /// False where gossip moves the mean, or where a part of it is under way (relays, push-sum).
+  virtual bool conserves() const { return true; }
+
+  virtual RuleCounts counts() const { return {}; }
 };
 
 /// Rules whose ranks average in pairs.
 class PairwiseRule : public Rule {
  public:
-  virtual void set_eta(double now, double eta) = 0;   // 1/s
-  virtual void snapshot(double now, Lease& out) = 0;  // parameters and their phase
-  virtual void jump(double now, const Lease& sent, const Lease& received, double alpha_tilde) = 0;
+  virtual void set_eta(double now, double eta) = 0;  // 1/s
+  /// Bytes of the largest snapshot.
+  virtual size_t snapshot_bytes() const = 0;
+  /// The parameters, or what is sent of them, and their phase (Lease::phase).
+  virtual void snapshot(double now, const ExchangeKey&, Payload& out) = 0;
+  /// Both ends apply the same exchanges of an edge in the same order, each exactly once.
+  virtual void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
+                    double alpha_tilde) = 0;
+};
+
+/// Rules whose ranks trade messages with their neighbours, round by round. A round is
+/// on_gradient, then per phase: write() the messages, combine() what came. Holds what they all
+/// have: x, the optimizer and the neighbourhood.
+class RoundRule : public Rule {
+ public:
+  explicit RoundRule(const RuleContext&);
+
+  void look(double now, Vec out) override;
+  void reset(double now, ConstVec x) override;
+  void add_conserved(double now, Vec sum) override;
+
+  /// A new epoch, before the first round and between or in rounds: a phase may be written anew.
+  virtual void enter(const Neighbourhood&);
+
+  virtual int phases() const { return 1; }
+  /// True: one message serves all receivers, and write() is called once, for edge 0.
+  virtual bool broadcasts() const { return true; }
+  virtual size_t message_bytes() const = 0;  // of the largest
+  /// The message to neighbours[edge]. Has no effect on what a later write() gives.
+  virtual void write(int phase, size_t edge, Payload& out) = 0;
+  /// in[k] is what neighbours[k] sent (where the method's schedule says who sends: in the
+  /// schedule's order); empty where it was lost. After the last phase x is the new one.
+  virtual void combine(double now, int phase, std::span<const Payload> in) = 0;
+
+ protected:
+  size_t size() const { return x_.size(); }
+  DType dtype() const { return x_.dtype(); }
+
+  int rank_;
+  uint64_t seed_;
+  ParameterLayout layout_;
+  Execution execution_;
+  RuleSettings settings_;
+  Optimizer optimizer_;
+  Buffer x_;
+  Neighbourhood near_;
 };
 
 /// Rules whose ranks combine one vector per round, part by part.
-class RoundRule : public Rule {
+class CollectiveRule : public Rule {
  public:
   virtual Vec part(size_t offset, size_t count) = 0;  // of the vector that is combined
   virtual void finish(double now, int contributions, Vec copy) = 0;
 };
+
+/// sum += x in double: what add_conserved is made of.
+void add_to(const Execution&, ConstVec x, Vec sum);
 
 }  // namespace grapevine

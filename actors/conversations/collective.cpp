@@ -20,7 +20,7 @@ void Collective::view(double now, const View& view, Effects& out) {
     left_ = view.ring[static_cast<size_t>((k + n_ - 1) % n_)].peer;
     right_ = view.ring[static_cast<size_t>((k + 1) % n_)].peer;
   }
-  if (std::exchange(early_, false)) step_ready(now, out);
+  if (std::exchange(early_, false)) step_ready(now, {}, out);
 }
 
 Collective::Chunk Collective::chunk(int index) const {
@@ -34,7 +34,7 @@ Collective::Chunk Collective::received_chunk(int part) const {
   return part < n_ - 1 ? chunk(place_ - part - 1) : chunk(place_ - (part - (n_ - 1)));
 }
 
-void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Lease& payload,
+void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Payload& payload,
                       Effects& out) {
   FrameHeader h;
   h.kind = kind;
@@ -51,12 +51,12 @@ void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Le
   out.sends.push_back({h, payload});
 }
 
-void Collective::send_part(uint64_t round, int part, Lease payload, Effects& out) {
+void Collective::send_part(uint64_t round, int part, Payload payload, Effects& out) {
   send(right_, FrameKind::chunk, round, part, payload, out);
   sent_[{round, part}] = std::move(payload);
 }
 
-void Collective::step_ready(double now, Effects& out) {
+void Collective::step_ready(double now, Messages, Effects& out) {
   GV_CHECK(!active_);
   if (n_ == 0) return void(early_ = true);
   active_ = true;
@@ -64,15 +64,16 @@ void Collective::step_ready(double now, Effects& out) {
   ++counts_.opened;
   if (n_ == 1) return advance(now, out);
   const Chunk first = chunk(place_);
-  out.requests.push_back(Take{round_ * 2 * static_cast<uint64_t>(n_), first.offset, first.count});
+  out.requests.push_back(
+      Take{round_ * 2 * static_cast<uint64_t>(n_), {}, first.offset, first.count});
   wait(now, options_.patience_s, out);
   advance(now, out);
 }
 
-void Collective::taken(double, uint64_t ticket, Lease lease, Effects& out) {
-  GV_CHECK(static_cast<bool>(lease));
+void Collective::taken(double, uint64_t ticket, Payload payload, Effects& out) {
+  GV_CHECK(static_cast<bool>(payload));
   const auto per_round = 2 * static_cast<uint64_t>(n_);
-  send_part(ticket / per_round, static_cast<int>(ticket % per_round), std::move(lease), out);
+  send_part(ticket / per_round, static_cast<int>(ticket % per_round), std::move(payload), out);
 }
 
 void Collective::advance(double now, Effects& out) {
@@ -92,7 +93,7 @@ void Collective::advance(double now, Effects& out) {
       if (adds) {
         const auto ticket =
             round_ * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part + 1);
-        out.requests.push_back(Take{ticket, where.offset, where.count});
+        out.requests.push_back(Take{ticket, {}, where.offset, where.count});
       } else {
         send_part(round_, part + 1, found->second, out);
       }
@@ -112,7 +113,7 @@ void Collective::advance(double now, Effects& out) {
   if (round_ >= 2) sent_.erase(sent_.begin(), sent_.lower_bound({round_ - 1, 0}));
 }
 
-void Collective::frame(double now, const FrameHeader& m, const Lease& payload, Effects& out) {
+void Collective::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
   if (n_ == 0) return;  // a neighbour that has its view already; we ask for what we missed
   if (m.kind == FrameKind::ask) {
     auto found = sent_.find({m.number, static_cast<int>(m.part)});

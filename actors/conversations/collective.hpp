@@ -29,11 +29,10 @@ class Collective final : public Conversation {
   explicit Collective(const CollectiveOptions& options) : options_(options) {}
 
   void view(double now, const View&, Effects&) override;
-  void constants(double, double) override {}
   void timer(double now, int id, Effects&) override;
-  void frame(double now, const FrameHeader&, const Lease& payload, Effects&) override;
-  void taken(double now, uint64_t ticket, Lease lease, Effects&) override;
-  void step_ready(double now, Effects&) override;
+  void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
+  void taken(double now, uint64_t ticket, Payload, Effects&) override;
+  void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, Effects&) override {}
   void drain(double, Effects&) override {}
   bool quiet() const override { return true; }
@@ -48,20 +47,20 @@ class Collective final : public Conversation {
   int parts() const { return 2 * (n_ - 1); }
   Chunk chunk(int index) const;  // index modulo n
   Chunk received_chunk(int part) const;
-  void send(int to, FrameKind, uint64_t round, int part, const Lease&, Effects&);
-  void send_part(uint64_t round, int part, Lease, Effects&);
+  void send(int to, FrameKind, uint64_t round, int part, const Payload&, Effects&);
+  void send_part(uint64_t round, int part, Payload, Effects&);
   void advance(double now, Effects&);
   void wait(double now, double patience_s, Effects&);
 
   CollectiveOptions options_;
   View view_;
   int n_ = 0, place_ = 0, left_ = 0, right_ = 0;  // n 0: no view yet
-  uint64_t round_ = 0;   // in progress, or the next one
-  bool active_ = false;  // our own gradient is in
-  bool early_ = false;   // it came before the first view
-  int next_part_ = 0;    // to be received
+  uint64_t round_ = 0;                            // in progress, or the next one
+  bool active_ = false;                           // our own gradient is in
+  bool early_ = false;                            // it came before the first view
+  int next_part_ = 0;                             // to be received
   double patience_s_ = 0;
-  std::map<std::pair<uint64_t, int>, Lease> arrived_, sent_;
+  std::map<std::pair<uint64_t, int>, Payload> arrived_, sent_;
   Counts counts_;
 };
 

@@ -5,9 +5,9 @@
 // an actor, a socket, a clock, a thread or a float of a model. `now` is an argument everywhere and
 // never decreases. Whoever owns it carries out the effects after each call.
 //
-// Take is answered later by taken(ticket, lease). Apply is not answered: the state actor serves one
-// rank's requests in the order in which they were sent, so whatever is taken after an Apply has it
-// in.
+// Take is answered later by taken(ticket, payload), Write by step_ready(...). Apply is not
+// answered: the state actor serves one rank's requests in the order in which they were sent, so
+// whatever is taken after an Apply has it in.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/algorithms/exchange_key.hpp"
 #include "kernels/lease.hpp"
 #include "messages/frame.hpp"
 
@@ -28,39 +29,55 @@ struct EdgeView {
   uint32_t peer_incarnation = 0;
   double wanted_rate = 0;  // exchanges per second
   int colour = 0;          // of a proper edge colouring: the first order of the neighbours
+  double weight = 0;       // W_ij of the gossip matrix
+  uint8_t trees = 1;       // bit k: the edge belongs to tree k
 };
 
-/// An epoch, cut to one rank. `ring` lists all live ranks in order (collective methods ignore the
-/// edges).
+/// An epoch, cut to one rank. `ring` lists all live ranks in order, where a method asks for them
+/// (collective methods ignore the edges).
 struct View {
   uint64_t epoch = 0;
   uint32_t incarnation = 0;  // this rank's own
   double eta = 0;            // 1/s
   double alpha_tilde = 0.5;
+  int ranks = 1;  // all live ones
+  double self_weight = 1;
+  double relay_delay = 0;  // of a tree: mean over pairs of max(hops - 1, 0)
   std::vector<EdgeView> edges;
   std::vector<EdgeView> ring;
 };
 
 struct Send {
   FrameHeader header;
-  Lease payload;  // empty for frames without one
+  Payload payload;  // empty for frames without one
 };
 
-/// Asks for elements [offset, offset + count) of what the rule sends now; count 0: all of it.
+/// Asks for what the rule sends in an exchange, or for elements [offset, offset + count) of the
+/// vector that a collective round combines.
 struct Take {
   uint64_t ticket = 0;
+  ExchangeKey exchange;
   size_t offset = 0, count = 0;
+};
+
+/// Asks for the messages of a phase anew: the neighbours have changed since they were written.
+struct Write {
+  int phase = 0;
 };
 
 struct Apply {
   enum class Operation : uint8_t {
-    jump,    // a settled pairwise exchange: own snapshot, the peer's, the alpha~ of both
-    add,     // a round: part of the vector += received
-    assign,  // a round: part of the vector = received
-    finish,  // a round is complete: the rule takes its step; the worker may go on
+    jump,     // a settled pairwise exchange: own snapshot, the peer's, the alpha~ of both
+    add,      // a round: part of the vector += received
+    assign,   // a round: part of the vector = received
+    finish,   // a round is complete: the rule takes its step; the worker may go on
+    combine,  // a phase of a round: `incoming`, in the order of the view's edges
   };
   Operation operation = Operation::jump;
-  Lease sent, received;
+  ExchangeKey exchange;  // of jump
+  Payload sent, received;
+  std::vector<Payload> incoming;
+  int phase = 0;
   double alpha_tilde = 0.5;
   size_t offset = 0, count = 0;  // of add and assign
   int contributions = 1;         // of finish: ranks whose gradients are in the sum
@@ -78,7 +95,7 @@ struct Effects {
       : sends(memory), requests(memory), arms(memory) {}
 
   std::pmr::vector<Send> sends;
-  std::pmr::vector<std::variant<Take, Apply>> requests;  // to the state actor, in this order
+  std::pmr::vector<std::variant<Take, Write, Apply>> requests;  // to the state actor, in this order
   std::pmr::vector<Arm> arms;
 };
 
@@ -89,10 +106,24 @@ struct Counts {
   uint64_t declined = 0;       // offers of others answered with no
   uint64_t repeated = 0;       // frames that brought nothing new
   uint64_t broken_before = 0;  // the peer died, the exchange was dropped
-  uint64_t broken_after = 0;   // the peer died after we had applied it: its half is missing
+  uint64_t broken_after = 0;   // the peer died after we had applied it: its half may be missing
+  uint64_t lost = 0;           // messages of rounds that went on without them
   uint64_t protocol_errors = 0;
   double longest_offer_s = 0;  // an unanswered offer of ours held us this long
   double waited_s = 0;         // time between due and open, summed
+};
+
+/// What one neighbour is to get in a phase of a round; peer -1: whoever gets something.
+struct Outgoing {
+  int peer = -1;
+  Payload payload;
+};
+
+/// The messages of a phase, written under the neighbourhood of `epoch`.
+struct Messages {
+  uint64_t epoch = 0;
+  int phase = 0;
+  std::vector<Outgoing> outgoing;
 };
 
 /// Exchanges per neighbour, for measured rates.
@@ -106,11 +137,10 @@ class Conversation {
   virtual ~Conversation() = default;
 
   virtual void view(double now, const View&, Effects&) = 0;  // the first one starts it
-  virtual void constants(double now, double alpha_tilde) = 0;
   virtual void timer(double now, int id, Effects&) = 0;
-  virtual void frame(double now, const FrameHeader&, const Lease& payload, Effects&) = 0;
-  virtual void taken(double now, uint64_t ticket, Lease lease, Effects&) = 0;
-  virtual void step_ready(double now, Effects&) = 0;  // a gradient waits for its round
+  virtual void frame(double now, const FrameHeader&, const Payload&, Effects&) = 0;
+  virtual void taken(double now, uint64_t ticket, Payload, Effects&) = 0;
+  virtual void step_ready(double now, Messages, Effects&) = 0;  // a round, or its next phase
   virtual void peer_down(double now, int peer, Effects&) = 0;
   virtual void drain(double now, Effects&) = 0;  // begin nothing new
   virtual bool quiet() const = 0;                // nothing is half-done

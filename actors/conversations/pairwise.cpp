@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInstant = 1e-9;  // wake a nanosecond after a limit: clocks count those
 constexpr double kPatience = 2;    // intervals after which a repeated partner is allowed
-constexpr double kAskAgain = 4;              // intervals after a decline
+constexpr double kAskAgain = 4;    // intervals after a decline
 constexpr double kSlow = 2;        // usual durations after which an exchange is no longer busy
 constexpr size_t kOpenAtMost = 4;  // snapshots held by one rank
 constexpr double kLongAgo = -1e9;
@@ -68,8 +68,6 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   }
   consider(now, out);
 }
-
-void Pairwise::constants(double, double alpha_tilde) { alpha_tilde_ = alpha_tilde; }
 
 void Pairwise::drain(double, Effects&) { draining_ = true; }
 

@@ -39,11 +39,10 @@ class Pairwise final : public Conversation {
   explicit Pairwise(const PairwiseOptions& options);
 
   void view(double now, const View&, Effects&) override;
-  void constants(double now, double alpha_tilde) override;
   void timer(double now, int id, Effects&) override;
-  void frame(double now, const FrameHeader&, const Lease& payload, Effects&) override;
-  void taken(double now, uint64_t ticket, Lease lease, Effects&) override;
-  void step_ready(double, Effects&) override {}
+  void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
+  void taken(double now, uint64_t ticket, Payload, Effects&) override;
+  void step_ready(double, Messages, Effects&) override {}
   void peer_down(double now, int peer, Effects&) override;
   void drain(double now, Effects&) override;
   bool quiet() const override;
@@ -63,7 +62,7 @@ class Pairwise final : public Conversation {
     bool lapsed = false;                                  // of an offer: nobody waits for it
     bool caller = false;                                  // the peer was declined here and waits
     uint32_t attempt = 0, peer_attempt = 0;               // of the latest offer, own and peer's
-    uint32_t backlog = 0;  // poisson: rings not yet served
+    uint32_t backlog = 0;                                 // poisson: rings not yet served
     int backoff = 1;
     uint64_t done = 0;   // last number settled
     uint64_t epoch = 0;  // of the open exchange
@@ -73,7 +72,7 @@ class Pairwise final : public Conversation {
     double used = 0, not_before = 0, rings_at = kNever;
     double rtt = 0, rtt_var = 0, duration = 0;
     double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
-    Lease sent, received;
+    Payload sent, received;
   };
 
   // Timers: 0 is the rank's own; of end e, 1 + 2e repeats frames and 2 + 2e is its Poisson clock.
@@ -100,7 +99,8 @@ class Pairwise final : public Conversation {
   void learn_round_trip(double now, End&);
   void on_offer(double now, End&, const FrameHeader&, Effects&);
   void on_accept(double now, End&, const FrameHeader&, Effects&);
-  void on_data(double now, End&, const FrameHeader&, const Lease&, Effects&);
+  void on_data(double now, End&, const FrameHeader&, const Payload&, Effects&);
+  ExchangeKey key(const End&) const;
   void repeat(double now, End&, Effects&);
 
   double usual() const;     // least of the last four durations; infinite before the first

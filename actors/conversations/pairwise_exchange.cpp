@@ -30,10 +30,11 @@ void Pairwise::send(End& e, FrameKind kind, uint64_t number, Effects& out, Decli
   h.part = kind == FrameKind::decline ? e.peer_attempt : e.attempt;
   h.alpha_tilde = e.stage == Stage::open ? e.alpha_tilde : alpha_tilde_;
   if (kind == FrameKind::data) {
-    h.dtype = e.sent.vec().dtype;
-    h.count = e.sent.vec().size;
+    h.dtype = e.sent.dtype;
+    h.count = e.sent.count;
+    h.version = e.sent.version;
   }
-  out.sends.push_back({h, kind == FrameKind::data ? e.sent : Lease{}});
+  out.sends.push_back({h, kind == FrameKind::data ? e.sent : Payload{}});
 }
 
 void Pairwise::offer(double now, End& e, Effects& out) {
@@ -79,21 +80,25 @@ void Pairwise::open(double now, End& e, uint64_t epoch, bool owes_accept, Effect
     other.not_before = std::min(other.not_before, now);
   ++counts_.opened;
   const auto index = static_cast<uint64_t>(index_of(e));
-  out.requests.push_back(Take{index << 40 | ((e.done + 1) & kNumberMask), 0, 0});
+  out.requests.push_back(Take{index << 40 | ((e.done + 1) & kNumberMask), key(e), 0, 0});
 }
 
-void Pairwise::taken(double now, uint64_t ticket, Lease lease, Effects& out) {
+ExchangeKey Pairwise::key(const End& e) const {
+  return {e.peer, incarnation_, e.peer_incarnation, e.done + 1};
+}
+
+void Pairwise::taken(double now, uint64_t ticket, Payload payload, Effects& out) {
   End& e = ends_[static_cast<size_t>(ticket >> 40)];
   if (!e.taking || (ticket & kNumberMask) != ((e.done + 1) & kNumberMask)) return;
   e.taking = false;
-  if (!lease) {  // nothing has left yet, so this end may still say no
+  if (!payload) {  // nothing has left yet, so this end may still say no
     e.stage = Stage::idle;
     e.received = {};
     e.not_before = ask_again_at(now);
     if (e.owes_accept) send(e, FrameKind::decline, e.done + 1, out, DeclineReason::no_buffer);
     return consider(now, out);
   }
-  e.sent = std::move(lease);
+  e.sent = std::move(payload);
   e.sent_at = now;
   if (e.owes_accept) send(e, FrameKind::accept, e.done + 1, out);
   send(e, FrameKind::data, e.done + 1, out);
@@ -102,8 +107,7 @@ void Pairwise::taken(double now, uint64_t ticket, Lease lease, Effects& out) {
 }
 
 void Pairwise::apply(double now, End& e, Effects& out) {
-  const ConstVec own = e.sent.vec(), theirs = e.received.vec();
-  if (own.size != theirs.size || own.dtype != theirs.dtype) {  // not our model
+  if (e.sent.count != e.received.count || e.sent.dtype != e.received.dtype) {  // not our model
     e.received = {};
     return void(++counts_.protocol_errors);
   }
@@ -111,6 +115,7 @@ void Pairwise::apply(double now, End& e, Effects& out) {
   ++e.exchanges;
   ++counts_.applied;
   Apply jump;
+  jump.exchange = key(e);
   jump.sent = e.sent;
   jump.received = std::move(e.received);
   jump.alpha_tilde = std::min(e.alpha_tilde, e.peer_alpha_tilde);
@@ -151,14 +156,15 @@ void Pairwise::peer_down(double now, int peer, Effects& out) {
   degree_ -= e->in_graph;
   e->in_graph = false;
   rate_ = 0;  // summed anew: a difference would leave a rounding error for zero
-  for (const End& other : ends_) rate_ += other.in_graph ? other.wanted_rate : 0;
+  for (const End& other : ends_)
+    rate_ += other.in_graph ? other.wanted_rate : 0;
   ++e->peer_incarnation;  // frames of the dead one are older
   consider(now, out);
 }
 
 // --- frames
 
-void Pairwise::frame(double now, const FrameHeader& m, const Lease& payload, Effects& out) {
+void Pairwise::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
   End* end = find(static_cast<int>(m.from));
   if (end == nullptr) {  // a neighbour in its epoch, not in ours
     if (m.kind == FrameKind::offer && m.to_incarnation == incarnation_) {
@@ -206,7 +212,8 @@ void Pairwise::frame(double now, const FrameHeader& m, const Lease& payload, Eff
       if (e.stage != Stage::open) return open(now, e, m.epoch, false, out);
       if (e.taking) return void(e.owes_accept = true);
       return send(e, e.applied ? FrameKind::ack : FrameKind::accept, m.number, out);
-    case FrameKind::chunk: ++counts_.protocol_errors; return;
+    case FrameKind::chunk:
+    case FrameKind::message: ++counts_.protocol_errors; return;
   }
 }
 
@@ -240,14 +247,13 @@ void Pairwise::on_accept(double now, End& e, const FrameHeader& m, Effects& out)
   }
 }
 
-void Pairwise::on_data(double now, End& e, const FrameHeader& m, const Lease& payload,
+void Pairwise::on_data(double now, End& e, const FrameHeader& m, const Payload& payload,
                        Effects& out) {
   if (e.stage == Stage::open && e.applied) {
     ++counts_.repeated;
     return send(e, FrameKind::ack, m.number, out);
   }
-  if (!payload || payload.vec().size != m.count || payload.vec().dtype != m.dtype)
-    return void(++counts_.protocol_errors);
+  if (!payload) return void(++counts_.protocol_errors);
   if (e.stage != Stage::open) open(now, e, m.epoch, false, out);
   e.received = payload;
   e.peer_alpha_tilde = m.alpha_tilde;

@@ -15,10 +15,10 @@ struct LinkFault {
   FrameClass frames = FrameClass::all;
   std::vector<int> ranks;                  // any link of these; with `links` empty too: every link
   std::vector<std::pair<int, int>> links;  // one_way: from the first to the second is cut
-  double at = 0, until = std::numeric_limits<double>::infinity();           // seconds
-  double probability = 1;                  // loss, repeat
-  double seconds = 0;                      // delay: added
-  double factor = 1;                       // delay: multiplies latency and transfer
+  double at = 0, until = std::numeric_limits<double>::infinity();  // seconds
+  double probability = 1;                                          // loss, repeat
+  double seconds = 0;                                              // delay: added
+  double factor = 1;  // delay: multiplies latency and transfer
 
   bool touches(int from, int to, bool bulk, double now) const {
     if (now < at || now >= until) return false;

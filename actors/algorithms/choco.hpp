@@ -1,0 +1,45 @@
+// Choco: gossip with compressed messages, on copies that every rank keeps of what its neighbours
+// have said so far.
+// Paper: Koloskova, Stich, Jaggi. ICML 2019, arXiv:1902.00340; Koloskova, Lin, Stich, Jaggi. ICLR
+// 2020, arXiv:1907.09356.
+//
+//   h_i = x_i + u_i                                  u the optimizer's step
+//   q_i = C(h_i - x^_i)                              C of settings.compress, tensor by tensor
+//   x^_i += q_i,   s_i += sum_j W_ij q_j             x^ = s = 0 at first, so s_i = sum_j W_ij x^_j
+//   x_i = h_i + gamma (s_i - (1 - W_ii) x^_i)
+//
+// Needs symmetric weights, every message (none may be lost for good) and, the coarser C is, a
+// gamma the smaller (with sign some .4, with the largest hundredth some .04).
+// Invariant: gossip keeps the mean of x to rounding. A change of the graph sets x^ and s to 0.
+// Cost per rank and round: one message of C's bytes (kernels/compressor.hpp) to each neighbour;
+// with sign, per tensor of d elements, ceil(d / 8) and one number. Memory: x, x^, s, what C gets,
+// the optimizer.
+#pragma once
+#include "actors/algorithms/rule.hpp"
+#include "kernels/compressor.hpp"
+
+namespace grapevine {
+
+class Choco final : public RoundRule {
+ public:
+  static constexpr const char* kCompress = "sign";  // where settings.compress is empty
+
+  explicit Choco(const RuleContext&);
+
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void reset(double now, ConstVec x) override;
+  void enter(const Neighbourhood&) override;
+  size_t message_bytes() const override { return own_.size(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+
+ private:
+  void encode();
+
+  Compressor compressor_;
+  std::vector<std::byte> own_;  // q, encoded
+  Buffer hat_, sum_, difference_;
+  uint32_t round_ = 0;  // numbers the messages of this rank
+};
+
+}  // namespace grapevine

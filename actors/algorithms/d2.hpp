@@ -1,0 +1,37 @@
+// D2, also known as exact diffusion: gossip with a correction that removes the bias of D-PSGD.
+// Papers: Tang, Lian, Yan, Zhang, Liu, "D2: Decentralized Training over Decentralized Data", ICML
+// 2018, arXiv:1803.07068; Yuan, Ying, Zhao, Sayed, "Exact Diffusion", IEEE TSP 2019.
+//
+//   y_i = x_i + u_i + c_i                            u the optimizer's step, c = 0 at first
+//   x_i' = y_i + gamma sum_j W_ij (y_j - y_i)        (gossip.hpp)
+//   c_i' = x_i' - x_i - u_i
+//
+// so x'' = W (2 x' - x + u' - u). Needs symmetric weights and eigenvalues of W above -1/3 (an even
+// ring with 1/3 everywhere sits on the limit).
+// Invariant: sum c = 0 and gossip keeps the mean of x, while nothing is lost. A change of the graph
+// sets c to 0: two ranks may have heard of it a round apart, and what is left over in c never
+// decays.
+// Cost per rank and round: one message of the model to each neighbour. Memory: x, c, the optimizer.
+#pragma once
+#include "actors/algorithms/gossip.hpp"
+
+namespace grapevine {
+
+class D2 final : public RoundRule {
+ public:
+  explicit D2(const RuleContext&);
+
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void reset(double now, ConstVec x) override;
+  bool conserves() const override { return settings_.missing == Missing::resend; }
+  void enter(const Neighbourhood&) override;
+  size_t message_bytes() const override { return layout_.bytes(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+
+ private:
+  Gossip gossip_;
+  Buffer c_;
+};
+
+}  // namespace grapevine

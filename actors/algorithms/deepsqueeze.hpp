@@ -1,0 +1,41 @@
+// DeepSqueeze: gossip with compressed messages; what compression took away is sent the next time.
+// Paper: Tang, Lian, Qiu, Yuan, Zhang, Zhang, Liu. "DeepSqueeze: Decentralization Meets
+// Error-Compensated Compression". arXiv:1907.07346.
+//
+//   h_i = x_i + u_i                                  u the optimizer's step
+//   v_i = h_i + delta_i,   q_i = C(v_i)              C of settings.compress, tensor by tensor
+//   delta_i = v_i - q_i                              delta = 0 at first
+//   x_i = h_i + gamma sum_j W_ij (q_j - q_i)
+//
+// Needs symmetric weights and a small gamma (with sign some .01). Of messages that are lost the
+// terms are left out (Missing::own).
+// Invariant: gossip keeps the mean of x to rounding while nothing is lost.
+// Cost per rank and round: one message of C's bytes (kernels/compressor.hpp) to each neighbour;
+// with sign, per tensor of d elements, ceil(d / 8) and one number. Memory: x, delta, the optimizer.
+#pragma once
+#include "actors/algorithms/rule.hpp"
+#include "kernels/compressor.hpp"
+
+namespace grapevine {
+
+class DeepSqueeze final : public RoundRule {
+ public:
+  static constexpr const char* kCompress = "sign";  // where settings.compress is empty
+
+  explicit DeepSqueeze(const RuleContext&);
+
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void reset(double now, ConstVec x) override;
+  bool conserves() const override { return settings_.missing == Missing::resend; }
+  size_t message_bytes() const override { return own_.size(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+
+ private:
+  Compressor compressor_;
+  std::vector<std::byte> own_;  // q, encoded
+  Buffer delta_;
+  uint32_t round_ = 0;  // numbers the messages of this rank
+};
+
+}  // namespace grapevine

@@ -1,0 +1,41 @@
+#include "actors/algorithms/gossip.hpp"
+
+namespace grapevine {
+
+void Gossip::enter(const Neighbourhood& near) {
+  std::vector<Payload> kept(near.neighbours.size());
+  for (size_t k = 0; k < kept.size(); ++k)
+    for (size_t old = 0; old < last_.size(); ++old)
+      if (near_.neighbours[old].rank == near.neighbours[k].rank) kept[k] = last_[old];
+  near_ = near;
+  last_ = std::move(kept);
+}
+
+void Gossip::average(const Execution& execution, std::span<const Payload> in, size_t offset,
+                     Vec x) {
+  GV_CHECK(in.size() == near_.neighbours.size());
+  double own = 1 - gamma_ * (1 - near_.self_weight);
+  double received = own;
+  terms_.assign(1, {own, x});
+  for (size_t k = 0; k < in.size(); ++k) {
+    const double weight = gamma_ * near_.neighbours[k].weight;
+    const bool reused = !in[k] && missing_ == Missing::reuse && last_[k];
+    if (in[k] || reused) {
+      const Payload& payload = in[k] ? in[k] : last_[k];
+      terms_.push_back({weight, payload.vec().part(offset, x.size)});
+      received += weight;
+    } else if (missing_ != Missing::shrink && missing_ != Missing::renormalise) {
+      terms_[0].a += weight;
+      received += weight;
+    }
+  }
+  if (missing_ == Missing::renormalise)
+    for (Term& term : terms_)
+      term.a /= received;
+  combine(execution, terms_, x);
+  if (missing_ != Missing::reuse) return;
+  for (size_t k = 0; k < in.size(); ++k)
+    if (in[k]) last_[k] = in[k];
+}
+
+}  // namespace grapevine

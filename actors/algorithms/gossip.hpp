@@ -1,0 +1,36 @@
+// Gossip: one weighted average with the neighbours, what every round method with a gossip matrix
+// shares.
+//
+//   x = w_ii x + sum_j w_ij y_j        w_ij = gamma W_ij,  w_ii = 1 - gamma (1 - W_ii)
+//
+// and what `Missing` says of a y_j that was lost: renormalise divides by the weight that came, own
+// puts x in its place, reuse the last y_j that came (x before the first), shrink nothing.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "actors/algorithms/rule.hpp"
+
+namespace grapevine {
+
+class Gossip {
+ public:
+  explicit Gossip(const RuleSettings& settings)
+      : gamma_(settings.gamma), missing_(settings.missing) {}
+
+  /// Forgets what came before; of neighbours that stay it is kept.
+  void enter(const Neighbourhood&);
+
+  /// x = the average of x and elements [offset, offset + x.size) of the messages. Every call of one
+  /// round gets the same messages.
+  void average(const Execution&, std::span<const Payload> in, size_t offset, Vec x);
+
+ private:
+  double gamma_;
+  Missing missing_;
+  Neighbourhood near_;
+  std::vector<Payload> last_;  // by neighbour, for reuse
+  std::vector<Term> terms_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,45 @@
+// Moniqua: gossip with 2 bits per parameter. What travels is the parameter modulo B; a receiver,
+// whose own is near, knows the rest.
+// Paper: Lu, De Sa. ICML 2020. arXiv:2002.11787.
+//
+//   h_i = x_i + u_i                                  u the optimizer's step
+//   q_i = h_i modulo B = 6 theta, on 4 levels        kernels/moniqua.hpp
+//   x_i = h_i + gamma sum_j W_ij (z_ij - z_ii)       z_ij what q_j says of h_j - h_i
+//
+// settings.compress is "modulo:THETA". Needs symmetric weights, parameters of neighbours that are
+// less than theta apart (it cannot see when they are not), and a small gamma (some .005 to .05).
+// The noise of the rounding is the same on all ranks that are in the same round, as the paper
+// advises: equal parameters send equal bytes. (The published code draws the shared seed and does
+// not use it.) Of messages that are lost the terms are left out (Missing::own).
+// Invariant: gossip keeps the mean of x to rounding while nothing is lost and no difference wraps.
+// Cost per rank and round: one message of ceil(d / 4) bytes to each neighbour. Memory: x, its
+// successor, the optimizer.
+#pragma once
+#include "actors/algorithms/rule.hpp"
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+class Moniqua final : public RoundRule {
+ public:
+  static constexpr double kTheta = 1;  // where settings.compress is empty
+
+  /// Refuses all but "modulo:THETA" with THETA above 0, and "" (kTheta).
+  static Result<double> theta_of(const std::string& compress);
+
+  explicit Moniqua(const RuleContext&);
+
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  bool conserves() const override { return settings_.missing == Missing::resend; }
+  size_t message_bytes() const override { return own_.size(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+
+ private:
+  double theta_;
+  std::vector<std::byte> own_;  // q, packed
+  Buffer next_;
+  uint64_t round_ = 0;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,46 @@
+#include "actors/algorithms/optimizer.hpp"
+
+namespace grapevine {
+
+namespace {
+
+template <class V>
+V part(V vec, size_t offset, size_t count) {
+  return vec ? V(vec.part(offset, count)) : V{};
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& settings,
+                     Execution execution)
+    : settings_(settings), execution_(execution) {
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (!runs_.empty() && runs_.back().decays == entry.decays) {
+      runs_.back().count += entry.size();
+    } else {
+      runs_.push_back({entry.offset, entry.size(), entry.decays});
+    }
+  }
+  const bool adam = settings.kind != OptimizerKind::sgd;
+  if (adam || settings.momentum != 0) first_ = Buffer(layout.size(), layout.dtype());
+  if (adam) second_ = Buffer(layout.size(), layout.dtype());
+}
+
+void Optimizer::reset() {
+  if (first_) scale(execution_, 0, first_, first_);
+  if (second_) scale(execution_, 0, second_, second_);
+  steps_ = 0;
+}
+
+void Optimizer::step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy) {
+  ++steps_;
+  for (const Run& run : runs_) {
+    const auto cut = [&](auto vec) { return part(vec, run.offset, run.count); };
+    const double decay = run.decays ? settings_.weight_decay : 0;
+    const GradientStep step{lr, settings_.momentum, settings_.nesterov, decay};
+    mix_and_step(execution_, attraction, step, cut(g), cut(first_.vec()), cut(x), cut(x_tilde),
+                 cut(copy));
+  }
+}
+
+}  // namespace grapevine

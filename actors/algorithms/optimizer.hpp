@@ -1,0 +1,51 @@
+// Optimizer: the local step of one rank, u = -lr s(g), in one pass fused with A2CiD2's mixing.
+//
+//   g += weight_decay x                      where the layout says that an entry decays
+//   sgd      v = momentum v + g              s = v, or with Nesterov g + momentum v
+//   adam     m = b1 m + (1 - b1) g           s = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + 1e-8)
+//            v = b2 v + (1 - b2) g^2         b1 = .9, b2 = .999 (Kingma, Ba, ICLR 2015)
+//   adamw    the same, weight_decay x added to s instead of g (Loshchilov, Hutter, ICLR 2019)
+//
+// Its buffers are the rank's own and are never averaged.
+#pragma once
+#include <vector>
+
+#include "kernels/layout.hpp"
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+
+enum class OptimizerKind { sgd, adam, adamw };
+
+struct OptimizerSettings {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  OptimizerKind kind = OptimizerKind::sgd;
+};
+
+class Optimizer {
+ public:
+  Optimizer(const ParameterLayout&, const OptimizerSettings&, Execution);
+
+  /// Mixes x and x~ by `attraction` (kernels/ops.hpp), then x += u, x~ += u, copy = x. Empty views
+  /// are left out.
+  void step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy);
+  void reset();
+
+  const OptimizerSettings& settings() const { return settings_; }
+
+ private:
+  struct Run {  // neighbouring layout entries that decay alike
+    size_t offset = 0, count = 0;
+    bool decays = true;
+  };
+
+  OptimizerSettings settings_;
+  Execution execution_;
+  std::vector<Run> runs_;
+  Buffer first_, second_;  // v; or m and v
+  uint64_t steps_ = 0;
+};
+
+}  // namespace grapevine

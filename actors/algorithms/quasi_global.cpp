@@ -1,0 +1,51 @@
+#include "actors/algorithms/quasi_global.hpp"
+
+namespace grapevine {
+
+namespace {
+
+// The optimizer without its momentum, which is ours.
+RuleContext without_momentum(RuleContext context) {
+  context.settings.optimizer.momentum = 0;
+  return context;
+}
+
+}  // namespace
+
+QuasiGlobal::QuasiGlobal(const RuleContext& c)
+    : RoundRule(without_momentum(c)),
+      mu_(c.settings.optimizer.momentum),
+      nesterov_(c.settings.optimizer.nesterov),
+      gossip_(c.settings),
+      m_(size(), dtype()),
+      before_(size(), dtype()) {}
+
+void QuasiGlobal::on_gradient(double, double lr, ConstVec g, Vec) {
+  lr_ = lr;
+  scale(execution_, 1, x_, before_);
+  optimizer_.step(0, lr * (nesterov_ ? 1 + mu_ : 1), g, x_, {}, {});
+  axpy(execution_, -lr * (nesterov_ ? mu_ * mu_ : mu_), m_, x_);  // x is h until combine()
+}
+
+void QuasiGlobal::reset(double now, ConstVec x) {
+  RoundRule::reset(now, x);
+  scale(execution_, 0, m_, m_);
+}
+
+void QuasiGlobal::enter(const Neighbourhood& near) {
+  RoundRule::enter(near);
+  gossip_.enter(near);
+}
+
+void QuasiGlobal::write(int, size_t, Payload& out) {
+  scale(execution_, 1, x_, out.writable(dtype(), size()));
+}
+
+void QuasiGlobal::combine(double, int, std::span<const Payload> in) {
+  gossip_.average(execution_, in, 0, x_);
+  if (lr_ == 0) return;
+  const double a = (1 - mu_) / lr_;
+  grapevine::combine(execution_, {{{mu_, m_}, {a, before_}, {-a, x_}}}, m_);
+}
+
+}  // namespace grapevine

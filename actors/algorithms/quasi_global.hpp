@@ -1,0 +1,39 @@
+// Quasi-global momentum: D-PSGD whose momentum follows what the averaged model did, so that it does
+// not drift apart with the data.
+// Paper: Lin, Karimireddy, Stich, Jaggi. ICML 2021. arXiv:2102.04761 (QG-DSGDm-N).
+//
+//   h_i = x_i - lr ((1 + mu) g_i + mu^2 m_i)         Nesterov; else x_i - lr (g_i + mu m_i)
+//   x_i' = h_i + gamma sum_j W_ij (h_j - h_i)        (gossip.hpp)
+//   m_i' = mu m_i + (1 - mu) (x_i - x_i') / lr       m = 0 at first; lr = 0 leaves it
+//
+// g has the weight decay in it. Not a local optimizer: SGD alone, its momentum is mu. Needs
+// symmetric weights whose rows sum to 1.
+// Invariant: gossip keeps the mean of x while nothing is lost.
+// Cost per rank and round: one message of the model to each neighbour. Memory: x before and after
+// the step, m.
+#pragma once
+#include "actors/algorithms/gossip.hpp"
+
+namespace grapevine {
+
+class QuasiGlobal final : public RoundRule {
+ public:
+  explicit QuasiGlobal(const RuleContext&);
+
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void reset(double now, ConstVec x) override;
+  bool conserves() const override { return settings_.missing == Missing::resend; }
+  void enter(const Neighbourhood&) override;
+  size_t message_bytes() const override { return layout_.bytes(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+
+ private:
+  double mu_;
+  bool nesterov_;
+  Gossip gossip_;
+  Buffer m_, before_;
+  double lr_ = 0;  // of the round in progress
+};
+
+}  // namespace grapevine

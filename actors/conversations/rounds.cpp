@@ -1,0 +1,223 @@
+#include "actors/conversations/rounds.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr int kLate = 0;              // the only timer
+constexpr double kPatienceMost = 64;  // times the first
+constexpr size_t kEarlyMost = 256;    // frames of coming epochs
+constexpr uint64_t kScheduleKept = 32;
+constexpr uint64_t kAhead = 256;  // phases that a neighbour may be ahead of us
+
+}  // namespace
+
+void Rounds::view(double now, const View& view, Effects& out) {
+  const bool new_epoch = view.epoch != view_.epoch;
+  view_ = view;
+  if (!new_epoch) return;
+  peers_.clear();
+  for (const EdgeView& e : options_.one_peer ? view.ring : view.edges) {
+    if (e.peer == options_.rank) place_ = peers_.size();
+    peers_.push_back({e.peer, e.peer_incarnation, 0, 0, {}});
+  }
+  number_ = 0;
+  sent_.clear();
+  sent_now_ = false;
+  asked_ = false;
+  if (active_) ask_anew(out);
+  std::vector<Early> early = std::exchange(early_, {});
+  for (const Early& e : early)
+    frame(now, e.header, e.payload, out);
+}
+
+void Rounds::ask_anew(Effects& out) {
+  if (!std::exchange(asked_, true)) out.requests.emplace_back(Write{phase_});
+}
+
+Rounds::Peer* Rounds::find(int rank) {
+  for (Peer& peer : peers_)
+    if (peer.rank == rank) return &peer;
+  return nullptr;
+}
+
+OnePeer Rounds::one_peer() const {
+  const auto phases = static_cast<uint64_t>(options_.phases);
+  return grapevine::one_peer(static_cast<int>(place_), static_cast<int>(peers_.size()),
+                             static_cast<int64_t>(number_ / phases),
+                             static_cast<int>(number_ % phases), options_.phases,
+                             options_.schedule);
+}
+
+void Rounds::choose_peers() {
+  if (options_.one_peer) {
+    receivers_.clear(), senders_.clear();
+    if (peers_.size() < 2) return;
+    const OnePeer peer = one_peer();
+    receivers_.push_back(static_cast<size_t>(peer.to));
+    senders_.push_back(static_cast<size_t>(peer.from));
+  } else if (receivers_.size() != peers_.size()) {
+    receivers_.resize(peers_.size());
+    std::iota(receivers_.begin(), receivers_.end(), size_t{0});
+    senders_ = receivers_;
+  }
+}
+
+void Rounds::send(const Peer& to, FrameKind kind, uint64_t number, const Payload& payload,
+                  Effects& out, DeclineReason reason) {
+  FrameHeader h;
+  h.kind = kind;
+  h.reason = reason;
+  h.from = static_cast<uint32_t>(options_.rank);
+  h.to = static_cast<uint32_t>(to.rank);
+  h.from_incarnation = view_.incarnation;
+  h.to_incarnation = to.incarnation;
+  h.epoch = view_.epoch;
+  h.number = number;
+  if (kind == FrameKind::message) {
+    h.part = static_cast<uint32_t>(phase_);
+    h.dtype = payload.dtype;
+    h.version = payload.version;
+    h.count = payload.count;
+  }
+  out.sends.push_back({h, payload});
+}
+
+void Rounds::step_ready(double now, Messages messages, Effects& out) {
+  if (!active_) ++counts_.opened;
+  active_ = true;
+  if (view_.epoch == 0) return;  // the first view asks for what to send
+  if (messages.epoch != view_.epoch) return ask_anew(out);
+  GV_CHECK(!sent_now_);
+  GV_CHECK(messages.phase == phase_);
+  choose_peers();
+  sent_now_ = true;
+  asked_ = false;
+  for (const size_t k : receivers_) {
+    for (Outgoing& o : messages.outgoing) {
+      if (o.peer >= 0 && o.peer != peers_[k].rank) continue;
+      if (!o.payload) continue;  // no buffer was left: as if the link had lost it
+      send(peers_[k], FrameKind::message, number_, o.payload, out);
+      if (options_.waits) sent_.push_back({number_, peers_[k].rank, o.payload});
+    }
+  }
+  advance(now, out);
+}
+
+void Rounds::advance(double now, Effects& out) {
+  if (!active_ || !sent_now_) return;
+  std::vector<Payload> incoming(senders_.size());
+  for (size_t k = 0; k < senders_.size(); ++k) {
+    Peer& peer = peers_[senders_[k]];
+    auto found = std::find_if(peer.arrived.begin(), peer.arrived.end(),
+                              [&](const Arrived& a) { return a.number == number_; });
+    if (!options_.waits) found = peer.arrived.begin();
+    if (found != peer.arrived.end()) {
+      incoming[k] = found->payload;
+    } else if (options_.waits) {
+      return wait(now, options_.patience_s, out);
+    }
+  }
+  for (const size_t k : senders_) {
+    Peer& peer = peers_[k];
+    peer.used += !peer.arrived.empty();
+    std::erase_if(peer.arrived,
+                  [&](const Arrived& a) { return !options_.waits || a.number <= number_; });
+  }
+  combine(std::move(incoming), out);
+}
+
+void Rounds::combine(std::vector<Payload> incoming, Effects& out) {
+  Apply apply;
+  apply.operation = Apply::Operation::combine;
+  apply.incoming = std::move(incoming);
+  apply.phase = phase_;
+  out.requests.push_back(std::move(apply));
+  ++number_;
+  sent_now_ = false;
+  // A neighbour is at most one phase behind; along the schedule as many as it takes to hear of all.
+  const uint64_t kept = options_.one_peer ? kScheduleKept : 2;
+  std::erase_if(sent_, [&](const Sent& s) { return s.number + kept < number_; });
+  out.arms.push_back({kLate, kNever});
+  phase_ = (phase_ + 1) % options_.phases;
+  if (phase_ > 0) return;
+  active_ = false;
+  ++counts_.applied;
+}
+
+void Rounds::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
+  if (m.epoch > view_.epoch) {
+    if (early_.size() < kEarlyMost) early_.push_back({m, payload});
+    return;
+  }
+  Peer* peer = find(static_cast<int>(m.from));
+  const bool current = m.epoch == view_.epoch && peer != nullptr &&
+                       m.from_incarnation == peer->incarnation &&
+                       m.to_incarnation == view_.incarnation;
+  if (!current) return void(++counts_.declined);
+  switch (m.kind) {
+    case FrameKind::message: return arrive(now, *peer, m, payload, out);
+    case FrameKind::decline: return arrive(now, *peer, m, {}, out);
+    case FrameKind::ask: return answer(*peer, m, out);
+    default: ++counts_.protocol_errors;
+  }
+}
+
+void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload& payload,
+                    Effects& out) {
+  if (m.kind == FrameKind::message && !payload) return void(++counts_.protocol_errors);
+  if (!options_.waits) {
+    if (m.number < peer.next) return void(++counts_.repeated);
+    peer.next = m.number + 1;
+    peer.arrived.assign(1, {m.number, payload});
+    return;
+  }
+  const bool known = std::any_of(peer.arrived.begin(), peer.arrived.end(),
+                                 [&](const Arrived& a) { return a.number == m.number; });
+  if (known || m.number < number_) return void(++counts_.repeated);
+  if (m.number > number_ + kAhead) return void(++counts_.protocol_errors);
+  counts_.lost += !payload;
+  peer.arrived.push_back({m.number, payload});
+  advance(now, out);
+}
+
+void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {
+  const auto found = std::find_if(sent_.begin(), sent_.end(), [&](const Sent& s) {
+    return s.number == m.number && s.to == peer.rank;
+  });
+  if (found != sent_.end() && options_.resends)
+    return send(peer, FrameKind::message, m.number, found->payload, out);
+  if (found != sent_.end() || m.number < number_ || draining_)
+    send(peer, FrameKind::decline, m.number, {}, out, DeclineReason::gone);
+}
+
+void Rounds::wait(double now, double patience_s, Effects& out) {
+  patience_s_ = patience_s;
+  out.arms.push_back({kLate, now + patience_s});
+}
+
+void Rounds::timer(double now, int, Effects& out) {
+  if (!active_ || !sent_now_ || !options_.waits) return;
+  for (const size_t k : senders_) {
+    const Peer& peer = peers_[k];
+    const bool there = std::any_of(peer.arrived.begin(), peer.arrived.end(),
+                                   [&](const Arrived& a) { return a.number == number_; });
+    if (!there) send(peer, FrameKind::ask, number_, {}, out);
+  }
+  wait(now, std::min(2 * patience_s_, kPatienceMost * options_.patience_s), out);
+}
+
+std::vector<EdgeCount> Rounds::edge_counts() const {
+  std::vector<EdgeCount> counts;
+  for (const Peer& peer : peers_)
+    counts.push_back({peer.rank, peer.used});
+  return counts;
+}
+
+}  // namespace grapevine

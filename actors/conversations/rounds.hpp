@@ -1,0 +1,102 @@
+// Rounds: every rank trades one message per phase with its neighbours, step by step.
+//
+// A gradient's step comes as the messages of its first phase. They are sent; when the senders'
+// messages of the same number are there, they are combined; then comes the next phase, or the next
+// gradient. Phases are numbered from 0 in each epoch, each rank by itself: a change of the graph
+// needs no barrier, two ranks that hear of it at different times meet at number 0, and a step in
+// progress is written anew for its new neighbours. Messages of an older epoch are refused, those of
+// a newer one wait for its view.
+//
+//   waits        A message that does not come is asked for. Its sender sends it again, or, where
+//                the method goes on without lost messages, says that it is gone.
+//   not waits    A rank goes on at once with whatever has come since its last step, the newest of
+//                each neighbour: nobody ever waits, and a lost message is one that comes later.
+//
+// Who sends to whom: the edges of the graph; or, one peer at a time, the exponential schedule on
+// all live ranks (topologies/schedule.hpp).
+// Cost per rank and phase: one frame to each receiver.
+#pragma once
+#include <vector>
+
+#include "actors/conversations/conversation.hpp"
+#include "topologies/schedule.hpp"
+
+namespace grapevine {
+
+struct RoundsOptions {
+  int rank = 0;
+  int phases = 1;  // of a step
+  bool waits = true;
+  bool resends = true;    // false: a lost message is gone
+  bool one_peer = false;  // by the exponential schedule
+  PeerSchedule schedule = PeerSchedule::paper;
+  double patience_s = 1e-2;  // ask for a message that is this late, then after twice as long
+};
+
+class Rounds final : public Conversation {
+ public:
+  explicit Rounds(const RoundsOptions& options) : options_(options) {}
+
+  void view(double now, const View&, Effects&) override;
+  void timer(double now, int id, Effects&) override;
+  void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
+  void taken(double, uint64_t, Payload, Effects&) override {}
+  void step_ready(double now, Messages, Effects&) override;
+  void peer_down(double, int, Effects&) override {}  // a new epoch follows
+  void drain(double, Effects&) override { draining_ = true; }
+  bool quiet() const override { return true; }
+  const Counts& counts() const override { return counts_; }
+  std::vector<EdgeCount> edge_counts() const override;
+
+ private:
+  struct Arrived {
+    uint64_t number = 0;
+    Payload payload;  // empty: gone
+  };
+  struct Peer {
+    int rank = 0;
+    uint32_t incarnation = 0;
+    uint64_t used = 0;  // messages combined
+    uint64_t next = 0;  // not waits: after the newest that came
+    std::vector<Arrived> arrived;
+  };
+  struct Sent {
+    uint64_t number = 0;
+    int to = 0;
+    Payload payload;
+  };
+  struct Early {  // of an epoch that is not ours yet
+    FrameHeader header;
+    Payload payload;
+  };
+
+  Peer* find(int rank);
+  void ask_anew(Effects&);
+  OnePeer one_peer() const;
+  void choose_peers();
+  void send(const Peer&, FrameKind, uint64_t number, const Payload&, Effects&,
+            DeclineReason = DeclineReason::none);
+  void arrive(double now, Peer&, const FrameHeader&, const Payload&, Effects&);
+  void answer(Peer&, const FrameHeader&, Effects&);
+  void advance(double now, Effects&);
+  void combine(std::vector<Payload> incoming, Effects&);
+  void wait(double now, double patience_s, Effects&);
+
+  RoundsOptions options_;
+  View view_;
+  std::vector<Peer> peers_;                  // neighbours; one_peer: all live ranks in order
+  size_t place_ = 0;                         // one_peer: ours
+  std::vector<size_t> receivers_, senders_;  // of the phase in progress: indices of peers
+  uint64_t number_ = 0;                      // of the phase in progress, or the next
+  int phase_ = 0;                            // of the step
+  bool active_ = false;                      // a step is in progress
+  bool sent_now_ = false;                    // and its messages of this phase have gone out
+  bool asked_ = false;                       // they are being written anew
+  bool draining_ = false;
+  double patience_s_ = 0;
+  std::vector<Sent> sent_;  // of the last phases, for those who ask
+  std::vector<Early> early_;
+  Counts counts_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,115 @@
+// WallScheduler: the actors' scheduler and clock in real time, made for processes whose cores are
+// full of gradients: between two gradients a compute thread fires the timers that are due and runs
+// the actors that become ready, so that an exchange wakes no thread at all.
+//
+// Install with `config.load<WallScheduler>()`; "scheduler.max-threads" is the number of helpers,
+// the threads that serve when no compute thread comes by. As long as every visitor computes, a
+// timer waits up to kSlack for one of them; otherwise a helper fires it on time. What other threads
+// send is never late: it wakes a helper. Timers of one instant fire in the order in which they were
+// set; messages to groups cannot be scheduled.
+#pragma once
+#include <atomic>
+#include <caf/all.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace grapevine {
+
+class WallScheduler;
+
+/// Runs ready actors one after the other on the calling thread, and those that they make ready. An
+/// actor with a long mailbox, and what follows a long chain, is the scheduler's again.
+class Carrier : public caf::execution_unit {
+ public:
+  explicit Carrier(caf::actor_system& system) : execution_unit(&system) {}
+  void exec_later(caf::resumable* job) override { jobs_.push_back(job); }
+  void run();  // until none is ready here
+
+ protected:
+  std::deque<caf::resumable*> jobs_;
+};
+
+class WallScheduler final : public caf::scheduler::abstract_coordinator, public caf::actor_clock {
+ public:
+  /// A thread that computes, and serves between two computations. In a system with another
+  /// scheduler it only carries what it delivers. Belongs to one thread; ends before the system
+  /// does.
+  class Visitor final : public Carrier {
+   public:
+    explicit Visitor(caf::actor_system&);  // it computes
+    ~Visitor() override;
+
+    void deliver(const caf::strong_actor_ptr& to, caf::mailbox_element_ptr);  // and what follows
+    void serve();                 // fires all that is due now
+    void set_computing(bool on);  // whether it will soon come by of its own accord
+
+   private:
+    WallScheduler* scheduler_;
+    bool computing_ = true;
+  };
+
+  explicit WallScheduler(caf::actor_system& system) : abstract_coordinator(system) {}
+  static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>) {
+    return new WallScheduler(system);  // owned by the system
+  }
+
+  caf::actor_clock& clock() noexcept override { return *this; }
+  void enqueue(caf::resumable* job) override;
+  void start() override;
+  void stop() override;
+
+  void set_ordinary_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
+  void set_multi_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
+  void set_request_timeout(time_point, caf::abstract_actor*, caf::message_id) override;
+  void cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) override;
+  void cancel_request_timeout(caf::abstract_actor*, caf::message_id) override {}
+  void cancel_timeouts(caf::abstract_actor* actor) override;
+  void schedule_message(time_point, caf::strong_actor_ptr, caf::mailbox_element_ptr) override;
+  void schedule_message(time_point, caf::group, caf::strong_actor_ptr, caf::message) override;
+  void cancel_all() override;
+
+ private:
+  static constexpr std::chrono::milliseconds kSlack{2};
+
+  struct Timer {
+    time_point at;
+    uint64_t sequence = 0;
+    caf::strong_actor_ptr to;
+    caf::mailbox_element_ptr message;
+    bool idle = false;  // an idle time-out: a stale one would re-arm its actor for ever
+    bool operator<(const Timer& o) const { return at != o.at ? at > o.at : sequence > o.sequence; }
+  };
+  class Helper;
+
+  void put(time_point, caf::strong_actor_ptr, caf::mailbox_element_ptr, bool idle);
+  void put_timeout(time_point, caf::abstract_actor*, caf::message_id, caf::message, bool idle);
+  bool fire(time_point until, Carrier&);  // the earliest timer, if it is due by then
+  void serve(Carrier&);
+  void help(Carrier&);
+  time_point wanted_wake() const;  // of the keeper
+  void wake_keeper();
+  void count_computing(int change, int visitors);
+
+  std::mutex mutex_;                     // guards what follows
+  std::condition_variable keeper_wake_;  // the helper that sleeps until the next timer
+  std::condition_variable helper_wake_;  // the others
+  std::vector<Timer> timers_;            // a heap
+  std::map<caf::actor_id, uint64_t> idle_;
+  uint64_t sequence_ = 0;
+  std::deque<caf::resumable*> jobs_;
+  bool keeper_ = false, keeper_sleeps_ = false;
+  time_point keeper_wakes_at_{};
+  int visitors_ = 0, computing_ = 0;
+  bool stopping_ = false;
+
+  std::atomic<int> sleepers_ = 0;  // helpers, the keeper not counted
+  std::vector<std::thread> helpers_;
+};
+
+}  // namespace grapevine
