@@ -10,6 +10,15 @@ grapevine_test(actors_units
   USES grapevine_actors)
 target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 
+# The round methods, all ranks in one loop (lockstep.hpp).
+grapevine_test(actors_methods
+  SOURCES
+    lockstep.cpp
+    actors_methods_powergossip_test.cpp
+    actors_methods_relay_test.cpp
+  USES grapevine_actors)
+target_include_directories(actors_methods_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
+
 # Whoever links the actors into a program, the program of app/ and the examples included.
 if(GRAPEVINE_SANITIZE MATCHES "thread")
   target_sources(grapevine_actors
