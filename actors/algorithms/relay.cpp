@@ -1,0 +1,131 @@
+#include "actors/algorithms/relay.hpp"
+
+#include <bit>
+
+namespace grapevine {
+
+namespace {
+
+double number(ConstVec v, size_t at) {
+  return v.dtype == DType::f64 ? v.as<double>()[at] : static_cast<double>(v.as<float>()[at]);
+}
+
+void set_number(Vec v, size_t at, double value) {
+  if (v.dtype == DType::f64) {
+    v.as<double>()[at] = value;
+  } else {
+    v.as<float>()[at] = static_cast<float>(value);
+  }
+}
+
+}  // namespace
+
+Relay::Relay(size_t size, DType dtype, bool reuses)
+    : size_(size), dtype_(dtype), reuses_(reuses), spans_{{0, size}} {}
+
+void Relay::enter(const Neighbourhood& near) {
+  uint8_t all = 1;
+  for (const auto& neighbour : near.neighbours)
+    all |= neighbour.trees;
+  const auto trees = static_cast<size_t>(std::bit_width(all));
+  std::vector<Payload> kept(near.neighbours.size());
+  for (size_t k = 0; k < kept.size(); ++k) {
+    for (size_t old = 0; old < held_.size(); ++old) {
+      const bool same = near_[old].rank == near.neighbours[k].rank &&
+                        near_[old].trees == near.neighbours[k].trees;
+      if (same && trees == trees_) kept[k] = held_[old];
+    }
+  }
+  near_ = near.neighbours;
+  held_ = std::move(kept);
+  terms_.reserve(near_.size() + 2);
+  if (trees == trees_) return;
+  trees_ = trees;
+  spans_.clear();
+  for (size_t tree = 0, offset = 0; tree < trees; offset += spans_[tree++].size)
+    spans_.push_back({offset, (size_ + trees - 1 - tree) / trees});
+  parts_ = trees > 1 ? Buffer(size_, dtype_) : Buffer();
+  other_ = trees > 1 ? Buffer(part_size(0), dtype_) : Buffer();
+}
+
+void Relay::forget() {
+  for (Payload& held : held_)
+    held = {};
+}
+
+void Relay::say(const Execution& execution, ConstVec y) {
+  y_ = y;
+  for (size_t tree = 0; trees_ > 1 && tree < trees_; ++tree)
+    gather(execution, y, tree, trees_, parts_.vec().part(spans_[tree].offset, spans_[tree].size));
+}
+
+ConstVec Relay::part(size_t tree) const {
+  return trees_ == 1 ? y_ : ConstVec(parts_.vec().part(spans_[tree].offset, spans_[tree].size));
+}
+
+size_t Relay::place(size_t edge, size_t tree) const {
+  size_t offset = 0;
+  for (size_t k = 0; k < tree; ++k)
+    offset += carries(edge, k) ? part_size(k) + 1 : 0;
+  return offset;
+}
+
+ConstVec Relay::held_part(size_t edge, size_t tree) const {
+  return held_[edge].vec().part(place(edge, tree), part_size(tree));
+}
+
+double Relay::held_count(size_t edge, size_t tree) const {
+  return number(held_[edge].vec(), place(edge, tree) + part_size(tree));
+}
+
+void Relay::write(const Execution& execution, size_t edge, Payload& out) {
+  const Vec message = out.writable(dtype_, message_size(edge));
+  for (size_t tree = 0; tree < trees_; ++tree) {
+    if (!carries(edge, tree)) continue;
+    double count = 1;
+    terms_.assign(1, {1, part(tree)});
+    for (size_t k = 0; k < near_.size(); ++k) {
+      if (k == edge || !held_[k] || !carries(k, tree)) continue;
+      terms_.push_back({1, held_part(k, tree)});
+      count += held_count(k, tree);
+    }
+    combine(execution, terms_, message.part(place(edge, tree), part_size(tree)));
+    set_number(message, place(edge, tree) + part_size(tree), count);
+  }
+}
+
+void Relay::receive(std::span<const Payload> in) {
+  GV_CHECK(in.size() == near_.size());
+  for (size_t k = 0; k < in.size(); ++k) {
+    if (in[k]) GV_CHECK(in[k].count == message_size(k));
+    if (in[k] || !reuses_) held_[k] = in[k];
+  }
+}
+
+double Relay::count(size_t tree) const {
+  double count = 1;
+  for (size_t k = 0; k < near_.size(); ++k)
+    if (held_[k] && carries(k, tree)) count += held_count(k, tree);
+  return count;
+}
+
+void Relay::sum(const Execution& execution, size_t tree, double own, double received, double rest,
+                ConstVec other, Vec out) {
+  terms_.assign(1, {own, part(tree)});
+  for (size_t k = 0; k < near_.size(); ++k)
+    if (held_[k] && carries(k, tree)) terms_.push_back({received, held_part(k, tree)});
+  if (trees_ == 1) {
+    if (other && rest != 0) terms_.push_back({rest, other});
+    return combine(execution, terms_, out);
+  }
+  const Vec target = parts_.vec().part(spans_[tree].offset, spans_[tree].size);
+  if (other && rest != 0) {
+    const Vec same = other_.vec().part(0, part_size(tree));
+    gather(execution, other, tree, trees_, same);
+    terms_.push_back({rest, same});
+  }
+  combine(execution, terms_, target);
+  scatter(execution, target, tree, trees_, out);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,79 @@
+// Relay: sums that travel along the edges of a tree, one hop a round, each summand exactly once.
+// Paper: Vogels et al., "RelaySum for Decentralized Deep Learning on Heterogeneous Data", NeurIPS
+// 2021, arXiv 2110.04175.
+//
+//   m_ij = y_i + sum_{k in N_i \ j} m'_ki        what i sends to j; m' came in the last round
+//   c_ij = 1   + sum_{k in N_i \ j} c'_ki
+//   S_i  = y_i + sum_{j in N_i} m_ji             m came in this round
+//   n_i  = 1   + sum_{j in N_i} c_ji
+//
+// Nothing has come yet: m = 0, c = 0. What y_j said reaches i after max(hops(i, j) - 1, 0) rounds.
+//
+// K trees (Neighbour::trees): tree k carries the coordinates k, k + K, ..., with counts of its own.
+// Message: for each tree of the edge, by rising k, the tree's part and then its count, all in the
+// dtype of y; with one tree d + 1 numbers. Per rank and round one message to each neighbour, each a
+// different one.
+//
+// A lost message counts as m = 0, c = 0, now and in what is relayed next; or, where a newer message
+// replaces an older one, as the last one that came along that edge. Messages are held as they came:
+// one lease per neighbour.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "actors/algorithms/rule.hpp"
+
+namespace grapevine {
+
+class Relay {
+ public:
+  /// `reuses`: a lost message is the last one that came along its edge.
+  Relay(size_t size, DType dtype, bool reuses);
+
+  /// Forgets the messages of edges that are gone or belong to other trees now. Follow with say().
+  void enter(const Neighbourhood&);
+  void forget();
+
+  /// y of the round: read by write() and sum(), which may overwrite it; kept by the caller.
+  void say(const Execution&, ConstVec y);
+
+  size_t message_bytes() const { return (size_ + kMostTrees) * size_of(dtype_); }
+  void write(const Execution&, size_t edge, Payload& out);
+  void receive(std::span<const Payload> in);
+
+  size_t trees() const { return trees_; }
+  /// n_i of tree k, of what receive() had.
+  double count(size_t tree) const;
+  /// In the coordinates of tree k: out = own y + received sum_j m_ji + rest other. `other` may be
+  /// empty, or `out` itself; y may be `out`.
+  void sum(const Execution&, size_t tree, double own, double received, double rest, ConstVec other,
+           Vec out);
+
+ private:
+  static constexpr size_t kMostTrees = 8;  // bits of Neighbour::trees
+
+  struct Span {
+    size_t offset, size;
+  };
+
+  size_t part_size(size_t tree) const { return spans_[tree].size; }
+  bool carries(size_t edge, size_t tree) const { return near_[edge].trees >> tree & 1; }
+  size_t place(size_t edge, size_t tree) const;  // of a tree's part in an edge's message
+  size_t message_size(size_t edge) const { return place(edge, trees_); }
+  ConstVec part(size_t tree) const;  // of y
+  ConstVec held_part(size_t edge, size_t tree) const;
+  double held_count(size_t edge, size_t tree) const;
+
+  size_t size_;
+  DType dtype_;
+  bool reuses_;
+  size_t trees_ = 1;
+  std::vector<Span> spans_;  // of the trees' parts, one behind the other
+  std::vector<Neighbourhood::Neighbour> near_;
+  std::vector<Payload> held_;  // m_ji and c_ji, by neighbour
+  ConstVec y_;
+  Buffer parts_, other_;  // more trees than one: y tree by tree, and room for a part of another
+  std::vector<Term> terms_;
+};
+
+}  // namespace grapevine

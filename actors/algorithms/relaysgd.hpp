@@ -1,0 +1,59 @@
+// RelaySGD: SGD whose ranks average what a tree relays to them, exactly and late instead of
+// inexactly and at once; so data that differ between the ranks leave no bias.
+// Paper: Vogels et al. NeurIPS 2021. arXiv:2110.04175, algorithm 1 (RelaySum/Model).
+//
+//   y_i = x_i + u_i                       u the optimizer's step
+//   m_ij, c_ij                            relayed (relay.hpp)
+//   S_i = y_i + sum_j m_ji
+//   n_i = 1   + sum_j c_ji
+//
+//   counts     x = S_i / n_i                                     the paper's; the default
+//   own        x = (S_i + (n - n_i) y_i) / n
+//   x0         x = (S_i + (n - n_i) x^0) / n                     x^0 the initial point
+//   previous   x = (S_i + (n - n_i) x_i) / n                     x_i before this round's step
+//
+// They differ while contributions are missing. Once n_i = n all are
+// x_i = (1/n) sum_j y_j of max(hops(i, j) - 1, 0) rounds ago. Where n_i > n (a rank has left and
+// its last words are under way) x = S_i / n_i.
+//
+// Learning rate: one round's step acts as if divided by 1 + the mean of that delay over all pairs,
+// so with `relay_lr` it is multiplied by as much.
+//
+// Needs a tree, or several on the same ranks.
+// Invariant: each average holds each rank at most once, and exactly once when n_i = n. The mean of
+// x is not kept: a part of it is under way.
+// Cost per rank and round: one message of d + 1 numbers to each neighbour (K trees: relay.hpp).
+// Memory: x, the optimizer, one message of each neighbour; x^0 or x_i where the normalisation
+// names it; K > 1: two models more.
+#pragma once
+#include "actors/algorithms/relay.hpp"
+
+namespace grapevine {
+
+class RelaySgd : public RoundRule {
+ public:
+  explicit RelaySgd(const RuleContext& context)
+      : RelaySgd(context, context.settings.missing == Missing::reuse) {}
+
+  void reset(double now, ConstVec x) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void enter(const Neighbourhood&) override;
+  bool broadcasts() const override { return false; }
+  size_t message_bytes() const override { return relay_.message_bytes(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+  bool conserves() const override { return false; }
+  RuleCounts counts() const override { return {.relay_count = count_}; }
+
+ protected:
+  RelaySgd(const RuleContext&, bool reuses);
+
+ private:
+  void average(size_t tree);
+
+  Relay relay_;
+  Buffer filler_;  // x^0, or x_i; empty where neither is named
+  double count_ = 1;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,31 @@
+// Asynchronous RelaySGD: RelaySGD that waits for nobody and loses nothing to a lossy link.
+// Departs from: Vogels et al. NeurIPS 2021. arXiv:2110.04175 (relaysgd.hpp), in one thing:
+//
+//   m_ji, c_ji    the newest message that has come along the edge, this round's or an older one;
+//                 kept when nothing has come (Missing::reuse), and relayed and averaged as it is
+//
+// The paper's form exchanges all messages of a round before anybody goes on. Here a rank steps,
+// sends, averages over what it holds and goes on at once. A slow rank costs itself; a lost message
+// is one that the next replaces.
+//
+// Why it stays exact. A message holds each rank behind its edge once, however old: it was built
+// from one message per edge further away, and a tree has no second way round. So with full counts
+// every average is over exactly n contributions, each of one rank and at some bounded random delay;
+// counts never fall again. A fixed point has constant y_j, so all ranks hold the same
+// x = (1/n) sum_j y_j = x + (1/n) sum_j u_j: the steps at one x add up to zero. That is the optimum
+// of the mean of all losses, whatever the delays, the losses and how the data differ. Ranks that
+// step k times as often as others do not weigh more: they are replaced, not added.
+//
+// With `counts` (the default) the ranks start at different moments and fill up as they hear.
+// Everything else, the cost too: relaysgd.hpp.
+#pragma once
+#include "actors/algorithms/relaysgd.hpp"
+
+namespace grapevine {
+
+class RelaySgdAsync final : public RelaySgd {
+ public:
+  explicit RelaySgdAsync(const RuleContext& context) : RelaySgd(context, true) {}
+};
+
+}  // namespace grapevine
