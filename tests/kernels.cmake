@@ -1,6 +1,6 @@
 grapevine_test(kernels
   SOURCES kernels_base_test.cpp kernels_memory_test.cpp kernels_ops_test.cpp
-    kernels_same_bits_test.cpp kernels_invariants_test.cpp kernels_cuda_test.cpp kernels_low_rank_test.cpp
+    kernels_same_bits_test.cpp kernels_invariants_test.cpp kernels_cuda_test.cpp kernels_low_rank_test.cpp kernels_cuda_low_rank_test.cpp
     kernels_gossip_test.cpp kernels_compressor_test.cpp kernels_compressor_bytes_test.cpp
     kernels_moniqua_test.cpp
   USES grapevine_kernels)
@@ -14,4 +14,5 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_property(SOURCE bench/kernels_bare.cpp APPEND PROPERTY COMPILE_OPTIONS
     -mprefer-vector-width=512)
 endif()
+grapevine_benchmark(compressors SOURCES bench/compressors_bench.cpp USES grapevine_kernels)
 grapevine_benchmark(kernels_cuda SOURCES bench/kernels_cuda_bench.cpp USES grapevine_kernels)

@@ -124,6 +124,8 @@ TEST_CASE("every pass equals its equation on a million and three elements and tw
   for (const Case& c : all_cases()) {
     if (!c.tilde || !c.with_v || !c.with_copy) continue;
     if (c.pass == Case::gather || c.pass == Case::scatter) continue;
+    if (c.pass == Case::combine && c.terms != 20) continue;
+    if (c.how.nesterov && c.how.weight_decay == 0) continue;
     INFO(c.name());
     CHECK(worst_error(c, 1000003, DType::f32, 1, {Execution::Device::cpu, &pool}) < 100);
   }

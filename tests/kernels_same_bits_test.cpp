@@ -109,6 +109,7 @@ TEST_CASE("the bits do not depend on the number of threads") {
     }
     for (const Case& c : all_cases()) {
       if (!c.tilde || !c.with_v) continue;
+      if (c.pass == Case::combine && c.terms != 3 && c.terms != 20) continue;
       Streams one(kSize, dtype, 0);
       run(c, kCpu, one);
       for (const int threads : {2, 3}) {
