@@ -25,16 +25,16 @@ Status check_analytic(const ObjectiveSpec& spec) {
   }
   const auto out_of_range = [](double value) { return !(value >= 0 && std::isfinite(value)); };
   if (out_of_range(spec.noise)) {
-    return user_error("noise is " + shown(spec.noise) + ", accepted: 0 or more");
+    return user_error("noise is " + in_digits(spec.noise) + ", accepted: 0 or more");
   }
   if (out_of_range(spec.zeta2)) {
-    return user_error("zeta2 is " + shown(spec.zeta2) + ", accepted: 0 or more");
+    return user_error("zeta2 is " + in_digits(spec.zeta2) + ", accepted: 0 or more");
   }
   if (out_of_range(spec.r0)) {
-    return user_error("r0 is " + shown(spec.r0) + ", accepted: 0 or more");
+    return user_error("r0 is " + in_digits(spec.r0) + ", accepted: 0 or more");
   }
   if (spec.zeta2 > 0 && spec.ranks < 2) {
-    return user_error("zeta2 is " + shown(spec.zeta2) +
+    return user_error("zeta2 is " + in_digits(spec.zeta2) +
                       " with 1 rank, accepted: 0, or at least 2 ranks");
   }
   return Done{};

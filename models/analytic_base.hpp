@@ -4,21 +4,15 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "kernels/random.hpp"
+#include "models/data/file.hpp"
 #include "models/model_file.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {
-
-inline std::string shown(double value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
-}
 
 class Analytic : public Objective {
  public:

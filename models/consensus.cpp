@@ -59,7 +59,8 @@ class MatrixConsensus final : public Consensus {
 
   std::string description() const override {
     std::string what = spec_.entries == "sines" ? "of sines" : "Gaussian";
-    if (spec_.spectrum_decay > 0) what += ", singular values as k^-" + shown(spec_.spectrum_decay);
+    if (spec_.spectrum_decay > 0)
+      what += ", singular values as k^-" + in_digits(spec_.spectrum_decay);
     return "consensus of matrices, " + std::to_string(spec_.rows) + " x " +
            std::to_string(spec_.columns) + ", " + what;
   }
@@ -109,10 +110,11 @@ Result<std::unique_ptr<Objective>> make_matrix(const ObjectiveSpec& spec) {
     return user_error("entries is \"" + spec.entries + "\", accepted: gaussian, sines");
   }
   if (!(spec.spectrum_decay >= 0 && std::isfinite(spec.spectrum_decay))) {
-    return user_error("spectrum_decay is " + shown(spec.spectrum_decay) + ", accepted: 0 or more");
+    return user_error("spectrum_decay is " + in_digits(spec.spectrum_decay) +
+                      ", accepted: 0 or more");
   }
   if (spec.entries == "sines" && spec.spectrum_decay > 0) {
-    return user_error("spectrum_decay is " + shown(spec.spectrum_decay) +
+    return user_error("spectrum_decay is " + in_digits(spec.spectrum_decay) +
                       " with entries sines, accepted: 0, or entries gaussian");
   }
   return std::unique_ptr<Objective>(std::make_unique<MatrixConsensus>(spec));

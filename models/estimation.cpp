@@ -36,7 +36,7 @@ class Scalar final : public Analytic {
 
   std::string description() const override {
     return "scalar quadratics of " + std::to_string(spec_.ranks) + " ranks, optimum " +
-           shown(optimum_);
+           in_digits(optimum_);
   }
 
  private:
@@ -85,7 +85,7 @@ class MeanEstimation final : public Analytic {
 
   std::string description() const override {
     return "mean estimation, " + std::to_string(dim()) + " coordinates, zeta2 " +
-           shown(spec_.zeta2) + ", r0 " + shown(spec_.r0);
+           in_digits(spec_.zeta2) + ", r0 " + in_digits(spec_.r0);
   }
 
  private:

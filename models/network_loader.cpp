@@ -105,7 +105,7 @@ Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
     return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 or more");
   }
   if (!(spec.clip >= 0 && std::isfinite(spec.clip))) {
-    return user_error("clip is " + std::to_string(spec.clip) + ", accepted: 0 or more");
+    return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
   }
   const bool reads_text = spec.model == kCharacterModel || spec.model == kWordModel;
   if (reads_text && !is_text(spec.dataset)) {

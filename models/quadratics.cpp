@@ -5,7 +5,6 @@
 
 #include "models/analytic.hpp"
 #include "models/analytic_base.hpp"
-#include "models/data/file.hpp"
 #include "models/dense.hpp"
 
 namespace grapevine {
@@ -60,9 +59,9 @@ class Quadratic final : public Analytic {
   }
 
   std::string description() const override {
-    return "random quadratics, " + std::to_string(dim()) + " coordinates, mu " + shown(spec_.mu) +
-           ", noise " + shown(spec_.noise) + ", zeta2 " + shown(spec_.zeta2) + ", r0 " +
-           shown(spec_.r0);
+    return "random quadratics, " + std::to_string(dim()) + " coordinates, mu " +
+           in_digits(spec_.mu) + ", noise " + in_digits(spec_.noise) + ", zeta2 " +
+           in_digits(spec_.zeta2) + ", r0 " + in_digits(spec_.r0);
   }
 
  private:
@@ -180,10 +179,12 @@ class Diagonal final : public Analytic {
 
   std::string description() const override {
     if (spec_.mu == 0) {
-      return "white noise, " + std::to_string(dim()) + " coordinates, noise " + shown(spec_.noise);
+      return "white noise, " + std::to_string(dim()) + " coordinates, noise " +
+             in_digits(spec_.noise);
     }
-    return "diagonal quadratics, " + std::to_string(dim()) + " coordinates, mu " + shown(spec_.mu) +
-           ", noise " + shown(spec_.noise) + ", zeta2 " + shown(spec_.zeta2);
+    return "diagonal quadratics, " + std::to_string(dim()) + " coordinates, mu " +
+           in_digits(spec_.mu) + ", noise " + in_digits(spec_.noise) + ", zeta2 " +
+           in_digits(spec_.zeta2);
   }
 
  private:
@@ -195,10 +196,10 @@ class Diagonal final : public Analytic {
 Status check_quadratic(const ObjectiveSpec& spec) {
   if (const Status ok = check_analytic(spec); !ok) return ok;
   if (!(spec.mu >= 0 && spec.mu <= 1)) {
-    return user_error("mu is " + shown(spec.mu) + ", accepted: 0 to 1");
+    return user_error("mu is " + in_digits(spec.mu) + ", accepted: 0 to 1");
   }
   if (spec.mu == 0 && spec.zeta2 > 0) {
-    return user_error("zeta2 is " + shown(spec.zeta2) +
+    return user_error("zeta2 is " + in_digits(spec.zeta2) +
                       " with mu 0, where a gradient is noise alone, accepted: 0");
   }
   return Done{};
@@ -212,7 +213,7 @@ Result<std::unique_ptr<Objective>> make_quadratic(const ObjectiveSpec& spec) {
   const size_t most = std::min(kMostDim, static_cast<size_t>(std::sqrt(kMostNumbers / spec.ranks)));
   if (spec.mu < 1 && static_cast<size_t>(spec.dim) > most) {
     return user_error("dim is " + with_commas(static_cast<size_t>(spec.dim)) + " with mu " +
-                      shown(spec.mu) + " and " + std::to_string(spec.ranks) +
+                      in_digits(spec.mu) + " and " + std::to_string(spec.ranks) +
                       " ranks, each with a matrix, accepted: at most " + with_commas(most) +
                       ", or any with mu 0 or 1");
   }

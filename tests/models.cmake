@@ -1,6 +1,7 @@
 grapevine_test(models
   SOURCES
     models_tools.cpp models_analytic_test.cpp models_problems_test.cpp models_partition_test.cpp
+    models_quadratics_test.cpp
     models_batches_test.cpp models_data_test.cpp models_text_test.cpp
     models_real_data_test.cpp models_files_test.cpp
   USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA)
@@ -9,6 +10,7 @@ grapevine_test(models
 if(TARGET Torch::cpu)
   grapevine_test(models_network
     SOURCES models_tools.cpp models_network_test.cpp models_language_test.cpp
+      models_logistic_test.cpp
     USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA Torch::cpu)
   add_dependencies(models_network_test grapevine-network)
 

@@ -119,4 +119,10 @@ std::string with_commas(size_t value) {
   return text;
 }
 
+std::string in_digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
 }  // namespace grapevine
