@@ -12,15 +12,22 @@ namespace grapevine {
 
 enum class Pattern { pairwise, rounds, collective };
 
+/// Which policies of lost messages (Missing) a method has, besides sending them again.
+enum class Losses { none, own, any };
+
 struct Method {
   const char* name;
   Pattern pattern;
   std::unique_ptr<Rule> (*make)(const RuleContext&);
-  bool accelerated = false;  // uses eta and alpha~ of the graph
-  bool waits = true;         // rounds: for every neighbour's message; false: goes on with the last
-  bool one_peer = false;     // rounds: with one peer at a time, by the exponential schedule
-  bool relays = false;       // rounds: along the edges of one or two trees
-  bool compresses = false;   // takes `compress`
+  bool accelerated = false;       // uses eta and alpha~ of the graph
+  bool waits = true;              // rounds: for every message; false: goes on with the last
+  bool one_peer = false;          // rounds: with one peer at a time, by the exponential schedule
+  bool relays = false;            // rounds: along the edges of one or two trees
+  bool gossips = false;           // rounds: by the gossip matrix; takes gamma and weights
+  double eigenvalues_above = -1;  // of the gossip matrix
+  Losses losses = Losses::none;
+  bool any_optimizer = true;  // false: SGD, with a momentum of its own
+  Status (*check_compress)(const Method&, const std::string& spec) = nullptr;  // null: takes none
   int (*phases)(const RuleSettings&) = [](const RuleSettings&) { return 1; };  // of a round
   const char* sentence = "";                                                   // for --help
 };
