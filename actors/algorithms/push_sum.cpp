@@ -45,11 +45,23 @@ void PushSum::write(int, size_t, Payload& out) {
 }
 
 void PushSum::combine(double, int, std::span<const Payload> in) {
-  GV_CHECK(in.size() <= 1u);
-  if (in.empty() || !in[0]) return;
-  const ConstVec message = in[0].vec();
-  const double w = w_ / 2 + get(message.part(size(), 1));
-  grapevine::combine(execution_, {{{w_ / 2 / w, x_}, {1 / w, message.part(0, size())}}}, x_);
+  if (near_.ranks == 1) return;  // nothing was sent
+  const double own = w_ / 2;
+  double w = own;
+  terms_.assign(1, {own, x_});
+  for (const Payload& payload : in) {
+    if (!payload) {
+      terms_[0].a += own;
+      w += own;
+    } else {
+      const ConstVec message = payload.vec();
+      terms_.push_back({1, message.part(0, size())});
+      w += get(message.part(size(), 1));
+    }
+  }
+  for (Term& term : terms_)
+    term.a /= w;
+  grapevine::combine(execution_, terms_, x_);
   w_ = w;
 }
 

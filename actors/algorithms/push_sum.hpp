@@ -5,11 +5,13 @@
 //
 //   z_i = x_i / w_i                                  the parameters; w = 1 at first
 //   x_i = x_i + u(z_i)                               u the optimizer's step on the gradient at z_i
-//   S = 2 times, i -> j by the schedule:             (topologies/schedule.hpp)
-//     (x_j, w_j) = 1/2 (x_j, w_j) + 1/2 (x_i, w_i)
+//   S = 2 times                                      (who sends to whom: topologies/schedule.hpp)
+//     (x_j, w_j) = 1/2 (x_j, w_j) + sum_{i -> j} 1/2 (x_i, w_i)
 //
-// What is held is z and w: u acts on z as u / w. A rank that nothing reached keeps its own half, as
-// the RelaySum code does ("SGP keeps its own model"), whatever the policy of lost messages.
+// What is held is z and w: u acts on z as u / w. Where a message is lost, its receiver keeps its
+// own half in place of it: z stays what it was, as in the RelaySum code ("SGP keeps its own
+// model"). Along the schedule each rank hears of one other, so w stays 1; the rule is right for
+// any.
 // The graph's edges and weights play no role. Any number of ranks; with n a power of two, log2 n
 // messages average exactly, and the reference's schedule (settings.reference_schedule) asks for
 // one.
@@ -41,6 +43,7 @@ class PushSum final : public RoundRule {
 
  private:
   double w_ = 1;  // x_ is z
+  std::vector<Term> terms_;
 };
 
 }  // namespace grapevine
