@@ -7,9 +7,6 @@
 namespace grapevine {
 namespace {
 
-GV_ELEMENT float whole(float v) { return __builtin_floorf(v); }
-GV_ELEMENT double whole(double v) { return __builtin_floor(v); }
-
 /// v in [0, top], and 0 for a NaN.
 template <class T>
 GV_ELEMENT int32_t level_of(T v, T top) {
@@ -24,6 +21,20 @@ GV_ELEMENT void level_blocks(size_t first, size_t last, const Body& body) {
   for (size_t i = first; i < last; i += kLevelBlock) {
     body(i, last - i < kLevelBlock ? last - i : kLevelBlock);
   }
+}
+
+template <class T>
+void levels_of(const T* v, size_t size, T scale, T shift, T top, int32_t* levels) {
+#pragma GCC ivdep
+  for (size_t k = 0; k < size; ++k)
+    levels[k] = level_of(v[k] * scale + shift, top);
+}
+
+template <class T>
+void add_levels(const int32_t* levels, size_t size, T slope, T offset, T* y) {
+#pragma GCC ivdep
+  for (size_t k = 0; k < size; ++k)
+    y[k] += slope * T(levels[k]) + offset;
 }
 
 template <class T>

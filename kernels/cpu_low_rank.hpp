@@ -2,67 +2,11 @@
 // lanes, or row after row, so they are the same in every build and for every split.
 #pragma once
 #include "kernels/cpu_orthonormalise.hpp"
-#include "kernels/dispatch.hpp"
+#include "kernels/cpu_times.hpp"
 #include "kernels/elements_low_rank.hpp"
 
 namespace grapevine {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr size_t kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr size_t kVectorBytes = 32;
-#else
-constexpr size_t kVectorBytes = 16;
-#endif
-
-template <class T>
-using Vector [[gnu::vector_size(kVectorBytes)]] = T;
-
-/// One row of X times kRank columns of Q. Each sum runs in kLanes lanes, folded in halves.
-template <class T, int kRank>
-void times_row(const T* row, const T* q, size_t columns, T* out, size_t stride) {
-  constexpr size_t lanes = (kRank == 1 ? 128 : 64) / sizeof(T);
-  constexpr size_t width = kVectorBytes / sizeof(T);
-  constexpr size_t vectors = lanes / width;
-  Vector<T> sums[kRank][vectors] = {};
-  size_t j = 0;
-  for (; j + lanes <= columns; j += lanes) {
-#pragma GCC unroll 8
-    for (size_t u = 0; u < vectors; ++u) {
-      Vector<T> x;
-      __builtin_memcpy(&x, row + j + u * width, sizeof x);
-#pragma GCC unroll 4
-      for (int k = 0; k < kRank; ++k) {
-        Vector<T> y;
-        __builtin_memcpy(&y, q + static_cast<size_t>(k) * columns + j + u * width, sizeof y);
-        sums[k][u] += x * y;
-      }
-    }
-  }
-  for (int k = 0; k < kRank; ++k) {
-    T lane[lanes];
-    __builtin_memcpy(lane, sums[k], sizeof lane);
-    const T* column = q + static_cast<size_t>(k) * columns;
-    for (size_t l = 0; j + l < columns; ++l)
-      lane[l] += row[j + l] * column[j + l];
-    for (size_t half = lanes / 2; half > 0; half /= 2) {
-      for (size_t l = 0; l < half; ++l)
-        lane[l] += lane[l + half];
-    }
-    out[static_cast<size_t>(k) * stride] = lane[0];
-  }
-}
-
-template <class T>
-void times(const ProductArguments& g, size_t first, size_t last) {
-  with_rank(g.rank, [&](auto rank) {
-    for (size_t i = first; i < last; ++i) {
-      times_row<T, decltype(rank)::value>(in<T>(g.x) + i * g.columns, in<T>(g.factor), g.columns,
-                                          out<T>(g.out) + i, g.rows);
-    }
-  });
-}
 
 /// out_k[j] += sum over kRows rows of x[row][j] p_k[row], row after row.
 template <class T, int kRank, int kRows>
@@ -94,9 +38,9 @@ void add_rows(const ProductArguments& g, size_t row, size_t first, size_t last) 
 /// Columns go in tiles whose sums stay in the nearest cache.
 template <class T>
 void transposed_times(const ProductArguments& g, size_t first, size_t last) {
-  constexpr size_t tile = 1024;
   with_rank(g.rank, [&](auto rank) {
     constexpr int r = decltype(rank)::value;
+    constexpr size_t tile = 16384 / sizeof(T) / r;
     for (size_t begin = first; begin < last; begin += tile) {
       const size_t end = last - begin < tile ? last : begin + tile;
       for (size_t k = 0; k < r; ++k) {

@@ -7,10 +7,18 @@ namespace {
 
 constexpr int kMoniquaBits = 2;
 
-/// t modulo 1, in [-1/2, 1/2).
+/// t modulo 1, in [-1/2, 1/2]. The nearest whole number falls out of a sum with one so large that
+/// no fraction has room beside it.
+GV_ELEMENT float centred(float t) { return t - ((t + 0x1.8p23f) - 0x1.8p23f); }
+GV_ELEMENT double centred(double t) { return t - ((t + 0x1.8p52) - 0x1.8p52); }
+
 template <class T>
-GV_ELEMENT T centred(T t) {
-  return t - whole(t + T(0.5));
+void moniqua_levels(const T* x, const uint16_t* noise, size_t size, T inverse, int32_t* levels) {
+#pragma GCC ivdep
+  for (size_t k = 0; k < size; ++k) {
+    const T u = (centred(x[k] * inverse) + T(0.5)) * T(3);
+    levels[k] = level_of(u + (T(noise[k]) + T(0.5)) * T(0x1p-16), T(3));
+  }
 }
 
 template <class T>
@@ -19,61 +27,70 @@ void moniqua(const MoniquaArguments& g, const uint16_t* noise, size_t first, siz
   const T inverse = T(1 / (6 * g.theta));
   level_blocks(first, last, [&](size_t i, size_t n) {
     int32_t levels[kLevelBlock];
-    const T* x = in<T>(g.x) + i;
-    const uint16_t* random = noise + (i - first);
-    for (size_t k = 0; k < n; ++k) {
-      const T u = (centred(x[k] * inverse) + T(0.5)) * T(3);
-      levels[k] = level_of(u + (T(random[k]) + T(0.5)) * T(0x1p-16), T(3));
-    }
+    moniqua_levels(in<T>(g.x) + i, noise + (i - first), n, inverse, levels);
     pack_levels<kMoniquaBits>(levels, n, bytes + i / kGroup * kMoniquaBits);
   });
+}
+
+/// y += a (z_theirs - z_ours), `a` and z in units of B.
+template <class T>
+void moniqua_difference(const T* x, const int32_t* ours, const int32_t* theirs, size_t size,
+                        T inverse, T a, T* y) {
+#pragma GCC ivdep
+  for (size_t k = 0; k < size; ++k) {
+    const T mine = centred(x[k] * inverse) + T(0.5);
+    const T received = centred(T(theirs[k]) * T(1. / 3) - mine);
+    y[k] += a * (received - centred(T(ours[k]) * T(1. / 3) - mine));
+  }
 }
 
 template <class T>
 void moniqua_add(const MoniquaArguments& g, size_t first, size_t last, const uint8_t* sent,
                  const uint8_t* received) {
-  const T inverse = T(1 / (6 * g.theta)), a = T(g.a * 6 * g.theta), third = T(1. / 3);
+  const T inverse = T(1 / (6 * g.theta)), a = T(g.a * 6 * g.theta);
   level_blocks(first, last, [&](size_t i, size_t n) {
     int32_t ours[kLevelBlock], theirs[kLevelBlock];
     unpack_levels<kMoniquaBits>(sent + i / kGroup * kMoniquaBits, n, ours);
     unpack_levels<kMoniquaBits>(received + i / kGroup * kMoniquaBits, n, theirs);
-    const T* x = in<T>(g.x) + i;
-    T* y = out<T>(g.y) + i;
-#pragma GCC ivdep
-    for (size_t k = 0; k < n; ++k) {
-      const T mine = centred(x[k] * inverse) + T(0.5);  // in units of B
-      y[k] += a * (centred(T(theirs[k]) * third - mine) - centred(T(ours[k]) * third - mine));
-    }
+    moniqua_difference(in<T>(g.x) + i, ours, theirs, n, inverse, a, out<T>(g.y) + i);
   });
 }
 
-/// Ten rounds of Philox4x32 on 16 counters at a time (kernels/random.hpp has the one for a few).
+constexpr uint32_t kPhiloxLanes = 32;
+
+/// One round of Philox4x32 on many counters at a time; word w of counter l is c[w][l].
+inline void philox_round(uint32_t (&c)[4][kPhiloxLanes], uint32_t k0, uint32_t k1) {
+  uint32_t high0[kPhiloxLanes], high1[kPhiloxLanes];
+  for (uint32_t l = 0; l < kPhiloxLanes; ++l) {
+    high0[l] = static_cast<uint32_t>(uint64_t{0xD2511F53} * c[0][l] >> 32);
+    high1[l] = static_cast<uint32_t>(uint64_t{0xCD9E8D57} * c[2][l] >> 32);
+  }
+  for (uint32_t l = 0; l < kPhiloxLanes; ++l) {
+    const uint32_t low0 = 0xD2511F53 * c[0][l], low1 = 0xCD9E8D57 * c[2][l];
+    c[0][l] = high1[l] ^ c[1][l] ^ k0;
+    c[1][l] = low1;
+    c[2][l] = high0[l] ^ c[3][l] ^ k1;
+    c[3][l] = low0;
+  }
+}
+
+/// kernels/random.hpp has the same generator for a few numbers.
 void noise(const uint32_t key[2], const uint32_t counter[4], uint32_t first, uint32_t last,
            uint16_t* to) {
-  constexpr uint32_t lanes = 16;
-  for (uint32_t block = first; block < last; block += lanes) {
-    uint32_t c[4][lanes];
-    for (uint32_t l = 0; l < lanes; ++l) {
+  for (uint32_t block = first; block < last; block += kPhiloxLanes) {
+    uint32_t c[4][kPhiloxLanes];
+    for (uint32_t l = 0; l < kPhiloxLanes; ++l) {
       c[0][l] = block + l;
       for (int w = 1; w < 4; ++w)
         c[w][l] = counter[w];
     }
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
-      for (uint32_t l = 0; l < lanes; ++l) {
-        const uint64_t p0 = uint64_t{0xD2511F53} * c[0][l], p1 = uint64_t{0xCD9E8D57} * c[2][l];
-        c[0][l] = static_cast<uint32_t>(p1 >> 32) ^ c[1][l] ^ k0;
-        c[1][l] = static_cast<uint32_t>(p1);
-        c[2][l] = static_cast<uint32_t>(p0 >> 32) ^ c[3][l] ^ k1;
-        c[3][l] = static_cast<uint32_t>(p0);
-      }
+    for (uint32_t round = 0; round < 10; ++round) {
+      philox_round(c, key[0] + round * 0x9E3779B9, key[1] + round * 0xBB67AE85);
     }
-    const uint32_t count = last - block < lanes ? last - block : lanes;
+    const uint32_t count = last - block < kPhiloxLanes ? last - block : kPhiloxLanes;
     for (uint32_t l = 0; l < count; ++l, to += 8) {
-      for (int w = 0; w < 4; ++w) {
-        to[2 * w] = static_cast<uint16_t>(c[w][l]);
-        to[2 * w + 1] = static_cast<uint16_t>(c[w][l] >> 16);
-      }
+      const uint32_t words[4] = {c[0][l], c[1][l], c[2][l], c[3][l]};
+      __builtin_memcpy(to, words, sizeof words);  // the low half of a word first
     }
   }
 }

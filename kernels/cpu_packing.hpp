@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/cpu_levels.hpp"
 #include "kernels/cpu_moniqua.hpp"
-#include "kernels/cpu_signs.hpp"
+#include "kernels/cpu_scans.hpp"
 
 namespace grapevine {
 namespace {

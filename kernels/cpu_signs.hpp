@@ -1,47 +1,14 @@
-// Sums, sizes and signs of one CPU build's packing passes, included by cpu_packing.hpp. The same
-// bits in every build.
+// Signs to bits and back in one CPU build, included by cpu_scans.hpp.
 #pragma once
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
-#include "kernels/cpu_sums.hpp"
+#include "kernels/elements.hpp"
 #include "kernels/packing_passes.hpp"
 
 namespace grapevine {
 namespace {
-
-GV_ELEMENT float absolute(float v) { return __builtin_fabsf(v); }
-GV_ELEMENT double absolute(double v) { return __builtin_fabs(v); }
-
-template <class T>
-double absolute_sum(const T* v, size_t first, size_t last) {
-  return sum(
-      first, last, [=](size_t i) __attribute__((always_inline)) {
-        return static_cast<double>(absolute(v[i]));
-      });
-}
-
-template <class T>
-double largest(const T* v, size_t first, size_t last) {
-  constexpr size_t lanes = 64;
-  T lane[lanes] = {};
-  size_t i = first;
-  for (; i + lanes <= last; i += lanes) {
-    for (size_t l = 0; l < lanes; ++l) {
-      const T a = absolute(v[i + l]);
-      lane[l] = a > lane[l] ? a : lane[l];
-    }
-  }
-  T most = T(0);
-  for (const T a : lane)
-    most = a > most ? a : most;
-  for (; i < last; ++i) {
-    const T a = absolute(v[i]);
-    most = a > most ? a : most;
-  }
-  return static_cast<double>(most);
-}
 
 /// A bit for each of 8 elements, set where test(i + k).
 template <class Test>
@@ -80,28 +47,6 @@ GV_ELEMENT unsigned sign_mask(const T* v) {
 }
 #endif
 
-/// Whole groups are tested at once: where few places pass, most groups cost one branch.
-template <class T>
-size_t at_least(const T* v, T threshold, size_t first, size_t last, uint32_t* places) {
-  size_t count = 0;
-  size_t i = first;
-  const auto take = [&](size_t at) {
-    places[count] = static_cast<uint32_t>(at);
-    count += absolute(v[at]) >= threshold;
-  };
-  for (; i + kGroup <= last; i += kGroup) {
-    T below[kGroup];  // the sign bit of |v| - threshold
-    for (size_t k = 0; k < kGroup; ++k)
-      below[k] = absolute(v[i + k]) - threshold;
-    if (sign_mask(below) == 0xff) continue;
-    for (size_t k = 0; k < kGroup; ++k)
-      take(i + k);
-  }
-  for (; i < last; ++i)
-    take(i);
-  return count;
-}
-
 template <class T>
 void pack_signs(const T* v, size_t first, size_t last, uint8_t* bytes) {
   size_t i = first;
@@ -116,13 +61,34 @@ void pack_signs(const T* v, size_t first, size_t last, uint8_t* bytes) {
 }
 
 template <class T>
+struct SignBits;
+template <>
+struct SignBits<float> {
+  using Word = int32_t;
+  using Words [[gnu::vector_size(32)]] = int32_t;
+};
+template <>
+struct SignBits<double> {
+  using Word = int64_t;
+  using Words [[gnu::vector_size(64)]] = int64_t;
+};
+
+template <class T>
 void add_signs(const uint8_t* bytes, T s, size_t first, size_t last, T* y) {
+  using Word = typename SignBits<T>::Word;
+  using Words = typename SignBits<T>::Words;
+  constexpr Words bit = {1, 2, 4, 8, 16, 32, 64, 128};
+  constexpr Word sign = -(Word(1) << (8 * sizeof(T) - 2)) * 2;  // only the highest bit
+  Word bits_of_s;
+  __builtin_memcpy(&bits_of_s, &s, sizeof s);
   size_t i = first;
   for (; i + kGroup <= last; i += kGroup) {
-    const unsigned mask = bytes[i / kGroup];
+    const Words terms = (((bit & Word(bytes[i / kGroup])) != 0) & sign) ^ bits_of_s;
+    T term[kGroup];
+    __builtin_memcpy(term, &terms, sizeof term);
 #pragma GCC ivdep
     for (size_t k = 0; k < kGroup; ++k)
-      y[i + k] += mask & (1u << k) ? -s : s;
+      y[i + k] += term[k];
   }
   for (; i < last; ++i)
     y[i] += bytes[i / kGroup] >> i % kGroup & 1 ? -s : s;

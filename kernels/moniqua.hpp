@@ -3,11 +3,10 @@
 //
 //   delta = 1/3,  B = 2 theta / (1 - 2 delta) = 6 theta
 //   q(x)  = floor(((x/B mod 1) + 1/2) / delta + noise) delta - 1/2         noise uniform in [0, 1)
-//   z_j   = (q_j B - x) mod B           what a neighbour's bytes say of x_j - x, seen from one's
-//   own x
+//   z_j   = (q_j B - x) mod B           what a neighbour's bytes say of x_j - x, from one's own x
 //
-// with mod centred: to [-1/2, 1/2) or [-B/2, B/2). Valid while every neighbour's x_j is within
-// theta of x (not checked: it cannot be seen). CPU memory only.
+// with mod centred: to [-1/2, 1/2] or [-B/2, B/2]. Valid while every neighbour's x_j is within
+// theta of x (not checked: it cannot be seen), and |x| < 2^22 B in fp32. CPU memory only.
 #pragma once
 #include "kernels/ops.hpp"
 
