@@ -101,12 +101,10 @@ std::vector<double> matrix_with_spectrum(size_t rows, size_t columns,
 
 void multiply(std::span<const double> a, const double* x, double* out, size_t dim) {
   GV_CHECK(a.size() == dim * dim);
-  for (size_t r = 0; r < dim; ++r) {
+  std::fill_n(out, dim, 0.0);
+  for (size_t r = 0; r < dim; ++r) {  // row by row as columns: sums that do not wait for each other
     const double* row = a.data() + r * dim;
-    double sum = 0;
-    for (size_t c = 0; c < dim; ++c)
-      sum += row[c] * x[c];
-    out[r] = sum;
+    for (size_t c = 0; c < dim; ++c) out[c] += row[c] * x[r];
   }
 }
 

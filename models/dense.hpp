@@ -19,7 +19,7 @@ std::vector<double> rotated_diagonal(std::span<const double> values, Random&);
 std::vector<double> matrix_with_spectrum(size_t rows, size_t columns,
                                          std::span<const double> values, Random&);
 
-/// out = a x for a square a.
+/// out = a x for a symmetric a. REQUIRES: out and x do not overlap.
 void multiply(std::span<const double> a, const double* x, double* out, size_t dim);
 
 /// The x with a x = b, by Cholesky. REQUIRES: a is symmetric and positive definite.
