@@ -34,7 +34,8 @@ class Ring {
                    }) {
     View view;
     view.epoch = 1;
-    for (int rank = 0; rank < s.ranks; ++rank) view.ring.push_back({rank, 0, 0, 0});
+    for (int rank = 0; rank < s.ranks; ++rank)
+      view.ring.push_back({rank, 0, 0, 0});
     for (int rank = 0; rank < s.ranks; ++rank) {
       Node& node = *nodes_.emplace_back(std::make_unique<Node>(rank, s));
       event(rank, [&](Effects& out) { node.conversation.view(0, view, out); });
@@ -51,7 +52,8 @@ class Ring {
       now_ = next.at;
       next.act();
       bool done = true;
-      for (const auto& node : nodes_) done &= node->conversation.counts().applied >= rounds;
+      for (const auto& node : nodes_)
+        done &= node->conversation.counts().applied >= rounds;
       if (done) return true;
       if (now_ > 1e5) return false;
     }
@@ -61,7 +63,8 @@ class Ring {
   uint64_t wrong_sums() const { return wrong_; }
   uint64_t protocol_errors() const {
     uint64_t errors = 0;
-    for (const auto& node : nodes_) errors += node->conversation.counts().protocol_errors;
+    for (const auto& node : nodes_)
+      errors += node->conversation.counts().protocol_errors;
     return errors;
   }
   uint64_t chunks_sent() const { return chunks_; }
@@ -97,7 +100,7 @@ class Ring {
       Node& node = *nodes_[static_cast<size_t>(rank)];
       for (size_t k = 0; k < settings_.size; ++k)
         node.vector.vec().as<double>()[k] = value(rank, node.round, k);
-      event(rank, [&](Effects& out) { node.conversation.step_ready(now_, out); });
+      event(rank, [&](Effects& out) { node.conversation.step_ready(now_, {}, out); });
     });
   }
 
@@ -105,7 +108,8 @@ class Ring {
     const auto header = decode(frame.header, 1 << 20);
     REQUIRE(header);
     event(to, [&](Effects& out) {
-      nodes_[static_cast<size_t>(to)]->conversation.frame(now_, *header, frame.payload, out);
+      nodes_[static_cast<size_t>(to)]->conversation.frame(now_, *header,
+                                                          payload_of(*header, frame.payload), out);
     });
   }
 
@@ -114,7 +118,7 @@ class Ring {
     call(out);
     for (const Send& s : out.sends) {
       chunks_ += s.header.kind == FrameKind::chunk;
-      transport_.send(now_, s.header, s.payload);
+      transport_.send(now_, s.header, s.payload.lease);
     }
     for (const auto& request : out.requests)
       std::visit([&](const auto& r) { serve(rank, r); }, request);
@@ -131,11 +135,13 @@ class Ring {
 
   void serve(int rank, const Take& take) {
     Node& node = *nodes_[static_cast<size_t>(rank)];
-    Lease lease = node.pool.take();
+    Payload payload{node.pool.take()};
     scale({}, 1, node.vector.vec().part(take.offset, take.count),
-          lease.writable().part(0, take.count));
-    event(rank, [&](Effects& out) { node.conversation.taken(now_, take.ticket, lease, out); });
+          payload.writable(DType::f64, take.count));
+    event(rank, [&](Effects& out) { node.conversation.taken(now_, take.ticket, payload, out); });
   }
+
+  void serve(int, const Write&) { FAIL("a collective round has no messages to neighbours"); }
 
   void serve(int rank, const Apply& apply) {
     Node& node = *nodes_[static_cast<size_t>(rank)];
@@ -153,7 +159,8 @@ class Ring {
     wrong_ += contributions != settings_.ranks;
     for (size_t k = 0; k < settings_.size; ++k) {
       double sum = 0;
-      for (int other = 0; other < settings_.ranks; ++other) sum += value(other, node.round, k);
+      for (int other = 0; other < settings_.ranks; ++other)
+        sum += value(other, node.round, k);
       wrong_ += node.vector.vec().as<double>()[k] != sum;
     }
     ++node.round;
@@ -222,7 +229,8 @@ TEST_CASE("a part of another size, place or sender is a counted error") {
   Collective middle({1, 9, DType::f64, 0.5});
   View view;
   view.epoch = 1;
-  for (int rank = 0; rank < 3; ++rank) view.ring.push_back({rank, 0, 0, 0});
+  for (int rank = 0; rank < 3; ++rank)
+    view.ring.push_back({rank, 0, 0, 0});
   Effects out;
   middle.view(0, view, out);
   FrameHeader good;
@@ -235,7 +243,7 @@ TEST_CASE("a part of another size, place or sender is a counted error") {
   const auto hear = [&](auto&& spoil) {
     FrameHeader h = good;
     spoil(h);
-    middle.frame(0, h, pool.take(), out);
+    middle.frame(0, h, payload_of(h, pool.take()), out);
     return middle.counts().protocol_errors;
   };
   CHECK(hear([](FrameHeader& h) { h.count = 4; }) == 1u);
@@ -252,7 +260,7 @@ TEST_CASE("a gradient that is there before the first view begins its round with 
   options.size = 10;
   Collective conversation(options);
   Effects early, begun;
-  conversation.step_ready(0, early);
+  conversation.step_ready(0, {}, early);
   CHECK(early.requests.empty());
   CHECK(early.sends.empty());
   CHECK(conversation.counts().opened == 0);

@@ -104,7 +104,8 @@ TEST_CASE("a rank whose very first partner dies in the middle of the exchange go
     gossip.kill(1);
     gossip.run(60);
     REQUIRE(gossip.complaint() == "");
-    for (const int rank : {0, 2, 3}) CHECK(gossip.applied(rank) > 10u);
+    for (const int rank : {0, 2, 3})
+      CHECK(gossip.applied(rank) > 10u);
   }
 }
 
@@ -128,7 +129,8 @@ TEST_CASE("alpha~ = 1/2: two ranks without latency are equal after one exchange"
     INFO(method);
     Gossip gossip(settings);
     const Numbers a = gossip.x(0), b = gossip.x(1);
-    while (gossip.exchanges() == 0) gossip.step();
+    while (gossip.exchanges() == 0)
+      gossip.step();
     for (size_t k = 0; k < kGossipSize; ++k) {
       CHECK(gossip.x(0)[k] == Approx((a[k] + b[k]) / 2).margin(1e-14));
       CHECK(gossip.x(1)[k] == Approx(gossip.x(0)[k]).margin(1e-14));
@@ -156,9 +158,9 @@ TEST_CASE("frames that no honest neighbour sends now are answered or counted, an
       h.part = random.below(4);
       h.alpha_tilde = random.uniform();
       switch (random.below(4)) {
-        case 0: h.number = 1 + random.below(3); break;                    // long settled
-        case 1: h.number = 100000 + random.below(1000); break;            // not yet
-        case 2: h.to_incarnation = 1, h.number = random.below(50); break; // not to this one
+        case 0: h.number = 1 + random.below(3); break;                     // long settled
+        case 1: h.number = 100000 + random.below(1000); break;             // not yet
+        case 2: h.to_incarnation = 1, h.number = random.below(50); break;  // not to this one
         case 3: h.from = 1000 + random.below(1000), h.number = random.below(50); break;
       }
       Lease payload;

@@ -4,6 +4,7 @@
 
 #include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
+#include "tests/actors_rules_tools.hpp"
 #include "tests/second_moments.hpp"
 #include "tests/topologies_tools.hpp"
 
@@ -19,19 +20,19 @@ const ParameterLayout& one_number() {
 
 ConstVec view(const double& x) { return {&x, 1, DType::f64}; }
 
-Lease lease_of(SnapshotPool& pool, double x) {
-  Lease lease = pool.take();
-  *lease.writable().as<double>() = x;
-  lease.set_phase(0);
-  return lease;
+Payload payload_of(SnapshotPool& pool, double x) {
+  Payload payload{pool.take()};
+  *payload.writable(DType::f64, 1).as<double>() = x;
+  payload.lease.set_phase(0);
+  return payload;
 }
 
 /// A rule that holds any x and x~: it starts at one point and jumps off it by m = x - x~, once.
 A2cid2 holding(double x, double x_tilde, double eta) {
   const double m = x - x_tilde, start = x + kAlpha * m;
-  A2cid2 rule(one_number(), {}, {}, view(start));
+  A2cid2 rule(context_of(one_number(), {}, view(start)));
   SnapshotPool pool(1, DType::f64, 2);
-  rule.jump(0, lease_of(pool, m), lease_of(pool, 0), 1 + kAlpha);
+  rule.jump(0, {}, payload_of(pool, m), payload_of(pool, 0), 1 + kAlpha);
   rule.set_eta(0, eta);
   return rule;
 }
@@ -51,11 +52,11 @@ LinearRule map_of_a2cid2(A2cid2Constants c) {
   const auto exchange = [c](double& x_i, double& x_tilde_i, double& x_j, double& x_tilde_j) {
     A2cid2 i = holding(x_i, x_tilde_i, c.eta), j = holding(x_j, x_tilde_j, c.eta);
     SnapshotPool pool(1, DType::f64, 2);
-    Lease from_i = pool.take(), from_j = pool.take();
-    i.snapshot(0, from_i);
-    j.snapshot(0, from_j);
-    i.jump(0, from_i, from_j, c.alpha_tilde);
-    j.jump(0, from_j, from_i, c.alpha_tilde);
+    Payload from_i{pool.take()}, from_j{pool.take()};
+    i.snapshot(0, {}, from_i);
+    j.snapshot(0, {}, from_j);
+    i.jump(0, {}, from_i, from_j, c.alpha_tilde);
+    j.jump(0, {}, from_j, from_i, c.alpha_tilde);
     read(i, 0, x_i, x_tilde_i);
     read(j, 0, x_j, x_tilde_j);
   };
@@ -65,13 +66,13 @@ LinearRule map_of_a2cid2(A2cid2Constants c) {
 /// The rule keeps no twin: x~ is put down as a copy of x's change, and drives nothing.
 LinearRule map_of_ad_psgd() {
   const auto exchange = [](double& x_i, double& x_tilde_i, double& x_j, double& x_tilde_j) {
-    AdPsgd i(one_number(), {}, {}, view(x_i)), j(one_number(), {}, {}, view(x_j));
+    AdPsgd i(context_of(one_number(), {}, view(x_i))), j(context_of(one_number(), {}, view(x_j)));
     SnapshotPool pool(1, DType::f64, 2);
-    Lease from_i = pool.take(), from_j = pool.take();
-    i.snapshot(0, from_i);
-    j.snapshot(0, from_j);
-    i.jump(0, from_i, from_j, 0.5);
-    j.jump(0, from_j, from_i, 0.5);
+    Payload from_i{pool.take()}, from_j{pool.take()};
+    i.snapshot(0, {}, from_i);
+    j.snapshot(0, {}, from_j);
+    i.jump(0, {}, from_i, from_j, 0.5);
+    j.jump(0, {}, from_j, from_i, 0.5);
     x_tilde_i -= x_i, x_tilde_j -= x_j;
     i.look(0, {&x_i, 1, DType::f64});
     j.look(0, {&x_j, 1, DType::f64});
@@ -88,14 +89,13 @@ TEST_CASE("the map of the rule that runs has the decay rates of the table") {
     int n;
     double plain, accelerated;
   };
-  const Row rows[] = {
-      {"ring", 4, .60961, .61446},        {"ring", 8, .26806, .35984},
-      {"ring", 16, .07535, .19855},       {"ring", 32, .01919, .10682},
-      {"exponential", 4, .62500, .62812}, {"exponential", 8, .50537, .51775},
-      {"exponential", 16, .43703, .46731}, {"exponential", 32, .37801, .43808},
-      {"star", 4, .47948, .51240},        {"star", 8, .39329, .42204},
-      {"star", 16, .36087, .38824},       {"star", 32, .34656, .37340},
-      {"complete", 4, .66667, .66667},    {"complete", 8, .57143, .57143}};
+  const Row rows[] = {{"ring", 4, .60961, .61446},         {"ring", 8, .26806, .35984},
+                      {"ring", 16, .07535, .19855},        {"ring", 32, .01919, .10682},
+                      {"exponential", 4, .62500, .62812},  {"exponential", 8, .50537, .51775},
+                      {"exponential", 16, .43703, .46731}, {"exponential", 32, .37801, .43808},
+                      {"star", 4, .47948, .51240},         {"star", 8, .39329, .42204},
+                      {"star", 16, .36087, .38824},        {"star", 32, .34656, .37340},
+                      {"complete", 4, .66667, .66667},     {"complete", 8, .57143, .57143}};
   for (const Row& row : rows) {
     INFO(row.spec << " of " << row.n);
     const Topology made = graph(row.spec, row.n);
@@ -113,10 +113,10 @@ TEST_CASE("eta and alpha~ are those of the table, one exchange per rank and unit
     int n;
     double eta, alpha_tilde;
   };
-  const Row rows[] = {{"ring", 4, .577350, .577350},        {"ring", 16, .142474, 1.871689},
-                      {"ring", 64, .034970, 7.262385},      {"exponential", 8, .415864, .623796},
+  const Row rows[] = {{"ring", 4, .577350, .577350},         {"ring", 16, .142474, 1.871689},
+                      {"ring", 64, .034970, 7.262385},       {"exponential", 8, .415864, .623796},
                       {"exponential", 64, .285262, .855785}, {"star", 32, .364958, .707107},
-                      {"complete", 16, .533333, .5},        {"torus:8x8", 64, .192854, 1.316892}};
+                      {"complete", 16, .533333, .5},         {"torus:8x8", 64, .192854, 1.316892}};
   for (const Row& row : rows) {
     INFO(row.spec << " of " << row.n);
     const A2cid2Constants c = a2cid2_constants(spectrum(graph(row.spec, row.n)));
@@ -136,5 +136,5 @@ TEST_CASE("without repeats eta grows and alpha~ shrinks by sqrt(d / (d-1)), d of
   CHECK(factor("torus", 64) == Approx(std::sqrt(4.0 / 3)));
   CHECK(factor("star", 16) == Approx(std::sqrt(15.0 / 14)));  // leaves have no choice
   CHECK(factor("chain", 5) == Approx(std::sqrt(2.0)));
-  CHECK(factor("chain", 2) == 1);                             // nobody has
+  CHECK(factor("chain", 2) == 1);  // nobody has
 }

@@ -18,7 +18,7 @@ class Lockstep {
  public:
   Lockstep(const std::string& method, DType dtype, const OptimizerSettings& optimizer,
            uint64_t seed)
-      : accelerated_(is_accelerated(method)),
+      : accelerated_(method_named(method).accelerated),
         layout_(three_tensors(dtype)),
         random_(seed, 0, Purpose::test),
         pool_(layout_.size(), dtype, 512),
@@ -27,10 +27,13 @@ class Lockstep {
   void event() {
     now_ += 0.2 * random_.exponential();
     switch (random_.below(4)) {
-      case 0: if (accelerated_ && random_.below(5) == 0) change_eta(); break;
+      case 0:
+        if (accelerated_ && random_.below(5) == 0) change_eta();
+        break;
       case 1: gradient(random_rank()); break;
       case 2: snapshots_cross(); break;
-      default: if (!in_flight_.empty()) one_arrives();
+      default:
+        if (!in_flight_.empty()) one_arrives();
     }
   }
 
@@ -52,7 +55,7 @@ class Lockstep {
  private:
   struct InFlight {
     int rank;
-    Lease sent, received;
+    Payload sent, received;
     Oracle::Sent oracle_sent;
     Row oracle_received;
     double alpha_tilde;
@@ -64,7 +67,7 @@ class Lockstep {
     for (int rank = 0; rank < kRanks; ++rank) {
       const Buffer buffer = buffer_of(normal_row(random_, layout_.size()), layout_.dtype());
       x.row(rank) = row_of(buffer.vec());
-      rules_.push_back(make_rule(method, layout_, optimizer, {}, buffer));
+      rules_.push_back(rule_of(method, layout_, optimizer, buffer));
     }
     Row decay = Row::Constant(size, optimizer.weight_decay);
     decay.segment(6, 3).setZero();
@@ -79,7 +82,8 @@ class Lockstep {
   void change_eta() {
     const double eta = random_.uniform();
     oracle_.set_eta(now_, eta);
-    for (int rank = 0; rank < kRanks; ++rank) rule(rank).set_eta(now_, eta);
+    for (int rank = 0; rank < kRanks; ++rank)
+      rule(rank).set_eta(now_, eta);
   }
 
   void gradient(int rank) {
@@ -94,9 +98,9 @@ class Lockstep {
   void snapshots_cross() {
     const int i = random_rank();
     const int j = (i + 1 + static_cast<int>(random_.below(kRanks - 1))) % kRanks;
-    Lease mine = pool_.take(), theirs = pool_.take();
-    rule(i).snapshot(now_, mine);
-    rule(j).snapshot(now_, theirs);
+    Payload mine{pool_.take()}, theirs{pool_.take()};
+    rule(i).snapshot(now_, {}, mine);
+    rule(j).snapshot(now_, {}, theirs);
     const auto a = oracle_.snapshot(now_, i), b = oracle_.snapshot(now_, j);
     const double alpha_tilde = accelerated_ ? random_.uniform(0.5, 1.5) : 0.5;
     in_flight_.push_back({i, mine, theirs, a, b.x, alpha_tilde});
@@ -107,7 +111,7 @@ class Lockstep {
     const size_t k = random_.below(static_cast<uint32_t>(in_flight_.size()));
     const InFlight f = in_flight_[k];
     in_flight_.erase(in_flight_.begin() + static_cast<long>(k));
-    rule(f.rank).jump(now_, f.sent, f.received, f.alpha_tilde);
+    rule(f.rank).jump(now_, {}, f.sent, f.received, f.alpha_tilde);
     oracle_.jump(now_, f.rank, f.oracle_sent, f.oracle_received, 0.5, f.alpha_tilde);
   }
 

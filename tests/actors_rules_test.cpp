@@ -16,16 +16,17 @@ TEST_CASE("a jump that comes late is the exchange that had happened at the snaps
     const Buffer a = buffer_of(normal_row(random, 7), DType::f64);
     const Buffer b = buffer_of(normal_row(random, 7), DType::f64);
     SnapshotPool pool(7, DType::f64, 4);
-    A2cid2 at_once(layout, {}, {}, a), delayed(layout, {}, {}, a);
-    Lease sent = pool.take(), received = pool.take();
-    for (A2cid2* rule : {&at_once, &delayed}) rule->set_eta(0, 0.3);
-    A2cid2 peer(layout, {}, {}, b);
-    peer.snapshot(1, received);
-    delayed.snapshot(1, sent);
-    Lease same = pool.take();
-    at_once.snapshot(1, same);
-    at_once.jump(1, same, received, 1.7);
-    delayed.jump(1 + late, sent, received, 1.7);
+    A2cid2 at_once(context_of(layout, {}, a)), delayed(context_of(layout, {}, a));
+    Payload sent{pool.take()}, received{pool.take()};
+    for (A2cid2* rule : {&at_once, &delayed})
+      rule->set_eta(0, 0.3);
+    A2cid2 peer(context_of(layout, {}, b));
+    peer.snapshot(1, {}, received);
+    delayed.snapshot(1, {}, sent);
+    Payload same{pool.take()};
+    at_once.snapshot(1, {}, same);
+    at_once.jump(1, {}, same, received, 1.7);
+    delayed.jump(1 + late, {}, sent, received, 1.7);
     for (const double then : {1 + late, 40.0}) {
       const Row x = x_of(at_once, then, 7, DType::f64), sum = conserved_of(at_once, then, 7);
       CHECK(distance(x_of(delayed, then, 7, DType::f64), x) < 1e-14);
@@ -40,14 +41,15 @@ TEST_CASE("splitting a mix into two changes nothing, and looking writes nothing"
   const Buffer x = buffer_of(normal_row(random, 5), DType::f64);
   const Buffer other = buffer_of(normal_row(random, 5), DType::f64);
   const Buffer zero(5, DType::f64);
-  A2cid2 whole(layout, {}, {}, x), split(layout, {}, {}, x), peer(layout, {}, {}, other);
+  A2cid2 whole(context_of(layout, {}, x)), split(context_of(layout, {}, x)),
+      peer(context_of(layout, {}, other));
   SnapshotPool pool(5, DType::f64, 3);
   for (A2cid2* rule : {&whole, &split}) {
     rule->set_eta(0, 0.4);
-    Lease mine = pool.take(), theirs = pool.take();
-    rule->snapshot(0, mine);
-    peer.snapshot(0, theirs);
-    rule->jump(0, mine, theirs, 2);  // now x and x~ differ
+    Payload mine{pool.take()}, theirs{pool.take()};
+    rule->snapshot(0, {}, mine);
+    peer.snapshot(0, {}, theirs);
+    rule->jump(0, {}, mine, theirs, 2);  // now x and x~ differ
   }
   for (double now = 0.1; now < 2.95; now += 0.1) {
     split.on_gradient(now, 1, zero, {});  // a step of nothing rewrites the mixed state
@@ -64,23 +66,23 @@ TEST_CASE("without attraction and with alpha~ = 1/2, A2CiD2 is AD-PSGD") {
     const size_t size = layout.size();
     Random random(3, 0, Purpose::test);
     const Buffer x = buffer_of(normal_row(random, size), DType::f64);
-    A2cid2 accelerated(layout, optimizer, {}, x);
-    AdPsgd plain(layout, optimizer, {}, x);
+    A2cid2 accelerated(context_of(layout, optimizer, x));
+    AdPsgd plain(context_of(layout, optimizer, x));
     SnapshotPool pool(size, DType::f64, 3);
     double now = 0;
     for (int event = 0; event < 100; ++event) {
       now += random.exponential();
       const Buffer other = buffer_of(normal_row(random, size), DType::f64);
-      Lease received = pool.take();
-      AdPsgd(layout, {}, {}, other).snapshot(now, received);
-      for (PairwiseRule* rule : {static_cast<PairwiseRule*>(&accelerated),
-                                 static_cast<PairwiseRule*>(&plain)}) {
+      Payload received{pool.take()};
+      AdPsgd(context_of(layout, {}, other)).snapshot(now, {}, received);
+      for (PairwiseRule* rule :
+           {static_cast<PairwiseRule*>(&accelerated), static_cast<PairwiseRule*>(&plain)}) {
         if (event % 2 == 0) {
           rule->on_gradient(now, 0.1, other, {});
         } else {
-          Lease mine = pool.take();
-          rule->snapshot(now, mine);
-          rule->jump(now, mine, received, 0.5);
+          Payload mine{pool.take()};
+          rule->snapshot(now, {}, mine);
+          rule->jump(now, {}, mine, received, 0.5);
         }
       }
       const Row expected = x_of(plain, now, size, DType::f64);
@@ -98,18 +100,18 @@ TEST_CASE("x and x~ have one mean over all ranks, however they have gossiped") {
   SnapshotPool pool(1, DType::f64, 2);
   for (int rank = 0; rank < 6; ++rank) {
     const Buffer x = buffer_of(normal_row(random, 1), DType::f64);
-    ranks.emplace_back(layout, OptimizerSettings{}, Execution{}, x);
+    ranks.emplace_back(context_of(layout, {}, x));
     ranks.back().set_eta(0, 0.3);
   }
   double now = 0;
   for (int event = 0; event < 200; ++event) {
     now += 0.1 * random.exponential();
     const size_t i = random.below(6), j = (i + 1 + random.below(5)) % 6;
-    Lease a = pool.take(), b = pool.take();
-    ranks[i].snapshot(now, a);
-    ranks[j].snapshot(now, b);
-    ranks[i].jump(now, a, b, 1.5);
-    ranks[j].jump(now, b, a, 1.5);
+    Payload a{pool.take()}, b{pool.take()};
+    ranks[i].snapshot(now, {}, a);
+    ranks[j].snapshot(now, {}, b);
+    ranks[i].jump(now, {}, a, b, 1.5);
+    ranks[j].jump(now, {}, b, a, 1.5);
   }
   double x = 0, both = 0;
   for (A2cid2& rule : ranks) {
@@ -128,15 +130,16 @@ TEST_CASE("reset starts anew: twin at x, no momentum") {
     INFO(method);
     const OptimizerSettings optimizer{0.9, true, 0.1};
     const Buffer old = buffer_of(normal_row(random, size), DType::f64);
-    auto used = make_rule(method, layout, optimizer, {}, old);
-    auto born = make_rule(method, layout, optimizer, {}, buffer_of(fresh, DType::f64));
+    auto used = rule_of(method, layout, optimizer, old);
+    auto born = rule_of(method, layout, optimizer, buffer_of(fresh, DType::f64));
     const auto step = [&](Rule& rule, double now) {
       rule.on_gradient(now, 0.1, buffer_of(g, DType::f64), {});
-      if (auto* rounds = dynamic_cast<RoundRule*>(&rule)) rounds->finish(now, 1, {});
+      if (auto* rounds = dynamic_cast<CollectiveRule*>(&rule)) rounds->finish(now, 1, {});
     };
     step(*used, 1);
     used->reset(2, buffer_of(fresh, DType::f64));
-    for (Rule* rule : {used.get(), born.get()}) step(*rule, 3);
+    for (Rule* rule : {used.get(), born.get()})
+      step(*rule, 3);
     CHECK(distance(x_of(*used, 4, size, DType::f64), x_of(*born, 4, size, DType::f64)) == 0);
     CHECK(distance(conserved_of(*used, 4, size), conserved_of(*born, 4, size)) == 0);
   }
@@ -152,8 +155,8 @@ TEST_CASE("all_reduce takes the optimizer's step with the mean of the gradients"
     Row decay = Row::Constant(static_cast<Eigen::Index>(size), optimizer.weight_decay);
     decay.segment(6, 3).setZero();
     Oracle oracle(start, optimizer.momentum, optimizer.nesterov, decay);
-    auto rule = make_rule("all_reduce", layout, optimizer, {}, buffer_of(start.row(0), DType::f64));
-    auto& rounds = dynamic_cast<RoundRule&>(*rule);
+    auto rule = rule_of("all_reduce", layout, optimizer, buffer_of(start.row(0), DType::f64));
+    auto& rounds = dynamic_cast<CollectiveRule&>(*rule);
     for (int round = 0; round < 20; ++round) {
       const Row mine = normal_row(random, size), others = normal_row(random, size);
       rule->on_gradient(round, 0.1, buffer_of(mine, DType::f64), {});
@@ -168,11 +171,11 @@ TEST_CASE("all_reduce takes the optimizer's step with the mean of the gradients"
 }
 
 TEST_CASE("an unknown method is refused in one line that names the accepted ones") {
-  const Status status = check_rule_name("sgd");
+  const Status status = check_method("sgd", {}, "metropolis", *make_topology("ring", 4, 1));
   REQUIRE_FALSE(status);
-  CHECK(status.error().message == "method is \"sgd\", accepted: a2cid2, ad_psgd, all_reduce");
+  CHECK(status.error().message == "method is \"sgd\", accepted: " + method_names());
   CHECK(status.error().exit_status() == 2);
-  CHECK(check_rule_name("a2cid2"));
-  CHECK(pattern_of("all_reduce") == Pattern::collective);
-  CHECK(pattern_of("ad_psgd") == Pattern::pairwise);
+  CHECK(method_named("all_reduce").pattern == Pattern::collective);
+  CHECK(method_named("ad_psgd").pattern == Pattern::pairwise);
+  CHECK(method_named("d_psgd").pattern == Pattern::rounds);
 }

@@ -1,6 +1,6 @@
 // What the tests of the rules share: rows of numbers, buffers of them, and what a rule holds.
 #pragma once
-#include "actors/algorithms/rule.hpp"
+#include "actors/algorithms/choose.hpp"
 #include "kernels/random.hpp"
 #include "tests/oracle.hpp"
 
@@ -17,9 +17,20 @@ inline ParameterLayout three_tensors(DType dtype) {
   return layout;
 }
 
+inline RuleContext context_of(const ParameterLayout& layout, const OptimizerSettings& optimizer,
+                              ConstVec x) {
+  return {0, 1, layout, {}, with_optimizer(optimizer), x};
+}
+
+inline std::unique_ptr<Rule> rule_of(const std::string& method, const ParameterLayout& layout,
+                                     const OptimizerSettings& optimizer, ConstVec x) {
+  return method_named(method).make(context_of(layout, optimizer, x));
+}
+
 inline Row normal_row(Random& random, size_t size) {
   Row row(static_cast<Eigen::Index>(size));
-  for (double& value : row) value = random.normal();
+  for (double& value : row)
+    value = random.normal();
   return row;
 }
 

@@ -84,8 +84,8 @@ TEST_CASE("without options train is the main job, and simulate the paper's proce
   CHECK(t.objective.objective == "network");
   CHECK(t.objective.model == "cnn-small");
   CHECK(t.objective.batch == 16);
-  CHECK(t.momentum == 0.9);
-  CHECK(t.weight_decay == 5e-4);
+  CHECK(t.rule.optimizer.momentum == 0.9);
+  CHECK(t.rule.optimizer.weight_decay == 5e-4);
   const Settings s = options_of({"simulate"}).settings;
   CHECK(s.clock == Clock::simulated);
   CHECK(s.pacing == Pacing::poisson);
@@ -99,17 +99,17 @@ TEST_CASE("an analytic objective starts without momentum, decay or an end, where
   const std::string file = scratch.file("c.toml", std::string("objective = \"quadratic\"\n"));
   for (const Options& o : {options_of({"simulate", "--objective", "quadratic"}),
                            options_of({"simulate", "--config", file})}) {
-    CHECK(o.settings.momentum == 0);
-    CHECK(o.settings.weight_decay == 0);
+    CHECK(o.settings.rule.optimizer.momentum == 0);
+    CHECK(o.settings.rule.optimizer.weight_decay == 0);
     CHECK(o.settings.gradients == 0);
     CHECK(o.settings.until_s == 100);
   }
 }
 
 TEST_CASE("flags are taken in both directions") {
-  CHECK(options_of({"simulate", "--nesterov"}).settings.nesterov);
+  CHECK(options_of({"simulate", "--nesterov"}).settings.rule.optimizer.nesterov);
   CHECK_FALSE(options_of({"simulate", "--no-flip"}).settings.objective.flip);
-  CHECK_FALSE(options_of({"simulate", "--nesterov", "--no-nesterov"}).settings.nesterov);
+  CHECK_FALSE(options_of({"simulate", "--nesterov", "--no-nesterov"}).settings.rule.optimizer.nesterov);
 }
 
 TEST_CASE("a configuration's mistake is named with its file, its line and what is accepted") {

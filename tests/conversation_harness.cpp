@@ -36,7 +36,8 @@ Gossip::Gossip(const GossipSettings& settings)
       });
   for (int rank = 0; rank < settings.ranks; ++rank) {
     Numbers x;
-    for (double& value : x) value = random_.normal();
+    for (double& value : x)
+      value = random_.normal();
     member(rank).conversation = std::make_unique<Pairwise>(options(rank));
     start_rule(rank, x);
     next_gradient(rank);
@@ -65,12 +66,18 @@ PairwiseOptions Gossip::options(int rank) const {
 void Gossip::start_rule(int rank, const Numbers& x) {
   Node& node = member(rank);
   const ParameterLayout layout = ParameterLayout::flat(kGossipSize, DType::f64);
-  auto rule = make_rule(settings_.method, layout, {0.9, false, 0.01}, {},
-                        {x.data(), x.size(), DType::f64});
+  auto rule = method_named(settings_.method)
+                  .make({rank,
+                         settings_.seed,
+                         layout,
+                         {},
+                         with_optimizer({0.9, false, 0.01}),
+                         {x.data(), x.size(), DType::f64}});
   node.rule.reset(dynamic_cast<PairwiseRule*>(rule.release()));
   node.pool.emplace(kGossipSize, DType::f64, 64);
   const Numbers y = conserved(*node.rule);
-  for (size_t k = 0; k < y.size(); ++k) expected_[k] += y[k];
+  for (size_t k = 0; k < y.size(); ++k)
+    expected_[k] += y[k];
 }
 
 // --- news
@@ -82,7 +89,8 @@ void Gossip::reconfigure(const std::string& graph) {
   colours_ = edge_colouring(graph_);
   A2cid2Constants constants = a2cid2_constants(spectrum(graph_));
   if (settings_.pairing == Pairing::free) constants = without_repeats(constants, graph_);
-  if (is_accelerated(settings_.method)) eta_ = constants.eta, alpha_tilde_ = constants.alpha_tilde;
+  if (method_named(settings_.method).accelerated)
+    eta_ = constants.eta, alpha_tilde_ = constants.alpha_tilde;
   ++epoch_;
   for (int rank = 0; rank < settings_.ranks; ++rank) {
     const double heard = epoch_ == 1 ? 0 : random_.uniform(0, kHearsay);
@@ -150,7 +158,8 @@ void Gossip::restart(int rank) {
 // --- events
 
 void Gossip::run(double until_s) {
-  while (!queue_.empty() && queue_.top().at <= until_s && complaint_.empty()) step();
+  while (!queue_.empty() && queue_.top().at <= until_s && complaint_.empty())
+    step();
   now_ = std::max(now_, until_s);
 }
 
@@ -188,11 +197,13 @@ void Gossip::next_gradient(int rank) {
              Node& node = member(rank);
              if (!node.alive || node.incarnation != born || settings_.gradients_per_s <= 0) return;
              Numbers g;
-             for (double& value : g) value = random_.normal();
+             for (double& value : g)
+               value = random_.normal();
              const Numbers before = conserved(*node.rule);
              node.rule->on_gradient(now_, 0.1, {g.data(), g.size(), DType::f64}, {});
              const Numbers after = conserved(*node.rule);
-             for (size_t k = 0; k < g.size(); ++k) expected_[k] += after[k] - before[k];
+             for (size_t k = 0; k < g.size(); ++k)
+               expected_[k] += after[k] - before[k];
              next_gradient(rank);
            });
 }
@@ -206,7 +217,7 @@ void Gossip::deliver(int to, const Frame& frame) {
   if (settings_.echo > 0 && random_.uniform() < settings_.echo)
     schedule(now_ + random_.uniform(0, 30), [this, to, frame] { deliver(to, frame); });
   event(to, &*header, [&](Effects& out) {
-    node.conversation->frame(now_, *header, frame.payload, out);
+    node.conversation->frame(now_, *header, payload_of(*header, frame.payload), out);
   });
 }
 
@@ -225,12 +236,14 @@ void Gossip::carry_out(int rank, const FrameHeader* cause, const Effects& effect
   watch_offers(rank, cause, effects);
   for (const Send& s : effects.sends)
     if (s.payload) snapshots_[s.payload.vec().data] = {way_of(s.header), s.header.number};
-  for (const auto& wish : effects.requests) request(rank, wish);
+  for (const auto& wish : effects.requests)
+    request(rank, wish);
   for (const Send& s : effects.sends) {
     watch_frame(s.header);
-    transport_->send(now_, s.header, s.payload);
+    transport_->send(now_, s.header, s.payload.lease);
   }
-  for (const Arm& a : effects.arms) arm(rank, a);
+  for (const Arm& a : effects.arms)
+    arm(rank, a);
 }
 
 void Gossip::arm(int rank, const Arm& a) {
@@ -243,9 +256,8 @@ void Gossip::arm(int rank, const Arm& a) {
   schedule(a.at, [this, rank, id, serial] {
     Node& n = member(rank);
     if (n.alive && id < n.alarm.size() && n.alarm[id] == serial)
-      event(rank, nullptr, [&](Effects& out) {
-        n.conversation->timer(now_, static_cast<int>(id), out);
-      });
+      event(rank, nullptr,
+            [&](Effects& out) { n.conversation->timer(now_, static_cast<int>(id), out); });
   });
 }
 

@@ -43,25 +43,25 @@ struct GossipSettings {
 class Gossip {
  public:
   explicit Gossip(const GossipSettings&);
-  void run(double until_s);                   // all events up to then
-  void step();                                // the next event
-  void finish();                              // begin nothing new; run until nothing is half-done
-  void reconfigure(const std::string& graph); // each rank learns of it at a time of its own
-  void kill(int rank);                        // silent from now on
-  void tell_down(int rank);                   // everybody learns that it is dead
-  void restart(int rank);                     // a new incarnation with the state of a neighbour
-  void inject(const FrameHeader&, Lease);     // a frame out of nowhere
+  void run(double until_s);                    // all events up to then
+  void step();                                 // the next event
+  void finish();                               // begin nothing new; run until nothing is half-done
+  void reconfigure(const std::string& graph);  // each rank learns of it at a time of its own
+  void kill(int rank);                         // silent from now on
+  void tell_down(int rank);                    // everybody learns that it is dead
+  void restart(int rank);                      // a new incarnation with the state of a neighbour
+  void inject(const FrameHeader&, Lease);      // a frame out of nowhere
   const std::string& complaint() const { return complaint_; }  // empty: all promises held
   bool quiet() const;
   double sum_error() const;  // of sum(x + x~) plus the jumps still due, largest coordinate
   double spread();           // |pi x|^2 over the living
   size_t half_applied() const { return owed_.size(); }
-  size_t half_applied_here() const;  // by an end that lives: the other died
+  size_t half_applied_here() const;                  // by an end that lives: the other died
   uint64_t exchanges() const { return exchanges_; }  // applied at both ends
   int most_open() const { return most_open_; }       // and not applied, at one rank
   double longest_offer_s() const { return longest_offer_s_; }
   uint64_t first_offers(int from, int to) { return attempts_[{from, to}]; }  // not repeats
-  Counts counts() const;     // summed over the living
+  Counts counts() const;  // summed over the living
   uint64_t applied(int rank) const { return member(rank).conversation->counts().applied; }
   Numbers x(int rank);
 
@@ -79,8 +79,8 @@ class Gossip {
     bool alive = true, told_down = false;
     std::vector<uint64_t> alarm;  // the serial of the arming that counts, per timer
     double served_at = 0;
-    int open = 0;                 // taken and not yet applied
-    std::optional<Offer> offer;   // the unlapsed one
+    int open = 0;                // taken and not yet applied
+    std::optional<Offer> offer;  // the unlapsed one
   };
   struct Way {  // one direction of an edge, between two incarnations
     int from, to;
@@ -120,7 +120,7 @@ class Gossip {
   void watch_offers(int rank, const FrameHeader* cause, const Effects&);
   void end_offer(Node&);
   void watch_frame(const FrameHeader&);
-  void request(int rank, const std::variant<Take, Apply>&);
+  void request(int rank, const std::variant<Take, Write, Apply>&);
   void serve(int rank, uint32_t incarnation, const Take&);
   void serve(PairwiseRule&, const Apply&);
   Numbers conserved(PairwiseRule&) const;

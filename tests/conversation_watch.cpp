@@ -22,7 +22,7 @@ std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
 // --- what the state does
 
-void Gossip::request(int rank, const std::variant<Take, Apply>& request) {
+void Gossip::request(int rank, const std::variant<Take, Write, Apply>& request) {
   Node& node = member(rank);
   if (const Apply* apply = std::get_if<Apply>(&request)) {
     --node.open;
@@ -33,9 +33,9 @@ void Gossip::request(int rank, const std::variant<Take, Apply>& request) {
     const uint64_t number = sent->second.second;
     complain(received->second.first != way.back() || received->second.second != number,
              rank_name(rank) + " applied a snapshot of another exchange");
-    complain(applied_[way] + 1 != number,
-             rank_name(rank) + " applied number " + std::to_string(number) + " after " +
-                 std::to_string(applied_[way]));
+    complain(applied_[way] + 1 != number, rank_name(rank) + " applied number " +
+                                              std::to_string(number) + " after " +
+                                              std::to_string(applied_[way]));
     applied_[way] = number;
   } else {
     most_open_ = std::max(most_open_, ++node.open);
@@ -53,22 +53,23 @@ void Gossip::request(int rank, const std::variant<Take, Apply>& request) {
 void Gossip::serve(int rank, uint32_t incarnation, const Take& take) {
   Node& node = member(rank);
   if (!node.alive || node.incarnation != incarnation) return;
-  Lease lease;
-  if (random_.uniform() >= settings_.empty_pool) lease = node.pool->take();
-  if (lease) node.rule->snapshot(now_, lease);
-  if (!lease) --node.open;
+  Payload payload;
+  if (random_.uniform() >= settings_.empty_pool) payload.lease = node.pool->take();
+  if (payload) node.rule->snapshot(now_, take.exchange, payload);
+  if (!payload) --node.open;
   Effects effects;
-  node.conversation->taken(now_, take.ticket, std::move(lease), effects);
+  node.conversation->taken(now_, take.ticket, std::move(payload), effects);
   carry_out(rank, nullptr, effects);
 }
 
 void Gossip::serve(PairwiseRule& rule, const Apply& apply) {
   const auto [sent, number] = snapshots_.at(apply.sent.vec().data);
   const Numbers before = conserved(rule);
-  rule.jump(now_, apply.sent, apply.received, apply.alpha_tilde);
+  rule.jump(now_, apply.exchange, apply.sent, apply.received, apply.alpha_tilde);
   const Numbers after = conserved(rule);
   Jump jump{{}, apply.alpha_tilde, sent};
-  for (size_t k = 0; k < before.size(); ++k) jump.change[k] = after[k] - before[k];
+  for (size_t k = 0; k < before.size(); ++k)
+    jump.change[k] = after[k] - before[k];
   const Way way = sent.from < sent.to ? sent : sent.back();
   const auto [other, first] = owed_.try_emplace({way, number}, jump);
   if (first) return;
@@ -146,14 +147,19 @@ double Gossip::sum_error() const {
   Numbers sum{};
   const auto add = [&](PairwiseRule& rule) {
     const Numbers y = conserved(rule);
-    for (size_t k = 0; k < y.size(); ++k) sum[k] += y[k];
+    for (size_t k = 0; k < y.size(); ++k)
+      sum[k] += y[k];
   };
-  for (const Node& node : nodes_) add(*node.rule);
-  for (const auto& rule : graves_) add(*rule);
+  for (const Node& node : nodes_)
+    add(*node.rule);
+  for (const auto& rule : graves_)
+    add(*rule);
   for (const auto& [exchange, jump] : owed_)
-    for (size_t k = 0; k < sum.size(); ++k) sum[k] -= jump.change[k];
+    for (size_t k = 0; k < sum.size(); ++k)
+      sum[k] -= jump.change[k];
   double error = 0;
-  for (size_t k = 0; k < sum.size(); ++k) error = std::max(error, std::abs(sum[k] - expected_[k]));
+  for (size_t k = 0; k < sum.size(); ++k)
+    error = std::max(error, std::abs(sum[k] - expected_[k]));
   return error;
 }
 
@@ -169,7 +175,8 @@ double Gossip::spread() {
     }
     ++living;
   }
-  for (const double total : mean) squares -= total * total / living;
+  for (const double total : mean)
+    squares -= total * total / living;
   return squares;
 }
 

@@ -20,8 +20,8 @@ namespace {
 constexpr uint64_t kLimitBytes = 1 << 20;
 
 // Where each field lies in the 80 bytes; the README promises these offsets to other languages.
-constexpr size_t kVersionAt = 16, kKindAt = 18, kReasonAt = 20, kDTypeAt = 22, kReservedAt = 44,
-                 kCountAt = 64, kAlphaTildeAt = 72;
+constexpr size_t kVersionAt = 16, kKindAt = 18, kReasonAt = 20, kDTypeAt = 22,
+                 kPayloadVersionAt = 44, kCountAt = 64, kAlphaTildeAt = 72;
 
 FrameHeader data_header() {
   FrameHeader h;
@@ -56,11 +56,15 @@ std::string refusal(std::span<const std::byte> bytes, uint64_t limit_bytes = kLi
   return decoded ? "accepted" : decoded.error().message;
 }
 
+bool carries(FrameKind kind) {
+  return kind == FrameKind::data || kind == FrameKind::chunk || kind == FrameKind::message;
+}
+
 FrameHeader random_valid_header() {
   FrameHeader h;
   h.kind = static_cast<FrameKind>(*rc::gen::inRange(0, kFrameKinds));
   h.reason = static_cast<DeclineReason>(*rc::gen::inRange(0, kDeclineReasons));
-  h.dtype = static_cast<DType>(*rc::gen::inRange(0, 2));
+  h.dtype = static_cast<DType>(*rc::gen::inRange(0, 3));
   h.from = *rc::gen::arbitrary<uint32_t>();
   h.to = *rc::gen::arbitrary<uint32_t>();
   h.from_incarnation = *rc::gen::arbitrary<uint32_t>();
@@ -68,7 +72,8 @@ FrameHeader random_valid_header() {
   h.epoch = *rc::gen::arbitrary<uint64_t>();
   h.number = *rc::gen::arbitrary<uint64_t>();
   h.part = *rc::gen::arbitrary<uint32_t>();
-  if (h.kind == FrameKind::data || h.kind == FrameKind::chunk) {
+  h.version = *rc::gen::arbitrary<uint32_t>();
+  if (carries(h.kind)) {
     h.count = *rc::gen::inRange<uint64_t>(0, kLimitBytes / size_of(h.dtype) + 1);
   }
   h.alpha_tilde = std::abs(*rc::gen::arbitrary<double>());
@@ -115,7 +120,7 @@ TEST_CASE("every field lies little-endian at the offset that the README gives") 
   CHECK(read<uint32_t>(b, 32) == 5u);
   CHECK(read<uint32_t>(b, 36) == 6u);
   CHECK(read<uint32_t>(b, 40) == 9u);
-  CHECK(read<uint32_t>(b, kReservedAt) == 0u);
+  CHECK(read<uint32_t>(b, kPayloadVersionAt) == 0u);
   CHECK(read<uint64_t>(b, 48) == 7u);
   CHECK(static_cast<int>(b[56]) == 0x88);
   CHECK(static_cast<int>(b[63]) == 0x11);
@@ -158,15 +163,13 @@ TEST_CASE("an unknown version, kind, reason or dtype is refused by name and valu
   const HeaderBytes good = encode(data_header());
   CHECK(refusal(with<uint16_t>(good, kVersionAt, 2)) ==
         "frame refused: wire version 2, accepted: 1");
-  CHECK(refusal(with<uint16_t>(good, kKindAt, 7)) == "frame refused: kind 7, accepted: 0 to 6");
+  CHECK(refusal(with<uint16_t>(good, kKindAt, 8)) == "frame refused: kind 8, accepted: 0 to 7");
   CHECK(refusal(with<uint16_t>(good, kKindAt, 0x0103)) ==
-        "frame refused: kind 259, accepted: 0 to 6");
-  CHECK(refusal(with<uint16_t>(good, kReasonAt, 7)) ==
-        "frame refused: decline reason 7, accepted: 0 to 6");
-  CHECK(refusal(with<uint16_t>(good, kDTypeAt, 2)) ==
-        "frame refused: dtype 2, accepted: 0 (f32) or 1 (f64)");
-  CHECK(refusal(with<uint32_t>(good, kReservedAt, 1)) ==
-        "frame refused: reserved field 1, accepted: 0");
+        "frame refused: kind 259, accepted: 0 to 7");
+  CHECK(refusal(with<uint16_t>(good, kReasonAt, 8)) ==
+        "frame refused: decline reason 8, accepted: 0 to 7");
+  CHECK(refusal(with<uint16_t>(good, kDTypeAt, 3)) ==
+        "frame refused: dtype 3, accepted: 0 (f32), 1 (f64) or 2 (bytes)");
 }
 
 TEST_CASE("a payload is accepted up to the announced bound and not one element above it") {
@@ -191,11 +194,11 @@ TEST_CASE("a count whose bytes overflow 64 bits is refused, whatever bound was a
   }
 }
 
-TEST_CASE("only data and chunks carry a payload") {
+TEST_CASE("only data, chunks and messages carry a payload") {
   for (int kind = 0; kind < kFrameKinds; ++kind) {
     FrameHeader h = data_header();
     h.kind = static_cast<FrameKind>(kind);
-    const bool may = h.kind == FrameKind::data || h.kind == FrameKind::chunk;
+    const bool may = carries(h.kind);
     CHECK((refusal(encode(h)) == "accepted") == may);
     h.count = 0;
     CHECK(refusal(encode(h)) == "accepted");
@@ -214,7 +217,8 @@ TEST_CASE("alpha_tilde travels as its bits and is refused unless finite and not 
   CHECK(refusal(with(encode(data_header()), kAlphaTildeAt, -0.0)) == "accepted");
 }
 
-TEST_CASE("every flipped bit is either refused or decodes to a header that encodes to those bytes") {
+TEST_CASE(
+    "every flipped bit is either refused or decodes to a header that encodes to those bytes") {
   const HeaderBytes good = encode(data_header());
   int accepted = 0;
   for (size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {

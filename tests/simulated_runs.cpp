@@ -36,8 +36,8 @@ Settings noisy(const std::string& topology, int ranks, const std::string& method
   s.objective.objective = "quadratic";
   s.objective.mu = 0;
   s.objective.noise = 1;
-  s.momentum = momentum;
-  s.weight_decay = 0;
+  s.rule.optimizer.momentum = momentum;
+  s.rule.optimizer.weight_decay = 0;
   s.lr = {1, Schedule::constant, 0};
   s.target = 0;
   return s;

@@ -16,10 +16,9 @@ struct Frame {
   Lease payload;
 };
 
-/// What the header announces, in the lease; empty where nothing is announced or the lease has less.
+/// What the header announces, in the lease; empty where there is none or it holds less.
 inline Payload payload_of(const FrameHeader& h, const Lease& lease) {
-  const uint64_t bytes = payload_bytes(h);
-  if (bytes == 0 || !lease || lease.vec().bytes() < bytes) return {};
+  if (!lease || lease.vec().bytes() < payload_bytes(h)) return {};
   return {lease, h.dtype, static_cast<size_t>(h.count), h.version};
 }
 
