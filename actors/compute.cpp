@@ -30,36 +30,6 @@ void answer_at(caf::actor_system& system, RunClock::Instant at, const WorkerActo
 
 }  // namespace
 
-// The actors that a gradient's answer makes ready run on the thread that computed it, one after the
-// other: the worker takes the answer, the state the step, the worker asks for the next gradient. No
-// other thread is woken on the way, which would cost more than all of that. An actor with more mail
-// than a few messages is the scheduler's again.
-class ThreadCompute::Carrier final : public caf::execution_unit {
- public:
-  explicit Carrier(caf::actor_system& system) : execution_unit(&system) {}
-
-  void exec_later(caf::resumable* job) override { jobs_.push_back(job); }
-
-  template <class Message>
-  void deliver(const WorkerActor& to, Message message) {
-    caf::actor_cast<caf::strong_actor_ptr>(to)->enqueue(
-        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(message)), this);
-    while (!jobs_.empty()) {
-      caf::resumable* job = jobs_.front();
-      jobs_.pop_front();
-      switch (job->resume(this, kMessages)) {
-        case caf::resumable::resume_later: system().scheduler().enqueue(job); break;
-        case caf::resumable::shutdown_execution_unit: break;
-        default: intrusive_ptr_release(job);
-      }
-    }
-  }
-
- private:
-  static constexpr size_t kMessages = 16;
-  std::deque<caf::resumable*> jobs_;
-};
-
 ThreadCompute::ThreadCompute(RunClock clock, caf::actor_system& system,
                              std::shared_ptr<Objective> objective, int threads)
     : clock_(clock),
@@ -83,7 +53,7 @@ void ThreadCompute::stop() {
 }
 
 void ThreadCompute::post(std::function<void(int)> task) {
-  put([task = std::move(task)](int thread, Carrier&) { task(thread); });
+  put([task = std::move(task)](int thread, Visitor&) { task(thread); });
 }
 
 void ThreadCompute::put(Task task) {
@@ -97,32 +67,45 @@ void ThreadCompute::put(Task task) {
 
 void ThreadCompute::submit(GradientJob job) {
   auto shared = std::make_shared<GradientJob>(std::move(job));
-  put([this, shared](int thread, Carrier& carrier) { run(thread, carrier, *shared); });
+  put([this, shared](int thread, Visitor& visitor) { run(thread, visitor, *shared); });
 }
 
+// The actors that a gradient's answer makes ready run on the thread that computed it, and then
+// those that a timer makes ready: the worker takes the answer, the state the step, the worker asks
+// for the next gradient, neighbours exchange. No other thread is woken on the way, which would cost
+// more than all of that.
 void ThreadCompute::work(int thread) {
-  Carrier carrier(system_);
+  Visitor visitor(system_);
   for (;;) {
     Task task;
     {
       std::unique_lock lock(mutex_);
-      ready_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      while (!stopping_ && tasks_.empty()) {
+        visitor.set_computing(false);
+        ready_.wait(lock);
+      }
       if (stopping_) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task(thread, carrier);
+    visitor.set_computing(true);
+    task(thread, visitor);
+    visitor.serve();
   }
 }
 
-void ThreadCompute::run(int thread, Carrier& carrier, GradientJob& job) {
+void ThreadCompute::run(int thread, Visitor& visitor, GradientJob& job) {
   Computed answer{job.index, 0, 0, gradients_.take()};
   const double start = clock_.now();
   answer.loss = evaluate(*objective_, thread, job, answer.g.writable());
   const double took = clock_.now() - start;
   job.x = {};
   answer.seconds = took * job.slowness;
-  if (job.slowness == 1) return carrier.deliver(job.answer_to, std::move(answer));
+  if (job.slowness == 1) {
+    return visitor.deliver(
+        caf::actor_cast<caf::strong_actor_ptr>(job.answer_to),
+        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(answer)));
+  }
   answer_at(system_, clock_.instant(start + answer.seconds), job.answer_to, std::move(answer));
 }
 

@@ -15,6 +15,7 @@
 
 #include "actors/protocol.hpp"
 #include "actors/run_clock.hpp"
+#include "actors/wall_scheduler.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {
@@ -47,12 +48,12 @@ class ThreadCompute final : public Compute {
   void stop() override;
 
  private:
-  class Carrier;
-  using Task = std::function<void(int thread, Carrier&)>;
+  using Visitor = WallScheduler::Visitor;
+  using Task = std::function<void(int thread, Visitor&)>;
 
   void put(Task);
   void work(int thread);
-  void run(int thread, Carrier&, GradientJob&);
+  void run(int thread, Visitor&, GradientJob&);
 
   RunClock clock_;
   caf::actor_system& system_;

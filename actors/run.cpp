@@ -14,6 +14,7 @@
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
 #include "actors/virtual_clock.hpp"
+#include "actors/wall_scheduler.hpp"
 
 namespace grapevine {
 
@@ -21,8 +22,8 @@ RunSystemConfig::RunSystemConfig(Clock clock) {
   if (clock == Clock::simulated) {
     load<VirtualScheduler>();
   } else {
-    set("scheduler.policy", caf::atom("sharing"));
-    // Compute threads carry most of the messages; a second one here would mostly wake the first.
+    load<WallScheduler>();
+    // Compute threads carry most of the messages; these serve while all of them compute.
     set("scheduler.max-threads", std::max<size_t>(1, std::thread::hardware_concurrency() / 4));
   }
 }

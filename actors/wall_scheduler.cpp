@@ -8,24 +8,26 @@
 namespace grapevine {
 
 namespace {
-constexpr size_t kMessages = 16;  // of one actor in a row
-constexpr int kTurns = 1024;      // of actors in a row: more is a chain without end
+constexpr size_t kMessages = 16;           // of one actor in a row
+constexpr int kTurns = 1024;               // of actors in a row: more is a chain without end
+thread_local Carrier* carrying = nullptr;  // whose actors this thread runs at the moment
 }  // namespace
 
 void Carrier::run() {
-  for (int turn = 0; !jobs_.empty(); ++turn) {
+  Carrier* const before = std::exchange(carrying, this);
+  int turns = 0;
+  while (!jobs_.empty() && turns++ < kTurns) {
     caf::resumable* job = jobs_.front();
     jobs_.pop_front();
-    if (turn >= kTurns) {
-      system().scheduler().enqueue(job);
-      continue;
-    }
     switch (job->resume(this, kMessages)) {
-      case caf::resumable::resume_later: system().scheduler().enqueue(job); break;
+      case caf::resumable::resume_later: jobs_.push_back(job); break;
       case caf::resumable::shutdown_execution_unit: break;
       default: intrusive_ptr_release(job);
     }
   }
+  carrying = before;
+  for (caf::resumable* job : std::exchange(jobs_, {}))
+    system().scheduler().enqueue(job);
 }
 
 // --- the threads that compute
@@ -81,8 +83,19 @@ bool WallScheduler::fire(time_point until, Carrier& carrier) {
   return true;
 }
 
+// What is ready goes before what is due: a message that is here may make a time-out void. What
+// becomes ready or due meanwhile is for the next call, so that this one ends.
 void WallScheduler::serve(Carrier& carrier) {
   const time_point until = now();
+  std::unique_lock lock(mutex_);
+  for (size_t ready = jobs_.size(); ready > 0 && !jobs_.empty(); --ready) {
+    carrier.exec_later(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    carrier.run();
+    lock.lock();
+  }
+  lock.unlock();
   while (fire(until, carrier))
     carrier.run();
 }
@@ -164,7 +177,7 @@ class WallScheduler::Helper final : public Carrier {
   explicit Helper(WallScheduler& scheduler) : Carrier(scheduler.system()), scheduler_(scheduler) {}
   void exec_later(caf::resumable* job) override {
     if (jobs_.empty() || scheduler_.sleepers_ == 0) return Carrier::exec_later(job);
-    scheduler_.enqueue(job);
+    scheduler_.hand_over(job);
   }
 
  private:
@@ -172,6 +185,11 @@ class WallScheduler::Helper final : public Carrier {
 };
 
 void WallScheduler::enqueue(caf::resumable* job) {
+  if (carrying != nullptr && &carrying->system() == &system()) return carrying->exec_later(job);
+  hand_over(job);
+}
+
+void WallScheduler::hand_over(caf::resumable* job) {
   const std::lock_guard lock(mutex_);
   jobs_.push_back(job);
   if (sleepers_ > 0) {
@@ -184,17 +202,10 @@ void WallScheduler::enqueue(caf::resumable* job) {
 void WallScheduler::help(Carrier& carrier) {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const bool late = wanted_wake() <= now();
-    if (late || !jobs_.empty()) {
-      if (!keeper_ && sleepers_ > 0)
-        helper_wake_.notify_one();  // somebody keeps the time meanwhile
-      if (!jobs_.empty()) {
-        carrier.exec_later(jobs_.front());
-        jobs_.pop_front();
-      }
+    if (!jobs_.empty() || wanted_wake() <= now()) {
+      if (!keeper_ && sleepers_ > 0) helper_wake_.notify_one();  // who keeps the time meanwhile
       lock.unlock();
-      carrier.run();
-      if (late) serve(carrier);
+      serve(carrier);
       lock.lock();
     } else if (keeper_) {
       ++sleepers_;

@@ -75,7 +75,7 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   void cancel_all() override;
 
  private:
-  static constexpr std::chrono::milliseconds kSlack{2};
+  static constexpr std::chrono::milliseconds kSlack{5};
 
   struct Timer {
     time_point at;
@@ -92,7 +92,8 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   bool fire(time_point until, Carrier&);  // the earliest timer, if it is due by then
   void serve(Carrier&);
   void help(Carrier&);
-  time_point wanted_wake() const;  // of the keeper
+  void hand_over(caf::resumable* job);  // to a helper
+  time_point wanted_wake() const;       // of the keeper
   void wake_keeper();
   void count_computing(int change, int visitors);
 
