@@ -14,8 +14,12 @@ target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 grapevine_test(actors_methods
   SOURCES
     lockstep.cpp
-    actors_methods_powergossip_test.cpp
-    actors_methods_relay_test.cpp
+    actors_methods_compressed_test.cpp actors_methods_gossip_test.cpp
+    actors_methods_gossip_losses_test.cpp actors_methods_refusals_test.cpp
+    actors_methods_powergossip_test.cpp actors_methods_powergossip_pairs_test.cpp
+    actors_methods_powergossip_bytes_test.cpp
+    actors_methods_relay_test.cpp actors_methods_relay_losses_test.cpp
+    actors_methods_relay_trees_test.cpp
   USES grapevine_actors)
 target_include_directories(actors_methods_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 
