@@ -43,8 +43,7 @@ Lockstep::Lockstep(LockstepOptions options)
   if (options_.start.size() == 0) options_.start.setZero(options_.ranks, size);
   for (int rank = 0; rank < options_.ranks; ++rank) {
     const Row start = options_.start.row(rank);
-    const RuleContext context{rank,          options_.seed, options_.layout, {},
-                              options_.rule, view(start)};
+    const RuleContext context{rank, options_.seed, options_.layout, {}, options_.rule, view(start)};
     std::unique_ptr<Rule> rule = options_.make ? options_.make(context) : method_.make(context);
     rules_.emplace_back(dynamic_cast<RoundRule*>(rule.release()));
     GV_CHECK(rules_.back() != nullptr);
