@@ -128,6 +128,7 @@ struct EpochInfo {
   std::string topology;
   int ranks = 0;
   double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
+  double relay_delay = 0;  // of the graph's trees, where the method relays
 };
 
 // To a node.

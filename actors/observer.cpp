@@ -44,7 +44,7 @@ void Observer::conclude() {
     shift += d * d;
     (*mean)[k] += d;
   }
-  reference_ = std::move(mean);
+  s.mean = reference_ = std::move(mean);
   s.consensus_distance = std::max(0.0, squares_ / ranks_ - shift);
   s.gradients = wiring_.tally->gradients.load(std::memory_order_relaxed);
   s.exchanges = wiring_.tally->applied_ends.load(std::memory_order_relaxed) / 2;

@@ -19,6 +19,7 @@ struct RunSample {
   double loss = 0;  // mean over the gradients since the last sample; NaN when there were none
   double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
   int ranks = 0;
+  std::shared_ptr<const std::vector<double>> mean;  // of the parameters over ranks
 };
 
 struct Sink {

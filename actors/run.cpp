@@ -14,6 +14,7 @@
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
 #include "actors/virtual_clock.hpp"
+#include "topologies/weights.hpp"
 #include "actors/wall_scheduler.hpp"
 
 namespace grapevine {
@@ -93,6 +94,14 @@ size_t messages_at_most(const Settings& s, size_t members) {
   return 8 * members + 8 + 16 * degrees;
 }
 
+double gamma_of_graph(const Settings& s) {
+  const auto graph = make_topology(s.topology, s.ranks, s.rate);
+  GV_CHECK(static_cast<bool>(graph));
+  const auto matrix = gossip_matrix(s.weights, *graph);
+  GV_CHECK(static_cast<bool>(matrix));
+  return best_gamma(matrix_spectrum(*graph, *matrix));
+}
+
 StateWiring state_wiring(const Settings& s, const RunClock& clock,
                          const std::shared_ptr<Objective>& objective, size_t groups,
                          const std::shared_ptr<ForkJoin>& pool) {
@@ -104,6 +113,7 @@ StateWiring state_wiring(const Settings& s, const RunClock& clock,
                      .pool = pool,
                      .groups = static_cast<int>(groups)};
   if (!objective->has_gradients()) wiring.rule.optimizer = {};
+  if (s.rule.gamma == 0) wiring.rule.gamma = gamma_of_graph(s);
   const auto members = (static_cast<size_t>(s.ranks) + groups - 1) / groups;
   wiring.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
   wiring.messages = messages_at_most(s, members);

@@ -66,6 +66,7 @@ Status check(const Settings& s) {
       {"until", s.until_s, 0, true, kNever},
       {"target", s.target, 0, true, 1},
       {"noise", s.objective.noise, 0, true, kNever},
+      {"gamma", s.rule.gamma, 0, true, kNever},
   };
   for (const Range& range : ranges)
     if (Status in = check(range); !in) return in;

@@ -201,7 +201,8 @@ void TopologyManager::on_solved(const Solved& solved) {
                  solved_.spectrum.chi1,
                  solved_.spectrum.chi2,
                  solved_.constants.eta,
-                 solved_.constants.alpha_tilde};
+                 solved_.constants.alpha_tilde,
+                 relay_delay_};
   for (const ObserverActor& observer : wiring_.observers)
     send(observer, info);
 }

@@ -16,19 +16,23 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // The sinks of a run speak from several actors; here they take turns.
-RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mutex> turn) {
+RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mutex> turn,
+                  std::shared_ptr<Objective> analytic) {
   RunHooks hooks;
   hooks.interrupts = watch.interrupts;
-  hooks.sink.on_sample = [&watch, &summary, turn](const RunSample& s) {
+  hooks.sink.on_sample = [&watch, &summary, turn, analytic](const RunSample& s) {
     const std::lock_guard lock(*turn);
+    const ConstVec mean(s.mean->data(), s.mean->size(), DType::f64);
+    const double off = analytic ? analytic->evaluate(0, -1, mean).loss : kNone;
     summary.curve.push_back({s.at_s, s.gradients, s.exchanges, s.bytes, s.loss,
-                             s.consensus_distance});
+                             s.consensus_distance, off});
     if (watch.on_point) watch.on_point(summary.curve.back());
   };
   hooks.sink.on_epoch = [&watch, &summary, turn](const EpochInfo& e) {
     const std::lock_guard lock(*turn);
     summary.epochs.push_back(
-        {e.epoch, e.at_s, e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde});
+        {e.epoch, e.at_s, e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde,
+         e.relay_delay});
     if (watch.on_epoch) watch.on_epoch(summary.epochs.back());
   };
   hooks.sink.on_event = [&watch, turn](const std::string& line) {
@@ -60,13 +64,14 @@ void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summar
     summary.edges.push_back({edge.first, edge.second, count});
   for (const RankParameters& p : outcome.parameters) {
     of(p.rank).alive = true;
+    of(p.rank).counts = p.counts;
     of(p.rank).x = p.x;
   }
 }
 
 // What the last sample could not see: the ranks after the drain.
 void add_last_point(const Watch& watch, Summary& s) {
-  s.curve.push_back({s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance});
+  s.curve.push_back({s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance, kNone});
   if (watch.on_point) watch.on_point(s.curve.back());
 }
 
@@ -80,7 +85,9 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
                 const Watch& watch) {
   Summary summary;
   auto turn = std::make_shared<std::mutex>();
-  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn));
+  const bool known = settings.objective.objective != "network";
+  const auto analytic = known && settings.clock == Clock::simulated ? objective : nullptr;
+  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn, analytic));
   const std::lock_guard lock(*turn);
   const Outcome& outcome = result.outcome;
   summary.failure = outcome.failure;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "actors/algorithms/choose.hpp"
+
 namespace grapevine {
 namespace {
 
@@ -58,13 +60,14 @@ Json json_of(const CurvePoint& p) {
           {"exchanges", p.exchanges},
           {"bytes", p.bytes},
           {"loss", p.loss},
-          {"consensus_distance", p.consensus_distance}};
+          {"consensus_distance", p.consensus_distance},
+          {"suboptimality", p.suboptimality}};
 }
 
 Json json_of(const EpochLine& e) {
   return {{"epoch", e.epoch}, {"at", e.at_s},     {"topology", e.topology}, {"ranks", e.ranks},
           {"chi1", e.chi1},   {"chi2", e.chi2},   {"eta", e.eta},
-          {"alpha_tilde", e.alpha_tilde}};
+          {"alpha_tilde", e.alpha_tilde}, {"lr_factor", 1 + e.relay_delay}};
 }
 
 Json json_of(const Settings& settings, const Summary& s) {
@@ -89,14 +92,17 @@ Json json_of(const Settings& settings, const Summary& s) {
                  {"interrupted", s.interrupted},
                  {"quiet", s.quiet}};
   object.update(counts_json(s));
-  Json idle = Json::array(), sent = Json::array(), took = Json::array(), met = Json::array();
+  if (settings.objective.objective != "network") object["suboptimality"] = s.averaged.loss;
+  Json idle = Json::array(), relays = Json::array(), sent = Json::array(), took = Json::array(), met = Json::array();
   for (const RankSummary& rank : s.ranks) {
     idle.push_back(rank.idle_fraction);
+    relays.push_back(rank.counts.relay_count);
     sent.push_back(rank.bytes);
     took.push_back(rank.gradients);
     met.push_back(rank.exchanges);
   }
   object["idle_fraction"] = idle;
+  if (method_named(settings.method).relays) object["relay_counts"] = relays;
   object["gradients_by_rank"] = took;
   object["exchanges_by_rank"] = met;
   object["bytes_by_rank"] = sent;

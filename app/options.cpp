@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "actors/algorithms/choose.hpp"
+
 namespace grapevine {
 namespace {
 
@@ -20,7 +22,7 @@ void add_run_rows(Options& o, OptionTable& t) {
       {"topology", &s.topology, graphs, "SPEC", "the graph; grapevine topology --help lists all"},
       {"ranks", &s.ranks, graphs, "N", "participants, each with a model of its own"},
       {"rate", &s.rate, graphs, "R", "exchanges per rank and mean gradient"},
-      {"method", &s.method, runs, "M", "a2cid2, ad_psgd or all_reduce"},
+      {"method", &s.method, runs, "M", "the training method: a2cid2, relaysgd, powergossip, ..."},
       {"seed", &s.seed, runs, "S", "of all that is random"},
       {"pacing", choice(s.pacing, {"poisson", "greedy"}), runs, "P",
        "gradients: poisson, or greedy (one after the other)"},
@@ -32,7 +34,7 @@ void add_run_rows(Options& o, OptionTable& t) {
       {"until", &s.until_s, runs, "T", "stop after so many seconds of the run's clock; 0: never"},
       {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
        "between two samples of the consensus distance; 0: none"},
-      {"objective", &b.objective, runs, "NAME", "network, quadratic or consensus"},
+      {"objective", &b.objective, runs, "NAME", "network, quadratic, consensus, matrix, scalar, diagonal or mean"},
       {"lr", &s.lr.peak, runs, "X", "the largest learning rate"},
       {"schedule", choice(s.lr.schedule, {"constant", "step", "cosine"}), runs, "NAME",
        "of the learning rate: constant, step or cosine"},
@@ -40,18 +42,43 @@ void add_run_rows(Options& o, OptionTable& t) {
       {"momentum", &s.rule.optimizer.momentum, runs, "X", "of the gradients"},
       {"nesterov", &s.rule.optimizer.nesterov, runs, "", "Nesterov's momentum"},
       {"weight-decay", &s.rule.optimizer.weight_decay, runs, "X", "added to the gradient, times x"},
+      {"optimizer", choice(s.rule.optimizer.kind, {"sgd", "adam", "adamw"}), runs, "NAME",
+       "of each rank: sgd, adam or adamw"},
+      {"compress", &s.rule.compress, runs, "SPEC",
+       "what gossip sends: powergossip:rank=1, top-k:0.01, sign, quantise:4, ..."},
+      {"gamma", &s.rule.gamma, runs, "X", "step size of gossip; 0: the best for graph and weights"},
+      {"weights", &s.weights, runs, "SPEC", "of gossip in rounds: metropolis, lazy or uniform:W"},
+      {"normalisation",
+       choice(s.rule.normalisation, {"counts", "own", "x0", "previous"}), runs, "NAME",
+       "what stands in for relays not yet heard: counts, own, x0 or previous"},
+      {"relay-lr", &s.rule.relay_lr, runs, "",
+       "relaysgd: the learning rate times 1 + the mean delay of the tree"},
+      {"missing",
+       choice(s.rule.missing, {"resend", "renormalise", "own", "reuse", "shrink"}), runs, "NAME",
+       "a lost message of a round: resend, or go on: renormalise, own, reuse or shrink"},
+      {"reference-schedule", &s.rule.reference_schedule, runs, "",
+       "sgp: the shifts in the order of a published code"},
       {"decay-norms", &b.decay_norms_and_biases, runs, "", "weight decay on norms and biases too"},
       {"model", &b.model, runs, "NAME", "linear, mlp, cnn-small, cnn-big or resnet18"},
       {"dataset", &b.dataset, runs, "NAME",
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a"},
       {"data", &b.data_dir, runs, "DIR", "where the data set is, or a folder with its folder"},
+      {"partition", &b.partition, runs, "SPEC",
+       "of the data over ranks: iid, label, dirichlet:ALPHA or contiguous"},
       {"batch", &b.batch, runs, "N", "samples per gradient"},
+      {"window", &b.window, runs, "N", "text: characters or words that a gradient goes back"},
+      {"clip", &b.clip, runs, "X", "the longest gradient, a norm; 0: any"},
       {"flip", &b.flip, runs, "", "mirror images at random, where the set allows it"},
       {"threads", &s.threads, kTrain | kStragglers, "N", "that compute gradients; 0: one per core"},
       {"dim", &b.dim, runs, "N", "coordinates of the analytic objectives"},
       {"noise", &b.noise, runs, "X", "deviation of the quadratic's gradient noise, per coordinate"},
-      {"zeta2", &b.zeta2, runs, "X", "spread of the quadratics' minima over ranks"},
-      {"mu", &b.mu, runs, "X", "smallest curvature of the quadratics, the largest being 1"},
+      {"zeta2", &b.zeta2, runs, "X", "how far the ranks of an analytic objective disagree"},
+      {"mu", &b.mu, runs, "X", "smallest singular value of the quadratics, the largest being 1"},
+      {"r0", &b.r0, runs, "X", "distance of the optimum from the start"},
+      {"rows", &b.rows, runs, "N", "of the matrix objective"},
+      {"columns", &b.columns, runs, "N", "of the matrix objective"},
+      {"entries", &b.entries, runs, "NAME", "of the matrix objective: gaussian or sines"},
+      {"spectrum-decay", &b.spectrum_decay, runs, "P", "singular values of the matrix as k^-P"},
       {"latency", &s.link.latency_s, simulated, "T", "of a link, one way, control frames"},
       {"jitter", &s.link.jitter, simulated, "X", "of the latency, as a fraction of it"},
       {"transfer", &s.link.transfer_s, simulated, "T", "seconds of a bulk transfer"},
@@ -234,11 +261,17 @@ Status complete(Command command, Options& o) {
                       ", accepted: 1 or more");
   }
   const std::string& objective = s.objective.objective;
-  if (s.target > 0 && objective != "consensus") {
+  const bool gossips_only = objective == "consensus" || objective == "matrix";
+  if (s.target > 0 && !gossips_only) {
     return user_error("target is " + shortest(s.target) + " with objective " + quoted(objective) +
-                      ", where ranks start equal, accepted: a target with objective consensus");
+                      ", where ranks start equal, accepted: a target with objective consensus " +
+                      "or matrix");
   }
-  const bool ends = s.until_s > 0 || s.target > 0 || (s.gradients > 0 && objective != "consensus");
+  const Method* method = find_method(s.method);
+  const bool rounds = method != nullptr && method->pattern == Pattern::rounds;
+  if (rounds) s.pacing = Pacing::greedy;  // a round begins when the last one has ended
+  const bool ends =
+      s.until_s > 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
   if (!ends && command != kStragglers) s.until_s = s.clock == Clock::wall ? 10 : 100;
   if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
     return user_error("gradients is " + std::to_string(s.gradients) +

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/algorithms/rule.hpp"
 #include "actors/conversations/conversation.hpp"
 #include "kernels/result.hpp"
 #include "kernels/vec.hpp"
@@ -20,6 +21,7 @@ struct CurvePoint {
   uint64_t gradients = 0, exchanges = 0, bytes = 0;
   double loss = 0;                // NaN: no gradient since the last one
   double consensus_distance = 0;
+  double suboptimality = 0;       // of the mean; NaN: networks, and the wall clock
 };
 
 struct EpochLine {
@@ -28,12 +30,14 @@ struct EpochLine {
   std::string topology;
   int ranks = 0;
   double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
+  double relay_delay = 0;         // mean, of a tree that a method relays along
 };
 
 struct RankSummary {
   bool alive = false;             // at the end
   double idle_fraction = 0;       // NaN: no worker to ask
   uint64_t gradients = 0, exchanges = 0, bytes = 0;
+  RuleCounts counts;
   std::shared_ptr<const Buffer> x;  // null where not alive
 };
 

@@ -37,6 +37,16 @@ void Optimizer::step(double attraction, double lr, ConstVec g, Vec x, Vec x_tild
   for (const Run& run : runs_) {
     const auto cut = [&](auto vec) { return part(vec, run.offset, run.count); };
     const double decay = run.decays ? settings_.weight_decay : 0;
+    if (second_) {
+      AdamStep step;
+      step.lr = lr;
+      step.weight_decay = decay;
+      step.decoupled = settings_.kind == OptimizerKind::adamw;
+      step.t = steps_;
+      adam_step(execution_, attraction, step, cut(g), cut(first_.vec()), cut(second_.vec()),
+                cut(x), cut(x_tilde), cut(copy));
+      continue;
+    }
     const GradientStep step{lr, settings_.momentum, settings_.nesterov, decay};
     mix_and_step(execution_, attraction, step, cut(g), cut(first_.vec()), cut(x), cut(x_tilde),
                  cut(copy));
