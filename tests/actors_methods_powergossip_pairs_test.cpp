@@ -175,6 +175,33 @@ TEST_CASE("pairwise PowerGossip brings ranks together") {
   }
 }
 
+TEST_CASE("a low-rank jump that comes late is the exchange that had happened at the snapshot") {
+  const ParameterLayout layout = mixed(DType::f64);
+  const size_t size = layout.size();
+  Random random(14, 0, Purpose::test);
+  const Buffer x = buffer_of(normal_row(random, size), DType::f64);
+  const Buffer other = buffer_of(normal_row(random, size), DType::f64);
+  const RuleSettings settings = power("powergossip:rank=2");
+  A2cid2 at_once({0, 1, layout, {}, settings, x}), delayed({0, 1, layout, {}, settings, x});
+  A2cid2 peer({1, 1, layout, {}, settings, other});
+  SnapshotPool pool(at_once.snapshot_bytes(), DType::bytes, 2);
+  double now = 1;
+  for (A2cid2* rule : {&at_once, &delayed})
+    rule->set_eta(0, 0.3);
+  for (uint64_t number = 1; number <= 6; ++number, now += 20) {
+    const Row before = x_of(at_once, now, size, DType::f64);
+    Payload sent{pool.take()}, received{pool.take()};
+    delayed.snapshot(now, {1, 0, 0, number}, sent);
+    peer.snapshot(now, {0, 0, 0, number}, received);
+    at_once.jump(now, {1, 0, 0, number}, sent, received, 1.7);
+    delayed.jump(now + 3, {1, 0, 0, number}, sent, received, 1.7);
+    peer.jump(now, {0, 0, 0, number}, received, sent, 1.7);
+    const Row after = x_of(at_once, now + 3, size, DType::f64);
+    CHECK(distance(x_of(delayed, now + 3, size, DType::f64), after) < 1e-13);
+    CHECK(distance(after, before) > 1e-3);
+  }
+}
+
 TEST_CASE("a pairwise jump of tensors that are not compressed is the plain one, bit for bit") {
   ParameterLayout layout(DType::f32);
   layout.add("b", {7}, true);
