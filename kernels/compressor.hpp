@@ -8,9 +8,8 @@
 //
 //   identity      d w                 C(v) = v
 //   top-k:RATIO   k (4 + w)           the k = max(1, floor(RATIO d)) largest |v|, ties to the first
-//   random-k:RATIO   k w              one v drawn in each of k equal strata; both ends draw the
-//   same
-//                                     places from (seed, rank, index), so only values travel
+//   random-k:RATIO   k w              one v drawn in each of k equal strata; both ends draw its
+//                                     place from (seed, rank, index), so only values travel
 //   sign          ceil(d/8) + w       (|v|_1 / d) sign(v); a zero counts by its sign bit
 //   low-rank:R    (m + n) R w         a rank-R approximation by 4 subspace iterations from a fixed
 //                                     start (not the best one where singular values are close);
@@ -18,7 +17,8 @@
 //   quantise:B    ceil(d B/8) + w     nearest of 2^B equidistant points of [-max |v|, max |v|]
 //
 // No C here is scaled to be unbiased: they serve methods with error feedback (Choco, DeepSqueeze).
-// All but quantise:1, which knows no small number, are contractions: |v - C(v)| < |v|.
+// All are contractions, |v - C(v)| < |v|, but quantise:B, which is one only while the largest |v|
+// is below 2^B - 1 times their root mean square.
 #pragma once
 #include <memory>
 #include <string>
