@@ -10,6 +10,7 @@ namespace grapevine {
 State::State(caf::actor_config& config, StateWiring wiring)
     : StateActor::base(config),
       wiring_(std::move(wiring)),
+      waits_(method_named(wiring_.method).waits),
       execution_{Execution::Device::cpu, wiring_.pool.get(), nullptr},
       snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
                  wiring_.snapshots),
@@ -80,6 +81,7 @@ void State::write(Member& member, int phase) {
 void State::combine(Member& member, Apply& a) {
   member.rounds->combine(wiring_.clock.now(), a.phase, a.incoming);
   if (a.phase + 1 < member.rounds->phases()) return write(member, a.phase + 1);
+  if (!waits_) write(member, 0);
   ++member.gradients;
   if (member.owes_copy) send_copy(member, look(member));
 }
@@ -116,8 +118,8 @@ void State::gradient(Gradient& g) {
   if (member->pairwise == nullptr) {
     audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
     member->owes_copy = g.wants_copy;
-    if (member->rounds != nullptr) return write(*member, 0);
-    send(member->communicator, Messages{});
+    if (member->rounds != nullptr && waits_) return write(*member, 0);
+    send(member->communicator, Messages{member->epoch, 0, {}});
     return;
   }
   Lease copy = g.wants_copy ? snapshots_.take() : Lease{};

@@ -71,6 +71,7 @@ class State final : public StateActor::base {
   void audited(Member&, double sign_before, double sign_after, Change&& change);
 
   StateWiring wiring_;
+  bool waits_;  // rounds: messages are written before the others' are combined
   Execution execution_;
   SnapshotPool snapshots_, chunks_;
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest

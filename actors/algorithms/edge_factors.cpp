@@ -43,7 +43,7 @@ bool take_part(std::string_view part, PowerGossipSpec& spec) {
 Result<PowerGossipSpec> parse_power_gossip(const std::string& text) {
   const auto refused = [&](std::string_view part) {
     return user_error("compress is \"" + text + "\": \"" + std::string(part) +
-                      "\" is not known, accepted: "
+                      "\" does not fit, accepted: "
                       "powergossip:rank=R,iterations=S,start=warm|cold, R and S from 1 to " +
                       std::to_string(kMost));
   };

@@ -97,8 +97,8 @@ void Relay::write(const Execution& execution, size_t edge, Payload& out) {
 void Relay::receive(std::span<const Payload> in) {
   GV_CHECK(in.size() == near_.size());
   for (size_t k = 0; k < in.size(); ++k) {
-    if (in[k]) GV_CHECK(in[k].count == message_size(k));
-    if (in[k] || !reuses_) held_[k] = in[k];
+    const bool ours = in[k] && in[k].count == message_size(k) && in[k].dtype == dtype_;
+    if (ours || !reuses_) held_[k] = ours ? in[k] : Payload{};
   }
 }
 

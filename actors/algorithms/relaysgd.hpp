@@ -48,10 +48,11 @@ class RelaySgd : public RoundRule {
  protected:
   RelaySgd(const RuleContext&, bool reuses);
 
+  Relay relay_;
+
  private:
   void average(size_t tree);
 
-  Relay relay_;
   Buffer filler_;  // x^0, or x_i; empty where neither is named
   double count_ = 1;
 };

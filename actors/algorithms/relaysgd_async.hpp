@@ -5,8 +5,9 @@
 //                 kept when nothing has come (Missing::reuse), and relayed and averaged as it is
 //
 // The paper's form exchanges all messages of a round before anybody goes on. Here a rank steps,
-// sends, averages over what it holds and goes on at once. A slow rank costs itself; a lost message
-// is one that the next replaces.
+// takes in what has come, averages over what it holds, relays the same and goes on at once. A slow
+// rank costs itself; a lost message is one that the next replaces. Between ranks in step, at equal
+// speed, a message takes one step a hop: hops(i, j), where the paper's form has hops(i, j) - 1.
 //
 // Why it stays exact. A message holds each rank behind its edge once, however old: it was built
 // from one message per edge further away, and a tree has no second way round. So with full counts
@@ -17,7 +18,7 @@
 // step k times as often as others do not weigh more: they are replaced, not added.
 //
 // With `counts` (the default) the ranks start at different moments and fill up as they hear.
-// Everything else, the cost too: relaysgd.hpp.
+// Cost: as relaysgd.hpp, and y_i beside x_i.
 #pragma once
 #include "actors/algorithms/relaysgd.hpp"
 
@@ -25,7 +26,15 @@ namespace grapevine {
 
 class RelaySgdAsync final : public RelaySgd {
  public:
-  explicit RelaySgdAsync(const RuleContext& context) : RelaySgd(context, true) {}
+  explicit RelaySgdAsync(const RuleContext&);
+
+  void reset(double now, ConstVec x) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void enter(const Neighbourhood&) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+
+ private:
+  Buffer y_;  // what is relayed; x is the average already
 };
 
 }  // namespace grapevine

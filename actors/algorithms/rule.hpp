@@ -111,7 +111,8 @@ class PairwiseRule : public Rule {
 
 /// Rules whose ranks trade messages with their neighbours, round by round. A round is
 /// on_gradient, then per phase: write() the messages, combine() what came. Holds what they all
-/// have: x, the optimizer and the neighbourhood.
+/// have: x, the optimizer and the neighbourhood. Methods that do not wait (choose.hpp) combine()
+/// first, with what is new, and write() then.
 class RoundRule : public Rule {
  public:
   explicit RoundRule(const RuleContext&);

@@ -31,7 +31,7 @@ void Rounds::view(double now, const View& view, Effects& out) {
   sent_.clear();
   sent_now_ = false;
   asked_ = false;
-  if (active_) ask_anew(out);
+  if (active_ && options_.waits) ask_anew(out);
   std::vector<Early> early = std::exchange(early_, {});
   for (const Early& e : early)
     frame(now, e.header, e.payload, out);
@@ -90,24 +90,48 @@ void Rounds::send(const Peer& to, FrameKind kind, uint64_t number, const Payload
 }
 
 void Rounds::step_ready(double now, Messages messages, Effects& out) {
+  if (!options_.waits) return step_at_once(std::move(messages), out);
   if (!active_) ++counts_.opened;
   active_ = true;
   if (view_.epoch == 0) return;  // the first view asks for what to send
   if (messages.epoch != view_.epoch) return ask_anew(out);
   GV_CHECK(!sent_now_);
   GV_CHECK(messages.phase == phase_);
-  choose_peers();
   sent_now_ = true;
   asked_ = false;
+  send_out(messages, out);
+  advance(now, out);
+}
+
+void Rounds::send_out(Messages& messages, Effects& out) {
+  choose_peers();
   for (const size_t k : receivers_) {
-    for (Outgoing& o : messages.outgoing) {
+    for (const Outgoing& o : messages.outgoing) {
       if (o.peer >= 0 && o.peer != peers_[k].rank) continue;
       if (!o.payload) continue;  // no buffer was left: as if the link had lost it
       send(peers_[k], FrameKind::message, number_, o.payload, out);
       if (options_.waits) sent_.push_back({number_, peers_[k].rank, o.payload});
     }
   }
-  advance(now, out);
+}
+
+// Called twice a step: when the gradient is in, and when what follows from it can be sent.
+void Rounds::step_at_once(Messages messages, Effects& out) {
+  active_ = !active_;
+  if (!active_) {
+    if (messages.epoch == view_.epoch) send_out(messages, out);
+    return void(++number_);
+  }
+  ++counts_.opened;
+  ++counts_.applied;
+  Apply apply;
+  apply.operation = Apply::Operation::combine;
+  for (Peer& peer : peers_) {
+    peer.used += !peer.arrived.empty();
+    apply.incoming.push_back(peer.arrived.empty() ? Payload{} : std::move(peer.arrived[0].payload));
+    peer.arrived.clear();
+  }
+  out.requests.emplace_back(std::move(apply));
 }
 
 void Rounds::advance(double now, Effects& out) {
@@ -115,20 +139,15 @@ void Rounds::advance(double now, Effects& out) {
   std::vector<Payload> incoming(senders_.size());
   for (size_t k = 0; k < senders_.size(); ++k) {
     Peer& peer = peers_[senders_[k]];
-    auto found = std::find_if(peer.arrived.begin(), peer.arrived.end(),
-                              [&](const Arrived& a) { return a.number == number_; });
-    if (!options_.waits) found = peer.arrived.begin();
-    if (found != peer.arrived.end()) {
-      incoming[k] = found->payload;
-    } else if (options_.waits) {
-      return wait(now, options_.patience_s, out);
-    }
+    const auto found = std::find_if(peer.arrived.begin(), peer.arrived.end(),
+                                    [&](const Arrived& a) { return a.number == number_; });
+    if (found == peer.arrived.end()) return wait(now, options_.patience_s, out);
+    incoming[k] = found->payload;
   }
   for (const size_t k : senders_) {
     Peer& peer = peers_[k];
     peer.used += !peer.arrived.empty();
-    std::erase_if(peer.arrived,
-                  [&](const Arrived& a) { return !options_.waits || a.number <= number_; });
+    std::erase_if(peer.arrived, [&](const Arrived& a) { return a.number <= number_; });
   }
   combine(std::move(incoming), out);
 }

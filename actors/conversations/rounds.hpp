@@ -9,8 +9,9 @@
 //
 //   waits        A message that does not come is asked for. Its sender sends it again, or, where
 //                the method goes on without lost messages, says that it is gone.
-//   not waits    A rank goes on at once with whatever has come since its last step, the newest of
-//                each neighbour: nobody ever waits, and a lost message is one that comes later.
+//   not waits    A rank combines at once whatever has come since its last step, the newest of each
+//                neighbour, and then sends: nobody ever waits, and a lost message is one that comes
+//                later.
 //
 // Who sends to whom: the edges of the graph; or, one peer at a time, the exponential schedule on
 // all live ranks (topologies/schedule.hpp).
@@ -78,6 +79,8 @@ class Rounds final : public Conversation {
             DeclineReason = DeclineReason::none);
   void arrive(double now, Peer&, const FrameHeader&, const Payload&, Effects&);
   void answer(Peer&, const FrameHeader&, Effects&);
+  void step_at_once(Messages, Effects&);
+  void send_out(Messages&, Effects&);
   void advance(double now, Effects&);
   void combine(std::vector<Payload> incoming, Effects&);
   void wait(double now, double patience_s, Effects&);
