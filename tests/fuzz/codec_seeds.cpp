@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   for (int kind = 0; kind < kFrameKinds; ++kind) {
-    for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bytes}) {
       FrameHeader h;
       h.kind = static_cast<FrameKind>(kind);
       h.reason = h.kind == FrameKind::decline ? DeclineReason::busy : DeclineReason::none;
@@ -23,7 +23,9 @@ int main(int argc, char** argv) {
       h.from = 1;
       h.to = 2;
       h.number = 3;
-      h.count = h.kind == FrameKind::data || h.kind == FrameKind::chunk ? 64 : 0;
+      const bool bulk = h.kind == FrameKind::data || h.kind == FrameKind::chunk ||
+                        h.kind == FrameKind::message;
+      h.count = bulk ? 64 : 0;
       h.alpha_tilde = 0.75;
       const HeaderBytes bytes = encode(h);
       const uint64_t limit_bytes = 1 << 20;
