@@ -1,0 +1,151 @@
+// ControlMessage: what two nodes say to each other on their control link. Values.
+//
+// The headers of frames travel here too, where they carry no payload; payloads have a link of
+// their own. Names of nodes are at most kNameBytes long, one line, and nothing that arrives is
+// ever used as a path or executed.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "messages/frame.hpp"
+
+namespace grapevine {
+
+constexpr uint16_t kControlVersion = 1;
+constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
+constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
+
+enum class LinkPurpose : uint8_t { control = 0, bulk, console };
+
+/// The first message each way. Both ends must agree on version, run and job; the reason for a
+/// refusal goes to the other end as a Refusal.
+struct Hello {
+  uint16_t version = kControlVersion;
+  LinkPurpose purpose = LinkPurpose::control;
+  std::string run;      // the run's name
+  uint64_t job = 0;     // hash of what both must agree on: method, layout, dtype
+  std::string job_is;   // the same in words, for the refusal
+  std::string node;     // the sender's name
+  uint32_t life = 0;    // the sender's: grows with each start
+  std::string address;  // where the sender listens, "host:port"
+  uint64_t token = 0;   // of a bulk link: what the control link handed out
+  bool operator==(const Hello&) const = default;
+};
+
+/// Why the sender closes the link; its last message.
+struct Refusal {
+  std::string reason;  // one line
+  bool operator==(const Refusal&) const = default;
+};
+
+/// A link's own end, so that a cut cannot look like one.
+struct Bye {
+  bool operator==(const Bye&) const = default;
+};
+
+/// Hands out what the peer must show on its bulk link.
+struct BulkToken {
+  uint64_t token = 0;
+  bool operator==(const BulkToken&) const = default;
+};
+
+enum class MemberState : uint8_t { alive = 0, suspect, dead, left };
+
+/// What is known of a node. Newer is (life, refutations, state) in this order.
+struct Member {
+  std::string node;
+  uint32_t life = 0;         // of the process: grows with each start
+  uint32_t refutations = 0;  // within this life, raised by the node itself alone
+  MemberState state = MemberState::alive;
+  std::string address;  // where it listens
+  uint32_t first_rank = 0, ranks = 0;
+  bool ready = true;      // its ranks have their state: they belong to the graph
+  bool finished = false;  // its workers have done their share
+  bool operator==(const Member&) const = default;
+};
+
+/// The graph that is wanted. Of two the one with the higher (version, node) wins everywhere.
+struct GraphSpec {
+  uint64_t version = 0;
+  std::string node;  // who asked for it
+  std::string topology;
+  bool operator==(const GraphSpec&) const = default;
+};
+
+/// A measured rate of exchanges, by the edge's lower rank.
+struct EdgeRate {
+  uint32_t i = 0, j = 0;
+  double per_second = 0;
+  bool operator==(const EdgeRate&) const = default;
+};
+
+/// Failure detection, and the news that ride on it (actors/conversations/membership.hpp).
+struct MembershipPacket {
+  // ping_request: probe `target` for me; nack: it has not answered me yet, but I am here; sync: all
+  // I know, answered by sync_reply.
+  enum class Kind : uint8_t { ping = 0, ack, ping_request, nack, sync, sync_reply };
+  Kind kind = Kind::ping;
+  uint64_t sequence = 0;
+  std::string target;  // of ping_request and nack
+  std::vector<Member> news;
+  GraphSpec graph;
+  std::vector<EdgeRate> rates;
+  bool operator==(const MembershipPacket&) const = default;
+};
+
+/// Asks for a snapshot of a rank's vectors, or of the sum over a node's ranks.
+struct Fetch {
+  enum class What : uint8_t { rank_state = 0, node_sum };
+  What what = What::rank_state;
+  uint64_t transfer = 0;  // the asker's number
+  uint32_t rank = 0;
+  std::vector<uint32_t> pieces;  // empty: the manifest first
+  bool operator==(const Fetch&) const = default;
+};
+
+/// What a snapshot consists of. Pieces travel as frames of kind `piece`, each checked against its
+/// hash.
+struct Manifest {
+  uint64_t transfer = 0;
+  std::string refused;  // not empty: why there is none
+  DType dtype = DType::f32;
+  uint32_t vectors = 0;  // x, x~, momentum, ... in the rule's order
+  uint64_t count = 0;    // elements of each
+  uint32_t ranks = 1;    // that are in the sum
+  uint64_t gradients = 0;
+  uint64_t piece_bytes = 0;
+  std::vector<uint64_t> hashes;  // by piece
+  bool operator==(const Manifest&) const = default;
+};
+
+enum class ConsoleVerb : uint8_t {
+  status = 0,
+  topology,
+  reconfigure,
+  drain,
+  stop,
+  inject,
+  snapshot,
+  events
+};
+
+struct ConsoleRequest {
+  ConsoleVerb verb = ConsoleVerb::status;
+  std::string argument;  // a spec, or the text of a plan
+  bool operator==(const ConsoleRequest&) const = default;
+};
+
+/// Parts of one answer, in order; `text` is JSON where the request was served.
+struct ConsoleReply {
+  bool ok = true;
+  bool more = false;
+  std::string text;
+  bool operator==(const ConsoleReply&) const = default;
+};
+
+using ControlMessage = std::variant<Hello, Refusal, Bye, BulkToken, FrameHeader, MembershipPacket,
+                                    Fetch, Manifest, ConsoleRequest, ConsoleReply>;
+
+}  // namespace grapevine
