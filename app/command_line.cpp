@@ -9,6 +9,27 @@
 namespace grapevine {
 namespace {
 
+const char kCompareFooter[] =
+    "Example, job.toml:\n"
+    "  objective = \"quadratic\"           # any option of simulate, for all runs\n"
+    "  dim = 10\n"
+    "  zeta2 = 1\n"
+    "  lr = 0.1\n"
+    "  until = 500\n"
+    "  seeds = [1, 2, 3]                 # or seeds = 3\n"
+    "  topology = [\"ring\", \"torus:4x4\"]  # any option may be a list\n"
+    "  target_suboptimality = 1e-3       # or target_accuracy = 0.85\n"
+    "  [[method]]\n"
+    "  name = \"d_psgd\"\n"
+    "  [[method]]\n"
+    "  name = \"relaysgd\"\n"
+    "  topology = \"chain\"                # this method's own\n"
+    "  label = \"RelaySGD on a chain\"\n"
+    "\n"
+    "  grapevine compare job.toml        a table, job.results/ and its compare.svg\n"
+    "  grapevine compare job.toml        again after an interruption: only what is missing\n"
+    "--threads is how many runs go on at once.\n";
+
 struct CommandRow {
   Command command;
   const char* name;
@@ -43,6 +64,18 @@ const CommandRow kCommands[] = {
      "  grapevine topology ring --ranks 64\n"
      "  grapevine topology torus:4x8 --ranks 32 --svg torus.svg\n"
      "  grapevine topology ./graph.txt --ranks 5 --json\n"},
+    {kData, "data", "Who has what: the samples of each label on each rank.",
+     "Examples:\n"
+     "  grapevine data --partition dirichlet:0.1 --ranks 16\n"
+     "  grapevine data --dataset a9a --data DIR --partition label --json\n"},
+    {kCompare, "compare", "Methods x seeds x partitions from one file, on the virtual clock.",
+     kCompareFooter},
+    {kReproduce, "reproduce", "Published figures beside what the actors give, with a verdict.",
+     "Examples:\n"
+     "  grapevine reproduce --list          what there is\n"
+     "  grapevine reproduce quadratics      one of them\n"
+     "  grapevine reproduce all --json      all that need no data set\n"
+     "Exit status 1 where a claim does not hold.\n"},
 };
 
 using Given = std::vector<std::pair<std::string, std::string>>;
@@ -80,7 +113,8 @@ Result<Invocation> resolve(Command command, const Given& given) {
       return in_file(entry.where, s.error());
   for (const auto& [name, text] : given)
     if (Status s = set_option(*find_option(table, name), text); !s) return s.error();
-  if (command == kTopology) return made;
+  if (command == kTopology || command == kData || command == kCompare || command == kReproduce)
+    return made;
   if (!o.plan.empty()) {
     auto plan = read_plan(o.plan);
     if (!plan) return plan.error();
@@ -146,6 +180,14 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
   if (row.command == kTopology) {
     auto set = [&given](const std::string& value) { given.emplace_back("topology", value); };
     sub->add_option_function<std::string>("SPEC", set, "the graph, as --topology")->type_name("");
+  }
+  if (row.command == kCompare) {
+    auto set = [&given](const std::string& value) { given.emplace_back("job", value); };
+    sub->add_option_function<std::string>("JOB", set, "the job file, as --job")->type_name("");
+  }
+  if (row.command == kReproduce) {
+    auto set = [&given](const std::string& value) { given.emplace_back("name", value); };
+    sub->add_option_function<std::string>("NAME", set, "which one, as --name")->type_name("");
   }
   return sub;
 }

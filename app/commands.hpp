@@ -9,5 +9,8 @@ Result<int> train(Options);
 Result<int> simulate(Options);
 Result<int> stragglers(Options);
 Result<int> show_topology(const Options&);
+Result<int> show_data(const Options&);
+Result<int> compare(const Options&);
+Result<int> reproduce(const Options&);
 
 }  // namespace grapevine

@@ -15,24 +15,55 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
+// Tests the mean of the ranks at a sample. On the virtual clock only, where nothing else goes on.
+class Tester {
+ public:
+  Tester(const Settings& s, std::shared_ptr<Objective> objective, double every_s)
+      : objective_(std::move(objective)),
+        virtual_clock_(s.clock == Clock::simulated),
+        network_(s.objective.objective == "network"),
+        every_s_(every_s),
+        next_s_(every_s) {}
+
+  struct Found {
+    double suboptimality = kNone, accuracy = kNone;
+  };
+  Found test(const RunSample& sample) {
+    if (!virtual_clock_) return {};
+    if (!network_) {
+      const ConstVec mean(sample.mean->data(), sample.mean->size(), DType::f64);
+      return {objective_->evaluate(0, -1, mean).loss, kNone};
+    }
+    if (!(every_s_ > 0) || sample.at_s < next_s_) return {};
+    while (next_s_ <= sample.at_s)
+      next_s_ += every_s_;
+    const std::vector<float> x(sample.mean->begin(), sample.mean->end());
+    const ConstVec rounded(x.data(), x.size(), DType::f32);
+    return {kNone, objective_->evaluate(0, -1, rounded).accuracy};
+  }
+
+ private:
+  std::shared_ptr<Objective> objective_;
+  bool virtual_clock_, network_;
+  double every_s_, next_s_;
+};
+
 // The sinks of a run speak from several actors; here they take turns.
 RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mutex> turn,
-                  std::shared_ptr<Objective> analytic) {
+                  std::shared_ptr<Tester> tester) {
   RunHooks hooks;
   hooks.interrupts = watch.interrupts;
-  hooks.sink.on_sample = [&watch, &summary, turn, analytic](const RunSample& s) {
+  hooks.sink.on_sample = [&watch, &summary, turn, tester](const RunSample& s) {
     const std::lock_guard lock(*turn);
-    const ConstVec mean(s.mean->data(), s.mean->size(), DType::f64);
-    const double off = analytic ? analytic->evaluate(0, -1, mean).loss : kNone;
-    summary.curve.push_back({s.at_s, s.gradients, s.exchanges, s.bytes, s.loss,
-                             s.consensus_distance, off});
+    const auto [off, accuracy] = tester->test(s);
+    summary.curve.push_back(
+        {s.at_s, s.gradients, s.exchanges, s.bytes, s.loss, s.consensus_distance, off, accuracy});
     if (watch.on_point) watch.on_point(summary.curve.back());
   };
   hooks.sink.on_epoch = [&watch, &summary, turn](const EpochInfo& e) {
     const std::lock_guard lock(*turn);
-    summary.epochs.push_back(
-        {e.epoch, e.at_s, e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde,
-         e.relay_delay});
+    summary.epochs.push_back({e.epoch, e.at_s, e.topology, e.ranks, e.chi1, e.chi2, e.eta,
+                              e.alpha_tilde, e.relay_delay});
     if (watch.on_epoch) watch.on_epoch(summary.epochs.back());
   };
   hooks.sink.on_event = [&watch, turn](const std::string& line) {
@@ -45,7 +76,8 @@ RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mut
 void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summary) {
   const bool computes = !outcome.workers.empty();
   summary.ranks.resize(static_cast<size_t>(settings.ranks));
-  for (RankSummary& rank : summary.ranks) rank.idle_fraction = computes ? kNone : 0;
+  for (RankSummary& rank : summary.ranks)
+    rank.idle_fraction = computes ? kNone : 0;
   auto of = [&](int rank) -> RankSummary& { return summary.ranks[static_cast<size_t>(rank)]; };
   for (const WorkerReport& w : outcome.workers) {
     of(w.rank).gradients = w.gradients;
@@ -71,7 +103,8 @@ void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summar
 
 // What the last sample could not see: the ranks after the drain.
 void add_last_point(const Watch& watch, Summary& s) {
-  s.curve.push_back({s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance, kNone});
+  s.curve.push_back(
+      {s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance, kNone, kNone});
   if (watch.on_point) watch.on_point(s.curve.back());
 }
 
@@ -85,9 +118,8 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
                 const Watch& watch) {
   Summary summary;
   auto turn = std::make_shared<std::mutex>();
-  const bool known = settings.objective.objective != "network";
-  const auto analytic = known && settings.clock == Clock::simulated ? objective : nullptr;
-  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn, analytic));
+  auto tester = std::make_shared<Tester>(settings, objective, watch.test_s);
+  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn, tester));
   const std::lock_guard lock(*turn);
   const Outcome& outcome = result.outcome;
   summary.failure = outcome.failure;
@@ -137,9 +169,11 @@ void evaluate(const Settings& settings, Objective& objective, Summary& summary) 
     }
   };
   std::vector<std::thread> threads;
-  for (int t = 1; t < settings.objective.threads; ++t) threads.emplace_back(work, t);
+  for (int t = 1; t < settings.objective.threads; ++t)
+    threads.emplace_back(work, t);
   work(0);
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads)
+    thread.join();
   summary.worst_rank_accuracy = summary.by_rank.front().accuracy;
   for (const Evaluation& e : summary.by_rank)
     summary.worst_rank_accuracy = std::min(summary.worst_rank_accuracy, e.accuracy);

@@ -16,6 +16,7 @@ struct Watch {
   std::function<void(const EpochLine&)> on_epoch;
   std::function<void(const std::string&)> on_event;
   const std::atomic<int>* interrupts = nullptr;
+  double test_s = 0;  // virtual clock: between two tests of the averaged network; 0: none
 };
 
 /// Makes the objective for these settings: as many threads as they compute with.

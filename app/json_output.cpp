@@ -44,12 +44,18 @@ Json json_of(Options options) {
     const std::string name = option.name;
     const bool of_a_run = (option.commands & (kTrain | kSimulate)) != 0;
     if (!of_a_run || name == "json" || name == "quiet") continue;
-    if (const auto* text = std::get_if<std::string*>(&option.field)) object[name] = **text;
-    else if (const auto* real = std::get_if<double*>(&option.field)) object[name] = **real;
-    else if (const auto* whole = std::get_if<int*>(&option.field)) object[name] = **whole;
-    else if (const auto* count = std::get_if<uint64_t*>(&option.field)) object[name] = **count;
-    else if (const auto* flag = std::get_if<bool*>(&option.field)) object[name] = **flag;
-    else object[name] = option_text(option);
+    if (const auto* text = std::get_if<std::string*>(&option.field))
+      object[name] = **text;
+    else if (const auto* real = std::get_if<double*>(&option.field))
+      object[name] = **real;
+    else if (const auto* whole = std::get_if<int*>(&option.field))
+      object[name] = **whole;
+    else if (const auto* count = std::get_if<uint64_t*>(&option.field))
+      object[name] = **count;
+    else if (const auto* flag = std::get_if<bool*>(&option.field))
+      object[name] = **flag;
+    else
+      object[name] = option_text(option);
   }
   return object;
 }
@@ -61,39 +67,47 @@ Json json_of(const CurvePoint& p) {
           {"bytes", p.bytes},
           {"loss", p.loss},
           {"consensus_distance", p.consensus_distance},
-          {"suboptimality", p.suboptimality}};
+          {"suboptimality", p.suboptimality},
+          {"accuracy", p.accuracy}};
 }
 
 Json json_of(const EpochLine& e) {
-  return {{"epoch", e.epoch}, {"at", e.at_s},     {"topology", e.topology}, {"ranks", e.ranks},
-          {"chi1", e.chi1},   {"chi2", e.chi2},   {"eta", e.eta},
-          {"alpha_tilde", e.alpha_tilde}, {"lr_factor", 1 + e.relay_delay}};
+  return {{"epoch", e.epoch},
+          {"at", e.at_s},
+          {"topology", e.topology},
+          {"ranks", e.ranks},
+          {"chi1", e.chi1},
+          {"chi2", e.chi2},
+          {"eta", e.eta},
+          {"alpha_tilde", e.alpha_tilde},
+          {"lr_factor", 1 + e.relay_delay}};
 }
 
 Json json_of(const Settings& settings, const Summary& s) {
   const double time = s.seconds > 0 ? s.seconds : 1;
-  Json object = {{"method", settings.method},
-                 {"topology", settings.topology},
-                 {"ranks", settings.ranks},
-                 {"seed", settings.seed},
-                 {"objective", settings.objective.objective},
-                 {"accuracy", s.averaged.accuracy},
-                 {"worst_rank_accuracy", s.worst_rank_accuracy},
-                 {"test_loss", s.averaged.loss},
-                 {"exchanges", s.exchanges},
-                 {"gradients", s.gradients},
-                 {"gradients_per_second", static_cast<double>(s.gradients) / time},
-                 {"exchanges_per_rank_second",
-                  2 * static_cast<double>(s.exchanges) / (settings.ranks * time)},
-                 {"bytes", s.bytes},
-                 {"payload_bytes", s.payload_bytes},
-                 {"consensus_distance", s.consensus_distance},
-                 {"parameter_hash", hex(s.parameter_hash)},
-                 {"interrupted", s.interrupted},
-                 {"quiet", s.quiet}};
+  Json object = {
+      {"method", settings.method},
+      {"topology", settings.topology},
+      {"ranks", settings.ranks},
+      {"seed", settings.seed},
+      {"objective", settings.objective.objective},
+      {"accuracy", s.averaged.accuracy},
+      {"worst_rank_accuracy", s.worst_rank_accuracy},
+      {"test_loss", s.averaged.loss},
+      {"exchanges", s.exchanges},
+      {"gradients", s.gradients},
+      {"gradients_per_second", static_cast<double>(s.gradients) / time},
+      {"exchanges_per_rank_second", 2 * static_cast<double>(s.exchanges) / (settings.ranks * time)},
+      {"bytes", s.bytes},
+      {"payload_bytes", s.payload_bytes},
+      {"consensus_distance", s.consensus_distance},
+      {"parameter_hash", hex(s.parameter_hash)},
+      {"interrupted", s.interrupted},
+      {"quiet", s.quiet}};
   object.update(counts_json(s));
   if (settings.objective.objective != "network") object["suboptimality"] = s.averaged.loss;
-  Json idle = Json::array(), relays = Json::array(), sent = Json::array(), took = Json::array(), met = Json::array();
+  Json idle = Json::array(), relays = Json::array(), sent = Json::array(), took = Json::array(),
+       met = Json::array();
   for (const RankSummary& rank : s.ranks) {
     idle.push_back(rank.idle_fraction);
     relays.push_back(rank.counts.relay_count);
@@ -107,8 +121,10 @@ Json json_of(const Settings& settings, const Summary& s) {
   object["exchanges_by_rank"] = met;
   object["bytes_by_rank"] = sent;
   Json edges = Json::array(), epochs = Json::array();
-  for (const EdgeSummary& e : s.edges) edges.push_back({e.i, e.j, e.exchanges});
-  for (const EpochLine& e : s.epochs) epochs.push_back(json_of(e));
+  for (const EdgeSummary& e : s.edges)
+    edges.push_back({e.i, e.j, e.exchanges});
+  for (const EpochLine& e : s.epochs)
+    epochs.push_back(json_of(e));
   object["exchanges_by_edge"] = edges;
   object["epochs"] = epochs;
   return object;
@@ -139,7 +155,8 @@ Json simulation_json(const Settings& settings, const std::vector<Summary>& runs)
   }
   if (settings.sample_s > 0) {
     Json samples = Json::array();
-    for (const CurvePoint& p : s.curve) samples.push_back(json_of(p));
+    for (const CurvePoint& p : s.curve)
+      samples.push_back(json_of(p));
     object["samples"] = samples;
   }
   return object;
@@ -148,7 +165,8 @@ Json simulation_json(const Settings& settings, const std::vector<Summary>& runs)
 MeanAndDeviation exchanges_of(const std::vector<Summary>& runs) {
   MeanAndDeviation out;
   const auto n = static_cast<double>(runs.size());
-  for (const Summary& run : runs) out.mean += static_cast<double>(run.exchanges) / n;
+  for (const Summary& run : runs)
+    out.mean += static_cast<double>(run.exchanges) / n;
   double squares = 0;
   for (const Summary& run : runs)
     squares += std::pow(static_cast<double>(run.exchanges) - out.mean, 2);

@@ -15,6 +15,8 @@ Result<int> carry_out(Invocation invocation) {
     case kTrain: return train(std::move(invocation.options));
     case kSimulate: return simulate(std::move(invocation.options));
     case kStragglers: return stragglers(std::move(invocation.options));
+    case kData: return show_data(invocation.options);
+    case kCompare: return compare(invocation.options);
     case kTopology: break;
   }
   return show_topology(invocation.options);

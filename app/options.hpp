@@ -16,15 +16,28 @@
 
 namespace grapevine {
 
-enum Command : unsigned { kTrain = 1, kSimulate = 2, kStragglers = 4, kTopology = 8 };
+enum Command : unsigned {
+  kTrain = 1,
+  kSimulate = 2,
+  kStragglers = 4,
+  kTopology = 8,
+  kData = 16,
+  kCompare = 32,
+  kReproduce = 64,
+};
 constexpr unsigned kRuns = kTrain | kSimulate | kStragglers;
 
 struct Options {
   Settings settings;
   std::string config, plan, out, svg;
+  std::string job;    // compare: the job file
+  std::string name;   // reproduce: which; all: what needs no data
+  bool list = false;  // reproduce: name them
+  uint64_t steps = 0;  // reproduce: rounds of a run at most; 0: as many as the figures ask for
+  double test_s = 0;  // simulate: between two tests of the averaged network; 0: at the end
   bool json = false, quiet = false;
-  uint64_t seeds = 1;        // simulate: so many runs, from settings.seed on
-  int slow_rank = 0;         // stragglers
+  uint64_t seeds = 1;  // so many runs, from settings.seed on; reproduce, 0: its own number
+  int slow_rank = 0;   // stragglers
   double factor = 3;
 };
 
@@ -40,8 +53,8 @@ using Field = std::variant<std::string*, double*, int*, uint64_t*, bool*, Choice
 struct Option {
   const char* name;
   Field field;
-  unsigned commands;   // whose command lines take it; a configuration file may hold any of them
-  const char* value;   // what stands for the value in --help; empty: a flag
+  unsigned commands;  // whose command lines take it; a configuration file may hold any of them
+  const char* value;  // what stands for the value in --help; empty: a flag
   const char* help;
 };
 

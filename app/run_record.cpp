@@ -14,6 +14,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     : command_(command), options_(options), description_(description), started_(utc_now()) {
   progress_.emplace(options.settings, options.quiet);
   watch_.interrupts = &interrupts();
+  watch_.test_s = options.test_s;
   watch_.on_point = [this](const CurvePoint& p) {
     if (directory_) directory_->stream(json_of(p).dump());
     if (progress_) progress_->point(p);

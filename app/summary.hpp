@@ -22,6 +22,7 @@ struct CurvePoint {
   double loss = 0;                // NaN: no gradient since the last one
   double consensus_distance = 0;
   double suboptimality = 0;       // of the mean; NaN: networks, and the wall clock
+  double accuracy = 0;            // of the mean; NaN: not tested at this sample
 };
 
 struct EpochLine {

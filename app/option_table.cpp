@@ -1,0 +1,152 @@
+// The rows of the table of options, by what they are about.
+#include "app/options.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr unsigned kGraphs = kRuns | kTopology, kSimulated = kSimulate | kStragglers;
+
+template <class Enum>
+Choice choice(Enum& value, std::vector<std::string> names_in_order) {
+  return {std::move(names_in_order), [&value] { return static_cast<size_t>(value); },
+          [&value](size_t k) { value = static_cast<Enum>(k); }};
+}
+
+OptionTable rows_of_the_run(Options& o) {
+  Settings& s = o.settings;
+  return {
+      {"topology", &s.topology, kGraphs, "SPEC", "the graph; grapevine topology --help lists all"},
+      {"ranks", &s.ranks, kGraphs | kData, "N", "participants, each with a model of its own"},
+      {"rate", &s.rate, kGraphs, "R", "exchanges per rank and mean gradient"},
+      {"method", &s.method, kRuns, "M", "the training method: a2cid2, relaysgd, powergossip, ..."},
+      {"seed", &s.seed, kRuns | kData | kReproduce, "S", "of all that is random"},
+      {"pacing", choice(s.pacing, {"poisson", "greedy"}), kRuns, "P",
+       "gradients: poisson, or greedy (one after the other)"},
+      {"pairing", choice(s.pairing, {"free", "poisson"}), kRuns, "P",
+       "exchanges: free (own clocks, no repeats), or poisson (a clock per edge)"},
+      {"plan", &o.plan, kTrain | kSimulate, "FILE", "a plan of faults (TOML)"},
+      {"out", &o.out, kTrain | kSimulate | kCompare, "DIR",
+       "the run directory; of compare: where finished runs are kept, else JOB's stem + .results"},
+      {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until"},
+      {"until", &s.until_s, kRuns, "T", "stop after so many seconds of the run's clock; 0: never"},
+      {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
+       "between two samples of the consensus distance; 0: none"},
+      {"test-seconds", &o.test_s, kSimulate, "T",
+       "between two tests of the averaged network, at samples; 0: at the end only"},
+      {"threads", &s.threads, kTrain | kStragglers | kCompare | kReproduce, "N",
+       "that compute gradients; of compare and reproduce: runs at once; 0: one per core"},
+  };
+}
+
+OptionTable rows_of_the_method(Options& o) {
+  Settings& s = o.settings;
+  return {
+      {"lr", &s.lr.peak, kRuns, "X", "the largest learning rate"},
+      {"schedule", choice(s.lr.schedule, {"constant", "step", "cosine"}), kRuns, "NAME",
+       "of the learning rate: constant, step or cosine"},
+      {"warmup", &s.lr.warmup, kRuns, "X",
+       "part of the gradients over which the rate rises from 0"},
+      {"momentum", &s.rule.optimizer.momentum, kRuns, "X", "of the gradients"},
+      {"nesterov", &s.rule.optimizer.nesterov, kRuns, "", "Nesterov's momentum"},
+      {"weight-decay", &s.rule.optimizer.weight_decay, kRuns, "X",
+       "added to the gradient, times x"},
+      {"optimizer", choice(s.rule.optimizer.kind, {"sgd", "adam", "adamw"}), kRuns, "NAME",
+       "of each rank: sgd, adam or adamw"},
+      {"compress", &s.rule.compress, kRuns, "SPEC",
+       "what gossip sends: powergossip:rank=1, top-k:0.01, sign, quantise:4, ..."},
+      {"gamma", &s.rule.gamma, kRuns, "X",
+       "step size of gossip; 0: the best for graph and weights"},
+      {"weights", &s.weights, kRuns, "SPEC", "of gossip in rounds: metropolis, lazy or uniform:W"},
+      {"normalisation", choice(s.rule.normalisation, {"counts", "own", "x0", "previous"}), kRuns,
+       "NAME", "what stands in for relays not yet heard: counts, own, x0 or previous"},
+      {"relay-lr", &s.rule.relay_lr, kRuns, "",
+       "relaysgd: the learning rate times 1 + the mean delay of the tree"},
+      {"missing", choice(s.rule.missing, {"resend", "renormalise", "own", "reuse", "shrink"}),
+       kRuns, "NAME",
+       "a lost message of a round: resend, or go on: renormalise, own, reuse or shrink"},
+      {"reference-schedule", &s.rule.reference_schedule, kRuns, "",
+       "sgp: the shifts in the order of a published code"},
+  };
+}
+
+OptionTable rows_of_the_objective(Options& o) {
+  ObjectiveSpec& b = o.settings.objective;
+  return {
+      {"objective", &b.objective, kRuns | kData, "NAME",
+       "network, quadratic, consensus, matrix, scalar, diagonal or mean"},
+      {"decay-norms", &b.decay_norms_and_biases, kRuns, "", "weight decay on norms and biases too"},
+      {"model", &b.model, kRuns, "NAME", "linear, mlp, cnn-small, cnn-big or resnet18"},
+      {"dataset", &b.dataset, kRuns | kData, "NAME",
+       "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a"},
+      {"data", &b.data_dir, kRuns | kData | kReproduce, "DIR",
+       "where the data set is, or a folder with its folder"},
+      {"partition", &b.partition, kRuns | kData, "SPEC",
+       "of the data over ranks: iid, label, dirichlet:ALPHA or contiguous"},
+      {"batch", &b.batch, kRuns, "N", "samples per gradient"},
+      {"window", &b.window, kRuns, "N", "text: characters or words that a gradient goes back"},
+      {"clip", &b.clip, kRuns, "X", "the longest gradient, a norm; 0: any"},
+      {"flip", &b.flip, kRuns, "", "mirror images at random, where the set allows it"},
+      {"dim", &b.dim, kRuns, "N", "coordinates of the analytic objectives"},
+      {"noise", &b.noise, kRuns, "X",
+       "deviation of the quadratic's gradient noise, per coordinate"},
+      {"zeta2", &b.zeta2, kRuns, "X", "how far the ranks of an analytic objective disagree"},
+      {"mu", &b.mu, kRuns, "X", "smallest singular value of the quadratics, the largest being 1"},
+      {"r0", &b.r0, kRuns, "X", "distance of the optimum from the start"},
+      {"rows", &b.rows, kRuns, "N", "of the matrix objective"},
+      {"columns", &b.columns, kRuns, "N", "of the matrix objective"},
+      {"entries", &b.entries, kRuns, "NAME", "of the matrix objective: gaussian or sines"},
+      {"spectrum-decay", &b.spectrum_decay, kRuns, "P", "singular values of the matrix as k^-P"},
+  };
+}
+
+OptionTable rows_of_the_virtual_clock(Options& o) {
+  Settings& s = o.settings;
+  return {
+      {"latency", &s.link.latency_s, kSimulated, "T", "of a link, one way, control frames"},
+      {"jitter", &s.link.jitter, kSimulated, "X", "of the latency, as a fraction of it"},
+      {"transfer", &s.link.transfer_s, kSimulated, "T", "seconds of a bulk transfer"},
+      {"bandwidth", &s.link.bandwidth, kSimulated, "B", "bytes per second; 0: unlimited"},
+      {"gradient-seconds", &s.gradient_s, kSimulated, "T", "that a modelled gradient takes"},
+      {"speed-spread", &s.speed_spread, kSimulated, "X",
+       "sigma of a gradient's log-normal duration, its mean kept"},
+      {"target", &s.target, kSimulate, "D", "stop when |pi x| has shrunk by this factor; 0: never"},
+      {"seeds", &o.seeds, kSimulate | kReproduce, "K",
+       "so many runs, from --seed on; of reproduce: 0 is each figure's own number"},
+      {"allow-repeats", &s.allow_repeats, kSimulate, "",
+       "a control that the protocol forbids: the same partner again"},
+      {"exchanges-at-once", &s.exchanges_at_once, kSimulate, "N",
+       "a control that the protocol forbids: more than one"},
+  };
+}
+
+OptionTable rows_of_the_program(Options& o) {
+  return {
+      {"slow-rank", &o.slow_rank, kStragglers, "N", "the rank that is slow"},
+      {"factor", &o.factor, kStragglers, "X", "how many times slower it computes"},
+      {"svg", &o.svg, kTopology, "FILE", "draw the graph"},
+      {"job", &o.job, kCompare, "FILE", "what is compared (TOML)"},
+      {"name", &o.name, kReproduce, "NAME", "which one; all: those that need no data set"},
+      {"list", &o.list, kReproduce, "", "name them all"},
+      {"steps", &o.steps, kReproduce, "N",
+       "rounds of a run at most, for a quick look that fails; 0: as many as it takes"},
+      {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
+      {"json", &o.json, kRuns | kTopology | kData | kCompare | kReproduce, "",
+       "print one JSON object on standard output"},
+      {"quiet", &o.quiet, kRuns | kCompare | kReproduce, "",
+       "no progress and no events on standard error"},
+  };
+}
+
+}  // namespace
+
+OptionTable option_table(Options& o) {
+  OptionTable table;
+  for (const auto rows : {rows_of_the_run, rows_of_the_method, rows_of_the_objective,
+                          rows_of_the_virtual_clock, rows_of_the_program}) {
+    const OptionTable more = rows(o);
+    table.insert(table.end(), more.begin(), more.end());
+  }
+  return table;
+}
+
+}  // namespace grapevine
