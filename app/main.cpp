@@ -17,6 +17,7 @@ Result<int> carry_out(Invocation invocation) {
     case kStragglers: return stragglers(std::move(invocation.options));
     case kData: return show_data(invocation.options);
     case kCompare: return compare(invocation.options);
+    case kReproduce: return reproduce(invocation.options);
     case kTopology: break;
   }
   return show_topology(invocation.options);

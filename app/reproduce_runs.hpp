@@ -1,0 +1,69 @@
+// The runs that reproductions are made of: the actors on the virtual clock, many runs at once.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/settings.hpp"
+#include "app/execute.hpp"
+#include "app/reproduce.hpp"
+
+namespace grapevine {
+
+/// One run, in the words of `grapevine simulate`.
+struct Run {
+  std::string words;    // "method=d2 ranks=16 ...", any option; what is not said is simulate's
+  uint64_t rounds = 0;  // so many of each rank; 0: until the words say
+  uint64_t seed = 1;
+  bool sampled = false;  // a point of the curve after each round: curve[k - 1] after k
+  double bulk_loss = 0;  // probability that a link loses a frame with a payload
+  std::function<void(Settings&)> adjust;  // what no option says
+  std::shared_ptr<Objective> objective;   // in place of the one that the words name
+};
+
+/// Errors: what the words ask for is refused; the run failed; it was interrupted.
+Result<Summary> perform(const Run&);
+
+/// Calls work(k) for k < count, on as many threads as the effort says. The first error ends it.
+Status for_all(size_t count, const Effort&, const std::function<Status(size_t)>& work);
+
+/// All of them, in their order.
+Result<std::vector<Summary>> perform_all(const std::vector<Run>&, const Effort&);
+
+/// A problem that a function makes: what a rank adds to its gradient, and a place to watch every
+/// rank's parameters from, round by round.
+class Probe final : public Objective {
+ public:
+  /// Writes gradient `index` of `rank` into g, which is 0; x is what the rank has after `index`
+  /// rounds.
+  using Gradient = std::function<void(int rank, uint64_t index, ConstVec x, double* g)>;
+  using Start = std::function<void(int rank, double* x)>;
+
+  explicit Probe(ParameterLayout layout, Gradient gradient = {}, Start start = {});
+
+  const ParameterLayout& layout() const override { return layout_; }
+  bool has_gradients() const override { return static_cast<bool>(gradient_); }
+  void initial_point(int rank, Vec x) const override;
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override;
+  Evaluation evaluate(int thread, int rank, ConstVec x) override;
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return "a probe"; }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+ private:
+  ParameterLayout layout_;
+  Gradient gradient_;
+  Start start_;
+};
+
+/// The parameters of a rank at the end, in double.
+std::vector<double> parameters_of(const Summary&, int rank);
+
+/// Payload bytes that one rank had sent when `rounds` of the run's `all` rounds were over, by the
+/// counters: all ranks send alike.
+double payload_after(const Summary&, double bytes, double rounds, double all);
+
+double geometric_mean(const std::vector<double>& values);
+
+}  // namespace grapevine
