@@ -5,6 +5,7 @@
 
 #include "actors/algorithms/choose.hpp"
 #include "topologies/topology.hpp"
+#include "topologies/weights.hpp"
 
 namespace grapevine {
 
@@ -74,7 +75,14 @@ Status check(const Settings& s) {
     return user_error("threads is " + std::to_string(s.threads) + ", accepted: 0 (all) or more");
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
-  if (Status fits = check_method(s.method, s.rule, s.weights, *graph); !fits) return fits;
+  RuleSettings rule = s.rule;
+  const Method* method = find_method(s.method);
+  if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
+    const auto matrix = gossip_matrix(s.weights, *graph);
+    if (!matrix) return matrix.error();
+    rule.gamma = best_gamma(matrix_spectrum(*graph, *matrix));
+  }
+  if (Status fits = check_method(s.method, rule, s.weights, *graph); !fits) return fits;
   const bool loses_ranks =
       std::any_of(s.plan.rank_faults.begin(), s.plan.rank_faults.end(), [](const RankFault& f) {
         return f.kind == RankFaultKind::kill || f.kind == RankFaultKind::restart;
