@@ -53,16 +53,19 @@ struct BulkToken {
 
 enum class MemberState : uint8_t { alive = 0, suspect, dead, left };
 
-/// What is known of a node. Newer is (life, refutations, state) in this order.
+/// What is known of a node. Newer is (life, dead or left, refutations, state) in this order: a life
+/// that was declared over stays over, for the exchanges with it were dropped; the node goes on in
+/// the next one.
 struct Member {
   std::string node;
-  uint32_t life = 0;         // of the process: grows with each start
+  uint32_t life = 0;         // 1, 2, ...: grows with each start
   uint32_t refutations = 0;  // within this life, raised by the node itself alone
   MemberState state = MemberState::alive;
   std::string address;  // where it listens
   uint32_t first_rank = 0, ranks = 0;
   bool ready = true;      // its ranks have their state: they belong to the graph
   bool finished = false;  // its workers have done their share
+  uint32_t accuser = 0;   // of a suspect: hash of the name of who says so
   bool operator==(const Member&) const = default;
 };
 
@@ -78,24 +81,26 @@ struct GraphSpec {
 struct EdgeRate {
   uint32_t i = 0, j = 0;
   double per_second = 0;
+  uint64_t stamp = 0;  // grows with each measurement of this edge: the highest counts
   bool operator==(const EdgeRate&) const = default;
 };
 
 /// Failure detection, and the news that ride on it (actors/conversations/membership.hpp).
 struct MembershipPacket {
-  // ping_request: probe `target` for me; nack: it has not answered me yet, but I am here; sync: all
-  // I know, answered by sync_reply.
+  // ping_request: probe `target` for me, answered by an ack with that target or by a nack: it has
+  // not answered me yet, but I am here. sync: `sequence` is the digest of all I know. sync_reply:
+  // news that were not asked for; the last one of a whole view carries its digest, others 0.
   enum class Kind : uint8_t { ping = 0, ack, ping_request, nack, sync, sync_reply };
   Kind kind = Kind::ping;
   uint64_t sequence = 0;
-  std::string target;  // of ping_request and nack
+  std::string target;  // of ping_request, of its ack and of nack
   std::vector<Member> news;
   GraphSpec graph;
   std::vector<EdgeRate> rates;
   bool operator==(const MembershipPacket&) const = default;
 };
 
-/// Asks for a snapshot of a rank's vectors, or of the sum over a node's ranks.
+/// Asks for a snapshot of a rank's vectors, or of their sum over a node.
 struct Fetch {
   enum class What : uint8_t { rank_state = 0, node_sum };
   What what = What::rank_state;
