@@ -31,7 +31,8 @@ static_assert(std::endian::native == std::endian::little);  // payloads travel a
 constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
                                           0, 0, 0, 0, kStructWords,  0, 0, 0};
 
-static_assert(int(wire::Kind::MESSAGE) == int(FrameKind::message) && kFrameKinds == 8);
+static_assert(int(wire::Kind::PIECE) == int(FrameKind::piece) && kFrameKinds == 9);
+static_assert(int(wire::Kind::MESSAGE) == int(FrameKind::message));
 static_assert(int(wire::Kind::CHUNK) == int(FrameKind::chunk));
 static_assert(int(wire::Kind::ASK) == int(FrameKind::ask));
 static_assert(int(wire::Kind::ACK) == int(FrameKind::ack));
@@ -51,12 +52,8 @@ static_assert(int(wire::ElementType::BYTES) == int(DType::bytes));
 constexpr int kDTypes = 3;
 
 Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
-  return world_error("frame refused: " + what + " " + std::to_string(value) + ", accepted: " +
-                     accepted);
-}
-
-bool carries_payload(FrameKind kind) {
-  return kind == FrameKind::data || kind == FrameKind::chunk || kind == FrameKind::message;
+  return world_error("frame refused: " + what + " " + std::to_string(value) +
+                     ", accepted: " + accepted);
 }
 
 std::string shown(double value) {
@@ -109,7 +106,7 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
     return refused("wire version", root.getVersion(), std::to_string(kWireVersion));
   }
   const auto kind = static_cast<int>(root.getKind());
-  if (kind >= kFrameKinds) return refused("kind", kind, "0 to 7");
+  if (kind >= kFrameKinds) return refused("kind", kind, "0 to 8");
   const auto reason = static_cast<int>(root.getReason());
   if (reason >= kDeclineReasons) return refused("decline reason", reason, "0 to 7");
   const auto dtype = static_cast<int>(root.getDtype());

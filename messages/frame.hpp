@@ -19,14 +19,26 @@ enum class FrameKind : uint8_t {
   ack = 4,      // I have applied it
   ask = 5,      // I am in it and lack your ack: have you applied it?
   // A synchronous round (see actors/conversations/collective.hpp).
-  chunk = 6,    // part `part` of the vector in step `number`
+  chunk = 6,  // part `part` of the vector in step `number`
   // A round with the neighbours (see actors/conversations/rounds.hpp).
   message = 7,  // what a rank sends in phase `part` of round `number`
+  // A snapshot for a newcomer (see Manifest in control.hpp).
+  piece = 8,  // piece `part` of transfer `number`
 };
-constexpr int kFrameKinds = 8;
+constexpr int kFrameKinds = 9;
+
+constexpr bool carries_payload(FrameKind kind) {
+  return kind == FrameKind::data || kind >= FrameKind::chunk;
+}
 
 enum class DeclineReason : uint8_t {
-  none = 0, busy, not_yet, repeat, older_caller, epoch, no_buffer,
+  none = 0,
+  busy,
+  not_yet,
+  repeat,
+  older_caller,
+  epoch,
+  no_buffer,
   gone  // what was asked for was sent once, or never will be
 };
 constexpr int kDeclineReasons = 8;
@@ -38,11 +50,11 @@ struct FrameHeader {
   uint32_t from = 0, to = 0;                   // ranks
   uint32_t from_incarnation = 0, to_incarnation = 0;
   uint64_t epoch = 0;
-  uint64_t number = 0;                         // of the exchange on this edge, or of the round
-  uint32_t part = 0;                           // attempt of an offer, or part of a round
-  uint32_t version = 0;                        // of what the payload was encoded with
-  uint64_t count = 0;                          // elements of the payload
-  double alpha_tilde = 0;                      // the sender's (offer, accept, data)
+  uint64_t number = 0;     // of the exchange on this edge, or of the round
+  uint32_t part = 0;       // attempt of an offer, or part of a round
+  uint32_t version = 0;    // of what the payload was encoded with
+  uint64_t count = 0;      // elements of the payload
+  double alpha_tilde = 0;  // the sender's (offer, accept, data)
 
   bool operator==(const FrameHeader&) const = default;
 };

@@ -16,6 +16,7 @@ enum Kind {
   ask @5;
   chunk @6;
   message @7;
+  piece @8;
 }
 
 enum Reason {

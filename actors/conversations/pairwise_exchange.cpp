@@ -213,7 +213,8 @@ void Pairwise::frame(double now, const FrameHeader& m, const Payload& payload, E
       if (e.taking) return void(e.owes_accept = true);
       return send(e, e.applied ? FrameKind::ack : FrameKind::accept, m.number, out);
     case FrameKind::chunk:
-    case FrameKind::message: ++counts_.protocol_errors; return;
+    case FrameKind::message:
+    case FrameKind::piece: ++counts_.protocol_errors; return;
   }
 }
 

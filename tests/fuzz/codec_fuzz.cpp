@@ -22,7 +22,7 @@ void check_promises(const FrameHeader& h, std::span<const std::byte> bytes, uint
   GV_CHECK(h.count <= kMaxPayloadBytes);
   GV_CHECK(payload_bytes(h) <= limit_bytes);
   GV_CHECK((h.count == 0 || h.kind == FrameKind::data || h.kind == FrameKind::chunk ||
-            h.kind == FrameKind::message));
+            h.kind == FrameKind::message || h.kind == FrameKind::piece));
   GV_CHECK((std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0));
   const HeaderBytes again = encode(h);
   GV_CHECK(std::memcmp(again.data(), bytes.data(), kHeaderBytes) == 0);

@@ -23,9 +23,7 @@ int main(int argc, char** argv) {
       h.from = 1;
       h.to = 2;
       h.number = 3;
-      const bool bulk = h.kind == FrameKind::data || h.kind == FrameKind::chunk ||
-                        h.kind == FrameKind::message;
-      h.count = bulk ? 64 : 0;
+      h.count = carries_payload(h.kind) ? 64 : 0;
       h.alpha_tilde = 0.75;
       const HeaderBytes bytes = encode(h);
       const uint64_t limit_bytes = 1 << 20;
