@@ -25,8 +25,7 @@ struct Report {};  // asks for the receiver's report
 struct Start {};
 
 // To a communicator.
-using ViewPtr =
-    std::shared_ptr<const View>;  // an epoch, or new rates and constants in the same one
+using ViewPtr = std::shared_ptr<const View>;  // an epoch, or new rates and constants in one
 struct Taken {
   uint64_t ticket = 0;
   Payload payload;
@@ -106,8 +105,8 @@ struct RankParameters {
 struct Collect {};
 struct Collected {
   std::vector<RankParameters> ranks;  // mixed to now
-  double conserved_error =
-      0;  // largest |sum (x + x~) - what it must be|, over coordinates; NaN: not audited
+  // Largest |sum (x + x~) - what it must be|, over coordinates; NaN: not audited.
+  double conserved_error = 0;
 };
 
 // To a topology manager.

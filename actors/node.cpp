@@ -5,8 +5,7 @@
 
 #include "actors/algorithms/choose.hpp"
 #include "actors/communicator.hpp"
-#include "actors/conversations/collective.hpp"
-#include "actors/conversations/rounds.hpp"
+#include "actors/make_conversation.hpp"
 
 namespace grapevine {
 
@@ -15,7 +14,6 @@ namespace {
 constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
 constexpr int kPolls = 1000;        // for quiet, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
-constexpr double kLeastTimeoutWall_s = 1e-2;  // a busy machine answers a few time slices late
 
 // Bytes of a frame that is accepted: two vectors of the model and a few numbers.
 uint64_t payload_at_most(const ParameterLayout& layout) { return 2 * layout.bytes() + 64; }
@@ -30,49 +28,13 @@ Node::Node(caf::actor_config& config, NodeWiring wiring)
   horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
 }
 
-std::unique_ptr<Conversation> Node::make_conversation(int rank) const {
-  const Settings& s = *wiring_.settings;
-  const bool wall = s.clock == Clock::wall;
-  const Method& method = method_named(s.method);
-  const double patience_s = 10 * wiring_.gradient_s + 4 * (s.link.latency_s + s.link.transfer_s);
-  if (method.pattern == Pattern::rounds) {
-    RoundsOptions options;
-    options.rank = rank;
-    options.phases = method.phases(s.rule);
-    options.waits = method.waits;
-    options.resends = s.rule.missing == Missing::resend;
-    options.one_peer = method.one_peer;
-    if (s.rule.reference_schedule) options.schedule = PeerSchedule::reference;
-    options.patience_s = patience_s;
-    return std::make_unique<Rounds>(options);
-  }
-  if (method.pattern == Pattern::collective) {
-    CollectiveOptions options;
-    options.rank = rank;
-    options.size = wiring_.objective->layout().size();
-    options.dtype = wiring_.objective->layout().dtype();
-    options.patience_s = patience_s;
-    return std::make_unique<Collective>(options);
-  }
-  PairwiseOptions options;
-  options.pairing = s.pairing;
-  options.rank = rank;
-  options.seed = s.seed;
-  options.round_trip_s = wall ? 1e-3 : 2.5 * s.link.latency_s;
-  const double bytes = static_cast<double>(wiring_.objective->layout().bytes());
-  const double transfer = s.link.transfer_s + (s.link.bandwidth > 0 ? bytes / s.link.bandwidth : 0);
-  options.duration_s = wall ? 5e-3 : transfer + 4 * s.link.latency_s;
-  options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * wiring_.gradient_s;
-  options.allow_repeats = s.allow_repeats;
-  options.exchanges_at_once = s.exchanges_at_once;
-  return std::make_unique<Pairwise>(options);
-}
-
 CommunicatorActor Node::spawn_communicator(int rank) {
   CommunicatorWiring wiring{
       rank,          wiring_.clock,  wiring_.transport,
       wiring_.tally, state_of(rank), payload_at_most(wiring_.objective->layout())};
-  auto actor = system().spawn<Communicator>(std::move(wiring), make_conversation(rank));
+  auto actor = system().spawn<Communicator>(
+      std::move(wiring), make_conversation({rank, *wiring_.settings, wiring_.objective->layout(),
+                                            wiring_.gradient_s}));
   wiring_.mailboxes->set(rank, actor);
   return actor;
 }

@@ -67,7 +67,6 @@ class Node final : public NodeActor::base {
   const StateActor& state_of(int rank) const {
     return wiring_.states[static_cast<size_t>(rank) % wiring_.states.size()];
   }
-  std::unique_ptr<Conversation> make_conversation(int rank) const;
   CommunicatorActor spawn_communicator(int rank);
   WorkerActor spawn_worker(int rank);
   void start();

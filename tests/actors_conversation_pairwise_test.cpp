@@ -10,7 +10,7 @@ using namespace grapevine::test;
 
 namespace {
 
-const char* const kGraphs[] = {"ring",    "star",        "complete",         "torus",
+const char* const kGraphs[] = {"ring",    "star",        "complete",        "torus",
                                "cliques", "binary-tree", "random-regular:3"};
 constexpr int kSeeds = 50;
 constexpr double kFaultsEnd = 40;  // s

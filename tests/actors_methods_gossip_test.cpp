@@ -1,10 +1,9 @@
-// Methods that gossip by a matrix, and push-sum: the scalar problem to the digit, what gossip
-// keeps, what a message costs. Nothing is lost here, nothing is compressed. Figures: the published
+// Methods that gossip by a matrix: the scalar problem to the digit, what gossip keeps, what a
+// message costs. Nothing is lost here, nothing is compressed. Figures: the published
 // code of Vogels et al., NeurIPS 2021, arXiv 2110.04175.
 #include <cmath>
 #include <limits>
 
-#include "actors/algorithms/push_sum.hpp"
 #include "kernels/random.hpp"
 #include "tests/catch.hpp"
 #include "tests/methods_problems.hpp"
@@ -182,8 +181,8 @@ TEST_CASE("D2 and gradient tracking find the optimum though the graph changes on
     run.enter("random-regular:4:1", "lazy");
     run.rounds(20, 0.05);
     run.enter("complete", "lazy");
-    run.rounds(1500, 0.05);
-    CHECK(suboptimality(*problem, run) < 1e-24);
+    run.rounds(3000, 0.05);
+    CHECK(suboptimality(*problem, run) < 1e-18);  // from 61; D2 adds up what rounding leaves in c
   }
 }
 
@@ -205,85 +204,5 @@ TEST_CASE("a round costs what the method's header says") {
     CHECK(run.messages() == 3 * 9 * cost.messages);
     CHECK(run.bytes() == run.messages() * cost.numbers * 8);
     CHECK(run.rule(0).message_bytes() == cost.numbers * 8);
-  }
-}
-
-TEST_CASE("push-sum: a power of two averages exactly in log2 n messages, by the paper's schedule") {
-  struct Case {
-    int ranks, rounds;
-    bool reference;
-  };
-  // The published code's schedule repeats hops: 16 ranks need 4 rounds of two messages, not 2.
-  for (const Case& c :
-       {Case{4, 1, false}, Case{16, 2, false}, Case{64, 3, false}, Case{16, 4, true}}) {
-    Random random(1, 0, Purpose::test);
-    LockstepOptions options;
-    options.method = "sgp";
-    options.ranks = c.ranks;
-    options.start = normal_matrix(random, c.ranks, 1);
-    options.rule.reference_schedule = c.reference;
-    const Row mean = options.start.colwise().mean();
-    Lockstep run(options);
-    run.rounds(c.rounds - 1, 0.1);
-    CHECK(run.farthest(mean) > 1e-3);
-    run.round(0.1);
-    CHECK(run.farthest(mean) < 1e-15);
-  }
-}
-
-TEST_CASE("push-sum: the weights sum to n, whatever n and whatever is lost") {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    Random random(seed, 0, Purpose::test);
-    LockstepOptions options;
-    options.method = "sgp";
-    options.ranks = 2 + static_cast<int>(random.below(40));
-    options.start = normal_matrix(random, options.ranks, 1);
-    options.rule.missing = Missing::own;
-    options.lost = [&](uint64_t, int, int) { return seed % 2 == 1 && random.uniform() < 0.3; };
-    Lockstep run(options);
-    run.rounds(1 + static_cast<int>(random.below(5)), 0.1);
-    double mass = 0;
-    for (int rank = 0; rank < options.ranks; ++rank)
-      mass += run.rule(rank).counts().push_weight;
-    REQUIRE(std::abs(mass - options.ranks) < 1e-12);
-  }
-}
-
-TEST_CASE("push-sum: whoever sends to whom, all ranks reach the mean, though weights differ") {
-  constexpr int kRanks = 7;
-  Random random(3, 0, Purpose::test);
-  const ParameterLayout layout = ParameterLayout::flat(1, DType::f64);
-  const Eigen::MatrixXd start = normal_matrix(random, kRanks, 1);
-  std::vector<std::unique_ptr<PushSum>> ranks;
-  for (int i = 0; i < kRanks; ++i) {
-    const double x = start(i, 0);
-    ranks.push_back(
-        std::make_unique<PushSum>(RuleContext{i, 1, layout, {}, {}, {&x, 1, DType::f64}}));
-    Neighbourhood near;
-    near.ranks = kRanks;
-    ranks.back()->enter(near);
-  }
-  SnapshotPool pool(2 * sizeof(double), DType::bytes, 64);
-  double most = 1;
-  for (int phase = 0; phase < 400; ++phase) {
-    std::vector<std::vector<Payload>> in(kRanks);
-    for (auto& rank : ranks) {
-      Payload payload{pool.take()};
-      rank->write(phase % 2, 0, payload);
-      in[random.below(kRanks)].push_back(payload);
-    }
-    double mass = 0;
-    for (size_t i = 0; i < kRanks; ++i) {
-      ranks[i]->combine(0, phase % 2, in[i]);
-      mass += ranks[i]->counts().push_weight;
-      most = std::max(most, ranks[i]->counts().push_weight);
-    }
-    REQUIRE(std::abs(mass - kRanks) < 1e-12);
-  }
-  CHECK(most > 2);
-  for (auto& rank : ranks) {
-    double z = 0;
-    rank->look(0, {&z, 1, DType::f64});
-    CHECK(std::abs(z - start.mean()) < 1e-12);
   }
 }

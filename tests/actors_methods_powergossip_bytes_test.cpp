@@ -119,7 +119,7 @@ TEST_CASE("a wrong compress is refused in one line") {
     CHECK(refused("powergossip", spec) == "accepted");
   CHECK(refused("a2cid2", "powergossip:rank=2") == "accepted");
   const std::string accepted =
-      " is not known, accepted: powergossip:rank=R,iterations=S,start=warm|cold, R and S from 1 to "
+      " does not fit, accepted: powergossip:rank=R,iterations=S,start=warm|cold, R and S from 1 to "
       "1000000";
   for (const char* part : {"rank=0", "rank=-1", "rank=1x", "rank=", "rank", "iterations=0",
                            "iterations=1000001", "start=hot", "sweeps=2", ""}) {

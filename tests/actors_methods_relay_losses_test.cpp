@@ -66,14 +66,14 @@ class Asynchronous {
     rule.look(0, x);
     problem_.gradient(0, rank, 0, x, g);
     rule.on_gradient(0, lr, g, {});
-    for (size_t edge = 0; edge < in_[static_cast<size_t>(rank)].size(); ++edge) {
+    auto& in = in_[static_cast<size_t>(rank)];
+    rule.combine(0, 0, in);
+    for (size_t edge = 0; edge < in.size(); ++edge) {
+      in[edge] = {};
       Payload message{pool_.take()};
       rule.write(0, edge, message);
       if (!lost()) deliver(rank, tree_.neighbours(rank)[edge].rank, message);
     }
-    rule.combine(0, 0, in_[static_cast<size_t>(rank)]);
-    for (Payload& payload : in_[static_cast<size_t>(rank)])
-      payload = {};
   }
 
   Lockstep::Row x(int rank) {

@@ -51,8 +51,8 @@ TEST_CASE("a plan that names rank 99 of 16 is refused, in ranks and in links") {
 
 TEST_CASE("times that run backwards, factors and probabilities out of range are refused") {
   const double nan = std::nan("");
-  for (const auto& [at, until] : {std::pair{-1.0, 2.0}, {3.0, 3.0}, {3.0, 2.0}, {nan, 2.0},
-                                  {1.0, nan}, {kNever, kNever}}) {
+  for (const auto& [at, until] :
+       {std::pair{-1.0, 2.0}, {3.0, 3.0}, {3.0, 2.0}, {nan, 2.0}, {1.0, nan}, {kNever, kNever}}) {
     INFO(at << " to " << until);
     CHECK(says(of_rank_fault([&](RankFault& f) { f.at = at, f.until = until; }), "at", "until"));
     CHECK(says(of_link_fault([&](LinkFault& f) { f.at = at, f.until = until; }), "at", "until"));

@@ -63,8 +63,8 @@ LinkFault fault(LinkFaultKind kind, double at, double until) {
 }
 
 std::pair<double, double> range_of(const std::vector<Arrival>& arrivals) {
-  const auto [low, high] = std::minmax_element(
-      arrivals.begin(), arrivals.end(), [](auto& a, auto& b) { return a.delay < b.delay; });
+  const auto [low, high] = std::minmax_element(arrivals.begin(), arrivals.end(),
+                                               [](auto& a, auto& b) { return a.delay < b.delay; });
   return {low->delay, high->delay};
 }
 
@@ -73,7 +73,8 @@ uint64_t hash_of_run(uint64_t seed, double value, double start) {
   Links links({0.02, 0.5, 0.1, 1e6}, {}, seed);
   SnapshotPool pool(3, DType::f64, 1);
   Lease payload = pool.take();
-  for (size_t k = 0; k < 3; ++k) payload.writable().as<double>()[k] = k == 2 ? value : 1;
+  for (size_t k = 0; k < 3; ++k)
+    payload.writable().as<double>()[k] = k == 2 ? value : 1;
   double now = start;
   for (int k = 0; k < 100; ++k) {
     links.send(now, header(FrameKind::data, k % 4, (k + 1) % 4, 3), payload);

@@ -15,7 +15,8 @@ grapevine_test(actors_methods
   SOURCES
     lockstep.cpp
     actors_methods_compressed_test.cpp actors_methods_gossip_test.cpp
-    actors_methods_gossip_losses_test.cpp actors_methods_refusals_test.cpp
+    actors_methods_gossip_losses_test.cpp actors_methods_push_sum_test.cpp
+    actors_methods_refusals_test.cpp
     actors_methods_powergossip_test.cpp actors_methods_powergossip_pairs_test.cpp
     actors_methods_powergossip_bytes_test.cpp
     actors_methods_relay_test.cpp actors_methods_relay_losses_test.cpp

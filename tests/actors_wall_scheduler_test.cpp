@@ -4,6 +4,7 @@
 // so that what it does is the same every time.
 #include <atomic>
 #include <future>
+#include <numeric>
 #include <thread>
 
 #include "actors/run.hpp"
@@ -63,13 +64,15 @@ TEST_CASE("timers fire by their times, and in the order of setting when the time
     Visitor visitor(system);
     const caf::actor listener = spawn_listener(system, [&](int k) { heard.push_back(k); });
     const auto t0 = system.clock().now() - std::chrono::seconds(1);
-    send_at(system, t0 + microseconds(30), listener, 4);
+    send_at(system, t0 + microseconds(30), listener, 20);
     send_at(system, t0 + microseconds(10), listener, 1);
-    send_at(system, t0 + microseconds(20), listener, 2);
-    send_at(system, t0 + microseconds(20), listener, 3);
-    send_at(system, t0 + std::chrono::hours(1), listener, 5);  // not due
+    for (int k = 2; k < 20; ++k)
+      send_at(system, t0 + microseconds(20), listener, k);
+    send_at(system, t0 + std::chrono::hours(1), listener, 21);  // not due
     visitor.serve();
-    CHECK(heard == std::vector<int>{1, 2, 3, 4});
+    std::vector<int> in_order(20);
+    std::iota(in_order.begin(), in_order.end(), 1);
+    CHECK(heard == in_order);
     caf::anon_send_exit(listener, caf::exit_reason::kill);
     visitor.serve();
   }

@@ -57,6 +57,7 @@ void Lockstep::enter(const std::string& topology, const std::string& weights) {
 
 void Lockstep::enter(const Topology& topology, const std::string& weights) {
   topology_ = topology;
+  arrived_.resize(rules_.size());
   const GossipMatrix matrix = *gossip_matrix(weights, topology);
   const bool trees = tree_count(topology) > 0;
   const double delay = trees ? mean_relay_delay(tree_of(topology, 0)) : 0;
@@ -70,6 +71,7 @@ void Lockstep::enter(const Topology& topology, const std::string& weights) {
       near.neighbours.push_back({n.rank, matrix.edge[edge], topology.edges()[edge].trees});
     }
     rule(rank).enter(near);
+    arrived_[static_cast<size_t>(rank)].assign(near.neighbours.size(), {});
   }
   const size_t bytes = rule(0).message_bytes();
   pool_ = std::make_unique<SnapshotPool>(bytes, DType::bytes, size_t{1} << 20);
@@ -87,8 +89,13 @@ void Lockstep::round(double lr) {
     const Row g = options_.gradient ? options_.gradient(rank, round_, at) : Row::Zero(at.size());
     rule(rank).on_gradient(0, lr, view(g), {});
   }
-  for (int p = 0; p < rule(0).phases(); ++p)
-    phase(p);
+  if (method_.waits) {
+    for (int phase = 0; phase < rule(0).phases(); ++phase)
+      combine(phase, exchange(phase));
+  } else {
+    combine(0, arrived_);
+    arrived_ = exchange(0);
+  }
   ++round_;
 }
 
@@ -97,7 +104,7 @@ void Lockstep::rounds(int count, double lr) {
     round(lr);
 }
 
-void Lockstep::phase(int phase) {
+Lockstep::Incoming Lockstep::exchange(int phase) {
   std::vector<std::vector<Payload>> sent(rules_.size());  // [from][edge], or [from][0] for all
   for (int rank = 0; rank < options_.ranks; ++rank) {
     const bool one_message = method_.one_peer || rule(rank).broadcasts();
@@ -105,9 +112,13 @@ void Lockstep::phase(int phase) {
     for (size_t edge = 0; edge < edges; ++edge)
       sent[static_cast<size_t>(rank)].push_back(written(rank, phase, edge));
   }
-  std::vector<std::vector<Payload>> in(rules_.size());
+  Incoming in(rules_.size());
   for (int rank = 0; rank < options_.ranks; ++rank)
     in[static_cast<size_t>(rank)] = incoming(rank, phase, sent);
+  return in;
+}
+
+void Lockstep::combine(int phase, const Incoming& in) {
   for (int rank = 0; rank < options_.ranks; ++rank)
     rule(rank).combine(0, phase, in[static_cast<size_t>(rank)]);
 }

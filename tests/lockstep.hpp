@@ -2,7 +2,8 @@
 //
 // A round: every rank takes the gradient at its parameters and its local step; then per phase
 // everybody writes, what is lost is lost, everybody combines. So what a run of the actors without
-// delays computes, and what the published scripts compute. Double precision.
+// delays computes, and what the published scripts compute. Where a method does not wait everybody
+// combines what was written in the last round, and then writes. Double precision.
 #pragma once
 #include <Eigen/Dense>
 #include <functional>
@@ -63,7 +64,9 @@ class Lockstep {
 
  private:
   Payload written(int from, int phase, size_t edge);
-  void phase(int phase);
+  using Incoming = std::vector<std::vector<Payload>>;  // [rank][sender]
+  Incoming exchange(int phase);
+  void combine(int phase, const Incoming&);
   std::vector<Payload> incoming(int rank, int phase, const std::vector<std::vector<Payload>>&);
 
   LockstepOptions options_;
@@ -71,6 +74,7 @@ class Lockstep {
   Topology topology_;
   std::unique_ptr<SnapshotPool> pool_;
   std::vector<std::unique_ptr<RoundRule>> rules_;
+  Incoming arrived_;  // where a method does not wait: for the next round
   uint64_t round_ = 0;
   uint64_t messages_ = 0, bytes_ = 0;
 };

@@ -8,12 +8,13 @@ namespace grapevine::test {
 inline constexpr const char* kBelowThird = "uniform:0.32333333333333333";  // 1/3 - .01
 
 /// Random quadratics of 10 dimensions for 16 ranks, the optimum 10 away.
-inline std::unique_ptr<Objective> quadratics(double zeta2) {
+inline std::unique_ptr<Objective> quadratics(double zeta2, uint64_t seed = 1) {
   ObjectiveSpec spec;
   spec.ranks = 16;
   spec.dim = 10;
   spec.zeta2 = zeta2;
   spec.mu = 0.5;
+  spec.seed = seed;
   return *make_quadratic(spec);
 }
 

@@ -10,7 +10,8 @@
 // ring with 1/3 everywhere sits on the limit).
 // Invariant: sum c = 0 and gossip keeps the mean of x, while nothing is lost. A change of the graph
 // sets c to 0: two ranks may have heard of it a round apart, and what is left over in c never
-// decays.
+// decays. Nor does what rounding leaves there: some 1e-16 |x| a round, which the gradient must hold
+// against.
 // Cost per rank and round: one message of the model to each neighbour. Memory: x, c, the optimizer.
 #pragma once
 #include "actors/algorithms/gossip.hpp"

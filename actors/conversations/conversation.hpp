@@ -52,8 +52,7 @@ struct Send {
   Payload payload;  // empty for frames without one
 };
 
-/// Asks for what the rule sends in an exchange, or for elements [offset, offset + count) of the
-/// vector that a collective round combines.
+/// Asks for what the rule sends in an exchange, or for a part of the vector of a collective round.
 struct Take {
   uint64_t ticket = 0;
   ExchangeKey exchange;
@@ -88,8 +87,7 @@ struct Arm {
   double at = kNever;  // replaces the earlier time of this timer; kNever disarms it
 };
 
-/// Filled during one event, then carried out; its memory may come from the stack of whoever does
-/// that.
+/// Filled during one event, then carried out, perhaps in memory of the carrier's stack.
 struct Effects {
   explicit Effects(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : sends(memory), requests(memory), arms(memory) {}
@@ -113,9 +111,9 @@ struct Counts {
   double waited_s = 0;         // time between due and open, summed
 };
 
-/// What one neighbour is to get in a phase of a round; peer -1: whoever gets something.
+/// What a neighbour is to get in a phase of a round.
 struct Outgoing {
-  int peer = -1;
+  int peer = -1;  // -1: whoever gets something
   Payload payload;
 };
 
@@ -126,7 +124,7 @@ struct Messages {
   std::vector<Outgoing> outgoing;
 };
 
-/// Exchanges per neighbour, for measured rates.
+/// Exchanges with a neighbour, for measured rates.
 struct EdgeCount {
   int peer = 0;
   uint64_t applied = 0;

@@ -1,0 +1,38 @@
+// RuleSettings: what a method may be told. A value; each rule reads what concerns it.
+#pragma once
+#include <string>
+
+#include "actors/algorithms/optimizer.hpp"
+
+namespace grapevine {
+
+/// What stands in for the relay contributions that have not arrived (relaysgd.hpp).
+enum class Normalisation { counts, own, x0, previous };
+
+/// What a round does about a neighbour's message that a link has lost.
+enum class Missing {
+  resend,       // it is asked for until it comes
+  renormalise,  // go on without; the weights of what came are scaled up to 1
+  own,          // go on; its weight goes to the rank's own value
+  reuse,        // go on with the last one that came
+  shrink,       // go on; its weight goes to zero (a published code's slip, kept for comparison)
+};
+
+/// What a method may be told. Each rule reads what concerns it; choose.hpp refuses the rest.
+struct RuleSettings {
+  OptimizerSettings optimizer;
+  Normalisation normalisation = Normalisation::counts;
+  Missing missing = Missing::resend;
+  std::string compress;  // a compressor with its arguments; empty: the method's own, or none
+  double gamma = 1;      // consensus step size
+  bool relay_lr = true;  // scale the learning rate by 1 + the mean relay delay
+  bool reference_schedule = false;  // SGP: the published code's order of the shifts
+};
+
+inline RuleSettings with_optimizer(const OptimizerSettings& optimizer) {
+  RuleSettings settings;
+  settings.optimizer = optimizer;
+  return settings;
+}
+
+}  // namespace grapevine
