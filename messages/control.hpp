@@ -1,14 +1,15 @@
 // ControlMessage: what two nodes say to each other on their control link. Values.
 //
-// The headers of frames travel here too, where they carry no payload; payloads have a link of
-// their own. Names of nodes are at most kNameBytes long, one line, and nothing that arrives is
-// ever used as a path or executed.
+// Headers of frames without a payload travel here too; payloads have a link of their own. All is
+// bounded by the constants below, so that the largest message fits into kControlBytes; strings are
+// one line of printable ASCII. Nothing that arrives is ever used as a path or executed.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "messages/console.hpp"
 #include "messages/frame.hpp"
 
 namespace grapevine {
@@ -16,11 +17,17 @@ namespace grapevine {
 constexpr uint16_t kControlVersion = 1;
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
 constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
+constexpr size_t kAddressBytes = 255;
+constexpr size_t kLineBytes = 511;   // of a reason, or of a job in words
+constexpr size_t kSpecBytes = 4095;  // of a topology's spec
+constexpr size_t kMaxNews = 128;     // members in one packet
+constexpr size_t kMaxRates = 512;    // edges in one packet
+constexpr size_t kMaxPieces = 4096;  // of a snapshot
 
-enum class LinkPurpose : uint8_t { control = 0, bulk, console };
+enum class LinkPurpose : uint8_t { control = 0, console };
 
-/// The first message each way. Both ends must agree on version, run and job; the reason for a
-/// refusal goes to the other end as a Refusal.
+/// The first message each way. Both ends must agree on version, run and job (a console on the
+/// version alone); the reason for a refusal goes to the other end as a Refusal.
 struct Hello {
   uint16_t version = kControlVersion;
   LinkPurpose purpose = LinkPurpose::control;
@@ -30,7 +37,6 @@ struct Hello {
   std::string node;     // the sender's name
   uint32_t life = 0;    // the sender's: grows with each start
   std::string address;  // where the sender listens, "host:port"
-  uint64_t token = 0;   // of a bulk link: what the control link handed out
   bool operator==(const Hello&) const = default;
 };
 
@@ -45,9 +51,17 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-/// Hands out what the peer must show on its bulk link.
+/// Of all connections of this pair of nodes this one shall stand: the node with the higher name
+/// offers it so, one at a time, and the other one decides it by the same word.
+struct Agree {
+  bool operator==(const Agree&) const = default;
+};
+
+/// What the peer must show, once, on the bulk link that it dials. A token of 0: please dial now.
 struct BulkToken {
   uint64_t token = 0;
+  bool encrypted = false;  // the sender wants the bulk link encrypted
+  std::string same_host;   // a name in its network namespace where its unix socket listens
   bool operator==(const BulkToken&) const = default;
 };
 
@@ -101,13 +115,13 @@ struct MembershipPacket {
 };
 
 /// Asks for a snapshot of a rank's vectors, or of their sum over a node.
-struct Fetch {
+struct FetchState {
   enum class What : uint8_t { rank_state = 0, node_sum };
   What what = What::rank_state;
   uint64_t transfer = 0;  // the asker's number
   uint32_t rank = 0;
   std::vector<uint32_t> pieces;  // empty: the manifest first
-  bool operator==(const Fetch&) const = default;
+  bool operator==(const FetchState&) const = default;
 };
 
 /// What a snapshot consists of. Pieces travel as frames of kind `piece`, each checked against its
@@ -125,32 +139,8 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-enum class ConsoleVerb : uint8_t {
-  status = 0,
-  topology,
-  reconfigure,
-  drain,
-  stop,
-  inject,
-  snapshot,
-  events
-};
-
-struct ConsoleRequest {
-  ConsoleVerb verb = ConsoleVerb::status;
-  std::string argument;  // a spec, or the text of a plan
-  bool operator==(const ConsoleRequest&) const = default;
-};
-
-/// Parts of one answer, in order; `text` is JSON where the request was served.
-struct ConsoleReply {
-  bool ok = true;
-  bool more = false;
-  std::string text;
-  bool operator==(const ConsoleReply&) const = default;
-};
-
-using ControlMessage = std::variant<Hello, Refusal, Bye, BulkToken, FrameHeader, MembershipPacket,
-                                    Fetch, Manifest, ConsoleRequest, ConsoleReply>;
+using ControlMessage =
+    std::variant<Hello, Refusal, Bye, Agree, BulkToken, FrameHeader, MembershipPacket, FetchState,
+                 Manifest, ConsoleRequest, ConsoleReply>;
 
 }  // namespace grapevine
