@@ -1,0 +1,136 @@
+// Membership: who takes part. SWIM failure detection with Lifeguard's local health, and the news
+// that ride on it, as a state machine without I/O: events in, effects out.
+//
+//   Das, Gupta, Motivala, "SWIM", DSN 2002. Dadgar, Phillips, Currey, "Lifeguard", DSN-W 2018.
+//
+// Once per period (0.2 s when all is well) a node pings one other: in turn the next one by name,
+// so that everybody is pinged every two periods, and one of a shuffled round. No answer in time:
+// three helpers are asked to ping it (`ping_request`); each forwards the ack or sends a nack. No
+// ack at all: the node is suspected, everybody is told, and each other who finds the same shortens
+// the 10 s that it has to refute, down to 5 s. Then it is dead. Time-outs follow measured round
+// trips and are stretched by the node's own health: late timers, missing nacks and suspicions of
+// itself lower it, so a node that is slow itself accuses nobody. A broken link is a suspicion and a
+// dial; if the port refuses, the process is gone and dead at once.
+//
+// Dead is final in a life: whoever heard it has dropped its exchanges with that life. A node that
+// learns of its own death goes on in its next life (`reborn`), so a process may begin with life 1:
+// those who remember it tell it better. News go to two others as soon as they are heard, then ride
+// on pings and acks some 3 log2(n) times; whole views are compared by digest when a link comes up
+// and every 10 s. Dead nodes are dialled now and then, so a healed partition finds itself.
+//
+// `now` is in seconds, never decreases, and is the owner's clock. Draws come from (seed, name,
+// Purpose::membership). After each call the owner carries the effects out; a packet for a node
+// without a link is dropped. It knows who is linked by link_up and link_down alone.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/conversations/dialler.hpp"
+#include "actors/conversations/member_table.hpp"
+#include "actors/conversations/prober.hpp"
+#include "actors/conversations/rumours.hpp"
+#include "kernels/random.hpp"
+
+namespace grapevine {
+
+struct MembershipOptions {
+  uint64_t seed = 1;
+  std::vector<std::string> join;  // addresses of nodes to find; any live one will do
+  std::string topology = "ring";  // until somebody reconfigures
+};
+
+struct MembershipEffects {
+  struct Packet {
+    std::string to;  // node
+    MembershipPacket packet;
+  };
+  std::vector<Packet> sends;
+  std::vector<std::string> dials;  // addresses; each answered by link_up, refused, or not at all
+  double timer_at = 0;             // always set: call timer() then; replaces the earlier one
+  bool changed = false;            // the epoch: spec, members, lives or ranks
+  bool reborn = false;             // own life has grown: self().life
+  bool ranks_moved = false;        // own ranks have: self().first_rank
+  std::vector<std::string> died;   // nodes whose known life has ended; drop what was open with it
+  std::vector<std::string> lines;  // for the log
+};
+
+class Membership {
+ public:
+  /// `self`: node, address and ranks; first_rank may be kAnyRank: given by a first contact, or 0 if
+  /// there is nobody to join. Begins in life max(1, self.life).
+  Membership(Member self, const MembershipOptions&);
+
+  void start(double now, MembershipEffects&);
+  void timer(double now, MembershipEffects&);
+  void packet(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
+
+  /// `dialled`: the address that led to it, empty if the peer did. May be repeated: for a second
+  /// dial that was folded into the link, and for a dial that found this node itself.
+  void link_up(double now, const std::string& node, const std::string& dialled, MembershipEffects&);
+  void link_down(double now, const std::string& node, MembershipEffects&);
+  /// A dial was refused by the host: nobody listens there. Time-outs are not reported.
+  void refused(double now, const std::string& address, MembershipEffects&);
+  /// An exchange with a rank of it timed out: it is probed at once.
+  void doubt(double now, const std::string& node, MembershipEffects&);
+
+  /// Of the own record. From ready to not ready is a new life.
+  void become(double now, bool ready, bool finished, MembershipEffects&);
+  void leave(double now, MembershipEffects&);  // for good; tells every linked node
+  void reconfigure(double now, const std::string& topology, MembershipEffects&);
+  /// Own measurements: of each edge one node measures it, that of the lower rank. Stamps are set
+  /// here.
+  void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
+
+  const Member& self() const { return table_.self(); }
+  const MemberTable& table() const { return table_; }
+  std::vector<Member> members() const;  // all records by name, the node's own among them
+  std::vector<Member> graph() const;    // the epoch's members, by first rank
+  std::vector<EdgeRate> edge_rates() const;
+  const GraphSpec& spec() const { return table_.spec(); }
+  uint64_t epoch() const { return table_.epoch(); }
+  bool linked(const std::string& node) const;
+  double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
+  int health() const { return prober_.health(); }      // 0 is best, 8 worst: time-outs x (1 + it)
+
+ private:
+  struct Suspicion {
+    uint32_t member = 0;
+    double since = 0;
+    std::vector<uint32_t> accusers;  // hashes of names
+  };
+
+  void begin(double now, MembershipEffects&);
+  void finish(double now, MembershipEffects&);
+  void carry_out(double now, const ProbeResults&, MembershipEffects&);
+  void hear(double now, const MembershipPacket&, const std::string& from, MembershipEffects&);
+  void hear(double now, const Member&, const std::string& from, MembershipEffects&);
+  void hear_of_self(const Member&, MembershipEffects&);
+  void take_in(double now, const Member&, MembershipEffects&);
+  void renew_self(Member, MembershipEffects&);
+  void begin_life(uint32_t life, const std::string& why, MembershipEffects&);
+  void settle_ranks(MembershipEffects&);
+  void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
+  void confirm(uint32_t member, uint32_t accuser);
+  double dead_at(const Suspicion&) const;
+  void declare_dead(double now, uint32_t member, const std::string& why, MembershipEffects&);
+  void on_sync(double now, uint32_t from, const MembershipPacket&, MembershipEffects&);
+  void send(uint32_t to, MembershipPacket, MembershipEffects&);
+  void send_sync(uint32_t to, MembershipEffects&);
+  void send_view(double now, uint32_t to, MembershipEffects&);
+
+  MembershipOptions options_;
+  MemberTable table_;
+  Random random_;
+  Dialler dialler_;
+  Rumours rumours_;
+  Prober prober_;
+  std::vector<Suspicion> suspicions_;
+  std::vector<double> told_at_;  // by member: our whole view, since its link came up
+  bool fresh_ = false;           // something to be told at once
+  uint64_t known_epoch_ = 0, measurements_ = 0;
+  double armed_at_ = 0, sync_at_ = 0;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,101 @@
+// Prober: SWIM's probes and Lifeguard's local health: who does not answer? For membership.hpp,
+// which decides what follows. No I/O; `now` in seconds.
+//
+//   t            ping
+//   t + T        no ack: three helpers are asked to ping it (ping_request)
+//   t + T + N    a helper that got no answer says so (nack), so that we know who is deaf: it or we
+//   t + W        no ack by any way: failed
+//
+// T follows the smoothed round trip to that node (+ 4 deviations, 20 ms to 0.6 s), N = T + 20 ms or
+// more, W = 3 T, 0.2 s or more; the period is twice the usual T, 0.2 to 2 s. All stretch with the
+// health score h (0 best, 8 worst) by 1 + h, up to 2 s. A failure without a single nack worsens h
+// and is tried once more before it counts. Late timers worsen h and void what lapsed meanwhile.
+#pragma once
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "actors/conversations/dialler.hpp"
+#include "actors/conversations/member_table.hpp"
+#include "kernels/random.hpp"
+
+namespace grapevine {
+
+struct ProbeResults {
+  std::vector<std::pair<uint32_t, MembershipPacket>> sends;
+  struct Failed {
+    uint32_t member = 0;
+    int nacks = 0;
+    double after_s = 0;
+  };
+  std::vector<Failed> failed;
+};
+
+class Prober {
+ public:
+  Prober(const MemberTable& table, const Dialler& dialler, Random& random)
+      : table_(table), dialler_(dialler), random_(random) {}
+  Prober(const Prober&) = delete;
+  Prober& operator=(const Prober&) = delete;
+
+  void start(double now);
+  void run(double now, ProbeResults&);
+  void probe(double now, uint32_t member, ProbeResults&);  // at once, unless one is under way
+  /// Of kind ping, ack, ping_request, nack.
+  void packet(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
+  void forget(uint32_t member);  // its life is over
+  double next() const;
+
+  /// The timer came late by so much: nobody is accused for what lapsed meanwhile.
+  void overslept(double late_s);
+  void ail(int by);  // worsens the health score (or betters it)
+  int health() const { return health_; }
+  double round_trip_s(uint32_t member) const;  // 0: not measured
+
+  /// Up to `count` linked members who are alive, at random, none of them `but`.
+  std::vector<uint32_t> some_linked(size_t count, uint32_t but);
+
+ private:
+  struct RoundTrip {
+    double mean = -1, deviation = 0;
+    bool unsure = false;  // the last probe failed, and no helper showed that we hear anything
+  };
+  struct Probe {
+    uint32_t member = 0;
+    uint64_t sequence = 0;
+    double sent_at = 0, indirect_at = 0, ends_at = 0;
+    int helpers = -1, nacks = 0;  // -1: not asked yet
+  };
+  struct Errand {  // a probe for somebody else
+    uint32_t requester = 0, target = 0;
+    uint64_t theirs = 0, ours = 0;
+    double sent_at = 0, nack_at = 0, ends_at = 0;
+  };
+
+  RoundTrip& round_trip(uint32_t member);
+  void learn(uint32_t member, double sample_s);
+  double timeout_s(uint32_t member);
+  double period_s();
+  std::optional<uint32_t> next_target();
+  bool is_target(uint32_t member) const;
+  void ask_helpers(double now, Probe&, ProbeResults&);
+  void conclude(double now, const Probe&, ProbeResults&);
+  void on_ack(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
+  void on_ping_request(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
+
+  const MemberTable& table_;
+  const Dialler& dialler_;
+  Random& random_;
+  std::vector<RoundTrip> round_trips_;  // by member
+  std::vector<Probe> probes_;
+  std::vector<std::pair<uint64_t, double>> past_;  // probes that are over: a late ack still teaches
+  std::vector<Errand> errands_;
+  std::vector<uint32_t> round_;  // shuffled; what is left of it
+  uint32_t neighbour_ = 0;       // the last one pinged by name
+  bool by_name_ = true;
+  uint64_t sequence_ = 0;
+  int health_ = 0;
+  double usual_timeout_s_ = 0, probe_at_ = 0;
+};
+
+}  // namespace grapevine
