@@ -19,6 +19,7 @@ grapevine_test(actors_methods
     actors_methods_refusals_test.cpp
     actors_methods_powergossip_test.cpp actors_methods_powergossip_pairs_test.cpp
     actors_methods_powergossip_bytes_test.cpp
+    actors_methods_mean_estimation_test.cpp
     actors_methods_relay_test.cpp actors_methods_relay_losses_test.cpp
     actors_methods_relay_trees_test.cpp
   USES grapevine_actors)

@@ -8,6 +8,7 @@
 #include "actors/algorithms/d_psgd.hpp"
 #include "actors/algorithms/deepsqueeze.hpp"
 #include "actors/algorithms/gradient_tracking.hpp"
+#include "actors/algorithms/mean_estimation.hpp"
 #include "actors/algorithms/moniqua.hpp"
 #include "actors/algorithms/needs.hpp"
 #include "actors/algorithms/powergossip.hpp"
@@ -98,6 +99,13 @@ constexpr Method kMethods[] = {
      .gossips = true,
      .losses = Losses::any,
      .sentence = "gossip of the models and of their steps (SIAM J. Optim. 2017)"},
+    {.name = "mean_estimation",
+     .pattern = Pattern::rounds,
+     .make = make<MeanEstimation>,
+     .relays = true,
+     .losses = Losses::any,
+     .any_optimizer = false,
+     .sentence = "the mean of samples, relayed along a tree (NeurIPS 2021, appendix)"},
     {.name = "moniqua",
      .pattern = Pattern::rounds,
      .make = make<Moniqua>,

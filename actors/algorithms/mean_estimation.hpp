@@ -1,0 +1,42 @@
+// Distributed mean estimation: each round every rank draws one sample of its own; all want the mean
+// of what all have drawn. Paper: Vogels et al. NeurIPS 2021. arXiv:2110.04175 (appendix).
+//
+//   s_i = x_i - g_i                          the sample: the objective's gradient is x - s
+//   S_i = s_i + sum_j m_ji                   relayed (relay.hpp)
+//   n_i = 1   + sum_j c_ji
+//   x_i = sum_t S_i / sum_t n_i              over all rounds so far; kept as a running mean
+//
+// After T rounds x_i is the plain mean of sum_j max(T - delta_ij, 0) samples, delta_ij =
+// max(hops(i, j) - 1, 0): of variance 1 each, that is one over its mean squared error.
+//
+// Needs a tree, or several on the same ranks. Takes neither learning rate nor optimizer.
+// Invariant: no sample is in x_i twice. One that is lost is missing there, and in the count.
+// Cost per rank and round: one message of d + 1 numbers to each neighbour. Memory: x, the sample,
+// one message of each neighbour.
+#pragma once
+#include "actors/algorithms/relay.hpp"
+
+namespace grapevine {
+
+class MeanEstimation final : public RoundRule {
+ public:
+  explicit MeanEstimation(const RuleContext&);
+
+  void reset(double now, ConstVec x) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  void enter(const Neighbourhood&) override;
+  bool broadcasts() const override { return false; }
+  size_t message_bytes() const override { return relay_.message_bytes(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+  bool conserves() const override { return false; }
+  RuleCounts counts() const override { return {.relay_count = count_}; }
+
+ private:
+  Relay relay_;
+  Buffer sample_;
+  std::vector<double> seen_;  // samples in x, by tree
+  double count_ = 1;
+};
+
+}  // namespace grapevine
