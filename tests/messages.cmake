@@ -1,9 +1,9 @@
-grapevine_test(messages SOURCES messages_codec_test.cpp USES grapevine_messages)
+grapevine_test(messages SOURCES messages_codec_test.cpp messages_control_test.cpp USES grapevine_messages)
 grapevine_benchmark(codec SOURCES bench/codec_bench.cpp USES grapevine_messages)
 
-# The fuzz target needs clang's libFuzzer, so it is compiled by clang++ beside a build that g++
-# makes: the codec, the generated schema and the harness in one command. `ninja codec_fuzz
-# codec_seeds` builds it, `./test fuzz` runs it.
+# The fuzz targets need clang's libFuzzer, so they are compiled by clang++ beside a build that g++
+# makes: a codec, the generated schemas and the harness in one command. `ninja codec_fuzz
+# control_fuzz codec_seeds` builds them, `./test fuzz` runs them.
 find_program(GRAPEVINE_CLANGXX NAMES clang++ clang++-14)
 set(codec_fuzz_flags -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined
   -fno-sanitize-recover=all -Wno-overloaded-shift-op-parentheses)  # GV_CHECK is such a shift
@@ -21,18 +21,24 @@ endif()
 if(GRAPEVINE_LIBFUZZER)
   add_executable(codec_seeds EXCLUDE_FROM_ALL fuzz/codec_seeds.cpp)
   target_link_libraries(codec_seeds PRIVATE grapevine_messages grapevine_options)
-  set(codec_fuzz ${CMAKE_BINARY_DIR}/bin/codec_fuzz)
   set(generated ${CMAKE_BINARY_DIR}/generated)
-  set(codec_fuzz_sources ${CMAKE_CURRENT_LIST_DIR}/fuzz/codec_fuzz.cpp
-    ${PROJECT_SOURCE_DIR}/messages/codec.cpp ${generated}/messages/wire.capnp.c++)
-  add_custom_command(OUTPUT ${codec_fuzz}
-    COMMAND ${GRAPEVINE_CLANGXX} ${codec_fuzz_flags} -I${PROJECT_SOURCE_DIR} -isystem ${generated}
-      ${codec_fuzz_sources} -lcapnp -lkj -o ${codec_fuzz}
-    # The library stands for the generated schema, which it is compiled from.
-    DEPENDS grapevine_messages ${CMAKE_CURRENT_LIST_DIR}/fuzz/codec_fuzz.cpp
-      ${PROJECT_SOURCE_DIR}/messages/codec.cpp ${PROJECT_SOURCE_DIR}/messages/codec.hpp
-      ${PROJECT_SOURCE_DIR}/messages/frame.hpp
-    VERBATIM)
-  add_custom_target(codec_fuzz DEPENDS ${codec_fuzz})
+  set(messages ${PROJECT_SOURCE_DIR}/messages)
+  foreach(target codec control)
+    set(program ${CMAKE_BINARY_DIR}/bin/${target}_fuzz)
+    set(sources ${CMAKE_CURRENT_LIST_DIR}/fuzz/${target}_fuzz.cpp ${messages}/codec.cpp)
+    if(target STREQUAL "control")
+      list(APPEND sources ${messages}/control_decode.cpp ${messages}/control_encode.cpp
+        ${messages}/control_validate.cpp)
+    endif()
+    add_custom_command(OUTPUT ${program}
+      COMMAND ${GRAPEVINE_CLANGXX} ${codec_fuzz_flags} -I${PROJECT_SOURCE_DIR} -isystem ${generated}
+        ${sources} ${generated}/messages/wire.capnp.c++ ${generated}/messages/control.capnp.c++
+        -lcapnp -lkj -o ${program}
+      # The library stands for the generated schemas, which it is compiled from.
+      DEPENDS grapevine_messages ${sources} ${messages}/codec.hpp ${messages}/control_codec.hpp
+        ${messages}/control.hpp ${messages}/frame.hpp
+      VERBATIM)
+    add_custom_target(${target}_fuzz DEPENDS ${program})
+  endforeach()
 endif()
 grapevine_found(libFuzzer "${GRAPEVINE_LIBFUZZER}" "no fuzz target")

@@ -1,17 +1,35 @@
-// Writes the fuzzer's first inputs into the folder named as the only argument: one valid frame of
-// each kind and dtype.
+// Writes the fuzzers' first inputs into the two folders named as arguments: one valid frame of each
+// kind and dtype, and one control message of each kind.
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
+#include <span>
 #include <string>
 
 #include "messages/codec.hpp"
+#include "messages/control_codec.hpp"
+#include "tests/control_messages.hpp"
 
 using namespace grapevine;
 
+namespace {
+
+void write(const std::string& path, std::initializer_list<std::span<const std::byte>> parts) {
+  std::ofstream out(path, std::ios::binary);
+  for (const auto part : parts)
+    out.write(reinterpret_cast<const char*>(part.data()), static_cast<long>(part.size()));
+  if (out.flush()) return;
+  std::cerr << "cannot write " << path << "\n";
+  std::exit(1);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: codec_seeds FOLDER\n";
+  if (argc != 3) {
+    std::cerr << "usage: codec_seeds FRAMES_FOLDER CONTROL_FOLDER\n";
     return 2;
   }
   for (int kind = 0; kind < kFrameKinds; ++kind) {
@@ -25,17 +43,15 @@ int main(int argc, char** argv) {
       h.number = 3;
       h.count = carries_payload(h.kind) ? 64 : 0;
       h.alpha_tilde = 0.75;
-      const HeaderBytes bytes = encode(h);
       const uint64_t limit_bytes = 1 << 20;
-      const std::string path = std::string(argv[1]) + "/kind_" + std::to_string(kind) + "_dtype_" +
-                               std::to_string(static_cast<int>(dtype));
-      std::ofstream out(path, std::ios::binary);
-      out.write(reinterpret_cast<const char*>(&limit_bytes), sizeof limit_bytes);
-      out.write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      if (!out.flush()) {
-        std::cerr << "cannot write " << path << "\n";
-        return 1;
-      }
+      write(std::string(argv[1]) + "/kind_" + std::to_string(kind) + "_dtype_" +
+                std::to_string(static_cast<int>(dtype)),
+            {std::as_bytes(std::span(&limit_bytes, 1)), encode(h)});
     }
+  }
+  for (const ControlMessage& m : one_of_each()) {
+    const auto bytes = encode_control(m);
+    GV_CHECK(static_cast<bool>(bytes));
+    write(std::string(argv[2]) + "/kind_" + std::to_string(m.index()), {*bytes});
   }
 }

@@ -1,0 +1,139 @@
+# What two nodes say on their control link, and what a console says to a node: one Control a message, in
+# the standard stream framing, at most 64 KiB each.
+#
+# Fields and members of the union are only ever appended, and each change of meaning raises Hello.version.
+# control.hpp says what each means and how long it may be; README.md shows how a script speaks this.
+@0xb3f5d1a9c7e24806;
+
+using Cxx = import "/capnp/c++.capnp";
+using Wire = import "/messages/wire.capnp";
+$Cxx.namespace("grapevine::wire");
+
+struct Control {
+  union {
+    hello @0 :Hello;               # the first message each way
+    refusal @1 :Text;              # the last one: why the sender closes the link
+    bye @2 :Void;                  # the last one: the sender ends the link and all is well
+    agree @3 :Void;                # of all connections of a pair of nodes this one shall stand
+    bulkToken @4 :BulkToken;
+    frame @5 :Data;                # a frame without a payload: the 80 bytes of wire.capnp
+    membership @6 :Membership;
+    fetch @7 :Fetch;
+    manifest @8 :Manifest;
+    consoleRequest @9 :ConsoleRequest;
+    consoleReply @10 :ConsoleReply;
+  }
+}
+
+enum Purpose {
+  control @0;
+  console @1;
+}
+
+struct Hello {
+  version @0 :UInt16;              # 1
+  purpose @1 :Purpose;
+  life @2 :UInt32;                 # grows with each start of the node; 0 for a console
+  job @3 :UInt64;                  # hash of method, layout and dtype; 0 for a console
+  run @4 :Text;
+  jobIs @5 :Text;
+  node @6 :Text;                   # the sender's name, as in its certificate
+  address @7 :Text;                # where the sender listens
+}
+
+struct BulkToken {
+  token @0 :UInt64;
+  encrypted @1 :Bool;
+  sameHost @2 :Text;
+}
+
+enum State {
+  alive @0;
+  suspect @1;
+  dead @2;
+  left @3;
+}
+
+struct Member {
+  life @0 :UInt32;
+  refutations @1 :UInt32;
+  firstRank @2 :UInt32;
+  ranks @3 :UInt32;
+  state @4 :State;
+  ready @5 :Bool;
+  finished @6 :Bool;
+  node @7 :Text;
+  address @8 :Text;
+  accuser @9 :UInt32;              # of a suspect: hash of the name of who says so
+}
+
+struct EdgeRate {
+  i @0 :UInt32;                    # the lower rank
+  j @1 :UInt32;
+  perSecond @2 :Float64;
+  stamp @3 :UInt64;                # grows with each measurement: the highest counts
+}
+
+struct Membership {
+  enum Kind {
+    ping @0;
+    ack @1;
+    pingRequest @2;                # probe `target` for me
+    nack @3;                       # it has not answered me yet, but I am here
+    sync @4;                       # what do you know that I do not?
+    syncReply @5;
+  }
+  kind @0 :Kind;
+  sequence @1 :UInt64;             # of a sync: digest of all that the sender knows
+  graphVersion @2 :UInt64;         # of two specs the one with the higher (version, node) wins
+  target @3 :Text;
+  graphNode @4 :Text;
+  topology @5 :Text;
+  news @6 :List(Member);
+  rates @7 :List(EdgeRate);
+}
+
+struct Fetch {
+  enum What {
+    rankState @0;
+    nodeSum @1;
+  }
+  what @0 :What;
+  rank @1 :UInt32;
+  transfer @2 :UInt64;             # the asker's number
+  pieces @3 :List(UInt32);         # none: the manifest first
+}
+
+struct Manifest {
+  transfer @0 :UInt64;
+  count @1 :UInt64;                # elements of each vector
+  gradients @2 :UInt64;
+  pieceBytes @3 :UInt64;
+  vectors @4 :UInt32;
+  ranks @5 :UInt32;                # that are in the sum
+  dtype @6 :Wire.ElementType;
+  refused @7 :Text;                # not empty: why there is none
+  hashes @8 :List(UInt64);         # by piece
+}
+
+enum Verb {
+  status @0;
+  topology @1;
+  reconfigure @2;
+  drain @3;
+  stop @4;
+  inject @5;
+  snapshot @6;
+  events @7;
+}
+
+struct ConsoleRequest {
+  verb @0 :Verb;
+  argument @1 :Text;
+}
+
+struct ConsoleReply {              # one part of the answer
+  ok @0 :Bool;
+  more @1 :Bool;                   # another part follows
+  text @2 :Text;                   # JSON where the request was served
+}

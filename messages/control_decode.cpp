@@ -1,0 +1,196 @@
+// Readers of the schema into values. Bounds are compared before anything is copied.
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstring>
+#include <string>
+
+#include "messages/codec.hpp"
+#include "messages/control.capnp.h"
+#include "messages/control_codec.hpp"
+
+namespace grapevine {
+namespace {
+
+using wire::Control;
+
+static_assert(int(wire::State::LEFT) == int(MemberState::left));
+static_assert(int(wire::Membership::Kind::SYNC_REPLY) == int(MembershipPacket::Kind::sync_reply));
+static_assert(int(wire::Fetch::What::NODE_SUM) == int(FetchState::What::node_sum));
+static_assert(int(wire::Verb::EVENTS) == int(ConsoleVerb::events));
+static_assert(int(wire::Purpose::CONSOLE) == int(LinkPurpose::console));
+
+Error refused(const std::string& why) { return world_error("message refused: " + why); }
+
+/// The first refusal stands; what is read after it is empty.
+struct Judge {
+  std::string why;
+
+  void refuse(std::string reason) {
+    if (why.empty()) why = std::move(reason);
+  }
+  std::string text(const char* what, capnp::Text::Reader text, size_t most) {
+    if (text.size() > most)
+      refuse(std::string(what) + " of " + std::to_string(text.size()) +
+             " bytes, accepted: at most " + std::to_string(most));
+    return why.empty() ? std::string(text.begin(), text.size()) : std::string();
+  }
+  size_t length(const char* what, size_t elements, size_t most) {
+    if (elements > most)
+      refuse(std::string(what) + " of " + std::to_string(elements) +
+             " elements, accepted: at most " + std::to_string(most));
+    return why.empty() ? elements : 0;
+  }
+  template <class Ours, class Theirs>
+  Ours word(const char* what, Theirs value, Ours last) {
+    const auto number = static_cast<unsigned>(value);
+    if (number > static_cast<unsigned>(last))
+      refuse(std::string(what) + " " + std::to_string(number) + ", accepted: 0 to " +
+             std::to_string(static_cast<unsigned>(last)));
+    return why.empty() ? static_cast<Ours>(number) : Ours{};
+  }
+};
+
+Hello read(Judge& judge, wire::Hello::Reader in) {
+  Hello m;
+  m.version = in.getVersion();
+  m.purpose = judge.word("purpose", in.getPurpose(), LinkPurpose::console);
+  m.life = in.getLife();
+  m.job = in.getJob();
+  m.run = judge.text("run", in.getRun(), kNameBytes);
+  m.job_is = judge.text("jobIs", in.getJobIs(), kLineBytes);
+  m.node = judge.text("node", in.getNode(), kNameBytes);
+  m.address = judge.text("address", in.getAddress(), kAddressBytes);
+  return m;
+}
+
+BulkToken read(Judge& judge, wire::BulkToken::Reader in) {
+  return {in.getToken(), in.getEncrypted(), judge.text("sameHost", in.getSameHost(), kNameBytes)};
+}
+
+FrameHeader read_frame(Judge& judge, capnp::Data::Reader in) {
+  const auto header = decode(std::as_bytes(std::span(in.begin(), in.size())), 0);
+  if (header) return *header;
+  judge.refuse(header.error().message);
+  return {};
+}
+
+Member read(Judge& judge, wire::Member::Reader in) {
+  Member m;
+  m.life = in.getLife();
+  m.refutations = in.getRefutations();
+  m.first_rank = in.getFirstRank();
+  m.ranks = in.getRanks();
+  m.state = judge.word("state", in.getState(), MemberState::left);
+  m.ready = in.getReady();
+  m.finished = in.getFinished();
+  m.accuser = in.getAccuser();
+  m.node = judge.text("node", in.getNode(), kNameBytes);
+  m.address = judge.text("address", in.getAddress(), kAddressBytes);
+  return m;
+}
+
+MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
+  MembershipPacket m;
+  m.kind = judge.word("kind", in.getKind(), MembershipPacket::Kind::sync_reply);
+  m.sequence = in.getSequence();
+  m.target = judge.text("target", in.getTarget(), kNameBytes);
+  m.graph.version = in.getGraphVersion();
+  m.graph.node = judge.text("graphNode", in.getGraphNode(), kNameBytes);
+  m.graph.topology = judge.text("topology", in.getTopology(), kSpecBytes);
+  const auto news = in.getNews();
+  m.news.resize(judge.length("news", news.size(), kMaxNews));
+  for (unsigned k = 0; k < m.news.size(); ++k)
+    m.news[k] = read(judge, news[k]);
+  const auto rates = in.getRates();
+  m.rates.resize(judge.length("rates", rates.size(), kMaxRates));
+  for (unsigned k = 0; k < m.rates.size(); ++k)
+    m.rates[k] = {rates[k].getI(), rates[k].getJ(), rates[k].getPerSecond(), rates[k].getStamp()};
+  return m;
+}
+
+FetchState read(Judge& judge, wire::Fetch::Reader in) {
+  FetchState m;
+  m.what = judge.word("what", in.getWhat(), FetchState::What::node_sum);
+  m.transfer = in.getTransfer();
+  m.rank = in.getRank();
+  const auto pieces = in.getPieces();
+  m.pieces.resize(judge.length("pieces", pieces.size(), kMaxPieces));
+  for (unsigned k = 0; k < m.pieces.size(); ++k)
+    m.pieces[k] = pieces[k];
+  return m;
+}
+
+Manifest read(Judge& judge, wire::Manifest::Reader in) {
+  Manifest m;
+  m.transfer = in.getTransfer();
+  m.refused = judge.text("refused", in.getRefused(), kLineBytes);
+  m.dtype = judge.word("dtype", in.getDtype(), DType::bytes);
+  m.vectors = in.getVectors();
+  m.count = in.getCount();
+  m.ranks = in.getRanks();
+  m.gradients = in.getGradients();
+  m.piece_bytes = in.getPieceBytes();
+  const auto hashes = in.getHashes();
+  m.hashes.resize(judge.length("hashes", hashes.size(), kMaxPieces));
+  for (unsigned k = 0; k < m.hashes.size(); ++k)
+    m.hashes[k] = hashes[k];
+  return m;
+}
+
+ConsoleRequest read(Judge& judge, wire::ConsoleRequest::Reader in) {
+  return {judge.word("verb", in.getVerb(), ConsoleVerb::events),
+          judge.text("argument", in.getArgument(), kTextBytes)};
+}
+
+ConsoleReply read(Judge& judge, wire::ConsoleReply::Reader in) {
+  return {in.getOk(), in.getMore(), judge.text("text", in.getText(), kTextBytes)};
+}
+
+ControlMessage read(Judge& judge, Control::Reader in) {
+  switch (in.which()) {
+    case Control::HELLO: return read(judge, in.getHello());
+    case Control::REFUSAL: return Refusal{judge.text("refusal", in.getRefusal(), kLineBytes)};
+    case Control::BYE: return Bye{};
+    case Control::AGREE: return Agree{};
+    case Control::BULK_TOKEN: return read(judge, in.getBulkToken());
+    case Control::FRAME: return read_frame(judge, in.getFrame());
+    case Control::MEMBERSHIP: return read(judge, in.getMembership());
+    case Control::FETCH: return read(judge, in.getFetch());
+    case Control::MANIFEST: return read(judge, in.getManifest());
+    case Control::CONSOLE_REQUEST: return read(judge, in.getConsoleRequest());
+    case Control::CONSOLE_REPLY: return read(judge, in.getConsoleReply());
+  }
+  judge.refuse("kind " + std::to_string(static_cast<unsigned>(in.which())) + ", accepted: 0 to 10");
+  return Bye{};
+}
+
+}  // namespace
+
+Result<ControlMessage> decode_control(std::span<const std::byte> bytes) {
+  if (bytes.size() > kControlBytes || bytes.size() % sizeof(capnp::word) != 0 || bytes.empty())
+    return refused(std::to_string(bytes.size()) + " bytes, accepted: a multiple of 8, at most " +
+                   std::to_string(kControlBytes));
+  kj::Array<capnp::word> aligned;
+  auto words = kj::arrayPtr(reinterpret_cast<const capnp::word*>(bytes.data()),
+                            bytes.size() / sizeof(capnp::word));
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(capnp::word) != 0) {
+    aligned = kj::heapArray<capnp::word>(words.size());
+    std::memcpy(aligned.begin(), bytes.data(), bytes.size());
+    words = aligned;
+  }
+  try {
+    // Pointers of one message may lead to the same words more than once, but not without end.
+    capnp::FlatArrayMessageReader reader(words, {4 * words.size() + 64, 16});
+    Judge judge;
+    ControlMessage m = read(judge, reader.getRoot<Control>());
+    if (!judge.why.empty()) return refused(judge.why);
+    if (reader.getEnd() != words.end()) return refused("something follows the message");
+    if (const Status valid = validate(m); !valid) return valid.error();
+    return m;
+  } catch (const kj::Exception&) {  // its text may quote the peer
+    return refused("malformed");
+  }
+}
+
+}  // namespace grapevine

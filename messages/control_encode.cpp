@@ -1,0 +1,128 @@
+// Values into the schema's builders.
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstring>
+#include <string>
+
+#include "messages/codec.hpp"
+#include "messages/control.capnp.h"
+#include "messages/control_codec.hpp"
+
+namespace grapevine {
+namespace {
+
+using wire::Control;
+
+void fill(Control::Builder out, const Hello& m) {
+  auto hello = out.initHello();
+  hello.setVersion(m.version);
+  hello.setPurpose(static_cast<wire::Purpose>(m.purpose));
+  hello.setLife(m.life);
+  hello.setJob(m.job);
+  hello.setRun(m.run);
+  hello.setJobIs(m.job_is);
+  hello.setNode(m.node);
+  hello.setAddress(m.address);
+}
+
+void fill(Control::Builder out, const Refusal& m) { out.setRefusal(m.reason); }
+void fill(Control::Builder out, const Bye&) { out.setBye(); }
+void fill(Control::Builder out, const Agree&) { out.setAgree(); }
+
+void fill(Control::Builder out, const BulkToken& m) {
+  auto token = out.initBulkToken();
+  token.setToken(m.token);
+  token.setEncrypted(m.encrypted);
+  token.setSameHost(m.same_host);
+}
+
+void fill(Control::Builder out, const FrameHeader& h) {
+  const HeaderBytes bytes = encode(h);
+  out.setFrame(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+}
+
+void fill(Control::Builder out, const MembershipPacket& m) {
+  auto packet = out.initMembership();
+  packet.setKind(static_cast<wire::Membership::Kind>(m.kind));
+  packet.setSequence(m.sequence);
+  packet.setTarget(m.target);
+  packet.setGraphVersion(m.graph.version);
+  packet.setGraphNode(m.graph.node);
+  packet.setTopology(m.graph.topology);
+  auto news = packet.initNews(static_cast<unsigned>(m.news.size()));
+  for (unsigned k = 0; k < news.size(); ++k) {
+    const Member& member = m.news[k];
+    news[k].setLife(member.life);
+    news[k].setRefutations(member.refutations);
+    news[k].setFirstRank(member.first_rank);
+    news[k].setRanks(member.ranks);
+    news[k].setState(static_cast<wire::State>(member.state));
+    news[k].setReady(member.ready);
+    news[k].setFinished(member.finished);
+    news[k].setAccuser(member.accuser);
+    news[k].setNode(member.node);
+    news[k].setAddress(member.address);
+  }
+  auto rates = packet.initRates(static_cast<unsigned>(m.rates.size()));
+  for (unsigned k = 0; k < rates.size(); ++k) {
+    rates[k].setI(m.rates[k].i);
+    rates[k].setJ(m.rates[k].j);
+    rates[k].setPerSecond(m.rates[k].per_second);
+    rates[k].setStamp(m.rates[k].stamp);
+  }
+}
+
+void fill(Control::Builder out, const FetchState& m) {
+  auto fetch = out.initFetch();
+  fetch.setWhat(static_cast<wire::Fetch::What>(m.what));
+  fetch.setTransfer(m.transfer);
+  fetch.setRank(m.rank);
+  fetch.setPieces(kj::arrayPtr(m.pieces.data(), m.pieces.size()));
+}
+
+void fill(Control::Builder out, const Manifest& m) {
+  auto manifest = out.initManifest();
+  manifest.setTransfer(m.transfer);
+  manifest.setRefused(m.refused);
+  manifest.setDtype(static_cast<wire::ElementType>(m.dtype));
+  manifest.setVectors(m.vectors);
+  manifest.setCount(m.count);
+  manifest.setRanks(m.ranks);
+  manifest.setGradients(m.gradients);
+  manifest.setPieceBytes(m.piece_bytes);
+  manifest.setHashes(kj::arrayPtr(m.hashes.data(), m.hashes.size()));
+}
+
+void fill(Control::Builder out, const ConsoleRequest& m) {
+  auto request = out.initConsoleRequest();
+  request.setVerb(static_cast<wire::Verb>(m.verb));
+  request.setArgument(m.argument);
+}
+
+void fill(Control::Builder out, const ConsoleReply& m) {
+  auto reply = out.initConsoleReply();
+  reply.setOk(m.ok);
+  reply.setMore(m.more);
+  reply.setText(m.text);
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> encode_control(const ControlMessage& m) {
+  if (const Status valid = validate(m); !valid) return valid.error();
+  // Most messages are a frame's header or a probe: these stay in the segment on the stack.
+  capnp::word first[64];
+  std::memset(first, 0, sizeof first);
+  capnp::MallocMessageBuilder message(kj::arrayPtr(first, 64));
+  auto root = message.initRoot<Control>();
+  std::visit([&](const auto& value) { fill(root, value); }, m);
+  const auto words = capnp::messageToFlatArray(message);
+  const auto bytes = std::as_bytes(std::span(words.asBytes().begin(), words.asBytes().size()));
+  if (bytes.size() > kControlBytes)
+    return world_error("message refused: " + std::to_string(bytes.size()) +
+                       " bytes, accepted: at most " + std::to_string(kControlBytes));
+  return std::vector<std::byte>(bytes.begin(), bytes.end());
+}
+
+}  // namespace grapevine

@@ -1,0 +1,101 @@
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "messages/control_codec.hpp"
+
+namespace grapevine {
+namespace {
+
+/// The first refusal stands.
+class Judge {
+ public:
+  /// `several` lines: newlines and tabs are printable too.
+  Judge& text(const char* what, std::string_view text, size_t most, bool several = false) {
+    if (text.size() > most)
+      refuse(std::string(what) + " of " + std::to_string(text.size()) +
+             " bytes, accepted: at most " + std::to_string(most));
+    for (size_t at = 0; at < text.size(); ++at) {
+      const auto c = static_cast<unsigned char>(text[at]);
+      if ((c >= 0x20 && c < 0x7f) || (several && (c == '\n' || c == '\t'))) continue;
+      refuse(std::string(what) + " with byte " + std::to_string(c) + " at " + std::to_string(at) +
+             ", accepted: printable ASCII");
+      break;
+    }
+    return *this;
+  }
+  Judge& name(const char* what, std::string_view name) {
+    if (name.empty()) refuse(std::string(what) + " of 0 bytes, accepted: at least 1");
+    return text(what, name, kNameBytes);
+  }
+  Judge& list(const char* what, size_t elements, size_t most) {
+    if (elements > most)
+      refuse(std::string(what) + " of " + std::to_string(elements) +
+             " elements, accepted: at most " + std::to_string(most));
+    return *this;
+  }
+  Judge& holds(bool holds, const char* otherwise) {
+    if (!holds) refuse(otherwise);
+    return *this;
+  }
+  Status verdict() const {
+    if (why_.empty()) return Done{};
+    return world_error("message refused: " + why_);
+  }
+
+ private:
+  void refuse(std::string why) {
+    if (why_.empty()) why_ = std::move(why);
+  }
+  std::string why_;
+};
+
+void judge(Judge& j, const Hello& m) {
+  j.text("run", m.run, kNameBytes).text("jobIs", m.job_is, kLineBytes).name("node", m.node);
+  j.text("address", m.address, kAddressBytes);
+}
+void judge(Judge& j, const Refusal& m) { j.text("refusal", m.reason, kLineBytes); }
+void judge(Judge&, const Bye&) {}
+void judge(Judge&, const Agree&) {}
+void judge(Judge& j, const BulkToken& m) { j.text("sameHost", m.same_host, kNameBytes); }
+void judge(Judge& j, const FrameHeader& h) {
+  j.holds(h.count == 0, "frame with a payload, accepted: none on a control link");
+  j.holds(std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0,
+          "alpha_tilde, accepted: finite and at least 0");
+}
+void judge(Judge& j, const MembershipPacket& m) {
+  j.text("target", m.target, kNameBytes).text("graphNode", m.graph.node, kNameBytes);
+  j.text("topology", m.graph.topology, kSpecBytes);
+  j.list("news", m.news.size(), kMaxNews).list("rates", m.rates.size(), kMaxRates);
+  for (const Member& member : m.news) {
+    j.name("node", member.node).text("address", member.address, kAddressBytes);
+    j.holds(member.first_rank <= ~uint32_t{0} - member.ranks, "ranks beyond 32 bits");
+  }
+  for (const EdgeRate& rate : m.rates)
+    j.holds(std::isfinite(rate.per_second) && rate.per_second >= 0,
+            "perSecond, accepted: finite and at least 0");
+}
+void judge(Judge& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
+void judge(Judge& j, const Manifest& m) {
+  j.text("refused", m.refused, kLineBytes).list("hashes", m.hashes.size(), kMaxPieces);
+}
+void judge(Judge& j, const ConsoleRequest& m) { j.text("argument", m.argument, kTextBytes, true); }
+void judge(Judge& j, const ConsoleReply& m) { j.text("text", m.text, kTextBytes, true); }
+
+}  // namespace
+
+Status validate(const ControlMessage& m) {
+  Judge j;
+  std::visit([&](const auto& value) { judge(j, value); }, m);
+  return j.verdict();
+}
+
+const char* name_of(const ControlMessage& m) {
+  static constexpr std::array<const char*, std::variant_size_v<ControlMessage>> kNames{
+      "hello",      "refusal", "bye",      "agree",           "bulk token",   "frame",
+      "membership", "fetch",   "manifest", "console request", "console reply"};
+  return kNames[m.index()];
+}
+
+}  // namespace grapevine

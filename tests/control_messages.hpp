@@ -1,0 +1,49 @@
+// One control message of each kind with every field set, for the codec's tests and the fuzzer's
+// first inputs.
+#pragma once
+#include <vector>
+
+#include "messages/control.hpp"
+
+namespace grapevine {
+
+inline std::vector<ControlMessage> one_of_each() {
+  FrameHeader offer;
+  offer.from = 1;
+  offer.to = 2;
+  offer.from_incarnation = 3;
+  offer.epoch = 4;
+  offer.number = 5;
+  offer.alpha_tilde = 0.75;
+  MembershipPacket packet;
+  packet.kind = MembershipPacket::Kind::sync_reply;
+  packet.sequence = 6;
+  packet.target = "b";
+  packet.news = {{"a", 1, 2, MemberState::suspect, "10.0.0.1:7000", 0, 4, false, true, 77},
+                 {"b", 2, 0, MemberState::alive, "[::1]:7001", 4, 4, true, false, 0}};
+  packet.graph = {9, "a", "ring:8"};
+  packet.rates = {{0, 1, 12.5, 3}, {1, 2, 0, 4}};
+  Manifest manifest;
+  manifest.transfer = 10;
+  manifest.refused = "not ready";
+  manifest.dtype = DType::f64;
+  manifest.vectors = 3;
+  manifest.count = 1000;
+  manifest.ranks = 4;
+  manifest.gradients = 11;
+  manifest.piece_bytes = 1 << 20;
+  manifest.hashes = {12, ~uint64_t{0}};
+  return {Hello{1, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000"},
+          Refusal{"another run"},
+          Bye{},
+          Agree{},
+          BulkToken{~uint64_t{0}, true, "grapevine-15"},
+          offer,
+          packet,
+          FetchState{FetchState::What::node_sum, 16, 17, {0, 1, 18}},
+          manifest,
+          ConsoleRequest{ConsoleVerb::inject, "[[fault]]\n\tkind = \"cut\"\n"},
+          ConsoleReply{false, true, "{\"node\": \"a\"}"}};
+}
+
+}  // namespace grapevine
