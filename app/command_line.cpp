@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "app/config_file.hpp"
-#include "app/plan_file.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
@@ -78,50 +77,23 @@ const CommandRow kCommands[] = {
      "Exit status 1 where a claim does not hold.\n"},
 };
 
-using Given = std::vector<std::pair<std::string, std::string>>;
-
-const std::string* find_given(const Given& given, const std::string& name) {
-  const std::string* last = nullptr;
-  for (const auto& [key, text] : given)
-    if (key == name) last = &text;
-  return last;
-}
-
-Error in_file(const std::string& where, Error error) {
-  error.message = where + error.message;
-  return error;
-}
+using Given = std::vector<ConfigEntry>;
 
 Result<Invocation> resolve(Command command, const Given& given) {
   std::vector<ConfigEntry> entries;
-  Options scratch;
-  if (const std::string* path = find_given(given, "config")) {
-    auto read = read_config(*path, option_table(scratch));
+  const ConfigEntry* config = nullptr;
+  for (const ConfigEntry& entry : given)
+    if (entry.name == "config") config = &entry;
+  if (config != nullptr) {
+    Options scratch;
+    auto read = read_config(config->text, option_table(scratch));
     if (!read) return read.error();
     entries = std::move(*read);
   }
-  std::string objective = default_objective(command);
-  for (const ConfigEntry& entry : entries)
-    if (entry.name == "objective") objective = entry.text;
-  if (const std::string* name = find_given(given, "objective")) objective = *name;
-
-  Invocation made{command, default_options(command, objective)};
-  Options& o = made.options;
-  const OptionTable table = option_table(o);
-  for (const ConfigEntry& entry : entries)
-    if (Status s = set_option(*find_option(table, entry.name), entry.text); !s)
-      return in_file(entry.where, s.error());
-  for (const auto& [name, text] : given)
-    if (Status s = set_option(*find_option(table, name), text); !s) return s.error();
-  if (command == kTopology || command == kData || command == kCompare || command == kReproduce)
-    return made;
-  if (!o.plan.empty()) {
-    auto plan = read_plan(o.plan);
-    if (!plan) return plan.error();
-    o.settings.plan = std::move(*plan);
-  }
-  if (Status s = complete(command, o); !s) return s.error();
-  return made;
+  entries.insert(entries.end(), given.begin(), given.end());
+  auto options = resolve_options(command, entries);
+  if (!options) return options.error();
+  return Invocation{command, std::move(*options)};
 }
 
 Error unknown_option(const std::string& word, const CommandRow& row) {
@@ -151,6 +123,18 @@ Error unknown_option(const std::string& word, const CommandRow& row) {
                     ", accepted: " + accepted);
 }
 
+// What a command takes without a name before it.
+struct Positional {
+  Command command;
+  const char *option, *shown, *help;
+};
+
+constexpr Positional kPositionals[] = {
+    {kTopology, "topology", "SPEC", "the graph, as --topology"},
+    {kCompare, "job", "JOB", "the job file, as --job"},
+    {kReproduce, "name", "NAME", "which one, as --name"},
+};
+
 // One subcommand, its options handed to `given` as texts.
 CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
   CLI::App* sub = app.add_subcommand(row.name, row.sentence);
@@ -164,30 +148,23 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
     const std::string text = option_text(option);
     if (*option.value == '\0') {
       auto set = [&given, name](int64_t count) {
-        given.emplace_back(name, count > 0 ? "true" : "false");
+        given.push_back({name, count > 0 ? "true" : "false", ""});
       };
       const bool on = text == "true";
       sub->add_flag_function(flag + ",!--no-" + name, set,
                              std::string(option.help) + (on ? " [on]" : ""));
       continue;
     }
-    auto set = [&given, name](const std::string& value) { given.emplace_back(name, value); };
+    auto set = [&given, name](const std::string& value) { given.push_back({name, value, ""}); };
     const std::string shown = text.empty() ? "" : " [" + text + "]";
     sub->add_option_function<std::string>(flag, set, option.help + shown)
         ->type_name(option.value)
         ->take_last();
   }
-  if (row.command == kTopology) {
-    auto set = [&given](const std::string& value) { given.emplace_back("topology", value); };
-    sub->add_option_function<std::string>("SPEC", set, "the graph, as --topology")->type_name("");
-  }
-  if (row.command == kCompare) {
-    auto set = [&given](const std::string& value) { given.emplace_back("job", value); };
-    sub->add_option_function<std::string>("JOB", set, "the job file, as --job")->type_name("");
-  }
-  if (row.command == kReproduce) {
-    auto set = [&given](const std::string& value) { given.emplace_back("name", value); };
-    sub->add_option_function<std::string>("NAME", set, "which one, as --name")->type_name("");
+  for (const Positional& p : kPositionals) {
+    if (p.command != row.command) continue;
+    auto set = [&given, &p](const std::string& value) { given.push_back({p.option, value, ""}); };
+    sub->add_option_function<std::string>(p.shown, set, p.help)->type_name("");
   }
   return sub;
 }

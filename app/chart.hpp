@@ -1,0 +1,24 @@
+// A chart: panels one above the other, each with the curves of several series over one axis, as a
+// stand-alone SVG document.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace grapevine {
+
+struct Series {
+  std::string name;
+  std::vector<double> x, y;  // a point that is not finite, or not positive where logarithmic: none
+};
+
+struct Panel {
+  std::string name, x_name;  // the name stands above, and says what y is
+  bool log_x = false, log_y = false;
+  std::vector<Series> series;
+};
+
+/// A linear x axis begins at 0. The colour of a series goes by its place in its panel; with more
+/// than one series the first panel's names are told under the title.
+std::string chart_svg(const std::string& title, const std::vector<Panel>&);
+
+}  // namespace grapevine

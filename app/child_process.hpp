@@ -1,0 +1,41 @@
+// ChildProcess: another program of this machine, its output collected. It is killed with the object
+// and, by the kernel, with this process, however that ends. Its process group is its own, so that
+// Ctrl+C reaches us alone.
+#pragma once
+#include <sys/types.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+class ChildProcess {
+ public:
+  /// arguments[0] is the program's path. Error (world): no process or no pipe to be had.
+  static Result<std::unique_ptr<ChildProcess>> start(const std::vector<std::string>& arguments);
+
+  ChildProcess(const ChildProcess&) = delete;
+  ~ChildProcess();
+
+  /// Takes in what these have written, waiting for at most so long until there is something. A
+  /// signal ends the wait.
+  static void wait_any(const std::vector<ChildProcess*>&, int timeout_ms);
+
+  bool ended() const { return child_ == 0; }
+  int status() const { return status_; }  // once ended; 128 + the signal that ended it
+  const std::string& out() const { return out_; }
+  const std::string& err() const { return err_; }
+
+ private:
+  ChildProcess() = default;
+  void take(int& end, std::string& text);
+
+  pid_t child_ = 0;
+  int status_ = -1;
+  int out_end_ = -1, err_end_ = -1;  // of the pipes; -1: closed
+  std::string out_, err_;
+};
+
+}  // namespace grapevine
