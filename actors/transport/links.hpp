@@ -1,0 +1,109 @@
+// Links: the connections of a node with its peers. A resource; any thread may call.
+//
+// One control link per pair of nodes, however many connections are tried from either side: messages
+// of at most 64 KiB, in order. It costs nothing while idle, and its end is noticed when the
+// peer's process dies, not when it stands still: that is for the membership to probe. Payloads have
+// a connection of their own, opened when first needed: from the sender's lease straight into the
+// receiver's, on one host read in place. Header-only frames travel with the control messages and
+// may overtake payloads.
+//
+// Off loopback a run key is required and all is mutual TLS 1.3.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/transport/run_key.hpp"
+#include "actors/transport/transport.hpp"
+#include "messages/control.hpp"
+
+namespace grapevine {
+
+struct LinksOptions {
+  std::string listen;  // "host:port" (port 0: any) or "unix:/path"
+  std::optional<RunKey> key;
+  bool bulk_encryption = true;  // with a key; either end's wish counts
+  bool same_host = true;        // try a unix socket and shared memory for payloads
+  Hello self;                   // an empty address becomes the one listened on
+  uint64_t max_payload_bytes = kMaxPayloadBytes;
+  double connect_s = 2;           // to connect, to agree on TLS and on the hellos
+  double stall_s = 2;             // a payload that does not move for so long ends its connection
+  size_t queued_bytes = 4 << 20;  // of control messages to one peer
+  size_t queued_frames = 64;      // with a payload to one peer; each holds a lease
+};
+
+/// Called on a link's thread; must not block or call back into Links' destructor. They post.
+struct LinkEvents {
+  /// The control link stands, both hellos are agreed.
+  std::function<void(const Hello& peer)> up;
+  /// Exactly once per up, unless the Links object goes first. Frames of that life may still come.
+  std::function<void(const std::string& node, uint32_t life, const std::string& reason)> down;
+  /// Valid (see control_codec.hpp). Never a Hello or the like, which the links keep to themselves.
+  std::function<void(const std::string& node, ControlMessage)> control;
+  /// The header is valid; the payload, if any, is as long as it says. Not to be written into.
+  std::function<void(const std::string& node, Frame)> frame;
+  /// A dial ended without up. `refused`: nobody listens there.
+  std::function<void(const std::string& address, const std::string& reason, bool refused)>
+      dial_failed;
+  /// Somebody was turned away at our door. At most ten a second are told.
+  std::function<void(const std::string& from, const std::string& reason)> turned_away;
+  /// To be answered by reply(console, ...), whose last part has `more` unset.
+  std::function<void(uint64_t console, ConsoleRequest)> console;
+  std::function<void(uint64_t console)> console_gone;
+  /// Where an incoming payload goes: at least payload_bytes(header) long. An empty lease: the bytes
+  /// are discarded, and no frame is reported.
+  std::function<Lease(const FrameHeader&)> buffer;
+};
+
+enum class BulkPath : uint8_t { none = 0, tcp, tls, unix_socket, shared_memory };
+
+/// Since the link is up. Bytes are those of encoded messages and frames.
+struct LinkCounts {
+  uint64_t messages_sent = 0, messages_received = 0;  // control, header-only frames included
+  uint64_t message_bytes_sent = 0, message_bytes_received = 0;
+  uint64_t frames_sent = 0, frames_received = 0;  // with a payload
+  uint64_t frame_bytes_sent = 0, frame_bytes_received = 0;
+  uint64_t refused = 0;     // sends that returned false
+  uint64_t discarded = 0;   // payloads that found no buffer
+  uint64_t lost = 0;        // frames that were queued when their connection ended
+  double round_trip_s = 0;  // the kernel's smoothed estimate; 0 where there is none
+  BulkPath bulk = BulkPath::none;
+};
+
+class Links {
+ public:
+  /// Listens. Refuses an address that does not resolve, is in use, or is off loopback without a
+  /// key.
+  static Result<std::unique_ptr<Links>> open(LinksOptions, LinkEvents);
+  /// Says goodbye to all, and calls nothing any more once it returns.
+  ~Links();
+
+  /// Where it listens, with the actual port.
+  const std::string& address() const;
+
+  /// Ends in up or in dial_failed, within twice connect_s.
+  void dial(const std::string& address);
+
+  /// False: the queue is full or there is no link. Nothing is ever retried here. REQUIRES: valid.
+  bool send(const std::string& node, const ControlMessage&);
+  /// The payload is empty for a frame without one. REQUIRES: `payload` holds what the header says.
+  bool send_frame(const std::string& node, const FrameHeader&, const Payload&);
+
+  /// Nothing happens if the console is gone. A text above the bound or not printable ASCII is
+  /// answered by the reason.
+  void reply(uint64_t console, const ConsoleReply&);
+
+  /// Ends the link politely: what is queued leaves first, for half a second at most.
+  void close(const std::string& node);
+
+  /// All zero where there is no link.
+  LinkCounts counts(const std::string& node) const;
+
+ private:
+  class Impl;
+  explicit Links(std::unique_ptr<Impl>);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace grapevine
