@@ -8,6 +8,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/conversations/member_table.hpp"
@@ -48,6 +49,7 @@ class Dialler {
   };
 
   Link& link(uint32_t member);
+  void want(double at, uint32_t member);
   void redial_dead(const MemberTable&, Random&, std::vector<std::string>& dials);
 
   std::vector<Link> links_;       // by index of the table

@@ -18,6 +18,7 @@
 // stamps.)
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,6 +64,8 @@ class MemberTable {
   Merged merge(const Member&);
   bool merge(const GraphSpec&);
   bool merge(const EdgeRate&);
+  void name_accuser(uint32_t index, uint32_t accuser) { records_[index].accuser = accuser; }
+  void keep_rates_of(const std::function<bool(uint32_t rank)>& live);  // and forget the others
 
   size_t size() const { return records_.size(); }
   const Member& at(uint32_t index) const { return records_[index]; }

@@ -101,24 +101,28 @@ class Membership {
     std::vector<uint32_t> accusers;  // hashes of names
   };
 
+  // membership.cpp: events
   void begin(double now, MembershipEffects&);
   void finish(double now, MembershipEffects&);
-  void carry_out(double now, const ProbeResults&, MembershipEffects&);
-  void hear(double now, const MembershipPacket&, const std::string& from, MembershipEffects&);
-  void hear(double now, const Member&, const std::string& from, MembershipEffects&);
+  // membership_news.cpp: what is made of what is heard, and what is told
+  void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
+  bool take_in(double now, const Member&, MembershipEffects&);
+  void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(const Member&, MembershipEffects&);
-  void take_in(double now, const Member&, MembershipEffects&);
-  void renew_self(Member, MembershipEffects&);
-  void begin_life(uint32_t life, const std::string& why, MembershipEffects&);
+  void renew_self(const Member&);
+  void begin_life(Member, uint32_t life, const std::string& why, MembershipEffects&);
   void settle_ranks(MembershipEffects&);
   void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
   void confirm(uint32_t member, uint32_t accuser);
   double dead_at(const Suspicion&) const;
   void declare_dead(double now, uint32_t member, const std::string& why, MembershipEffects&);
-  void on_sync(double now, uint32_t from, const MembershipPacket&, MembershipEffects&);
+  void carry_out(double now, ProbeResults, MembershipEffects&);
   void send(uint32_t to, MembershipPacket, MembershipEffects&);
-  void send_sync(uint32_t to, MembershipEffects&);
+  void send_record(uint32_t to, uint32_t member, MembershipEffects&);
+  void send_sync(const std::string& to, MembershipEffects&);
   void send_view(double now, uint32_t to, MembershipEffects&);
+  void on_view(double now, uint32_t from, const MembershipPacket&, MembershipEffects&);
+  void forget_old_rates();
 
   MembershipOptions options_;
   MemberTable table_;
@@ -128,9 +132,12 @@ class Membership {
   Prober prober_;
   std::vector<Suspicion> suspicions_;
   std::vector<double> told_at_;  // by member: our whole view, since its link came up
-  bool fresh_ = false;           // something to be told at once
+  std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
+  bool fresh_ = false;                                          // something is to be told at once
+  bool ranks_news_ = false;                                     // somebody's ranks are new here
+  bool met_ = false;  // somebody's whole view was heard, or there is nobody
   uint64_t known_epoch_ = 0, measurements_ = 0;
-  double armed_at_ = 0, sync_at_ = 0;
+  double armed_at_ = 0, sync_at_ = 0, lonely_at_ = 0;
 };
 
 }  // namespace grapevine

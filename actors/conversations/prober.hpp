@@ -65,6 +65,7 @@ class Prober {
     uint64_t sequence = 0;
     double sent_at = 0, indirect_at = 0, ends_at = 0;
     int helpers = -1, nacks = 0;  // -1: not asked yet
+    bool teaches = true;          // its answer is a sample of the round trip
   };
   struct Errand {  // a probe for somebody else
     uint32_t requester = 0, target = 0;

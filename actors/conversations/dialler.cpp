@@ -1,0 +1,128 @@
+#include "actors/conversations/dialler.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kFirstWait_s = 0.05;
+constexpr double kLongestWait_s = 5;
+constexpr double kOthersTurn_s = 0.5;  // the one with the higher name lets the other dial
+constexpr double kRedialDead_s = 3;
+
+double backed_off(double& wait_s, Random& random) {
+  const double wait = wait_s * random.uniform(0.75, 1.25);
+  wait_s = std::min(2 * wait_s, kLongestWait_s);
+  return wait;
+}
+
+}  // namespace
+
+Dialler::Dialler(const std::vector<std::string>& join) {
+  for (const std::string& address : join)
+    joins_.push_back({address, std::nullopt, 0, kFirstWait_s});
+}
+
+void Dialler::start(double now) {
+  for (Join& j : joins_)
+    j.dial_at = now;
+  redial_at_ = now + kRedialDead_s;
+}
+
+Dialler::Link& Dialler::link(uint32_t member) {
+  if (member >= links_.size()) links_.resize(member + 1);
+  return links_[member];
+}
+
+void Dialler::want(double at, uint32_t member) {
+  Link& l = link(member);
+  l.dial_at = at;
+  l.wait = kFirstWait_s;
+  if (!l.wanted) wanted_.push_back(member);
+  l.wanted = true;
+}
+
+void Dialler::born(double now, uint32_t member, const MemberTable& table) {
+  Link& l = link(member);
+  l.was_up = l.up;
+  const bool first = table.self().node < table.at(member).node;
+  if (!l.up && member != 0) want(first ? now : now + kOthersTurn_s, member);
+}
+
+void Dialler::link_up(uint32_t member, const std::string& dialled) {
+  for (Join& j : joins_) {
+    if (!dialled.empty() && j.address == dialled) j.member = member;
+  }
+  if (member == 0) return;
+  link(member).up = link(member).was_up = true;
+}
+
+void Dialler::link_down(double now, uint32_t member, const MemberTable& table) {
+  link(member).up = false;
+  if (table.live(member)) want(now, member);
+}
+
+std::optional<uint32_t> Dialler::owner_of(const std::string& address,
+                                          const MemberTable& table) const {
+  for (const uint32_t member : wanted_) {
+    if (table.at(member).address == address && table.live(member) && !links_[member].up &&
+        links_[member].was_up)
+      return member;
+  }
+  return std::nullopt;
+}
+
+void Dialler::run(double now, const MemberTable& table, Random& random,
+                  std::vector<std::string>& dials) {
+  std::erase_if(wanted_, [&](uint32_t member) {
+    Link& l = links_[member];
+    l.wanted = !l.up && table.live(member);
+    return !l.wanted;
+  });
+  for (const uint32_t member : wanted_) {
+    Link& l = links_[member];
+    if (l.dial_at > now) continue;
+    l.dial_at = now + backed_off(l.wait, random);
+    dials.push_back(table.at(member).address);
+  }
+  for (Join& j : joins_) {
+    if (j.member || j.dial_at > now) continue;
+    j.dial_at = now + backed_off(j.wait, random);
+    dials.push_back(j.address);
+  }
+  if (redial_at_ <= now) {
+    redial_at_ = now + kRedialDead_s * random.uniform(0.75, 1.25);
+    redial_dead(table, random, dials);
+  }
+}
+
+void Dialler::redial_dead(const MemberTable& table, Random& random,
+                          std::vector<std::string>& dials) {
+  std::vector<uint32_t> dead;
+  for (const uint32_t member : table.by_name()) {
+    if (table.at(member).state == MemberState::dead) dead.push_back(member);
+  }
+  if (dead.empty()) return;
+  const uint32_t member = dead[random.below(static_cast<uint32_t>(dead.size()))];
+  if (linked(member)) {
+    revisit_ = member;
+  } else {
+    dials.push_back(table.at(member).address);
+  }
+}
+
+double Dialler::next() const {
+  double at = redial_at_;
+  for (const uint32_t member : wanted_)
+    at = std::min(at, links_[member].dial_at);
+  for (const Join& j : joins_) {
+    if (!j.member) at = std::min(at, j.dial_at);
+  }
+  return at;
+}
+
+std::optional<uint32_t> Dialler::revisit() { return std::exchange(revisit_, std::nullopt); }
+
+}  // namespace grapevine
