@@ -114,13 +114,14 @@ TEST_CASE("a wrong compress is refused in one line") {
     const Status status = check_method(method, power(compress), "metropolis", ring);
     return status ? std::string("accepted") : status.error().message;
   };
-  for (const char* spec : {"", "powergossip", "powergossip:rank=2", "powergossip:start=cold",
-                           "powergossip:rank=3,iterations=8,start=warm"})
+  for (const char* spec :
+       {"", "powergossip", "powergossip:rank=2", "powergossip:start=cold",
+        "powergossip:start=cosines", "powergossip:rank=3,iterations=8,start=warm"})
     CHECK(refused("powergossip", spec) == "accepted");
   CHECK(refused("a2cid2", "powergossip:rank=2") == "accepted");
   const std::string accepted =
-      " does not fit, accepted: powergossip:rank=R,iterations=S,start=warm|cold, R and S from 1 to "
-      "1000000";
+      " does not fit, accepted: powergossip:rank=R,iterations=S,start=warm|cold|cosines, R and S "
+      "from 1 to 1000000";
   for (const char* part : {"rank=0", "rank=-1", "rank=1x", "rank=", "rank", "iterations=0",
                            "iterations=1000001", "start=hot", "sweeps=2", ""}) {
     const std::string spec = std::string("powergossip:rank=2,") + part;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,12 @@
 namespace grapevine {
 
 double normal_entry(Random& random, size_t, size_t) { return random.normal(); }
+
+namespace {
+double cosine_entry(Random&, size_t row, size_t column) {
+  return std::cos(static_cast<double>(row * column));
+}
+}  // namespace
 
 // --- the spec
 
@@ -26,8 +33,9 @@ size_t positive(std::string_view text) {
 }
 
 bool take_part(std::string_view part, PowerGossipSpec& spec) {
-  if (part == "start=warm" || part == "start=cold") {
-    spec.warm = part == "start=warm";
+  if (part == "start=warm" || part == "start=cold" || part == "start=cosines") {
+    spec.warm = part != "start=cold";
+    spec.cosines = part == "start=cosines";
     return true;
   }
   const size_t equals = std::min(part.find('='), part.size());
@@ -42,10 +50,11 @@ bool take_part(std::string_view part, PowerGossipSpec& spec) {
 
 Result<PowerGossipSpec> parse_power_gossip(const std::string& text) {
   const auto refused = [&](std::string_view part) {
-    return user_error("compress is \"" + text + "\": \"" + std::string(part) +
-                      "\" does not fit, accepted: "
-                      "powergossip:rank=R,iterations=S,start=warm|cold, R and S from 1 to " +
-                      std::to_string(kMost));
+    return user_error(
+        "compress is \"" + text + "\": \"" + std::string(part) +
+        "\" does not fit, accepted: "
+        "powergossip:rank=R,iterations=S,start=warm|cold|cosines, R and S from 1 to " +
+        std::to_string(kMost));
   };
   PowerGossipSpec spec;
   if (text.empty()) return spec;
@@ -65,7 +74,7 @@ Result<PowerGossipSpec> parse_power_gossip(const std::string& text) {
 
 FactorPlan::FactorPlan(const ParameterLayout& layout, const PowerGossipSpec& spec,
                        FactorEntry entry)
-    : spec_(spec), entry_(std::move(entry)), dtype_(layout.dtype()) {
+    : spec_(spec), entry_(spec.cosines ? cosine_entry : std::move(entry)), dtype_(layout.dtype()) {
   for (const ParameterEntry& tensor : layout.entries()) {
     const size_t m = tensor.rows(), n = tensor.columns();
     const size_t r = std::min({spec.rank, m, n});

@@ -38,9 +38,11 @@ struct PowerGossipSpec {
   size_t rank = 1;
   uint32_t iterations = 1;  // of a round
   bool warm = true;         // factors are kept from one iteration to the next
+  bool cosines = false;     // warm, and nothing is drawn: element (a, j) is cos(a j)
 };
 
-/// "powergossip:rank=R,iterations=S,start=warm|cold", each part optional; empty: all of them.
+/// "powergossip:rank=R,iterations=S,start=warm|cold|cosines", each part optional; empty: all of
+/// them.
 Result<PowerGossipSpec> parse_power_gossip(const std::string& spec);
 
 /// Element (row, column) of a factor that is drawn.
