@@ -56,8 +56,8 @@ bool overlap(const Member& a, const Member& b) {
 
 // Whether `a` keeps its ranks before `b`.
 bool precedes(const Member& a, const Member& b) {
-  return std::tuple(!in_graph(a), a.life, std::cref(a.node)) <
-         std::tuple(!in_graph(b), b.life, std::cref(b.node));
+  return std::tuple<bool, uint32_t, const std::string&>(!in_graph(a), a.life, a.node) <
+         std::tuple<bool, uint32_t, const std::string&>(!in_graph(b), b.life, b.node);
 }
 
 }  // namespace
@@ -95,23 +95,23 @@ void MemberTable::count(const Member& m, bool in) {
 }
 
 MemberTable::Merged MemberTable::merge(const Member& m) {
-  if (!possible(m)) return {.refused = true};
+  if (!possible(m)) return {0, false, std::nullopt, true};
   const auto place = std::lower_bound(
       by_name_.begin(), by_name_.end(), m.node,
       [&](uint32_t i, const std::string& node) { return records_[i].node < node; });
   if (place == by_name_.end() || records_[*place].node != m.node) {
-    if (records_.size() >= kMembersAtMost) return {.refused = true};
+    if (records_.size() >= kMembersAtMost) return {0, false, std::nullopt, true};
     const auto index = static_cast<uint32_t>(records_.size());
     by_name_.insert(place, index);
     records_.push_back(m);
     count(m, true);
-    return {.index = index, .news = true};
+    return {index, true, std::nullopt, false};
   }
   Member& known = records_[*place];
-  if (!newer(m, known)) return {.index = *place};
+  if (!newer(m, known)) return {*place, false, std::nullopt, false};
   count(known, false);
   count(m, true);
-  return {.index = *place, .news = true, .before = std::exchange(known, m)};
+  return {*place, true, std::exchange(known, m), false};
 }
 
 bool MemberTable::merge(const GraphSpec& spec) {
