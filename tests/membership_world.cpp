@@ -1,0 +1,367 @@
+#include "tests/membership_world.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "kernels/check.hpp"
+
+namespace grapevine::test {
+
+namespace {
+
+constexpr uint32_t kRanks = 2;  // of each node
+
+bool later(const auto& a, const auto& b) {
+  return a.at != b.at ? a.at > b.at : a.serial > b.serial;
+}
+
+std::string address_of(int node) { return "h:" + std::to_string(10000 + node); }
+int node_at(const std::string& address) { return std::stoi(address.substr(2)) - 10000; }
+
+}  // namespace
+
+std::string WorldSettings::name() const {
+  std::ostringstream out;
+  out << nodes << " nodes, seed " << seed << ", loss " << loss << ", latency " << latency_s;
+  return out.str();
+}
+
+std::string World::name(int node) { return "n" + std::to_string(10000 + node); }
+
+World::World(const WorldSettings& settings)
+    : settings_(settings), random_(settings.seed, 0, Purpose::test) {
+  for (int i = 0; i < settings.nodes; ++i) {
+    const bool alone = i == 0 || settings.acquainted;
+    add_node(alone ? std::vector<std::string>{} : std::vector{address_of(0)});
+  }
+  if (settings.acquainted) acquaint();
+}
+
+World::~World() = default;
+
+Member World::member(int node) const {
+  Member m;
+  m.node = name(node);
+  m.address = address_of(node);
+  m.ranks = kRanks;
+  m.first_rank = kAnyRank;
+  return m;
+}
+
+void World::add_node(const std::vector<std::string>& join) {
+  const int node = count();
+  Node& n = nodes_.emplace_back();
+  for (Node& other : nodes_)
+    other.links.resize(nodes_.size());
+  MembershipOptions options;
+  options.seed = settings_.seed;
+  options.join = join;
+  options.topology = settings_.topology;
+  Member self = member(node);
+  if (settings_.acquainted) self.first_rank = kRanks * static_cast<uint32_t>(node);
+  n.membership = std::make_unique<Membership>(self, options);
+  n.timer_queued = n.timer_at = std::numeric_limits<double>::infinity();
+  post(now_, node, [this](Membership& m, MembershipEffects& out) { m.start(now_, out); });
+}
+
+void World::acquaint() {
+  run(0);
+  MembershipPacket all;
+  all.kind = MembershipPacket::Kind::sync_reply;
+  for (int i = 0; i < count(); ++i)
+    all.news.push_back(at(i).self());
+  MembershipEffects nothing;
+  for (int i = 0; i < count(); ++i) {
+    Node& n = nodes_[index(i)];
+    n.links.assign(nodes_.size(), true);
+    n.membership->packet(0, name(i), all, nothing);
+    for (int j = 0; j < count(); ++j) {
+      MembershipEffects out;
+      if (i != j) n.membership->link_up(0, name(j), "", out);
+      n.timer_at = out.timer_at;
+    }
+  }
+}
+
+// --- the queue
+
+void World::post(double at, int to, std::function<void(Membership&, MembershipEffects&)> what,
+                 bool timer) {
+  queue_.push_back({at, ++serial_, to, nodes_[index(to)].process, timer, std::move(what)});
+  std::push_heap(queue_.begin(), queue_.end(), [](auto& a, auto& b) { return later(a, b); });
+}
+
+void World::run(double until_s) {
+  while (!queue_.empty() && queue_.front().at <= until_s && complaint_.empty())
+    step();
+  now_ = std::max(now_, until_s);
+}
+
+double World::run_until(const std::function<bool()>& done, double limit_s) {
+  const double begin_s = now_;
+  while (now_ <= begin_s + limit_s && complaint_.empty()) {
+    if (done()) return now_ - begin_s;
+    run(now_ + 0.01);
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+void World::step() {
+  std::pop_heap(queue_.begin(), queue_.end(), [](auto& a, auto& b) { return later(a, b); });
+  Event event = std::move(queue_.back());
+  queue_.pop_back();
+  now_ = std::max(now_, event.at);
+  deliver(event);
+}
+
+void World::deliver(Event& event) {
+  Node& n = nodes_[index(event.to)];
+  if (!n.alive || event.process != n.process) return;
+  if (n.stopped) {
+    const int to = event.to;
+    n.waiting.push_back([this, to, what = std::move(event.what), timer = event.timer]() mutable {
+      post(now_, to, std::move(what), timer);
+    });
+    return;
+  }
+  if (event.timer) {
+    n.timer_queued = std::numeric_limits<double>::infinity();
+    if (n.timer_at > now_) {  // it was put off
+      if (n.timer_at < n.timer_queued) {
+        n.timer_queued = n.timer_at;
+        post(n.timer_at, event.to, std::move(event.what), true);
+      }
+      return;
+    }
+  }
+  if (n.slow_s > 0 && !event.timer && n.busy_until < now_) {
+    n.busy_until = now_;
+  }
+  act(event.to, event.what);
+}
+
+void World::act(int node, const std::function<void(Membership&, MembershipEffects&)>& f) {
+  Node& n = nodes_[index(node)];
+  if (!n.alive) return;
+  MembershipEffects out;
+  f(*n.membership, out);
+  carry_out(node, out);
+}
+
+void World::carry_out(int node, MembershipEffects& out) {
+  Node& n = nodes_[index(node)];
+  watch(node, out);
+  for (auto& [to_name, packet] : out.sends) {
+    const int to = std::stoi(to_name.substr(1)) - 10000;
+    const size_t size = wire_bytes(packet);
+    packets_ += 1;
+    bytes_ += static_cast<double>(size);
+    if (size > kControlBytes) complain("a packet of " + std::to_string(size) + " bytes");
+    if (!n.links[index(to)] || !reachable(node, to) || random_.uniform() < settings_.loss) continue;
+    double at = now_ + delay();
+    Node& there = nodes_[index(to)];
+    if (there.slow_s > 0) {
+      at = std::max(at, there.busy_until) + there.slow_s * random_.uniform();
+      there.busy_until = at;
+    }
+    post(at, to,
+         [this, from = name(node), p = std::move(packet)](Membership& m, MembershipEffects& o) {
+           m.packet(now_, from, p, o);
+         });
+  }
+  for (const std::string& address : out.dials)
+    dial(node, address);
+  n.timer_at = out.timer_at;
+  if (n.timer_at < n.timer_queued && n.timer_at < std::numeric_limits<double>::infinity()) {
+    n.timer_queued = n.timer_at;
+    double at = n.timer_at;
+    if (n.slow_s > 0) at += n.slow_s * random_.uniform();
+    post(at, node, [this](Membership& m, MembershipEffects& o) { m.timer(now_, o); }, true);
+  }
+}
+
+void World::watch(int node, const MembershipEffects& out) {
+  Node& n = nodes_[index(node)];
+  const auto counter = static_cast<uint32_t>(n.membership->epoch() >> 32);
+  if (counter < n.counter) complain("the epoch of " + name(node) + " went back");
+  n.counter = counter;
+  for (const std::string& line : out.lines)
+    n.accusations += line.find("is suspected") != std::string::npos;
+  for (const std::string& line : out.lines) {
+    const size_t at = line.find(" is taken for dead");
+    if (at == std::string::npos) continue;
+    const int who = std::stoi(line.substr(1)) - 10000;
+    false_deaths_ += running(who) && !nodes_[index(who)].has_left;
+  }
+}
+
+void World::complain(const std::string& what) {
+  if (complaint_.empty()) complaint_ = what + " at " + std::to_string(now_) + " s";
+}
+
+// --- links
+
+bool World::reachable(int from, int to) const {
+  return nodes_[index(from)].side == nodes_[index(to)].side && cuts_.count({from, to}) == 0;
+}
+
+void World::dial(int from, const std::string& address) {
+  const int to = node_at(address);
+  if (to < 0 || to >= count() || !reachable(from, to) || !reachable(to, from)) return;
+  const double at = now_ + delay() + delay();
+  const Node& there = nodes_[index(to)];
+  if (!there.alive) {
+    return post(at, from, [this, address](Membership& m, MembershipEffects& out) {
+      m.refused(now_, address, out);
+    });
+  }
+  if (there.stopped) return;  // the kernel accepts, and no Hello comes
+  post(at, from, [this, from, to, address](Membership& m, MembershipEffects& out) {
+    Node& here = nodes_[index(from)];
+    Node& other = nodes_[index(to)];
+    if (!other.alive || other.stopped || !reachable(from, to) || !reachable(to, from)) return;
+    const bool was_linked = from == to || here.links[index(to)];
+    here.links[index(to)] = other.links[index(from)] = from != to;
+    m.link_up(now_, name(to), address, out);
+    if (was_linked) return;
+    post(now_, to, [this, from](Membership& o, MembershipEffects& effects) {
+      o.link_up(now_, name(from), "", effects);
+    });
+  });
+}
+
+void World::unlink(int a, int b) {
+  if (!nodes_[index(a)].links[index(b)]) return;
+  nodes_[index(a)].links[index(b)] = nodes_[index(b)].links[index(a)] = false;
+  for (const auto& [here, there] : {std::pair(a, b), std::pair(b, a)}) {
+    if (!nodes_[index(here)].alive || !reachable(there, here)) continue;
+    post(now_ + delay(), here, [this, gone = name(there)](Membership& m, MembershipEffects& out) {
+      m.link_down(now_, gone, out);
+    });
+  }
+}
+
+void World::break_link(int a, int b) { unlink(a, b); }
+
+// --- faults
+
+void World::kill(int node) {
+  Node& n = nodes_[index(node)];
+  n.alive = n.stopped = false;
+  n.waiting.clear();
+  ++n.process;
+  for (int other = 0; other < count(); ++other)
+    unlink(node, other);
+}
+
+void World::stop(int node) { nodes_[index(node)].stopped = true; }
+
+void World::go_on(int node) {
+  Node& n = nodes_[index(node)];
+  n.stopped = false;
+  for (const auto& event : std::exchange(n.waiting, {}))
+    event();
+}
+
+void World::restart(int node) {
+  Node& n = nodes_[index(node)];
+  if (n.alive) kill(node);
+  ++n.process;
+  n.alive = true;
+  n.has_left = false;
+  n.counter = 0;
+  MembershipOptions options;
+  options.seed = settings_.seed + n.process;
+  options.topology = settings_.topology;
+  for (int other = 0; other < count(); ++other) {
+    if (other != node && nodes_[index(other)].alive) options.join.push_back(address_of(other));
+  }
+  Member self = n.membership->self();
+  self.life = 1;
+  self.refutations = 0;
+  self.state = MemberState::alive;
+  n.membership = std::make_unique<Membership>(self, options);
+  n.timer_queued = n.timer_at = std::numeric_limits<double>::infinity();
+  post(now_, node, [this](Membership& m, MembershipEffects& out) { m.start(now_, out); });
+}
+
+int World::join(int through) {
+  settings_.acquainted = false;
+  add_node({address_of(through)});
+  return count() - 1;
+}
+
+void World::leave(int node) {
+  nodes_[index(node)].has_left = true;
+  act(node, [this](Membership& m, MembershipEffects& out) { m.leave(now_, out); });
+  post(now_ + 0.1, node, [this, node](Membership&, MembershipEffects& out) {
+    out.timer_at = std::numeric_limits<double>::infinity();
+    kill(node);
+  });
+}
+
+void World::partition(const std::set<int>& half) {
+  for (int node = 0; node < count(); ++node)
+    nodes_[index(node)].side = half.count(node) != 0;
+}
+
+void World::cut(int from, int to) { cuts_.insert({from, to}); }
+
+void World::heal() {
+  cuts_.clear();
+  partition({});
+}
+
+// --- what is so
+
+MemberState World::state_of(int node, int as_seen_by) const {
+  const auto& table = at(as_seen_by).table();
+  const auto member = table.find(name(node));
+  return member ? table.at(*member).state : MemberState::left;
+}
+
+int World::accusations() const {
+  int sum = 0;
+  for (const Node& n : nodes_)
+    sum += n.accusations;
+  return sum;
+}
+
+std::string World::view_difference() const {
+  int first = -1;
+  for (int i = 0; i < count(); ++i) {
+    if (!running(i)) continue;
+    if (first < 0) first = i;
+    const Membership& here = at(i);
+    const std::string who = name(i) + ": ";
+    if (here.epoch() != at(first).epoch()) return who + "another epoch than " + name(first);
+    if (here.table().digest() != at(first).table().digest()) {
+      return who + "another view than " + name(first);
+    }
+    for (int j = 0; j < count(); ++j) {
+      const MemberState state = state_of(j, i);
+      const bool there = running(j);
+      if (there != (state == MemberState::alive)) {
+        return who + name(j) + " is in state " + std::to_string(static_cast<int>(state));
+      }
+      if (there && i != j && (!here.linked(name(j)) || !nodes_[index(i)].links[index(j)])) {
+        return who + "no link to " + name(j);
+      }
+    }
+  }
+  uint32_t end = 0, ranks = 0;
+  for (const Member& m : at(first).graph()) {
+    if (m.first_rank < end) return "rank " + std::to_string(m.first_rank) + " twice";
+    end = m.first_rank + m.ranks;
+    ranks += m.ranks;
+  }
+  uint32_t expected = 0;
+  for (int i = 0; i < count(); ++i)
+    expected += running(i) ? kRanks : 0;
+  return ranks == expected ? "" : "the graph has " + std::to_string(ranks) + " ranks";
+}
+
+bool World::one_view() const { return view_difference().empty(); }
+
+}  // namespace grapevine::test
