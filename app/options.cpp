@@ -175,7 +175,8 @@ Status complete(Command command, Options& o) {
   if (o.test_s > 0 && s.sample_s <= 0) s.sample_s = o.test_s;
   const Method* method = find_method(s.method);
   const bool rounds = method != nullptr && method->pattern == Pattern::rounds;
-  if (rounds) s.pacing = Pacing::greedy;  // a round begins when the last one has ended
+  const bool in_step = method != nullptr && method->pattern != Pattern::pairwise;
+  if (in_step) s.pacing = Pacing::greedy;  // a round begins when the last one has ended
   const bool ends = s.until_s > 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
   if (!ends && command != kStragglers) s.until_s = s.clock == Clock::wall ? 10 : 100;
   if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
