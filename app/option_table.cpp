@@ -66,6 +66,8 @@ OptionTable rows_of_the_method(Options& o) {
        "a lost message of a round: resend, or go on: renormalise, own, reuse or shrink"},
       {"reference-schedule", &s.rule.reference_schedule, kRuns, "",
        "sgp: the shifts in the order of a published code"},
+      {"reference-order", &s.rule.reference_order, kSimulate, "",
+       "a control, a2cid2: mixes after it sends, as a published code"},
   };
 }
 

@@ -34,11 +34,11 @@ A2cid2::A2cid2(const RuleContext& context)
     : execution_(context.execution),
       optimizer_(context.layout, context.settings.optimizer, execution_),
       x_(context.layout.size(), context.layout.dtype()),
-      x_tilde_(context.layout.size(), context.layout.dtype()) {
+      x_tilde_(context.layout.size(), context.layout.dtype()),
+      reference_order_(context.settings.reference_order) {
   reset(0, context.x);
-  if (context.settings.compress.empty()) return;
-  compressed_.emplace(context);
-  shown_ = Buffer(x_.size(), x_.dtype());
+  if (!context.settings.compress.empty()) compressed_.emplace(context);
+  if (compressed_ || reference_order_) shown_ = Buffer(x_.size(), x_.dtype());
 }
 
 void A2cid2::advance(double now) {
@@ -86,6 +86,8 @@ void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
   if (compressed_) {
     look(now, shown_);
     compressed_->at(key).encode(shown_, out);
+  } else if (reference_order_) {
+    scale(execution_, 1, x_, out.writable(x_.dtype(), x_.size()));
   } else {
     look(now, out.writable(x_.dtype(), x_.size()));
   }
@@ -96,7 +98,11 @@ void A2cid2::jump(double now, const ExchangeKey& key, const Payload& sent, const
                   double alpha_tilde) {
   advance(now);
   const double z = attraction_over(phase_ - sent.lease.phase()) * (alpha_tilde - kAlpha);
-  if (!compressed_) {
+  if (reference_order_) {
+    look(now, shown_);
+    mix_and_jump(execution_, attraction(), kAlpha, alpha_tilde, shown_, received.vec(), x_,
+                 x_tilde_);
+  } else if (!compressed_) {
     mix_and_jump(execution_, attraction(), kAlpha + z, alpha_tilde - z, sent.vec(), received.vec(),
                  x_, x_tilde_);
   } else if (!compressed_->at(key).jump(sent, received, attraction(), kAlpha + z, alpha_tilde - z,

@@ -21,6 +21,10 @@
 //
 // So what i gains j loses however late the answer is, and nobody is ever locked.
 // Invariant: only gradients change the sum of x + x~ over all ranks.
+//
+// reference_order, a control: as the published code has it, a rank sends x as it lies in memory,
+// mixes then, and subtracts what it got from its own mixed x. The sum is not kept.
+//
 // Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy. Memory:
 // x, x~, momentum.
 //
@@ -65,6 +69,7 @@ class A2cid2 final : public PairwiseRule {
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde) override;
+  bool conserves() const override { return !reference_order_; }
   RuleCounts counts() const override { return {.reseeded = reseeded_}; }
 
  private:
@@ -79,7 +84,8 @@ class A2cid2 final : public PairwiseRule {
   double phase_ = 0;    // at now_
   double written_ = 0;  // phase at which x_ and x_tilde_ are in memory
   std::optional<PairFactors> compressed_;
-  Buffer shown_;  // compressed: x as of a snapshot
+  bool reference_order_;
+  Buffer shown_;  // compressed: x as of a snapshot; reference_order: x mixed after it
   uint64_t reseeded_ = 0;
 };
 

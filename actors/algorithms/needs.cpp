@@ -91,6 +91,10 @@ Status check_needs(const Method& method, const RuleSettings& settings, const std
   if (settings.optimizer.kind != OptimizerKind::sgd && !method.any_optimizer)
     return user_error("method " + std::string(method.name) +
                       " has a momentum of its own, accepted: optimizer sgd");
+  if (settings.reference_order && (!method.accelerated || !settings.compress.empty()))
+    return user_error("method " + std::string(method.name) +
+                      " cannot mix after it sends, accepted: reference-order with method a2cid2 "
+                      "and no compress");
   if (method.relays) {
     if (Status fits = check_trees(graph); !fits) return fits;
   }

@@ -27,6 +27,7 @@ struct RuleSettings {
   double gamma = 1;      // consensus step size
   bool relay_lr = true;  // scale the learning rate by 1 + the mean relay delay
   bool reference_schedule = false;  // SGP: the published code's order of the shifts
+  bool reference_order = false;     // A2CiD2: the published code's, which mixes after it sends
 };
 
 inline RuleSettings with_optimizer(const OptimizerSettings& optimizer) {
