@@ -135,9 +135,6 @@ void World::deliver(Event& event) {
       return;
     }
   }
-  if (n.slow_s > 0 && !event.timer && n.busy_until < now_) {
-    n.busy_until = now_;
-  }
   act(event.to, event.what);
 }
 
@@ -159,13 +156,7 @@ void World::carry_out(int node, MembershipEffects& out) {
     bytes_ += static_cast<double>(size);
     if (size > kControlBytes) complain("a packet of " + std::to_string(size) + " bytes");
     if (!n.links[index(to)] || !reachable(node, to) || random_.uniform() < settings_.loss) continue;
-    double at = now_ + delay();
-    Node& there = nodes_[index(to)];
-    if (there.slow_s > 0) {
-      at = std::max(at, there.busy_until) + there.slow_s * random_.uniform();
-      there.busy_until = at;
-    }
-    post(at, to,
+    post(served_at(to, now_ + delay()), to,
          [this, from = name(node), p = std::move(packet)](Membership& m, MembershipEffects& o) {
            m.packet(now_, from, p, o);
          });
@@ -175,10 +166,20 @@ void World::carry_out(int node, MembershipEffects& out) {
   n.timer_at = out.timer_at;
   if (n.timer_at < n.timer_queued && n.timer_at < std::numeric_limits<double>::infinity()) {
     n.timer_queued = n.timer_at;
-    double at = n.timer_at;
-    if (n.slow_s > 0) at += n.slow_s * random_.uniform();
-    post(at, node, [this](Membership& m, MembershipEffects& o) { m.timer(now_, o); }, true);
+    const double at = n.late_timers ? served_at(node, n.timer_at) : n.timer_at;
+    post(
+        at, node, [this](Membership& m, MembershipEffects& o) { m.timer(now_, o); }, true);
   }
+}
+
+// A slow node is given the processor now and then, and serves all that has come meanwhile.
+double World::served_at(int node, double at) {
+  Node& n = nodes_[index(node)];
+  if (n.slow_s <= 0) return at;
+  n.awake_at = std::max(n.awake_at, now_);
+  while (n.awake_at < at)
+    n.awake_at += n.slow_s * random_.uniform(0.2, 1);
+  return n.awake_at;
 }
 
 void World::watch(int node, const MembershipEffects& out) {
@@ -192,7 +193,8 @@ void World::watch(int node, const MembershipEffects& out) {
     const size_t at = line.find(" is taken for dead");
     if (at == std::string::npos) continue;
     const int who = std::stoi(line.substr(1)) - 10000;
-    false_deaths_ += running(who) && !nodes_[index(who)].has_left;
+    false_deaths_ += running(who) && !nodes_[index(who)].has_left && reachable(node, who) &&
+                     reachable(who, node);
   }
 }
 
@@ -253,6 +255,11 @@ void World::kill(int node) {
   ++n.process;
   for (int other = 0; other < count(); ++other)
     unlink(node, other);
+}
+
+void World::slow(int node, double most_s, bool late_timers) {
+  nodes_[index(node)].slow_s = most_s;
+  nodes_[index(node)].late_timers = late_timers;
 }
 
 void World::stop(int node) { nodes_[index(node)].stopped = true; }

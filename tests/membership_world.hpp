@@ -34,8 +34,8 @@ class World {
   ~World();
 
   void run(double until_s);
-  /// Runs until `done` holds or until `limit_s` from now; returns the time that it took, infinite if
-  /// it did not come about. Looked at every 10 ms.
+  /// Runs until `done` holds or until `limit_s` from now; returns the time that it took, infinite
+  /// if it did not come about. Looked at every 10 ms.
   double run_until(const std::function<bool()>& done, double limit_s);
   double now() const { return now_; }
   Random& random() { return random_; }
@@ -44,7 +44,8 @@ class World {
   void kill(int node);
   void stop(int node);
   void go_on(int node);
-  void slow(int node, double most_s) { nodes_[index(node)].slow_s = most_s; }
+  /// It serves packets, and timers too if these are late, up to so much later than it should.
+  void slow(int node, double most_s, bool late_timers = true);
   void restart(int node);  // a new process under the same name, which begins with life 1
   int join(int through);   // a new node
   void leave(int node);
@@ -62,8 +63,8 @@ class World {
   const Membership& at(int node) const { return *nodes_[index(node)].membership; }
   static std::string name(int node);
   MemberState state_of(int node, int as_seen_by) const;
-  /// All running nodes know the same: each other as alive and ready, all others as dead or left, one
-  /// epoch, one graph, no rank twice, and all are linked.
+  /// All running nodes know the same: each other as alive and ready, all others as dead or left,
+  /// one epoch, one graph, no rank twice, and all are linked.
   bool one_view() const;
   std::string view_difference() const;  // empty if one_view
   const std::string& complaint() const { return complaint_; }
@@ -77,7 +78,8 @@ class World {
   struct Node {
     std::unique_ptr<Membership> membership;
     bool alive = true, stopped = false, has_left = false;
-    double slow_s = 0, busy_until = 0;
+    double slow_s = 0, awake_at = 0;
+    bool late_timers = false;
     double timer_at = 0, timer_queued = 0;
     uint32_t process = 1;  // which one
     uint32_t counter = 0;  // of its latest epoch
@@ -106,6 +108,7 @@ class World {
   void deliver(Event&);
   void carry_out(int node, MembershipEffects&);
   void watch(int node, const MembershipEffects&);
+  double served_at(int node, double at);
   void dial(int from, const std::string& address);
   void unlink(int a, int b);
   void complain(const std::string&);

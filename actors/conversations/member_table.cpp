@@ -60,6 +60,35 @@ bool precedes(const Member& a, const Member& b) {
          std::tuple<bool, uint32_t, const std::string&>(!in_graph(b), b.life, b.node);
 }
 
+// Numbers that are taken, as disjoint ranges [first, end).
+class Places {
+ public:
+  bool free(uint32_t first, uint32_t count) const {
+    const auto above = ranges_.upper_bound(first);
+    return (above == ranges_.end() || above->first >= first + count) &&
+           (above == ranges_.begin() || std::prev(above)->second <= first);
+  }
+  void take(uint32_t first, uint32_t count) {
+    uint32_t end = first + count;
+    auto at = ranges_.upper_bound(first);
+    if (at != ranges_.begin() && std::prev(at)->second >= first) first = (--at)->first;
+    for (; at != ranges_.end() && at->first <= end; at = ranges_.erase(at))
+      end = std::max(end, at->second);
+    ranges_.emplace(first, end);
+  }
+  uint32_t first_free(uint32_t count) const {
+    uint32_t end = 0;
+    for (const auto& [first, its_end] : ranges_) {
+      if (first >= end + count) break;
+      end = its_end;
+    }
+    return end;
+  }
+
+ private:
+  std::map<uint32_t, uint32_t> ranges_;
+};
+
 }  // namespace
 
 uint64_t name_hash(std::string_view name) {  // FNV-1a
@@ -165,33 +194,27 @@ std::optional<uint32_t> MemberTable::move_to() const {
   const Member& self = records_[0];
   if (is_over(self) || self.ranks == 0) return std::nullopt;
   if (self.first_rank != kAnyRank && !overlapped()) return std::nullopt;
-  std::vector<const Member*> queue;
-  uint32_t end = 0;
+  Places taken;
+  std::vector<const Member*> queue, moving;
   for (const Member& m : records_) {
-    if (m.state == MemberState::left || m.ranks == 0) continue;
-    if (has_ranks(m)) end = std::max(end, m.first_rank + m.ranks);
-    if (!is_over(m)) queue.push_back(&m);
+    if (!is_over(m) && m.ranks > 0) queue.push_back(&m);
   }
   std::sort(queue.begin(), queue.end(),
             [](const Member* a, const Member* b) { return precedes(*a, *b); });
-  std::map<uint32_t, uint32_t> taken;  // first rank -> end
-  std::vector<const Member*> moving;
   for (const Member* m : queue) {
-    bool keeps = has_ranks(*m);
-    if (keeps) {
-      const auto above = taken.lower_bound(m->first_rank);
-      keeps = (above == taken.end() || above->first >= m->first_rank + m->ranks) &&
-              (above == taken.begin() || std::prev(above)->second <= m->first_rank);
-    }
-    if (keeps) {
-      taken.emplace(m->first_rank, m->first_rank + m->ranks);
+    if (has_ranks(*m) && taken.free(m->first_rank, m->ranks)) {
+      taken.take(m->first_rank, m->ranks);
     } else {
       moving.push_back(m);
     }
   }
+  for (const Member& m : records_) {
+    if (m.state == MemberState::dead && has_ranks(m)) taken.take(m.first_rank, m.ranks);
+  }
   for (const Member* m : moving) {
-    if (m == &self) return end;
-    end += m->ranks;
+    const uint32_t first = taken.first_free(m->ranks);
+    if (m == &self) return first;
+    taken.take(first, m->ranks);
   }
   return std::nullopt;
 }

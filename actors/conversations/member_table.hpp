@@ -82,8 +82,8 @@ class MemberTable {
 
   /// The first rank that the node itself has to take, if not the one it has: of live members whose
   /// ranks overlap the one in the graph keeps them, then the one of the lowest life, then of the
-  /// lowest name. The others follow in the same order above all ranks that are known (also of the
-  /// dead, who may return). All nodes that know the same compute the same for all.
+  /// lowest name. The others take, in the same order, the lowest numbers that nobody has, alive or
+  /// dead (the dead may return). All nodes that know the same compute the same for all.
   std::optional<uint32_t> move_to() const;
 
  private:

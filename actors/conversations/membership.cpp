@@ -14,7 +14,7 @@ using Kind = MembershipPacket::Kind;
 
 constexpr double kLate_s = 0.02, kNap_s = 0.1, kSleep_s = 2;  // of timers
 constexpr size_t kTellAtOnce = 2;                             // nodes, of what is new
-constexpr double kSync_s = 10;
+constexpr double kSync_s = 10, kSyncStranger_s = 0.5;
 constexpr double kLonely_s = 2;  // then a node that meets nobody begins alone
 
 MemberTable first_table(Member self, const MembershipOptions& options) {
@@ -101,7 +101,9 @@ void Membership::timer(double now, MembershipEffects& out) {
   for (const uint32_t member : lapsed)
     declare_dead(now, member, "it did not refute its suspicion", out);
   if (sync_at_ <= now) {
-    sync_at_ = now + kSync_s * random_.uniform(0.75, 1.25);
+    sync_at_ = now + (strangers_.empty() ? kSync_s : kSyncStranger_s) * random_.uniform(0.75, 1.25);
+    for (const auto& [node, dialled] : strangers_)
+      send_sync(node, out);
     for (const uint32_t to : prober_.some_linked(1, 0))
       send_sync(table_.at(to).node, out);
   }
@@ -114,12 +116,6 @@ void Membership::packet(double now, const std::string& from, const MembershipPac
   begin(now, out);
   hear(now, from, packet, out);
   const auto known = table_.find(from);
-  const auto stranger = std::find_if(strangers_.begin(), strangers_.end(),
-                                     [&](const auto& s) { return s.first == from; });
-  if (known && stranger != strangers_.end()) {
-    dialler_.link_up(*known, stranger->second);
-    strangers_.erase(stranger);
-  }
   if (!known || *known == 0) return finish(now, out);
   if (packet.kind == Kind::sync || packet.kind == Kind::sync_reply) {
     on_view(now, *known, packet, out);
@@ -140,6 +136,7 @@ void Membership::link_up(double now, const std::string& node, const std::string&
     if (*member < told_at_.size()) told_at_[*member] = -std::numeric_limits<double>::infinity();
   } else {
     strangers_.push_back({node, dialled});
+    sync_at_ = std::min(sync_at_, now + kSyncStranger_s);
   }
   if (member != 0u) send_sync(node, out);
   finish(now, out);
@@ -167,7 +164,7 @@ void Membership::doubt(double now, const std::string& node, MembershipEffects& o
   begin(now, out);
   if (const auto member = table_.find(node)) {
     ProbeResults results;
-    prober_.probe(now, *member, results);
+    prober_.doubt(now, *member, results);
     carry_out(now, results, out);
   }
   finish(now, out);

@@ -72,6 +72,10 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   const auto& before = merged.before;
   const bool new_life = !before || before->life != m.life;
   if (before && !is_over(*before) && (new_life || is_over(m))) out.died.push_back(m.node);
+  std::erase_if(strangers_, [&](const auto& stranger) {
+    if (stranger.first == m.node) dialler_.link_up(merged.index, stranger.second);
+    return stranger.first == m.node;
+  });
   if (new_life || is_over(m)) prober_.forget(merged.index);
   if (new_life && !is_over(m)) dialler_.born(now, merged.index, table_);
   if (!before || !has_ranks_of(*before, m)) ranks_news_ = true;

@@ -14,7 +14,8 @@ using Kind = MembershipPacket::Kind;
 
 constexpr double kLeastTimeout_s = 0.02, kFirstTimeout_s = 0.2, kLongestTimeout_s = 0.6;
 constexpr double kLeastWindow_s = 0.2, kLeastPeriod_s = 0.2;
-constexpr double kLongest_s = 2;  // of anything, however ill this node is
+constexpr double kDeaf_s = 0.8, kDeafWindows = 3;  // how much longer where no helper spoke
+constexpr double kLongest_s = 2;                   // of anything, however ill this node is
 constexpr int kWorstHealth = 8;
 constexpr size_t kHelpers = 3;
 constexpr size_t kErrandsAtMost = 256, kPastAtMost = 64;
@@ -57,9 +58,10 @@ double Prober::round_trip_s(uint32_t member) const {
   return member < round_trips_.size() ? std::max(round_trips_[member].mean, 0.0) : 0;
 }
 
-void Prober::learn(uint32_t member, double sample_s) {
-  sample_s = std::min(sample_s, kLongest_s);
+void Prober::learn(double now, uint32_t member, double sent_at) {
+  const double sample_s = std::min(now - sent_at, kLongest_s);
   RoundTrip& r = round_trip(member);
+  r.answered_at = now;
   if (r.mean < 0) {
     r.mean = sample_s;
     r.deviation = sample_s / 2;
@@ -140,6 +142,10 @@ std::vector<uint32_t> Prober::some_linked(size_t count, uint32_t but) {
 
 // --- a probe
 
+void Prober::doubt(double now, uint32_t member, ProbeResults& out) {
+  if (now > round_trip(member).answered_at + kLeastWindow_s) probe(now, member, out);
+}
+
 void Prober::probe(double now, uint32_t member, ProbeResults& out) {
   if (!is_target(member)) return;
   const double timeout = timeout_s(member);
@@ -172,14 +178,7 @@ void Prober::ask_helpers(double now, Probe& p, ProbeResults& out) {
 void Prober::conclude(double now, const Probe& p, ProbeResults& out) {
   if (p.teaches) past_.push_back({p.sequence, p.sent_at});
   if (past_.size() > kPastAtMost) past_.erase(past_.begin());
-  RoundTrip& r = round_trip(p.member);
-  const bool deaf = p.helpers > 0 && p.nacks == 0;
   if (p.nacks < p.helpers || p.helpers == 0) ail(+1);
-  if (deaf && !r.unsure) {
-    r.unsure = true;
-    return probe(now, p.member, out);
-  }
-  r.unsure = false;
   out.failed.push_back({p.member, p.nacks, now - p.sent_at});
 }
 
@@ -187,13 +186,16 @@ void Prober::run(double now, ProbeResults& out) {
   for (Probe& p : probes_) {
     if (p.indirect_at <= now) ask_helpers(now, p, out);
   }
-  std::vector<Probe> ended;
-  std::erase_if(probes_, [&](const Probe& p) {
-    if (p.ends_at <= now) ended.push_back(p);
-    return p.ends_at <= now;
-  });
-  for (const Probe& p : ended)
+  std::erase_if(probes_, [&](Probe& p) {
+    if (p.ends_at > now) return false;
+    if (p.helpers > 0 && p.nacks == 0 && !p.extended) {  // are we deaf?
+      p.extended = true;
+      p.ends_at = std::max(p.sent_at + kDeafWindows * (p.ends_at - p.sent_at), now + kDeaf_s);
+      return false;
+    }
     conclude(now, p, out);
+    return true;
+  });
   for (Errand& e : errands_) {
     if (e.nack_at > now) continue;
     e.nack_at = std::numeric_limits<double>::infinity();
@@ -230,8 +232,11 @@ void Prober::packet(double now, uint32_t from, const MembershipPacket& packet, P
     case Kind::ack: return on_ack(now, from, packet, out);
     case Kind::ping_request: return on_ping_request(now, from, packet, out);
     case Kind::nack:
-      for (Probe& p : probes_)
-        p.nacks += p.sequence == packet.sequence && p.nacks < p.helpers;
+      for (Probe& p : probes_) {
+        if (p.sequence != packet.sequence || p.nacks >= p.helpers) continue;
+        ++p.nacks;
+        if (p.extended) p.ends_at = now;
+      }
       return;
     case Kind::sync:
     case Kind::sync_reply: GV_CHECK(false); return;
@@ -265,7 +270,7 @@ void Prober::on_ack(double now, uint32_t from, const MembershipPacket& packet, P
   const auto past = std::find_if(past_.begin(), past_.end(),
                                  [&](const auto& entry) { return entry.first == packet.sequence; });
   if (past != past_.end()) {
-    if (packet.target.empty()) learn(from, now - past->second);
+    if (packet.target.empty()) learn(now, from, past->second);
     past_.erase(past);
     return;
   }
@@ -273,7 +278,7 @@ void Prober::on_ack(double now, uint32_t from, const MembershipPacket& packet, P
     return e.ours == packet.sequence && e.target == from;
   });
   if (errand != errands_.end()) {
-    learn(from, now - errand->sent_at);
+    learn(now, from, errand->sent_at);
     out.sends.push_back(
         {errand->requester, packet_of(Kind::ack, errand->theirs, table_.at(errand->target).node)});
     errands_.erase(errand);
@@ -284,8 +289,7 @@ void Prober::on_ack(double now, uint32_t from, const MembershipPacket& packet, P
            (packet.target.empty() ? p.member == from : table_.at(p.member).node == packet.target);
   });
   if (probe == probes_.end()) return;
-  if (packet.target.empty() && probe->teaches) learn(from, now - probe->sent_at);
-  round_trip(probe->member).unsure = false;
+  if (packet.target.empty() && probe->teaches) learn(now, from, probe->sent_at);
   if (probe->helpers <= 0) ail(-1);
   probes_.erase(probe);
 }

@@ -8,8 +8,9 @@
 //
 // T follows the smoothed round trip to that node (+ 4 deviations, 20 ms to 0.6 s), N = T + 20 ms or
 // more, W = 3 T, 0.2 s or more; the period is twice the usual T, 0.2 to 2 s. All stretch with the
-// health score h (0 best, 8 worst) by 1 + h, up to 2 s. A failure without a single nack worsens h
-// and is tried once more before it counts. Late timers worsen h and void what lapsed meanwhile.
+// health score h (0 best, 8 worst) by 1 + h, up to 2 s. Where no helper says a word, it may be we
+// who are deaf: the probe waits on, three times as long. Missing nacks worsen h. Late timers worsen
+// h and void what lapsed meanwhile.
 #pragma once
 #include <optional>
 #include <utility>
@@ -40,7 +41,8 @@ class Prober {
 
   void start(double now);
   void run(double now, ProbeResults&);
-  void probe(double now, uint32_t member, ProbeResults&);  // at once, unless one is under way
+  /// Probes it at once, unless it has just answered or is being probed.
+  void doubt(double now, uint32_t member, ProbeResults&);
   /// Of kind ping, ack, ping_request, nack.
   void packet(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
   void forget(uint32_t member);  // its life is over
@@ -58,13 +60,14 @@ class Prober {
  private:
   struct RoundTrip {
     double mean = -1, deviation = 0;
-    bool unsure = false;  // the last probe failed, and no helper showed that we hear anything
+    double answered_at = -1;
   };
   struct Probe {
     uint32_t member = 0;
     uint64_t sequence = 0;
     double sent_at = 0, indirect_at = 0, ends_at = 0;
     int helpers = -1, nacks = 0;  // -1: not asked yet
+    bool extended = false;        // no helper has spoken: do we hear anything?
     bool teaches = true;          // its answer is a sample of the round trip
   };
   struct Errand {  // a probe for somebody else
@@ -74,10 +77,11 @@ class Prober {
   };
 
   RoundTrip& round_trip(uint32_t member);
-  void learn(uint32_t member, double sample_s);
+  void learn(double now, uint32_t member, double sent_at);
   double timeout_s(uint32_t member);
   double period_s();
   std::optional<uint32_t> next_target();
+  void probe(double now, uint32_t member, ProbeResults&);
   bool is_target(uint32_t member) const;
   void ask_helpers(double now, Probe&, ProbeResults&);
   void conclude(double now, const Probe&, ProbeResults&);
