@@ -1,0 +1,58 @@
+// Acceptor: the door of a node. Survives floods, silence and "too many open files".
+//
+// What knocks is told apart by its first bytes: a bulk connection begins with one of the two words
+// below, anything else is for the control loop. Until then a stranger costs a descriptor, a timer
+// and no buffer. A Seat is held by each connection that has not shown who it is; when there are
+// none left, newcomers are closed at once.
+#pragma once
+#include <kj/async-io.h>
+#include <kj/async-unix.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/transport/loop.hpp"
+
+namespace grapevine {
+
+constexpr size_t kBulkWordBytes = 8;
+constexpr char kPlainBulk[] = "GVBULK1\n", kEncryptedBulk[] = "GVBULKS\n";
+
+using Seat = std::shared_ptr<void>;
+
+struct Knock {
+  std::shared_ptr<kj::AutoCloseFd> fd;  // non-blocking
+  enum class For { control, plain_bulk, encrypted_bulk } what = For::control;
+  std::string from;  // the other end's address
+  Seat seat;
+};
+
+class Acceptor final : kj::TaskSet::ErrorHandler {
+ public:
+  /// Takes the listening socket. `deadline_s` bounds the wait for the first bytes.
+  Acceptor(int fd, Loop& loop, double deadline_s, std::function<void(Knock)> come_in);
+
+ private:
+  struct Sniff {
+    kj::AutoCloseFd fd;
+    kj::Own<kj::UnixEventPort::FdObserver> ready;
+    std::string from;
+    Seat seat;
+  };
+
+  kj::Promise<void> run();
+  kj::Promise<void> sniff(Sniff& stranger);
+  void taskFailed(kj::Exception&&) override {}  // a stranger that was too slow, or is gone
+
+  static constexpr int kSeats = 512;
+  Loop& loop_;
+  double deadline_s_;
+  std::function<void(Knock)> come_in_;
+  kj::AutoCloseFd port_;
+  kj::UnixEventPort::FdObserver ready_;
+  std::shared_ptr<int> taken_ = std::make_shared<int>(0);
+  kj::TaskSet tasks_;  // last: dies first
+};
+
+}  // namespace grapevine

@@ -1,0 +1,65 @@
+// BulkBoard: the bulk links of a node, one per control link that needs one. Lives on the bulk loop;
+// the public calls may come from the control loop.
+//
+// Who dialled the control link dials the bulk link, when either end has a payload to send. It shows
+// the token that the other end handed out on the control link; each is believed once.
+#pragma once
+#include <kj/compat/tls.h>
+
+#include <map>
+#include <memory>
+
+#include "actors/transport/acceptor.hpp"
+#include "actors/transport/bulk_link.hpp"
+#include "messages/control.hpp"
+
+namespace grapevine {
+
+class BulkBoard final : kj::TaskSet::ErrorHandler {
+ public:
+  BulkBoard(Loop&, const LinksOptions&, const LinkEvents&);  // on the bulk loop
+
+  // From the control loop, in the order in which they happened there.
+  std::shared_ptr<BulkQueue> queue(uint64_t connection);
+  void add(std::shared_ptr<Peer>);
+  void remove(uint64_t connection);
+  void token(uint64_t connection, const BulkToken&);
+  void welcome(Knock);
+
+ private:
+  struct Line {
+    std::shared_ptr<Peer> peer;
+    BulkToken token;      // to be shown, or handed out
+    bool wished = false;  // by the other end: dial when there is a token
+    bool asked = false;   // the other end, to dial or for a new token
+    uint64_t attempt = 0;
+    kj::Own<BulkLink> link;
+    kj::Promise<void> dialling = nullptr;
+    bool is_dialling = false;
+  };
+
+  void post(Loop::Task);
+  void want(uint64_t connection);
+  void hand_out_token(Line&);
+  void on_token(Line&, const BulkToken&);
+  void dial(Line&);
+  kj::Promise<void> dial_tcp(Line&, BulkToken);
+  kj::Promise<void> receive(Knock);
+  kj::Promise<void> greet(kj::Own<kj::AsyncIoStream>, BulkPath);
+  void stand(Line&, kj::Own<kj::AsyncIoStream>, BulkPath);
+  void lost(uint64_t connection, const std::string& reason);
+  void say(Line&, const BulkToken&);
+  Line* find(uint64_t connection);
+  void taskFailed(kj::Exception&&) override {}  // a stranger, or a line that is gone
+
+  Loop& loop_;
+  const LinksOptions& options_;
+  const LinkEvents& events_;
+  std::shared_ptr<void> alive_ = std::make_shared<int>(0);
+  kj::Own<kj::TlsContext> tls_;
+  std::map<uint64_t, kj::Own<Line>> lines_;
+  std::map<uint64_t, uint64_t> tokens_;  // handed out: token to connection
+  kj::TaskSet tasks_;                    // last: dies first
+};
+
+}  // namespace grapevine

@@ -1,0 +1,155 @@
+#include "actors/transport/bulk_link.hpp"
+
+#include <kj/debug.h>
+
+namespace grapevine {
+namespace {
+
+// One system call's worth; between two of them the loop looks at its other sockets.
+constexpr size_t kSliceBytes = 1 << 20;
+constexpr size_t kScratchBytes = 256 << 10;
+
+kj::ArrayPtr<const kj::byte> bytes_of(const BulkRecord& record) {
+  return {reinterpret_cast<const kj::byte*>(&record), sizeof record};
+}
+
+}  // namespace
+
+kj::Promise<void> write_record(kj::AsyncIoStream& stream, const BulkRecord& mine) {
+  return stream.write(&mine, sizeof mine);
+}
+
+kj::Promise<void> read_hello(kj::AsyncIoStream& stream, BulkRecord& theirs) {
+  return stream.read(&theirs, sizeof theirs).then([&theirs]() -> kj::Promise<void> {
+    if (theirs.magic != BulkRecord::kMagic || theirs.kind != BulkRecord::hello)
+      return KJ_EXCEPTION(FAILED, "not a bulk link's hello");
+    return kj::READY_NOW;
+  });
+}
+
+BulkLink::BulkLink(kj::Own<kj::AsyncIoStream> stream, BulkPath path, std::shared_ptr<Peer> peer,
+                   Loop& loop, const LinksOptions& options, Handlers handlers)
+    : stream_(kj::mv(stream)),
+      peer_(std::move(peer)),
+      loop_(loop),
+      options_(options),
+      on_(std::move(handlers)) {
+  peer_->counters.bulk = path;
+}
+
+BulkLink::~BulkLink() { peer_->counters.bulk = BulkPath::none; }
+
+void BulkLink::start() {
+  reader_ = kj::evalLater([this] {
+              return read_record();
+            }).eagerlyEvaluate([this](kj::Exception&& e) { close(reason_of(e)); });
+  flush();
+}
+
+void BulkLink::flush() {
+  if (writing_ || closed_) return;
+  writing_ = true;
+  writer_ = kj::evalLater([this] {
+              return write_all();
+            }).eagerlyEvaluate([this](kj::Exception&& e) { close(reason_of(e)); });
+}
+
+void BulkLink::close(const std::string& reason) {
+  if (std::exchange(closed_, true)) return;
+  peer_->counters.lost += sending_.has_value();
+  on_.closed(reason);
+}
+
+template <class T>
+kj::Promise<T> BulkLink::in_time(kj::Promise<T> moving) {
+  return loop_.timer().timeoutAfter(seconds(options_.stall_s), kj::mv(moving));
+}
+
+kj::Promise<void> BulkLink::write_all() {
+  sending_ = peer_->bulk->take();
+  writing_ = sending_.has_value() && !closed_;
+  if (!writing_) return kj::READY_NOW;
+  out_.kind = BulkRecord::frame;
+  out_.header = encode(sending_->header);
+  const kj::ArrayPtr<const kj::byte> payload(
+      static_cast<const kj::byte*>(sending_->payload.vec().data), payload_bytes(sending_->header));
+  const size_t first = kj::min(payload.size(), kSliceBytes);
+  pieces_[0] = bytes_of(out_);
+  pieces_[1] = payload.slice(0, first);
+  return in_time(stream_->write(kj::arrayPtr(pieces_, first == 0 ? 1 : 2)))
+      .then([this, rest = payload.slice(first, payload.size())] { return write_rest(rest); })
+      .then([this] {
+        ++peer_->counters.frames_sent;
+        peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
+        sending_.reset();
+        return write_all();
+      });
+}
+
+kj::Promise<void> BulkLink::write_rest(kj::ArrayPtr<const kj::byte> rest) {
+  if (rest.size() == 0) return kj::READY_NOW;
+  const size_t now = kj::min(rest.size(), kSliceBytes);
+  return in_time(stream_->write(rest.begin(), now))
+      .then([this, then = rest.slice(now, rest.size())] { return write_rest(then); });
+}
+
+kj::Promise<void> BulkLink::read_record() {
+  auto* to = reinterpret_cast<kj::byte*>(&in_);
+  return stream_->tryRead(to, 1, sizeof in_).then([this, to](size_t n) -> kj::Promise<void> {
+    if (n == sizeof in_) return take_record();
+    if (n == 0) {
+      close("the other end closed the bulk link");
+      return kj::READY_NOW;
+    }
+    return in_time(stream_->read(to + n, sizeof in_ - n)).then([this] { return take_record(); });
+  });
+}
+
+kj::Promise<void> BulkLink::take_record() {
+  if (closed_) return kj::READY_NOW;
+  if (in_.magic != BulkRecord::kMagic || in_.kind != BulkRecord::frame) {
+    close("a malformed record on the bulk link");
+    return kj::READY_NOW;
+  }
+  const auto header = decode(in_.header, options_.max_payload_bytes);
+  if (!header) {
+    close(header.error().message);
+    return kj::READY_NOW;
+  }
+  return read_frame(*header).then([this]() -> kj::Promise<void> {
+    return closed_ ? kj::Promise<void>(kj::READY_NOW) : read_record();
+  });
+}
+
+kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
+  const uint64_t size = payload_bytes(header);
+  receiving_ = on_.buffer(header);
+  if (!receiving_ || receiving_.vec().bytes() < size) {
+    receiving_ = {};
+    ++peer_->counters.discarded;
+    return discard(size);
+  }
+  return read_rest({static_cast<kj::byte*>(receiving_.writable().data), size}).then([this, size] {
+    ++peer_->counters.frames_received;
+    peer_->counters.frame_bytes_received += kHeaderBytes + size;
+    on_.frame({in_.header, std::move(receiving_)});
+  });
+}
+
+kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {
+  if (rest.size() == 0) return kj::READY_NOW;
+  const size_t now = kj::min(rest.size(), kSliceBytes);
+  return in_time(stream_->read(rest.begin(), now))
+      .then([this, then = rest.slice(now, rest.size())]() mutable { return read_rest(then); });
+}
+
+kj::Promise<void> BulkLink::discard(uint64_t bytes) {
+  if (bytes == 0) return kj::READY_NOW;
+  if (scratch_ == nullptr) scratch_ = kj::heapArray<kj::byte>(kScratchBytes);
+  const size_t now = kj::min(bytes, scratch_.size());
+  return in_time(stream_->read(scratch_.begin(), now)).then([this, rest = bytes - now] {
+    return discard(rest);
+  });
+}
+
+}  // namespace grapevine

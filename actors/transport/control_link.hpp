@@ -1,0 +1,84 @@
+// ControlLink: one connection that carries control messages, in the standard stream framing of
+// Cap'n Proto, on any stream. Lives on its loop; only the Outbox may be touched by other threads.
+//
+// It reads many small messages with one system call and writes all that wait with one. What arrives
+// is cut into messages by the length it announces, which is judged before anything is stored.
+#pragma once
+#include <kj/async-io.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/transport/loop.hpp"
+
+namespace grapevine {
+
+/// What waits to be written: bounded, in order. Any thread.
+class Outbox {
+ public:
+  /// `wake` is called, on the pusher's thread, when something waits and nobody takes.
+  Outbox(size_t limit_bytes, std::function<void()> wake)
+      : limit_bytes_(limit_bytes), wake_(std::move(wake)) {}
+
+  /// False: full, or closed; nothing was taken.
+  bool push(std::span<const std::byte>);
+  void close();
+
+  /// For the link: all that waits, into an empty vector. False: nothing does, the next push wakes.
+  bool take(std::vector<std::byte>&);
+  void written(size_t bytes);
+
+ private:
+  const size_t limit_bytes_;
+  const std::function<void()> wake_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::byte> waiting_;
+  size_t queued_bytes_ = 0;  // waiting or being written
+  bool taken_care_of_ = false, closed_ = false;
+};
+
+class ControlLink {
+ public:
+  struct Handlers {
+    /// One whole message, at an address that is a multiple of eight.
+    std::function<void(std::span<const std::byte>)> message;
+    std::function<void(const std::string& reason)> closed;  // once, the last call
+  };
+
+  ControlLink(kj::Own<kj::AsyncIoStream>, std::shared_ptr<Outbox>, Handlers);
+  ~ControlLink() { outbox_->close(); }
+
+  void start();
+  void flush();  // the outbox woke
+  void set_limit(size_t message_bytes) { limit_words_ = message_bytes / sizeof(uint64_t); }
+  /// Writes what waits, says that nothing follows, and closes when the other end has done so too.
+  void finish();
+  void close(const std::string& reason);
+  bool gone() const { return gone_; }  // the other end was the first to leave
+  bool open() const { return !closed_ && !finishing_; }
+
+  kj::AsyncIoStream& stream() { return *stream_; }
+
+ private:
+  void fail(const kj::Exception&);
+  kj::Promise<void> read_some();
+  size_t take_messages();  // how many of the buffer's words are done with
+  kj::Promise<void> write_all();
+
+  kj::Own<kj::AsyncIoStream> stream_;
+  std::shared_ptr<Outbox> outbox_;
+  Handlers on_;
+  size_t limit_words_ = 512;  // small until the other end has shown who it is
+  kj::Array<uint64_t> buffer_;
+  size_t have_bytes_ = 0;
+  std::vector<std::byte> in_flight_;
+  bool writing_ = false, finishing_ = false, closed_ = false, gone_ = false;
+  kj::Promise<void> reader_ = nullptr, writer_ = nullptr;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,173 @@
+// The handshake of a control connection, and what comes after it.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include "actors/transport/bulk_board.hpp"
+#include "actors/transport/switchboard.hpp"
+#include "messages/control_codec.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr double kMeasureEveryS = 0.2;
+
+/// What TCP knows anyway.
+double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
+  tcp_info info{};
+  unsigned size = sizeof info;
+  const auto failed =
+      kj::runCatchingExceptions([&] { stream.getsockopt(IPPROTO_TCP, TCP_INFO, &info, &size); });
+  return failed == nullptr ? info.tcpi_rtt * 1e-6 : 0;
+}
+
+}  // namespace
+
+void Switchboard::on_message(Connection& c, std::span<const std::byte> bytes) {
+  auto decoded = decode_control(bytes);
+  if (!decoded) return refuse(c, decoded.error().message);
+  ControlMessage& m = *decoded;
+  if (std::holds_alternative<Bye>(m)) return c.link->close("the other end said goodbye");
+  if (const auto* refusal = std::get_if<Refusal>(&m)) return c.link->close(refusal->reason);
+  if (c.stage == Stage::up) return on_peer_message(c, std::move(m), bytes.size());
+  if (c.stage == Stage::console) return on_console_message(c, std::move(m));
+  shake(c, m);
+}
+
+void Switchboard::shake(Connection& c, ControlMessage& m) {
+  if (const auto* hello = std::get_if<Hello>(&m); hello != nullptr && c.stage == Stage::hello)
+    return on_hello(c, *hello);
+  if (std::holds_alternative<Agree>(m)) {
+    if (c.stage == Stage::offered) return stand(c);
+    if (c.stage == Stage::awaiting) {
+      if (const Connection* old = standing(c.peer.node); old && old->peer.life > c.peer.life)
+        return refuse(c, "life " + std::to_string(c.peer.life) + " of " + c.peer.node +
+                             " is over, there is a life " + std::to_string(old->peer.life));
+      push(c, Agree{});
+      return stand(c);
+    }
+  }
+  refuse(c, std::string("a ") + name_of(m) + " before the link stands");
+}
+
+/// The same line for both ends; empty where they agree.
+std::string Switchboard::disagreement(const Connection& c, const Hello& h) const {
+  const Hello& self = options_.self;
+  const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours) {
+    return std::string("another ") + what + ": " + theirs + " at " + h.node + ", " + ours + " at " +
+           self.node;
+  };
+  if (h.version != self.version)
+    return differ("protocol version", std::to_string(h.version), std::to_string(self.version));
+  if (!c.certified.empty() && c.certified != h.node)
+    return "the name " + h.node + " with a certificate for " + c.certified;
+  if (h.purpose == LinkPurpose::console)
+    return c.dialled ? "a console where a node was expected" : std::string();
+  if (h.node == self.node) return "the name " + h.node + " is this node's own";
+  if (h.run != self.run) return differ("run", h.run, self.run);
+  if (h.job != self.job) return differ("job", h.job_is, self.job_is);
+  return {};
+}
+
+void Switchboard::on_hello(Connection& c, const Hello& h) {
+  if (const std::string why = disagreement(c, h); !why.empty()) return refuse(c, why);
+  c.peer = h;
+  if (!c.dialled) push(c, options_.self);
+  if (h.purpose == LinkPurpose::console) {
+    c.stage = Stage::console;
+    c.deadline = nullptr;
+    c.seat = nullptr;
+    c.link->set_limit(kControlBytes);
+  } else if (options_.self.node > h.node) {
+    try_offer(c);
+  } else {
+    c.stage = Stage::awaiting;
+  }
+}
+
+void Switchboard::try_offer(Connection& c) {
+  c.stage = Stage::holding;
+  for (auto& [id, other] : connections_) {
+    if (other.get() == &c || other->peer.node != c.peer.node) continue;
+    if (other->stage == Stage::offered) return;  // offer_next, when that one is decided
+    if (other->stage != Stage::up || other->peer.life < c.peer.life) continue;
+    if (other->peer.life == c.peer.life)
+      return refuse(c, "a link with " + c.peer.node + " stands already");
+    return refuse(c, "life " + std::to_string(c.peer.life) + " of " + c.peer.node +
+                         " is over, there is a life " + std::to_string(other->peer.life));
+  }
+  c.stage = Stage::offered;
+  push(c, Agree{});
+}
+
+void Switchboard::offer_next(const std::string& node) {
+  for (auto& [id, c] : connections_) {
+    if (c->stage != Stage::holding || c->peer.node != node) continue;
+    // Later: who calls may be in the midst of the table.
+    tasks_.add(kj::evalLater([this, id = id] {
+      if (Connection* held = find(id); held != nullptr && held->stage == Stage::holding)
+        try_offer(*held);
+    }));
+    return;
+  }
+}
+
+void Switchboard::stand(Connection& c) {
+  if (Connection* old = standing(c.peer.node)) finish(*old, "replaced by a newer connection");
+  c.stage = Stage::up;
+  c.deadline = nullptr;
+  c.seat = nullptr;
+  c.link->set_limit(kControlBytes);
+  c.entry = std::make_shared<Peer>();
+  c.entry->hello = c.peer;
+  c.entry->connection = c.id;
+  c.entry->dialled = c.dialled;
+  c.entry->address = c.address;
+  c.entry->outbox = c.outbox;
+  c.entry->bulk = bulk_.queue(c.id);
+  c.entry->counters.round_trip_s = smoothed_round_trip_s(c.link->stream());
+  peers_.put(c.entry);
+  bulk_.add(c.entry);
+  if (events_.up && !leaving_) events_.up(c.peer);
+  offer_next(c.peer.node);
+}
+
+void Switchboard::on_peer_message(Connection& c, ControlMessage&& m, size_t bytes) {
+  auto& counters = c.entry->counters;
+  ++counters.messages_received;
+  counters.message_bytes_received += bytes;
+  if (const auto now = loop_.timer().now();
+      counters.round_trip_s > 0 && now - c.measured >= seconds(kMeasureEveryS)) {
+    c.measured = now;
+    counters.round_trip_s = smoothed_round_trip_s(c.link->stream());
+  }
+  if (const auto* header = std::get_if<FrameHeader>(&m)) {
+    if (events_.frame && !leaving_) events_.frame(c.peer.node, {encode(*header), {}});
+  } else if (const auto* token = std::get_if<BulkToken>(&m)) {
+    bulk_.token(c.id, *token);
+  } else if (std::holds_alternative<MembershipPacket>(m) || std::holds_alternative<FetchState>(m) ||
+             std::holds_alternative<Manifest>(m)) {
+    if (events_.control && !leaving_) events_.control(c.peer.node, std::move(m));
+  } else {
+    refuse(c, std::string("a ") + name_of(m) + " on a link that stands");
+  }
+}
+
+void Switchboard::on_console_message(Connection& c, ControlMessage&& m) {
+  if (auto* request = std::get_if<ConsoleRequest>(&m)) {
+    if (events_.console && !leaving_) events_.console(c.id, std::move(*request));
+  } else {
+    refuse(c, std::string("a ") + name_of(m) + " from a console");
+  }
+}
+
+void Switchboard::reply(uint64_t console, const ConsoleReply& answer) {
+  Connection* c = find(console);
+  if (c == nullptr || c->stage != Stage::console) return;
+  if (const Status valid = validate(answer); !valid) {
+    push(*c, ConsoleReply{false, false, valid.error().message});
+  } else if (!push(*c, answer)) {
+    finish(*c, "it does not read its answers");
+  }
+}
+
+}  // namespace grapevine

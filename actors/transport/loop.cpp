@@ -1,0 +1,81 @@
+#include "actors/transport/loop.hpp"
+
+#include <kj/debug.h>
+
+namespace grapevine {
+
+Loop::Loop() {
+  std::promise<void> ready;
+  thread_ = std::thread([this, &ready] { run(ready); });
+  ready.get_future().wait();
+}
+
+Loop::~Loop() {
+  post(nullptr);  // the sign to stop
+  thread_.join();
+}
+
+void Loop::post(Task task) {
+  kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake;
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(task));
+    wake = kj::mv(wake_);
+  }
+  if (wake.get() != nullptr) wake->fulfill();
+}
+
+void Loop::call(const Task& task) {
+  std::promise<void> done;
+  post([&] {
+    task();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void Loop::run(std::promise<void>& ready) {
+  auto io = kj::setupAsyncIo();
+  io_ = &io;
+  // By default a loop with ready events never looks at the sockets, nor at the inbox.
+  io.waitScope.setBusyPollInterval(8);
+  ready.set_value();
+  std::vector<Task> batch;
+  for (;;) {
+    batch.clear();
+    kj::Promise<void> sleep = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (inbox_.empty()) {
+        auto pair = kj::newPromiseAndCrossThreadFulfiller<void>();
+        wake_ = kj::mv(pair.fulfiller);
+        sleep = kj::mv(pair.promise);
+      } else {
+        std::swap(batch, inbox_);
+      }
+    }
+    if (batch.empty()) {
+      sleep.wait(io.waitScope);  // all work of the sockets happens in here
+      continue;
+    }
+    for (Task& task : batch) {
+      if (!task) return;
+      KJ_IF_MAYBE (error, kj::runCatchingExceptions([&] { task(); })) {
+        KJ_LOG(ERROR, "a task of the link loop failed", *error);
+      }
+    }
+    // A busy inbox must not starve the sockets.
+    timer().afterDelay(0 * kj::NANOSECONDS).wait(io.waitScope);
+  }
+}
+
+std::string reason_of(const kj::Exception& error) {
+  std::string text = error.getDescription().cStr();
+  for (char& c : text)
+    if (c < 0x20 || c > 0x7e) c = ' ';
+  // System calls come as "connect() failed: why" or "read(fd, ...): why": the end tells.
+  if (const size_t colon = text.rfind("): "); colon != text.npos) text = text.substr(colon + 3);
+  return text.substr(0, 200);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,49 @@
+// Loop: one KJ event loop on one thread, and the bridge to it.
+//
+// Other threads hand work in with post(); what runs on the loop hands results out through
+// callbacks. Tasks run in order, between turns of the sockets, and do not block. What lives on the
+// loop is made and destroyed there: see call().
+#pragma once
+#include <kj/async-io.h>
+
+#include <functional>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace grapevine {
+
+class Loop {
+ public:
+  using Task = std::function<void()>;
+
+  Loop();
+  ~Loop();  // tasks posted before still run
+  Loop(const Loop&) = delete;
+
+  /// Any thread, never blocks. Wakes the loop only when it sleeps.
+  void post(Task);
+  /// Any other thread: posts, and waits until the task has run.
+  void call(const Task&);
+
+  kj::AsyncIoContext& io() { return *io_; }  // on the loop's thread
+  kj::Timer& timer() { return io_->provider->getTimer(); }
+
+ private:
+  void run(std::promise<void>& ready);
+
+  kj::AsyncIoContext* io_ = nullptr;
+  std::mutex mutex_;
+  std::vector<Task> inbox_;
+  kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake_;  // armed while the loop sleeps
+  std::thread thread_;
+};
+
+/// One line, printable, without values that a peer chose.
+std::string reason_of(const kj::Exception&);
+
+inline kj::Duration seconds(double s) { return static_cast<int64_t>(s * 1e9) * kj::NANOSECONDS; }
+
+}  // namespace grapevine

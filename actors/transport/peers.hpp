@@ -1,0 +1,109 @@
+// Peers: what all threads may see of the links that stand: where a message for a node is put, and
+// what is counted.
+#pragma once
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/transport/control_link.hpp"
+#include "actors/transport/links.hpp"
+
+namespace grapevine {
+
+/// Frames with a payload that wait for the bulk link. Each holds a lease, so there are few. Any
+/// thread.
+class BulkQueue {
+ public:
+  struct Item {
+    FrameHeader header;
+    Payload payload;
+  };
+
+  BulkQueue(size_t limit, std::function<void()> wake) : limit_(limit), wake_(std::move(wake)) {}
+
+  bool push(const FrameHeader& header, const Payload& payload) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_ || items_.size() >= limit_) return false;
+      items_.push_back({header, payload});
+    }
+    wake_();
+    return true;
+  }
+  std::optional<Item> take() {
+    const std::lock_guard lock(mutex_);
+    if (items_.empty()) return {};
+    std::optional<Item> first(std::move(items_.front()));
+    items_.pop_front();
+    return first;
+  }
+  bool empty() const {
+    const std::lock_guard lock(mutex_);
+    return items_.empty();
+  }
+  /// Gives all leases back; how many there were. Closed: nothing is taken any more.
+  size_t clear(bool close) {
+    std::deque<Item> items;  // given back without the lock
+    const std::lock_guard lock(mutex_);
+    closed_ = closed_ || close;
+    std::swap(items, items_);
+    return items.size();
+  }
+
+ private:
+  const size_t limit_;
+  const std::function<void()> wake_;
+  mutable std::mutex mutex_;
+  std::deque<Item> items_;
+  bool closed_ = false;
+};
+
+/// A link that stands, or has stood.
+struct Peer {
+  struct Counters {
+    std::atomic<uint64_t> messages_sent{0}, messages_received{0};
+    std::atomic<uint64_t> message_bytes_sent{0}, message_bytes_received{0};
+    std::atomic<uint64_t> frames_sent{0}, frames_received{0};
+    std::atomic<uint64_t> frame_bytes_sent{0}, frame_bytes_received{0};
+    std::atomic<uint64_t> refused{0}, discarded{0}, lost{0};
+    std::atomic<double> round_trip_s{0};
+    std::atomic<BulkPath> bulk{BulkPath::none};
+  };
+
+  Hello hello;
+  uint64_t connection = 0;  // its number in this process
+  bool dialled = false;     // by us: then the bulk link is for us to dial, too
+  std::string address;      // that was dialled
+  std::shared_ptr<Outbox> outbox;
+  std::shared_ptr<BulkQueue> bulk;
+  Counters counters;
+};
+
+/// By the node's name.
+class PeerTable {
+ public:
+  std::shared_ptr<Peer> find(const std::string& node) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find(node);
+    return found == peers_.end() ? nullptr : found->second;
+  }
+  void put(const std::shared_ptr<Peer>& peer) {
+    const std::lock_guard lock(mutex_);
+    peers_[peer->hello.node] = peer;
+  }
+  void remove(const Peer& peer) {
+    const std::lock_guard lock(mutex_);
+    const auto found = peers_.find(peer.hello.node);
+    if (found != peers_.end() && found->second.get() == &peer) peers_.erase(found);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Peer>> peers_;
+};
+
+}  // namespace grapevine

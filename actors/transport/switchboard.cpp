@@ -1,0 +1,249 @@
+#include "actors/transport/switchboard.hpp"
+
+#include <kj/debug.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include "actors/transport/bulk_board.hpp"
+#include "actors/transport/tls.hpp"
+#include "messages/control_codec.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr double kLastWordsS = 0.5;    // for what is queued when a link ends politely
+constexpr unsigned kUnackedMs = 3000;  // of sent data: then the host is gone, or the network
+constexpr int kToldPerSecond = 10;
+
+void set_options(kj::AsyncIoStream& stream) {
+  const unsigned ms = kUnackedMs;
+  const int yes = 1;
+  // A stream that is gone already says so when it is read; unix sockets have no such options.
+  (void)kj::runCatchingExceptions([&] {
+    stream.setsockopt(IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    stream.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+  });
+}
+
+}  // namespace
+
+Switchboard::Switchboard(Loop& loop, BulkBoard& bulk, PeerTable& peers, const LinksOptions& options,
+                         const LinkEvents& events, int listen_fd, bool listens_tcp)
+    : loop_(loop),
+      bulk_(bulk),
+      peers_(peers),
+      options_(options),
+      events_(events),
+      listens_tcp_(listens_tcp),
+      told_since_(loop.timer().now()),
+      tasks_(*this) {
+  if (options.key) tls_ = make_tls(*options.key, options.self.node);
+  loopback_only_ = loop.io().provider->getNetwork().restrictPeers({"local", "unix"});
+  acceptor_ = kj::heap<Acceptor>(listen_fd, loop, options.connect_s,
+                                 [this](Knock knock) { tasks_.add(welcome(std::move(knock))); });
+}
+
+Switchboard::~Switchboard() { leaving_ = true; }
+
+kj::Promise<void> Switchboard::welcome(Knock knock) {
+  if (knock.what != Knock::For::control) {
+    bulk_.welcome(std::move(knock));
+    return kj::READY_NOW;
+  }
+  auto stream = loop_.io().lowLevelProvider->wrapSocketFd(
+      kj::mv(*knock.fd),
+      kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
+  set_options(*stream);
+  auto connection = std::make_shared<Connection>();
+  connection->address = knock.from;
+  connection->seat = std::move(knock.seat);
+  if (tls_.get() == nullptr || !listens_tcp_) {
+    adopt({kj::mv(stream), kj::UnknownPeerIdentity::newInstance()}, std::move(*connection), false);
+    return kj::READY_NOW;
+  }
+  return loop_.timer()
+      .timeoutAfter(seconds(options_.connect_s),
+                    tls_->wrapServer(kj::AuthenticatedStream{
+                        kj::mv(stream), kj::UnknownPeerIdentity::newInstance()}))
+      .then(
+          [this, connection](kj::AuthenticatedStream secure) {
+            adopt(kj::mv(secure), std::move(*connection), true);
+          },
+          [this, connection](kj::Exception&& e) {
+            tell_turned_away(connection->address, "no TLS by this run's key: " + reason_of(e));
+          });
+}
+
+void Switchboard::dial(const std::string& address) {
+  for (const auto& [id, c] : connections_) {
+    if (c->stage == Stage::up && c->link->open() && c->peer.address == address) {
+      if (events_.dial_failed)
+        events_.dial_failed(address, "a link with " + c->peer.node + " stands already", false);
+      return;
+    }
+  }
+  auto connected = kj::evalNow(
+      [&] { return loop_.timer().timeoutAfter(seconds(options_.connect_s), connect(address)); });
+  tasks_.add(connected.then(
+      [this, address](kj::AuthenticatedStream stream) {
+        Connection connection;
+        connection.dialled = true;
+        connection.address = address;
+        adopt(kj::mv(stream), std::move(connection),
+              tls_.get() != nullptr && !address.starts_with("unix:"));
+      },
+      [this, address](kj::Exception&& e) {
+        if (leaving_ || !events_.dial_failed) return;
+        std::string reason = reason_of(e);
+        const bool refused = reason.find("refused") != reason.npos;
+        if (e.getType() == kj::Exception::Type::OVERLOADED) reason = "no answer in time";
+        if (reason.find("restrictPeers") != reason.npos)
+          reason = "off loopback a run key is required";
+        events_.dial_failed(address, reason, refused);
+      }));
+}
+
+kj::Promise<kj::AuthenticatedStream> Switchboard::connect(const std::string& address) {
+  auto& network = tls_.get() != nullptr ? loop_.io().provider->getNetwork() : *loopback_only_;
+  const bool path = address.starts_with("unix:");
+  if (path && listens_tcp_)  // an address that came from a peer must not become a path here
+    return KJ_EXCEPTION(FAILED, "a path is dialled only by a node that listens on one");
+  return network.parseAddress(address.c_str())
+      .then([](kj::Own<kj::NetworkAddress> to) {
+        auto connecting = to->connectAuthenticated();
+        return connecting.attach(kj::mv(to));
+      })
+      .then([this, path](kj::AuthenticatedStream stream) -> kj::Promise<kj::AuthenticatedStream> {
+        set_options(*stream.stream);
+        if (tls_.get() == nullptr || path) return kj::mv(stream);
+        return tls_->wrapClient(kj::mv(stream), kTlsHost);
+      });
+}
+
+void Switchboard::adopt(kj::AuthenticatedStream stream, Connection&& made, bool tls) {
+  if (leaving_) return;
+  auto owned = kj::heap<Connection>(kj::mv(made));
+  Connection& c = *owned;
+  c.id = ++last_id_;
+  if (tls) c.certified = certified_name(*stream.peerIdentity);
+  // Other threads may wake it until the last, when this board is gone.
+  c.outbox = std::make_shared<Outbox>(
+      options_.queued_bytes, [this, loop = &loop_, id = c.id, alive = std::weak_ptr<void>(alive_)] {
+        loop->post([this, id, alive] {
+          if (alive.expired()) return;
+          if (Connection* one = find(id)) one->link->flush();
+        });
+      });
+  ControlLink::Handlers handlers{
+      [this, &c](std::span<const std::byte> bytes) { on_message(c, bytes); },
+      [this, id = c.id](const std::string& reason) { on_closed(id, reason); }};
+  c.link = kj::heap<ControlLink>(kj::mv(stream.stream), c.outbox, std::move(handlers));
+  c.deadline = loop_.timer().afterDelay(seconds(options_.connect_s)).then([&c] {
+    c.link->close("no agreement in time");
+  });
+  c.deadline = c.deadline.eagerlyEvaluate([](kj::Exception&&) {});
+  connections_.emplace(c.id, kj::mv(owned));
+  c.link->start();
+  if (c.dialled) push(c, options_.self);
+}
+
+void Switchboard::close(const std::string& node) {
+  if (Connection* c = standing(node)) finish(*c, "closed here");
+}
+
+void Switchboard::refuse(Connection& c, const std::string& reason) {
+  push(c, Refusal{reason.substr(0, kLineBytes)});
+  finish(c, reason);
+}
+
+/// From here on the connection is over for all others; it goes when the other end has heard so.
+void Switchboard::finish(Connection& c, const std::string& reason) {
+  if (c.stage == Stage::ending) return;
+  if (c.stage == Stage::up || c.stage == Stage::console) push(c, Bye{});
+  report_end(c, reason);
+  c.link->finish();
+  c.deadline = loop_.timer()
+                   .afterDelay(seconds(kLastWordsS))
+                   .then([&c] { c.link->close("ended"); })
+                   .eagerlyEvaluate([](kj::Exception&&) {});
+}
+
+void Switchboard::on_closed(uint64_t id, const std::string& reason) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  report_end(*found->second, reason);
+  // Later: this is called out of the link's own promises.
+  tasks_.add(kj::evalLater([gone = kj::mv(found->second)] {}));
+  connections_.erase(found);
+  if (leaving_ && connections_.empty() && left_) left_();
+}
+
+/// Once for each connection: whoever waits for it hears how it ended.
+void Switchboard::report_end(Connection& c, const std::string& reason) {
+  const Stage was = std::exchange(c.stage, Stage::ending);
+  c.seat = nullptr;
+  if (was == Stage::ending) return;
+  if (c.entry != nullptr) {
+    peers_.remove(*c.entry);
+    bulk_.remove(c.id);
+  }
+  if (!leaving_) {
+    if (was == Stage::up) {
+      if (events_.down) events_.down(c.peer.node, c.peer.life, reason);
+    } else if (was == Stage::console) {
+      if (events_.console_gone) events_.console_gone(c.id);
+    } else if (c.dialled) {
+      if (events_.dial_failed) events_.dial_failed(c.address, reason, false);
+    } else if (was != Stage::holding && !c.link->gone() && !is_spare(c)) {
+      tell_turned_away(c.address, reason);
+    }
+  }
+  if (was == Stage::up || was == Stage::offered) offer_next(c.peer.node);
+}
+
+void Switchboard::tell_turned_away(const std::string& from, const std::string& reason) {
+  if (leaving_ || !events_.turned_away) return;
+  const auto now = loop_.timer().now();
+  if (now - told_since_ >= 1 * kj::SECONDS) {
+    told_since_ = now;
+    told_ = 0;
+  }
+  if (++told_ <= kToldPerSecond) events_.turned_away(from, reason);
+}
+
+void Switchboard::leave(std::function<void()> done) {
+  leaving_ = true;
+  acceptor_ = nullptr;
+  left_ = std::move(done);
+  if (connections_.empty()) return left_();
+  std::vector<Connection*> all;
+  for (auto& [id, c] : connections_)
+    all.push_back(c.get());
+  for (Connection* c : all)
+    finish(*c, "this node ends");
+}
+
+bool Switchboard::push(Connection& c, const ControlMessage& m) {
+  const auto bytes = encode_control(m);
+  GV_CHECK(static_cast<bool>(bytes));
+  return c.outbox->push(*bytes);
+}
+
+Switchboard::Connection* Switchboard::find(uint64_t id) {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : found->second.get();
+}
+
+/// Another connection of the same pair stands: nobody was turned away.
+bool Switchboard::is_spare(const Connection& c) {
+  const Connection* other = standing(c.peer.node);
+  return other != nullptr && other->peer.life == c.peer.life;
+}
+
+Switchboard::Connection* Switchboard::standing(const std::string& node) {
+  for (auto& [id, c] : connections_)
+    if (c->stage == Stage::up && c->peer.node == node) return c.get();
+  return nullptr;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,32 @@
+// What a run key makes: the run's own certificate authority, and a certificate for each process.
+//
+// HKDF-SHA256 of the key is the authority's Ed25519 private key, so every node derives the same one
+// and issues its own leaf, in memory. A node believes whoever shows a leaf of that authority; the
+// leaf's common name is the node's name.
+#pragma once
+#include <kj/async-io.h>
+#include <kj/compat/tls.h>
+
+#include <memory>
+#include <string>
+
+#include "actors/transport/run_key.hpp"
+
+namespace grapevine {
+
+/// The name that every leaf carries beside the node's own, for clients to check.
+constexpr char kTlsHost[] = "node.grapevine";
+
+struct Identity {
+  std::string authority_pem, certificate_pem, key_pem;
+};
+
+Identity make_identity(const RunKey&, const std::string& node);
+
+/// Mutual TLS 1.3 between holders of the run key, and nobody else.
+kj::Own<kj::TlsContext> make_tls(const RunKey&, const std::string& node);
+
+/// The name in the certificate that the other end showed; empty without one.
+std::string certified_name(kj::PeerIdentity&);
+
+}  // namespace grapevine
