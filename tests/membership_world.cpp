@@ -10,13 +10,10 @@ namespace grapevine::test {
 
 namespace {
 
-constexpr uint32_t kRanks = 2;  // of each node
-
 bool later(const auto& a, const auto& b) {
   return a.at != b.at ? a.at > b.at : a.serial > b.serial;
 }
 
-std::string address_of(int node) { return "h:" + std::to_string(10000 + node); }
 int node_at(const std::string& address) { return std::stoi(address.substr(2)) - 10000; }
 
 }  // namespace
@@ -27,13 +24,14 @@ std::string WorldSettings::name() const {
   return out.str();
 }
 
+std::string World::address(int node) { return "h:" + std::to_string(10000 + node); }
 std::string World::name(int node) { return "n" + std::to_string(10000 + node); }
 
 World::World(const WorldSettings& settings)
     : settings_(settings), random_(settings.seed, 0, Purpose::test) {
   for (int i = 0; i < settings.nodes; ++i) {
     const bool alone = i == 0 || settings.acquainted;
-    add_node(alone ? std::vector<std::string>{} : std::vector{address_of(0)});
+    add_node(alone ? std::vector<std::string>{} : std::vector{address(0)});
   }
   if (settings.acquainted) acquaint();
 }
@@ -43,7 +41,7 @@ World::~World() = default;
 Member World::member(int node) const {
   Member m;
   m.node = name(node);
-  m.address = address_of(node);
+  m.address = address(node);
   m.ranks = kRanks;
   m.first_rank = kAnyRank;
   return m;
@@ -88,7 +86,11 @@ void World::acquaint() {
 
 void World::post(double at, int to, std::function<void(Membership&, MembershipEffects&)> what,
                  bool timer) {
-  queue_.push_back({at, ++serial_, to, nodes_[index(to)].process, timer, std::move(what)});
+  push({at, ++serial_, to, nodes_[index(to)].process, timer, false, std::move(what)});
+}
+
+void World::push(Event event) {
+  queue_.push_back(std::move(event));
   std::push_heap(queue_.begin(), queue_.end(), [](auto& a, auto& b) { return later(a, b); });
 }
 
@@ -125,6 +127,14 @@ void World::deliver(Event& event) {
     });
     return;
   }
+  if (n.slow_s > 0 && !event.served && (n.late_timers || !event.timer)) {
+    // It is given the processor now and then, and serves all that has come meanwhile.
+    while (n.awake_at < now_)
+      n.awake_at = std::max(n.awake_at + n.slow_s * random_.uniform(), now_ - n.slow_s);
+    event.served = true;
+    event.at = n.awake_at;
+    return push(std::move(event));
+  }
   if (event.timer) {
     n.timer_queued = std::numeric_limits<double>::infinity();
     if (n.timer_at > now_) {  // it was put off
@@ -156,7 +166,7 @@ void World::carry_out(int node, MembershipEffects& out) {
     bytes_ += static_cast<double>(size);
     if (size > kControlBytes) complain("a packet of " + std::to_string(size) + " bytes");
     if (!n.links[index(to)] || !reachable(node, to) || random_.uniform() < settings_.loss) continue;
-    post(served_at(to, now_ + delay()), to,
+    post(now_ + delay(), to,
          [this, from = name(node), p = std::move(packet)](Membership& m, MembershipEffects& o) {
            m.packet(now_, from, p, o);
          });
@@ -166,20 +176,9 @@ void World::carry_out(int node, MembershipEffects& out) {
   n.timer_at = out.timer_at;
   if (n.timer_at < n.timer_queued && n.timer_at < std::numeric_limits<double>::infinity()) {
     n.timer_queued = n.timer_at;
-    const double at = n.late_timers ? served_at(node, n.timer_at) : n.timer_at;
     post(
-        at, node, [this](Membership& m, MembershipEffects& o) { m.timer(now_, o); }, true);
+        n.timer_at, node, [this](Membership& m, MembershipEffects& o) { m.timer(now_, o); }, true);
   }
-}
-
-// A slow node is given the processor now and then, and serves all that has come meanwhile.
-double World::served_at(int node, double at) {
-  Node& n = nodes_[index(node)];
-  if (n.slow_s <= 0) return at;
-  n.awake_at = std::max(n.awake_at, now_);
-  while (n.awake_at < at)
-    n.awake_at += n.slow_s * random_.uniform(0.2, 1);
-  return n.awake_at;
 }
 
 void World::watch(int node, const MembershipEffects& out) {
@@ -245,130 +244,5 @@ void World::unlink(int a, int b) {
 }
 
 void World::break_link(int a, int b) { unlink(a, b); }
-
-// --- faults
-
-void World::kill(int node) {
-  Node& n = nodes_[index(node)];
-  n.alive = n.stopped = false;
-  n.waiting.clear();
-  ++n.process;
-  for (int other = 0; other < count(); ++other)
-    unlink(node, other);
-}
-
-void World::slow(int node, double most_s, bool late_timers) {
-  nodes_[index(node)].slow_s = most_s;
-  nodes_[index(node)].late_timers = late_timers;
-}
-
-void World::stop(int node) { nodes_[index(node)].stopped = true; }
-
-void World::go_on(int node) {
-  Node& n = nodes_[index(node)];
-  n.stopped = false;
-  for (const auto& event : std::exchange(n.waiting, {}))
-    event();
-}
-
-void World::restart(int node) {
-  Node& n = nodes_[index(node)];
-  if (n.alive) kill(node);
-  ++n.process;
-  n.alive = true;
-  n.has_left = false;
-  n.counter = 0;
-  MembershipOptions options;
-  options.seed = settings_.seed + n.process;
-  options.topology = settings_.topology;
-  for (int other = 0; other < count(); ++other) {
-    if (other != node && nodes_[index(other)].alive) options.join.push_back(address_of(other));
-  }
-  Member self = n.membership->self();
-  self.life = 1;
-  self.refutations = 0;
-  self.state = MemberState::alive;
-  n.membership = std::make_unique<Membership>(self, options);
-  n.timer_queued = n.timer_at = std::numeric_limits<double>::infinity();
-  post(now_, node, [this](Membership& m, MembershipEffects& out) { m.start(now_, out); });
-}
-
-int World::join(int through) {
-  settings_.acquainted = false;
-  add_node({address_of(through)});
-  return count() - 1;
-}
-
-void World::leave(int node) {
-  nodes_[index(node)].has_left = true;
-  act(node, [this](Membership& m, MembershipEffects& out) { m.leave(now_, out); });
-  post(now_ + 0.1, node, [this, node](Membership&, MembershipEffects& out) {
-    out.timer_at = std::numeric_limits<double>::infinity();
-    kill(node);
-  });
-}
-
-void World::partition(const std::set<int>& half) {
-  for (int node = 0; node < count(); ++node)
-    nodes_[index(node)].side = half.count(node) != 0;
-}
-
-void World::cut(int from, int to) { cuts_.insert({from, to}); }
-
-void World::heal() {
-  cuts_.clear();
-  partition({});
-}
-
-// --- what is so
-
-MemberState World::state_of(int node, int as_seen_by) const {
-  const auto& table = at(as_seen_by).table();
-  const auto member = table.find(name(node));
-  return member ? table.at(*member).state : MemberState::left;
-}
-
-int World::accusations() const {
-  int sum = 0;
-  for (const Node& n : nodes_)
-    sum += n.accusations;
-  return sum;
-}
-
-std::string World::view_difference() const {
-  int first = -1;
-  for (int i = 0; i < count(); ++i) {
-    if (!running(i)) continue;
-    if (first < 0) first = i;
-    const Membership& here = at(i);
-    const std::string who = name(i) + ": ";
-    if (here.epoch() != at(first).epoch()) return who + "another epoch than " + name(first);
-    if (here.table().digest() != at(first).table().digest()) {
-      return who + "another view than " + name(first);
-    }
-    for (int j = 0; j < count(); ++j) {
-      const MemberState state = state_of(j, i);
-      const bool there = running(j);
-      if (there != (state == MemberState::alive)) {
-        return who + name(j) + " is in state " + std::to_string(static_cast<int>(state));
-      }
-      if (there && i != j && (!here.linked(name(j)) || !nodes_[index(i)].links[index(j)])) {
-        return who + "no link to " + name(j);
-      }
-    }
-  }
-  uint32_t end = 0, ranks = 0;
-  for (const Member& m : at(first).graph()) {
-    if (m.first_rank < end) return "rank " + std::to_string(m.first_rank) + " twice";
-    end = m.first_rank + m.ranks;
-    ranks += m.ranks;
-  }
-  uint32_t expected = 0;
-  for (int i = 0; i < count(); ++i)
-    expected += running(i) ? kRanks : 0;
-  return ranks == expected ? "" : "the graph has " + std::to_string(ranks) + " ranks";
-}
-
-bool World::one_view() const { return view_difference().empty(); }
 
 }  // namespace grapevine::test

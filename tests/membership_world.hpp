@@ -17,6 +17,8 @@
 
 namespace grapevine::test {
 
+constexpr uint32_t kRanks = 2;  // of each node
+
 struct WorldSettings {
   int nodes = 4;
   uint64_t seed = 1;
@@ -44,7 +46,7 @@ class World {
   void kill(int node);
   void stop(int node);
   void go_on(int node);
-  /// It serves packets, and timers too if these are late, up to so much later than it should.
+  /// It serves packets, and timers too if these are late, only now and then: after up to most_s.
   void slow(int node, double most_s, bool late_timers = true);
   void restart(int node);  // a new process under the same name, which begins with life 1
   int join(int through);   // a new node
@@ -62,11 +64,14 @@ class World {
   bool running(int node) const { return nodes_[index(node)].alive && !nodes_[index(node)].stopped; }
   const Membership& at(int node) const { return *nodes_[index(node)].membership; }
   static std::string name(int node);
+  static std::string address(int node);
   MemberState state_of(int node, int as_seen_by) const;
   /// All running nodes know the same: each other as alive and ready, all others as dead or left,
   /// one epoch, one graph, no rank twice, and all are linked.
   bool one_view() const;
-  std::string view_difference() const;  // empty if one_view
+  bool one_digest() const;                    // the cheap part of it
+  bool all_see(int node, MemberState) const;  // all other running nodes
+  std::string view_difference() const;        // empty if one_view
   const std::string& complaint() const { return complaint_; }
   int false_deaths() const { return false_deaths_; }
   int accusations_by(int node) const { return nodes_[index(node)].accusations; }
@@ -92,7 +97,7 @@ class World {
     uint64_t serial;
     int to;
     uint32_t process;  // that it is for
-    bool timer;
+    bool timer, served;
     std::function<void(Membership&, MembershipEffects&)> what;
   };
 
@@ -108,7 +113,7 @@ class World {
   void deliver(Event&);
   void carry_out(int node, MembershipEffects&);
   void watch(int node, const MembershipEffects&);
-  double served_at(int node, double at);
+  void push(Event);
   void dial(int from, const std::string& address);
   void unlink(int a, int b);
   void complain(const std::string&);

@@ -53,7 +53,7 @@ void Membership::finish(double now, MembershipEffects& out) {
     armed_at_ = out.timer_at = std::numeric_limits<double>::infinity();
     return;
   }
-  settle_ranks(out);
+  if (settle_at_ <= now) settle_ranks(out);
   dialler_.run(now, table_, random_, out.dials);
   if (const auto member = dialler_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_) {
@@ -69,7 +69,7 @@ void Membership::finish(double now, MembershipEffects& out) {
     out.changed = true;
     forget_old_rates();
   }
-  double at = std::min({prober_.next(), dialler_.next(), sync_at_, lonely_at_});
+  double at = std::min({prober_.next(), dialler_.next(), sync_at_, lonely_at_, settle_at_});
   for (const Suspicion& s : suspicions_)
     at = std::min(at, dead_at(s));
   armed_at_ = out.timer_at = std::max(at, now);
@@ -81,6 +81,7 @@ void Membership::start(double now, MembershipEffects& out) {
   dialler_.start(now);
   sync_at_ = now + kSync_s * random_.uniform(0.5, 1.5);
   met_ = options_.join.empty();
+  settle_at_ = now;
   lonely_at_ = met_ ? std::numeric_limits<double>::infinity() : now + kLonely_s;
   finish(now, out);
 }
@@ -90,6 +91,7 @@ void Membership::timer(double now, MembershipEffects& out) {
   if (lonely_at_ <= now) {
     lonely_at_ = std::numeric_limits<double>::infinity();
     met_ = true;
+    settle_at_ = now;
   }
   ProbeResults results;
   prober_.run(now, results);

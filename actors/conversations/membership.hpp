@@ -134,10 +134,9 @@ class Membership {
   std::vector<double> told_at_;  // by member: our whole view, since its link came up
   std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
   bool fresh_ = false;                                          // something is to be told at once
-  bool ranks_news_ = false;                                     // somebody's ranks are new here
   bool met_ = false;  // somebody's whole view was heard, or there is nobody
   uint64_t known_epoch_ = 0, measurements_ = 0;
-  double armed_at_ = 0, sync_at_ = 0, lonely_at_ = 0;
+  double armed_at_ = 0, sync_at_ = 0, lonely_at_ = 0, settle_at_ = 0;
 };
 
 }  // namespace grapevine

@@ -14,6 +14,7 @@ using Kind = MembershipPacket::Kind;
 
 constexpr double kLeastSuspicion_s = 5, kMostSuspicion_s = 10;
 constexpr size_t kConfirmations = 3;
+constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
 constexpr double kViewAgain_s = 1;  // to the same node at the earliest
 constexpr size_t kViewBytes = kControlBytes / 2;
 
@@ -78,7 +79,7 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   });
   if (new_life || is_over(m)) prober_.forget(merged.index);
   if (new_life && !is_over(m)) dialler_.born(now, merged.index, table_);
-  if (!before || !has_ranks_of(*before, m)) ranks_news_ = true;
+  if (!before || !has_ranks_of(*before, m)) settle_at_ = std::min(settle_at_, now + kSettle_s);
   std::erase_if(suspicions_, [&](const Suspicion& s) { return s.member == merged.index; });
   if (m.state == MemberState::suspect) suspicions_.push_back({merged.index, now, {m.accuser}});
   if (new_life && !is_over(m)) out.lines.push_back(life_of(m) + " is here, " + ranks_of(m));
@@ -107,7 +108,6 @@ void Membership::hear_of_self(const Member& m, MembershipEffects& out) {
 }
 
 void Membership::renew_self(const Member& m) {
-  ranks_news_ = ranks_news_ || !has_ranks_of(self(), m);
   GV_CHECK(table_.merge(m).news);
   rumours_.member(0);
   fresh_ = true;
@@ -125,11 +125,8 @@ void Membership::begin_life(Member m, uint32_t life, const std::string& why,
 }
 
 void Membership::settle_ranks(MembershipEffects& out) {
-  if (!std::exchange(ranks_news_, false)) return;
-  if (self().first_rank == kAnyRank && !met_) {
-    ranks_news_ = true;
-    return;
-  }
+  settle_at_ = std::numeric_limits<double>::infinity();
+  if (self().first_rank == kAnyRank && !met_) return;
   const auto first = table_.move_to();
   if (!first || *first > kRanksAtMost - self().ranks) return;
   Member m = self();
@@ -141,7 +138,6 @@ void Membership::settle_ranks(MembershipEffects& out) {
     ++m.refutations;
     renew_self(m);
   }
-  ranks_news_ = false;
 }
 
 // --- suspicions
@@ -256,7 +252,7 @@ void Membership::on_view(double now, uint32_t from, const MembershipPacket& pack
   const bool whole = packet.sequence != 0;
   const bool same = packet.sequence == table_.digest();
   if (whole && (same || packet.kind == Kind::sync_reply)) {
-    ranks_news_ = ranks_news_ || !met_;
+    if (!met_) settle_at_ = now;
     met_ = true;
   }
   if (whole && !same) send_view(now, from, out);
