@@ -1,6 +1,9 @@
 #include "actors/worker.hpp"
 
 #include <cmath>
+#include <utility>
+
+#include "actors/algorithms/choose.hpp"
 
 namespace grapevine {
 
@@ -12,6 +15,11 @@ Worker::Worker(caf::actor_config& config, WorkerWiring wiring)
     : WorkerActor::base(config),
       wiring_(std::move(wiring)),
       timer_(wiring_.settings->seed, static_cast<uint32_t>(wiring_.rank), Purpose::gradient_timer) {
+}
+
+bool Worker::begins_alone() const {
+  const Settings& settings = *wiring_.settings;
+  return settings.clock == Clock::simulated && !method_named(settings.method).waits;
 }
 
 bool Worker::ended(uint64_t gradients) const {
@@ -36,7 +44,7 @@ void Worker::start_gradient(Lease x) {
   computing_ = true;
   busy_since_s_ = now;
   GradientJob job;
-  job.rank = wiring_.rank;
+  job.rank = wiring_.rank % wiring_.settings->ranks;  // a newcomer shares another rank's data
   job.index = gradients_;
   job.x = std::move(x);
   job.slowness = wiring_.settings->plan.slowness(wiring_.rank, now);
@@ -83,6 +91,11 @@ Worker::behavior_type Worker::make_behavior() {
       [this](Parameters& p) { on_parameters(p); },
       [this](Computed& c) { on_computed(c); },
       [this](Start) {
+        if (!std::exchange(begun_, true) && begins_alone()) {
+          const double at = wiring_.clock.now() + timer_.uniform() * wiring_.gradient_s;
+          scheduled_send(caf::actor_cast<WorkerActor>(this), wiring_.clock.instant(at), Start{});
+          return;
+        }
         born_s_ = rings_at_s_ = wiring_.clock.now();
         send(wiring_.state, Fetch{wiring_.rank});
         if (poisson()) wind_up();

@@ -6,7 +6,9 @@
 //
 // Greedy: the next gradient starts when the last one's step is taken. Poisson: gradients start at
 // the events of a Poisson process of rate 1 / gradient_s; on the virtual clock such an event takes
-// no time. A worker of your own only has to speak WorkerActor's messages: slow, failing or clever,
+// no time. Where a method's rounds do not wait, ranks on the virtual clock begin at different
+// moments, up to one gradient's time apart: nowhere else do ranks that nobody holds in step begin
+// in step. A worker of your own only has to speak WorkerActor's messages: slow, failing or clever,
 // nobody else will notice.
 #pragma once
 #include <functional>
@@ -45,6 +47,7 @@ class Worker final : public WorkerActor::base {
 
  private:
   bool poisson() const { return wiring_.settings->pacing == Pacing::poisson; }
+  bool begins_alone() const;
   bool ended(uint64_t gradients) const;
   void on_parameters(Parameters&);
   void on_computed(Computed&);
@@ -55,7 +58,7 @@ class Worker final : public WorkerActor::base {
   WorkerWiring wiring_;
   Random timer_;
   uint64_t gradients_ = 0;  // taken
-  bool computing_ = false, draining_ = false, paused_ = false;
+  bool begun_ = false, computing_ = false, draining_ = false, paused_ = false;
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
