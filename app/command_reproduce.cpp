@@ -43,9 +43,8 @@ int list(bool as_json) {
 // More digits where the tolerance is fine.
 std::string number(const Claim& claim, double value) {
   const bool fine = claim.accept <= Accept::relative && claim.tolerance < 1e-3;
-  if (!fine) return as_short(value);
   char text[32];
-  std::snprintf(text, sizeof text, "%.12g", value);
+  std::snprintf(text, sizeof text, fine ? "%.12g" : "%.5g", value);
   return text;
 }
 

@@ -104,10 +104,7 @@ Result<Claims> reproduce_consensus(const Effort& effort) {
     return Done{};
   });
   if (!done) return done.error();
-  Claims claims;
-  for (Claims& part : parts)
-    claims.insert(claims.end(), part.begin(), part.end());
-  return claims;
+  return joined(parts);
 }
 
 }  // namespace grapevine

@@ -60,7 +60,7 @@ Result<Options> options_of(const Run& run) {
 
 }  // namespace
 
-Result<Summary> perform(const Run& run) {
+Result<Summary> perform(const Run& run, std::shared_ptr<RoundMeans>* by_round) {
   auto options = options_of(run);
   if (!options) return options.error();
   const Settings& settings = options->settings;
@@ -70,6 +70,8 @@ Result<Summary> perform(const Run& run) {
     if (!made) return made.error();
     objective = std::move(*made);
   }
+  if (by_round != nullptr)
+    objective = *by_round = std::make_shared<RoundMeans>(std::move(objective), settings.ranks);
   Watch watch;
   watch.interrupts = &interrupts();
   Summary summary = execute(settings, objective, watch);
@@ -105,6 +107,13 @@ Status for_all(size_t count, const Effort& effort, const std::function<Status(si
   return first;
 }
 
+Claims joined(const std::vector<Claims>& parts) {
+  Claims all;
+  for (const Claims& part : parts)
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 Result<std::vector<Summary>> perform_all(const std::vector<Run>& runs, const Effort& effort) {
   std::vector<Summary> summaries(runs.size());
   const Status status = for_all(runs.size(), effort, [&](size_t k) -> Status {
@@ -126,13 +135,42 @@ void Probe::initial_point(int rank, Vec x) const {
 }
 
 double Probe::gradient(int, int rank, uint64_t index, ConstVec x, Vec g) {
-  std::fill_n(g.as<double>(), g.size, 0.0);
-  gradient_(rank, index, x, g.as<double>());
+  std::fill_n(static_cast<std::byte*>(g.data), g.bytes(), std::byte{0});
+  gradient_(rank, index, x, g);
   return 0;
 }
 
 Evaluation Probe::evaluate(int, int, ConstVec) {
   return {0, std::numeric_limits<double>::quiet_NaN()};
+}
+
+RoundMeans::RoundMeans(std::shared_ptr<Objective> of, int ranks)
+    : of_(std::move(of)), ranks_(ranks) {}
+
+double RoundMeans::gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) {
+  const size_t first = index * x.size;
+  if (heard_.size() <= index) {
+    heard_.resize(index + 1);
+    sums_.resize(first + x.size);
+  }
+  ++heard_[index];
+  for (size_t k = 0; k < x.size; ++k)
+    sums_[first + k] += x.as<double>()[k];
+  return of_->gradient(thread, rank, index, x, g);
+}
+
+Evaluation RoundMeans::evaluate(int thread, int rank, ConstVec x) {
+  return of_->evaluate(thread, rank, x);
+}
+
+double RoundMeans::suboptimality(uint64_t rounds) {
+  if (rounds >= heard_.size() || heard_[rounds] != ranks_)
+    return std::numeric_limits<double>::quiet_NaN();
+  const size_t dim = layout().size();
+  std::vector<double> mean(dim);
+  for (size_t k = 0; k < dim; ++k)
+    mean[k] = sums_[rounds * dim + k] / ranks_;
+  return of_->evaluate(0, -1, ConstVec(mean.data(), dim, DType::f64)).loss;
 }
 
 std::vector<double> parameters_of(const Summary& summary, int rank) {
