@@ -30,8 +30,7 @@ std::string World::name(int node) { return "n" + std::to_string(10000 + node); }
 World::World(const WorldSettings& settings)
     : settings_(settings), random_(settings.seed, 0, Purpose::test) {
   for (int i = 0; i < settings.nodes; ++i) {
-    const bool alone = i == 0 || settings.acquainted;
-    add_node(alone ? std::vector<std::string>{} : std::vector{address(0)});
+    add_node(i == 0 ? std::vector<std::string>{} : std::vector{address(0)});
   }
   if (settings.acquainted) acquaint();
 }
@@ -60,25 +59,27 @@ void World::add_node(const std::vector<std::string>& join) {
   if (settings_.acquainted) self.first_rank = kRanks * static_cast<uint32_t>(node);
   n.membership = std::make_unique<Membership>(self, options);
   n.timer_queued = n.timer_at = std::numeric_limits<double>::infinity();
+  if (settings_.acquainted) return;
   post(now_, node, [this](Membership& m, MembershipEffects& out) { m.start(now_, out); });
 }
 
 void World::acquaint() {
-  run(0);
   MembershipPacket all;
   all.kind = MembershipPacket::Kind::sync_reply;
   for (int i = 0; i < count(); ++i)
     all.news.push_back(at(i).self());
-  MembershipEffects nothing;
   for (int i = 0; i < count(); ++i) {
     Node& n = nodes_[index(i)];
     n.links.assign(nodes_.size(), true);
-    n.membership->packet(0, name(i), all, nothing);
+    MembershipEffects out;
+    n.membership->packet(0, name(i == 0), all, out);
     for (int j = 0; j < count(); ++j) {
-      MembershipEffects out;
-      if (i != j) n.membership->link_up(0, name(j), "", out);
-      n.timer_at = out.timer_at;
+      if (i != j) n.membership->link_up(0, name(j), i > 0 && j == 0 ? address(0) : "", out);
     }
+    n.membership->start(0, out);
+    out = {};
+    n.membership->timer(0, out);
+    carry_out(i, out);
   }
 }
 
@@ -165,7 +166,14 @@ void World::carry_out(int node, MembershipEffects& out) {
     packets_ += 1;
     bytes_ += static_cast<double>(size);
     if (size > kControlBytes) complain("a packet of " + std::to_string(size) + " bytes");
-    if (!n.links[index(to)] || !reachable(node, to) || random_.uniform() < settings_.loss) continue;
+    if (!reachable(node, to) || random_.uniform() < settings_.loss) continue;
+    if (!n.links[index(to)]) {  // its end broke unseen; now the other host says so
+      post(now_ + delay() + delay(), node,
+           [this, gone = to_name](Membership& m, MembershipEffects& o) {
+             m.link_down(now_, gone, o);
+           });
+      continue;
+    }
     post(now_ + delay(), to,
          [this, from = name(node), p = std::move(packet)](Membership& m, MembershipEffects& o) {
            m.packet(now_, from, p, o);

@@ -49,7 +49,7 @@ class World {
   /// It serves packets, and timers too if these are late, only now and then: after up to most_s.
   void slow(int node, double most_s, bool late_timers = true);
   void restart(int node);  // a new process under the same name, which begins with life 1
-  int join(int through);   // a new node
+  int join(int through);   // a new node, which knows the addresses of all
   void leave(int node);
   void partition(const std::set<int>& half);  // these from the others
   void cut(int from, int to);                 // one way
@@ -61,6 +61,7 @@ class World {
 
   // What is so.
   int count() const { return static_cast<int>(nodes_.size()); }
+  bool stopped(int node) const { return nodes_[index(node)].stopped; }
   bool running(int node) const { return nodes_[index(node)].alive && !nodes_[index(node)].stopped; }
   const Membership& at(int node) const { return *nodes_[index(node)].membership; }
   static std::string name(int node);
@@ -69,7 +70,6 @@ class World {
   /// All running nodes know the same: each other as alive and ready, all others as dead or left,
   /// one epoch, one graph, no rank twice, and all are linked.
   bool one_view() const;
-  bool one_digest() const;                    // the cheap part of it
   bool all_see(int node, MemberState) const;  // all other running nodes
   std::string view_difference() const;        // empty if one_view
   const std::string& complaint() const { return complaint_; }

@@ -55,7 +55,10 @@ void World::restart(int node) {
 
 int World::join(int through) {
   settings_.acquainted = false;
-  add_node({address(through)});
+  std::vector<std::string> addresses{address(through)};
+  for (int other = 0; other < count(); ++other)
+    addresses.push_back(address(other));
+  add_node(addresses);
   return count() - 1;
 }
 
@@ -96,50 +99,40 @@ int World::accusations() const {
 }
 
 std::string World::view_difference() const {
-  int first = -1;
-  for (int i = 0; i < count(); ++i) {
-    if (!running(i)) continue;
-    if (first < 0) first = i;
-    const Membership& here = at(i);
-    const std::string who = name(i) + ": ";
-    if (here.epoch() != at(first).epoch()) return who + "another epoch than " + name(first);
-    if (here.table().digest() != at(first).table().digest()) {
-      return who + "another view than " + name(first);
-    }
-    for (int j = 0; j < count(); ++j) {
-      const MemberState state = state_of(j, i);
-      const bool there = running(j);
-      if (there != (state == MemberState::alive)) {
-        return who + name(j) + " is in state " + std::to_string(static_cast<int>(state));
-      }
-      if (there && i != j && (!here.linked(name(j)) || !nodes_[index(i)].links[index(j)])) {
-        return who + "no link to " + name(j);
-      }
+  int first = 0;
+  while (first < count() && !running(first))
+    ++first;
+  for (int j = 0; j < count(); ++j) {
+    const MemberState state = j == first ? MemberState::alive : state_of(j, first);
+    if (running(j) != (state == MemberState::alive)) {
+      return name(first) + ": " + name(j) + " is in state " +
+             std::to_string(static_cast<int>(state));
     }
   }
-  uint32_t end = 0, ranks = 0;
+  uint32_t end = 0, ranks = 0, expected = 0;
   for (const Member& m : at(first).graph()) {
     if (m.first_rank < end) return "rank " + std::to_string(m.first_rank) + " twice";
     end = m.first_rank + m.ranks;
     ranks += m.ranks;
   }
-  uint32_t expected = 0;
   for (int i = 0; i < count(); ++i)
     expected += running(i) ? kRanks : 0;
-  return ranks == expected ? "" : "the graph has " + std::to_string(ranks) + " ranks";
-}
-
-bool World::one_digest() const {
-  const Membership* first = nullptr;
-  for (int i = 0; i < count(); ++i) {
+  if (ranks != expected) return "the graph has " + std::to_string(ranks) + " ranks";
+  for (int i = first + 1; i < count(); ++i) {
     if (!running(i)) continue;
-    if (first == nullptr) first = &at(i);
-    if (at(i).table().digest() != first->table().digest()) return false;
+    const std::string pair = name(i) + " and " + name(first) + ": ";
+    if (at(i).epoch() != at(first).epoch()) return pair + "two epochs";
+    if (at(i).table().digest() != at(first).table().digest()) return pair + "two views";
+    for (int j = 0; j < count(); ++j) {
+      if (!running(j) || i == j) continue;
+      const bool linked = at(i).linked(name(j)) && nodes_[index(i)].links[index(j)];
+      if (!linked) return name(i) + ": no link to " + name(j);
+    }
   }
-  return true;
+  return "";
 }
 
-bool World::one_view() const { return one_digest() && view_difference().empty(); }
+bool World::one_view() const { return view_difference().empty(); }
 
 bool World::all_see(int node, MemberState state) const {
   for (int other = 0; other < count(); ++other) {

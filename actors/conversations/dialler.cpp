@@ -29,6 +29,7 @@ void Dialler::start(double now) {
   for (Join& j : joins_)
     j.dial_at = now;
   redial_at_ = now + kRedialDead_s;
+  due_ = now;
 }
 
 Dialler::Link& Dialler::link(uint32_t member) {
@@ -42,6 +43,7 @@ void Dialler::want(double at, uint32_t member) {
   l.wait = kFirstWait_s;
   if (!l.wanted) wanted_.push_back(member);
   l.wanted = true;
+  due_ = std::min(due_, at);
 }
 
 void Dialler::born(double now, uint32_t member, const MemberTable& table) {
@@ -76,6 +78,7 @@ std::optional<uint32_t> Dialler::owner_of(const std::string& address,
 
 void Dialler::run(double now, const MemberTable& table, Random& random,
                   std::vector<std::string>& dials) {
+  if (now < due_) return;
   std::erase_if(wanted_, [&](uint32_t member) {
     Link& l = links_[member];
     l.wanted = !l.up && table.live(member);
@@ -96,6 +99,12 @@ void Dialler::run(double now, const MemberTable& table, Random& random,
     redial_at_ = now + kRedialDead_s * random.uniform(0.75, 1.25);
     redial_dead(table, random, dials);
   }
+  due_ = redial_at_;
+  for (const uint32_t member : wanted_)
+    due_ = std::min(due_, links_[member].dial_at);
+  for (const Join& j : joins_) {
+    if (!j.member) due_ = std::min(due_, j.dial_at);
+  }
 }
 
 void Dialler::redial_dead(const MemberTable& table, Random& random,
@@ -111,16 +120,6 @@ void Dialler::redial_dead(const MemberTable& table, Random& random,
   } else {
     dials.push_back(table.at(member).address);
   }
-}
-
-double Dialler::next() const {
-  double at = redial_at_;
-  for (const uint32_t member : wanted_)
-    at = std::min(at, links_[member].dial_at);
-  for (const Join& j : joins_) {
-    if (!j.member) at = std::min(at, j.dial_at);
-  }
-  return at;
 }
 
 std::optional<uint32_t> Dialler::revisit() { return std::exchange(revisit_, std::nullopt); }

@@ -6,6 +6,7 @@
 // The addresses to join are tried in the same way until each has led to somebody. One of the dead
 // is dialled every 3 s, chosen at random, so a healed partition finds itself.
 #pragma once
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,7 +32,7 @@ class Dialler {
   std::optional<uint32_t> owner_of(const std::string& address, const MemberTable&) const;
 
   void run(double now, const MemberTable&, Random&, std::vector<std::string>& dials);
-  double next() const;
+  double next() const { return due_; }
 
   /// Of `run`, a dead member that has a link: to be asked whether it is there instead of dialled.
   std::optional<uint32_t> revisit();
@@ -57,6 +58,7 @@ class Dialler {
   std::vector<Join> joins_;
   std::optional<uint32_t> revisit_;
   double redial_at_ = 0;
+  double due_ = std::numeric_limits<double>::infinity();  // something is to be done
 };
 
 }  // namespace grapevine

@@ -13,7 +13,8 @@ namespace {
 using Kind = MembershipPacket::Kind;
 
 constexpr double kLate_s = 0.02, kNap_s = 0.1, kSleep_s = 2;  // of timers
-constexpr size_t kTellAtOnce = 2;                             // nodes, of what is new
+constexpr double kTellAgain_s = 0.005;
+constexpr size_t kTellAtOnce = 2;  // nodes, of what is new
 constexpr double kSync_s = 10, kSyncStranger_s = 0.5;
 constexpr double kLonely_s = 2;  // then a node that meets nobody begins alone
 
@@ -56,8 +57,9 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (settle_at_ <= now) settle_ranks(out);
   dialler_.run(now, table_, random_, out.dials);
   if (const auto member = dialler_.revisit()) send_sync(table_.at(*member).node, out);
-  if (fresh_) {
+  if (fresh_ && tell_at_ <= now) {
     fresh_ = false;
+    tell_at_ = now + kTellAgain_s;
     for (const uint32_t to : prober_.some_linked(kTellAtOnce, 0)) {
       MembershipPacket packet;
       packet.kind = Kind::sync_reply;
@@ -70,6 +72,7 @@ void Membership::finish(double now, MembershipEffects& out) {
     forget_old_rates();
   }
   double at = std::min({prober_.next(), dialler_.next(), sync_at_, lonely_at_, settle_at_});
+  if (fresh_) at = std::min(at, tell_at_);
   for (const Suspicion& s : suspicions_)
     at = std::min(at, dead_at(s));
   armed_at_ = out.timer_at = std::max(at, now);
@@ -147,7 +150,7 @@ void Membership::link_up(double now, const std::string& node, const std::string&
 void Membership::link_down(double now, const std::string& node, MembershipEffects& out) {
   begin(now, out);
   std::erase_if(strangers_, [&](const auto& s) { return s.first == node; });
-  if (const auto member = table_.find(node); member && *member != 0) {
+  if (const auto member = table_.find(node); member && dialler_.linked(*member)) {
     dialler_.link_down(now, *member, table_);
     accuse(now, *member, "its link broke", out);
   }

@@ -136,7 +136,7 @@ class Membership {
   bool fresh_ = false;                                          // something is to be told at once
   bool met_ = false;  // somebody's whole view was heard, or there is nobody
   uint64_t known_epoch_ = 0, measurements_ = 0;
-  double armed_at_ = 0, sync_at_ = 0, lonely_at_ = 0, settle_at_ = 0;
+  double armed_at_ = 0, sync_at_ = 0, tell_at_ = 0, lonely_at_ = 0, settle_at_ = 0;
 };
 
 }  // namespace grapevine

@@ -85,6 +85,7 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   if (new_life && !is_over(m)) out.lines.push_back(life_of(m) + " is here, " + ranks_of(m));
   if (m.state == MemberState::left) out.lines.push_back(life_of(m) + " has left");
   if (m.state == MemberState::dead) out.lines.push_back(life_of(m) + " is dead");
+  if (!met_) return;  // the first view that a newcomer hears is no news to others
   rumours_.member(merged.index);
   fresh_ = true;
 }
