@@ -1,2 +1,4 @@
 #Links between nodes, without actors.
-grapevine_test(transport SOURCES transport_links_test.cpp USES grapevine_transport)
+grapevine_test(transport
+  SOURCES transport_links_test.cpp transport_bulk_test.cpp transport_security_test.cpp
+  USES grapevine_transport)

@@ -12,6 +12,11 @@
 #include "actors/transport/sockets.hpp"
 
 namespace grapevine {
+namespace {
+
+constexpr char kTlsHandshake = 0x16;  // the first byte of a TLS connection
+
+}  // namespace
 
 Acceptor::Acceptor(int fd, Loop& loop, double deadline_s, std::function<void(Knock)> come_in)
     : loop_(loop),
@@ -59,7 +64,9 @@ kj::Promise<void> Acceptor::sniff(Sniff& stranger) {
     return stranger.ready->whenBecomesReadable().then(
         [this, &stranger] { return sniff(stranger); });
   auto what = Knock::For::control;
-  if (word[0] == 'G') {
+  if (word[0] == kTlsHandshake) {
+    what = Knock::For::tls_control;
+  } else if (word[0] == 'G') {
     const std::string_view said(word.data(), word.size());
     if (said == kPlainBulk) {
       what = Knock::For::plain_bulk;

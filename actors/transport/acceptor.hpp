@@ -23,7 +23,7 @@ using Seat = std::shared_ptr<void>;
 
 struct Knock {
   std::shared_ptr<kj::AutoCloseFd> fd;  // non-blocking
-  enum class For { control, plain_bulk, encrypted_bulk } what = For::control;
+  enum class For { control, tls_control, plain_bulk, encrypted_bulk } what = For::control;
   std::string from;  // the other end's address
   Seat seat;
 };

@@ -101,26 +101,32 @@ void BulkBoard::want(uint64_t connection) {
   Line* line = find(connection);
   if (line == nullptr) return;
   if (line->link.get() != nullptr) return line->link->flush();
-  if (line->is_dialling || line->asked) return;
-  if (line->peer->dialled && line->token.token != 0) return dial(*line);
-  line->asked = true;
-  say(*line, {});
+  if (line->peer->dialled) return dial_if_wanted(*line);
+  if (!std::exchange(line->asked, true)) say(*line, {});
 }
 
-/// From the dialler a 0 asks for a token; from the other end it asks to dial.
+/// The end that dials gets tokens, and a 0 when it shall dial; the other end gets a 0 when a token
+/// was spent in vain, and what waited for it is lost.
 void BulkBoard::on_token(Line& line, const BulkToken& token) {
-  if (!line.peer->dialled) {
-    if (token.token == 0) hand_out_token(line);
-    return;
-  }
-  if (token.token == 0) {
-    line.wished = true;
-  } else {
-    line.token = token;
+  if (line.peer->dialled) {
+    if (token.token == 0) {
+      line.wished = true;
+    } else {
+      line.token = token;
+    }
+    dial_if_wanted(line);
+  } else if (token.token == 0 && line.link.get() == nullptr) {
     line.asked = false;
+    line.peer->counters.lost += line.peer->bulk->clear(false);
+    hand_out_token(line);
   }
-  const bool idle = line.link.get() == nullptr && !line.is_dialling;
-  if (idle && line.token.token != 0 && (line.wished || !line.peer->bulk->empty())) dial(line);
+}
+
+/// Otherwise when the token has come, or the dial or the link that is under way has ended.
+void BulkBoard::dial_if_wanted(Line& line) {
+  if (line.link.get() == nullptr && !line.is_dialling && line.token.token != 0 &&
+      (line.wished || !line.peer->bulk->empty()))
+    dial(line);
 }
 
 void BulkBoard::dial(Line& line) {
@@ -132,10 +138,10 @@ void BulkBoard::dial(Line& line) {
   });
   line.dialling = connected
                       .then([&line] { line.is_dialling = false; },
-                            [&line](kj::Exception&&) {
-                              // The token may be spent: ask for another when one is wanted.
+                            [this, &line](kj::Exception&&) {
                               line.is_dialling = false;
                               line.peer->counters.lost += line.peer->bulk->clear(false);
+                              say(line, {});
                             })
                       .eagerlyEvaluate(nullptr);
 }
@@ -246,7 +252,11 @@ void BulkBoard::lost(uint64_t connection, const std::string&) {
   line->peer->counters.lost += line->peer->bulk->clear(false);
   // Later: this is called out of the link's own promises.
   tasks_.add(kj::evalLater([gone = kj::mv(line->link)] {}));
-  if (!line->peer->dialled) hand_out_token(*line);
+  if (line->peer->dialled) {
+    dial_if_wanted(*line);
+  } else {
+    hand_out_token(*line);
+  }
 }
 
 }  // namespace grapevine

@@ -31,7 +31,7 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
     std::shared_ptr<Peer> peer;
     BulkToken token;      // to be shown, or handed out
     bool wished = false;  // by the other end: dial when there is a token
-    bool asked = false;   // the other end, to dial or for a new token
+    bool asked = false;   // the other end, to dial
     uint64_t attempt = 0;
     kj::Own<BulkLink> link;
     kj::Promise<void> dialling = nullptr;
@@ -42,6 +42,7 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   void want(uint64_t connection);
   void hand_out_token(Line&);
   void on_token(Line&, const BulkToken&);
+  void dial_if_wanted(Line&);
   void dial(Line&);
   kj::Promise<void> dial_tcp(Line&, BulkToken);
   kj::Promise<void> receive(Knock);

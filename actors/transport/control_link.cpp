@@ -125,9 +125,17 @@ kj::Promise<void> ControlLink::read_some() {
                                  : "the other end is gone in mid-message");
           return kj::READY_NOW;
         }
+        if (finishing_) {  // nobody listens any more, but the end is to be seen
+          have_bytes_ = 0;
+          return read_some();
+        }
         have_bytes_ += n;
         const size_t done_bytes = take_messages() * sizeof(uint64_t);
         if (closed_) return kj::READY_NOW;
+        if (finishing_) {
+          have_bytes_ = 0;
+          return read_some();
+        }
         have_bytes_ -= done_bytes;
         auto* begin = reinterpret_cast<kj::byte*>(buffer_.begin());
         if (done_bytes != 0) std::memmove(begin, begin + done_bytes, have_bytes_);
@@ -155,8 +163,8 @@ size_t ControlLink::take_messages() {
       }
       return used;
     }
-    if (!finishing_) on_.message(std::as_bytes(std::span(at, want)));
-    if (closed_) return used;
+    on_.message(std::as_bytes(std::span(at, want)));
+    if (closed_ || finishing_) return used;
     used += want;
   }
 }

@@ -46,7 +46,7 @@ Switchboard::Switchboard(Loop& loop, BulkBoard& bulk, PeerTable& peers, const Li
 Switchboard::~Switchboard() { leaving_ = true; }
 
 kj::Promise<void> Switchboard::welcome(Knock knock) {
-  if (knock.what != Knock::For::control) {
+  if (knock.what == Knock::For::plain_bulk || knock.what == Knock::For::encrypted_bulk) {
     bulk_.welcome(std::move(knock));
     return kj::READY_NOW;
   }
@@ -57,8 +57,14 @@ kj::Promise<void> Switchboard::welcome(Knock knock) {
   auto connection = std::make_shared<Connection>();
   connection->address = knock.from;
   connection->seat = std::move(knock.seat);
-  if (tls_.get() == nullptr || !listens_tcp_) {
-    adopt({kj::mv(stream), kj::UnknownPeerIdentity::newInstance()}, std::move(*connection), false);
+  const bool wanted = tls_.get() != nullptr && listens_tcp_;
+  const bool tls = knock.what == Knock::For::tls_control;
+  if (!tls || !wanted) {
+    Connection* c = adopt({kj::mv(stream), kj::UnknownPeerIdentity::newInstance()},
+                          std::move(*connection), false);
+    if (c != nullptr && tls != wanted)
+      refuse(*c, tls ? "a run key there, this node has none"
+                     : "no run key there, this node asks for one");
     return kj::READY_NOW;
   }
   return loop_.timer()
@@ -70,7 +76,7 @@ kj::Promise<void> Switchboard::welcome(Knock knock) {
             adopt(kj::mv(secure), std::move(*connection), true);
           },
           [this, connection](kj::Exception&& e) {
-            tell_turned_away(connection->address, "no TLS by this run's key: " + reason_of(e));
+            tell_turned_away(connection->address, tls_reason_of(e));
           });
 }
 
@@ -94,7 +100,7 @@ void Switchboard::dial(const std::string& address) {
       },
       [this, address](kj::Exception&& e) {
         if (leaving_ || !events_.dial_failed) return;
-        std::string reason = reason_of(e);
+        std::string reason = tls_reason_of(e);
         const bool refused = reason.find("refused") != reason.npos;
         if (e.getType() == kj::Exception::Type::OVERLOADED) reason = "no answer in time";
         if (reason.find("restrictPeers") != reason.npos)
@@ -120,8 +126,9 @@ kj::Promise<kj::AuthenticatedStream> Switchboard::connect(const std::string& add
       });
 }
 
-void Switchboard::adopt(kj::AuthenticatedStream stream, Connection&& made, bool tls) {
-  if (leaving_) return;
+Switchboard::Connection* Switchboard::adopt(kj::AuthenticatedStream stream, Connection&& made,
+                                            bool tls) {
+  if (leaving_) return nullptr;
   auto owned = kj::heap<Connection>(kj::mv(made));
   Connection& c = *owned;
   c.id = ++last_id_;
@@ -145,6 +152,7 @@ void Switchboard::adopt(kj::AuthenticatedStream stream, Connection&& made, bool 
   connections_.emplace(c.id, kj::mv(owned));
   c.link->start();
   if (c.dialled) push(c, options_.self);
+  return &c;
 }
 
 void Switchboard::close(const std::string& node) {

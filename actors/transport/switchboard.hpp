@@ -54,7 +54,7 @@ class Switchboard final : kj::TaskSet::ErrorHandler {
 
   kj::Promise<void> welcome(Knock);
   kj::Promise<kj::AuthenticatedStream> connect(const std::string& address);
-  void adopt(kj::AuthenticatedStream, Connection&&, bool tls);
+  Connection* adopt(kj::AuthenticatedStream, Connection&&, bool tls);
 
   // The handshake (handshake.cpp).
   void on_message(Connection&, std::span<const std::byte>);

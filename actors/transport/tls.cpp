@@ -1,11 +1,12 @@
 #include "actors/transport/tls.hpp"
 
-#include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
+
+#include "actors/transport/loop.hpp"
 
 namespace grapevine {
 namespace {
@@ -126,6 +127,16 @@ std::string certified_name(kj::PeerIdentity& identity) {
   auto& tls = kj::downcast<kj::TlsPeerIdentity>(identity);
   if (!tls.hasCertificate()) return {};
   return tls.getCommonName().cStr();
+}
+
+std::string tls_reason_of(const kj::Exception& error) {
+  const std::string text = error.getDescription().cStr();
+  const auto says = [&](const char* words) { return text.find(words) != text.npos; };
+  if (says("certificate") || says("decrypt error") || says("unknown ca"))
+    return "another run key there";
+  if (says("wrong version number") || says("unable to continue I/O") || says("unexpected eof"))
+    return "no run key there, this node asks for one";
+  return reason_of(error);
 }
 
 }  // namespace grapevine

@@ -29,4 +29,7 @@ kj::Own<kj::TlsContext> make_tls(const RunKey&, const std::string& node);
 /// The name in the certificate that the other end showed; empty without one.
 std::string certified_name(kj::PeerIdentity&);
 
+/// Why a connection or its TLS did not come about, in our words where it is about keys.
+std::string tls_reason_of(const kj::Exception&);
+
 }  // namespace grapevine
