@@ -1,7 +1,7 @@
 // Mail: every message between the actors of a node.
 //
-// Messages are values; bulk data travels as leases. Nothing here is ever serialised by CAF: what
-// crosses a link is a Frame, and it crosses through a Transport.
+// Values; bulk data travels as leases. Nothing here is ever serialised by CAF: what crosses a link
+// is a Frame, through a Transport.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,8 +9,9 @@
 
 #include "actors/algorithms/rule.hpp"
 #include "actors/conversations/conversation.hpp"
+#include "actors/rank_state.hpp"
+#include "actors/roster.hpp"
 #include "actors/transport/transport.hpp"
-#include "kernels/lease.hpp"
 
 namespace grapevine {
 
@@ -25,7 +26,7 @@ struct Report {};  // asks for the receiver's report
 struct Start {};
 
 // To a communicator.
-using ViewPtr = std::shared_ptr<const View>;  // an epoch, or new rates and constants in one
+using ViewPtr = std::shared_ptr<const View>;  // an epoch, or new constants in one
 struct Taken {
   uint64_t ticket = 0;
   Payload payload;
@@ -86,9 +87,9 @@ struct SetView {
 struct Detach {
   int rank = 0;
 };  // the rank is gone; its buffers go with it
-struct Look {
+struct Donate {
   int rank = 0;
-};  // answered by Parameters; an empty lease: no such rank
+};  // answered by a Donation; null: no such rank
 struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };
@@ -146,5 +147,9 @@ struct RestartRank {
   int rank = 0;
 };
 struct Finish {};  // end the run: drain, collect, report
+struct Begin {
+  int first_rank = 0;               // the ranks here count from it
+  std::vector<Donation> donations;  // by place; none: at the objective's initial point
+};
 
 }  // namespace grapevine

@@ -11,15 +11,16 @@ namespace grapevine {
 
 class Mailboxes {
  public:
-  explicit Mailboxes(int ranks) : of_rank_(static_cast<size_t>(ranks)) {}
-
   void set(int rank, const CommunicatorActor& communicator) {
     const std::unique_lock lock(mutex_);
-    of_rank_[static_cast<size_t>(rank)] = caf::actor_cast<caf::strong_actor_ptr>(communicator);
+    const auto index = static_cast<size_t>(rank);
+    if (of_rank_.size() <= index) of_rank_.resize(index + 1);
+    of_rank_[index] = caf::actor_cast<caf::strong_actor_ptr>(communicator);
   }
   void clear(int rank) {
     const std::unique_lock lock(mutex_);
-    of_rank_[static_cast<size_t>(rank)] = nullptr;
+    const auto index = static_cast<size_t>(rank);
+    if (index < of_rank_.size()) of_rank_[index] = nullptr;
   }
 
   /// Empty for a rank that is gone: frames to it are lost.

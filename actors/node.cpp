@@ -23,7 +23,7 @@ uint64_t payload_at_most(const ParameterLayout& layout) { return 2 * layout.byte
 Node::Node(caf::actor_config& config, NodeWiring wiring)
     : NodeActor::base(config),
       wiring_(std::move(wiring)),
-      ranks_(static_cast<size_t>(wiring_.settings->ranks)) {
+      ranks_(static_cast<size_t>(ranks_here(*wiring_.settings))) {
   const Settings& s = *wiring_.settings;
   horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
 }
@@ -54,14 +54,17 @@ void Node::say(const std::string& line) const {
   if (wiring_.sink.on_event) wiring_.sink.on_event(line);
 }
 
-void Node::start() {
+void Node::begin(const Begin& given) {
   auto founders = std::make_shared<std::vector<RankUp>>();
-  for (int rank = 0; rank < wiring_.settings->ranks; ++rank) {
-    RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  first_rank_ = given.first_rank;
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const int rank = first_rank_ + static_cast<int>(place);
+    RankActors& actors = ranks_[place];
     actors.communicator = spawn_communicator(rank);
     actors.worker = spawn_worker(rank);
     actors.alive = true;
-    send(state_of(rank), Attach{rank, {}, 0, actors.communicator, actors.worker});
+    Donation donation = place < given.donations.size() ? given.donations[place] : nullptr;
+    send(state_of(rank), Attach{rank, std::move(donation), actors.communicator, actors.worker});
     founders->push_back({rank, actors.communicator, actors.worker});
   }
   send(wiring_.manager, Founders(std::move(founders)));
@@ -72,7 +75,7 @@ void Node::start() {
 // --- ranks that fail and come back
 
 void Node::kill(int rank) {
-  RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  RankActors& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
   actors.alive = false;
   wiring_.mailboxes->clear(rank);
@@ -90,20 +93,19 @@ void Node::kill(int rank) {
 void Node::restart(int rank) {
   if (finishing_) return;
   kill(rank);
-  RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  RankActors& actors = actors_of(rank);
   actors.communicator = spawn_communicator(rank);
   actors.worker = spawn_worker(rank);
   request(wiring_.manager, caf::infinite, RankUp{rank, actors.communicator, actors.worker})
       .then([this, rank](int donor) {
-        request(state_of(donor), caf::infinite, Look{donor})
-            .then([this, rank](Parameters& donated) { revive(rank, std::move(donated)); });
+        request(state_of(donor), caf::infinite, Donate{donor})
+            .then([this, rank](const Donation& donated) { revive(rank, donated); });
       });
 }
 
-void Node::revive(int rank, Parameters donated) {
-  RankActors& actors = ranks_[static_cast<size_t>(rank)];
-  send(state_of(rank),
-       Attach{rank, std::move(donated.x), donated.gradients, actors.communicator, actors.worker});
+void Node::revive(int rank, const Donation& donated) {
+  RankActors& actors = actors_of(rank);
+  send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker});
   actors.alive = true;
   actors.finished = false;
   send(wiring_.manager, RankReady{rank});
@@ -114,7 +116,7 @@ void Node::revive(int rank, Parameters donated) {
 // A worker of the user's own may fail: the rank gossips on, and another worker goes on where it
 // stopped.
 void Node::worker_lost(int rank, const caf::error& reason) {
-  RankActors& actors = ranks_[static_cast<size_t>(rank)];
+  RankActors& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
   if (++actors.failures > kWorkerFailures) {
     say("the worker of rank " + std::to_string(rank) + " failed too often");
@@ -123,7 +125,7 @@ void Node::worker_lost(int rank, const caf::error& reason) {
   say("the worker of rank " + std::to_string(rank) + " failed (" + system().render(reason) +
       "); another takes over");
   actors.worker = spawn_worker(rank);
-  send(state_of(rank), Attach{rank, {}, 0, actors.communicator, actors.worker});
+  send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker});
   send(actors.worker, Start{});
 }
 
@@ -135,7 +137,9 @@ void Node::check_finished() {
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
                                [](const RankActors& r) { return !r.alive || r.finished; });
-  if (all) finish();
+  if (!all) return;
+  if (wiring_.share_done) return wiring_.share_done();
+  finish();
 }
 
 template <class Actors, class Reply, class Then>
@@ -231,12 +235,12 @@ Node::behavior_type Node::make_behavior() {
   set_down_handler([this](const caf::down_msg& down) {
     for (size_t rank = 0; rank < ranks_.size(); ++rank)
       if (ranks_[rank].worker && ranks_[rank].worker.address() == down.source)
-        return worker_lost(static_cast<int>(rank), down.reason);
+        return worker_lost(first_rank_ + static_cast<int>(rank), down.reason);
   });
   return {
-      [this](Start) { start(); },
+      [this](const Begin& given) { begin(given); },
       [this](Finished finished) {
-        ranks_[static_cast<size_t>(finished.rank)].finished = true;
+        actors_of(finished.rank).finished = true;
         check_finished();
       },
       [this](Diverged d) {
@@ -250,7 +254,7 @@ Node::behavior_type Node::make_behavior() {
       [this](KillRank k) { kill(k.rank); },
       [this](RestartRank r) { restart(r.rank); },
       [this](Pause pause, int rank) {
-        const RankActors& actors = ranks_[static_cast<size_t>(rank)];
+        const RankActors& actors = actors_of(rank);
         if (!actors.alive) return;
         if (actors.worker) send(actors.worker, pause);
         send(actors.communicator, pause);
@@ -267,6 +271,7 @@ void Node::on_exit() {
   }
   ranks_.clear();
   wiring_.done = {};
+  wiring_.share_done = {};
   wiring_.sink = {};
   wiring_.make_worker = {};
 }

@@ -46,6 +46,9 @@ struct NodeWiring {
   double gradient_s = 1;
   Sink sink;
   std::function<void(Outcome)> done;  // called once
+  // Other processes have ranks too: told when the ones here have done their share, and the run ends
+  // at Finish alone.
+  std::function<void()> share_done = {};
 };
 
 class Node final : public NodeActor::base {
@@ -69,10 +72,11 @@ class Node final : public NodeActor::base {
   }
   CommunicatorActor spawn_communicator(int rank);
   WorkerActor spawn_worker(int rank);
-  void start();
+  void begin(const Begin&);
+  RankActors& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
   void kill(int rank);
   void restart(int rank);
-  void revive(int rank, Parameters donated);
+  void revive(int rank, const Donation& donated);
   void worker_lost(int rank, const caf::error& reason);
   void check_finished();
   void finish();
@@ -85,7 +89,8 @@ class Node final : public NodeActor::base {
 
   NodeWiring wiring_;
   uint64_t horizon_ = 0;
-  std::vector<RankActors> ranks_;
+  int first_rank_ = 0;
+  std::vector<RankActors> ranks_;  // from the first
   bool finishing_ = false;
   int polls_ = 0;
   Outcome outcome_;

@@ -21,19 +21,18 @@ using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Take
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Pause>, Takes<Drain>, Answers<Report, WorkerReport>>;
 
-/// A rank joins a state actor: with the objective's initial point, or with `x` where it is not
-/// empty.
+/// A rank joins a state actor: with another rank's state, or without one at the objective's initial
+/// point.
 struct Attach {
   int rank = 0;
-  Lease x;
-  uint64_t gradients = 0;
+  Donation donation;
   CommunicatorActor communicator;
   WorkerActor worker;  // may be empty: no gradients are computed here
 };
 
 using StateActor = caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>,
                                     Takes<Gradient>, Takes<Fetch>, Takes<SetView>, Takes<Attach>,
-                                    Takes<Detach>, Answers<Look, Parameters>,
+                                    Takes<Detach>, Answers<Donate, Donation>,
                                     Answers<Sample, SampleReply>, Answers<Collect, Collected>>;
 
 /// A rank is about to join the graph; answered by the rank of a neighbour that can give it its
@@ -49,12 +48,13 @@ using Founders =
 using SolvedPtr = std::shared_ptr<const Solved>;
 using TopologyManagerActor =
     caf::typed_actor<Takes<Founders>, Answers<Reconfigure, std::string>, Answers<RankUp, int>,
-                     Takes<RankReady>, Takes<RankDown>, Takes<Renew>, Takes<SolvedPtr>>;
+                     Takes<RankReady>, Takes<RankDown>, Takes<Renew>, Takes<SolvedPtr>,
+                     Takes<RosterPtr>, Takes<EdgeRatesPtr>>;
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
 using NodeActor =
-    caf::typed_actor<Takes<Start>, Takes<Finished>, Takes<Diverged>, Takes<KillRank>,
+    caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<Diverged>, Takes<KillRank>,
                      Takes<RestartRank>, Takes<Pause, int>, Takes<Tick>, Takes<Finish>>;
 
 using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
@@ -84,7 +84,8 @@ GV_LOCAL_MESSAGE(Fetch)
 GV_LOCAL_MESSAGE(SetView)
 GV_LOCAL_MESSAGE(Attach)
 GV_LOCAL_MESSAGE(Detach)
-GV_LOCAL_MESSAGE(Look)
+GV_LOCAL_MESSAGE(Donate)
+GV_LOCAL_MESSAGE(Donation)
 GV_LOCAL_MESSAGE(Sample)
 GV_LOCAL_MESSAGE(SampleReply)
 GV_LOCAL_MESSAGE(Collect)
@@ -93,6 +94,8 @@ GV_LOCAL_MESSAGE(Reconfigure)
 GV_LOCAL_MESSAGE(RankUp)
 GV_LOCAL_MESSAGE(RankReady)
 GV_LOCAL_MESSAGE(Founders)
+GV_LOCAL_MESSAGE(RosterPtr)
+GV_LOCAL_MESSAGE(EdgeRatesPtr)
 GV_LOCAL_MESSAGE(SolvedPtr)
 GV_LOCAL_MESSAGE(RankDown)
 GV_LOCAL_MESSAGE(Renew)
@@ -103,4 +106,5 @@ GV_LOCAL_MESSAGE(KillRank)
 GV_LOCAL_MESSAGE(RestartRank)
 GV_LOCAL_MESSAGE(Start)
 GV_LOCAL_MESSAGE(Finish)
+GV_LOCAL_MESSAGE(Begin)
 #undef GV_LOCAL_MESSAGE

@@ -14,8 +14,8 @@
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
 #include "actors/virtual_clock.hpp"
-#include "topologies/weights.hpp"
 #include "actors/wall_scheduler.hpp"
+#include "topologies/weights.hpp"
 
 namespace grapevine {
 
@@ -42,7 +42,7 @@ int hardware_threads() {
 
 int compute_threads(const Settings& s) {
   if (s.clock == Clock::simulated) return 1;
-  return s.threads > 0 ? s.threads : std::min(hardware_threads(), std::max(1, s.ranks));
+  return s.threads > 0 ? s.threads : std::min(hardware_threads(), std::max(1, ranks_here(s)));
 }
 
 Result<std::shared_ptr<Objective>> make_objective(const Settings& s) {
@@ -79,7 +79,7 @@ double measure_gradient(Objective& objective, const Settings& s, int threads) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     best = std::min(best, took.count());
   }
-  return std::max(1e-5, best * std::max(1.0, static_cast<double>(s.ranks) / threads));
+  return std::max(1e-5, best * std::max(1.0, static_cast<double>(ranks_here(s)) / threads));
 }
 
 // Pairwise: a rank has at most four exchanges open. Rounds: of an edge and direction the messages
@@ -111,10 +111,11 @@ StateWiring state_wiring(const Settings& s, const RunClock& clock,
                      .rule = s.rule,
                      .seed = s.seed,
                      .pool = pool,
+                     .ranks = s.ranks,
                      .groups = static_cast<int>(groups)};
   if (!objective->has_gradients()) wiring.rule.optimizer = {};
   if (s.rule.gamma == 0) wiring.rule.gamma = gamma_of_graph(s);
-  const auto members = (static_cast<size_t>(s.ranks) + groups - 1) / groups;
+  const auto members = (static_cast<size_t>(ranks_here(s)) + groups - 1) / groups;
   wiring.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
   wiring.messages = messages_at_most(s, members);
   if (method_named(s.method).pattern == Pattern::collective) {
@@ -143,9 +144,64 @@ void SpawnedRun::stop() {
   states.clear();
 }
 
-SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
+namespace {
+
+/// Where the frames of a run go, and where its gradients are computed.
+struct Ways {
+  std::shared_ptr<Mailboxes> mailboxes;
+  std::shared_ptr<Transport> transport;
+  std::shared_ptr<Compute> compute;
+  std::function<uint64_t()> event_log_hash;
+};
+
+Ways wall_ways(caf::actor_system& system, const RunClock& clock, const Settings& s,
+               const std::shared_ptr<Objective>& objective, const Site* site) {
+  Ways ways;
+  ways.compute = std::make_shared<ThreadCompute>(clock, system, objective, compute_threads(s));
+  ways.mailboxes = site != nullptr ? site->mailboxes : std::make_shared<Mailboxes>();
+  ways.transport = site != nullptr ? site->transport
+                                   : std::make_shared<LocalTransport>(deliver_to(ways.mailboxes));
+  return ways;
+}
+
+Ways simulated_ways(caf::actor_system& system, const RunClock& clock, const Settings& s,
+                    const std::shared_ptr<Objective>& objective) {
+  Ways ways;
+  ways.mailboxes = std::make_shared<Mailboxes>();
+  auto simulated = std::make_shared<SimulatedTransport>(
+      s.link, s.plan.link_faults, s.seed, s.ranks,
+      [&system, mailboxes = ways.mailboxes, clock](double at, int to, Frame frame) {
+        deliver(system, *mailboxes, clock.instant(at), to, std::move(frame));
+      });
+  ways.compute = std::make_shared<InlineCompute>(
+      clock, system, objective, ComputeModel{s.gradient_s, s.speed_spread, s.seed},
+      [simulated](uint64_t word) { simulated->fold(word); });
+  ways.event_log_hash = [simulated] { return simulated->event_log_hash(); };
+  ways.transport = std::move(simulated);
+  return ways;
+}
+
+}  // namespace
+
+LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
+  return [mailboxes = std::move(mailboxes)](int to, Frame frame) {
+    if (auto actor = mailboxes->find(to))
+      caf::anon_send(caf::actor_cast<CommunicatorActor>(actor), std::move(frame));
+  };
+}
+
+SpawnedRun spawn_run(caf::actor_system& system, const Settings& settings,
                      std::shared_ptr<Objective> objective, RunHooks hooks,
                      std::function<void(Outcome)> done) {
+  SpawnedRun run = spawn_ranks(system, settings, std::move(objective), std::move(hooks), nullptr,
+                               std::move(done));
+  caf::anon_send(run.node, Begin{});
+  return run;
+}
+
+SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
+                       std::shared_ptr<Objective> objective, RunHooks hooks, const Site* site,
+                       std::function<void(Outcome)> done) {
   const auto settings = std::make_shared<const Settings>(given);
   const Settings& s = *settings;
   const bool wall = s.clock == Clock::wall;
@@ -153,31 +209,10 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const double gradient_s = wall ? measure_gradient(*objective, s, threads) : s.gradient_s;
   const RunClock clock(system);
   auto tally = std::make_shared<Tally>();
-  auto mailboxes = std::make_shared<Mailboxes>(s.ranks);
+  const Ways ways = wall ? wall_ways(system, clock, s, objective, site)
+                         : simulated_ways(system, clock, s, objective);
 
-  std::shared_ptr<Transport> transport;
-  std::shared_ptr<Compute> compute;
-  std::function<uint64_t()> hash;
-  if (wall) {
-    transport = std::make_shared<LocalTransport>([mailboxes](int to, Frame frame) {
-      if (auto actor = mailboxes->find(to))
-        caf::anon_send(caf::actor_cast<CommunicatorActor>(actor), std::move(frame));
-    });
-    compute = std::make_shared<ThreadCompute>(clock, system, objective, threads);
-  } else {
-    auto simulated = std::make_shared<SimulatedTransport>(
-        s.link, s.plan.link_faults, s.seed, s.ranks,
-        [&system, mailboxes, clock](double at, int to, Frame frame) {
-          deliver(system, *mailboxes, clock.instant(at), to, std::move(frame));
-        });
-    transport = simulated;
-    compute = std::make_shared<InlineCompute>(
-        clock, system, objective, ComputeModel{s.gradient_s, s.speed_spread, s.seed},
-        [simulated](uint64_t word) { simulated->fold(word); });
-    hash = [simulated] { return simulated->event_log_hash(); };
-  }
-
-  const size_t groups = wall ? static_cast<size_t>(std::min(s.ranks, threads)) : 1;
+  const size_t groups = wall ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
   std::shared_ptr<ForkJoin> pool;
   if (wall && objective->layout().bytes() >= kLargeBytes)
     pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
@@ -186,22 +221,27 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
     states.push_back(system.spawn<State>(state_wiring(s, clock, objective, groups, pool)));
   auto observer = system.spawn<Observer>(
       ObserverWiring{clock, s.sample_s, objective->layout().size(), tally, states, hooks.sink});
-  auto manager = system.spawn<TopologyManager>(
-      ManagerWiring{clock, settings, compute, gradient_s, {observer}});
+  ManagerWiring managing{.clock = clock,
+                         .settings = settings,
+                         .compute = ways.compute,
+                         .gradient_s = gradient_s,
+                         .observers = {observer}};
+  if (site != nullptr) managing.beyond = site->beyond;
+  auto manager = system.spawn<TopologyManager>(std::move(managing));
   NodeWiring wiring{
       clock,          settings,
-      objective,      mailboxes,
-      transport,      compute,
+      objective,      ways.mailboxes,
+      ways.transport, ways.compute,
       tally,          states,
       manager,        hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
       gradient_s,     hooks.sink,
       std::move(done)};
+  if (site != nullptr) wiring.share_done = site->share_done;
   auto node = system.spawn<Node>(std::move(wiring));
   auto faults = system.spawn<Faults>(FaultsWiring{clock, s.plan, s.ranks, node, manager});
-  caf::anon_send(node, Start{});
   caf::anon_send(faults, Start{});
   if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
-  return {node, manager, observer, faults, states, compute, tally, clock, hash};
+  return {node, manager, observer, faults, states, ways.compute, tally, clock, ways.event_log_hash};
 }
 
 namespace {

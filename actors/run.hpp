@@ -10,6 +10,7 @@
 
 #include "actors/node.hpp"
 #include "actors/settings.hpp"
+#include "actors/topology_manager.hpp"
 
 namespace grapevine {
 
@@ -58,6 +59,21 @@ Result<std::shared_ptr<Objective>> make_objective(const Settings&);
 /// `done` is called once, in an actor.
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
+
+/// What a process among several gives the actors of its ranks.
+struct Site {
+  std::shared_ptr<Mailboxes> mailboxes;
+  std::shared_ptr<Transport> transport;
+  ManagerWiring::Beyond beyond;
+  std::function<void()> share_done;  // the local ranks have done their share
+};
+
+/// As spawn_run, for the ranks of one process (null: of them all). They wait for Begin.
+SpawnedRun spawn_ranks(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
+                       const Site*, std::function<void(Outcome)> done);
+
+/// Puts frames into the mailboxes of the ranks of this process.
+LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes>);
 
 /// Runs to the end and returns it. REQUIRES: as spawn_run.
 RunResult run(const Settings&, std::shared_ptr<Objective>, RunHooks);

@@ -33,8 +33,9 @@ struct Settings {
   Clock clock = Clock::wall;
   std::string method = "a2cid2";  // algorithms/choose.cpp has them all
   std::string topology = "ring";
-  int ranks = 16;
-  double rate = 1;  // exchanges per rank and mean gradient
+  int ranks = 16;       // of the whole run
+  int local_ranks = 0;  // of this process; 0: all
+  double rate = 1;      // exchanges per rank and mean gradient
   uint64_t seed = 1;
   Pacing pacing = Pacing::greedy;
   Pairing pairing = Pairing::free;
@@ -58,6 +59,8 @@ struct Settings {
   bool allow_repeats = false;
   int exchanges_at_once = 1;
 };
+
+inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
 
 /// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,
 /// the plan.

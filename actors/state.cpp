@@ -134,18 +134,24 @@ void State::send_copy(Member& member, Lease copy) {
   send(member.worker, Parameters{std::move(copy), member.gradients});
 }
 
-void State::attach(Attach& a) {
-  const ParameterLayout& layout = wiring_.objective->layout();
-  Buffer initial;
-  if (!a.x) {
-    initial = Buffer(layout.size(), layout.dtype());
-    wiring_.objective->initial_point(a.rank, initial);
+Donation State::donate(Member& member) {
+  auto state = std::make_shared<RankState>();
+  state->gradients = member.gradients;
+  for (const Vec v : member.rule->vectors(wiring_.clock.now())) {
+    state->vectors.emplace_back(v.size, v.dtype);
+    scale(execution_, 1, v, state->vectors.back());
   }
-  const ConstVec x = a.x ? a.x.vec() : initial.vec();
+  return state;
+}
+
+void State::attach(Attach& a) {
   if (Member* known = find(a.rank)) {  // only its worker is new
     known->worker = a.worker;
     return;
   }
+  const ParameterLayout& layout = wiring_.objective->layout();
+  Buffer x(layout.size(), layout.dtype());
+  wiring_.objective->initial_point(a.rank % wiring_.ranks, x);
   const auto place = static_cast<size_t>(a.rank / wiring_.groups);
   if (members_.size() <= place) members_.resize(place + 1);
   Member& member = members_[place];
@@ -162,8 +168,19 @@ void State::attach(Attach& a) {
   }
   member.communicator = a.communicator;
   member.worker = a.worker;
-  member.gradients = a.gradients;
+  if (a.donation) take_over(member, *a.donation);
   audited(member, 0, 1, [] {});
+}
+
+void State::take_over(Member& member, const RankState& donated) {
+  const double now = wiring_.clock.now();
+  member.rule->reset(now, donated.vectors.front().vec());
+  const std::vector<Vec> vectors = member.rule->vectors(now);
+  GV_CHECK(vectors.size() == donated.vectors.size());
+  for (size_t k = 0; k < vectors.size(); ++k)
+    scale(execution_, 1, donated.vectors[k].vec(), vectors[k]);
+  member.rule->resumed(donated.gradients);
+  member.gradients = donated.gradients;
 }
 
 void State::set_view(Member& member, const View& view) {
@@ -245,9 +262,9 @@ State::behavior_type State::make_behavior() {
       },
       [this](Attach& a) { attach(a); },
       [this](Detach d) { detach(d.rank); },
-      [this](Look l) -> Parameters {
-        Member* m = find(l.rank);
-        return m != nullptr ? Parameters{look(*m), m->gradients} : Parameters{};
+      [this](Donate d) -> Donation {
+        Member* m = find(d.rank);
+        return m != nullptr ? donate(*m) : nullptr;
       },
       [this](Sample& s) { return sample(s); },
       [this](Collect) { return collect(); },

@@ -23,6 +23,7 @@ struct StateWiring {
   RuleSettings rule;
   uint64_t seed = 1;
   std::shared_ptr<ForkJoin> pool;  // splits passes over large vectors; may be empty
+  int ranks = 1;                   // of the objective
   int groups = 1;                  // state actors of the node: this one serves every groups-th rank
   size_t snapshots = 0;            // at most, of all its ranks together
   size_t messages = 0;             // what goes to other ranks, at most
@@ -63,8 +64,10 @@ class State final : public StateActor::base {
   void gradient(Gradient&);
   void send_copy(Member&, Lease copy);
   void attach(Attach&);
+  void take_over(Member&, const RankState&);
   void detach(int rank);
   Lease look(Member&);
+  Donation donate(Member&);
   SampleReply sample(const Sample&);
   Collected collect();
   template <class Change>

@@ -3,7 +3,8 @@
 //
 // An epoch is (spec, members) and no more: the graph is a pure function of both. `Reconfigure` may
 // come at any time, while exchanges are in flight: there is no barrier, and an exchange ends with
-// the constants it was opened with.
+// the constants it was opened with. Where ranks live in several processes, epochs come as rosters:
+// managers that know the same members have the same graph.
 //
 // Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted),
 // over a window that slides, and they are solved for again when a rate has moved by a tenth. A
@@ -13,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/algorithms/a2cid2.hpp"
@@ -30,6 +32,12 @@ struct ManagerWiring {
   std::shared_ptr<Compute> compute;
   double gradient_s = 1;  // expected mean time between two gradients of a rank
   std::vector<ObserverActor> observers;
+  // Where other processes have ranks too, epochs come by roster, and this goes to them.
+  struct Beyond {
+    std::function<void(EdgeRatesPtr)> rates;
+    std::function<void(const std::string& topology)> reconfigure;
+  };
+  std::optional<Beyond> beyond = {};
 };
 
 struct Solved {
@@ -62,15 +70,18 @@ class TopologyManager final : public TopologyManagerActor::base {
                 double prior) const;  // (count + prior) / (time + prior / expected)
   };
 
-  Member& member_of(int rank) { return members_[static_cast<size_t>(rank)]; }
   std::vector<int> live() const;
   Topology build(const std::vector<int>& members) const;
-  void begin_epoch();
+  void begin_epoch(uint64_t epoch);
+  void on_roster(const Roster&);
+  void on_heard_rates(const std::vector<EdgeRate>&);
+  void tell_rates() const;
   void weigh();
   void solve(std::vector<double> rates);
   void on_solved(const Solved&);
   void publish();
   void renew();
+  void wait_to_renew();
   void on_reports();
   std::vector<double> measured_rates() const;  // per edge
   std::vector<double> gradient_rates() const;  // per place in the graph
@@ -80,8 +91,8 @@ class TopologyManager final : public TopologyManagerActor::base {
   std::string spec_;
   double gradient_s_;  // as measured: mean time between two gradients of a rank
   uint64_t epoch_ = 0, serial_ = 0;
-  std::vector<Member> members_;  // by rank
-  std::vector<int> ranks_;       // of this epoch: place in the graph -> rank
+  std::map<int, Member> members_;  // by rank; those of other processes have no actors
+  std::vector<int> ranks_;         // of this epoch: place in the graph -> rank
   Topology graph_;
   std::vector<int> colours_;
   std::vector<double> wanted_, solved_rates_;
@@ -93,6 +104,7 @@ class TopologyManager final : public TopologyManagerActor::base {
   size_t awaited_reports_ = 0;
   double elapsed_s_ = 0;  // of the renewal in progress
   std::map<std::pair<int, int>, Measured> edges_;
+  std::map<std::pair<int, int>, double> heard_;  // exchanges per second, measured elsewhere
   std::map<int, Measured> gradients_;
 };
 

@@ -78,6 +78,17 @@ void A2cid2::add_conserved(double, Vec sum) {  // mixing does not change x + x~
   add_to(execution_, x_tilde_, sum);
 }
 
+std::vector<Vec> A2cid2::vectors(double now) {
+  advance(now);
+  const Buffer zero(x_.size(), x_.dtype());
+  mix_and_jump(execution_, attraction(), 0, 0, zero, zero, x_, x_tilde_);
+  written_ = phase_;
+  std::vector<Vec> all{x_, x_tilde_};
+  for (const Vec v : optimizer_.vectors())
+    all.push_back(v);
+  return all;
+}
+
 size_t A2cid2::snapshot_bytes() const {
   return compressed_ ? compressed_->message_bytes() : x_.size() * size_of(x_.dtype());
 }

@@ -64,6 +64,8 @@ class A2cid2 final : public PairwiseRule {
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;
+  std::vector<Vec> vectors(double now) override;
+  void resumed(uint64_t gradients) override { optimizer_.resume(gradients); }
   void set_eta(double now, double eta) override;
   size_t snapshot_bytes() const override;
   void snapshot(double now, const ExchangeKey&, Payload& out) override;

@@ -17,6 +17,13 @@ void AllReduce::reset(double, ConstVec x) {
   optimizer_.reset();
 }
 
+std::vector<Vec> AllReduce::vectors(double) {
+  std::vector<Vec> all{x_};
+  for (const Vec v : optimizer_.vectors())
+    all.push_back(v);
+  return all;
+}
+
 void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 1, g, g_);
   lr_ = lr;

@@ -20,6 +20,8 @@ class AllReduce final : public CollectiveRule {
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;
+  std::vector<Vec> vectors(double now) override;
+  void resumed(uint64_t gradients) override { optimizer_.resume(gradients); }
   Vec part(size_t offset, size_t count) override { return g_.vec().part(offset, count); }
   void finish(double now, int contributions, Vec copy) override;
 

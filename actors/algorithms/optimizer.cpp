@@ -32,6 +32,13 @@ void Optimizer::reset() {
   steps_ = 0;
 }
 
+std::vector<Vec> Optimizer::vectors() {
+  std::vector<Vec> all;
+  if (first_) all.push_back(first_);
+  if (second_) all.push_back(second_);
+  return all;
+}
+
 void Optimizer::step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy) {
   ++steps_;
   for (const Run& run : runs_) {

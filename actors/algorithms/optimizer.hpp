@@ -33,6 +33,11 @@ class Optimizer {
   void step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy);
   void reset();
 
+  /// Its buffers, for who takes over another rank's.
+  std::vector<Vec> vectors();
+  uint64_t steps() const { return steps_; }
+  void resume(uint64_t steps) { steps_ = steps; }  // after the vectors were written
+
   const OptimizerSettings& settings() const { return settings_; }
 
  private:

@@ -56,6 +56,11 @@ class Rule {
   /// Starts anew from x: twin := x, optimizer and memories := 0.
   virtual void reset(double now, ConstVec x) = 0;
 
+  /// What a newcomer takes over from this rank, x first, settled at `now`: a donor's are read. A
+  /// newcomer's are written, and then resumed() says how many gradients are in them.
+  virtual std::vector<Vec> vectors(double now) = 0;
+  virtual void resumed(uint64_t gradients) { static_cast<void>(gradients); }
+
   /// Pairwise: steps at once. Rounds: the local part of a round; copy is empty.
   virtual void on_gradient(double now, double lr, ConstVec g, Vec copy) = 0;
 
@@ -92,6 +97,7 @@ class RoundRule : public Rule {
   void look(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
   void add_conserved(double now, Vec sum) override;
+  std::vector<Vec> vectors(double) override { return {x_}; }
 
   /// A new epoch, before the first round and between or in rounds: a phase may be written anew.
   virtual void enter(const Neighbourhood&);
