@@ -33,17 +33,19 @@ class JobProgress {
   ~JobProgress() { clear(); }
 
   void ended(const std::string& line, size_t finished) {
+    last_ = std::chrono::steady_clock::now();
+    last_s_ = seconds_since(begin_);
     if (quiet_ || terminal_) return;
     std::fprintf(stderr, "%zu/%zu %s\n", finished, all_, line.c_str());
   }
 
   void tick(size_t finished, size_t going) {
     if (quiet_ || !terminal_) return;
-    const size_t now = finished - reused_;
     std::string left;
-    if (now > 0) {
-      const double each_s = seconds_since(begin_) / static_cast<double>(now);
-      left = ", " + as_seconds(each_s * static_cast<double>(all_ - finished)) + " left";
+    if (last_s_ > 0) {
+      const auto now = static_cast<double>(std::max<size_t>(1, finished - reused_));
+      const double left_s = last_s_ / now * static_cast<double>(all_ - finished);
+      left = ", " + as_seconds(std::max(0.0, left_s - seconds_since(last_))) + " left";
     }
     std::fprintf(stderr, "\r\033[K%zu of %zu runs, %zu going%s", finished, all_, going,
                  left.c_str());
@@ -57,7 +59,8 @@ class JobProgress {
 
   bool quiet_, terminal_, standing_ = false;
   size_t all_, reused_;
-  Instant begin_ = std::chrono::steady_clock::now();
+  Instant begin_ = std::chrono::steady_clock::now(), last_;  // its beginning, the last end
+  double last_s_ = 0;                                        // from one to the other
 };
 
 // The record of a cell that was finished earlier; null where there is none that is whole.

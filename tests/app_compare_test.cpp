@@ -208,6 +208,23 @@ TEST_CASE("Ctrl+C ends it with what is finished") {
   CHECK(said["aggregates"][0]["runs"] == finished);
 }
 
+TEST_CASE("a run that dies is told and runs again next time, the others stand") {
+  const Scratch scratch;
+  const std::string endless = "[[method]]\nname = \"d2\"\nweights = \"lazy\"\nuntil = ";
+  const std::string job = scratch.file("job.toml", kQuadratics + endless + "1e12\n" + kMethods);
+  const Ran ran = run_grapevine("compare --json " + job, "ulimit -c 0; ulimit -t 1;");
+  CHECK(ran.status == 1);
+  const json compared = json::parse(ran.out);
+  CHECK(compared["failed"] == 1);
+  CHECK(compared["finished"] == 2);
+  CHECK_THAT(cell_of(compared, "d2", 1)["failure"].get<std::string>(),
+             Catch::Contains("d2, seed 1: ended with status"));
+  CHECK(cell_of(compared, "d2", 1)["suboptimality"].is_null());
+  CHECK(compared["aggregates"].size() == 2);
+  scratch.file("job.toml", kQuadratics + endless + "10\n" + kMethods);
+  CHECK(json_of("compare " + job)["reused"] == 2);
+}
+
 TEST_CASE("a folder or a file that cannot be written is the world's error") {
   const Scratch scratch;
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
