@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "actors/transport/console.hpp"
 #include "tests/transport_tools.hpp"
 
 using namespace grapevine;
@@ -237,4 +238,44 @@ TEST_CASE("many threads send at once, and each one's messages keep their order")
     const uint64_t sequence = std::get<MembershipPacket>(m).sequence;
     CHECK(next[sequence >> 32]++ == (sequence & 0xffffffff));
   }
+}
+
+TEST_CASE("a console asks and is answered in parts, each console by itself") {
+  TestNode a("a");
+  const auto one = Console::open(a.address(), {}), two = Console::open(a.address(), {});
+  REQUIRE(one);
+  REQUIRE(two);
+  CHECK((*one)->node() == "a");
+  std::thread answers([&] {
+    REQUIRE(a.wait([&] { return a.requests.size() == 1; }));
+    a.links().reply(a.requests[0].first, {true, true, "first "});
+    a.links().reply(a.requests[0].first, {true, false, a.requests[0].second.argument});
+  });
+  std::string text;
+  const Status asked = (*one)->ask({ConsoleVerb::reconfigure, "ring\nline"}, [&](const auto& part) {
+    text += part.text;
+    return true;
+  });
+  answers.join();
+  CHECK(asked);
+  CHECK(text == "first ring\nline");
+  CHECK((*two)->ask({ConsoleVerb::status, "\x1b"}, {}).error().exit_status() == 2);
+  CHECK(a.look([&] { return a.ups.size(); }) == 0u);
+}
+
+TEST_CASE("a console at a dead address, or whose node ends, gets one line") {
+  std::string dead;
+  {
+    TestNode a("a");
+    dead = a.address();
+    const auto console = Console::open(a.address(), {});
+    REQUIRE(console);
+    a.end();
+    const Status asked = (*console)->ask({}, [](const auto&) { return true; });
+    CHECK(!asked);
+  }
+  CHECK(Console::open(dead, {}).error().message == dead + ": Connection refused");
+  CHECK(Console::open(dead, {}).error().exit_status() == 1);
+  CHECK(Console::open("192.0.2.1:1", {}).error().message ==
+        "192.0.2.1:1: off loopback a run key is required");
 }

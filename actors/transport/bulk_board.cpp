@@ -1,27 +1,22 @@
 #include "actors/transport/bulk_board.hpp"
 
 #include <kj/debug.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/rand.h>
 
+#include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine {
 namespace {
 
+constexpr unsigned kUnackedMs = 3000;
+
 uint64_t random_token() {
   uint64_t token = 0;
   while (token == 0)
     GV_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(&token), sizeof token) == 1);
   return token;
-}
-
-void set_options(kj::AsyncIoStream& stream) {
-  const int yes = 1;
-  (void)kj::runCatchingExceptions(
-      [&] { stream.setsockopt(IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); });
 }
 
 }  // namespace
@@ -147,7 +142,7 @@ void BulkBoard::dial(Line& line) {
 }
 
 kj::Promise<void> BulkBoard::dial_tcp(Line& line, BulkToken token) {
-  const bool path = line.peer->address.starts_with("unix:");
+  const bool path = is_path(line.peer->address);
   const bool secure =
       tls_.get() != nullptr && !path && (options_.bulk_encryption || token.encrypted);
   return loop_.io()
@@ -159,7 +154,7 @@ kj::Promise<void> BulkBoard::dial_tcp(Line& line, BulkToken token) {
       })
       .then([this,
              secure](kj::Own<kj::AsyncIoStream> plain) -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
-        set_options(*plain);
+        set_options(*plain, kUnackedMs);
         auto& at = *plain;
         return at.write(secure ? kEncryptedBulk : kPlainBulk, kBulkWordBytes)
             .then([this, secure,
@@ -193,7 +188,7 @@ kj::Promise<void> BulkBoard::receive(Knock knock) {
   auto plain = loop_.io().lowLevelProvider->wrapSocketFd(
       kj::mv(*knock.fd),
       kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
-  set_options(*plain);
+  set_options(*plain, kUnackedMs);
   const bool secure = knock.what == Knock::For::encrypted_bulk;
   const bool path = knock.from == "unix";
   const bool must = tls_.get() != nullptr && options_.bulk_encryption && !path;

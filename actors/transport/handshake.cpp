@@ -10,6 +10,7 @@ namespace grapevine {
 namespace {
 
 constexpr double kMeasureEveryS = 0.2;
+constexpr size_t kMostConsoles = 64;
 
 /// What TCP knows anyway.
 double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
@@ -70,6 +71,8 @@ std::string Switchboard::disagreement(const Connection& c, const Hello& h) const
 
 void Switchboard::on_hello(Connection& c, const Hello& h) {
   if (const std::string why = disagreement(c, h); !why.empty()) return refuse(c, why);
+  if (h.purpose == LinkPurpose::console && consoles() >= kMostConsoles)
+    return refuse(c, "too many consoles");
   c.peer = h;
   if (!c.dialled) push(c, options_.self);
   if (h.purpose == LinkPurpose::console) {
@@ -82,6 +85,12 @@ void Switchboard::on_hello(Connection& c, const Hello& h) {
   } else {
     c.stage = Stage::awaiting;
   }
+}
+
+size_t Switchboard::consoles() const {
+  size_t n = 0;
+  for (const auto& [id, c] : connections_) n += c->stage == Stage::console;
+  return n;
 }
 
 void Switchboard::try_offer(Connection& c) {

@@ -1,10 +1,9 @@
 #include "actors/transport/switchboard.hpp"
 
 #include <kj/debug.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include "actors/transport/bulk_board.hpp"
+#include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
 #include "messages/control_codec.hpp"
 
@@ -14,16 +13,6 @@ namespace {
 constexpr double kLastWordsS = 0.5;    // for what is queued when a link ends politely
 constexpr unsigned kUnackedMs = 3000;  // of sent data: then the host is gone, or the network
 constexpr int kToldPerSecond = 10;
-
-void set_options(kj::AsyncIoStream& stream) {
-  const unsigned ms = kUnackedMs;
-  const int yes = 1;
-  // A stream that is gone already says so when it is read; unix sockets have no such options.
-  (void)kj::runCatchingExceptions([&] {
-    stream.setsockopt(IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    stream.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
-  });
-}
 
 }  // namespace
 
@@ -38,7 +27,6 @@ Switchboard::Switchboard(Loop& loop, BulkBoard& bulk, PeerTable& peers, const Li
       told_since_(loop.timer().now()),
       tasks_(*this) {
   if (options.key) tls_ = make_tls(*options.key, options.self.node);
-  loopback_only_ = loop.io().provider->getNetwork().restrictPeers({"local", "unix"});
   acceptor_ = kj::heap<Acceptor>(listen_fd, loop, options.connect_s,
                                  [this](Knock knock) { tasks_.add(welcome(std::move(knock))); });
 }
@@ -53,7 +41,7 @@ kj::Promise<void> Switchboard::welcome(Knock knock) {
   auto stream = loop_.io().lowLevelProvider->wrapSocketFd(
       kj::mv(*knock.fd),
       kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
-  set_options(*stream);
+  set_options(*stream, kUnackedMs);
   auto connection = std::make_shared<Connection>();
   connection->address = knock.from;
   connection->seat = std::move(knock.seat);
@@ -88,42 +76,25 @@ void Switchboard::dial(const std::string& address) {
       return;
     }
   }
-  auto connected = kj::evalNow(
-      [&] { return loop_.timer().timeoutAfter(seconds(options_.connect_s), connect(address)); });
+  auto connected = kj::evalNow([&]() -> kj::Promise<kj::AuthenticatedStream> {
+    if (is_path(address) && listens_tcp_)  // an address from a peer must not become a path here
+      return KJ_EXCEPTION(FAILED, "a path is dialled only by a node that listens on one");
+    return loop_.timer().timeoutAfter(seconds(options_.connect_s),
+                                      connect_stream(loop_, tls_.get(), address));
+  });
   tasks_.add(connected.then(
       [this, address](kj::AuthenticatedStream stream) {
+        set_options(*stream.stream, kUnackedMs);
         Connection connection;
         connection.dialled = true;
         connection.address = address;
-        adopt(kj::mv(stream), std::move(connection),
-              tls_.get() != nullptr && !address.starts_with("unix:"));
+        adopt(kj::mv(stream), std::move(connection), tls_.get() != nullptr && !is_path(address));
       },
       [this, address](kj::Exception&& e) {
         if (leaving_ || !events_.dial_failed) return;
-        std::string reason = tls_reason_of(e);
-        const bool refused = reason.find("refused") != reason.npos;
-        if (e.getType() == kj::Exception::Type::OVERLOADED) reason = "no answer in time";
-        if (reason.find("restrictPeers") != reason.npos)
-          reason = "off loopback a run key is required";
-        events_.dial_failed(address, reason, refused);
+        const std::string reason = dial_reason_of(e);
+        events_.dial_failed(address, reason, reason.find("refused") != reason.npos);
       }));
-}
-
-kj::Promise<kj::AuthenticatedStream> Switchboard::connect(const std::string& address) {
-  auto& network = tls_.get() != nullptr ? loop_.io().provider->getNetwork() : *loopback_only_;
-  const bool path = address.starts_with("unix:");
-  if (path && listens_tcp_)  // an address that came from a peer must not become a path here
-    return KJ_EXCEPTION(FAILED, "a path is dialled only by a node that listens on one");
-  return network.parseAddress(address.c_str())
-      .then([](kj::Own<kj::NetworkAddress> to) {
-        auto connecting = to->connectAuthenticated();
-        return connecting.attach(kj::mv(to));
-      })
-      .then([this, path](kj::AuthenticatedStream stream) -> kj::Promise<kj::AuthenticatedStream> {
-        set_options(*stream.stream);
-        if (tls_.get() == nullptr || path) return kj::mv(stream);
-        return tls_->wrapClient(kj::mv(stream), kTlsHost);
-      });
 }
 
 Switchboard::Connection* Switchboard::adopt(kj::AuthenticatedStream stream, Connection&& made,

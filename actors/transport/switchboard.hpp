@@ -53,7 +53,6 @@ class Switchboard final : kj::TaskSet::ErrorHandler {
   };
 
   kj::Promise<void> welcome(Knock);
-  kj::Promise<kj::AuthenticatedStream> connect(const std::string& address);
   Connection* adopt(kj::AuthenticatedStream, Connection&&, bool tls);
 
   // The handshake (handshake.cpp).
@@ -61,6 +60,7 @@ class Switchboard final : kj::TaskSet::ErrorHandler {
   void shake(Connection&, ControlMessage&);
   void on_hello(Connection&, const Hello&);
   std::string disagreement(const Connection&, const Hello&) const;
+  size_t consoles() const;
   void try_offer(Connection&);
   void offer_next(const std::string& node);
   void stand(Connection&);
@@ -86,7 +86,6 @@ class Switchboard final : kj::TaskSet::ErrorHandler {
   const bool listens_tcp_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Own<kj::TlsContext> tls_;
-  kj::Own<kj::Network> loopback_only_;
   uint64_t last_id_ = 0;
   bool leaving_ = false;
   kj::TimePoint told_since_;
