@@ -50,7 +50,7 @@ class Console::Impl {
       });
     });
     link = kj::heap<ControlLink>(
-        kj::mv(stream.stream), outbox,
+        kj::mv(stream.stream), false, outbox,
         ControlLink::Handlers{[this](std::span<const std::byte> bytes) { take(bytes); },
                               [this](const std::string& reason) { end(reason); }});
     link->set_limit(kControlBytes);

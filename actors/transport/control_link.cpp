@@ -1,6 +1,7 @@
 #include "actors/transport/control_link.hpp"
 
 #include <kj/debug.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <utility>
@@ -10,6 +11,7 @@ namespace {
 
 constexpr size_t kFirstWords = 512, kKeptBytes = 64 * 1024;
 constexpr uint32_t kMostSegments = 64;
+constexpr auto kDirectEvery = std::chrono::microseconds(20);
 
 /// Of the message that begins here, by its own account; 0: too little is there to tell. Cap'n
 /// Proto's framing: u32 segments - 1, then the words of each segment, padded to a whole word.
@@ -37,12 +39,27 @@ bool Outbox::push(std::span<const std::byte> message) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_ || queued_bytes_ + message.size() > limit_bytes_) return false;
+    if (!taken_care_of_) message = message.subspan(write_now(message));
+    if (message.empty()) return true;
     queued_bytes_ += message.size();
     waiting_.insert(waiting_.end(), message.begin(), message.end());
     if (std::exchange(taken_care_of_, true)) return true;
   }
   wake_();
   return true;
+}
+
+size_t Outbox::write_now(std::span<const std::byte> message) {
+  if (direct_fd_ < 0) return 0;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - std::exchange(last_direct_, now) < kDirectEvery) return 0;
+  const ssize_t n = ::send(direct_fd_, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return n > 0 ? static_cast<size_t>(n) : 0;  // the loop learns of an error by itself
+}
+
+void Outbox::write_directly_to(int fd) {
+  const std::lock_guard lock(mutex_);
+  direct_fd_ = fd;
 }
 
 void Outbox::close() {
@@ -62,12 +79,18 @@ void Outbox::written(size_t bytes) {
   queued_bytes_ -= bytes;
 }
 
-ControlLink::ControlLink(kj::Own<kj::AsyncIoStream> stream, std::shared_ptr<Outbox> outbox,
-                         Handlers handlers)
+ControlLink::ControlLink(kj::Own<kj::AsyncIoStream> stream, bool plain,
+                         std::shared_ptr<Outbox> outbox, Handlers handlers)
     : stream_(kj::mv(stream)),
       outbox_(std::move(outbox)),
       on_(std::move(handlers)),
-      buffer_(kj::heapArray<uint64_t>(kFirstWords)) {}
+      buffer_(kj::heapArray<uint64_t>(kFirstWords)) {
+  if (plain) {
+    KJ_IF_MAYBE (fd, stream_->getFd()) {
+      outbox_->write_directly_to(*fd);
+    }
+  }
+}
 
 void ControlLink::start() {
   reader_ = kj::evalLater([this] {

@@ -6,6 +6,7 @@
 #pragma once
 #include <kj/async-io.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -19,6 +20,10 @@
 namespace grapevine {
 
 /// What waits to be written: bounded, in order. Any thread.
+///
+/// While nothing waits, a message now and then goes straight into the socket, on the thread that
+/// sends it: that spares it a change of threads. In a burst the messages wait for the loop, which
+/// writes them together.
 class Outbox {
  public:
   /// `wake` is called, on the pusher's thread, when something waits and nobody takes.
@@ -28,17 +33,23 @@ class Outbox {
   /// False: full, or closed; nothing was taken.
   bool push(std::span<const std::byte>);
   void close();
+  /// For plain streams. The descriptor is good until close().
+  void write_directly_to(int fd);
 
   /// For the link: all that waits, into an empty vector. False: nothing does, the next push wakes.
   bool take(std::vector<std::byte>&);
   void written(size_t bytes);
 
  private:
+  size_t write_now(std::span<const std::byte>);  // with the lock; how many bytes are gone
+
   const size_t limit_bytes_;
   const std::function<void()> wake_;
   std::mutex mutex_;  // guards what follows
   std::vector<std::byte> waiting_;
   size_t queued_bytes_ = 0;  // waiting or being written
+  int direct_fd_ = -1;
+  std::chrono::steady_clock::time_point last_direct_;
   bool taken_care_of_ = false, closed_ = false;
 };
 
@@ -50,7 +61,8 @@ class ControlLink {
     std::function<void(const std::string& reason)> closed;  // once, the last call
   };
 
-  ControlLink(kj::Own<kj::AsyncIoStream>, std::shared_ptr<Outbox>, Handlers);
+  /// `plain`: what is written goes to the stream's descriptor as it is.
+  ControlLink(kj::Own<kj::AsyncIoStream>, bool plain, std::shared_ptr<Outbox>, Handlers);
   ~ControlLink() { outbox_->close(); }
 
   void start();

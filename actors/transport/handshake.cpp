@@ -89,7 +89,8 @@ void Switchboard::on_hello(Connection& c, const Hello& h) {
 
 size_t Switchboard::consoles() const {
   size_t n = 0;
-  for (const auto& [id, c] : connections_) n += c->stage == Stage::console;
+  for (const auto& [id, c] : connections_)
+    n += c->stage == Stage::console;
   return n;
 }
 

@@ -115,7 +115,7 @@ Switchboard::Connection* Switchboard::adopt(kj::AuthenticatedStream stream, Conn
   ControlLink::Handlers handlers{
       [this, &c](std::span<const std::byte> bytes) { on_message(c, bytes); },
       [this, id = c.id](const std::string& reason) { on_closed(id, reason); }};
-  c.link = kj::heap<ControlLink>(kj::mv(stream.stream), c.outbox, std::move(handlers));
+  c.link = kj::heap<ControlLink>(kj::mv(stream.stream), !tls, c.outbox, std::move(handlers));
   c.deadline = loop_.timer().afterDelay(seconds(options_.connect_s)).then([&c] {
     c.link->close("no agreement in time");
   });
