@@ -5,6 +5,7 @@
 
 #include "actors/conversations/rumours.hpp"
 #include "kernels/random.hpp"
+#include "messages/control_codec.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;
@@ -182,6 +183,14 @@ TEST_CASE("records that cannot be are refused, and so are more than a table keep
   CHECK_FALSE(table.merge(member("m7", 2)).refused);
 }
 
+TEST_CASE("a node that takes any ranks can say so on the wire") {
+  MembershipPacket packet;
+  packet.news.push_back(member("a", kAnyRank));
+  packet.news.back().ranks = kRanksAtMost;
+  CHECK(validate(packet));
+  CHECK_FALSE(MemberTable(member("b", 0), {}).merge(packet.news[0]).refused);
+}
+
 TEST_CASE("of two measurements of an edge the later one counts; edges of others are forgotten") {
   MemberTable table(member("a", 0), {});
   CHECK(table.merge(EdgeRate{0, 1, 3.0, 5}));
@@ -202,6 +211,9 @@ TEST_CASE("news travel 3 log2(n) times each, those that travelled least first, i
   while (rumours.pending() > 0) {
     MembershipPacket packet;
     rumours.load(table, packet);
+    const auto encoded = encode_control(packet);
+    REQUIRE(encoded);
+    REQUIRE(encoded->size() <= wire_bytes(packet));
     CHECK(wire_bytes(packet) < 1400u);
     for (const Member& m : packet.news)
       ++told[*table.find(m.node)];

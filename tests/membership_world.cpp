@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "kernels/check.hpp"
+#include "messages/control_codec.hpp"
 
 namespace grapevine::test {
 
@@ -166,6 +167,7 @@ void World::carry_out(int node, MembershipEffects& out) {
     packets_ += 1;
     bytes_ += static_cast<double>(size);
     if (size > kControlBytes) complain("a packet of " + std::to_string(size) + " bytes");
+    if (const Status fits = validate(packet); !fits) complain(fits.error().message);
     if (!reachable(node, to) || random_.uniform() < settings_.loss) continue;
     if (!n.links[index(to)]) {  // its end broke unseen; now the other host says so
       post(now_ + delay() + delay(), node,

@@ -41,8 +41,8 @@ uint64_t age(const Member& m) {
 }
 
 bool possible(const Member& m) {
-  const bool ranks = m.first_rank == kAnyRank ||
-                     (m.first_rank <= kRanksAtMost && m.ranks <= kRanksAtMost - m.first_rank);
+  const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
+  const bool ranks = first <= kRanksAtMost && m.ranks <= kRanksAtMost - first;
   return !m.node.empty() && m.node.size() <= kNameBytes && m.life > 0 && m.life < UINT32_MAX &&
          ranks;
 }

@@ -30,7 +30,7 @@
 
 namespace grapevine {
 
-constexpr uint32_t kAnyRank = UINT32_MAX;       // as first_rank: whichever are free
+constexpr uint32_t kAnyRank = 1u << 31;         // as first_rank: whichever are free
 constexpr uint32_t kRanksAtMost = 1u << 24;     // numbers of ranks end here
 constexpr size_t kMembersAtMost = 4096;         // records kept; later names are refused
 constexpr size_t kEdgeRatesAtMost = 64 * 1024;  // rates kept

@@ -237,7 +237,7 @@ void Membership::send_view(double now, uint32_t to, MembershipEffects& out) {
     packet.kind = Kind::sync_reply;
     packet.graph = spec();
     size_t bytes = wire_bytes(packet);
-    for (; done < order.size() && bytes < kViewBytes; ++done) {
+    for (; done < order.size() && bytes < kViewBytes && packet.news.size() < kMaxNews; ++done) {
       packet.news.push_back(table_.at(order[done]));
       bytes += wire_bytes(packet.news.back());
     }

@@ -7,7 +7,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kPacketBytes = 96;  // headers and an empty packet
+constexpr size_t kPacketBytes = 120;  // headers and an empty packet
 constexpr size_t kRateBytes = 24;
 constexpr size_t kPendingRatesAtMost = 4096;
 
@@ -19,7 +19,7 @@ int tellings(size_t members) { return 3 * std::bit_width(members); }
 
 }  // namespace
 
-size_t wire_bytes(const Member& m) { return 32 + text_bytes(m.node) + text_bytes(m.address); }
+size_t wire_bytes(const Member& m) { return 40 + text_bytes(m.node) + text_bytes(m.address); }
 
 size_t wire_bytes(const MembershipPacket& packet) {
   size_t bytes = kPacketBytes + wire_bytes(packet.graph) + packet.rates.size() * kRateBytes;
