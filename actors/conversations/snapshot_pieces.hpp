@@ -1,0 +1,50 @@
+// A snapshot in pieces: how the vectors of a rank are cut up for a newcomer, and how each piece is
+// recognised. Values and pure functions, for transfer.hpp.
+//
+// Every vector is cut alone, so a piece is a view into one of them: pieces 0, 1, ... of vector 0,
+// then those of vector 1. Both ends know the shape (from the rule and the layout that they have
+// agreed on), hence the size of a piece, their number and the place of each; a manifest that
+// differs is refused, whatever it announces.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "kernels/vec.hpp"
+#include "messages/control.hpp"
+
+namespace grapevine {
+
+constexpr uint64_t kPieceBytes = 1 << 20;  // unless that would be more than kMaxPieces
+
+struct SnapshotShape {
+  DType dtype = DType::f32;
+  uint32_t vectors = 1;
+  uint64_t count = 0;  // elements of each
+  bool operator==(const SnapshotShape&) const = default;
+
+  uint64_t vector_bytes() const { return count * size_of(dtype); }
+};
+
+uint64_t piece_bytes(const SnapshotShape&);
+uint32_t pieces_per_vector(const SnapshotShape&);
+uint32_t piece_count(const SnapshotShape&);
+
+struct PiecePlace {
+  uint32_t vector = 0;
+  uint64_t offset = 0, count = 0;  // elements
+};
+PiecePlace place_of(const SnapshotShape&, uint32_t piece);  // REQUIRES: piece < piece_count
+
+/// xxHash64 (Collet, 2012) with seed 0: no secret, but a flipped bit does not pass.
+uint64_t piece_hash(ConstVec);
+
+/// Of vectors that all have one dtype and size.
+SnapshotShape shape_of(std::span<const Buffer>);
+Manifest manifest_of(std::span<const Buffer>, uint64_t transfer, uint64_t gradients,
+                     uint32_t ranks);
+
+/// One line that says what is wrong with it, empty if nothing is.
+std::string complaint_about(const Manifest&, const SnapshotShape&);
+
+}  // namespace grapevine
