@@ -161,6 +161,25 @@ void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then)
   }
 }
 
+caf::result<NodeReport> Node::report() {
+  auto promise = make_response_promise<NodeReport>();
+  auto all = std::make_shared<NodeReport>();
+  std::vector<WorkerActor> workers;
+  std::vector<CommunicatorActor> communicators;
+  for (const RankActors& actors : ranks_) {
+    if (!actors.alive) continue;
+    communicators.push_back(actors.communicator);
+    if (actors.worker) workers.push_back(actors.worker);
+  }
+  ask_all(communicators, all->communicators, [this, workers, all, promise] {
+    ask_all(workers, all->workers, [all, promise] {
+      auto answer = promise;
+      answer.deliver(std::move(*all));
+    });
+  });
+  return promise;
+}
+
 void Node::finish() {
   if (finishing_) return;
   finishing_ = true;
@@ -261,6 +280,7 @@ Node::behavior_type Node::make_behavior() {
       },
       [this](Tick) { await_quiet(); },
       [this](Finish) { finish(); },
+      [this](Report) { return report(); },
   };
 }
 

@@ -81,6 +81,7 @@ class Node final : public NodeActor::base {
   void check_finished();
   void finish();
   void await_quiet();
+  caf::result<NodeReport> report();
   void collect();
   void say(const std::string& line) const;
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/mail.hpp"
+#include "actors/mail_node.hpp"
 
 namespace grapevine {
 
@@ -53,9 +53,9 @@ using TopologyManagerActor =
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
-using NodeActor =
-    caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<Diverged>, Takes<KillRank>,
-                     Takes<RestartRank>, Takes<Pause, int>, Takes<Tick>, Takes<Finish>>;
+using NodeActor = caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<Diverged>, Takes<KillRank>,
+                                   Takes<RestartRank>, Takes<Pause, int>, Takes<Tick>,
+                                   Takes<Finish>, Answers<Report, NodeReport>>;
 
 using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
 
@@ -76,6 +76,7 @@ GV_LOCAL_MESSAGE(CommunicatorReport)
 GV_LOCAL_MESSAGE(Parameters)
 GV_LOCAL_MESSAGE(Computed)
 GV_LOCAL_MESSAGE(WorkerReport)
+GV_LOCAL_MESSAGE(NodeReport)
 GV_LOCAL_MESSAGE(TakeRequest)
 GV_LOCAL_MESSAGE(WriteRequest)
 GV_LOCAL_MESSAGE(ApplyRequest)

@@ -55,16 +55,16 @@ Result<std::shared_ptr<Objective>> make_objective(const Settings& s) {
   return std::shared_ptr<Objective>(std::move(*made));
 }
 
-namespace {
-
-void deliver(caf::actor_system& system, const Mailboxes& mailboxes, RunClock::Instant at, int to,
-             Frame frame) {
+void deliver_at(caf::actor_system& system, const Mailboxes& mailboxes, RunClock::Instant at, int to,
+                Frame frame) {
   if (auto actor = mailboxes.find(to)) {
     system.clock().schedule_message(
         at, std::move(actor),
         caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(frame)));
   }
 }
+
+namespace {
 
 // How long one gradient of one rank takes when all ranks compute: the first guess for the rates.
 double measure_gradient(Objective& objective, const Settings& s, int threads) {
@@ -171,7 +171,7 @@ Ways simulated_ways(caf::actor_system& system, const RunClock& clock, const Sett
   auto simulated = std::make_shared<SimulatedTransport>(
       s.link, s.plan.link_faults, s.seed, s.ranks,
       [&system, mailboxes = ways.mailboxes, clock](double at, int to, Frame frame) {
-        deliver(system, *mailboxes, clock.instant(at), to, std::move(frame));
+        deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
       });
   ways.compute = std::make_shared<InlineCompute>(
       clock, system, objective, ComputeModel{s.gradient_s, s.speed_spread, s.seed},

@@ -74,6 +74,7 @@ SpawnedRun spawn_ranks(caf::actor_system&, const Settings&, std::shared_ptr<Obje
 
 /// Puts frames into the mailboxes of the ranks of this process.
 LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes>);
+void deliver_at(caf::actor_system&, const Mailboxes&, RunClock::Instant, int to, Frame);
 
 /// Runs to the end and returns it. REQUIRES: as spawn_run.
 RunResult run(const Settings&, std::shared_ptr<Objective>, RunHooks);

@@ -1,0 +1,242 @@
+#include "actors/gateway.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr size_t kEventsKept = 100;
+constexpr double kLook_s = 0.1;  // between two looks at what is awaited
+constexpr double kLeave_s = 2;   // for others to fetch what is under way to them
+
+}  // namespace
+
+Gateway::Gateway(caf::actor_config& config, GatewayWiring wiring)
+    : GatewayActor::base(config), wiring_(std::move(wiring)) {}
+
+void Gateway::say(const std::string& line) {
+  events_.push_back(line);
+  if (events_.size() > kEventsKept) events_.pop_front();
+  if (wiring_.say) wiring_.say(line);
+}
+
+// --- the membership and what follows from it
+
+template <class Event>
+void Gateway::handle(Event&& event) {
+  if (!membership_) return;
+  MembershipEffects effects;
+  event(*membership_, effects);
+  carry_out(effects);
+  consider();
+}
+
+void Gateway::carry_out(MembershipEffects& effects) {
+  for (const auto& [to, packet] : effects.sends)
+    parts_.links->send(to, packet);
+  for (const std::string& address : effects.dials)
+    parts_.links->dial(address);
+  for (const std::string& line : effects.lines)
+    say(line);
+  if (effects.changed) new_roster();
+  arm(effects.timer_at);
+}
+
+// A CAF timer cannot be taken back: at most one is under way for the time that is needed first.
+void Gateway::arm(double at) {
+  wanted_s_ = std::min(at, wiring_.clock.now() + kLook_s);
+  if (wanted_s_ >= armed_s_) return;
+  armed_s_ = wanted_s_;
+  scheduled_send(caf::actor_cast<GatewayActor>(this), wiring_.clock.instant(armed_s_), Tick{});
+}
+
+void Gateway::new_roster() {
+  if (membership_->epoch() == roster_epoch_) return;
+  roster_epoch_ = membership_->epoch();
+  auto roster = std::make_shared<Roster>();
+  roster->epoch = roster_epoch_;
+  roster->topology = membership_->spec().topology;
+  std::map<int, std::pair<uint32_t, std::string>> ranks;  // the lower name keeps what overlaps
+  for (const Member& m : membership_->graph())
+    for (uint32_t k = 0; k < m.ranks; ++k)
+      ranks.emplace(static_cast<int>(m.first_rank + k), std::pair{m.life, m.node});
+  std::vector<LinkTransport::Place> places;
+  for (auto& [rank, who] : ranks) {
+    roster->ranks.push_back({rank, who.first});
+    places.push_back({rank, who.second == membership_->self().node ? "" : who.second});
+  }
+  wiring_.transport->place(std::move(places));
+  send(parts_.manager, RosterPtr(std::move(roster)));
+}
+
+// --- phases
+
+bool Gateway::all_finished() const {
+  for (const Member& m : membership_->members())
+    if (!is_over(m) && m.ranks > 0 && !m.finished) return false;
+  return true;
+}
+
+void Gateway::consider() {
+  const double now = wiring_.clock.now();
+  const Member& self = membership_->self();
+  if (phase_ == Phase::joining) {
+    const bool met = met_ || wiring_.membership.join.empty();
+    if (!met && now > deadline_s_)
+      return fail(world_error("nobody answers at " + wiring_.membership.join.front()));
+    if (!met || self.first_rank == kAnyRank) return;
+    uint32_t ranks = 0;
+    bool others_train = false;
+    for (const Member& m : membership_->members()) {
+      if (is_over(m)) continue;
+      ranks += m.ranks;
+      others_train |= m.ready && m.node != self.node;
+    }
+    const bool everybody = ranks >= static_cast<uint32_t>(wiring_.total_ranks);
+    if (!everybody && !others_train && now < deadline_s_) return;
+    phase_ = Phase::training;
+    send(parts_.node, Begin{static_cast<int>(self.first_rank), {}});
+    handle([&](Membership& m, MembershipEffects& out) { m.become(now, true, false, out); });
+  } else if (phase_ == Phase::training) {
+    if (!share_done_ || !all_finished()) return;
+    phase_ = Phase::ending;
+    send(parts_.node, Finish{});
+  } else if (phase_ == Phase::trading) {
+    const auto awaited = [&](const Member& m) {
+      return m.node != self.node && m.ranks > 0 && m.ready && shares_.count(m.node) == 0 &&
+             m.state != MemberState::dead && membership_->linked(m.node);
+    };
+    const std::vector<Member> members = membership_->members();
+    if (now < deadline_s_ && std::any_of(members.begin(), members.end(), awaited)) return;
+    phase_ = Phase::left;
+    deadline_s_ = now + kLeave_s;
+    handle([&](Membership& m, MembershipEffects& out) { m.leave(now, out); });
+  } else if (phase_ == Phase::left) {
+    const auto stays = [&](const Member& m) { return m.node != self.node && !is_over(m); };
+    const std::vector<Member> members = membership_->members();
+    if (now >= deadline_s_ || std::none_of(members.begin(), members.end(), stays)) conclude();
+  }
+}
+
+// What Finish asked for has happened here: the mean goes to all.
+void Gateway::trade() {
+  phase_ = Phase::trading;
+  deadline_s_ = wiring_.clock.now() + wiring_.patience_s;
+  if (!own_.mean) return;
+  for (const Member& m : membership_->members())
+    if (m.node != membership_->self().node && !is_over(m)) send_mean(m, 0, *own_.mean, own_.ranks);
+}
+
+void Gateway::conclude() {
+  if (!wiring_.done) return;
+  GatewayWiring::Ending ending;
+  if (own_.mean) {
+    std::vector<Share> shares;
+    for (auto& [node, share] : shares_)
+      shares.push_back(std::move(share));
+    ending.nodes = 1 + static_cast<int>(shares.size());
+    std::tie(ending.mean, ending.ranks) = together(*own_.mean, own_.ranks, shares);
+  }
+  std::exchange(wiring_.done, {})(std::move(ending));
+}
+
+void Gateway::fail(Error error) {
+  if (!wiring_.done) return;
+  GatewayWiring::Ending ending;
+  ending.failure = std::move(error);
+  std::exchange(wiring_.done, {})(std::move(ending));
+}
+
+// --- events
+
+Gateway::behavior_type Gateway::make_behavior() {
+  auto now = [this] { return wiring_.clock.now(); };
+  return {
+      [=, this](GatewayStart& start) {
+        parts_ = std::move(start);
+        wiring_.self.address = parts_.links->address();
+        membership_.emplace(wiring_.self, wiring_.membership);
+        deadline_s_ = now() + wiring_.patience_s;
+        handle([&](Membership& m, MembershipEffects& out) { m.start(now(), out); });
+      },
+      [=, this](LinkUp& up) {
+        met_ = true;
+        handle([&](Membership& m, MembershipEffects& out) {
+          m.link_up(now(), up.peer.node, up.peer.address, out);
+        });
+      },
+      [=, this](LinkDown& down) {
+        if (down.node.empty()) return say(down.reason);
+        handle([&](Membership& m, MembershipEffects& out) { m.link_down(now(), down.node, out); });
+      },
+      [=, this](DialFailed& failed) {
+        if (!failed.refused) return;
+        handle(
+            [&](Membership& m, MembershipEffects& out) { m.refused(now(), failed.address, out); });
+      },
+      [=, this](Said& said) {
+        if (const auto* packet = std::get_if<MembershipPacket>(&said.message)) {
+          handle([&](Membership& m, MembershipEffects& out) {
+            m.packet(now(), said.node, *packet, out);
+          });
+          if (!packet->rates.empty())
+            send(parts_.manager,
+                 EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
+        } else if (const auto* request = std::get_if<ConsoleRequest>(&said.message)) {
+          if (request->verb == ConsoleVerb::stop) send(parts_.node, Finish{});
+        } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
+          if (fetch->what == FetchState::What::node_sum) give_mean(said.node, fetch->transfer);
+        }
+      },
+      [this](Asked& asked) { answer(asked); },
+      [=, this](MeanCame& came) {
+        Share share{std::move(came.mean), static_cast<int>(came.header.part)};
+        if (came.header.number == 0) {
+          shares_[came.node] = std::move(share);
+          return consider();
+        }
+        if (came.header.number != snapshot_.transfer || snapshot_.console == 0) return;
+        snapshot_.shares.push_back(std::move(share));
+        if (--snapshot_.awaited == 0) snapshot_done();
+      },
+      [=, this](ShareDone) {
+        share_done_ = true;
+        handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });
+      },
+      [=, this](RunEnded& ended) {
+        own_ = std::move(ended);
+        trade();
+        handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });
+      },
+      [this](const EpochInfo& info) { epoch_ = info; },
+      [=, this](const EdgeRatesPtr& rates) {
+        handle([&](Membership& m, MembershipEffects& out) { m.rates(now(), *rates, out); });
+      },
+      [=, this](const Reconfigure& change) {
+        handle([&](Membership& m, MembershipEffects& out) {
+          m.reconfigure(now(), change.topology, out);
+        });
+      },
+      [this](Finish) { send(parts_.node, Finish{}); },
+      [=, this](Tick) {
+        armed_s_ = kNever;
+        if (snapshot_.console != 0 && now() > snapshot_.deadline_s) snapshot_done();
+        handle([&](Membership& m, MembershipEffects& out) { m.timer(now(), out); });
+      },
+  };
+}
+
+void Gateway::on_exit() {
+  wiring_.transport.reset();
+  wiring_.say = {};
+  wiring_.done = {};
+  parts_ = {};
+  membership_.reset();
+  shares_.clear();
+}
+
+}  // namespace grapevine

@@ -1,0 +1,83 @@
+// What a Gateway answers to consoles.
+#include "actors/gateway.hpp"
+
+namespace grapevine {
+
+void Gateway::reply(uint64_t console, bool ok, std::string text) {
+  while (text.size() > kTextBytes) {
+    parts_.links->reply(console, {ok, true, text.substr(0, kTextBytes)});
+    text.erase(0, kTextBytes);
+  }
+  parts_.links->reply(console, {ok, false, std::move(text)});
+}
+
+void Gateway::answer(const Asked& asked) {
+  if (!membership_) return reply(asked.console, false, "the node is starting");
+  const std::string& argument = asked.request.argument;
+  switch (asked.request.verb) {
+    case ConsoleVerb::status:
+    case ConsoleVerb::topology:
+    case ConsoleVerb::events: return answer_status(asked.console);
+    case ConsoleVerb::reconfigure:
+      request(parts_.manager, caf::infinite, Reconfigure{argument})
+          .then([this, id = asked.console](const std::string& line) { reply(id, true, line); },
+                [this, id = asked.console](const caf::error& error) {
+                  reply(id, false, to_string(error.context()));
+                });
+      return;
+    case ConsoleVerb::drain:
+      send(parts_.node, Finish{});
+      return reply(asked.console, true, "the node finishes what it has begun and leaves");
+    case ConsoleVerb::stop:
+      for (const Member& m : membership_->members())
+        if (m.node != membership_->self().node && !is_over(m))
+          parts_.links->send(m.node, asked.request);
+      send(parts_.node, Finish{});
+      return reply(asked.console, true, "all nodes finish what they have begun");
+    case ConsoleVerb::inject: return inject(asked.console, argument);
+    case ConsoleVerb::snapshot: return snapshot(asked.console);
+  }
+}
+
+void Gateway::inject(uint64_t console, const std::string& text) {
+  Result<Plan> plan = wiring_.read_plan(text);
+  if (!plan) return reply(console, false, plan.error().message);
+  if (!plan->rank_faults.empty())
+    return reply(console, false,
+                 "inject takes faults of links and reconfigurations; slow, pause, kill and restart "
+                 "belong to the plan that a process is started with");
+  const double now = wiring_.clock.now();
+  for (LinkFault& fault : plan->link_faults) {
+    fault.at += now;
+    fault.until += now;
+  }
+  wiring_.transport->set_faults(plan->link_faults);
+  for (const Reconfiguration& change : plan->reconfigurations)
+    caf::delayed_anon_send(parts_.manager,
+                           std::chrono::nanoseconds(static_cast<int64_t>(change.at * 1e9)),
+                           Reconfigure{change.topology});
+  reply(console, true, "injected; it replaces what was injected before");
+}
+
+void Gateway::answer_status(uint64_t console) {
+  request(parts_.node, caf::infinite, Report{}).then([this, console](NodeReport& report) {
+    NodeStatus status;
+    status.node = membership_->self().node;
+    status.uptime_s = wiring_.clock.now();
+    status.members = membership_->members();
+    status.graph = membership_->spec();
+    status.epoch = epoch_;
+    status.roster_epoch = roster_epoch_;
+    status.frames = wiring_.transport->counts();
+    status.events.assign(events_.begin(), events_.end());
+    for (const Member& m : status.members)
+      if (m.node != status.node && membership_->linked(m.node))
+        status.links.push_back(
+            {m.node, membership_->round_trip_s(m.node), parts_.links->counts(m.node)});
+    status.rates = membership_->edge_rates();
+    status.ranks = std::move(report);
+    reply(console, true, wiring_.render(status));
+  });
+}
+
+}  // namespace grapevine

@@ -1,0 +1,69 @@
+// Mail to a gateway, and its interface.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "actors/transport/links.hpp"
+
+namespace grapevine {
+
+// What the links say.
+struct LinkUp {
+  Hello peer;
+};
+struct LinkDown {
+  std::string node, reason;
+};
+struct DialFailed {
+  std::string address, reason;
+  bool refused = false;
+};
+struct Said {
+  std::string node;
+  ControlMessage message;
+};
+struct Asked {
+  uint64_t console = 0;
+  ConsoleRequest request;
+};
+struct MeanCame {
+  std::string node;
+  FrameHeader header;
+  Payload mean;
+};
+// What the node says.
+struct ShareDone {};
+struct RunEnded {
+  std::shared_ptr<const Buffer> mean;  // of the ranks here; null: there are none
+  int ranks = 0;
+};
+
+/// What the gateway learns once everything else has been spawned.
+struct GatewayStart {
+  std::shared_ptr<Links> links;
+  NodeActor node;
+  TopologyManagerActor manager;
+  std::vector<StateActor> states;
+};
+
+using GatewayActor =
+    caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
+                     Takes<Said>, Takes<Asked>, Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>,
+                     Takes<EpochInfo>, Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>,
+                     Takes<Tick>>;
+
+}  // namespace grapevine
+
+#define GV_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::type)
+GV_LOCAL_MESSAGE(LinkUp)
+GV_LOCAL_MESSAGE(LinkDown)
+GV_LOCAL_MESSAGE(DialFailed)
+GV_LOCAL_MESSAGE(Said)
+GV_LOCAL_MESSAGE(Asked)
+GV_LOCAL_MESSAGE(MeanCame)
+GV_LOCAL_MESSAGE(ShareDone)
+GV_LOCAL_MESSAGE(RunEnded)
+GV_LOCAL_MESSAGE(GatewayStart)
+#undef GV_LOCAL_MESSAGE

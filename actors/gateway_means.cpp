@@ -1,0 +1,116 @@
+// The means of nodes: what a Gateway trades at the end of a run, and what a snapshot is made of.
+#include <cstring>
+
+#include "actors/gateway.hpp"
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
+
+std::shared_ptr<const Buffer> in_dtype(ConstVec sum, double divisor, DType dtype) {
+  auto mean = std::make_shared<Buffer>(sum.size, dtype);
+  for (size_t k = 0; k < sum.size; ++k) {
+    const double value = sum.as<double>()[k] / divisor;
+    if (dtype == DType::f32) {
+      mean->vec().as<float>()[k] = static_cast<float>(value);
+    } else {
+      mean->vec().as<double>()[k] = value;
+    }
+  }
+  return mean;
+}
+
+}  // namespace
+
+Gateway::Mean Gateway::together(const Buffer& own, int ranks, const std::vector<Share>& others) {
+  const Buffer zero(own.size(), DType::f64);
+  Buffer part(own.size(), DType::f64), sum(own.size(), DType::f64);
+  int all = 0;
+  auto add = [&](ConstVec mean, int count) {
+    scale({}, 0, part, part);
+    add_deviation({}, mean, zero, part);
+    axpy({}, count, part, sum);
+    all += count;
+  };
+  add(own.vec(), ranks);
+  for (const Share& share : others)
+    if (share.mean.count == own.size()) add(share.mean.vec(), share.ranks);
+  return {in_dtype(sum.vec(), all, own.dtype()), all};
+}
+
+// A frame of kind `piece`: number = which transfer (0: the end of the run), part = ranks in it.
+void Gateway::send_mean(const Member& to, uint64_t transfer, const Buffer& mean, int ranks) {
+  SnapshotPool pool(mean.size(), mean.dtype(), 1);
+  Payload payload{pool.take(), mean.dtype(), mean.size(), 0};
+  scale({}, 1, mean.vec(), payload.lease.writable());
+  const Member& self = membership_->self();
+  FrameHeader h;
+  h.kind = FrameKind::piece;
+  h.dtype = mean.dtype();
+  h.from = self.first_rank;
+  h.to = to.first_rank;
+  h.from_incarnation = self.life;
+  h.to_incarnation = to.life;
+  h.part = static_cast<uint32_t>(ranks);
+  h.number = transfer;
+  h.count = mean.size();
+  parts_.links->send_frame(to.node, h, payload);
+}
+
+template <class Then>
+void Gateway::mean_here(Then then) {
+  struct Sum {
+    std::vector<double> values;
+    int ranks = 0;
+    size_t awaited = 0;
+  };
+  auto all = std::make_shared<Sum>();
+  all->awaited = parts_.states.size();
+  const auto zero = std::make_shared<const std::vector<double>>(wiring_.size, 0.0);
+  for (const StateActor& state : parts_.states) {
+    request(state, caf::infinite, Sample{zero}).then([this, all, then](const SampleReply& reply) {
+      all->values.resize(wiring_.size);
+      all->ranks += reply.ranks;
+      for (size_t k = 0; reply.sum && k < wiring_.size; ++k)
+        all->values[k] += (*reply.sum)[k];
+      if (--all->awaited > 0 || all->ranks == 0) return;
+      const ConstVec sum(all->values.data(), wiring_.size, DType::f64);
+      then(in_dtype(sum, all->ranks, wiring_.dtype), all->ranks);
+    });
+  }
+}
+
+void Gateway::give_mean(const std::string& to, uint64_t transfer) {
+  mean_here([this, to, transfer](const std::shared_ptr<const Buffer>& mean, int ranks) {
+    for (const Member& m : membership_->members())
+      if (m.node == to) send_mean(m, transfer, *mean, ranks);
+  });
+}
+
+void Gateway::snapshot(uint64_t console) {
+  if (snapshot_.console != 0) return reply(console, false, "another snapshot is being taken");
+  snapshot_.console = console;
+  snapshot_.deadline_s = wiring_.clock.now() + kSnapshot_s;
+  snapshot_.awaited = 1;  // the ranks here
+  snapshot_.shares.clear();
+  FetchState fetch{FetchState::What::node_sum, ++snapshot_.transfer, 0, {}};
+  for (const Member& m : membership_->members())
+    if (m.node != membership_->self().node && in_graph(m) && parts_.links->send(m.node, fetch))
+      ++snapshot_.awaited;
+  mean_here([this](const std::shared_ptr<const Buffer>& mean, int ranks) {
+    snapshot_.own = {mean, ranks};
+    if (--snapshot_.awaited == 0) snapshot_done();
+  });
+}
+
+void Gateway::snapshot_done() {
+  const uint64_t console = std::exchange(snapshot_.console, 0);
+  if (!snapshot_.own.first) return reply(console, false, "no ranks are here");
+  const auto [mean, ranks] = together(*snapshot_.own.first, snapshot_.own.second, snapshot_.shares);
+  reply(console, true, wiring_.render_snapshot(*mean, ranks));
+}
+
+}  // namespace grapevine

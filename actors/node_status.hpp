@@ -1,0 +1,30 @@
+// NodeStatus: what one node of a run knows of the run, for consoles. A value.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "actors/mail_node.hpp"
+#include "actors/transport/link_transport.hpp"
+
+namespace grapevine {
+
+struct NodeStatus {
+  std::string node;
+  double uptime_s = 0;
+  std::vector<Member> members;
+  GraphSpec graph;
+  uint64_t roster_epoch = 0;
+  EpochInfo epoch;              // the last one whose constants are known
+  NodeReport ranks;             // those here
+  std::vector<EdgeRate> rates;  // of all edges, as heard
+  struct Link {
+    std::string node;
+    double round_trip_s = 0;
+    LinkCounts counts;
+  };
+  std::vector<Link> links;
+  LinkTransport::Counts frames;
+  std::vector<std::string> events;  // the last ones
+};
+
+}  // namespace grapevine

@@ -1,0 +1,191 @@
+#include "actors/run_node.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "actors/algorithms/choose.hpp"
+
+namespace grapevine {
+
+namespace {
+
+// What both ends of a link must agree on.
+Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& layout) {
+  Hello hello;
+  hello.run = n.run;
+  hello.node = n.name;
+  hello.life = 1;
+  uint64_t job = layout.hash();
+  for (const char c : s.method + "/" + s.rule.compress)
+    job = (job ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  hello.job = job;
+  hello.job_is = s.method + " of " + std::to_string(layout.size()) + " parameters";
+  return hello;
+}
+
+LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport> transport,
+                     RunClock clock, std::shared_ptr<SnapshotPool> arrivals) {
+  LinkEvents events;
+  events.up = [=](const Hello& peer) { caf::anon_send(gateway, LinkUp{peer}); };
+  events.down = [=](const std::string& node, uint32_t, const std::string& reason) {
+    caf::anon_send(gateway, LinkDown{node, reason});
+  };
+  events.control = [=](const std::string& node, ControlMessage message) {
+    caf::anon_send(gateway, Said{node, std::move(message)});
+  };
+  events.frame = [=](const std::string& node, Frame frame) {
+    const Result<FrameHeader> h = decode(frame.header, kMaxPayloadBytes);
+    if (h && h->kind == FrameKind::piece) {
+      caf::anon_send(gateway, MeanCame{node, *h, payload_of(*h, frame.payload)});
+    } else {
+      transport->receive(clock.now(), node, std::move(frame));
+    }
+  };
+  events.dial_failed = [=](const std::string& address, const std::string& reason, bool refused) {
+    caf::anon_send(gateway, DialFailed{address, reason, refused});
+  };
+  events.turned_away = [=](const std::string& from, const std::string& reason) {
+    caf::anon_send(gateway, LinkDown{"", "turned away " + from + ": " + reason});
+  };
+  events.console = [=](uint64_t console, ConsoleRequest request) {
+    caf::anon_send(gateway, Asked{console, std::move(request)});
+  };
+  events.console_gone = [](uint64_t) {};
+  events.buffer = [arrivals](const FrameHeader&) { return arrivals->take(); };
+  return events;
+}
+
+// One value that an actor leaves for the thread that waits.
+template <class T>
+class Promised {
+ public:
+  void keep(T value) {
+    const std::lock_guard lock(mutex_);
+    value_ = std::move(value);
+    there_.notify_all();
+  }
+  std::optional<T> wait(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    there_.wait_for(lock, limit, [this] { return value_.has_value(); });
+    return std::exchange(value_, std::nullopt);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable there_;
+  std::optional<T> value_;
+};
+
+GatewayWiring gateway_wiring(const RunClock& clock, const Settings& s, const NodeSettings& n,
+                             const Objective& objective, const NodeHooks& hooks) {
+  GatewayWiring wiring{.clock = clock,
+                       .settings = std::make_shared<const Settings>(s),
+                       .transport = {},
+                       .self = {},
+                       .membership = {s.seed, n.join, s.topology},
+                       .total_ranks = n.total_ranks,
+                       .patience_s = n.patience_s,
+                       .say = hooks.run.sink.on_event,
+                       .render = hooks.render,
+                       .render_snapshot = hooks.render_snapshot,
+                       .size = objective.layout().size(),
+                       .dtype = objective.layout().dtype(),
+                       .read_plan = hooks.read_plan,
+                       .done = {}};
+  wiring.self.node = n.name;
+  wiring.self.ranks = static_cast<uint32_t>(ranks_here(s));
+  wiring.self.first_rank = n.first_rank < 0 ? kAnyRank : static_cast<uint32_t>(n.first_rank);
+  wiring.self.ready = false;
+  return wiring;
+}
+
+}  // namespace
+
+Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
+                            std::shared_ptr<Objective> objective, NodeHooks hooks) {
+  RunSystemConfig config(Clock::wall);
+  caf::actor_system system{config};
+  const RunClock clock(system);
+  auto mailboxes = std::make_shared<Mailboxes>();
+  auto transport = std::make_shared<LinkTransport>(
+      deliver_to(mailboxes),
+      [&system, mailboxes, clock](double at, int to, Frame frame) {
+        deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
+      },
+      s.seed);
+  transport->set_faults(s.plan.link_faults);
+
+  Promised<GatewayWiring::Ending> ending;
+  Promised<Outcome> ended;
+  GatewayWiring wiring = gateway_wiring(clock, s, n, *objective, hooks);
+  wiring.transport = transport;
+  wiring.done = [&](GatewayWiring::Ending e) { ending.keep(std::move(e)); };
+  const GatewayActor gateway = system.spawn<Gateway>(std::move(wiring));
+
+  const ParameterLayout& layout = objective->layout();
+  auto arrivals = std::make_shared<SnapshotPool>(2 * layout.bytes() + 64, DType::bytes,
+                                                 static_cast<size_t>(16 * ranks_here(s) + 64));
+  LinksOptions options;
+  options.listen = n.listen;
+  options.key = n.key;
+  options.bulk_encryption = n.bulk_encryption;
+  options.same_host = n.same_host;
+  options.self = hello_of(s, n, layout);
+  options.max_payload_bytes = 2 * layout.bytes() + 64;
+  auto opened = Links::open(options, events_to(gateway, transport, clock, arrivals));
+  if (!opened) {
+    caf::anon_send_exit(gateway, caf::exit_reason::kill);
+    return opened.error();
+  }
+  const std::shared_ptr<Links> links = std::move(*opened);
+  if (hooks.on_listening) hooks.on_listening(links->address());
+  transport->use(links.get());
+
+  Site site;
+  site.mailboxes = mailboxes;
+  site.transport = transport;
+  site.beyond.rates = [gateway](EdgeRatesPtr rates) { caf::anon_send(gateway, std::move(rates)); };
+  site.beyond.reconfigure = [gateway](const std::string& topology) {
+    caf::anon_send(gateway, Reconfigure{topology});
+  };
+  site.share_done = [gateway] { caf::anon_send(gateway, ShareDone{}); };
+  RunHooks run_hooks = hooks.run;
+  run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
+    caf::anon_send(gateway, info);
+    if (told) told(info);
+  };
+  SpawnedRun run = spawn_ranks(system, s, objective, std::move(run_hooks), &site, [&](Outcome o) {
+    RunEnded what;
+    if (!o.parameters.empty()) {
+      what.mean = std::make_shared<const Buffer>(mean_parameters(o));
+      what.ranks = static_cast<int>(o.parameters.size());
+    }
+    ended.keep(std::move(o));
+    caf::anon_send(gateway, std::move(what));
+  });
+  caf::anon_send(gateway, GatewayStart{links, run.node, run.manager, run.states});
+
+  std::optional<GatewayWiring::Ending> end;
+  const double until_s = s.until_s > 0 ? s.until_s : kNever;
+  for (bool asked = false; !end; end = ending.wait(std::chrono::milliseconds(50))) {
+    const bool over = clock.now() >= until_s ||
+                      (hooks.run.interrupts != nullptr && hooks.run.interrupts->load() > 0);
+    if (over && !asked) {
+      asked = true;
+      caf::anon_send(gateway, Finish{});
+    }
+  }
+  NodeResult result;
+  if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
+  transport->use(nullptr);
+  caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
+  run.stop();
+  if (end->failure) return *end->failure;
+  result.mean = end->mean;
+  result.ranks = end->ranks;
+  result.nodes = end->nodes;
+  return result;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,43 @@
+// run_node: the ranks of this process in a run of several processes, under the wall clock, from
+// joining the others to leaving them.
+//
+// Every process runs the same function; none is first. See gateway.hpp for what happens when.
+#pragma once
+#include "actors/gateway.hpp"
+#include "actors/run.hpp"
+
+namespace grapevine {
+
+struct NodeSettings {
+  std::string run = "grapevine";  // the run's name: nodes of another are refused
+  std::string name;               // this node's, its own in the run; empty: the address
+  std::string listen = "127.0.0.1:0";
+  std::vector<std::string> join;  // addresses of nodes; any live one will do
+  std::optional<RunKey> key;
+  bool bulk_encryption = true;
+  bool same_host = true;  // pass payloads through shared memory where it can be had
+  int first_rank = -1;    // -1: whichever are free
+  int total_ranks = 0;    // to wait for before the run begins; 0: it begins at once
+  double patience_s = 15;
+};
+
+struct NodeHooks {
+  RunHooks run;
+  std::function<void(const std::string& address)> on_listening;
+  std::function<std::string(const NodeStatus&)> render;
+  std::function<std::string(const Buffer& mean, int ranks)> render_snapshot;
+  std::function<Result<Plan>(const std::string& text)> read_plan;
+};
+
+struct NodeResult {
+  Outcome outcome;                     // of the ranks here
+  std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
+  int ranks = 0, nodes = 0;            // that are in it
+};
+
+/// REQUIRES: check(settings) with the wall clock, settings.local_ranks set, an objective as for
+/// run(). Fails where it cannot listen, or meets nobody.
+Result<NodeResult> run_node(const Settings&, const NodeSettings&, std::shared_ptr<Objective>,
+                            NodeHooks);
+
+}  // namespace grapevine
