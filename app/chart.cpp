@@ -26,7 +26,8 @@ struct Axis {
   bool shows(double value) const { return std::isfinite(value) && (!logarithmic || value > 0); }
   double drawn(double value) const { return logarithmic ? std::log10(value) : value; }
   double part(double at) const { return high > low ? (at - low) / (high - low) : 0.5; }
-  std::string text(double at) const { return as_short(logarithmic ? std::pow(10, at) : at); }
+  double value(double at) const { return logarithmic ? std::pow(10, at) : at; }
+  std::string text(double at) const { return as_short(value(at)); }
 
   std::vector<double> ticks() const {
     std::vector<double> at;
@@ -92,9 +93,11 @@ void add_frame(std::ostream& out, const Panel& panel, const Axes& axes, double t
     add_text(out, kLeft - 6, down + 4, "end", axes.y.text(t));
   }
   for (const double t : axes.x.ticks()) {
-    const bool short_one = panel.log_x || axes.x.high < 100;
-    add_text(out, kLeft + kAcross * axes.x.part(t), top + kPanel + 16, "middle",
-             short_one ? axes.x.text(t) : with_commas(t));
+    const bool is_short = panel.log_x || axes.x.high < 100;
+    const std::string text = panel.x_is_bytes ? as_bytes(axes.x.value(t))
+                             : is_short       ? axes.x.text(t)
+                                              : with_commas(t);
+    add_text(out, kLeft + kAcross * axes.x.part(t), top + kPanel + 16, "middle", text);
   }
   add_text(out, kLeft + kAcross / 2, top + kPanel + 32, "middle",
            panel.x_name + (panel.log_x ? " (log)" : ""));

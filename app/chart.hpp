@@ -14,6 +14,7 @@ struct Series {
 struct Panel {
   std::string name, x_name;  // the name stands above, and says what y is
   bool log_x = false, log_y = false;
+  bool x_is_bytes = false;
   std::vector<Series> series;
 };
 

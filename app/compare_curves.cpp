@@ -52,8 +52,8 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
   const bool tests = job.measure.more_is_better;
   std::string name = tests ? "test error" : job.measure.name;
   std::replace(name.begin(), name.end(), '_', ' ');
-  Panel by_bytes{name, "bytes sent", true, !tests, {}};
-  Panel by_time{name, "virtual seconds", false, !tests, {}};
+  Panel by_bytes{name, "bytes sent", true, !tests, true, {}};
+  Panel by_time{name, "virtual seconds", false, !tests, false, {}};
   for (size_t k = 0; k < job.cells.size();) {
     const std::string& group = job.cells[k].group;
     std::vector<std::vector<ErrorPoint>> curves;

@@ -37,9 +37,9 @@ std::vector<Panel> panels_of(const std::vector<CurvePoint>& points) {
     }
   }
   std::vector<Panel> panels;
-  if (loss.x.size() > 2) panels.push_back({"loss", x_name, false, false, {loss}});
+  if (loss.x.size() > 2) panels.push_back({"loss", x_name, false, false, false, {loss}});
   if (distance.x.size() > 2)
-    panels.push_back({"consensus distance", x_name, false, true, {distance}});
+    panels.push_back({"consensus distance", x_name, false, true, false, {distance}});
   return panels;
 }
 
