@@ -1,18 +1,41 @@
 #include "kernels/lease.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "kernels/shared_memory.hpp"
 
 namespace grapevine {
 
 // While leased a slot keeps its home alive; while free the home owns it and it points nowhere: no
 // cycle.
 struct SnapshotSlot {
-  SnapshotSlot(size_t size, DType dtype) : buffer(size, dtype) {}
+  SnapshotSlot(size_t size, DType dtype, bool share) : size(size), dtype(dtype) {
+    if (share) renew();
+    if (shared == nullptr) buffer = Buffer(size, dtype);
+  }
+  SnapshotSlot(ConstVec lent, std::function<void()> released)
+      : size(lent.size), dtype(lent.dtype), lent(lent.data), released(std::move(released)) {}
 
-  Buffer buffer;
+  void renew() {  // a plain buffer will do where the system grants no shared memory
+    shared = SharedMemory::make(std::max<size_t>(1, size * size_of(dtype)));
+    retired = false;
+  }
+  ConstVec view() const {
+    const void* plain = buffer ? buffer.vec().data : lent;
+    return {shared != nullptr ? shared->data() : plain, size, dtype};
+  }
+
+  size_t size;
+  DType dtype;
+  Buffer buffer;                         // or
+  std::shared_ptr<SharedMemory> shared;  // or
+  const void* lent = nullptr;
+  std::function<void()> released;  // of what is lent
+  std::atomic<bool> retired{false};
   double phase = 0;
   std::atomic<size_t> leases{0};
   std::shared_ptr<void> home;
@@ -23,11 +46,16 @@ struct SnapshotPool::Shared {
   size_t size;
   DType dtype;
   size_t capacity;
+  bool share;
   mutable std::mutex mutex;                          // guards what follows
   std::vector<std::unique_ptr<SnapshotSlot>> slots;  // every slot ever made
   std::vector<SnapshotSlot*> free;                   // last in, first out: the warmest slot
 
   static void give_back(SnapshotSlot* slot) {
+    if (slot->retired) {
+      slot->renew();
+      if (slot->shared == nullptr) slot->buffer = Buffer(slot->size, slot->dtype);
+    }
     const auto home = std::static_pointer_cast<Shared>(std::move(slot->home));  // dies last
     const std::lock_guard lock(home->mutex);
     home->free.push_back(slot);
@@ -53,13 +81,15 @@ Lease::~Lease() {
 
 ConstVec Lease::vec() const {
   GV_CHECK(slot_ != nullptr);
-  return std::as_const(slot_->buffer).vec();
+  return slot_->view();
 }
 
 Vec Lease::writable() {
   GV_CHECK(slot_ != nullptr);
   GV_CHECK(slot_->leases.load(std::memory_order_acquire) == 1u);
-  return slot_->buffer.vec();
+  GV_CHECK(slot_->lent == nullptr);
+  return slot_->shared != nullptr ? Vec(slot_->shared->data(), slot_->size, slot_->dtype)
+                                  : slot_->buffer.vec();
 }
 
 double Lease::phase() const {
@@ -73,11 +103,32 @@ void Lease::set_phase(double phase) {
   slot_->phase = phase;
 }
 
-SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity)
+Lease Lease::of(ConstVec memory, std::function<void()> released) {
+  auto* slot = new SnapshotSlot(memory, std::move(released));
+  slot->leases = 1;
+  slot->give_back = [](SnapshotSlot* last) {
+    const std::unique_ptr<SnapshotSlot> gone(last);
+    gone->released();
+  };
+  return Lease(slot);
+}
+
+const SharedMemory* Lease::shared() const {
+  GV_CHECK(slot_ != nullptr);
+  return slot_->shared.get();
+}
+
+void Lease::retire() {
+  GV_CHECK(slot_ != nullptr);
+  if (slot_->shared != nullptr) slot_->retired = true;
+}
+
+SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory)
     : shared_(std::make_shared<Shared>()) {
   shared_->size = size;
   shared_->dtype = dtype;
   shared_->capacity = capacity;
+  shared_->share = memory == Memory::shared;
 }
 
 SnapshotPool::~SnapshotPool() = default;
@@ -90,7 +141,8 @@ Lease SnapshotPool::take() {
       slot = shared_->free.back();
       shared_->free.pop_back();
     } else if (shared_->slots.size() < shared_->capacity) {
-      shared_->slots.push_back(std::make_unique<SnapshotSlot>(shared_->size, shared_->dtype));
+      shared_->slots.push_back(
+          std::make_unique<SnapshotSlot>(shared_->size, shared_->dtype, shared_->share));
       shared_->free.reserve(shared_->slots.capacity());  // so that giving back cannot throw
       slot = shared_->slots.back().get();
     } else {

@@ -6,12 +6,14 @@
 // (one atomic increment) and may outlive the pool object: the slots' memory goes with the last of
 // both.
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "kernels/vec.hpp"
 
 namespace grapevine {
 
+class SharedMemory;  // kernels/shared_memory.hpp
 class SnapshotPool;
 struct SnapshotSlot;  // defined in lease.cpp
 
@@ -23,11 +25,21 @@ class Lease {
   Lease& operator=(Lease other) noexcept;
   ~Lease();
 
+  /// On memory of somebody else, which stays as it is until `released` is called, once, when the
+  /// last lease goes. Never writable.
+  static Lease of(ConstVec memory, std::function<void()> released);
+
   explicit operator bool() const { return slot_ != nullptr; }
   ConstVec vec() const;          // REQUIRES: not empty
   Vec writable();                // REQUIRES: not empty, and no other lease on the slot exists
   double phase() const;          // the mixing phase when it was taken (see a2cid2.hpp)
   void set_phase(double phase);  // REQUIRES: as writable()
+
+  /// The memory that the slot lies in, from its start, when other processes may map it; else null.
+  const SharedMemory* shared() const;
+  /// Leaves that memory to whoever else may still read it: the slot gets another one before it is
+  /// used again.
+  void retire();
 
  private:
   friend class SnapshotPool;
@@ -38,7 +50,9 @@ class Lease {
 /// At most `capacity` slots of `size` elements each, allocated when first needed.
 class SnapshotPool {
  public:
-  SnapshotPool(size_t size, DType dtype, size_t capacity);
+  enum class Memory { own, shared };  // shared: other processes of this host may read it in place
+
+  SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory = Memory::own);
   ~SnapshotPool();
   SnapshotPool(const SnapshotPool&) = delete;
 

@@ -1,4 +1,7 @@
 // Buffers, leases, fork and join.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <fstream>
 #include <iostream>
@@ -9,6 +12,7 @@
 
 #include "kernels/fork_join.hpp"
 #include "kernels/lease.hpp"
+#include "kernels/shared_memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels_tools.hpp"
 
@@ -54,7 +58,8 @@ TEST_CASE("a buffer moves, and the one it came from is empty") {
 
 TEST_CASE("a buffer of 16 MB lies on huge pages where the kernel grants them on request") {
   Buffer buffer(4000000, DType::f32);
-  for (size_t i = 0; i < buffer.size(); i += 1024) buffer.vec().as<float>()[i] = 1;
+  for (size_t i = 0; i < buffer.size(); i += 1024)
+    buffer.vec().as<float>()[i] = 1;
   std::string word;
   std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
   std::getline(setting, word);
@@ -126,6 +131,55 @@ TEST_CASE("a snapshot that others can read is not writable, and an empty lease i
   CHECK_THAT(last_words([&] { Lease().vec(); }), Catch::Contains("slot_ != nullptr"));
 }
 
+TEST_CASE("a shared slot is seen by whoever maps it, read-only and of one size for ever") {
+  SnapshotPool pool(1000, DType::f64, 1, SnapshotPool::Memory::shared);
+  Lease a = pool.take();
+  REQUIRE(a.shared() != nullptr);
+  a.writable().as<double>()[999] = 4;
+  const auto seen = SharedMemory::map(a.shared()->fd(), 8000);
+  REQUIRE(seen);
+  CHECK(static_cast<const double*>((*seen)->data())[999] == 4);
+  a.writable().as<double>()[999] = 5;
+  CHECK(static_cast<const double*>((*seen)->data())[999] == 5);
+  CHECK(::ftruncate(a.shared()->fd(), 0) != 0);
+  CHECK(::mmap(nullptr, 8000, PROT_READ | PROT_WRITE, MAP_SHARED, a.shared()->fd(), 0) ==
+        MAP_FAILED);
+  const auto refusal = SharedMemory::map(a.shared()->fd(), 7999);
+  REQUIRE(!refusal);
+  CHECK(refusal.error().message == "shared memory refused: 8000 bytes, accepted: 1 to 7999");
+  CHECK_FALSE(SharedMemory::map(0, 8000));
+  SnapshotPool own(1000, DType::f64, 1);
+  CHECK(own.take().shared() == nullptr);
+}
+
+TEST_CASE("a retired slot leaves its memory to those who map it and gets another") {
+  SnapshotPool pool(10, DType::f32, 1, SnapshotPool::Memory::shared);
+  Lease a = pool.take();
+  a.writable().as<float>()[9] = 4;
+  const auto seen = SharedMemory::map(a.shared()->fd(), 40);
+  REQUIRE(seen);
+  const uint64_t number = a.shared()->number();
+  a.retire();
+  a = {};
+  a = pool.take();
+  CHECK(a.shared()->number() != number);
+  a.writable().as<float>()[9] = 5;
+  CHECK(static_cast<const float*>((*seen)->data())[9] == 4);
+}
+
+TEST_CASE("a lease on another's memory tells once when the last one goes, and is not writable") {
+  const float x[2] = {1, 2};
+  int told = 0;
+  Lease a = Lease::of({x, 2, DType::f32}, [&] { ++told; });
+  Lease b = a;
+  a = {};
+  CHECK(b.vec().as<float>()[1] == 2);
+  CHECK_THAT(last_words([&] { b.writable(); }), Catch::Contains("lent == nullptr"));
+  CHECK(told == 0);
+  b = {};
+  CHECK(told == 1);
+}
+
 TEST_CASE("leases outlive their pool") {
   std::optional<SnapshotPool> pool(std::in_place, 1000000, DType::f64, 2);
   Lease a = pool->take();
@@ -148,7 +202,8 @@ TEST_CASE("leases cross threads: nobody reads a slot that another writes, and al
         if (Lease mine = pool.take()) {
           const double value = t * 1e6 + round;
           mine.set_phase(value);
-          for (int i = 0; i < 64; ++i) mine.writable().as<double>()[i] = value;
+          for (int i = 0; i < 64; ++i)
+            mine.writable().as<double>()[i] = value;
           const std::lock_guard lock(mutex);
           if (shared.size() < 3) {
             shared.push_back(mine);
@@ -164,11 +219,13 @@ TEST_CASE("leases cross threads: nobody reads a slot that another writes, and al
           if (!shared.empty()) other = shared[static_cast<size_t>(round + t) % shared.size()];
         }
         if (!other) continue;
-        for (int i = 0; i < 64; ++i) torn += other.vec().as<double>()[i] != other.phase();
+        for (int i = 0; i < 64; ++i)
+          torn += other.vec().as<double>()[i] != other.phase();
       }
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads)
+    thread.join();
   CHECK(torn == 0);
   shared.clear();
   CHECK(pool.in_use() == 0);
@@ -228,12 +285,15 @@ TEST_CASE("callers of one fork and join take turns and each gets its whole range
       std::vector<int> seen(1000);
       for (int round = 1; round <= 200; ++round) {
         pool.run(seen.size(), 10, [&](size_t first, size_t last) {
-          for (size_t i = first; i < last; ++i) ++seen[i];
+          for (size_t i = first; i < last; ++i)
+            ++seen[i];
         });
-        for (const int s : seen) wrong += s != round;
+        for (const int s : seen)
+          wrong += s != round;
       }
     });
   }
-  for (auto& caller : callers) caller.join();
+  for (auto& caller : callers)
+    caller.join();
   CHECK(wrong == 0);
 }

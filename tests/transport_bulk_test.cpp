@@ -156,3 +156,63 @@ TEST_CASE("an announced size above the bound ends the bulk link, and nothing is 
   CHECK(b.frames[0].header.number == 2u);
   CHECK(b.look([&] { return b.downs.size(); }) == 0u);
 }
+
+TEST_CASE("on one host shared memory is read in place and returns to its pool when let go") {
+  TestNode a("a"), b("b");
+  connect(a, b, "a", "b");
+  SnapshotPool shared(kElements, DType::f32, 2, SnapshotPool::Memory::shared);
+  for (uint64_t k = 1; k <= 20; ++k) {  // more often than there are slots
+    Payload sent;
+    REQUIRE(eventually([&] { return shared.in_use() == 0; }));
+    sent = filled(shared, static_cast<uint32_t>(k));
+    REQUIRE(a.links().send_frame("b", data(k), sent));
+    REQUIRE(b.wait([&] { return b.frames.size() == 1; }));
+    CHECK(b.frames[0].header == data(k));
+    CHECK(same(sent, b.frames[0].payload));
+    CHECK(b.frames[0].payload.vec().data != sent.vec().data);  // another mapping of it
+    CHECK(b.pool().in_use() == 0);                             // and no buffer was taken
+    sent = {};
+    CHECK(shared.in_use() == 1);  // b still reads it
+    b.look([&] { b.frames.clear(); });
+  }
+  CHECK(eventually([&] { return shared.in_use() == 0; }));
+  CHECK(a.links().counts("b").bulk == BulkPath::shared_memory);
+  CHECK(b.links().counts("a").bulk == BulkPath::shared_memory);
+}
+
+TEST_CASE("on one host other memory goes through a unix socket, both ways and both kinds mixed") {
+  TestNode a("a"), b("b");
+  connect(a, b, "a", "b");
+  SnapshotPool shared(kElements, DType::f32, 40, SnapshotPool::Memory::shared);
+  std::vector<Payload> from_a, from_b;
+  for (uint32_t k = 0; k < 20; ++k) {
+    from_a.push_back(filled(k % 2 == 0 ? shared : a.pool(), 2 * k));
+    from_b.push_back(filled(k % 3 == 0 ? shared : b.pool(), 2 * k + 1));
+    REQUIRE(a.links().send_frame("b", data(k), from_a[k]));
+    REQUIRE(b.links().send_frame("a", data(k), from_b[k]));
+  }
+  REQUIRE(a.wait([&] { return a.frames.size() == 20; }));
+  REQUIRE(b.wait([&] { return b.frames.size() == 20; }));
+  for (size_t k = 0; k < 20; ++k) {
+    CHECK(a.frames[k].header.number == k);
+    CHECK(same(from_b[k], a.frames[k].payload));
+    CHECK(same(from_a[k], b.frames[k].payload));
+  }
+}
+
+TEST_CASE("memory that a peer still reads when the link ends is left to it") {
+  TestNode a("a"), b("b");
+  connect(a, b, "a", "b");
+  SnapshotPool shared(kElements, DType::f32, 1, SnapshotPool::Memory::shared);
+  Payload sent = filled(shared, 7);
+  REQUIRE(a.links().send_frame("b", data(1), sent));
+  REQUIRE(b.wait([&] { return b.frames.size() == 1; }));
+  const std::vector<float> was(sent.vec().as<float>(), sent.vec().as<float>() + kElements);
+  sent = {};
+  a.links().close("b");
+  REQUIRE(a.wait_down("b"));
+  REQUIRE(eventually([&] { return shared.in_use() == 0; }));
+  const Payload next = filled(shared, 8);  // the only slot, written anew
+  CHECK(std::memcmp(b.frames[0].payload.vec().data, was.data(), 4 * kElements) == 0);
+  CHECK(std::memcmp(next.vec().data, was.data(), 4 * kElements) != 0);
+}

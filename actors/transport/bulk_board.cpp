@@ -3,14 +3,13 @@
 #include <kj/debug.h>
 #include <openssl/rand.h>
 
+#include "actors/transport/sockets.hpp"
 #include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine {
 namespace {
-
-constexpr unsigned kUnackedMs = 3000;
 
 uint64_t random_token() {
   uint64_t token = 0;
@@ -19,20 +18,47 @@ uint64_t random_token() {
   return token;
 }
 
+constexpr char kUnixPrefix[] = "grapevine-";
+constexpr size_t kUnixDigits = 32;
+constexpr char kDigits[] = "0123456789abcdef";
+
+std::string random_unix_name() {
+  std::string name = kUnixPrefix;
+  for (size_t k = 0; k < kUnixDigits; k += 16)
+    for (uint64_t left = random_token(), n = 0; n < 16; ++n, left >>= 4)
+      name += kDigits[left & 15];
+  return name;
+}
+
+/// One that such a node made, whatever the message says.
+bool is_unix_name(const std::string& name) {
+  return name.size() == sizeof kUnixPrefix - 1 + kUnixDigits && name.starts_with(kUnixPrefix) &&
+         name.find_first_not_of(kDigits, sizeof kUnixPrefix - 1) == name.npos;
+}
+
 }  // namespace
 
 BulkBoard::BulkBoard(Loop& loop, const LinksOptions& options, const LinkEvents& events)
     : loop_(loop), options_(options), events_(events), tasks_(*this) {
   if (options.key) tls_ = make_tls(*options.key, options.self.node);
+  if (!options.same_host) return;
+  const std::string name = random_unix_name();
+  const auto listening = listen_on_name(name);
+  if (!listening) return;  // then all goes by TCP
+  unix_name_ = name;
+  acceptor_ = kj::heap<Acceptor>(listening->fd, loop, options.connect_s, [this](Knock knock) {
+    if (knock.what == Knock::For::plain_bulk) tasks_.add(receive(std::move(knock)));
+  });
 }
 
 std::shared_ptr<BulkQueue> BulkBoard::queue(uint64_t connection) {
-  return std::make_shared<BulkQueue>(options_.queued_frames, [this, loop = &loop_, connection,
-                                                              alive = std::weak_ptr<void>(alive_)] {
-    loop->post([this, connection, alive] {
-      if (!alive.expired()) want(connection);
-    });
-  });
+  return std::make_shared<BulkQueue>(
+      options_.queued_frames,
+      [this, inbox = loop_.inbox(), connection, alive = std::weak_ptr<void>(alive_)] {
+        inbox->post([this, connection, alive] {
+          if (!alive.expired()) want(connection);
+        });
+      });
 }
 
 void BulkBoard::add(std::shared_ptr<Peer> peer) {
@@ -86,7 +112,7 @@ void BulkBoard::say(Line& line, const BulkToken& token) {
 
 void BulkBoard::hand_out_token(Line& line) {
   tokens_.erase(line.token.token);
-  line.token = {random_token(), options_.key && options_.bulk_encryption, ""};
+  line.token = {random_token(), options_.key && options_.bulk_encryption, unix_name_};
   tokens_[line.token.token] = line.peer->connection;
   say(line, line.token);
 }
@@ -129,7 +155,11 @@ void BulkBoard::dial(Line& line) {
   line.wished = false;
   const BulkToken token = std::exchange(line.token, {});
   auto connected = kj::evalNow([&] {
-    return loop_.timer().timeoutAfter(seconds(options_.connect_s), dial_tcp(line, token));
+    return loop_.timer().timeoutAfter(
+        seconds(options_.connect_s),
+        connect(*line.peer, token).then([this, &line, token](BulkStream made) {
+          return greet(line, token.token, kj::mv(made));
+        }));
   });
   line.dialling = connected
                       .then([&line] { line.is_dialling = false; },
@@ -141,91 +171,96 @@ void BulkBoard::dial(Line& line) {
                       .eagerlyEvaluate(nullptr);
 }
 
-kj::Promise<void> BulkBoard::dial_tcp(Line& line, BulkToken token) {
-  const bool path = is_path(line.peer->address);
+/// The other end's unix socket answers only in our own network namespace, so on our own host.
+kj::Promise<BulkStream> BulkBoard::connect(const Peer& peer, const BulkToken& token) {
+  if (options_.same_host && is_unix_name(token.same_host)) {
+    if (const int fd = connect_to_name(token.same_host); fd >= 0)
+      return wrap({std::make_shared<kj::AutoCloseFd>(fd), Knock::For::plain_bulk, "unix", {}});
+  }
+  const bool path = is_path(peer.address);
   const bool secure =
       tls_.get() != nullptr && !path && (options_.bulk_encryption || token.encrypted);
-  return loop_.io()
-      .provider->getNetwork()
-      .parseAddress(line.peer->address.c_str())
-      .then([](kj::Own<kj::NetworkAddress> to) {
-        auto connecting = to->connect();
-        return connecting.attach(kj::mv(to));
-      })
-      .then([this,
-             secure](kj::Own<kj::AsyncIoStream> plain) -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
-        set_options(*plain, kUnackedMs);
-        auto& at = *plain;
-        return at.write(secure ? kEncryptedBulk : kPlainBulk, kBulkWordBytes)
-            .then([this, secure,
-                   plain = kj::mv(plain)]() mutable -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
-              if (!secure) return kj::mv(plain);
-              return tls_->wrapClient(kj::mv(plain), kTlsHost);
-            });
-      })
-      .then([this, &line, secure, path, token](kj::Own<kj::AsyncIoStream> stream) {
-        struct Greeting {
-          kj::Own<kj::AsyncIoStream> stream;
-          BulkRecord mine, theirs;
-        };
-        auto greeting = kj::heap<Greeting>();
-        auto& g = *greeting;
-        g.stream = kj::mv(stream);
-        g.mine.value = token.token;
-        return write_record(*g.stream, g.mine)
-            .then([&g] { return read_hello(*g.stream, g.theirs); })
-            .then([this, &line, &g, secure, path] {
-              stand(line, kj::mv(g.stream),
-                    secure ? BulkPath::tls
-                    : path ? BulkPath::unix_socket
-                           : BulkPath::tcp);
-            })
-            .attach(kj::mv(greeting));
+  return connect_stream(loop_, tls_.get(), peer.address, secure ? kEncryptedBulk : kPlainBulk,
+                        secure)
+      .then([secure, path](kj::AuthenticatedStream made) {
+        return BulkStream{kj::mv(made.stream), nullptr,
+                          secure ? BulkPath::tls
+                          : path ? BulkPath::unix_socket
+                                 : BulkPath::tcp};
       });
 }
 
+BulkStream BulkBoard::wrap(const Knock& knock) {
+  constexpr auto kFlags =
+      kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK;
+  auto& provider = *loop_.io().lowLevelProvider;
+  if (knock.from == "unix") {
+    auto stream = provider.wrapUnixSocketFd(kj::mv(*knock.fd), kFlags);
+    auto* same = stream.get();
+    return {kj::mv(stream), same, BulkPath::unix_socket};
+  }
+  auto stream = provider.wrapSocketFd(kj::mv(*knock.fd), kFlags);
+  set_options(*stream);
+  return {kj::mv(stream), nullptr, BulkPath::tcp};
+}
+
+/// A hello each way.
+struct BulkBoard::Greeting {
+  BulkStream made;
+  BulkRecord mine, theirs;
+};
+
+kj::Promise<void> BulkBoard::greet(Line& line, uint64_t token, BulkStream made) {
+  auto greeting = kj::heap<Greeting>();
+  auto& g = *greeting;
+  g.made = kj::mv(made);
+  g.mine.value = token;
+  kj::Promise<void> said = kj::READY_NOW;
+  if (g.made.unix_socket != nullptr) said = g.made.stream->write(kPlainBulk, kBulkWordBytes);
+  return said.then([&g] { return write_record(*g.made.stream, g.mine); })
+      .then([&g] { return read_hello(*g.made.stream, g.theirs); })
+      .then([this, &line, &g] { stand(line, kj::mv(g.made)); })
+      .attach(kj::mv(greeting));
+}
+
 kj::Promise<void> BulkBoard::receive(Knock knock) {
-  auto plain = loop_.io().lowLevelProvider->wrapSocketFd(
-      kj::mv(*knock.fd),
-      kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
-  set_options(*plain, kUnackedMs);
   const bool secure = knock.what == Knock::For::encrypted_bulk;
-  const bool path = knock.from == "unix";
-  const bool must = tls_.get() != nullptr && options_.bulk_encryption && !path;
-  if (must != secure && (must || tls_.get() == nullptr)) return kj::READY_NOW;
-  auto stream = secure ? tls_->wrapServer(kj::mv(plain))
-                       : kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::mv(plain));
-  auto greeted = stream.then([this, secure, path](kj::Own<kj::AsyncIoStream> s) {
-    return greet(kj::mv(s), secure ? BulkPath::tls : path ? BulkPath::unix_socket : BulkPath::tcp);
-  });
+  const bool must = tls_.get() != nullptr && options_.bulk_encryption && knock.from != "unix";
+  if ((must && !secure) || (secure && tls_.get() == nullptr)) return kj::READY_NOW;
+  BulkStream made = wrap(knock);
+  kj::Promise<BulkStream> ready = nullptr;
+  if (secure) {
+    ready = tls_->wrapServer(kj::mv(made.stream)).then([](kj::Own<kj::AsyncIoStream> stream) {
+      return BulkStream{kj::mv(stream), nullptr, BulkPath::tls};
+    });
+  } else {
+    ready = kj::mv(made);
+  }
+  auto greeted = ready.then([this](BulkStream stream) { return be_greeted(kj::mv(stream)); });
   return loop_.timer()
       .timeoutAfter(seconds(options_.connect_s), kj::mv(greeted))
       .then([seat = knock.seat] {});
 }
 
 /// The token first: nothing else that a stranger writes is looked at.
-kj::Promise<void> BulkBoard::greet(kj::Own<kj::AsyncIoStream> stream, BulkPath path) {
-  struct Greeting {
-    kj::Own<kj::AsyncIoStream> stream;
-    BulkRecord mine, theirs;
-  };
+kj::Promise<void> BulkBoard::be_greeted(BulkStream made) {
   auto greeting = kj::heap<Greeting>();
   auto& g = *greeting;
-  g.stream = kj::mv(stream);
-  return read_hello(*g.stream, g.theirs)
-      .then([this, &g, path]() -> kj::Promise<void> {
+  g.made = kj::mv(made);
+  return read_hello(*g.made.stream, g.theirs)
+      .then([this, &g]() -> kj::Promise<void> {
         const auto found = tokens_.find(g.theirs.value);
         if (found == tokens_.end()) return kj::READY_NOW;
         const uint64_t connection = found->second;
         tokens_.erase(found);
-        return write_record(*g.stream, g.mine).then([this, &g, connection, path] {
-          if (Line* line = find(connection)) stand(*line, kj::mv(g.stream), path);
+        return write_record(*g.made.stream, g.mine).then([this, &g, connection] {
+          if (Line* line = find(connection)) stand(*line, kj::mv(g.made));
         });
       })
       .attach(kj::mv(greeting));
 }
 
-void BulkBoard::stand(Line& line, kj::Own<kj::AsyncIoStream> stream, BulkPath path) {
+void BulkBoard::stand(Line& line, BulkStream made) {
   const uint64_t connection = line.peer->connection;
   line.asked = false;
   const std::string node = line.peer->hello.node;
@@ -235,8 +270,7 @@ void BulkBoard::stand(Line& line, kj::Own<kj::AsyncIoStream> stream, BulkPath pa
         if (events_.frame) events_.frame(node, std::move(frame));
       },
       [this, connection](const std::string& reason) { lost(connection, reason); }};
-  line.link =
-      kj::heap<BulkLink>(kj::mv(stream), path, line.peer, loop_, options_, std::move(handlers));
+  line.link = kj::heap<BulkLink>(kj::mv(made), line.peer, loop_, options_, std::move(handlers));
   line.link->start();
 }
 

@@ -44,10 +44,13 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   void on_token(Line&, const BulkToken&);
   void dial_if_wanted(Line&);
   void dial(Line&);
-  kj::Promise<void> dial_tcp(Line&, BulkToken);
+  kj::Promise<BulkStream> connect(const Peer&, const BulkToken&);
+  BulkStream wrap(const Knock&);
+  struct Greeting;
+  kj::Promise<void> greet(Line&, uint64_t token, BulkStream);
   kj::Promise<void> receive(Knock);
-  kj::Promise<void> greet(kj::Own<kj::AsyncIoStream>, BulkPath);
-  void stand(Line&, kj::Own<kj::AsyncIoStream>, BulkPath);
+  kj::Promise<void> be_greeted(BulkStream);
+  void stand(Line&, BulkStream);
   void lost(uint64_t connection, const std::string& reason);
   void say(Line&, const BulkToken&);
   Line* find(uint64_t connection);
@@ -60,7 +63,9 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   kj::Own<kj::TlsContext> tls_;
   std::map<uint64_t, kj::Own<Line>> lines_;
   std::map<uint64_t, uint64_t> tokens_;  // handed out: token to connection
-  kj::TaskSet tasks_;                    // last: dies first
+  std::string unix_name_;                // where a unix socket of ours listens
+  kj::Own<Acceptor> acceptor_;
+  kj::TaskSet tasks_;  // last: dies first
 };
 
 }  // namespace grapevine

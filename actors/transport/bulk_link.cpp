@@ -8,6 +8,7 @@ namespace {
 // One system call's worth; between two of them the loop looks at its other sockets.
 constexpr size_t kSliceBytes = 1 << 20;
 constexpr size_t kScratchBytes = 256 << 10;
+constexpr size_t kMostMemories = 256;  // of each end
 
 kj::ArrayPtr<const kj::byte> bytes_of(const BulkRecord& record) {
   return {reinterpret_cast<const kj::byte*>(&record), sizeof record};
@@ -27,17 +28,22 @@ kj::Promise<void> read_hello(kj::AsyncIoStream& stream, BulkRecord& theirs) {
   });
 }
 
-BulkLink::BulkLink(kj::Own<kj::AsyncIoStream> stream, BulkPath path, std::shared_ptr<Peer> peer,
-                   Loop& loop, const LinksOptions& options, Handlers handlers)
-    : stream_(kj::mv(stream)),
+BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
+                   const LinksOptions& options, Handlers handlers)
+    : stream_(kj::mv(made.stream)),
+      unix_socket_(made.unix_socket),
       peer_(std::move(peer)),
       loop_(loop),
       options_(options),
       on_(std::move(handlers)) {
-  peer_->counters.bulk = path;
+  peer_->counters.bulk = made.path;
 }
 
-BulkLink::~BulkLink() { peer_->counters.bulk = BulkPath::none; }
+BulkLink::~BulkLink() {
+  peer_->counters.bulk = BulkPath::none;
+  for (auto& [number, lease] : lent_)
+    lease.retire();  // the other end may still be reading
+}
 
 void BulkLink::start() {
   reader_ = kj::evalLater([this] {
@@ -66,11 +72,16 @@ kj::Promise<T> BulkLink::in_time(kj::Promise<T> moving) {
 }
 
 kj::Promise<void> BulkLink::write_all() {
+  if (!releases_.empty() && !closed_) return write_releases();
   sending_ = peer_->bulk->take();
   writing_ = sending_.has_value() && !closed_;
   if (!writing_) return kj::READY_NOW;
+  out_ = {};
   out_.kind = BulkRecord::frame;
   out_.header = encode(sending_->header);
+  if (unix_socket_ != nullptr && sending_->payload.lease.shared() != nullptr &&
+      (told_.size() < kMostMemories || told_.count(sending_->payload.lease.shared()->number())))
+    return lend();
   const kj::ArrayPtr<const kj::byte> payload(
       static_cast<const kj::byte*>(sending_->payload.vec().data), payload_bytes(sending_->header));
   const size_t first = kj::min(payload.size(), kSliceBytes);
@@ -86,6 +97,38 @@ kj::Promise<void> BulkLink::write_all() {
       });
 }
 
+kj::Promise<void> BulkLink::lend() {
+  const Lease& lease = sending_->payload.lease;
+  const SharedMemory& memory = *lease.shared();
+  out_.kind = BulkRecord::in_place;
+  out_.value = memory.number();
+  kj::Promise<void> told = kj::READY_NOW;
+  if (told_.insert(memory.number()).second) {
+    telling_ = {};
+    telling_.kind = BulkRecord::memory;
+    telling_.value = memory.number();
+    passing_ = memory.fd();
+    told = unix_socket_->writeWithFds(bytes_of(telling_), nullptr, kj::arrayPtr(&passing_, 1));
+  }
+  lent_.emplace(memory.number(), lease);
+  return in_time(told.then([this] { return stream_->write(&out_, sizeof out_); })).then([this] {
+    ++peer_->counters.frames_sent;
+    peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
+    peer_->counters.bulk = BulkPath::shared_memory;
+    sending_.reset();
+    return write_all();
+  });
+}
+
+kj::Promise<void> BulkLink::write_releases() {
+  std::swap(releases_, releasing_);
+  return in_time(stream_->write(releasing_.data(), releasing_.size() * sizeof(BulkRecord)))
+      .then([this] {
+        releasing_.clear();
+        return write_all();
+      });
+}
+
 kj::Promise<void> BulkLink::write_rest(kj::ArrayPtr<const kj::byte> rest) {
   if (rest.size() == 0) return kj::READY_NOW;
   const size_t now = kj::min(rest.size(), kSliceBytes);
@@ -93,9 +136,15 @@ kj::Promise<void> BulkLink::write_rest(kj::ArrayPtr<const kj::byte> rest) {
       .then([this, then = rest.slice(now, rest.size())] { return write_rest(then); });
 }
 
+kj::Promise<size_t> BulkLink::read_some(void* to, size_t least, size_t most) {
+  if (unix_socket_ == nullptr) return stream_->tryRead(to, least, most);
+  return unix_socket_->tryReadWithFds(to, least, most, &passed_, 1)
+      .then([](kj::AsyncCapabilityStream::ReadResult read) { return read.byteCount; });
+}
+
 kj::Promise<void> BulkLink::read_record() {
   auto* to = reinterpret_cast<kj::byte*>(&in_);
-  return stream_->tryRead(to, 1, sizeof in_).then([this, to](size_t n) -> kj::Promise<void> {
+  return read_some(to, 1, sizeof in_).then([this, to](size_t n) -> kj::Promise<void> {
     if (n == sizeof in_) return take_record();
     if (n == 0) {
       close("the other end closed the bulk link");
@@ -107,18 +156,66 @@ kj::Promise<void> BulkLink::read_record() {
 
 kj::Promise<void> BulkLink::take_record() {
   if (closed_) return kj::READY_NOW;
-  if (in_.magic != BulkRecord::kMagic || in_.kind != BulkRecord::frame) {
+  if (in_.magic != BulkRecord::kMagic || in_.kind < BulkRecord::frame ||
+      in_.kind > (unix_socket_ != nullptr ? BulkRecord::release : BulkRecord::frame)) {
     close("a malformed record on the bulk link");
     return kj::READY_NOW;
   }
-  const auto header = decode(in_.header, options_.max_payload_bytes);
-  if (!header) {
-    close(header.error().message);
-    return kj::READY_NOW;
+  kj::Promise<void> taken = kj::READY_NOW;
+  if (in_.kind == BulkRecord::memory) {
+    take_memory();
+  } else if (in_.kind == BulkRecord::release) {
+    released(in_.value);
+  } else {
+    const auto header = decode(in_.header, options_.max_payload_bytes);
+    if (!header) {
+      close(header.error().message);
+    } else if (in_.kind == BulkRecord::in_place) {
+      read_in_place(*header);
+    } else {
+      taken = read_frame(*header);
+    }
   }
-  return read_frame(*header).then([this]() -> kj::Promise<void> {
+  return taken.then([this]() -> kj::Promise<void> {
     return closed_ ? kj::Promise<void>(kj::READY_NOW) : read_record();
   });
+}
+
+void BulkLink::take_memory() {
+  const auto fd = kj::mv(passed_);
+  if (mapped_.size() >= kMostMemories) return close("too many memories on the bulk link");
+  auto memory = SharedMemory::map(fd, options_.max_payload_bytes);
+  if (!memory) return close(memory.error().message);
+  mapped_[in_.value] = *std::move(memory);
+}
+
+void BulkLink::read_in_place(const FrameHeader& header) {
+  const auto found = mapped_.find(in_.value);
+  if (found == mapped_.end() || payload_bytes(header) > found->second->bytes())
+    return close("a payload outside of the memory it is said to lie in");
+  ++peer_->counters.frames_received;
+  peer_->counters.frame_bytes_received += kHeaderBytes + payload_bytes(header);
+  peer_->counters.bulk = BulkPath::shared_memory;
+  // The lease may be the last to go: it holds the mapping, and asks whether the link still stands.
+  const auto let_go = [this, inbox = loop_.inbox(), alive = std::weak_ptr<void>(alive_),
+                       number = in_.value, memory = found->second] {
+    inbox->post([this, alive, number] {
+      if (alive.expired()) return;
+      BulkRecord record;
+      record.kind = BulkRecord::release;
+      record.value = number;
+      releases_.push_back(record);
+      flush();
+    });
+  };
+  const ConstVec payload(found->second->data(), header.count, header.dtype);
+  on_.frame({in_.header, Lease::of(payload, let_go)});
+}
+
+void BulkLink::released(uint64_t number) {
+  const auto found = lent_.find(number);
+  if (found == lent_.end()) return close("a release of what was not lent");
+  lent_.erase(found);
 }
 
 kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {

@@ -3,30 +3,47 @@
 //
 // A record of 96 bytes, then the payload: out of the sender's lease, into the receiver's, with
 // nothing between but the socket. A payload that does not move for `stall_s` ends the link.
+//
+// On one host a payload that lies in shared memory does not travel: its memory's descriptor is
+// passed once, then a record says which memory holds it. The receiver reads it in place; the
+// sender keeps its lease until the receiver has let go, and when the link ends before that, leaves
+// the memory to the receiver.
 #pragma once
 #include <kj/async-io.h>
+#include <kj/io.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "actors/transport/loop.hpp"
 #include "actors/transport/peers.hpp"
+#include "kernels/shared_memory.hpp"
 
 namespace grapevine {
 
 struct BulkRecord {
-  enum Kind : uint16_t { hello = 0, frame };
+  enum Kind : uint16_t { hello = 0, frame, memory, in_place, release };
   static constexpr uint32_t kMagic = 0x31425647;  // "GVB1"
 
   uint32_t magic = kMagic;
   uint16_t kind = hello;
   uint16_t unused = 0;
-  uint64_t value = 0;    // of a hello: the token
-  HeaderBytes header{};  // of a frame
+  uint64_t value = 0;    // of a hello: the token; of the last three: the memory's number
+  HeaderBytes header{};  // of a frame, in place or not
 };
 static_assert(sizeof(BulkRecord) == 96);
+
+/// A connection that has been made.
+struct BulkStream {
+  kj::Own<kj::AsyncIoStream> stream;
+  kj::AsyncCapabilityStream* unix_socket = nullptr;  // the same, where descriptors can be passed
+  BulkPath path = BulkPath::none;
+};
 
 class BulkLink {
  public:
@@ -36,8 +53,7 @@ class BulkLink {
     std::function<void(const std::string& reason)> closed;  // once, the last call
   };
 
-  BulkLink(kj::Own<kj::AsyncIoStream>, BulkPath, std::shared_ptr<Peer>, Loop&, const LinksOptions&,
-           Handlers);
+  BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, Handlers);
   ~BulkLink();
 
   void start();
@@ -47,25 +63,41 @@ class BulkLink {
  private:
   kj::Promise<void> write_all();
   kj::Promise<void> write_rest(kj::ArrayPtr<const kj::byte>);
+  kj::Promise<size_t> read_some(void* to, size_t least, size_t most);
   kj::Promise<void> read_record();
   kj::Promise<void> take_record();
   kj::Promise<void> read_frame(const FrameHeader&);
+  void read_in_place(const FrameHeader&);
+  void take_memory();
+  void released(uint64_t number);  // by the other end
+  kj::Promise<void> lend();
+  kj::Promise<void> write_releases();
   kj::Promise<void> read_rest(kj::ArrayPtr<kj::byte>);
   kj::Promise<void> discard(uint64_t bytes);
   template <class T>
   kj::Promise<T> in_time(kj::Promise<T> moving);
 
+  using Memories = std::map<uint64_t, std::shared_ptr<const SharedMemory>>;
+
   kj::Own<kj::AsyncIoStream> stream_;
+  kj::AsyncCapabilityStream* unix_socket_;
   std::shared_ptr<Peer> peer_;
   Loop& loop_;
   const LinksOptions& options_;
   Handlers on_;
   bool writing_ = false, closed_ = false;
   std::optional<BulkQueue::Item> sending_;
-  BulkRecord out_, in_;
+  BulkRecord out_, telling_, in_;
+  int passing_ = -1;
   kj::ArrayPtr<const kj::byte> pieces_[2];
   Lease receiving_;
   kj::Array<kj::byte> scratch_;  // for what is discarded
+  std::set<uint64_t> told_;      // memories of ours that the other end has mapped
+  std::multimap<uint64_t, Lease> lent_;
+  Memories mapped_;         // memories of the other end, by its numbers
+  kj::AutoCloseFd passed_;  // the descriptor that came with the last record
+  std::vector<BulkRecord> releases_, releasing_;
+  std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Promise<void> reader_ = nullptr, writer_ = nullptr;
 };
 

@@ -15,11 +15,12 @@ Loop::~Loop() {
   thread_.join();
 }
 
-void Loop::post(Task task) {
+void Loop::Inbox::post(Task task) {
   kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake;
   {
     const std::lock_guard lock(mutex_);
-    inbox_.push_back(std::move(task));
+    if (closed_) return;
+    tasks_.push_back(std::move(task));
     wake = kj::mv(wake_);
   }
   if (wake.get() != nullptr) wake->fulfill();
@@ -45,13 +46,13 @@ void Loop::run(std::promise<void>& ready) {
     batch.clear();
     kj::Promise<void> sleep = nullptr;
     {
-      const std::lock_guard lock(mutex_);
-      if (inbox_.empty()) {
+      const std::lock_guard lock(inbox_->mutex_);
+      if (inbox_->tasks_.empty()) {
         auto pair = kj::newPromiseAndCrossThreadFulfiller<void>();
-        wake_ = kj::mv(pair.fulfiller);
+        inbox_->wake_ = kj::mv(pair.fulfiller);
         sleep = kj::mv(pair.promise);
       } else {
-        std::swap(batch, inbox_);
+        std::swap(batch, inbox_->tasks_);
       }
     }
     if (batch.empty()) {
@@ -59,7 +60,11 @@ void Loop::run(std::promise<void>& ready) {
       continue;
     }
     for (Task& task : batch) {
-      if (!task) return;
+      if (!task) {
+        const std::lock_guard lock(inbox_->mutex_);
+        inbox_->closed_ = true;
+        return;
+      }
       KJ_IF_MAYBE (error, kj::runCatchingExceptions([&] { task(); })) {
         KJ_LOG(ERROR, "a task of the link loop failed", *error);
       }

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -24,7 +25,22 @@ class Loop {
   Loop(const Loop&) = delete;
 
   /// Any thread, never blocks. Wakes the loop only when it sleeps.
-  void post(Task);
+  void post(Task task) { inbox_->post(std::move(task)); }
+
+  /// For those that may outlive the loop: after its end a task is dropped.
+  class Inbox {
+   public:
+    void post(Task);
+
+   private:
+    friend class Loop;
+    std::mutex mutex_;
+    std::vector<Task> tasks_;
+    kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake_;  // armed while the loop sleeps
+    bool closed_ = false;
+  };
+  const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
+
   /// Any other thread: posts, and waits until the task has run.
   void call(const Task&);
 
@@ -35,9 +51,7 @@ class Loop {
   void run(std::promise<void>& ready);
 
   kj::AsyncIoContext* io_ = nullptr;
-  std::mutex mutex_;
-  std::vector<Task> inbox_;
-  kj::Own<kj::CrossThreadPromiseFulfiller<void>> wake_;  // armed while the loop sleeps
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   std::thread thread_;
 };
 

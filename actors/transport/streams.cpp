@@ -3,12 +3,20 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <cstring>
+
 #include "actors/transport/tls.hpp"
 
 namespace grapevine {
+namespace {
 
-void set_options(kj::AsyncIoStream& stream, unsigned unacked_ms) {
+constexpr unsigned kUnackedMs = 3000;
+
+}  // namespace
+
+void set_options(kj::AsyncIoStream& stream) {
   const int yes = 1;
+  const unsigned unacked_ms = kUnackedMs;
   // A stream that is gone already says so when it is read; unix sockets have no such options.
   (void)kj::runCatchingExceptions([&] {
     stream.setsockopt(IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -18,19 +26,32 @@ void set_options(kj::AsyncIoStream& stream, unsigned unacked_ms) {
 
 kj::Promise<kj::AuthenticatedStream> connect_stream(Loop& loop, kj::TlsContext* tls,
                                                     const std::string& address) {
+  return connect_stream(loop, tls, address, "", tls != nullptr && !is_path(address));
+}
+
+kj::Promise<kj::AuthenticatedStream> connect_stream(Loop& loop, kj::TlsContext* tls,
+                                                    const std::string& address, const char* word,
+                                                    bool encrypt) {
   auto& any = loop.io().provider->getNetwork();
   auto near = any.restrictPeers({"local", "unix"});
   auto& network = tls != nullptr ? any : *near;
-  const bool encrypt = tls != nullptr && !is_path(address);
   return network.parseAddress(address.c_str())
       .then([](kj::Own<kj::NetworkAddress> to) {
         auto connecting = to->connectAuthenticated();
         return connecting.attach(kj::mv(to));
       })
       .attach(kj::mv(near))
-      .then([tls, encrypt](kj::AuthenticatedStream stream) -> kj::Promise<kj::AuthenticatedStream> {
-        if (!encrypt) return kj::mv(stream);
-        return tls->wrapClient(kj::mv(stream), kTlsHost);
+      .then([word](kj::AuthenticatedStream made) -> kj::Promise<kj::AuthenticatedStream> {
+        set_options(*made.stream);
+        if (*word == 0) return kj::mv(made);
+        auto& stream = *made.stream;
+        return stream.write(word, std::strlen(word)).then([made = kj::mv(made)]() mutable {
+          return kj::mv(made);
+        });
+      })
+      .then([tls, encrypt](kj::AuthenticatedStream made) -> kj::Promise<kj::AuthenticatedStream> {
+        if (!encrypt) return kj::mv(made);
+        return tls->wrapClient(kj::mv(made), kTlsHost);
       });
 }
 

@@ -14,10 +14,16 @@ namespace grapevine {
 kj::Promise<kj::AuthenticatedStream> connect_stream(Loop&, kj::TlsContext* tls,
                                                     const std::string& address);
 
+/// The same, with a word of eight bytes in the clear before anything else.
+kj::Promise<kj::AuthenticatedStream> connect_stream(Loop&, kj::TlsContext* tls,
+                                                    const std::string& address, const char* word,
+                                                    bool encrypt);
+
 inline bool is_path(const std::string& address) { return address.starts_with("unix:"); }
 
-/// No delay; with `unacked_ms`, sent data that nobody acknowledges for so long ends the stream.
-void set_options(kj::AsyncIoStream&, unsigned unacked_ms);
+/// No delay; sent data that nobody acknowledges for three seconds ends the stream. Streams that
+/// connect_stream makes have this already.
+void set_options(kj::AsyncIoStream&);
 
 /// Why dialling failed, in our words where we have some.
 std::string dial_reason_of(const kj::Exception&);

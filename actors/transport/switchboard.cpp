@@ -10,8 +10,7 @@
 namespace grapevine {
 namespace {
 
-constexpr double kLastWordsS = 0.5;    // for what is queued when a link ends politely
-constexpr unsigned kUnackedMs = 3000;  // of sent data: then the host is gone, or the network
+constexpr double kLastWordsS = 0.5;  // for what is queued when a link ends politely
 constexpr int kToldPerSecond = 10;
 
 }  // namespace
@@ -41,7 +40,7 @@ kj::Promise<void> Switchboard::welcome(Knock knock) {
   auto stream = loop_.io().lowLevelProvider->wrapSocketFd(
       kj::mv(*knock.fd),
       kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
-  set_options(*stream, kUnackedMs);
+  set_options(*stream);
   auto connection = std::make_shared<Connection>();
   connection->address = knock.from;
   connection->seat = std::move(knock.seat);
@@ -84,7 +83,6 @@ void Switchboard::dial(const std::string& address) {
   });
   tasks_.add(connected.then(
       [this, address](kj::AuthenticatedStream stream) {
-        set_options(*stream.stream, kUnackedMs);
         Connection connection;
         connection.dialled = true;
         connection.address = address;
@@ -106,8 +104,9 @@ Switchboard::Connection* Switchboard::adopt(kj::AuthenticatedStream stream, Conn
   if (tls) c.certified = certified_name(*stream.peerIdentity);
   // Other threads may wake it until the last, when this board is gone.
   c.outbox = std::make_shared<Outbox>(
-      options_.queued_bytes, [this, loop = &loop_, id = c.id, alive = std::weak_ptr<void>(alive_)] {
-        loop->post([this, id, alive] {
+      options_.queued_bytes,
+      [this, inbox = loop_.inbox(), id = c.id, alive = std::weak_ptr<void>(alive_)] {
+        inbox->post([this, id, alive] {
           if (alive.expired()) return;
           if (Connection* one = find(id)) one->link->flush();
         });
