@@ -13,7 +13,9 @@ constexpr size_t kPendingRatesAtMost = 4096;
 
 size_t text_bytes(const std::string& text) { return 8 + (text.size() + 8) / 8 * 8; }
 
-size_t wire_bytes(const GraphSpec& spec) { return 8 + text_bytes(spec.node) + text_bytes(spec.topology); }
+size_t wire_bytes(const GraphSpec& spec) {
+  return 8 + text_bytes(spec.node) + text_bytes(spec.topology);
+}
 
 int tellings(size_t members) { return 3 * std::bit_width(members); }
 
