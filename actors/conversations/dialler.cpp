@@ -9,12 +9,13 @@ namespace {
 
 constexpr double kFirstWait_s = 0.05;
 constexpr double kLongestWait_s = 5;
-constexpr double kOthersTurn_s = 0.5;  // the one with the higher name lets the other dial
+constexpr double kLongestJoinWait_s = 30;  // where others are linked: it may be one of these
+constexpr double kOthersTurn_s = 0.5;      // the one with the higher name lets the other dial
 constexpr double kRedialDead_s = 3;
 
-double backed_off(double& wait_s, Random& random) {
+double backed_off(double& wait_s, double longest_s, Random& random) {
   const double wait = wait_s * random.uniform(0.75, 1.25);
-  wait_s = std::min(2 * wait_s, kLongestWait_s);
+  wait_s = std::min(2 * wait_s, longest_s);
   return wait;
 }
 
@@ -87,12 +88,14 @@ void Dialler::run(double now, const MemberTable& table, Random& random,
   for (const uint32_t member : wanted_) {
     Link& l = links_[member];
     if (l.dial_at > now) continue;
-    l.dial_at = now + backed_off(l.wait, random);
+    l.dial_at = now + backed_off(l.wait, kLongestWait_s, random);
     dials.push_back(table.at(member).address);
   }
+  const bool any = std::any_of(links_.begin(), links_.end(), [](const Link& l) { return l.up; });
   for (Join& j : joins_) {
+    if (j.address == table.self().address) j.member = 0;
     if (j.member || j.dial_at > now) continue;
-    j.dial_at = now + backed_off(j.wait, random);
+    j.dial_at = now + backed_off(j.wait, any ? kLongestJoinWait_s : kLongestWait_s, random);
     dials.push_back(j.address);
   }
   if (redial_at_ <= now) {

@@ -3,7 +3,8 @@
 //
 // Every live member is to be linked, once: of two nodes the one with the lower name dials at once,
 // the other half a second later; then each tries again after 50 ms, doubling to 5 s, with jitter.
-// The addresses to join are tried in the same way until each has led to somebody. One of the dead
+// The addresses to join are tried in the same way (every 30 s in the end, where others are linked)
+// until each has led to somebody. One of the dead
 // is dialled every 3 s, chosen at random, so a healed partition finds itself.
 #pragma once
 #include <limits>

@@ -66,8 +66,8 @@ class Membership {
   void timer(double now, MembershipEffects&);
   void packet(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
 
-  /// `dialled`: the address that led to it, empty if the peer did. May be repeated: for a second
-  /// dial that was folded into the link, and for a dial that found this node itself.
+  /// `dialled`: the address that was dialled, or that the peer says it listens on. May be repeated:
+  /// for a second dial that was folded into the link, and for a dial that found this node itself.
   void link_up(double now, const std::string& node, const std::string& dialled, MembershipEffects&);
   void link_down(double now, const std::string& node, MembershipEffects&);
   /// A dial was refused by the host: nobody listens there. Time-outs are not reported.
