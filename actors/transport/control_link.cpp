@@ -113,8 +113,9 @@ void ControlLink::finish() {
 }
 
 void ControlLink::fail(const kj::Exception& e) {
-  gone_ = gone_ || e.getType() == kj::Exception::Type::DISCONNECTED;
-  close(reason_of(e));
+  const bool gone = e.getType() == kj::Exception::Type::DISCONNECTED;
+  gone_ = gone_ || gone;
+  close(gone ? "the other end is gone: " + reason_of(e) : reason_of(e));
 }
 
 void ControlLink::close(const std::string& reason) {
