@@ -17,7 +17,9 @@ constexpr double kLeaveS = 1;
 class Links::Impl {
  public:
   Impl(LinksOptions given, LinkEvents events, const Listening& listening)
-      : options(std::move(given)), events(std::move(events)), address(listening.address) {
+      : options(std::move(given)),
+        events(std::move(events)),
+        address(reachable(listening.address)) {
     if (options.self.address.empty()) options.self.address = address;
     path = listening.tcp ? "" : address.substr(5);
     bulk_loop.call([this] { bulk = kj::heap<BulkBoard>(bulk_loop, options, this->events); });

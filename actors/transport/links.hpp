@@ -79,7 +79,8 @@ class Links {
   /// Says goodbye to all, and calls nothing any more once it returns.
   ~Links();
 
-  /// Where it listens, with the actual port.
+  /// Where others reach it: as it was given, with the actual port, and with this host's address
+  /// where it listens on all.
   const std::string& address() const;
 
   /// Ends in up or in dial_failed, within twice connect_s.

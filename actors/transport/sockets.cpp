@@ -1,5 +1,7 @@
 #include "actors/transport/sockets.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -109,6 +111,23 @@ Result<Listening> listen_on(const std::string& address, bool off_loopback) {
     return Listening{fd, true, address.substr(0, colon + 1) + std::to_string(ntohs(port))};
   }
   return in_words(address, error);
+}
+
+std::string reachable(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const std::string host = address.substr(0, colon);
+  if (host != "0.0.0.0" && host != "[::]" && host != "::") return address;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return address;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, ::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
+        (one->ifa_flags & IFF_UP) == 0 || is_loopback(*one->ifa_addr))
+      continue;
+    const std::string text = address_text(*one->ifa_addr);
+    return text.substr(0, text.rfind(':')) + address.substr(colon);
+  }
+  return "127.0.0.1" + address.substr(colon);
 }
 
 Result<Listening> listen_on_name(const std::string& name) {

@@ -19,6 +19,9 @@ struct Listening {
 /// is replaced.
 Result<Listening> listen_on(const std::string& address, bool off_loopback);
 
+/// What others can dial: the same, with an address of this host where it was a wildcard's.
+std::string reachable(const std::string& address);
+
 /// On a name in the network namespace's own (abstract) space: no file, gone with the process.
 Result<Listening> listen_on_name(const std::string& name);
 

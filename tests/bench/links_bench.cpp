@@ -4,16 +4,7 @@
 // What is compared: a control message to a thread of the other node and back (ping), 32 of them in
 // flight, payloads of 1 and 64 MiB with an answer each, payloads both ways at once, and the control
 // ping while payloads cross.
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -25,166 +16,14 @@
 #include <vector>
 
 #include "actors/transport/links.hpp"
+#include "kernels/ops.hpp"
+#include "tests/bench/links_plain.hpp"
 
 using namespace grapevine;
 
 namespace {
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double cpu_s() {
-  rusage use{};
-  ::getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
-  return seconds(use.ru_utime) + seconds(use.ru_stime);
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
-double quantile(std::vector<double> v, double q) {
-  std::sort(v.begin(), v.end());
-  return v[std::min(v.size() - 1, size_t(q * double(v.size())))];
-}
-
-// ---- the plain blocking socket ------------------------------------------------------------------
-
-void write_all(int fd, const void* data, size_t size) {
-  const auto* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t n = ::write(fd, at, size);
-    if (n <= 0) std::exit(1);
-    at += n;
-    size -= size_t(n);
-  }
-}
-
-void read_all(int fd, void* data, size_t size) {
-  auto* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t n = ::read(fd, at, size);
-    if (n <= 0) std::exit(1);
-    at += n;
-    size -= size_t(n);
-  }
-}
-
-struct Pair {
-  int a = -1, b = -1;
-  ~Pair() {
-    ::close(a);
-    ::close(b);
-  }
-};
-
-std::unique_ptr<Pair> plain_pair() {
-  auto pair = std::make_unique<Pair>();
-  const int port = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  ::bind(port, reinterpret_cast<sockaddr*>(&at), sizeof at);
-  ::listen(port, 1);
-  ::getsockname(port, reinterpret_cast<sockaddr*>(&at), &size);
-  pair->a = ::socket(AF_INET, SOCK_STREAM, 0);
-  ::connect(pair->a, reinterpret_cast<sockaddr*>(&at), sizeof at);
-  pair->b = ::accept(port, nullptr, nullptr);
-  ::close(port);
-  const int yes = 1;
-  for (const int fd : {pair->a, pair->b})
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  return pair;
-}
-
-constexpr size_t kSmall = 64;
-
-/// Seconds of each of `n` pings.
-std::vector<double> plain_pings(int n) {
-  const auto pair = plain_pair();
-  std::thread echo([&] {
-    char m[kSmall];
-    for (int k = 0; k < n; ++k) {
-      read_all(pair->b, m, sizeof m);
-      write_all(pair->b, m, sizeof m);
-    }
-  });
-  std::vector<double> times;
-  char m[kSmall] = {};
-  for (int k = 0; k < n; ++k) {
-    const double start = now_s();
-    write_all(pair->a, m, sizeof m);
-    read_all(pair->a, m, sizeof m);
-    times.push_back(now_s() - start);
-  }
-  echo.join();
-  return times;
-}
-
-/// Round trips per second with `window` in flight.
-double plain_rate(int n, int window) {
-  const auto pair = plain_pair();
-  std::thread echo([&] {
-    char m[kSmall];
-    for (int k = 0; k < n; ++k) {
-      read_all(pair->b, m, sizeof m);
-      write_all(pair->b, m, sizeof m);
-    }
-  });
-  char m[kSmall] = {};
-  const double start = now_s();
-  for (int k = 0; k < n + window; ++k) {
-    if (k >= window) read_all(pair->a, m, sizeof m);
-    if (k < n) write_all(pair->a, m, sizeof m);
-  }
-  const double seconds = now_s() - start;
-  echo.join();
-  return n / seconds;
-}
-
-/// One payload after another, each answered by a byte; `both`: as many the other way at once.
-/// Payload bytes per second and direction.
-double plain_bulk(size_t bytes, int n, bool both) {
-  const auto one = plain_pair(), other = plain_pair();
-  const auto send = [&](int fd) {
-    std::vector<char> data(bytes, 1);
-    char head[96] = {}, ack;
-    for (int k = 0; k < n; ++k) {
-      iovec pieces[2] = {{head, sizeof head}, {data.data(), data.size()}};
-      const ssize_t first = ::writev(fd, pieces, 2);
-      if (first < ssize_t(sizeof head)) std::exit(1);
-      write_all(fd, data.data() + (first - ssize_t(sizeof head)),
-                bytes + sizeof head - size_t(first));
-      read_all(fd, &ack, 1);
-    }
-  };
-  const auto receive = [&](int fd) {
-    std::vector<char> data(bytes);
-    char head[96], ack = 1;
-    for (int k = 0; k < n; ++k) {
-      read_all(fd, head, sizeof head);
-      read_all(fd, data.data(), bytes);
-      write_all(fd, &ack, 1);
-    }
-  };
-  std::vector<std::thread> threads;
-  const double start = now_s();
-  threads.emplace_back([&] { send(one->a); });
-  threads.emplace_back([&] { receive(one->b); });
-  if (both) {
-    threads.emplace_back([&] { send(other->b); });
-    threads.emplace_back([&] { receive(other->a); });
-  }
-  for (auto& t : threads)
-    t.join();
-  return double(bytes) * n / (now_s() - start);
-}
-
-// ---- links --------------------------------------------------------------------------------------
+const FrameHeader kOffer;
 
 /// A counter that a thread can wait for, as an actor waits for its mailbox.
 class Mailbox {
@@ -209,7 +48,8 @@ class Mailbox {
 struct Node {
   Mailbox ups, messages, frames;
   SnapshotPool* pool = nullptr;
-  bool echoes = false;
+  bool keeps = false;
+  Lease kept;
   std::unique_ptr<Links> links;
   std::string other;
 
@@ -221,6 +61,7 @@ struct Node {
     e.control = [this](const std::string&, ControlMessage) { messages.put(); };
     e.frame = [this](const std::string&, Frame frame) {
       if (frame.payload) {
+        if (keeps) kept = std::move(frame.payload);
         frame.payload = {};
         frames.put();
       } else {
@@ -249,22 +90,21 @@ struct Both {
     a.ups.take();
     b.ups.take();
   }
+  void echo(int n) {
+    for (int k = 0; k < n; ++k) {
+      b.messages.take();
+      b.links->send_frame("a", kOffer, {});
+    }
+  }
 };
-
-FrameHeader offer() { return {}; }
 
 std::vector<double> link_pings(const LinksOptions& options, int n) {
   Both nodes(options, 8);
-  std::thread echo([&] {
-    for (int k = 0; k < n; ++k) {
-      nodes.b.messages.take();
-      nodes.b.links->send_frame("a", offer(), {});
-    }
-  });
+  std::thread echo([&] { nodes.echo(n); });
   std::vector<double> times;
   for (int k = 0; k < n; ++k) {
     const double start = now_s();
-    nodes.a.links->send_frame("b", offer(), {});
+    nodes.a.links->send_frame("b", kOffer, {});
     nodes.a.messages.take();
     times.push_back(now_s() - start);
   }
@@ -274,16 +114,11 @@ std::vector<double> link_pings(const LinksOptions& options, int n) {
 
 double link_rate(const LinksOptions& options, int n, int window) {
   Both nodes(options, 8);
-  std::thread echo([&] {
-    for (int k = 0; k < n; ++k) {
-      nodes.b.messages.take();
-      nodes.b.links->send_frame("a", offer(), {});
-    }
-  });
+  std::thread echo([&] { nodes.echo(n); });
   const double start = now_s();
   for (int k = 0; k < n + window; ++k) {
     if (k >= window) nodes.a.messages.take();
-    if (k < n) nodes.a.links->send_frame("b", offer(), {});
+    if (k < n) nodes.a.links->send_frame("b", kOffer, {});
   }
   const double seconds = now_s() - start;
   echo.join();
@@ -307,7 +142,7 @@ double link_bulk(const LinksOptions& options, size_t bytes, int n, bool both) {
   const auto receive = [&](Node& at, int times) {
     for (int k = 0; k < times; ++k) {
       at.frames.take();
-      at.links->send_frame(at.other, offer(), {});
+      at.links->send_frame(at.other, kOffer, {});
     }
   };
   const auto run = [&](int times) {
@@ -327,12 +162,74 @@ double link_bulk(const LinksOptions& options, size_t bytes, int n, bool both) {
   return double(bytes) * n / (now_s() - start);
 }
 
-// ---- a table ------------------------------------------------------------------------------------
+/// Both nodes give the other a snapshot and mix what comes into their own vector, `n` times.
+/// Seconds each.
+double exchange_and_mix(const LinksOptions& options, size_t elements, int n) {
+  const auto memory = options.same_host ? SnapshotPool::Memory::shared : SnapshotPool::Memory::own;
+  SnapshotPool shared_a(elements, DType::f32, 2, memory), shared_b(elements, DType::f32, 2, memory);
+  Both nodes(options, elements * 4);
+  nodes.a.keeps = nodes.b.keeps = true;
+  const auto side = [&](Node& node, SnapshotPool& pool, int times) {
+    std::vector<float> x(elements, 1.0f);
+    FrameHeader h;
+    h.kind = FrameKind::data;
+    h.count = elements;
+    for (int k = 0; k < times; ++k) {
+      Payload snapshot{pool.take(), DType::f32, elements, 0};
+      std::memcpy(snapshot.writable(DType::f32, elements).data, x.data(), 4 * elements);
+      node.links->send_frame(node.other, h, snapshot);
+      node.frames.take();
+      const Term half[2] = {{0.5, {x.data(), elements, DType::f32}},
+                            {0.5, {node.kept.vec().data, elements, DType::f32}}};
+      combine({}, half, {x.data(), elements, DType::f32});
+      node.kept = {};
+      node.links->send_frame(node.other, kOffer, {});
+      node.messages.take();
+    }
+  };
+  const auto run = [&](int times) {
+    std::thread other([&] { side(nodes.b, shared_b, times); });
+    side(nodes.a, shared_a, times);
+    other.join();
+  };
+  run(2);
+  const double start = now_s();
+  run(n);
+  return (now_s() - start) / n;
+}
 
-using Measure = std::function<double()>;
+/// Median and 99 % of a ping while payloads of 256 MiB cross both ways, one ping a millisecond.
+std::pair<double, double> pings_beside(bool bulk_on_links) {
+  LinksOptions tcp;
+  tcp.same_host = false;
+  constexpr size_t kBytes = 256 << 20;
+  Both quiet(tcp, 8);
+  std::atomic<bool> done{false};
+  std::vector<double> times;
+  std::thread pings([&] {
+    while (!done) {
+      const double start = now_s();
+      quiet.a.links->send_frame("b", kOffer, {});
+      quiet.b.messages.take();
+      quiet.b.links->send_frame("a", kOffer, {});
+      quiet.a.messages.take();
+      times.push_back(now_s() - start);
+      while (now_s() - start < 1e-3)
+        std::this_thread::yield();
+    }
+  });
+  if (bulk_on_links) {
+    link_bulk(tcp, kBytes, 3, true);
+  } else {
+    plain_bulk(kBytes, 3, true);
+  }
+  done = true;
+  pings.join();
+  return {median(times), quantile(times, 0.99)};
+}
 
 void compare(const char* what, const char* unit, double scale, bool time, double wanted, int rounds,
-             const Measure& plain, const Measure& link) {
+             const std::function<double()>& plain, const std::function<double()>& link) {
   std::vector<double> plains, links, ratios;
   double plain_cpu = 0, link_cpu = 0;
   for (int k = 0; k < rounds; ++k) {
@@ -365,9 +262,6 @@ int main(int argc, char** argv) {
       "ping, median", "us", 1e6, true, 3, rounds, [] { return median(plain_pings(5000)); },
       [&] { return median(link_pings(tcp, 5000)); });
   compare(
-      "ping, 99 %", "us", 1e6, true, 3, rounds, [] { return quantile(plain_pings(5000), 0.99); },
-      [&] { return quantile(link_pings(tcp, 5000), 0.99); });
-  compare(
       "ping with TLS, median", "us", 1e6, true, 4, rounds, [] { return median(plain_pings(5000)); },
       [&] { return median(link_pings(secure, 5000)); });
   compare(
@@ -386,8 +280,22 @@ int main(int argc, char** argv) {
   compare(
       "64 MiB both ways", "GB/s", 1e-9, false, 0.8, rounds,
       [&] { return plain_bulk(kMany, 8, true); }, [&] { return link_bulk(tcp, kMany, 8, true); });
+  LinksOptions near;
+  const auto mix = [&](const LinksOptions& options, size_t elements, int n) {
+    return [&options, elements, n] { return exchange_and_mix(options, elements, n); };
+  };
+  compare("exchange + mix 1 MiB, TCP : memory", "ms", 1e3, true, 0.5, rounds,
+          mix(tcp, 1 << 18, 100), mix(near, 1 << 18, 100));
+  compare("exchange + mix 64 MiB, TCP : memory", "ms", 1e3, true, 0.5, rounds, mix(tcp, 1 << 24, 5),
+          mix(near, 1 << 24, 5));
   compare(
-      "1 MiB with TLS", "GB/s", 1e-9, false, 0.15, rounds,
+      "ping beside 256 MiB, plain : link", "us", 1e6, true, 1.5, rounds,
+      [] { return pings_beside(false).first; }, [] { return pings_beside(true).first; });
+  compare(
+      "the same, 99 %", "us", 1e6, true, 1.5, rounds, [] { return pings_beside(false).second; },
+      [] { return pings_beside(true).second; });
+  compare(
+      "1 MiB with TLS", "GB/s", 1e-9, false, 0.05, rounds,
       [&] { return plain_bulk(kOne, 300, false); },
       [&] { return link_bulk(secure, kOne, 300, false); });
 }

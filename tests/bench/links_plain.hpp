@@ -1,0 +1,21 @@
+// What links are measured against: blocking sockets on loopback, and how times are summed up.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace grapevine {
+
+double now_s();
+double cpu_s();  // of this process so far
+double median(std::vector<double>);
+double quantile(std::vector<double>, double q);
+
+/// Seconds of each of `n` pings of 64 bytes.
+std::vector<double> plain_pings(int n);
+/// Round trips per second with `window` in flight.
+double plain_rate(int n, int window);
+/// One payload after another, each answered by a byte; `both`: as many the other way at once, on a
+/// connection of their own. Payload bytes per second and direction.
+double plain_bulk(size_t bytes, int n, bool both);
+
+}  // namespace grapevine
