@@ -19,6 +19,7 @@ struct Run {
   uint64_t rounds = 0;  // so many of each rank; 0: until the words say
   uint64_t seed = 1;
   bool sampled = false;  // a point of the curve after each round: curve[k - 1] after k
+  bool tested = false;   // Summary::averaged
   double bulk_loss = 0;  // probability that a link loses a frame with a payload
   std::function<void(Settings&)> adjust;  // what no option says
   std::shared_ptr<Objective> objective;   // in place of the one that the words name

@@ -41,6 +41,8 @@ std::span<const Reproduction> reproductions() {
        reproduce_losses},
       {"straggler", "one rank three times slower: the others' idle time, and what it costs", true,
        reproduce_straggler},
+      {"heterogeneity", "a network on Fashion-MNIST whose ranks see different labels", false,
+       reproduce_heterogeneity},
   };
   return kAll;
 }
