@@ -246,7 +246,6 @@ void compare(const char* what, const char* unit, double scale, bool time, double
               median(plains) * scale, median(links) * scale, unit, ratio,
               time ? "<=" : ">=", wanted,
               (time ? ratio <= wanted : ratio >= wanted) ? "ok  " : "LESS", link_cpu / plain_cpu);
-  std::fflush(stdout);
 }
 
 }  // namespace
