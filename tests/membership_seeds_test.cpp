@@ -4,6 +4,7 @@
 //   GRAPEVINE_SEED=17    bin/membership_test "after any faults*"     that one alone
 #include <cstdlib>
 
+#include "messages/control_codec.hpp"
 #include "tests/catch.hpp"
 #include "tests/membership_world.hpp"
 
@@ -139,6 +140,57 @@ TEST_CASE(
     CHECK(deaths == 0);
     CHECK((accusations == 0 || loss > 0));
   }
+}
+
+TEST_CASE("whatever a peer says, a node stays alive in its own eyes and what it sends is valid") {
+  uint64_t sent = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Random random(seed, 3, Purpose::test);
+    const auto some_name = [&] { return "n" + std::to_string(random.below(6)); };
+    Member self;
+    self.node = "n0";
+    self.ranks = 2;
+    Membership node(self, {seed, {"h:1", "h:2"}, "ring"});
+    double now = 0;
+    MembershipEffects out;
+    node.start(now, out);
+    for (int i = 0; i < 500; ++i) {
+      now += random.below(50) == 0 ? 20 : 0.1 * random.uniform();
+      MembershipPacket packet;
+      packet.kind = static_cast<MembershipPacket::Kind>(random.below(6));
+      packet.sequence = random.below(20);
+      packet.target = random.below(2) == 0 ? some_name() : "";
+      for (uint32_t k = random.below(4); k > 0; --k) {
+        Member m;
+        m.node = some_name();
+        m.life = random.below(20) == 0 ? static_cast<uint32_t>(random.bits()) : random.below(5);
+        m.refutations = random.below(5);
+        m.state = static_cast<MemberState>(random.below(4));
+        m.first_rank = random.below(3) == 0 ? kAnyRank : static_cast<uint32_t>(random.bits());
+        m.ranks = random.below(3) == 0 ? 0xffffffff : random.below(5);
+        m.ready = random.below(2) == 0;
+        packet.news.push_back(m);
+      }
+      if (random.below(20) == 0) packet.graph = {random.bits(), some_name(), "torus"};
+      packet.rates = {{random.below(9), random.below(9), random.uniform(), random.bits()}};
+      out = {};
+      switch (random.below(8)) {
+        case 0: node.timer(now, out); break;
+        case 1: node.link_up(now, some_name(), "h:1", out); break;
+        case 2: node.link_down(now, some_name(), out); break;
+        case 3: node.refused(now, "", out); break;
+        case 4: node.reconfigure(now, "star", out); break;
+        default: node.packet(now, some_name(), packet, out);
+      }
+      INFO("seed " << seed << ", event " << i);
+      REQUIRE(node.self().state == MemberState::alive);
+      REQUIRE(out.timer_at >= now);
+      for (const auto& [to, sends] : out.sends)
+        REQUIRE(validate(sends));
+      sent += out.sends.size();
+    }
+  }
+  CHECK(sent > 1000u);
 }
 
 TEST_CASE("a thousand nodes of which a tenth vanish at once come to one view") {

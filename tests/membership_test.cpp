@@ -111,6 +111,39 @@ TEST_CASE("a node that was stopped for 3 s refutes; after 30 s it comes back in 
   }
 }
 
+TEST_CASE("a node that wakes takes nobody for dead for what lapsed while it slept") {
+  const auto world = settled(nodes(4, 6));
+  const uint64_t epoch = world->at(1).epoch();
+  world->stop(3);
+  REQUIRE(until_all_see(*world, 3, MemberState::suspect) < 1);
+  world->run(world->now() + 3);
+  world->stop(0);  // it would take node 3 for dead two seconds later
+  world->run(world->now() + 1);
+  world->go_on(3);  // which refutes
+  world->run(world->now() + 2.5);
+  world->go_on(0);
+  world->run(world->now() + 1);
+  CHECK(world->false_deaths() == 0);
+  CHECK(world->view_difference() == "");
+  CHECK(world->at(1).epoch() == epoch);
+}
+
+TEST_CASE("far away is not ill: time-outs and the period follow the round trip") {
+  WorldSettings settings = nodes(8, 4);
+  settings.latency_s = 0.1;
+  settings.jitter = 0.5;
+  const auto world = settled(settings);
+  world->run(world->now() + 30);
+  const double packets = world->packets();
+  world->run(world->now() + 60);
+  CHECK((world->packets() - packets) / 60 / 8 < 6);  // no helper is asked
+  CHECK(world->at(0).round_trip_s(World::name(1)) > 0.2);
+  CHECK(world->at(0).round_trip_s(World::name(1)) < 0.3);
+  CHECK(world->accusations() == 0);
+  world->stop(1);
+  CHECK(until_all_see(*world, 1, MemberState::suspect) < 8);
+}
+
 TEST_CASE("a killed node is dead to all survivors within 50 ms, and its successor is a new life") {
   for (const int count : {2, 4, 64}) {
     const auto world = settled(nodes(count, 7));

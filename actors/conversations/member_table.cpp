@@ -43,7 +43,7 @@ uint64_t age(const Member& m) {
 bool possible(const Member& m) {
   const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
   const bool ranks = first <= kRanksAtMost && m.ranks <= kRanksAtMost - first;
-  return !m.node.empty() && m.node.size() <= kNameBytes && m.life > 0 && m.life < UINT32_MAX &&
+  return !m.node.empty() && m.node.size() <= kNameBytes && m.life > 0 && m.life <= kLivesAtMost &&
          ranks;
 }
 
@@ -144,7 +144,7 @@ MemberTable::Merged MemberTable::merge(const Member& m) {
 }
 
 bool MemberTable::merge(const GraphSpec& spec) {
-  if (!wins(spec, spec_)) return false;
+  if (!wins(spec, spec_) || spec.version > kSpecsAtMost) return false;
   spec_ = spec;
   return true;
 }

@@ -208,9 +208,12 @@ void Membership::leave(double now, MembershipEffects& out) {
 
 void Membership::reconfigure(double now, const std::string& topology, MembershipEffects& out) {
   begin(now, out);
-  GV_CHECK(table_.merge(GraphSpec{spec().version + 1, self().node, topology}));
-  rumours_.spec();
-  fresh_ = true;
+  if (table_.merge(GraphSpec{spec().version + 1, self().node, topology})) {
+    rumours_.spec();
+    fresh_ = true;
+  } else {
+    out.lines.push_back("the graph has changed too often, it stays " + spec().topology);
+  }
   finish(now, out);
 }
 

@@ -102,7 +102,7 @@ void Membership::hear_of_self(const Member& m, MembershipEffects& out) {
   same.accuser = own.accuser;
   if (newer(m, own)) {
     const std::string why = is_over(m) ? "it was declared dead" : "it has lived before";
-    if (m.life < UINT32_MAX - 1) begin_life(own, m.life + 1, why, out);
+    if (m.life < kLivesAtMost) begin_life(own, m.life + 1, why, out);
   } else if (!newer(own, m) && same != own) {  // ours, but not what we said in this life
     begin_life(own, m.life + 1, "another process had its name", out);
   }
