@@ -8,6 +8,7 @@
 #include <kj/async-io.h>
 #include <kj/async-unix.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -51,7 +52,7 @@ class Acceptor final : kj::TaskSet::ErrorHandler {
   std::function<void(Knock)> come_in_;
   kj::AutoCloseFd port_;
   kj::UnixEventPort::FdObserver ready_;
-  std::shared_ptr<int> taken_ = std::make_shared<int>(0);
+  std::shared_ptr<std::atomic<int>> taken_ = std::make_shared<std::atomic<int>>(0);
   kj::TaskSet tasks_;  // last: dies first
 };
 
