@@ -1,10 +1,8 @@
 #include "actors/conversations/membership.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
-#include "kernels/check.hpp"
 
 namespace grapevine {
 

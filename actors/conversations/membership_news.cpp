@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "actors/conversations/membership.hpp"
+#include "kernels/check.hpp"
 
 namespace grapevine {
 
