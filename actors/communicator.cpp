@@ -1,5 +1,6 @@
 #include "actors/communicator.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace grapevine {
@@ -34,6 +35,9 @@ void Communicator::carry_out(Effects& effects) {
     const uint64_t bytes = wiring_.transport->send(now_, s.header, std::move(s.payload.lease));
     frames_ += bytes > 0;
     bytes_ += bytes;
+    PeerTraffic& traffic = traffic_with(static_cast<int>(s.header.to));
+    traffic.bytes += bytes;
+    traffic.declined += s.header.kind == FrameKind::decline;
     wiring_.tally->frames.fetch_add(1, std::memory_order_relaxed);
     wiring_.tally->bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
@@ -48,6 +52,12 @@ void Communicator::carry_out(Effects& effects) {
   }
   for (const Arm& a : effects.arms)
     arm(a);
+}
+
+PeerTraffic& Communicator::traffic_with(int peer) {
+  const auto earlier = [](const PeerTraffic& t, int rank) { return t.peer < rank; };
+  const auto at = std::lower_bound(traffic_.begin(), traffic_.end(), peer, earlier);
+  return at != traffic_.end() && at->peer == peer ? *at : *traffic_.insert(at, {peer});
 }
 
 void Communicator::arm(const Arm& a) {
@@ -122,7 +132,8 @@ Communicator::behavior_type Communicator::make_behavior() {
       [this](Report) {
         return CommunicatorReport{
             wiring_.rank, conversation_->quiet(),  frames_,
-            bytes_,       conversation_->counts(), conversation_->edge_counts()};
+            bytes_,       conversation_->counts(), conversation_->edge_counts(),
+            traffic_};
       },
   };
 }

@@ -42,6 +42,7 @@ class Communicator final : public CommunicatorActor::base {
   template <class Event>
   void handle(Event&& event);  // event(effects)
   void carry_out(Effects&);
+  PeerTraffic& traffic_with(int peer);
   void arm(const Arm&);
   void tick(int id);
   void hold(caf::message message);
@@ -53,6 +54,7 @@ class Communicator final : public CommunicatorActor::base {
   double eta_ = -1;
   uint64_t epoch_ = 0;
   uint64_t frames_ = 0, bytes_ = 0, refused_ = 0;
+  std::vector<PeerTraffic> traffic_;  // by rising peer
   bool paused_ = false;
   std::vector<caf::message> held_;  // while paused, bounded
 };

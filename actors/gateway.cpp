@@ -10,8 +10,9 @@ namespace grapevine {
 namespace {
 
 constexpr size_t kEventsKept = 100;
-constexpr double kLook_s = 0.1;  // between two looks at what is awaited
-constexpr double kLeave_s = 2;   // for others to fetch what is under way to them
+constexpr double kLook_s = 0.1;      // between two looks at what is awaited
+constexpr double kLeave_s = 2;       // for others to fetch what is under way to them
+constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
 
 }  // namespace
 
@@ -25,6 +26,12 @@ void Gateway::say(const std::string& line) {
 }
 
 // --- the membership and what follows from it
+
+// What came before GatewayStart did, which is on its way.
+template <class Mail>
+void Gateway::again(Mail mail) {
+  send(caf::actor_cast<GatewayActor>(this), std::move(mail));
+}
 
 template <class Event>
 void Gateway::handle(Event&& event) {
@@ -60,6 +67,8 @@ void Gateway::new_roster() {
   auto roster = std::make_shared<Roster>();
   roster->epoch = roster_epoch_;
   roster->topology = membership_->spec().topology;
+  if (roster->topology != wiring_.membership.topology && names_a_file(roster->topology))
+    roster->topology = wiring_.membership.topology;
   std::map<int, std::pair<uint32_t, std::string>> ranks;  // the lower name keeps what overlaps
   for (const Member& m : membership_->graph())
     for (uint32_t k = 0; k < m.ranks; ++k)
@@ -75,6 +84,17 @@ void Gateway::new_roster() {
 
 // --- phases
 
+void Gateway::train(Donation donation) {
+  phase_ = Phase::training;
+  const Member& self = membership_->self();
+  Begin begin{static_cast<int>(self.first_rank), {}};
+  if (donation) begin.donations.assign(self.ranks, std::move(donation));
+  send(parts_.node, std::move(begin));
+  handle([this](Membership& m, MembershipEffects& out) {
+    m.become(wiring_.clock.now(), true, false, out);
+  });
+}
+
 bool Gateway::all_finished() const {
   for (const Member& m : membership_->members())
     if (!is_over(m) && m.ranks > 0 && !m.finished) return false;
@@ -87,7 +107,8 @@ void Gateway::consider() {
   if (phase_ == Phase::joining) {
     const bool met = met_ || wiring_.membership.join.empty();
     if (!met && now > deadline_s_)
-      return fail(world_error("nobody answers at " + wiring_.membership.join.front()));
+      return fail(world_error("nobody answers at " + wiring_.membership.join.front() +
+                              (why_nobody_.empty() ? "" : ": " + why_nobody_)));
     if (!met || self.first_rank == kAnyRank) return;
     uint32_t ranks = 0;
     bool others_train = false;
@@ -98,9 +119,7 @@ void Gateway::consider() {
     }
     const bool everybody = ranks >= static_cast<uint32_t>(wiring_.total_ranks);
     if (!everybody && !others_train && now < deadline_s_) return;
-    phase_ = Phase::training;
-    send(parts_.node, Begin{static_cast<int>(self.first_rank), {}});
-    handle([&](Membership& m, MembershipEffects& out) { m.become(now, true, false, out); });
+    others_train ? fetch() : train(nullptr);
   } else if (phase_ == Phase::training) {
     if (!share_done_ || !all_finished()) return;
     phase_ = Phase::ending;
@@ -122,8 +141,23 @@ void Gateway::consider() {
   }
 }
 
+// The others train on without this node.
+void Gateway::leave() {
+  if (leaving_ || phase_ > Phase::training) return;
+  fetcher_.reset();
+  leaving_ = true;
+  phase_ = Phase::ending;
+  send(parts_.node, Finish{});
+}
+
 // What Finish asked for has happened here: the mean goes to all.
 void Gateway::trade() {
+  if (leaving_) {
+    phase_ = Phase::left;
+    deadline_s_ = wiring_.clock.now() + kFarewell_s;
+    return handle(
+        [this](Membership& m, MembershipEffects& out) { m.leave(wiring_.clock.now(), out); });
+  }
   phase_ = Phase::trading;
   deadline_s_ = wiring_.clock.now() + wiring_.patience_s;
   if (!own_.mean) return;
@@ -135,11 +169,9 @@ void Gateway::conclude() {
   if (!wiring_.done) return;
   GatewayWiring::Ending ending;
   if (own_.mean) {
-    std::vector<Share> shares;
-    for (auto& [node, share] : shares_)
-      shares.push_back(std::move(share));
-    ending.nodes = 1 + static_cast<int>(shares.size());
-    std::tie(ending.mean, ending.ranks) = together(*own_.mean, own_.ranks, shares);
+    if (leaving_) shares_.clear();
+    ending.nodes = 1 + static_cast<int>(shares_.size());
+    std::tie(ending.mean, ending.ranks) = together(*own_.mean, own_.ranks, shares_);
   }
   std::exchange(wiring_.done, {})(std::move(ending));
 }
@@ -164,6 +196,7 @@ Gateway::behavior_type Gateway::make_behavior() {
         handle([&](Membership& m, MembershipEffects& out) { m.start(now(), out); });
       },
       [=, this](LinkUp& up) {
+        if (!membership_) return again(std::move(up));
         met_ = true;
         handle([&](Membership& m, MembershipEffects& out) {
           m.link_up(now(), up.peer.node, up.peer.address, out);
@@ -171,14 +204,19 @@ Gateway::behavior_type Gateway::make_behavior() {
       },
       [=, this](LinkDown& down) {
         if (down.node.empty()) return say(down.reason);
+        if (!membership_) return again(std::move(down));
         handle([&](Membership& m, MembershipEffects& out) { m.link_down(now(), down.node, out); });
+        donor_.node_down(down.node);
+        fetching([&](Fetcher& f, FetcherEffects& out) { f.node_down(now(), down.node, out); });
       },
       [=, this](DialFailed& failed) {
+        why_nobody_ = failed.reason;
         if (!failed.refused) return;
         handle(
             [&](Membership& m, MembershipEffects& out) { m.refused(now(), failed.address, out); });
       },
       [=, this](Said& said) {
+        if (!membership_) return again(std::move(said));
         if (const auto* packet = std::get_if<MembershipPacket>(&said.message)) {
           handle([&](Membership& m, MembershipEffects& out) {
             m.packet(now(), said.node, *packet, out);
@@ -189,18 +227,30 @@ Gateway::behavior_type Gateway::make_behavior() {
         } else if (const auto* request = std::get_if<ConsoleRequest>(&said.message)) {
           if (request->verb == ConsoleVerb::stop) send(parts_.node, Finish{});
         } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
-          if (fetch->what == FetchState::What::node_sum) give_mean(said.node, fetch->transfer);
+          if (fetch->what == FetchState::What::node_sum)
+            return give_mean(said.node, fetch->transfer);
+          donating([&](Donor& d, DonorEffects& out) { d.fetch(now(), said.node, *fetch, out); });
+        } else if (const auto* manifest = std::get_if<Manifest>(&said.message)) {
+          fetching([&](Fetcher& f, FetcherEffects& out) {
+            f.manifest(now(), said.node, *manifest, out);
+          });
         }
       },
       [this](Asked& asked) { answer(asked); },
       [=, this](MeanCame& came) {
+        if ((came.header.number & kMeans) == 0) {
+          return fetching([&](Fetcher& f, FetcherEffects& out) {
+            f.piece(now(), came.node, came.header, came.mean.vec(), out);
+          });
+        }
+        const uint64_t transfer = came.header.number & ~kMeans;
         Share share{std::move(came.mean), static_cast<int>(came.header.part)};
-        if (came.header.number == 0) {
+        if (transfer == 0) {
           shares_[came.node] = std::move(share);
           return consider();
         }
-        if (came.header.number != snapshot_.transfer || snapshot_.console == 0) return;
-        snapshot_.shares.push_back(std::move(share));
+        if (transfer != snapshot_.transfer || snapshot_.console == 0) return;
+        snapshot_.shares[came.node] = std::move(share);
         if (--snapshot_.awaited == 0) snapshot_done();
       },
       [=, this](ShareDone) {
@@ -210,6 +260,7 @@ Gateway::behavior_type Gateway::make_behavior() {
       [=, this](RunEnded& ended) {
         own_ = std::move(ended);
         trade();
+        if (leaving_) return;
         handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });
       },
       [this](const EpochInfo& info) { epoch_ = info; },
@@ -222,9 +273,14 @@ Gateway::behavior_type Gateway::make_behavior() {
         });
       },
       [this](Finish) { send(parts_.node, Finish{}); },
+      [this](Leave) { leave(); },
       [=, this](Tick) {
         armed_s_ = kNever;
         if (snapshot_.console != 0 && now() > snapshot_.deadline_s) snapshot_done();
+        if (now() >= donor_due_s_)
+          donating([&](Donor& d, DonorEffects& out) { d.timer(now(), out); });
+        if (now() >= fetcher_due_s_)
+          fetching([&](Fetcher& f, FetcherEffects& out) { f.timer(now(), out); });
         handle([&](Membership& m, MembershipEffects& out) { m.timer(now(), out); });
       },
   };

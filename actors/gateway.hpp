@@ -6,18 +6,23 @@
 // same. A node that is awaited in vain costs the others one deadline.
 //
 //   joining    until it has ranks and knows whether others train already
+//   fetching   others train already: their state, for the ranks here to begin with
 //   training   its ranks are in the graph
 //   ending     all ranks of the run have done their share: the ones here drain
 //   trading    the mean of the ranks here has gone to all, theirs are awaited
 //   left       the membership knows that it goes; the links stay until all have theirs
+//
+// A node that is told to leave drains and goes while the others train on: it trades no means.
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/conversations/membership.hpp"
+#include "actors/conversations/transfer.hpp"
 #include "actors/gateway_mail.hpp"
 #include "actors/node_status.hpp"
 #include "actors/run_clock.hpp"
@@ -37,8 +42,7 @@ struct GatewayWiring {
   std::function<void(const std::string&)> say;
   std::function<std::string(const NodeStatus&)> render;  // for consoles
   std::function<std::string(const Buffer& mean, int ranks)> render_snapshot;
-  size_t size = 0;  // of the parameters
-  DType dtype = DType::f32;
+  SnapshotShape shape;  // of a rank's state; its count is the parameters'
   std::function<Result<Plan>(const std::string& text)> read_plan;
   struct Ending {
     std::optional<Error> failure;
@@ -49,6 +53,11 @@ struct GatewayWiring {
   std::function<void(Ending)> done;  // called once
 };
 
+/// Such a topology is read from a file: never when a peer or a console asks for it.
+inline bool names_a_file(const std::string& topology) {
+  return topology.find_first_of("/.") != topology.npos;
+}
+
 class Gateway final : public GatewayActor::base {
  public:
   Gateway(caf::actor_config& config, GatewayWiring wiring);
@@ -58,7 +67,7 @@ class Gateway final : public GatewayActor::base {
   void on_exit() override;
 
  private:
-  enum class Phase { joining, training, ending, trading, left };
+  enum class Phase { joining, fetching, training, ending, trading, left };
   struct Share {
     Payload mean;
     int ranks = 0;
@@ -66,6 +75,8 @@ class Gateway final : public GatewayActor::base {
 
   using Mean = std::pair<std::shared_ptr<const Buffer>, int>;  // and of how many ranks
 
+  template <class Mail>
+  void again(Mail mail);
   template <class Event>
   void handle(Event&& event);  // event(membership, effects), then what follows from it
   void carry_out(MembershipEffects&);
@@ -73,8 +84,16 @@ class Gateway final : public GatewayActor::base {
   void new_roster();
   void consider();
   bool all_finished() const;
+  void train(Donation);
   void trade();
-  static Mean together(const Buffer& own, int ranks, const std::vector<Share>& others);
+  void leave();
+  void fetch();
+  void fetching(const std::function<void(Fetcher&, FetcherEffects&)>& event);
+  void donating(const std::function<void(Donor&, DonorEffects&)>& event);
+  void take_for(const DonorEffects::Take&);
+  void send_piece(const DonorEffects::Piece&);
+  /// `others` by node, so that all add up in the same order.
+  Mean together(const Buffer& own, int ranks, const std::map<std::string, Share>& others) const;
   void conclude();
   void fail(Error);
   void say(const std::string& line);
@@ -94,7 +113,8 @@ class Gateway final : public GatewayActor::base {
   std::optional<Membership> membership_;
   Phase phase_ = Phase::joining;
   bool met_ = false;  // somebody
-  bool share_done_ = false;
+  bool share_done_ = false, leaving_ = false;
+  std::string why_nobody_;      // of the last dial that failed
   double deadline_s_ = kNever;  // of the phase
   double armed_s_ = kNever, wanted_s_ = kNever;
   uint64_t roster_epoch_ = 0;
@@ -107,8 +127,11 @@ class Gateway final : public GatewayActor::base {
     double deadline_s = 0;
     size_t awaited = 0;
     Mean own;
-    std::vector<Share> shares;
+    std::map<std::string, Share> shares;
   } snapshot_;
+  Donor donor_;
+  std::optional<Fetcher> fetcher_;
+  double donor_due_s_ = kNever, fetcher_due_s_ = kNever;
   std::deque<std::string> events_;
 };
 

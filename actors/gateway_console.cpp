@@ -19,6 +19,9 @@ void Gateway::answer(const Asked& asked) {
     case ConsoleVerb::topology:
     case ConsoleVerb::events: return answer_status(asked.console);
     case ConsoleVerb::reconfigure:
+      if (names_a_file(argument))
+        return reply(asked.console, false,
+                     "topology \"" + argument + "\" names a file, accepted: a graph by its name");
       request(parts_.manager, caf::infinite, Reconfigure{argument})
           .then([this, id = asked.console](const std::string& line) { reply(id, true, line); },
                 [this, id = asked.console](const caf::error& error) {
@@ -26,7 +29,7 @@ void Gateway::answer(const Asked& asked) {
                 });
       return;
     case ConsoleVerb::drain:
-      send(parts_.node, Finish{});
+      leave();
       return reply(asked.console, true, "the node finishes what it has begun and leaves");
     case ConsoleVerb::stop:
       for (const Member& m : membership_->members())
@@ -46,6 +49,11 @@ void Gateway::inject(uint64_t console, const std::string& text) {
     return reply(console, false,
                  "inject takes faults of links and reconfigurations; slow, pause, kill and restart "
                  "belong to the plan that a process is started with");
+  for (const Reconfiguration& change : plan->reconfigurations)
+    if (names_a_file(change.topology))
+      return reply(
+          console, false,
+          "topology \"" + change.topology + "\" names a file, accepted: a graph by its name");
   const double now = wiring_.clock.now();
   for (LinkFault& fault : plan->link_faults) {
     fault.at += now;

@@ -28,11 +28,15 @@ struct Asked {
   uint64_t console = 0;
   ConsoleRequest request;
 };
+/// In the number of a frame of kind `piece`: it is a mean, else a piece of a rank's state.
+constexpr uint64_t kMeans = uint64_t{1} << 63;
+
 struct MeanCame {
   std::string node;
   FrameHeader header;
   Payload mean;
 };
+struct Leave {};  // the others go on
 // What the node says.
 struct ShareDone {};
 struct RunEnded {
@@ -52,7 +56,7 @@ using GatewayActor =
     caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
                      Takes<Said>, Takes<Asked>, Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>,
                      Takes<EpochInfo>, Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>,
-                     Takes<Tick>>;
+                     Takes<Leave>, Takes<Tick>>;
 
 }  // namespace grapevine
 
@@ -63,6 +67,7 @@ GV_LOCAL_MESSAGE(DialFailed)
 GV_LOCAL_MESSAGE(Said)
 GV_LOCAL_MESSAGE(Asked)
 GV_LOCAL_MESSAGE(MeanCame)
+GV_LOCAL_MESSAGE(Leave)
 GV_LOCAL_MESSAGE(ShareDone)
 GV_LOCAL_MESSAGE(RunEnded)
 GV_LOCAL_MESSAGE(GatewayStart)

@@ -25,23 +25,30 @@ std::shared_ptr<const Buffer> in_dtype(ConstVec sum, double divisor, DType dtype
 
 }  // namespace
 
-Gateway::Mean Gateway::together(const Buffer& own, int ranks, const std::vector<Share>& others) {
+Gateway::Mean Gateway::together(const Buffer& own, int ranks,
+                                const std::map<std::string, Share>& others) const {
   const Buffer zero(own.size(), DType::f64);
   Buffer part(own.size(), DType::f64), sum(own.size(), DType::f64);
   int all = 0;
   auto add = [&](ConstVec mean, int count) {
+    if (mean.size != own.size()) return;
     scale({}, 0, part, part);
     add_deviation({}, mean, zero, part);
     axpy({}, count, part, sum);
     all += count;
   };
+  const std::string& self = membership_->self().node;
+  const auto after = others.upper_bound(self);
+  for (auto it = others.begin(); it != after; ++it)
+    add(it->second.mean.vec(), it->second.ranks);
   add(own.vec(), ranks);
-  for (const Share& share : others)
-    if (share.mean.count == own.size()) add(share.mean.vec(), share.ranks);
+  for (auto it = after; it != others.end(); ++it)
+    add(it->second.mean.vec(), it->second.ranks);
   return {in_dtype(sum.vec(), all, own.dtype()), all};
 }
 
-// A frame of kind `piece`: number = which transfer (0: the end of the run), part = ranks in it.
+// A frame of kind `piece`: number = which snapshot (0: the end of the run) and kMeans, part = ranks
+// in it.
 void Gateway::send_mean(const Member& to, uint64_t transfer, const Buffer& mean, int ranks) {
   SnapshotPool pool(mean.size(), mean.dtype(), 1);
   Payload payload{pool.take(), mean.dtype(), mean.size(), 0};
@@ -55,7 +62,7 @@ void Gateway::send_mean(const Member& to, uint64_t transfer, const Buffer& mean,
   h.from_incarnation = self.life;
   h.to_incarnation = to.life;
   h.part = static_cast<uint32_t>(ranks);
-  h.number = transfer;
+  h.number = transfer | kMeans;
   h.count = mean.size();
   parts_.links->send_frame(to.node, h, payload);
 }
@@ -69,16 +76,16 @@ void Gateway::mean_here(Then then) {
   };
   auto all = std::make_shared<Sum>();
   all->awaited = parts_.states.size();
-  const auto zero = std::make_shared<const std::vector<double>>(wiring_.size, 0.0);
+  const auto zero = std::make_shared<const std::vector<double>>(wiring_.shape.count, 0.0);
   for (const StateActor& state : parts_.states) {
     request(state, caf::infinite, Sample{zero}).then([this, all, then](const SampleReply& reply) {
-      all->values.resize(wiring_.size);
+      all->values.resize(wiring_.shape.count);
       all->ranks += reply.ranks;
-      for (size_t k = 0; reply.sum && k < wiring_.size; ++k)
+      for (size_t k = 0; reply.sum && k < wiring_.shape.count; ++k)
         all->values[k] += (*reply.sum)[k];
       if (--all->awaited > 0 || all->ranks == 0) return;
-      const ConstVec sum(all->values.data(), wiring_.size, DType::f64);
-      then(in_dtype(sum, all->ranks, wiring_.dtype), all->ranks);
+      const ConstVec sum(all->values.data(), wiring_.shape.count, DType::f64);
+      then(in_dtype(sum, all->ranks, wiring_.shape.dtype), all->ranks);
     });
   }
 }

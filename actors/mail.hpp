@@ -34,12 +34,17 @@ struct Taken {
 struct PeerDown {
   int rank = 0;
 };
+struct PeerTraffic {
+  int peer = 0;
+  uint64_t bytes = 0, declined = 0;  // sent to it; its offers that were answered with no
+};
 struct CommunicatorReport {
   int rank = 0;
   bool quiet = true;
   uint64_t frames = 0, bytes = 0;  // sent
   Counts counts;
   std::vector<EdgeCount> edges;
+  std::vector<PeerTraffic> traffic;  // by rising peer
 };
 
 // To a worker.

@@ -1,5 +1,7 @@
 #include "actors/run_node.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -77,6 +79,17 @@ class Promised {
   std::optional<T> value_;
 };
 
+// What a rank's state consists of: x, and what else its rule has.
+SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
+  const ParameterLayout& layout = objective.layout();
+  RuleSettings rule = s.rule;
+  if (!objective.has_gradients()) rule.optimizer = {};
+  if (rule.gamma == 0) rule.gamma = 1;  // as State has it, for the numbers that are not looked at
+  const Buffer x(layout.size(), layout.dtype());
+  const auto made = method_named(s.method).make({0, s.seed, layout, {}, rule, x});
+  return {layout.dtype(), static_cast<uint32_t>(made->vectors(0).size()), layout.size()};
+}
+
 GatewayWiring gateway_wiring(const RunClock& clock, const Settings& s, const NodeSettings& n,
                              const Objective& objective, const NodeHooks& hooks) {
   GatewayWiring wiring{.clock = clock,
@@ -89,8 +102,7 @@ GatewayWiring gateway_wiring(const RunClock& clock, const Settings& s, const Nod
                        .say = hooks.run.sink.on_event,
                        .render = hooks.render,
                        .render_snapshot = hooks.render_snapshot,
-                       .size = objective.layout().size(),
-                       .dtype = objective.layout().dtype(),
+                       .shape = shape_of_rank(s, objective),
                        .read_plan = hooks.read_plan,
                        .done = {}};
   wiring.self.node = n.name;
@@ -133,15 +145,6 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   options.same_host = n.same_host;
   options.self = hello_of(s, n, layout);
   options.max_payload_bytes = 2 * layout.bytes() + 64;
-  auto opened = Links::open(options, events_to(gateway, transport, clock, arrivals));
-  if (!opened) {
-    caf::anon_send_exit(gateway, caf::exit_reason::kill);
-    return opened.error();
-  }
-  const std::shared_ptr<Links> links = std::move(*opened);
-  if (hooks.on_listening) hooks.on_listening(links->address());
-  transport->use(links.get());
-
   Site site;
   site.mailboxes = mailboxes;
   site.transport = transport;
@@ -151,8 +154,10 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   };
   site.share_done = [gateway] { caf::anon_send(gateway, ShareDone{}); };
   RunHooks run_hooks = hooks.run;
-  run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
+  const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // the ranks here have
+  run_hooks.sink.on_epoch = [=, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
     caf::anon_send(gateway, info);
+    begun_s->store(std::min(begun_s->load(), info.at_s));
     if (told) told(info);
   };
   SpawnedRun run = spawn_ranks(system, s, objective, std::move(run_hooks), &site, [&](Outcome o) {
@@ -164,17 +169,29 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
     ended.keep(std::move(o));
     caf::anon_send(gateway, std::move(what));
   });
+  auto opened = Links::open(options, events_to(gateway, transport, clock, arrivals));
+  if (!opened) {
+    caf::anon_send_exit(gateway, caf::exit_reason::kill);
+    run.stop();
+    return opened.error();
+  }
+  const std::shared_ptr<Links> links = std::move(*opened);
+  if (hooks.on_listening) hooks.on_listening(links->address());
+  transport->use(links.get());
+
   caf::anon_send(gateway, GatewayStart{links, run.node, run.manager, run.states});
 
   std::optional<GatewayWiring::Ending> end;
   const double until_s = s.until_s > 0 ? s.until_s : kNever;
   for (bool asked = false; !end; end = ending.wait(std::chrono::milliseconds(50))) {
-    const bool over = clock.now() >= until_s ||
-                      (hooks.run.interrupts != nullptr && hooks.run.interrupts->load() > 0);
-    if (over && !asked) {
-      asked = true;
+    const bool over = clock.now() - *begun_s >= until_s;
+    const bool leaves = hooks.run.interrupts != nullptr && hooks.run.interrupts->load() > 0;
+    if (asked || !(over || leaves)) continue;
+    asked = true;
+    if (leaves)
+      caf::anon_send(gateway, Leave{});
+    else
       caf::anon_send(gateway, Finish{});
-    }
   }
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);

@@ -10,7 +10,7 @@ namespace grapevine {
 
 struct NodeSettings {
   std::string run = "grapevine";  // the run's name: nodes of another are refused
-  std::string name;               // this node's, its own in the run; empty: the address
+  std::string name;               // this node's, its own in the run
   std::string listen = "127.0.0.1:0";
   std::vector<std::string> join;  // addresses of nodes; any live one will do
   std::optional<RunKey> key;

@@ -154,9 +154,15 @@ void TopologyManager::publish() {
 TopologyManager::behavior_type TopologyManager::make_behavior() {
   return {
       [this](const Founders& founders) {
-        for (const RankUp& up : *founders)
-          members_[up.rank] = {up.communicator, up.worker, 0, !wiring_.beyond};
-        if (!wiring_.beyond) begin_epoch(1);
+        for (const RankUp& up : *founders) {
+          Member& member = members_[up.rank];  // a roster may have named it before
+          member = {up.communicator, up.worker, member.incarnation,
+                    member.in_graph || !wiring_.beyond};
+        }
+        if (!wiring_.beyond)
+          begin_epoch(1);
+        else if (epoch_ > 0)
+          begin_epoch(epoch_);
         if (measures()) {
           scheduled_send(caf::actor_cast<TopologyManagerActor>(this),
                          wiring_.clock.instant(wiring_.clock.now() + 2 * gradient_s_), Renew{});

@@ -68,6 +68,10 @@ ChildProcess::~ChildProcess() {
     if (end >= 0) close(end);
 }
 
+void ChildProcess::signal(int number) const {
+  if (child_ > 0) kill(child_, number);
+}
+
 void ChildProcess::take(int& end, std::string& text) {
   char block[1 << 16];
   const ssize_t n = read(end, block, sizeof block);

@@ -23,6 +23,8 @@ class ChildProcess {
   /// signal ends the wait.
   static void wait_any(const std::vector<ChildProcess*>&, int timeout_ms);
 
+  void signal(int number) const;  // to it alone; nothing once it has ended
+
   bool ended() const { return child_ == 0; }
   int status() const { return status_; }  // once ended; 128 + the signal that ended it
   const std::string& out() const { return out_; }

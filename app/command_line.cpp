@@ -75,6 +75,35 @@ const CommandRow kCommands[] = {
      "  grapevine reproduce quadratics      one of them\n"
      "  grapevine reproduce all --json      all that need no data set\n"
      "Exit status 1 where a claim does not hold.\n"},
+    {kNode, "node", "One process of a run of several: --ranks are those of this process.",
+     "Examples, two machines or two terminals:\n"
+     "  grapevine node --listen 127.0.0.1:7001 --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join 127.0.0.1:7001 --ranks 8 --total-ranks 16\n"
+     "Off loopback all need the run key: grapevine keygen FILE, --key FILE.\n"
+     "Under srun and torchrun it finds the others by the environment. Every option of train.\n"
+     "Ctrl+C once leaves politely; twice stops at once.\n"},
+    {kLaunch, "launch", "Start and watch several processes that train together.",
+     "Examples:\n"
+     "  grapevine launch --nodes 4 --ranks 4                the main job in four processes\n"
+     "  grapevine launch --nodes 4 --ranks 4 --plan p.toml  kill, pause and restart processes\n"
+     "  grapevine launch --hosts hosts.txt --key run.key    over ssh\n"
+     "Every option of train. Ctrl+C once drains all; twice stops at once.\n"},
+    {kCtl, "ctl", "Ask a node, or tell it something, while it runs.",
+     "Verbs:\n"
+     "  status              members, graph, counts, edges\n"
+     "  topology            the graph and its constants\n"
+     "  reconfigure SPEC    another graph, for all nodes\n"
+     "  drain               this node finishes what it has begun and leaves\n"
+     "  stop                all nodes do\n"
+     "  inject PLAN         faults of links and changes of the graph, from a file\n"
+     "  snapshot FILE       the averaged model as it is now (safetensors)\n"
+     "  events              what happened lately\n"
+     "Example: grapevine ctl 127.0.0.1:7001 status --json\n"},
+    {kKeygen, "keygen", "Make a run key: the one secret of a run.",
+     "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
+    {kDoctor, "doctor", "Whether this machine can run a node: one line each.",
+     "Example: grapevine doctor --join 10.0.0.1:7001 --key run.key\n"
+     "Exit status 1 where something is wrong.\n"},
 };
 
 using Given = std::vector<ConfigEntry>;
@@ -133,6 +162,10 @@ constexpr Positional kPositionals[] = {
     {kTopology, "topology", "SPEC", "the graph, as --topology"},
     {kCompare, "job", "JOB", "the job file, as --job"},
     {kReproduce, "name", "NAME", "which one, as --name"},
+    {kCtl, "address", "ADDR", "where a node listens"},
+    {kCtl, "verb", "VERB", "status, topology, reconfigure, drain, stop, inject, snapshot, events"},
+    {kCtl, "argument", "ARG", "of reconfigure, inject and snapshot"},
+    {kKeygen, "argument", "FILE", "where it goes"},
 };
 
 // One subcommand, its options handed to `given` as texts.

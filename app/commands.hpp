@@ -12,5 +12,10 @@ Result<int> show_topology(const Options&);
 Result<int> show_data(const Options&);
 Result<int> compare(const Options&);
 Result<int> reproduce(const Options&);
+Result<int> node(Options);
+Result<int> launch(Options);
+Result<int> control(const Options&);
+Result<int> make_key(const Options&);
+Result<int> doctor(const Options&);
 
 }  // namespace grapevine

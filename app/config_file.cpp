@@ -37,7 +37,7 @@ Result<Options> resolve_options(Command command, const std::vector<ConfigEntry>&
       return error;
     }
   }
-  if ((command & kRuns) == 0) return options;
+  if ((command & (kRuns | kProcesses)) == 0) return options;
   if (!options.plan.empty()) {
     auto plan = read_plan(options.plan);
     if (!plan) return plan.error();

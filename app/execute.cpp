@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
 
-#include "actors/run.hpp"
+#include "actors/run_node.hpp"
+#include "app/node_status_json.hpp"
+#include "app/plan_file.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {
@@ -75,10 +78,14 @@ RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mut
 
 void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summary) {
   const bool computes = !outcome.workers.empty();
-  summary.ranks.resize(static_cast<size_t>(settings.ranks));
+  summary.ranks.resize(static_cast<size_t>(ranks_here(settings)));
+  if (!outcome.communicators.empty() && settings.local_ranks > 0)
+    summary.first_rank = outcome.communicators.front().rank;
   for (RankSummary& rank : summary.ranks)
     rank.idle_fraction = computes ? kNone : 0;
-  auto of = [&](int rank) -> RankSummary& { return summary.ranks[static_cast<size_t>(rank)]; };
+  auto of = [&](int rank) -> RankSummary& {
+    return summary.ranks[static_cast<size_t>(rank - summary.first_rank)];
+  };
   for (const WorkerReport& w : outcome.workers) {
     of(w.rank).gradients = w.gradients;
     of(w.rank).idle_fraction = w.alive_s > 0 ? w.idle_s / w.alive_s : 0;
@@ -108,20 +115,8 @@ void add_last_point(const Watch& watch, Summary& s) {
   if (watch.on_point) watch.on_point(s.curve.back());
 }
 
-}  // namespace
-
-Result<std::shared_ptr<Objective>> make_objective_of(const Settings& settings) {
-  return make_objective(settings);
-}
-
-Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
-                const Watch& watch) {
-  Summary summary;
-  auto turn = std::make_shared<std::mutex>();
-  auto tester = std::make_shared<Tester>(settings, objective, watch.test_s);
-  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn, tester));
-  const std::lock_guard lock(*turn);
-  const Outcome& outcome = result.outcome;
+void take_in(const Settings& settings, const Outcome& outcome, const Watch& watch,
+             Summary& summary) {
   summary.failure = outcome.failure;
   summary.interrupted = watch.interrupts != nullptr && watch.interrupts->load() > 0;
   summary.virtual_clock = settings.clock == Clock::simulated;
@@ -141,12 +136,84 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
     summary.parameter_hash = parameter_hash(outcome);
     if (settings.sample_s > 0) add_last_point(watch, summary);
   }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Objective>> make_objective_of(const Settings& settings) {
+  return make_objective(settings);
+}
+
+Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
+                const Watch& watch) {
+  Summary summary;
+  auto turn = std::make_shared<std::mutex>();
+  auto tester = std::make_shared<Tester>(settings, objective, watch.test_s);
+  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn, tester));
+  const std::lock_guard lock(*turn);
+  take_in(settings, result.outcome, watch, summary);
   summary.events = result.events;
   summary.events_per_second = result.events_per_second;
   summary.event_log_hash = result.event_log_hash;
   summary.norm_start = result.consensus_norm_start;
   summary.norm_end = result.consensus_norm_end;
   summary.reached_target = result.reached_target;
+  return summary;
+}
+
+namespace {
+
+Result<NodeSettings> node_settings(const PeerOptions& p) {
+  NodeSettings n;
+  n.run = p.run;
+  n.name = p.name;
+  if (!p.listen.empty()) n.listen = p.listen;
+  for (size_t at = 0; at < p.join.size();) {
+    const size_t end = std::min(p.join.find(',', at), p.join.size());
+    if (end > at) n.join.push_back(p.join.substr(at, end - at));
+    at = end + 1;
+  }
+  n.first_rank = p.first_rank;
+  n.total_ranks = p.total_ranks;
+  n.patience_s = p.patience_s;
+  n.bulk_encryption = p.bulk_encryption;
+  if (p.key.empty()) return n;
+  auto key = RunKey::read(p.key);
+  if (!key) return key.error();
+  n.key = *key;
+  return n;
+}
+
+}  // namespace
+
+Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
+                             std::shared_ptr<Objective> objective, const Watch& watch,
+                             std::function<void(const std::string&)> on_listening) {
+  const auto node = node_settings(peers);
+  if (!node) return node.error();
+  Summary summary;
+  auto turn = std::make_shared<std::mutex>();
+  auto tester = std::make_shared<Tester>(settings, objective, 0);
+  NodeHooks hooks;
+  hooks.run = hooks_of(watch, summary, turn, tester);
+  hooks.on_listening = std::move(on_listening);
+  hooks.render = [](const NodeStatus& status) { return json_of(status).dump(); };
+  hooks.render_snapshot = [objective](const Buffer& mean, int ranks) {
+    return snapshot_json(objective->layout(), mean, ranks).dump();
+  };
+  hooks.read_plan = [](const std::string& text) { return plan_of_text("plan", text); };
+  auto result = run_node(settings, *node, objective, std::move(hooks));
+  if (!result) return result.error();
+  const std::lock_guard lock(*turn);
+  take_in(settings, result->outcome, watch, summary);
+  if (!summary.epochs.empty()) summary.seconds -= summary.epochs.front().at_s;
+  summary.nodes = result->nodes;
+  summary.ranks_in_mean = result->ranks;
+  if (result->mean) {
+    const ConstVec mean = result->mean->vec();
+    summary.mean = Buffer(mean.size, mean.dtype);
+    std::memcpy(summary.mean.vec().data, mean.data, mean.bytes());
+  }
   return summary;
 }
 
@@ -164,7 +231,8 @@ void evaluate(const Settings& settings, Objective& objective, Summary& summary) 
       } else {
         const int rank = alive[k - 1];
         const Buffer& x = *summary.ranks[static_cast<size_t>(rank)].x;
-        summary.by_rank[k - 1] = objective.evaluate(thread, rank, x.vec());
+        const int shard = (summary.first_rank + rank) % settings.ranks;
+        summary.by_rank[k - 1] = objective.evaluate(thread, shard, x.vec());
       }
     }
   };

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/settings.hpp"
+#include "app/options.hpp"
 #include "app/summary.hpp"
 
 namespace grapevine {
@@ -24,6 +24,11 @@ Result<std::shared_ptr<Objective>> make_objective_of(const Settings&);
 
 /// REQUIRES: check(settings), an objective made by make_objective_of for them.
 Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);
+
+/// The same for the ranks of this process among others: their counts, the mean over all ranks of
+/// the run. `on_listening` is told the address. Fails where it cannot listen or meets nobody.
+Result<Summary> execute_node(const Settings&, const PeerOptions&, std::shared_ptr<Objective>,
+                             const Watch&, std::function<void(const std::string&)> on_listening);
 
 /// Tests the averaged model and every rank's own, on the objective's threads.
 void evaluate(const Settings&, Objective&, Summary&);

@@ -32,6 +32,15 @@ Json counts_json(const Summary& s) {
 
 }  // namespace
 
+std::string hash_text(const Buffer& x) {
+  uint64_t hash = 0xcbf29ce484222325;
+  const ConstVec v = x.vec();
+  const auto* bytes = static_cast<const unsigned char*>(v.data);
+  for (size_t k = 0; k < v.bytes(); ++k)
+    hash = (hash ^ bytes[k]) * 0x100000001b3;
+  return hex(hash);
+}
+
 void print_json(const Json& object) {
   const std::string text = object.dump() + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);

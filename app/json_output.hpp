@@ -22,6 +22,9 @@ Json json_of(Options);
 Json json_of(const CurvePoint&);
 Json json_of(const EpochLine&);
 
+/// Of the bits; 16 digits.
+std::string hash_text(const Buffer&);
+
 /// What train and simulate have in common.
 Json json_of(const Settings&, const Summary&);
 

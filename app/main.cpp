@@ -18,6 +18,11 @@ Result<int> carry_out(Invocation invocation) {
     case kData: return show_data(invocation.options);
     case kCompare: return compare(invocation.options);
     case kReproduce: return reproduce(invocation.options);
+    case kNode: return node(std::move(invocation.options));
+    case kLaunch: return launch(std::move(invocation.options));
+    case kCtl: return control(invocation.options);
+    case kKeygen: return make_key(invocation.options);
+    case kDoctor: return doctor(invocation.options);
     case kTopology: break;
   }
   return show_topology(invocation.options);

@@ -121,6 +121,30 @@ OptionTable rows_of_the_virtual_clock(Options& o) {
   };
 }
 
+OptionTable rows_of_several_processes(Options& o) {
+  PeerOptions& p = o.peers;
+  return {
+      {"listen", &p.listen, kNode | kDoctor, "ADDR", "host:port where others reach this node; port 0: any"},
+      {"join", &p.join, kNode | kDoctor, "ADDR,..", "nodes of the run; any live one will do"},
+      {"node-name", &p.name, kNode, "NAME", "its own in the run; none: of host and process"},
+      {"run-name", &p.run, kProcesses, "NAME", "nodes of another run are refused"},
+      {"key", &p.key, kProcesses | kCtl | kDoctor, "FILE",
+       "the run key (grapevine keygen); needed off loopback"},
+      {"first-rank", &p.first_rank, kNode, "N", "of its ranks; -1: those that are free"},
+      {"total-ranks", &p.total_ranks, kNode, "N",
+       "to wait for before the run begins; 0: begins at once, and grows"},
+      {"patience", &p.patience_s, kProcesses, "T",
+       "seconds to wait for the others at the start and at the end"},
+      {"bulk-encryption", &p.bulk_encryption, kProcesses, "", "with a key: of vectors too"},
+      {"nodes", &o.nodes, kLaunch, "N", "processes, each with --ranks ranks"},
+      {"hosts", &o.hosts, kLaunch, "FILE",
+       "start them over ssh: a host a line, the address where it is reached"},
+      {"address", &o.address, kCtl, "ADDR", "where a node listens"},
+      {"verb", &o.verb, kCtl, "VERB", "what is asked"},
+      {"argument", &o.argument, kCtl | kKeygen, "ARG", "a graph, or a file"},
+  };
+}
+
 OptionTable rows_of_the_program(Options& o) {
   return {
       {"slow-rank", &o.slow_rank, kStragglers, "N", "the rank that is slow"},
@@ -132,7 +156,7 @@ OptionTable rows_of_the_program(Options& o) {
       {"steps", &o.steps, kReproduce, "N",
        "rounds of a run at most, for a quick look that fails; 0: as many as it takes"},
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
-      {"json", &o.json, kRuns | kTopology | kData | kCompare | kReproduce, "",
+      {"json", &o.json, kRuns | kTopology | kData | kCompare | kReproduce | kCtl, "",
        "print one JSON object on standard output"},
       {"quiet", &o.quiet, kRuns | kCompare | kReproduce, "",
        "no progress and no events on standard error"},
@@ -144,10 +168,13 @@ OptionTable rows_of_the_program(Options& o) {
 OptionTable option_table(Options& o) {
   OptionTable table;
   for (const auto rows : {rows_of_the_run, rows_of_the_method, rows_of_the_objective,
-                          rows_of_the_virtual_clock, rows_of_the_program}) {
+                          rows_of_the_virtual_clock, rows_of_several_processes,
+                          rows_of_the_program}) {
     const OptionTable more = rows(o);
     table.insert(table.end(), more.begin(), more.end());
   }
+  for (Option& option : table)
+    if (option.commands & kTrain) option.commands |= kProcesses;
   return table;
 }
 

@@ -1,9 +1,12 @@
 #include "app/options.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 
 #include "actors/algorithms/choose.hpp"
+#include "app/node_environment.hpp"
 
 namespace grapevine {
 namespace {
@@ -74,7 +77,7 @@ Options default_options(Command command, const std::string& objective) {
   Settings& s = o.settings;
   s.objective.objective = objective;
   if (objective != "network") {
-    s.gradients = objective == "quadratic" && command == kTrain ? s.gradients : 0;
+    s.gradients = objective == "quadratic" && (command & (kTrain | kProcesses)) ? s.gradients : 0;
     s.lr.schedule = Schedule::constant;
     s.lr.warmup = s.rule.optimizer.momentum = s.rule.optimizer.weight_decay = 0;
   }
@@ -154,8 +157,45 @@ std::string nearest(const std::string& word, const std::vector<std::string>& nam
   return best;
 }
 
+namespace {
+
+constexpr int kNodesAtMost = 1024;
+
+// --ranks are those of one process; the settings tell of the whole run.
+Status complete_peers(Command command, Options& o) {
+  Settings& s = o.settings;
+  PeerOptions& p = o.peers;
+  s.local_ranks = s.ranks;
+  if (s.ranks < 1)
+    return user_error("ranks is " + std::to_string(s.ranks) + ", accepted: 1 or more");
+  if (!(p.patience_s > 0))
+    return user_error("patience is " + shortest(p.patience_s) + ", accepted: a number above 0");
+  if (command == kLaunch) {
+    if (o.nodes < 1 || o.nodes > kNodesAtMost)
+      return user_error("nodes is " + std::to_string(o.nodes) + ", accepted: from 1 to " +
+                        std::to_string(kNodesAtMost));
+    p.total_ranks = o.nodes * s.ranks;
+  } else {
+    char host[256] = "localhost";
+    gethostname(host, sizeof host - 1);
+    if (Status found = find_peers(this_environment(), host, s.ranks, p); !found) return found;
+  }
+  if (p.first_rank < -1)
+    return user_error("first-rank is " + std::to_string(p.first_rank) + ", accepted: -1 or more");
+  const int needed = std::max(0, p.first_rank) + s.ranks;
+  if (p.total_ranks != 0 && p.total_ranks < needed)
+    return user_error("total-ranks is " + std::to_string(p.total_ranks) + ", accepted: 0, or " +
+                      std::to_string(needed) + " or more, with the ranks of this node");
+  s.ranks = std::max(p.total_ranks, needed);
+  return Done{};
+}
+
+}  // namespace
+
 Status complete(Command command, Options& o) {
   Settings& s = o.settings;
+  if (command & kProcesses)
+    if (Status known = complete_peers(command, o); !known) return known;
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
   if (s.exchanges_at_once < 1) {
     return user_error("exchanges-at-once is " + std::to_string(s.exchanges_at_once) +
@@ -186,7 +226,11 @@ Status complete(Command command, Options& o) {
   }
   s.objective.ranks = s.ranks;
   s.objective.seed = s.seed;
-  return check(s);
+  if (!(command & kProcesses)) return check(s);
+  Settings whole = s;  // its plan may have faults of links: they are real ones
+  whole.plan = {};
+  if (Status fits = check(whole); !fits) return fits;
+  return check(s.plan, s.ranks, false);
 }
 
 }  // namespace grapevine

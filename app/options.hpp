@@ -24,8 +24,25 @@ enum Command : unsigned {
   kData = 16,
   kCompare = 32,
   kReproduce = 64,
+  kNode = 128,
+  kLaunch = 256,
+  kCtl = 512,
+  kKeygen = 1024,
+  kDoctor = 2048,
 };
 constexpr unsigned kRuns = kTrain | kSimulate | kStragglers;
+constexpr unsigned kProcesses = kNode | kLaunch;  // take whatever train takes
+
+/// Of one process among several. Empty addresses: those of the environment, or a free port here.
+struct PeerOptions {
+  std::string listen, join;  // ADDR:PORT; join: several, with commas
+  std::string name;          // empty: of host and process
+  std::string run = "grapevine";
+  std::string key;  // a file
+  int first_rank = -1, total_ranks = 0;
+  double patience_s = 15;
+  bool bulk_encryption = true;
+};
 
 struct Options {
   Settings settings;
@@ -39,6 +56,10 @@ struct Options {
   uint64_t seeds = 1;  // so many runs, from settings.seed on; reproduce, 0: its own number
   int slow_rank = 0;   // stragglers
   double factor = 3;
+  PeerOptions peers;
+  int nodes = 4;  // launch
+  std::string hosts;
+  std::string address, verb, argument;  // ctl; keygen: the argument is the file
 };
 
 /// One of a few names, kept as their index by whoever made it.

@@ -189,11 +189,11 @@ class FaultReader {
 
 }  // namespace
 
-Result<Plan> read_plan(const std::string& path) {
-  const auto file = read_toml("plan", path);
-  if (!file) return file.error();
+namespace {
+
+Result<Plan> plan_of(const std::string& path, const toml::table& file) {
   Plan plan;
-  for (const auto& [key, node] : *file) {
+  for (const auto& [key, node] : file) {
     if (key.str() != "fault") {
       return toml_error(path, key.source(), "unknown key " + std::string(key.str()) +
                                                 ", accepted: a list of [[fault]] tables");
@@ -205,6 +205,20 @@ Result<Plan> read_plan(const std::string& path) {
       if (Status read = FaultReader(path, *fault.as_table()).into(plan); !read) return read.error();
   }
   return plan;
+}
+
+}  // namespace
+
+Result<Plan> read_plan(const std::string& path) {
+  const auto file = read_toml("plan", path);
+  if (!file) return file.error();
+  return plan_of(path, *file);
+}
+
+Result<Plan> plan_of_text(const std::string& name, const std::string& text) {
+  const auto parsed = parse_toml(name, text);
+  if (!parsed) return parsed.error();
+  return plan_of(name, *parsed);
 }
 
 }  // namespace grapevine

@@ -22,4 +22,7 @@ namespace grapevine {
 /// judge (actors/plan.hpp).
 Result<Plan> read_plan(const std::string& path);
 
+/// The same from a text that came as `name`.
+Result<Plan> plan_of_text(const std::string& name, const std::string& text);
+
 }  // namespace grapevine

@@ -67,7 +67,9 @@ void Progress::point(const CurvePoint& p) {
   }
   line += count_of(p.gradients, "steps, ") + count_of(p.exchanges, "exchanges, ");
   if (std::isfinite(p.loss)) line += "loss " + as_short(p.loss) + ", ";
-  line += "consensus distance " + as_short(p.consensus_distance);
+  if (std::isfinite(p.consensus_distance))
+    line += "consensus distance " + as_short(p.consensus_distance);
+  if (line.size() > 1 && line[line.size() - 2] == ',') line.resize(line.size() - 2);
   if (const double left = left_s(p); std::isfinite(left)) line += ", " + as_seconds(left) + " left";
   show(line);
 }

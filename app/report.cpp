@@ -114,6 +114,23 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
   print_curves(s);
 }
 
+void print_node(const Settings& settings, const Summary& s, const TrainingTimes& times,
+                const std::string& address, const std::string& run_dir) {
+  std::printf("\n%s on %s, seed %llu: ranks %d to %d at %s, the mean of %d ranks at %d nodes%s\n",
+              settings.method.c_str(), settings.topology.c_str(),
+              static_cast<unsigned long long>(settings.seed), s.first_rank,
+              s.first_rank + settings.ranks - 1, address.c_str(), s.ranks_in_mean, s.nodes,
+              s.interrupted ? ", stopped early" : "");
+  print_accuracy(s);
+  row(settings.objective.objective == "network" ? "test loss" : "excess loss of mean",
+      as_short(s.averaged.loss));
+  print_common(settings, s);
+  row("idle time per rank", idle_text(s));
+  row("time", as_seconds(times.total_s) + ": training " + as_seconds(s.seconds) + ", testing " +
+                  as_seconds(times.evaluation_s));
+  if (!run_dir.empty()) row("run directory", run_dir);
+}
+
 void print_simulation(const Settings& settings, const std::vector<Summary>& runs,
                       const std::string& run_dir) {
   const Summary& s = runs.front();

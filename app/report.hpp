@@ -18,6 +18,10 @@ struct TrainingTimes {
 void print_training(const Settings&, const Summary&, const TrainingTimes&,
                     const std::string& run_dir);
 
+/// One process of several; the settings' ranks are its own.
+void print_node(const Settings&, const Summary&, const TrainingTimes&, const std::string& address,
+                const std::string& run_dir);
+
 /// The first run in full, and the exchanges of all.
 void print_simulation(const Settings&, const std::vector<Summary>& runs,
                       const std::string& run_dir);

@@ -60,6 +60,8 @@ struct Summary {
   double consensus_distance = 0;  // at the end
   Buffer mean;                    // of the parameters over ranks
   uint64_t parameter_hash = 0;
+  int first_rank = 0;             // of `ranks`, where others are elsewhere
+  int nodes = 0, ranks_in_mean = 0;  // of a run of several processes
   std::vector<RankSummary> ranks;
   std::vector<EdgeSummary> edges;
   std::vector<CurvePoint> curve;

@@ -15,10 +15,14 @@ Result<toml::table> read_toml(const char* what, const std::string& path) {
     return user_error(std::string(what) + " is \"" + path +
                       "\", which cannot be read, accepted: a TOML file");
   }
+  return parse_toml(path, text.str());
+}
+
+Result<toml::table> parse_toml(const std::string& name, const std::string& text) {
   try {
-    return toml::parse(text.str(), path);
+    return toml::parse(text, name);
   } catch (const toml::parse_error& e) {
-    return toml_error(path, e.source(), std::string(e.description()));
+    return toml_error(name, e.source(), std::string(e.description()));
   }
 }
 

@@ -11,6 +11,9 @@ namespace grapevine {
 /// Errors (user): the file that is missing or is no TOML, with the line.
 Result<toml::table> read_toml(const char* what, const std::string& path);
 
+/// The same of a text; `name` stands for the file.
+Result<toml::table> parse_toml(const std::string& name, const std::string& text);
+
 /// "FILE:LINE: complaint"
 inline Error toml_error(const std::string& path, const toml::source_region& where,
                         const std::string& complaint) {

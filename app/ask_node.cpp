@@ -1,0 +1,29 @@
+#include "app/ask_node.hpp"
+
+#include "actors/transport/console.hpp"
+
+namespace grapevine {
+
+Result<std::string> ask_node(const std::string& address, const std::string& key,
+                             const ConsoleRequest& request, double deadline_s) {
+  std::optional<RunKey> secret;
+  if (!key.empty()) {
+    auto read = RunKey::read(key);
+    if (!read) return read.error();
+    secret = *read;
+  }
+  auto console = Console::open(address, secret, deadline_s);
+  if (!console) return console.error();
+  std::string text;
+  bool ok = true;
+  const Status asked = (*console)->ask(request, [&](const ConsoleReply& part) {
+    ok = ok && part.ok;
+    text += part.text;
+    return true;
+  });
+  if (!asked) return asked.error();
+  if (!ok) return user_error(address + ": " + text);
+  return text;
+}
+
+}  // namespace grapevine

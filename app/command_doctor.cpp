@@ -1,0 +1,197 @@
+// grapevine doctor: whether this machine can run a node. A line for each thing that a run needs.
+#include <dlfcn.h>
+#include <netdb.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "actors/transport/console.hpp"
+#include "actors/transport/sockets.hpp"
+#include "app/commands.hpp"
+#include "app/words.hpp"
+#include "messages/control.hpp"
+#include "models/network_loader.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr rlim_t kLeastFiles = 1024;
+constexpr double kLeastDisk = 1e9, kLeastMemory = 1e9;
+
+class Doctor {
+ public:
+  void well(const char* what, const std::string& text) { line("ok", what, text); }
+  void ill(const char* what, const std::string& text) {
+    line("FAIL", what, text);
+    healthy_ = false;
+  }
+  void judge(bool good, const char* what, const std::string& text) {
+    good ? well(what, text) : ill(what, text);
+  }
+  bool healthy() const { return healthy_; }
+
+ private:
+  static void line(const char* verdict, const char* what, const std::string& text) {
+    std::printf("%-4s  %-11s %s\n", verdict, what, text.c_str());
+  }
+  bool healthy_ = true;
+};
+
+std::string first_word(const char* path) {
+  std::string word;
+  std::ifstream(path) >> word;
+  return word;
+}
+
+void check_cores(Doctor& doctor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+  const int cores = known ? CPU_COUNT(&set) : 1;
+  std::string quota = "none", period;
+  std::ifstream("/sys/fs/cgroup/cpu.max") >> quota >> period;
+  std::string text = std::to_string(cores);
+  if (quota != "none" && quota != "max" && !period.empty())
+    text += ", of which this group may use " + as_short(std::stod(quota) / std::stod(period));
+  doctor.well("cores", text);
+}
+
+void check_memory(Doctor& doctor) {
+  const double all =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const std::string limit = first_word("/sys/fs/cgroup/memory.max");
+  const bool limited = !limit.empty() && limit != "max";
+  const double most = limited ? std::min(all, std::stod(limit)) : all;
+  doctor.judge(most >= kLeastMemory, "memory",
+               as_bytes(all) + (limited ? ", limited to " + as_bytes(most) : ", no limit"));
+}
+
+void check_files(Doctor& doctor) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string text = std::to_string(limit.rlim_max) + " at most";
+  doctor.judge(limit.rlim_max >= kLeastFiles, "open files",
+               limit.rlim_max >= kLeastFiles
+                   ? text
+                   : text + ", accepted: " + std::to_string(kLeastFiles) + " or more (ulimit -n)");
+}
+
+// Whether a connection to it comes about; empty: yes.
+std::string reach(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (address.rfind("unix:", 0) == 0 || colon == address.npos) return {};
+  const std::string host = address.substr(0, colon), port = address.substr(colon + 1);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  const std::string plain = host.front() == '[' ? host.substr(1, host.size() - 2) : host;
+  if (getaddrinfo(plain.c_str(), port.c_str(), &hints, &found) != 0)
+    return address + " does not resolve here";
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{2, 0};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const bool reached = connect(fd, found->ai_addr, found->ai_addrlen) == 0;
+  const std::string why = std::strerror(errno);
+  close(fd);
+  freeaddrinfo(found);
+  return reached ? std::string() : address + " cannot be reached: " + why;
+}
+
+void check_port(Doctor& doctor, const Options& o) {
+  const std::string wanted = o.peers.listen.empty() ? "127.0.0.1:0" : o.peers.listen;
+  const auto listening = listen_on(wanted, !o.peers.key.empty());
+  if (!listening) return doctor.ill("port", listening.error().message);
+  const std::string address = reachable(listening->address);
+  const std::string reached = reach(address);
+  close(listening->fd);
+  doctor.judge(reached.empty(), "port",
+               reached.empty() ? address + " is free and can be reached" : reached);
+}
+
+std::optional<RunKey> check_key(Doctor& doctor, const Options& o) {
+  if (o.peers.key.empty()) {
+    doctor.well("run key", "none: loopback only");
+    return {};
+  }
+  const auto key = RunKey::read(o.peers.key);
+  if (!key) return doctor.ill("run key", key.error().message), std::nullopt;
+  doctor.well("run key", o.peers.key);
+  return *key;
+}
+
+void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& key) {
+  std::istringstream addresses(o.peers.join);
+  for (std::string address; std::getline(addresses, address, ',');) {
+    const auto console = Console::open(address, key);
+    if (!console)
+      doctor.ill("peer", console.error().message);
+    else
+      doctor.well("peer", address + " is " + (*console)->node() + ", protocol version " +
+                              std::to_string(kControlVersion));
+  }
+}
+
+// A model that there is not: the module that says so has been loaded.
+void check_networks(Doctor& doctor, const Options& o) {
+  ObjectiveSpec spec;
+  spec.model = "none";
+  const auto made = make_network(spec);
+  const bool loaded = made || made.error().kind == Error::Kind::user;
+  const std::string threads =
+      o.settings.threads > 0 ? std::to_string(o.settings.threads) : std::string("one per core");
+  doctor.judge(loaded, "LibTorch",
+               loaded ? std::string(GRAPEVINE_TORCH_VERSION) + ", threads: " + threads
+                      : made.error().message);
+}
+
+void check_device(Doctor& doctor) {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  int devices = 0;
+  if (driver != nullptr) {
+    const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+    const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+    if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) devices = 0;
+  }
+  doctor.well("CUDA", driver == nullptr ? "no driver: everything runs on the CPU"
+                                        : std::to_string(devices) + " devices");
+  void* nccl = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+  doctor.well("NCCL", nccl == nullptr ? "not found" : "found");
+}
+
+void check_disk(Doctor& doctor, const Options& o) {
+  struct statvfs about {};
+  const std::string where = o.out.empty() ? "." : o.out;
+  if (statvfs(where.c_str(), &about) != 0)
+    return doctor.ill("disk", where + " cannot be looked at");
+  const double left = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
+  const bool writable = access(where.c_str(), W_OK) == 0;
+  doctor.judge(left >= kLeastDisk && writable, "disk",
+               as_bytes(left) + " free" + (writable ? "" : ", but " + where + " is not writable"));
+}
+
+}  // namespace
+
+Result<int> doctor(const Options& o) {
+  Doctor doctor;
+  check_cores(doctor);
+  check_memory(doctor);
+  check_files(doctor);
+  check_port(doctor, o);
+  const auto key = check_key(doctor, o);
+  check_peers(doctor, o, key);
+  check_networks(doctor, o);
+  check_device(doctor);
+  check_disk(doctor, o);
+  return doctor.healthy() ? 0 : 1;
+}
+
+}  // namespace grapevine

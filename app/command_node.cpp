@@ -1,0 +1,99 @@
+// grapevine node: the ranks of one process in a run of several.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "app/commands.hpp"
+#include "app/interrupts.hpp"
+#include "app/json_output.hpp"
+#include "app/report.hpp"
+#include "app/run_record.hpp"
+
+namespace grapevine {
+namespace {
+
+Settings of_this_process(const Settings& s) {
+  Settings here = s;
+  here.ranks = ranks_here(s);
+  return here;
+}
+
+Json node_json(const Options& options, const Summary& s, const TrainingTimes& times,
+               const std::string& address) {
+  Json object = json_of(of_this_process(options.settings), s);
+  object["node"] = options.peers.name;
+  object["address"] = address;
+  object["ranks"] = s.ranks_in_mean;
+  object["nodes"] = s.nodes;
+  object["first_rank"] = s.first_rank;
+  object["local_ranks"] = ranks_here(options.settings);
+  object["mean_hash"] = hash_text(s.mean);
+  object["seconds"] = s.seconds;
+  object["evaluation_seconds"] = times.evaluation_s;
+  object["total_seconds"] = times.total_s;
+  object["run_dir"] = options.out;
+  return object;
+}
+
+// No other process of the run has it.
+std::string own_name() {
+  char host[64] = "node";
+  gethostname(host, sizeof host - 1);
+  return std::string(host) + "-" + std::to_string(getpid());
+}
+
+Status accept_plan(const Plan& plan) {
+  for (const RankFault& fault : plan.rank_faults)
+    if (fault.kind != RankFaultKind::slow)
+      return user_error(
+          "the plan has pause, kill or restart, accepted by node: slow, reconfigure "
+          "and faults of links; grapevine launch does the others to processes");
+  return Done{};
+}
+
+}  // namespace
+
+Result<int> node(Options options) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto since_start = [start] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  Settings& settings = options.settings;
+  if (options.peers.name.empty()) options.peers.name = own_name();
+  if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
+  auto objective = make_objective_of(settings);
+  if (!objective) return objective.error();
+  if (interrupts() > 0) return 130;
+  const std::string description = (*objective)->description();
+  auto record = RunRecord::begin("node", options, description, options.out);
+  if (!record) return record.error();
+  std::string address;
+  auto told = execute_node(settings, options.peers, *objective, (*record)->watch(),
+                           [&address](const std::string& where) {
+                             address = where;
+                             std::fprintf(stderr, "listening on %s\n", where.c_str());
+                           });
+  (*record)->quiet();
+  if (!told) return told.error();
+  Summary& summary = *told;
+  TrainingTimes times;
+  if (!summary.failure && summary.ranks_in_mean > 0) {
+    const double before_s = since_start();
+    evaluate(settings, **objective, summary);
+    times.evaluation_s = since_start() - before_s;
+  }
+  times.total_s = since_start();
+  const Json object = node_json(options, summary, times, address);
+  const Status saved = (*record)->finish(summary, **objective, object.dump());
+  if (summary.failure) return *summary.failure;
+  if (options.json) {
+    print_json(object);
+  } else {
+    print_node(of_this_process(settings), summary, times, address, options.out);
+  }
+  if (!saved) return saved.error();
+  return 0;
+}
+
+}  // namespace grapevine

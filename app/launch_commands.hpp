@@ -1,0 +1,38 @@
+// What `launch` starts: the command line of each node, here or over ssh. Pure.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/options.hpp"
+
+namespace grapevine {
+
+struct LaunchHost {
+  std::string ssh;      // as ssh takes it: user@host
+  std::string address;  // where the others reach it
+};
+
+/// The hosts of a file: a line each, `user@host` or `user@host ADDRESS`; # begins a comment. Errors
+/// (user): a file that cannot be read or names none, a line of more than two words.
+Result<std::vector<LaunchHost>> read_hosts(const std::string& path);
+
+struct LaunchedNode {
+  int number = 0;
+  std::string listen = "127.0.0.1:0";
+  std::vector<std::string> join;
+  std::string plan;  // a file; empty: none
+};
+
+/// The words of `grapevine node ...` for it: every option of the run that is not the default, and
+/// its place in it. Without the program's name.
+std::vector<std::string> node_arguments(const Options& launch, const LaunchedNode&);
+
+/// The same to be run on `host`. `program` is the path of grapevine, there as here.
+std::vector<std::string> over_ssh(const LaunchHost& host, const std::string& program,
+                                  const std::vector<std::string>& arguments);
+
+/// Of the plan's text the faults that nodes apply themselves: slow and those of links. Empty: there
+/// are none. REQUIRES: the text of a plan that has been read.
+std::string plan_for_nodes(const std::string& text);
+
+}  // namespace grapevine

@@ -1,0 +1,172 @@
+#include "app/node_environment.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+namespace grapevine {
+namespace {
+
+constexpr int kSlurmPorts = 20000;  // jobs listen above this port,
+constexpr int kSlurmJobs = 10000;   // and two that have this distance share theirs
+constexpr size_t kContacts = 3;
+
+std::optional<int> whole(const std::string& text) {
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || stop != end || value < 0) return {};
+  return value;
+}
+
+Result<int> number(const Environment& get, const char* name, int least) {
+  const std::string text = get(name).value_or("");
+  const auto value = whole(text);
+  if (value && *value >= least) return *value;
+  return user_error(std::string(name) + " is \"" + text +
+                    "\" in the environment, accepted: a whole number, " + std::to_string(least) +
+                    " or more");
+}
+
+struct Place {
+  int process = 0, processes = 0;
+};
+
+Result<Place> place_of(const Environment& get, const char* process, const char* processes) {
+  const auto all = number(get, processes, 1);
+  if (!all) return all.error();
+  const auto own = number(get, process, 0);
+  if (!own) return own.error();
+  if (*own >= *all)
+    return user_error(std::string(process) + " is \"" + std::to_string(*own) +
+                      "\" in the environment, accepted: less than " + processes + ", which is " +
+                      std::to_string(*all));
+  return Place{*own, *all};
+}
+
+void take_place(const Place& place, int ranks, PeerOptions& peers) {
+  if (peers.name.empty()) peers.name = "node-" + std::to_string(place.process);
+  if (peers.first_rank < 0) peers.first_rank = place.process * ranks;
+  if (peers.total_ranks == 0) peers.total_ranks = place.processes * ranks;
+}
+
+Status from_torchrun(const Environment& get, const std::string& host, int ranks,
+                     PeerOptions& peers) {
+  const auto place = place_of(get, "RANK", "WORLD_SIZE");
+  if (!place) return place.error();
+  const auto port = number(get, "MASTER_PORT", 1);
+  if (!port) return port.error();
+  const std::string master = *get("MASTER_ADDR");
+  const bool taken = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  const std::string contact = master + ":" + std::to_string(*port + (taken ? 1 : 0));
+  const bool loopback = master == "localhost" || master.rfind("127.", 0) == 0;
+  if (place->process == 0) {
+    peers.listen = contact;
+  } else {
+    peers.listen = (loopback ? master : host) + ":0";
+    peers.join = contact;
+  }
+  take_place(*place, ranks, peers);
+  return Done{};
+}
+
+// "2(x3),1": the tasks of each host.
+std::vector<int> tasks_by_host(const std::string& text) {
+  std::vector<int> tasks;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const size_t times = part.find("(x");
+    const auto count = whole(part.substr(0, times));
+    const auto hosts = times == part.npos || part.back() != ')'
+                           ? std::optional<int>(1)
+                           : whole(part.substr(times + 2, part.size() - times - 3));
+    if (!count || !hosts || *hosts > 1 << 16) return {};
+    tasks.insert(tasks.end(), static_cast<size_t>(*hosts), *count);
+    at = end + 1;
+  }
+  return tasks;
+}
+
+Status from_slurm(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
+  const auto place = place_of(get, "SLURM_PROCID", "SLURM_NTASKS");
+  if (!place) return place.error();
+  const std::string list =
+      get("SLURM_STEP_NODELIST").value_or(get("SLURM_JOB_NODELIST").value_or(""));
+  const auto hosts = expand_host_list(list);
+  if (!hosts) return hosts.error();
+  const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
+  const int first_port = kSlurmPorts + job % kSlurmJobs;
+  peers.listen = host + ":" + std::to_string(first_port + place->process);
+  // In blocks, as srun places tasks unless told otherwise; the first process is right in any case.
+  const std::vector<int> tasks = tasks_by_host(get("SLURM_STEP_TASKS_PER_NODE").value_or(""));
+  int first = 0;
+  for (size_t k = 0; k < hosts->size() && k < kContacts; ++k) {
+    if (first != place->process)
+      peers.join +=
+          (peers.join.empty() ? "" : ",") + (*hosts)[k] + ":" + std::to_string(first_port + first);
+    if (k >= tasks.size()) break;
+    first += tasks[k];
+  }
+  take_place(*place, ranks, peers);
+  return Done{};
+}
+
+}  // namespace
+
+Environment this_environment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+Result<std::vector<std::string>> expand_host_list(const std::string& list) {
+  const Error refusal =
+      user_error("SLURM_STEP_NODELIST is \"" + list +
+                 "\" in the environment, accepted: a list of hosts, for instance n[1-3,7],m2");
+  std::vector<std::string> hosts;
+  for (size_t at = 0; at < list.size();) {
+    const size_t open = list.find('[', at), comma = std::min(list.find(',', at), list.size());
+    if (open >= comma) {
+      if (comma == at) return refusal;
+      hosts.push_back(list.substr(at, comma - at));
+      at = comma + 1;
+      continue;
+    }
+    const size_t close = list.find(']', open);
+    if (close == list.npos) return refusal;
+    const std::string head = list.substr(at, open - at);
+    const size_t end = std::min(list.find(',', close), list.size());
+    const std::string tail = list.substr(close + 1, end - close - 1);
+    for (size_t k = open + 1; k < close;) {
+      const size_t stop = std::min(list.find(',', k), close);
+      const std::string range = list.substr(k, stop - k);
+      const size_t dash = range.find('-');
+      const std::string low = range.substr(0, dash);
+      const auto from = whole(low);
+      const auto to = dash == range.npos ? from : whole(range.substr(dash + 1));
+      if (!from || !to || *to < *from || *to - *from > 1 << 16) return refusal;
+      for (int n = *from; n <= *to; ++n) {
+        std::string digits = std::to_string(n);
+        if (digits.size() < low.size()) digits.insert(0, low.size() - digits.size(), '0');
+        hosts.push_back(head + digits + tail);
+      }
+      k = stop + 1;
+    }
+    at = end + 1;
+  }
+  if (hosts.empty()) return refusal;
+  return hosts;
+}
+
+Status find_peers(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
+  if (!peers.listen.empty() || !peers.join.empty()) return Done{};
+  if (get("MASTER_ADDR") && get("RANK") && get("WORLD_SIZE"))
+    return from_torchrun(get, host, ranks, peers);
+  if (get("SLURM_PROCID") && get("SLURM_NTASKS").value_or("1") != "1")
+    return from_slurm(get, host, ranks, peers);
+  return Done{};
+}
+
+}  // namespace grapevine

@@ -1,0 +1,102 @@
+// Processes that die, stand still, come back or come late: the others train on.
+#include <csignal>
+
+#include "tests/app_tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node_tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+const std::vector<std::string> kEndless = {"--until=600", "--gradients=0"};
+
+void wait_for_more(const std::string& address, uint64_t more) {
+  const uint64_t before = sum_of(status_of(address)["gradients"]);
+  wait_for_status(address, [&](const Json& s) { return sum_of(s["gradients"]) > before + more; });
+}
+
+}  // namespace
+
+TEST_CASE("the first process is killed: the survivors see it dead, train on and agree at the end") {
+  auto nodes = start_nodes(4, 2, kEndless);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 8; });
+  nodes[0]->signal(SIGKILL);
+  for (size_t k = 1; k < 4; ++k) {
+    wait_for_status(nodes[k]->address(), [](const Json& s) {
+      return state_of(s, "a") == "dead" && s["graph_ranks"] == 6;
+    });
+    wait_for_more(nodes[k]->address(), 100);
+  }
+  REQUIRE(run_grapevine("ctl " + nodes[3]->address() + " stop").status == 0);
+  for (size_t k = 1; k < 4; ++k) {
+    REQUIRE(nodes[k]->end() == 0);
+    const Json result = nodes[k]->result();
+    CHECK(result["ranks"] == 6);
+    CHECK(result["mean_hash"] == nodes[1]->result()["mean_hash"]);
+    CHECK(result["protocol_errors"] == 0);
+    CHECK(result["quiet"] == true);
+  }
+}
+
+TEST_CASE("a process that stands still is suspected, and is back when it goes on") {
+  auto nodes = start_nodes(3, 1, kEndless);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 3; });
+  nodes[1]->signal(SIGSTOP);
+  wait_for_status(nodes[2]->address(), [](const Json& s) { return state_of(s, "b") == "suspect"; });
+  wait_for_more(nodes[2]->address(), 100);
+  nodes[1]->signal(SIGCONT);
+  wait_for_status(nodes[2]->address(), [](const Json& s) { return state_of(s, "b") == "alive"; });
+  wait_for_more(nodes[1]->address(), 100);
+}
+
+TEST_CASE("a late joiner takes free ranks and trains with the others") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  Process late({"node", "--objective=quadratic", "--ranks=2", "--total-ranks=4", "--until=600",
+                "--gradients=0", "--node-name=late", "--join=" + nodes[1]->address(), "--json",
+                "--quiet", "--threads=1"});
+  for (const std::string& address : {late.address(), nodes[0]->address()})
+    wait_for_status(address, [](const Json& s) { return s["graph_ranks"] == 6; });
+  const Json status =
+      wait_for_status(late.address(), [](const Json& s) { return sum_of(s["exchanges"]) > 20; });
+  for (const Json& m : status["members"])
+    if (m["node"] == "late") CHECK(m["ranks"] == Json({4, 5}));
+}
+
+TEST_CASE("a killed process that is started again comes back in a new life") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  nodes[1]->signal(SIGKILL);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return state_of(s, "b") == "dead"; });
+  Process again({"node", "--objective=quadratic", "--ranks=2", "--first-rank=2", "--total-ranks=4",
+                 "--until=600", "--gradients=0", "--node-name=b", "--threads=1", "--json",
+                 "--quiet", "--join=" + nodes[0]->address()});
+  const Json status = wait_for_status(nodes[0]->address(), [](const Json& s) {
+    return state_of(s, "b") == "alive" && s["graph_ranks"] == 4;
+  });
+  for (const Json& m : status["members"])
+    if (m["node"] == "b") CHECK(m["incarnation"].get<int>() > 1);
+}
+
+TEST_CASE("launch kills and restarts processes by the plan, and the run ends well") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("plan.toml",
+                   "[[fault]]\nkind = \"kill\"\nranks = [2]\nat = 1\n"
+                   "[[fault]]\nkind = \"restart\"\nranks = [2]\nat = 2\n"
+                   "[[fault]]\nkind = \"reconfigure\"\ntopology = \"complete\"\nat = 3\n");
+  const Ran ran = run_grapevine(
+      "launch --nodes 3 --ranks 2 --objective quadratic --gradients 0 "
+      "--until 6 --json --plan " +
+      plan);
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  const Json told = Json::parse(ran.out, nullptr, false);
+  REQUIRE(told.is_object());
+  CHECK(told["suboptimality"].get<double>() < 1e-6);
+  CHECK_THAT(ran.err, Catch::Contains("node-1 is started anew"));
+}

@@ -1,0 +1,120 @@
+// Several processes train one model: they find each other, agree, change the graph, and end.
+#include <csignal>
+
+#include "app/ask_node.hpp"
+#include "tests/app_tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node_tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
+  auto nodes = start_nodes(4, 4, {"--gradients=40000", "--topology=torus:4x4", "--r0=10"});
+  std::vector<Json> results;
+  for (auto& node : nodes) {
+    INFO(node->err());
+    REQUIRE(node->end() == 0);
+    results.push_back(node->result());
+  }
+  uint64_t gradients = 0;
+  for (const Json& r : results) {
+    CHECK(r["nodes"] == 4);
+    CHECK(r["ranks"] == 16);
+    CHECK(r["mean_hash"] == results.front()["mean_hash"]);
+    CHECK(r["suboptimality"].get<double>() < 1e-12);
+    CHECK(r["protocol_errors"] == 0);
+    gradients += r["gradients"].get<uint64_t>();
+  }
+  CHECK(gradients == 40000);
+}
+
+TEST_CASE("all nodes show one membership, one epoch and one graph") {
+  auto nodes = start_nodes(3, 2, {"--until=600", "--gradients=0"});
+  std::vector<Json> told;
+  for (auto& node : nodes)
+    told.push_back(wait_for_status(node->address(), [](const Json& s) {
+      return s["graph_ranks"] == 6 && sum_of(s["exchanges"]) > 100;
+    }));
+  for (const Json& s : told) {
+    CHECK(s["epoch"] == told.front()["epoch"]);
+    CHECK(s["members"].size() == 3);
+    for (const char* name : {"a", "b", "c"})
+      CHECK(state_of(s, name) == "alive");
+    CHECK(s["gradients"].size() == 2);
+    CHECK(s["chi1"].get<double>() > 0);
+    CHECK(s["uptime_seconds"].get<double>() > 0);
+    for (const Json& edge : s["edges"]) {
+      CHECK(edge["ranks"].size() == 2);
+      CHECK(edge["bytes"].get<uint64_t>() > 0);
+    }
+  }
+  REQUIRE(ask_node(nodes[1]->address(), "", {ConsoleVerb::stop, {}}));
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["ranks"] == 6);
+  }
+}
+
+TEST_CASE("the graph changes under load, and all nodes come to one epoch each time") {
+  auto nodes = start_nodes(2, 4, {"--until=600", "--gradients=0", "--topology=ring"});
+  uint64_t before = 0;
+  for (const char* spec : {"exponential", "torus:2x4", "ring"}) {
+    wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 8; });
+    const Ran ran = run_grapevine("ctl " + nodes[0]->address() + " reconfigure " + spec);
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    const auto arrived = [&](const Json& s) {
+      return s["topology"] == spec && s["epoch"].get<uint64_t>() > before;
+    };
+    const Json a = wait_for_status(nodes[0]->address(), arrived);
+    const Json b = wait_for_status(nodes[1]->address(), arrived);
+    CHECK(a["epoch"] == b["epoch"]);
+    before = a["epoch"].get<uint64_t>();
+    const uint64_t exchanges = sum_of(b["exchanges"]);
+    wait_for_status(nodes[1]->address(),
+                    [&](const Json& s) { return sum_of(s["exchanges"]) > exchanges + 50; });
+  }
+  check_refused("ctl " + nodes[0]->address() + " reconfigure moebius", 2, {"moebius", "accepted"});
+  check_refused("ctl " + nodes[0]->address() + " reconfigure ./graph.txt", 2, {"names a file"});
+}
+
+TEST_CASE("a node that is interrupted leaves politely, and the others go on") {
+  auto nodes = start_nodes(3, 2, {"--until=600", "--gradients=0"});
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 6; });
+  nodes[1]->address();
+  nodes[1]->signal(SIGINT);
+  CHECK(nodes[1]->end() == 0);
+  CHECK(nodes[1]->result()["interrupted"] == true);
+  for (const int k : {0, 2}) {
+    const Json s = wait_for_status(nodes[static_cast<size_t>(k)]->address(), [](const Json& s) {
+      return state_of(s, "b") == "left" && s["graph_ranks"] == 4;
+    });
+    const uint64_t gradients = sum_of(s["gradients"]);
+    wait_for_status(nodes[static_cast<size_t>(k)]->address(),
+                    [&](const Json& s) { return sum_of(s["gradients"]) > gradients + 100; });
+  }
+}
+
+TEST_CASE("a snapshot is the averaged model of all nodes, and training goes on meanwhile") {
+  const Scratch scratch;
+  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--dim=24"});
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  const Ran ran = run_grapevine("ctl " + nodes[0]->address() + " snapshot " +
+                                scratch.path("m.safetensors") + " --json");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK(Json::parse(ran.out)["ranks"] == 4);
+  CHECK(text_of(scratch.path("m.safetensors")).size() > 24 * 4);
+}
+
+TEST_CASE("launch starts them, sums what they did and prints one object") {
+  const auto told = json_of(
+      "launch --nodes 2 --ranks 2 --objective quadratic --gradients 4000 "
+      "--quiet");
+  CHECK(told["gradients"] == 4000);
+  CHECK(told["nodes"] == 2);
+  CHECK(told["ranks"] == 4);
+  CHECK(told["processes"].size() == 2);
+  CHECK(told["suboptimality"].get<double>() < 1e-12);
+}

@@ -1,0 +1,111 @@
+#include "tests/node_tools.hpp"
+
+#include <chrono>
+
+#include "app/ask_node.hpp"
+#include "tests/catch.hpp"
+
+namespace grapevine::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(60);
+constexpr char kListening[] = "listening on ";
+
+}  // namespace
+
+Process::Process(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), GRAPEVINE_BINARY_DIR "/grapevine");
+  auto child = ChildProcess::start(arguments);
+  REQUIRE(child);
+  child_ = *std::move(child);
+}
+
+std::string Process::address() {
+  const auto deadline = Clock::now() + kPatience;
+  for (;;) {
+    const size_t begin = err().find(kListening), end = err().find('\n', begin);
+    if (begin != std::string::npos && end != std::string::npos) {
+      const size_t word = begin + sizeof kListening - 1;
+      return err().substr(word, end - word);
+    }
+    INFO(err());
+    REQUIRE_FALSE(child_->ended());
+    REQUIRE(Clock::now() < deadline);
+    ChildProcess::wait_any({child_.get()}, 100);
+  }
+}
+
+bool Process::ended() {
+  if (!child_->ended()) ChildProcess::wait_any({child_.get()}, 0);
+  return child_->ended();
+}
+
+int Process::end() {
+  const auto deadline = Clock::now() + kPatience;
+  while (!child_->ended()) {
+    INFO(err());
+    REQUIRE(Clock::now() < deadline);
+    ChildProcess::wait_any({child_.get()}, 100);
+  }
+  return child_->status();
+}
+
+Json Process::result() {
+  INFO(err());
+  const Json object = Json::parse(child_->out(), nullptr, false);
+  REQUIRE(object.is_object());
+  return object;
+}
+
+Json status_of(const std::string& address) {
+  const auto answer = ask_node(address, "", {ConsoleVerb::status, {}});
+  return answer ? Json::parse(*answer, nullptr, false) : Json();
+}
+
+Json wait_for_status(const std::string& address, const std::function<bool(const Json&)>& holds) {
+  const auto deadline = Clock::now() + kPatience / 2;
+  for (;;) {
+    const Json status = status_of(address);
+    if (status.is_object() && holds(status)) return status;
+    INFO(address << ": " << status.dump());
+    REQUIRE(Clock::now() < deadline);
+  }
+}
+
+std::string state_of(const Json& status, const std::string& node) {
+  for (const Json& m : status["members"])
+    if (m["node"] == node) return m["state"].get<std::string>();
+  return "";
+}
+
+uint64_t sum_of(const Json& numbers) {
+  uint64_t sum = 0;
+  for (const Json& n : numbers)
+    sum += n.get<uint64_t>();
+  return sum;
+}
+
+std::vector<std::unique_ptr<Process>> start_nodes(int nodes, int ranks,
+                                                  const std::vector<std::string>& more) {
+  std::vector<std::unique_ptr<Process>> processes;
+  for (int k = 0; k < nodes; ++k) {
+    std::vector<std::string> words = {"node",
+                                      "--objective=quadratic",
+                                      "--threads=1",
+                                      "--json",
+                                      "--quiet",
+                                      "--patience=60",
+                                      "--node-name=" + std::string(1, static_cast<char>('a' + k)),
+                                      "--ranks=" + std::to_string(ranks),
+                                      "--first-rank=" + std::to_string(k * ranks),
+                                      "--total-ranks=" + std::to_string(nodes * ranks)};
+    if (k > 0) words.push_back("--join=" + processes.front()->address());
+    words.insert(words.end(), more.begin(), more.end());
+    processes.push_back(std::make_unique<Process>(words));
+  }
+  return processes;
+}
+
+}  // namespace grapevine::test

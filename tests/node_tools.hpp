@@ -1,0 +1,45 @@
+// What the tests of several processes share: a node that goes on while the test looks at it.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/child_process.hpp"
+#include "app/json_output.hpp"
+#include "messages/console.hpp"
+
+namespace grapevine::test {
+
+/// A `grapevine ARGUMENTS` of its own; killed with the object.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments);
+
+  std::string address();  // where it listens; fails the test where it ends before
+  void signal(int number) { child_->signal(number); }
+  int end();  // its exit status; fails the test after a minute
+  bool ended();
+  Json result();  // what it printed; after end()
+  const std::string& err() const { return child_->err(); }
+  ChildProcess& child() { return *child_; }
+
+ private:
+  std::unique_ptr<ChildProcess> child_;
+};
+
+/// Its status, by its console; null where it does not answer.
+Json status_of(const std::string& address);
+
+/// Asks until it holds, for at most half a minute. Returns the last answer.
+Json wait_for_status(const std::string& address, const std::function<bool(const Json&)>& holds);
+
+/// The state of a member in a status, "" where it is not known.
+std::string state_of(const Json& status, const std::string& node);
+uint64_t sum_of(const Json& numbers);
+
+/// `nodes` processes with `ranks` each, named a, b, c, ...: the first listens, the others join it.
+std::vector<std::unique_ptr<Process>> start_nodes(int nodes, int ranks,
+                                                  const std::vector<std::string>& more);
+
+}  // namespace grapevine::test
