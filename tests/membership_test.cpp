@@ -239,8 +239,18 @@ TEST_CASE("a node that is not ready is known and not in the graph; edge rates re
     m.rates(world->now(), rates, out);
   });
   world->run(world->now() + 5);
-  REQUIRE(world->at(7).edge_rates().size() >= 1u);
+  REQUIRE(world->at(7).edge_rates().size() == 2u);
   CHECK(world->at(7).edge_rates()[0].per_second == 5.0);
+  world->act(0, [&](Membership& m, MembershipEffects& out) {
+    const std::vector<EdgeRate> rates{{0, 1, 5.2, 0}, {0, 999, 1.2, 0}};
+    m.rates(world->now(), rates, out);
+  });
+  world->run(world->now() + 5);
+  CHECK(world->at(7).edge_rates()[0].per_second == 5.0);  // too little a change
+  CHECK(world->at(7).edge_rates()[1].per_second == 1.2);
+  world->kill(3);
+  world->run(world->now() + 1);
+  CHECK(world->at(7).edge_rates().size() == 1u);  // no rank 999 is in the graph
 }
 
 TEST_CASE("a slow node accuses nobody, and a doubt is answered by a probe at once") {

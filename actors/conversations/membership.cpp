@@ -1,8 +1,8 @@
 #include "actors/conversations/membership.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
-
 
 namespace grapevine {
 
@@ -14,7 +14,8 @@ constexpr double kLate_s = 0.02, kNap_s = 0.1, kSleep_s = 2;  // of timers
 constexpr double kTellAgain_s = 0.005;
 constexpr size_t kTellAtOnce = 2;  // nodes, of what is new
 constexpr double kSync_s = 10, kSyncStranger_s = 0.5;
-constexpr double kLonely_s = 2;  // then a node that meets nobody begins alone
+constexpr double kRateMoves = 0.05;  // by less it is not told again
+constexpr double kLonely_s = 2;      // then a node that meets nobody begins alone
 
 MemberTable first_table(Member self, const MembershipOptions& options) {
   self.state = MemberState::alive;
@@ -219,6 +220,10 @@ void Membership::rates(double now, std::span<const EdgeRate> measured, Membershi
   begin(now, out);
   ++measurements_;
   for (EdgeRate rate : measured) {
+    const auto told = table_.rates().find({rate.i, rate.j});
+    if (told != table_.rates().end() &&
+        std::abs(rate.per_second - told->second.per_second) <= kRateMoves * told->second.per_second)
+      continue;
     rate.stamp = uint64_t{self().life} << 32 | measurements_;
     if (table_.merge(rate)) rumours_.rate(rate.i, rate.j);
   }

@@ -79,8 +79,8 @@ class Membership {
   void become(double now, bool ready, bool finished, MembershipEffects&);
   void leave(double now, MembershipEffects&);  // for good; tells every linked node
   void reconfigure(double now, const std::string& topology, MembershipEffects&);
-  /// Own measurements: of each edge one node measures it, that of the lower rank. Stamps are set
-  /// here.
+  /// Own measurements: of each edge one node measures it, that of the lower rank. Told if it
+  /// has moved by a twentieth; stamps are set here.
   void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
 
   const Member& self() const { return table_.self(); }
