@@ -157,6 +157,17 @@ TEST_CASE("a killed node is dead to all survivors within 50 ms, and its successo
   }
 }
 
+TEST_CASE("a process that is back before its death was noticed begins a new life all the same") {
+  const auto world = settled(nodes(4, 16));
+  for (int node = 0; node < 4; ++node) {
+    const uint32_t life = world->at(node).self().life;
+    world->restart(node);
+    CHECK(until_one_view(*world) < 1);
+    CHECK(world->at(node).self().life > life);
+  }
+  CHECK(world->complaint() == "");
+}
+
 TEST_CASE("a link that breaks between two living nodes is made anew and kills nobody") {
   const auto world = settled(nodes(4, 8));
   const uint64_t epoch = world->at(0).epoch();

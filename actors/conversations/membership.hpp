@@ -59,7 +59,8 @@ struct MembershipEffects {
 class Membership {
  public:
   /// `self`: node, address and ranks; first_rank may be kAnyRank: given by a first contact, or 0 if
-  /// there is nobody to join. Begins in life max(1, self.life).
+  /// there is nobody to join. Begins in life max(1, self.life). A process that may have had
+  /// predecessors of its name begins not ready: so it can tell what they said from what it says.
   Membership(Member self, const MembershipOptions&);
 
   void start(double now, MembershipEffects&);

@@ -93,19 +93,16 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
 
 void Membership::hear_of_self(const Member& m, MembershipEffects& out) {
   if (is_over(self())) return;
-  Member own = self();
-  if (m.life == own.life && m.refutations == own.refutations && m.state == MemberState::suspect) {
+  Member own = self(), same = m;
+  same.accuser = own.accuser;
+  same.state = own.state;
+  const bool ours = same == own;  // what we said, but for the state
+  if (ours && m.state == MemberState::suspect) {
     ++own.refutations;
     prober_.ail(+1);
-    return renew_self(own);
-  }
-  Member same = m;
-  same.accuser = own.accuser;
-  if (newer(m, own)) {
-    const std::string why = is_over(m) ? "it was declared dead" : "it has lived before";
-    if (m.life < kLivesAtMost) begin_life(own, m.life + 1, why, out);
-  } else if (!newer(own, m) && same != own) {  // ours, but not what we said in this life
-    begin_life(own, m.life + 1, "another process had its name", out);
+    renew_self(own);
+  } else if (!newer(own, m) && !(ours && m.state == own.state) && m.life < kLivesAtMost) {
+    begin_life(own, m.life + 1, is_over(m) ? "it was declared dead" : "it has lived before", out);
   }
 }
 
