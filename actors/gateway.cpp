@@ -10,9 +10,8 @@ namespace grapevine {
 namespace {
 
 constexpr size_t kEventsKept = 100;
-constexpr double kLook_s = 0.1;      // between two looks at what is awaited
-constexpr double kLeave_s = 2;       // for others to fetch what is under way to them
-constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
+constexpr double kLook_s = 0.1;  // between two looks at what is awaited
+constexpr double kLeave_s = 2;   // for others to fetch what is under way to them
 
 }  // namespace
 
@@ -33,8 +32,7 @@ void Gateway::again(Mail mail) {
   send(caf::actor_cast<GatewayActor>(this), std::move(mail));
 }
 
-template <class Event>
-void Gateway::handle(Event&& event) {
+void Gateway::handle(const std::function<void(Membership&, MembershipEffects&)>& event) {
   if (!membership_) return;
   MembershipEffects effects;
   event(*membership_, effects);
@@ -119,7 +117,11 @@ void Gateway::consider() {
     }
     const bool everybody = ranks >= static_cast<uint32_t>(wiring_.total_ranks);
     if (!everybody && !others_train && now < deadline_s_) return;
-    others_train ? fetch() : train(nullptr);
+    // One of those that all wait for begins where they do, even if it is the last.
+    const auto total = static_cast<uint32_t>(wiring_.total_ranks);
+    const bool founds =
+        self.life == 1 && total > 0 && everybody && self.first_rank + self.ranks <= total;
+    others_train && !founds ? fetch() : train(nullptr);
   } else if (phase_ == Phase::training) {
     if (!share_done_ || !all_finished()) return;
     phase_ = Phase::ending;
@@ -135,45 +137,13 @@ void Gateway::consider() {
     deadline_s_ = now + kLeave_s;
     handle([&](Membership& m, MembershipEffects& out) { m.leave(now, out); });
   } else if (phase_ == Phase::left) {
-    const auto stays = [&](const Member& m) { return m.node != self.node && !is_over(m); };
+    const auto stays = [&](const Member& m) {
+      return m.node != self.node && !is_over(m) && membership_->linked(m.node) &&
+             gone_.count(m.node) == 0;
+    };
     const std::vector<Member> members = membership_->members();
     if (now >= deadline_s_ || std::none_of(members.begin(), members.end(), stays)) conclude();
   }
-}
-
-// The others train on without this node.
-void Gateway::leave() {
-  if (leaving_ || phase_ > Phase::training) return;
-  fetcher_.reset();
-  leaving_ = true;
-  phase_ = Phase::ending;
-  send(parts_.node, Finish{});
-}
-
-// What Finish asked for has happened here: the mean goes to all.
-void Gateway::trade() {
-  if (leaving_) {
-    phase_ = Phase::left;
-    deadline_s_ = wiring_.clock.now() + kFarewell_s;
-    return handle(
-        [this](Membership& m, MembershipEffects& out) { m.leave(wiring_.clock.now(), out); });
-  }
-  phase_ = Phase::trading;
-  deadline_s_ = wiring_.clock.now() + wiring_.patience_s;
-  if (!own_.mean) return;
-  for (const Member& m : membership_->members())
-    if (m.node != membership_->self().node && !is_over(m)) send_mean(m, 0, *own_.mean, own_.ranks);
-}
-
-void Gateway::conclude() {
-  if (!wiring_.done) return;
-  GatewayWiring::Ending ending;
-  if (own_.mean) {
-    if (leaving_) shares_.clear();
-    ending.nodes = 1 + static_cast<int>(shares_.size());
-    std::tie(ending.mean, ending.ranks) = together(*own_.mean, own_.ranks, shares_);
-  }
-  std::exchange(wiring_.done, {})(std::move(ending));
 }
 
 void Gateway::fail(Error error) {
@@ -218,6 +188,8 @@ Gateway::behavior_type Gateway::make_behavior() {
       [=, this](Said& said) {
         if (!membership_) return again(std::move(said));
         if (const auto* packet = std::get_if<MembershipPacket>(&said.message)) {
+          for (const Member& m : packet->news)  // a membership that has left hears no more
+            if (phase_ >= Phase::trading && is_over(m)) gone_.insert(m.node);
           handle([&](Membership& m, MembershipEffects& out) {
             m.packet(now(), said.node, *packet, out);
           });

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,8 +78,8 @@ class Gateway final : public GatewayActor::base {
 
   template <class Mail>
   void again(Mail mail);
-  template <class Event>
-  void handle(Event&& event);  // event(membership, effects), then what follows from it
+  /// Tells the membership, carries out what it wants, and considers what follows.
+  void handle(const std::function<void(Membership&, MembershipEffects&)>& event);
   void carry_out(MembershipEffects&);
   void arm(double at);
   void new_roster();
@@ -121,6 +122,7 @@ class Gateway final : public GatewayActor::base {
   EpochInfo epoch_;
   RunEnded own_;
   std::map<std::string, Share> shares_;  // of the others
+  std::set<std::string> gone_;           // heard at the end
   struct Snapshot {
     uint64_t console = 0;  // 0: none is being taken
     uint64_t transfer = 0;

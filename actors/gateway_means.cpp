@@ -8,7 +8,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
+constexpr double kSnapshot_s = 5;    // that a snapshot waits for other nodes
+constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
 
 std::shared_ptr<const Buffer> in_dtype(ConstVec sum, double divisor, DType dtype) {
   auto mean = std::make_shared<Buffer>(sum.size, dtype);
@@ -24,6 +25,41 @@ std::shared_ptr<const Buffer> in_dtype(ConstVec sum, double divisor, DType dtype
 }
 
 }  // namespace
+
+// The others train on without this node.
+void Gateway::leave() {
+  if (leaving_ || phase_ > Phase::training) return;
+  fetcher_.reset();
+  leaving_ = true;
+  phase_ = Phase::ending;
+  send(parts_.node, Finish{});
+}
+
+// What Finish asked for has happened here: the mean goes to all.
+void Gateway::trade() {
+  if (leaving_) {
+    phase_ = Phase::left;
+    deadline_s_ = wiring_.clock.now() + kFarewell_s;
+    return handle(
+        [this](Membership& m, MembershipEffects& out) { m.leave(wiring_.clock.now(), out); });
+  }
+  phase_ = Phase::trading;
+  deadline_s_ = wiring_.clock.now() + wiring_.patience_s;
+  if (!own_.mean) return;
+  for (const Member& m : membership_->members())
+    if (m.node != membership_->self().node && !is_over(m)) send_mean(m, 0, *own_.mean, own_.ranks);
+}
+
+void Gateway::conclude() {
+  if (!wiring_.done) return;
+  GatewayWiring::Ending ending;
+  if (own_.mean) {
+    if (leaving_) shares_.clear();
+    ending.nodes = 1 + static_cast<int>(shares_.size());
+    std::tie(ending.mean, ending.ranks) = together(*own_.mean, own_.ranks, shares_);
+  }
+  std::exchange(wiring_.done, {})(std::move(ending));
+}
 
 Gateway::Mean Gateway::together(const Buffer& own, int ranks,
                                 const std::map<std::string, Share>& others) const {

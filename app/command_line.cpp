@@ -210,6 +210,7 @@ CommandLine read_command_line(int argc, char** argv) {
   app.set_version_flag("--version", std::string("grapevine ") + GRAPEVINE_VERSION);
   app.footer("`grapevine COMMAND --help` lists a command's options and shows examples.\n");
   app.allow_extras();
+  app.require_subcommand(0, 1);  // what follows is its argument, whatever it is called
   Given given[std::size(kCommands)];
   CLI::App* subs[std::size(kCommands)];
   for (size_t k = 0; k < std::size(kCommands); ++k)

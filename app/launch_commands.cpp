@@ -69,7 +69,8 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
     if (!(option.commands & kNode) || !(option.commands & kLaunch)) continue;
     if (own_options().count(option.name) != 0) continue;
     const std::string text = option_text(option), name = option.name;
-    if (text == option_text(*find_option(defaults, name))) continue;
+    const bool usually = text == option_text(*find_option(defaults, name));
+    if (usually && name != "objective") continue;  // the other defaults follow from it
     if (*option.value != '\0')
       words.push_back("--" + name + "=" + text);
     else

@@ -8,7 +8,7 @@ using namespace grapevine::test;
 
 namespace {
 
-const std::string kNode = "node --objective quadratic --threads 1 --quiet --patience 1 ";
+const std::string kAlone = "node --objective quadratic --threads 1 --quiet --patience 1 ";
 
 /// The last line, since the first says where the node listened.
 void check_ends(const std::string& arguments, int status, const std::vector<std::string>& words) {
@@ -27,19 +27,19 @@ void check_ends(const std::string& arguments, int status, const std::vector<std:
 TEST_CASE("an address that cannot be listened on is refused by its name and the reason") {
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
   const std::string taken = nodes[0]->address();
-  check_refused(kNode + "--listen " + taken, 2, {taken, "in use"});
-  check_refused(kNode + "--listen no-such-host.invalid:7000", 2, {"no-such-host.invalid"});
-  check_refused(kNode + "--listen 0.0.0.0:0", 2, {"0.0.0.0:0", "key"});
+  check_refused(kAlone + "--listen " + taken, 2, {taken, "in use"});
+  check_refused(kAlone + "--listen no-such-host.invalid:7000", 2, {"no-such-host.invalid"});
+  check_refused(kAlone + "--listen 0.0.0.0:0", 2, {"0.0.0.0:0", "key"});
 }
 
 TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
-  check_ends(kNode + "--join 127.0.0.1:1", 1, {"127.0.0.1:1", "nobody answers"});
-  check_ends(kNode + "--join no-such-host.invalid:7000", 1, {"no-such-host.invalid:7000"});
+  check_ends(kAlone + "--join 127.0.0.1:1", 1, {"127.0.0.1:1", "nobody answers"});
+  check_ends(kAlone + "--join no-such-host.invalid:7000", 1, {"no-such-host.invalid:7000"});
 }
 
 TEST_CASE("nodes of another run, method or model are told so at once, and disturb nobody") {
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
-  const std::string join = kNode + "--join " + nodes[0]->address();
+  const std::string join = kAlone + "--join " + nodes[0]->address();
   check_ends(join + " --run-name other", 1, {"another run", "other", "grapevine"});
   check_ends(join + " --method ad_psgd", 1, {"ad_psgd", "a2cid2"});
   check_ends(join + " --dim 17", 1, {"17 parameters", "16 parameters"});
@@ -61,14 +61,14 @@ TEST_CASE("a run key is written once, for its owner alone, and a wrong one is re
   CHECK(run_grapevine("doctor --key " + key).out.find("ok    run key") != std::string::npos);
   check_refused("keygen " + key, 2, {"run.key", "exists"});
   check_refused("keygen", 2, {"keygen FILE"});
-  check_refused(kNode + "--key " + scratch.path("none"), 2, {"run key", "none"});
-  check_refused(kNode + "--key " + scratch.file("cut", "grapevine-run-key-1 00"), 2, {"run key"});
+  check_refused(kAlone + "--key " + scratch.path("none"), 2, {"run key", "none"});
+  check_refused(kAlone + "--key " + scratch.file("cut", "grapevine-run-key-1 00"), 2, {"run key"});
 }
 
 TEST_CASE("places in the run that cannot be are refused") {
-  check_refused(kNode + "--ranks 4 --total-ranks 2", 2, {"total-ranks is 2", "4"});
-  check_refused(kNode + "--ranks 4 --first-rank 6 --total-ranks 8", 2, {"total-ranks is 8", "10"});
-  check_refused(kNode + "--patience 0", 2, {"patience is 0"});
+  check_refused(kAlone + "--ranks 4 --total-ranks 2", 2, {"total-ranks is 2", "4"});
+  check_refused(kAlone + "--ranks 4 --first-rank 6 --total-ranks 8", 2, {"total-ranks is 8", "10"});
+  check_refused(kAlone + "--patience 0", 2, {"patience is 0"});
   check_refused("launch --nodes 0", 2, {"nodes is 0", "from 1"});
   check_refused("launch --hosts /no/such/file", 2, {"/no/such/file"});
 }
