@@ -21,6 +21,12 @@ double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
   return failed == nullptr ? info.tcpi_rtt * 1e-6 : 0;
 }
 
+/// What one node was told by a console and hands on to all.
+bool ends_the_run(const ControlMessage& m) {
+  const auto* request = std::get_if<ConsoleRequest>(&m);
+  return request != nullptr && request->verb == ConsoleVerb::stop;
+}
+
 }  // namespace
 
 void Switchboard::on_message(Connection& c, std::span<const std::byte> bytes) {
@@ -155,7 +161,7 @@ void Switchboard::on_peer_message(Connection& c, ControlMessage&& m, size_t byte
   } else if (const auto* token = std::get_if<BulkToken>(&m)) {
     bulk_.token(c.id, *token);
   } else if (std::holds_alternative<MembershipPacket>(m) || std::holds_alternative<FetchState>(m) ||
-             std::holds_alternative<Manifest>(m)) {
+             std::holds_alternative<Manifest>(m) || ends_the_run(m)) {
     if (events_.control && !leaving_) events_.control(c.peer.node, std::move(m));
   } else {
     refuse(c, std::string("a ") + name_of(m) + " on a link that stands");
