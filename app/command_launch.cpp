@@ -189,7 +189,8 @@ class Launch {
   Result<int> report() {
     Json told;
     Json nodes = Json::array();
-    uint64_t gradients = 0, exchanges = 0, bytes = 0, messages = 0, broken = 0;
+    uint64_t gradients = 0;
+    std::map<std::string, uint64_t> sums;
     bool well = true;
     for (int k = 0; k < options_.nodes; ++k) {
       const Json result = fleet_.ended(k) ? fleet_.result(k) : Json();
@@ -197,20 +198,18 @@ class Launch {
       well = well && (fleet_.status(k) == 0 || fleet_.lost(k));
       if (!result.is_object()) continue;
       gradients += result["gradients"].get<uint64_t>();
-      exchanges += result["exchanges"].get<uint64_t>();
-      bytes += result["bytes"].get<uint64_t>();
-      messages += result["messages"].get<uint64_t>();
-      broken += result["broken_exchanges"].get<uint64_t>();
+      for (const char* name : {"exchanges", "bytes", "payload_bytes", "messages",
+                               "broken_exchanges", "protocol_errors"})
+        sums[name] += result[name].get<uint64_t>();
       nodes.back()["mean_hash"] = result["mean_hash"];
       if (told.is_null()) told = result;
     }
     if (told.is_null()) return failure();
     const double seconds = std::max(1e-9, told["seconds"].get<double>());
     told["gradients"] = gradients;
-    told["exchanges"] = exchanges;
-    told["bytes"] = bytes;
-    told["messages"] = messages;
-    told["broken_exchanges"] = broken;
+    for (const auto& [name, sum] : sums)
+      told[name] = sum;
+    told["interrupted"] = interrupted_;
     told["gradients_per_second"] = static_cast<double>(gradients) / seconds;
     told["total_seconds"] = since_begin();
     told["run_dir"] = options_.out;

@@ -118,16 +118,12 @@ Status Fleet::restart(int node) {
 }
 
 void Fleet::interrupt() {
-  for (int k = 0; k < launch_.nodes; ++k) {
-    const Node& n = at(k);
-    if (!n.child || n.child->ended()) continue;
-    if (!hosts_.empty()) {  // a signal would end ssh, not the node
-      if (listens(k)) (void)ask_node(address(k), launch_.peers.key, {ConsoleVerb::drain, {}}, 1);
-      continue;
-    }
-    n.child->signal(SIGCONT);
-    n.child->signal(SIGINT);
-  }
+  for (int k = 0; k < launch_.nodes; ++k)
+    if (at(k).paused) pause(k, false);
+  for (int k = 0; k < launch_.nodes; ++k)
+    if (listens(k) && ask_node(address(k), launch_.peers.key, {ConsoleVerb::stop, {}}, 1)) return;
+  for (const Node& n : nodes_)  // none listens yet
+    if (n.child && !n.child->ended()) n.child->signal(SIGINT);
 }
 
 Json Fleet::ask(int node) const {

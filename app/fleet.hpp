@@ -34,7 +34,7 @@ class Fleet {
   void kill(int node);
   void pause(int node, bool on);
   Status restart(int node);  // kills it first, where it runs
-  void interrupt();          // all, as Ctrl+C does
+  void interrupt();          // ends the run at all, with the mean of all
 
   /// The status of a node by its console; null where it does not answer.
   Json ask(int node) const;

@@ -97,7 +97,8 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   if (!hosts) return hosts.error();
   const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
   const int first_port = kSlurmPorts + job % kSlurmJobs;
-  peers.listen = host + ":" + std::to_string(first_port + place->process);
+  const std::string own = hosts->size() == 1 ? hosts->front() : host;
+  peers.listen = own + ":" + std::to_string(first_port + place->process);
   // In blocks, as srun places tasks unless told otherwise; the first process is right in any case.
   const std::vector<int> tasks = tasks_by_host(get("SLURM_STEP_TASKS_PER_NODE").value_or(""));
   int first = 0;

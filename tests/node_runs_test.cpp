@@ -1,4 +1,7 @@
 // Several processes train one model: they find each other, agree, change the graph, and end.
+#include <unistd.h>
+
+#include <chrono>
 #include <csignal>
 
 #include "app/ask_node.hpp"
@@ -117,4 +120,61 @@ TEST_CASE("launch starts them, sums what they did and prints one object") {
   CHECK(told["ranks"] == 4);
   CHECK(told["processes"].size() == 2);
   CHECK(told["suboptimality"].get<double>() < 1e-12);
+}
+
+TEST_CASE("under torchrun's and Slurm's variables processes find each other without an option") {
+  const std::string port = std::to_string(20000 + getpid() % 10000);
+  const auto variables = [&](bool slurm, int k) -> std::vector<std::string> {
+    const std::string number = std::to_string(k);
+    if (slurm)
+      return {"SLURM_PROCID=" + number, "SLURM_NTASKS=2", "SLURM_JOB_ID=" + port.substr(1),
+              "SLURM_STEP_NODELIST=localhost", "SLURM_STEP_TASKS_PER_NODE=2"};
+    return {"RANK=" + number, "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port};
+  };
+  for (const bool slurm : {false, true}) {
+    std::vector<std::unique_ptr<Process>> nodes;
+    for (const int k : {1, 0})  // in any order
+      nodes.push_back(std::make_unique<Process>(
+          std::vector<std::string>{"node", "--objective=quadratic", "--ranks=2", "--threads=1",
+                                   "--gradients=4000", "--json", "--quiet", "--patience=30"},
+          variables(slurm, k)));
+    for (size_t k = 0; k < 2; ++k) {
+      INFO(nodes[k]->err());
+      REQUIRE(nodes[k]->end() == 0);
+      const Json result = nodes[k]->result();
+      CHECK(result["ranks"] == 4);
+      CHECK(result["node"] == (k == 0 ? "node-1" : "node-0"));
+    }
+  }
+}
+
+TEST_CASE("with a run key all is encrypted, and a console without it is turned away") {
+  const Scratch scratch;
+  const std::string key = scratch.path("run.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
+  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--key=" + key});
+  const std::string address = nodes[1]->address();
+  check_refused("ctl " + address + " status", 1, {address});
+  const auto answer = ask_node(address, key, {ConsoleVerb::status, {}});
+  REQUIRE(answer);
+  REQUIRE(run_grapevine("ctl " + address + " stop --key " + key).status == 0);
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["ranks"] == 4);
+  }
+}
+
+TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
+  Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
+               "--until=600", "--json"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (all.err().find("steps") == std::string::npos) {  // its line of progress
+    INFO(all.err());
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    ChildProcess::wait_any({&all.child()}, 100);
+  }
+  all.signal(SIGINT);
+  REQUIRE(all.end() == 0);
+  CHECK(all.result()["ranks"] == 4);
+  CHECK(all.result()["interrupted"] == true);
 }

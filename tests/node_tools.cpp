@@ -15,9 +15,11 @@ constexpr char kListening[] = "listening on ";
 
 }  // namespace
 
-Process::Process(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), GRAPEVINE_BINARY_DIR "/grapevine");
-  auto child = ChildProcess::start(arguments);
+Process::Process(std::vector<std::string> arguments, std::vector<std::string> variables) {
+  variables.insert(variables.begin(), "/usr/bin/env");
+  variables.push_back(GRAPEVINE_BINARY_DIR "/grapevine");
+  variables.insert(variables.end(), arguments.begin(), arguments.end());
+  auto child = ChildProcess::start(variables);
   REQUIRE(child);
   child_ = *std::move(child);
 }

@@ -14,7 +14,8 @@ namespace grapevine::test {
 /// A `grapevine ARGUMENTS` of its own; killed with the object.
 class Process {
  public:
-  explicit Process(std::vector<std::string> arguments);
+  /// `variables`: NAME=VALUE, of its environment.
+  explicit Process(std::vector<std::string> arguments, std::vector<std::string> variables = {});
 
   std::string address();  // where it listens; fails the test where it ends before
   void signal(int number) { child_->signal(number); }
