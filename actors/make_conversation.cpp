@@ -32,6 +32,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.rank = of.rank;
     options.size = of.layout.size();
     options.dtype = of.layout.dtype();
+    options.vectors = 1 + Optimizer::vector_count(s.rule.optimizer);
     options.patience_s = patience_s;
     return std::make_unique<Collective>(options);
   }

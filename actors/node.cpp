@@ -259,7 +259,11 @@ Node::behavior_type Node::make_behavior() {
   return {
       [this](const Begin& given) { begin(given); },
       [this](Finished finished) {
-        actors_of(finished.rank).finished = true;
+        RankActors& actors = actors_of(finished.rank);
+        actors.finished = true;
+        // In rounds it has no more to say, and whoever asks is told so.
+        const bool pairs = method_named(wiring_.settings->method).pattern == Pattern::pairwise;
+        if (!pairs) send(actors.communicator, Drain{});
         check_finished();
       },
       [this](Diverged d) {

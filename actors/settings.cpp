@@ -83,12 +83,6 @@ Status check(const Settings& s) {
     rule.gamma = best_gamma(matrix_spectrum(*graph, *matrix));
   }
   if (Status fits = check_method(s.method, rule, s.weights, *graph); !fits) return fits;
-  const bool loses_ranks =
-      std::any_of(s.plan.rank_faults.begin(), s.plan.rank_faults.end(), [](const RankFault& f) {
-        return f.kind == RankFaultKind::kill || f.kind == RankFaultKind::restart;
-      });
-  if (s.method == "all_reduce" && loses_ranks)
-    return user_error("method all_reduce cannot lose a rank: the plan has kill or restart");
   return check(s.plan, s.ranks, s.clock == Clock::wall);
 }
 

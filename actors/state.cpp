@@ -14,7 +14,8 @@ State::State(caf::actor_config& config, StateWiring wiring)
       execution_{Execution::Device::cpu, wiring_.pool.get(), nullptr},
       snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
                  wiring_.snapshots),
-      chunks_(wiring_.chunk_size, wiring_.objective->layout().dtype(), wiring_.chunks),
+      chunks_(std::make_unique<SnapshotPool>(wiring_.chunk_size,
+                                             wiring_.objective->layout().dtype(), wiring_.chunks)),
       expected_(wiring_.audits ? wiring_.objective->layout().size() : 0, DType::f64) {}
 
 State::Member* State::find(int rank) {
@@ -54,7 +55,7 @@ void State::take(const TakeRequest& request) {
     payload.lease = messages_->take();
     if (payload) member->pairwise->snapshot(wiring_.clock.now(), request.take.exchange, payload);
   } else {
-    payload.lease = chunks_.take();
+    payload.lease = chunks_->take();
     const Vec part = member->collective->part(request.take.offset, request.take.count);
     scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
@@ -99,12 +100,14 @@ void State::apply(ApplyRequest& request) {
     case Apply::Operation::assign:
       return scale(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
     case Apply::Operation::combine: return combine(*member, a);
+    case Apply::Operation::begin: return member->collective->begin(now, a.vector);
     case Apply::Operation::finish: {
-      Lease copy = member->owes_copy ? snapshots_.take() : Lease{};
+      const bool gradient = a.vector == 0;
+      Lease copy = gradient && member->owes_copy ? snapshots_.take() : Lease{};
       audited(*member, -1, 1, [&] {
-        member->collective->finish(now, a.contributions, copy ? copy.writable() : Vec{});
+        member->collective->finish(now, a.vector, a.contributions, copy ? copy.writable() : Vec{});
       });
-      ++member->gradients;
+      member->gradients += gradient;
       if (copy) send_copy(*member, std::move(copy));
       return;
     }
@@ -185,6 +188,14 @@ void State::take_over(Member& member, const RankState& donated) {
 
 void State::set_view(Member& member, const View& view) {
   if (member.pairwise != nullptr) member.pairwise->set_eta(wiring_.clock.now(), view.eta);
+  if (member.collective != nullptr && !view.ring.empty()) {
+    const ParameterLayout& layout = wiring_.objective->layout();
+    const size_t part = layout.size() / view.ring.size() + 1;
+    if (part > wiring_.chunk_size) {  // fewer ranks have larger parts
+      wiring_.chunk_size = part;
+      chunks_ = std::make_unique<SnapshotPool>(part, layout.dtype(), wiring_.chunks);
+    }
+  }
   if (member.rounds == nullptr) return;
   Neighbourhood near;
   near.self_weight = view.self_weight;

@@ -76,7 +76,8 @@ class State final : public StateActor::base {
   StateWiring wiring_;
   bool waits_;  // rounds: messages are written before the others' are combined
   Execution execution_;
-  SnapshotPool snapshots_, chunks_;
+  SnapshotPool snapshots_;
+  std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
   Buffer expected_;                         // fp64: what the sum of x + x~ must be

@@ -6,7 +6,8 @@ AllReduce::AllReduce(const RuleContext& context)
     : execution_(context.execution),
       optimizer_(context.layout, context.settings.optimizer, execution_),
       x_(context.layout.size(), context.layout.dtype()),
-      g_(context.layout.size(), context.layout.dtype()) {
+      g_(context.layout.size(), context.layout.dtype()),
+      sum_(context.layout.size(), context.layout.dtype()) {
   reset(0, context.x);
 }
 
@@ -29,9 +30,22 @@ void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
   lr_ = lr;
 }
 
-void AllReduce::finish(double, int contributions, Vec copy) {
-  scale(execution_, 1.0 / contributions, g_, g_);
-  optimizer_.step(0, lr_, g_, x_, {}, copy);
+void AllReduce::begin(double now, int vector) {
+  const ConstVec own = vector == 0 ? g_.vec() : vectors(now)[static_cast<size_t>(vector - 1)];
+  scale(execution_, 1, own, sum_);
+}
+
+void AllReduce::finish(double now, int vector, int contributions, Vec copy) {
+  if (vector > 0) {
+    const Vec own = vectors(now)[static_cast<size_t>(vector - 1)];
+    return scale(execution_, 1.0 / contributions, sum_, own);
+  }
+  if (contributions == 0) {
+    if (copy) look(now, copy);
+    return;
+  }
+  scale(execution_, 1.0 / contributions, sum_, sum_);
+  optimizer_.step(0, lr_, sum_, x_, {}, copy);
 }
 
 void AllReduce::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }

@@ -5,8 +5,9 @@
 //                 x -= gamma u                u the momentum step of g, the same on every rank
 //
 // Invariant: all ranks hold the same x, bit for bit: the sum of each part is formed in one place
-// and copied. Cost per rank and round: 2 (n-1) messages, 2 (n-1)/n of the vector in bytes. Memory:
-// x, momentum, g.
+// and copied. When the members change, some may be one step ahead: x and the momentum are averaged
+// in the same way before the next gradient. Cost per rank and round: 2 (n-1) messages, 2 (n-1)/n of
+// the vector in bytes. Memory: x, momentum, g, the sum.
 #pragma once
 #include "actors/algorithms/rule.hpp"
 
@@ -22,13 +23,14 @@ class AllReduce final : public CollectiveRule {
   void add_conserved(double now, Vec sum) override;
   std::vector<Vec> vectors(double now) override;
   void resumed(uint64_t gradients) override { optimizer_.resume(gradients); }
-  Vec part(size_t offset, size_t count) override { return g_.vec().part(offset, count); }
-  void finish(double now, int contributions, Vec copy) override;
+  void begin(double now, int vector) override;
+  Vec part(size_t offset, size_t count) override { return sum_.vec().part(offset, count); }
+  void finish(double now, int vector, int contributions, Vec copy) override;
 
  private:
   Execution execution_;
   Optimizer optimizer_;
-  Buffer x_, g_;
+  Buffer x_, g_, sum_;
   double lr_ = 0;  // of the round in progress
 };
 

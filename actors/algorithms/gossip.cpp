@@ -19,9 +19,10 @@ void Gossip::average(const Execution& execution, std::span<const Payload> in, si
   terms_.assign(1, {own, x});
   for (size_t k = 0; k < in.size(); ++k) {
     const double weight = gamma_ * near_.neighbours[k].weight;
-    const bool reused = !in[k] && missing_ == Missing::reuse && last_[k];
-    if (in[k] || reused) {
-      const Payload& payload = in[k] ? in[k] : last_[k];
+    const bool came = in[k] && in[k].dtype == x.dtype && in[k].count >= offset + x.size;
+    const bool reused = !came && missing_ == Missing::reuse && last_[k];
+    if (came || reused) {
+      const Payload& payload = came ? in[k] : last_[k];
       terms_.push_back({weight, payload.vec().part(offset, x.size)});
       received += weight;
     } else if (missing_ != Missing::shrink && missing_ != Missing::renormalise) {

@@ -43,8 +43,7 @@ void Moniqua::combine(double, int, std::span<const Payload> in) {
   GV_CHECK(in.size() == near_.neighbours.size());
   scale(execution_, 1, x_, next_);
   for (size_t k = 0; k < in.size(); ++k) {
-    if (!in[k]) continue;
-    GV_CHECK(in[k].count == own_.size());
+    if (!in[k] || in[k].count != own_.size()) continue;
     moniqua_add(execution_, theta_, settings_.gamma * near_.neighbours[k].weight, x_, own_.data(),
                 in[k].vec().as<std::byte>(), next_);
   }

@@ -33,8 +33,11 @@ class Optimizer {
   void step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy);
   void reset();
 
-  /// Its buffers, for who takes over another rank's.
+  /// Its buffers, for who takes over another rank's; and how many there are.
   std::vector<Vec> vectors();
+  static int vector_count(const OptimizerSettings& s) {
+    return s.kind != OptimizerKind::sgd ? 2 : s.momentum != 0 ? 1 : 0;
+  }
   uint64_t steps() const { return steps_; }
   void resume(uint64_t steps) { steps_ = steps; }  // after the vectors were written
 

@@ -126,11 +126,13 @@ class RoundRule : public Rule {
   Neighbourhood near_;
 };
 
-/// Rules whose ranks combine one vector per round, part by part.
+/// Rules whose ranks combine one vector per round, part by part: 0 is the gradient, k is
+/// vectors()[k - 1], which a change of the members brings together anew.
 class CollectiveRule : public Rule {
  public:
-  virtual Vec part(size_t offset, size_t count) = 0;  // of the vector that is combined
-  virtual void finish(double now, int contributions, Vec copy) = 0;
+  virtual void begin(double now, int vector) = 0;
+  virtual Vec part(size_t offset, size_t count) = 0;  // of what is being combined
+  virtual void finish(double now, int vector, int contributions, Vec copy) = 0;
 };
 
 /// sum += x in double: what add_conserved is made of.

@@ -1,5 +1,6 @@
 #include "actors/conversations/collective.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/check.hpp"
@@ -11,7 +12,7 @@ constexpr int kLate = 0;  // the only timer
 }
 
 void Collective::view(double now, const View& view, Effects& out) {
-  if (view_.epoch != 0) return;  // the members of the first view stay
+  if (view.epoch == view_.epoch) return;
   view_ = view;
   n_ = static_cast<int>(view.ring.size());
   for (int k = 0; k < n_; ++k) {
@@ -20,7 +21,22 @@ void Collective::view(double now, const View& view, Effects& out) {
     left_ = view.ring[static_cast<size_t>((k + n_ - 1) % n_)].peer;
     right_ = view.ring[static_cast<size_t>((k + 1) % n_)].peer;
   }
-  if (std::exchange(early_, false)) step_ready(now, {}, out);
+  ++views_;
+  round_ = 0;
+  gone_from_ = kNone;
+  meetings_ = view.epoch == 1 ? 0 : options_.vectors;  // founders begin alike
+  running_ = false;
+  arrived_.clear();
+  sent_.clear();
+  begin(now, out);
+}
+
+int Collective::vector() const {
+  return round_ < static_cast<uint64_t>(meetings_) ? static_cast<int>(round_) + 1 : 0;
+}
+
+uint64_t Collective::ticket(int part) const {
+  return views_ << 48 | (round_ * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part));
 }
 
 Collective::Chunk Collective::chunk(int index) const {
@@ -38,9 +54,12 @@ void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Pa
                       Effects& out) {
   FrameHeader h;
   h.kind = kind;
+  if (kind == FrameKind::decline) h.reason = DeclineReason::gone;
   h.from = static_cast<uint32_t>(options_.rank);
   h.to = static_cast<uint32_t>(to);
-  h.from_incarnation = h.to_incarnation = view_.incarnation;
+  h.from_incarnation = view_.incarnation;
+  for (const EdgeView& e : view_.ring)
+    if (e.peer == to) h.to_incarnation = e.peer_incarnation;
   h.epoch = view_.epoch;
   h.number = round;
   h.part = static_cast<uint32_t>(part);
@@ -57,27 +76,37 @@ void Collective::send_part(uint64_t round, int part, Payload payload, Effects& o
 }
 
 void Collective::step_ready(double now, Messages, Effects& out) {
-  GV_CHECK(!active_);
-  if (n_ == 0) return void(early_ = true);
-  active_ = true;
+  GV_CHECK(!gradient_in_);
+  gradient_in_ = true;
+  begin(now, out);
+}
+
+void Collective::begin(double now, Effects& out) {
+  if (n_ == 0 || running_ || (vector() == 0 && !gradient_in_)) return;
+  running_ = true;
   next_part_ = 0;
-  ++counts_.opened;
-  if (n_ == 1) return advance(now, out);
+  counts_.opened += vector() == 0;
+  Apply apply;
+  apply.operation = Apply::Operation::begin;
+  apply.vector = vector();
+  out.requests.push_back(apply);
+  if (n_ == 1) return finish(now, 1, out);
   const Chunk first = chunk(place_);
-  out.requests.push_back(
-      Take{round_ * 2 * static_cast<uint64_t>(n_), {}, first.offset, first.count});
+  out.requests.push_back(Take{ticket(0), {}, first.offset, first.count});
   wait(now, options_.patience_s, out);
   advance(now, out);
 }
 
 void Collective::taken(double, uint64_t ticket, Payload payload, Effects& out) {
+  if (ticket >> 48 != views_) return;  // of a round that was dropped
   GV_CHECK(static_cast<bool>(payload));
+  const uint64_t place = ticket & ((uint64_t{1} << 48) - 1);
   const auto per_round = 2 * static_cast<uint64_t>(n_);
-  send_part(ticket / per_round, static_cast<int>(ticket % per_round), std::move(payload), out);
+  send_part(place / per_round, static_cast<int>(place % per_round), std::move(payload), out);
 }
 
 void Collective::advance(double now, Effects& out) {
-  while (active_ && next_part_ < parts()) {
+  while (running_ && next_part_ < parts()) {
     auto found = arrived_.find({round_, next_part_});
     if (found == arrived_.end()) return;
     const int part = next_part_++;
@@ -91,9 +120,7 @@ void Collective::advance(double now, Effects& out) {
     out.requests.push_back(apply);
     if (part + 1 < parts()) {
       if (adds) {
-        const auto ticket =
-            round_ * 2 * static_cast<uint64_t>(n_) + static_cast<uint64_t>(part + 1);
-        out.requests.push_back(Take{ticket, {}, where.offset, where.count});
+        out.requests.push_back(Take{ticket(part + 1), {}, where.offset, where.count});
       } else {
         send_part(round_, part + 1, found->second, out);
       }
@@ -101,32 +128,51 @@ void Collective::advance(double now, Effects& out) {
     arrived_.erase(found);
     wait(now, options_.patience_s, out);
   }
-  if (!active_) return;
-  active_ = false;
-  Apply finish;
-  finish.operation = Apply::Operation::finish;
-  finish.contributions = n_;
-  out.requests.push_back(finish);
+  if (running_) finish(now, n_, out);
+}
+
+void Collective::finish(double now, int contributions, Effects& out) {
+  Apply apply;
+  apply.operation = Apply::Operation::finish;
+  apply.vector = vector();
+  apply.contributions = contributions;
+  out.requests.push_back(apply);
   out.arms.push_back({kLate, kNever});
-  ++counts_.applied;
+  if (vector() == 0) {
+    gradient_in_ = false;
+    ++counts_.applied;
+  }
+  running_ = false;
   ++round_;
   if (round_ >= 2) sent_.erase(sent_.begin(), sent_.lower_bound({round_ - 1, 0}));
+  begin(now, out);
+}
+
+void Collective::answer(const FrameHeader& m, Effects& out) {
+  const int part = static_cast<int>(m.part);
+  const auto found = sent_.find({m.number, part});
+  if (found != sent_.end()) {
+    send(right_, FrameKind::chunk, m.number, part, found->second, out);
+  } else if (m.number >= gone_from_ || (draining_ && !running_ && m.number >= round_)) {
+    send(right_, FrameKind::decline, m.number, part, {}, out);
+  }
 }
 
 void Collective::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
-  if (n_ == 0) return;  // a neighbour that has its view already; we ask for what we missed
-  if (m.kind == FrameKind::ask) {
-    auto found = sent_.find({m.number, static_cast<int>(m.part)});
-    if (found != sent_.end())
-      send(right_, FrameKind::chunk, m.number, static_cast<int>(m.part), found->second, out);
-    return;
+  // Of another epoch: theirs is over, or ours is not there yet and we ask for what we missed.
+  if (m.epoch != view_.epoch || m.to_incarnation != view_.incarnation) return;
+  if (m.kind == FrameKind::ask) return answer(m, out);
+  if (m.kind == FrameKind::decline && static_cast<int>(m.from) == left_) {
+    if (!running_ || m.number != round_ || vector() != 0) return;
+    gone_from_ = std::min(gone_from_, round_);  // and whoever waits for us is told the same
+    return finish(now, 0, out);
   }
   const bool expected = m.kind == FrameKind::chunk && static_cast<int>(m.from) == left_ &&
                         static_cast<int>(m.part) < parts() && m.dtype == options_.dtype &&
                         m.count == received_chunk(static_cast<int>(m.part)).count;
   if (!expected) return void(++counts_.protocol_errors);
-  const bool old =
-      m.number < round_ || (m.number == round_ && active_ && static_cast<int>(m.part) < next_part_);
+  const bool old = m.number < round_ ||
+                   (m.number == round_ && running_ && static_cast<int>(m.part) < next_part_);
   if (old || !arrived_.emplace(std::pair{m.number, static_cast<int>(m.part)}, payload).second) {
     ++counts_.repeated;
     return;
@@ -140,7 +186,7 @@ void Collective::wait(double now, double patience_s, Effects& out) {
 }
 
 void Collective::timer(double now, int, Effects& out) {
-  if (!active_ || next_part_ >= parts()) return;
+  if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
   wait(now, 2 * patience_s_, out);
 }

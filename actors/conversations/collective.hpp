@@ -8,8 +8,12 @@
 //   s >= n-1   rank p sends chunk p+1-(s-n+1), receives the one before and keeps it   (all-gather)
 //
 // Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A part that does not come is
-// asked for; the frames of the last two rounds are kept for that. The members are those of the
-// first view: it cannot lose a rank.
+// asked for; the frames of the last two rounds are kept for that.
+//
+// A later epoch has other members: the round in progress is dropped, and before the next gradient
+// the rule's vectors are averaged, a round each, because some ranks may have finished the dropped
+// round and others not. Those are one gradient behind for ever after; a rank that has done its
+// share answers `gone` when it is asked for more, and whoever hears that takes no step either.
 #pragma once
 #include <map>
 
@@ -21,6 +25,7 @@ struct CollectiveOptions {
   int rank = 0;
   size_t size = 0;  // elements of the vector
   DType dtype = DType::f32;
+  int vectors = 1;           // of the rule
   double patience_s = 1e-2;  // ask for a part that is this late, then after twice as long
 };
 
@@ -34,7 +39,7 @@ class Collective final : public Conversation {
   void taken(double now, uint64_t ticket, Payload, Effects&) override;
   void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, Effects&) override {}
-  void drain(double, Effects&) override {}
+  void drain(double, Effects&) override { draining_ = true; }
   bool quiet() const override { return true; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
@@ -45,20 +50,30 @@ class Collective final : public Conversation {
   };
 
   int parts() const { return 2 * (n_ - 1); }
+  int vector() const;            // that the round is about
   Chunk chunk(int index) const;  // index modulo n
   Chunk received_chunk(int part) const;
+  uint64_t ticket(int part) const;
   void send(int to, FrameKind, uint64_t round, int part, const Payload&, Effects&);
   void send_part(uint64_t round, int part, Payload, Effects&);
+  void answer(const FrameHeader&, Effects&);
+  void begin(double now, Effects&);
   void advance(double now, Effects&);
+  void finish(double now, int contributions, Effects&);
   void wait(double now, double patience_s, Effects&);
 
   CollectiveOptions options_;
   View view_;
   int n_ = 0, place_ = 0, left_ = 0, right_ = 0;  // n 0: no view yet
-  uint64_t round_ = 0;                            // in progress, or the next one
-  bool active_ = false;                           // our own gradient is in
-  bool early_ = false;                            // it came before the first view
-  int next_part_ = 0;                             // to be received
+  int meetings_ = 0;          // rounds at the start of the epoch that are about the rule's vectors
+  uint64_t views_ = 0;        // epochs so far
+  uint64_t round_ = 0;        // of the epoch: in progress, or the next one
+  bool gradient_in_ = false;  // our own, which no round has used up
+  bool running_ = false;      // a round is in progress
+  bool draining_ = false;
+  static constexpr uint64_t kNone = UINT64_MAX;
+  uint64_t gone_from_ = kNone;  // rounds of the epoch that somebody to the left has given up
+  int next_part_ = 0;           // to be received
   double patience_s_ = 0;
   std::map<std::pair<uint64_t, int>, Payload> arrived_, sent_;
   Counts counts_;

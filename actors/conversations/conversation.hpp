@@ -69,7 +69,8 @@ struct Apply {
     jump,     // a settled pairwise exchange: own snapshot, the peer's, the alpha~ of both
     add,      // a round: part of the vector += received
     assign,   // a round: part of the vector = received
-    finish,   // a round is complete: the rule takes its step; the worker may go on
+    begin,    // a round: what is to be combined, from its start
+    finish,   // a round is complete: the rule takes it in; after a gradient the worker may go on
     combine,  // a phase of a round: `incoming`, in the order of the view's edges
   };
   Operation operation = Operation::jump;
@@ -79,7 +80,8 @@ struct Apply {
   int phase = 0;
   double alpha_tilde = 0.5;
   size_t offset = 0, count = 0;  // of add and assign
-  int contributions = 1;         // of finish: ranks whose gradients are in the sum
+  int vector = 0;         // of begin and finish: 0 the gradient, k the rule's vectors()[k - 1]
+  int contributions = 1;  // of finish: ranks in the sum; 0: none came, no step is taken
 };
 
 struct Arm {
