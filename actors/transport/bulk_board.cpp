@@ -262,7 +262,7 @@ kj::Promise<void> BulkBoard::be_greeted(BulkStream made) {
 
 void BulkBoard::stand(Line& line, BulkStream made) {
   const uint64_t connection = line.peer->connection;
-  line.asked = false;
+  line.asked = line.wished = false;
   const std::string node = line.peer->hello.node;
   BulkLink::Handlers handlers{
       [this](const FrameHeader& h) { return events_.buffer ? events_.buffer(h) : Lease(); },
