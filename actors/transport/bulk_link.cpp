@@ -236,8 +236,12 @@ kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
 kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {
   if (rest.size() == 0) return kj::READY_NOW;
   const size_t now = kj::min(rest.size(), kSliceBytes);
-  return in_time(stream_->read(rest.begin(), now))
-      .then([this, then = rest.slice(now, rest.size())]() mutable { return read_rest(then); });
+  // Any progress counts: a slow network is not a peer that stands still.
+  return in_time(stream_->tryRead(rest.begin(), 1, now))
+      .then([this, rest](size_t n) mutable -> kj::Promise<void> {
+        if (n == 0) return KJ_EXCEPTION(DISCONNECTED, "the other end is gone in mid-payload");
+        return read_rest(rest.slice(n, rest.size()));
+      });
 }
 
 kj::Promise<void> BulkLink::discard(uint64_t bytes) {
