@@ -186,8 +186,7 @@ void Node::finish() {
   outcome_.seconds = wiring_.clock.now();
   outcome_.gradients = wiring_.tally->gradients.load();
   outcome_.exchanges = wiring_.tally->applied_ends.load() / 2;
-  outcome_.frames = wiring_.tally->frames.load();
-  outcome_.bytes = wiring_.tally->bytes.load();
+  outcome_.frames = wiring_.tally->frames.load(), outcome_.bytes = wiring_.tally->bytes.load();
   std::vector<WorkerActor> workers;
   for (const RankActors& actors : ranks_)
     if (actors.alive && actors.worker) workers.push_back(actors.worker);
@@ -261,9 +260,8 @@ Node::behavior_type Node::make_behavior() {
       [this](Finished finished) {
         RankActors& actors = actors_of(finished.rank);
         actors.finished = true;
-        // In rounds it has no more to say, and whoever asks is told so.
-        const bool pairs = method_named(wiring_.settings->method).pattern == Pattern::pairwise;
-        if (!pairs) send(actors.communicator, Drain{});
+        if (method_named(wiring_.settings->method).pattern != Pattern::pairwise)
+          send(actors.communicator, Drain{});  // it has no more to say, and says so when asked
         check_finished();
       },
       [this](Diverged d) {
@@ -294,8 +292,7 @@ void Node::on_exit() {
     if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
   }
   ranks_.clear();
-  wiring_.done = {};
-  wiring_.share_done = {};
+  wiring_.done = {}, wiring_.share_done = {};
   wiring_.sink = {};
   wiring_.make_worker = {};
 }

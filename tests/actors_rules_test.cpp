@@ -134,7 +134,10 @@ TEST_CASE("reset starts anew: twin at x, no momentum") {
     auto born = rule_of(method, layout, optimizer, buffer_of(fresh, DType::f64));
     const auto step = [&](Rule& rule, double now) {
       rule.on_gradient(now, 0.1, buffer_of(g, DType::f64), {});
-      if (auto* rounds = dynamic_cast<CollectiveRule*>(&rule)) rounds->finish(now, 1, {});
+      auto* rounds = dynamic_cast<CollectiveRule*>(&rule);
+      if (rounds == nullptr) return;
+      rounds->begin(now, 0);
+      rounds->finish(now, 0, 1, {});
     };
     step(*used, 1);
     used->reset(2, buffer_of(fresh, DType::f64));
@@ -142,6 +145,39 @@ TEST_CASE("reset starts anew: twin at x, no momentum") {
       step(*rule, 3);
     CHECK(distance(x_of(*used, 4, size, DType::f64), x_of(*born, 4, size, DType::f64)) == 0);
     CHECK(distance(conserved_of(*used, 4, size), conserved_of(*born, 4, size)) == 0);
+  }
+}
+
+TEST_CASE("who takes over a rank's vectors goes on as that rank does") {
+  Random random(9, 0, Purpose::test);
+  const ParameterLayout layout = three_tensors(DType::f64);
+  const size_t size = layout.size();
+  const Row start = normal_row(random, size), other = normal_row(random, size);
+  for (const char* method : {"a2cid2", "ad_psgd"}) {
+    for (const OptimizerSettings& optimizer : kOptimizers) {
+      INFO(method);
+      auto donor = rule_of(method, layout, optimizer, buffer_of(start, DType::f64));
+      auto heir = rule_of(method, layout, optimizer, buffer_of(other, DType::f64));
+      for (Rule* rule : {donor.get(), heir.get()})
+        dynamic_cast<PairwiseRule&>(*rule).set_eta(0, 0.3);
+      uint64_t steps = 0;
+      for (; steps < 5; ++steps)
+        donor->on_gradient(static_cast<double>(steps), 0.1,
+                           buffer_of(normal_row(random, size), DType::f64), {});
+      const double now = 5.5;
+      const std::vector<Vec> from = donor->vectors(now);
+      heir->reset(now, from.front());
+      const std::vector<Vec> to = heir->vectors(now);
+      REQUIRE(to.size() == from.size());
+      for (size_t k = 0; k < to.size(); ++k)
+        scale({}, 1, from[k], to[k]);
+      heir->resumed(steps);
+      const Buffer g = buffer_of(normal_row(random, size), DType::f64);
+      for (Rule* rule : {donor.get(), heir.get()})
+        rule->on_gradient(7, 0.1, g, {});
+      CHECK(distance(x_of(*heir, 9, size, DType::f64), x_of(*donor, 9, size, DType::f64)) < 1e-15);
+      CHECK(distance(conserved_of(*heir, 9, size), conserved_of(*donor, 9, size)) < 1e-14);
+    }
   }
 }
 
@@ -160,10 +196,11 @@ TEST_CASE("all_reduce takes the optimizer's step with the mean of the gradients"
     for (int round = 0; round < 20; ++round) {
       const Row mine = normal_row(random, size), others = normal_row(random, size);
       rule->on_gradient(round, 0.1, buffer_of(mine, DType::f64), {});
+      rounds.begin(round, 0);
       const Buffer sum = buffer_of(others, DType::f64);
       axpy({}, 1, sum.vec().part(0, 4), rounds.part(0, 4));
       axpy({}, 1, sum.vec().part(4, size - 4), rounds.part(4, size - 4));
-      rounds.finish(round, 3, {});
+      rounds.finish(round, 0, 3, {});
       oracle.gradient(round, 0, 0.1, (mine + others) / 3);
       REQUIRE(distance(x_of(*rule, round, size, DType::f64), oracle.x().row(0)) < 1e-13);
     }

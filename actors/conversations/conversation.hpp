@@ -33,8 +33,7 @@ struct EdgeView {
   uint8_t trees = 1;       // bit k: the edge belongs to tree k
 };
 
-/// An epoch, cut to one rank. `ring` lists all live ranks in order, where a method asks for them
-/// (collective methods ignore the edges).
+/// An epoch, cut to one rank. `ring`: all live ranks in order, where a method asks for them.
 struct View {
   uint64_t epoch = 0;
   uint32_t incarnation = 0;  // this rank's own
@@ -126,8 +125,7 @@ struct Messages {
   std::vector<Outgoing> outgoing;
 };
 
-/// Exchanges with a neighbour, for measured rates.
-struct EdgeCount {
+struct EdgeCount {  // exchanges with a neighbour, for measured rates
   int peer = 0;
   uint64_t applied = 0;
 };
