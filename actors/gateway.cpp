@@ -155,6 +155,53 @@ void Gateway::fail(Error error) {
 
 // --- events
 
+void Gateway::on_said(Said& said) {
+  const double now = wiring_.clock.now();
+  if (!membership_) return again(std::move(said));
+  if (const auto* packet = std::get_if<MembershipPacket>(&said.message)) {
+    for (const Member& m : packet->news)  // a membership that has left hears no more
+      if (phase_ >= Phase::trading && is_over(m)) gone_.insert(m.node);
+    handle([&](Membership& m, MembershipEffects& out) { m.packet(now, said.node, *packet, out); });
+    if (!packet->rates.empty())
+      send(parts_.manager,
+           EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
+  } else if (const auto* request = std::get_if<ConsoleRequest>(&said.message)) {
+    if (request->verb == ConsoleVerb::stop) send(parts_.node, Finish{});
+  } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
+    if (fetch->what == FetchState::What::node_sum) return give_mean(said.node, fetch->transfer);
+    donating([&](Donor& d, DonorEffects& out) { d.fetch(now, said.node, *fetch, out); });
+  } else if (const auto* manifest = std::get_if<Manifest>(&said.message)) {
+    fetching([&](Fetcher& f, FetcherEffects& out) { f.manifest(now, said.node, *manifest, out); });
+  }
+}
+
+void Gateway::on_piece(MeanCame& came) {
+  const double now = wiring_.clock.now();
+  if ((came.header.number & kMeans) == 0) {
+    return fetching([&](Fetcher& f, FetcherEffects& out) {
+      f.piece(now, came.node, came.header, came.mean.vec(), out);
+    });
+  }
+  const uint64_t transfer = came.header.number & ~kMeans;
+  Share share{std::move(came.mean), static_cast<int>(came.header.part)};
+  if (transfer == 0) {
+    shares_[came.node] = std::move(share);
+    return consider();
+  }
+  if (transfer != snapshot_.transfer || snapshot_.console == 0) return;
+  snapshot_.shares[came.node] = std::move(share);
+  if (--snapshot_.awaited == 0) snapshot_done();
+}
+
+void Gateway::on_tick() {
+  const double now = wiring_.clock.now();
+  armed_s_ = kNever;
+  if (snapshot_.console != 0 && now > snapshot_.deadline_s) snapshot_done();
+  if (now >= donor_due_s_) donating([&](Donor& d, DonorEffects& out) { d.timer(now, out); });
+  if (now >= fetcher_due_s_) fetching([&](Fetcher& f, FetcherEffects& out) { f.timer(now, out); });
+  handle([&](Membership& m, MembershipEffects& out) { m.timer(now, out); });
+}
+
 Gateway::behavior_type Gateway::make_behavior() {
   auto now = [this] { return wiring_.clock.now(); };
   return {
@@ -185,52 +232,16 @@ Gateway::behavior_type Gateway::make_behavior() {
         handle(
             [&](Membership& m, MembershipEffects& out) { m.refused(now(), failed.address, out); });
       },
-      [=, this](Said& said) {
-        if (!membership_) return again(std::move(said));
-        if (const auto* packet = std::get_if<MembershipPacket>(&said.message)) {
-          for (const Member& m : packet->news)  // a membership that has left hears no more
-            if (phase_ >= Phase::trading && is_over(m)) gone_.insert(m.node);
-          handle([&](Membership& m, MembershipEffects& out) {
-            m.packet(now(), said.node, *packet, out);
-          });
-          if (!packet->rates.empty())
-            send(parts_.manager,
-                 EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
-        } else if (const auto* request = std::get_if<ConsoleRequest>(&said.message)) {
-          if (request->verb == ConsoleVerb::stop) send(parts_.node, Finish{});
-        } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
-          if (fetch->what == FetchState::What::node_sum)
-            return give_mean(said.node, fetch->transfer);
-          donating([&](Donor& d, DonorEffects& out) { d.fetch(now(), said.node, *fetch, out); });
-        } else if (const auto* manifest = std::get_if<Manifest>(&said.message)) {
-          fetching([&](Fetcher& f, FetcherEffects& out) {
-            f.manifest(now(), said.node, *manifest, out);
-          });
-        }
-      },
+      [this](Said& said) { on_said(said); },
       [this](Asked& asked) { answer(asked); },
-      [=, this](MeanCame& came) {
-        if ((came.header.number & kMeans) == 0) {
-          return fetching([&](Fetcher& f, FetcherEffects& out) {
-            f.piece(now(), came.node, came.header, came.mean.vec(), out);
-          });
-        }
-        const uint64_t transfer = came.header.number & ~kMeans;
-        Share share{std::move(came.mean), static_cast<int>(came.header.part)};
-        if (transfer == 0) {
-          shares_[came.node] = std::move(share);
-          return consider();
-        }
-        if (transfer != snapshot_.transfer || snapshot_.console == 0) return;
-        snapshot_.shares[came.node] = std::move(share);
-        if (--snapshot_.awaited == 0) snapshot_done();
-      },
+      [this](MeanCame& came) { on_piece(came); },
       [=, this](ShareDone) {
         share_done_ = true;
         handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });
       },
       [=, this](RunEnded& ended) {
         own_ = std::move(ended);
+        leaving_ = leaving_ || own_.failed;
         trade();
         if (leaving_) return;
         handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });
@@ -246,15 +257,7 @@ Gateway::behavior_type Gateway::make_behavior() {
       },
       [this](Finish) { send(parts_.node, Finish{}); },
       [this](Leave) { leave(); },
-      [=, this](Tick) {
-        armed_s_ = kNever;
-        if (snapshot_.console != 0 && now() > snapshot_.deadline_s) snapshot_done();
-        if (now() >= donor_due_s_)
-          donating([&](Donor& d, DonorEffects& out) { d.timer(now(), out); });
-        if (now() >= fetcher_due_s_)
-          fetching([&](Fetcher& f, FetcherEffects& out) { f.timer(now(), out); });
-        handle([&](Membership& m, MembershipEffects& out) { m.timer(now(), out); });
-      },
+      [this](Tick) { on_tick(); },
   };
 }
 

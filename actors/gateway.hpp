@@ -85,6 +85,9 @@ class Gateway final : public GatewayActor::base {
   void new_roster();
   void consider();
   bool all_finished() const;
+  void on_said(Said&);
+  void on_piece(MeanCame&);
+  void on_tick();
   void train(Donation);
   void trade();
   void leave();

@@ -42,6 +42,7 @@ struct ShareDone {};
 struct RunEnded {
   std::shared_ptr<const Buffer> mean;  // of the ranks here; null: there are none
   int ranks = 0;
+  bool failed = false;
 };
 
 /// What the gateway learns once everything else has been spawned.

@@ -58,6 +58,31 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   return events;
 }
 
+LinksOptions links_options(const Settings& s, const NodeSettings& n,
+                           const ParameterLayout& layout) {
+  LinksOptions options;
+  options.listen = n.listen;
+  options.key = n.key;
+  options.bulk_encryption = n.bulk_encryption;
+  options.same_host = n.same_host;
+  options.self = hello_of(s, n, layout);
+  options.max_payload_bytes = 2 * layout.bytes() + 64;
+  return options;
+}
+
+Site site_of(const GatewayActor& gateway, std::shared_ptr<Mailboxes> mailboxes,
+             std::shared_ptr<LinkTransport> transport) {
+  Site site;
+  site.mailboxes = std::move(mailboxes);
+  site.transport = std::move(transport);
+  site.beyond.rates = [gateway](EdgeRatesPtr rates) { caf::anon_send(gateway, std::move(rates)); };
+  site.beyond.reconfigure = [gateway](const std::string& topology) {
+    caf::anon_send(gateway, Reconfigure{topology});
+  };
+  site.share_done = [gateway] { caf::anon_send(gateway, ShareDone{}); };
+  return site;
+}
+
 // One value that an actor leaves for the thread that waits.
 template <class T>
 class Promised {
@@ -112,6 +137,22 @@ GatewayWiring gateway_wiring(const RunClock& clock, const Settings& s, const Nod
   return wiring;
 }
 
+// To the end of the run, or of this node in it.
+GatewayWiring::Ending await_end(Promised<GatewayWiring::Ending>& ending,
+                                const GatewayActor& gateway, const std::function<bool()>& is_over,
+                                const std::atomic<int>* interrupts) {
+  for (bool asked = false;;) {
+    if (auto end = ending.wait(std::chrono::milliseconds(50))) return std::move(*end);
+    const bool leaves = interrupts != nullptr && interrupts->load() > 0;
+    if (asked || !(leaves || is_over())) continue;
+    asked = true;
+    if (leaves)
+      caf::anon_send(gateway, Leave{});
+    else
+      caf::anon_send(gateway, Finish{});
+  }
+}
+
 }  // namespace
 
 Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
@@ -135,24 +176,10 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   wiring.done = [&](GatewayWiring::Ending e) { ending.keep(std::move(e)); };
   const GatewayActor gateway = system.spawn<Gateway>(std::move(wiring));
 
-  const ParameterLayout& layout = objective->layout();
-  auto arrivals = std::make_shared<SnapshotPool>(2 * layout.bytes() + 64, DType::bytes,
+  const LinksOptions options = links_options(s, n, objective->layout());
+  auto arrivals = std::make_shared<SnapshotPool>(options.max_payload_bytes, DType::bytes,
                                                  static_cast<size_t>(16 * ranks_here(s) + 64));
-  LinksOptions options;
-  options.listen = n.listen;
-  options.key = n.key;
-  options.bulk_encryption = n.bulk_encryption;
-  options.same_host = n.same_host;
-  options.self = hello_of(s, n, layout);
-  options.max_payload_bytes = 2 * layout.bytes() + 64;
-  Site site;
-  site.mailboxes = mailboxes;
-  site.transport = transport;
-  site.beyond.rates = [gateway](EdgeRatesPtr rates) { caf::anon_send(gateway, std::move(rates)); };
-  site.beyond.reconfigure = [gateway](const std::string& topology) {
-    caf::anon_send(gateway, Reconfigure{topology});
-  };
-  site.share_done = [gateway] { caf::anon_send(gateway, ShareDone{}); };
+  const Site site = site_of(gateway, mailboxes, transport);
   RunHooks run_hooks = hooks.run;
   const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // the ranks here have
   run_hooks.sink.on_epoch = [=, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
@@ -166,6 +193,7 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
       what.mean = std::make_shared<const Buffer>(mean_parameters(o));
       what.ranks = static_cast<int>(o.parameters.size());
     }
+    what.failed = o.failure.has_value();
     ended.keep(std::move(o));
     caf::anon_send(gateway, std::move(what));
   });
@@ -181,27 +209,17 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
 
   caf::anon_send(gateway, GatewayStart{links, run.node, run.manager, run.states});
 
-  std::optional<GatewayWiring::Ending> end;
-  const double until_s = s.until_s > 0 ? s.until_s : kNever;
-  for (bool asked = false; !end; end = ending.wait(std::chrono::milliseconds(50))) {
-    const bool over = clock.now() - *begun_s >= until_s;
-    const bool leaves = hooks.run.interrupts != nullptr && hooks.run.interrupts->load() > 0;
-    if (asked || !(over || leaves)) continue;
-    asked = true;
-    if (leaves)
-      caf::anon_send(gateway, Leave{});
-    else
-      caf::anon_send(gateway, Finish{});
-  }
+  const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
+  const GatewayWiring::Ending end = await_end(ending, gateway, is_over, hooks.run.interrupts);
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
   transport->use(nullptr);
   caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
   run.stop();
-  if (end->failure) return *end->failure;
-  result.mean = end->mean;
-  result.ranks = end->ranks;
-  result.nodes = end->nodes;
+  if (end.failure) return *end.failure;
+  result.mean = end.mean;
+  result.ranks = end.ranks;
+  result.nodes = end.nodes;
   return result;
 }
 

@@ -266,7 +266,10 @@ State::behavior_type State::make_behavior() {
       [this](ApplyRequest& r) { apply(r); },
       [this](Gradient& g) { gradient(g); },
       [this](Fetch f) {
-        if (Member* m = find(f.rank)) send_copy(*m, look(*m));
+        Member* m = find(f.rank);
+        if (m == nullptr) return;
+        // None is left: a worker that lags behind its clock has asked before, and those wait for it.
+        if (Lease copy = look(*m)) send_copy(*m, std::move(copy));
       },
       [this](SetView& s) {
         if (Member* m = find(s.rank)) set_view(*m, *s.view);
