@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kEventsKept = 100;
 constexpr double kLook_s = 0.1;  // between two looks at what is awaited
+constexpr double kMuster_s = 1;  // for the news of who is there, once others have begun
 constexpr double kLeave_s = 2;   // for others to fetch what is under way to them
 
 }  // namespace
@@ -99,29 +100,38 @@ bool Gateway::all_finished() const {
   return true;
 }
 
+void Gateway::muster(double now) {
+  const Member& self = membership_->self();
+  const bool met = met_ || wiring_.membership.join.empty();
+  if (!met && now > deadline_s_)
+    return fail(world_error("nobody answers at " + wiring_.membership.join.front() +
+                            (why_nobody_.empty() ? "" : ": " + why_nobody_)));
+  if (!met || self.first_rank == kAnyRank) return;
+  const auto total = static_cast<uint32_t>(wiring_.total_ranks);
+  uint32_t ranks = 0;
+  bool others_train = false, all_live = true;
+  for (const Member& m : membership_->members()) {
+    all_live &= !is_over(m);
+    if (is_over(m)) continue;
+    ranks += m.ranks;
+    others_train |= m.ready && m.node != self.node;
+  }
+  // One of those that all wait for begins at the start, even if the news come late that all are
+  // there.
+  const bool founds =
+      self.life == 1 && all_live && total > 0 && self.first_rank + self.ranks <= total;
+  const bool everybody = ranks >= total;
+  if (founds && others_train) muster_until_s_ = std::min(muster_until_s_, now + kMuster_s);
+  if (!everybody && now < (others_train && !founds ? 0 : std::min(deadline_s_, muster_until_s_)))
+    return;
+  others_train && !(founds && everybody) ? fetch() : train(nullptr);
+}
+
 void Gateway::consider() {
   const double now = wiring_.clock.now();
   const Member& self = membership_->self();
   if (phase_ == Phase::joining) {
-    const bool met = met_ || wiring_.membership.join.empty();
-    if (!met && now > deadline_s_)
-      return fail(world_error("nobody answers at " + wiring_.membership.join.front() +
-                              (why_nobody_.empty() ? "" : ": " + why_nobody_)));
-    if (!met || self.first_rank == kAnyRank) return;
-    uint32_t ranks = 0;
-    bool others_train = false;
-    for (const Member& m : membership_->members()) {
-      if (is_over(m)) continue;
-      ranks += m.ranks;
-      others_train |= m.ready && m.node != self.node;
-    }
-    const bool everybody = ranks >= static_cast<uint32_t>(wiring_.total_ranks);
-    if (!everybody && !others_train && now < deadline_s_) return;
-    // One of those that all wait for begins where they do, even if it is the last.
-    const auto total = static_cast<uint32_t>(wiring_.total_ranks);
-    const bool founds =
-        self.life == 1 && total > 0 && everybody && self.first_rank + self.ranks <= total;
-    others_train && !founds ? fetch() : train(nullptr);
+    muster(now);
   } else if (phase_ == Phase::training) {
     if (!share_done_ || !all_finished()) return;
     phase_ = Phase::ending;

@@ -88,6 +88,7 @@ class Gateway final : public GatewayActor::base {
   void on_said(Said&);
   void on_piece(MeanCame&);
   void on_tick();
+  void muster(double now);
   void train(Donation);
   void trade();
   void leave();
@@ -120,6 +121,7 @@ class Gateway final : public GatewayActor::base {
   bool share_done_ = false, leaving_ = false;
   std::string why_nobody_;      // of the last dial that failed
   double deadline_s_ = kNever;  // of the phase
+  double muster_until_s_ = kNever;
   double armed_s_ = kNever, wanted_s_ = kNever;
   uint64_t roster_epoch_ = 0;
   EpochInfo epoch_;

@@ -268,7 +268,7 @@ State::behavior_type State::make_behavior() {
       [this](Fetch f) {
         Member* m = find(f.rank);
         if (m == nullptr) return;
-        // None is left: a worker that lags behind its clock has asked before, and those wait for it.
+        // None is left: a worker behind its clock has asked before, and those wait for it.
         if (Lease copy = look(*m)) send_copy(*m, std::move(copy));
       },
       [this](SetView& s) {

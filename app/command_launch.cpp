@@ -65,6 +65,7 @@ class Launch {
       if (fleet_.ended() && (interrupted_ || !comes_back())) break;
       for (; next_ < incidents_.size() && since_begin() >= incidents_[next_].at; ++next_)
         if (Status ok = incidents_[next_].happens(); !ok) return ok.error();
+      tell_addresses();
       tell_ends();
       if (since_begin() >= look_at_s_) look();
     }
@@ -142,6 +143,13 @@ class Launch {
       return Done{};
     }
     return Done{};
+  }
+
+  // For whoever wants a console.
+  void tell_addresses() {
+    for (int k = 0; k < options_.nodes; ++k)
+      if (fleet_.listens(k) && told_.insert(fleet_.address(k)).second)
+        progress_.say("node-" + std::to_string(k) + " listens on " + fleet_.address(k));
   }
 
   void tell_ends() {
@@ -240,6 +248,7 @@ class Launch {
   double look_at_s_ = kBetweenLooks_s;
   bool interrupted_ = false;
   std::set<int> ended_;
+  std::set<std::string> told_;                                       // addresses
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // life and state
 };
 

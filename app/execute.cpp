@@ -197,7 +197,16 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   NodeHooks hooks;
   hooks.run = hooks_of(watch, summary, turn, tester);
   hooks.on_listening = std::move(on_listening);
-  hooks.render = [](const NodeStatus& status) { return json_of(status).dump(); };
+  const auto distance = std::make_shared<std::atomic<double>>(kNone);  // of the ranks here
+  hooks.run.sink.on_sample = [distance, told = hooks.run.sink.on_sample](const RunSample& sample) {
+    *distance = sample.consensus_distance;
+    told(sample);
+  };
+  hooks.render = [distance](const NodeStatus& status) {
+    Json object = json_of(status);
+    object["consensus_distance"] = distance->load();
+    return object.dump();
+  };
   hooks.render_snapshot = [objective](const Buffer& mean, int ranks) {
     return snapshot_json(objective->layout(), mean, ranks).dump();
   };

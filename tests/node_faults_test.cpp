@@ -53,6 +53,33 @@ TEST_CASE("a process that stands still is suspected, and is back when it goes on
   wait_for_more(nodes[1]->address(), 100);
 }
 
+TEST_CASE("a process that stood still until it was dead goes on in a new life, in step with all") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  nodes[1]->signal(SIGSTOP);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return state_of(s, "b") == "dead"; });
+  nodes[1]->signal(SIGCONT);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) {
+      return state_of(s, "b") == "alive" && s["graph_ranks"] == 4;
+    });
+  const auto across = [](const Json& s) {  // exchanges between the two
+    uint64_t sum = 0;
+    for (const Json& e : s["edges"])
+      if ((e["ranks"][0] < 2) != (e["ranks"][1] < 2)) sum += e["exchanges"].get<uint64_t>();
+    return sum;
+  };
+  const uint64_t before = across(status_of(nodes[0]->address()));
+  wait_for_status(nodes[0]->address(), [&](const Json& s) { return across(s) > before + 50; });
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["protocol_errors"] == 0);
+    CHECK(node->result()["quiet"] == true);
+  }
+}
+
 TEST_CASE("a late joiner takes free ranks and trains with the others") {
   auto nodes = start_nodes(2, 2, kEndless);
   wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
@@ -86,12 +113,12 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
   const Scratch scratch;
   const std::string plan =
       scratch.file("plan.toml",
-                   "[[fault]]\nkind = \"kill\"\nranks = [2]\nat = 1\n"
-                   "[[fault]]\nkind = \"restart\"\nranks = [2]\nat = 2\n"
-                   "[[fault]]\nkind = \"reconfigure\"\ntopology = \"complete\"\nat = 3\n");
+                   "[[fault]]\nkind = \"kill\"\nranks = [2]\nat = 0.5\n"
+                   "[[fault]]\nkind = \"restart\"\nranks = [2]\nat = 1\n"
+                   "[[fault]]\nkind = \"reconfigure\"\ntopology = \"complete\"\nat = 1.5\n");
   const Ran ran = run_grapevine(
       "launch --nodes 3 --ranks 2 --objective quadratic --gradients 0 "
-      "--until 6 --json --plan " +
+      "--until 2.5 --json --plan " +
       plan);
   INFO(ran.err);
   CHECK(ran.status == 0);
@@ -99,4 +126,30 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
   REQUIRE(told.is_object());
   CHECK(told["suboptimality"].get<double>() < 1e-6);
   CHECK_THAT(ran.err, Catch::Contains("node-1 is started anew"));
+}
+
+TEST_CASE("faults of links that are injected into running nodes are real, and lose no sum") {
+  const Scratch scratch;
+  const std::string plan = scratch.file("plan.toml",
+                                        "[[fault]]\nkind = \"loss\"\n"
+                                        "probability = 0.2\n");
+  auto nodes = start_nodes(2, 2, kEndless);
+  for (auto& node : nodes) {
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+    REQUIRE(run_grapevine("ctl " + node->address() + " inject " + plan).status == 0);
+  }
+  const Json lossy = wait_for_status(nodes[0]->address(), [](const Json& s) {
+    return s["refusals"]["frames_lost_by_plan"].get<uint64_t>() > 100;
+  });
+  const uint64_t exchanges = sum_of(lossy["exchanges"]);
+  wait_for_status(nodes[0]->address(),
+                  [&](const Json& s) { return sum_of(s["exchanges"]) > exchanges + 20; });
+  check_refused("ctl " + nodes[0]->address() + " inject " +
+                    scratch.file("bad.toml", "[[fault]]\nkind = \"flood\"\n"),
+                2, {"flood", "accepted"});
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["protocol_errors"] == 0);
+  }
 }

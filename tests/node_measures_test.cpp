@@ -18,13 +18,20 @@ double seconds_since(Steady::time_point start) {
   return std::chrono::duration<double>(Steady::now() - start).count();
 }
 
-/// Gradients per second of a node, over a second or so.
-double rate_of(const std::string& address) {
-  const auto start = Steady::now();
-  const uint64_t before = sum_of(status_of(address)["gradients"]);
-  const Json after =
-      wait_for_status(address, [&](const Json&) { return seconds_since(start) > 1; });
-  return static_cast<double>(sum_of(after["gradients"]) - before) / seconds_since(start);
+using Rates = std::vector<double>;
+
+/// Gradients per second of each node over two seconds; 0 of the one that is gone.
+Rates rates_of(const std::vector<std::string>& addresses, size_t gone) {
+  Rates counts(addresses.size()), rates(addresses.size());
+  std::vector<Steady::time_point> asked(addresses.size());
+  const auto look = [&](auto&& found) {
+    for (size_t k = 0; k < addresses.size(); ++k)
+      if (k != gone) found(k, static_cast<double>(sum_of(status_of(addresses[k])["gradients"])));
+  };
+  look([&](size_t k, double count) { counts[k] = count, asked[k] = Steady::now(); });
+  while (seconds_since(asked[gone == 0 ? 1 : 0]) < 2)
+    look([&](size_t k, double count) { rates[k] = (count - counts[k]) / seconds_since(asked[k]); });
+  return rates;
 }
 
 }  // namespace
@@ -36,9 +43,10 @@ TEST_CASE("each process in turn is killed: when the others know, and how fast th
     auto nodes = start_nodes(4, 4, {"--until=600", "--gradients=0", "--pacing=poisson"});
     for (auto& node : nodes)
       wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 16; });
-    std::vector<double> before(4);
-    for (size_t k = 0; k < 4; ++k)
-      before[k] = rate_of(nodes[k]->address());
+    std::vector<std::string> addresses;
+    for (auto& node : nodes)
+      addresses.push_back(node->address());
+    const Rates before = rates_of(addresses, 4);
     const std::string name(1, static_cast<char>('a' + dead));
     const auto killed = Steady::now();
     nodes[dead]->signal(SIGKILL);
@@ -53,9 +61,10 @@ TEST_CASE("each process in turn is killed: when the others know, and how fast th
       });
     }
     CHECK(waiting.empty());
+    const Rates rates = rates_of(addresses, dead);
     for (size_t k = 0; k < 4; ++k)
       if (k != dead) {
-        const double after = rate_of(nodes[k]->address());
+        const double after = rates[k];
         std::printf("%s killed: %c at %.0f gradients/s before, %.0f after (%.2f)\n", name.c_str(),
                     static_cast<char>('a' + k), before[k], after, after / before[k]);
       }

@@ -168,7 +168,7 @@ TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
   Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
                "--until=600", "--json"});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (all.err().find("steps") == std::string::npos) {  // its line of progress
+  while (all.err().find("node-1 listens on") == std::string::npos) {
     INFO(all.err());
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     ChildProcess::wait_any({&all.child()}, 100);
@@ -177,4 +177,22 @@ TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
   REQUIRE(all.end() == 0);
   CHECK(all.result()["ranks"] == 4);
   CHECK(all.result()["interrupted"] == true);
+}
+
+TEST_CASE("launch with a file of hosts starts each node over ssh") {
+  const Scratch scratch;  // an ssh that needs no other machine: it runs the last word here
+  const std::string ssh = scratch.file("ssh",
+                                       "#!/bin/sh\nfor word; do :; done\n"
+                                       "echo ssh >> " +
+                                           scratch.path("calls") + "\neval \"$word\"\n");
+  const std::string hosts = scratch.file("hosts", "me@one 127.0.0.1\nme@two localhost\n");
+  REQUIRE(run_grapevine("--version", "chmod +x " + ssh + ";").status == 0);
+  const Ran ran = run_grapevine("launch --hosts " + hosts +
+                                    " --ranks 2 --objective quadratic "
+                                    "--gradients 4000 --threads 1 --json",
+                                "PATH=" + scratch.path() + ":$PATH");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK(Json::parse(ran.out)["ranks"] == 4);
+  CHECK(text_of(scratch.path("calls")) == "ssh\nssh\n");
 }

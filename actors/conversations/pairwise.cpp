@@ -44,6 +44,10 @@ Pairwise::End& Pairwise::add_end(const EdgeView& edge, double now) {
 
 void Pairwise::view(double now, const View& view, Effects& out) {
   epoch_ = view.epoch;
+  if (incarnation_ != 0 && view.incarnation != incarnation_) {
+    for (End& e : ends_)  // this rank was taken for dead: the others have dropped what was open
+      abandon(now, e, out);
+  }
   incarnation_ = view.incarnation;
   alpha_tilde_ = view.alpha_tilde;
   for (End& e : ends_)
