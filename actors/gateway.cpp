@@ -237,13 +237,14 @@ Gateway::behavior_type Gateway::make_behavior() {
         fetching([&](Fetcher& f, FetcherEffects& out) { f.node_down(now(), down.node, out); });
       },
       [=, this](DialFailed& failed) {
+        if (!membership_) return again(std::move(failed));
         why_nobody_ = failed.reason;
         if (!failed.refused) return;
         handle(
             [&](Membership& m, MembershipEffects& out) { m.refused(now(), failed.address, out); });
       },
       [this](Said& said) { on_said(said); },
-      [this](Asked& asked) { answer(asked); },
+      [this](Asked& asked) { membership_ ? answer(asked) : again(std::move(asked)); },
       [this](MeanCame& came) { on_piece(came); },
       [=, this](ShareDone) {
         share_done_ = true;

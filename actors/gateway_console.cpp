@@ -12,7 +12,6 @@ void Gateway::reply(uint64_t console, bool ok, std::string text) {
 }
 
 void Gateway::answer(const Asked& asked) {
-  if (!membership_) return reply(asked.console, false, "the node is starting");
   const std::string& argument = asked.request.argument;
   switch (asked.request.verb) {
     case ConsoleVerb::status:

@@ -86,8 +86,8 @@ TEST_CASE("a late joiner takes free ranks and trains with the others") {
   Process late({"node", "--objective=quadratic", "--ranks=2", "--total-ranks=4", "--until=600",
                 "--gradients=0", "--node-name=late", "--join=" + nodes[1]->address(), "--json",
                 "--quiet", "--threads=1"});
-  for (const std::string& address : {late.address(), nodes[0]->address()})
-    wait_for_status(address, [](const Json& s) { return s["graph_ranks"] == 6; });
+  for (Process* node : {&late, nodes[0].get()})
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 6; });
   const Json status =
       wait_for_status(late.address(), [](const Json& s) { return sum_of(s["exchanges"]) > 20; });
   for (const Json& m : status["members"])

@@ -39,6 +39,15 @@ std::string Process::address() {
   }
 }
 
+Json Process::wait_for(const std::function<bool(const Json&)>& holds) {
+  return wait_for_status(
+      address(), [&](const Json& status) { return holds(status); },
+      [this] {
+        INFO(err());
+        REQUIRE_FALSE(ended());
+      });
+}
+
 bool Process::ended() {
   if (!child_->ended()) ChildProcess::wait_any({child_.get()}, 0);
   return child_->ended();
@@ -66,11 +75,13 @@ Json status_of(const std::string& address) {
   return answer ? Json::parse(*answer, nullptr, false) : Json();
 }
 
-Json wait_for_status(const std::string& address, const std::function<bool(const Json&)>& holds) {
+Json wait_for_status(const std::string& address, const std::function<bool(const Json&)>& holds,
+                     const std::function<void()>& otherwise) {
   const auto deadline = Clock::now() + kPatience / 2;
   for (;;) {
     const Json status = status_of(address);
     if (status.is_object() && holds(status)) return status;
+    otherwise();
     INFO(address << ": " << status.dump());
     REQUIRE(Clock::now() < deadline);
   }

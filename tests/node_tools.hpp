@@ -19,6 +19,8 @@ class Process {
 
   std::string address();  // where it listens; fails the test where it ends before
   void signal(int number) { child_->signal(number); }
+  /// As below, of this node; fails the test with what it said where it ends.
+  Json wait_for(const std::function<bool(const Json&)>& holds);
   int end();  // its exit status; fails the test after a minute
   bool ended();
   Json result();  // what it printed; after end()
@@ -33,7 +35,9 @@ class Process {
 Json status_of(const std::string& address);
 
 /// Asks until it holds, for at most half a minute. Returns the last answer.
-Json wait_for_status(const std::string& address, const std::function<bool(const Json&)>& holds);
+Json wait_for_status(
+    const std::string& address, const std::function<bool(const Json&)>& holds,
+    const std::function<void()>& otherwise = [] {});
 
 /// The state of a member in a status, "" where it is not known.
 std::string state_of(const Json& status, const std::string& node);
