@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/ops.hpp"
+#include "topologies/topology.hpp"
 
 namespace grapevine {
 
@@ -66,7 +67,7 @@ void Gateway::new_roster() {
   auto roster = std::make_shared<Roster>();
   roster->epoch = roster_epoch_;
   roster->topology = membership_->spec().topology;
-  if (roster->topology != wiring_.membership.topology && names_a_file(roster->topology))
+  if (roster->topology != wiring_.membership.topology && names_edge_file(roster->topology))
     roster->topology = wiring_.membership.topology;
   std::map<int, std::pair<uint32_t, std::string>> ranks;  // the lower name keeps what overlaps
   for (const Member& m : membership_->graph())
@@ -230,12 +231,12 @@ Gateway::behavior_type Gateway::make_behavior() {
         });
       },
       [=, this](LinkDown& down) {
-        if (down.node.empty()) return say(down.reason);
         if (!membership_) return again(std::move(down));
         handle([&](Membership& m, MembershipEffects& out) { m.link_down(now(), down.node, out); });
         donor_.node_down(down.node);
         fetching([&](Fetcher& f, FetcherEffects& out) { f.node_down(now(), down.node, out); });
       },
+      [this](const TurnedAway& away) { say("turned away " + away.from + ": " + away.reason); },
       [=, this](DialFailed& failed) {
         if (!membership_) return again(std::move(failed));
         why_nobody_ = failed.reason;

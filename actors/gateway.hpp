@@ -54,11 +54,6 @@ struct GatewayWiring {
   std::function<void(Ending)> done;  // called once
 };
 
-/// Such a topology is read from a file: never when a peer or a console asks for it.
-inline bool names_a_file(const std::string& topology) {
-  return topology.find_first_of("/.") != topology.npos;
-}
-
 class Gateway final : public GatewayActor::base {
  public:
   Gateway(caf::actor_config& config, GatewayWiring wiring);

@@ -1,5 +1,6 @@
 // What a Gateway answers to consoles.
 #include "actors/gateway.hpp"
+#include "topologies/topology.hpp"
 
 namespace grapevine {
 
@@ -18,7 +19,7 @@ void Gateway::answer(const Asked& asked) {
     case ConsoleVerb::topology:
     case ConsoleVerb::events: return answer_status(asked.console);
     case ConsoleVerb::reconfigure:
-      if (names_a_file(argument))
+      if (names_edge_file(argument))
         return reply(asked.console, false,
                      "topology \"" + argument + "\" names a file, accepted: a graph by its name");
       request(parts_.manager, caf::infinite, Reconfigure{argument})
@@ -49,7 +50,7 @@ void Gateway::inject(uint64_t console, const std::string& text) {
                  "inject takes faults of links and reconfigurations; slow, pause, kill and restart "
                  "belong to the plan that a process is started with");
   for (const Reconfiguration& change : plan->reconfigurations)
-    if (names_a_file(change.topology))
+    if (names_edge_file(change.topology))
       return reply(
           console, false,
           "topology \"" + change.topology + "\" names a file, accepted: a graph by its name");

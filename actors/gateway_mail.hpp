@@ -16,6 +16,9 @@ struct LinkUp {
 struct LinkDown {
   std::string node, reason;
 };
+struct TurnedAway {
+  std::string from, reason;
+};
 struct DialFailed {
   std::string address, reason;
   bool refused = false;
@@ -54,16 +57,17 @@ struct GatewayStart {
 };
 
 using GatewayActor =
-    caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
-                     Takes<Said>, Takes<Asked>, Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>,
-                     Takes<EpochInfo>, Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>,
-                     Takes<Leave>, Takes<Tick>>;
+    caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
+                     Takes<DialFailed>, Takes<Said>, Takes<Asked>, Takes<MeanCame>,
+                     Takes<ShareDone>, Takes<RunEnded>, Takes<EpochInfo>, Takes<EdgeRatesPtr>,
+                     Takes<Reconfigure>, Takes<Finish>, Takes<Leave>, Takes<Tick>>;
 
 }  // namespace grapevine
 
 #define GV_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::type)
 GV_LOCAL_MESSAGE(LinkUp)
 GV_LOCAL_MESSAGE(LinkDown)
+GV_LOCAL_MESSAGE(TurnedAway)
 GV_LOCAL_MESSAGE(DialFailed)
 GV_LOCAL_MESSAGE(Said)
 GV_LOCAL_MESSAGE(Asked)

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "actors/gateway.hpp"
+#include "actors/run.hpp"
 #include "kernels/ops.hpp"
 
 namespace grapevine {
@@ -11,17 +12,8 @@ namespace {
 constexpr double kSnapshot_s = 5;    // that a snapshot waits for other nodes
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
 
-std::shared_ptr<const Buffer> in_dtype(ConstVec sum, double divisor, DType dtype) {
-  auto mean = std::make_shared<Buffer>(sum.size, dtype);
-  for (size_t k = 0; k < sum.size; ++k) {
-    const double value = sum.as<double>()[k] / divisor;
-    if (dtype == DType::f32) {
-      mean->vec().as<float>()[k] = static_cast<float>(value);
-    } else {
-      mean->vec().as<double>()[k] = value;
-    }
-  }
-  return mean;
+std::shared_ptr<const Buffer> shared_mean(ConstVec sum, double n, DType dtype) {
+  return std::make_shared<const Buffer>(mean_of(sum, n, dtype));
 }
 
 }  // namespace
@@ -80,7 +72,7 @@ Gateway::Mean Gateway::together(const Buffer& own, int ranks,
   add(own.vec(), ranks);
   for (auto it = after; it != others.end(); ++it)
     add(it->second.mean.vec(), it->second.ranks);
-  return {in_dtype(sum.vec(), all, own.dtype()), all};
+  return {shared_mean(sum.vec(), all, own.dtype()), all};
 }
 
 // A frame of kind `piece`: number = which snapshot (0: the end of the run) and kMeans, part = ranks
@@ -121,7 +113,7 @@ void Gateway::mean_here(Then then) {
         all->values[k] += (*reply.sum)[k];
       if (--all->awaited > 0 || all->ranks == 0) return;
       const ConstVec sum(all->values.data(), wiring_.shape.count, DType::f64);
-      then(in_dtype(sum, all->ranks, wiring_.shape.dtype), all->ranks);
+      then(shared_mean(sum, all->ranks, wiring_.shape.dtype), all->ranks);
     });
   }
 }

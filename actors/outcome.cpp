@@ -2,9 +2,23 @@
 #include <utility>
 
 #include "actors/run.hpp"
+#include "kernels/hash.hpp"
 #include "kernels/ops.hpp"
 
 namespace grapevine {
+
+Buffer mean_of(ConstVec sum, double n, DType dtype) {
+  Buffer mean(sum.size, dtype);
+  for (size_t k = 0; k < sum.size; ++k) {
+    const double value = sum.as<double>()[k] / n;
+    if (dtype == DType::f32) {
+      mean.vec().as<float>()[k] = static_cast<float>(value);
+    } else {
+      mean.vec().as<double>()[k] = value;
+    }
+  }
+  return mean;
+}
 
 Buffer mean_parameters(const Outcome& outcome) {
   GV_CHECK(!outcome.parameters.empty());
@@ -13,17 +27,7 @@ Buffer mean_parameters(const Outcome& outcome) {
   const Buffer zero(first.size(), DType::f64);
   for (const RankParameters& p : outcome.parameters)
     add_deviation({}, p.x->vec(), zero, sum);
-  Buffer mean(first.size(), first.dtype());
-  const double n = static_cast<double>(outcome.parameters.size());
-  for (size_t k = 0; k < first.size(); ++k) {
-    const double value = sum.vec().as<double>()[k] / n;
-    if (first.dtype() == DType::f32) {
-      mean.vec().as<float>()[k] = static_cast<float>(value);
-    } else {
-      mean.vec().as<double>()[k] = value;
-    }
-  }
-  return mean;
+  return mean_of(sum.vec(), static_cast<double>(outcome.parameters.size()), first.dtype());
 }
 
 double consensus_distance(const Outcome& outcome) {
@@ -40,13 +44,9 @@ double consensus_distance(const Outcome& outcome) {
 }
 
 uint64_t parameter_hash(const Outcome& outcome) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const RankParameters& p : outcome.parameters) {
-    const ConstVec x = std::as_const(*p.x).vec();
-    const auto* bytes = static_cast<const unsigned char*>(x.data);
-    for (size_t k = 0; k < x.bytes(); ++k)
-      hash = (hash ^ bytes[k]) * 0x100000001b3;
-  }
+  uint64_t hash = kHashStart;
+  for (const RankParameters& p : outcome.parameters)
+    hash = fnv1a(std::as_const(*p.x).vec(), hash);
   return hash;
 }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "actors/algorithms/choose.hpp"
 #include "actors/faults.hpp"
+#include "actors/promised.hpp"
 #include "actors/simulation.hpp"
 #include "actors/state.hpp"
 #include "actors/topology_manager.hpp"
@@ -249,31 +248,21 @@ namespace {
 RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::optional<Outcome> outcome;
+  Promised<Outcome> ended;
   const auto* interrupts = hooks.interrupts;
-  SpawnedRun run =
-      spawn_run(system, settings, std::move(objective), std::move(hooks), [&](Outcome o) {
-        const std::lock_guard lock(mutex);
-        outcome = std::move(o);
-        ended.notify_all();
-      });
+  SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
+                             [&](Outcome o) { ended.keep(std::move(o)); });
   const auto deadline =
       std::chrono::steady_clock::now() +
       std::chrono::duration<double>(settings.until_s > 0 ? settings.until_s : 1e9);
-  bool asked = false;
-  std::unique_lock lock(mutex);
-  while (!outcome) {
-    ended.wait_for(lock, std::chrono::milliseconds(50));
+  std::optional<Outcome> outcome;
+  for (bool asked = false; !(outcome = ended.wait(std::chrono::milliseconds(50)));) {
     const bool over = std::chrono::steady_clock::now() >= deadline ||
                       (interrupts != nullptr && interrupts->load() > 0);
-    if (over && !asked) {
-      asked = true;
-      caf::anon_send(run.node, Finish{});
-    }
+    if (asked || !over) continue;
+    asked = true;
+    caf::anon_send(run.node, Finish{});
   }
-  lock.unlock();
   run.stop();
   RunResult result;
   result.outcome = std::move(*outcome);

@@ -82,6 +82,9 @@ RunResult run(const Settings&, std::shared_ptr<Objective>, RunHooks);
 /// How many threads compute gradients under these settings; what the objective must be made with.
 int compute_threads(const Settings&);
 
+/// sum / n in `dtype`; the sum is fp64.
+Buffer mean_of(ConstVec sum, double n, DType dtype);
+
 /// The mean of the parameters over ranks, in the layout's dtype.
 Buffer mean_parameters(const Outcome&);
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
 #include "actors/algorithms/choose.hpp"
+#include "actors/promised.hpp"
+#include "kernels/hash.hpp"
 
 namespace grapevine {
 
@@ -18,10 +18,7 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   hello.run = n.run;
   hello.node = n.name;
   hello.life = 1;
-  uint64_t job = layout.hash();
-  for (const char c : s.method + "/" + s.rule.compress)
-    job = (job ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  hello.job = job;
+  hello.job = fnv1a(s.method + "/" + s.rule.compress, layout.hash());
   hello.job_is = s.method + " of " + std::to_string(layout.size()) + " parameters";
   return hello;
 }
@@ -38,17 +35,18 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   };
   events.frame = [=](const std::string& node, Frame frame) {
     const Result<FrameHeader> h = decode(frame.header, kMaxPayloadBytes);
-    if (h && h->kind == FrameKind::piece) {
+    GV_CHECK(static_cast<bool>(h));  // the links let no other through
+    if (h->kind == FrameKind::piece) {
       caf::anon_send(gateway, MeanCame{node, *h, payload_of(*h, frame.payload)});
     } else {
-      transport->receive(clock.now(), node, std::move(frame));
+      transport->receive(clock.now(), node, *h, std::move(frame));
     }
   };
   events.dial_failed = [=](const std::string& address, const std::string& reason, bool refused) {
     caf::anon_send(gateway, DialFailed{address, reason, refused});
   };
   events.turned_away = [=](const std::string& from, const std::string& reason) {
-    caf::anon_send(gateway, LinkDown{"", "turned away " + from + ": " + reason});
+    caf::anon_send(gateway, TurnedAway{from, reason});
   };
   events.console = [=](uint64_t console, ConsoleRequest request) {
     caf::anon_send(gateway, Asked{console, std::move(request)});
@@ -82,27 +80,6 @@ Site site_of(const GatewayActor& gateway, std::shared_ptr<Mailboxes> mailboxes,
   site.share_done = [gateway] { caf::anon_send(gateway, ShareDone{}); };
   return site;
 }
-
-// One value that an actor leaves for the thread that waits.
-template <class T>
-class Promised {
- public:
-  void keep(T value) {
-    const std::lock_guard lock(mutex_);
-    value_ = std::move(value);
-    there_.notify_all();
-  }
-  std::optional<T> wait(std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    there_.wait_for(lock, limit, [this] { return value_.has_value(); });
-    return std::exchange(value_, std::nullopt);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable there_;
-  std::optional<T> value_;
-};
 
 // What a rank's state consists of: x, and what else its rule has.
 SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {

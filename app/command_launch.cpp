@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -29,9 +30,11 @@ constexpr double kBetweenLooks_s = 1;  // at the nodes' status
 class PassingFile {
  public:
   static Result<std::string> write(const std::string& text, PassingFile& file) {
-    char name[] = "/tmp/grapevine-plan-XXXXXX";
-    const int fd = mkstemp(name);
-    if (fd < 0) return world_error("cannot make a file in /tmp");
+    std::error_code none;
+    const std::string folder = std::filesystem::temp_directory_path(none).string();
+    std::string name = folder + "/grapevine-plan-XXXXXX";
+    const int fd = mkstemp(name.data());
+    if (fd < 0) return world_error("cannot make a file in the folder for them, \"" + folder + "\"");
     close(fd);
     file.path_ = name;
     if (Status ok = write_whole_file(name, {{text.data(), text.size()}}); !ok) return ok.error();

@@ -12,6 +12,7 @@
 #include "app/compare_file.hpp"
 #include "app/execute.hpp"
 #include "app/toml_options.hpp"
+#include "kernels/hash.hpp"
 
 namespace grapevine {
 namespace {
@@ -52,14 +53,6 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// FNV-1a.
-uint64_t hash_of(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 // All that the outcome depends on, the data sets' files left out.
 std::string id_of(const Cell& cell) {
   Options options = cell.options;
@@ -76,7 +69,7 @@ std::string id_of(const Cell& cell) {
   char tail[64];
   std::snprintf(tail, sizeof tail, "-seed-%llu-%016llx",
                 static_cast<unsigned long long>(options.settings.seed),
-                static_cast<unsigned long long>(hash_of(all)));
+                static_cast<unsigned long long>(fnv1a(all)));
   return id + tail;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "actors/algorithms/choose.hpp"
+#include "kernels/hash.hpp"
 
 namespace grapevine {
 namespace {
@@ -32,14 +33,7 @@ Json counts_json(const Summary& s) {
 
 }  // namespace
 
-std::string hash_text(const Buffer& x) {
-  uint64_t hash = 0xcbf29ce484222325;
-  const ConstVec v = x.vec();
-  const auto* bytes = static_cast<const unsigned char*>(v.data);
-  for (size_t k = 0; k < v.bytes(); ++k)
-    hash = (hash ^ bytes[k]) * 0x100000001b3;
-  return hex(hash);
-}
+std::string hash_text(const Buffer& x) { return hex(fnv1a(x.vec())); }
 
 void print_json(const Json& object) {
   const std::string text = object.dump() + "\n";

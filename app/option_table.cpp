@@ -124,7 +124,8 @@ OptionTable rows_of_the_virtual_clock(Options& o) {
 OptionTable rows_of_several_processes(Options& o) {
   PeerOptions& p = o.peers;
   return {
-      {"listen", &p.listen, kNode | kDoctor, "ADDR", "host:port where others reach this node; port 0: any"},
+      {"listen", &p.listen, kNode | kDoctor, "ADDR",
+       "host:port where others reach this node; port 0: any"},
       {"join", &p.join, kNode | kDoctor, "ADDR,..", "nodes of the run; any live one will do"},
       {"node-name", &p.name, kNode, "NAME", "its own in the run; none: of host and process"},
       {"run-name", &p.run, kProcesses, "NAME", "nodes of another run are refused"},
@@ -167,9 +168,9 @@ OptionTable rows_of_the_program(Options& o) {
 
 OptionTable option_table(Options& o) {
   OptionTable table;
-  for (const auto rows : {rows_of_the_run, rows_of_the_method, rows_of_the_objective,
-                          rows_of_the_virtual_clock, rows_of_several_processes,
-                          rows_of_the_program}) {
+  for (const auto rows :
+       {rows_of_the_run, rows_of_the_method, rows_of_the_objective, rows_of_the_virtual_clock,
+        rows_of_several_processes, rows_of_the_program}) {
     const OptionTable more = rows(o);
     table.insert(table.end(), more.begin(), more.end());
   }

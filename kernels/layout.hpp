@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/hash.hpp"
 #include "kernels/vec.hpp"
 
 namespace grapevine {
@@ -55,11 +56,8 @@ class ParameterLayout {
 
   /// FNV-1a over the dtype and every entry's name, shape and decay.
   uint64_t hash() const {
-    uint64_t h = 0xcbf29ce484222325;
-    auto mix = [&h](uint64_t v) {
-      for (int byte = 0; byte < 8; ++byte)
-        h = (h ^ (v >> 8 * byte & 0xff)) * 0x100000001b3;
-    };
+    uint64_t h = kHashStart;
+    auto mix = [&h](uint64_t v) { h = fnv1a(std::as_bytes(std::span(&v, 1)), h); };
     mix(static_cast<uint64_t>(dtype_));
     for (const auto& e : entries_) {
       for (const char c : e.name)

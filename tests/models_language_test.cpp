@@ -8,13 +8,13 @@
 #include "models/objective.hpp"
 #include "tests/catch.hpp"
 #include "tests/models_tools.hpp"
+#include "tests/objective_tools.hpp"
 
 namespace grapevine {
+
+using namespace test;
+
 namespace {
-
-using Flat = std::vector<float>;
-
-Vec view(Flat& x) { return {x.data(), x.size(), DType::f32}; }
 
 /// "abcde abcde ...": after a few characters nothing is left to chance.
 std::string alphabet(size_t letters, size_t length) {
@@ -36,24 +36,6 @@ ObjectiveSpec spec_of(const test::Scratch& scratch, const std::string& model) {
   spec.ranks = 3;
   spec.threads = 2;
   return spec;
-}
-
-std::unique_ptr<Objective> made(const ObjectiveSpec& spec) {
-  auto objective = make_objective(spec);
-  if (!objective) FAIL(objective.error().message);
-  return std::move(*objective);
-}
-
-Flat start(const Objective& objective) {
-  Flat x(objective.layout().size());
-  objective.initial_point(0, view(x));
-  return x;
-}
-
-Flat gradient(Objective& objective, int thread, int rank, uint64_t index, Flat x) {
-  Flat g(x.size(), NAN);  // whatever was there is overwritten
-  objective.gradient(thread, rank, index, view(x), view(g));
-  return g;
 }
 
 double norm(const Flat& g) {

@@ -5,13 +5,13 @@
 #include "models/objective.hpp"
 #include "tests/catch.hpp"
 #include "tests/models_tools.hpp"
+#include "tests/objective_tools.hpp"
 
 namespace grapevine {
+
+using namespace test;
+
 namespace {
-
-using Flat = std::vector<float>;
-
-Vec view(Flat& x) { return {x.data(), x.size(), DType::f32}; }
 
 ObjectiveSpec logistic(const std::string& dataset, const std::string& folder) {
   ObjectiveSpec spec;
@@ -21,12 +21,6 @@ ObjectiveSpec logistic(const std::string& dataset, const std::string& folder) {
   spec.batch = 64;
   spec.decay_norms_and_biases = false;
   return spec;
-}
-
-std::unique_ptr<Objective> made(const ObjectiveSpec& spec) {
-  auto objective = make_objective(spec);
-  if (!objective) FAIL(objective.error().message);
-  return std::move(*objective);
 }
 
 /// SGD with weight decay on whatever decays; the evaluation before and after.

@@ -13,13 +13,13 @@
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/models_tools.hpp"
+#include "tests/objective_tools.hpp"
 
 namespace grapevine {
+
+using namespace test;
+
 namespace {
-
-using Flat = std::vector<float>;
-
-Vec view(Flat& x) { return {x.data(), x.size(), DType::f32}; }
 
 ObjectiveSpec spec_of(const std::string& folder, const std::string& model) {
   ObjectiveSpec spec;
@@ -30,24 +30,6 @@ ObjectiveSpec spec_of(const std::string& folder, const std::string& model) {
   spec.ranks = 4;
   spec.threads = 2;
   return spec;
-}
-
-std::unique_ptr<Objective> made(const ObjectiveSpec& spec) {
-  auto objective = make_objective(spec);
-  if (!objective) FAIL(objective.error().message);
-  return std::move(*objective);
-}
-
-Flat start(const Objective& objective) {
-  Flat x(objective.layout().size());
-  objective.initial_point(0, view(x));
-  return x;
-}
-
-Flat gradient(Objective& objective, int thread, int rank, uint64_t index, Flat x) {
-  Flat g(x.size(), NAN);  // whatever was there is overwritten
-  objective.gradient(thread, rank, index, view(x), view(g));
-  return g;
 }
 
 /// The same batch as the objective's, gathered by hand from the data set.

@@ -6,22 +6,14 @@
 
 #include "models/dense.hpp"
 #include "models/objective.hpp"
+#include "tests/objective_tools.hpp"
 #include "tests/catch.hpp"
 
 namespace grapevine {
+
+using namespace test;
+
 namespace {
-
-using Point = std::vector<double>;
-
-Vec view(Point& v) { return {v.data(), v.size(), DType::f64}; }
-
-ObjectiveSpec problem(const std::string& objective, int ranks, int dim) {
-  ObjectiveSpec spec;
-  spec.objective = objective;
-  spec.ranks = ranks;
-  spec.dim = dim;
-  return spec;
-}
 
 ObjectiveSpec quadratics(int ranks, int dim, double mu, double zeta2, double r0) {
   ObjectiveSpec spec = problem("quadratic", ranks, dim);
@@ -30,37 +22,6 @@ ObjectiveSpec quadratics(int ranks, int dim, double mu, double zeta2, double r0)
   spec.r0 = r0;
   return spec;
 }
-
-std::unique_ptr<Objective> made(const ObjectiveSpec& spec) {
-  auto objective = make_objective(spec);
-  if (!objective) FAIL(objective.error().message);
-  return std::move(*objective);
-}
-
-std::string refusal(const ObjectiveSpec& spec) {
-  const auto objective = make_objective(spec);
-  REQUIRE(!objective);
-  CHECK(objective.error().exit_status() == 2);
-  return objective.error().message;
-}
-
-Point gradient(Objective& objective, int rank, Point x, uint64_t index = 0) {
-  Point g(x.size());
-  objective.gradient(0, rank, index, view(x), view(g));
-  return g;
-}
-
-Point mean_gradient(Objective& objective, int ranks, const Point& x) {
-  Point mean(x.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    const Point g = gradient(objective, rank, x);
-    for (size_t k = 0; k < x.size(); ++k)
-      mean[k] += g[k] / ranks;
-  }
-  return mean;
-}
-
-double squares(const Point& x) { return std::inner_product(x.begin(), x.end(), x.begin(), 0.0); }
 
 /// Where gradient descent of all ranks together comes to rest.
 Point descended(Objective& objective, int ranks, int steps = 800) {

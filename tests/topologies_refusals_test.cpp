@@ -154,6 +154,15 @@ TEST_CASE("a wrong line of a file is named by its number") {
   CHECK(refusal(binary.path(), 3).size() < 250);
 }
 
+TEST_CASE("a spec tells whether a file would be read for it") {
+  for (const char* spec :
+       {"graph.txt", "./graph", "a/b", "spanning:./graph.txt", "spanning:g.txt@2"})
+    CHECK(names_edge_file(spec));
+  for (const char* spec : {"ring", "erdos-renyi:0.4:3", "spanning:erdos-renyi:0.4@3",
+                           "spanning:ring", "torus:3x4", "nonsense"})
+    CHECK_FALSE(names_edge_file(spec));
+}
+
 TEST_CASE("edges handed over by a program are refused in the same words") {
   const auto complaint = [](int ranks, std::vector<Edge> edges) {
     const auto made = Topology::from_edges(ranks, std::move(edges), "mine");

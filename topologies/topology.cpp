@@ -165,6 +165,15 @@ std::span<const Neighbour> Topology::neighbours(int rank) const {
   return std::span(neighbour_).subspan(first_[rank], first_[rank + 1] - first_[rank]);
 }
 
+bool names_edge_file(const std::string& spec) {
+  const std::string name = spec.substr(0, spec.find(':'));
+  if (name == "spanning" && name.size() < spec.size())
+    return names_edge_file(spec.substr(name.size() + 1));
+  const bool named =
+      std::ranges::find(graph_kinds(), name, &GraphKind::name) != graph_kinds().end();
+  return !named && spec.find_first_of("/.") != spec.npos;
+}
+
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate) {
   constexpr int kMostRanks = 1 << 23;
   const GraphRequest request = request_of(spec, ranks);
@@ -178,7 +187,7 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate) 
   const std::string name = spec.substr(0, spec.find(':'));
   const auto kind = std::ranges::find(graph_kinds(), name, &GraphKind::name);
   const bool named = kind != graph_kinds().end();
-  if (!named && spec.find_first_of("/.") == spec.npos) {
+  if (!named && !names_edge_file(spec)) {
     return refused(request, "unknown graph; accepted: " + accepted_names());
   }
   auto edges = named ? edges_of_kind(*kind, request) : read_edge_file(spec, ranks);

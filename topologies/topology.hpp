@@ -63,6 +63,9 @@ class Topology {
 /// '/' or '.', lines `i j rate`, # comments). `rate` is r, exchanges per rank and unit of time.
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate);
 
+/// Whether make_topology would read a file for this spec, itself or for the graph that it spans.
+bool names_edge_file(const std::string& spec);
+
 /// One line a spec, for --help and for error messages.
 std::string topology_specs();
 

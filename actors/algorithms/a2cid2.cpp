@@ -83,10 +83,7 @@ std::vector<Vec> A2cid2::vectors(double now) {
   const Buffer zero(x_.size(), x_.dtype());
   mix_and_jump(execution_, attraction(), 0, 0, zero, zero, x_, x_tilde_);
   written_ = phase_;
-  std::vector<Vec> all{x_, x_tilde_};
-  for (const Vec v : optimizer_.vectors())
-    all.push_back(v);
-  return all;
+  return optimizer_.vectors({x_, x_tilde_});
 }
 
 size_t A2cid2::snapshot_bytes() const {

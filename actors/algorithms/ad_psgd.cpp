@@ -23,12 +23,7 @@ void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
 
 void AdPsgd::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
 
-std::vector<Vec> AdPsgd::vectors(double) {
-  std::vector<Vec> all{x_};
-  for (const Vec v : optimizer_.vectors())
-    all.push_back(v);
-  return all;
-}
+std::vector<Vec> AdPsgd::vectors(double) { return optimizer_.vectors({x_}); }
 
 size_t AdPsgd::snapshot_bytes() const {
   return compressed_ ? compressed_->message_bytes() : x_.size() * size_of(x_.dtype());

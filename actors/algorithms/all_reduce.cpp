@@ -18,12 +18,7 @@ void AllReduce::reset(double, ConstVec x) {
   optimizer_.reset();
 }
 
-std::vector<Vec> AllReduce::vectors(double) {
-  std::vector<Vec> all{x_};
-  for (const Vec v : optimizer_.vectors())
-    all.push_back(v);
-  return all;
-}
+std::vector<Vec> AllReduce::vectors(double) { return optimizer_.vectors({x_}); }
 
 void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 1, g, g_);

@@ -32,11 +32,10 @@ void Optimizer::reset() {
   steps_ = 0;
 }
 
-std::vector<Vec> Optimizer::vectors() {
-  std::vector<Vec> all;
-  if (first_) all.push_back(first_);
-  if (second_) all.push_back(second_);
-  return all;
+std::vector<Vec> Optimizer::vectors(std::vector<Vec> before) {
+  if (first_) before.push_back(first_);
+  if (second_) before.push_back(second_);
+  return before;
 }
 
 void Optimizer::step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy) {
@@ -50,8 +49,8 @@ void Optimizer::step(double attraction, double lr, ConstVec g, Vec x, Vec x_tild
       step.weight_decay = decay;
       step.decoupled = settings_.kind == OptimizerKind::adamw;
       step.t = steps_;
-      adam_step(execution_, attraction, step, cut(g), cut(first_.vec()), cut(second_.vec()),
-                cut(x), cut(x_tilde), cut(copy));
+      adam_step(execution_, attraction, step, cut(g), cut(first_.vec()), cut(second_.vec()), cut(x),
+                cut(x_tilde), cut(copy));
       continue;
     }
     const GradientStep step{lr, settings_.momentum, settings_.nesterov, decay};

@@ -33,8 +33,8 @@ class Optimizer {
   void step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy);
   void reset();
 
-  /// Its buffers, for who takes over another rank's; and how many there are.
-  std::vector<Vec> vectors();
+  /// `before`, then its buffers, for who takes over another rank's; and how many these are.
+  std::vector<Vec> vectors(std::vector<Vec> before);
   static int vector_count(const OptimizerSettings& s) {
     return s.kind != OptimizerKind::sgd ? 2 : s.momentum != 0 ? 1 : 0;
   }

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "kernels/check.hpp"
+#include "kernels/hash.hpp"
 
 namespace grapevine {
 
@@ -91,12 +92,7 @@ class Places {
 
 }  // namespace
 
-uint64_t name_hash(std::string_view name) {  // FNV-1a
-  uint64_t h = 0xcbf29ce484222325;
-  for (const char c : name)
-    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return mixed(h);
-}
+uint64_t name_hash(std::string_view name) { return mixed(fnv1a(name)); }
 
 bool newer(const Member& a, const Member& b) {
   return std::tuple(a.life, is_over(a), a.refutations, a.state) >

@@ -1,7 +1,5 @@
 #include "actors/transport/link_transport.hpp"
 
-#include "kernels/random.hpp"
-
 namespace grapevine {
 
 void LinkTransport::place(std::vector<Place> places) {
@@ -26,34 +24,17 @@ std::shared_ptr<const std::string> LinkTransport::node_of(uint32_t rank) const {
   return rank < nodes_.size() ? nodes_[rank] : nullptr;
 }
 
-bool LinkTransport::loses(const FrameHeader& h, double now) {
+FrameFate LinkTransport::fate_of(const FrameHeader& h, double now) {
   const std::shared_lock lock(mutex_);
-  if (!faults_) return false;
+  if (!faults_) return {};
   Random random(seed_, h.from, Purpose::link_delay, draws_++);
-  for (const LinkFault& fault : *faults_) {
-    if (fault.kind == LinkFaultKind::delay || fault.kind == LinkFaultKind::repeat) continue;
-    if (!fault.touches(static_cast<int>(h.from), static_cast<int>(h.to), h.count > 0, now))
-      continue;
-    if (fault.kind != LinkFaultKind::loss || random.uniform() < fault.probability) return true;
-  }
-  return false;
-}
-
-double LinkTransport::held_s(const FrameHeader& h, double now) const {
-  const std::shared_lock lock(mutex_);
-  double held = 0;
-  if (!faults_) return held;
-  for (const LinkFault& fault : *faults_)
-    if (fault.kind == LinkFaultKind::delay &&
-        fault.touches(static_cast<int>(h.from), static_cast<int>(h.to), h.count > 0, now))
-      held += fault.seconds;
-  return held;
+  return frame_fate(*faults_, h, now, random);
 }
 
 uint64_t LinkTransport::send(double now, const FrameHeader& header, Lease payload) {
   const auto node = node_of(header.to);
   if (!node) return 0;
-  if (loses(header, now)) {
+  if (fate_of(header, now).lost) {
     ++lost_;
     return frame_bytes(header);
   }
@@ -68,17 +49,17 @@ uint64_t LinkTransport::send(double now, const FrameHeader& header, Lease payloa
   return sent ? frame_bytes(header) : 0;
 }
 
-void LinkTransport::receive(double now, const std::string& node, Frame frame) {
-  const Result<FrameHeader> header = decode(frame.header, kMaxPayloadBytes);
-  const auto sender = header ? node_of(header->from) : nullptr;
-  const auto receiver = header ? node_of(header->to) : nullptr;
+void LinkTransport::receive(double now, const std::string& node, const FrameHeader& header,
+                            Frame frame) {
+  const auto sender = node_of(header.from), receiver = node_of(header.to);
   if (!sender || *sender != node || !receiver || !receiver->empty()) {
     ++strangers_;
     return;
   }
-  const double held = held_s(*header, now);
-  if (held > 0) return deliver_at_(now + held, static_cast<int>(header->to), std::move(frame));
-  deliver_(static_cast<int>(header->to), std::move(frame));
+  const auto to = static_cast<int>(header.to);
+  const double held_s = fate_of(header, now).extra_s;
+  if (held_s > 0) return deliver_at_(now + held_s, to, std::move(frame));
+  deliver_(to, std::move(frame));
 }
 
 LinkTransport::Counts LinkTransport::counts() const { return {lost_, refused_, strangers_}; }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/transport/link_faults.hpp"
+#include "actors/transport/frame_fate.hpp"
 #include "actors/transport/links.hpp"
 #include "actors/transport/transport.hpp"
 
@@ -43,14 +43,14 @@ class LinkTransport final : public Transport {
   void set_faults(std::vector<LinkFault>);
 
   uint64_t send(double now, const FrameHeader&, Lease payload) override;
-  void receive(double now, const std::string& node, Frame);
+  /// `header` is what the frame holds, as the links have judged it.
+  void receive(double now, const std::string& node, const FrameHeader& header, Frame);
 
   Counts counts() const;
 
  private:
   std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: nobody's
-  double held_s(const FrameHeader&, double now) const;
-  bool loses(const FrameHeader&, double now);
+  FrameFate fate_of(const FrameHeader&, double now);
 
   Deliver deliver_;
   DeliverAt deliver_at_;

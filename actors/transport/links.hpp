@@ -39,7 +39,8 @@ struct LinkEvents {
   std::function<void(const Hello& peer)> up;
   /// Exactly once per up, unless the Links object goes first. Frames of that life may still come.
   std::function<void(const std::string& node, uint32_t life, const std::string& reason)> down;
-  /// Valid (see control_codec.hpp). Never a Hello or the like, which the links keep to themselves.
+  /// Valid (see control_codec.hpp). Of consoles' requests `stop` alone, handed on by a peer; never
+  /// a Hello or the like, which the links keep to themselves.
   std::function<void(const std::string& node, ControlMessage)> control;
   /// The header is valid; the payload, if any, is as long as it says. Not to be written into.
   std::function<void(const std::string& node, Frame)> frame;

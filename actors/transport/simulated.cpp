@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "actors/transport/frame_fate.hpp"
+
 namespace grapevine {
 
 SimulatedTransport::SimulatedTransport(const LinkModel& model, std::vector<LinkFault> faults,
@@ -32,40 +34,25 @@ void SimulatedTransport::log(double now, const HeaderBytes& header, const FrameH
 }
 
 uint64_t SimulatedTransport::send(double now, const FrameHeader& h, Lease payload) {
-  const auto from = static_cast<int>(h.from);
   const auto to = static_cast<int>(h.to);
   const bool bulk = h.count > 0;
   const HeaderBytes header = encode(h);
   log(now, header, h, payload);
 
   Random random(seed_, h.from, Purpose::link_delay, sent_[h.from]++);
-  double factor = 1, extra = 0;
-  bool lost = false, twice = false;
-  for (const LinkFault& fault : faults_) {
-    if (!fault.touches(from, to, bulk, now)) continue;
-    switch (fault.kind) {
-      case LinkFaultKind::loss: lost |= random.uniform() < fault.probability; break;
-      case LinkFaultKind::repeat: twice |= random.uniform() < fault.probability; break;
-      case LinkFaultKind::cut:
-      case LinkFaultKind::one_way: lost = true; break;
-      case LinkFaultKind::delay:
-        factor *= fault.factor;
-        extra += fault.seconds;
-        break;
-    }
-  }
-  lost_ += lost;
+  const FrameFate fate = frame_fate(faults_, h, now, random);
+  lost_ += fate.lost;
   auto arrives_after = [&] {
-    double delay = extra;
+    double delay = fate.extra_s;
     if (model_.latency_s > 0)
-      delay += factor * model_.latency_s * (1 + model_.jitter * random.uniform(-1, 1));
+      delay += fate.factor * model_.latency_s * (1 + model_.jitter * random.uniform(-1, 1));
     if (!bulk) return delay;
     double transfer = model_.transfer_s;
     if (model_.bandwidth > 0) transfer += static_cast<double>(frame_bytes(h)) / model_.bandwidth;
-    return delay + (transfer > 0 ? factor * transfer * (1 + 0.1 * random.uniform(-1, 1)) : 0);
+    return delay + (transfer > 0 ? fate.factor * transfer * (1 + 0.1 * random.uniform(-1, 1)) : 0);
   };
-  if (!lost) deliver_(now + arrives_after(), to, {header, payload});
-  if (twice) deliver_(now + arrives_after(), to, {header, payload});
+  if (!fate.lost) deliver_(now + arrives_after(), to, {header, payload});
+  if (fate.twice) deliver_(now + arrives_after(), to, {header, payload});
   return frame_bytes(h);
 }
 
