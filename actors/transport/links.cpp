@@ -10,69 +10,66 @@
 namespace grapevine {
 namespace {
 
-constexpr double kLeaveS = 1;
-
-}  // namespace
-
-class Links::Impl {
+class SocketLinks final : public Links {
  public:
-  Impl(LinksOptions given, LinkEvents events, const Listening& listening)
-      : options(std::move(given)),
-        events(std::move(events)),
-        address(reachable(listening.address)) {
-    if (options.self.address.empty()) options.self.address = address;
-    path = listening.tcp ? "" : address.substr(5);
-    bulk_loop.call([this] { bulk = kj::heap<BulkBoard>(bulk_loop, options, this->events); });
-    control_loop.call([this, &listening] {
-      control = kj::heap<Switchboard>(control_loop, *bulk, peers, options, this->events,
-                                      listening.fd, listening.tcp);
+  SocketLinks(LinksOptions given, LinkEvents events, const Listening& listening)
+      : options_(std::move(given)),
+        events_(std::move(events)),
+        address_(reachable(listening.address)) {
+    if (options_.self.address.empty()) options_.self.address = address_;
+    path_ = listening.tcp ? "" : address_.substr(5);
+    bulk_loop_.call([this] { bulk_ = kj::heap<BulkBoard>(bulk_loop_, options_, events_); });
+    control_loop_.call([this, &listening] {
+      control_ = kj::heap<Switchboard>(control_loop_, *bulk_, peers_, options_, events_,
+                                       listening.fd, listening.tcp);
     });
   }
 
-  ~Impl() {
+  ~SocketLinks() noexcept override {  // what KJ throws here is a bug of ours
     std::promise<void> left;
-    control_loop.post([this, &left] {
-      control->leave([&left, told = false]() mutable {
+    control_loop_.post([this, &left] {
+      control_->leave([&left, told = false]() mutable {
         if (!std::exchange(told, true)) left.set_value();
       });
     });
     left.get_future().wait();
     // The control loop first: it holds descriptors that the bulk loop is to take.
-    control_loop.call([this] { control = nullptr; });
-    bulk_loop.call([this] { bulk = nullptr; });
-    if (!path.empty()) ::unlink(path.c_str());
+    control_loop_.call([this] { control_ = nullptr; });
+    bulk_loop_.call([this] { bulk_ = nullptr; });
+    if (!path_.empty()) ::unlink(path_.c_str());
   }
 
-  LinksOptions options;
-  LinkEvents events;
-  std::string address, path;
-  PeerTable peers;
-  Loop bulk_loop, control_loop;
-  kj::Own<BulkBoard> bulk;
-  kj::Own<Switchboard> control;
+  const std::string& address() const override { return address_; }
+
+  void dial(const std::string& address) override {
+    control_loop_.post([this, address] { control_->dial(address); });
+  }
+
+  bool send(const std::string& node, const ControlMessage& m) override;
+  bool send_frame(const std::string& node, const FrameHeader&, const Payload&) override;
+
+  void reply(uint64_t console, const ConsoleReply& answer) override {
+    control_loop_.post([this, console, answer] { control_->reply(console, answer); });
+  }
+
+  void close(const std::string& node) override {
+    control_loop_.post([this, node] { control_->close(node); });
+  }
+
+  LinkCounts counts(const std::string& node) const override;
+
+ private:
+  LinksOptions options_;
+  LinkEvents events_;
+  std::string address_, path_;
+  PeerTable peers_;
+  Loop bulk_loop_, control_loop_;
+  kj::Own<BulkBoard> bulk_;
+  kj::Own<Switchboard> control_;
 };
 
-Result<std::unique_ptr<Links>> Links::open(LinksOptions options, LinkEvents events) {
-  if (const Status valid = validate(options.self); !valid) return user_error(valid.error().message);
-  raise_file_limit();
-  const auto listening = listen_on(options.listen, options.key.has_value());
-  if (!listening) return listening.error();
-  return std::unique_ptr<Links>(
-      new Links(std::make_unique<Impl>(std::move(options), std::move(events), *listening)));
-}
-
-Links::Links(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-Links::~Links() = default;
-
-const std::string& Links::address() const { return impl_->address; }
-
-void Links::dial(const std::string& address) {
-  impl_->control_loop.post([impl = impl_.get(), address] { impl->control->dial(address); });
-}
-
-bool Links::send(const std::string& node, const ControlMessage& m) {
-  const auto peer = impl_->peers.find(node);
+bool SocketLinks::send(const std::string& node, const ControlMessage& m) {
+  const auto peer = peers_.find(node);
   if (peer == nullptr) return false;
   const auto bytes = encode_control(m);
   if (!bytes) check_detail::fail(__FILE__, __LINE__, "a valid message", bytes.error().message);
@@ -86,27 +83,19 @@ bool Links::send(const std::string& node, const ControlMessage& m) {
   return true;
 }
 
-bool Links::send_frame(const std::string& node, const FrameHeader& header, const Payload& payload) {
+bool SocketLinks::send_frame(const std::string& node, const FrameHeader& header,
+                             const Payload& payload) {
   if (header.count == 0) return send(node, header);
   GV_CHECK(payload.lease.vec().bytes() >= payload_bytes(header));
-  const auto peer = impl_->peers.find(node);
+  const auto peer = peers_.find(node);
   if (peer == nullptr) return false;
   if (peer->bulk->push(header, payload)) return true;
   ++peer->counters.refused;
   return false;
 }
 
-void Links::reply(uint64_t console, const ConsoleReply& answer) {
-  impl_->control_loop.post(
-      [impl = impl_.get(), console, answer] { impl->control->reply(console, answer); });
-}
-
-void Links::close(const std::string& node) {
-  impl_->control_loop.post([impl = impl_.get(), node] { impl->control->close(node); });
-}
-
-LinkCounts Links::counts(const std::string& node) const {
-  const auto peer = impl_->peers.find(node);
+LinkCounts SocketLinks::counts(const std::string& node) const {
+  const auto peer = peers_.find(node);
   if (peer == nullptr) return {};
   const auto& c = peer->counters;
   return {c.messages_sent,
@@ -120,8 +109,20 @@ LinkCounts Links::counts(const std::string& node) const {
           c.refused,
           c.discarded,
           c.lost,
+          c.corrupt,
           c.round_trip_s,
           c.bulk};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Links>> Links::open(LinksOptions options, LinkEvents events) {
+  if (const Status valid = validate(options.self); !valid) return user_error(valid.error().message);
+  raise_file_limit();
+  const auto listening = listen_on(options.listen, options.key.has_value());
+  if (!listening) return listening.error();
+  return std::unique_ptr<Links>(
+      std::make_unique<SocketLinks>(std::move(options), std::move(events), *listening));
 }
 
 }  // namespace grapevine
