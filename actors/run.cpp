@@ -164,8 +164,17 @@ Ways wall_ways(caf::actor_system& system, const RunClock& clock, const Settings&
 }
 
 Ways simulated_ways(caf::actor_system& system, const RunClock& clock, const Settings& s,
-                    const std::shared_ptr<Objective>& objective) {
+                    const std::shared_ptr<Objective>& objective, const Site* site) {
   Ways ways;
+  const ComputeModel model{s.gradient_s, s.speed_spread, s.seed};
+  if (site != nullptr) {
+    ways.mailboxes = site->mailboxes;
+    ways.transport = site->transport;
+    ways.compute =
+        std::make_shared<InlineCompute>(clock, system, objective, model, [](uint64_t) {});
+    ways.event_log_hash = [] { return uint64_t{0}; };  // the links have the log
+    return ways;
+  }
   ways.mailboxes = std::make_shared<Mailboxes>();
   auto simulated = std::make_shared<SimulatedTransport>(
       s.link, s.plan.link_faults, s.seed, s.ranks,
@@ -173,8 +182,7 @@ Ways simulated_ways(caf::actor_system& system, const RunClock& clock, const Sett
         deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
       });
   ways.compute = std::make_shared<InlineCompute>(
-      clock, system, objective, ComputeModel{s.gradient_s, s.speed_spread, s.seed},
-      [simulated](uint64_t word) { simulated->fold(word); });
+      clock, system, objective, model, [simulated](uint64_t word) { simulated->fold(word); });
   ways.event_log_hash = [simulated] { return simulated->event_log_hash(); };
   ways.transport = std::move(simulated);
   return ways;
@@ -209,7 +217,7 @@ SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
   const RunClock clock(system);
   auto tally = std::make_shared<Tally>();
   const Ways ways = wall ? wall_ways(system, clock, s, objective, site)
-                         : simulated_ways(system, clock, s, objective);
+                         : simulated_ways(system, clock, s, objective, site);
 
   const size_t groups = wall ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
   std::shared_ptr<ForkJoin> pool;

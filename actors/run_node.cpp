@@ -132,67 +132,91 @@ GatewayWiring::Ending await_end(Promised<GatewayWiring::Ending>& ending,
 
 }  // namespace
 
-Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
-                            std::shared_ptr<Objective> objective, NodeHooks hooks) {
-  RunSystemConfig config(Clock::wall);
-  caf::actor_system system{config};
+void SpawnedNode::start(const std::shared_ptr<Links>& links) {
+  transport->use(links.get());
+  caf::anon_send(gateway, GatewayStart{links, run.node, run.manager, run.states});
+}
+
+void SpawnedNode::stop() {
+  transport->use(nullptr);
+  caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
+  gateway = nullptr;
+  events = {};
+  run.stop();
+}
+
+SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeSettings& n,
+                       std::shared_ptr<Objective> objective, const NodeHooks& hooks,
+                       NodeEnds ends) {
+  SpawnedNode node;
   const RunClock clock(system);
   auto mailboxes = std::make_shared<Mailboxes>();
-  auto transport = std::make_shared<LinkTransport>(
+  node.transport = std::make_shared<LinkTransport>(
       deliver_to(mailboxes),
       [&system, mailboxes, clock](double at, int to, Frame frame) {
         deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
       },
       s.seed);
-  transport->set_faults(s.plan.link_faults);
+  node.transport->set_faults(s.plan.link_faults);
 
-  Promised<GatewayWiring::Ending> ending;
-  Promised<Outcome> ended;
   GatewayWiring wiring = gateway_wiring(clock, s, n, *objective, hooks);
-  wiring.transport = transport;
-  wiring.done = [&](GatewayWiring::Ending e) { ending.keep(std::move(e)); };
-  const GatewayActor gateway = system.spawn<Gateway>(std::move(wiring));
+  wiring.transport = node.transport;
+  wiring.done = std::move(ends.node);
+  const GatewayActor gateway = node.gateway = system.spawn<Gateway>(std::move(wiring));
 
-  const LinksOptions options = links_options(s, n, objective->layout());
-  auto arrivals = std::make_shared<SnapshotPool>(options.max_payload_bytes, DType::bytes,
+  node.options = links_options(s, n, objective->layout());
+  auto arrivals = std::make_shared<SnapshotPool>(node.options.max_payload_bytes, DType::bytes,
                                                  static_cast<size_t>(16 * ranks_here(s) + 64));
-  const Site site = site_of(gateway, mailboxes, transport);
+  node.events = events_to(gateway, node.transport, clock, std::move(arrivals));
+  const Site site = site_of(gateway, mailboxes, node.transport);
   RunHooks run_hooks = hooks.run;
-  const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // the ranks here have
-  run_hooks.sink.on_epoch = [=, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
+  run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
     caf::anon_send(gateway, info);
-    begun_s->store(std::min(begun_s->load(), info.at_s));
     if (told) told(info);
   };
-  SpawnedRun run = spawn_ranks(system, s, objective, std::move(run_hooks), &site, [&](Outcome o) {
+  const auto ended = [gateway, told = std::move(ends.ranks)](Outcome o) {
     RunEnded what;
     if (!o.parameters.empty()) {
       what.mean = std::make_shared<const Buffer>(mean_parameters(o));
       what.ranks = static_cast<int>(o.parameters.size());
     }
     what.failed = o.failure.has_value();
-    ended.keep(std::move(o));
+    told(std::move(o));
     caf::anon_send(gateway, std::move(what));
-  });
-  auto opened = Links::open(options, events_to(gateway, transport, clock, arrivals));
+  };
+  node.run = spawn_ranks(system, s, std::move(objective), std::move(run_hooks), &site, ended);
+  return node;
+}
+
+Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
+                            std::shared_ptr<Objective> objective, NodeHooks hooks) {
+  RunSystemConfig config(Clock::wall);
+  caf::actor_system system{config};
+  const RunClock clock(system);
+  Promised<GatewayWiring::Ending> ending;
+  Promised<Outcome> ended;
+  const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // the ranks here have
+  hooks.run.sink.on_epoch = [begun_s, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
+    begun_s->store(std::min(begun_s->load(), info.at_s));
+    if (told) told(info);
+  };
+  SpawnedNode node = spawn_node(system, s, n, std::move(objective), hooks,
+                                {[&](Outcome o) { ended.keep(std::move(o)); },
+                                 [&](GatewayWiring::Ending e) { ending.keep(std::move(e)); }});
+  auto opened = Links::open(node.options, node.events);
   if (!opened) {
-    caf::anon_send_exit(gateway, caf::exit_reason::kill);
-    run.stop();
+    node.stop();
     return opened.error();
   }
   const std::shared_ptr<Links> links = std::move(*opened);
   if (hooks.on_listening) hooks.on_listening(links->address());
-  transport->use(links.get());
-
-  caf::anon_send(gateway, GatewayStart{links, run.node, run.manager, run.states});
+  node.start(links);
 
   const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
-  const GatewayWiring::Ending end = await_end(ending, gateway, is_over, hooks.run.interrupts);
+  const GatewayWiring::Ending end = await_end(ending, node.gateway, is_over, hooks.run.interrupts);
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
-  transport->use(nullptr);
-  caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
-  run.stop();
+  node.stop();
   if (end.failure) return *end.failure;
   result.mean = end.mean;
   result.ranks = end.ranks;

@@ -1,5 +1,5 @@
 // run_node: the ranks of this process in a run of several processes, under the wall clock, from
-// joining the others to leaving them.
+// joining the others to leaving them; and its actors alone, for links and a clock of another kind.
 //
 // Every process runs the same function; none is first. See gateway.hpp for what happens when.
 #pragma once
@@ -34,6 +34,28 @@ struct NodeResult {
   std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
   int ranks = 0, nodes = 0;            // that are in it
 };
+
+/// What the actors of a process tell once, when it is over for them.
+struct NodeEnds {
+  std::function<void(Outcome)> ranks;  // before `node`, if they have begun
+  std::function<void(GatewayWiring::Ending)> node;
+};
+
+/// The actors of one process among several, and what its links are to be opened with.
+struct SpawnedNode {
+  GatewayActor gateway;
+  SpawnedRun run;
+  std::shared_ptr<LinkTransport> transport;
+  LinksOptions options;
+  LinkEvents events;
+
+  void start(const std::shared_ptr<Links>&);  // it joins the others; before that it waits
+  void stop();                                // sends every actor its exit, drops the handles
+};
+
+/// REQUIRES: as run_node, under either clock. The links must outlive stop().
+SpawnedNode spawn_node(caf::actor_system&, const Settings&, const NodeSettings&,
+                       std::shared_ptr<Objective>, const NodeHooks&, NodeEnds);
 
 /// REQUIRES: check(settings) with the wall clock, settings.local_ranks set, an objective as for
 /// run(). Fails where it cannot listen, or meets nobody.

@@ -13,7 +13,7 @@ bool VirtualClock::fire() {
   Event event = std::move(events_[key.event]);
   free_.push_back(key.event);
   if (event.idle) {
-    const auto found = idle_.find(event.to->id());
+    const auto found = idle_.find(event.to->get());
     if (found == idle_.end() || found->second != event.sequence) return true;
     idle_.erase(found);
   }
@@ -46,7 +46,7 @@ void VirtualClock::put_timeout(time_point at, caf::abstract_actor* actor, caf::m
 
 void VirtualClock::set_ordinary_timeout(time_point at, caf::abstract_actor* actor,
                                         caf::atom_value kind, uint64_t id) {
-  idle_[actor->id()] = sequence_ + 1;
+  idle_[actor] = sequence_ + 1;
   put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
               true);
 }
@@ -63,10 +63,10 @@ void VirtualClock::set_request_timeout(time_point at, caf::abstract_actor* actor
 }
 
 void VirtualClock::cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) {
-  idle_.erase(actor->id());
+  idle_.erase(actor);
 }
 
-void VirtualClock::cancel_timeouts(caf::abstract_actor* actor) { idle_.erase(actor->id()); }
+void VirtualClock::cancel_timeouts(caf::abstract_actor* actor) { idle_.erase(actor); }
 
 void VirtualClock::schedule_message(time_point at, caf::strong_actor_ptr to,
                                     caf::mailbox_element_ptr message) {
@@ -81,6 +81,16 @@ void VirtualClock::cancel_all() {
   free_.clear();
 }
 
+VirtualConfig::VirtualConfig(std::shared_ptr<VirtualClock> shared) : clock(std::move(shared)) {
+  load<VirtualScheduler>();
+}
+
+VirtualScheduler::VirtualScheduler(caf::actor_system& system)
+    : abstract_coordinator(system), unit_(*this) {
+  const auto* config = dynamic_cast<const VirtualConfig*>(&system.config());
+  clock_ = config != nullptr ? config->clock : std::make_shared<VirtualClock>();
+}
+
 void VirtualScheduler::start() {  // aout() prints at once; the spare argument dodges a CAF trap
   utility_actors_[printer_id] = system().spawn<caf::hidden + caf::lazy_init>(
       [](caf::event_based_actor*, int) -> caf::behavior {
@@ -93,12 +103,12 @@ void VirtualScheduler::start() {  // aout() prints at once; the spare argument d
 }
 
 void VirtualScheduler::stop() {
-  clock_.cancel_all();
+  clock_->cancel_all();
   for (auto& actor : utility_actors_)
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   while (!jobs_.empty()) {
     run();
-    clock_.cancel_all();
+    clock_->cancel_all();
   }
 }
 

@@ -4,13 +4,15 @@
 // Install with `config.load<VirtualScheduler>()`. Ready actors run first in, first out, one message
 // a turn; when none is ready the earliest timer fires and time jumps to it. Timers of one instant
 // fire in the order in which they were set. Drive it: spawn, run(), then step() until done; before
-// the system goes, send every actor its exit and run() again.
+// the system goes, send every actor its exit and run() again. Systems that share a clock
+// (VirtualConfig) are processes of one world: fire the clock, then run() each that is to go on.
 #pragma once
 #include <caf/all.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 namespace grapevine {
@@ -59,13 +61,18 @@ class VirtualClock final : public caf::actor_clock {
   std::vector<Key> heap_;
   std::vector<Event> events_;
   std::vector<uint32_t> free_;
-  std::map<caf::actor_id, uint64_t> idle_;
+  std::map<const caf::abstract_actor*, uint64_t> idle_;
+};
+
+/// A system on the virtual clock; all systems of one `clock` live in one time.
+struct VirtualConfig : caf::actor_system_config {
+  explicit VirtualConfig(std::shared_ptr<VirtualClock> clock);
+  std::shared_ptr<VirtualClock> clock;
 };
 
 class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
  public:
-  explicit VirtualScheduler(caf::actor_system& system)
-      : abstract_coordinator(system), unit_(*this) {}
+  explicit VirtualScheduler(caf::actor_system& system);
   static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>) {
     return new VirtualScheduler(system);  // owned by the system
   }
@@ -73,15 +80,16 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
     return dynamic_cast<VirtualScheduler&>(system.scheduler());
   }
 
-  VirtualClock& clock() noexcept override { return clock_; }
+  VirtualClock& clock() noexcept override { return *clock_; }
   bool detaches_utility_actors() const override { return false; }
   void enqueue(caf::resumable* job) override { jobs_.push_back(job); }
   void start() override;
   void stop() override;
 
   void run();  // until no actor is ready
+  bool idle() const { return jobs_.empty(); }
   bool step() {
-    return clock_.fire() && (run(), true);
+    return clock_->fire() && (run(), true);
   }  // one event and all that it causes at its instant
 
  private:
@@ -91,7 +99,7 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
     void exec_later(caf::resumable* job) override { scheduler.jobs_.push_back(job); }
     VirtualScheduler& scheduler;
   } unit_;
-  VirtualClock clock_;
+  std::shared_ptr<VirtualClock> clock_;
   std::deque<caf::resumable*> jobs_;
 };
 

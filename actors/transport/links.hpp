@@ -1,4 +1,5 @@
-// Links: the connections of a node with its peers. A resource; any thread may call.
+// Links: the connections of a node with its peers. A resource; any thread may call. Abstract, so
+// that the same nodes run on the virtual clock, over simulated links.
 //
 // One control link per pair of nodes, however many connections are tried from either side: messages
 // of at most 64 KiB, in order. It costs nothing while idle, and its end is noticed when the
@@ -74,38 +75,33 @@ struct LinkCounts {
 
 class Links {
  public:
-  /// Listens. Refuses an address that does not resolve, is in use, or is off loopback without a
-  /// key.
+  /// The real ones, over sockets. Listens; refuses an address that does not resolve, is in use, or
+  /// is off loopback without a key.
   static Result<std::unique_ptr<Links>> open(LinksOptions, LinkEvents);
   /// Says goodbye to all, and calls nothing any more once it returns.
-  ~Links();
+  virtual ~Links() = default;
 
   /// Where others reach it: as it was given, with the actual port, and with this host's address
   /// where it listens on all.
-  const std::string& address() const;
+  virtual const std::string& address() const = 0;
 
   /// Ends in up or in dial_failed, within twice connect_s.
-  void dial(const std::string& address);
+  virtual void dial(const std::string& address) = 0;
 
   /// False: the queue is full or there is no link. Nothing is ever retried here. REQUIRES: valid.
-  bool send(const std::string& node, const ControlMessage&);
+  virtual bool send(const std::string& node, const ControlMessage&) = 0;
   /// The payload is empty for a frame without one. REQUIRES: `payload` holds what the header says.
-  bool send_frame(const std::string& node, const FrameHeader&, const Payload&);
+  virtual bool send_frame(const std::string& node, const FrameHeader&, const Payload&) = 0;
 
   /// Nothing happens if the console is gone. A text above the bound or not printable ASCII is
   /// answered by the reason.
-  void reply(uint64_t console, const ConsoleReply&);
+  virtual void reply(uint64_t console, const ConsoleReply&) = 0;
 
   /// Ends the link politely: what is queued leaves first, for half a second at most.
-  void close(const std::string& node);
+  virtual void close(const std::string& node) = 0;
 
   /// All zero where there is no link.
-  LinkCounts counts(const std::string& node) const;
-
- private:
-  class Impl;
-  explicit Links(std::unique_ptr<Impl>);
-  std::unique_ptr<Impl> impl_;
+  virtual LinkCounts counts(const std::string& node) const = 0;
 };
 
 }  // namespace grapevine
