@@ -134,7 +134,7 @@ GatewayWiring::Ending await_end(Promised<GatewayWiring::Ending>& ending,
 
 void SpawnedNode::start(const std::shared_ptr<Links>& links) {
   transport->use(links.get());
-  caf::anon_send(gateway, GatewayStart{links, run.node, run.manager, run.states});
+  caf::anon_send(gateway, GatewayStart{links, run->node, run->manager, run->states});
 }
 
 void SpawnedNode::stop() {
@@ -142,7 +142,8 @@ void SpawnedNode::stop() {
   caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
   gateway = nullptr;
   events = {};
-  run.stop();
+  run->stop();
+  run.reset();
 }
 
 SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeSettings& n,

@@ -44,7 +44,7 @@ struct NodeEnds {
 /// The actors of one process among several, and what its links are to be opened with.
 struct SpawnedNode {
   GatewayActor gateway;
-  SpawnedRun run;
+  std::optional<SpawnedRun> run;  // always, but before and after
   std::shared_ptr<LinkTransport> transport;
   LinksOptions options;
   LinkEvents events;
