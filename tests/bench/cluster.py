@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""What real processes do when machines fail: figures beside what is claimed of them.
+
+    tests/bench/cluster.py NAME|all [minutes] [--program build/release/grapevine]
+
+NAME is kill, pause, partition, cut, joiner, tls, reconfigure, strangers, scale, idle or churn;
+minutes are those of churn (10). Machines are network namespaces with a cable between them, which
+needs root. Status 1 where a claim does not hold.
+"""
+import pathlib
+import sys
+import time
+
+import cluster_faults
+import cluster_many
+
+CLAIMS = {name: getattr(module, name)
+          for module, names in ((cluster_faults, ("kill", "pause", "partition", "cut", "joiner")),
+                                (cluster_many, ("tls", "reconfigure", "strangers", "scale", "idle",
+                                                "churn")))
+          for name in names}
+
+
+def main(words):
+    program = str(pathlib.Path(__file__).resolve().parents[2] / "build/release/grapevine")
+    if "--program" in words:
+        at = words.index("--program")
+        program = str(pathlib.Path(words[at + 1]).resolve())
+        del words[at:at + 2]
+    names = list(CLAIMS) if words[:1] == ["all"] else words[:1]
+    if not names or names[0] not in CLAIMS:
+        sys.exit(__doc__)
+    failed = 0
+    for name in names:
+        began = time.monotonic()
+        print(f"{name}: {CLAIMS[name].__doc__}", flush=True)
+
+        def tell(what, claimed, measured, holds):
+            nonlocal failed
+            failed += not holds
+            print(f"  {'ok  ' if holds else 'FAIL'} {what:58} {claimed:12} {measured}", flush=True)
+        more = [float(words[1])] if name == "churn" and len(words) > 1 else []
+        try:
+            CLAIMS[name](program, tell, *more)
+        except (TimeoutError, RuntimeError) as error:
+            tell(str(error), "", "", False)
+        print(f"  {time.monotonic() - began:.0f} s", flush=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,192 @@
+"""Many processes, strangers at the door, and processes that come and go. See cluster.py."""
+import random
+import re
+import signal
+import socket
+import struct
+import time
+
+from cluster_faults import QUADRATIC, both_ends_agree, one_view
+from cluster_tools import Cluster, Machines, Node, key_in, scratch, state_of, wait
+
+IDLE = ["--objective=consensus", "--rate=0.001", "--gradients=0", "--until=900"]
+
+
+def tls(program, tell):
+    """Two machines, a run key: all is encrypted."""
+    machines = Machines(2, 1)
+    try:
+        with scratch() as folder:
+            words = QUADRATIC + ["--mu=0.5"]
+            with Cluster(program, 2, 4, words, machines, key_in(program, folder)) as c:
+                c.together()
+                paths = {k["bulk"] for n in c.nodes for k in n.status()["links"]}
+                wait("exchanges", lambda: min(sum(n.status()["exchanges"]) for n in c.nodes) > 500)
+                results = c.stop()
+    finally:
+        machines.close()
+    means = {r["mean_hash"] for r in results}
+    tell("the payloads' path", "tls", ", ".join(paths), not machines.real or paths == {"tls"})
+    tell("different means, edges whose ends disagree", "0, 0",
+         f"{len(means) - 1}, {both_ends_agree(results)}", len(means) == 1)
+    worst = max(r["suboptimality"] for r in results)
+    tell("suboptimality", "< 1e-6", f"{worst:.1g}", worst < 1e-6)
+
+
+def reconfigure(program, tell):
+    """ring -> exponential -> torus by ctl while all train."""
+    with Cluster(program, 2, 8, QUADRATIC + ["--topology=ring", "--pacing=poisson"]) as c:
+        c.together()
+        time.sleep(2)
+        quiet = longest_gap(c, lambda: time.sleep(3))
+        changed = []
+        for spec in ("exponential", "torus:4x4"):
+            def change():
+                c.nodes[0].ctl("reconfigure", spec)
+                wait(spec, lambda: one_view(c, 16) and
+                     c.nodes[0].status()["topology"] == spec, 20)
+                time.sleep(1)
+            changed.append(longest_gap(c, change))
+        declined = sum(n.status()["refusals"]["offers_declined"] for n in c.nodes)
+        results = c.stop()
+    tell("longest silence of a node's gradients, before and at changes", "alike",
+         f"{1e3 * quiet:.0f} ms; " + ", ".join(f"{1e3 * g:.0f} ms" for g in changed),
+         max(changed) < 3 * quiet)
+    wrong = both_ends_agree(results) + sum(r["protocol_errors"] for r in results)
+    tell("offers declined; edges whose ends disagree, errors", "counted; 0",
+         f"{declined}; {wrong}", wrong == 0)
+
+
+def longest_gap(c, act):
+    """Between two looks that see more gradients, over both nodes, while it acts."""
+    import threading
+    over, longest = threading.Event(), [0.0]
+
+    def watch(n):
+        last, at = n.gradients(), time.monotonic()
+        while not over.is_set():
+            now = n.gradients()
+            if now != last:
+                longest[0] = max(longest[0], time.monotonic() - at)
+                last, at = now, time.monotonic()
+    watchers = [threading.Thread(target=watch, args=(n,)) for n in c.nodes]
+    for w in watchers:
+        w.start()
+    act()
+    over.set()
+    for w in watchers:
+        w.join()
+    return longest[0]
+
+
+def dial(address):
+    host, port = address.rsplit(":", 1)
+    s = socket.create_connection((host, int(port)), 5)
+    s.setblocking(False)
+    return s
+
+
+def say(s, data):
+    try:
+        s.send(data)
+    except OSError:
+        pass
+
+
+def strangers(program, tell, seconds=10):
+    """All kinds of them, while an honest peer is served."""
+    with Cluster(program, 2, 1, IDLE) as c:
+        c.together()
+        door, pid = c.nodes[0].address(), c.nodes[0]
+        time.sleep(2)
+        cpu, began, memory = pid.cpu_s(), time.monotonic(), pid.resident_mib()
+        time.sleep(seconds)
+        idle = (pid.cpu_s() - cpu) / (time.monotonic() - began)
+        crowd = [dial(door) for _ in range(500)]
+        draw = random.Random(1)
+        slow, garbage = [dial(door) for _ in range(5)], [dial(door) for _ in range(20)]
+        announces = [dial(door) for _ in range(5)]
+        for s in garbage:
+            say(s, draw.randbytes(65536))
+        for s in announces:  # one segment of 3.9 GB
+            say(s, struct.pack("<II", 0, 3_900_000_000 // 8))
+        cpu, began = pid.cpu_s(), time.monotonic()
+        answered = []
+        while time.monotonic() - began < seconds:
+            for s in slow:
+                say(s, b"\0")
+            asked = time.monotonic()
+            assert c.nodes[0].status()
+            answered.append(time.monotonic() - asked)
+            time.sleep(1)
+        busy = (pid.cpu_s() - cpu) / (time.monotonic() - began)
+        grown = pid.resident_mib() - memory
+        well = state_of(c.nodes[1].status(), "n0") == "alive" and pid.process.poll() is None
+        for s in crowd + slow + garbage + announces:
+            s.close()
+    tell("530 strangers: cpu of the node, idle and with them", "+ < 1 %",
+         f"{100 * idle:.2f} %, {100 * busy:.2f} %", busy - idle < 0.01)
+    tell("memory", "+ < 64 MiB", f"+ {grown:.1f} MiB", grown < 64)
+    tell("an honest console is answered within", "", f"{1e3 * max(answered):.0f} ms", well)
+
+
+def scale(program, tell, processes=64):
+    """64 processes on this machine, and a node with 64 edges that has nothing to do."""
+    began = time.monotonic()
+    many = Node(program, ["launch", f"--nodes={processes}", "--ranks=1", "--objective=quadratic",
+                          "--pacing=poisson", "--gradients=0", "--until=900", "--patience=120"])
+    try:
+        def addresses():
+            return [line.split()[-1] for _, line in list(many.lines) if " listens on " in line]
+        wait("all listen", lambda: len(addresses()) == processes, 120)
+        asker = Node.__new__(Node)
+        asker.program, asker.inside, asker.key = program, [], ""
+        for address in addresses():
+            asker.address = lambda address=address: address
+            wait("all are there", lambda: asker.status().get("graph_ranks") == processes, 120)
+        took = time.monotonic() - began
+    finally:
+        many.signal(signal.SIGINT)
+        many.result(120)
+    tell(f"{processes} processes, all see all after", "< 15 s", f"{took:.1f} s", took < 15)
+
+
+def idle(program, tell, edges=64):
+    """A node with 64 edges that has nothing to do."""
+    with Cluster(program, edges + 1, 1, IDLE + ["--topology=star"]) as c:
+        c.together(patience_s=120)
+        hub = c.nodes[0]
+        time.sleep(5)
+        cpu, began = hub.cpu_s(), time.monotonic()
+        time.sleep(20)
+        used = (hub.cpu_s() - cpu) / (time.monotonic() - began)
+        links = len(hub.status()["links"])
+    tell(f"cpu of a node with {links} links", "< 1 %", f"{100 * used:.2f} %", used < 0.01)
+
+
+def churn(program, tell, minutes=10):
+    """A kill and a join every 15 s; the loss beside that of three runs without."""
+    words = QUADRATIC + ["--pacing=poisson", "--noise=0.5", "--lr=0.05", "--mu=0.3"]
+    losses, kills = [], 0
+    draw = random.Random(1)
+    for run in range(4):
+        with Cluster(program, 4, 2, [*words, f"--seed={run + 1}"]) as c:
+            c.together()
+            end = time.monotonic() + 60 * minutes * (1 if run == 3 else 0.2)
+            while time.monotonic() < end:
+                time.sleep(min(15, max(0, end - time.monotonic())))
+                if run < 3 or time.monotonic() >= end:
+                    continue
+                alive = [n for n in c.nodes if n.process.poll() is None]
+                draw.choice(alive).kill()
+                kills += 1
+                c.total = 0
+                c.add(f"late{kills}")
+            results = c.stop()
+            losses.append(results[0]["suboptimality"])
+            errors = sum(r["protocol_errors"] for r in results)
+    low, high = min(losses[:3]), max(losses[:3])
+    tell("three runs without, excess loss", "", ", ".join(f"{x:.3g}" for x in losses[:3]), True)
+    tell(f"{kills} kills and joins, excess loss", f"<= {high + (high - low):.3g}",
+         f"{losses[3]:.3g}", losses[3] <= high + (high - low))
+    tell("protocol errors", "0", errors, errors == 0)
