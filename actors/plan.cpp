@@ -55,6 +55,9 @@ Status check(const LinkFault& fault, int ranks) {
   if (!(std::isfinite(fault.seconds) && fault.seconds >= 0)) {
     return user_error("plan: seconds = " + std::to_string(fault.seconds) + ", accepted: 0 or more");
   }
+  if (fault.kind == LinkFaultKind::bandwidth) {
+    if (Status s = check_factor("bytes_per_second", fault.bytes_per_second); !s) return s;
+  }
   return check_factor("factor", fault.factor);
 }
 
@@ -63,8 +66,8 @@ Status check(const LinkFault& fault, int ranks) {
 Status check(const Plan& plan, int ranks, bool wall_clock) {
   if (wall_clock && !plan.link_faults.empty()) {
     return user_error(
-        "plan: link faults (loss, delay, cut, one_way, repeat) act on the virtual clock only: use "
-        "simulate");
+        "plan: link faults (loss, delay, cut, one_way, repeat, corrupt, bandwidth) act between "
+        "processes and on the virtual clock: use launch or simulate");
   }
   for (const RankFault& fault : plan.rank_faults)
     if (Status s = check(fault, ranks); !s) return s;

@@ -7,7 +7,8 @@
 //   kill         ranks end at `at` and stay away; neighbours learn of it
 //   restart      ranks come back at `at` as new incarnations, with the state of a neighbour (alive
 //   ones are killed first) reconfigure  the graph becomes `topology` at `at` loss, delay, cut,
-//   one_way, repeat   act on links (see transport/link_faults.hpp); virtual clock only
+//   one_way, repeat, corrupt, bandwidth   act on links (see transport/link_faults.hpp): between
+//   processes and on the virtual clock
 #pragma once
 #include <string>
 #include <vector>

@@ -53,6 +53,7 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   };
   events.console_gone = [](uint64_t) {};
   events.buffer = [arrivals](const FrameHeader&) { return arrivals->take(); };
+  events.spoils = [=](const FrameHeader& h) { return transport->spoils(clock.now(), h); };
   return events;
 }
 

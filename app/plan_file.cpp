@@ -33,6 +33,10 @@ const std::vector<KindRow>& kinds() {
       {"one_way", LinkFaultKind::one_way, {"links", "until", "frames"}, {"links"}},
       {"repeat", LinkFaultKind::repeat,
        {"ranks", "links", "until", "frames", "probability"}, {"probability"}},
+      {"corrupt", LinkFaultKind::corrupt,
+       {"ranks", "links", "until", "frames", "probability"}, {"probability"}},
+      {"bandwidth", LinkFaultKind::bandwidth,
+       {"ranks", "links", "until", "frames", "bytes_per_second"}, {"bytes_per_second"}},
   };
   return rows;
 }
@@ -57,7 +61,7 @@ class FaultReader {
     } else if (const auto* kind = std::get_if<LinkFaultKind>(&row->kind)) {
       plan.link_faults.push_back({*kind, frames(), ranks(), links(), at(), until(),
                                   number("probability", 1), number("seconds", 0),
-                                  number("factor", 1)});
+                                  number("factor", 1), number("bytes_per_second", 0)});
     } else {
       plan.reconfigurations.push_back({at(), text("topology", "a graph, for instance \"ring\"")});
     }

@@ -63,6 +63,12 @@ TEST_CASE("times that run backwards, factors and probabilities out of range are 
   }
   for (const double p : {-0.1, 1.1, nan})
     CHECK(says(of_link_fault([&](LinkFault& f) { f.probability = p; }), "probability", "0 to 1"));
+  for (const double rate : {0.0, -1.0, nan, kNever})
+    CHECK(says(of_link_fault([&](LinkFault& f) {
+                 f.kind = LinkFaultKind::bandwidth;
+                 f.bytes_per_second = rate;
+               }),
+               "bytes_per_second", "above 0"));
   for (const double s : {-1.0, nan, kNever})
     CHECK(says(of_link_fault([&](LinkFault& f) { f.seconds = s; }), "seconds", "0 or more"));
 }

@@ -47,6 +47,7 @@ class Links {
   const std::vector<Arrival>& arrivals() const { return arrivals_; }
   uint64_t hash() const { return transport_.event_log_hash(); }
   uint64_t lost() const { return transport_.lost(); }
+  uint64_t corrupt() const { return transport_.corrupt(); }
 
  private:
   SimulatedTransport transport_;
@@ -171,6 +172,41 @@ TEST_CASE("repeat delivers a second copy, and delay stretches and adds") {
   CHECK(links.arrivals().back().delay == Approx(0.02));
   links.send(2, header(FrameKind::offer, 0, 1));
   CHECK(links.arrivals().back().delay == Approx(4.2));
+}
+
+TEST_CASE("a corrupted frame is dropped and counted apart from lost ones") {
+  LinkFault corrupt = fault(LinkFaultKind::corrupt, 0, 1);
+  corrupt.probability = 0.25;
+  corrupt.frames = FrameClass::bulk;
+  Links links({}, {corrupt});
+  int came = 0;
+  for (int k = 0; k < 4000; ++k) {
+    came += links.passes(0.5, FrameKind::data, 0, 1, 2);
+    CHECK(links.passes(0.5, FrameKind::ack, 0, 1));
+    CHECK(links.passes(1.5, FrameKind::data, 0, 1, 2));
+  }
+  CHECK(came == Approx(3000).margin(5 * std::sqrt(4000 * 0.25 * 0.75)));
+  CHECK(links.corrupt() == 4000u - static_cast<uint64_t>(came));
+  CHECK(links.lost() == 0u);
+}
+
+TEST_CASE("on a link of limited bandwidth frames leave one after the other, each way of its own") {
+  LinkFault narrow = fault(LinkFaultKind::bandwidth, 0, 10), narrower = narrow;
+  narrow.bytes_per_second = 1e6;
+  narrower.bytes_per_second = 1000;
+  narrower.links = {{0, 1}};
+  Links links({}, {narrow, narrower});
+  const auto delay = [&](double now, int from, int to) {
+    REQUIRE(links.send(now, header(FrameKind::offer, from, to)) == 1u);
+    return links.arrivals().back().delay;
+  };
+  CHECK(delay(1, 0, 1) == Approx(0.080));  // 80 bytes
+  CHECK(delay(1, 0, 1) == Approx(0.160));
+  CHECK(delay(1.1, 0, 1) == Approx(0.140));
+  CHECK(delay(1.1, 1, 0) == Approx(0.080));
+  CHECK(delay(1.1, 2, 1) == Approx(80e-6));
+  CHECK(delay(3, 0, 1) == Approx(0.080));  // the others have left
+  CHECK(delay(11, 0, 1) == 0);
 }
 
 TEST_CASE("equal runs have one hash; another seed, value or time has another") {

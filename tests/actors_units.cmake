@@ -6,7 +6,7 @@ grapevine_test(actors_units
     actors_conversation_collective_test.cpp
     actors_rules_test.cpp actors_rules_oracle_test.cpp
     actors_rules_constants_test.cpp
-    actors_transport_test.cpp actors_plan_test.cpp
+    actors_transport_test.cpp actors_link_transport_test.cpp actors_plan_test.cpp
   USES grapevine_actors)
 target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 

@@ -89,8 +89,16 @@ links = [[0, 1]]
 kind = "repeat"
 probability = 1.0
 frames = "all"
+[[fault]]
+kind = "corrupt"
+links = [[0, 1]]
+probability = 0.01
+[[fault]]
+kind = "bandwidth"
+links = [[2, 3]]
+bytes_per_second = 1e6
 )");
-  REQUIRE(plan.link_faults.size() == 5);
+  REQUIRE(plan.link_faults.size() == 7);
   const LinkFault& loss = plan.link_faults[0];
   CHECK(loss.kind == LinkFaultKind::loss);
   CHECK(loss.links == std::vector<std::pair<int, int>>{{0, 1}, {4, 3}});
@@ -105,12 +113,16 @@ frames = "all"
   CHECK(plan.link_faults[2].kind == LinkFaultKind::cut);
   CHECK(plan.link_faults[3].kind == LinkFaultKind::one_way);
   CHECK(plan.link_faults[4].kind == LinkFaultKind::repeat);
+  CHECK(plan.link_faults[5].kind == LinkFaultKind::corrupt);
+  CHECK(plan.link_faults[5].probability == 0.01);
+  CHECK(plan.link_faults[6].kind == LinkFaultKind::bandwidth);
+  CHECK(plan.link_faults[6].bytes_per_second == 1e6);
 }
 
 TEST_CASE("a plan's mistake is named with its file, its line and what is accepted") {
   CHECK(complaint("[[fault]]\nkind = \"slwo\"\n") ==
         "plan.toml:2: kind is \"slwo\", accepted: slow, pause, kill, restart, reconfigure, loss, "
-        "delay, cut, one_way, repeat");
+        "delay, cut, one_way, repeat, corrupt, bandwidth");
   CHECK(complaint("[[fault]]\nkind = \"slow\"\nfactr = 3\n") ==
         "plan.toml:3: unknown key factr of slow (did you mean factor?), accepted: kind, at, ranks, "
         "until, factor");
@@ -128,6 +140,11 @@ TEST_CASE("a plan's mistake is named with its file, its line and what is accepte
   CHECK_THAT(complaint("\n[[fault]]\nat = 3\n"),
              Catch::StartsWith("plan.toml:2: a fault without kind, accepted: slow"));
   CHECK(complaint("\n[[fault]]\nkind = \"slow\"\n") == "plan.toml:2: slow needs the key factor");
+  CHECK(complaint("[[fault]]\nkind = \"bandwidth\"\n") ==
+        "plan.toml:1: bandwidth needs the key bytes_per_second");
+  CHECK(complaint("[[fault]]\nkind = \"corrupt\"\nbytes_per_second = 3\n") ==
+        "plan.toml:3: unknown key bytes_per_second of corrupt, accepted: kind, at, ranks, links, "
+        "until, frames, probability");
   CHECK(complaint("[[fault]]\nkind = \"reconfigure\"\nat = 1\n") ==
         "plan.toml:1: reconfigure needs the key topology");
   CHECK(complaint("ranks = 3\n") ==

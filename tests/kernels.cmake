@@ -3,6 +3,7 @@ grapevine_test(kernels
     kernels_same_bits_test.cpp kernels_invariants_test.cpp kernels_cuda_test.cpp
     kernels_low_rank_test.cpp kernels_cuda_low_rank_test.cpp kernels_gossip_test.cpp
     kernels_compressor_test.cpp kernels_compressor_bytes_test.cpp kernels_moniqua_test.cpp
+    kernels_checksum_test.cpp
   USES grapevine_kernels)
 
 # The bare loops get what this machine has: what the fused passes are measured against.

@@ -86,6 +86,27 @@ TEST_CASE("many payloads cross in both directions at once and none is lost or mi
   }
 }
 
+TEST_CASE(
+    "one bit turned over on the way is noticed: that frame is dropped, the next one arrives") {
+  for (const bool same_host : {false, true}) {
+    LinksOptions options;
+    options.same_host = same_host;
+    TestNode a("a", options), b("b", options);
+    connect(a, b, "a", "b");
+    SnapshotPool shared(kElements, DType::f32, 4, SnapshotPool::Memory::shared);
+    a.look([&] { return a.spoiled = 2; });
+    const Payload sent = filled(shared, 1);
+    for (const uint64_t number : {1u, 2u, 3u})
+      REQUIRE(a.links().send_frame("b", data(number), sent));
+    REQUIRE(b.wait([&] { return b.frames.size() == 2; }));
+    CHECK(b.frames[0].header.number == 1u);
+    CHECK(b.frames[1].header.number == 3u);
+    CHECK(same(sent, b.frames[1].payload));
+    CHECK(b.links().counts("a").corrupt == 1u);
+    CHECK(eventually([&] { return a.links().counts("b").frames_sent == 3; }));
+  }
+}
+
 TEST_CASE("a sent payload's lease returns to its pool") {
   TestNode a("a", only_tcp()), b("b", only_tcp());
   connect(a, b, "a", "b");

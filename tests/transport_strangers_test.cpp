@@ -95,7 +95,7 @@ TEST_CASE("garbage, huge announcements and wrong words are refused, and a peer i
       word = static_cast<uint32_t>(random.bits());
     if (k % 4 == 1) words[0] = 0, words[1] = 0x1d1d1d1d;             // 3.9 GB
     if (k % 4 == 2) words[0] = 0xffffffff;                           // segments
-    if (k % 4 == 3) std::memcpy(words.data(), "GVBULK1\nGVB1", 12);  // a bulk link
+    if (k % 4 == 3) std::memcpy(words.data(), "GVBULK1\nGVB2", 12);  // a bulk link
     s.say(words.data(), 4 * words.size());
     CHECK(s.is_closed());
   }
@@ -168,7 +168,7 @@ TEST_CASE("a bulk link shows a token once; what it announces is judged before it
   const auto token = std::get<BulkToken>(peer.hear());
   CHECK(token.token != 0);
   struct Record {
-    uint32_t magic = 0x31425647;
+    uint32_t magic = 0x32425647;
     uint16_t kind = 0, unused = 0;
     uint64_t value = 0;
     HeaderBytes header{};

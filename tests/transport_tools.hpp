@@ -65,6 +65,7 @@ class TestNode {
   std::vector<std::pair<uint64_t, ConsoleRequest>> requests;
   std::vector<uint64_t> consoles_gone;
   bool no_buffers = false;
+  std::optional<uint64_t> spoiled;  // the number of the frame whose payload a bit is turned over in
   SnapshotPool& pool() { return pool_; }
 
  private:
@@ -108,6 +109,10 @@ class TestNode {
       if (payload_bytes(h) <= (4u << 20)) return pool_.take();
       SnapshotPool large(payload_bytes(h), DType::bytes, 1);
       return large.take();
+    };
+    e.spoils = [this](const FrameHeader& h) {
+      const std::lock_guard lock(mutex_);
+      return h.number == spoiled ? std::optional(8 * payload_bytes(h) - 3) : std::nullopt;
     };
     return e;
   }

@@ -10,8 +10,9 @@ constexpr size_t kSliceBytes = 1 << 20;
 constexpr size_t kScratchBytes = 256 << 10;
 constexpr size_t kMostMemories = 256;  // of each end
 
-kj::ArrayPtr<const kj::byte> bytes_of(const BulkRecord& record) {
-  return {reinterpret_cast<const kj::byte*>(&record), sizeof record};
+template <class T>
+kj::ArrayPtr<const kj::byte> bytes_of(const T& value) {
+  return {reinterpret_cast<const kj::byte*>(&value), sizeof value};
 }
 
 }  // namespace
@@ -79,21 +80,46 @@ kj::Promise<void> BulkLink::write_all() {
   out_ = {};
   out_.kind = BulkRecord::frame;
   out_.header = encode(sending_->header);
-  if (unix_socket_ != nullptr && sending_->payload.lease.shared() != nullptr &&
+  const auto turned_bit = on_.spoils(sending_->header);
+  if (!turned_bit && unix_socket_ != nullptr && sending_->payload.lease.shared() != nullptr &&
       (told_.size() < kMostMemories || told_.count(sending_->payload.lease.shared()->number())))
     return lend();
-  const kj::ArrayPtr<const kj::byte> payload(
-      static_cast<const kj::byte*>(sending_->payload.vec().data), payload_bytes(sending_->header));
-  const size_t first = kj::min(payload.size(), kSliceBytes);
+  kj::ArrayPtr<const kj::byte> payload(static_cast<const kj::byte*>(sending_->payload.vec().data),
+                                       payload_bytes(sending_->header));
   pieces_[0] = bytes_of(out_);
-  pieces_[1] = payload.slice(0, first);
-  return in_time(stream_->write(kj::arrayPtr(pieces_, first == 0 ? 1 : 2)))
-      .then([this, rest = payload.slice(first, payload.size())] { return write_rest(rest); })
-      .then([this] {
-        ++peer_->counters.frames_sent;
-        peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
-        sending_.reset();
-        return write_all();
+  sum_out_ = {};
+  sum_out_.add(&out_.header, sizeof out_.header);
+  if (turned_bit) payload = spoiled(payload, *turned_bit);
+  return write_slice(1, payload).then([this] {
+    ++peer_->counters.frames_sent;
+    peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
+    sending_.reset();
+    spoiled_ = nullptr;
+    return write_all();
+  });
+}
+
+/// What travels in its place, after the payload itself has been summed.
+kj::ArrayPtr<const kj::byte> BulkLink::spoiled(kj::ArrayPtr<const kj::byte> payload, uint64_t bit) {
+  sum_out_.add(payload.begin(), payload.size());
+  spoiled_ = kj::heapArray<kj::byte>(payload);
+  spoiled_[bit / 8] = static_cast<kj::byte>(spoiled_[bit / 8] ^ 1u << bit % 8);
+  return spoiled_;
+}
+
+/// After the pieces that are ready: summed while the processor has it at hand, as the socket will.
+kj::Promise<void> BulkLink::write_slice(size_t pieces, kj::ArrayPtr<const kj::byte> rest) {
+  const size_t now = kj::min(rest.size(), kSliceBytes);
+  if (spoiled_ == nullptr) sum_out_.add(rest.begin(), now);
+  pieces_[pieces++] = rest.slice(0, now);
+  const auto then = rest.slice(now, rest.size());
+  if (then.size() == 0) {
+    told_sum_ = sum_out_.value();
+    pieces_[pieces++] = bytes_of(told_sum_);
+  }
+  return in_time(stream_->write(kj::arrayPtr(pieces_, pieces)))
+      .then([this, then]() -> kj::Promise<void> {
+        return then.size() == 0 ? kj::Promise<void>(kj::READY_NOW) : write_slice(0, then);
       });
 }
 
@@ -127,13 +153,6 @@ kj::Promise<void> BulkLink::write_releases() {
         releasing_.clear();
         return write_all();
       });
-}
-
-kj::Promise<void> BulkLink::write_rest(kj::ArrayPtr<const kj::byte> rest) {
-  if (rest.size() == 0) return kj::READY_NOW;
-  const size_t now = kj::min(rest.size(), kSliceBytes);
-  return in_time(stream_->write(rest.begin(), now))
-      .then([this, then = rest.slice(now, rest.size())] { return write_rest(then); });
 }
 
 kj::Promise<size_t> BulkLink::read_some(void* to, size_t least, size_t most) {
@@ -224,13 +243,22 @@ kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
   if (!receiving_ || receiving_.vec().bytes() < size) {
     receiving_ = {};
     ++peer_->counters.discarded;
-    return discard(size);
+    return discard(size + sizeof heard_sum_);
   }
-  return read_rest({static_cast<kj::byte*>(receiving_.writable().data), size}).then([this, size] {
-    ++peer_->counters.frames_received;
-    peer_->counters.frame_bytes_received += kHeaderBytes + size;
-    on_.frame({in_.header, std::move(receiving_)});
-  });
+  sum_in_ = {};
+  sum_in_.add(&in_.header, sizeof in_.header);
+  return read_rest({static_cast<kj::byte*>(receiving_.writable().data), size})
+      .then([this] { return in_time(stream_->read(&heard_sum_, sizeof heard_sum_)); })
+      .then([this, size] {
+        Lease payload = std::move(receiving_);
+        if (heard_sum_ != sum_in_.value()) {
+          ++peer_->counters.corrupt;
+          return;
+        }
+        ++peer_->counters.frames_received;
+        peer_->counters.frame_bytes_received += kHeaderBytes + size;
+        on_.frame({in_.header, std::move(payload)});
+      });
 }
 
 kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {
@@ -240,6 +268,7 @@ kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {
   return in_time(stream_->tryRead(rest.begin(), 1, now))
       .then([this, rest](size_t n) mutable -> kj::Promise<void> {
         if (n == 0) return KJ_EXCEPTION(DISCONNECTED, "the other end is gone in mid-payload");
+        sum_in_.add(rest.begin(), n);
         return read_rest(rest.slice(n, rest.size()));
       });
 }

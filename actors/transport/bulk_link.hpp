@@ -2,12 +2,13 @@
 // loop.
 //
 // A record of 96 bytes, then the payload: out of the sender's lease, into the receiver's, with
-// nothing between but the socket. A payload that does not move for `stall_s` ends the link.
+// nothing between but the socket; then 8 bytes, the sum of both. A frame whose sum is wrong is
+// dropped and counted. A payload that does not move for `stall_s` ends the link.
 //
 // On one host a payload that lies in shared memory does not travel: its memory's descriptor is
-// passed once, then a record says which memory holds it. The receiver reads it in place; the
-// sender keeps its lease until the receiver has let go, and when the link ends before that, leaves
-// the memory to the receiver.
+// passed once, then a record says which memory holds it, and nothing is summed. The receiver reads
+// it in place; the sender keeps its lease until the receiver has let go, and when the link ends
+// before that, leaves the memory to the receiver.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/io.h>
@@ -22,13 +23,14 @@
 
 #include "actors/transport/loop.hpp"
 #include "actors/transport/peers.hpp"
+#include "kernels/checksum.hpp"
 #include "kernels/shared_memory.hpp"
 
 namespace grapevine {
 
 struct BulkRecord {
   enum Kind : uint16_t { hello = 0, frame, memory, in_place, release };
-  static constexpr uint32_t kMagic = 0x31425647;  // "GVB1"
+  static constexpr uint32_t kMagic = 0x32425647;  // "GVB2"
 
   uint32_t magic = kMagic;
   uint16_t kind = hello;
@@ -49,6 +51,7 @@ class BulkLink {
  public:
   struct Handlers {
     std::function<Lease(const FrameHeader&)> buffer;
+    std::function<std::optional<uint64_t>(const FrameHeader&)> spoils;
     std::function<void(Frame)> frame;
     std::function<void(const std::string& reason)> closed;  // once, the last call
   };
@@ -62,7 +65,8 @@ class BulkLink {
 
  private:
   kj::Promise<void> write_all();
-  kj::Promise<void> write_rest(kj::ArrayPtr<const kj::byte>);
+  kj::Promise<void> write_slice(size_t pieces, kj::ArrayPtr<const kj::byte> rest);
+  kj::ArrayPtr<const kj::byte> spoiled(kj::ArrayPtr<const kj::byte> payload, uint64_t bit);
   kj::Promise<size_t> read_some(void* to, size_t least, size_t most);
   kj::Promise<void> read_record();
   kj::Promise<void> take_record();
@@ -89,7 +93,10 @@ class BulkLink {
   std::optional<BulkQueue::Item> sending_;
   BulkRecord out_, telling_, in_;
   int passing_ = -1;
-  kj::ArrayPtr<const kj::byte> pieces_[2];
+  kj::ArrayPtr<const kj::byte> pieces_[3];
+  Checksum sum_out_, sum_in_;
+  uint64_t told_sum_ = 0, heard_sum_ = 0;
+  kj::Array<kj::byte> spoiled_;  // what travels in place of a payload, by a plan
   Lease receiving_;
   kj::Array<kj::byte> scratch_;  // for what is discarded
   std::set<uint64_t> told_;      // memories of ours that the other end has mapped

@@ -1,6 +1,8 @@
 // frame_fate: what the link faults of a plan do to one frame. Simulated links and real ones ask the
 // same question.
 #pragma once
+#include <algorithm>
+#include <map>
 #include <span>
 
 #include "actors/transport/link_faults.hpp"
@@ -11,11 +13,14 @@ namespace grapevine {
 
 struct FrameFate {
   bool lost = false, twice = false;
-  double factor = 1;   // on latency and transfer
-  double extra_s = 0;  // added to them
+  bool corrupt = false;         // a bit is turned over on the way
+  double factor = 1;            // on latency and transfer
+  double extra_s = 0;           // added to them
+  double bytes_per_second = 0;  // 0: as many as may be
 };
 
-/// `random` is the frame's own: a draw for each loss and repeat that touches it, in their order.
+/// `random` is the frame's own: a draw for each loss, repeat and corruption that touches it, in
+/// their order.
 inline FrameFate frame_fate(std::span<const LinkFault> faults, const FrameHeader& h, double now,
                             Random& random) {
   FrameFate fate;
@@ -25,15 +30,38 @@ inline FrameFate frame_fate(std::span<const LinkFault> faults, const FrameHeader
     switch (fault.kind) {
       case LinkFaultKind::loss: fate.lost |= random.uniform() < fault.probability; break;
       case LinkFaultKind::repeat: fate.twice |= random.uniform() < fault.probability; break;
+      case LinkFaultKind::corrupt: fate.corrupt |= random.uniform() < fault.probability; break;
       case LinkFaultKind::cut:
       case LinkFaultKind::one_way: fate.lost = true; break;
       case LinkFaultKind::delay:
         fate.factor *= fault.factor;
         fate.extra_s += fault.seconds;
         break;
+      case LinkFaultKind::bandwidth: {
+        const double other = fate.bytes_per_second > 0 ? fate.bytes_per_second
+                                                       : std::numeric_limits<double>::infinity();
+        fate.bytes_per_second = std::min(other, fault.bytes_per_second);
+        break;
+      }
     }
   }
   return fate;
 }
+
+/// The frames on links of limited bandwidth: each leaves after the one before it, from each rank to
+/// each other one.
+class NarrowLinks {
+ public:
+  /// Until the last byte of a frame that enters now has left.
+  double wait_s(const FrameHeader& h, uint64_t bytes, double bytes_per_second, double now) {
+    if (bytes_per_second <= 0) return 0;
+    double& free_at = free_at_[{h.from, h.to}];
+    free_at = std::max(free_at, now) + static_cast<double>(bytes) / bytes_per_second;
+    return free_at - now;
+  }
+
+ private:
+  std::map<std::pair<uint32_t, uint32_t>, double> free_at_;
+};
 
 }  // namespace grapevine

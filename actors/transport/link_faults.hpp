@@ -7,7 +7,7 @@
 
 namespace grapevine {
 
-enum class LinkFaultKind { loss, delay, cut, one_way, repeat };
+enum class LinkFaultKind { loss, delay, cut, one_way, repeat, corrupt, bandwidth };
 enum class FrameClass { all, control, bulk };  // bulk: frames with a payload
 
 struct LinkFault {
@@ -16,9 +16,10 @@ struct LinkFault {
   std::vector<int> ranks;                  // any link of these; with `links` empty too: every link
   std::vector<std::pair<int, int>> links;  // one_way: from the first to the second is cut
   double at = 0, until = std::numeric_limits<double>::infinity();  // seconds
-  double probability = 1;                                          // loss, repeat
+  double probability = 1;                                          // loss, repeat, corrupt
   double seconds = 0;                                              // delay: added
-  double factor = 1;  // delay: multiplies latency and transfer
+  double factor = 1;            // delay: multiplies latency and transfer
+  double bytes_per_second = 0;  // bandwidth: of each direction of each pair of ranks
 
   bool touches(int from, int to, bool bulk, double now) const {
     if (now < at || now >= until) return false;

@@ -31,22 +31,47 @@ FrameFate LinkTransport::fate_of(const FrameHeader& h, double now) {
   return frame_fate(*faults_, h, now, random);
 }
 
+double LinkTransport::held_s(const FrameFate& fate, const FrameHeader& h, double now) {
+  if (fate.bytes_per_second <= 0) return fate.extra_s;
+  const std::lock_guard lock(narrow_mutex_);
+  return fate.extra_s + narrow_.wait_s(h, frame_bytes(h), fate.bytes_per_second, now);
+}
+
+void LinkTransport::hand_over(double now, const FrameFate& fate, const FrameHeader& h,
+                              Frame frame) {
+  const auto to = static_cast<int>(h.to);
+  const double held = held_s(fate, h, now);
+  if (held > 0) return deliver_at_(now + held, to, std::move(frame));
+  deliver_(to, std::move(frame));
+}
+
 uint64_t LinkTransport::send(double now, const FrameHeader& header, Lease payload) {
   const auto node = node_of(header.to);
   if (!node) return 0;
-  if (fate_of(header, now).lost) {
-    ++lost_;
-    return frame_bytes(header);
-  }
-  if (node->empty()) {
-    deliver_(static_cast<int>(header.to), {encode(header), std::move(payload)});
-    return frame_bytes(header);
-  }
+  const FrameFate fate = fate_of(header, now);
+  const bool here = node->empty();
+  const bool corrupt = fate.corrupt && (here || header.count == 0) && !fate.lost;
+  lost_ += fate.lost;
+  corrupt_ += corrupt;
+  if (fate.lost || corrupt) return frame_bytes(header);
   Links* links = links_;
-  const bool sent =
-      links != nullptr && links->send_frame(*node, header, payload_of(header, payload));
+  bool sent = false;
+  for (int copy = fate.twice ? 2 : 1; copy > 0; --copy) {
+    if (here) {
+      hand_over(now, fate, header, {encode(header), payload});
+      sent = true;
+    } else if (links != nullptr) {
+      sent = links->send_frame(*node, header, payload_of(header, payload));
+    }
+  }
   refused_ += !sent;
   return sent ? frame_bytes(header) : 0;
+}
+
+std::optional<uint64_t> LinkTransport::spoils(double now, const FrameHeader& header) {
+  if (header.count == 0 || !fate_of(header, now).corrupt) return {};
+  Random random(seed_, header.from, Purpose::link_delay, draws_++);
+  return random.bits() % (8 * payload_bytes(header));
 }
 
 void LinkTransport::receive(double now, const std::string& node, const FrameHeader& header,
@@ -56,12 +81,11 @@ void LinkTransport::receive(double now, const std::string& node, const FrameHead
     ++strangers_;
     return;
   }
-  const auto to = static_cast<int>(header.to);
-  const double held_s = fate_of(header, now).extra_s;
-  if (held_s > 0) return deliver_at_(now + held_s, to, std::move(frame));
-  deliver_(to, std::move(frame));
+  hand_over(now, fate_of(header, now), header, std::move(frame));
 }
 
-LinkTransport::Counts LinkTransport::counts() const { return {lost_, refused_, strangers_}; }
+LinkTransport::Counts LinkTransport::counts() const {
+  return {lost_, corrupt_, refused_, strangers_};
+}
 
 }  // namespace grapevine

@@ -4,12 +4,16 @@
 // Which node serves a rank follows the roster. What arrives is delivered where the sender's rank is
 // that node's and the receiver is here; the rest is dropped and counted. Any thread.
 //
-// The plan's link faults act here, on real frames: loss, cut and one_way drop what is sent, delay
-// holds what has arrived. Each node applies them to its own half of a link.
+// The plan's link faults act here, on real frames: loss, cut and one_way drop what is sent, repeat
+// sends it again, delay and bandwidth hold what has arrived. Each node applies them to its own half
+// of a link. A payload to be corrupted is spoiled by the links themselves, beneath their checksum
+// (LinkEvents::spoils); what has no payload, or stays in this process, is dropped, as the
+// receiver's check would do.
 #pragma once
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -30,6 +34,7 @@ class LinkTransport final : public Transport {
   };
   struct Counts {
     uint64_t lost = 0;       // by faults of the plan
+    uint64_t corrupt = 0;    // dropped here by corruptions of the plan
     uint64_t refused = 0;    // by a full queue, or no link
     uint64_t strangers = 0;  // arrived from a node that does not serve the sender's rank
   };
@@ -46,11 +51,16 @@ class LinkTransport final : public Transport {
   /// `header` is what the frame holds, as the links have judged it.
   void receive(double now, const std::string& node, const FrameHeader& header, Frame);
 
+  /// Which bit of this frame's payload a plan turns over on its way to another node, if any.
+  std::optional<uint64_t> spoils(double now, const FrameHeader&);
+
   Counts counts() const;
 
  private:
   std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: nobody's
   FrameFate fate_of(const FrameHeader&, double now);
+  double held_s(const FrameFate&, const FrameHeader&, double now);
+  void hand_over(double now, const FrameFate&, const FrameHeader&, Frame);
 
   Deliver deliver_;
   DeliverAt deliver_at_;
@@ -59,7 +69,9 @@ class LinkTransport final : public Transport {
   mutable std::shared_mutex mutex_;                        // guards what follows
   std::vector<std::shared_ptr<const std::string>> nodes_;  // by rank
   std::shared_ptr<const std::vector<LinkFault>> faults_;   // null: none
-  std::atomic<uint64_t> draws_ = 0, lost_ = 0, refused_ = 0, strangers_ = 0;
+  std::mutex narrow_mutex_;                                // guards the next
+  NarrowLinks narrow_;
+  std::atomic<uint64_t> draws_ = 0, lost_ = 0, corrupt_ = 0, refused_ = 0, strangers_ = 0;
 };
 
 }  // namespace grapevine

@@ -109,6 +109,7 @@ LinkCounts SocketLinks::counts(const std::string& node) const {
           c.refused,
           c.discarded,
           c.lost,
+          c.corrupt,
           c.round_trip_s,
           c.bulk};
 }

@@ -56,6 +56,9 @@ struct LinkEvents {
   /// Where an incoming payload goes: at least payload_bytes(header) long. An empty lease: the bytes
   /// are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
+  /// Which bit of a payload to turn over after it has been summed, if any: for plans that corrupt.
+  /// Such a payload always travels by socket.
+  std::function<std::optional<uint64_t>(const FrameHeader&)> spoils;
 };
 
 enum class BulkPath : uint8_t { none = 0, tcp, tls, unix_socket, shared_memory };
@@ -69,6 +72,7 @@ struct LinkCounts {
   uint64_t refused = 0;     // sends that returned false
   uint64_t discarded = 0;   // payloads that found no buffer
   uint64_t lost = 0;        // frames that were queued when their connection ended
+  uint64_t corrupt = 0;     // frames dropped because their payload was not what its sender summed
   double round_trip_s = 0;  // the kernel's smoothed estimate; 0 where there is none
   BulkPath bulk = BulkPath::none;
 };

@@ -3,8 +3,6 @@
 #include <bit>
 #include <cstring>
 
-#include "actors/transport/frame_fate.hpp"
-
 namespace grapevine {
 
 SimulatedTransport::SimulatedTransport(const LinkModel& model, std::vector<LinkFault> faults,
@@ -42,8 +40,9 @@ uint64_t SimulatedTransport::send(double now, const FrameHeader& h, Lease payloa
   Random random(seed_, h.from, Purpose::link_delay, sent_[h.from]++);
   const FrameFate fate = frame_fate(faults_, h, now, random);
   lost_ += fate.lost;
+  corrupt_ += fate.corrupt && !fate.lost;
   auto arrives_after = [&] {
-    double delay = fate.extra_s;
+    double delay = fate.extra_s + narrow_.wait_s(h, frame_bytes(h), fate.bytes_per_second, now);
     if (model_.latency_s > 0)
       delay += fate.factor * model_.latency_s * (1 + model_.jitter * random.uniform(-1, 1));
     if (!bulk) return delay;
@@ -51,6 +50,7 @@ uint64_t SimulatedTransport::send(double now, const FrameHeader& h, Lease payloa
     if (model_.bandwidth > 0) transfer += static_cast<double>(frame_bytes(h)) / model_.bandwidth;
     return delay + (transfer > 0 ? fate.factor * transfer * (1 + 0.1 * random.uniform(-1, 1)) : 0);
   };
+  if (fate.corrupt) return frame_bytes(h);
   if (!fate.lost) deliver_(now + arrives_after(), to, {header, payload});
   if (fate.twice) deliver_(now + arrives_after(), to, {header, payload});
   return frame_bytes(h);

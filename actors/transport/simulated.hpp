@@ -3,13 +3,16 @@
 //   control frame   latency (1 + jitter u)                u uniform in [-1, 1)
 //   bulk frame      that + transfer (1 + 0.1 u'),         transfer = transfer_s + bytes / bandwidth
 //
+// A plan's `bandwidth` comes before both: frames leave one after the other. A frame that a plan
+// corrupts is dropped, as a real link drops what fails its checksum.
+//
 // Frames may overtake each other. All draws are keyed by (seed, sender, its frame number). Every
 // frame is folded into the event-log hash with its time and its payload, so two runs with one hash
 // exchanged the same bytes at the same times.
 #pragma once
 #include <vector>
 
-#include "actors/transport/link_faults.hpp"
+#include "actors/transport/frame_fate.hpp"
 #include "actors/transport/transport.hpp"
 #include "kernels/random.hpp"
 
@@ -33,6 +36,7 @@ class SimulatedTransport final : public Transport {
 
   uint64_t event_log_hash() const { return hash_; }
   uint64_t lost() const { return lost_; }
+  uint64_t corrupt() const { return corrupt_; }
   void fold(uint64_t word) { hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15 + (hash_ >> 29); }
 
  private:
@@ -44,7 +48,8 @@ class SimulatedTransport final : public Transport {
   std::vector<uint64_t> sent_;  // frames so far, per sender
   DeliverAt deliver_;
   uint64_t hash_ = 0x243F6A8885A308D3;
-  uint64_t lost_ = 0;
+  uint64_t lost_ = 0, corrupt_ = 0;
+  NarrowLinks narrow_;
 };
 
 }  // namespace grapevine
