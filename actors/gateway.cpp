@@ -107,7 +107,7 @@ void Gateway::muster(double now) {
   if (!met && now > deadline_s_)
     return fail(world_error("nobody answers at " + wiring_.membership.join.front() +
                             (why_nobody_.empty() ? "" : ": " + why_nobody_)));
-  if (!met || self.first_rank == kAnyRank) return;
+  if (!met || self.first_rank == kAnyRank || membership_->table().move_to()) return;
   const auto total = static_cast<uint32_t>(wiring_.total_ranks);
   uint32_t ranks = 0;
   bool others_train = false, all_live = true;

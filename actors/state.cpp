@@ -92,6 +92,8 @@ void State::apply(ApplyRequest& request) {
   if (member == nullptr) return;
   Apply& a = request.apply;
   const double now = wiring_.clock.now();
+  const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
+  if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
   switch (a.operation) {
     case Apply::Operation::jump:
       return member->pairwise->jump(now, a.exchange, a.sent, a.received, a.alpha_tilde);

@@ -215,4 +215,14 @@ std::optional<uint32_t> MemberTable::move_to() const {
   return std::nullopt;
 }
 
+uint32_t MemberTable::life_with(uint32_t first_rank) const {
+  Member self = records_[0];
+  self.first_rank = first_rank;
+  for (const Member& m : records_) {
+    if (m.node != self.node && is_over(m) && overlap(m, self))
+      self.life = std::max(self.life, std::min(m.life + 1, kLivesAtMost));
+  }
+  return self.life;
+}
+
 }  // namespace grapevine

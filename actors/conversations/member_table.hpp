@@ -87,6 +87,9 @@ class MemberTable {
   /// lowest name. The others take, in the same order, the lowest numbers that nobody has, alive or
   /// dead (the dead may return). All nodes that know the same compute the same for all.
   std::optional<uint32_t> move_to() const;
+  /// The life in which the node itself may serve ranks from `first_rank` on: above those of nodes
+  /// that have had any of these and are gone, so a rank's lives grow whoever serves it.
+  uint32_t life_with(uint32_t first_rank) const;
 
  private:
   void count(const Member&, bool in);

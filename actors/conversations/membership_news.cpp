@@ -127,12 +127,17 @@ void Membership::settle_ranks(MembershipEffects& out) {
   settle_at_ = std::numeric_limits<double>::infinity();
   if (self().first_rank == kAnyRank && !met_) return;
   const auto first = table_.move_to();
-  if (!first || *first > kRanksAtMost - self().ranks) return;
+  if (first && *first > kRanksAtMost - self().ranks) return;
   Member m = self();
-  m.first_rank = *first;
-  out.ranks_moved = true;
-  if (in_graph(self())) {
-    begin_life(m, m.life + 1, "its ranks were taken, it has " + ranks_of(m) + " now", out);
+  if (first) m.first_rank = *first;
+  const uint32_t life = table_.life_with(m.first_rank);
+  if (!first && life == m.life) return;
+  out.ranks_moved = first.has_value();
+  if (first && in_graph(self())) {
+    begin_life(m, std::max(life, m.life + 1),
+               "its ranks were taken, it has " + ranks_of(m) + " now", out);
+  } else if (life > m.life) {
+    begin_life(m, life, "others have had " + ranks_of(m) + " before it", out);
   } else {
     ++m.refutations;
     renew_self(m);
