@@ -61,10 +61,12 @@ class TestNode {
   std::map<std::string, std::vector<std::string>> downs;  // the reasons
   std::vector<std::pair<std::string, ControlMessage>> messages;
   std::vector<Arrived> frames;
+  std::vector<std::string> bulk_ends;
   std::vector<std::string> failures, turned_away;  // "refused: " before a dial's where it was
   std::vector<std::pair<uint64_t, ConsoleRequest>> requests;
   std::vector<uint64_t> consoles_gone;
   bool no_buffers = false;
+  std::function<void()> before_buffer;  // on the bulk loop; set before payloads cross
   std::optional<uint64_t> spoiled;  // the number of the frame whose payload a bit is turned over in
   SnapshotPool& pool() { return pool_; }
 
@@ -101,7 +103,11 @@ class TestNode {
       note([&] { requests.emplace_back(console, std::move(request)); });
     };
     e.console_gone = [this](uint64_t console) { note([&] { consoles_gone.push_back(console); }); };
+    e.bulk_ended = [this](const std::string&, uint64_t lost, const std::string& reason) {
+      note([&] { bulk_ends.push_back(std::to_string(lost) + " lost: " + reason); });
+    };
     e.buffer = [this](const FrameHeader& h) {
+      if (before_buffer) before_buffer();
       {
         const std::lock_guard lock(mutex_);
         if (no_buffers) return Lease();

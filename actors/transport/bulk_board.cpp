@@ -18,31 +18,13 @@ uint64_t random_token() {
   return token;
 }
 
-constexpr char kUnixPrefix[] = "grapevine-";
-constexpr size_t kUnixDigits = 32;
-constexpr char kDigits[] = "0123456789abcdef";
-
-std::string random_unix_name() {
-  std::string name = kUnixPrefix;
-  for (size_t k = 0; k < kUnixDigits; k += 16)
-    for (uint64_t left = random_token(), n = 0; n < 16; ++n, left >>= 4)
-      name += kDigits[left & 15];
-  return name;
-}
-
-/// One that such a node made, whatever the message says.
-bool is_unix_name(const std::string& name) {
-  return name.size() == sizeof kUnixPrefix - 1 + kUnixDigits && name.starts_with(kUnixPrefix) &&
-         name.find_first_not_of(kDigits, sizeof kUnixPrefix - 1) == name.npos;
-}
-
 }  // namespace
 
 BulkBoard::BulkBoard(Loop& loop, const LinksOptions& options, const LinkEvents& events)
     : loop_(loop), options_(options), events_(events), tasks_(*this) {
   if (options.key) tls_ = make_tls(*options.key, options.self.node);
   if (!options.same_host) return;
-  const std::string name = random_unix_name();
+  const std::string name = random_name();
   const auto listening = listen_on_name(name);
   if (!listening) return;  // then all goes by TCP
   unix_name_ = name;
@@ -68,6 +50,7 @@ void BulkBoard::add(std::shared_ptr<Peer> peer) {
     auto& at = *line;
     lines_.emplace(peer->connection, kj::mv(line));
     if (!peer->dialled) hand_out_token(at);
+    if (!peer->bulk->empty()) want(peer->connection);  // woken before the line was here
   });
 }
 
@@ -76,7 +59,7 @@ void BulkBoard::remove(uint64_t connection) {
     const auto found = lines_.find(connection);
     if (found == lines_.end()) return;
     Line& line = *found->second;
-    line.peer->counters.lost += line.peer->bulk->clear(true);
+    give_up(line, "the control link ended", true);
     if (!line.peer->dialled) tokens_.erase(line.token.token);
     lines_.erase(found);
   });
@@ -104,17 +87,20 @@ BulkBoard::Line* BulkBoard::find(uint64_t connection) {
   return found == lines_.end() ? nullptr : found->second.get();
 }
 
+/// Beyond the outbox's bound, too: there are few, and without them no payload ever leaves again.
 void BulkBoard::say(Line& line, const BulkToken& token) {
   const auto bytes = encode_control(token);
   GV_CHECK(static_cast<bool>(bytes));
-  line.peer->outbox->push(*bytes);
+  line.peer->outbox->push(*bytes, Outbox::Bound::none);
 }
 
 void BulkBoard::hand_out_token(Line& line) {
   tokens_.erase(line.token.token);
+  line.asked = false;
   line.token = {random_token(), options_.key && options_.bulk_encryption, unix_name_};
   tokens_[line.token.token] = line.peer->connection;
   say(line, line.token);
+  if (!line.peer->bulk->empty()) want(line.peer->connection);
 }
 
 /// A payload waits.
@@ -126,8 +112,8 @@ void BulkBoard::want(uint64_t connection) {
   if (!std::exchange(line->asked, true)) say(*line, {});
 }
 
-/// The end that dials gets tokens, and a 0 when it shall dial; the other end gets a 0 when a token
-/// was spent in vain, and what waited for it is lost.
+/// The end that dials gets tokens, and a 0 when it shall dial. It returns a token that was spent in
+/// vain, or whose link has ended: the other end may not have noticed, and hands out the next.
 void BulkBoard::on_token(Line& line, const BulkToken& token) {
   if (line.peer->dialled) {
     if (token.token == 0) {
@@ -136,9 +122,8 @@ void BulkBoard::on_token(Line& line, const BulkToken& token) {
       line.token = token;
     }
     dial_if_wanted(line);
-  } else if (token.token == 0 && line.link.get() == nullptr) {
-    line.asked = false;
-    line.peer->counters.lost += line.peer->bulk->clear(false);
+  } else if (token.token == line.token.token) {
+    give_up(line, "the other end could not dial, or lost the connection", false);
     hand_out_token(line);
   }
 }
@@ -154,6 +139,7 @@ void BulkBoard::dial(Line& line) {
   line.is_dialling = true;
   line.wished = false;
   const BulkToken token = std::exchange(line.token, {});
+  line.spent = token.token;
   auto connected = kj::evalNow([&] {
     return loop_.timer().timeoutAfter(
         seconds(options_.connect_s),
@@ -161,19 +147,26 @@ void BulkBoard::dial(Line& line) {
           return greet(line, token.token, kj::mv(made));
         }));
   });
+  const uint64_t connection = line.peer->connection;
   line.dialling = connected
-                      .then([&line] { line.is_dialling = false; },
-                            [this, &line](kj::Exception&&) {
-                              line.is_dialling = false;
-                              line.peer->counters.lost += line.peer->bulk->clear(false);
-                              say(line, {});
+                      .then([] {},
+                            [this, &line](kj::Exception&& e) {
+                              give_up(line, reason_of(e), false);
+                              say(line, {line.spent, false, {}});
                             })
+                      .then([this, &line, connection] {
+                        line.is_dialling = false;
+                        // A token or a wish may have come meanwhile, or the link be gone again.
+                        post([this, connection] {
+                          if (Line* still = find(connection)) dial_if_wanted(*still);
+                        });
+                      })
                       .eagerlyEvaluate(nullptr);
 }
 
 /// The other end's unix socket answers only in our own network namespace, so on our own host.
 kj::Promise<BulkStream> BulkBoard::connect(const Peer& peer, const BulkToken& token) {
-  if (options_.same_host && is_unix_name(token.same_host)) {
+  if (options_.same_host && is_random_name(token.same_host)) {
     if (const int fd = connect_to_name(token.same_host); fd >= 0)
       return wrap({std::make_shared<kj::AutoCloseFd>(fd), Knock::For::plain_bulk, "unix", {}});
   }
@@ -262,6 +255,7 @@ kj::Promise<void> BulkBoard::be_greeted(BulkStream made) {
 
 void BulkBoard::stand(Line& line, BulkStream made) {
   const uint64_t connection = line.peer->connection;
+  if (line.link.get() != nullptr) give_up(line, "replaced by a newer connection", false);
   line.asked = line.wished = false;
   const std::string node = line.peer->hello.node;
   BulkLink::Handlers handlers{
@@ -277,18 +271,29 @@ void BulkBoard::stand(Line& line, BulkStream made) {
   line.link->start();
 }
 
-/// What waited is lost with it; the next payload opens another.
-void BulkBoard::lost(uint64_t connection, const std::string&) {
+void BulkBoard::lost(uint64_t connection, const std::string& reason) {
   Line* line = find(connection);
   if (line == nullptr) return;
-  line->peer->counters.lost += line->peer->bulk->clear(false);
-  // Later: this is called out of the link's own promises.
-  tasks_.add(kj::evalLater([gone = kj::mv(line->link)] {}));
+  give_up(*line, reason, false);
   if (line->peer->dialled) {
+    say(*line, {line->spent, false, {}});
     dial_if_wanted(*line);
   } else {
     hand_out_token(*line);
   }
+}
+
+/// What waited is lost with the connection; the next payload opens another.
+void BulkBoard::give_up(Line& line, const std::string& reason, bool for_good) {
+  uint64_t frames = line.peer->bulk->clear(for_good);
+  if (line.link.get() != nullptr) {
+    frames += line.link->under_way();
+    // Later: this may be called out of the link's own promises.
+    tasks_.add(kj::evalLater([gone = kj::mv(line.link)] {}));
+  }
+  line.peer->counters.lost += frames;
+  if (events_.bulk_ended && (frames > 0 || !for_good))
+    events_.bulk_ended(line.peer->hello.node, frames, reason);
 }
 
 }  // namespace grapevine

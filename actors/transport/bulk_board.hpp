@@ -2,7 +2,8 @@
 // the public calls may come from the control loop.
 //
 // Who dialled the control link dials the bulk link, when either end has a payload to send. It shows
-// the token that the other end handed out on the control link; each is believed once.
+// the token that the other end handed out on the control link; each is believed once, and returned
+// when its link is over.
 #pragma once
 #include <kj/compat/tls.h>
 
@@ -30,6 +31,7 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   struct Line {
     std::shared_ptr<Peer> peer;
     BulkToken token;      // to be shown, or handed out
+    uint64_t spent = 0;   // the last one shown
     bool wished = false;  // by the other end: dial when there is a token
     bool asked = false;   // the other end, to dial
     uint64_t attempt = 0;
@@ -52,6 +54,7 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   kj::Promise<void> be_greeted(BulkStream);
   void stand(Line&, BulkStream);
   void lost(uint64_t connection, const std::string& reason);
+  void give_up(Line&, const std::string& reason, bool for_good);
   void say(Line&, const BulkToken&);
   Line* find(uint64_t connection);
   void taskFailed(kj::Exception&&) override {}  // a stranger, or a line that is gone

@@ -2,13 +2,16 @@
 
 #include <kj/debug.h>
 
+#include "actors/transport/streams.hpp"
+
 namespace grapevine {
 namespace {
+
+constexpr int kLooks = 4;
 
 // One system call's worth; between two of them the loop looks at its other sockets.
 constexpr size_t kSliceBytes = 1 << 20;
 constexpr size_t kScratchBytes = 256 << 10;
-constexpr size_t kMostMemories = 256;  // of each end
 
 template <class T>
 kj::ArrayPtr<const kj::byte> bytes_of(const T& value) {
@@ -33,6 +36,7 @@ BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
                    const LinksOptions& options, Handlers handlers)
     : stream_(kj::mv(made.stream)),
       unix_socket_(made.unix_socket),
+      over_tcp_(made.path == BulkPath::tcp || made.path == BulkPath::tls),
       peer_(std::move(peer)),
       loop_(loop),
       options_(options),
@@ -63,13 +67,20 @@ void BulkLink::flush() {
 
 void BulkLink::close(const std::string& reason) {
   if (std::exchange(closed_, true)) return;
-  peer_->counters.lost += sending_.has_value();
   on_.closed(reason);
 }
 
-template <class T>
-kj::Promise<T> BulkLink::in_time(kj::Promise<T> moving) {
-  return loop_.timer().timeoutAfter(seconds(options_.stall_s), kj::mv(moving));
+/// Ends when nothing moved between several looks. Not when the clock says so: between two looks the
+/// sockets have their turn, so a process that itself stood still accuses nobody. What the other end
+/// has acknowledged of a long write is progress: a slow network is not a peer that stands still.
+kj::Promise<void> BulkLink::standstill(Way way, uint64_t acknowledged, int looks) {
+  if (looks == kLooks) return KJ_EXCEPTION(OVERLOADED, "a payload stood still");
+  return loop_.timer()
+      .afterDelay(seconds(options_.stall_s / kLooks))
+      .then([this, way, acknowledged, looks]() {
+        const uint64_t now = way == Way::out && over_tcp_ ? acknowledged_bytes(*stream_) : 0;
+        return standstill(way, now, now == acknowledged ? looks + 1 : 0);
+      });
 }
 
 kj::Promise<void> BulkLink::write_all() {
@@ -81,9 +92,7 @@ kj::Promise<void> BulkLink::write_all() {
   out_.kind = BulkRecord::frame;
   out_.header = encode(sending_->header);
   const auto turned_bit = on_.spoils(sending_->header);
-  if (!turned_bit && unix_socket_ != nullptr && sending_->payload.lease.shared() != nullptr &&
-      (told_.size() < kMostMemories || told_.count(sending_->payload.lease.shared()->number())))
-    return lend();
+  if (!turned_bit && lends(sending_->payload.lease)) return lend();
   kj::ArrayPtr<const kj::byte> payload(static_cast<const kj::byte*>(sending_->payload.vec().data),
                                        payload_bytes(sending_->header));
   pieces_[0] = bytes_of(out_);
@@ -117,41 +126,9 @@ kj::Promise<void> BulkLink::write_slice(size_t pieces, kj::ArrayPtr<const kj::by
     told_sum_ = sum_out_.value();
     pieces_[pieces++] = bytes_of(told_sum_);
   }
-  return in_time(stream_->write(kj::arrayPtr(pieces_, pieces)))
+  return in_time(stream_->write(kj::arrayPtr(pieces_, pieces)), Way::out)
       .then([this, then]() -> kj::Promise<void> {
         return then.size() == 0 ? kj::Promise<void>(kj::READY_NOW) : write_slice(0, then);
-      });
-}
-
-kj::Promise<void> BulkLink::lend() {
-  const Lease& lease = sending_->payload.lease;
-  const SharedMemory& memory = *lease.shared();
-  out_.kind = BulkRecord::in_place;
-  out_.value = memory.number();
-  kj::Promise<void> told = kj::READY_NOW;
-  if (told_.insert(memory.number()).second) {
-    telling_ = {};
-    telling_.kind = BulkRecord::memory;
-    telling_.value = memory.number();
-    passing_ = memory.fd();
-    told = unix_socket_->writeWithFds(bytes_of(telling_), nullptr, kj::arrayPtr(&passing_, 1));
-  }
-  lent_.emplace(memory.number(), lease);
-  return in_time(told.then([this] { return stream_->write(&out_, sizeof out_); })).then([this] {
-    ++peer_->counters.frames_sent;
-    peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
-    peer_->counters.bulk = BulkPath::shared_memory;
-    sending_.reset();
-    return write_all();
-  });
-}
-
-kj::Promise<void> BulkLink::write_releases() {
-  std::swap(releases_, releasing_);
-  return in_time(stream_->write(releasing_.data(), releasing_.size() * sizeof(BulkRecord)))
-      .then([this] {
-        releasing_.clear();
-        return write_all();
       });
 }
 
@@ -169,7 +146,9 @@ kj::Promise<void> BulkLink::read_record() {
       close("the other end closed the bulk link");
       return kj::READY_NOW;
     }
-    return in_time(stream_->read(to + n, sizeof in_ - n)).then([this] { return take_record(); });
+    return in_time(stream_->read(to + n, sizeof in_ - n), Way::in).then([this] {
+      return take_record();
+    });
   });
 }
 
@@ -200,43 +179,6 @@ kj::Promise<void> BulkLink::take_record() {
   });
 }
 
-void BulkLink::take_memory() {
-  const auto fd = kj::mv(passed_);
-  if (mapped_.size() >= kMostMemories) return close("too many memories on the bulk link");
-  auto memory = SharedMemory::map(fd, options_.max_payload_bytes);
-  if (!memory) return close(memory.error().message);
-  mapped_[in_.value] = *std::move(memory);
-}
-
-void BulkLink::read_in_place(const FrameHeader& header) {
-  const auto found = mapped_.find(in_.value);
-  if (found == mapped_.end() || payload_bytes(header) > found->second->bytes())
-    return close("a payload outside of the memory it is said to lie in");
-  ++peer_->counters.frames_received;
-  peer_->counters.frame_bytes_received += kHeaderBytes + payload_bytes(header);
-  peer_->counters.bulk = BulkPath::shared_memory;
-  // The lease may be the last to go: it holds the mapping, and asks whether the link still stands.
-  const auto let_go = [this, inbox = loop_.inbox(), alive = std::weak_ptr<void>(alive_),
-                       number = in_.value, memory = found->second] {
-    inbox->post([this, alive, number] {
-      if (alive.expired()) return;
-      BulkRecord record;
-      record.kind = BulkRecord::release;
-      record.value = number;
-      releases_.push_back(record);
-      flush();
-    });
-  };
-  const ConstVec payload(found->second->data(), header.count, header.dtype);
-  on_.frame({in_.header, Lease::of(payload, let_go)});
-}
-
-void BulkLink::released(uint64_t number) {
-  const auto found = lent_.find(number);
-  if (found == lent_.end()) return close("a release of what was not lent");
-  lent_.erase(found);
-}
-
 kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
   const uint64_t size = payload_bytes(header);
   receiving_ = on_.buffer(header);
@@ -248,7 +190,7 @@ kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
   sum_in_ = {};
   sum_in_.add(&in_.header, sizeof in_.header);
   return read_rest({static_cast<kj::byte*>(receiving_.writable().data), size})
-      .then([this] { return in_time(stream_->read(&heard_sum_, sizeof heard_sum_)); })
+      .then([this] { return in_time(stream_->read(&heard_sum_, sizeof heard_sum_), Way::in); })
       .then([this, size] {
         Lease payload = std::move(receiving_);
         if (heard_sum_ != sum_in_.value()) {
@@ -265,7 +207,7 @@ kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {
   if (rest.size() == 0) return kj::READY_NOW;
   const size_t now = kj::min(rest.size(), kSliceBytes);
   // Any progress counts: a slow network is not a peer that stands still.
-  return in_time(stream_->tryRead(rest.begin(), 1, now))
+  return in_time(stream_->tryRead(rest.begin(), 1, now), Way::in)
       .then([this, rest](size_t n) mutable -> kj::Promise<void> {
         if (n == 0) return KJ_EXCEPTION(DISCONNECTED, "the other end is gone in mid-payload");
         sum_in_.add(rest.begin(), n);
@@ -277,9 +219,11 @@ kj::Promise<void> BulkLink::discard(uint64_t bytes) {
   if (bytes == 0) return kj::READY_NOW;
   if (scratch_ == nullptr) scratch_ = kj::heapArray<kj::byte>(kScratchBytes);
   const size_t now = kj::min(bytes, scratch_.size());
-  return in_time(stream_->read(scratch_.begin(), now)).then([this, rest = bytes - now] {
-    return discard(rest);
-  });
+  return in_time(stream_->tryRead(scratch_.begin(), 1, now), Way::in)
+      .then([this, bytes](size_t n) -> kj::Promise<void> {
+        if (n == 0) return KJ_EXCEPTION(DISCONNECTED, "the other end is gone in mid-payload");
+        return discard(bytes - n);
+      });
 }
 
 }  // namespace grapevine

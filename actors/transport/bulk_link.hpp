@@ -62,6 +62,7 @@ class BulkLink {
   void start();
   void flush();  // the queue woke
   void close(const std::string& reason);
+  size_t under_way() const { return sending_.has_value(); }  // frames, partly written
 
  private:
   kj::Promise<void> write_all();
@@ -74,17 +75,21 @@ class BulkLink {
   void read_in_place(const FrameHeader&);
   void take_memory();
   void released(uint64_t number);  // by the other end
+  bool lends(const Lease&) const;
   kj::Promise<void> lend();
   kj::Promise<void> write_releases();
   kj::Promise<void> read_rest(kj::ArrayPtr<kj::byte>);
   kj::Promise<void> discard(uint64_t bytes);
+  enum class Way { in, out };
   template <class T>
-  kj::Promise<T> in_time(kj::Promise<T> moving);
+  kj::Promise<T> in_time(kj::Promise<T> moving, Way way);
+  kj::Promise<void> standstill(Way, uint64_t acknowledged_bytes, int looks);
 
   using Memories = std::map<uint64_t, std::shared_ptr<const SharedMemory>>;
 
   kj::Own<kj::AsyncIoStream> stream_;
   kj::AsyncCapabilityStream* unix_socket_;
+  const bool over_tcp_;
   std::shared_ptr<Peer> peer_;
   Loop& loop_;
   const LinksOptions& options_;
@@ -107,6 +112,16 @@ class BulkLink {
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Promise<void> reader_ = nullptr, writer_ = nullptr;
 };
+
+template <class T>
+kj::Promise<T> BulkLink::in_time(kj::Promise<T> moving, Way way) {
+  auto still = standstill(way, 0, 0);
+  if constexpr (std::is_void_v<T>) {
+    return moving.exclusiveJoin(kj::mv(still));
+  } else {
+    return moving.exclusiveJoin(still.then([]() -> T { KJ_UNREACHABLE; }));
+  }
+}
 
 /// Writes `mine` and reads the other end's hello, as both ends of a new bulk connection do.
 kj::Promise<void> write_record(kj::AsyncIoStream&, const BulkRecord& mine);

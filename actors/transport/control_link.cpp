@@ -35,10 +35,11 @@ uint64_t announced_words(const uint64_t* words, size_t have) {
 
 }  // namespace
 
-bool Outbox::push(std::span<const std::byte> message) {
+bool Outbox::push(std::span<const std::byte> message, Bound bound) {
   {
     const std::lock_guard lock(mutex_);
-    if (closed_ || queued_bytes_ + message.size() > limit_bytes_) return false;
+    if (closed_) return false;
+    if (bound == Bound::full && queued_bytes_ + message.size() > limit_bytes_) return false;
     if (!taken_care_of_) message = message.subspan(write_now(message));
     if (message.empty()) return true;
     queued_bytes_ += message.size();

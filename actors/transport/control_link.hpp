@@ -30,8 +30,9 @@ class Outbox {
   Outbox(size_t limit_bytes, std::function<void()> wake)
       : limit_bytes_(limit_bytes), wake_(std::move(wake)) {}
 
+  enum class Bound { full, none };
   /// False: full, or closed; nothing was taken.
-  bool push(std::span<const std::byte>);
+  bool push(std::span<const std::byte>, Bound = Bound::full);
   void close();
   /// For plain streams. The descriptor is good until close().
   void write_directly_to(int fd);

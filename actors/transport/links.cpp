@@ -106,6 +106,7 @@ LinkCounts SocketLinks::counts(const std::string& node) const {
           c.frames_received,
           c.frame_bytes_sent,
           c.frame_bytes_received,
+          c.in_place_bytes_sent,
           c.refused,
           c.discarded,
           c.lost,

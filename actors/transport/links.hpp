@@ -53,6 +53,9 @@ struct LinkEvents {
   /// To be answered by reply(console, ...), whose last part has `more` unset.
   std::function<void(uint64_t console, ConsoleRequest)> console;
   std::function<void(uint64_t console)> console_gone;
+  /// A connection for payloads ended, or could not be made. `lost`: frames that were queued for it,
+  /// or partly written. While the control link stands, the next payload opens another.
+  std::function<void(const std::string& node, uint64_t lost, const std::string& reason)> bulk_ended;
   /// Where an incoming payload goes: at least payload_bytes(header) long. An empty lease: the bytes
   /// are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
@@ -69,9 +72,10 @@ struct LinkCounts {
   uint64_t message_bytes_sent = 0, message_bytes_received = 0;
   uint64_t frames_sent = 0, frames_received = 0;  // with a payload
   uint64_t frame_bytes_sent = 0, frame_bytes_received = 0;
-  uint64_t refused = 0;     // sends that returned false
-  uint64_t discarded = 0;   // payloads that found no buffer
-  uint64_t lost = 0;        // frames that were queued when their connection ended
+  uint64_t in_place_bytes_sent = 0;  // of those, payloads that were read where they lay
+  uint64_t refused = 0;              // sends that returned false
+  uint64_t discarded = 0;            // payloads that found no buffer
+  uint64_t lost = 0;        // frames queued, or partly written, when their connection ended
   uint64_t corrupt = 0;     // frames dropped because their payload was not what its sender summed
   double round_trip_s = 0;  // the kernel's smoothed estimate; 0 where there is none
   BulkPath bulk = BulkPath::none;

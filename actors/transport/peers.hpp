@@ -69,6 +69,7 @@ struct Peer {
     std::atomic<uint64_t> message_bytes_sent{0}, message_bytes_received{0};
     std::atomic<uint64_t> frames_sent{0}, frames_received{0};
     std::atomic<uint64_t> frame_bytes_sent{0}, frame_bytes_received{0};
+    std::atomic<uint64_t> in_place_bytes_sent{0};
     std::atomic<uint64_t> refused{0}, discarded{0}, lost{0}, corrupt{0};
     std::atomic<double> round_trip_s{0};
     std::atomic<BulkPath> bulk{BulkPath::none};

@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <openssl/rand.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,9 +14,14 @@
 #include <cstring>
 #include <memory>
 
+#include "kernels/check.hpp"
+
 namespace grapevine {
 namespace {
 
+constexpr char kNamePrefix[] = "grapevine-";
+constexpr size_t kNameDigits = 32;
+constexpr char kDigits[] = "0123456789abcdef";
 constexpr int kBacklog = 1024;
 constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
@@ -136,6 +142,22 @@ Result<Listening> listen_on_name(const std::string& name) {
   const int fd = bound(AF_UNIX, reinterpret_cast<const sockaddr*>(&to), size);
   if (fd < 0) return in_words("@" + name, errno);
   return Listening{fd, false, name};
+}
+
+std::string random_name() {
+  unsigned char bytes[kNameDigits / 2];
+  GV_CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+  std::string name = kNamePrefix;
+  for (const unsigned char byte : bytes) {
+    name += kDigits[byte >> 4];
+    name += kDigits[byte & 15];
+  }
+  return name;
+}
+
+bool is_random_name(const std::string& name) {
+  return name.size() == sizeof kNamePrefix - 1 + kNameDigits && name.starts_with(kNamePrefix) &&
+         name.find_first_not_of(kDigits, sizeof kNamePrefix - 1) == name.npos;
 }
 
 int connect_to_name(const std::string& name) {

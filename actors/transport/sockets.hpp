@@ -24,6 +24,9 @@ std::string reachable(const std::string& address);
 
 /// On a name in the network namespace's own (abstract) space: no file, gone with the process.
 Result<Listening> listen_on_name(const std::string& name);
+std::string random_name();
+/// One that such a node made, whatever a message says.
+bool is_random_name(const std::string& name);
 
 /// A connection to such a name, non-blocking; -1 where nobody listens.
 int connect_to_name(const std::string& name);

@@ -1,7 +1,7 @@
 #include "actors/transport/streams.hpp"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include <cstring>
 
@@ -60,6 +60,14 @@ std::string dial_reason_of(const kj::Exception& error) {
   const std::string text = error.getDescription().cStr();
   if (text.find("restrictPeers") != text.npos) return "off loopback a run key is required";
   return tls_reason_of(error);
+}
+
+uint64_t acknowledged_bytes(kj::AsyncIoStream& stream) {
+  tcp_info info{};
+  unsigned size = sizeof info;
+  const auto failed =
+      kj::runCatchingExceptions([&] { stream.getsockopt(IPPROTO_TCP, TCP_INFO, &info, &size); });
+  return failed == nullptr ? info.tcpi_bytes_acked : 0;
 }
 
 }  // namespace grapevine

@@ -28,4 +28,7 @@ void set_options(kj::AsyncIoStream&);
 /// Why dialling failed, in our words where we have some.
 std::string dial_reason_of(const kj::Exception&);
 
+/// Of what was written; 0 where the socket cannot tell.
+uint64_t acknowledged_bytes(kj::AsyncIoStream&);
+
 }  // namespace grapevine

@@ -69,6 +69,10 @@ struct Node {
       }
     };
     e.buffer = [this](const FrameHeader&) { return pool->take(); };
+    e.bulk_ended = [name](const std::string& node, uint64_t lost, const std::string& reason) {
+      std::fprintf(stderr, "%s lost %d payloads to %s: %s\n", name.c_str(), int(lost),
+                   node.c_str(), reason.c_str());
+    };
     auto opened = Links::open(std::move(options), std::move(e));
     if (!opened) std::exit(1);
     links = *std::move(opened);

@@ -1,0 +1,90 @@
+// Payloads in shared memory: lent by one end of a bulk link, read in place by the other.
+#include "actors/transport/bulk_link.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr size_t kMostMemories = 256;  // of each end
+
+}  // namespace
+
+bool BulkLink::lends(const Lease& lease) const {
+  if (unix_socket_ == nullptr || lease.shared() == nullptr) return false;
+  return told_.size() < kMostMemories || told_.count(lease.shared()->number()) != 0;
+}
+
+kj::Promise<void> BulkLink::lend() {
+  const Lease& lease = sending_->payload.lease;
+  const SharedMemory& memory = *lease.shared();
+  out_.kind = BulkRecord::in_place;
+  out_.value = memory.number();
+  kj::Promise<void> told = kj::READY_NOW;
+  if (told_.insert(memory.number()).second) {
+    telling_ = {};
+    telling_.kind = BulkRecord::memory;
+    telling_.value = memory.number();
+    passing_ = memory.fd();
+    told = unix_socket_->writeWithFds(
+        kj::arrayPtr(reinterpret_cast<const kj::byte*>(&telling_), sizeof telling_), nullptr,
+        kj::arrayPtr(&passing_, 1));
+  }
+  lent_.emplace(memory.number(), lease);
+  return in_time(told.then([this] { return stream_->write(&out_, sizeof out_); }), Way::out)
+      .then([this] {
+        ++peer_->counters.frames_sent;
+        peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
+        peer_->counters.in_place_bytes_sent += payload_bytes(sending_->header);
+        peer_->counters.bulk = BulkPath::shared_memory;
+        sending_.reset();
+        return write_all();
+      });
+}
+
+kj::Promise<void> BulkLink::write_releases() {
+  std::swap(releases_, releasing_);
+  return in_time(stream_->write(releasing_.data(), releasing_.size() * sizeof(BulkRecord)),
+                 Way::out)
+      .then([this] {
+        releasing_.clear();
+        return write_all();
+      });
+}
+
+void BulkLink::take_memory() {
+  const auto fd = kj::mv(passed_);
+  if (mapped_.size() >= kMostMemories) return close("too many memories on the bulk link");
+  auto memory = SharedMemory::map(fd, options_.max_payload_bytes);
+  if (!memory) return close(memory.error().message);
+  mapped_[in_.value] = *std::move(memory);
+}
+
+void BulkLink::read_in_place(const FrameHeader& header) {
+  const auto found = mapped_.find(in_.value);
+  if (found == mapped_.end() || payload_bytes(header) > found->second->bytes())
+    return close("a payload outside of the memory it is said to lie in");
+  ++peer_->counters.frames_received;
+  peer_->counters.frame_bytes_received += kHeaderBytes + payload_bytes(header);
+  peer_->counters.bulk = BulkPath::shared_memory;
+  // The lease may be the last to go: it holds the mapping, and asks whether the link still stands.
+  const auto let_go = [this, inbox = loop_.inbox(), alive = std::weak_ptr<void>(alive_),
+                       number = in_.value, memory = found->second] {
+    inbox->post([this, alive, number] {
+      if (alive.expired()) return;
+      BulkRecord record;
+      record.kind = BulkRecord::release;
+      record.value = number;
+      releases_.push_back(record);
+      flush();
+    });
+  };
+  const ConstVec payload(found->second->data(), header.count, header.dtype);
+  on_.frame({in_.header, Lease::of(payload, let_go)});
+}
+
+void BulkLink::released(uint64_t number) {
+  const auto found = lent_.find(number);
+  if (found == lent_.end()) return close("a release of what was not lent");
+  lent_.erase(found);
+}
+
+}  // namespace grapevine
