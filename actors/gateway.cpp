@@ -50,6 +50,8 @@ void Gateway::carry_out(MembershipEffects& effects) {
   for (const std::string& line : effects.lines)
     say(line);
   if (effects.changed) new_roster();
+  if (effects.ranks_moved && phase_ == Phase::training)
+    send(parts_.node, Begin{static_cast<int>(membership_->self().first_rank), {}});
   arm(effects.timer_at);
 }
 
@@ -114,7 +116,7 @@ void Gateway::muster(double now) {
   for (const Member& m : membership_->members()) {
     all_live &= !is_over(m);
     if (is_over(m)) continue;
-    ranks += m.ranks;
+    ranks += m.first_rank == kAnyRank ? 0 : m.ranks;  // the others are about to take some
     others_train |= m.ready && m.node != self.node;
   }
   // One of those that all wait for begins at the start, even if the news come late that all are

@@ -11,8 +11,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
-constexpr int kPolls = 1000;        // for quiet, before the rest counts as half-done
+constexpr int kPolls = 1000;  // for quiet, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
 
 // Bytes of a frame that is accepted: two vectors of the model and a few numbers.
@@ -55,6 +54,11 @@ void Node::say(const std::string& line) const {
 }
 
 void Node::begin(const Begin& given) {
+  const bool begun = static_cast<bool>(ranks_.front().communicator);
+  begun ? move(given.first_rank) : found(given);
+}
+
+void Node::found(const Begin& given) {
   auto founders = std::make_shared<std::vector<RankUp>>();
   first_rank_ = given.first_rank;
   for (size_t place = 0; place < ranks_.size(); ++place) {
@@ -70,63 +74,6 @@ void Node::begin(const Begin& given) {
   send(wiring_.manager, Founders(std::move(founders)));
   for (const RankActors& actors : ranks_)
     if (actors.worker) send(actors.worker, Start{});
-}
-
-// --- ranks that fail and come back
-
-void Node::kill(int rank) {
-  RankActors& actors = actors_of(rank);
-  if (!actors.alive || finishing_) return;
-  actors.alive = false;
-  wiring_.mailboxes->clear(rank);
-  if (actors.worker) {
-    demonitor(actors.worker.address());
-    send_exit(actors.worker, caf::exit_reason::kill);
-  }
-  send_exit(actors.communicator, caf::exit_reason::kill);
-  send(state_of(rank), Detach{rank});
-  send(wiring_.manager, RankDown{rank});
-  say("rank " + std::to_string(rank) + " is gone");
-  check_finished();
-}
-
-void Node::restart(int rank) {
-  if (finishing_) return;
-  kill(rank);
-  RankActors& actors = actors_of(rank);
-  actors.communicator = spawn_communicator(rank);
-  actors.worker = spawn_worker(rank);
-  request(wiring_.manager, caf::infinite, RankUp{rank, actors.communicator, actors.worker})
-      .then([this, rank](int donor) {
-        request(state_of(donor), caf::infinite, Donate{donor})
-            .then([this, rank](const Donation& donated) { revive(rank, donated); });
-      });
-}
-
-void Node::revive(int rank, const Donation& donated) {
-  RankActors& actors = actors_of(rank);
-  send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker});
-  actors.alive = true;
-  actors.finished = false;
-  send(wiring_.manager, RankReady{rank});
-  if (actors.worker) send(actors.worker, Start{});
-  say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
-}
-
-// A worker of the user's own may fail: the rank gossips on, and another worker goes on where it
-// stopped.
-void Node::worker_lost(int rank, const caf::error& reason) {
-  RankActors& actors = actors_of(rank);
-  if (!actors.alive || finishing_) return;
-  if (++actors.failures > kWorkerFailures) {
-    say("the worker of rank " + std::to_string(rank) + " failed too often");
-    return kill(rank);
-  }
-  say("the worker of rank " + std::to_string(rank) + " failed (" + system().render(reason) +
-      "); another takes over");
-  actors.worker = spawn_worker(rank);
-  send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker});
-  send(actors.worker, Start{});
 }
 
 // --- the end

@@ -72,7 +72,10 @@ class Node final : public NodeActor::base {
   }
   CommunicatorActor spawn_communicator(int rank);
   WorkerActor spawn_worker(int rank);
-  void begin(const Begin&);
+  void begin(const Begin&);  // the second time: under other numbers
+  void found(const Begin&);
+  void move(int first_rank);
+  void dismiss(int rank);
   RankActors& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
   void kill(int rank);
   void restart(int rank);

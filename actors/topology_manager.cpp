@@ -154,6 +154,8 @@ void TopologyManager::publish() {
 TopologyManager::behavior_type TopologyManager::make_behavior() {
   return {
       [this](const Founders& founders) {
+        for (auto& [rank, member] : members_)  // the ranks here may have had other numbers
+          member.communicator = nullptr, member.worker = nullptr;
         for (const RankUp& up : *founders) {
           Member& member = members_[up.rank];  // a roster may have named it before
           member = {up.communicator, up.worker, member.incarnation,

@@ -1,0 +1,97 @@
+// Ranks of a Node that fail, come back, or go on under other numbers.
+#include "actors/node.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
+
+}  // namespace
+
+void Node::dismiss(int rank) {
+  RankActors& actors = actors_of(rank);
+  wiring_.mailboxes->clear(rank);
+  if (actors.worker) {
+    demonitor(actors.worker.address());
+    send_exit(actors.worker, caf::exit_reason::kill);
+  }
+  send_exit(actors.communicator, caf::exit_reason::kill);
+}
+
+void Node::kill(int rank) {
+  RankActors& actors = actors_of(rank);
+  if (!actors.alive || finishing_) return;
+  actors.alive = false;
+  dismiss(rank);
+  send(state_of(rank), Detach{rank});
+  send(wiring_.manager, RankDown{rank});
+  say("rank " + std::to_string(rank) + " is gone");
+  check_finished();
+}
+
+void Node::restart(int rank) {
+  if (finishing_) return;
+  kill(rank);
+  RankActors& actors = actors_of(rank);
+  actors.communicator = spawn_communicator(rank);
+  actors.worker = spawn_worker(rank);
+  request(wiring_.manager, caf::infinite, RankUp{rank, actors.communicator, actors.worker})
+      .then([this, rank](int donor) {
+        request(state_of(donor), caf::infinite, Donate{donor})
+            .then([this, rank](const Donation& donated) { revive(rank, donated); });
+      });
+}
+
+void Node::revive(int rank, const Donation& donated) {
+  RankActors& actors = actors_of(rank);
+  send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker});
+  actors.alive = true;
+  actors.finished = false;
+  send(wiring_.manager, RankReady{rank});
+  if (actors.worker) send(actors.worker, Start{});
+  say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
+}
+
+// A worker of the user's own may fail: the rank gossips on, and another worker goes on where it
+// stopped.
+void Node::worker_lost(int rank, const caf::error& reason) {
+  RankActors& actors = actors_of(rank);
+  if (!actors.alive || finishing_) return;
+  if (++actors.failures > kWorkerFailures) {
+    say("the worker of rank " + std::to_string(rank) + " failed too often");
+    return kill(rank);
+  }
+  say("the worker of rank " + std::to_string(rank) + " failed (" + system().render(reason) +
+      "); another takes over");
+  actors.worker = spawn_worker(rank);
+  send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker});
+  send(actors.worker, Start{});
+}
+
+// The ranks here go on under other numbers, each with the state that it has: other nodes have
+// these.
+void Node::move(int first_rank) {
+  if (finishing_) return;
+  const int before = first_rank_;
+  auto next = std::make_shared<Begin>();
+  next->first_rank = first_rank;
+  next->donations.resize(ranks_.size());
+  auto awaited = std::make_shared<size_t>(ranks_.size());
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const int rank = before + static_cast<int>(place);
+    dismiss(rank);
+    auto gathered = [this, before, next, awaited, place](const Donation& state) {
+      next->donations[place] = state;
+      if (--*awaited > 0 || finishing_) return;
+      if (first_rank_ != before) return move(next->first_rank);  // it has moved meanwhile
+      for (size_t k = 0; k < ranks_.size(); ++k)
+        send(state_of(before + static_cast<int>(k)), Detach{before + static_cast<int>(k)});
+      found(*next);
+      say("the ranks here go on as rank " + std::to_string(next->first_rank) + " and up");
+    };
+    request(state_of(rank), caf::infinite, Donate{rank}).then(gathered);
+  }
+}
+
+}  // namespace grapevine
