@@ -143,7 +143,6 @@ class JobRunner {
       std::string why = done.child->err().substr(0, done.child->err().find('\n'));
       if (why.empty()) why = "ended with status " + std::to_string(done.child->status());
       outcome.complaint = name + ": " + why;
-      if (done.child->status() == 2) return user_error(job_.path + ": " + outcome.complaint);
       ++outcome_.failed;
       progress.ended(outcome.complaint, outcome_.finished);
       return Done{};

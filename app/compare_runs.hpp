@@ -29,7 +29,8 @@ struct JobOutcome {
 
 /// Runs what `folder` does not have, `at_once` (0: one per core) beside each other, with progress
 /// on standard error unless `quiet`. An interrupt kills what goes on and is no error, nor is a run
-/// that fails. Errors: the folder cannot be written; what a run refused as the user's mistake.
+/// that fails, of a loss that is not finite for one: the others go on. Errors: the folder cannot be
+/// written.
 Result<JobOutcome> run_job(const Job&, const std::string& folder, int at_once, bool quiet);
 
 /// What the cell's entries say, with their types.

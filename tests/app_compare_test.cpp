@@ -225,6 +225,21 @@ TEST_CASE("a run that dies is told and runs again next time, the others stand") 
   CHECK(json_of("compare " + job)["reused"] == 2);
 }
 
+TEST_CASE("a run that diverges is told, the others stand; when none ends, the job is refused") {
+  const Scratch scratch;
+  const std::string sweep = "[[method]]\nname = \"qgm\"\nlr = [1e3, 0.05]\n";
+  const std::string job = scratch.file("job.toml", kQuadratics + sweep);
+  const Ran ran = run_grapevine("compare --json --threads 1 " + job);
+  CHECK(ran.status == 1);
+  const json compared = json::parse(ran.out);
+  CHECK(compared["failed"] == 1);
+  CHECK(compared["finished"] == 1);
+  CHECK_THAT(cell_of(compared, "qgm, lr 1000", 1)["failure"].get<std::string>(),
+             Catch::Contains("a smaller --lr may help"));
+  scratch.file("job.toml", std::string(kQuadratics) + "[[method]]\nname = \"qgm\"\nlr = 1e3\n");
+  check_refused("compare --quiet " + job, 2, {"no run ended", "a smaller --lr may help"});
+}
+
 TEST_CASE("a folder or a file that cannot be written is the world's error") {
   const Scratch scratch;
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
