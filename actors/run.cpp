@@ -224,8 +224,10 @@ SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
   if (wall && objective->layout().bytes() >= kLargeBytes)
     pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
   std::vector<StateActor> states;
+  StateWiring state = state_wiring(s, clock, objective, groups, pool);
+  if (site != nullptr) state.memory = site->memory;
   for (size_t k = 0; k < groups; ++k)
-    states.push_back(system.spawn<State>(state_wiring(s, clock, objective, groups, pool)));
+    states.push_back(system.spawn<State>(state));
   auto observer = system.spawn<Observer>(
       ObserverWiring{clock, s.sample_s, objective->layout().size(), tally, states, hooks.sink});
   ManagerWiring managing{.clock = clock,

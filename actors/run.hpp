@@ -64,6 +64,7 @@ SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Object
 struct Site {
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;
+  SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of what goes to other ranks
   ManagerWiring::Beyond beyond;
   std::function<void()> share_done;  // the local ranks have done their share
 };

@@ -170,7 +170,8 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   auto arrivals = std::make_shared<SnapshotPool>(node.options.max_payload_bytes, DType::bytes,
                                                  static_cast<size_t>(16 * ranks_here(s) + 64));
   node.events = events_to(gateway, node.transport, clock, std::move(arrivals));
-  const Site site = site_of(gateway, mailboxes, node.transport);
+  Site site = site_of(gateway, mailboxes, node.transport);
+  if (n.same_host && s.clock == Clock::wall) site.memory = SnapshotPool::Memory::shared;
   RunHooks run_hooks = hooks.run;
   run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
     caf::anon_send(gateway, info);

@@ -14,9 +14,16 @@ State::State(caf::actor_config& config, StateWiring wiring)
       execution_{Execution::Device::cpu, wiring_.pool.get(), nullptr},
       snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
                  wiring_.snapshots),
-      chunks_(std::make_unique<SnapshotPool>(wiring_.chunk_size,
-                                             wiring_.objective->layout().dtype(), wiring_.chunks)),
+      chunks_(pool_of(wiring_.chunk_size, wiring_.objective->layout().dtype(), wiring_.chunks)),
       expected_(wiring_.audits ? wiring_.objective->layout().size() : 0, DType::f64) {}
+
+// What goes to other ranks. A small payload is copied sooner than handed over where it lies.
+std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t capacity) const {
+  constexpr size_t kLeastSharedBytes = 64 << 10;
+  const auto memory =
+      size * size_of(dtype) >= kLeastSharedBytes ? wiring_.memory : SnapshotPool::Memory::own;
+  return std::make_unique<SnapshotPool>(size, dtype, capacity, memory);
+}
 
 State::Member* State::find(int rank) {
   const auto place = static_cast<size_t>(rank / wiring_.groups);
@@ -169,7 +176,7 @@ void State::attach(Attach& a) {
   if (!messages_ && member.collective == nullptr) {
     const size_t bytes = member.pairwise != nullptr ? member.pairwise->snapshot_bytes()
                                                     : member.rounds->message_bytes();
-    messages_ = std::make_unique<SnapshotPool>(bytes, DType::bytes, wiring_.messages);
+    messages_ = pool_of(bytes, DType::bytes, wiring_.messages);
   }
   member.communicator = a.communicator;
   member.worker = a.worker;
@@ -195,7 +202,7 @@ void State::set_view(Member& member, const View& view) {
     const size_t part = layout.size() / view.ring.size() + 1;
     if (part > wiring_.chunk_size) {  // fewer ranks have larger parts
       wiring_.chunk_size = part;
-      chunks_ = std::make_unique<SnapshotPool>(part, layout.dtype(), wiring_.chunks);
+      chunks_ = pool_of(part, layout.dtype(), wiring_.chunks);
     }
   }
   if (member.rounds == nullptr) return;

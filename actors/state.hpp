@@ -29,6 +29,7 @@ struct StateWiring {
   size_t messages = 0;             // what goes to other ranks, at most
   size_t chunk_size = 0;           // elements of the largest part of a collective round
   size_t chunks = 0;               // at most
+  SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
 };
 
@@ -57,6 +58,7 @@ class State final : public StateActor::base {
 
   Member* find(int rank);
   void take(const TakeRequest&);
+  std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity) const;
   void write(Member&, int phase);
   void apply(ApplyRequest&);
   void combine(Member&, Apply&);
