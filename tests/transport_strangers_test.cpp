@@ -198,23 +198,30 @@ TEST_CASE("a bulk link shows a token once; what it announces is judged before it
   CHECK(a.look([&] { return a.downs.size(); }) == 0u);  // the control link stands
 }
 
-TEST_CASE("200 cycles of link, payload and end leave no descriptor and no memory behind") {
+TEST_CASE("200 cycles of link, payloads both ways and end leave no descriptor, no memory behind") {
   TestNode a("a");
-  const auto cycle = [&](int k) {
+  SnapshotPool of_a(1000, DType::f32, 2);
+  FrameHeader h;
+  h.kind = FrameKind::data;
+  h.count = 1000;
+  const auto cycle = [&](int k) {  // in shared memory, through a unix socket, by TCP
     const std::string name = "n" + std::to_string(k);
-    TestNode b(name);
+    LinksOptions options;
+    options.same_host = k % 3 != 0;
+    TestNode b(name, options);
     b.links().dial(a.address());
     REQUIRE(b.wait_up("a"));
     REQUIRE(a.wait_up(name));
-    SnapshotPool shared(1000, DType::f32, 1, SnapshotPool::Memory::shared);
-    FrameHeader h;
-    h.kind = FrameKind::data;
-    h.count = 1000;
-    REQUIRE(b.links().send_frame("a", h, {shared.take(), DType::f32, 1000, 0}));
+    SnapshotPool of_b(1000, DType::f32, 1,
+                      k % 3 == 1 ? SnapshotPool::Memory::shared : SnapshotPool::Memory::own);
+    REQUIRE(b.links().send_frame("a", h, {of_b.take(), DType::f32, 1000, 0}));
+    REQUIRE(a.links().send_frame(name, h, {of_a.take(), DType::f32, 1000, 0}));
     REQUIRE(a.wait([&] { return !a.frames.empty(); }));
+    REQUIRE(b.wait([&] { return !b.frames.empty(); }));
     a.look([&] { a.frames.clear(); });
     b.end();
     REQUIRE(a.wait_down(name));
+    REQUIRE(eventually([&] { return of_a.in_use() == 0; }));
   };
   for (int k = 0; k < 20; ++k)
     cycle(k);

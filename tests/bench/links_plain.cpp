@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <thread>
@@ -164,6 +165,26 @@ double plain_bulk(size_t bytes, int n, bool both) {
   for (auto& t : threads)
     t.join();
   return double(bytes) * n / (now_s() - start);
+}
+
+void compare(const char* what, const char* unit, double scale, bool time, double wanted, int rounds,
+             const std::function<double()>& plain, const std::function<double()>& link) {
+  std::vector<double> plains, links, ratios;
+  double plain_cpu = 0, link_cpu = 0;
+  for (int k = 0; k < rounds; ++k) {
+    double before = cpu_s();
+    plains.push_back(plain());
+    plain_cpu += cpu_s() - before;
+    before = cpu_s();
+    links.push_back(link());
+    link_cpu += cpu_s() - before;
+    ratios.push_back(links.back() / plains.back());
+  }
+  const double ratio = median(ratios);
+  std::printf("%-34s %9.2f %9.2f %-5s ratio %5.2f  wanted %s %.2f  %s  cpu %5.2f\n", what,
+              median(plains) * scale, median(links) * scale, unit, ratio,
+              time ? "<=" : ">=", wanted,
+              (time ? ratio <= wanted : ratio >= wanted) ? "ok  " : "LESS", link_cpu / plain_cpu);
 }
 
 }  // namespace grapevine

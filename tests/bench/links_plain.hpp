@@ -1,6 +1,7 @@
 // What links are measured against: blocking sockets on loopback, and how times are summed up.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace grapevine {
@@ -17,5 +18,10 @@ double plain_rate(int n, int window);
 /// One payload after another, each answered by a byte; `both`: as many the other way at once, on a
 /// connection of their own. Payload bytes per second and direction.
 double plain_bulk(size_t bytes, int n, bool both);
+
+/// Prints the medians of interleaved rounds, the median of their ratios, and whether it is what is
+/// `wanted`: at most that for a time, at least that for a rate.
+void compare(const char* what, const char* unit, double scale, bool time, double wanted, int rounds,
+             const std::function<double()>& plain, const std::function<double()>& link);
 
 }  // namespace grapevine
