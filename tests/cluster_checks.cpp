@@ -97,7 +97,7 @@ void Scenario::train_on() {
     }
   };
   look(false);
-  cluster_.run(cluster_.now() + 40 * settings_.gradient_s);
+  cluster_.run(cluster_.now() + (pairwise() ? 40 * settings_.gradient_s : 10));
   look(true);
 }
 

@@ -36,6 +36,7 @@ void Scenario::draw_settings() {
   }
   const bool grows = random_.below(6) == 0;
   total_ranks_ = grows ? 0 : s.ranks;
+  undisturbed_ = !grows;
   if (grows || random_.below(3) == 0) first_of_.assign(first_of_.size(), -1);
   s.clock = Clock::simulated;
   s.seed = seed_;
@@ -47,6 +48,7 @@ void Scenario::draw_settings() {
   s.gradient_s = random_.uniform(0.05, 0.15);
   s.speed_spread = 0.3 * random_.uniform();
   by_share_ = random_.below(3) == 0;
+  gentle_ = random_.below(3) == 0;
   s.gradients = by_share_ ? static_cast<uint64_t>(s.ranks) *
                                 static_cast<uint64_t>(std::lround(45 / s.gradient_s))
                           : 0;
@@ -79,8 +81,8 @@ std::string Scenario::name() const {
   out << "seed " << seed_ << ": " << settings_.method << " on a " << settings_.topology << ", "
       << settings_.ranks << " ranks on " << first_of_.size() << " nodes, "
       << (total_ranks_ == 0 ? "growing, " : "") << (first_of_[0] < 0 ? "any ranks, " : "")
-      << (by_share_ ? "ends by itself" : "is stopped") << ", a gradient in " << settings_.gradient_s
-      << " s;" << faults_;
+      << (by_share_ ? "ends by itself" : "is stopped") << (gentle_ ? ", gentle" : "")
+      << ", a gradient in " << settings_.gradient_s << " s;" << faults_;
   return out.str();
 }
 
@@ -146,7 +148,7 @@ int Scenario::newest(int host) {
 
 void Scenario::fault() {
   for (int p = 0; p < cluster_.count(); ++p)
-    if (cluster_.at(p).stopped && random_.below(2) == 0) {
+    if (cluster_.at(p).stopped && (gentle_ || random_.below(2) == 0)) {
       note("go_on " + cluster_.at(p).name);
       cluster_.go_on(p);
     }
@@ -154,7 +156,8 @@ void Scenario::fault() {
     note("heal");
     cluster_.network().heal();
   }
-  act(random_.below(10));
+  const uint32_t gentle[] = {2, 4, 4, 8};
+  act(gentle_ ? gentle[random_.below(4)] : random_.below(10));
 }
 
 void Scenario::act(uint32_t what) {

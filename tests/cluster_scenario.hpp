@@ -58,7 +58,8 @@ class Scenario {
   std::vector<int> first_of_;  // of founders; -1: whichever are free
   int total_ranks_ = 0;        // that the nodes wait for
   bool by_share_ = false;      // the run ends when all ranks have done their share, else by `stop`
-  bool undisturbed_ = true;    // no process came or went
+  bool gentle_ = false;        // nobody comes, goes or is taken for dead: nothing may break
+  bool undisturbed_ = true;    // no process went, or came after the run had begun
   bool sums_checked_ = false;
   uint64_t broken_ = 0;
   std::string faults_, complaint_;
