@@ -23,8 +23,14 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   return hello;
 }
 
+// Where payloads go. Those that nobody asks for again have a pool that exchanges cannot drain: a
+// mean of each node, and the pieces of a rank's state.
+struct Arrivals {
+  std::shared_ptr<SnapshotPool> frames, pieces;
+};
+
 LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport> transport,
-                     RunClock clock, std::shared_ptr<SnapshotPool> arrivals) {
+                     RunClock clock, const Arrivals& arrivals) {
   LinkEvents events;
   events.up = [=](const Hello& peer) { caf::anon_send(gateway, LinkUp{peer}); };
   events.down = [=](const std::string& node, uint32_t, const std::string& reason) {
@@ -52,7 +58,9 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
     caf::anon_send(gateway, Asked{console, std::move(request)});
   };
   events.console_gone = [](uint64_t) {};
-  events.buffer = [arrivals](const FrameHeader&) { return arrivals->take(); };
+  events.buffer = [arrivals](const FrameHeader& h) {
+    return (h.kind == FrameKind::piece ? arrivals.pieces : arrivals.frames)->take();
+  };
   events.spoils = [=](const FrameHeader& h) { return transport->spoils(clock.now(), h); };
   return events;
 }
@@ -167,9 +175,11 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   const GatewayActor gateway = node.gateway = system.spawn<Gateway>(std::move(wiring));
 
   node.options = links_options(s, n, objective->layout());
-  auto arrivals = std::make_shared<SnapshotPool>(node.options.max_payload_bytes, DType::bytes,
-                                                 static_cast<size_t>(16 * ranks_here(s) + 64));
-  node.events = events_to(gateway, node.transport, clock, std::move(arrivals));
+  const auto pool = [bytes = node.options.max_payload_bytes](size_t slots) {
+    return std::make_shared<SnapshotPool>(bytes, DType::bytes, slots);
+  };
+  const Arrivals arrivals{pool(static_cast<size_t>(16 * ranks_here(s) + 64)), pool(kMembersAtMost)};
+  node.events = events_to(gateway, node.transport, clock, arrivals);
   Site site = site_of(gateway, mailboxes, node.transport);
   if (n.same_host && s.clock == Clock::wall) site.memory = SnapshotPool::Memory::shared;
   RunHooks run_hooks = hooks.run;
