@@ -37,7 +37,10 @@ void Communicator::carry_out(Effects& effects) {
     bytes_ += bytes;
     PeerTraffic& traffic = traffic_with(static_cast<int>(s.header.to));
     traffic.bytes += bytes;
-    traffic.declined += s.header.kind == FrameKind::decline;
+    if (s.header.kind == FrameKind::decline) {
+      ++traffic.declined;
+      ++declines_[static_cast<size_t>(s.header.reason)];
+    }
     wiring_.tally->frames.fetch_add(1, std::memory_order_relaxed);
     wiring_.tally->bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
@@ -52,6 +55,8 @@ void Communicator::carry_out(Effects& effects) {
   }
   for (const Arm& a : effects.arms)
     arm(a);
+  for (const int peer : effects.doubts)
+    if (wiring_.doubt) wiring_.doubt(peer);
 }
 
 PeerTraffic& Communicator::traffic_with(int peer) {
@@ -86,7 +91,8 @@ void Communicator::tick(int id) {
 }
 
 void Communicator::hold(caf::message message) {
-  if (held_.size() < kHeldAtMost) held_.push_back(std::move(message));
+  if (held_.size() >= kHeldAtMost) return void(++overflowed_);
+  held_.push_back(std::move(message));
 }
 
 Communicator::behavior_type Communicator::make_behavior() {
@@ -94,7 +100,7 @@ Communicator::behavior_type Communicator::make_behavior() {
       [this](Frame& frame) {
         if (paused_) return hold(caf::make_message(frame));
         const Result<FrameHeader> header = decode(frame.header, wiring_.max_payload_bytes);
-        if (!header) return void(++refused_);
+        if (!header) return void(++malformed_);
         const Payload payload = payload_of(*header, frame.payload);
         handle([&](Effects& out) { conversation_->frame(now(), *header, payload, out); });
       },
@@ -130,10 +136,16 @@ Communicator::behavior_type Communicator::make_behavior() {
       },
       [this](Drain) { handle([&](Effects& out) { conversation_->drain(now(), out); }); },
       [this](Report) {
-        return CommunicatorReport{
-            wiring_.rank, conversation_->quiet(),  frames_,
-            bytes_,       conversation_->counts(), conversation_->edge_counts(),
-            traffic_};
+        return CommunicatorReport{wiring_.rank,
+                                  conversation_->quiet(),
+                                  frames_,
+                                  bytes_,
+                                  conversation_->counts(),
+                                  conversation_->edge_counts(),
+                                  traffic_,
+                                  declines_,
+                                  malformed_,
+                                  overflowed_};
       },
   };
 }
@@ -142,6 +154,7 @@ void Communicator::on_exit() {
   conversation_.reset();
   held_.clear();
   wiring_.transport.reset();
+  wiring_.doubt = {};
   wiring_.state = nullptr;
 }
 

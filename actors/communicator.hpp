@@ -4,6 +4,7 @@
 // and forwards takes and applies to the state actor. It decides nothing: that is the
 // conversation's.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct CommunicatorWiring {
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Tally> tally;
   StateActor state;
-  uint64_t max_payload_bytes = 0;  // of a frame that is accepted
+  uint64_t max_payload_bytes = 0;            // of a frame that is accepted
+  std::function<void(int rank)> doubt = {};  // a rank does not answer
 };
 
 class Communicator final : public CommunicatorActor::base {
@@ -53,7 +55,8 @@ class Communicator final : public CommunicatorActor::base {
   double now_ = 0;  // of the event in progress; never decreases
   double eta_ = -1;
   uint64_t epoch_ = 0;
-  uint64_t frames_ = 0, bytes_ = 0, refused_ = 0;
+  uint64_t frames_ = 0, bytes_ = 0, malformed_ = 0, overflowed_ = 0;
+  std::array<uint64_t, kDeclineReasons> declines_{};
   std::vector<PeerTraffic> traffic_;  // by rising peer
   bool paused_ = false;
   std::vector<caf::message> held_;  // while paused, bounded

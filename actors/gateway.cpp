@@ -10,7 +10,6 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kEventsKept = 100;
 constexpr double kLook_s = 0.1;  // between two looks at what is awaited
 constexpr double kMuster_s = 1;  // for the news of who is there, once others have begun
 constexpr double kLeave_s = 2;   // for others to fetch what is under way to them
@@ -19,12 +18,6 @@ constexpr double kLeave_s = 2;   // for others to fetch what is under way to the
 
 Gateway::Gateway(caf::actor_config& config, GatewayWiring wiring)
     : GatewayActor::base(config), wiring_(std::move(wiring)) {}
-
-void Gateway::say(const std::string& line) {
-  events_.push_back(line);
-  if (events_.size() > kEventsKept) events_.pop_front();
-  if (wiring_.say) wiring_.say(line);
-}
 
 // --- the membership and what follows from it
 
@@ -49,9 +42,12 @@ void Gateway::carry_out(MembershipEffects& effects) {
     parts_.links->dial(address);
   for (const std::string& line : effects.lines)
     say(line);
+  for (const std::string& node : effects.died)
+    departed(node);
   if (effects.changed) new_roster();
   if (effects.ranks_moved && phase_ == Phase::training)
     send(parts_.node, Begin{static_cast<int>(membership_->self().first_rank), {}});
+  settle_inheritances();
   arm(effects.timer_at);
 }
 
@@ -81,6 +77,7 @@ void Gateway::new_roster() {
     places.push_back({rank, who.second == membership_->self().node ? "" : who.second});
   }
   wiring_.transport->place(std::move(places));
+  graph_ranks_ = static_cast<int>(ranks.size());
   send(parts_.manager, RosterPtr(std::move(roster)));
 }
 
@@ -190,6 +187,7 @@ void Gateway::on_said(Said& said) {
 
 void Gateway::on_piece(MeanCame& came) {
   const double now = wiring_.clock.now();
+  if ((came.header.number & kInheritance) != 0) return inherit(came);
   if ((came.header.number & kMeans) == 0) {
     return fetching([&](Fetcher& f, FetcherEffects& out) {
       f.piece(now, came.node, came.header, came.mean.vec(), out);
@@ -201,7 +199,7 @@ void Gateway::on_piece(MeanCame& came) {
     shares_[came.node] = std::move(share);
     return consider();
   }
-  if (transfer != snapshot_.transfer || snapshot_.console == 0) return;
+  if (transfer != snapshot_.transfer || !snapshot_.then) return;
   snapshot_.shares[came.node] = std::move(share);
   if (--snapshot_.awaited == 0) snapshot_done();
 }
@@ -209,7 +207,7 @@ void Gateway::on_piece(MeanCame& came) {
 void Gateway::on_tick() {
   const double now = wiring_.clock.now();
   armed_s_ = kNever;
-  if (snapshot_.console != 0 && now > snapshot_.deadline_s) snapshot_done();
+  if (snapshot_.then && now > snapshot_.deadline_s) snapshot_done();
   if (now >= donor_due_s_) donating([&](Donor& d, DonorEffects& out) { d.timer(now, out); });
   if (now >= fetcher_due_s_) fetching([&](Fetcher& f, FetcherEffects& out) { f.timer(now, out); });
   handle([&](Membership& m, MembershipEffects& out) { m.timer(now, out); });
@@ -238,7 +236,7 @@ Gateway::behavior_type Gateway::make_behavior() {
         donor_.node_down(down.node);
         fetching([&](Fetcher& f, FetcherEffects& out) { f.node_down(now(), down.node, out); });
       },
-      [this](const TurnedAway& away) { say("turned away " + away.from + ": " + away.reason); },
+      [this](const TurnedAway& away) { turned_away(away); },
       [=, this](DialFailed& failed) {
         if (!membership_) return again(std::move(failed));
         why_nobody_ = failed.reason;
@@ -248,6 +246,7 @@ Gateway::behavior_type Gateway::make_behavior() {
       },
       [this](Said& said) { on_said(said); },
       [this](Asked& asked) { membership_ ? answer(asked) : again(std::move(asked)); },
+      [this](const ConsoleGone& gone) { followers_.erase(gone.console); },
       [this](MeanCame& came) { on_piece(came); },
       [=, this](ShareDone) {
         share_done_ = true;
@@ -271,6 +270,7 @@ Gateway::behavior_type Gateway::make_behavior() {
       },
       [this](Finish) { send(parts_.node, Finish{}); },
       [this](Leave) { leave(); },
+      [this](Doubted d) { doubt(d.rank); },
       [this](Tick) { on_tick(); },
   };
 }
@@ -282,6 +282,7 @@ void Gateway::on_exit() {
   parts_ = {};
   membership_.reset();
   shares_.clear();
+  snapshot_.then = {};
 }
 
 }  // namespace grapevine

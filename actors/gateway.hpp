@@ -22,37 +22,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/conversations/membership.hpp"
-#include "actors/conversations/transfer.hpp"
 #include "actors/gateway_mail.hpp"
-#include "actors/node_status.hpp"
-#include "actors/run_clock.hpp"
-#include "actors/settings.hpp"
-#include "actors/transport/link_transport.hpp"
+#include "actors/gateway_wiring.hpp"
 
 namespace grapevine {
-
-struct GatewayWiring {
-  RunClock clock;
-  std::shared_ptr<const Settings> settings;
-  std::shared_ptr<LinkTransport> transport;
-  Member self;
-  MembershipOptions membership;
-  int total_ranks = 0;     // to wait for before the run begins; 0: it begins at once
-  double patience_s = 15;  // for them, and for what is awaited at the end
-  std::function<void(const std::string&)> say;
-  std::function<std::string(const NodeStatus&)> render;  // for consoles
-  std::function<std::string(const Buffer& mean, int ranks)> render_snapshot;
-  SnapshotShape shape;  // of a rank's state; its count is the parameters'
-  std::function<Result<Plan>(const std::string& text)> read_plan;
-  struct Ending {
-    std::optional<Error> failure;
-    std::shared_ptr<const Buffer> mean;  // of all ranks; null: no ranks were left
-    int ranks = 0;                       // whose parameters are in it
-    int nodes = 0;
-  };
-  std::function<void(Ending)> done;  // called once
-};
 
 class Gateway final : public GatewayActor::base {
  public:
@@ -87,6 +60,13 @@ class Gateway final : public GatewayActor::base {
   void train(Donation);
   void trade();
   void leave();
+  void tell_what_leaving_changes();
+  void hand_over();
+  void inherit(MeanCame&);
+  void settle_inheritances();
+  void departed(const std::string& node);
+  void record(Departure);
+  void doubt(int rank);
   void fetch();
   void fetching(const std::function<void(Fetcher&, FetcherEffects&)>& event);
   void donating(const std::function<void(Donor&, DonorEffects&)>& event);
@@ -97,14 +77,18 @@ class Gateway final : public GatewayActor::base {
   void conclude();
   void fail(Error);
   void say(const std::string& line);
+  void turned_away(const TurnedAway&);
+  void follow(uint64_t console);
   void answer(const Asked&);
   void answer_status(uint64_t console);
   void inject(uint64_t console, const std::string& plan);
+  void take_snapshot(double patience_s, std::function<void()> then);
   void snapshot(uint64_t console);
   void snapshot_done();
   void give_mean(const std::string& to, uint64_t transfer);
   template <class Then>
   void mean_here(Then then);  // of the ranks here, now: then(mean, ranks)
+  void ask_states(std::function<void(std::vector<StateReport>)> then);
   void send_mean(const Member& to, uint64_t transfer, const Buffer& mean, int ranks);
   void reply(uint64_t console, bool ok, std::string text);
 
@@ -124,7 +108,7 @@ class Gateway final : public GatewayActor::base {
   std::map<std::string, Share> shares_;  // of the others
   std::set<std::string> gone_;           // heard at the end
   struct Snapshot {
-    uint64_t console = 0;  // 0: none is being taken
+    std::function<void()> then;  // null: none is being taken
     uint64_t transfer = 0;
     double deadline_s = 0;
     size_t awaited = 0;
@@ -135,6 +119,11 @@ class Gateway final : public GatewayActor::base {
   std::optional<Fetcher> fetcher_;
   double donor_due_s_ = kNever, fetcher_due_s_ = kNever;
   std::deque<std::string> events_;
+  std::set<uint64_t> followers_;  // consoles that hear of each event
+  int graph_ranks_ = 0;
+  std::string heir_;                    // that has not confirmed what it was handed
+  std::vector<MeanCame> inheritances_;  // of nodes that have not left yet
+  NodeStatus told_;  // what is counted here for consoles: departures, turned_away, doubts
 };
 
 }  // namespace grapevine

@@ -1,8 +1,40 @@
 // What a Gateway answers to consoles.
+#include <algorithm>
+
 #include "actors/gateway.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
+
+namespace {
+
+constexpr size_t kEventsKept = 100, kReasonsKept = 32;
+constexpr char kNotHere[] = "the program that runs this node has no answer to that";
+constexpr char kFollow[] = "follow";  // the argument of events
+
+}  // namespace
+
+void Gateway::say(const std::string& line) {
+  events_.push_back(line);
+  if (events_.size() > kEventsKept) events_.pop_front();
+  for (const uint64_t console : followers_)
+    parts_.links->reply(console, {true, true, line + "\n"});
+  if (wiring_.say) wiring_.say(line);
+}
+
+void Gateway::turned_away(const TurnedAway& away) {
+  auto& reasons = told_.turned_away;
+  const bool known = reasons.count(away.reason) > 0 || reasons.size() < kReasonsKept;
+  ++reasons[known ? away.reason : "other"];
+  say("turned away " + away.from + ": " + away.reason);
+}
+
+// What has happened so far, and then each event as it comes.
+void Gateway::follow(uint64_t console) {
+  for (const std::string& line : events_)
+    parts_.links->reply(console, {true, true, line + "\n"});
+  followers_.insert(console);
+}
 
 void Gateway::reply(uint64_t console, bool ok, std::string text) {
   while (text.size() > kTextBytes) {
@@ -15,9 +47,11 @@ void Gateway::reply(uint64_t console, bool ok, std::string text) {
 void Gateway::answer(const Asked& asked) {
   const std::string& argument = asked.request.argument;
   switch (asked.request.verb) {
+    case ConsoleVerb::events:
+      if (argument == kFollow) return follow(asked.console);
+      return answer_status(asked.console);
     case ConsoleVerb::status:
-    case ConsoleVerb::topology:
-    case ConsoleVerb::events: return answer_status(asked.console);
+    case ConsoleVerb::topology: return answer_status(asked.console);
     case ConsoleVerb::reconfigure:
       if (names_edge_file(argument))
         return reply(asked.console, false,
@@ -43,12 +77,18 @@ void Gateway::answer(const Asked& asked) {
 }
 
 void Gateway::inject(uint64_t console, const std::string& text) {
+  if (!wiring_.read_plan) return reply(console, false, kNotHere);
   Result<Plan> plan = wiring_.read_plan(text);
   if (!plan) return reply(console, false, plan.error().message);
   if (!plan->rank_faults.empty())
     return reply(console, false,
                  "inject takes faults of links and reconfigurations; slow, pause, kill and restart "
                  "belong to the plan that a process is started with");
+  uint32_t ranks = 0;
+  for (const Member& m : membership_->graph())
+    ranks = std::max(ranks, m.first_rank + m.ranks);
+  if (const Status known = check(*plan, static_cast<int>(ranks), false); !known)
+    return reply(console, false, known.error().message);
   for (const Reconfiguration& change : plan->reconfigurations)
     if (names_edge_file(change.topology))
       return reply(
@@ -68,8 +108,9 @@ void Gateway::inject(uint64_t console, const std::string& text) {
 }
 
 void Gateway::answer_status(uint64_t console) {
+  if (!wiring_.render) return reply(console, false, kNotHere);
   request(parts_.node, caf::infinite, Report{}).then([this, console](NodeReport& report) {
-    NodeStatus status;
+    NodeStatus status = told_;
     status.node = membership_->self().node;
     status.uptime_s = wiring_.clock.now();
     status.members = membership_->members();
@@ -84,7 +125,11 @@ void Gateway::answer_status(uint64_t console) {
             {m.node, membership_->round_trip_s(m.node), parts_.links->counts(m.node)});
     status.rates = membership_->edge_rates();
     status.ranks = std::move(report);
-    reply(console, true, wiring_.render(status));
+    auto told = std::make_shared<NodeStatus>(std::move(status));
+    ask_states([this, console, told](std::vector<StateReport> states) {
+      told->states = std::move(states);
+      reply(console, true, wiring_.render(*told));
+    });
   });
 }
 

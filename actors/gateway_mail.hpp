@@ -31,8 +31,14 @@ struct Asked {
   uint64_t console = 0;
   ConsoleRequest request;
 };
+struct ConsoleGone {
+  uint64_t console = 0;
+};
 /// In the number of a frame of kind `piece`: it is a mean, else a piece of a rank's state.
 constexpr uint64_t kMeans = uint64_t{1} << 63;
+
+/// The same of what a node that leaves hands over; without a payload: it has arrived.
+constexpr uint64_t kInheritance = uint64_t{1} << 62;
 
 struct MeanCame {
   std::string node;
@@ -40,12 +46,16 @@ struct MeanCame {
   Payload mean;
 };
 struct Leave {};  // the others go on
+struct Doubted {
+  int rank = 0;
+};  // it does not answer
 // What the node says.
 struct ShareDone {};
 struct RunEnded {
   std::shared_ptr<const Buffer> mean;  // of the ranks here; null: there are none
   int ranks = 0;
   bool failed = false;
+  std::vector<RankParameters> parameters;
 };
 
 /// What the gateway learns once everything else has been spawned.
@@ -58,9 +68,10 @@ struct GatewayStart {
 
 using GatewayActor =
     caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
-                     Takes<DialFailed>, Takes<Said>, Takes<Asked>, Takes<MeanCame>,
-                     Takes<ShareDone>, Takes<RunEnded>, Takes<EpochInfo>, Takes<EdgeRatesPtr>,
-                     Takes<Reconfigure>, Takes<Finish>, Takes<Leave>, Takes<Tick>>;
+                     Takes<DialFailed>, Takes<Said>, Takes<Asked>, Takes<ConsoleGone>,
+                     Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>, Takes<EpochInfo>,
+                     Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>, Takes<Leave>,
+                     Takes<Doubted>, Takes<Tick>>;
 
 }  // namespace grapevine
 
@@ -71,8 +82,10 @@ GV_LOCAL_MESSAGE(TurnedAway)
 GV_LOCAL_MESSAGE(DialFailed)
 GV_LOCAL_MESSAGE(Said)
 GV_LOCAL_MESSAGE(Asked)
+GV_LOCAL_MESSAGE(ConsoleGone)
 GV_LOCAL_MESSAGE(MeanCame)
 GV_LOCAL_MESSAGE(Leave)
+GV_LOCAL_MESSAGE(Doubted)
 GV_LOCAL_MESSAGE(ShareDone)
 GV_LOCAL_MESSAGE(RunEnded)
 GV_LOCAL_MESSAGE(GatewayStart)

@@ -9,8 +9,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kSnapshot_s = 5;    // that a snapshot waits for other nodes
-constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
+constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
 
 std::shared_ptr<const Buffer> shared_mean(ConstVec sum, double n, DType dtype) {
   return std::make_shared<const Buffer>(mean_of(sum, n, dtype));
@@ -18,23 +17,9 @@ std::shared_ptr<const Buffer> shared_mean(ConstVec sum, double n, DType dtype) {
 
 }  // namespace
 
-// The others train on without this node.
-void Gateway::leave() {
-  if (leaving_ || phase_ > Phase::training) return;
-  fetcher_.reset();
-  leaving_ = true;
-  phase_ = Phase::ending;
-  send(parts_.node, Finish{});
-}
-
 // What Finish asked for has happened here: the mean goes to all.
 void Gateway::trade() {
-  if (leaving_) {
-    phase_ = Phase::left;
-    deadline_s_ = wiring_.clock.now() + kFarewell_s;
-    return handle(
-        [this](Membership& m, MembershipEffects& out) { m.leave(wiring_.clock.now(), out); });
-  }
+  if (leaving_) return hand_over();
   phase_ = Phase::trading;
   deadline_s_ = wiring_.clock.now() + wiring_.patience_s;
   if (!own_.mean) return;
@@ -44,7 +29,10 @@ void Gateway::trade() {
 
 void Gateway::conclude() {
   if (!wiring_.done) return;
+  if (!heir_.empty())
+    say(heir_ + " has not confirmed the push-sum mass of the ranks here: it may be lost");
   GatewayWiring::Ending ending;
+  ending.departures = told_.departures;
   if (own_.mean) {
     if (leaving_) shares_.clear();
     ending.nodes = 1 + static_cast<int>(shares_.size());
@@ -125,27 +113,37 @@ void Gateway::give_mean(const std::string& to, uint64_t transfer) {
   });
 }
 
-void Gateway::snapshot(uint64_t console) {
-  if (snapshot_.console != 0) return reply(console, false, "another snapshot is being taken");
-  snapshot_.console = console;
-  snapshot_.deadline_s = wiring_.clock.now() + kSnapshot_s;
+void Gateway::take_snapshot(double patience_s, std::function<void()> then) {
+  snapshot_.then = std::move(then);
+  snapshot_.deadline_s = wiring_.clock.now() + patience_s;
   snapshot_.awaited = 1;  // the ranks here
+  snapshot_.own = {};
   snapshot_.shares.clear();
   FetchState fetch{FetchState::What::node_sum, ++snapshot_.transfer, 0, {}};
   for (const Member& m : membership_->members())
     if (m.node != membership_->self().node && in_graph(m) && parts_.links->send(m.node, fetch))
       ++snapshot_.awaited;
-  mean_here([this](const std::shared_ptr<const Buffer>& mean, int ranks) {
-    snapshot_.own = {mean, ranks};
+  mean_here([this, number = snapshot_.transfer](const std::shared_ptr<const Buffer>& mean, int n) {
+    if (number != snapshot_.transfer || !snapshot_.then) return;
+    snapshot_.own = {mean, n};
     if (--snapshot_.awaited == 0) snapshot_done();
   });
 }
 
 void Gateway::snapshot_done() {
-  const uint64_t console = std::exchange(snapshot_.console, 0);
-  if (!snapshot_.own.first) return reply(console, false, "no ranks are here");
-  const auto [mean, ranks] = together(*snapshot_.own.first, snapshot_.own.second, snapshot_.shares);
-  reply(console, true, wiring_.render_snapshot(*mean, ranks));
+  if (snapshot_.then) std::exchange(snapshot_.then, {})();
+}
+
+void Gateway::snapshot(uint64_t console) {
+  if (!wiring_.render_snapshot)
+    return reply(console, false, "the program that runs this node writes no snapshots");
+  if (snapshot_.then) return reply(console, false, "another snapshot is being taken");
+  take_snapshot(kSnapshot_s, [this, console] {
+    const Mean& own = snapshot_.own;
+    if (!own.first) return reply(console, false, "no ranks are here");
+    const auto [mean, ranks] = together(*own.first, own.second, snapshot_.shares);
+    reply(console, true, wiring_.render_snapshot(*mean, ranks));
+  });
 }
 
 }  // namespace grapevine

@@ -3,8 +3,10 @@
 // Values; bulk data travels as leases. Nothing here is ever serialised by CAF: what crosses a link
 // is a Frame, through a Transport.
 #pragma once
+#include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/algorithms/rule.hpp"
@@ -44,7 +46,10 @@ struct CommunicatorReport {
   uint64_t frames = 0, bytes = 0;  // sent
   Counts counts;
   std::vector<EdgeCount> edges;
-  std::vector<PeerTraffic> traffic;  // by rising peer
+  std::vector<PeerTraffic> traffic;                  // by rising peer
+  std::array<uint64_t, kDeclineReasons> declines{};  // sent, by reason
+  uint64_t malformed = 0;                            // frames that the codec refused
+  uint64_t overflowed = 0;                           // messages that a paused rank had no room for
 };
 
 // To a worker.
@@ -108,6 +113,20 @@ struct RankParameters {
   RuleCounts counts;
   std::shared_ptr<const Buffer> x;
 };
+struct Inherit {
+  int rank = 0;
+  double weight = 0;
+  Payload x;
+  uint64_t epoch = 0;
+};  // the push-sum mass of ranks that have left, and their weighted mean; from this epoch on
+struct EdgeDistance {
+  int rank = 0, peer = 0;
+  double distance = 0;  // |x_rank - x_peer|, as an exchange of the last seconds saw it
+};
+struct StateReport {
+  std::vector<EdgeDistance> distances;
+  std::vector<std::pair<int, RuleCounts>> counts;  // by rising rank
+};                                                 // answers Report
 struct Collect {};
 struct Collected {
   std::vector<RankParameters> ranks;  // mixed to now

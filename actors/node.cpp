@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kPolls = 1000;  // for quiet, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
-
 // Bytes of a frame that is accepted: two vectors of the model and a few numbers.
 uint64_t payload_at_most(const ParameterLayout& layout) { return 2 * layout.bytes() + 64; }
 
@@ -30,7 +29,8 @@ Node::Node(caf::actor_config& config, NodeWiring wiring)
 CommunicatorActor Node::spawn_communicator(int rank) {
   CommunicatorWiring wiring{
       rank,          wiring_.clock,  wiring_.transport,
-      wiring_.tally, state_of(rank), payload_at_most(wiring_.objective->layout())};
+      wiring_.tally, state_of(rank), payload_at_most(wiring_.objective->layout()),
+      wiring_.doubt};
   auto actor = system().spawn<Communicator>(
       std::move(wiring), make_conversation({rank, *wiring_.settings, wiring_.objective->layout(),
                                             wiring_.gradient_s}));
@@ -239,7 +239,7 @@ void Node::on_exit() {
     if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
   }
   ranks_.clear();
-  wiring_.done = {}, wiring_.share_done = {};
+  wiring_.done = {}, wiring_.share_done = {}, wiring_.doubt = {};
   wiring_.sink = {};
   wiring_.make_worker = {};
 }

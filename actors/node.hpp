@@ -49,6 +49,7 @@ struct NodeWiring {
   // Other processes have ranks too: told when the ones here have done their share, and the run ends
   // at Finish alone.
   std::function<void()> share_done = {};
+  std::function<void(int rank)> doubt = {};  // a rank does not answer; any thread
 };
 
 class Node final : public NodeActor::base {

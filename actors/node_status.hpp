@@ -1,8 +1,10 @@
 // NodeStatus: what one node of a run knows of the run, for consoles. A value.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
+#include "actors/departure.hpp"
 #include "actors/mail_node.hpp"
 #include "actors/transport/link_transport.hpp"
 
@@ -24,7 +26,11 @@ struct NodeStatus {
   };
   std::vector<Link> links;
   LinkTransport::Counts frames;
-  std::vector<std::string> events;  // the last ones
+  std::vector<StateReport> states;
+  std::vector<Departure> departures;            // the last ones
+  std::map<std::string, uint64_t> turned_away;  // at the door, by reason
+  uint64_t doubts = 0;                          // ranks of others that did not answer in time
+  std::vector<std::string> events;              // the last ones
 };
 
 }  // namespace grapevine

@@ -30,10 +30,11 @@ struct Attach {
   WorkerActor worker;  // may be empty: no gradients are computed here
 };
 
-using StateActor = caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>,
-                                    Takes<Gradient>, Takes<Fetch>, Takes<SetView>, Takes<Attach>,
-                                    Takes<Detach>, Answers<Donate, Donation>,
-                                    Answers<Sample, SampleReply>, Answers<Collect, Collected>>;
+using StateActor =
+    caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
+                     Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>, Takes<Inherit>,
+                     Answers<Donate, Donation>, Answers<Sample, SampleReply>,
+                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 /// A rank is about to join the graph; answered by the rank of a neighbour that can give it its
 /// state (its own when it is alone). The graph changes at RankReady.
@@ -85,6 +86,8 @@ GV_LOCAL_MESSAGE(Fetch)
 GV_LOCAL_MESSAGE(SetView)
 GV_LOCAL_MESSAGE(Attach)
 GV_LOCAL_MESSAGE(Detach)
+GV_LOCAL_MESSAGE(Inherit)
+GV_LOCAL_MESSAGE(StateReport)
 GV_LOCAL_MESSAGE(Donate)
 GV_LOCAL_MESSAGE(Donation)
 GV_LOCAL_MESSAGE(Sample)

@@ -123,6 +123,7 @@ StateWiring state_wiring(const Settings& s, const RunClock& clock,
     wiring.chunks = 6 * n * members;  // the parts of two rounds are kept, those of a third arrive
   }
   wiring.audits = s.clock == Clock::simulated;
+  wiring.looks = s.clock == Clock::wall;
   return wiring;
 }
 
@@ -245,7 +246,10 @@ SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
       manager,        hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
       gradient_s,     hooks.sink,
       std::move(done)};
-  if (site != nullptr) wiring.share_done = site->share_done;
+  if (site != nullptr) {
+    wiring.share_done = site->share_done;
+    wiring.doubt = site->doubt;
+  }
   auto node = system.spawn<Node>(std::move(wiring));
   auto faults = system.spawn<Faults>(FaultsWiring{clock, s.plan, s.ranks, node, manager});
   caf::anon_send(faults, Start{});

@@ -66,7 +66,8 @@ struct Site {
   std::shared_ptr<Transport> transport;
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of what goes to other ranks
   ManagerWiring::Beyond beyond;
-  std::function<void()> share_done;  // the local ranks have done their share
+  std::function<void()> share_done;     // the local ranks have done their share
+  std::function<void(int rank)> doubt;  // it does not answer
 };
 
 /// As spawn_run, for the ranks of one process (null: of them all). They wait for Begin.

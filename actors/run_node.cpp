@@ -57,7 +57,9 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   events.console = [=](uint64_t console, ConsoleRequest request) {
     caf::anon_send(gateway, Asked{console, std::move(request)});
   };
-  events.console_gone = [](uint64_t) {};
+  events.console_gone = [=](uint64_t console) {
+    caf::anon_send(gateway, ConsoleGone{console});
+  };
   events.buffer = [arrivals](const FrameHeader& h) {
     return (h.kind == FrameKind::piece ? arrivals.pieces : arrivals.frames)->take();
   };
@@ -87,6 +89,7 @@ Site site_of(const GatewayActor& gateway, std::shared_ptr<Mailboxes> mailboxes,
     caf::anon_send(gateway, Reconfigure{topology});
   };
   site.share_done = [gateway] { caf::anon_send(gateway, ShareDone{}); };
+  site.doubt = [gateway](int rank) { caf::anon_send(gateway, Doubted{rank}); };
   return site;
 }
 
@@ -194,6 +197,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
       what.ranks = static_cast<int>(o.parameters.size());
     }
     what.failed = o.failure.has_value();
+    what.parameters = o.parameters;
     told(std::move(o));
     caf::anon_send(gateway, std::move(what));
   };
@@ -234,6 +238,7 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   result.mean = end.mean;
   result.ranks = end.ranks;
   result.nodes = end.nodes;
+  result.departures = end.departures;
   return result;
 }
 

@@ -24,6 +24,7 @@ struct NodeSettings {
 struct NodeHooks {
   RunHooks run;
   std::function<void(const std::string& address)> on_listening;
+  // What consoles ask for; where one is empty, they are told so.
   std::function<std::string(const NodeStatus&)> render;
   std::function<std::string(const Buffer& mean, int ranks)> render_snapshot;
   std::function<Result<Plan>(const std::string& text)> read_plan;
@@ -33,6 +34,7 @@ struct NodeResult {
   Outcome outcome;                     // of the ranks here
   std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
   int ranks = 0, nodes = 0;            // that are in it
+  std::vector<Departure> departures;   // of other nodes, and of this one
 };
 
 /// What the actors of a process tell once, when it is over for them.

@@ -1,7 +1,6 @@
 #include "actors/state.hpp"
 
 #include <cmath>
-#include <limits>
 
 #include "kernels/check.hpp"
 
@@ -103,6 +102,7 @@ void State::apply(ApplyRequest& request) {
   if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
   switch (a.operation) {
     case Apply::Operation::jump:
+      look_across(*member, a, now);
       return member->pairwise->jump(now, a.exchange, a.sent, a.received, a.alpha_tilde);
     case Apply::Operation::add:
       return axpy(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
@@ -217,6 +217,16 @@ void State::set_view(Member& member, const View& view) {
   }
   member.rounds->enter(near);
   member.epoch = view.epoch;
+  inherit(member);
+}
+
+// Not before those who left are out of the epoch: what is under way when it changes is dropped.
+void State::inherit(Member& member) {
+  std::erase_if(member.heirlooms, [&](const Inherit& i) {
+    if (i.epoch > member.epoch) return false;
+    member.rule->inherit(i.x.vec(), i.weight);
+    return true;
+  });
 }
 
 void State::detach(int rank) {
@@ -224,46 +234,6 @@ void State::detach(int rank) {
   if (member == nullptr) return;
   audited(*member, -1, 0, [] {});
   *member = {};
-}
-
-SampleReply State::sample(const Sample& request) {
-  const size_t size = wiring_.objective->layout().size();
-  Buffer sum(size, DType::f64);
-  Buffer x(size, wiring_.objective->layout().dtype());
-  const ConstVec reference(request.reference->data(), request.reference->size(), DType::f64);
-  SampleReply reply;
-  for (Member& member : members_) {
-    if (!member.rule) continue;
-    member.rule->look(wiring_.clock.now(), x);
-    reply.squares += add_deviation(execution_, x, reference, sum);
-    ++reply.ranks;
-  }
-  const double* first = sum.vec().as<double>();
-  reply.sum = std::make_shared<const std::vector<double>>(first, first + size);
-  return reply;
-}
-
-Collected State::collect() {
-  Collected result;
-  const ParameterLayout& layout = wiring_.objective->layout();
-  Buffer sum(layout.size(), DType::f64);
-  bool audited = wiring_.audits;
-  for (Member& member : members_) {
-    if (!member.rule) continue;
-    auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
-    member.rule->look(wiring_.clock.now(), *x);
-    if (audited) member.rule->add_conserved(wiring_.clock.now(), sum);
-    // Ranks in the middle of different rounds have no common sum.
-    const bool halfway = member.rounds != nullptr && member.gradients != members_[0].gradients;
-    audited = audited && member.rule->conserves() && !halfway;
-    result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
-  }
-  result.conserved_error = audited ? 0 : std::numeric_limits<double>::quiet_NaN();
-  for (size_t k = 0; audited && k < layout.size(); ++k) {
-    const double off = sum.vec().as<double>()[k] - expected_.vec().as<double>()[k];
-    result.conserved_error = std::max(result.conserved_error, std::abs(off));
-  }
-  return result;
 }
 
 State::behavior_type State::make_behavior() {
@@ -285,12 +255,19 @@ State::behavior_type State::make_behavior() {
       },
       [this](Attach& a) { attach(a); },
       [this](Detach d) { detach(d.rank); },
+      [this](Inherit& i) {
+        Member* m = find(i.rank);
+        if (m == nullptr) return;
+        m->heirlooms.push_back(std::move(i));
+        inherit(*m);
+      },
       [this](Donate d) -> Donation {
         Member* m = find(d.rank);
         return m != nullptr ? donate(*m) : nullptr;
       },
       [this](Sample& s) { return sample(s); },
       [this](Collect) { return collect(); },
+      [this](Report) { return report(); },
   };
 }
 

@@ -30,6 +30,7 @@ struct StateWiring {
   size_t chunk_size = 0;           // elements of the largest part of a collective round
   size_t chunks = 0;               // at most
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
+  bool looks = false;              // across an edge, now and then: how far apart are its ends?
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
 };
 
@@ -53,7 +54,10 @@ class State final : public StateActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
-    bool owes_copy = false;  // to the worker, when the round is finished
+    bool owes_copy = false;                         // to the worker, when the round is finished
+    std::vector<std::pair<int, double>> distances;  // by peer, as last seen
+    double looked_at_s = -1;
+    std::vector<Inherit> heirlooms;  // of epochs that have not come
   };
 
   Member* find(int rank);
@@ -68,9 +72,12 @@ class State final : public StateActor::base {
   void attach(Attach&);
   void take_over(Member&, const RankState&);
   void detach(int rank);
+  void inherit(Member&);
   Lease look(Member&);
+  void look_across(Member&, const Apply&, double now);
   Donation donate(Member&);
   SampleReply sample(const Sample&);
+  StateReport report() const;
   Collected collect();
   template <class Change>
   void audited(Member&, double sign_before, double sign_after, Change&& change);

@@ -3,16 +3,24 @@
 #include "actors/transport/console.hpp"
 
 namespace grapevine {
+namespace {
 
-Result<std::string> ask_node(const std::string& address, const std::string& key,
-                             const ConsoleRequest& request, double deadline_s) {
+Result<std::unique_ptr<Console>> console_of(const std::string& address, const std::string& key,
+                                            double deadline_s) {
   std::optional<RunKey> secret;
   if (!key.empty()) {
     auto read = RunKey::read(key);
     if (!read) return read.error();
     secret = *read;
   }
-  auto console = Console::open(address, secret, deadline_s);
+  return Console::open(address, secret, deadline_s);
+}
+
+}  // namespace
+
+Result<std::string> ask_node(const std::string& address, const std::string& key,
+                             const ConsoleRequest& request, double deadline_s) {
+  auto console = console_of(address, key, deadline_s);
   if (!console) return console.error();
   std::string text;
   bool ok = true;
@@ -24,6 +32,14 @@ Result<std::string> ask_node(const std::string& address, const std::string& key,
   if (!asked) return asked.error();
   if (!ok) return user_error(address + ": " + text);
   return text;
+}
+
+Status follow_node(const std::string& address, const std::string& key,
+                   const ConsoleRequest& request,
+                   const std::function<bool(const ConsoleReply&)>& part) {
+  auto console = console_of(address, key, 2);
+  if (!console) return console.error();
+  return (*console)->ask(request, part, 0);
 }
 
 }  // namespace grapevine

@@ -1,5 +1,6 @@
 // One question to a node's console, and its whole answer.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "kernels/result.hpp"
@@ -11,5 +12,9 @@ namespace grapevine {
 /// reason where it refuses (user).
 Result<std::string> ask_node(const std::string& address, const std::string& key,
                              const ConsoleRequest&, double deadline_s = 2);
+
+/// Hands each part of the answer on as it comes, until the node ends or `part` says false.
+Status follow_node(const std::string& address, const std::string& key, const ConsoleRequest&,
+                   const std::function<bool(const ConsoleReply&)>& part);
 
 }  // namespace grapevine

@@ -1,4 +1,8 @@
 // grapevine ctl: a console of a node that runs.
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -11,10 +15,13 @@
 namespace grapevine {
 namespace {
 
+constexpr char kFollow[] = "follow";
+
 struct Verb {
   const char* name;
   ConsoleVerb verb;
-  const char* argument;  // what it needs; null: nothing
+  const char* argument;  // what it takes; null: nothing
+  bool optional = false;
 };
 
 constexpr Verb kVerbs[] = {
@@ -25,15 +32,29 @@ constexpr Verb kVerbs[] = {
     {"stop", ConsoleVerb::stop, nullptr},
     {"inject", ConsoleVerb::inject, "PLAN"},
     {"snapshot", ConsoleVerb::snapshot, "FILE"},
-    {"events", ConsoleVerb::events, nullptr},
+    {"events", ConsoleVerb::events, "N or follow", true},
 };
+
+// host:port or unix:/path
+bool is_address(const std::string& text) {
+  if (text.starts_with("unix:")) return text.size() > 5;
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  int port = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data() + colon + 1, end, port);
+  return error == std::errc() && at == end && port > 0 && port < 65536;
+}
 
 Result<const Verb*> verb_of(const Options& o) {
   std::string accepted;
+  if (o.verb.empty())
+    return user_error("ctl without a verb, accepted: grapevine ctl " + o.address +
+                      " status; grapevine ctl --help lists all");
   for (const Verb& verb : kVerbs) {
     accepted += (accepted.empty() ? "" : ", ") + std::string(verb.name);
     if (o.verb != verb.name) continue;
-    if (verb.argument != nullptr && o.argument.empty())
+    if (verb.argument != nullptr && o.argument.empty() && !verb.optional)
       return user_error("ctl " + o.verb + " without its argument, accepted: grapevine ctl ADDR " +
                         o.verb + " " + verb.argument);
     if (verb.argument == nullptr && !o.argument.empty())
@@ -41,7 +62,18 @@ Result<const Verb*> verb_of(const Options& o) {
                         "\", accepted: none");
     return &verb;
   }
-  return user_error("ctl verb is \"" + o.verb + "\", accepted: " + accepted);
+  return user_error("ctl verb is \"" + o.verb + "\", accepted: " + accepted +
+                    "; for instance grapevine ctl " + o.address + " status");
+}
+
+// How many of the last events are wanted; all that the node remembers without a number.
+Result<size_t> last_events(const std::string& argument) {
+  size_t last = 0;
+  const char* end = argument.data() + argument.size();
+  if (argument.empty()) return SIZE_MAX;
+  const auto [at, error] = std::from_chars(argument.data(), end, last);
+  if (error == std::errc() && at == end) return last;
+  return user_error("events is \"" + argument + "\", accepted: how many of the last, or follow");
 }
 
 Result<std::string> text_of(const std::string& path) {
@@ -59,19 +91,42 @@ std::string joined(const Json& numbers) {
   return text;
 }
 
+std::string known(const Json& value, std::string (*text)(double)) {
+  return value.is_number() ? text(value.get<double>()) : "-";
+}
+
+std::string spaced(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
 void print_topology(const Json& s) {
   std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s\n",
               s["epoch"].dump().c_str(), s["topology"].get<std::string>().c_str(),
               s["graph_ranks"].dump().c_str(), as_short(s["chi1"].get<double>()).c_str(),
               as_short(s["chi2"].get<double>()).c_str(), as_short(s["eta"].get<double>()).c_str(),
               as_short(s["alpha_tilde"].get<double>()).c_str());
-  std::printf("  %-12s %14s %12s %12s %10s\n", "edge", "exchanges/s", "round trip", "bytes",
-              "declined");
-  for (const Json& e : s["edges"])
-    std::printf("  %-12s %14s %12s %12s %10s\n", joined(e["ranks"]).c_str(),
+  std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", "edge", "exchanges/s", "round trip",
+              "last one", "distance", "bytes", "declined");
+  for (const Json& e : s["edges"]) {
+    if (!e["in_graph"].get<bool>()) continue;
+    std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", joined(e["ranks"]).c_str(),
                 as_short(e["exchanges_per_second"].get<double>()).c_str(),
                 as_seconds(e["round_trip_seconds"].get<double>()).c_str(),
-                as_bytes(e["bytes"].get<double>()).c_str(), e["declined"].dump().c_str());
+                known(e["staleness_seconds"], as_seconds).c_str(),
+                known(e["distance"], as_short).c_str(), as_bytes(e["bytes"].get<double>()).c_str(),
+                e["declined"].dump().c_str());
+  }
+}
+
+// What is not zero of an object of counts, by name: "busy 3, epoch 1".
+std::string counted(const Json& counts) {
+  std::string text;
+  for (const auto& [name, count] : counts.items()) {
+    if (!count.is_number() || count == 0) continue;
+    text += (text.empty() ? "" : ", ") + spaced(name) + " " + count.dump();
+  }
+  return text.empty() ? "none" : text;
 }
 
 void print_status(const Json& s) {
@@ -83,6 +138,20 @@ void print_status(const Json& s) {
                 m["address"].get<std::string>().c_str(), joined(m["ranks"]).c_str());
   std::printf("  gradients by rank    %s\n  exchanges by rank    %s\n",
               joined(s["gradients"]).c_str(), joined(s["exchanges"]).c_str());
+  const Json& refusals = s["refusals"];
+  std::printf("  consensus distance   %s, from the edges below\n",
+              known(s["consensus_distance"], as_short).c_str());
+  std::printf("  offers declined      %s\n", counted(refusals["declined_because"]).c_str());
+  std::printf("  turned away          %s\n", counted(refusals["turned_away"]).c_str());
+  Json others = refusals;
+  others.erase("offers_declined");
+  std::printf("  refused, broken      %s\n  frames lost          %s\n", counted(others).c_str(),
+              counted(s["frames_lost"]).c_str());
+  for (const Json& d : s["departures"])
+    std::printf("  %-20s %s with %s of %s ranks, the mean moved by %s\n",
+                d["node"].get<std::string>().c_str(), d["state"].get<std::string>().c_str(),
+                d["ranks"].dump().c_str(), d["of"].dump().c_str(),
+                known(d["mean_changed_by"], as_short).c_str());
   print_topology(s);
 }
 
@@ -91,6 +160,16 @@ Json part_of(const Json& status, std::initializer_list<const char*> names) {
   for (const char* name : names)
     part[name] = status[name];
   return part;
+}
+
+void tell_events(const Options& o, const Json& status) {
+  Json events = status["events"];
+  const size_t wanted = *last_events(o.argument);
+  if (events.size() > wanted)
+    events.erase(events.begin(), events.end() - static_cast<ptrdiff_t>(wanted));
+  if (o.json) return print_json({{"node", status["node"]}, {"events", events}});
+  for (const Json& line : events)
+    std::printf("%s\n", line.get<std::string>().c_str());
 }
 
 // What the node said, told as it was asked for.
@@ -126,20 +205,35 @@ Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
     else
       print_topology(object);
   } else {
-    if (o.json) return print_json(part_of(object, {"node", "events"})), Done{};
-    for (const Json& line : object["events"])
-      std::printf("%s\n", line.get<std::string>().c_str());
+    tell_events(o, object);
   }
   return Done{};
+}
+
+// Each event as it comes, until the node ends or the user stops.
+Status follow(const Options& o) {
+  return follow_node(o.address, o.peers.key, {ConsoleVerb::events, kFollow}, [&](const auto& part) {
+    if (o.json)
+      print_json({{"event", part.text.substr(0, part.text.find('\n'))}});
+    else
+      std::fputs(part.text.c_str(), stdout);
+    std::fflush(stdout);
+    return true;
+  });
 }
 
 }  // namespace
 
 Result<int> control(const Options& o) {
+  std::signal(SIGINT, SIG_DFL);  // there is nothing to drain here
+  std::signal(SIGTERM, SIG_DFL);
   if (o.address.empty())
     return user_error(
         "ctl without an address, accepted: grapevine ctl ADDR VERB, for instance "
         "grapevine ctl 127.0.0.1:7001 status");
+  if (!is_address(o.address))
+    return user_error("ctl address is \"" + o.address +
+                      "\", accepted: where a node listens, host:port or unix:/path");
   const auto verb = verb_of(o);
   if (!verb) return verb.error();
   ConsoleRequest request{(*verb)->verb, {}};
@@ -148,6 +242,14 @@ Result<int> control(const Options& o) {
     auto text = text_of(o.argument);
     if (!text) return text.error();
     request.argument = std::move(*text);
+  }
+  if (request.verb == ConsoleVerb::events && o.argument == kFollow) {
+    const Status ended = follow(o);
+    if (!ended) return ended.error();
+    return 0;
+  }
+  if (request.verb == ConsoleVerb::events) {
+    if (const auto last = last_events(o.argument); !last) return last.error();
   }
   const auto answer = ask_node(o.address, o.peers.key, request);
   if (!answer) return answer.error();

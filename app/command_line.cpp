@@ -97,7 +97,7 @@ const CommandRow kCommands[] = {
      "  stop                all nodes do\n"
      "  inject PLAN         faults of links and changes of the graph, from a file\n"
      "  snapshot FILE       the averaged model as it is now (safetensors)\n"
-     "  events              what happened lately\n"
+     "  events [N|follow]   what happened lately, or each event as it comes\n"
      "Example: grapevine ctl 127.0.0.1:7001 status --json\n"},
     {kKeygen, "keygen", "Make a run key: the one secret of a run.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},

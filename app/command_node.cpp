@@ -6,7 +6,7 @@
 
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
-#include "app/json_output.hpp"
+#include "app/node_status_json.hpp"
 #include "app/report.hpp"
 #include "app/run_record.hpp"
 
@@ -29,6 +29,11 @@ Json node_json(const Options& options, const Summary& s, const TrainingTimes& ti
   object["first_rank"] = s.first_rank;
   object["local_ranks"] = ranks_here(options.settings);
   object["mean_hash"] = hash_text(s.mean);
+  Json weights = Json::array();
+  for (const RankSummary& rank : s.ranks)
+    if (rank.counts.push_weight > 0) weights.push_back(rank.counts.push_weight);
+  object["push_weights"] = weights;
+  object["departures"] = departures_json(s.departures);
   object["seconds"] = s.seconds;
   object["evaluation_seconds"] = times.evaluation_s;
   object["total_seconds"] = times.total_s;

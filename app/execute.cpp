@@ -204,7 +204,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   };
   hooks.render = [distance](const NodeStatus& status) {
     Json object = json_of(status);
-    object["consensus_distance"] = distance->load();
+    object["consensus_distance_here"] = distance->load();
     return object.dump();
   };
   hooks.render_snapshot = [objective](const Buffer& mean, int ranks) {
@@ -218,6 +218,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   if (!summary.epochs.empty()) summary.seconds -= summary.epochs.front().at_s;
   summary.nodes = result->nodes;
   summary.ranks_in_mean = result->ranks;
+  summary.departures = std::move(result->departures);
   if (result->mean) {
     const ConstVec mean = result->mean->vec();
     summary.mean = Buffer(mean.size, mean.dtype);

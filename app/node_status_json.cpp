@@ -1,10 +1,12 @@
 #include "app/node_status_json.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <map>
 
 #include "actors/conversations/member_table.hpp"
-#include "models/model_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -58,14 +60,45 @@ Json links_json(const NodeStatus& s) {
                      {"bytes_received", c.message_bytes_received + c.frame_bytes_received},
                      {"refused", c.refused},
                      {"discarded", c.discarded},
-                     {"lost", c.lost}});
+                     {"lost", c.lost},
+                     {"corrupt", c.corrupt}});
   }
   return links;
 }
 
+using Ends = std::pair<int, int>;
+
+// What is known of an edge, at both ends where both are here.
+struct Edge {
+  uint64_t exchanges = 0, bytes = 0, declined = 0;
+  double applied_at = -1, distance = std::numeric_limits<double>::quiet_NaN();
+  bool in_graph = false;
+};
+
 // The edges of the ranks here, each once.
+std::map<Ends, Edge> edges_of(const NodeStatus& s) {
+  std::map<Ends, Edge> edges;
+  for (const CommunicatorReport& c : s.ranks.communicators) {
+    for (const EdgeCount& e : c.edges) {
+      Edge& edge = edges[std::minmax(c.rank, e.peer)];
+      edge.exchanges = std::max(edge.exchanges, e.applied);
+      edge.applied_at = std::max(edge.applied_at, e.applied_at);
+      edge.in_graph = edge.in_graph || e.in_graph;
+    }
+    for (const PeerTraffic& t : c.traffic) {
+      Edge& edge = edges[std::minmax(c.rank, t.peer)];
+      edge.bytes += t.bytes;
+      edge.declined += t.declined;
+    }
+  }
+  for (const StateReport& state : s.states)
+    for (const EdgeDistance& d : state.distances)
+      edges[std::minmax(d.rank, d.peer)].distance = d.distance;
+  return edges;
+}
+
 Json edges_json(const NodeStatus& s) {
-  std::map<std::pair<int, int>, double> rates;
+  std::map<Ends, double> rates;
   for (const EdgeRate& rate : s.rates)
     rates[{static_cast<int>(rate.i), static_cast<int>(rate.j)}] = rate.per_second;
   std::map<int, double> round_trips;  // by rank of another node
@@ -73,95 +106,105 @@ Json edges_json(const NodeStatus& s) {
     for (const Member& m : s.members)
       for (uint32_t k = 0; m.node == link.node && k < m.ranks; ++k)
         round_trips[static_cast<int>(m.first_rank + k)] = link.round_trip_s;
-  struct Sum {
-    uint64_t exchanges = 0, bytes = 0, declined = 0;
-  };
-  std::map<std::pair<int, int>, Sum> edges;
-  for (const CommunicatorReport& c : s.ranks.communicators) {
-    for (const EdgeCount& e : c.edges) {
-      Sum& sum = edges[std::minmax(c.rank, e.peer)];
-      sum.exchanges = std::max(sum.exchanges, e.applied);
-    }
-    for (const PeerTraffic& t : c.traffic) {
-      Sum& sum = edges[std::minmax(c.rank, t.peer)];
-      sum.bytes += t.bytes;
-      sum.declined += t.declined;
-    }
-  }
   Json out = Json::array();
-  for (const auto& [ends, count] : edges) {
+  for (const auto& [ends, edge] : edges_of(s)) {
     const auto rate = rates.find(ends);
     double round_trip_s = 0;
     for (const int rank : {ends.first, ends.second})
       if (const auto found = round_trips.find(rank); found != round_trips.end())
         round_trip_s = found->second;
-    out.push_back({{"ranks", {ends.first, ends.second}},
-                   {"exchanges", count.exchanges},
-                   {"exchanges_per_second", rate == rates.end() ? 0 : rate->second},
-                   {"round_trip_seconds", round_trip_s},
-                   {"bytes", count.bytes},
-                   {"declined", count.declined}});
+    out.push_back(
+        {{"ranks", {ends.first, ends.second}},
+         {"in_graph", edge.in_graph},
+         {"exchanges", edge.exchanges},
+         {"exchanges_per_second", rate == rates.end() ? 0 : rate->second},
+         {"round_trip_seconds", round_trip_s},
+         {"staleness_seconds", edge.applied_at < 0 ? Json() : Json(s.uptime_s - edge.applied_at)},
+         {"distance", edge.distance},
+         {"bytes", edge.bytes},
+         {"declined", edge.declined}});
   }
   return out;
 }
 
+// Half the mean square distance across the edges of the ranks here. Ranks drawn at random would
+// give n / (n - 1) times the consensus distance; neighbours on a sparse graph are more alike.
+double consensus_distance_of(const NodeStatus& s) {
+  double squares = 0;
+  int count = 0;
+  for (const auto& [ends, edge] : edges_of(s)) {
+    if (!edge.in_graph || std::isnan(edge.distance)) continue;
+    squares += edge.distance * edge.distance;
+    ++count;
+  }
+  return count > 0 ? squares / (2 * count) : std::numeric_limits<double>::quiet_NaN();
+}
+
+Json declines_json(const NodeStatus& s) {
+  constexpr const char* kNames[kDeclineReasons] = {"none",         "busy",  "not_yet",   "repeat",
+                                                   "older_caller", "epoch", "no_buffer", "gone"};
+  std::array<uint64_t, kDeclineReasons> sums{};
+  for (const CommunicatorReport& c : s.ranks.communicators)
+    for (size_t k = 0; k < sums.size(); ++k)
+      sums[k] += c.declines[k];
+  Json by_reason = Json::object();
+  for (size_t k = 1; k < sums.size(); ++k)
+    by_reason[kNames[k]] = sums[k];
+  return by_reason;
+}
+
 Json refusals_json(const NodeStatus& s) {
   Counts sum;
+  uint64_t malformed = 0;
   for (const CommunicatorReport& c : s.ranks.communicators) {
     sum.declined += c.counts.declined;
     sum.repeated += c.counts.repeated;
     sum.broken_before += c.counts.broken_before;
     sum.broken_after += c.counts.broken_after;
     sum.protocol_errors += c.counts.protocol_errors;
+    malformed += c.malformed;
   }
   return {{"offers_declined", sum.declined},
+          {"declined_because", declines_json(s)},
           {"frames_repeated", sum.repeated},
+          {"frames_malformed", malformed},
           {"protocol_errors", sum.protocol_errors},
           {"exchanges_broken_before", sum.broken_before},
           {"exchanges_broken_after", sum.broken_after},
-          {"frames_lost_by_plan", s.frames.lost},
-          {"frames_without_link", s.frames.refused},
-          {"frames_of_strangers", s.frames.strangers}};
+          {"frames_of_strangers", s.frames.strangers},
+          {"turned_away", s.turned_away}};
 }
 
-constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-std::string base64_of(const unsigned char* data, size_t size) {
-  std::string text;
-  text.reserve((size + 2) / 3 * 4);
-  for (size_t k = 0; k < size; k += 3) {
-    const size_t n = std::min<size_t>(3, size - k);
-    uint32_t word = 0;
-    for (size_t b = 0; b < 3; ++b)
-      word = word << 8 | (b < n ? data[k + b] : 0u);
-    for (size_t c = 0; c < 4; ++c)
-      text += c <= n ? kLetters[word >> (18 - 6 * c) & 63] : '=';
+Json lost_json(const NodeStatus& s) {
+  uint64_t messages = 0, overflowed = 0, discarded = 0, unsent = 0, corrupt = 0;
+  for (const CommunicatorReport& c : s.ranks.communicators) {
+    messages += c.counts.lost;
+    overflowed += c.overflowed;
   }
-  return text;
-}
-
-std::vector<unsigned char> bytes_of(const std::string& text) {
-  unsigned char value[256];
-  std::fill(std::begin(value), std::end(value), static_cast<unsigned char>(64));
-  for (unsigned char k = 0; k < 64; ++k)
-    value[static_cast<unsigned char>(kLetters[k])] = k;
-  std::vector<unsigned char> bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  uint32_t word = 0;
-  int bits = 0;
-  for (const char c : text) {
-    const unsigned char v = value[static_cast<unsigned char>(c)];
-    if (v == 64) break;
-    word = word << 6 | v;
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    bytes.push_back(static_cast<unsigned char>(word >> bits & 255));
+  for (const NodeStatus::Link& link : s.links) {
+    discarded += link.counts.discarded;
+    unsent += link.counts.lost;
+    corrupt += link.counts.corrupt;
   }
-  return bytes;
+  return {{"by_plan", s.frames.lost},  {"corrupted_by_plan", s.frames.corrupt},
+          {"corrupt", corrupt},        {"no_link_or_full_queue", s.frames.refused},
+          {"no_buffer", discarded},    {"link_ended", unsent},
+          {"paused_rank", overflowed}, {"rounds_without", messages}};
 }
 
 }  // namespace
+
+Json departures_json(const std::vector<Departure>& departures) {
+  Json out = Json::array();
+  for (const Departure& d : departures)
+    out.push_back({{"node", d.node},
+                   {"state", d.polite ? "left" : "dead"},
+                   {"at", d.at_s},
+                   {"ranks", d.ranks},
+                   {"of", d.of},
+                   {"mean_changed_by", d.mean_changed_by}});
+  return out;
+}
 
 Json json_of(const NodeStatus& s) {
   Json gradients = Json::array(), exchanges = Json::array();
@@ -169,6 +212,13 @@ Json json_of(const NodeStatus& s) {
     gradients.push_back(w.gradients);
   for (const CommunicatorReport& c : s.ranks.communicators)
     exchanges.push_back(c.counts.applied);
+  std::map<int, double> weight_of;
+  for (const StateReport& state : s.states)
+    for (const auto& [rank, counts] : state.counts)
+      if (counts.push_weight > 0) weight_of[rank] = counts.push_weight;
+  Json weights = Json::array();  // by rank, of push-sum
+  for (const auto& [rank, weight] : weight_of)
+    weights.push_back(weight);
   if (s.ranks.workers.empty())
     for (size_t k = 0; k < exchanges.size(); ++k)
       gradients.push_back(0);
@@ -187,47 +237,13 @@ Json json_of(const NodeStatus& s) {
           {"exchanges", exchanges},
           {"edges", edges_json(s)},
           {"links", links_json(s)},
+          {"consensus_distance", consensus_distance_of(s)},
+          {"push_weights", weights},
           {"refusals", refusals_json(s)},
+          {"frames_lost", lost_json(s)},
+          {"doubts", s.doubts},
+          {"departures", departures_json(s.departures)},
           {"events", s.events}};
-}
-
-Json snapshot_json(const ParameterLayout& layout, const Buffer& mean, int ranks) {
-  Json tensors = Json::array();
-  for (const ParameterEntry& entry : layout.entries())
-    tensors.push_back({{"name", entry.name}, {"shape", entry.shape}});
-  const ConstVec x = mean.vec();
-  return {{"ranks", ranks},
-          {"dtype", layout.dtype() == DType::f64 ? "f64" : "f32"},
-          {"tensors", tensors},
-          {"data", base64_of(static_cast<const unsigned char*>(x.data), x.bytes())}};
-}
-
-Status write_snapshot(const Json& snapshot, const std::string& path) {
-  const Error malformed = world_error("the node's answer is not a snapshot");
-  if (!snapshot.is_object() || !snapshot.contains("tensors") || !snapshot.contains("data") ||
-      !snapshot["tensors"].is_array() || !snapshot["data"].is_string())
-    return malformed;
-  const bool wide = snapshot.value("dtype", "") == "f64";
-  const std::vector<unsigned char> bytes = bytes_of(snapshot["data"].get<std::string>());
-  std::vector<ModelTensor> tensors;
-  size_t at = 0;
-  for (const Json& entry : snapshot["tensors"]) {
-    if (!entry.is_object() || !entry.contains("shape") || !entry["shape"].is_array())
-      return malformed;
-    ModelTensor tensor;
-    tensor.name = entry.value("name", "");
-    tensor.type = wide ? TensorType::f64 : TensorType::f32;
-    for (const Json& size : entry["shape"]) {
-      if (!size.is_number_unsigned() || size.get<uint64_t>() > bytes.size()) return malformed;
-      tensor.shape.push_back(size.get<int64_t>());
-    }
-    if (tensor.bytes() > bytes.size() - at) return malformed;
-    tensor.data = bytes.data() + at;
-    at += tensor.bytes();
-    tensors.push_back(std::move(tensor));
-  }
-  if (at != bytes.size()) return malformed;
-  return write_safetensors(path, tensors);
 }
 
 }  // namespace grapevine

@@ -10,6 +10,7 @@ namespace grapevine {
 
 /// The names are the program's interface; README.md lists them.
 Json json_of(const NodeStatus&);
+Json departures_json(const std::vector<Departure>&);
 
 /// {"ranks", "dtype", "tensors": [{"name", "shape"}], "data": base64 of the vector}
 Json snapshot_json(const ParameterLayout&, const Buffer& mean, int ranks);

@@ -9,6 +9,7 @@
 
 #include "actors/algorithms/rule.hpp"
 #include "actors/conversations/conversation.hpp"
+#include "actors/departure.hpp"
 #include "kernels/result.hpp"
 #include "kernels/vec.hpp"
 #include "models/objective.hpp"
@@ -62,6 +63,7 @@ struct Summary {
   uint64_t parameter_hash = 0;
   int first_rank = 0;             // of `ranks`, where others are elsewhere
   int nodes = 0, ranks_in_mean = 0;  // of a run of several processes
+  std::vector<Departure> departures; // of nodes, the own one among them
   std::vector<RankSummary> ranks;
   std::vector<EdgeSummary> edges;
   std::vector<CurvePoint> curve;

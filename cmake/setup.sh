@@ -106,6 +106,21 @@ get_libtorch() {
   rm -f build/*/configured
 }
 
+# pycapnp for the Python script among the examples. Its test says so aloud where it cannot be had.
+get_pycapnp() {
+  local into=.deps/pycapnp python=python3
+  [ ! -e $into/capnp/__init__.py ] || return 0
+  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+  rm -rf $into.part
+  mkdir -p "$logs"
+  if "$python" -m pip install --quiet --only-binary=:all: --no-deps --target $into.part \
+    pycapnp==2.2.4 >"$logs/pycapnp.log" 2>&1 </dev/null; then
+    mv $into.part $into
+  else
+    echo "pycapnp cannot be had (see $logs/pycapnp.log): examples/status.py is not tested" >&2
+  fi
+}
+
 # configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other
 # change.
 configure() {

@@ -43,7 +43,13 @@ class Talker {
     return event(now, [&](Effects& out) { conversation_.timer(now, 0, out); });
   }
 
+  Sends ask_again() {  // of its only peer
+    const double now = repeats_at_;
+    return event(now, [&](Effects& out) { conversation_.timer(now, 1, out); });
+  }
+
   double wakes_at() const { return wakes_at_; }
+  const std::vector<int>& doubts() const { return doubts_; }
   const Counts& counts() const { return conversation_.counts(); }
   bool quiet() const { return conversation_.quiet(); }
   const std::vector<Apply>& jumps() const { return jumps_; }
@@ -69,7 +75,8 @@ class Talker {
     call(out);
     Sends sends(out.sends.begin(), out.sends.end());
     for (const Arm& a : out.arms)
-      if (a.timer == 0) wakes_at_ = a.at;
+      (a.timer == 0 ? wakes_at_ : repeats_at_) = a.at;
+    doubts_.insert(doubts_.end(), out.doubts.begin(), out.doubts.end());
     for (const auto& request : out.requests) {
       if (const Apply* jump = std::get_if<Apply>(&request)) {
         jumps_.push_back(*jump);
@@ -87,8 +94,9 @@ class Talker {
   SnapshotPool pool_;
   View view_;
   bool has_pool_ = true;
-  double wakes_at_ = 0;
+  double wakes_at_ = 0, repeats_at_ = 0;
   std::vector<Apply> jumps_;
+  std::vector<int> doubts_;
 };
 
 std::string kinds(const Sends& sends) {
@@ -153,6 +161,16 @@ TEST_CASE("two crossing offers are one exchange, and no accept is needed") {
     CHECK(end->counts().applied == 1u);
     CHECK(end->counts().protocol_errors == 0u);
   }
+}
+
+TEST_CASE("a peer that answers neither an offer nor its repeat is doubted, once") {
+  Talker zero(0, {1});
+  zero.due();
+  REQUIRE(kinds(zero.ask_again()) == "offer");
+  CHECK(zero.doubts().empty());
+  for (int repeat = 0; repeat < 5; ++repeat)
+    zero.ask_again();
+  CHECK(zero.doubts() == std::vector<int>{1});
 }
 
 TEST_CASE("an offer of another epoch is declined, with the epoch as the reason") {

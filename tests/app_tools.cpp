@@ -22,11 +22,10 @@ int plain(int status) {
 
 }  // namespace
 
-Ran run_grapevine(const std::string& arguments, const std::string& before) {
+Ran run_command(const std::string& command) {
   const Scratch scratch;
   const std::string err = scratch.path("err");
-  const std::string command = before + " " + kProgram + " " + arguments + " 2>" + err;
-  std::FILE* pipe = popen(command.c_str(), "r");
+  std::FILE* pipe = popen((command + " 2>" + err).c_str(), "r");
   REQUIRE(pipe != nullptr);
   Ran ran;
   char block[4096];
@@ -34,6 +33,10 @@ Ran run_grapevine(const std::string& arguments, const std::string& before) {
   ran.status = plain(pclose(pipe));
   ran.err = text_of(err);
   return ran;
+}
+
+Ran run_grapevine(const std::string& arguments, const std::string& before) {
+  return run_command(before + " " + kProgram + " " + arguments);
 }
 
 nlohmann::json json_of(const std::string& arguments) {

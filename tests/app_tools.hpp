@@ -14,6 +14,9 @@ struct Ran {
   std::string out, err;
 };
 
+/// Through the shell; what it says is caught.
+Ran run_command(const std::string& command);
+
 /// Runs `grapevine ARGUMENTS` through the shell, after `before` ("ulimit -f 100;", "cd DIR;").
 Ran run_grapevine(const std::string& arguments, const std::string& before = "");
 

@@ -78,3 +78,5 @@ TEST_CASE("the custom workers print what they promise") { keeps_its_promise("5_c
 TEST_CASE("the reconfiguring example prints what it promises") {
   keeps_its_promise("6_reconfigure");
 }
+
+TEST_CASE("two nodes in one program print what they promise") { keeps_its_promise("7_two_nodes"); }

@@ -139,7 +139,7 @@ TEST_CASE("faults of links that are injected into running nodes are real, and lo
     REQUIRE(run_grapevine("ctl " + node->address() + " inject " + plan).status == 0);
   }
   const Json lossy = wait_for_status(nodes[0]->address(), [](const Json& s) {
-    return s["refusals"]["frames_lost_by_plan"].get<uint64_t>() > 100;
+    return s["frames_lost"]["by_plan"].get<uint64_t>() > 100;
   });
   const uint64_t exchanges = sum_of(lossy["exchanges"]);
   wait_for_status(nodes[0]->address(),

@@ -45,6 +45,42 @@ TEST_CASE("nodes of another run, method or model are told so at once, and distur
   check_ends(join + " --dim 17", 1, {"17 parameters", "16 parameters"});
   const Json status = status_of(nodes[0]->address());
   CHECK(status["members"].size() == 1);
+  const std::string events = status["events"].dump();  // it says so, too
+  for (const char* why : {"another run: other at ", "ad_psgd of 16", "a2cid2 of 17 parameters at "})
+    CHECK_THAT(events, Catch::Contains(why));
+  wait_for_status(nodes[0]->address(), [&](const Json& s) {
+    return sum_of(s["gradients"]) > sum_of(status["gradients"]);
+  });
+}
+
+TEST_CASE("with another run key, or none, both ends say so in a line, and nobody is disturbed") {
+  const Scratch scratch;
+  const std::string key = scratch.path("run.key"), other = scratch.path("other.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
+  REQUIRE(run_grapevine("keygen " + other).status == 0);
+  auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0", "--key=" + key});
+  const std::string address = nodes[0]->address();
+  check_ends(kAlone + "--join " + address + " --key " + other, 1, {address});
+  check_ends(kAlone + "--join " + address, 1, {address});
+  check_refused("ctl " + address + " status --key " + other, 1, {address});
+  check_refused("ctl " + address + " status", 1, {address});
+  check_refused("ctl " + address + " status --key " + scratch.path("none"), 2, {"run key", "none"});
+  const Ran ran = run_grapevine("ctl " + address + " status --json --key " + key);
+  REQUIRE(ran.status == 0);
+  const Json status = Json::parse(ran.out);
+  CHECK(status["members"].size() == 1);
+  CHECK_FALSE(status["refusals"]["turned_away"].empty());
+}
+
+TEST_CASE("a plan that names a rank which nobody has is refused by a running node") {
+  const Scratch scratch;
+  auto nodes = start_nodes(1, 2, {"--until=600", "--gradients=0"});
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 2; });
+  const std::string inject = "ctl " + nodes[0]->address() + " inject ";
+  const std::string fault = "[[fault]]\nkind = \"loss\"\nprobability = 0.1\nranks = [";
+  REQUIRE(run_grapevine(inject + scratch.file("good.toml", fault + "1]\n")).status == 0);
+  check_refused(inject + scratch.file("bad.toml", fault + "7]\n"), 2, {"7", "accepted: 0 to 1"});
+  check_refused(inject + scratch.path("none.toml"), 2, {"none.toml", "cannot be read"});
 }
 
 TEST_CASE("a console of a dead address, without a verb or with a wrong one is refused") {
@@ -71,6 +107,10 @@ TEST_CASE("places in the run that cannot be are refused") {
   check_refused(kAlone + "--patience 0", 2, {"patience is 0"});
   check_refused("launch --nodes 0", 2, {"nodes is 0", "from 1"});
   check_refused("launch --hosts /no/such/file", 2, {"/no/such/file"});
+  const Scratch scratch;
+  check_refused("launch --objective quadratic --hosts " + scratch.file("hosts", "a\n") +
+                    " --plan " + scratch.file("plan", "[[fault]]\nkind = \"kill\"\nranks = [0]\n"),
+                2, {"plan", "--hosts", "accepted"});
 }
 
 TEST_CASE("the doctor has a line for each thing, and says what is wrong with status 1") {

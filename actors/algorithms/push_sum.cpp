@@ -19,33 +19,52 @@ double get(ConstVec last) {
 }  // namespace
 
 void PushSum::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(0, lr / w_, g, x_, {}, {});
+  optimizer_.step(0, lr, g, x_, {}, {});
 }
 
 void PushSum::reset(double now, ConstVec x) {
   RoundRule::reset(now, x);
   w_ = 1;
+  left_w_ = 0;
+  written_ = false;
 }
 
 void PushSum::add_conserved(double, Vec sum) {
   Buffer x(size(), dtype());
   scale(execution_, w_, x_, x);
+  if (left_w_ > 0) axpy(execution_, left_w_, heirlooms_, x);
   add_to(execution_, x, sum);
 }
 
-void PushSum::enter(const Neighbourhood& near) {
-  RoundRule::enter(near);
-  w_ = 1;
+void PushSum::inherit(ConstVec x, double weight) {
+  if (x.size != size() || x.dtype != dtype() || !(weight > 0)) return;
+  if (heirlooms_.size() == 0) heirlooms_ = Buffer(size(), dtype());
+  left_w_ += weight;
+  const double share = weight / left_w_;
+  scale(execution_, 1 - share, heirlooms_, heirlooms_);
+  axpy(execution_, share, x, heirlooms_);
+  if (!written_) take_in_heirlooms();  // else half of what is here is on its way already
+}
+
+void PushSum::take_in_heirlooms() {
+  if (left_w_ == 0) return;
+  w_ += left_w_;
+  const double share = left_w_ / w_;
+  scale(execution_, 1 - share, x_, x_);
+  axpy(execution_, share, heirlooms_, x_);
+  left_w_ = 0;
 }
 
 void PushSum::write(int, size_t, Payload& out) {
+  written_ = true;
   const Vec message = out.writable(dtype(), size() + 1);
   scale(execution_, w_ / 2, x_, message.part(0, size()));
   put(message.part(size(), 1), w_ / 2);
 }
 
 void PushSum::combine(double, int, std::span<const Payload> in) {
-  if (near_.ranks == 1) return;  // nothing was sent
+  written_ = false;
+  if (near_.ranks == 1) return take_in_heirlooms();  // nothing was sent
   const double own = w_ / 2;
   double w = own;
   terms_.assign(1, {own, x_});
@@ -63,6 +82,7 @@ void PushSum::combine(double, int, std::span<const Payload> in) {
     term.a /= w;
   grapevine::combine(execution_, terms_, x_);
   w_ = w;
+  take_in_heirlooms();
 }
 
 }  // namespace grapevine

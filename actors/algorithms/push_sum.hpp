@@ -8,15 +8,18 @@
 //   S = 2 times                                      (who sends to whom: topologies/schedule.hpp)
 //     (x_j, w_j) = 1/2 (x_j, w_j) + sum_{i -> j} 1/2 (x_i, w_i)
 //
-// What is held is z and w: u acts on z as u / w. Where a message is lost, its receiver keeps its
+// What is held is z and w. Where a message is lost, its receiver keeps its
 // own half in place of it: z stays what it was, as in the RelaySum code ("SGP keeps its own
 // model"). Along the schedule each rank hears of one other, so w stays 1; the rule is right for
 // any.
 // The graph's edges and weights play no role. Any number of ranks; with n a power of two, log2 n
 // messages average exactly, and the reference's schedule (settings.reference_schedule) asks for
 // one.
-// Invariant: the sum of w is n, that of x changes by steps alone, while nothing is lost. A change
-// of the members sets w to 1 and keeps z.
+// Invariant: the sums of w and of x = w z change by steps alone, while nothing is lost. Who leaves
+// hands its w and x over: an heir adds them between two phases. Else each rank keeps w and z
+// when the members change; a newcomer begins with w = 1.
+// A step acts on z in full, so an heir's counts w times: the reference's u / w would take ever
+// smaller steps where many leave and others come.
 // Cost per rank and round: two messages, each x and w in the layout's dtype (d + 1 numbers), to one
 // rank. Memory: z, the optimizer.
 #pragma once
@@ -34,15 +37,20 @@ class PushSum final : public RoundRule {
   void reset(double now, ConstVec x) override;
   void add_conserved(double now, Vec sum) override;
   bool conserves() const override { return false; }  // a half is under way
-  RuleCounts counts() const override { return {.push_weight = w_}; }
-  void enter(const Neighbourhood&) override;
+  RuleCounts counts() const override { return {.push_weight = w_ + left_w_}; }
+  void inherit(ConstVec x, double weight) override;
   int phases() const override { return kPhases; }
   size_t message_bytes() const override { return layout_.bytes() + size_of(dtype()); }
   void write(int phase, size_t edge, Payload& out) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
-  double w_ = 1;  // x_ is z
+  void take_in_heirlooms();
+
+  double w_ = 1;       // x_ is z
+  Buffer heirlooms_;   // x of those who left, of the weight
+  double left_w_ = 0;  // that waits for the next combine
+  bool written_ = false;
   std::vector<Term> terms_;
 };
 

@@ -61,6 +61,11 @@ class Rule {
   virtual std::vector<Vec> vectors(double now) = 0;
   virtual void resumed(uint64_t gradients) { static_cast<void>(gradients); }
 
+  /// Takes over what ranks that leave have: x of the weight that they had in the sum (push-sum).
+  virtual void inherit(ConstVec x, double weight) {
+    static_cast<void>(x), static_cast<void>(weight);
+  }
+
   /// Pairwise: steps at once. Rounds: the local part of a round; copy is empty.
   virtual void on_gradient(double now, double lr, ConstVec g, Vec copy) = 0;
 

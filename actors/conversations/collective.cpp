@@ -141,6 +141,7 @@ void Collective::finish(double now, int contributions, Effects& out) {
   if (vector() == 0) {
     gradient_in_ = false;
     ++counts_.applied;
+    applied_at_ = now;
   }
   running_ = false;
   ++round_;
@@ -188,9 +189,12 @@ void Collective::wait(double now, double patience_s, Effects& out) {
 void Collective::timer(double now, int, Effects& out) {
   if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
+  if (patience_s_ > options_.patience_s) out.doubts.push_back(left_);
   wait(now, 2 * patience_s_, out);
 }
 
-std::vector<EdgeCount> Collective::edge_counts() const { return {{right_, counts_.applied}}; }
+std::vector<EdgeCount> Collective::edge_counts() const {
+  return {{right_, counts_.applied, applied_at_, true}};
+}
 
 }  // namespace grapevine

@@ -74,7 +74,7 @@ class Collective final : public Conversation {
   static constexpr uint64_t kNone = UINT64_MAX;
   uint64_t gone_from_ = kNone;  // rounds of the epoch that somebody to the left has given up
   int next_part_ = 0;           // to be received
-  double patience_s_ = 0;
+  double patience_s_ = 0, applied_at_ = -1;
   std::map<std::pair<uint64_t, int>, Payload> arrived_, sent_;
   Counts counts_;
 };

@@ -58,8 +58,7 @@ struct Take {
   size_t offset = 0, count = 0;
 };
 
-/// Asks for the messages of a phase anew: the neighbours have changed since they were written.
-struct Write {
+struct Write {  // asks for the messages of a phase anew: the neighbours have changed since
   int phase = 0;
 };
 
@@ -83,19 +82,20 @@ struct Apply {
   int contributions = 1;  // of finish: ranks in the sum; 0: none came, no step is taken
 };
 
-struct Arm {
+struct Arm {  // replaces the earlier time of this timer; kNever disarms it
   int timer = 0;
-  double at = kNever;  // replaces the earlier time of this timer; kNever disarms it
+  double at = kNever;
 };
 
 /// Filled during one event, then carried out, perhaps in memory of the carrier's stack.
 struct Effects {
   explicit Effects(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
-      : sends(memory), requests(memory), arms(memory) {}
+      : sends(memory), requests(memory), arms(memory), doubts(memory) {}
 
   std::pmr::vector<Send> sends;
   std::pmr::vector<std::variant<Take, Write, Apply>> requests;  // to the state actor, in this order
   std::pmr::vector<Arm> arms;
+  std::pmr::vector<int> doubts;  // ranks that let a question and its repeat go unanswered
 };
 
 /// What a conversation counts, from its start.
@@ -112,22 +112,22 @@ struct Counts {
   double waited_s = 0;         // time between due and open, summed
 };
 
-/// What a neighbour is to get in a phase of a round.
-struct Outgoing {
-  int peer = -1;  // -1: whoever gets something
+struct Outgoing {  // what a neighbour is to get in a phase of a round
+  int peer = -1;   // -1: whoever gets something
   Payload payload;
 };
 
-/// The messages of a phase, written under the neighbourhood of `epoch`.
-struct Messages {
+struct Messages {  // of a phase, written under the neighbourhood of `epoch`
   uint64_t epoch = 0;
   int phase = 0;
   std::vector<Outgoing> outgoing;
 };
 
-struct EdgeCount {  // exchanges with a neighbour, for measured rates
+struct EdgeCount {  // exchanges with a neighbour, for measured rates and for reports
   int peer = 0;
   uint64_t applied = 0;
+  double applied_at = -1;  // the last one; negative: none yet
+  bool in_graph = true;    // false: a neighbour of an earlier graph
 };
 
 class Conversation {
@@ -142,7 +142,6 @@ class Conversation {
   virtual void peer_down(double now, int peer, Effects&) = 0;
   virtual void drain(double now, Effects&) = 0;  // begin nothing new
   virtual bool quiet() const = 0;                // nothing is half-done
-
   virtual const Counts& counts() const = 0;
   virtual std::vector<EdgeCount> edge_counts() const = 0;
 };

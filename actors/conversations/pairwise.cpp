@@ -14,6 +14,7 @@ constexpr double kPatience = 2;    // intervals after which a repeated partner i
 constexpr double kAskAgain = 4;    // intervals after a decline
 constexpr double kSlow = 2;        // usual durations after which an exchange is no longer busy
 constexpr size_t kOpenAtMost = 4;  // snapshots held by one rank
+constexpr int kDoubtful = 4;       // backoff: the second repeat goes out
 constexpr double kLongAgo = -1e9;
 
 }  // namespace
@@ -83,7 +84,7 @@ bool Pairwise::quiet() const {
 std::vector<EdgeCount> Pairwise::edge_counts() const {
   std::vector<EdgeCount> counts;
   for (const End& e : ends_)
-    counts.push_back({e.peer, e.exchanges});
+    counts.push_back({e.peer, e.exchanges, e.applied_at, e.in_graph});
   return counts;
 }
 
@@ -240,6 +241,7 @@ void Pairwise::repeat(double now, End& e, Effects& out) {
     consider(now, out);
   }
   e.backoff = std::min(2 * e.backoff, 1 << 20);
+  if (e.backoff == kDoubtful) out.doubts.push_back(e.peer);
   double wait = timeout(e) * e.backoff + options_.least_timeout_s;
   if (e.stage == Stage::offered) {
     send(e, FrameKind::offer, e.done + 1, out);

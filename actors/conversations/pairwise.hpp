@@ -67,6 +67,7 @@ class Pairwise final : public Conversation {
     uint64_t done = 0;   // last number settled
     uint64_t epoch = 0;  // of the open exchange
     uint64_t exchanges = 0;
+    double applied_at = -1;
     double wanted_rate = 0;
     double offered_at = 0, opened_at = 0, sent_at = 0;
     double used = 0, not_before = 0, rings_at = kNever;

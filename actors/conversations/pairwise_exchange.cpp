@@ -112,6 +112,7 @@ void Pairwise::apply(double now, End& e, Effects& out) {
     return void(++counts_.protocol_errors);
   }
   e.applied = true;
+  e.applied_at = now;
   ++e.exchanges;
   ++counts_.applied;
   Apply jump;

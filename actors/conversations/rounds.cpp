@@ -25,7 +25,7 @@ void Rounds::view(double now, const View& view, Effects& out) {
   peers_.clear();
   for (const EdgeView& e : options_.one_peer ? view.ring : view.edges) {
     if (e.peer == options_.rank) place_ = peers_.size();
-    peers_.push_back({e.peer, e.peer_incarnation, 0, 0, {}});
+    peers_.push_back({e.peer, e.peer_incarnation, 0, -1, 0, {}});
   }
   number_ = 0;
   sent_.clear();
@@ -90,7 +90,7 @@ void Rounds::send(const Peer& to, FrameKind kind, uint64_t number, const Payload
 }
 
 void Rounds::step_ready(double now, Messages messages, Effects& out) {
-  if (!options_.waits) return step_at_once(std::move(messages), out);
+  if (!options_.waits) return step_at_once(now, std::move(messages), out);
   if (!active_) ++counts_.opened;
   active_ = true;
   if (view_.epoch == 0) return;  // the first view asks for what to send
@@ -116,7 +116,7 @@ void Rounds::send_out(Messages& messages, Effects& out) {
 }
 
 // Called twice a step: when the gradient is in, and when what follows from it can be sent.
-void Rounds::step_at_once(Messages messages, Effects& out) {
+void Rounds::step_at_once(double now, Messages messages, Effects& out) {
   active_ = !active_;
   if (!active_) {
     if (messages.epoch == view_.epoch) send_out(messages, out);
@@ -127,7 +127,7 @@ void Rounds::step_at_once(Messages messages, Effects& out) {
   Apply apply;
   apply.operation = Apply::Operation::combine;
   for (Peer& peer : peers_) {
-    peer.used += !peer.arrived.empty();
+    use(now, peer);
     apply.incoming.push_back(peer.arrived.empty() ? Payload{} : std::move(peer.arrived[0].payload));
     peer.arrived.clear();
   }
@@ -146,10 +146,16 @@ void Rounds::advance(double now, Effects& out) {
   }
   for (const size_t k : senders_) {
     Peer& peer = peers_[k];
-    peer.used += !peer.arrived.empty();
+    use(now, peer);
     std::erase_if(peer.arrived, [&](const Arrived& a) { return a.number <= number_; });
   }
   combine(std::move(incoming), out);
+}
+
+void Rounds::use(double now, Peer& peer) {
+  if (peer.arrived.empty()) return;
+  ++peer.used;
+  peer.used_at = now;
 }
 
 void Rounds::combine(std::vector<Payload> incoming, Effects& out) {
@@ -227,7 +233,9 @@ void Rounds::timer(double now, int, Effects& out) {
     const Peer& peer = peers_[k];
     const bool there = std::any_of(peer.arrived.begin(), peer.arrived.end(),
                                    [&](const Arrived& a) { return a.number == number_; });
-    if (!there) send(peer, FrameKind::ask, number_, {}, out);
+    if (there) continue;
+    send(peer, FrameKind::ask, number_, {}, out);
+    if (patience_s_ > options_.patience_s) out.doubts.push_back(peer.rank);
   }
   wait(now, std::min(2 * patience_s_, kPatienceMost * options_.patience_s), out);
 }
@@ -235,7 +243,7 @@ void Rounds::timer(double now, int, Effects& out) {
 std::vector<EdgeCount> Rounds::edge_counts() const {
   std::vector<EdgeCount> counts;
   for (const Peer& peer : peers_)
-    counts.push_back({peer.rank, peer.used});
+    counts.push_back({peer.rank, peer.used, peer.used_at, true});
   return counts;
 }
 

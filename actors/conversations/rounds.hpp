@@ -45,7 +45,8 @@ class Rounds final : public Conversation {
   void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, Effects&) override {}  // a new epoch follows
   void drain(double, Effects&) override { draining_ = true; }
-  bool quiet() const override { return true; }
+  /// Mass is under way in a step of one-peer methods; others may stop anywhere.
+  bool quiet() const override { return !options_.one_peer || !active_; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
 
@@ -58,6 +59,7 @@ class Rounds final : public Conversation {
     int rank = 0;
     uint32_t incarnation = 0;
     uint64_t used = 0;  // messages combined
+    double used_at = -1;
     uint64_t next = 0;  // not waits: after the newest that came
     std::vector<Arrived> arrived;
   };
@@ -79,9 +81,10 @@ class Rounds final : public Conversation {
             DeclineReason = DeclineReason::none);
   void arrive(double now, Peer&, const FrameHeader&, const Payload&, Effects&);
   void answer(Peer&, const FrameHeader&, Effects&);
-  void step_at_once(Messages, Effects&);
+  void step_at_once(double now, Messages, Effects&);
   void send_out(Messages&, Effects&);
   void advance(double now, Effects&);
+  void use(double now, Peer&);
   void combine(std::vector<Payload> incoming, Effects&);
   void wait(double now, double patience_s, Effects&);
 

@@ -136,6 +136,10 @@ Status Console::ask(const ConsoleRequest& request,
   for (;;) {
     const auto next = impl_->next(silence_s);
     if (!next) return next.error();
+    if (std::holds_alternative<Bye>(*next)) {
+      if (silence_s <= 0) return Done{};
+      return world_error(impl_->address + ": the node ends");
+    }
     const auto* reply = std::get_if<ConsoleReply>(&*next);
     if (reply == nullptr)
       return world_error(impl_->address + ": a " + name_of(*next) + " instead of an answer");

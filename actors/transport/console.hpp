@@ -20,7 +20,7 @@ class Console {
 
   /// Gives each part of the answer to `part` as it comes, until the last or until `part` says
   /// false. An error when the node is gone, or is silent for `silence_s` (0: waits for ever, for
-  /// events).
+  /// events, and ends well when the node says goodbye).
   Status ask(const ConsoleRequest&, const std::function<bool(const ConsoleReply&)>& part,
              double silence_s = 10);
 
