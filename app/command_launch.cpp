@@ -16,6 +16,7 @@
 #include "app/commands.hpp"
 #include "app/fleet.hpp"
 #include "app/interrupts.hpp"
+#include "app/launch_prediction.hpp"
 #include "app/launch_report.hpp"
 #include "app/progress.hpp"
 #include "models/write_file.hpp"
@@ -177,6 +178,8 @@ class Launch {
         p.gradients += g.get<uint64_t>();
       for (const Json& e : status["exchanges"])
         ends += e.get<uint64_t>();
+      for (const Json& link : status["links"])
+        round_trip_s_ = link["round_trip_seconds"].get<double>();
       tell_members(status);
     }
     p.exchanges = ends / 2;
@@ -225,6 +228,8 @@ class Launch {
     told["total_seconds"] = since_begin();
     told["run_dir"] = options_.out;
     told["processes"] = nodes;
+    if (!options_.plan.empty() && !interrupted_)
+      if (auto simulated = predicted(options_, told, round_trip_s_)) told["predicted"] = *simulated;
     if (options_.json) {
       print_json(told);
     } else {
@@ -249,6 +254,7 @@ class Launch {
   std::vector<Incident> incidents_;
   size_t next_ = 0;
   double look_at_s_ = kBetweenLooks_s;
+  double round_trip_s_ = 0;  // of the link looked at last
   bool interrupted_ = false;
   std::set<int> ended_;
   std::set<std::string> told_;                                       // addresses

@@ -126,6 +126,13 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
   REQUIRE(told.is_object());
   CHECK(told["suboptimality"].get<double>() < 1e-12);
   CHECK_THAT(ran.err, Catch::Contains("node-1 is started anew"));
+  REQUIRE(told.contains("predicted"));  // the same on the virtual clock
+  const Json& simulated = told["predicted"];
+  CHECK(simulated["suboptimality"].get<double>() < 1e-12);
+  const double gradients = simulated["gradients"], real = told["gradients"];
+  CHECK(gradients > real / 4);
+  CHECK(gradients < 4 * real);
+  CHECK(simulated["exchanges"].get<uint64_t>() > 0);
 }
 
 TEST_CASE("faults of links that are injected into running nodes are real, and lose no sum") {
@@ -151,5 +158,30 @@ TEST_CASE("faults of links that are injected into running nodes are real, and lo
   for (auto& node : nodes) {
     CHECK(node->end() == 0);
     CHECK(node->result()["protocol_errors"] == 0);
+  }
+}
+
+TEST_CASE("processes come and go, three times: all that are left agree at the end") {
+  auto nodes = start_nodes(3, 1, kEndless);
+  for (auto& node : nodes)
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
+  for (size_t k = 0; k < 3; ++k) {  // the oldest goes, a new one comes
+    nodes[k]->signal(SIGKILL);
+    const std::string door = nodes[k + 1]->address(), name = "late" + std::to_string(k);
+    nodes.push_back(std::make_unique<Process>(std::vector<std::string>{
+        "node", "--objective=quadratic", "--ranks=1", "--until=600", "--gradients=0", "--threads=1",
+        "--node-name=" + name, "--join=" + door, "--json", "--quiet"}));
+    for (size_t n = k + 1; n < nodes.size(); ++n)
+      nodes[n]->wait_for([&](const Json& s) {
+        return s["graph_ranks"] == 3 && state_of(s, name) == "alive";
+      });
+    wait_for_more(nodes.back()->address(), 100);
+  }
+  REQUIRE(run_grapevine("ctl " + nodes.back()->address() + " stop").status == 0);
+  for (size_t n = 3; n < nodes.size(); ++n) {
+    CHECK(nodes[n]->end() == 0);
+    CHECK(nodes[n]->result()["ranks"] == 3);
+    CHECK(nodes[n]->result()["mean_hash"] == nodes[3]->result()["mean_hash"]);
+    CHECK(nodes[n]->result()["protocol_errors"] == 0);
   }
 }

@@ -1,8 +1,13 @@
 #include "tests/node_tools.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "app/ask_node.hpp"
+#include "models/model_file.hpp"
 #include "tests/catch.hpp"
 
 namespace grapevine::test {
@@ -87,6 +92,26 @@ Json wait_for_status(const std::string& address, const std::function<bool(const 
   }
 }
 
+std::vector<double> numbers_of(const std::string& path) {
+  const auto tensors = read_safetensors(path);
+  INFO(path);
+  REQUIRE(tensors);
+  REQUIRE(tensors->size() == 1);
+  const StoredTensor& t = tensors->front();
+  REQUIRE(t.type == TensorType::f64);
+  std::vector<double> numbers(t.bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), t.bytes.data(), t.bytes.size());
+  return numbers;
+}
+
+double farthest(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (size_t k = 0; k < a.size(); ++k)
+    most = std::max(most, std::abs(a[k] - b[k]));
+  return most;
+}
+
 std::string state_of(const Json& status, const std::string& node) {
   for (const Json& m : status["members"])
     if (m["node"] == node) return m["state"].get<std::string>();
@@ -104,18 +129,23 @@ std::vector<std::unique_ptr<Process>> start_nodes(int nodes, int ranks,
                                                   const std::vector<std::string>& more) {
   std::vector<std::unique_ptr<Process>> processes;
   for (int k = 0; k < nodes; ++k) {
+    const std::string name(1, static_cast<char>('a' + k));
     std::vector<std::string> words = {"node",
-                                      "--objective=quadratic",
                                       "--threads=1",
                                       "--json",
                                       "--quiet",
                                       "--patience=60",
-                                      "--node-name=" + std::string(1, static_cast<char>('a' + k)),
+                                      "--node-name=" + name,
                                       "--ranks=" + std::to_string(ranks),
                                       "--first-rank=" + std::to_string(k * ranks),
                                       "--total-ranks=" + std::to_string(nodes * ranks)};
     if (k > 0) words.push_back("--join=" + processes.front()->address());
-    words.insert(words.end(), more.begin(), more.end());
+    for (std::string word : more) {
+      if (const size_t at = word.find('@'); at != word.npos) word.replace(at, 1, name);
+      words.push_back(std::move(word));
+    }
+    const auto names_one = [](const std::string& w) { return w.starts_with("--objective="); };
+    if (std::none_of(more.begin(), more.end(), names_one)) words.push_back("--objective=quadratic");
     processes.push_back(std::make_unique<Process>(words));
   }
   return processes;

@@ -39,11 +39,17 @@ Json wait_for_status(
     const std::string& address, const std::function<bool(const Json&)>& holds,
     const std::function<void()>& otherwise = [] {});
 
+/// The numbers of a .safetensors file with one tensor, of f64.
+std::vector<double> numbers_of(const std::string& path);
+/// The largest difference between two of equal length; infinite otherwise.
+double farthest(const std::vector<double>&, const std::vector<double>&);
+
 /// The state of a member in a status, "" where it is not known.
 std::string state_of(const Json& status, const std::string& node);
 uint64_t sum_of(const Json& numbers);
 
 /// `nodes` processes with `ranks` each, named a, b, c, ...: the first listens, the others join it.
+/// Quadratics, unless `more` names an objective; the first @ of a word becomes the node's name.
 std::vector<std::unique_ptr<Process>> start_nodes(int nodes, int ranks,
                                                   const std::vector<std::string>& more);
 

@@ -60,8 +60,9 @@ def pause(program, tell, seconds=30):
         still, others = c.nodes[1], [c.nodes[k] for k in (0, 2, 3)]
         stopped = time.monotonic()
         still.signal(signal.SIGSTOP)
-        first = min(wait("a suspicion", lambda n=n: n.said("n1.* suspected", stopped), 10)
-                    for n in others) - stopped
+        first = wait("a suspicion", lambda: min((at for n in others if
+                                                 (at := n.said("n1.* suspected", stopped))),
+                                                default=None), 10) - stopped
         counts = [(time.monotonic(), n.gradients()) for n in others]
         time.sleep(max(0, seconds - (time.monotonic() - stopped)))
         kept = min((n.gradients() - count) / (time.monotonic() - at) / before[n.name]
@@ -184,22 +185,36 @@ def pull(machines, cuts):
 
 
 def joiner(program, tell):
-    """A late joiner whose donor is killed half-way."""
-    words = QUADRATIC + ["--dim=8000000", "--pacing=poisson", "--no-same-host"]
-    with Cluster(program, 3, 1, words) as c:
-        c.together()
-        c.total = 0
-        late = c.add("late")
+    """A late joiner whose donor is killed half-way. Each node is a machine of its own."""
+    machines = Machines(4, 4)
+    try:
+        with scratch() as folder:
+            key = key_in(program, folder)
+            words = QUADRATIC + ["--dim=2000000"]
+            with Cluster(program, 3, 1, words, machines, key) as c:
+                c.together()
+                c.total = 0
+                donor_dies(c, tell)
+    finally:
+        machines.close()
 
-        def half_way():
-            for link in late.status().get("links", []):
-                if link["bytes_received"] > 16e6:
-                    return link["node"]
-            return None
-        donor = wait("half of the state", half_way, 60)
-        killed = time.monotonic()
-        next(n for n in c.nodes if n.name == donor).kill()
-        at = wait("it begins", lambda: late.said("begin with the state of another"), 90)
-        others = [line for _, line in late.lines if "state" in line]
-        tell("donor killed half-way, state complete after", "", f"{at - killed:.1f} s", True)
-        tell("what the newcomer says", "another donor", " | ".join(others[-2:]), len(others) > 0)
+
+def donor_dies(c, tell):
+    late = c.add("late", 3)
+
+    def half_way():
+        for link in late.status().get("links", []):
+            if link["bytes_received"] > 12e6:  # of x and x~, 16 MB each
+                return link["node"], link["bytes_received"]
+        return None
+    donor, came = wait("half of the state", half_way, 60)
+    killed = time.monotonic()
+    next(n for n in c.nodes if n.name == donor).kill()
+    at = wait("it begins", lambda: late.said("begin with the state of another"), 90)
+    said = [line.split(" ", 1)[1] for _, line in late.lines if "state from" in line]
+    from_others = sum(link["bytes_received"] for link in late.status()["links"])
+    tell("killed after, state complete after", "",
+         f"{came / 1e6:.0f} MB, {at - killed:.1f} s; {from_others / 1e6:.0f} MB from others", True)
+    tell("what the newcomer says of its first donor", "", " | ".join(said) or "nothing", bool(said))
+    trained = late.gradients()
+    wait("it trains", lambda: late.gradients() > trained + 5)
