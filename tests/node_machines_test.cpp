@@ -56,12 +56,71 @@ class Machines {
   bool real_ = false;
 };
 
-/// What `grapevine ctl` says inside a machine; null where it gets no answer.
-Json status_in(const Machines& machines, int k, const std::string& address,
-               const std::string& key) {
-  const Ran ran = run_grapevine("ctl " + address + " status --json --key " + key,
-                                "ip netns exec " + machines.name(k));
-  return Json::parse(ran.out, nullptr, false);
+using Views = std::vector<Json>;
+
+/// A node of two ranks on each of them, and what their consoles say there.
+class Nodes {
+ public:
+  Nodes(const Machines& machines, std::string key) : machines_(machines), key_(std::move(key)) {
+    for (int k = 0; k < 4; ++k) {
+      const std::string number = std::to_string(k);
+      std::vector<std::string> words = {"node",          "--objective=quadratic",
+                                        "--gradients=0", "--until=600",
+                                        "--ranks=2",     "--total-ranks=8",
+                                        "--threads=1",   "--patience=60",
+                                        "--quiet",       "--json",
+                                        "--key=" + key_, "--node-name=n" + number};
+      words.push_back("--first-rank=" + std::to_string(2 * k));
+      words.push_back("--listen=10.78.0." + std::to_string(k + 1) + ":0");
+      if (k > 0) words.push_back("--join=" + addresses_[0]);
+      processes.push_back(std::make_unique<Process>(
+          words, std::vector<std::string>{"ip", "netns", "exec", machines.name(k)}));
+      addresses_.push_back(processes.back()->address());
+    }
+  }
+
+  Ran ctl(int k, const std::string& words) const {
+    return run_grapevine(
+        "ctl " + addresses_[static_cast<size_t>(k)] + " " + words + " --key " + key_,
+        "ip netns exec " + machines_.name(k));
+  }
+
+  /// Asks all until it holds, for at most a minute.
+  Views wait_for(const std::function<bool(const Views&)>& holds) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (;;) {
+      Views views;
+      for (int k = 0; k < 4; ++k)
+        views.push_back(Json::parse(ctl(k, "status --json").out, nullptr, false));
+      const bool all =
+          std::all_of(views.begin(), views.end(), [](const Json& v) { return v.is_object(); });
+      if (all && holds(views)) return views;
+      INFO(views[0].dump() << "\n" << views[3].dump());
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
+    }
+  }
+
+  std::vector<std::unique_ptr<Process>> processes;
+
+ private:
+  const Machines& machines_;
+  const std::string key_;
+  std::vector<std::string> addresses_;
+};
+
+std::function<bool(const Views&)> of_ranks(int ranks) {
+  return [ranks](const Views& views) {
+    return std::all_of(views.begin(), views.end(),
+                       [&](const Json& v) { return v["graph_ranks"] == ranks; });
+  };
+}
+
+bool are_one(const Views& views) {
+  for (const Json& v : views)
+    if (v["graph_ranks"] != 8 || v["epoch"] != views[0]["epoch"] ||
+        v["topology"] != views[0]["topology"])
+      return false;
+  return true;
 }
 
 }  // namespace
@@ -75,57 +134,15 @@ TEST_CASE("two machines and two, parted and joined again: both halves train on, 
   const Scratch scratch;
   const std::string key = scratch.path("run.key");
   REQUIRE(run_grapevine("keygen " + key).status == 0);
-  std::vector<std::unique_ptr<Process>> nodes;
-  std::vector<std::string> addresses;
-  for (int k = 0; k < 4; ++k) {
-    const std::string name(1, static_cast<char>('a' + k));
-    std::vector<std::string> words = {"node",
-                                      "--objective=quadratic",
-                                      "--gradients=0",
-                                      "--until=600",
-                                      "--ranks=2",
-                                      "--key=" + key,
-                                      "--threads=1",
-                                      "--total-ranks=8",
-                                      "--first-rank=" + std::to_string(2 * k),
-                                      "--quiet",
-                                      "--json",
-                                      "--patience=60",
-                                      "--node-name=" + name,
-                                      "--listen=10.78.0." + std::to_string(k + 1) + ":0"};
-    if (k > 0) words.push_back("--join=" + addresses[0]);
-    nodes.push_back(std::make_unique<Process>(
-        words, std::vector<std::string>{"ip", "netns", "exec", machines.name(k)}));
-    addresses.push_back(nodes.back()->address());
-  }
-  using Views = std::vector<Json>;
-  const auto wait_for_views = [&](const std::function<bool(const Views&)>& holds) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    for (;;) {
-      Views views;
-      for (int k = 0; k < 4; ++k)
-        views.push_back(status_in(machines, k, addresses[static_cast<size_t>(k)], key));
-      const bool all =
-          std::all_of(views.begin(), views.end(), [](auto& v) { return v.is_object(); });
-      if (all && holds(views)) return views;
-      INFO(views[0].dump() << "\n" << views[3].dump());
-      REQUIRE(std::chrono::steady_clock::now() < deadline);
-    }
-  };
-  const auto of_ranks = [](int ranks) {
-    return [ranks](const Views& views) {
-      return std::all_of(views.begin(), views.end(),
-                         [&](const Json& v) { return v["graph_ranks"] == ranks; });
-    };
-  };
-  const Views whole = wait_for_views(of_ranks(8));
+  Nodes nodes(machines, key);
+  const Views whole = nodes.wait_for(of_ranks(8));
   for (const Json& link : whole[0]["links"])
     CHECK((link["bulk"] == "tls" || link["bulk"] == "none"));
   machines.cable(false);
-  const Views halves = wait_for_views(of_ranks(4));
-  CHECK(state_of(halves[0], "d") == "dead");
-  CHECK(state_of(halves[3], "a") == "dead");
-  wait_for_views([&](const Views& views) {
+  const Views halves = nodes.wait_for(of_ranks(4));
+  CHECK(state_of(halves[0], "n3") == "dead");
+  CHECK(state_of(halves[3], "n0") == "dead");
+  nodes.wait_for([&](const Views& views) {
     for (size_t k = 0; k < 4; ++k)
       if (sum_of(views[k]["gradients"]) < sum_of(halves[k]["gradients"]) + 200 ||
           sum_of(views[k]["exchanges"]) < sum_of(halves[k]["exchanges"]) + 20)
@@ -133,20 +150,13 @@ TEST_CASE("two machines and two, parted and joined again: both halves train on, 
     return true;
   });
   machines.cable(true);
-  wait_for_views([&](const Views& views) {
-    for (const Json& v : views)
-      if (v["graph_ranks"] != 8 || v["epoch"] != views[0]["epoch"] ||
-          v["topology"] != views[0]["topology"])
-        return false;
-    return true;
-  });
-  REQUIRE(run_grapevine("ctl " + addresses[2] + " stop --key " + key,
-                        "ip netns exec " + machines.name(2))
-              .status == 0);
-  for (auto& node : nodes) {
+  nodes.wait_for(are_one);
+  REQUIRE(nodes.ctl(2, "stop").status == 0);
+  for (auto& node : nodes.processes) {
     REQUIRE(node->end() == 0);
-    CHECK(node->result()["ranks"] == 8);
-    CHECK(node->result()["mean_hash"] == nodes[0]->result()["mean_hash"]);
-    CHECK(node->result()["protocol_errors"] == 0);
+    const Json result = node->result();
+    CHECK(result["ranks"] == 8);
+    CHECK(result["mean_hash"] == nodes.processes[0]->result()["mean_hash"]);
+    CHECK(result["protocol_errors"] == 0);
   }
 }
