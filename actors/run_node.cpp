@@ -23,10 +23,28 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   return hello;
 }
 
-// Where payloads go. Those that nobody asks for again have a pool that exchanges cannot drain: a
-// mean of each node, and the pieces of a rank's state.
+// Where payloads go. Rounds of everybody keep many small parts, in slots of an eighth; and what
+// nobody asks for again (a mean of each node, pieces of a rank's state) has a pool that neither
+// rounds nor exchanges can drain.
 struct Arrivals {
-  std::shared_ptr<SnapshotPool> frames, pieces;
+  static constexpr uint64_t kPart = 8;
+  uint64_t frame_bytes = 0;
+  std::shared_ptr<SnapshotPool> frames, parts, pieces;
+
+  Arrivals(uint64_t bytes, const Settings& s) : frame_bytes(bytes) {
+    const auto here = static_cast<size_t>(ranks_here(s));
+    const auto pool = [](uint64_t slot_bytes, size_t slots) {
+      return std::make_shared<SnapshotPool>(slot_bytes, DType::bytes, slots);
+    };
+    frames = pool(bytes, 16 * here + 64);
+    parts = pool(bytes / kPart, 16 * static_cast<size_t>(s.ranks) * here + 64);
+    pieces = pool(bytes, kMembersAtMost);
+  }
+
+  Lease take(const FrameHeader& h) const {
+    if (h.kind == FrameKind::piece) return pieces->take();
+    return (payload_bytes(h) <= frame_bytes / kPart ? parts : frames)->take();
+  }
 };
 
 LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport> transport,
@@ -57,12 +75,8 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   events.console = [=](uint64_t console, ConsoleRequest request) {
     caf::anon_send(gateway, Asked{console, std::move(request)});
   };
-  events.console_gone = [=](uint64_t console) {
-    caf::anon_send(gateway, ConsoleGone{console});
-  };
-  events.buffer = [arrivals](const FrameHeader& h) {
-    return (h.kind == FrameKind::piece ? arrivals.pieces : arrivals.frames)->take();
-  };
+  events.console_gone = [=](uint64_t console) { caf::anon_send(gateway, ConsoleGone{console}); };
+  events.buffer = [arrivals](const FrameHeader& h) { return arrivals.take(h); };
   events.spoils = [=](const FrameHeader& h) { return transport->spoils(clock.now(), h); };
   return events;
 }
@@ -178,10 +192,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   const GatewayActor gateway = node.gateway = system.spawn<Gateway>(std::move(wiring));
 
   node.options = links_options(s, n, objective->layout());
-  const auto pool = [bytes = node.options.max_payload_bytes](size_t slots) {
-    return std::make_shared<SnapshotPool>(bytes, DType::bytes, slots);
-  };
-  const Arrivals arrivals{pool(static_cast<size_t>(16 * ranks_here(s) + 64)), pool(kMembersAtMost)};
+  const Arrivals arrivals(node.options.max_payload_bytes, s);
   node.events = events_to(gateway, node.transport, clock, arrivals);
   Site site = site_of(gateway, mailboxes, node.transport);
   if (n.same_host && s.clock == Clock::wall) site.memory = SnapshotPool::Memory::shared;

@@ -77,8 +77,10 @@ void Pairwise::view(double now, const View& view, Effects& out) {
 void Pairwise::drain(double, Effects&) { draining_ = true; }
 
 bool Pairwise::quiet() const {
-  return std::none_of(ends_.begin(), ends_.end(),
-                      [](const End& e) { return e.stage == Stage::open; });
+  return std::none_of(ends_.begin(), ends_.end(), [](const End& e) {
+    const bool asked = e.stage == Stage::offered && !e.lapsed;  // a yes may be on its way
+    return asked || e.stage == Stage::open;
+  });
 }
 
 std::vector<EdgeCount> Pairwise::edge_counts() const {
