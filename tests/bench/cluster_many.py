@@ -1,13 +1,12 @@
 """Many processes, strangers at the door, and processes that come and go. See cluster.py."""
 import random
-import re
-import signal
 import socket
 import struct
+import threading
 import time
 
 from cluster_faults import QUADRATIC, both_ends_agree, one_view
-from cluster_tools import Cluster, Machines, Node, key_in, scratch, state_of, wait
+from cluster_tools import Cluster, Machines, key_in, scratch, state_of, wait
 
 IDLE = ["--objective=consensus", "--rate=0.001", "--gradients=0", "--until=900"]
 
@@ -59,7 +58,6 @@ def reconfigure(program, tell):
 
 def longest_gap(c, act):
     """Between two looks that see more gradients, over both nodes, while it acts."""
-    import threading
     over, longest = threading.Event(), [0.0]
 
     def watch(n):
@@ -131,24 +129,13 @@ def strangers(program, tell, seconds=10):
 
 
 def scale(program, tell, processes=64):
-    """64 processes on this machine, and a node with 64 edges that has nothing to do."""
+    """64 processes on this machine find each other and begin."""
     began = time.monotonic()
-    many = Node(program, ["launch", f"--nodes={processes}", "--ranks=1", "--objective=quadratic",
-                          "--pacing=poisson", "--gradients=0", "--until=900", "--patience=120"])
-    try:
-        def addresses():
-            return [line.split()[-1] for _, line in list(many.lines) if " listens on " in line]
-        wait("all listen", lambda: len(addresses()) == processes, 120)
-        asker = Node.__new__(Node)
-        asker.program, asker.inside, asker.key = program, [], ""
-        for address in addresses():
-            asker.address = lambda address=address: address
-            wait("all are there", lambda: asker.status().get("graph_ranks") == processes, 120)
-        took = time.monotonic() - began
-    finally:
-        many.signal(signal.SIGINT)
-        many.result(120)
-    tell(f"{processes} processes, all see all after", "< 15 s", f"{took:.1f} s", took < 15)
+    with Cluster(program, processes, 1, QUADRATIC) as c:
+        for n in c.nodes:
+            wait("all are in one graph", lambda n=n: n.said(f" of {processes}, "), 300)
+        took = max(n.said(f" of {processes}, ") for n in c.nodes) - began
+    tell(f"{processes} processes, each knows all after", "< 15 s", f"{took:.1f} s", took < 15)
 
 
 def idle(program, tell, edges=64):
