@@ -259,7 +259,10 @@ Gateway::behavior_type Gateway::make_behavior() {
         if (leaving_) return;
         handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });
       },
-      [this](const EpochInfo& info) { epoch_ = info; },
+      [this](const EpochInfo& info) {
+        epoch_ = info;
+        note("the graph is " + info.topology + " of " + std::to_string(info.ranks) + " ranks");
+      },
       [=, this](const EdgeRatesPtr& rates) {
         handle([&](Membership& m, MembershipEffects& out) { m.rates(now(), *rates, out); });
       },

@@ -77,6 +77,7 @@ class Gateway final : public GatewayActor::base {
   void conclude();
   void fail(Error);
   void say(const std::string& line);
+  void note(const std::string& line);  // for consoles alone
   void turned_away(const TurnedAway&);
   void follow(uint64_t console);
   void answer(const Asked&);

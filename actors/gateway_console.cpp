@@ -15,11 +15,15 @@ constexpr char kFollow[] = "follow";  // the argument of events
 }  // namespace
 
 void Gateway::say(const std::string& line) {
+  note(line);
+  if (wiring_.say) wiring_.say(line);
+}
+
+void Gateway::note(const std::string& line) {
   events_.push_back(line);
   if (events_.size() > kEventsKept) events_.pop_front();
   for (const uint64_t console : followers_)
     parts_.links->reply(console, {true, true, line + "\n"});
-  if (wiring_.say) wiring_.say(line);
 }
 
 void Gateway::turned_away(const TurnedAway& away) {

@@ -164,7 +164,7 @@ constexpr Positional kPositionals[] = {
     {kReproduce, "name", "NAME", "which one, as --name"},
     {kCtl, "address", "ADDR", "where a node listens"},
     {kCtl, "verb", "VERB", "status, topology, reconfigure, drain, stop, inject, snapshot, events"},
-    {kCtl, "argument", "ARG", "of reconfigure, inject and snapshot"},
+    {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
     {kKeygen, "argument", "FILE", "where it goes"},
 };
 

@@ -142,7 +142,7 @@ OptionTable rows_of_several_processes(Options& o) {
        "start them over ssh: a host a line, the address where it is reached"},
       {"address", &o.address, kCtl, "ADDR", "where a node listens"},
       {"verb", &o.verb, kCtl, "VERB", "what is asked"},
-      {"argument", &o.argument, kCtl | kKeygen, "ARG", "a graph, or a file"},
+      {"argument", &o.argument, kCtl | kKeygen, "ARG", "a graph, a file, or how many events"},
   };
 }
 
