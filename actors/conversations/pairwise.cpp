@@ -14,6 +14,7 @@ constexpr double kPatience = 2;    // intervals after which a repeated partner i
 constexpr double kAskAgain = 4;    // intervals after a decline
 constexpr double kSlow = 2;        // usual durations after which an exchange is no longer busy
 constexpr size_t kOpenAtMost = 4;  // snapshots held by one rank
+constexpr int kUnheard = 64;       // backoff: six repeats of an offer without an answer
 constexpr int kDoubtful = 4;       // backoff: the second repeat goes out
 constexpr double kLongAgo = -1e9;
 
@@ -78,7 +79,7 @@ void Pairwise::drain(double, Effects&) { draining_ = true; }
 
 bool Pairwise::quiet() const {
   return std::none_of(ends_.begin(), ends_.end(), [](const End& e) {
-    const bool asked = e.stage == Stage::offered && !e.lapsed;  // a yes may be on its way
+    const bool asked = e.stage == Stage::offered && e.backoff <= kUnheard;  // a yes may come
     return asked || e.stage == Stage::open;
   });
 }
