@@ -150,51 +150,6 @@ TEST_CASE("a full queue of payloads says false and holds no more leases than its
   REQUIRE(b.wait([&] { return b.frames.size() == taken; }));
 }
 
-TEST_CASE("a node that itself stood still accuses nobody of it, and no payload is lost") {
-  LinksOptions options = only_tcp();
-  options.stall_s = 1;
-  TestNode a("a", only_tcp()), b("b", options);
-  connect(a, b, "a", "b");
-  constexpr size_t kMany = 16 << 20;
-  SnapshotPool large(kMany, DType::f32, 2);
-  // While b sends, its loop does nothing for longer than a payload may stand still.
-  b.before_buffer = [] {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
-    while (std::chrono::steady_clock::now() < until)
-      continue;
-  };
-  REQUIRE(a.links().send_frame("b", data(1), filled(a.pool(), 1)));
-  REQUIRE(b.links().send_frame("a", data(2, kMany), {large.take(), DType::f32, kMany, 0}));
-  REQUIRE(b.links().send_frame("a", data(3, kMany), {large.take(), DType::f32, kMany, 0}));
-  REQUIRE(a.wait([&] { return a.frames.size() == 2; }));
-  REQUIRE(b.wait([&] { return b.frames.size() == 1; }));
-  CHECK(b.links().counts("a").lost == 0u);
-  CHECK(b.look([&] { return b.bulk_ends; }).empty());
-  CHECK(a.look([&] { return a.bulk_ends; }).empty());
-}
-
-TEST_CASE("payloads that are lost with their connection are counted, and both ends say why") {
-  LinksOptions strict = only_tcp();
-  strict.max_payload_bytes = 4000;
-  TestNode a("a", only_tcp()), b("b", strict);
-  connect(a, b, "a", "b");
-  std::vector<Payload> large;
-  for (uint32_t k = 0; k < 8; ++k)
-    large.push_back(filled(a.pool(), k, 1 << 20));
-  for (uint64_t k = 0; k < 8; ++k)
-    a.links().send_frame("b", data(k, 1 << 20), large[k]);
-  REQUIRE(b.wait([&] { return !b.bulk_ends.empty(); }));
-  CHECK(b.bulk_ends[0].starts_with("0 lost: "));
-  // Those that the socket had taken already went with it; the others are told, one by one or more.
-  REQUIRE(a.wait([&] { return !a.bulk_ends.empty(); }));
-  REQUIRE(eventually([&] {
-    const LinkCounts c = a.links().counts("b");
-    return c.frames_sent + c.lost == 8;
-  }));
-  CHECK(a.links().counts("b").lost > 0u);
-  CHECK(a.look([&] { return a.downs.size(); }) == 0u);
-}
-
 TEST_CASE("when the control link ends, queued payloads are given back") {
   TestNode a("a", only_tcp()), b("b", only_tcp());
   connect(a, b, "a", "b");

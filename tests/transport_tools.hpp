@@ -11,7 +11,6 @@
 
 #include "actors/transport/links.hpp"
 #include "tests/catch.hpp"
-#include "tests/eventually.hpp"
 
 namespace grapevine {
 
@@ -67,7 +66,6 @@ class TestNode {
   std::vector<std::pair<uint64_t, ConsoleRequest>> requests;
   std::vector<uint64_t> consoles_gone;
   bool no_buffers = false;
-  std::function<void()> before_buffer;  // on the bulk loop; set before payloads cross
   std::optional<uint64_t> spoiled;  // the number of the frame whose payload a bit is turned over in
   SnapshotPool& pool() { return pool_; }
 
@@ -108,7 +106,6 @@ class TestNode {
       note([&] { bulk_ends.push_back(std::to_string(lost) + " lost: " + reason); });
     };
     e.buffer = [this](const FrameHeader& h) {
-      if (before_buffer) before_buffer();
       {
         const std::lock_guard lock(mutex_);
         if (no_buffers) return Lease();
@@ -137,6 +134,17 @@ inline void connect(TestNode& a, TestNode& b, const std::string& name_a,
   INFO(a.look([&] { return a.failures.empty() ? std::string() : a.failures.back(); }));
   REQUIRE(up);
   REQUIRE(b.wait_up(name_a));
+}
+
+/// For what no event tells: looks again and again, for ten seconds.
+template <class Holds>
+bool eventually(Holds holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 inline MembershipPacket ping(uint64_t sequence) {
