@@ -58,7 +58,11 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   degree_ = static_cast<int>(view.edges.size());
   for (const EdgeView& edge : view.edges) {
     End* known = find(edge.peer);
-    if (known != nullptr && edge.peer_incarnation > known->peer_incarnation) {
+    // A peer that was heard in its new life before its old one was known to be over has been
+    // counted a life too far (peer_down); nothing has begun with that one.
+    const bool unused = known != nullptr && known->stage != Stage::open && known->done == 0;
+    if (known != nullptr && (edge.peer_incarnation > known->peer_incarnation ||
+                             (unused && edge.peer_incarnation < known->peer_incarnation))) {
       abandon(now, *known, out);
       known->peer_incarnation = edge.peer_incarnation;
     }
