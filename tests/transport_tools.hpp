@@ -11,6 +11,7 @@
 
 #include "actors/transport/links.hpp"
 #include "tests/catch.hpp"
+#include "tests/eventually.hpp"
 
 namespace grapevine {
 
@@ -134,17 +135,6 @@ inline void connect(TestNode& a, TestNode& b, const std::string& name_a,
   INFO(a.look([&] { return a.failures.empty() ? std::string() : a.failures.back(); }));
   REQUIRE(up);
   REQUIRE(b.wait_up(name_a));
-}
-
-/// For what no event tells: looks again and again, for ten seconds.
-template <class Holds>
-bool eventually(Holds holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 inline MembershipPacket ping(uint64_t sequence) {
