@@ -7,7 +7,8 @@
 namespace grapevine {
 namespace {
 
-constexpr double kMostEvents = 5e6;  // some ten seconds on one core
+constexpr double kMostEvents = 5e6;       // some ten seconds on one core
+constexpr double kLeastLatency_s = 2e-5;  // where no link was looked at
 
 // Of the gradients of one rank that was there from begin to end: the one that did most.
 double gradient_s_of(const Json& told) {
@@ -42,7 +43,7 @@ Settings simulated(const Options& launch, const Json& told, double round_trip_s)
   s.local_ranks = 0;
   s.sample_s = 0;
   s.gradient_s = gradient_s_of(told);
-  s.link.latency_s = round_trip_s / 2;
+  s.link.latency_s = std::max(kLeastLatency_s, round_trip_s / 2);
   s.plan = plan_of_processes(s.plan, launch.settings.local_ranks);
   s.until_s = told["seconds"].get<double>();
   return s;
