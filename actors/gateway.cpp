@@ -137,12 +137,7 @@ void Gateway::consider() {
     phase_ = Phase::ending;
     send(parts_.node, Finish{});
   } else if (phase_ == Phase::trading) {
-    const auto awaited = [&](const Member& m) {
-      return m.node != self.node && m.ranks > 0 && m.ready && shares_.count(m.node) == 0 &&
-             m.state != MemberState::dead && membership_->linked(m.node);
-    };
-    const std::vector<Member> members = membership_->members();
-    if (now < deadline_s_ && std::any_of(members.begin(), members.end(), awaited)) return;
+    if (now < deadline_s_ && awaits_means(now)) return;
     phase_ = Phase::left;
     deadline_s_ = now + kLeave_s;
     handle([&](Membership& m, MembershipEffects& out) { m.leave(now, out); });
@@ -195,7 +190,7 @@ void Gateway::on_piece(MeanCame& came) {
   }
   const uint64_t transfer = came.header.number & ~kMeans;
   Share share{std::move(came.mean), static_cast<int>(came.header.part)};
-  if (transfer == 0) {
+  if (transfer == kFinal) {
     shares_[came.node] = std::move(share);
     return consider();
   }

@@ -59,6 +59,7 @@ class Gateway final : public GatewayActor::base {
   void muster(double now);
   void train(Donation);
   void trade();
+  bool awaits_means(double now);
   void leave();
   void tell_what_leaving_changes();
   void hand_over();
@@ -101,6 +102,7 @@ class Gateway final : public GatewayActor::base {
   bool share_done_ = false, leaving_ = false;
   std::string why_nobody_;      // of the last dial that failed
   double deadline_s_ = kNever;  // of the phase
+  double ask_means_at_s_ = kNever;
   double muster_until_s_ = kNever;
   double armed_s_ = kNever, wanted_s_ = kNever;
   uint64_t roster_epoch_ = 0;

@@ -36,6 +36,7 @@ struct ConsoleGone {
 };
 /// In the number of a frame of kind `piece`: it is a mean, else a piece of a rank's state.
 constexpr uint64_t kMeans = uint64_t{1} << 63;
+constexpr uint64_t kFinal = 0;  // the means at the end of the run; others are of a snapshot
 
 /// The same of what a node that leaves hands over; without a payload: it has arrived.
 constexpr uint64_t kInheritance = uint64_t{1} << 62;

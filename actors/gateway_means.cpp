@@ -9,7 +9,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
+constexpr double kSnapshot_s = 5;    // that a snapshot waits for other nodes
+constexpr double kAskAgain_s = 0.5;  // for a mean that has not come
 
 std::shared_ptr<const Buffer> shared_mean(ConstVec sum, double n, DType dtype) {
   return std::make_shared<const Buffer>(mean_of(sum, n, dtype));
@@ -22,9 +23,27 @@ void Gateway::trade() {
   if (leaving_) return hand_over();
   phase_ = Phase::trading;
   deadline_s_ = wiring_.clock.now() + wiring_.patience_s;
+  ask_means_at_s_ = wiring_.clock.now() + kAskAgain_s;
   if (!own_.mean) return;
   for (const Member& m : membership_->members())
-    if (m.node != membership_->self().node && !is_over(m)) send_mean(m, 0, *own_.mean, own_.ranks);
+    if (m.node != membership_->self().node && !is_over(m))
+      send_mean(m, kFinal, *own_.mean, own_.ranks);
+}
+
+// Whether there are any to come. A mean may get lost: it is asked for again.
+bool Gateway::awaits_means(double now) {
+  bool any = false;
+  const bool asks = now >= ask_means_at_s_;
+  for (const Member& m : membership_->members()) {
+    const bool awaited = m.node != membership_->self().node && m.ranks > 0 && m.ready &&
+                         shares_.count(m.node) == 0 && m.state != MemberState::dead &&
+                         membership_->linked(m.node);
+    any |= awaited;
+    if (awaited && asks)
+      parts_.links->send(m.node, FetchState{FetchState::What::node_sum, kFinal, 0, {}});
+  }
+  if (asks) ask_means_at_s_ = now + kAskAgain_s;
+  return any;
 }
 
 void Gateway::conclude() {
@@ -63,8 +82,7 @@ Gateway::Mean Gateway::together(const Buffer& own, int ranks,
   return {shared_mean(sum.vec(), all, own.dtype()), all};
 }
 
-// A frame of kind `piece`: number = which snapshot (0: the end of the run) and kMeans, part = ranks
-// in it.
+// A frame of kind `piece`: number = which snapshot, or kFinal, and kMeans, part = ranks in it.
 void Gateway::send_mean(const Member& to, uint64_t transfer, const Buffer& mean, int ranks) {
   SnapshotPool pool(mean.size(), mean.dtype(), 1);
   Payload payload{pool.take(), mean.dtype(), mean.size(), 0};
@@ -107,6 +125,11 @@ void Gateway::mean_here(Then then) {
 }
 
 void Gateway::give_mean(const std::string& to, uint64_t transfer) {
+  if (transfer == kFinal) {  // before there is one it will be sent unasked
+    for (const Member& m : membership_->members())
+      if (m.node == to && own_.mean && !leaving_) send_mean(m, kFinal, *own_.mean, own_.ranks);
+    return;
+  }
   mean_here([this, to, transfer](const std::shared_ptr<const Buffer>& mean, int ranks) {
     for (const Member& m : membership_->members())
       if (m.node == to) send_mean(m, transfer, *mean, ranks);

@@ -4,22 +4,21 @@
 // Paper: Assran, Loizou, Ballas, Rabbat. ICML 2019. arXiv:1811.10792.
 //
 //   z_i = x_i / w_i                                  the parameters; w = 1 at first
-//   x_i = x_i + u(z_i)                               u the optimizer's step on the gradient at z_i
+//   x_i = x_i + w_i u(z_i)                           u the optimizer's step on the gradient at z_i
 //   S = 2 times                                      (who sends to whom: topologies/schedule.hpp)
 //     (x_j, w_j) = 1/2 (x_j, w_j) + sum_{i -> j} 1/2 (x_i, w_i)
 //
-// What is held is z and w. Where a message is lost, its receiver keeps its
-// own half in place of it: z stays what it was, as in the RelaySum code ("SGP keeps its own
-// model"). Along the schedule each rank hears of one other, so w stays 1; the rule is right for
-// any.
+// What is held is z and w. Where a message is lost, its receiver keeps its own half in place of it:
+// z stays what it was, as in the RelaySum code ("SGP keeps its own model"). Along the schedule each
+// rank hears of one other, so w stays 1 until somebody leaves; the rule is right for any.
 // The graph's edges and weights play no role. Any number of ranks; with n a power of two, log2 n
 // messages average exactly, and the reference's schedule (settings.reference_schedule) asks for
 // one.
 // Invariant: the sums of w and of x = w z change by steps alone, while nothing is lost. Who leaves
 // hands its w and x over: an heir adds them between two phases. Else each rank keeps w and z
 // when the members change; a newcomer begins with w = 1.
-// A step acts on z in full, so an heir's counts w times: the reference's u / w would take ever
-// smaller steps where many leave and others come.
+// Departure: the paper adds u, not w u. Both are the same at w = 1; where many leave and more come
+// the sum of w grows, and steps of u / w on z would become ever smaller.
 // Cost per rank and round: two messages, each x and w in the layout's dtype (d + 1 numbers), to one
 // rank. Memory: z, the optimizer.
 #pragma once
