@@ -8,8 +8,9 @@
 namespace grapevine {
 
 namespace {
-constexpr int kLate = 0;  // the only timer
-}
+constexpr int kLate = 0;        // the only timer
+constexpr double kSlowest = 4;  // between two asks, in times of the patience
+}  // namespace
 
 void Collective::view(double now, const View& view, Effects& out) {
   if (view.epoch == view_.epoch) return;
@@ -149,11 +150,13 @@ void Collective::finish(double now, int contributions, Effects& out) {
   begin(now, out);
 }
 
+// What did not arrive was lost with all that followed it, as a rule: one ask brings it all.
 void Collective::answer(const FrameHeader& m, Effects& out) {
   const int part = static_cast<int>(m.part);
-  const auto found = sent_.find({m.number, part});
+  auto found = sent_.find({m.number, part});
   if (found != sent_.end()) {
-    send(right_, FrameKind::chunk, m.number, part, found->second, out);
+    for (; found != sent_.end(); ++found)
+      send(right_, FrameKind::chunk, found->first.first, found->first.second, found->second, out);
   } else if (m.number >= gone_from_ || (draining_ && !running_ && m.number >= round_)) {
     send(right_, FrameKind::decline, m.number, part, {}, out);
   }
@@ -190,7 +193,7 @@ void Collective::timer(double now, int, Effects& out) {
   if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
   if (patience_s_ > options_.patience_s) out.doubts.push_back(left_);
-  wait(now, 2 * patience_s_, out);
+  wait(now, std::min(2 * patience_s_, kSlowest * options_.patience_s), out);
 }
 
 std::vector<EdgeCount> Collective::edge_counts() const {

@@ -8,7 +8,8 @@
 //   s >= n-1   rank p sends chunk p+1-(s-n+1), receives the one before and keeps it   (all-gather)
 //
 // Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A part that does not come is
-// asked for; the frames of the last two rounds are kept for that.
+// asked for, and comes with what was sent after it; the frames of the last two rounds are kept for
+// that.
 //
 // A later epoch has other members: the round in progress is dropped, and before the next gradient
 // the rule's vectors are averaged, a round each, because some ranks may have finished the dropped
@@ -26,7 +27,7 @@ struct CollectiveOptions {
   size_t size = 0;  // elements of the vector
   DType dtype = DType::f32;
   int vectors = 1;           // of the rule
-  double patience_s = 1e-2;  // ask for a part that is this late, then after twice as long
+  double patience_s = 1e-2;  // ask for a part that is this late, then less and less often
 };
 
 class Collective final : public Conversation {
