@@ -270,8 +270,13 @@ TEST_CASE("a donor serves two at a time, asks no more of a stranger, and lets go
   donor.fetch(3, "a", fetch(2, {0}), out);
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.refused == "transfer 2 is not held any more");
+  out = {};
+  donor.fetch(3.9, "d", fetch(1, {}), out);
+  CHECK(out.takes.empty());
+  donor.fetch(4.1, "d", fetch(2, {}), out);  // "a" has not asked for 2 s: it gives way
+  CHECK(out.takes.size() == 1u);
   donor.timer(31.5, out);
   CHECK(donor.held() == 1u);
-  donor.timer(32.5, out);
+  donor.timer(34.5, out);
   CHECK(donor.held() == 0u);
 }

@@ -11,11 +11,12 @@ namespace {
 
 constexpr size_t kDonationsAtMost = 2;
 constexpr double kDonationHeld_s = 30;
-constexpr size_t kPiecesAtOnce = 16;  // of one request
-constexpr size_t kWindow = 4;         // pieces under way
-constexpr int kLapses = 3, kBad = 3;  // then the next donor
-constexpr size_t kTurns = 5;          // of every source
-constexpr double kRest_s = 0.5;       // when all have been asked; then longer
+constexpr double kDonationIdle_s = 2;  // then it gives way to another newcomer
+constexpr size_t kPiecesAtOnce = 16;   // of one request
+constexpr size_t kWindow = 4;          // pieces under way
+constexpr int kLapses = 3, kBad = 3;   // then the next donor
+constexpr size_t kTurns = 5;           // of every source
+constexpr double kRest_s = 0.5;        // when all have been asked; then longer
 constexpr double kLeastLapse_s = 0.3, kFirstLapse_s = 3, kLongestLapse_s = 10;
 constexpr double kManifest_s = 5, kHashedPerSecond = 2e8;  // a slow machine's bytes
 constexpr double kNever_s = std::numeric_limits<double>::infinity();
@@ -47,6 +48,10 @@ void Donor::fetch(double now, const std::string& from, const FetchState& fetch, 
   };
   if (fetch.pieces.empty() && d == nullptr) {
     node_down(from);  // it has begun anew
+    if (donations_.size() >= kDonationsAtMost)
+      std::erase_if(donations_, [&](const Donation& other) {
+        return other.snapshot != nullptr && other.used_at + kDonationIdle_s <= now;
+      });
     if (donations_.size() < kDonationsAtMost) {
       donations_.push_back({from, fetch.transfer, nullptr, {}, now});
       out.takes.push_back({from, fetch});
