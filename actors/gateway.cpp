@@ -232,6 +232,7 @@ Gateway::behavior_type Gateway::make_behavior() {
         fetching([&](Fetcher& f, FetcherEffects& out) { f.node_down(now(), down.node, out); });
       },
       [this](const TurnedAway& away) { turned_away(away); },
+      [this](const BulkEnded& ended) { bulk_ended(ended); },
       [=, this](DialFailed& failed) {
         if (!membership_) return again(std::move(failed));
         why_nobody_ = failed.reason;

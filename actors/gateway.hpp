@@ -80,6 +80,7 @@ class Gateway final : public GatewayActor::base {
   void say(const std::string& line);
   void note(const std::string& line);  // for consoles alone
   void turned_away(const TurnedAway&);
+  void bulk_ended(const BulkEnded&);
   void follow(uint64_t console);
   void answer(const Asked&);
   void answer_status(uint64_t console);

@@ -33,6 +33,13 @@ void Gateway::turned_away(const TurnedAway& away) {
   say("turned away " + away.from + ": " + away.reason);
 }
 
+// Exchanges ask again for what was lost.
+void Gateway::bulk_ended(const BulkEnded& ended) {
+  if (ended.lost == 0) return;
+  note("the bulk link with " + ended.node + " ended, " + std::to_string(ended.lost) +
+       (ended.lost == 1 ? " frame was lost: " : " frames were lost: ") + ended.reason);
+}
+
 // What has happened so far, and then each event as it comes.
 void Gateway::follow(uint64_t console) {
   for (const std::string& line : events_)

@@ -19,6 +19,11 @@ struct LinkDown {
 struct TurnedAway {
   std::string from, reason;
 };
+struct BulkEnded {
+  std::string node;
+  uint64_t lost = 0;  // frames
+  std::string reason;
+};
 struct DialFailed {
   std::string address, reason;
   bool refused = false;
@@ -69,10 +74,10 @@ struct GatewayStart {
 
 using GatewayActor =
     caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
-                     Takes<DialFailed>, Takes<Said>, Takes<Asked>, Takes<ConsoleGone>,
-                     Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>, Takes<EpochInfo>,
-                     Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>, Takes<Leave>,
-                     Takes<Doubted>, Takes<Tick>>;
+                     Takes<BulkEnded>, Takes<DialFailed>, Takes<Said>, Takes<Asked>,
+                     Takes<ConsoleGone>, Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>,
+                     Takes<EpochInfo>, Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>,
+                     Takes<Leave>, Takes<Doubted>, Takes<Tick>>;
 
 }  // namespace grapevine
 
@@ -80,6 +85,7 @@ using GatewayActor =
 GV_LOCAL_MESSAGE(LinkUp)
 GV_LOCAL_MESSAGE(LinkDown)
 GV_LOCAL_MESSAGE(TurnedAway)
+GV_LOCAL_MESSAGE(BulkEnded)
 GV_LOCAL_MESSAGE(DialFailed)
 GV_LOCAL_MESSAGE(Said)
 GV_LOCAL_MESSAGE(Asked)

@@ -72,6 +72,9 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   events.turned_away = [=](const std::string& from, const std::string& reason) {
     caf::anon_send(gateway, TurnedAway{from, reason});
   };
+  events.bulk_ended = [=](const std::string& node, uint64_t lost, const std::string& reason) {
+    caf::anon_send(gateway, BulkEnded{node, lost, reason});
+  };
   events.console = [=](uint64_t console, ConsoleRequest request) {
     caf::anon_send(gateway, Asked{console, std::move(request)});
   };
