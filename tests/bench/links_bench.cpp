@@ -166,25 +166,6 @@ double link_bulk(const LinksOptions& options, size_t bytes, int n, bool both) {
   return double(bytes) * n / (now_s() - start);
 }
 
-/// The floor of exchange_and_mix: two threads copy and mix, and nothing travels.
-double copy_and_mix(size_t elements, int n) {
-  const auto side = [&] {
-    std::vector<float> x(elements, 1.0f), snapshot(elements), theirs(elements, 1.0f);
-    const double start = now_s();
-    for (int k = 0; k < n; ++k) {
-      std::memcpy(snapshot.data(), x.data(), 4 * elements);
-      const Term half[2] = {{0.5, {x.data(), elements, DType::f32}},
-                            {0.5, {theirs.data(), elements, DType::f32}}};
-      combine({}, half, {x.data(), elements, DType::f32});
-    }
-    return (now_s() - start) / n;
-  };
-  std::thread other(side);
-  const double seconds = side();
-  other.join();
-  return seconds;
-}
-
 /// Both nodes give the other a snapshot and mix what comes into their own vector, `n` times.
 /// Seconds each.
 double exchange_and_mix(const LinksOptions& options, size_t elements, int n) {

@@ -11,8 +11,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <thread>
+
+#include "kernels/ops.hpp"
 
 namespace grapevine {
 namespace {
@@ -165,6 +168,24 @@ double plain_bulk(size_t bytes, int n, bool both) {
   for (auto& t : threads)
     t.join();
   return double(bytes) * n / (now_s() - start);
+}
+
+double copy_and_mix(size_t elements, int n) {
+  const auto side = [&] {
+    std::vector<float> x(elements, 1.0f), snapshot(elements), theirs(elements, 1.0f);
+    const double start = now_s();
+    for (int k = 0; k < n; ++k) {
+      std::memcpy(snapshot.data(), x.data(), 4 * elements);
+      const Term half[2] = {{0.5, {x.data(), elements, DType::f32}},
+                            {0.5, {theirs.data(), elements, DType::f32}}};
+      combine({}, half, {x.data(), elements, DType::f32});
+    }
+    return (now_s() - start) / n;
+  };
+  std::thread other(side);
+  const double seconds = side();
+  other.join();
+  return seconds;
 }
 
 void compare(const char* what, const char* unit, double scale, bool time, double wanted, int rounds,

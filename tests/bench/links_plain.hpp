@@ -19,6 +19,10 @@ double plain_rate(int n, int window);
 /// connection of their own. Payload bytes per second and direction.
 double plain_bulk(size_t bytes, int n, bool both);
 
+/// Two threads copy a vector and mix another into it, `n` times, and nothing travels: the floor of
+/// an exchange. Seconds each.
+double copy_and_mix(size_t elements, int n);
+
 /// Prints the medians of interleaved rounds, the median of their ratios, and whether it is what is
 /// `wanted`: at most that for a time, at least that for a rate.
 void compare(const char* what, const char* unit, double scale, bool time, double wanted, int rounds,
