@@ -125,15 +125,12 @@ void Gateway::mean_here(Then then) {
 }
 
 void Gateway::give_mean(const std::string& to, uint64_t transfer) {
-  if (transfer == kFinal) {  // before there is one it will be sent unasked
-    for (const Member& m : membership_->members())
-      if (m.node == to && own_.mean && !leaving_) send_mean(m, kFinal, *own_.mean, own_.ranks);
-    return;
-  }
-  mean_here([this, to, transfer](const std::shared_ptr<const Buffer>& mean, int ranks) {
+  const auto give = [this, to, transfer](const std::shared_ptr<const Buffer>& mean, int ranks) {
     for (const Member& m : membership_->members())
       if (m.node == to) send_mean(m, transfer, *mean, ranks);
-  });
+  };
+  if (transfer != kFinal) return mean_here(give);
+  if (own_.mean && !leaving_) give(own_.mean, own_.ranks);  // else it will be sent unasked
 }
 
 void Gateway::take_snapshot(double patience_s, std::function<void()> then) {

@@ -133,7 +133,8 @@ void Node::finish() {
   outcome_.seconds = wiring_.clock.now();
   outcome_.gradients = wiring_.tally->gradients.load();
   outcome_.exchanges = wiring_.tally->applied_ends.load() / 2;
-  outcome_.frames = wiring_.tally->frames.load(), outcome_.bytes = wiring_.tally->bytes.load();
+  outcome_.frames = wiring_.tally->frames.load();
+  outcome_.bytes = wiring_.tally->bytes.load();
   std::vector<WorkerActor> workers;
   for (const RankActors& actors : ranks_)
     if (actors.alive && actors.worker) workers.push_back(actors.worker);
@@ -239,7 +240,9 @@ void Node::on_exit() {
     if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
   }
   ranks_.clear();
-  wiring_.done = {}, wiring_.share_done = {}, wiring_.doubt = {};
+  wiring_.done = {};
+  wiring_.share_done = {};
+  wiring_.doubt = {};
   wiring_.sink = {};
   wiring_.make_worker = {};
 }

@@ -29,7 +29,7 @@ Result<int> compare(const Options& options) {
           : options.out;
   const auto outcome = run_job(*job, folder, options.settings.threads, options.quiet);
   if (!outcome) return outcome.error();
-  if (outcome->failed == job->cells.size())
+  if (outcome->refused == job->cells.size())
     return user_error(options.job + ": no run ended; " + outcome->cells.front().complaint);
   const Comparison comparison = compare_cells(*job, *outcome, folder);
   const Json json = comparison_json(*job, *outcome, comparison);

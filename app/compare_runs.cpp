@@ -144,6 +144,7 @@ class JobRunner {
       if (why.empty()) why = "ended with status " + std::to_string(done.child->status());
       outcome.complaint = name + ": " + why;
       ++outcome_.failed;
+      outcome_.refused += done.child->status() == 2;
       progress.ended(outcome.complaint, outcome_.finished);
       return Done{};
     }

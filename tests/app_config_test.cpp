@@ -14,7 +14,8 @@ namespace {
 Options options_of(std::vector<std::string> words) {
   std::vector<char*> argv;
   words.insert(words.begin(), "grapevine");
-  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& word : words)
+    argv.push_back(word.data());
   CommandLine line = read_command_line(static_cast<int>(argv.size()), argv.data());
   if (const auto* error = std::get_if<Error>(&line)) FAIL(error->message);
   return std::get<Invocation>(line).options;
@@ -109,7 +110,8 @@ TEST_CASE("an analytic objective starts without momentum, decay or an end, where
 TEST_CASE("flags are taken in both directions") {
   CHECK(options_of({"simulate", "--nesterov"}).settings.rule.optimizer.nesterov);
   CHECK_FALSE(options_of({"simulate", "--no-flip"}).settings.objective.flip);
-  CHECK_FALSE(options_of({"simulate", "--nesterov", "--no-nesterov"}).settings.rule.optimizer.nesterov);
+  const Options last = options_of({"simulate", "--nesterov", "--no-nesterov"});
+  CHECK_FALSE(last.settings.rule.optimizer.nesterov);
 }
 
 TEST_CASE("a configuration's mistake is named with its file, its line and what is accepted") {

@@ -56,7 +56,8 @@ TEST_CASE("Consensus starts every rank at its own Gaussian point and has no grad
     objective->initial_point(rank, view(x));
     CHECK(x != before);
     before = x;
-    for (const double v : x) sum += v, squares += v * v;
+    for (const double v : x)
+      sum += v, squares += v * v;
   }
   CHECK(std::abs(sum / 20000) < 4 / std::sqrt(20000.0));
   CHECK(std::abs(squares / 20000 - 1) < 4 * std::sqrt(2 / 20000.0));
@@ -70,7 +71,8 @@ TEST_CASE("A diagonal quadratic's gradient is the slope of the loss it returns")
   const auto objective = made(spec);
   Random random(1, 0, Purpose::test);
   std::vector<double> x(7), unused(7);
-  for (double& v : x) v = random.normal();
+  for (double& v : x)
+    v = random.normal();
   for (int rank = 0; rank < 3; ++rank) {
     const std::vector<double> g = gradient(*objective, rank, 0, x);
     for (size_t k = 0; k < 7; ++k) {
@@ -78,13 +80,16 @@ TEST_CASE("A diagonal quadratic's gradient is the slope of the loss it returns")
       up[k] += 1e-3;
       down[k] -= 1e-3;
       const double slope = (objective->gradient(0, rank, 0, view(up), view(unused)) -
-                            objective->gradient(0, rank, 0, view(down), view(unused))) / 2e-3;
+                            objective->gradient(0, rank, 0, view(down), view(unused))) /
+                           2e-3;
       CHECK(g[k] == Approx(slope).epsilon(1e-9).margin(1e-9));
     }
   }
 }
 
-TEST_CASE("Diagonal curvatures run from mu to 1, the ranks' optima spread by zeta2 around the common one") {
+TEST_CASE(
+    "Diagonal curvatures run from mu to 1, the ranks' optima spread by zeta2 around the common "
+    "one") {
   const int ranks = 5, dim = 4;
   ObjectiveSpec spec = problem("diagonal", ranks, dim);
   spec.mu = 0.1;
@@ -105,7 +110,8 @@ TEST_CASE("Diagonal curvatures run from mu to 1, the ranks' optima spread by zet
   }
   double spread = 0;
   for (const auto& o : own) {
-    for (int k = 0; k < dim; ++k) spread += (o[k] - optimum[k]) * (o[k] - optimum[k]) / ranks;
+    for (int k = 0; k < dim; ++k)
+      spread += (o[k] - optimum[k]) * (o[k] - optimum[k]) / ranks;
   }
   CHECK(spread == Approx(3));
   CHECK(objective->evaluate(0, -1, view(optimum)).loss == Approx(0).margin(1e-20));
@@ -114,7 +120,8 @@ TEST_CASE("Diagonal curvatures run from mu to 1, the ranks' optima spread by zet
   // Without the knob the common optimum is the same and nobody's differs from it.
   spec.zeta2 = 0;
   const auto alike = made(spec);
-  for (const double g : gradient(*alike, 3, 0, optimum)) CHECK(std::abs(g) < 1e-12);
+  for (const double g : gradient(*alike, 3, 0, optimum))
+    CHECK(std::abs(g) < 1e-12);
 }
 
 TEST_CASE("mu 0 leaves a gradient of pure noise, keyed by rank and index") {
@@ -125,7 +132,8 @@ TEST_CASE("mu 0 leaves a gradient of pure noise, keyed by rank and index") {
   const std::vector<double> x(2000, 3.0);
   const auto g = gradient(*objective, 1, 17, x);
   double squares = 0;
-  for (const double v : g) squares += v * v;
+  for (const double v : g)
+    squares += v * v;
   CHECK(std::abs(squares / 2000 / 0.25 - 1) < 4 * std::sqrt(2 / 2000.0));
   CHECK(g == gradient(*objective, 1, 17, std::vector<double>(2000, -1.0)));
   CHECK(g != gradient(*objective, 0, 17, x));
@@ -136,14 +144,14 @@ TEST_CASE("One diagonal coordinate has curvature mu") {
   ObjectiveSpec spec = problem("diagonal", 1, 1);
   spec.mu = 0.5;
   const auto objective = made(spec);
-  CHECK(gradient(*objective, 0, 0, {1.0})[0] - gradient(*objective, 0, 0, {0.0})[0] ==
-        Approx(0.5));
+  CHECK(gradient(*objective, 0, 0, {1.0})[0] - gradient(*objective, 0, 0, {0.0})[0] == Approx(0.5));
 }
 
 TEST_CASE("An impossible objective is refused in one line that names it and what is accepted") {
   ObjectiveSpec spec = problem("quadratic", 2, 4);
   spec.objective = "cubic";
-  CHECK(refusal(spec) == "objective is \"cubic\", accepted: network, quadratic, consensus, "
+  CHECK(refusal(spec) ==
+        "objective is \"cubic\", accepted: network, quadratic, consensus, "
         "diagonal, scalar, matrix, mean");
   spec = problem("quadratic", 0, 4);
   CHECK(refusal(spec) == "ranks is 0, accepted: 1 or more");

@@ -100,6 +100,17 @@ void SimulatedNetwork::stand(int id, int side) {
 // --- processes
 
 void SimulatedNetwork::kill(int p) {
+  vanish(p, "connection reset", [this](Link& l, int side) {
+    const bool cut_short = random_.below(2) == 0;
+    for (Stream* s : {&l.control[side], &l.payloads[side]})
+      if (cut_short) s->lost_after = random_.uniform(now(), std::max(now(), s->last_at));
+  });
+}
+
+void SimulatedNetwork::leave(int p) { vanish(p, "the other end said goodbye", {}); }
+
+void SimulatedNetwork::vanish(int p, const std::string& reason,
+                              const std::function<void(Link&, int side)>& break_off) {
   Process& gone = process(p);
   if (!gone.alive) return;
   gone.alive = gone.stopped = false;
@@ -111,26 +122,8 @@ void SimulatedNetwork::kill(int p) {
     if (l.ends[0] != p && l.ends[1] != p) continue;
     const int side = side_of(l, p);
     if (!std::exchange(l.up[side], false)) continue;
-    const bool cut_short = random_.below(2) == 0;
-    for (Stream* s : {&l.control[side], &l.payloads[side]})
-      if (cut_short) s->lost_after = random_.uniform(now(), std::max(now(), s->last_at));
-    push(id, side, {Item::Kind::end, {}, {}, {}, "connection reset"});
-  }
-}
-
-void SimulatedNetwork::leave(int p) {
-  Process& gone = process(p);
-  if (!gone.alive) return;
-  gone.alive = gone.stopped = false;
-  gone.inbox.clear();
-  gone.standing.clear();
-  gone.events = {};
-  for (int id = 0; id < static_cast<int>(links_.size()); ++id) {
-    Link& l = link(id);
-    if (l.ends[0] != p && l.ends[1] != p) continue;
-    const int side = side_of(l, p);
-    if (std::exchange(l.up[side], false))
-      push(id, side, {Item::Kind::end, {}, {}, {}, "the other end said goodbye"});
+    if (break_off) break_off(l, side);
+    push(id, side, {Item::Kind::end, {}, {}, {}, reason});
   }
 }
 

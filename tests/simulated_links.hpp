@@ -102,6 +102,9 @@ class SimulatedNetwork {
   void agree(int dialler, int listener, const std::string& address);
   bool stands(int high, int low);
   void stand(int id, int side);
+  /// Its links end with `reason`, after what `break_off` does to each.
+  void vanish(int p, const std::string& reason,
+              const std::function<void(Link&, int side)>& break_off);
 
   bool send(int p, const std::string& node, const ControlMessage&);
   bool send_payload(int p, const std::string& node, const FrameHeader&, const Payload&);

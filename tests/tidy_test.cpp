@@ -12,7 +12,8 @@ namespace {
 
 std::string joined(const Complaints& complaints) {
   std::string text;
-  for (const auto& line : complaints) text += line + "\n";
+  for (const auto& line : complaints)
+    text += line + "\n";
   return text;
 }
 
@@ -30,12 +31,15 @@ template <class Check>
 Complaints over(const Tree& tree, Check check) {
   Complaints all;
   for (const auto& [path, text] : tree) {
-    for (const auto& line : check(path, text)) all.push_back(line);
+    for (const auto& line : check(path, text))
+      all.push_back(line);
   }
   return all;
 }
 
-const std::string kLater = "TO" "DO";  // in two pieces, because this file is read too
+const std::string kLater =
+    "TO"
+    "DO";  // in two pieces, because this file is read too
 
 }  // namespace
 
@@ -115,7 +119,8 @@ TEST_CASE("a library that hides in a header of ours is found in the room that mu
 TEST_CASE("a long file, line or function is named with its length and what is accepted") {
   const auto times = [](size_t n, const std::string& line) {
     std::string text;
-    for (size_t i = 0; i < n; ++i) text += line;
+    for (size_t i = 0; i < n; ++i)
+      text += line;
     return text;
   };
   CHECK(complaint("kernels/a.hpp", times(150, "\n")) == "");
@@ -137,8 +142,11 @@ TEST_CASE("a long file, line or function is named with its length and what is ac
 TEST_CASE("promises to do it later, distributions of the standard library and sleeps are refused") {
   CHECK(complaint("kernels/a.cpp", "// " + kLater + ": x\n") ==
         "kernels/a.cpp:1: says " + kLater + ", do it or leave it\n");
-  CHECK(complaint("kernels/a.cpp", std::string("std::normal") + "_distribution<double> d;\n") != "");
+  const std::string drawn = std::string("std::normal") + "_distribution<double> d;\n";
+  CHECK(complaint("kernels/a.cpp", drawn) != "");
   const std::string nap = std::string("sleep") + "_for(1s);\n";
-  CHECK(complaint("tests/a.cpp", nap) == "tests/a.cpp:1: uses sleep" "_for, only app/ may sleep\n");
+  CHECK(complaint("tests/a.cpp", nap) ==
+        "tests/a.cpp:1: uses sleep"
+        "_for, only app/ may sleep\n");
   CHECK(complaint("app/a.cpp", nap) == "");
 }

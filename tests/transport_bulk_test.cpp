@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/random.hpp"
+#include "tests/transport_frames.hpp"
 #include "tests/transport_tools.hpp"
 
 using namespace grapevine;
@@ -26,19 +27,7 @@ bool same(const Payload& sent, const Lease& came) {
          std::memcmp(sent.vec().data, came.vec().data, sent.vec().bytes()) == 0;
 }
 
-FrameHeader data(uint64_t number, size_t count = kElements) {
-  FrameHeader h;
-  h.kind = FrameKind::data;
-  h.number = number;
-  h.count = count;
-  return h;
-}
-
-LinksOptions only_tcp() {
-  LinksOptions options;
-  options.same_host = false;
-  return options;
-}
+FrameHeader data(uint64_t number) { return grapevine::data(number, kElements); }
 
 }  // namespace
 

@@ -5,25 +5,12 @@
 
 #include <csignal>
 
+#include "tests/transport_frames.hpp"
 #include "tests/transport_tools.hpp"
 
 using namespace grapevine;
 
 namespace {
-
-FrameHeader data(uint64_t number, size_t count) {
-  FrameHeader h;
-  h.kind = FrameKind::data;
-  h.number = number;
-  h.count = count;
-  return h;
-}
-
-LinksOptions only_tcp() {
-  LinksOptions options;
-  options.same_host = false;
-  return options;
-}
 
 /// Waits for so many, one after the other; false where the connection ended.
 bool take(TestNode& node, size_t frames) {

@@ -2,6 +2,7 @@
 // same question.
 #pragma once
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <span>
 

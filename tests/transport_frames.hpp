@@ -1,0 +1,21 @@
+// What the tests of bulk links send, and over which path.
+#pragma once
+#include "actors/transport/links.hpp"
+
+namespace grapevine {
+
+inline FrameHeader data(uint64_t number, size_t count) {
+  FrameHeader h;
+  h.kind = FrameKind::data;
+  h.number = number;
+  h.count = count;
+  return h;
+}
+
+inline LinksOptions only_tcp() {
+  LinksOptions options;
+  options.same_host = false;
+  return options;
+}
+
+}  // namespace grapevine
