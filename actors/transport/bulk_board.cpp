@@ -260,9 +260,6 @@ void BulkBoard::stand(Line& line, BulkStream made) {
   const std::string node = line.peer->hello.node;
   BulkLink::Handlers handlers{
       [this](const FrameHeader& h) { return events_.buffer ? events_.buffer(h) : Lease(); },
-      [this](const FrameHeader& h) {
-        return events_.spoils ? events_.spoils(h) : std::optional<uint64_t>();
-      },
       [this, node](Frame frame) {
         if (events_.frame) events_.frame(node, std::move(frame));
       },

@@ -8,16 +8,18 @@ constexpr size_t kMostMemories = 256;  // of each end
 
 }  // namespace
 
-bool BulkLink::lends(const Lease& lease) const {
-  if (unix_socket_ == nullptr || lease.shared() == nullptr) return false;
-  return told_.size() < kMostMemories || told_.count(lease.shared()->number()) != 0;
+bool BulkLink::lends(const OutgoingFrame& frame) const {
+  const SharedMemory* memory = frame.lease().shared();
+  if (unix_socket_ == nullptr || memory == nullptr || frame.is_spoiled()) return false;
+  return told_.size() < kMostMemories || told_.count(memory->number()) != 0;
 }
 
 kj::Promise<void> BulkLink::lend() {
-  const Lease& lease = sending_->payload.lease;
-  const SharedMemory& memory = *lease.shared();
-  out_.kind = BulkRecord::in_place;
-  out_.value = memory.number();
+  const SharedMemory& memory = *sending_->lease().shared();
+  lending_ = {};
+  lending_.kind = BulkRecord::in_place;
+  lending_.header = encode(sending_->header());
+  lending_.value = memory.number();
   kj::Promise<void> told = kj::READY_NOW;
   if (told_.insert(memory.number()).second) {
     telling_ = {};
@@ -28,14 +30,12 @@ kj::Promise<void> BulkLink::lend() {
         kj::arrayPtr(reinterpret_cast<const kj::byte*>(&telling_), sizeof telling_), nullptr,
         kj::arrayPtr(&passing_, 1));
   }
-  lent_.emplace(memory.number(), lease);
-  return in_time(told.then([this] { return stream_->write(&out_, sizeof out_); }), Way::out)
+  lent_.emplace(memory.number(), sending_->lease());
+  return in_time(told.then([this] { return stream_->write(&lending_, sizeof lending_); }), Way::out)
       .then([this] {
-        ++peer_->counters.frames_sent;
-        peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
-        peer_->counters.in_place_bytes_sent += payload_bytes(sending_->header);
+        peer_->counters.in_place_bytes_sent += payload_bytes(sending_->header());
         peer_->counters.bulk = BulkPath::shared_memory;
-        sending_.reset();
+        count_sent();
         return write_all();
       });
 }

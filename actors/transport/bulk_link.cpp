@@ -9,14 +9,8 @@ namespace {
 
 constexpr int kLooks = 4;
 
-// One system call's worth; between two of them the loop looks at its other sockets.
-constexpr size_t kSliceBytes = 1 << 20;
+constexpr size_t kReadBytes = 1 << 20;  // at once; then the loop looks at its other sockets
 constexpr size_t kScratchBytes = 256 << 10;
-
-template <class T>
-kj::ArrayPtr<const kj::byte> bytes_of(const T& value) {
-  return {reinterpret_cast<const kj::byte*>(&value), sizeof value};
-}
 
 }  // namespace
 
@@ -42,6 +36,13 @@ BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
       options_(options),
       on_(std::move(handlers)) {
   peer_->counters.bulk = made.path;
+  int plain_fd = -1;
+  if (made.path != BulkPath::tls) {
+    KJ_IF_MAYBE (fd, stream_->getFd()) {
+      plain_fd = *fd;
+    }
+  }
+  peer_->bulk->stand(plain_fd, unix_socket_ != nullptr);
 }
 
 BulkLink::~BulkLink() {
@@ -58,7 +59,7 @@ void BulkLink::start() {
 }
 
 void BulkLink::flush() {
-  if (writing_ || closed_) return;
+  if (writing_ || closed_ || !peer_->bulk->take_pen()) return;
   writing_ = true;
   writer_ = kj::evalLater([this] {
               return write_all();
@@ -84,52 +85,35 @@ kj::Promise<void> BulkLink::standstill(Way way, uint64_t acknowledged, int looks
 }
 
 kj::Promise<void> BulkLink::write_all() {
-  if (!releases_.empty() && !closed_) return write_releases();
+  if (closed_) return kj::READY_NOW;
+  if (!releases_.empty()) return write_releases();
   sending_ = peer_->bulk->take();
-  writing_ = sending_.has_value() && !closed_;
+  writing_ = sending_.has_value();
   if (!writing_) return kj::READY_NOW;
-  out_ = {};
-  out_.kind = BulkRecord::frame;
-  out_.header = encode(sending_->header);
-  const auto turned_bit = on_.spoils(sending_->header);
-  if (!turned_bit && lends(sending_->payload.lease)) return lend();
-  kj::ArrayPtr<const kj::byte> payload(static_cast<const kj::byte*>(sending_->payload.vec().data),
-                                       payload_bytes(sending_->header));
-  pieces_[0] = bytes_of(out_);
-  sum_out_ = {};
-  sum_out_.add(&out_.header, sizeof out_.header);
-  if (turned_bit) payload = spoiled(payload, *turned_bit);
-  return write_slice(1, payload).then([this] {
-    ++peer_->counters.frames_sent;
-    peer_->counters.frame_bytes_sent += frame_bytes(sending_->header);
-    sending_.reset();
-    spoiled_ = nullptr;
+  if (lends(*sending_)) return lend();
+  return write_frame().then([this] {
+    count_sent();
     return write_all();
   });
 }
 
-/// What travels in its place, after the payload itself has been summed.
-kj::ArrayPtr<const kj::byte> BulkLink::spoiled(kj::ArrayPtr<const kj::byte> payload, uint64_t bit) {
-  sum_out_.add(payload.begin(), payload.size());
-  spoiled_ = kj::heapArray<kj::byte>(payload);
-  spoiled_[bit / 8] = static_cast<kj::byte>(spoiled_[bit / 8] ^ 1u << bit % 8);
-  return spoiled_;
+kj::Promise<void> BulkLink::write_frame() {
+  if (sending_->done()) return kj::READY_NOW;
+  size_t count = 0, bytes = 0;
+  for (const iovec& piece : sending_->next()) {
+    pieces_[count++] = {static_cast<const kj::byte*>(piece.iov_base), piece.iov_len};
+    bytes += piece.iov_len;
+  }
+  return in_time(stream_->write(kj::arrayPtr(pieces_, count)), Way::out).then([this, bytes] {
+    sending_->advance(bytes);
+    return write_frame();
+  });
 }
 
-/// After the pieces that are ready: summed while the processor has it at hand, as the socket will.
-kj::Promise<void> BulkLink::write_slice(size_t pieces, kj::ArrayPtr<const kj::byte> rest) {
-  const size_t now = kj::min(rest.size(), kSliceBytes);
-  if (spoiled_ == nullptr) sum_out_.add(rest.begin(), now);
-  pieces_[pieces++] = rest.slice(0, now);
-  const auto then = rest.slice(now, rest.size());
-  if (then.size() == 0) {
-    told_sum_ = sum_out_.value();
-    pieces_[pieces++] = bytes_of(told_sum_);
-  }
-  return in_time(stream_->write(kj::arrayPtr(pieces_, pieces)), Way::out)
-      .then([this, then]() -> kj::Promise<void> {
-        return then.size() == 0 ? kj::Promise<void>(kj::READY_NOW) : write_slice(0, then);
-      });
+void BulkLink::count_sent() {
+  ++peer_->counters.frames_sent;
+  peer_->counters.frame_bytes_sent += frame_bytes(sending_->header());
+  sending_.reset();
 }
 
 kj::Promise<size_t> BulkLink::read_some(void* to, size_t least, size_t most) {
@@ -205,7 +189,7 @@ kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
 
 kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {
   if (rest.size() == 0) return kj::READY_NOW;
-  const size_t now = kj::min(rest.size(), kSliceBytes);
+  const size_t now = kj::min(rest.size(), kReadBytes);
   // Any progress counts: a slow network is not a peer that stands still.
   return in_time(stream_->tryRead(rest.begin(), 1, now), Way::in)
       .then([this, rest](size_t n) mutable -> kj::Promise<void> {

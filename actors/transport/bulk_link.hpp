@@ -1,9 +1,9 @@
 // BulkLink: one connection that carries frames with payloads, both ways at once. Lives on the bulk
 // loop.
 //
-// A record of 96 bytes, then the payload: out of the sender's lease, into the receiver's, with
-// nothing between but the socket; then 8 bytes, the sum of both. A frame whose sum is wrong is
-// dropped and counted. A payload that does not move for `stall_s` ends the link.
+// Frames go out of the sender's lease (outgoing_frame.hpp), into the receiver's, with nothing
+// between but the socket. One whose sum is wrong is dropped and counted. A payload that does not
+// move for `stall_s` ends the link.
 //
 // On one host a payload that lies in shared memory does not travel: its memory's descriptor is
 // passed once, then a record says which memory holds it, and nothing is summed. The receiver reads
@@ -23,22 +23,9 @@
 
 #include "actors/transport/loop.hpp"
 #include "actors/transport/peers.hpp"
-#include "kernels/checksum.hpp"
 #include "kernels/shared_memory.hpp"
 
 namespace grapevine {
-
-struct BulkRecord {
-  enum Kind : uint16_t { hello = 0, frame, memory, in_place, release };
-  static constexpr uint32_t kMagic = 0x32425647;  // "GVB2"
-
-  uint32_t magic = kMagic;
-  uint16_t kind = hello;
-  uint16_t unused = 0;
-  uint64_t value = 0;    // of a hello: the token; of the last three: the memory's number
-  HeaderBytes header{};  // of a frame, in place or not
-};
-static_assert(sizeof(BulkRecord) == 96);
 
 /// A connection that has been made.
 struct BulkStream {
@@ -51,7 +38,6 @@ class BulkLink {
  public:
   struct Handlers {
     std::function<Lease(const FrameHeader&)> buffer;
-    std::function<std::optional<uint64_t>(const FrameHeader&)> spoils;
     std::function<void(Frame)> frame;
     std::function<void(const std::string& reason)> closed;  // once, the last call
   };
@@ -66,8 +52,8 @@ class BulkLink {
 
  private:
   kj::Promise<void> write_all();
-  kj::Promise<void> write_slice(size_t pieces, kj::ArrayPtr<const kj::byte> rest);
-  kj::ArrayPtr<const kj::byte> spoiled(kj::ArrayPtr<const kj::byte> payload, uint64_t bit);
+  kj::Promise<void> write_frame();
+  void count_sent();
   kj::Promise<size_t> read_some(void* to, size_t least, size_t most);
   kj::Promise<void> read_record();
   kj::Promise<void> take_record();
@@ -75,7 +61,7 @@ class BulkLink {
   void read_in_place(const FrameHeader&);
   void take_memory();
   void released(uint64_t number);  // by the other end
-  bool lends(const Lease&) const;
+  bool lends(const OutgoingFrame&) const;
   kj::Promise<void> lend();
   kj::Promise<void> write_releases();
   kj::Promise<void> read_rest(kj::ArrayPtr<kj::byte>);
@@ -95,13 +81,12 @@ class BulkLink {
   const LinksOptions& options_;
   Handlers on_;
   bool writing_ = false, closed_ = false;
-  std::optional<BulkQueue::Item> sending_;
-  BulkRecord out_, telling_, in_;
+  std::optional<OutgoingFrame> sending_;
+  BulkRecord lending_, telling_, in_;
   int passing_ = -1;
   kj::ArrayPtr<const kj::byte> pieces_[3];
-  Checksum sum_out_, sum_in_;
-  uint64_t told_sum_ = 0, heard_sum_ = 0;
-  kj::Array<kj::byte> spoiled_;  // what travels in place of a payload, by a plan
+  Checksum sum_in_;
+  uint64_t heard_sum_ = 0;
   Lease receiving_;
   kj::Array<kj::byte> scratch_;  // for what is discarded
   std::set<uint64_t> told_;      // memories of ours that the other end has mapped

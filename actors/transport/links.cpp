@@ -89,9 +89,15 @@ bool SocketLinks::send_frame(const std::string& node, const FrameHeader& header,
   GV_CHECK(payload.lease.vec().bytes() >= payload_bytes(header));
   const auto peer = peers_.find(node);
   if (peer == nullptr) return false;
-  if (peer->bulk->push(header, payload)) return true;
-  ++peer->counters.refused;
-  return false;
+  const auto spoiled_bit = events_.spoils ? events_.spoils(header) : std::optional<uint64_t>();
+  const auto pushed = peer->bulk->push({header, payload, spoiled_bit});
+  auto& counters = peer->counters;
+  if (pushed == BulkQueue::Pushed::refused) ++counters.refused;
+  if (pushed == BulkQueue::Pushed::sent) {
+    ++counters.frames_sent;
+    counters.frame_bytes_sent += frame_bytes(header);
+  }
+  return pushed != BulkQueue::Pushed::refused;
 }
 
 LinkCounts SocketLinks::counts(const std::string& node) const {

@@ -60,7 +60,7 @@ struct LinkEvents {
   /// are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
   /// Which bit of a payload to turn over after it has been summed, if any: for plans that corrupt.
-  /// Such a payload always travels by socket.
+  /// Such a payload always travels by socket. On the thread that sends.
   std::function<std::optional<uint64_t>(const FrameHeader&)> spoils;
 };
 

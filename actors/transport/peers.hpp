@@ -2,65 +2,16 @@
 // what is counted.
 #pragma once
 #include <atomic>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
+#include "actors/transport/bulk_queue.hpp"
 #include "actors/transport/control_link.hpp"
 #include "actors/transport/links.hpp"
 
 namespace grapevine {
-
-/// Frames with a payload that wait for the bulk link. Each holds a lease, so there are few. Any
-/// thread.
-class BulkQueue {
- public:
-  struct Item {
-    FrameHeader header;
-    Payload payload;
-  };
-
-  BulkQueue(size_t limit, std::function<void()> wake) : limit_(limit), wake_(std::move(wake)) {}
-
-  bool push(const FrameHeader& header, const Payload& payload) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (closed_ || items_.size() >= limit_) return false;
-      items_.push_back({header, payload});
-    }
-    wake_();
-    return true;
-  }
-  std::optional<Item> take() {
-    const std::lock_guard lock(mutex_);
-    if (items_.empty()) return {};
-    std::optional<Item> first(std::move(items_.front()));
-    items_.pop_front();
-    return first;
-  }
-  bool empty() const {
-    const std::lock_guard lock(mutex_);
-    return items_.empty();
-  }
-  /// Gives all leases back; how many there were. Closed: nothing is taken any more.
-  size_t clear(bool close) {
-    std::deque<Item> items;  // given back without the lock
-    const std::lock_guard lock(mutex_);
-    closed_ = closed_ || close;
-    std::swap(items, items_);
-    return items.size();
-  }
-
- private:
-  const size_t limit_;
-  const std::function<void()> wake_;
-  mutable std::mutex mutex_;
-  std::deque<Item> items_;
-  bool closed_ = false;
-};
 
 /// A link that stands, or has stood.
 struct Peer {

@@ -1,5 +1,5 @@
 // Links against a plain blocking socket in the same run, as ratios of medians of interleaved
-// rounds. Arguments: rounds (5).
+// rounds. Arguments: rounds (5), and a part of the names of the rows that are wanted (all).
 //
 // What is compared: a control message to a thread of the other node and back (ping), 32 of them in
 // flight, payloads of 1 and 64 MiB with an answer each, payloads both ways at once, and the control
@@ -28,8 +28,10 @@ const FrameHeader kOffer;
 class Mailbox {
  public:
   void put() {
-    const std::lock_guard lock(mutex_);
-    ++count_;
+    {
+      const std::lock_guard lock(mutex_);
+      ++count_;
+    }
     changed_.notify_one();
   }
   void take() {
@@ -234,58 +236,62 @@ std::pair<double, double> pings_beside(Bulk bulk) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
+  const std::string wanted = argc > 2 ? argv[2] : "";
+  const auto row = [&](const std::string& what, auto... rest) {
+    if (what.find(wanted) != what.npos) compare(what.c_str(), rest...);
+  };
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   LinksOptions tcp;
   tcp.same_host = false;
   LinksOptions secure = tcp;
   secure.key = RunKey::generate();
   std::printf("%-34s %9s %9s\n", "", "plain", "link");
-  compare(
+  row(
       "ping, median", "us", 1e6, true, 3, rounds, [] { return median(plain_pings(5000)); },
       [&] { return median(link_pings(tcp, 5000)); });
-  compare(
+  row(
       "ping with TLS, median", "us", 1e6, true, 4, rounds, [] { return median(plain_pings(5000)); },
       [&] { return median(link_pings(secure, 5000)); });
-  compare(
+  row(
       "32 in flight", "k/s", 1e-3, false, 0.8, rounds, [] { return plain_rate(50000, 32); },
       [&] { return link_rate(tcp, 50000, 32); });
   const size_t kOne = 1 << 20, kMany = 64 << 20;
-  compare(
+  row(
       "1 MiB", "GB/s", 1e-9, false, 0.9, rounds, [&] { return plain_bulk(kOne, 300, false); },
       [&] { return link_bulk(tcp, kOne, 300, false); });
-  compare(
+  row(
       "64 MiB", "GB/s", 1e-9, false, 0.9, rounds, [&] { return plain_bulk(kMany, 8, false); },
       [&] { return link_bulk(tcp, kMany, 8, false); });
-  compare(
+  row(
       "1 MiB both ways", "GB/s", 1e-9, false, 0.8, rounds,
       [&] { return plain_bulk(kOne, 300, true); }, [&] { return link_bulk(tcp, kOne, 300, true); });
-  compare(
+  row(
       "64 MiB both ways", "GB/s", 1e-9, false, 0.8, rounds,
       [&] { return plain_bulk(kMany, 8, true); }, [&] { return link_bulk(tcp, kMany, 8, true); });
   LinksOptions near;
   const auto mix = [&](const LinksOptions& options, size_t elements, int n) {
     return [&options, elements, n] { return exchange_and_mix(options, elements, n); };
   };
-  compare("exchange + mix 1 MiB, TCP : memory", "ms", 1e3, true, 0.5, rounds,
+  row("exchange + mix 1 MiB, TCP : memory", "ms", 1e3, true, 0.5, rounds,
           mix(tcp, 1 << 18, 100), mix(near, 1 << 18, 100));
-  compare("exchange + mix 64 MiB, TCP : memory", "ms", 1e3, true, 0.5, rounds, mix(tcp, 1 << 24, 5),
+  row("exchange + mix 64 MiB, TCP : memory", "ms", 1e3, true, 0.5, rounds, mix(tcp, 1 << 24, 5),
           mix(near, 1 << 24, 5));
-  compare(
+  row(
       "64 MiB, copy + mix alone : memory", "ms", 1e3, true, 1.2, rounds,
       [] { return copy_and_mix(1 << 24, 5); }, mix(near, 1 << 24, 5));
-  compare(
+  row(
       "ping beside 256 MiB, plain : link", "us", 1e6, true, 1.5, rounds,
       [] { return pings_beside(Bulk::plain).first; },
       [] { return pings_beside(Bulk::links).first; });
-  compare(
+  row(
       "ping, idle : beside 256 MiB", "us", 1e6, true, 2, rounds,
       [] { return pings_beside(Bulk::none).first; },
       [] { return pings_beside(Bulk::links).first; });
-  compare(
+  row(
       "ping beside 256 MiB, 99 %", "us", 1e6, true, 1.5, rounds,
       [] { return pings_beside(Bulk::plain).second; },
       [] { return pings_beside(Bulk::links).second; });
-  compare(
+  row(
       "1 MiB with TLS", "GB/s", 1e-9, false, 0.05, rounds,
       [&] { return plain_bulk(kOne, 300, false); },
       [&] { return link_bulk(secure, kOne, 300, false); });

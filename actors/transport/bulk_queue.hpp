@@ -1,0 +1,53 @@
+// BulkQueue: frames with a payload that wait for the bulk link of one peer. Each holds a lease, so
+// there are few. Any thread.
+//
+// While nothing waits, a frame of at most a mebibyte goes straight into a plain socket, on the
+// thread that sends it: that spares it a change of threads. What the socket does not take at once
+// is left to the loop. One thread writes at a time: it holds the pen.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "actors/transport/outgoing_frame.hpp"
+
+namespace grapevine {
+
+class BulkQueue {
+ public:
+  /// `wake` is called, on any thread, when the loop is wanted.
+  BulkQueue(size_t limit, std::function<void()> wake) : limit_(limit), wake_(std::move(wake)) {}
+
+  enum class Pushed { refused, queued, sent };
+  /// Refused: full, closed, or the connection went in the middle of it.
+  Pushed push(OutgoingFrame);
+  bool empty() const;
+
+  // For the link, on its loop.
+  /// A connection stands. `fd`: of a plain socket to write into directly, otherwise -1; copied.
+  /// `lends`: leases of shared memory are for the link to pass.
+  void stand(int fd, bool lends);
+  /// False: another thread writes; it wakes the loop when it is done, and none begins before that.
+  bool take_pen();
+  /// REQUIRES: the pen. Nothing: all is written, and the pen is laid down.
+  std::optional<OutgoingFrame> take();
+  /// The connection has ended. Gives all leases back; how many there were. Closed: nothing is taken
+  /// any more.
+  size_t clear(bool close);
+
+ private:
+  struct Direct;
+  bool goes_directly(const OutgoingFrame&) const;  // with the lock
+  Pushed write(OutgoingFrame, const std::shared_ptr<Direct>&);
+
+  const size_t limit_;
+  const std::function<void()> wake_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::deque<OutgoingFrame> items_;
+  std::shared_ptr<Direct> direct_;  // of the connection that stands, if it may be written into
+  bool lends_ = false, pen_taken_ = false, wanted_ = false, closed_ = false;
+};
+
+}  // namespace grapevine

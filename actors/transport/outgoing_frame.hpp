@@ -1,0 +1,57 @@
+// OutgoingFrame: a frame with a payload on its way into a bulk connection, and how far it has come.
+//
+// On the wire: a record of 96 bytes, the payload as it lies in memory, 8 bytes with the sum of the
+// frame's header and the payload. What is written is taken piece by piece, so that whoever writes
+// may stop in the middle and leave the rest to another thread.
+#pragma once
+#include <sys/uio.h>
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/transport/transport.hpp"
+#include "kernels/checksum.hpp"
+
+namespace grapevine {
+
+struct BulkRecord {
+  enum Kind : uint16_t { hello = 0, frame, memory, in_place, release };
+  static constexpr uint32_t kMagic = 0x32425647;  // "GVB2"
+
+  uint32_t magic = kMagic;
+  uint16_t kind = hello;
+  uint16_t unused = 0;
+  uint64_t value = 0;    // of a hello: the token; of the last three: the memory's number
+  HeaderBytes header{};  // of a frame, in place or not
+};
+static_assert(sizeof(BulkRecord) == 96);
+
+class OutgoingFrame {
+ public:
+  /// `spoiled_bit`: turned over after the payload has been summed, for plans that corrupt.
+  OutgoingFrame(const FrameHeader&, const Payload&, std::optional<uint64_t> spoiled_bit);
+
+  const FrameHeader& header() const { return header_; }
+  const Lease& lease() const { return payload_.lease; }
+  bool is_spoiled() const { return !spoiled_.empty(); }
+
+  /// What comes next, at most a slice of a mebibyte of payload, which is summed now: it is at hand
+  /// when the socket copies it. Good until this object moves or advance() is called.
+  std::span<const iovec> next();
+  void advance(size_t bytes) { sent_ += bytes; }
+  bool done() const { return sent_ == total_; }
+
+ private:
+  FrameHeader header_;
+  Payload payload_;
+  BulkRecord record_;
+  size_t total_, sent_ = 0, summed_ = 0;  // bytes: all, those of all, those of the payload
+  Checksum sum_;
+  uint64_t told_sum_ = 0;
+  std::vector<std::byte> spoiled_;  // what travels in the payload's place
+  std::array<iovec, 3> pieces_{};
+};
+
+}  // namespace grapevine
