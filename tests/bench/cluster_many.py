@@ -153,7 +153,7 @@ def idle(program, tell, edges=64):
 
 def churn(program, tell, minutes=10):
     """A kill and a join every 15 s; the loss beside that of three runs without."""
-    words = QUADRATIC + ["--pacing=poisson", "--noise=0.5", "--lr=0.05", "--mu=0.3"]
+    words = QUADRATIC + ["--pacing=poisson", "--dim=256", "--noise=0.5", "--lr=0.05", "--mu=0.3"]
     losses, kills = [], 0
     draw = random.Random(1)
     for run in range(4):
@@ -173,7 +173,9 @@ def churn(program, tell, minutes=10):
             losses.append(results[0]["suboptimality"])
             errors = sum(r["protocol_errors"] for r in results)
     low, high = min(losses[:3]), max(losses[:3])
+    # By chance alone one run in ten leaves the spread of three others: a test needs more room.
+    bound = high + (high - low) if minutes >= 10 else 2 * high
     tell("three runs without, excess loss", "", ", ".join(f"{x:.3g}" for x in losses[:3]), True)
-    tell(f"{kills} kills and joins, excess loss", f"<= {high + (high - low):.3g}",
-         f"{losses[3]:.3g}", losses[3] <= high + (high - low))
+    tell(f"{kills} kills and joins, excess loss", f"<= {bound:.3g}", f"{losses[3]:.3g}",
+         losses[3] <= bound)
     tell("protocol errors", "0", errors, errors == 0)
