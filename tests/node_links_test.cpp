@@ -29,13 +29,15 @@ std::vector<double> mean_at_the_start(const Scratch& scratch, int ranks) {
 /// Of edges whose two ends are at different nodes.
 void check_both_ends_agree(const std::vector<std::unique_ptr<Process>>& nodes) {
   std::map<std::pair<int, int>, uint64_t> seen;
-  for (const auto& node : nodes)
-    for (const Json& e : node->result()["exchanges_by_edge"]) {
+  for (const auto& node : nodes) {
+    const Json result = node->result();
+    for (const Json& e : result["exchanges_by_edge"]) {
       const std::pair ends(e[0].get<int>(), e[1].get<int>());
       const auto [at, first] = seen.emplace(ends, e[2].get<uint64_t>());
       INFO(ends.first << " " << ends.second);
       CHECK(at->second == e[2].get<uint64_t>());
     }
+  }
 }
 
 /// Ends the run; what all ranks hold together is what they began with.

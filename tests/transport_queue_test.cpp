@@ -132,7 +132,8 @@ TEST_CASE("what a full socket does not take is left to the loop, from the byte w
   loop.join();
 }
 
-TEST_CASE("many threads push while a loop takes: every frame is whole, each thread's in its order") {
+TEST_CASE(
+    "many threads push while a loop takes: every frame is whole, each thread's in its order") {
   constexpr size_t kThreads = 4, kEach = 200;
   Sockets sockets;
   SnapshotPool pool(1 << 18, DType::f32, 16);

@@ -30,8 +30,8 @@ OutgoingFrame::OutgoingFrame(const FrameHeader& header, const Payload& payload,
 std::span<const iovec> OutgoingFrame::next() {
   const size_t size = total_ - sizeof record_ - sizeof told_sum_;
   const size_t at = std::clamp(sent_, sizeof record_, sizeof record_ + size) - sizeof record_;
-  const auto* bytes = is_spoiled() ? spoiled_.data()
-                                   : static_cast<const std::byte*>(payload_.vec().data);
+  const auto* bytes =
+      is_spoiled() ? spoiled_.data() : static_cast<const std::byte*>(payload_.vec().data);
   if (at == summed_) {
     const size_t now = std::min(size - summed_, kSliceBytes);
     sum_.add(bytes + summed_, now);

@@ -4,12 +4,14 @@
     python3 tests/bench/gloo_bench.py [ROUNDS]
 
 One payload after another over loopback, each answered by a byte: what `links_bench` measures of
-links against the same socket, so that the two ratios can be divided. Needs PyTorch with Gloo.
+links against the same socket, so that the two ratios can be divided. CPU seconds per GB are those
+of both ends. Needs PyTorch with Gloo.
 """
 
 import os
 import socket
 import statistics
+import struct
 import sys
 import time
 
@@ -79,13 +81,16 @@ def main():
                     continue
                 speeds[what].append(size * n / seconds / 1e9)
                 spent[what] += cpu_seconds() - before
+        if not sends:
+            link.sendall(struct.pack("dd", spent["plain"], spent["gloo"]))
         if sends:
+            theirs = struct.unpack("dd", link.recv(16, socket.MSG_WAITALL))
             ratio = statistics.median(g / p for p, g in zip(speeds["plain"], speeds["gloo"]))
             gigabytes = rounds * n * size / 1e9
             print(f"{name:7} plain {statistics.median(speeds['plain']):.2f} GB/s   "
                   f"gloo {statistics.median(speeds['gloo']):.2f} GB/s   ratio {ratio:.2f}   "
-                  f"CPU seconds per GB of the sender: plain {spent['plain'] / gigabytes:.2f}, "
-                  f"gloo {spent['gloo'] / gigabytes:.2f}", flush=True)
+                  f"CPU s/GB: plain {(spent['plain'] + theirs[0]) / gigabytes:.2f}, "
+                  f"gloo {(spent['gloo'] + theirs[1]) / gigabytes:.2f}", flush=True)
     dist.destroy_process_group()
     if sends:
         os.wait()

@@ -189,7 +189,8 @@ double copy_and_mix(size_t elements, int n) {
 }
 
 void compare(const char* what, const char* unit, double scale, bool time, double wanted, int rounds,
-             const std::function<double()>& plain, const std::function<double()>& link) {
+             const std::function<double()>& plain, const std::function<double()>& link,
+             double gigabytes) {
   std::vector<double> plains, links, ratios;
   double plain_cpu = 0, link_cpu = 0;
   for (int k = 0; k < rounds; ++k) {
@@ -202,10 +203,13 @@ void compare(const char* what, const char* unit, double scale, bool time, double
     ratios.push_back(links.back() / plains.back());
   }
   const double ratio = median(ratios);
-  std::printf("%-34s %9.2f %9.2f %-5s ratio %5.2f  wanted %s %.2f  %s  cpu %5.2f\n", what,
+  std::printf("%-34s %9.2f %9.2f %-5s ratio %5.2f  wanted %s %.2f  %s  cpu %5.2f", what,
               median(plains) * scale, median(links) * scale, unit, ratio,
               time ? "<=" : ">=", wanted,
               (time ? ratio <= wanted : ratio >= wanted) ? "ok  " : "LESS", link_cpu / plain_cpu);
+  if (gigabytes > 0)
+    std::printf(", s/GB %.2f %.2f", plain_cpu / rounds / gigabytes, link_cpu / rounds / gigabytes);
+  std::printf("\n");
 }
 
 }  // namespace grapevine

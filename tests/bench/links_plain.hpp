@@ -24,8 +24,10 @@ double plain_bulk(size_t bytes, int n, bool both);
 double copy_and_mix(size_t elements, int n);
 
 /// Prints the medians of interleaved rounds, the median of their ratios, and whether it is what is
-/// `wanted`: at most that for a time, at least that for a rate.
+/// `wanted`: at most that for a time, at least that for a rate. The ratio of the processor time of
+/// the whole process; where `gigabytes` travel in one call, that time for each of them, too.
 void compare(const char* what, const char* unit, double scale, bool time, double wanted, int rounds,
-             const std::function<double()>& plain, const std::function<double()>& link);
+             const std::function<double()>& plain, const std::function<double()>& link,
+             double gigabytes = 0);
 
 }  // namespace grapevine
