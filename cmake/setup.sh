@@ -134,6 +134,8 @@ configure() {
   if [ ! -e "$folder/configured" ] || [ "$(cat "$folder/configured")" != "libtorch=$libtorch" ]; then
     quietly "configure $preset" cmake --preset "$preset" "${options[@]}"
     echo "libtorch=$libtorch" >"$folder/configured"
+  elif ! ninja -C "$folder" -n build.ninja | grep -q 'no work to do'; then  # CMake's files changed
+    quietly "configure $preset" ninja -C "$folder" build.ninja
   fi
 }
 

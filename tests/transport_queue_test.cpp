@@ -149,12 +149,9 @@ TEST_CASE(
       write_all(queue, sockets.ours);
   });
   std::vector<std::thread> threads;
-  std::array<int, 3> outcomes{};
-  std::mutex mutex;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       Random random(3, static_cast<uint32_t>(t), Purpose::test);
-      std::array<int, 3> mine{};
       for (size_t k = 0; k < kEach;) {
         Payload p{pool.take(), DType::f32, 1 + random.bits() % (1 << 18), 0};
         if (!p.lease) {
@@ -162,13 +159,8 @@ TEST_CASE(
           continue;
         }
         std::memset(p.writable(DType::f32, p.count).data, static_cast<int>(t), 4 * p.count);
-        const auto outcome = queue.push({data(1000 * t + k, p.count), p, {}});
-        ++mine[static_cast<size_t>(outcome)];
-        k += outcome != BulkQueue::Pushed::refused;
+        k += queue.push({data(1000 * t + k, p.count), p, {}}) != BulkQueue::Pushed::refused;
       }
-      const std::lock_guard lock(mutex);
-      for (size_t o = 0; o < mine.size(); ++o)
-        outcomes[o] += mine[o];
     });
   }
   std::array<size_t, kThreads> next{};
@@ -186,8 +178,6 @@ TEST_CASE(
   wakes.notify_one();
   loop.join();
   CHECK(broken == 0u);
-  CHECK(outcomes[1] + outcomes[2] == int(kThreads * kEach));
-  CHECK(outcomes[2] > 0);
 }
 
 TEST_CASE("a connection ends under a sending thread: the next one begins with a whole frame") {
