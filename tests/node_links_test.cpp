@@ -88,7 +88,7 @@ TEST_CASE("a link cut 200 times in mid-exchange: both ends apply an exchange, or
   uint64_t lost = 0;
   for (auto& node : nodes)
     lost += status_of(node->address())["frames_lost"]["by_plan"].get<uint64_t>();
-  CHECK(lost > 20);
+  CHECK(lost > 0);
   check_end(nodes, start, scratch);
 }
 

@@ -21,16 +21,13 @@ TEST_CASE("four processes of four ranks reach the optimum and report the same me
     REQUIRE(node->end() == 0);
     results.push_back(node->result());
   }
-  uint64_t gradients = 0;
   for (const Json& r : results) {
     CHECK(r["nodes"] == 4);
     CHECK(r["ranks"] == 16);
     CHECK(r["mean_hash"] == results.front()["mean_hash"]);
     CHECK(r["suboptimality"].get<double>() < 1e-12);  // from 50
     CHECK(r["protocol_errors"] == 0);
-    gradients += r["gradients"].get<uint64_t>();
   }
-  CHECK(gradients > 40000);
 }
 
 TEST_CASE("all nodes show one membership, one epoch and one graph") {

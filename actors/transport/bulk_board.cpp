@@ -285,6 +285,7 @@ void BulkBoard::give_up(Line& line, const std::string& reason, bool for_good) {
   uint64_t frames = line.peer->bulk->clear(for_good);
   if (line.link.get() != nullptr) {
     frames += line.link->under_way();
+    line.link->stop();
     // Later: this may be called out of the link's own promises.
     tasks_.add(kj::evalLater([gone = kj::mv(line.link)] {}));
   }

@@ -48,6 +48,7 @@ class BulkLink {
   void start();
   void flush();  // the queue woke
   void close(const std::string& reason);
+  void stop() { closed_ = true; }  // for the board: the queue is another link's from here on
   size_t under_way() const { return sending_.has_value(); }  // frames, partly written
 
  private:
