@@ -9,6 +9,7 @@ namespace grapevine {
 
 namespace {
 constexpr double kLeastTimeoutWall_s = 1e-2;  // a busy machine answers a few time slices late
+constexpr double kMostTimeoutWall_s = 1;
 }
 
 std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
@@ -45,6 +46,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const double transfer = s.link.transfer_s + (s.link.bandwidth > 0 ? bytes / s.link.bandwidth : 0);
   options.duration_s = wall ? 5e-3 : transfer + 4 * s.link.latency_s;
   options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * of.gradient_s;
+  if (wall) options.most_timeout_s = kMostTimeoutWall_s;
   options.allow_repeats = s.allow_repeats;
   options.exchanges_at_once = s.exchanges_at_once;
   return std::make_unique<Pairwise>(options);

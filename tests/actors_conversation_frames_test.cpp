@@ -49,6 +49,7 @@ class Talker {
   }
 
   double wakes_at() const { return wakes_at_; }
+  double repeats_at() const { return repeats_at_; }
   const std::vector<int>& doubts() const { return doubts_; }
   const Counts& counts() const { return conversation_.counts(); }
   bool quiet() const { return conversation_.quiet(); }
@@ -59,6 +60,7 @@ class Talker {
   static PairwiseOptions options(int rank) {
     PairwiseOptions options;
     options.rank = rank;
+    options.most_timeout_s = 1;
     return options;
   }
 
@@ -171,6 +173,23 @@ TEST_CASE("a peer that answers neither an offer nor its repeat is doubted, once"
   for (int repeat = 0; repeat < 5; ++repeat)
     zero.ask_again();
   CHECK(zero.doubts() == std::vector<int>{1});
+}
+
+TEST_CASE("after answers that came a minute late a lost frame is still repeated within seconds") {
+  Talker zero(0, {1}), one(1, {0}, 0.5, 2);
+  for (int k = 0; k < 5; ++k) {
+    const Sends offer = zero.due();
+    REQUIRE(kinds(offer) == "offer");
+    const double late = zero.wakes_at() + 60;
+    zero.hear(late, one.hear(late, offer[0])[0]);  // declined: it is in another epoch
+  }
+  one.learn(0, 0.5, 1);
+  const Sends offer = zero.due();
+  const double now = zero.wakes_at();
+  CHECK(zero.repeats_at() < now + 2.1);
+  const Sends yes = one.hear(now, offer[0]);
+  REQUIRE(kinds(zero.hear(now, yes[0])) == "data");  // which is lost
+  CHECK(zero.repeats_at() < now + 2);
 }
 
 TEST_CASE("an offer of another epoch is declined, with the epoch as the reason") {

@@ -224,7 +224,9 @@ void Pairwise::ring(double now, End& e, Effects& out) {
   consider(now, out);
 }
 
-double Pairwise::timeout(const End& e) const { return e.rtt + 4 * e.rtt_var; }
+double Pairwise::timeout(const End& e) const {
+  return std::min(e.rtt + 4 * e.rtt_var, options_.most_timeout_s);
+}
 
 double Pairwise::least_timeout() const {
   double least = kNever;

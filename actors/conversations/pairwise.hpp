@@ -29,6 +29,7 @@ struct PairwiseOptions {
   double round_trip_s = 1e-3;  // expected before the first answer
   double duration_s = 1e-2;    // expected of an exchange, before the first
   double least_timeout_s = 1e-6;
+  double most_timeout_s = kNever;  // an answer that came after a standstill says little of the next
   // Controls for experiments: what the protocol forbids, and why.
   bool allow_repeats = false;  // partners may repeat: the ranks split into pairs
   int exchanges_at_once = 1;   // two at once diverge
