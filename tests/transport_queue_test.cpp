@@ -34,14 +34,7 @@ struct Sockets {
 };
 
 bool read_all(int fd, void* data, size_t size) {
-  auto* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t n = ::read(fd, at, size);
-    if (n <= 0) return false;
-    at += n;
-    size -= static_cast<size_t>(n);
-  }
-  return true;
+  return ::recv(fd, data, size, MSG_WAITALL) == static_cast<ssize_t>(size);
 }
 
 /// The next frame off the wire; nothing if it is not whole.

@@ -1,7 +1,6 @@
 #include "actors/transport/outgoing_frame.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace grapevine {
 namespace {

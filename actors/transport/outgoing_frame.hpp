@@ -37,8 +37,8 @@ class OutgoingFrame {
   const Lease& lease() const { return payload_.lease; }
   bool is_spoiled() const { return !spoiled_.empty(); }
 
-  /// What comes next, at most a slice of a mebibyte of payload, which is summed now: it is at hand
-  /// when the socket copies it. Good until this object moves or advance() is called.
+  /// What comes next, with at most a slice of the payload, which is summed now: it is still in the
+  /// cache when the socket copies it. Good until this object moves or advance() is called.
   std::span<const iovec> next();
   void advance(size_t bytes) { sent_ += bytes; }
   bool done() const { return sent_ == total_; }
