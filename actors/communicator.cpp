@@ -10,13 +10,16 @@ constexpr size_t kHeldAtMost =
     1024;  // messages to a paused rank; what comes after is lost, as on a full socket
 }
 
-Communicator::Communicator(caf::actor_config& config, CommunicatorWiring wiring,
+Communicator::Communicator(caf::actor_config& config, int rank, StateActor state,
+                           std::shared_ptr<const CommunicatorWiring> wiring,
                            std::unique_ptr<Conversation> conversation)
     : CommunicatorActor::base(config),
+      rank_(rank),
+      state_(std::move(state)),
       wiring_(std::move(wiring)),
       conversation_(std::move(conversation)) {}
 
-double Communicator::now() { return now_ = std::max(now_, wiring_.clock.now()); }
+double Communicator::now() { return now_ = std::max(now_, wiring_->clock.now()); }
 
 template <class Event>
 void Communicator::handle(Event&& event) {
@@ -26,37 +29,37 @@ void Communicator::handle(Event&& event) {
   Effects effects(&memory);
   event(effects);
   if (const uint64_t more = conversation_->counts().applied - applied; more > 0)
-    wiring_.tally->applied_ends.fetch_add(more, std::memory_order_relaxed);
+    wiring_->tally->applied_ends.fetch_add(more, std::memory_order_relaxed);
   carry_out(effects);
 }
 
 void Communicator::carry_out(Effects& effects) {
   for (Send& s : effects.sends) {
-    const uint64_t bytes = wiring_.transport->send(now_, s.header, std::move(s.payload.lease));
+    const uint64_t bytes = wiring_->transport->send(now_, s.header, std::move(s.payload.lease));
     frames_ += bytes > 0;
-    bytes_ += bytes;
     PeerTraffic& traffic = traffic_with(static_cast<int>(s.header.to));
     traffic.bytes += bytes;
     if (s.header.kind == FrameKind::decline) {
       ++traffic.declined;
-      ++declines_[static_cast<size_t>(s.header.reason)];
+      wiring_->tally->declines[static_cast<size_t>(s.header.reason)].fetch_add(
+          1, std::memory_order_relaxed);
     }
-    wiring_.tally->frames.fetch_add(1, std::memory_order_relaxed);
-    wiring_.tally->bytes.fetch_add(bytes, std::memory_order_relaxed);
+    wiring_->tally->frames.fetch_add(1, std::memory_order_relaxed);
+    wiring_->tally->bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
   for (auto& request : effects.requests) {
     if (Take* take = std::get_if<Take>(&request)) {
-      send(wiring_.state, TakeRequest{wiring_.rank, *take});
+      send(state_, TakeRequest{rank_, *take});
     } else if (Write* write = std::get_if<Write>(&request)) {
-      send(wiring_.state, WriteRequest{wiring_.rank, *write});
+      send(state_, WriteRequest{rank_, *write});
     } else {
-      send(wiring_.state, ApplyRequest{wiring_.rank, std::move(std::get<Apply>(request))});
+      send(state_, ApplyRequest{rank_, std::move(std::get<Apply>(request))});
     }
   }
   for (const Arm& a : effects.arms)
     arm(a);
   for (const int peer : effects.doubts)
-    if (wiring_.doubt) wiring_.doubt(peer);
+    if (wiring_->doubt) wiring_->doubt(peer);
 }
 
 PeerTraffic& Communicator::traffic_with(int peer) {
@@ -72,7 +75,7 @@ void Communicator::arm(const Arm& a) {
   alarm.wanted = a.at;
   if (alarm.wanted >= alarm.under_way) return;
   alarm.under_way = alarm.wanted;
-  scheduled_send(caf::actor_cast<CommunicatorActor>(this), wiring_.clock.instant(a.at),
+  scheduled_send(caf::actor_cast<CommunicatorActor>(this), wiring_->clock.instant(a.at),
                  Tick{a.timer});
 }
 
@@ -91,25 +94,25 @@ void Communicator::tick(int id) {
 }
 
 void Communicator::hold(caf::message message) {
-  if (held_.size() >= kHeldAtMost) return void(++overflowed_);
-  held_.push_back(std::move(message));
+  if (held_->size() >= kHeldAtMost) return void(++overflowed_);
+  held_->push_back(std::move(message));
 }
 
 Communicator::behavior_type Communicator::make_behavior() {
   return {
       [this](Frame& frame) {
-        if (paused_) return hold(caf::make_message(frame));
-        const Result<FrameHeader> header = decode(frame.header, wiring_.max_payload_bytes);
+        if (held_) return hold(caf::make_message(frame));
+        const Result<FrameHeader> header = decode(frame.header, wiring_->max_payload_bytes);
         if (!header) return void(++malformed_);
         const Payload payload = payload_of(*header, frame.payload);
         handle([&](Effects& out) { conversation_->frame(now(), *header, payload, out); });
       },
       [this](Tick t) {
-        if (paused_) return hold(caf::make_message(t));
+        if (held_) return hold(caf::make_message(t));
         tick(t.id);
       },
       [this](Taken& t) {
-        if (paused_) return hold(caf::make_message(t));
+        if (held_) return hold(caf::make_message(t));
         handle([&](Effects& out) {
           conversation_->taken(now(), t.ticket, std::move(t.payload), out);
         });
@@ -121,7 +124,7 @@ Communicator::behavior_type Communicator::make_behavior() {
         if (view->eta != eta_ || view->epoch != epoch_) {
           eta_ = view->eta;
           epoch_ = view->epoch;
-          send(wiring_.state, SetView{wiring_.rank, view});
+          send(state_, SetView{rank_, view});
         }
         handle([&](Effects& out) { conversation_->view(now(), *view, out); });
       },
@@ -129,21 +132,24 @@ Communicator::behavior_type Communicator::make_behavior() {
         handle([&](Effects& out) { conversation_->peer_down(now(), down.rank, out); });
       },
       [this](Pause pause) {
-        paused_ = pause.on;
-        if (paused_) return;
-        for (caf::message& m : std::exchange(held_, {}))
+        if (pause.on != (held_ == nullptr)) return;
+        if (pause.on) return void(held_ = std::make_unique<std::vector<caf::message>>());
+        const auto held = std::exchange(held_, nullptr);
+        for (caf::message& m : *held)
           caf::anon_send(caf::actor_cast<caf::actor>(this), std::move(m));
       },
       [this](Drain) { handle([&](Effects& out) { conversation_->drain(now(), out); }); },
       [this](Report) {
-        return CommunicatorReport{wiring_.rank,
+        uint64_t bytes = 0;
+        for (const PeerTraffic& t : traffic_)
+          bytes += t.bytes;
+        return CommunicatorReport{rank_,
                                   conversation_->quiet(),
                                   frames_,
-                                  bytes_,
+                                  bytes,
                                   conversation_->counts(),
                                   conversation_->edge_counts(),
                                   traffic_,
-                                  declines_,
                                   malformed_,
                                   overflowed_};
       },
@@ -152,10 +158,9 @@ Communicator::behavior_type Communicator::make_behavior() {
 
 void Communicator::on_exit() {
   conversation_.reset();
-  held_.clear();
-  wiring_.transport.reset();
-  wiring_.doubt = {};
-  wiring_.state = nullptr;
+  held_.reset();
+  wiring_.reset();
+  state_ = nullptr;
 }
 
 }  // namespace grapevine

@@ -14,19 +14,19 @@
 
 namespace grapevine {
 
+/// The same for all ranks of a node, and shared by them.
 struct CommunicatorWiring {
-  int rank = 0;
   RunClock clock;
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Tally> tally;
-  StateActor state;
   uint64_t max_payload_bytes = 0;            // of a frame that is accepted
   std::function<void(int rank)> doubt = {};  // a rank does not answer
 };
 
 class Communicator final : public CommunicatorActor::base {
  public:
-  Communicator(caf::actor_config& config, CommunicatorWiring wiring,
+  Communicator(caf::actor_config& config, int rank, StateActor state,
+               std::shared_ptr<const CommunicatorWiring> wiring,
                std::unique_ptr<Conversation> conversation);
 
  protected:
@@ -49,17 +49,17 @@ class Communicator final : public CommunicatorActor::base {
   void tick(int id);
   void hold(caf::message message);
 
-  CommunicatorWiring wiring_;
+  const int rank_;
+  StateActor state_;
+  std::shared_ptr<const CommunicatorWiring> wiring_;
   std::unique_ptr<Conversation> conversation_;
   std::vector<Alarm> alarms_;
   double now_ = 0;  // of the event in progress; never decreases
   double eta_ = -1;
   uint64_t epoch_ = 0;
-  uint64_t frames_ = 0, bytes_ = 0, malformed_ = 0, overflowed_ = 0;
-  std::array<uint64_t, kDeclineReasons> declines_{};
-  std::vector<PeerTraffic> traffic_;  // by rising peer
-  bool paused_ = false;
-  std::vector<caf::message> held_;  // while paused, bounded
+  uint64_t frames_ = 0, malformed_ = 0, overflowed_ = 0;
+  std::vector<PeerTraffic> traffic_;                 // by rising peer
+  std::unique_ptr<std::vector<caf::message>> held_;  // while paused, bounded
 };
 
 }  // namespace grapevine

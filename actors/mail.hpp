@@ -46,10 +46,9 @@ struct CommunicatorReport {
   uint64_t frames = 0, bytes = 0;  // sent
   Counts counts;
   std::vector<EdgeCount> edges;
-  std::vector<PeerTraffic> traffic;                  // by rising peer
-  std::array<uint64_t, kDeclineReasons> declines{};  // sent, by reason
-  uint64_t malformed = 0;                            // frames that the codec refused
-  uint64_t overflowed = 0;                           // messages that a paused rank had no room for
+  std::vector<PeerTraffic> traffic;  // by rising peer
+  uint64_t malformed = 0;            // frames that the codec refused
+  uint64_t overflowed = 0;           // messages that a paused rank had no room for
 };
 
 // To a worker.

@@ -1,5 +1,6 @@
 // Mail to the actors that a process has one of: its topology manager and its node.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct EpochInfo {
 struct NodeReport {
   std::vector<WorkerReport> workers;
   std::vector<CommunicatorReport> communicators;
-};  // answers Report
+  std::array<uint64_t, kDeclineReasons> declines{};  // of offers, by reason, since the start
+};                                                   // answers Report
 struct Finished {
   int rank = 0;
 };  // a worker has done its share

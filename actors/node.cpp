@@ -24,16 +24,16 @@ Node::Node(caf::actor_config& config, NodeWiring wiring)
       ranks_(static_cast<size_t>(ranks_here(*wiring_.settings))) {
   const Settings& s = *wiring_.settings;
   horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
+  communicating_ = std::make_shared<const CommunicatorWiring>(
+      CommunicatorWiring{wiring_.clock, wiring_.transport, wiring_.tally,
+                         payload_at_most(wiring_.objective->layout()), wiring_.doubt});
 }
 
 CommunicatorActor Node::spawn_communicator(int rank) {
-  CommunicatorWiring wiring{
-      rank,          wiring_.clock,  wiring_.transport,
-      wiring_.tally, state_of(rank), payload_at_most(wiring_.objective->layout()),
-      wiring_.doubt};
   auto actor = system().spawn<Communicator>(
-      std::move(wiring), make_conversation({rank, *wiring_.settings, wiring_.objective->layout(),
-                                            wiring_.gradient_s}));
+      rank, state_of(rank), communicating_,
+      make_conversation(
+          {rank, *wiring_.settings, wiring_.objective->layout(), wiring_.gradient_s}));
   wiring_.mailboxes->set(rank, actor);
   return actor;
 }
@@ -111,6 +111,8 @@ void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then)
 caf::result<NodeReport> Node::report() {
   auto promise = make_response_promise<NodeReport>();
   auto all = std::make_shared<NodeReport>();
+  for (size_t k = 0; k < all->declines.size(); ++k)
+    all->declines[k] = wiring_.tally->declines[k].load(std::memory_order_relaxed);
   std::vector<WorkerActor> workers;
   std::vector<CommunicatorActor> communicators;
   for (const RankActors& actors : ranks_) {
@@ -243,6 +245,7 @@ void Node::on_exit() {
   wiring_.done = {};
   wiring_.share_done = {};
   wiring_.doubt = {};
+  communicating_.reset();
   wiring_.sink = {};
   wiring_.make_worker = {};
 }

@@ -32,6 +32,8 @@ struct Outcome {
   bool quiet = true;                       // no exchange was left half-done
 };
 
+struct CommunicatorWiring;
+
 struct NodeWiring {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
@@ -93,6 +95,7 @@ class Node final : public NodeActor::base {
   void ask_all(const Actors&, std::vector<Reply>& replies, Then then);
 
   NodeWiring wiring_;
+  std::shared_ptr<const CommunicatorWiring> communicating_;
   uint64_t horizon_ = 0;
   int first_rank_ = 0;
   std::vector<RankActors> ranks_;  // from the first

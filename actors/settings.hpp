@@ -42,7 +42,7 @@ struct Settings {
   ObjectiveSpec objective;     // its ranks, threads and seed are set from here
   uint64_t gradients = 40000;  // of all ranks together; 0: until `until_s`
   LearningRate lr;
-  RuleSettings rule = with_optimizer({0.9, false, 5e-4});
+  RuleSettings rule = with_optimizer({0.9, 5e-4});
   std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
   int threads = 0;                     // that compute gradients; 0: one per core
   Plan plan;

@@ -222,8 +222,8 @@ void State::set_view(Member& member, const View& view) {
 
 // Not before those who left are out of the epoch: what is under way when it changes is dropped.
 void State::inherit(Member& member) {
-  std::erase_if(member.heirlooms, [&](const Inherit& i) {
-    if (i.epoch > member.epoch) return false;
+  std::erase_if(heirlooms_, [&](const Inherit& i) {
+    if (i.rank != member.rank || i.epoch > member.epoch) return false;
     member.rule->inherit(i.x.vec(), i.weight);
     return true;
   });
@@ -233,6 +233,8 @@ void State::detach(int rank) {
   Member* member = find(rank);
   if (member == nullptr) return;
   audited(*member, -1, 0, [] {});
+  std::erase_if(heirlooms_, [rank](const Inherit& i) { return i.rank == rank; });
+  std::erase_if(distances_, [rank](const auto& d) { return d.first.first == rank; });
   *member = {};
 }
 
@@ -258,7 +260,7 @@ State::behavior_type State::make_behavior() {
       [this](Inherit& i) {
         Member* m = find(i.rank);
         if (m == nullptr) return;
-        m->heirlooms.push_back(std::move(i));
+        heirlooms_.push_back(std::move(i));
         inherit(*m);
       },
       [this](Donate d) -> Donation {

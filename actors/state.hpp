@@ -4,6 +4,7 @@
 // weights. A snapshot is a lease from a fixed pool; an empty lease says that the pool is out, and
 // the exchange is declined.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ struct StateWiring {
   size_t chunk_size = 0;           // elements of the largest part of a collective round
   size_t chunks = 0;               // at most
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
-  bool looks = false;              // across an edge, now and then: how far apart are its ends?
+  bool looks = false;   // across an edge, now and then: how far apart are its ends?
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
 };
 
@@ -54,10 +55,8 @@ class State final : public StateActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
-    bool owes_copy = false;                         // to the worker, when the round is finished
-    std::vector<std::pair<int, double>> distances;  // by peer, as last seen
+    bool owes_copy = false;  // to the worker, when the round is finished
     double looked_at_s = -1;
-    std::vector<Inherit> heirlooms;  // of epochs that have not come
   };
 
   Member* find(int rank);
@@ -89,7 +88,9 @@ class State final : public StateActor::base {
   std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
-  Buffer expected_;                         // fp64: what the sum of x + x~ must be
+  std::map<std::pair<int, int>, double> distances_;  // from a rank to its peer, as last seen
+  std::vector<Inherit> heirlooms_;                   // of epochs that have not come
+  Buffer expected_;                                  // fp64: what the sum of x + x~ must be
 };
 
 }  // namespace grapevine

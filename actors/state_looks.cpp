@@ -25,9 +25,7 @@ void State::look_across(Member& member, const Apply& a, double now) {
   axpy(execution_, -1, a.received.vec(), difference);
   const double distance = std::sqrt(dot(execution_, difference, difference));
   member.looked_at_s = now;
-  for (auto& [peer, known] : member.distances)
-    if (peer == a.exchange.peer) return void(known = distance);
-  member.distances.push_back({a.exchange.peer, distance});
+  distances_[{member.rank, a.exchange.peer}] = distance;
 }
 
 SampleReply State::sample(const Sample& request) {
@@ -52,9 +50,9 @@ StateReport State::report() const {
   for (const Member& member : members_) {
     if (!member.rule) continue;
     report.counts.push_back({member.rank, member.rule->counts()});
-    for (const auto& [peer, distance] : member.distances)
-      report.distances.push_back({member.rank, peer, distance});
   }
+  for (const auto& [ends, distance] : distances_)
+    report.distances.push_back({ends.first, ends.second, distance});
   return report;
 }
 

@@ -15,6 +15,13 @@ TopologyManager::TopologyManager(caf::actor_config& config, ManagerWiring wiring
       spec_(wiring_.settings->topology),
       gradient_s_(wiring_.gradient_s) {}
 
+TopologyManager::Member& TopologyManager::member_of(Members& members, int rank) {
+  const auto earlier = [](const auto& m, int r) { return m.first < r; };
+  const auto at = std::lower_bound(members.begin(), members.end(), rank, earlier);
+  if (at != members.end() && at->first == rank) return at->second;
+  return members.insert(at, {rank, {}})->second;
+}
+
 std::vector<int> TopologyManager::live() const {
   std::vector<int> ranks;
   for (const auto& [rank, member] : members_)
@@ -49,21 +56,22 @@ void TopologyManager::begin_epoch(uint64_t epoch) {
 
 // A rank that is gone, or lives anew, takes what was open with it along.
 void TopologyManager::on_roster(const Roster& roster) {
-  std::map<int, Member> next;
+  Members next;
   for (const Roster::Rank& r : roster.ranks) {
-    const Member& before = members_[r.rank];
-    next[r.rank] = {before.communicator, before.worker, r.incarnation, true};
+    const Member& before = member_of(r.rank);
+    member_of(next, r.rank) = {before.communicator, before.worker, r.incarnation, true};
   }
   for (const auto& [rank, before] : members_) {
     if (!before.in_graph) continue;
-    const auto stays = next.find(rank);
-    if (stays != next.end() && stays->second.incarnation == before.incarnation) continue;
+    const Member& after = member_of(next, rank);
+    if (after.in_graph && after.incarnation == before.incarnation) continue;
     for (const auto& [other, member] : members_)
       if (member.communicator && other != rank) send(member.communicator, PeerDown{rank});
   }
   for (const auto& [rank, before] : members_)
-    if (before.communicator && next.find(rank) == next.end())
-      next[rank] = {before.communicator, before.worker, before.incarnation, false};
+    if (before.communicator && !member_of(next, rank).in_graph)
+      member_of(next, rank) = {before.communicator, before.worker, before.incarnation, false};
+  std::erase_if(next, [](const auto& m) { return !m.second.in_graph && !m.second.communicator; });
   members_ = std::move(next);
   spec_ = roster.topology;
   begin_epoch(roster.epoch);
@@ -125,7 +133,7 @@ void TopologyManager::publish() {
   const Method& method = method_named(wiring_.settings->method);
   const bool everybody = method.pattern == Pattern::collective || method.one_peer;
   for (int place = 0; place < graph_.ranks(); ++place) {
-    const Member& member = members_[ranks_[static_cast<size_t>(place)]];
+    const Member& member = member_of(ranks_[static_cast<size_t>(place)]);
     if (!member.communicator) continue;
     auto view = std::make_shared<View>();
     view->epoch = epoch_;
@@ -136,14 +144,14 @@ void TopologyManager::publish() {
     view->relay_delay = relay_delay_;
     if (everybody) {
       for (const int rank : ranks_)
-        view->ring.push_back({rank, members_[rank].incarnation, 0, 0});
+        view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
     } else {
       if (!weights_.self.empty()) view->self_weight = weights_.self[static_cast<size_t>(place)];
       for (const Neighbour& n : graph_.neighbours(place)) {
         const int peer = ranks_[static_cast<size_t>(n.rank)];
         const auto edge = static_cast<size_t>(n.edge);
         const double weight = weights_.edge.empty() ? 0 : weights_.edge[edge];
-        view->edges.push_back({peer, members_[peer].incarnation, wanted_[edge], colours_[edge],
+        view->edges.push_back({peer, member_of(peer).incarnation, wanted_[edge], colours_[edge],
                                weight, graph_.edges()[edge].trees});
       }
     }
@@ -157,7 +165,7 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
         for (auto& [rank, member] : members_)  // the ranks here may have had other numbers
           member.communicator = nullptr, member.worker = nullptr;
         for (const RankUp& up : *founders) {
-          Member& member = members_[up.rank];  // a roster may have named it before
+          Member& member = member_of(up.rank);  // a roster may have named it before
           member = {up.communicator, up.worker, member.incarnation,
                     member.in_graph || !wiring_.beyond};
         }
@@ -186,7 +194,7 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
                " edges";
       },
       [this](RankUp& up) {
-        Member& member = members_[up.rank];
+        Member& member = member_of(up.rank);
         member = {up.communicator, up.worker, member.incarnation + 1, false};
         std::vector<int> with = live();
         with.insert(std::lower_bound(with.begin(), with.end(), up.rank), up.rank);
@@ -196,11 +204,11 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
         return neighbours.empty() ? up.rank : with[static_cast<size_t>(neighbours[0].rank)];
       },
       [this](RankReady ready) {
-        members_[ready.rank].in_graph = true;
+        member_of(ready.rank).in_graph = true;
         if (!wiring_.beyond) begin_epoch(epoch_ + 1);
       },
       [this](RankDown down) {
-        Member& gone = members_[down.rank];
+        Member& gone = member_of(down.rank);
         if (!gone.in_graph) return;
         gone = {{}, {}, gone.incarnation, false};
         for (const auto& [rank, member] : members_)

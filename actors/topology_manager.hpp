@@ -62,6 +62,10 @@ class TopologyManager final : public TopologyManagerActor::base {
     uint32_t incarnation = 0;
     bool in_graph = false;
   };
+  using Members = std::vector<std::pair<int, Member>>;  // by rising rank
+  static Member& member_of(Members&, int rank);         // a new one where there was none
+  Member& member_of(int rank) { return member_of(members_, rank); }
+
   struct Measured {  // events over a sliding window
     double count = 0, time_s = 0;
     uint64_t seen = 0;
@@ -91,8 +95,8 @@ class TopologyManager final : public TopologyManagerActor::base {
   std::string spec_;
   double gradient_s_;  // as measured: mean time between two gradients of a rank
   uint64_t epoch_ = 0, serial_ = 0;
-  std::map<int, Member> members_;  // by rank; those of other processes have no actors
-  std::vector<int> ranks_;         // of this epoch: place in the graph -> rank
+  Members members_;         // those of other processes have no actors
+  std::vector<int> ranks_;  // of this epoch: place in the graph -> rank
   Topology graph_;
   std::vector<int> colours_;
   std::vector<double> wanted_, solved_rates_;

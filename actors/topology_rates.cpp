@@ -92,7 +92,7 @@ void TopologyManager::renew() {
   elapsed_s_ = now - renewed_at_s_;
   renewed_at_s_ = now;
   for (const int rank : ranks_) {
-    const Member& member = members_[rank];
+    const Member& member = member_of(rank);
     if (!member.in_graph || !member.communicator) continue;
     ++awaited_reports_;
     request(member.communicator, caf::infinite, Report{})

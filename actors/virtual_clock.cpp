@@ -14,7 +14,7 @@ bool VirtualClock::fire() {
   free_.push_back(key.event);
   if (event.idle) {
     const auto found = idle_.find(event.to->get());
-    if (found == idle_.end() || found->second != event.sequence) return true;
+    if (found == idle_.end() || found->second != key.sequence) return true;
     idle_.erase(found);
   }
   now_ = std::max(now_, key.at);
@@ -33,8 +33,8 @@ void VirtualClock::put(time_point at, caf::strong_actor_ptr to, caf::mailbox_ele
     slot = free_.back();
     free_.pop_back();
   }
-  events_[slot] = {std::move(to), std::move(message), ++sequence_, idle};
-  heap_.push_back({at, sequence_, slot});
+  events_[slot] = {std::move(to), std::move(message), idle};
+  heap_.push_back({at, ++sequence_, slot});
   std::push_heap(heap_.begin(), heap_.end());
 }
 

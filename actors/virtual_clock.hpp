@@ -41,7 +41,6 @@ class VirtualClock final : public caf::actor_clock {
   struct Event {
     caf::strong_actor_ptr to;
     caf::mailbox_element_ptr message;
-    uint64_t sequence = 0;
     bool idle = false;  // an idle time-out: a stale one would re-arm its actor for ever, so it is
                         // cancelled for real
   };

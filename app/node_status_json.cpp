@@ -143,13 +143,9 @@ double consensus_distance_of(const NodeStatus& s) {
 Json declines_json(const NodeStatus& s) {
   constexpr const char* kNames[kDeclineReasons] = {"none",         "busy",  "not_yet",   "repeat",
                                                    "older_caller", "epoch", "no_buffer", "gone"};
-  std::array<uint64_t, kDeclineReasons> sums{};
-  for (const CommunicatorReport& c : s.ranks.communicators)
-    for (size_t k = 0; k < sums.size(); ++k)
-      sums[k] += c.declines[k];
   Json by_reason = Json::object();
-  for (size_t k = 1; k < sums.size(); ++k)
-    by_reason[kNames[k]] = sums[k];
+  for (size_t k = 1; k < kDeclineReasons; ++k)
+    by_reason[kNames[k]] = s.ranks.declines[k];
   return by_reason;
 }
 

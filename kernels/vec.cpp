@@ -56,8 +56,9 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
   const size_t bytes = size * size_of(dtype);
   if (bytes >= kHugePageBytes) {
     const size_t color_bytes = next_color_bytes();
-    mapped_bytes_ = rounded_up(bytes + color_bytes, kHugePageBytes);
-    data_ = static_cast<char*>(map_huge(mapped_bytes_)) + color_bytes;
+    data_ =
+        static_cast<char*>(map_huge(rounded_up(bytes + color_bytes, kHugePageBytes))) + color_bytes;
+    mapped_ = true;
   } else {
     const size_t alignment = bytes < 4 * kSmallPageBytes ? kCacheLineBytes : kSmallPageBytes;
     const size_t heap_bytes = rounded_up(bytes + 1, alignment);  // never nothing: not null
@@ -68,9 +69,11 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
 }
 
 Buffer::~Buffer() {
-  if (mapped_bytes_ > 0) {
-    const auto start = reinterpret_cast<uintptr_t>(data_) / kHugePageBytes * kHugePageBytes;
-    munmap(reinterpret_cast<void*>(start), mapped_bytes_);
+  if (mapped_) {
+    const auto data = reinterpret_cast<uintptr_t>(data_);
+    const uintptr_t start = data / kHugePageBytes * kHugePageBytes;
+    munmap(reinterpret_cast<void*>(start),
+           rounded_up(data + size_ * size_of(dtype_), kHugePageBytes) - start);
   } else {
     std::free(data_);
   }
@@ -79,15 +82,15 @@ Buffer::~Buffer() {
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
-      dtype_(other.dtype_) {}
+      dtype_(other.dtype_),
+      mapped_(std::exchange(other.mapped_, false)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   Buffer taken(std::move(other));
   std::swap(data_, taken.data_);
   std::swap(size_, taken.size_);
-  std::swap(mapped_bytes_, taken.mapped_bytes_);
   std::swap(dtype_, taken.dtype_);
+  std::swap(mapped_, taken.mapped_);
   return *this;
 }
 

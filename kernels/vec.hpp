@@ -85,8 +85,8 @@ class Buffer {
  private:
   void* data_ = nullptr;
   size_t size_ = 0;
-  size_t mapped_bytes_ = 0;  // 0: from the heap
   DType dtype_ = DType::f32;
+  bool mapped_ = false;  // else from the heap
 };
 
 }  // namespace grapevine

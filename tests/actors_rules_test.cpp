@@ -128,7 +128,7 @@ TEST_CASE("reset starts anew: twin at x, no momentum") {
   const Row fresh = normal_row(random, size), g = normal_row(random, size);
   for (const char* method : {"a2cid2", "ad_psgd", "all_reduce"}) {
     INFO(method);
-    const OptimizerSettings optimizer{0.9, true, 0.1};
+    const OptimizerSettings optimizer{0.9, 0.1, true};
     const Buffer old = buffer_of(normal_row(random, size), DType::f64);
     auto used = rule_of(method, layout, optimizer, old);
     auto born = rule_of(method, layout, optimizer, buffer_of(fresh, DType::f64));

@@ -68,6 +68,6 @@ inline Row conserved_of(Rule& rule, double now, size_t size) {
 inline double distance(const Row& a, const Row& b) { return (a - b).cwiseAbs().maxCoeff(); }
 
 inline constexpr OptimizerSettings kOptimizers[] = {
-    {0, false, 0}, {0, false, 0.1}, {0.9, false, 0}, {0.9, false, 0.1}, {0.9, true, 0.1}};
+    {0, 0}, {0, 0.1}, {0.9, 0}, {0.9, 0.1}, {0.9, 0.1, true}};
 
 }  // namespace grapevine::test

@@ -210,6 +210,15 @@ TEST_CASE("a loss that is not finite ends the run with one line") {
   CHECK(r.outcome.failure->message.find("accepted: a finite one") != std::string::npos);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose heap is another
+TEST_CASE("of 16,384 ranks of a ring each costs at most 3 KiB beside its vectors") {
+  constexpr double kQueueAndGraph = 200;  // of the clock and the manager: no actor, no edge's end
+  const double bytes = bytes_per_rank(16384);
+  CAPTURE(bytes);
+  CHECK(bytes <= 3072 + kQueueAndGraph);
+}
+#endif
+
 TEST_CASE("under the wall clock every rank takes its gradients, through kills and new graphs") {
   Settings s = training("ring", 8);
   s.clock = Clock::wall;

@@ -53,7 +53,7 @@ void Scenario::draw_settings() {
                                 static_cast<uint64_t>(std::lround(45 / s.gradient_s))
                           : 0;
   s.lr = {0.01, Schedule::constant, 0};
-  s.rule = with_optimizer({0, false, 0});
+  s.rule = with_optimizer({});
   s.sample_s = 0;
   s.link.latency_s = 0.01;  // how often a node looks whether its ranks are quiet
   if (random_.below(3) == 0) {

@@ -71,7 +71,7 @@ void Gossip::start_rule(int rank, const Numbers& x) {
                          settings_.seed,
                          layout,
                          {},
-                         with_optimizer({0.9, false, 0.01}),
+                         with_optimizer({0.9, 0.01}),
                          {x.data(), x.size(), DType::f64}});
   node.rule.reset(dynamic_cast<PairwiseRule*>(rule.release()));
   node.pool.emplace(kGossipSize, DType::f64, 64);

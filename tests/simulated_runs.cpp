@@ -1,5 +1,7 @@
 #include "tests/simulated_runs.hpp"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cmath>
 #include <numeric>
@@ -91,6 +93,27 @@ Mean exchanges_of(const std::vector<RunResult>& results) {
 
 double throughput(const RunResult& r, const Settings& s) {
   return 2 * static_cast<double>(r.outcome.exchanges) / s.ranks / r.outcome.seconds;
+}
+
+double bytes_per_rank(int ranks) {
+  Settings s = gossip("ring", ranks);
+  s.target = 0;
+  s.objective.dim = 64;
+  s.until_s = 4;
+  s.sample_s = 3.6;
+  const auto in_use = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+  malloc_trim(0);
+  const size_t before = in_use();
+  double bytes = 0;
+  RunHooks hooks;
+  hooks.sink.on_sample = [&](const RunSample& sample) {
+    if (sample.at_s == 0) return;
+    const Buffer x(64, DType::f64);  // as a rank's x and x~ are allocated
+    const size_t vectors = 2 * malloc_usable_size(const_cast<void*>(x.vec().data));
+    bytes = static_cast<double>(in_use() - before) / ranks - static_cast<double>(vectors);
+  };
+  simulate_one(s, 1, hooks);
+  return bytes;
 }
 
 LinkFault loss_of(FrameClass frames, double probability) {

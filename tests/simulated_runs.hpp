@@ -36,6 +36,10 @@ Mean exchanges_of(const std::vector<RunResult>&);
 /// Exchanges per rank and second.
 double throughput(const RunResult&, const Settings&);
 
+/// Of the heap, in the middle of a run of pure gossip on a ring of 64 numbers: what a rank costs
+/// beside its x and x~, with its share of what all have in common: the graph, the clock's queue.
+double bytes_per_rank(int ranks);
+
 LinkFault loss_of(FrameClass frames, double probability);
 RankFault rank_fault(RankFaultKind kind, std::vector<int> ranks, double at = 0);
 

@@ -32,12 +32,12 @@ double attraction_over(double phase) { return -0.5 * std::expm1(-2 * phase); }
 
 A2cid2::A2cid2(const RuleContext& context)
     : execution_(context.execution),
-      optimizer_(context.layout, context.settings.optimizer, execution_),
+      optimizer_(context.layout, context.settings.optimizer),
       x_(context.layout.size(), context.layout.dtype()),
       x_tilde_(context.layout.size(), context.layout.dtype()),
       reference_order_(context.settings.reference_order) {
   reset(0, context.x);
-  if (!context.settings.compress.empty()) compressed_.emplace(context);
+  if (!context.settings.compress.empty()) compressed_ = std::make_unique<PairFactors>(context);
   if (compressed_ || reference_order_) shown_ = Buffer(x_.size(), x_.dtype());
 }
 
@@ -59,7 +59,7 @@ void A2cid2::reset(double now, ConstVec x) {
   written_ = phase_;
   scale(execution_, 1, x, x_);
   scale(execution_, 1, x, x_tilde_);
-  optimizer_.reset();
+  optimizer_.reset(execution_);
 }
 
 void A2cid2::look(double now, Vec out) {
@@ -69,7 +69,7 @@ void A2cid2::look(double now, Vec out) {
 
 void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   advance(now);
-  optimizer_.step(attraction(), lr, g, x_, x_tilde_, copy);
+  optimizer_.step(execution_, attraction(), lr, g, x_, x_tilde_, copy);
   written_ = phase_;
 }
 
@@ -113,9 +113,9 @@ void A2cid2::jump(double now, const ExchangeKey& key, const Payload& sent, const
   } else if (!compressed_) {
     mix_and_jump(execution_, attraction(), kAlpha + z, alpha_tilde - z, sent.vec(), received.vec(),
                  x_, x_tilde_);
-  } else if (!compressed_->at(key).jump(sent, received, attraction(), kAlpha + z, alpha_tilde - z,
-                                        x_, x_tilde_)) {
-    return void(++reseeded_);
+  } else if (!compressed_->jump(key, sent, received, attraction(), kAlpha + z, alpha_tilde - z, x_,
+                                x_tilde_)) {
+    return;
   }
   written_ = phase_;
 }

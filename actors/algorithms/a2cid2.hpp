@@ -32,7 +32,7 @@
 // m the low-rank difference that both ends get from the two messages; all else stays. Snapshots
 // are sum m R (odd k) or sum n R numbers and the raw tensors. Memory: one more x, and the factors.
 #pragma once
-#include <optional>
+#include <memory>
 
 #include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/rule.hpp"
@@ -72,7 +72,9 @@ class A2cid2 final : public PairwiseRule {
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde) override;
   bool conserves() const override { return !reference_order_; }
-  RuleCounts counts() const override { return {.reseeded = reseeded_}; }
+  RuleCounts counts() const override {
+    return {.reseeded = compressed_ ? compressed_->reseeded() : 0};
+  }
 
  private:
   void advance(double now);
@@ -85,10 +87,9 @@ class A2cid2 final : public PairwiseRule {
   double now_ = 0;      // never decreases
   double phase_ = 0;    // at now_
   double written_ = 0;  // phase at which x_ and x_tilde_ are in memory
-  std::optional<PairFactors> compressed_;
+  std::unique_ptr<PairFactors> compressed_;
   bool reference_order_;
   Buffer shown_;  // compressed: x as of a snapshot; reference_order: x mixed after it
-  uint64_t reseeded_ = 0;
 };
 
 }  // namespace grapevine

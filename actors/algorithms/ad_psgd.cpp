@@ -4,21 +4,21 @@ namespace grapevine {
 
 AdPsgd::AdPsgd(const RuleContext& context)
     : execution_(context.execution),
-      optimizer_(context.layout, context.settings.optimizer, execution_),
+      optimizer_(context.layout, context.settings.optimizer),
       x_(context.layout.size(), context.layout.dtype()) {
   reset(0, context.x);
-  if (!context.settings.compress.empty()) compressed_.emplace(context);
+  if (!context.settings.compress.empty()) compressed_ = std::make_unique<PairFactors>(context);
 }
 
 void AdPsgd::look(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void AdPsgd::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
-  optimizer_.reset();
+  optimizer_.reset(execution_);
 }
 
 void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
-  optimizer_.step(0, lr, g, x_, {}, copy);
+  optimizer_.step(execution_, 0, lr, g, x_, {}, copy);
 }
 
 void AdPsgd::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
@@ -42,8 +42,8 @@ void AdPsgd::jump(double, const ExchangeKey& key, const Payload& sent, const Pay
                   double) {
   if (!compressed_) {
     mix_and_jump(execution_, 0, 0.5, 0.5, sent.vec(), received.vec(), x_, {});
-  } else if (!compressed_->at(key).jump(sent, received, 0, 0.5, 0.5, x_, {})) {
-    ++reseeded_;
+  } else {
+    compressed_->jump(key, sent, received, 0, 0.5, 0.5, x_, {});
   }
 }
 

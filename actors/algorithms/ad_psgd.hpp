@@ -12,7 +12,7 @@
 //
 // compress=powergossip:rank=R: as in a2cid2.hpp. Memory: the factors more.
 #pragma once
-#include <optional>
+#include <memory>
 
 #include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/rule.hpp"
@@ -34,14 +34,15 @@ class AdPsgd final : public PairwiseRule {
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde) override;
-  RuleCounts counts() const override { return {.reseeded = reseeded_}; }
+  RuleCounts counts() const override {
+    return {.reseeded = compressed_ ? compressed_->reseeded() : 0};
+  }
 
  private:
   Execution execution_;
   Optimizer optimizer_;
   Buffer x_;
-  std::optional<PairFactors> compressed_;
-  uint64_t reseeded_ = 0;
+  std::unique_ptr<PairFactors> compressed_;
 };
 
 }  // namespace grapevine

@@ -4,7 +4,7 @@ namespace grapevine {
 
 AllReduce::AllReduce(const RuleContext& context)
     : execution_(context.execution),
-      optimizer_(context.layout, context.settings.optimizer, execution_),
+      optimizer_(context.layout, context.settings.optimizer),
       x_(context.layout.size(), context.layout.dtype()),
       g_(context.layout.size(), context.layout.dtype()),
       sum_(context.layout.size(), context.layout.dtype()) {
@@ -15,7 +15,7 @@ void AllReduce::look(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void AllReduce::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
-  optimizer_.reset();
+  optimizer_.reset(execution_);
 }
 
 std::vector<Vec> AllReduce::vectors(double) { return optimizer_.vectors({x_}); }
@@ -40,7 +40,7 @@ void AllReduce::finish(double now, int vector, int contributions, Vec copy) {
     return;
   }
   scale(execution_, 1.0 / contributions, sum_, sum_);
-  optimizer_.step(0, lr_, sum_, x_, {}, copy);
+  optimizer_.step(execution_, 0, lr_, sum_, x_, {}, copy);
 }
 
 void AllReduce::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }

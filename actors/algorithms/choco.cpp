@@ -27,7 +27,7 @@ void Choco::encode() {
 }
 
 void Choco::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(0, lr, g, x_, {}, {});  // x is h from here to combine()
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is h from here to combine()
   encode();
 }
 

@@ -8,7 +8,7 @@ D2::D2(const RuleContext& context)
     : RoundRule(context), gossip_(context.settings), c_(size(), dtype()) {}
 
 void D2::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(0, lr, g, x_, {}, {});  // x is x + u from here to combine()
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is x + u from here to combine()
 }
 
 void D2::reset(double now, ConstVec x) {

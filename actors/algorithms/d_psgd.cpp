@@ -3,7 +3,7 @@
 namespace grapevine {
 
 void DPsgd::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(0, lr, g, x_, {}, {});  // x is h from here to combine()
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is h from here to combine()
 }
 
 void DPsgd::enter(const Neighbourhood& near) {

@@ -23,8 +23,8 @@ DeepSqueeze::DeepSqueeze(const RuleContext& context)
 void DeepSqueeze::on_gradient(double, double lr, ConstVec g, Vec) {
   const auto rank = static_cast<uint32_t>(rank_);
   std::byte* const q = own_.data();
-  optimizer_.step(0, lr, g, x_, {}, {});  // x is h from here to combine()
-  axpy(execution_, 1, x_, delta_);        // v
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is h from here to combine()
+  axpy(execution_, 1, x_, delta_);                    // v
   compressor_.encode(execution_, delta_, rank, round_, q);
   compressor_.decode(execution_, q, rank, round_, -1, delta_);
 }

@@ -239,4 +239,11 @@ EdgeFactors& PairFactors::at(const ExchangeKey& key) {
   return *found;
 }
 
+bool PairFactors::jump(const ExchangeKey& key, const Payload& sent, const Payload& received,
+                       double c, double alpha, double alpha_tilde, Vec x, Vec x_tilde) {
+  const bool jumped = at(key).jump(sent, received, c, alpha, alpha_tilde, x, x_tilde);
+  reseeded_ += !jumped;
+  return jumped;
+}
+
 }  // namespace grapevine

@@ -117,12 +117,17 @@ class PairFactors {
 
   EdgeFactors& at(const ExchangeKey&);
   size_t message_bytes() const { return plan_->message_bytes(); }
+  /// As EdgeFactors::jump. False counts as reseeded.
+  bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
+            double alpha, double alpha_tilde, Vec x, Vec x_tilde);
+  uint64_t reseeded() const { return reseeded_; }
 
  private:
   Execution execution_;
   std::shared_ptr<const FactorPlan> plan_;
   uint64_t seed_;
   int rank_;
+  uint64_t reseeded_ = 0;
   std::vector<EdgeFactors> edges_;  // by rising peer
 };
 

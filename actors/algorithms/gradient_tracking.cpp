@@ -7,7 +7,7 @@ GradientTracking::GradientTracking(const RuleContext& context)
 
 void GradientTracking::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 0, u_, u_);
-  optimizer_.step(0, lr, g, x_, u_, {});  // x is x + u from here to combine()
+  optimizer_.step(execution_, 0, lr, g, x_, u_, {});  // x is x + u from here to combine()
 }
 
 void GradientTracking::reset(double now, ConstVec x) {

@@ -30,8 +30,8 @@ Moniqua::Moniqua(const RuleContext& context)
       next_(size(), dtype()) {}
 
 void Moniqua::on_gradient(double, double lr, ConstVec g, Vec) {
-  constexpr uint32_t kShared = 0;         // the rank of the noise
-  optimizer_.step(0, lr, g, x_, {}, {});  // x is h from here to combine()
+  constexpr uint32_t kShared = 0;                     // the rank of the noise
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is h from here to combine()
   moniqua_encode(execution_, theta_, seed_, kShared, round_++, x_, own_.data());
 }
 

@@ -11,9 +11,8 @@ V part(V vec, size_t offset, size_t count) {
 
 }  // namespace
 
-Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& settings,
-                     Execution execution)
-    : settings_(settings), execution_(execution) {
+Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& settings)
+    : settings_(settings) {
   for (const ParameterEntry& entry : layout.entries()) {
     if (!runs_.empty() && runs_.back().decays == entry.decays) {
       runs_.back().count += entry.size();
@@ -26,9 +25,9 @@ Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& set
   if (adam) second_ = Buffer(layout.size(), layout.dtype());
 }
 
-void Optimizer::reset() {
-  if (first_) scale(execution_, 0, first_, first_);
-  if (second_) scale(execution_, 0, second_, second_);
+void Optimizer::reset(const Execution& execution) {
+  if (first_) scale(execution, 0, first_, first_);
+  if (second_) scale(execution, 0, second_, second_);
   steps_ = 0;
 }
 
@@ -38,7 +37,8 @@ std::vector<Vec> Optimizer::vectors(std::vector<Vec> before) {
   return before;
 }
 
-void Optimizer::step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy) {
+void Optimizer::step(const Execution& execution, double attraction, double lr, ConstVec g, Vec x,
+                     Vec x_tilde, Vec copy) {
   ++steps_;
   for (const Run& run : runs_) {
     const auto cut = [&](auto vec) { return part(vec, run.offset, run.count); };
@@ -49,12 +49,12 @@ void Optimizer::step(double attraction, double lr, ConstVec g, Vec x, Vec x_tild
       step.weight_decay = decay;
       step.decoupled = settings_.kind == OptimizerKind::adamw;
       step.t = steps_;
-      adam_step(execution_, attraction, step, cut(g), cut(first_.vec()), cut(second_.vec()), cut(x),
+      adam_step(execution, attraction, step, cut(g), cut(first_.vec()), cut(second_.vec()), cut(x),
                 cut(x_tilde), cut(copy));
       continue;
     }
     const GradientStep step{lr, settings_.momentum, settings_.nesterov, decay};
-    mix_and_step(execution_, attraction, step, cut(g), cut(first_.vec()), cut(x), cut(x_tilde),
+    mix_and_step(execution, attraction, step, cut(g), cut(first_.vec()), cut(x), cut(x_tilde),
                  cut(copy));
   }
 }

@@ -19,19 +19,20 @@ enum class OptimizerKind { sgd, adam, adamw };
 
 struct OptimizerSettings {
   double momentum = 0;
-  bool nesterov = false;
   double weight_decay = 0;
+  bool nesterov = false;
   OptimizerKind kind = OptimizerKind::sgd;
 };
 
 class Optimizer {
  public:
-  Optimizer(const ParameterLayout&, const OptimizerSettings&, Execution);
+  Optimizer(const ParameterLayout&, const OptimizerSettings&);
 
   /// Mixes x and x~ by `attraction` (kernels/ops.hpp), then x += u, x~ += u, copy = x. Empty views
   /// are left out.
-  void step(double attraction, double lr, ConstVec g, Vec x, Vec x_tilde, Vec copy);
-  void reset();
+  void step(const Execution&, double attraction, double lr, ConstVec g, Vec x, Vec x_tilde,
+            Vec copy);
+  void reset(const Execution&);
 
   /// `before`, then its buffers, for who takes over another rank's; and how many these are.
   std::vector<Vec> vectors(std::vector<Vec> before);
@@ -50,7 +51,6 @@ class Optimizer {
   };
 
   OptimizerSettings settings_;
-  Execution execution_;
   std::vector<Run> runs_;
   Buffer first_, second_;  // v; or m and v
   uint64_t steps_ = 0;

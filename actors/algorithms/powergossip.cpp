@@ -19,7 +19,7 @@ void PowerGossip::reset(double now, ConstVec x) {  // the factors are the edges'
 
 void PowerGossip::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 1, x_, gossiped_);
-  optimizer_.step(0, lr, g, x_, {}, {});
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});
 }
 
 void PowerGossip::enter(const Neighbourhood& near) {

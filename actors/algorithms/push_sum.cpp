@@ -19,7 +19,7 @@ double get(ConstVec last) {
 }  // namespace
 
 void PushSum::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(0, lr, g, x_, {}, {});
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});
 }
 
 void PushSum::reset(double now, ConstVec x) {

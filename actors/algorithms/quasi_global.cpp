@@ -23,7 +23,7 @@ QuasiGlobal::QuasiGlobal(const RuleContext& c)
 void QuasiGlobal::on_gradient(double, double lr, ConstVec g, Vec) {
   lr_ = lr;
   scale(execution_, 1, x_, before_);
-  optimizer_.step(0, lr * (nesterov_ ? 1 + mu_ : 1), g, x_, {}, {});
+  optimizer_.step(execution_, 0, lr * (nesterov_ ? 1 + mu_ : 1), g, x_, {}, {});
   axpy(execution_, -lr * (nesterov_ ? mu_ * mu_ : mu_), m_, x_);  // x is h until combine()
 }
 

@@ -28,7 +28,7 @@ void RelaySgd::enter(const Neighbourhood& near) {
 void RelaySgd::on_gradient(double, double lr, ConstVec g, Vec) {
   if (settings_.normalisation == Normalisation::previous) scale(execution_, 1, x_, filler_);
   if (settings_.relay_lr) lr *= 1 + near_.relay_delay;
-  optimizer_.step(0, lr, g, x_, {}, {});  // x is y from here to combine()
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is y from here to combine()
   relay_.say(execution_, x_);
 }
 

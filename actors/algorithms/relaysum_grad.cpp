@@ -25,7 +25,7 @@ void RelaySumGrad::enter(const Neighbourhood& near) {
 
 void RelaySumGrad::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 1, x_, u_);
-  optimizer_.step(0, lr, g, u_, {}, {});
+  optimizer_.step(execution_, 0, lr, g, u_, {}, {});
   axpy(execution_, -1, x_, u_);
   relay_.say(execution_, u_);
 }

@@ -13,7 +13,7 @@ RoundRule::RoundRule(const RuleContext& context)
       layout_(context.layout),
       execution_(context.execution),
       settings_(context.settings),
-      optimizer_(layout_, settings_.optimizer, execution_),
+      optimizer_(layout_, settings_.optimizer),
       x_(layout_.size(), layout_.dtype()) {
   scale(execution_, 1, context.x, x_);
 }
@@ -22,7 +22,7 @@ void RoundRule::look(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void RoundRule::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
-  optimizer_.reset();
+  optimizer_.reset(execution_);
 }
 
 void RoundRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }

@@ -36,7 +36,7 @@ Pairwise::End& Pairwise::add_end(const EdgeView& edge, double now) {
   End& e = ends_.emplace_back();
   e.peer = edge.peer;
   e.peer_incarnation = edge.peer_incarnation;
-  e.used = kLongAgo + edge.colour;
+  e.opened_at = kLongAgo + edge.colour;
   e.not_before = now;
   e.rtt = options_.round_trip_s;
   e.rtt_var = options_.round_trip_s / 2;
@@ -60,7 +60,7 @@ void Pairwise::view(double now, const View& view, Effects& out) {
     End* known = find(edge.peer);
     // A peer that was heard in its new life before its old one was known to be over has been
     // counted a life too far (peer_down); nothing has begun with that one.
-    const bool unused = known != nullptr && known->stage != Stage::open && known->done == 0;
+    const bool unused = known != nullptr && !known->open && known->done == 0;
     if (known != nullptr && (edge.peer_incarnation > known->peer_incarnation ||
                              (unused && edge.peer_incarnation < known->peer_incarnation))) {
       abandon(now, *known, out);
@@ -83,8 +83,8 @@ void Pairwise::drain(double, Effects&) { draining_ = true; }
 
 bool Pairwise::quiet() const {
   return std::none_of(ends_.begin(), ends_.end(), [](const End& e) {
-    const bool asked = e.stage == Stage::offered && e.backoff <= kUnheard;  // a yes may come
-    return asked || e.stage == Stage::open;
+    const bool asked = e.offered && e.backoff <= kUnheard;  // a yes may come
+    return asked || e.open;
   });
 }
 
@@ -115,7 +115,7 @@ bool Pairwise::is_busy(double now) const {
   const double age = kSlow * usual();
   int busy = 0;
   for (const End& e : ends_)
-    busy += e.stage == Stage::open && !e.applied && now - e.opened_at < age;
+    busy += e.open && !e.open->applied && now - e.opened_at < age;
   return busy >= options_.exchanges_at_once;
 }
 
@@ -123,8 +123,7 @@ double Pairwise::busy_until(double now) const {
   const double age = kSlow * usual();
   double until = kNever;
   for (const End& e : ends_)
-    if (e.stage == Stage::open && now - e.opened_at < age)
-      until = std::min(until, e.opened_at + age);
+    if (e.open && now - e.opened_at < age) until = std::min(until, e.opened_at + age);
   return until;
 }
 
@@ -132,8 +131,7 @@ int Pairwise::usable(double now) const {
   const double age = kSlow * usual();
   int count = 0;
   for (const End& e : ends_) {
-    count += e.in_graph && !(e.stage == Stage::offered && e.lapsed) &&
-             !(e.stage == Stage::open && now - e.opened_at >= age);
+    count += e.in_graph && !(e.offered && e.lapsed) && !(e.open && now - e.opened_at >= age);
   }
   return count;
 }
@@ -152,8 +150,8 @@ bool Pairwise::is_fresh(double now, const End& e) const {
 }
 
 DeclineReason Pairwise::refusal(double now, const End& e) {
-  const auto open_ends = std::count_if(ends_.begin(), ends_.end(),
-                                       [](const End& o) { return o.stage == Stage::open; });
+  const auto open_ends =
+      std::count_if(ends_.begin(), ends_.end(), [](const End& o) { return o.open != nullptr; });
   if (static_cast<size_t>(open_ends) >= kOpenAtMost) return DeclineReason::no_buffer;
   if (draining_ || is_busy(now)) return DeclineReason::busy;
   if (options_.pairing == Pairing::poisson) return DeclineReason::none;
@@ -161,7 +159,7 @@ DeclineReason Pairwise::refusal(double now, const End& e) {
   if (!is_fresh(now, e)) return DeclineReason::repeat;
   if (now < due_) {  // an early answer: a neighbour that has waited longer goes first
     for (const End& o : ends_) {
-      if (o.caller && &o != &e && o.used < e.used && o.stage == Stage::idle && o.in_graph &&
+      if (o.caller && &o != &e && o.opened_at < e.opened_at && o.idle() && o.in_graph &&
           is_fresh(now, o))
         return DeclineReason::older_caller;
     }
@@ -186,8 +184,8 @@ void Pairwise::consider(double now, Effects& out) {
   double next = kNever;
   std::vector<End*> candidates;
   for (End& e : ends_) {
-    open_ends += e.stage == Stage::open;
-    if (e.stage != Stage::idle || !e.in_graph) continue;
+    open_ends += e.open != nullptr;
+    if (!e.idle() || !e.in_graph) continue;
     if (rings && e.backlog == 0 && !e.caller) continue;
     if (!rings && !is_fresh(now, e)) {
       next = std::min(next, patience_end() + kInstant);
@@ -205,7 +203,8 @@ void Pairwise::consider(double now, Effects& out) {
   const size_t oldest = std::min(candidates.size(), static_cast<size_t>((degree_ + 3) / 4));
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<long>(oldest),
                     candidates.end(), [](const End* a, const End* b) {
-                      return a->used != b->used ? a->used < b->used : a->peer < b->peer;
+                      return a->opened_at != b->opened_at ? a->opened_at < b->opened_at
+                                                          : a->peer < b->peer;
                     });
   offer(now, *candidates[oldest == 1 ? 0 : random_.below(static_cast<uint32_t>(oldest))], out);
 }
@@ -243,8 +242,8 @@ void Pairwise::timer(double now, int id, Effects& out) {
 }
 
 void Pairwise::repeat(double now, End& e, Effects& out) {
-  if (e.stage == Stage::idle || e.taking) return;
-  if (e.stage == Stage::offered && !e.lapsed) {  // the rank is free to offer elsewhere
+  if (e.idle() || (e.open && e.open->taking)) return;
+  if (e.offered && !e.lapsed) {  // the rank is free to offer elsewhere
     e.lapsed = true;
     release(now, e);
     consider(now, out);
@@ -252,11 +251,11 @@ void Pairwise::repeat(double now, End& e, Effects& out) {
   e.backoff = std::min(2 * e.backoff, 1 << 20);
   if (e.backoff == kDoubtful) out.doubts.push_back(e.peer);
   double wait = timeout(e) * e.backoff + options_.least_timeout_s;
-  if (e.stage == Stage::offered) {
+  if (e.offered) {
     send(e, FrameKind::offer, e.done + 1, out);
   } else {
-    send(e, e.acked ? FrameKind::accept : FrameKind::ask, e.done + 1, out);
-    if (!e.applied) wait += e.duration;
+    send(e, e.open->acked ? FrameKind::accept : FrameKind::ask, e.done + 1, out);
+    if (!e.open->applied) wait += e.duration;
   }
   const double cap = std::max({rate_ > 0 ? interval() : 0, timeout(e), options_.least_timeout_s});
   arm_repeat(e, now + std::min(wait, cap), out);

@@ -15,6 +15,8 @@
 // w the sum of its edges' wanted rates) and a partner among its least recently used neighbours,
 // never one of the last floor(d/2).
 #pragma once
+#include <memory>
+
 #include "actors/conversations/conversation.hpp"
 #include "kernels/random.hpp"
 
@@ -51,30 +53,35 @@ class Pairwise final : public Conversation {
   std::vector<EdgeCount> edge_counts() const override;
 
  private:
-  enum class Stage : uint8_t { idle, offered, open };
+  struct Exchange {  // an open one, number done + 1
+    uint64_t epoch = 0;
+    double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
+    bool taking = true, applied = false, acked = false;
+    bool owes_accept = false;  // once the snapshot is there
+    double sent_at = 0;
+    Payload sent, received;
+  };
 
-  struct End {  // this rank's end of one edge
+  struct End {  // this rank's end of one edge; ranks have many, few of them open
     int peer = 0;
     uint32_t peer_incarnation = 0;
-    Stage stage = Stage::idle;
     bool in_graph = true;
-    bool taking = false, applied = false, acked = false;  // of an open exchange
-    bool owes_accept = false;                             // once the snapshot is there
-    bool lapsed = false;                                  // of an offer: nobody waits for it
-    bool caller = false;                                  // the peer was declined here and waits
-    uint32_t attempt = 0, peer_attempt = 0;               // of the latest offer, own and peer's
-    uint32_t backlog = 0;                                 // poisson: rings not yet served
+    bool offered = false;
+    bool lapsed = false;                     // of an offer: nobody waits for it
+    bool caller = false;                     // the peer was declined here and waits
+    uint32_t attempt = 0, peer_attempt = 0;  // of the latest offer, own and peer's
+    uint32_t backlog = 0;                    // poisson: rings not yet served
     int backoff = 1;
-    uint64_t done = 0;   // last number settled
-    uint64_t epoch = 0;  // of the open exchange
+    uint64_t done = 0;  // last number settled
     uint64_t exchanges = 0;
     double applied_at = -1;
     double wanted_rate = 0;
-    double offered_at = 0, opened_at = 0, sent_at = 0;
-    double used = 0, not_before = 0, rings_at = kNever;
+    double offered_at = 0, opened_at = 0;  // last
+    double not_before = 0, rings_at = kNever;
     double rtt = 0, rtt_var = 0, duration = 0;
-    double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
-    Payload sent, received;
+    std::unique_ptr<Exchange> open;
+
+    bool idle() const { return !offered && !open; }
   };
 
   // Timers: 0 is the rank's own; of end e, 1 + 2e repeats frames and 2 + 2e is its Poisson clock.
@@ -122,7 +129,7 @@ class Pairwise final : public Conversation {
   uint32_t incarnation_ = 0;
   double alpha_tilde_ = 0.5;  // advice for the next exchange
   std::vector<End> ends_;
-  std::vector<int> last_partners_;  // latest last
+  std::vector<int> last_partners_;  // free: latest last
   double rate_ = 0;                 // w: sum of the wanted rates of the edges in the graph
   int degree_ = 0;
   double due_ = 0, last_open_ = 0;

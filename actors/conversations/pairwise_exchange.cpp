@@ -1,6 +1,7 @@
 // One exchange, from the offer to its end. The policy of a rank (when, with whom) is in
 // pairwise.cpp.
 #include <algorithm>
+#include <utility>
 
 #include "actors/conversations/pairwise.hpp"
 #include "kernels/check.hpp"
@@ -25,20 +26,22 @@ void Pairwise::send(End& e, FrameKind kind, uint64_t number, Effects& out, Decli
   h.to = static_cast<uint32_t>(e.peer);
   h.from_incarnation = incarnation_;
   h.to_incarnation = e.peer_incarnation;
-  h.epoch = e.stage == Stage::open ? e.epoch : epoch_;
+  h.epoch = e.open ? e.open->epoch : epoch_;
   h.number = number;
   h.part = kind == FrameKind::decline ? e.peer_attempt : e.attempt;
-  h.alpha_tilde = e.stage == Stage::open ? e.alpha_tilde : alpha_tilde_;
+  h.alpha_tilde = e.open ? e.open->alpha_tilde : alpha_tilde_;
+  Payload payload;
   if (kind == FrameKind::data) {
-    h.dtype = e.sent.dtype;
-    h.count = e.sent.count;
-    h.version = e.sent.version;
+    payload = e.open->sent;
+    h.dtype = payload.dtype;
+    h.count = payload.count;
+    h.version = payload.version;
   }
-  out.sends.push_back({h, kind == FrameKind::data ? e.sent : Payload{}});
+  out.sends.push_back({h, std::move(payload)});
 }
 
 void Pairwise::offer(double now, End& e, Effects& out) {
-  e.stage = Stage::offered;
+  e.offered = true;
   e.lapsed = false;
   e.offered_at = now;
   e.backoff = 1;
@@ -56,20 +59,21 @@ void Pairwise::release(double now, End& e) {
 }
 
 void Pairwise::open(double now, End& e, uint64_t epoch, bool owes_accept, Effects& out) {
-  GV_CHECK(e.stage != Stage::open);
+  GV_CHECK(!e.open);
   release(now, e);
-  e.stage = Stage::open;
-  e.taking = true;
-  e.lapsed = e.applied = e.acked = e.caller = false;
-  e.owes_accept = owes_accept;
+  e.open = std::make_unique<Exchange>();
+  e.open->epoch = epoch;
+  e.open->alpha_tilde = e.open->peer_alpha_tilde = alpha_tilde_;
+  e.open->owes_accept = owes_accept;
+  e.offered = e.lapsed = e.caller = false;
   e.backoff = 1;
   if (e.backlog > 0) --e.backlog;
-  e.epoch = epoch;
-  e.alpha_tilde = e.peer_alpha_tilde = alpha_tilde_;
-  e.opened_at = e.used = now;
-  last_partners_.push_back(e.peer);
-  if (last_partners_.size() > std::max<size_t>(1, ends_.size() / 2))
-    last_partners_.erase(last_partners_.begin());
+  e.opened_at = now;
+  if (options_.pairing == Pairing::free) {
+    last_partners_.push_back(e.peer);
+    if (last_partners_.size() > std::max<size_t>(1, ends_.size() / 2))
+      last_partners_.erase(last_partners_.begin());
+  }
   counts_.waited_s += std::max(0.0, now - std::max(due_, last_open_));
   last_open_ = now;
   if (rate_ > 0) {
@@ -89,41 +93,42 @@ ExchangeKey Pairwise::key(const End& e) const {
 
 void Pairwise::taken(double now, uint64_t ticket, Payload payload, Effects& out) {
   End& e = ends_[static_cast<size_t>(ticket >> 40)];
-  if (!e.taking || (ticket & kNumberMask) != ((e.done + 1) & kNumberMask)) return;
-  e.taking = false;
+  const bool asked_for = (ticket & kNumberMask) == ((e.done + 1) & kNumberMask);
+  if (!e.open || !e.open->taking || !asked_for) return;
+  const bool owes_accept = e.open->owes_accept;
   if (!payload) {  // nothing has left yet, so this end may still say no
-    e.stage = Stage::idle;
-    e.received = {};
+    e.open.reset();
     e.not_before = ask_again_at(now);
-    if (e.owes_accept) send(e, FrameKind::decline, e.done + 1, out, DeclineReason::no_buffer);
+    if (owes_accept) send(e, FrameKind::decline, e.done + 1, out, DeclineReason::no_buffer);
     return consider(now, out);
   }
-  e.sent = std::move(payload);
-  e.sent_at = now;
-  if (e.owes_accept) send(e, FrameKind::accept, e.done + 1, out);
+  e.open->taking = false;
+  e.open->sent = std::move(payload);
+  e.open->sent_at = now;
+  if (owes_accept) send(e, FrameKind::accept, e.done + 1, out);
   send(e, FrameKind::data, e.done + 1, out);
   arm_repeat(e, now + 2 * e.duration + timeout(e) + options_.least_timeout_s, out);
-  if (e.received) apply(now, e, out);
+  if (e.open->received) apply(now, e, out);
 }
 
 void Pairwise::apply(double now, End& e, Effects& out) {
-  if (e.sent.count != e.received.count || e.sent.dtype != e.received.dtype) {  // not our model
-    e.received = {};
+  Exchange& x = *e.open;
+  if (x.sent.count != x.received.count || x.sent.dtype != x.received.dtype) {  // not our model
+    x.received = {};
     return void(++counts_.protocol_errors);
   }
-  e.applied = true;
+  x.applied = true;
   e.applied_at = now;
   ++e.exchanges;
   ++counts_.applied;
   Apply jump;
   jump.exchange = key(e);
-  jump.sent = e.sent;
-  jump.received = std::move(e.received);
-  jump.alpha_tilde = std::min(e.alpha_tilde, e.peer_alpha_tilde);
+  jump.sent = x.sent;
+  jump.received = std::exchange(x.received, {});
+  jump.alpha_tilde = std::min(x.alpha_tilde, x.peer_alpha_tilde);
   out.requests.push_back(std::move(jump));
-  e.received = {};
   send(e, FrameKind::ack, e.done + 1, out);
-  if (e.acked) return settle(now, e, out);
+  if (x.acked) return settle(now, e, out);
   arm_repeat(e, now + timeout(e) * e.backoff + e.duration / 4 + options_.least_timeout_s, out);
   consider(now, out);
 }
@@ -134,20 +139,18 @@ void Pairwise::settle(double now, End& e, Effects& out) {
   durations_[durations_known_++ % 4] = took;
   if (durations_known_ == 8) durations_known_ = 4;
   ++e.done;
-  e.stage = Stage::idle;
-  e.sent = {};
+  e.open.reset();
   arm_repeat(e, kNever, out);
   consider(now, out);
 }
 
 void Pairwise::abandon(double now, End& e, Effects&) {
-  if (e.stage == Stage::open) ++(e.applied ? counts_.broken_after : counts_.broken_before);
+  if (e.open) ++(e.open->applied ? counts_.broken_after : counts_.broken_before);
   release(now, e);
-  e.stage = Stage::idle;
-  e.taking = e.caller = e.lapsed = false;
+  e.open.reset();
+  e.offered = e.caller = e.lapsed = false;
   e.done = 0;
   e.attempt = 0;
-  e.sent = e.received = {};
 }
 
 void Pairwise::peer_down(double now, int peer, Effects& out) {
@@ -188,7 +191,7 @@ void Pairwise::frame(double now, const FrameHeader& m, const Payload& payload, E
     return;
   }
   // The peer has settled the exchange that is open here: this is its acknowledgement.
-  if (m.number == e.done + 2 && e.stage == Stage::open && e.applied) settle(now, e, out);
+  if (m.number == e.done + 2 && e.open && e.open->applied) settle(now, e, out);
   if (m.number != e.done + 1) {
     ++counts_.protocol_errors;
     return;
@@ -198,21 +201,21 @@ void Pairwise::frame(double now, const FrameHeader& m, const Payload& payload, E
     case FrameKind::accept: return on_accept(now, e, m, out);
     case FrameKind::data: return on_data(now, e, m, payload, out);
     case FrameKind::decline:
-      if (e.stage != Stage::offered || m.part != e.attempt) return;
+      if (!e.offered || m.part != e.attempt) return;
       learn_round_trip(now, e);
-      e.stage = Stage::idle;
+      e.offered = false;
       release(now, e);
       e.not_before = ask_again_at(now);
       return consider(now, out);
     case FrameKind::ack:
-      if (e.stage != Stage::open) return;
-      e.acked = true;
-      if (e.applied) settle(now, e, out);
+      if (!e.open) return;
+      e.open->acked = true;
+      if (e.open->applied) settle(now, e, out);
       return;
     case FrameKind::ask:
-      if (e.stage != Stage::open) return open(now, e, m.epoch, false, out);
-      if (e.taking) return void(e.owes_accept = true);
-      return send(e, e.applied ? FrameKind::ack : FrameKind::accept, m.number, out);
+      if (!e.open) return open(now, e, m.epoch, false, out);
+      if (e.open->taking) return void(e.open->owes_accept = true);
+      return send(e, e.open->applied ? FrameKind::ack : FrameKind::accept, m.number, out);
     case FrameKind::chunk:
     case FrameKind::message:
     case FrameKind::piece: ++counts_.protocol_errors; return;
@@ -221,14 +224,14 @@ void Pairwise::frame(double now, const FrameHeader& m, const Payload& payload, E
 
 void Pairwise::on_offer(double now, End& e, const FrameHeader& m, Effects& out) {
   e.peer_attempt = m.part;
-  if (e.stage == Stage::open) {
-    if (e.taking) return void(e.owes_accept = true);
-    if (!e.applied) send(e, FrameKind::accept, m.number, out);
+  if (e.open) {
+    if (e.open->taking) return void(e.open->owes_accept = true);
+    if (!e.open->applied) send(e, FrameKind::accept, m.number, out);
     return;
   }
   DeclineReason reason = DeclineReason::epoch;
   if (m.epoch == epoch_ && e.in_graph) {
-    if (e.stage == Stage::offered) return open(now, e, m.epoch, false, out);  // crossing offers
+    if (e.offered) return open(now, e, m.epoch, false, out);  // crossing offers
     reason = refusal(now, e);
     if (reason == DeclineReason::none) return open(now, e, m.epoch, true, out);
     e.caller = true;
@@ -239,27 +242,27 @@ void Pairwise::on_offer(double now, End& e, const FrameHeader& m, Effects& out) 
 }
 
 void Pairwise::on_accept(double now, End& e, const FrameHeader& m, Effects& out) {
-  if (e.stage == Stage::offered) learn_round_trip(now, e);
-  if (e.stage != Stage::open) return open(now, e, m.epoch, false, out);
-  if (e.taking) return;
-  if (e.applied) send(e, FrameKind::ack, m.number, out);
-  if (!e.acked && now - e.sent_at > kLost * e.duration) {
-    e.sent_at = now;
+  if (e.offered) learn_round_trip(now, e);
+  if (!e.open) return open(now, e, m.epoch, false, out);
+  if (e.open->taking) return;
+  if (e.open->applied) send(e, FrameKind::ack, m.number, out);
+  if (!e.open->acked && now - e.open->sent_at > kLost * e.duration) {
+    e.open->sent_at = now;
     send(e, FrameKind::data, m.number, out);
   }
 }
 
 void Pairwise::on_data(double now, End& e, const FrameHeader& m, const Payload& payload,
                        Effects& out) {
-  if (e.stage == Stage::open && e.applied) {
+  if (e.open && e.open->applied) {
     ++counts_.repeated;
     return send(e, FrameKind::ack, m.number, out);
   }
   if (!payload) return void(++counts_.protocol_errors);
-  if (e.stage != Stage::open) open(now, e, m.epoch, false, out);
-  e.received = payload;
-  e.peer_alpha_tilde = m.alpha_tilde;
-  if (!e.taking) apply(now, e, out);
+  if (!e.open) open(now, e, m.epoch, false, out);
+  e.open->received = payload;
+  e.open->peer_alpha_tilde = m.alpha_tilde;
+  if (!e.open->taking) apply(now, e, out);
 }
 
 }  // namespace grapevine
