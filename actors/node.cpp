@@ -111,8 +111,6 @@ void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then)
 caf::result<NodeReport> Node::report() {
   auto promise = make_response_promise<NodeReport>();
   auto all = std::make_shared<NodeReport>();
-  for (size_t k = 0; k < all->declines.size(); ++k)
-    all->declines[k] = wiring_.tally->declines[k].load(std::memory_order_relaxed);
   std::vector<WorkerActor> workers;
   std::vector<CommunicatorActor> communicators;
   for (const RankActors& actors : ranks_) {
@@ -121,6 +119,8 @@ caf::result<NodeReport> Node::report() {
     if (actors.worker) workers.push_back(actors.worker);
   }
   ask_all(communicators, all->communicators, [this, workers, all, promise] {
+    for (size_t k = 0; k < all->declines.size(); ++k)  // never less than what the ranks have said
+      all->declines[k] = wiring_.tally->declines[k].load(std::memory_order_relaxed);
     ask_all(workers, all->workers, [all, promise] {
       auto answer = promise;
       answer.deliver(std::move(*all));

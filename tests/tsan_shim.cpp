@@ -99,6 +99,15 @@ scheduled_actor::activation_result scheduled_actor::reactivate(mailbox_element& 
   return result;
 }
 
+// Whoever ends an actor frees what is left in its mailbox.
+bool scheduled_actor::cleanup(error&& reason, execution_unit* unit) {
+  using Next = bool (*)(scheduled_actor*, error&&, execution_unit*);
+  static const auto next =
+      next_of<Next>("_ZN3caf15scheduled_actor7cleanupEONS_5errorEPNS_14execution_unitE");
+  __tsan_acquire(this);
+  return next(this, std::move(reason), unit);
+}
+
 void ref_counted::deref() const noexcept {
   using Next = void (*)(const ref_counted*);
   static const auto next = next_of<Next>("_ZNK3caf11ref_counted5derefEv");
