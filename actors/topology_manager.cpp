@@ -71,6 +71,7 @@ void TopologyManager::on_roster(const Roster& roster) {
   for (const auto& [rank, before] : members_)
     if (before.communicator && !member_of(next, rank).in_graph)
       member_of(next, rank) = {before.communicator, before.worker, before.incarnation, false};
+  std::erase_if(next, [](const auto& m) { return !m.second.in_graph && !m.second.communicator; });
   members_ = std::move(next);
   spec_ = roster.topology;
   begin_epoch(roster.epoch);
