@@ -3,6 +3,7 @@ target_include_directories(grapevine_simulated_runs PUBLIC ${PROJECT_SOURCE_DIR}
 target_link_libraries(grapevine_simulated_runs PUBLIC grapevine_actors PRIVATE grapevine_options)
 grapevine_test(actors_paper SOURCES actors_paper_test.cpp USES grapevine_simulated_runs GrapevineDep::EIGEN)
 grapevine_test(actors_pairing SOURCES actors_pairing_test.cpp USES grapevine_simulated_runs)
+grapevine_test(actors_same_events SOURCES actors_same_events_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_runs SOURCES actors_runs_test.cpp actors_rounds_runs_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_wall SOURCES actors_wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
