@@ -11,15 +11,15 @@ constexpr size_t kHeldAtMost =
 }
 
 Communicator::Communicator(caf::actor_config& config, int rank, StateActor state,
-                           std::shared_ptr<const CommunicatorWiring> wiring,
+                           std::shared_ptr<const CommunicatorDependencies> deps,
                            std::unique_ptr<Conversation> conversation)
     : CommunicatorActor::base(config),
       rank_(rank),
       state_(std::move(state)),
-      wiring_(std::move(wiring)),
+      deps_(std::move(deps)),
       conversation_(std::move(conversation)) {}
 
-double Communicator::now() { return now_ = std::max(now_, wiring_->clock.now()); }
+double Communicator::now() { return now_ = std::max(now_, deps_->clock.now()); }
 
 template <class Event>
 void Communicator::handle(Event&& event) {
@@ -29,23 +29,23 @@ void Communicator::handle(Event&& event) {
   Effects effects(&memory);
   event(effects);
   if (const uint64_t more = conversation_->counts().applied - applied; more > 0)
-    wiring_->tally->applied_ends.fetch_add(more, std::memory_order_relaxed);
+    deps_->counters->applied_ends.fetch_add(more, std::memory_order_relaxed);
   carry_out(effects);
 }
 
 void Communicator::carry_out(Effects& effects) {
   for (Send& s : effects.sends) {
-    const uint64_t bytes = wiring_->transport->send(now_, s.header, std::move(s.payload.lease));
+    const uint64_t bytes = deps_->transport->send(now_, s.header, std::move(s.payload.lease));
     frames_ += bytes > 0;
     PeerTraffic& traffic = traffic_with(static_cast<int>(s.header.to));
     traffic.bytes += bytes;
     if (s.header.kind == FrameKind::decline) {
       ++traffic.declined;
-      wiring_->tally->declines[static_cast<size_t>(s.header.reason)].fetch_add(
+      deps_->counters->declines[static_cast<size_t>(s.header.reason)].fetch_add(
           1, std::memory_order_relaxed);
     }
-    wiring_->tally->frames.fetch_add(1, std::memory_order_relaxed);
-    wiring_->tally->bytes.fetch_add(bytes, std::memory_order_relaxed);
+    deps_->counters->frames.fetch_add(1, std::memory_order_relaxed);
+    deps_->counters->bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
   for (auto& request : effects.requests) {
     if (Take* take = std::get_if<Take>(&request)) {
@@ -58,8 +58,8 @@ void Communicator::carry_out(Effects& effects) {
   }
   for (const Arm& a : effects.arms)
     arm(a);
-  for (const int peer : effects.doubts)
-    if (wiring_->doubt) wiring_->doubt(peer);
+  for (const int peer : effects.suspects)
+    if (deps_->suspect) deps_->suspect(peer);
 }
 
 PeerTraffic& Communicator::traffic_with(int peer) {
@@ -75,7 +75,7 @@ void Communicator::arm(const Arm& a) {
   alarm.wanted = a.at;
   if (alarm.wanted >= alarm.under_way) return;
   alarm.under_way = alarm.wanted;
-  scheduled_send(caf::actor_cast<CommunicatorActor>(this), wiring_->clock.instant(a.at),
+  scheduled_send(caf::actor_cast<CommunicatorActor>(this), deps_->clock.instant(a.at),
                  Tick{a.timer});
 }
 
@@ -102,7 +102,7 @@ Communicator::behavior_type Communicator::make_behavior() {
   return {
       [this](Frame& frame) {
         if (held_) return hold(caf::make_message(frame));
-        const Result<FrameHeader> header = decode(frame.header, wiring_->max_payload_bytes);
+        const Result<FrameHeader> header = decode(frame.header, deps_->max_payload_bytes);
         if (!header) return void(++malformed_);
         const Payload payload = payload_of(*header, frame.payload);
         handle([&](Effects& out) { conversation_->frame(now(), *header, payload, out); });
@@ -159,7 +159,7 @@ Communicator::behavior_type Communicator::make_behavior() {
 void Communicator::on_exit() {
   conversation_.reset();
   held_.reset();
-  wiring_.reset();
+  deps_.reset();
   state_ = nullptr;
 }
 

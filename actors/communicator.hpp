@@ -8,25 +8,25 @@
 #include <memory>
 #include <vector>
 
+#include "actors/clocks/run_clock.hpp"
+#include "actors/counters.hpp"
 #include "actors/protocol.hpp"
-#include "actors/run_clock.hpp"
-#include "actors/tally.hpp"
 
 namespace grapevine {
 
 /// The same for all ranks of a node, and shared by them.
-struct CommunicatorWiring {
+struct CommunicatorDependencies {
   RunClock clock;
   std::shared_ptr<Transport> transport;
-  std::shared_ptr<Tally> tally;
-  uint64_t max_payload_bytes = 0;            // of a frame that is accepted
-  std::function<void(int rank)> doubt = {};  // a rank does not answer
+  std::shared_ptr<Counters> counters;
+  uint64_t max_payload_bytes = 0;              // of a frame that is accepted
+  std::function<void(int rank)> suspect = {};  // a rank does not answer
 };
 
 class Communicator final : public CommunicatorActor::base {
  public:
   Communicator(caf::actor_config& config, int rank, StateActor state,
-               std::shared_ptr<const CommunicatorWiring> wiring,
+               std::shared_ptr<const CommunicatorDependencies> deps,
                std::unique_ptr<Conversation> conversation);
 
  protected:
@@ -51,7 +51,7 @@ class Communicator final : public CommunicatorActor::base {
 
   const int rank_;
   StateActor state_;
-  std::shared_ptr<const CommunicatorWiring> wiring_;
+  std::shared_ptr<const CommunicatorDependencies> deps_;
   std::unique_ptr<Conversation> conversation_;
   std::vector<Alarm> alarms_;
   double now_ = 0;  // of the event in progress; never decreases

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "actors/clocks/run_clock.hpp"
+#include "actors/clocks/wall_scheduler.hpp"
 #include "actors/protocol.hpp"
-#include "actors/run_clock.hpp"
-#include "actors/wall_scheduler.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {

@@ -4,14 +4,14 @@
 
 namespace grapevine {
 
-Faults::Faults(caf::actor_config& config, FaultsWiring wiring)
-    : FaultsActor::base(config), wiring_(std::move(wiring)) {}
+Faults::Faults(caf::actor_config& config, FaultsDependencies deps)
+    : FaultsActor::base(config), deps_(std::move(deps)) {}
 
 template <class Message>
 void Faults::for_each_rank(const RankFault& fault, double at, Message message) {
   std::vector<int> ranks = fault.ranks;
   if (ranks.empty()) {
-    ranks.resize(static_cast<size_t>(wiring_.ranks));
+    ranks.resize(static_cast<size_t>(deps_.ranks));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   for (const int rank : ranks)
@@ -19,8 +19,8 @@ void Faults::for_each_rank(const RankFault& fault, double at, Message message) {
 }
 
 Faults::behavior_type Faults::make_behavior() {
-  const NodeActor node = wiring_.node;
-  for (const RankFault& fault : wiring_.plan.rank_faults) {
+  const NodeActor node = deps_.node;
+  for (const RankFault& fault : deps_.plan.rank_faults) {
     switch (fault.kind) {
       case RankFaultKind::slow: break;
       case RankFaultKind::pause:
@@ -37,17 +37,17 @@ Faults::behavior_type Faults::make_behavior() {
         break;
     }
   }
-  for (const Reconfiguration& change : wiring_.plan.reconfigurations) {
+  for (const Reconfiguration& change : deps_.plan.reconfigurations) {
     incidents_.push_back({change.at, [this, change] {
-                            request(wiring_.manager, caf::infinite, Reconfigure{change.topology})
+                            request(deps_.manager, caf::infinite, Reconfigure{change.topology})
                                 .then([](const std::string&) {}, [](const caf::error&) {});
                           }});
   }
   return {
       [this](Start) {
         for (size_t k = 0; k < incidents_.size(); ++k) {
-          scheduled_send(caf::actor_cast<FaultsActor>(this),
-                         wiring_.clock.instant(incidents_[k].at), Tick{static_cast<int>(k)});
+          scheduled_send(caf::actor_cast<FaultsActor>(this), deps_.clock.instant(incidents_[k].at),
+                         Tick{static_cast<int>(k)});
         }
       },
       [this](Tick tick) { incidents_[static_cast<size_t>(tick.id)].happens(); },

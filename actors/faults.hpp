@@ -6,13 +6,13 @@
 #include <functional>
 #include <vector>
 
-#include "actors/plan.hpp"
+#include "actors/clocks/run_clock.hpp"
 #include "actors/protocol.hpp"
-#include "actors/run_clock.hpp"
+#include "actors/run/plan.hpp"
 
 namespace grapevine {
 
-struct FaultsWiring {
+struct FaultsDependencies {
   RunClock clock;
   Plan plan;
   int ranks = 0;
@@ -22,7 +22,7 @@ struct FaultsWiring {
 
 class Faults final : public FaultsActor::base {
  public:
-  Faults(caf::actor_config& config, FaultsWiring wiring);
+  Faults(caf::actor_config& config, FaultsDependencies deps);
 
  protected:
   behavior_type make_behavior() override;
@@ -36,7 +36,7 @@ class Faults final : public FaultsActor::base {
   template <class Message>
   void for_each_rank(const RankFault&, double at, Message message);
 
-  FaultsWiring wiring_;
+  FaultsDependencies deps_;
   std::vector<Incident> incidents_;
 };
 

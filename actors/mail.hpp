@@ -11,8 +11,8 @@
 
 #include "actors/algorithms/rule.hpp"
 #include "actors/conversations/conversation.hpp"
+#include "actors/membership/roster.hpp"
 #include "actors/rank_state.hpp"
-#include "actors/roster.hpp"
 #include "actors/transport/transport.hpp"
 
 namespace grapevine {

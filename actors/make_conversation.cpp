@@ -1,6 +1,6 @@
 #include "actors/make_conversation.hpp"
 
-#include "actors/algorithms/choose.hpp"
+#include "actors/algorithms/method_registry.hpp"
 #include "actors/conversations/collective.hpp"
 #include "actors/conversations/pairwise.hpp"
 #include "actors/conversations/rounds.hpp"
@@ -10,7 +10,7 @@ namespace grapevine {
 namespace {
 constexpr double kLeastTimeoutWall_s = 1e-2;  // a busy machine answers a few time slices late
 constexpr double kMostTimeoutWall_s = 1;
-}
+}  // namespace
 
 std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   const Settings& s = of.settings;

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "actors/conversations/conversation.hpp"
-#include "actors/settings.hpp"
+#include "actors/run/settings.hpp"
 #include "kernels/layout.hpp"
 
 namespace grapevine {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/algorithms/choose.hpp"
+#include "actors/algorithms/method_registry.hpp"
 #include "actors/communicator.hpp"
 #include "actors/make_conversation.hpp"
 
@@ -18,39 +18,38 @@ uint64_t payload_at_most(const ParameterLayout& layout) { return 2 * layout.byte
 
 }  // namespace
 
-Node::Node(caf::actor_config& config, NodeWiring wiring)
+Node::Node(caf::actor_config& config, NodeDependencies deps)
     : NodeActor::base(config),
-      wiring_(std::move(wiring)),
-      ranks_(static_cast<size_t>(ranks_here(*wiring_.settings))) {
-  const Settings& s = *wiring_.settings;
+      deps_(std::move(deps)),
+      ranks_(static_cast<size_t>(ranks_here(*deps_.settings))) {
+  const Settings& s = *deps_.settings;
   horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
-  communicating_ = std::make_shared<const CommunicatorWiring>(
-      CommunicatorWiring{wiring_.clock, wiring_.transport, wiring_.tally,
-                         payload_at_most(wiring_.objective->layout()), wiring_.doubt});
+  communicating_ = std::make_shared<const CommunicatorDependencies>(
+      CommunicatorDependencies{deps_.clock, deps_.transport, deps_.counters,
+                               payload_at_most(deps_.objective->layout()), deps_.suspect});
 }
 
 CommunicatorActor Node::spawn_communicator(int rank) {
   auto actor = system().spawn<Communicator>(
       rank, state_of(rank), communicating_,
-      make_conversation(
-          {rank, *wiring_.settings, wiring_.objective->layout(), wiring_.gradient_s}));
-  wiring_.mailboxes->set(rank, actor);
+      make_conversation({rank, *deps_.settings, deps_.objective->layout(), deps_.gradient_s}));
+  deps_.mailboxes->set(rank, actor);
   return actor;
 }
 
 WorkerActor Node::spawn_worker(int rank) {
-  const bool pairs = method_named(wiring_.settings->method).pattern == Pattern::pairwise;
-  if (pairs && !wiring_.objective->has_gradients()) return {};
-  WorkerWiring wiring{rank,          wiring_.clock,      wiring_.settings,
-                      horizon_,      wiring_.gradient_s, wiring_.compute,
-                      wiring_.tally, state_of(rank),     caf::actor_cast<NodeActor>(this)};
-  WorkerActor worker = wiring_.make_worker(system(), std::move(wiring));
+  const bool pairs = method_named(deps_.settings->method).pattern == Pattern::pairwise;
+  if (pairs && !deps_.objective->has_gradients()) return {};
+  WorkerDependencies deps{rank,           deps_.clock,      deps_.settings,
+                          horizon_,       deps_.gradient_s, deps_.compute,
+                          deps_.counters, state_of(rank),   caf::actor_cast<NodeActor>(this)};
+  WorkerActor worker = deps_.make_worker(system(), std::move(deps));
   monitor(worker);
   return worker;
 }
 
 void Node::say(const std::string& line) const {
-  if (wiring_.sink.on_event) wiring_.sink.on_event(line);
+  if (deps_.sink.on_event) deps_.sink.on_event(line);
 }
 
 void Node::begin(const Begin& given) {
@@ -71,7 +70,7 @@ void Node::found(const Begin& given) {
     send(state_of(rank), Attach{rank, std::move(donation), actors.communicator, actors.worker});
     founders->push_back({rank, actors.communicator, actors.worker});
   }
-  send(wiring_.manager, Founders(std::move(founders)));
+  send(deps_.manager, Founders(std::move(founders)));
   for (const RankActors& actors : ranks_)
     if (actors.worker) send(actors.worker, Start{});
 }
@@ -85,7 +84,7 @@ void Node::check_finished() {
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
                                [](const RankActors& r) { return !r.alive || r.finished; });
   if (!all) return;
-  if (wiring_.share_done) return wiring_.share_done();
+  if (deps_.share_done) return deps_.share_done();
   finish();
 }
 
@@ -120,7 +119,7 @@ caf::result<NodeReport> Node::report() {
   }
   ask_all(communicators, all->communicators, [this, workers, all, promise] {
     for (size_t k = 0; k < all->declines.size(); ++k)  // never less than what the ranks have said
-      all->declines[k] = wiring_.tally->declines[k].load(std::memory_order_relaxed);
+      all->declines[k] = deps_.counters->declines[k].load(std::memory_order_relaxed);
     ask_all(workers, all->workers, [all, promise] {
       auto answer = promise;
       answer.deliver(std::move(*all));
@@ -132,11 +131,11 @@ caf::result<NodeReport> Node::report() {
 void Node::finish() {
   if (finishing_) return;
   finishing_ = true;
-  outcome_.seconds = wiring_.clock.now();
-  outcome_.gradients = wiring_.tally->gradients.load();
-  outcome_.exchanges = wiring_.tally->applied_ends.load() / 2;
-  outcome_.frames = wiring_.tally->frames.load();
-  outcome_.bytes = wiring_.tally->bytes.load();
+  outcome_.seconds = deps_.clock.now();
+  outcome_.gradients = deps_.counters->gradients.load();
+  outcome_.exchanges = deps_.counters->applied_ends.load() / 2;
+  outcome_.frames = deps_.counters->frames.load();
+  outcome_.bytes = deps_.counters->bytes.load();
   std::vector<WorkerActor> workers;
   for (const RankActors& actors : ranks_)
     if (actors.alive && actors.worker) workers.push_back(actors.worker);
@@ -159,12 +158,12 @@ void Node::await_quiet() {
     outcome_.quiet = std::all_of(reports.begin(), reports.end(),
                                  [](const CommunicatorReport& r) { return r.quiet; });
     if (outcome_.quiet || ++polls_ >= kPolls) return collect();
-    const Settings& s = *wiring_.settings;
+    const Settings& s = *deps_.settings;
     const double wait = s.clock == Clock::wall
                             ? kPollWall_s
                             : std::max(0.01 * s.gradient_s, s.link.latency_s + s.link.transfer_s);
-    const double at = wiring_.clock.now() + wait;
-    scheduled_send(caf::actor_cast<NodeActor>(this), wiring_.clock.instant(at), Tick{});
+    const double at = deps_.clock.now() + wait;
+    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(at), Tick{});
   });
 }
 
@@ -181,8 +180,8 @@ void Node::collect() {
     sum.longest_offer_s = std::max(sum.longest_offer_s, r.counts.longest_offer_s);
     sum.waited_s += r.counts.waited_s;
   }
-  auto awaited = std::make_shared<size_t>(wiring_.states.size());
-  for (const StateActor& state : wiring_.states) {
+  auto awaited = std::make_shared<size_t>(deps_.states.size());
+  for (const StateActor& state : deps_.states) {
     request(state, caf::infinite, Collect{}).then([this, awaited](Collected& c) {
       outcome_.conserved_error = std::isnan(c.conserved_error)
                                      ? c.conserved_error
@@ -194,7 +193,7 @@ void Node::collect() {
       std::sort(outcome_.parameters.begin(), outcome_.parameters.end(), by_rank);
       std::sort(outcome_.workers.begin(), outcome_.workers.end(), by_rank);
       std::sort(outcome_.communicators.begin(), outcome_.communicators.end(), by_rank);
-      wiring_.done(std::move(outcome_));
+      deps_.done(std::move(outcome_));
     });
   }
 }
@@ -210,7 +209,7 @@ Node::behavior_type Node::make_behavior() {
       [this](Finished finished) {
         RankActors& actors = actors_of(finished.rank);
         actors.finished = true;
-        if (method_named(wiring_.settings->method).pattern != Pattern::pairwise)
+        if (method_named(deps_.settings->method).pattern != Pattern::pairwise)
           send(actors.communicator, Drain{});  // it has no more to say, and says so when asked
         check_finished();
       },
@@ -242,12 +241,12 @@ void Node::on_exit() {
     if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
   }
   ranks_.clear();
-  wiring_.done = {};
-  wiring_.share_done = {};
-  wiring_.doubt = {};
+  deps_.done = {};
+  deps_.share_done = {};
+  deps_.suspect = {};
   communicating_.reset();
-  wiring_.sink = {};
-  wiring_.make_worker = {};
+  deps_.sink = {};
+  deps_.make_worker = {};
 }
 
 }  // namespace grapevine

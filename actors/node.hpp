@@ -14,7 +14,7 @@
 #include "actors/mailboxes.hpp"
 #include "actors/observer.hpp"
 #include "actors/protocol.hpp"
-#include "actors/settings.hpp"
+#include "actors/run/settings.hpp"
 #include "actors/worker.hpp"
 
 namespace grapevine {
@@ -32,16 +32,16 @@ struct Outcome {
   bool quiet = true;                       // no exchange was left half-done
 };
 
-struct CommunicatorWiring;
+struct CommunicatorDependencies;
 
-struct NodeWiring {
+struct NodeDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   std::shared_ptr<Objective> objective;
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Compute> compute;
-  std::shared_ptr<Tally> tally;
+  std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;  // rank r is served by states[r mod size]
   TopologyManagerActor manager;
   MakeWorker make_worker;
@@ -51,12 +51,12 @@ struct NodeWiring {
   // Other processes have ranks too: told when the ones here have done their share, and the run ends
   // at Finish alone.
   std::function<void()> share_done = {};
-  std::function<void(int rank)> doubt = {};  // a rank does not answer; any thread
+  std::function<void(int rank)> suspect = {};  // a rank does not answer; any thread
 };
 
 class Node final : public NodeActor::base {
  public:
-  Node(caf::actor_config& config, NodeWiring wiring);
+  Node(caf::actor_config& config, NodeDependencies deps);
 
  protected:
   behavior_type make_behavior() override;
@@ -71,7 +71,7 @@ class Node final : public NodeActor::base {
   };
 
   const StateActor& state_of(int rank) const {
-    return wiring_.states[static_cast<size_t>(rank) % wiring_.states.size()];
+    return deps_.states[static_cast<size_t>(rank) % deps_.states.size()];
   }
   CommunicatorActor spawn_communicator(int rank);
   WorkerActor spawn_worker(int rank);
@@ -94,8 +94,8 @@ class Node final : public NodeActor::base {
   template <class Actors, class Reply, class Then>
   void ask_all(const Actors&, std::vector<Reply>& replies, Then then);
 
-  NodeWiring wiring_;
-  std::shared_ptr<const CommunicatorWiring> communicating_;
+  NodeDependencies deps_;
+  std::shared_ptr<const CommunicatorDependencies> communicating_;
   uint64_t horizon_ = 0;
   int first_rank_ = 0;
   std::vector<RankActors> ranks_;  // from the first

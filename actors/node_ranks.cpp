@@ -11,7 +11,7 @@ constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
 
 void Node::dismiss(int rank) {
   RankActors& actors = actors_of(rank);
-  wiring_.mailboxes->clear(rank);
+  deps_.mailboxes->clear(rank);
   if (actors.worker) {
     demonitor(actors.worker.address());
     send_exit(actors.worker, caf::exit_reason::kill);
@@ -25,7 +25,7 @@ void Node::kill(int rank) {
   actors.alive = false;
   dismiss(rank);
   send(state_of(rank), Detach{rank});
-  send(wiring_.manager, RankDown{rank});
+  send(deps_.manager, RankDown{rank});
   say("rank " + std::to_string(rank) + " is gone");
   check_finished();
 }
@@ -36,7 +36,7 @@ void Node::restart(int rank) {
   RankActors& actors = actors_of(rank);
   actors.communicator = spawn_communicator(rank);
   actors.worker = spawn_worker(rank);
-  request(wiring_.manager, caf::infinite, RankUp{rank, actors.communicator, actors.worker})
+  request(deps_.manager, caf::infinite, RankUp{rank, actors.communicator, actors.worker})
       .then([this, rank](int donor) {
         request(state_of(donor), caf::infinite, Donate{donor})
             .then([this, rank](const Donation& donated) { revive(rank, donated); });
@@ -48,7 +48,7 @@ void Node::revive(int rank, const Donation& donated) {
   send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker});
   actors.alive = true;
   actors.finished = false;
-  send(wiring_.manager, RankReady{rank});
+  send(deps_.manager, RankReady{rank});
   if (actors.worker) send(actors.worker, Start{});
   say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
 }

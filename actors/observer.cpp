@@ -4,18 +4,18 @@
 
 namespace grapevine {
 
-Observer::Observer(caf::actor_config& config, ObserverWiring wiring)
+Observer::Observer(caf::actor_config& config, ObserverDependencies deps)
     : ObserverActor::base(config),
-      wiring_(std::move(wiring)),
-      reference_(std::make_shared<const std::vector<double>>(wiring_.size, 0.0)) {}
+      deps_(std::move(deps)),
+      reference_(std::make_shared<const std::vector<double>>(deps_.size, 0.0)) {}
 
 void Observer::sample() {
   if (awaited_ > 0) return;
-  sum_.assign(wiring_.size, 0);
+  sum_.assign(deps_.size, 0);
   squares_ = 0;
   ranks_ = 0;
-  awaited_ = wiring_.states.size();
-  for (const StateActor& state : wiring_.states) {
+  awaited_ = deps_.states.size();
+  for (const StateActor& state : deps_.states) {
     request(state, caf::infinite, Sample{reference_})
         .then([this](const SampleReply& reply) { add(reply); },
               [this](const caf::error&) { add({}); });
@@ -35,7 +35,7 @@ void Observer::add(const SampleReply& reply) {
 void Observer::conclude() {
   if (ranks_ == 0) return;
   RunSample s;
-  s.at_s = wiring_.clock.now();
+  s.at_s = deps_.clock.now();
   s.ranks = ranks_;
   auto mean = std::make_shared<std::vector<double>>(*reference_);
   double shift = 0;
@@ -46,35 +46,35 @@ void Observer::conclude() {
   }
   s.mean = reference_ = std::move(mean);
   s.consensus_distance = std::max(0.0, squares_ / ranks_ - shift);
-  s.gradients = wiring_.tally->gradients.load(std::memory_order_relaxed);
-  s.exchanges = wiring_.tally->applied_ends.load(std::memory_order_relaxed) / 2;
-  s.bytes = wiring_.tally->bytes.load(std::memory_order_relaxed);
-  const double loss = wiring_.tally->loss_sum.load(std::memory_order_relaxed);
+  s.gradients = deps_.counters->gradients.load(std::memory_order_relaxed);
+  s.exchanges = deps_.counters->applied_ends.load(std::memory_order_relaxed) / 2;
+  s.bytes = deps_.counters->bytes.load(std::memory_order_relaxed);
+  const double loss = deps_.counters->loss_sum.load(std::memory_order_relaxed);
   s.loss = s.gradients > gradients_before_
                ? (loss - loss_before_) / static_cast<double>(s.gradients - gradients_before_)
                : std::numeric_limits<double>::quiet_NaN();
   gradients_before_ = s.gradients;
   loss_before_ = loss;
-  if (wiring_.sink.on_sample) wiring_.sink.on_sample(s);
+  if (deps_.sink.on_sample) deps_.sink.on_sample(s);
 }
 
 Observer::behavior_type Observer::make_behavior() {
   return {
       [this](Tick tick) {
         sample();
-        if (tick.id != kSamplePeriod || wiring_.period_s <= 0) return;
-        const double next = wiring_.clock.now() + wiring_.period_s;
-        scheduled_send(caf::actor_cast<ObserverActor>(this), wiring_.clock.instant(next), tick);
+        if (tick.id != kSamplePeriod || deps_.period_s <= 0) return;
+        const double next = deps_.clock.now() + deps_.period_s;
+        scheduled_send(caf::actor_cast<ObserverActor>(this), deps_.clock.instant(next), tick);
       },
       [this](const EpochInfo& info) {
-        if (wiring_.sink.on_epoch) wiring_.sink.on_epoch(info);
+        if (deps_.sink.on_epoch) deps_.sink.on_epoch(info);
       },
   };
 }
 
 void Observer::on_exit() {
-  wiring_.states.clear();
-  wiring_.sink = {};
+  deps_.states.clear();
+  deps_.sink = {};
 }
 
 }  // namespace grapevine

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "actors/clocks/run_clock.hpp"
+#include "actors/counters.hpp"
 #include "actors/protocol.hpp"
-#include "actors/run_clock.hpp"
-#include "actors/tally.hpp"
 
 namespace grapevine {
 
@@ -28,11 +28,11 @@ struct Sink {
   std::function<void(const std::string&)> on_event;  // a rank lost, restarted, ...: one line
 };
 
-struct ObserverWiring {
+struct ObserverDependencies {
   RunClock clock;
   double period_s = 0;  // 0: only when asked by Tick{kSampleNow}
   size_t size = 0;      // of the parameters
-  std::shared_ptr<Tally> tally;
+  std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;
   Sink sink;
 };
@@ -41,7 +41,7 @@ constexpr int kSampleNow = 0, kSamplePeriod = 1;
 
 class Observer final : public ObserverActor::base {
  public:
-  Observer(caf::actor_config& config, ObserverWiring wiring);
+  Observer(caf::actor_config& config, ObserverDependencies deps);
 
  protected:
   behavior_type make_behavior() override;
@@ -52,7 +52,7 @@ class Observer final : public ObserverActor::base {
   void add(const SampleReply&);
   void conclude();
 
-  ObserverWiring wiring_;
+  ObserverDependencies deps_;
   std::shared_ptr<const std::vector<double>> reference_;  // the last known mean
   std::vector<double> sum_;
   double squares_ = 0;

@@ -6,35 +6,35 @@
 
 namespace grapevine {
 
-State::State(caf::actor_config& config, StateWiring wiring)
+State::State(caf::actor_config& config, StateDependencies deps)
     : StateActor::base(config),
-      wiring_(std::move(wiring)),
-      waits_(method_named(wiring_.method).waits),
-      execution_{Execution::Device::cpu, wiring_.pool.get(), nullptr},
-      snapshots_(wiring_.objective->layout().size(), wiring_.objective->layout().dtype(),
-                 wiring_.snapshots),
-      chunks_(pool_of(wiring_.chunk_size, wiring_.objective->layout().dtype(), wiring_.chunks)),
-      expected_(wiring_.audits ? wiring_.objective->layout().size() : 0, DType::f64) {}
+      deps_(std::move(deps)),
+      waits_(method_named(deps_.method).waits),
+      execution_{Execution::Device::cpu, deps_.pool.get(), nullptr},
+      snapshots_(deps_.objective->layout().size(), deps_.objective->layout().dtype(),
+                 deps_.snapshots),
+      chunks_(pool_of(deps_.chunk_size, deps_.objective->layout().dtype(), deps_.chunks)),
+      expected_(deps_.audits ? deps_.objective->layout().size() : 0, DType::f64) {}
 
 // What goes to other ranks. A small payload is copied sooner than handed over where it lies.
 std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t capacity) const {
   constexpr size_t kLeastSharedBytes = 64 << 10;
   const auto memory =
-      size * size_of(dtype) >= kLeastSharedBytes ? wiring_.memory : SnapshotPool::Memory::own;
+      size * size_of(dtype) >= kLeastSharedBytes ? deps_.memory : SnapshotPool::Memory::own;
   return std::make_unique<SnapshotPool>(size, dtype, capacity, memory);
 }
 
 State::Member* State::find(int rank) {
-  const auto place = static_cast<size_t>(rank / wiring_.groups);
+  const auto place = static_cast<size_t>(rank / deps_.groups);
   return place < members_.size() && members_[place].rule ? &members_[place] : nullptr;
 }
 
 // expected += sign_before (x + x~) before the change and sign_after (x + x~) after it.
 template <class Change>
 void State::audited(Member& member, double sign_before, double sign_after, Change&& change) {
-  const double now = wiring_.clock.now();
+  const double now = deps_.clock.now();
   auto add = [&](double sign) {
-    if (!wiring_.audits || sign == 0 || !member.rule->conserves()) return;
+    if (!deps_.audits || sign == 0 || !member.rule->conserves()) return;
     Buffer sum(expected_.size(), DType::f64);
     member.rule->add_conserved(now, sum);
     axpy(execution_, sign, sum, expected_);
@@ -44,9 +44,9 @@ void State::audited(Member& member, double sign_before, double sign_after, Chang
   add(sign_after);
 }
 
-Lease State::look(Member& member) {
+Lease State::read(Member& member) {
   Lease lease = snapshots_.take();
-  if (lease) member.rule->look(wiring_.clock.now(), lease.writable());
+  if (lease) member.rule->read(deps_.clock.now(), lease.writable());
   return lease;
 }
 
@@ -59,7 +59,7 @@ void State::take(const TakeRequest& request) {
   Payload payload;
   if (member->pairwise != nullptr) {
     payload.lease = messages_->take();
-    if (payload) member->pairwise->snapshot(wiring_.clock.now(), request.take.exchange, payload);
+    if (payload) member->pairwise->snapshot(deps_.clock.now(), request.take.exchange, payload);
   } else {
     payload.lease = chunks_->take();
     const Vec part = member->collective->part(request.take.offset, request.take.count);
@@ -86,23 +86,23 @@ void State::write(Member& member, int phase) {
 }
 
 void State::combine(Member& member, Apply& a) {
-  member.rounds->combine(wiring_.clock.now(), a.phase, a.incoming);
+  member.rounds->combine(deps_.clock.now(), a.phase, a.incoming);
   if (a.phase + 1 < member.rounds->phases()) return write(member, a.phase + 1);
   if (!waits_) write(member, 0);
   ++member.gradients;
-  if (member.owes_copy) send_copy(member, look(member));
+  if (member.owes_copy) send_copy(member, read(member));
 }
 
 void State::apply(ApplyRequest& request) {
   Member* member = find(request.rank);
   if (member == nullptr) return;
   Apply& a = request.apply;
-  const double now = wiring_.clock.now();
+  const double now = deps_.clock.now();
   const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
   if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
   switch (a.operation) {
     case Apply::Operation::jump:
-      look_across(*member, a, now);
+      measure_distance(*member, a, now);
       return member->pairwise->jump(now, a.exchange, a.sent, a.received, a.alpha_tilde);
     case Apply::Operation::add:
       return axpy(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
@@ -126,7 +126,7 @@ void State::apply(ApplyRequest& request) {
 void State::gradient(Gradient& g) {
   Member* member = find(g.rank);
   if (member == nullptr) return;
-  const double now = wiring_.clock.now();
+  const double now = deps_.clock.now();
   if (member->pairwise == nullptr) {
     audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
     member->owes_copy = g.wants_copy;
@@ -149,7 +149,7 @@ void State::send_copy(Member& member, Lease copy) {
 Donation State::donate(Member& member) {
   auto state = std::make_shared<RankState>();
   state->gradients = member.gradients;
-  for (const Vec v : member.rule->vectors(wiring_.clock.now())) {
+  for (const Vec v : member.rule->vectors(deps_.clock.now())) {
     state->vectors.emplace_back(v.size, v.dtype);
     scale(execution_, 1, v, state->vectors.back());
   }
@@ -161,22 +161,22 @@ void State::attach(Attach& a) {
     known->worker = a.worker;
     return;
   }
-  const ParameterLayout& layout = wiring_.objective->layout();
+  const ParameterLayout& layout = deps_.objective->layout();
   Buffer x(layout.size(), layout.dtype());
-  wiring_.objective->initial_point(a.rank % wiring_.ranks, x);
-  const auto place = static_cast<size_t>(a.rank / wiring_.groups);
+  deps_.objective->initial_point(a.rank % deps_.ranks, x);
+  const auto place = static_cast<size_t>(a.rank / deps_.groups);
   if (members_.size() <= place) members_.resize(place + 1);
   Member& member = members_[place];
   member.rank = a.rank;
-  member.rule = method_named(wiring_.method)
-                    .make({a.rank, wiring_.seed, layout, execution_, wiring_.rule, x});
+  member.rule =
+      method_named(deps_.method).make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
   member.pairwise = dynamic_cast<PairwiseRule*>(member.rule.get());
   member.rounds = dynamic_cast<RoundRule*>(member.rule.get());
   member.collective = dynamic_cast<CollectiveRule*>(member.rule.get());
   if (!messages_ && member.collective == nullptr) {
     const size_t bytes = member.pairwise != nullptr ? member.pairwise->snapshot_bytes()
                                                     : member.rounds->message_bytes();
-    messages_ = pool_of(bytes, DType::bytes, wiring_.messages);
+    messages_ = pool_of(bytes, DType::bytes, deps_.messages);
   }
   member.communicator = a.communicator;
   member.worker = a.worker;
@@ -185,7 +185,7 @@ void State::attach(Attach& a) {
 }
 
 void State::take_over(Member& member, const RankState& donated) {
-  const double now = wiring_.clock.now();
+  const double now = deps_.clock.now();
   member.rule->reset(now, donated.vectors.front().vec());
   const std::vector<Vec> vectors = member.rule->vectors(now);
   GV_CHECK(vectors.size() == donated.vectors.size());
@@ -196,13 +196,13 @@ void State::take_over(Member& member, const RankState& donated) {
 }
 
 void State::set_view(Member& member, const View& view) {
-  if (member.pairwise != nullptr) member.pairwise->set_eta(wiring_.clock.now(), view.eta);
+  if (member.pairwise != nullptr) member.pairwise->set_eta(deps_.clock.now(), view.eta);
   if (member.collective != nullptr && !view.ring.empty()) {
-    const ParameterLayout& layout = wiring_.objective->layout();
+    const ParameterLayout& layout = deps_.objective->layout();
     const size_t part = layout.size() / view.ring.size() + 1;
-    if (part > wiring_.chunk_size) {  // fewer ranks have larger parts
-      wiring_.chunk_size = part;
-      chunks_ = pool_of(part, layout.dtype(), wiring_.chunks);
+    if (part > deps_.chunk_size) {  // fewer ranks have larger parts
+      deps_.chunk_size = part;
+      chunks_ = pool_of(part, layout.dtype(), deps_.chunks);
     }
   }
   if (member.rounds == nullptr) return;
@@ -250,7 +250,7 @@ State::behavior_type State::make_behavior() {
         Member* m = find(f.rank);
         if (m == nullptr) return;
         // None is left: a worker behind its clock has asked before, and those wait for it.
-        if (Lease copy = look(*m)) send_copy(*m, std::move(copy));
+        if (Lease copy = read(*m)) send_copy(*m, std::move(copy));
       },
       [this](SetView& s) {
         if (Member* m = find(s.rank)) set_view(*m, *s.view);
@@ -275,7 +275,7 @@ State::behavior_type State::make_behavior() {
 
 void State::on_exit() {
   members_.clear();
-  wiring_.objective.reset();
+  deps_.objective.reset();
 }
 
 }  // namespace grapevine

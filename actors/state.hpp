@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "actors/algorithms/choose.hpp"
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/clocks/run_clock.hpp"
 #include "actors/protocol.hpp"
-#include "actors/run_clock.hpp"
 #include "kernels/fork_join.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {
 
-struct StateWiring {
+struct StateDependencies {
   RunClock clock;
   std::shared_ptr<Objective> objective;
   std::string method;
@@ -31,13 +31,13 @@ struct StateWiring {
   size_t chunk_size = 0;           // elements of the largest part of a collective round
   size_t chunks = 0;               // at most
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
-  bool looks = false;   // across an edge, now and then: how far apart are its ends?
+  bool measures_distance = false;  // across an edge, now and then: how far apart are its ends?
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
 };
 
 class State final : public StateActor::base {
  public:
-  State(caf::actor_config& config, StateWiring wiring);
+  State(caf::actor_config& config, StateDependencies deps);
 
  protected:
   behavior_type make_behavior() override;
@@ -56,7 +56,7 @@ class State final : public StateActor::base {
     WorkerActor worker;
     uint64_t gradients = 0;
     bool owes_copy = false;  // to the worker, when the round is finished
-    double looked_at_s = -1;
+    double measured_at_s = -1;
   };
 
   Member* find(int rank);
@@ -72,8 +72,8 @@ class State final : public StateActor::base {
   void take_over(Member&, const RankState&);
   void detach(int rank);
   void inherit(Member&);
-  Lease look(Member&);
-  void look_across(Member&, const Apply&, double now);
+  Lease read(Member&);
+  void measure_distance(Member&, const Apply&, double now);
   Donation donate(Member&);
   SampleReply sample(const Sample&);
   StateReport report() const;
@@ -81,7 +81,7 @@ class State final : public StateActor::base {
   template <class Change>
   void audited(Member&, double sign_before, double sign_after, Change&& change);
 
-  StateWiring wiring_;
+  StateDependencies deps_;
   bool waits_;  // rounds: messages are written before the others' are combined
   Execution execution_;
   SnapshotPool snapshots_;

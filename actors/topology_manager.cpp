@@ -4,16 +4,16 @@
 #include <cmath>
 #include <numeric>
 
-#include "actors/algorithms/choose.hpp"
+#include "actors/algorithms/method_registry.hpp"
 #include "topologies/trees.hpp"
 
 namespace grapevine {
 
-TopologyManager::TopologyManager(caf::actor_config& config, ManagerWiring wiring)
+TopologyManager::TopologyManager(caf::actor_config& config, ManagerDependencies deps)
     : TopologyManagerActor::base(config),
-      wiring_(std::move(wiring)),
-      spec_(wiring_.settings->topology),
-      gradient_s_(wiring_.gradient_s) {}
+      deps_(std::move(deps)),
+      spec_(deps_.settings->topology),
+      gradient_s_(deps_.gradient_s) {}
 
 TopologyManager::Member& TopologyManager::member_of(Members& members, int rank) {
   const auto earlier = [](const auto& m, int r) { return m.first < r; };
@@ -33,8 +33,8 @@ std::vector<int> TopologyManager::live() const {
 // them.
 Topology TopologyManager::build(const std::vector<int>& members) const {
   const auto n = static_cast<int>(members.size());
-  if (auto graph = make_topology(spec_, n, wiring_.settings->rate)) return std::move(*graph);
-  auto ring = make_topology("ring", n, wiring_.settings->rate);
+  if (auto graph = make_topology(spec_, n, deps_.settings->rate)) return std::move(*graph);
+  auto ring = make_topology("ring", n, deps_.settings->rate);
   GV_CHECK(static_cast<bool>(ring));
   return std::move(*ring);
 }
@@ -43,18 +43,18 @@ void TopologyManager::begin_epoch(uint64_t epoch) {
   ranks_ = live();
   if (ranks_.empty()) return;
   epoch_ = epoch;
-  epoch_at_s_ = wiring_.clock.now();
+  epoch_at_s_ = deps_.clock.now();
   announced_ = false;
   graph_ = build(ranks_);
   colours_ = edge_colouring(graph_);
-  wanted_ = wanted_rates(graph_, wiring_.settings->rate, gradient_rates());
+  wanted_ = wanted_rates(graph_, deps_.settings->rate, gradient_rates());
   weigh();
   for (auto& [edge, measured] : edges_)
     measured.count = measured.time_s = 0;
   solve(wanted_);
 }
 
-// A rank that is gone, or lives anew, takes what was open with it along.
+// A rank that is gone, or born anew, takes what was open with it along.
 void TopologyManager::on_roster(const Roster& roster) {
   Members next;
   for (const Roster::Rank& r : roster.ranks) {
@@ -79,11 +79,11 @@ void TopologyManager::on_roster(const Roster& roster) {
 
 // What the round methods go by. Weights that do not fit the live ranks give way to Metropolis'.
 void TopologyManager::weigh() {
-  const Method& method = method_named(wiring_.settings->method);
+  const Method& method = method_named(deps_.settings->method);
   weights_ = {};
   relay_delay_ = 0;
   if (method.pattern != Pattern::rounds || graph_.ranks() < 2) return;
-  auto given = gossip_matrix(wiring_.settings->weights, graph_);
+  auto given = gossip_matrix(deps_.settings->weights, graph_);
   if (!given) given = gossip_matrix("metropolis", graph_);
   GV_CHECK(static_cast<bool>(given));
   weights_ = std::move(*given);
@@ -97,8 +97,8 @@ void TopologyManager::solve(std::vector<double> rates) {
   job->serial = ++serial_;
   job->rates = std::move(rates);
   const auto self = caf::actor_cast<TopologyManagerActor>(this);
-  const bool corrected = wiring_.settings->pairing == Pairing::free;
-  wiring_.compute->post([job, graph = graph_, self, corrected](int) {
+  const bool corrected = deps_.settings->pairing == Pairing::free;
+  deps_.compute->post([job, graph = graph_, self, corrected](int) {
     if (graph.ranks() > 1) {
       job->spectrum = spectrum(graph, job->rates);
       job->constants = a2cid2_constants(job->spectrum);
@@ -112,7 +112,7 @@ void TopologyManager::on_solved(const Solved& solved) {
   if (solved.serial != serial_) return;
   solved_ = solved;
   solved_rates_ = solved.rates;
-  if (!method_named(wiring_.settings->method).accelerated) solved_.constants = {0, 0.5};
+  if (!method_named(deps_.settings->method).accelerated) solved_.constants = {0, 0.5};
   publish();
   if (announced_) return;
   announced_ = true;
@@ -125,12 +125,12 @@ void TopologyManager::on_solved(const Solved& solved) {
                  solved_.constants.eta,
                  solved_.constants.alpha_tilde,
                  relay_delay_};
-  for (const ObserverActor& observer : wiring_.observers)
+  for (const ObserverActor& observer : deps_.observers)
     send(observer, info);
 }
 
 void TopologyManager::publish() {
-  const Method& method = method_named(wiring_.settings->method);
+  const Method& method = method_named(deps_.settings->method);
   const bool everybody = method.pattern == Pattern::collective || method.one_peer;
   for (int place = 0; place < graph_.ranks(); ++place) {
     const Member& member = member_of(ranks_[static_cast<size_t>(place)]);
@@ -167,24 +167,24 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
         for (const RankUp& up : *founders) {
           Member& member = member_of(up.rank);  // a roster may have named it before
           member = {up.communicator, up.worker, member.incarnation,
-                    member.in_graph || !wiring_.beyond};
+                    member.in_graph || !deps_.beyond};
         }
-        if (!wiring_.beyond)
+        if (!deps_.beyond)
           begin_epoch(1);
         else if (epoch_ > 0)
           begin_epoch(epoch_);
         if (measures()) {
           scheduled_send(caf::actor_cast<TopologyManagerActor>(this),
-                         wiring_.clock.instant(wiring_.clock.now() + 2 * gradient_s_), Renew{});
+                         deps_.clock.instant(deps_.clock.now() + 2 * gradient_s_), Renew{});
         }
       },
       [this](const Reconfigure& change) -> caf::result<std::string> {
         const auto members = live();
-        auto graph = make_topology(change.topology, static_cast<int>(members.size()),
-                                   wiring_.settings->rate);
+        auto graph =
+            make_topology(change.topology, static_cast<int>(members.size()), deps_.settings->rate);
         if (!graph) return caf::make_error(caf::sec::invalid_argument, graph.error().message);
-        if (wiring_.beyond) {
-          wiring_.beyond->reconfigure(change.topology);
+        if (deps_.beyond) {
+          deps_.beyond->reconfigure(change.topology);
           return "asked for " + graph->name() + ", which begins when the nodes have heard of it";
         }
         spec_ = change.topology;
@@ -205,7 +205,7 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
       },
       [this](RankReady ready) {
         member_of(ready.rank).in_graph = true;
-        if (!wiring_.beyond) begin_epoch(epoch_ + 1);
+        if (!deps_.beyond) begin_epoch(epoch_ + 1);
       },
       [this](RankDown down) {
         Member& gone = member_of(down.rank);
@@ -224,10 +224,10 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
 }
 
 void TopologyManager::on_exit() {
-  wiring_.beyond.reset();
+  deps_.beyond.reset();
   members_.clear();
-  wiring_.compute.reset();
-  wiring_.observers.clear();
+  deps_.compute.reset();
+  deps_.observers.clear();
 }
 
 }  // namespace grapevine

@@ -20,13 +20,13 @@
 #include "actors/algorithms/a2cid2.hpp"
 #include "actors/compute.hpp"
 #include "actors/protocol.hpp"
-#include "actors/settings.hpp"
+#include "actors/run/settings.hpp"
 #include "topologies/topology.hpp"
 #include "topologies/weights.hpp"
 
 namespace grapevine {
 
-struct ManagerWiring {
+struct ManagerDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   std::shared_ptr<Compute> compute;
@@ -49,7 +49,7 @@ struct Solved {
 
 class TopologyManager final : public TopologyManagerActor::base {
  public:
-  TopologyManager(caf::actor_config& config, ManagerWiring wiring);
+  TopologyManager(caf::actor_config& config, ManagerDependencies deps);
 
  protected:
   behavior_type make_behavior() override;
@@ -91,7 +91,7 @@ class TopologyManager final : public TopologyManagerActor::base {
   std::vector<double> gradient_rates() const;  // per place in the graph
   bool measures() const;
 
-  ManagerWiring wiring_;
+  ManagerDependencies deps_;
   std::string spec_;
   double gradient_s_;  // as measured: mean time between two gradients of a rank
   uint64_t epoch_ = 0, serial_ = 0;

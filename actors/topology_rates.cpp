@@ -47,12 +47,12 @@ std::vector<double> TopologyManager::gradient_rates() const {
 }
 
 bool TopologyManager::measures() const {
-  return wiring_.settings->pairing == Pairing::free || wiring_.settings->clock == Clock::wall;
+  return deps_.settings->pairing == Pairing::free || deps_.settings->clock == Clock::wall;
 }
 
 std::vector<double> TopologyManager::measured_rates() const {
   std::vector<double> rates = wanted_;
-  if (wiring_.settings->pairing == Pairing::poisson) return rates;
+  if (deps_.settings->pairing == Pairing::poisson) return rates;
   for (size_t k = 0; k < rates.size(); ++k) {
     const Edge& e = graph_.edges()[k];
     const std::pair ends{ranks_[static_cast<size_t>(e.i)], ranks_[static_cast<size_t>(e.j)]};
@@ -67,7 +67,7 @@ std::vector<double> TopologyManager::measured_rates() const {
 }
 
 void TopologyManager::tell_rates() const {
-  if (!wiring_.beyond) return;
+  if (!deps_.beyond) return;
   auto rates = std::make_shared<std::vector<EdgeRate>>();
   for (size_t k = 0; k < wanted_.size(); ++k) {
     const Edge& e = graph_.edges()[k];
@@ -77,7 +77,7 @@ void TopologyManager::tell_rates() const {
     rates->push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(j),
                       found->second.rate(wanted_[k], kEdgePrior), 0});
   }
-  wiring_.beyond->rates(std::move(rates));
+  deps_.beyond->rates(std::move(rates));
 }
 
 void TopologyManager::on_heard_rates(const std::vector<EdgeRate>& rates) {
@@ -88,7 +88,7 @@ void TopologyManager::on_heard_rates(const std::vector<EdgeRate>& rates) {
 void TopologyManager::renew() {
   if (awaited_reports_ > 0) return;
   if (graph_.ranks() < 2) return wait_to_renew();
-  const double now = wiring_.clock.now();
+  const double now = deps_.clock.now();
   elapsed_s_ = now - renewed_at_s_;
   renewed_at_s_ = now;
   for (const int rank : ranks_) {
@@ -100,8 +100,8 @@ void TopologyManager::renew() {
             [this](const CommunicatorReport& report) {
               for (const EdgeCount& e : report.edges) {
                 if (report.rank > e.peer) continue;  // the lower rank counts
-                edges_[{report.rank, e.peer}].add(
-                    e.applied, elapsed_s_, kEdgeWindow * gradient_s_ / wiring_.settings->rate);
+                edges_[{report.rank, e.peer}].add(e.applied, elapsed_s_,
+                                                  kEdgeWindow * gradient_s_ / deps_.settings->rate);
               }
               on_reports();
             },
@@ -122,7 +122,7 @@ void TopologyManager::on_reports() {
   if (--awaited_reports_ > 0) return;
   const std::vector<double> g = gradient_rates();
   gradient_s_ = static_cast<double>(g.size()) / std::accumulate(g.begin(), g.end(), 0.0);
-  const std::vector<double> wanted = wanted_rates(graph_, wiring_.settings->rate, g);
+  const std::vector<double> wanted = wanted_rates(graph_, deps_.settings->rate, g);
   const bool wants_change = moved(wanted, wanted_);
   if (wants_change) wanted_ = wanted;
   tell_rates();
@@ -132,10 +132,10 @@ void TopologyManager::on_reports() {
 }
 
 void TopologyManager::wait_to_renew() {
-  const double least = wiring_.settings->clock == Clock::wall ? kLeastRenewal_s : 0;
-  const double now = wiring_.clock.now();
+  const double least = deps_.settings->clock == Clock::wall ? kLeastRenewal_s : 0;
+  const double now = deps_.clock.now();
   const double wait = std::max({2 * gradient_s_, least, 0.05 * (now - epoch_at_s_)});
-  scheduled_send(caf::actor_cast<TopologyManagerActor>(this), wiring_.clock.instant(now + wait),
+  scheduled_send(caf::actor_cast<TopologyManagerActor>(this), deps_.clock.instant(now + wait),
                  Renew{});
 }
 

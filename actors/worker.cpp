@@ -3,62 +3,61 @@
 #include <cmath>
 #include <utility>
 
-#include "actors/algorithms/choose.hpp"
+#include "actors/algorithms/method_registry.hpp"
 
 namespace grapevine {
 
-WorkerActor spawn_worker(caf::actor_system& system, WorkerWiring wiring) {
-  return system.spawn<Worker>(std::move(wiring));
+WorkerActor spawn_worker(caf::actor_system& system, WorkerDependencies deps) {
+  return system.spawn<Worker>(std::move(deps));
 }
 
-Worker::Worker(caf::actor_config& config, WorkerWiring wiring)
+Worker::Worker(caf::actor_config& config, WorkerDependencies deps)
     : WorkerActor::base(config),
-      wiring_(std::move(wiring)),
-      timer_(wiring_.settings->seed, static_cast<uint32_t>(wiring_.rank), Purpose::gradient_timer) {
-}
+      deps_(std::move(deps)),
+      timer_(deps_.settings->seed, static_cast<uint32_t>(deps_.rank), Purpose::gradient_timer) {}
 
 bool Worker::begins_alone() const {
-  const Settings& settings = *wiring_.settings;
+  const Settings& settings = *deps_.settings;
   return settings.clock == Clock::simulated && !method_named(settings.method).waits;
 }
 
 bool Worker::ended(uint64_t gradients) const {
-  return wiring_.horizon > 0 && gradients >= wiring_.horizon;
+  return deps_.horizon > 0 && gradients >= deps_.horizon;
 }
 
 double Worker::learning_rate(uint64_t index) const {
-  const LearningRate& lr = wiring_.settings->lr;
-  if (wiring_.horizon == 0) return lr.peak;
-  return lr.at(static_cast<double>(index) / static_cast<double>(wiring_.horizon));
+  const LearningRate& lr = deps_.settings->lr;
+  if (deps_.horizon == 0) return lr.peak;
+  return lr.at(static_cast<double>(index) / static_cast<double>(deps_.horizon));
 }
 
 void Worker::wind_up() {
-  const double now = wiring_.clock.now();
-  const double slowness = wiring_.settings->plan.slowness(wiring_.rank, now);
-  rings_at_s_ = std::max(rings_at_s_, now) + timer_.exponential() * wiring_.gradient_s * slowness;
-  scheduled_send(caf::actor_cast<WorkerActor>(this), wiring_.clock.instant(rings_at_s_), Tick{});
+  const double now = deps_.clock.now();
+  const double slowness = deps_.settings->plan.slowness(deps_.rank, now);
+  rings_at_s_ = std::max(rings_at_s_, now) + timer_.exponential() * deps_.gradient_s * slowness;
+  scheduled_send(caf::actor_cast<WorkerActor>(this), deps_.clock.instant(rings_at_s_), Tick{});
 }
 
 void Worker::start_gradient(Lease x) {
-  const double now = wiring_.clock.now();
+  const double now = deps_.clock.now();
   computing_ = true;
   busy_since_s_ = now;
   GradientJob job;
-  job.rank = wiring_.rank % wiring_.settings->ranks;  // a newcomer shares another rank's data
+  job.rank = deps_.rank % deps_.settings->ranks;  // a newcomer shares another rank's data
   job.index = gradients_;
   job.x = std::move(x);
-  job.slowness = wiring_.settings->plan.slowness(wiring_.rank, now);
-  job.instant = poisson() && wiring_.settings->clock == Clock::simulated;
+  job.slowness = deps_.settings->plan.slowness(deps_.rank, now);
+  job.instant = poisson() && deps_.settings->clock == Clock::simulated;
   job.answer_to = caf::actor_cast<WorkerActor>(this);
-  wiring_.compute->submit(std::move(job));
+  deps_.compute->submit(std::move(job));
 }
 
 void Worker::on_parameters(Parameters& p) {
   if (paused_) return void(held_ = std::move(p));
   if (!computing_) gradients_ = p.gradients;
   if (ended(gradients_)) {
-    if (finished_s_ == kNever) send(wiring_.node, Finished{wiring_.rank});
-    finished_s_ = std::min(finished_s_, wiring_.clock.now());
+    if (finished_s_ == kNever) send(deps_.node, Finished{deps_.rank});
+    finished_s_ = std::min(finished_s_, deps_.clock.now());
     return;
   }
   if (draining_ || computing_ || !p.x) return;
@@ -72,18 +71,18 @@ void Worker::on_parameters(Parameters& p) {
 void Worker::on_computed(Computed& c) {
   if (paused_) return void(held_answer_ = std::move(c));
   computing_ = false;
-  busy_s_ += wiring_.clock.now() - busy_since_s_;
+  busy_s_ += deps_.clock.now() - busy_since_s_;
   if (!std::isfinite(c.loss)) {
-    send(wiring_.node, Diverged{wiring_.rank, c.index, c.loss});
+    send(deps_.node, Diverged{deps_.rank, c.index, c.loss});
     return;
   }
   if (draining_) return;
-  wiring_.tally->gradients.fetch_add(1, std::memory_order_relaxed);
-  Tally::add(wiring_.tally->loss_sum, c.loss);
+  deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
+  Counters::add(deps_.counters->loss_sum, c.loss);
   const double lr = learning_rate(c.index);
   gradients_ = c.index + 1;
-  send(wiring_.state, Gradient{wiring_.rank, lr, std::move(c.g), !poisson() || ended(gradients_)});
-  if (poisson() && backlog_ > 0) send(wiring_.state, Fetch{wiring_.rank});
+  send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || ended(gradients_)});
+  if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
 }
 
 Worker::behavior_type Worker::make_behavior() {
@@ -92,19 +91,19 @@ Worker::behavior_type Worker::make_behavior() {
       [this](Computed& c) { on_computed(c); },
       [this](Start) {
         if (!std::exchange(begun_, true) && begins_alone()) {
-          const double at = wiring_.clock.now() + timer_.uniform() * wiring_.gradient_s;
-          scheduled_send(caf::actor_cast<WorkerActor>(this), wiring_.clock.instant(at), Start{});
+          const double at = deps_.clock.now() + timer_.uniform() * deps_.gradient_s;
+          scheduled_send(caf::actor_cast<WorkerActor>(this), deps_.clock.instant(at), Start{});
           return;
         }
-        born_s_ = rings_at_s_ = wiring_.clock.now();
-        send(wiring_.state, Fetch{wiring_.rank});
+        born_s_ = rings_at_s_ = deps_.clock.now();
+        send(deps_.state, Fetch{deps_.rank});
         if (poisson()) wind_up();
       },
       [this](Tick) {
         if (draining_ || finished_s_ < kNever) return;
         wind_up();
         ++backlog_;
-        if (!computing_ && !paused_) send(wiring_.state, Fetch{wiring_.rank});
+        if (!computing_ && !paused_) send(deps_.state, Fetch{deps_.rank});
       },
       [this](Pause pause) {
         paused_ = pause.on;
@@ -113,21 +112,21 @@ Worker::behavior_type Worker::make_behavior() {
         held_answer_ = {};
         if (held_.x) on_parameters(held_);
         held_ = {};
-        if (poisson() && backlog_ > 0) send(wiring_.state, Fetch{wiring_.rank});
+        if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
       },
       [this](Drain) { draining_ = true; },
       [this](Report) {
-        const double now = std::min(finished_s_, wiring_.clock.now());
+        const double now = std::min(finished_s_, deps_.clock.now());
         const double busy = busy_s_ + (computing_ ? now - busy_since_s_ : 0);
         const double alive = now - born_s_;
-        const bool instant = poisson() && wiring_.settings->clock == Clock::simulated;
-        return WorkerReport{wiring_.rank, gradients_, instant ? 0 : alive - busy, alive};
+        const bool instant = poisson() && deps_.settings->clock == Clock::simulated;
+        return WorkerReport{deps_.rank, gradients_, instant ? 0 : alive - busy, alive};
       },
   };
 }
 
 void Worker::on_exit() {
-  wiring_ = WorkerWiring{0, wiring_.clock, {}, 0, 1, {}, {}, {}, {}};
+  deps_ = WorkerDependencies{0, deps_.clock, {}, 0, 1, {}, {}, {}, {}};
   held_ = {};
   held_answer_ = {};
 }

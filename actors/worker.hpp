@@ -15,38 +15,38 @@
 #include <memory>
 
 #include "actors/compute.hpp"
+#include "actors/counters.hpp"
 #include "actors/protocol.hpp"
-#include "actors/settings.hpp"
-#include "actors/tally.hpp"
+#include "actors/run/settings.hpp"
 
 namespace grapevine {
 
-struct WorkerWiring {
+struct WorkerDependencies {
   int rank = 0;
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   uint64_t horizon = 0;   // gradients of this rank; 0: no end
   double gradient_s = 1;  // expected mean: the Poisson rate, and the unit of an endless schedule
   std::shared_ptr<Compute> compute;
-  std::shared_ptr<Tally> tally;
+  std::shared_ptr<Counters> counters;
   StateActor state;
   NodeActor node;
 };
 
 /// How a node makes its workers: replace it to add a worker of your own.
-using MakeWorker = std::function<WorkerActor(caf::actor_system&, WorkerWiring)>;
-WorkerActor spawn_worker(caf::actor_system&, WorkerWiring);
+using MakeWorker = std::function<WorkerActor(caf::actor_system&, WorkerDependencies)>;
+WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
 
 class Worker final : public WorkerActor::base {
  public:
-  Worker(caf::actor_config& config, WorkerWiring wiring);
+  Worker(caf::actor_config& config, WorkerDependencies deps);
 
  protected:
   behavior_type make_behavior() override;
   void on_exit() override;
 
  private:
-  bool poisson() const { return wiring_.settings->pacing == Pacing::poisson; }
+  bool poisson() const { return deps_.settings->pacing == Pacing::poisson; }
   bool begins_alone() const;
   bool ended(uint64_t gradients) const;
   void on_parameters(Parameters&);
@@ -55,7 +55,7 @@ class Worker final : public WorkerActor::base {
   void wind_up();
   double learning_rate(uint64_t index) const;
 
-  WorkerWiring wiring_;
+  WorkerDependencies deps_;
   Random timer_;
   uint64_t gradients_ = 0;  // taken
   bool begun_ = false, computing_ = false, draining_ = false, paused_ = false;

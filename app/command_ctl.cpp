@@ -133,9 +133,10 @@ void print_status(const Json& s) {
   std::printf("%s, up %s\n", s["node"].get<std::string>().c_str(),
               as_seconds(s["uptime_seconds"].get<double>()).c_str());
   for (const Json& m : s["members"])
-    std::printf("  %-20s %-8s life %-3s %-22s ranks %s\n", m["node"].get<std::string>().c_str(),
-                m["state"].get<std::string>().c_str(), m["incarnation"].dump().c_str(),
-                m["address"].get<std::string>().c_str(), joined(m["ranks"]).c_str());
+    std::printf("  %-20s %-8s incarnation %-3s %-22s ranks %s\n",
+                m["node"].get<std::string>().c_str(), m["state"].get<std::string>().c_str(),
+                m["incarnation"].dump().c_str(), m["address"].get<std::string>().c_str(),
+                joined(m["ranks"]).c_str());
   std::printf("  gradients by rank    %s\n  exchanges by rank    %s\n",
               joined(s["gradients"]).c_str(), joined(s["exchanges"]).c_str());
   const Json& refusals = s["refusals"];

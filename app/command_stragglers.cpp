@@ -1,6 +1,6 @@
 // grapevine stragglers: one slow rank, and how long the others wait for it: gossip beside
 // all-reduce, on the virtual clock and under the wall clock, with one plan.
-#include "actors/plan.hpp"
+#include "actors/run/plan.hpp"
 #include "app/commands.hpp"
 #include "app/execute.hpp"
 #include "app/interrupts.hpp"
@@ -43,7 +43,8 @@ Result<StragglerRow> run_one(const Options& options, const std::string& method, 
 Json row_json(const StragglerRow& r) {
   const Idle idle = idle_of(r.summary, r.slow_rank);
   Json fractions = Json::array();
-  for (const RankSummary& rank : r.summary.ranks) fractions.push_back(rank.idle_fraction);
+  for (const RankSummary& rank : r.summary.ranks)
+    fractions.push_back(rank.idle_fraction);
   return {{"method", r.method},
           {"clock", r.clock},
           {"seconds", r.summary.seconds},
@@ -70,9 +71,13 @@ Result<int> stragglers(Options options) {
   }
   if (options.json) {
     Json list = Json::array();
-    for (const StragglerRow& row : rows) list.push_back(row_json(row));
-    print_json({{"ranks", s.ranks}, {"topology", s.topology}, {"slow_rank", options.slow_rank},
-                {"factor", options.factor}, {"runs", list}});
+    for (const StragglerRow& row : rows)
+      list.push_back(row_json(row));
+    print_json({{"ranks", s.ranks},
+                {"topology", s.topology},
+                {"slow_rank", options.slow_rank},
+                {"factor", options.factor},
+                {"runs", list}});
   } else {
     print_stragglers(s, options.factor, rows);
   }

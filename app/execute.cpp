@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/run_node.hpp"
+#include "actors/run/run_node.hpp"
 #include "app/node_status_json.hpp"
 #include "app/plan_file.hpp"
 #include "messages/codec.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "actors/algorithms/choose.hpp"
+#include "actors/algorithms/method_registry.hpp"
 #include "kernels/hash.hpp"
 
 namespace grapevine {

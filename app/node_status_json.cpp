@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "actors/conversations/member_table.hpp"
+#include "actors/membership/member_table.hpp"
 
 namespace grapevine {
 namespace {
@@ -40,7 +40,7 @@ Json members_json(const NodeStatus& s) {
       ranks.push_back(m.first_rank + k);
     members.push_back({{"node", m.node},
                        {"state", name_of(m.state)},
-                       {"incarnation", m.life},
+                       {"incarnation", m.incarnation},
                        {"address", m.address},
                        {"ranks", ranks},
                        {"ready", m.ready},
@@ -237,7 +237,7 @@ Json json_of(const NodeStatus& s) {
           {"push_weights", weights},
           {"refusals", refusals_json(s)},
           {"frames_lost", lost_json(s)},
-          {"doubts", s.doubts},
+          {"suspects", s.suspects},
           {"departures", departures_json(s.departures)},
           {"events", s.events}};
 }

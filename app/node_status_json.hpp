@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "actors/node_status.hpp"
+#include "actors/cluster/node_status.hpp"
 #include "app/json_output.hpp"
 #include "kernels/layout.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "actors/algorithms/choose.hpp"
+#include "actors/algorithms/method_registry.hpp"
 #include "app/node_environment.hpp"
 
 namespace grapevine {

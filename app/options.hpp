@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/settings.hpp"
+#include "actors/run/settings.hpp"
 #include "kernels/result.hpp"
 
 namespace grapevine {
@@ -47,11 +47,11 @@ struct PeerOptions {
 struct Options {
   Settings settings;
   std::string config, plan, out, svg;
-  std::string job;    // compare: the job file
-  std::string name;   // reproduce: which; all: what needs no data
-  bool list = false;  // reproduce: name them
+  std::string job;     // compare: the job file
+  std::string name;    // reproduce: which; all: what needs no data
+  bool list = false;   // reproduce: name them
   uint64_t steps = 0;  // reproduce: rounds of a run at most; 0: as many as the figures ask for
-  double test_s = 0;  // simulate: between two tests of the averaged network; 0: at the end
+  double test_s = 0;   // simulate: between two tests of the averaged network; 0: at the end
   bool json = false, quiet = false;
   uint64_t seeds = 1;  // so many runs, from settings.seed on; reproduce, 0: its own number
   int slow_rank = 0;   // stragglers

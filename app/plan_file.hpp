@@ -14,12 +14,12 @@
 #pragma once
 #include <string>
 
-#include "actors/plan.hpp"
+#include "actors/run/plan.hpp"
 
 namespace grapevine {
 
 /// Errors (user): file, line, the key, its value and what is accepted. Ranges are `check`'s to
-/// judge (actors/plan.hpp).
+/// judge (actors/run/plan.hpp).
 Result<Plan> read_plan(const std::string& path);
 
 /// The same from a text that came as `name`.

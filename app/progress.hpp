@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/settings.hpp"
+#include "actors/run/settings.hpp"
 #include "app/summary.hpp"
 
 namespace spdlog {

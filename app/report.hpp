@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/settings.hpp"
+#include "actors/run/settings.hpp"
 #include "app/summary.hpp"
 
 namespace grapevine {

@@ -9,7 +9,7 @@
 
 #include "actors/algorithms/rule.hpp"
 #include "actors/conversations/conversation.hpp"
-#include "actors/departure.hpp"
+#include "actors/cluster/departure.hpp"
 #include "kernels/result.hpp"
 #include "kernels/vec.hpp"
 #include "models/objective.hpp"

@@ -24,36 +24,36 @@ class Thinker final : public WorkerActor::base {
     std::optional<uint64_t> fails_at;  // gradient
   };
 
-  Thinker(caf::actor_config& config, WorkerWiring wiring, Character character)
-      : WorkerActor::base(config), wiring_(std::move(wiring)), character_(character) {}
+  Thinker(caf::actor_config& config, WorkerDependencies deps, Character character)
+      : WorkerActor::base(config), deps_(std::move(deps)), character_(character) {}
 
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](Start) { send(wiring_.state, Fetch{wiring_.rank}); },  // answered by Parameters
+        [this](Start) { send(deps_.state, Fetch{deps_.rank}); },  // answered by Parameters
         [this](Parameters& p) {
           if (draining_) return;
           if (p.gradients == character_.fails_at)
             return quit(caf::make_error(caf::sec::runtime_error, "out of ideas"));
-          began_s_ = wiring_.clock.now();
+          began_s_ = deps_.clock.now();
           const auto self = caf::actor_cast<WorkerActor>(this);
-          wiring_.compute->submit({wiring_.rank, p.gradients, std::move(p.x), 1, false, self});
+          deps_.compute->submit({deps_.rank, p.gradients, std::move(p.x), 1, false, self});
         },
         [this](Computed& c) {
           computed_ = std::move(c);
-          const double done_s = wiring_.clock.now() + character_.thinks_s;
-          scheduled_send(caf::actor_cast<WorkerActor>(this), wiring_.clock.instant(done_s), Tick{});
+          const double done_s = deps_.clock.now() + character_.thinks_s;
+          scheduled_send(caf::actor_cast<WorkerActor>(this), deps_.clock.instant(done_s), Tick{});
         },
         [this](Tick) {
-          busy_s_ += wiring_.clock.now() - began_s_;
+          busy_s_ += deps_.clock.now() - began_s_;
           gradients_ = computed_.index + 1;
-          wiring_.tally->gradients.fetch_add(1);
-          const double lr = wiring_.settings->lr.peak;
-          send(wiring_.state, Gradient{wiring_.rank, lr, std::move(computed_.g), !draining_});
+          deps_.counters->gradients.fetch_add(1);
+          const double lr = deps_.settings->lr.peak;
+          send(deps_.state, Gradient{deps_.rank, lr, std::move(computed_.g), !draining_});
         },
         [this](Report) {
-          const double alive_s = wiring_.clock.now();
-          return WorkerReport{wiring_.rank, gradients_, alive_s - busy_s_, alive_s};
+          const double alive_s = deps_.clock.now();
+          return WorkerReport{deps_.rank, gradients_, alive_s - busy_s_, alive_s};
         },
         [this](Drain) { draining_ = true; },
         [](Pause) {},
@@ -61,7 +61,7 @@ class Thinker final : public WorkerActor::base {
   }
 
  private:
-  WorkerWiring wiring_;
+  WorkerDependencies deps_;
   Character character_;
   Computed computed_;
   uint64_t gradients_ = 0;
@@ -78,13 +78,13 @@ int main() {
   const auto objective = example::objective_for(settings);
 
   RunHooks hooks;
-  hooks.make_worker = [failed = false](caf::actor_system& system, WorkerWiring wiring) mutable {
+  hooks.make_worker = [failed = false](caf::actor_system& system, WorkerDependencies deps) mutable {
     Thinker::Character character;
-    if (wiring.rank == 3) character.thinks_s = 2;
-    if (wiring.rank == 7 && !std::exchange(failed, true)) character.fails_at = 100;
+    if (deps.rank == 3) character.thinks_s = 2;
+    if (deps.rank == 7 && !std::exchange(failed, true)) character.fails_at = 100;
     const bool ours = character.thinks_s > 0 || character.fails_at;
-    return ours ? system.spawn<Thinker>(std::move(wiring), character)
-                : spawn_worker(system, std::move(wiring));
+    return ours ? system.spawn<Thinker>(std::move(deps), character)
+                : spawn_worker(system, std::move(deps));
   };
   hooks.sink.on_event = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
   const Outcome outcome = run(settings, objective, std::move(hooks)).outcome;

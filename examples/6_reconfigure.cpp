@@ -17,7 +17,7 @@
 //   steps: 4800 of 4800, idle at most 0.0 %
 //   exchanges begun and not ended: 0 of 2342
 //   x + x~ summed over ranks: conserved
-#include "actors/virtual_clock.hpp"
+#include "actors/clocks/virtual_clock.hpp"
 #include "examples/example.hpp"
 
 using namespace grapevine;

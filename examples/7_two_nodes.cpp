@@ -16,7 +16,7 @@
 #include <future>
 #include <thread>
 
-#include "actors/run_node.hpp"
+#include "actors/run/run_node.hpp"
 #include "examples/example.hpp"
 #include "kernels/hash.hpp"
 

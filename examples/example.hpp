@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "actors/run.hpp"
+#include "actors/run/run.hpp"
 
 namespace grapevine::example {
 

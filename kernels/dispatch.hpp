@@ -34,7 +34,7 @@ void with_flag(bool value, const Body& body) {
 }
 
 template <class T, class Run>
-void typed_pass(const LookArguments& a, const Run& run) {
+void typed_pass(const ExtrapolateArguments& a, const Run& run) {
   run(LookPass<T>{T(a.c), in<T>(a.x), in<T>(a.x_tilde), out<T>(a.out)});
 }
 

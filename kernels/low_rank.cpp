@@ -1,6 +1,6 @@
 #include "kernels/low_rank.hpp"
 
-#include "kernels/cpu_split.hpp"
+#include "kernels/cpu/split.hpp"
 #include "kernels/low_rank_passes.hpp"
 
 namespace grapevine {

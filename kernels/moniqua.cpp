@@ -1,6 +1,6 @@
 #include "kernels/moniqua.hpp"
 
-#include "kernels/cpu_split.hpp"
+#include "kernels/cpu/split.hpp"
 #include "kernels/random.hpp"
 
 namespace grapevine {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu_split.hpp"
+#include "kernels/cpu/split.hpp"
 
 namespace grapevine {
 
@@ -20,7 +20,7 @@ const CpuBuild& passes::best_build() {
 
 using namespace passes;
 
-void look(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) {
+void extrapolate(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) {
   check_same(x, x);
   check_optional(x, x_tilde);
   check_same(x, out);
@@ -33,10 +33,11 @@ void look(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) 
     });
     return;
   }
-  const LookArguments a{c, x.data, x_tilde.data, out.data, x.bytes() >= kStreamedBytes};
-  GV_ON_GPU(look(wide(x.dtype), a, x.size, on.stream));
-  split(on, x,
-        [&](size_t first, size_t last) { best_build().look(wide(x.dtype), a, first, last); });
+  const ExtrapolateArguments a{c, x.data, x_tilde.data, out.data, x.bytes() >= kStreamedBytes};
+  GV_ON_GPU(extrapolate(wide(x.dtype), a, x.size, on.stream));
+  split(on, x, [&](size_t first, size_t last) {
+    best_build().extrapolate(wide(x.dtype), a, first, last);
+  });
 }
 
 void mix_and_jump(const Execution& on, double c, double alpha, double alpha_tilde, ConstVec sent,

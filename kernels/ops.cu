@@ -146,7 +146,7 @@ void copy(const void* x, void* out, size_t bytes, void* stream) {
   GV_CUDA(cudaMemcpyAsync(out, x, bytes, cudaMemcpyDeviceToDevice, queue(stream)));
 }
 
-void look(bool wide, const LookArguments& a, size_t size, void* stream) {
+void extrapolate(bool wide, const ExtrapolateArguments& a, size_t size, void* stream) {
   launch(wide, a, alignment_of(a.x, a.x_tilde, a.out), size, stream);
 }
 

@@ -29,7 +29,7 @@ struct Execution {
 
 /// out = x + c (x~ - x): the parameters at a later phase, without touching the state. 3 words (2
 /// with no x~: a copy).
-void look(const Execution&, double c, ConstVec x, ConstVec x_tilde, Vec out);
+void extrapolate(const Execution&, double c, ConstVec x, ConstVec x_tilde, Vec out);
 
 /// Mix by c; m = sent - received;  x -= alpha m;  x~ -= alpha_tilde m.
 /// 6 words. Optional: x_tilde (without it x -= alpha m: 4 words).

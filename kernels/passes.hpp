@@ -13,7 +13,7 @@
 
 namespace grapevine {
 
-struct LookArguments {
+struct ExtrapolateArguments {
   double c;
   const void *x, *x_tilde;
   void* out;
@@ -86,7 +86,7 @@ constexpr size_t kReductionBlock = 8192;
 /// One build for the CPU. `wide` means fp64. Elements [first, last).
 struct CpuBuild {
   const char* name;
-  void (*look)(bool wide, const LookArguments&, size_t first, size_t last);
+  void (*extrapolate)(bool wide, const ExtrapolateArguments&, size_t first, size_t last);
   void (*jump)(bool wide, const JumpArguments&, size_t first, size_t last);
   void (*step)(bool wide, const StepArguments&, size_t first, size_t last);
   void (*axpy)(bool wide, const AxpyArguments&, size_t first, size_t last);
@@ -115,7 +115,7 @@ const CpuBuild* const* cpu_builds();
 /// build without CUDA none of them exists.
 namespace cuda {
 void copy(const void* x, void* out, size_t bytes, void* stream);
-void look(bool wide, const LookArguments&, size_t size, void* stream);
+void extrapolate(bool wide, const ExtrapolateArguments&, size_t size, void* stream);
 void jump(bool wide, const JumpArguments&, size_t size, void* stream);
 void step(bool wide, const StepArguments&, size_t size, void* stream);
 void axpy(bool wide, const AxpyArguments&, size_t size, void* stream);
@@ -127,7 +127,7 @@ void scatter(bool wide, const ScatterArguments&, size_t size, void* stream);
 double dot(bool wide, const void* x, const void* y, size_t size, void* stream);
 bool finite(bool wide, const void* x, size_t size, void* stream);
 
-/// Device memory for the passes that are queued on `stream` during its life.
+/// Device memory for the passes that are queued on `stream` during its incarnation.
 class Scratch {
  public:
   Scratch(size_t bytes, void* stream);

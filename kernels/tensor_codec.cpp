@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu_split.hpp"
+#include "kernels/cpu/split.hpp"
 #include "kernels/low_rank.hpp"
 #include "kernels/top_k.hpp"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/cpu_split.hpp"
+#include "kernels/cpu/split.hpp"
 
 namespace grapevine::codec {
 

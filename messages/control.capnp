@@ -33,7 +33,7 @@ enum Purpose {
 struct Hello {
   version @0 :UInt16;              # 1
   purpose @1 :Purpose;
-  life @2 :UInt32;                 # grows with each start of the node; 0 for a console
+  incarnation @2 :UInt32;                 # grows with each start of the node; 0 for a console
   job @3 :UInt64;                  # hash of method, layout and dtype; 0 for a console
   run @4 :Text;
   jobIs @5 :Text;
@@ -55,7 +55,7 @@ enum State {
 }
 
 struct Member {
-  life @0 :UInt32;
+  incarnation @0 :UInt32;
   refutations @1 :UInt32;
   firstRank @2 :UInt32;
   ranks @3 :UInt32;

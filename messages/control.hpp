@@ -31,12 +31,12 @@ enum class LinkPurpose : uint8_t { control = 0, console };
 struct Hello {
   uint16_t version = kControlVersion;
   LinkPurpose purpose = LinkPurpose::control;
-  std::string run;      // the run's name
-  uint64_t job = 0;     // hash of what both must agree on: method, layout, dtype
-  std::string job_is;   // the same in words, for the refusal
-  std::string node;     // the sender's name
-  uint32_t life = 0;    // the sender's: grows with each start
-  std::string address;  // where the sender listens, "host:port"
+  std::string run;           // the run's name
+  uint64_t job = 0;          // hash of what both must agree on: method, layout, dtype
+  std::string job_is;        // the same in words, for the refusal
+  std::string node;          // the sender's name
+  uint32_t incarnation = 0;  // the sender's: grows with each start
+  std::string address;       // where the sender listens, "host:port"
   bool operator==(const Hello&) const = default;
 };
 
@@ -67,13 +67,13 @@ struct BulkToken {
 
 enum class MemberState : uint8_t { alive = 0, suspect, dead, left };
 
-/// What is known of a node. Newer is (life, dead or left, refutations, state) in this order: a life
-/// that was declared over stays over, for the exchanges with it were dropped; the node goes on in
-/// the next one.
+/// What is known of a node. Newer is (incarnation, dead or left, refutations, state) in this order:
+/// an incarnation that was declared over stays over, for the exchanges with it were dropped; the
+/// node goes on in the next one.
 struct Member {
   std::string node;
-  uint32_t life = 0;         // 1, 2, ...: grows with each start
-  uint32_t refutations = 0;  // within this life, raised by the node itself alone
+  uint32_t incarnation = 0;  // 1, 2, ...: grows with each start
+  uint32_t refutations = 0;  // within this incarnation, raised by the node itself alone
   MemberState state = MemberState::alive;
   std::string address;  // where it listens
   uint32_t first_rank = 0, ranks = 0;
@@ -99,7 +99,7 @@ struct EdgeRate {
   bool operator==(const EdgeRate&) const = default;
 };
 
-/// Failure detection, and the news that ride on it (actors/conversations/membership.hpp).
+/// Failure detection, and the news that ride on it (actors/membership/membership.hpp).
 struct MembershipPacket {
   // ping_request: probe `target` for me, answered by an ack with that target or by a nack: it has
   // not answered me yet, but I am here. sync: `sequence` is the digest of all I know. sync_reply:

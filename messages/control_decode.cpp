@@ -55,7 +55,7 @@ Hello read(Judge& judge, wire::Hello::Reader in) {
   Hello m;
   m.version = in.getVersion();
   m.purpose = judge.word("purpose", in.getPurpose(), LinkPurpose::console);
-  m.life = in.getLife();
+  m.incarnation = in.getIncarnation();
   m.job = in.getJob();
   m.run = judge.text("run", in.getRun(), kNameBytes);
   m.job_is = judge.text("jobIs", in.getJobIs(), kLineBytes);
@@ -77,7 +77,7 @@ FrameHeader read_frame(Judge& judge, capnp::Data::Reader in) {
 
 Member read(Judge& judge, wire::Member::Reader in) {
   Member m;
-  m.life = in.getLife();
+  m.incarnation = in.getIncarnation();
   m.refutations = in.getRefutations();
   m.first_rank = in.getFirstRank();
   m.ranks = in.getRanks();

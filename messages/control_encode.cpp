@@ -18,7 +18,7 @@ void fill(Control::Builder out, const Hello& m) {
   auto hello = out.initHello();
   hello.setVersion(m.version);
   hello.setPurpose(static_cast<wire::Purpose>(m.purpose));
-  hello.setLife(m.life);
+  hello.setIncarnation(m.incarnation);
   hello.setJob(m.job);
   hello.setRun(m.run);
   hello.setJobIs(m.job_is);
@@ -53,7 +53,7 @@ void fill(Control::Builder out, const MembershipPacket& m) {
   auto news = packet.initNews(static_cast<unsigned>(m.news.size()));
   for (unsigned k = 0; k < news.size(); ++k) {
     const Member& member = m.news[k];
-    news[k].setLife(member.life);
+    news[k].setIncarnation(member.incarnation);
     news[k].setRefutations(member.refutations);
     news[k].setFirstRank(member.first_rank);
     news[k].setRanks(member.ranks);

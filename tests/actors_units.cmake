@@ -1,27 +1,27 @@
 # What actors/ is made of, without actors: rules, conversations, simulated links, plans.
 grapevine_test(actors_units
   SOURCES
-    conversation_harness.cpp conversation_watch.cpp actors_conversation_pairwise_test.cpp
-    actors_conversation_frames_test.cpp actors_conversation_policy_test.cpp
-    actors_conversation_collective_test.cpp
-    actors_rules_test.cpp actors_rules_oracle_test.cpp
-    actors_rules_constants_test.cpp
-    actors_transport_test.cpp actors_link_transport_test.cpp actors_plan_test.cpp
+    conversations/harness.cpp conversations/watch.cpp conversations/pairwise_test.cpp
+    conversations/frames_test.cpp conversations/policy_test.cpp
+    conversations/collective_test.cpp
+    algorithms/rules_test.cpp algorithms/rules_oracle_test.cpp
+    algorithms/rules_constants_test.cpp
+    transport/simulated_transport_test.cpp transport/link_transport_test.cpp run/plan_test.cpp
   USES grapevine_actors)
 target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 
-# The round methods, all ranks in one loop (lockstep.hpp).
+# The round methods, all ranks in one loop (algorithms/lockstep.hpp).
 grapevine_test(actors_methods
   SOURCES
-    lockstep.cpp
-    actors_methods_compressed_test.cpp actors_methods_gossip_test.cpp
-    actors_methods_gossip_losses_test.cpp actors_methods_push_sum_test.cpp
-    actors_methods_refusals_test.cpp
-    actors_methods_powergossip_test.cpp actors_methods_powergossip_pairs_test.cpp
-    actors_methods_powergossip_bytes_test.cpp
-    actors_methods_mean_estimation_test.cpp
-    actors_methods_relay_test.cpp actors_methods_relay_losses_test.cpp
-    actors_methods_relay_trees_test.cpp
+    algorithms/lockstep.cpp
+    algorithms/compressed_test.cpp algorithms/gossip_test.cpp
+    algorithms/gossip_losses_test.cpp algorithms/push_sum_test.cpp
+    algorithms/refusals_test.cpp
+    algorithms/powergossip_test.cpp algorithms/powergossip_pairs_test.cpp
+    algorithms/powergossip_bytes_test.cpp
+    algorithms/mean_estimation_test.cpp
+    algorithms/relay_test.cpp algorithms/relay_losses_test.cpp
+    algorithms/relay_trees_test.cpp
   USES grapevine_actors)
 target_include_directories(actors_methods_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 

@@ -1,10 +1,10 @@
 # The program as its users meet it (the built binary, run by the tests), and its parts.
 grapevine_test(app
   SOURCES
-    app_tools.cpp models_tools.cpp app_compare_refusals_test.cpp app_compare_test.cpp
-    app_config_test.cpp app_data_test.cpp app_plan_test.cpp app_refusals_test.cpp
-    app_reports_test.cpp app_reproduce_test.cpp app_simulate_test.cpp app_topology_test.cpp
-    app_train_test.cpp
+    app/tools.cpp models/tools.cpp app/compare_refusals_test.cpp app/compare_test.cpp
+    app/config_test.cpp app/data_test.cpp app/plan_test.cpp app/refusals_test.cpp
+    app/reports_test.cpp app/reproduce_test.cpp app/simulate_test.cpp app/topology_test.cpp
+    app/train_test.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON)
 add_dependencies(app_test grapevine)
 if(TARGET grapevine-network)

@@ -1,4 +1,4 @@
 # Every example is run, and compared with what its head comment says it prints.
-grapevine_test(examples SOURCES examples_test.cpp USES)
+grapevine_test(examples SOURCES examples/examples_test.cpp USES)
 add_dependencies(examples_test
   1_consensus 2_quadratics 3_stragglers 4_images 5_custom_worker 6_reconfigure 7_two_nodes)

@@ -1,5 +1,5 @@
 # The package, as a stranger meets it. Not under sanitizers, which the stranger would have to use too.
 if(NOT GRAPEVINE_SANITIZE)
-  add_test(NAME install COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/install_test.sh
+  add_test(NAME install COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/install/install_test.sh
     ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 endif()

@@ -1,9 +1,9 @@
 grapevine_test(kernels
-  SOURCES kernels_base_test.cpp kernels_memory_test.cpp kernels_ops_test.cpp
-    kernels_same_bits_test.cpp kernels_invariants_test.cpp kernels_cuda_test.cpp
-    kernels_low_rank_test.cpp kernels_cuda_low_rank_test.cpp kernels_gossip_test.cpp
-    kernels_compressor_test.cpp kernels_compressor_bytes_test.cpp kernels_moniqua_test.cpp
-    kernels_checksum_test.cpp
+  SOURCES kernels/base_test.cpp kernels/memory_test.cpp kernels/ops_test.cpp
+    kernels/same_bits_test.cpp kernels/invariants_test.cpp kernels/cuda_test.cpp
+    kernels/low_rank_test.cpp kernels/cuda_low_rank_test.cpp kernels/gossip_test.cpp
+    kernels/compressor_test.cpp kernels/compressor_bytes_test.cpp kernels/moniqua_test.cpp
+    kernels/checksum_test.cpp
   USES grapevine_kernels)
 
 # The bare loops get what this machine has: what the fused passes are measured against.

@@ -1,7 +1,7 @@
-# Membership, in a seeded simulation of nodes and their links (membership_world.hpp).
+# Membership, in a seeded simulation of nodes and their links (membership/world.hpp).
 grapevine_test(membership
   SOURCES
-    membership_world.cpp membership_world_faults.cpp
-    membership_table_test.cpp membership_test.cpp membership_seeds_test.cpp
-    membership_transfer_test.cpp
+    membership/world.cpp membership/world_faults.cpp
+    membership/table_test.cpp membership/membership_test.cpp membership/seeds_test.cpp
+    membership/transfer_test.cpp
   USES grapevine_actors)

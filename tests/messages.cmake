@@ -1,4 +1,4 @@
-grapevine_test(messages SOURCES messages_codec_test.cpp messages_control_test.cpp USES grapevine_messages)
+grapevine_test(messages SOURCES messages/codec_test.cpp messages/control_test.cpp USES grapevine_messages)
 grapevine_benchmark(codec SOURCES bench/codec_bench.cpp USES grapevine_messages)
 
 # The fuzz targets need clang's libFuzzer, so they are compiled by clang++ beside a build that g++

@@ -1,16 +1,16 @@
 grapevine_test(models
   SOURCES
-    models_tools.cpp models_analytic_test.cpp models_problems_test.cpp models_partition_test.cpp
-    models_quadratics_test.cpp
-    models_batches_test.cpp models_data_test.cpp models_text_test.cpp
-    models_real_data_test.cpp models_files_test.cpp
+    models/tools.cpp models/analytic_test.cpp models/problems_test.cpp models/partition_test.cpp
+    models/quadratics_test.cpp
+    models/batches_test.cpp models/data_test.cpp models/text_test.cpp
+    models/real_data_test.cpp models/files_test.cpp
   USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA)
 
 # With LibTorch: the module is loaded as the program does, and checked against torch::nn.
 if(TARGET Torch::cpu)
   grapevine_test(models_network
-    SOURCES models_tools.cpp models_network_test.cpp models_language_test.cpp
-      models_logistic_test.cpp
+    SOURCES models/tools.cpp models/network_test.cpp models/language_test.cpp
+      models/logistic_test.cpp
     USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA Torch::cpu)
   add_dependencies(models_network_test grapevine-network)
 

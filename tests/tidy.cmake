@@ -1,1 +1,1 @@
-grapevine_test(tidy SOURCES tidy_test.cpp tidy_rules.cpp USES)
+grapevine_test(tidy SOURCES tidy/tidy_test.cpp tidy/rules.cpp USES)

@@ -1,7 +1,7 @@
 grapevine_test(topologies
-  SOURCES topologies_graphs_test.cpp topologies_refusals_test.cpp topologies_spectrum_test.cpp
-    topologies_elimination_test.cpp topologies_decay_test.cpp topologies_drawing_test.cpp
-    topologies_trees_test.cpp topologies_spanning_test.cpp
-    topologies_weights_test.cpp topologies_schedule_test.cpp
+  SOURCES topologies/graphs_test.cpp topologies/refusals_test.cpp topologies/spectrum_test.cpp
+    topologies/elimination_test.cpp topologies/decay_test.cpp topologies/drawing_test.cpp
+    topologies/trees_test.cpp topologies/spanning_test.cpp
+    topologies/weights_test.cpp topologies/schedule_test.cpp
   USES grapevine_topologies GrapevineDep::EIGEN)
-grapevine_benchmark(topologies SOURCES topologies_bench.cpp USES grapevine_topologies)
+grapevine_benchmark(topologies SOURCES topologies/bench.cpp USES grapevine_topologies)

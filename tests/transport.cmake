@@ -1,7 +1,7 @@
 #Links between nodes, without actors.
 grapevine_test(transport
-  SOURCES transport_links_test.cpp transport_bulk_test.cpp transport_queue_test.cpp
-    transport_losses_test.cpp transport_security_test.cpp transport_strangers_test.cpp
+  SOURCES transport/links_test.cpp transport/bulk_test.cpp transport/queue_test.cpp
+    transport/losses_test.cpp transport/security_test.cpp transport/strangers_test.cpp
   USES grapevine_transport)
 grapevine_benchmark(links
   SOURCES bench/links_bench.cpp bench/links_plain.cpp

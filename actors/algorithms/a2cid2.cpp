@@ -62,9 +62,9 @@ void A2cid2::reset(double now, ConstVec x) {
   optimizer_.reset(execution_);
 }
 
-void A2cid2::look(double now, Vec out) {
+void A2cid2::read(double now, Vec out) {
   advance(now);
-  grapevine::look(execution_, attraction(), x_, x_tilde_, out);
+  grapevine::extrapolate(execution_, attraction(), x_, x_tilde_, out);
 }
 
 void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
@@ -92,12 +92,12 @@ size_t A2cid2::snapshot_bytes() const {
 
 void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
   if (compressed_) {
-    look(now, shown_);
+    read(now, shown_);
     compressed_->at(key).encode(shown_, out);
   } else if (reference_order_) {
     scale(execution_, 1, x_, out.writable(x_.dtype(), x_.size()));
   } else {
-    look(now, out.writable(x_.dtype(), x_.size()));
+    read(now, out.writable(x_.dtype(), x_.size()));
   }
   out.lease.set_phase(phase_);
 }
@@ -107,7 +107,7 @@ void A2cid2::jump(double now, const ExchangeKey& key, const Payload& sent, const
   advance(now);
   const double z = attraction_over(phase_ - sent.lease.phase()) * (alpha_tilde - kAlpha);
   if (reference_order_) {
-    look(now, shown_);
+    read(now, shown_);
     mix_and_jump(execution_, attraction(), kAlpha, alpha_tilde, shown_, received.vec(), x_,
                  x_tilde_);
   } else if (!compressed_) {

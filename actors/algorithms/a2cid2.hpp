@@ -60,7 +60,7 @@ class A2cid2 final : public PairwiseRule {
  public:
   explicit A2cid2(const RuleContext&);
 
-  void look(double now, Vec out) override;
+  void read(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;

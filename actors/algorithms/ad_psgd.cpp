@@ -10,7 +10,7 @@ AdPsgd::AdPsgd(const RuleContext& context)
   if (!context.settings.compress.empty()) compressed_ = std::make_unique<PairFactors>(context);
 }
 
-void AdPsgd::look(double, Vec out) { scale(execution_, 1, x_, out); }
+void AdPsgd::read(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void AdPsgd::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
@@ -33,7 +33,7 @@ void AdPsgd::snapshot(double now, const ExchangeKey& key, Payload& out) {
   if (compressed_) {
     compressed_->at(key).encode(x_, out);
   } else {
-    look(now, out.writable(x_.dtype(), x_.size()));
+    read(now, out.writable(x_.dtype(), x_.size()));
   }
   out.lease.set_phase(0);
 }

@@ -23,7 +23,7 @@ class AdPsgd final : public PairwiseRule {
  public:
   explicit AdPsgd(const RuleContext&);
 
-  void look(double now, Vec out) override;
+  void read(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;

@@ -11,7 +11,7 @@ AllReduce::AllReduce(const RuleContext& context)
   reset(0, context.x);
 }
 
-void AllReduce::look(double, Vec out) { scale(execution_, 1, x_, out); }
+void AllReduce::read(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void AllReduce::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);
@@ -36,7 +36,7 @@ void AllReduce::finish(double now, int vector, int contributions, Vec copy) {
     return scale(execution_, 1.0 / contributions, sum_, own);
   }
   if (contributions == 0) {
-    if (copy) look(now, copy);
+    if (copy) read(now, copy);
     return;
   }
   scale(execution_, 1.0 / contributions, sum_, sum_);

@@ -17,7 +17,7 @@ class AllReduce final : public CollectiveRule {
  public:
   explicit AllReduce(const RuleContext&);
 
-  void look(double now, Vec out) override;
+  void read(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;

@@ -4,7 +4,7 @@
 //   h_i = x_i + u_i                                  u the optimizer's step
 //   x_i = h_i + gamma sum_j W_ij (h_j - h_i)         gamma = 1: x = W h   (gossip.hpp)
 //
-// Needs symmetric weights whose rows sum to 1.
+// Requirements symmetric weights whose rows sum to 1.
 // Invariant: gossip keeps the mean of x while nothing is lost.
 // Cost per rank and round: one message of the model to each neighbour. Memory: x, the optimizer.
 #pragma once

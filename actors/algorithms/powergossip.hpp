@@ -14,12 +14,11 @@
 // gamma is, here one gamma holds for all; it compresses tensors that this makes larger; it skips
 // its first s iterations.
 //
-// Needs symmetric weights. Any `Missing`: what is lost moves nothing on its edge in that phase. The
-// edges that stay in a new epoch keep their factors.
-// Invariant: gossip keeps the mean of x while nothing is lost.
-// Cost per rank and round: s messages to each neighbour, the odd ones of an edge sum m r numbers
-// and the even ones sum n r over the m x n tensors that are compressed; one of s has the raw ones
-// too. Memory: x twice, the optimizer, and sum (m + n) r per neighbour.
+// Requirements symmetric weights. Any `Missing`: what is lost moves nothing on its edge in that
+// phase. The edges that stay in a new epoch keep their factors. Invariant: gossip keeps the mean of
+// x while nothing is lost. Cost per rank and round: s messages to each neighbour, the odd ones of
+// an edge sum m r numbers and the even ones sum n r over the m x n tensors that are compressed; one
+// of s has the raw ones too. Memory: x twice, the optimizer, and sum (m + n) r per neighbour.
 #pragma once
 #include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/rule.hpp"

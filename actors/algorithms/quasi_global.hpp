@@ -6,7 +6,7 @@
 //   x_i' = h_i + gamma sum_j W_ij (h_j - h_i)        (gossip.hpp)
 //   m_i' = mu m_i + (1 - mu) (x_i - x_i') / lr       m = 0 at first; lr = 0 leaves it
 //
-// g has the weight decay in it. Not a local optimizer: SGD alone, its momentum is mu. Needs
+// g has the weight decay in it. Not a local optimizer: SGD alone, its momentum is mu. Requirements
 // symmetric weights whose rows sum to 1.
 // Invariant: gossip keeps the mean of x while nothing is lost.
 // Cost per rank and round: one message of the model to each neighbour. Memory: x before and after

@@ -18,7 +18,7 @@ RoundRule::RoundRule(const RuleContext& context)
   scale(execution_, 1, context.x, x_);
 }
 
-void RoundRule::look(double, Vec out) { scale(execution_, 1, x_, out); }
+void RoundRule::read(double, Vec out) { scale(execution_, 1, x_, out); }
 
 void RoundRule::reset(double, ConstVec x) {
   scale(execution_, 1, x, x_);

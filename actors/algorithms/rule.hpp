@@ -51,7 +51,7 @@ class Rule {
   virtual ~Rule() = default;
 
   /// Writes the parameters at `now` into out: for gradients, snapshots, samples and reports.
-  virtual void look(double now, Vec out) = 0;
+  virtual void read(double now, Vec out) = 0;
 
   /// Starts anew from x: twin := x, optimizer and memories := 0.
   virtual void reset(double now, ConstVec x) = 0;
@@ -99,7 +99,7 @@ class RoundRule : public Rule {
  public:
   explicit RoundRule(const RuleContext&);
 
-  void look(double now, Vec out) override;
+  void read(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
   void add_conserved(double now, Vec sum) override;
   std::vector<Vec> vectors(double) override { return {x_}; }

@@ -192,7 +192,7 @@ void Collective::wait(double now, double patience_s, Effects& out) {
 void Collective::timer(double now, int, Effects& out) {
   if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
-  if (patience_s_ > options_.patience_s) out.doubts.push_back(left_);
+  if (patience_s_ > options_.patience_s) out.suspects.push_back(left_);
   wait(now, std::min(2 * patience_s_, kSlowest * options_.patience_s), out);
 }
 

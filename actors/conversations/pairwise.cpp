@@ -15,7 +15,7 @@ constexpr double kAskAgain = 4;    // intervals after a decline
 constexpr double kSlow = 2;        // usual durations after which an exchange is no longer busy
 constexpr size_t kOpenAtMost = 4;  // snapshots held by one rank
 constexpr int kUnheard = 64;       // backoff: six repeats of an offer without an answer
-constexpr int kDoubtful = 4;       // backoff: the second repeat goes out
+constexpr int kSuspicious = 4;     // backoff: the second repeat goes out
 constexpr double kLongAgo = -1e9;
 
 }  // namespace
@@ -58,8 +58,8 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   degree_ = static_cast<int>(view.edges.size());
   for (const EdgeView& edge : view.edges) {
     End* known = find(edge.peer);
-    // A peer that was heard in its new life before its old one was known to be over has been
-    // counted a life too far (peer_down); nothing has begun with that one.
+    // A peer that was heard in its new incarnation before its old one was known to be over has been
+    // counted an incarnation too far (peer_down); nothing has begun with that one.
     const bool unused = known != nullptr && !known->open && known->done == 0;
     if (known != nullptr && (edge.peer_incarnation > known->peer_incarnation ||
                              (unused && edge.peer_incarnation < known->peer_incarnation))) {
@@ -249,7 +249,7 @@ void Pairwise::repeat(double now, End& e, Effects& out) {
     consider(now, out);
   }
   e.backoff = std::min(2 * e.backoff, 1 << 20);
-  if (e.backoff == kDoubtful) out.doubts.push_back(e.peer);
+  if (e.backoff == kSuspicious) out.suspects.push_back(e.peer);
   double wait = timeout(e) * e.backoff + options_.least_timeout_s;
   if (e.offered) {
     send(e, FrameKind::offer, e.done + 1, out);

@@ -235,7 +235,7 @@ void Rounds::timer(double now, int, Effects& out) {
                                    [&](const Arrived& a) { return a.number == number_; });
     if (there) continue;
     send(peer, FrameKind::ask, number_, {}, out);
-    if (patience_s_ > options_.patience_s) out.doubts.push_back(peer.rank);
+    if (patience_s_ > options_.patience_s) out.suspects.push_back(peer.rank);
   }
   wait(now, std::min(2 * patience_s_, kPatienceMost * options_.patience_s), out);
 }

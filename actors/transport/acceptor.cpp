@@ -41,14 +41,14 @@ kj::Promise<void> Acceptor::run() {
       return loop_.timer().afterDelay(seconds(0.1)).then([this] { return run(); });
     }
     kj::AutoCloseFd owned(fd);
-    if (*taken_ >= kSeats) continue;
+    if (*taken_ >= kAdmissionSlots) continue;
     ++*taken_;
-    Seat seat(nullptr, [taken = taken_](void*) { --*taken; });
+    AdmissionSlot slot(nullptr, [taken = taken_](void*) { --*taken; });
     auto ready = kj::heap<kj::UnixEventPort::FdObserver>(
         loop_.io().unixEventPort, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
     auto stranger = kj::heap<Sniff>(Sniff{kj::mv(owned), kj::mv(ready),
                                           address_text(reinterpret_cast<const sockaddr&>(from)),
-                                          std::move(seat)});
+                                          std::move(slot)});
     auto& at = *stranger;
     tasks_.add(
         loop_.timer().timeoutAfter(seconds(deadline_s_), sniff(at)).attach(kj::mv(stranger)));
@@ -83,7 +83,7 @@ kj::Promise<void> Acceptor::sniff(Sniff& stranger) {
   return kj::evalLater([this, &stranger, what] {
     stranger.ready = nullptr;
     come_in_({std::make_shared<kj::AutoCloseFd>(kj::mv(stranger.fd)), what,
-              std::move(stranger.from), std::move(stranger.seat)});
+              std::move(stranger.from), std::move(stranger.slot)});
   });
 }
 

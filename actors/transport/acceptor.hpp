@@ -2,8 +2,8 @@
 //
 // What knocks is told apart by its first bytes: a bulk connection begins with one of the two words
 // below, anything else is for the control loop. Until then a stranger costs a descriptor, a timer
-// and no buffer. A Seat is held by each connection that has not shown who it is; when there are
-// none left, newcomers are closed at once.
+// and no buffer. A AdmissionSlot is held by each connection that has not shown who it is; when
+// there are none left, newcomers are closed at once.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/async-unix.h>
@@ -20,13 +20,13 @@ namespace grapevine {
 constexpr size_t kBulkWordBytes = 8;
 constexpr char kPlainBulk[] = "GVBULK1\n", kEncryptedBulk[] = "GVBULKS\n";
 
-using Seat = std::shared_ptr<void>;
+using AdmissionSlot = std::shared_ptr<void>;
 
 struct Knock {
   std::shared_ptr<kj::AutoCloseFd> fd;  // non-blocking
   enum class For { control, tls_control, plain_bulk, encrypted_bulk } what = For::control;
   std::string from;  // the other end's address
-  Seat seat;
+  AdmissionSlot slot;
 };
 
 class Acceptor final : kj::TaskSet::ErrorHandler {
@@ -39,14 +39,14 @@ class Acceptor final : kj::TaskSet::ErrorHandler {
     kj::AutoCloseFd fd;
     kj::Own<kj::UnixEventPort::FdObserver> ready;
     std::string from;
-    Seat seat;
+    AdmissionSlot slot;
   };
 
   kj::Promise<void> run();
   kj::Promise<void> sniff(Sniff& stranger);
   void taskFailed(kj::Exception&&) override {}  // a stranger that was too slow, or is gone
 
-  static constexpr int kSeats = 512;
+  static constexpr int kAdmissionSlots = 512;
   Loop& loop_;
   double deadline_s_;
   std::function<void(Knock)> come_in_;

@@ -232,7 +232,7 @@ kj::Promise<void> BulkBoard::receive(Knock knock) {
   auto greeted = ready.then([this](BulkStream stream) { return be_greeted(kj::mv(stream)); });
   return loop_.timer()
       .timeoutAfter(seconds(options_.connect_s), kj::mv(greeted))
-      .then([seat = knock.seat] {});
+      .then([slot = knock.slot] {});
 }
 
 /// The token first: nothing else that a stranger writes is looked at.

@@ -3,7 +3,7 @@
 #include <netinet/tcp.h>
 
 #include "actors/transport/bulk_board.hpp"
-#include "actors/transport/switchboard.hpp"
+#include "actors/transport/connection_manager.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine {
@@ -29,7 +29,7 @@ bool ends_the_run(const ControlMessage& m) {
 
 }  // namespace
 
-void Switchboard::on_message(Connection& c, std::span<const std::byte> bytes) {
+void ConnectionManager::on_message(Connection& c, std::span<const std::byte> bytes) {
   auto decoded = decode_control(bytes);
   if (!decoded) return refuse(c, decoded.error().message);
   ControlMessage& m = *decoded;
@@ -40,15 +40,17 @@ void Switchboard::on_message(Connection& c, std::span<const std::byte> bytes) {
   shake(c, m);
 }
 
-void Switchboard::shake(Connection& c, ControlMessage& m) {
+void ConnectionManager::shake(Connection& c, ControlMessage& m) {
   if (const auto* hello = std::get_if<Hello>(&m); hello != nullptr && c.stage == Stage::hello)
     return on_hello(c, *hello);
   if (std::holds_alternative<Agree>(m)) {
     if (c.stage == Stage::offered) return stand(c);
     if (c.stage == Stage::awaiting) {
-      if (const Connection* old = standing(c.peer.node); old && old->peer.life > c.peer.life)
-        return refuse(c, "life " + std::to_string(c.peer.life) + " of " + c.peer.node +
-                             " is over, there is a life " + std::to_string(old->peer.life));
+      if (const Connection* old = standing(c.peer.node);
+          old && old->peer.incarnation > c.peer.incarnation)
+        return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " +
+                             c.peer.node + " is over, there is an incarnation " +
+                             std::to_string(old->peer.incarnation));
       push(c, Agree{});
       return stand(c);
     }
@@ -57,7 +59,7 @@ void Switchboard::shake(Connection& c, ControlMessage& m) {
 }
 
 /// The same line for both ends; empty where they agree.
-std::string Switchboard::disagreement(const Connection& c, const Hello& h) const {
+std::string ConnectionManager::disagreement(const Connection& c, const Hello& h) const {
   const Hello& self = options_.self;
   const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours) {
     return std::string("another ") + what + ": " + theirs + " at " + h.node + ", " + ours + " at " +
@@ -75,7 +77,7 @@ std::string Switchboard::disagreement(const Connection& c, const Hello& h) const
   return {};
 }
 
-void Switchboard::on_hello(Connection& c, const Hello& h) {
+void ConnectionManager::on_hello(Connection& c, const Hello& h) {
   if (const std::string why = disagreement(c, h); !why.empty()) return refuse(c, why);
   if (h.purpose == LinkPurpose::console && consoles() >= kMostConsoles)
     return refuse(c, "too many consoles");
@@ -84,7 +86,7 @@ void Switchboard::on_hello(Connection& c, const Hello& h) {
   if (h.purpose == LinkPurpose::console) {
     c.stage = Stage::console;
     c.deadline = nullptr;
-    c.seat = nullptr;
+    c.slot = nullptr;
     c.link->set_limit(kControlBytes);
   } else if (options_.self.node > h.node) {
     try_offer(c);
@@ -93,29 +95,30 @@ void Switchboard::on_hello(Connection& c, const Hello& h) {
   }
 }
 
-size_t Switchboard::consoles() const {
+size_t ConnectionManager::consoles() const {
   size_t n = 0;
   for (const auto& [id, c] : connections_)
     n += c->stage == Stage::console;
   return n;
 }
 
-void Switchboard::try_offer(Connection& c) {
+void ConnectionManager::try_offer(Connection& c) {
   c.stage = Stage::holding;
   for (auto& [id, other] : connections_) {
     if (other.get() == &c || other->peer.node != c.peer.node) continue;
     if (other->stage == Stage::offered) return;  // offer_next, when that one is decided
-    if (other->stage != Stage::up || other->peer.life < c.peer.life) continue;
-    if (other->peer.life == c.peer.life)
+    if (other->stage != Stage::up || other->peer.incarnation < c.peer.incarnation) continue;
+    if (other->peer.incarnation == c.peer.incarnation)
       return refuse(c, "a link with " + c.peer.node + " stands already");
-    return refuse(c, "life " + std::to_string(c.peer.life) + " of " + c.peer.node +
-                         " is over, there is a life " + std::to_string(other->peer.life));
+    return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
+                         " is over, there is an incarnation " +
+                         std::to_string(other->peer.incarnation));
   }
   c.stage = Stage::offered;
   push(c, Agree{});
 }
 
-void Switchboard::offer_next(const std::string& node) {
+void ConnectionManager::offer_next(const std::string& node) {
   for (auto& [id, c] : connections_) {
     if (c->stage != Stage::holding || c->peer.node != node) continue;
     // Later: who calls may be in the midst of the table.
@@ -127,11 +130,11 @@ void Switchboard::offer_next(const std::string& node) {
   }
 }
 
-void Switchboard::stand(Connection& c) {
+void ConnectionManager::stand(Connection& c) {
   if (Connection* old = standing(c.peer.node)) finish(*old, "replaced by a newer connection");
   c.stage = Stage::up;
   c.deadline = nullptr;
-  c.seat = nullptr;
+  c.slot = nullptr;
   c.link->set_limit(kControlBytes);
   c.entry = std::make_shared<Peer>();
   c.entry->hello = c.peer;
@@ -147,7 +150,7 @@ void Switchboard::stand(Connection& c) {
   offer_next(c.peer.node);
 }
 
-void Switchboard::on_peer_message(Connection& c, ControlMessage&& m, size_t bytes) {
+void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_t bytes) {
   auto& counters = c.entry->counters;
   ++counters.messages_received;
   counters.message_bytes_received += bytes;
@@ -168,7 +171,7 @@ void Switchboard::on_peer_message(Connection& c, ControlMessage&& m, size_t byte
   }
 }
 
-void Switchboard::on_console_message(Connection& c, ControlMessage&& m) {
+void ConnectionManager::on_console_message(Connection& c, ControlMessage&& m) {
   if (auto* request = std::get_if<ConsoleRequest>(&m)) {
     if (events_.console && !leaving_) events_.console(c.id, std::move(*request));
   } else {
@@ -176,7 +179,7 @@ void Switchboard::on_console_message(Connection& c, ControlMessage&& m) {
   }
 }
 
-void Switchboard::reply(uint64_t console, const ConsoleReply& answer) {
+void ConnectionManager::reply(uint64_t console, const ConsoleReply& answer) {
   Connection* c = find(console);
   if (c == nullptr || c->stage != Stage::console) return;
   if (const Status valid = validate(answer); !valid) {

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "actors/transport/bulk_board.hpp"
+#include "actors/transport/connection_manager.hpp"
 #include "actors/transport/sockets.hpp"
-#include "actors/transport/switchboard.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine {
@@ -20,8 +20,8 @@ class SocketLinks final : public Links {
     path_ = listening.tcp ? "" : address_.substr(5);
     bulk_loop_.call([this] { bulk_ = kj::heap<BulkBoard>(bulk_loop_, options_, events_); });
     control_loop_.call([this, &listening] {
-      control_ = kj::heap<Switchboard>(control_loop_, *bulk_, peers_, options_, events_,
-                                       listening.fd, listening.tcp);
+      control_ = kj::heap<ConnectionManager>(control_loop_, *bulk_, peers_, options_, events_,
+                                             listening.fd, listening.tcp);
     });
   }
 
@@ -65,7 +65,7 @@ class SocketLinks final : public Links {
   PeerTable peers_;
   Loop bulk_loop_, control_loop_;
   kj::Own<BulkBoard> bulk_;
-  kj::Own<Switchboard> control_;
+  kj::Own<ConnectionManager> control_;
 };
 
 bool SocketLinks::send(const std::string& node, const ControlMessage& m) {

@@ -38,8 +38,10 @@ struct LinksOptions {
 struct LinkEvents {
   /// The control link stands, both hellos are agreed.
   std::function<void(const Hello& peer)> up;
-  /// Exactly once per up, unless the Links object goes first. Frames of that life may still come.
-  std::function<void(const std::string& node, uint32_t life, const std::string& reason)> down;
+  /// Exactly once per up, unless the Links object goes first. Frames of that incarnation may still
+  /// come.
+  std::function<void(const std::string& node, uint32_t incarnation, const std::string& reason)>
+      down;
   /// Valid (see control_codec.hpp). Of consoles' requests `stop` alone, handed on by a peer; never
   /// a Hello or the like, which the links keep to themselves.
   std::function<void(const std::string& node, ControlMessage)> control;

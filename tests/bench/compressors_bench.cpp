@@ -187,7 +187,7 @@ int main(int argc, char** argv) {
   const double megabytes = argc > 1 ? std::atof(argv[1]) : 64;
   Vectors s(static_cast<size_t>(std::sqrt(megabytes * 250000)));
   std::printf("%zu x %zu, fp32, one thread\n", s.side, s.side);
-  std::vector<Row> rows = {{"copy", 2, [&s] { look({}, 0, s.g, {}, s.y); }}};
+  std::vector<Row> rows = {{"copy", 2, [&s] { extrapolate({}, 0, s.g, {}, s.y); }}};
   add_passes(s, rows);
   add_low_rank_passes(s, rows);
   add_compressors(s, rows);

@@ -57,7 +57,7 @@ constexpr GradientStep kStep{1e-3, 0.9, true, 1e-4};
 
 std::vector<Row> rows() {
   return {
-      {"look", 3, [](Bench& b) { look(b.on, 0.2, b.x, b.x_tilde, b.copy); },
+      {"extrapolate", 3, [](Bench& b) { extrapolate(b.on, 0.2, b.x, b.x_tilde, b.copy); },
        [](Bench& b) {
          b.split([&](size_t i, size_t n) {
            bare_look(b.p(b.x), b.p(b.x_tilde), b.p(b.copy), i, n);

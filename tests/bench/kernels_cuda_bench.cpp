@@ -60,8 +60,8 @@ int main() {
       x_tilde(kSize, DType::f32), out(kSize, DType::f32);
   const GradientStep step{1e-3, 0.9, true, 1e-4};
   measure(stream, {
-      {"copy", 2, [&] { look(on, 0, g, {}, out); }},
-      {"look", 3, [&] { look(on, 0.2, x, x_tilde, out); }},
+      {"copy", 2, [&] { extrapolate(on, 0, g, {}, out); }},
+      {"extrapolate", 3, [&] { extrapolate(on, 0.2, x, x_tilde, out); }},
       {"mix_and_jump", 6, [&] { mix_and_jump(on, 0.2, 0.5, 0.7, g, v, x, x_tilde); }},
       {"jump, no x~", 4, [&] { mix_and_jump(on, 0, 0.5, 0, g, v, x, {}); }},
       {"mix_and_step", 8, [&] { mix_and_step(on, 0.2, step, g, v, x, x_tilde, out); }},

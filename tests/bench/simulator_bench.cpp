@@ -4,7 +4,7 @@
 //   build/release/bin/simulator_bench
 #include <cstdio>
 
-#include "tests/simulated_runs.hpp"
+#include "tests/run/simulated_runs.hpp"
 
 using namespace grapevine;
 

@@ -4,8 +4,8 @@
 //
 // Every contestant trains the same network on one LibTorch thread per rank, the same number of
 // steps. In each round all of them run one after the other, another one first each time; a ratio is
-// the median of the rounds' ratios, so that a machine with other work slows both sides. Needs
-// Fashion-MNIST where its package puts it.
+// the median of the rounds' ratios, so that a machine with other work slows both sides.
+// Requirements Fashion-MNIST where its package puts it.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/run.hpp"
+#include "actors/run/run.hpp"
 #include "kernels/ops.hpp"
 #include "models/heap.hpp"
 #include "tests/bench/bare_loops.hpp"
@@ -51,7 +51,7 @@ struct Reading {
 struct Contestant {
   std::string name;
   std::function<Work(uint64_t steps)> run;  // of each rank
-  std::vector<Reading> readings;  // by round
+  std::vector<Reading> readings;            // by round
 };
 
 double now() {
@@ -84,10 +84,12 @@ Work repeat(int threads, uint64_t steps, const std::function<void(int thread)>& 
   const double start = now();
   for (int t = 0; t < threads; ++t) {
     running.emplace_back([&, t] {
-      for (uint64_t k = 0; k < steps; ++k) step(t);
+      for (uint64_t k = 0; k < steps; ++k)
+        step(t);
     });
   }
-  for (std::thread& thread : running) thread.join();
+  for (std::thread& thread : running)
+    thread.join();
   work.seconds = now() - start;
   work.steps = double(steps) * threads;
   return work;
@@ -97,9 +99,11 @@ Contestant bare(std::string name, int ranks, int width, int batch, Update update
   auto loops = std::make_shared<std::vector<std::unique_ptr<BareLoop>>>();
   for (int r = 0; r < ranks; ++r)
     loops->push_back(bench::make_bare_loop(width, batch, update, order));
-  return {std::move(name), [loops, ranks](uint64_t steps) {
+  return {std::move(name),
+          [loops, ranks](uint64_t steps) {
             return repeat(ranks, steps, [&](int r) { (*loops)[static_cast<size_t>(r)]->step(); });
-          }, {}};
+          },
+          {}};
 }
 
 std::shared_ptr<Objective> network(int ranks, int width, int batch) {
@@ -123,18 +127,21 @@ Contestant no_actors(std::string name, int width, int batch) {
   auto objective = network(1, width, batch);
   auto vectors = std::make_shared<Vectors>(objective->layout().size());
   objective->initial_point(0, vectors->x);
-  return {std::move(name), [objective, vectors](uint64_t steps) {
+  return {std::move(name),
+          [objective, vectors](uint64_t steps) {
             return repeat(1, steps, [&](int) {
               Vectors& s = *vectors;
               objective->gradient(0, 0, s.index++, s.x.vec(), s.g);
               mix_and_step({}, 0, {1e-3, 0.9, false, 5e-4}, s.g.vec(), s.v, s.x, {}, {});
             });
-          }, {}};
+          },
+          {}};
 }
 
 Contestant grapevine(std::string name, int ranks, int width, int batch) {
   auto objective = network(ranks, width, batch);
-  return {std::move(name), [objective, ranks](uint64_t steps) {
+  return {std::move(name),
+          [objective, ranks](uint64_t steps) {
             Settings settings;
             settings.topology = "complete";
             settings.ranks = settings.threads = ranks;
@@ -143,16 +150,17 @@ Contestant grapevine(std::string name, int ranks, int width, int batch) {
             settings.lr = {1e-3, Schedule::constant, 0};
             Work work;
             RunHooks hooks;  // the workers are made when run() has measured a gradient or two
-            hooks.make_worker = [&work](caf::actor_system& system, WorkerWiring wiring) {
+            hooks.make_worker = [&work](caf::actor_system& system, WorkerDependencies deps) {
               work.before = usage();
-              return spawn_worker(system, std::move(wiring));
+              return spawn_worker(system, std::move(deps));
             };
             const Outcome outcome = run(settings, objective, std::move(hooks)).outcome;
             work.steps = double(outcome.gradients);
             work.seconds = outcome.seconds;
             work.exchanges = double(outcome.exchanges);
             return work;
-          }, {}};
+          },
+          {}};
 }
 
 // --- the tables
@@ -165,7 +173,8 @@ double median(std::vector<double> values) {
 
 double median_of(const Contestant& c, double Reading::*field) {
   std::vector<double> values;
-  for (const Reading& r : c.readings) values.push_back(r.*field);
+  for (const Reading& r : c.readings)
+    values.push_back(r.*field);
   return median(values);
 }
 
@@ -191,7 +200,8 @@ void compete(const char* title, int width, int batch, int rounds, double seconds
   all.push_back(bare("2 bare, torch::optim::SGD", 2, width, batch, Update::torch_sgd, fast));
   all.push_back(bare("2 bare, fused update", 2, width, batch, Update::fused, fast));
   all.push_back(grapevine("Grapevine, 2 ranks", 2, width, batch));
-  for (Contestant& c : all) c.run(20);  // LibTorch prepares its kernels, the heap grows
+  for (Contestant& c : all)
+    c.run(20);  // LibTorch prepares its kernels, the heap grows
   const Work pace = all[1].run(50);
   const auto steps = static_cast<uint64_t>(std::max(1.0, seconds * pace.steps / pace.seconds));
   const auto n = static_cast<int>(all.size());

@@ -10,7 +10,7 @@
 
 #include "messages/codec.hpp"
 #include "messages/control_codec.hpp"
-#include "tests/control_messages.hpp"
+#include "tests/messages/control_messages.hpp"
 
 using namespace grapevine;
 

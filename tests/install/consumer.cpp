@@ -10,7 +10,7 @@ int main() {
   const auto ring = make_topology("ring", 16, 1);
   Buffer x(3, DType::f32), x_tilde(3, DType::f32), mixed(3, DType::f32);
   x_tilde.vec().as<float>()[1] = 4;
-  look({}, 0.25, x, x_tilde, mixed);
+  extrapolate({}, 0.25, x, x_tilde, mixed);
   const auto back = decode(encode({.from = 7}), kMaxPayloadBytes);
   std::printf("chi1 %.2f mixed %.1f from %u\n", spectrum(*ring).chi1,
               mixed.vec().as<float>()[1], back->from);

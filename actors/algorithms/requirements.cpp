@@ -1,0 +1,108 @@
+#include "actors/algorithms/requirements.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+
+#include "topologies/trees.hpp"
+#include "topologies/weights.hpp"
+
+namespace grapevine {
+
+namespace {
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+const char* name_of(Missing missing) {
+  switch (missing) {
+    case Missing::resend: return "resend";
+    case Missing::renormalise: return "renormalise";
+    case Missing::own: return "own";
+    case Missing::reuse: return "reuse";
+    case Missing::shrink: return "shrink";
+  }
+  return "";
+}
+
+Status check_lost(const Method& method, Missing missing) {
+  const bool fits = missing == Missing::resend || method.losses == Losses::any ||
+                    (missing == Missing::own && method.losses == Losses::own);
+  if (fits) return Done{};
+  const std::string accepted = method.losses == Losses::own ? "resend, own" : "resend";
+  return user_error("missing is " + std::string(name_of(missing)) + ", method " + method.name +
+                    " accepts: " + accepted);
+}
+
+// W_gamma = 1 + gamma (W - 1) is what a round does.
+Status check_weights(const Method& method, double gamma, const std::string& weights,
+                     const Topology& graph) {
+  if (!(gamma > 0) || !std::isfinite(gamma))
+    return user_error("gamma is " + shown(gamma) + ", accepted: above 0");
+  const auto matrix = gossip_matrix(weights, graph);
+  if (!matrix) return matrix.error();
+  if (gamma <= 1 && method.eigenvalues_above <= -1) return Done{};  // whatever the graph
+  const double least = matrix_spectrum(graph, *matrix).least;
+  const double of_round = 1 - gamma * (1 - least);
+  constexpr double kRounding = 1e-9;
+  if (of_round > method.eigenvalues_above + kRounding) return Done{};
+  const double most = (1 - method.eigenvalues_above) / (1 - least);
+  if (gamma > 1)
+    return user_error("gamma is " + shown(gamma) + ", method " + method.name + " with weights " +
+                      weights + " on " + graph.name() + " accepts: below " + shown(most));
+  return user_error("method " + std::string(method.name) + " needs eigenvalues above " +
+                    shown(method.eigenvalues_above) + ", those of weights " + weights + " on " +
+                    graph.name() + " begin at " + shown(of_round) +
+                    ", accepted: weights lazy, uniform:W with a smaller W, or gamma below " +
+                    shown(most));
+}
+
+Status check_no_weights(const Method& method, double gamma, const std::string& weights) {
+  if (gamma != 1)
+    return user_error("gamma is " + shown(gamma) + ", method " + method.name +
+                      " has no gossip matrix and takes none");
+  if (weights != "metropolis")
+    return user_error("weights is \"" + weights + "\", method " + method.name +
+                      " has no gossip matrix and takes none");
+  return Done{};
+}
+
+Status check_schedule(const Method& method, const Topology& graph) {
+  if (!method.one_peer)
+    return user_error("method " + std::string(method.name) +
+                      " has no schedule of peers, accepted: reference-schedule with method sgp");
+  if (std::has_single_bit(static_cast<unsigned>(graph.ranks()))) return Done{};
+  return user_error("ranks is " + std::to_string(graph.ranks()) +
+                    ", the reference schedule of method " + method.name +
+                    " accepts: a power of two");
+}
+
+}  // namespace
+
+Status check_requirements(const Method& method, const RuleSettings& settings,
+                          const std::string& weights, const Topology& graph) {
+  if (Status fits = check_lost(method, settings.missing); !fits) return fits;
+  if (settings.normalisation != Normalisation::counts && !method.relays)
+    return user_error("method " + std::string(method.name) +
+                      " relays nothing and takes no normalisation");
+  if (settings.optimizer.kind != OptimizerKind::sgd && !method.any_optimizer)
+    return user_error("method " + std::string(method.name) +
+                      " has a momentum of its own, accepted: optimizer sgd");
+  if (settings.reference_order && (!method.accelerated || !settings.compress.empty()))
+    return user_error("method " + std::string(method.name) +
+                      " cannot mix after it sends, accepted: reference-order with method a2cid2 "
+                      "and no compress");
+  if (method.relays) {
+    if (Status fits = check_trees(graph); !fits) return fits;
+  }
+  if (settings.reference_schedule) {
+    if (Status fits = check_schedule(method, graph); !fits) return fits;
+  }
+  return method.gossips ? check_weights(method, settings.gamma, weights, graph)
+                        : check_no_weights(method, settings.gamma, weights);
+}
+
+}  // namespace grapevine

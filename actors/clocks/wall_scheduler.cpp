@@ -1,0 +1,254 @@
+#include "actors/clocks/wall_scheduler.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+namespace {
+constexpr size_t kMessages = 16;           // of one actor in a row
+constexpr int kTurns = 1024;               // of actors in a row: more is a chain without end
+thread_local Carrier* carrying = nullptr;  // whose actors this thread runs at the moment
+}  // namespace
+
+void Carrier::run() {
+  Carrier* const before = std::exchange(carrying, this);
+  int turns = 0;
+  while (!jobs_.empty() && turns++ < kTurns) {
+    caf::resumable* job = jobs_.front();
+    jobs_.pop_front();
+    switch (job->resume(this, kMessages)) {
+      case caf::resumable::resume_later: jobs_.push_back(job); break;
+      case caf::resumable::shutdown_execution_unit: break;
+      default: intrusive_ptr_release(job);
+    }
+  }
+  carrying = before;
+  for (caf::resumable* job : std::exchange(jobs_, {}))
+    system().scheduler().enqueue(job);
+}
+
+// --- the threads that compute
+
+WallScheduler::Visitor::Visitor(caf::actor_system& system)
+    : Carrier(system), scheduler_(dynamic_cast<WallScheduler*>(&system.scheduler())) {
+  if (scheduler_ != nullptr) scheduler_->count_computing(1, 1);
+}
+
+WallScheduler::Visitor::~Visitor() {
+  if (scheduler_ != nullptr) scheduler_->count_computing(computing_ ? -1 : 0, -1);
+}
+
+void WallScheduler::Visitor::deliver(const caf::strong_actor_ptr& to,
+                                     caf::mailbox_element_ptr message) {
+  to->enqueue(std::move(message), this);
+  run();
+}
+
+void WallScheduler::Visitor::serve() {
+  if (scheduler_ != nullptr) scheduler_->serve(*this);
+}
+
+void WallScheduler::Visitor::set_computing(bool on) {
+  if (scheduler_ != nullptr && on != computing_) scheduler_->count_computing(on ? 1 : -1, 0);
+  computing_ = on;
+}
+
+void WallScheduler::count_computing(int change, int visitors) {
+  const std::lock_guard lock(mutex_);
+  computing_ += change;
+  visitors_ += visitors;
+  if (wanted_wake() < keeper_wakes_at_) wake_keeper();
+}
+
+// --- the clock
+
+bool WallScheduler::fire(time_point until, Carrier& carrier) {
+  Timer timer;
+  {
+    const std::lock_guard lock(mutex_);
+    if (timers_.empty() || timers_.front().at > until) return false;
+    std::pop_heap(timers_.begin(), timers_.end());
+    timer = std::move(timers_.back());
+    timers_.pop_back();
+    if (timer.idle) {
+      const auto found = idle_.find(timer.to->id());
+      if (found == idle_.end() || found->second != timer.sequence) return true;
+      idle_.erase(found);
+    }
+  }
+  timer.to->enqueue(std::move(timer.message), &carrier);
+  return true;
+}
+
+// What is ready goes before what is due: a message that is here may make a time-out void. What
+// becomes ready or due meanwhile is for the next call, so that this one ends.
+void WallScheduler::serve(Carrier& carrier) {
+  const time_point until = now();
+  std::unique_lock lock(mutex_);
+  for (size_t ready = jobs_.size(); ready > 0 && !jobs_.empty(); --ready) {
+    carrier.exec_later(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    carrier.run();
+    lock.lock();
+  }
+  lock.unlock();
+  while (fire(until, carrier))
+    carrier.run();
+}
+
+WallScheduler::time_point WallScheduler::wanted_wake() const {
+  if (timers_.empty()) return time_point::max();
+  const time_point at = timers_.front().at;
+  return visitors_ > 0 && computing_ == visitors_ ? at + kSlack : at;
+}
+
+void WallScheduler::wake_keeper() {
+  if (!std::exchange(keeper_sleeps_, false)) return;
+  keeper_wake_.notify_one();
+}
+
+void WallScheduler::put(time_point at, caf::strong_actor_ptr to, caf::mailbox_element_ptr message,
+                        bool idle) {
+  const std::lock_guard lock(mutex_);
+  if (idle) idle_[to->id()] = sequence_ + 1;
+  timers_.push_back({at, ++sequence_, std::move(to), std::move(message), idle});
+  std::push_heap(timers_.begin(), timers_.end());
+  if (wanted_wake() < keeper_wakes_at_) wake_keeper();
+}
+
+void WallScheduler::put_timeout(time_point at, caf::abstract_actor* actor, caf::message_id id,
+                                caf::message content, bool idle) {
+  auto to = caf::strong_actor_ptr{actor->ctrl()};
+  put(at, to, caf::make_mailbox_element(to, id, {}, std::move(content)), idle);
+}
+
+void WallScheduler::set_ordinary_timeout(time_point at, caf::abstract_actor* actor,
+                                         caf::atom_value kind, uint64_t id) {
+  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
+              true);
+}
+
+void WallScheduler::set_multi_timeout(time_point at, caf::abstract_actor* actor,
+                                      caf::atom_value kind, uint64_t id) {
+  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
+              false);
+}
+
+void WallScheduler::set_request_timeout(time_point at, caf::abstract_actor* actor,
+                                        caf::message_id id) {
+  put_timeout(at, actor, id, caf::make_message(caf::make_error(caf::sec::request_timeout)), false);
+}
+
+void WallScheduler::cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) {
+  const std::lock_guard lock(mutex_);
+  idle_.erase(actor->id());
+}
+
+void WallScheduler::cancel_timeouts(caf::abstract_actor* actor) {
+  const std::lock_guard lock(mutex_);
+  idle_.erase(actor->id());
+}
+
+void WallScheduler::schedule_message(time_point at, caf::strong_actor_ptr to,
+                                     caf::mailbox_element_ptr message) {
+  put(at, std::move(to), std::move(message), false);
+}
+
+void WallScheduler::schedule_message(time_point, caf::group, caf::strong_actor_ptr, caf::message) {
+  GV_CHECK(false);
+}
+
+void WallScheduler::cancel_all() {
+  std::vector<Timer> dropped;  // what they hold ends outside the lock
+  const std::lock_guard lock(mutex_);
+  dropped.swap(timers_);
+  idle_.clear();
+}
+
+// --- the helpers
+
+// What a helper makes ready beyond one actor is for a helper that sleeps, if there is any.
+class WallScheduler::Helper final : public Carrier {
+ public:
+  explicit Helper(WallScheduler& scheduler) : Carrier(scheduler.system()), scheduler_(scheduler) {}
+  void exec_later(caf::resumable* job) override {
+    if (jobs_.empty() || scheduler_.sleepers_ == 0) return Carrier::exec_later(job);
+    scheduler_.hand_over(job);
+  }
+
+ private:
+  WallScheduler& scheduler_;
+};
+
+void WallScheduler::enqueue(caf::resumable* job) {
+  if (carrying != nullptr && &carrying->system() == &system()) return carrying->exec_later(job);
+  hand_over(job);
+}
+
+void WallScheduler::hand_over(caf::resumable* job) {
+  const std::lock_guard lock(mutex_);
+  jobs_.push_back(job);
+  if (sleepers_ > 0) {
+    helper_wake_.notify_one();
+  } else {
+    wake_keeper();
+  }
+}
+
+void WallScheduler::help(Carrier& carrier) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (!jobs_.empty() || wanted_wake() <= now()) {
+      if (!keeper_ && sleepers_ > 0) helper_wake_.notify_one();  // who keeps the time meanwhile
+      lock.unlock();
+      serve(carrier);
+      lock.lock();
+    } else if (keeper_) {
+      ++sleepers_;
+      helper_wake_.wait(lock);
+      --sleepers_;
+    } else {
+      keeper_ = keeper_sleeps_ = true;
+      keeper_wakes_at_ = wanted_wake();
+      if (keeper_wakes_at_ == time_point::max()) {
+        keeper_wake_.wait(lock);
+      } else {
+        keeper_wake_.wait_until(lock, keeper_wakes_at_);
+      }
+      keeper_ = keeper_sleeps_ = false;
+    }
+  }
+}
+
+void WallScheduler::start() {
+  for (size_t k = 0; k < num_workers(); ++k) {
+    helpers_.emplace_back([this] {
+      system().thread_started();
+      Helper helper(*this);
+      help(helper);
+      system().thread_terminates();
+    });
+  }
+  abstract_coordinator::start();
+}
+
+void WallScheduler::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  keeper_wake_.notify_all();
+  helper_wake_.notify_all();
+  for (std::thread& helper : helpers_)
+    helper.join();
+  stop_actors();
+  cancel_all();
+  for (caf::resumable* job : std::exchange(jobs_, {}))
+    cleanup_and_release(job);
+}
+
+}  // namespace grapevine

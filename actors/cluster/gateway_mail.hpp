@@ -1,0 +1,99 @@
+// Mail to a gateway, and its interface.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "actors/transport/links.hpp"
+
+namespace grapevine {
+
+// What the links say.
+struct LinkUp {
+  Hello peer;
+};
+struct LinkDown {
+  std::string node, reason;
+};
+struct TurnedAway {
+  std::string from, reason;
+};
+struct BulkEnded {
+  std::string node;
+  uint64_t lost = 0;  // frames
+  std::string reason;
+};
+struct DialFailed {
+  std::string address, reason;
+  bool refused = false;
+};
+struct Said {
+  std::string node;
+  ControlMessage message;
+};
+struct Asked {
+  uint64_t console = 0;
+  ConsoleRequest request;
+};
+struct ConsoleGone {
+  uint64_t console = 0;
+};
+/// In the number of a frame of kind `piece`: it is a mean, else a piece of a rank's state.
+constexpr uint64_t kMeans = uint64_t{1} << 63;
+constexpr uint64_t kFinal = 0;  // the means at the end of the run; others are of a snapshot
+
+/// The same of what a node that leaves hands over; without a payload: it has arrived.
+constexpr uint64_t kInheritance = uint64_t{1} << 62;
+
+struct MeanCame {
+  std::string node;
+  FrameHeader header;
+  Payload mean;
+};
+struct Leave {};  // the others go on
+struct Suspected {
+  int rank = 0;
+};  // it does not answer
+// What the node says.
+struct ShareDone {};
+struct RunEnded {
+  std::shared_ptr<const Buffer> mean;  // of the ranks here; null: there are none
+  int ranks = 0;
+  bool failed = false;
+  std::vector<RankParameters> parameters;
+};
+
+/// What the gateway learns once everything else has been spawned.
+struct GatewayStart {
+  std::shared_ptr<Links> links;
+  NodeActor node;
+  TopologyManagerActor manager;
+  std::vector<StateActor> states;
+};
+
+using GatewayActor =
+    caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
+                     Takes<BulkEnded>, Takes<DialFailed>, Takes<Said>, Takes<Asked>,
+                     Takes<ConsoleGone>, Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>,
+                     Takes<EpochInfo>, Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>,
+                     Takes<Leave>, Takes<Suspected>, Takes<Tick>>;
+
+}  // namespace grapevine
+
+#define GV_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::type)
+GV_LOCAL_MESSAGE(LinkUp)
+GV_LOCAL_MESSAGE(LinkDown)
+GV_LOCAL_MESSAGE(TurnedAway)
+GV_LOCAL_MESSAGE(BulkEnded)
+GV_LOCAL_MESSAGE(DialFailed)
+GV_LOCAL_MESSAGE(Said)
+GV_LOCAL_MESSAGE(Asked)
+GV_LOCAL_MESSAGE(ConsoleGone)
+GV_LOCAL_MESSAGE(MeanCame)
+GV_LOCAL_MESSAGE(Leave)
+GV_LOCAL_MESSAGE(Suspected)
+GV_LOCAL_MESSAGE(ShareDone)
+GV_LOCAL_MESSAGE(RunEnded)
+GV_LOCAL_MESSAGE(GatewayStart)
+#undef GV_LOCAL_MESSAGE

@@ -1,0 +1,36 @@
+// NodeStatus: what one node of a run knows of the run, for consoles. A value.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/departure.hpp"
+#include "actors/mail_node.hpp"
+#include "actors/transport/link_transport.hpp"
+
+namespace grapevine {
+
+struct NodeStatus {
+  std::string node;
+  double uptime_s = 0;
+  std::vector<Member> members;
+  GraphSpec graph;
+  uint64_t roster_epoch = 0;
+  EpochInfo epoch;              // the last one whose constants are known
+  NodeReport ranks;             // those here
+  std::vector<EdgeRate> rates;  // of all edges, as heard
+  struct Link {
+    std::string node;
+    double round_trip_s = 0;
+    LinkCounts counts;
+  };
+  std::vector<Link> links;
+  LinkTransport::Counts frames;
+  std::vector<StateReport> states;
+  std::vector<Departure> departures;            // the last ones
+  std::map<std::string, uint64_t> turned_away;  // at the door, by reason
+  uint64_t suspects = 0;                        // ranks of others that did not answer in time
+  std::vector<std::string> events;              // the last ones
+};
+
+}  // namespace grapevine

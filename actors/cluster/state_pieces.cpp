@@ -1,0 +1,127 @@
+#include "actors/cluster/state_pieces.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr uint64_t kP1 = 0x9E3779B185EBCA87, kP2 = 0xC2B2AE3D27D4EB4F, kP3 = 0x165667B19E3779F9,
+                   kP4 = 0x85EBCA77C2B2AE63, kP5 = 0x27D4EB2F165667C5;
+
+template <class Word>
+uint64_t word_at(const unsigned char* p) {
+  Word w;
+  std::memcpy(&w, p, sizeof w);
+  return w;
+}
+
+uint64_t stirred(uint64_t lane, uint64_t word) { return std::rotl(lane + word * kP2, 31) * kP1; }
+
+uint64_t merged(uint64_t h, uint64_t lane) { return (h ^ stirred(0, lane)) * kP1 + kP4; }
+
+}  // namespace
+
+uint64_t piece_hash(ConstVec v) {
+  const auto* p = static_cast<const unsigned char*>(v.data);
+  size_t left = v.bytes();
+  uint64_t h = kP5;
+  if (left >= 32) {
+    uint64_t lanes[4] = {kP1 + kP2, kP2, 0, ~kP1 + 1};
+    for (; left >= 32; left -= 32) {
+      for (uint64_t& lane : lanes) {
+        lane = stirred(lane, word_at<uint64_t>(p));
+        p += 8;
+      }
+    }
+    h = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
+        std::rotl(lanes[3], 18);
+    for (const uint64_t lane : lanes)
+      h = merged(h, lane);
+  }
+  h += v.bytes();
+  for (; left >= 8; left -= 8, p += 8)
+    h = std::rotl(h ^ stirred(0, word_at<uint64_t>(p)), 27) * kP1 + kP4;
+  for (; left >= 4; left -= 4, p += 4)
+    h = std::rotl(h ^ word_at<uint32_t>(p) * kP1, 23) * kP2 + kP3;
+  for (; left > 0; --left, ++p)
+    h = std::rotl(h ^ *p * kP5, 11) * kP1;
+  h = (h ^ h >> 33) * kP2;
+  h = (h ^ h >> 29) * kP3;
+  return h ^ h >> 32;
+}
+
+uint64_t piece_bytes(const SnapshotShape& shape) {
+  const uint64_t most = std::max<uint64_t>(kMaxPieces / std::max(shape.vectors, 1u), 1);
+  const uint64_t least = (shape.vector_bytes() + most - 1) / most;
+  return std::max(kPieceBytes, (least + 63) / 64 * 64);
+}
+
+uint32_t pieces_per_vector(const SnapshotShape& shape) {
+  const uint64_t bytes = piece_bytes(shape);
+  return static_cast<uint32_t>((shape.vector_bytes() + bytes - 1) / bytes);
+}
+
+uint32_t piece_count(const SnapshotShape& shape) {
+  return shape.vectors * pieces_per_vector(shape);
+}
+
+PiecePlace place_of(const SnapshotShape& shape, uint32_t piece) {
+  GV_CHECK(piece < piece_count(shape));
+  const uint32_t each = pieces_per_vector(shape);
+  const uint64_t step = piece_bytes(shape) / size_of(shape.dtype);
+  const uint64_t offset = piece % each * step;
+  return {piece / each, offset, std::min(step, shape.count - offset)};
+}
+
+SnapshotShape shape_of(std::span<const Buffer> vectors) {
+  GV_CHECK(!vectors.empty());
+  for (const Buffer& v : vectors)
+    GV_CHECK((v.size() == vectors[0].size() && v.dtype() == vectors[0].dtype()));
+  return {vectors[0].dtype(), static_cast<uint32_t>(vectors.size()), vectors[0].size()};
+}
+
+Manifest manifest_of(std::span<const Buffer> vectors, uint64_t transfer, uint64_t gradients,
+                     uint32_t ranks) {
+  const SnapshotShape shape = shape_of(vectors);
+  Manifest m;
+  m.transfer = transfer;
+  m.dtype = shape.dtype;
+  m.vectors = shape.vectors;
+  m.count = shape.count;
+  m.ranks = ranks;
+  m.gradients = gradients;
+  m.piece_bytes = piece_bytes(shape);
+  for (uint32_t piece = 0; piece < piece_count(shape); ++piece) {
+    const PiecePlace at = place_of(shape, piece);
+    m.hashes.push_back(piece_hash(ConstVec(vectors[at.vector].vec().part(at.offset, at.count))));
+  }
+  return m;
+}
+
+std::string complaint_about(const Manifest& m, const SnapshotShape& shape) {
+  if (!m.refused.empty()) return m.refused;
+  const auto differs = [](const char* what, uint64_t is, uint64_t accepted) {
+    return std::string(what) + " " + std::to_string(is) + ", accepted: " + std::to_string(accepted);
+  };
+  if (m.dtype != shape.dtype) {
+    return differs("manifest of dtype", static_cast<uint64_t>(m.dtype),
+                   static_cast<uint64_t>(shape.dtype));
+  }
+  if (m.vectors != shape.vectors) return differs("manifest of vectors", m.vectors, shape.vectors);
+  if (m.count != shape.count) return differs("manifest of elements", m.count, shape.count);
+  if (m.piece_bytes != piece_bytes(shape)) {
+    return differs("manifest of piece bytes", m.piece_bytes, piece_bytes(shape));
+  }
+  if (m.hashes.size() != piece_count(shape)) {
+    return differs("manifest of pieces", m.hashes.size(), piece_count(shape));
+  }
+  if (m.ranks == 0) return "manifest of ranks 0, accepted: at least 1";
+  return "";
+}
+
+}  // namespace grapevine

@@ -1,0 +1,266 @@
+#include "actors/cluster/state_transfer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace grapevine {
+
+namespace {
+
+constexpr size_t kDonationsAtMost = 2;
+constexpr double kDonationHeld_s = 30;
+constexpr double kDonationIdle_s = 2;  // then it gives way to another newcomer
+constexpr size_t kPiecesAtOnce = 16;   // of one request
+constexpr size_t kWindow = 4;          // pieces under way
+constexpr int kLapses = 3, kBad = 3;   // then the next donor
+constexpr size_t kTurns = 5;           // of every source
+constexpr double kRest_s = 0.5;        // when all have been asked; then longer
+constexpr double kLeastLapse_s = 0.3, kFirstLapse_s = 3, kLongestLapse_s = 10;
+constexpr double kManifest_s = 5, kHashedPerSecond = 2e8;  // a slow machine's bytes
+constexpr double kNever_s = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+// --- the donor
+
+Donor::Donation* Donor::find(const std::string& node, uint64_t transfer) {
+  for (Donation& d : donations_) {
+    if (d.node == node && d.transfer == transfer) return &d;
+  }
+  return nullptr;
+}
+
+void Donor::finish(DonorEffects& out) const {
+  out.timer_at = kNever_s;
+  for (const Donation& d : donations_)
+    out.timer_at = std::min(out.timer_at, d.used_at + kDonationHeld_s);
+}
+
+void Donor::fetch(double now, const std::string& from, const FetchState& fetch, DonorEffects& out) {
+  Donation* d = find(from, fetch.transfer);
+  const auto refuse = [&](const std::string& why) {
+    Manifest m;
+    m.transfer = fetch.transfer;
+    m.refused = why;
+    out.replies.push_back({from, std::move(m)});
+  };
+  if (fetch.pieces.empty() && d == nullptr) {
+    node_down(from);  // it has begun anew
+    if (donations_.size() >= kDonationsAtMost)
+      std::erase_if(donations_, [&](const Donation& other) {
+        return other.snapshot != nullptr && other.used_at + kDonationIdle_s <= now;
+      });
+    if (donations_.size() < kDonationsAtMost) {
+      donations_.push_back({from, fetch.transfer, nullptr, {}, now});
+      out.takes.push_back({from, fetch});
+    } else {
+      refuse("serves " + std::to_string(kDonationsAtMost) + " newcomers already");
+    }
+  } else if (d == nullptr) {
+    refuse("transfer " + std::to_string(fetch.transfer) + " is not held any more");
+  } else if (d->snapshot != nullptr) {
+    d->used_at = now;
+    if (fetch.pieces.empty()) out.replies.push_back({from, d->manifest});
+    const SnapshotShape shape = shape_of(*d->snapshot);
+    for (size_t i = 0; i < std::min(fetch.pieces.size(), kPiecesAtOnce); ++i) {
+      const uint32_t piece = fetch.pieces[i];
+      if (piece >= piece_count(shape)) continue;
+      const PiecePlace at = place_of(shape, piece);
+      out.pieces.push_back({from, fetch.transfer, piece, d->snapshot,
+                            (*d->snapshot)[at.vector].vec().part(at.offset, at.count)});
+    }
+  }
+  finish(out);
+}
+
+void Donor::taken(double now, const std::string& node, Manifest manifest, SnapshotPtr snapshot,
+                  DonorEffects& out) {
+  if (Donation* d = find(node, manifest.transfer)) {
+    d->used_at = now;
+    d->snapshot = std::move(snapshot);
+    d->manifest = manifest;
+    const bool refused = !manifest.refused.empty();
+    out.replies.push_back({node, std::move(manifest)});
+    if (refused) node_down(node);
+  }
+  finish(out);
+}
+
+void Donor::node_down(const std::string& node) {
+  std::erase_if(donations_, [&](const Donation& d) { return d.node == node; });
+}
+
+void Donor::timer(double now, DonorEffects& out) {
+  std::erase_if(donations_, [&](const Donation& d) { return d.used_at + kDonationHeld_s <= now; });
+  finish(out);
+}
+
+// --- the newcomer
+
+Fetcher::Fetcher(const FetcherOptions& options)
+    : options_(options),
+      hashes_(piece_count(options.shape), 0),
+      there_(piece_count(options.shape), false) {
+  GV_CHECK(!options.sources.empty());
+  for (uint32_t v = 0; v < options.shape.vectors; ++v)
+    vectors_.emplace_back(options.shape.count, options.shape.dtype);
+}
+
+const FetcherOptions::Source& Fetcher::source() const {
+  return options_.sources[(turn_ - 1) % options_.sources.size()];
+}
+
+bool Fetcher::is_source(const std::string& node) const {
+  return (stage_ == Stage::asking || stage_ == Stage::fetching) && node == source().node;
+}
+
+void Fetcher::finish(FetcherEffects& out) const {
+  out.timer_at = stage_ == Stage::over ? kNever_s : due_at_;
+}
+
+void Fetcher::start(double now, FetcherEffects& out) {
+  GV_CHECK(stage_ == Stage::idle);
+  next_source(now, "", out);
+  finish(out);
+}
+
+void Fetcher::next_source(double now, const std::string& why, FetcherEffects& out) {
+  if (!why.empty()) out.lines.push_back("state from " + source().node + ": " + why);
+  asked_.clear();
+  missing_.clear();
+  lapses_ = bad_ = 0;
+  last_piece_at_ = -1;
+  if (turn_ == kTurns * options_.sources.size()) {
+    stage_ = Stage::over;
+    out.failed = true;
+    return;
+  }
+  stage_ = Stage::resting;
+  due_at_ = now + kRest_s * static_cast<double>(turn_ / options_.sources.size());
+  if (turn_ % options_.sources.size() != 0 || turn_ == 0) ask_source(now, out);
+}
+
+void Fetcher::ask_source(double now, FetcherEffects& out) {
+  ++turn_;
+  stage_ = Stage::asking;
+  const double bytes = static_cast<double>(options_.shape.vectors * options_.shape.vector_bytes());
+  due_at_ = now + kManifest_s + bytes / kHashedPerSecond;
+  ask_for({}, out);
+}
+
+void Fetcher::ask_for(std::vector<uint32_t> pieces, FetcherEffects& out) const {
+  FetchState fetch;
+  fetch.what = options_.what;
+  fetch.transfer = turn_;
+  fetch.rank = source().rank;
+  fetch.pieces = std::move(pieces);
+  out.asks.push_back({source().node, std::move(fetch)});
+}
+
+void Fetcher::ask_more(FetcherEffects& out) {
+  std::vector<uint32_t> pieces;
+  while (asked_.size() < kWindow && !missing_.empty()) {
+    pieces.push_back(missing_.back());
+    asked_.push_back(missing_.back());
+    missing_.pop_back();
+  }
+  if (!pieces.empty()) ask_for(std::move(pieces), out);
+  if (asked_.empty()) {
+    stage_ = Stage::over;
+    out.done = true;
+  }
+}
+
+void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
+                       FetcherEffects& out) {
+  if (is_source(from) && m.transfer == turn_) {
+    if (const std::string why = complaint_about(m, options_.shape); !why.empty()) {
+      next_source(now, why, out);
+    } else if (stage_ == Stage::asking) {
+      stage_ = Stage::fetching;
+      manifest_ = m;
+      kept_ = 0;
+      for (auto piece = static_cast<uint32_t>(m.hashes.size()); piece-- > 0;) {
+        const bool kept = there_[piece] && hashes_[piece] == m.hashes[piece];
+        kept_ += kept;
+        if (!kept) missing_.push_back(piece);
+      }
+      ask_more(out);
+      due_at_ = now + lapse_s();
+    }
+  }
+  finish(out);
+}
+
+void Fetcher::piece(double now, const std::string& from, const FrameHeader& header,
+                    ConstVec payload, FetcherEffects& out) {
+  const auto asked = std::find(asked_.begin(), asked_.end(), header.part);
+  if (stage_ == Stage::fetching && is_source(from) && header.kind == FrameKind::piece &&
+      header.number == turn_ && asked != asked_.end()) {
+    const PiecePlace at = place_of(options_.shape, header.part);
+    const bool fits = payload.dtype == options_.shape.dtype && payload.size == at.count;
+    const uint64_t hash = fits ? piece_hash(payload) : 0;
+    if (fits && hash == manifest_.hashes[header.part]) {
+      std::memcpy(vectors_[at.vector].vec().part(at.offset, at.count).data, payload.data,
+                  payload.bytes());
+      hashes_[header.part] = hash;
+      there_[header.part] = true;
+      asked_.erase(asked);
+      learn(now);
+      lapses_ = 0;
+      ask_more(out);
+      due_at_ = now + lapse_s();
+    } else {
+      ++corrupt_;
+      if (++bad_ >= kBad) {
+        next_source(now, "piece " + std::to_string(header.part) + " does not match its hash", out);
+      } else {
+        ask_for({header.part}, out);
+      }
+    }
+  }
+  finish(out);
+}
+
+void Fetcher::node_down(double now, const std::string& node, FetcherEffects& out) {
+  if (is_source(node)) next_source(now, "it is gone", out);
+  finish(out);
+}
+
+void Fetcher::timer(double now, FetcherEffects& out) {
+  if (due_at_ <= now && stage_ == Stage::resting) {
+    ask_source(now, out);
+  } else if (due_at_ <= now && stage_ == Stage::asking) {
+    next_source(now, "no manifest in time", out);
+  } else if (due_at_ <= now && stage_ == Stage::fetching) {
+    if (++lapses_ >= kLapses) {
+      next_source(now, "no piece in time", out);
+    } else {
+      ask_for(asked_, out);
+      due_at_ = now + lapse_s();
+    }
+  }
+  finish(out);
+}
+
+void Fetcher::learn(double now) {
+  const double sample = now - last_piece_at_;
+  if (last_piece_at_ >= 0 && gap_s_ < 0) {
+    gap_s_ = sample;
+    gap_deviation_s_ = sample / 2;
+  } else if (last_piece_at_ >= 0) {
+    gap_deviation_s_ += (std::abs(sample - gap_s_) - gap_deviation_s_) / 4;
+    gap_s_ += (sample - gap_s_) / 8;
+  }
+  last_piece_at_ = now;
+}
+
+double Fetcher::lapse_s() const {
+  if (gap_s_ < 0) return kFirstLapse_s;
+  const double usual = kWindow * (gap_s_ + 4 * gap_deviation_s_);
+  return std::clamp(usual, kLeastLapse_s, kLongestLapse_s) * (1 << lapses_);
+}
+
+}  // namespace grapevine

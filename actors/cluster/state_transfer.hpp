@@ -1,0 +1,136 @@
+// Donor and Fetcher: how a newcomer gets the state of a rank, as state machines without I/O.
+//
+//   FETCH (no pieces)  ------------------>   a snapshot is taken, and hashed
+//                      <------------------   MANIFEST: a hash per piece
+//   FETCH 0 1 2 3      ------------------>
+//                      <------------------   PIECE 0, checked against its hash
+//   FETCH 4            ------------------>   (four are under way, until all are there)
+//
+// The donor trains on: it gives from a snapshot. If it dies, falls silent or lies, the next one is
+// asked. Its snapshot is another one: pieces whose hash its manifest shares are kept, the others
+// fetched anew, so what the newcomer has in the end is one donor's snapshot to the bit. Pieces are
+// due at the rate that was measured; three lapses without a piece, or three bad ones, and the donor
+// is left. `now` as in membership.hpp.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/state_pieces.hpp"
+#include "messages/frame.hpp"
+
+namespace grapevine {
+
+using SnapshotPtr = std::shared_ptr<const std::vector<Buffer>>;
+
+struct DonorEffects {
+  struct Take {  // have it taken and hashed (manifest_of), then call taken()
+    std::string node;
+    FetchState fetch;
+  };
+  struct Reply {
+    std::string to;
+    Manifest manifest;
+  };
+  struct Piece {  // a frame of kind piece: number = transfer, part = piece
+    std::string to;
+    uint64_t transfer = 0;
+    uint32_t piece = 0;
+    SnapshotPtr snapshot;  // keeps the payload alive
+    ConstVec payload;
+  };
+  std::vector<Take> takes;
+  std::vector<Reply> replies;
+  std::vector<Piece> pieces;
+  double timer_at = 0;  // always set; replaces the earlier one
+};
+
+/// Serves newcomers, two at a time. A snapshot is held until its newcomer is silent for 30 s.
+class Donor {
+ public:
+  void fetch(double now, const std::string& from, const FetchState&, DonorEffects&);
+  /// `refused` of the manifest is not empty: there is no such snapshot.
+  void taken(double now, const std::string& node, Manifest, SnapshotPtr, DonorEffects&);
+  void node_down(const std::string& node);
+  void timer(double now, DonorEffects&);
+  size_t held() const { return donations_.size(); }
+
+ private:
+  struct Donation {
+    std::string node;
+    uint64_t transfer = 0;
+    SnapshotPtr snapshot;  // null while it is taken
+    Manifest manifest;
+    double used_at = 0;
+  };
+  Donation* find(const std::string& node, uint64_t transfer);
+  void finish(DonorEffects&) const;
+
+  std::vector<Donation> donations_;
+};
+
+struct FetcherEffects {
+  struct Ask {
+    std::string to;
+    FetchState fetch;
+  };
+  std::vector<Ask> asks;
+  std::vector<std::string> lines;
+  double timer_at = 0;  // always set; replaces the earlier one
+  bool done = false;    // take() what was fetched
+  bool failed = false;  // nobody gave it; lines say why
+};
+
+struct FetcherOptions {
+  SnapshotShape shape;
+  FetchState::What what = FetchState::What::rank_state;
+  struct Source {
+    std::string node;
+    uint32_t rank = 0;
+  };
+  std::vector<Source> sources;  // asked in this order, each at most five times
+};
+
+class Fetcher {
+ public:
+  explicit Fetcher(const FetcherOptions&);
+
+  void start(double now, FetcherEffects&);
+  void manifest(double now, const std::string& from, const Manifest&, FetcherEffects&);
+  void piece(double now, const std::string& from, const FrameHeader&, ConstVec, FetcherEffects&);
+  void node_down(double now, const std::string& node, FetcherEffects&);
+  void timer(double now, FetcherEffects&);
+
+  const Manifest& manifest() const { return manifest_; }  // of what was fetched
+  std::vector<Buffer> take() { return std::move(vectors_); }
+  uint64_t corrupt() const { return corrupt_; }  // pieces that did not match their hash
+  uint64_t kept() const { return kept_; }        // pieces that an earlier donor had given
+
+ private:
+  enum class Stage { idle, resting, asking, fetching, over };
+
+  const FetcherOptions::Source& source() const;
+  bool is_source(const std::string& node) const;
+  void next_source(double now, const std::string& why, FetcherEffects&);
+  void ask_source(double now, FetcherEffects&);
+  void ask_for(std::vector<uint32_t> pieces, FetcherEffects&) const;
+  void ask_more(FetcherEffects&);
+  void learn(double now);
+  double lapse_s() const;
+  void finish(FetcherEffects&) const;
+
+  FetcherOptions options_;
+  Stage stage_ = Stage::idle;
+  size_t turn_ = 0;  // of the sources; the transfer's number
+  Manifest manifest_;
+  std::vector<Buffer> vectors_;
+  std::vector<uint64_t> hashes_;  // of what is in vectors_, by piece
+  std::vector<bool> there_;       // vectors_ has something for this piece
+  std::vector<uint32_t> missing_, asked_;
+  int lapses_ = 0, bad_ = 0;
+  uint64_t corrupt_ = 0, kept_ = 0;
+  double due_at_ = 0, last_piece_at_ = -1;
+  double gap_s_ = -1, gap_deviation_s_ = 0;  // between pieces
+};
+
+}  // namespace grapevine

@@ -1,0 +1,26 @@
+// Counters: what a node's actors count while they run. The one thing that they share: relaxed
+// atomics, only ever added to, read by whoever reports. No decision of a rank depends on it.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "messages/frame.hpp"
+
+namespace grapevine {
+
+struct Counters {
+  std::atomic<uint64_t> gradients{0};
+  std::atomic<uint64_t> applied_ends{0};  // two for each exchange
+  std::atomic<uint64_t> frames{0}, bytes{0};
+  std::atomic<double> loss_sum{0};                                // over `gradients`
+  std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
+
+  static void add(std::atomic<double>& to, double value) {
+    double old = to.load(std::memory_order_relaxed);
+    while (!to.compare_exchange_weak(old, old + value, std::memory_order_relaxed)) {
+    }
+  }
+};
+
+}  // namespace grapevine

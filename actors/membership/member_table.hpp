@@ -1,0 +1,108 @@
+// MemberTable: what one node knows of all nodes, and the epoch that follows from it. A value
+// without time, events or I/O: records and specs go in, and knowledge only grows.
+//
+// Records merge by `newer`, specs by `wins`: both are total orders, so tables that have seen the
+// same records are equal in whatever order these came. The epoch is a pure function of (spec,
+// members of the graph with their incarnations and ranks), in 64 bits:
+//
+//   high 32   counter = spec.version + sum over all known records of (4 incarnation + phase), where
+//   phase
+//             is 0 outside the graph, 1 in it, 2 once dead or left
+//   low 32    a hash of the spec and of the graph's members: name, incarnation, ranks
+//
+// The counter never falls: a newer record has a greater incarnation (+4, and phase loses 2 at
+// most), or the same incarnation and no lower phase, since dead and left are final in an
+// incarnation and a node that leaves the graph alive begins a new one; a record of a stranger adds
+// 4 at least. It rises whenever the graph's members change. Suspicion, refutations and rates touch
+// neither half. Two epochs with one counter and unlike hashes are what two nodes know who have not
+// yet heard the same; once they have, their counter is higher than both. (It wraps at 2^32:
+// incarnations count from 1, they are no time stamps.)
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "messages/control.hpp"
+
+namespace grapevine {
+
+constexpr uint32_t kAnyRank = 1u << 31;             // as first_rank: whichever are free
+constexpr uint32_t kRanksAtMost = 1u << 24;         // numbers of ranks end here
+constexpr uint32_t kIncarnationsAtMost = 1u << 24;  // of a node
+constexpr uint64_t kSpecsAtMost = 1u << 30;         // versions
+constexpr size_t kMembersAtMost = 4096;             // records kept; later names are refused
+constexpr size_t kEdgeRatesAtMost = 64 * 1024;      // rates kept
+
+uint64_t name_hash(std::string_view);
+
+inline bool is_over(const Member& m) {
+  return m.state == MemberState::dead || m.state == MemberState::left;
+}
+inline bool in_graph(const Member& m) {
+  return !is_over(m) && m.ready && m.ranks > 0 && m.first_rank != kAnyRank;
+}
+
+/// Whether `a` replaces `b`, a record of the same node.
+bool newer(const Member& a, const Member& b);
+
+/// Of two specs the one that wins everywhere.
+bool wins(const GraphSpec& a, const GraphSpec& b);
+
+class MemberTable {
+ public:
+  /// The node itself has index 0; others are numbered as they come, for good.
+  MemberTable(Member self, GraphSpec spec);
+
+  struct Merged {
+    uint32_t index = 0;
+    bool news = false;             // the record is newer than what was known
+    std::optional<Member> before;  // of news: what it replaced
+    bool refused = false;          // impossible values, or no room
+  };
+  Merged merge(const Member&);
+  bool merge(const GraphSpec&);
+  bool merge(const EdgeRate&);
+  void name_accuser(uint32_t index, uint32_t accuser) { records_[index].accuser = accuser; }
+  void keep_rates_of(const std::function<bool(uint32_t rank)>& live);  // and forget the others
+
+  size_t size() const { return records_.size(); }
+  const Member& at(uint32_t index) const { return records_[index]; }
+  const Member& self() const { return records_[0]; }
+  bool live(uint32_t index) const { return !is_over(records_[index]); }
+  size_t live_count() const { return live_; }  // alive or suspect, the node itself included
+  std::optional<uint32_t> find(std::string_view node) const;
+  const std::vector<uint32_t>& by_name() const { return by_name_; }  // indices
+
+  const GraphSpec& spec() const { return spec_; }
+  uint64_t epoch() const;
+  uint64_t digest() const;  // equal if and only if (but for 2^-64) all records and specs are
+  const std::map<std::pair<uint32_t, uint32_t>, EdgeRate>& rates() const { return rates_; }
+
+  /// The first rank that the node itself has to take, if not the one it has: of live members whose
+  /// ranks overlap the one in the graph keeps them, then the one of the lowest incarnation, then of
+  /// the lowest name. The others take, in the same order, the lowest numbers that nobody has, alive
+  /// or dead (the dead may return). All nodes that know the same compute the same for all.
+  std::optional<uint32_t> move_to() const;
+  /// The incarnation in which the node itself may serve ranks from `first_rank` on: above those of
+  /// nodes that have had any of these and are gone, so a rank's incarnations grow whoever serves
+  /// it.
+  uint32_t incarnation_with(uint32_t first_rank) const;
+
+ private:
+  void count(const Member&, bool in);
+  bool overlapped() const;
+
+  std::vector<Member> records_;
+  std::vector<uint32_t> by_name_;
+  GraphSpec spec_;
+  std::map<std::pair<uint32_t, uint32_t>, EdgeRate> rates_;
+  size_t live_ = 0;
+  uint64_t counter_ = 0, members_hash_ = 0, records_hash_ = 0;  // sums over the records
+};
+
+}  // namespace grapevine

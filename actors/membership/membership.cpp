@@ -1,0 +1,267 @@
+#include "actors/membership/membership.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace grapevine {
+
+namespace {
+
+using Kind = MembershipPacket::Kind;
+
+constexpr double kLate_s = 0.02, kNap_s = 0.1, kSleep_s = 2;  // of timers
+constexpr double kTellAgain_s = 0.005;
+constexpr size_t kTellAtOnce = 2;  // nodes, of what is new
+constexpr double kSync_s = 10, kSyncStranger_s = 0.5;
+constexpr double kRateMoves = 0.05;  // by less it is not told again
+constexpr double kLonely_s = 2;      // then a node that meets nobody begins alone
+
+MemberTable first_table(Member self, const MembershipOptions& options) {
+  self.state = MemberState::alive;
+  self.refutations = 0;
+  return {std::move(self), {0, "", options.topology}};
+}
+
+uint32_t stream_of(const std::string& node) { return static_cast<uint32_t>(name_hash(node)); }
+
+}  // namespace
+
+Membership::Membership(Member self, const MembershipOptions& options)
+    : options_(options),
+      table_(first_table(std::move(self), options)),
+      random_(options.seed, stream_of(table_.self().node), Purpose::membership),
+      connector_(options.join),
+      prober_(table_, connector_, random_) {}
+
+// --- events
+
+void Membership::begin(double now, MembershipEffects& out) {
+  const double late_s = now - armed_at_;
+  if (late_s < kLate_s) return;
+  prober_.overslept(late_s);
+  if (late_s < kNap_s) return;
+  for (Suspicion& s : suspicions_)
+    s.since += late_s;
+  if (late_s < kSleep_s) return;
+  sync_at_ = now;  // what has become of us meanwhile?
+  out.lines.push_back("stood still for " + std::to_string(late_s) + " s");
+}
+
+void Membership::finish(double now, MembershipEffects& out) {
+  if (is_over(self())) {
+    armed_at_ = out.timer_at = std::numeric_limits<double>::infinity();
+    return;
+  }
+  if (settle_at_ <= now) settle_ranks(out);
+  connector_.run(now, table_, random_, out.dials);
+  if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
+  if (fresh_ && tell_at_ <= now) {
+    fresh_ = false;
+    tell_at_ = now + kTellAgain_s;
+    for (const uint32_t to : prober_.some_linked(kTellAtOnce, 0)) {
+      MembershipPacket packet;
+      packet.kind = Kind::sync_reply;
+      send(to, std::move(packet), out);
+    }
+  }
+  if (known_epoch_ != epoch()) {
+    known_epoch_ = epoch();
+    out.changed = true;
+    forget_old_rates();
+  }
+  double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_});
+  if (fresh_) at = std::min(at, tell_at_);
+  for (const Suspicion& s : suspicions_)
+    at = std::min(at, dead_at(s));
+  armed_at_ = out.timer_at = std::max(at, now);
+}
+
+void Membership::start(double now, MembershipEffects& out) {
+  armed_at_ = now;
+  prober_.start(now);
+  connector_.start(now);
+  sync_at_ = now + kSync_s * random_.uniform(0.5, 1.5);
+  met_ = options_.join.empty();
+  settle_at_ = now;
+  lonely_at_ = met_ ? std::numeric_limits<double>::infinity() : now + kLonely_s;
+  finish(now, out);
+}
+
+void Membership::timer(double now, MembershipEffects& out) {
+  begin(now, out);
+  if (lonely_at_ <= now) {
+    lonely_at_ = std::numeric_limits<double>::infinity();
+    met_ = true;
+    settle_at_ = now;
+  }
+  ProbeResults results;
+  prober_.run(now, results);
+  carry_out(now, results, out);
+  std::vector<uint32_t> lapsed;
+  for (const Suspicion& s : suspicions_) {
+    if (dead_at(s) <= now) lapsed.push_back(s.member);
+  }
+  for (const uint32_t member : lapsed)
+    declare_dead(now, member, "it did not refute its suspicion", out);
+  if (sync_at_ <= now) {
+    sync_at_ = now + (strangers_.empty() ? kSync_s : kSyncStranger_s) * random_.uniform(0.75, 1.25);
+    for (const auto& [node, dialled] : strangers_)
+      send_sync(node, out);
+    for (const uint32_t to : prober_.some_linked(1, 0))
+      send_sync(table_.at(to).node, out);
+  }
+  finish(now, out);
+}
+
+void Membership::packet(double now, const std::string& from, const MembershipPacket& packet,
+                        MembershipEffects& out) {
+  if (is_over(self())) return finish(now, out);
+  begin(now, out);
+  hear(now, from, packet, out);
+  const auto known = table_.find(from);
+  if (!known || *known == 0) return finish(now, out);
+  if (packet.kind == Kind::sync || packet.kind == Kind::sync_reply) {
+    on_view(now, *known, packet, out);
+  } else {
+    ProbeResults results;
+    prober_.packet(now, *known, packet, results);
+    carry_out(now, results, out);
+  }
+  finish(now, out);
+}
+
+void Membership::link_up(double now, const std::string& node, const std::string& dialled,
+                         MembershipEffects& out) {
+  begin(now, out);
+  const auto member = table_.find(node);
+  if (member) {
+    connector_.link_up(*member, dialled);
+    if (*member < told_at_.size()) told_at_[*member] = -std::numeric_limits<double>::infinity();
+  } else {
+    strangers_.push_back({node, dialled});
+    sync_at_ = std::min(sync_at_, now + kSyncStranger_s);
+  }
+  if (member != 0u) send_sync(node, out);
+  finish(now, out);
+}
+
+void Membership::link_down(double now, const std::string& node, MembershipEffects& out) {
+  begin(now, out);
+  std::erase_if(strangers_, [&](const auto& s) { return s.first == node; });
+  if (const auto member = table_.find(node); member && connector_.linked(*member)) {
+    connector_.link_down(now, *member, table_);
+    accuse(now, *member, "its link broke", out);
+  }
+  finish(now, out);
+}
+
+void Membership::refused(double now, const std::string& address, MembershipEffects& out) {
+  begin(now, out);
+  if (const auto member = connector_.owner_of(address, table_)) {
+    declare_dead(now, *member, "its link broke and its port refuses", out);
+  }
+  finish(now, out);
+}
+
+void Membership::suspect(double now, const std::string& node, MembershipEffects& out) {
+  begin(now, out);
+  if (const auto member = table_.find(node)) {
+    ProbeResults results;
+    prober_.suspect(now, *member, results);
+    carry_out(now, results, out);
+  }
+  finish(now, out);
+}
+
+void Membership::become(double now, bool ready, bool finished, MembershipEffects& out) {
+  begin(now, out);
+  Member m = self();
+  if (m.ready != ready || m.finished != finished) {
+    if (m.ready && !ready) {
+      m.ready = ready;
+      m.finished = finished;
+      begin_incarnation(m, m.incarnation + 1, "it is not ready any more", out);
+    } else {
+      m.ready = ready;
+      m.finished = finished;
+      ++m.refutations;
+      renew_self(m);
+    }
+  }
+  finish(now, out);
+}
+
+void Membership::leave(double now, MembershipEffects& out) {
+  if (is_over(self())) return finish(now, out);
+  begin(now, out);
+  Member m = self();
+  ++m.refutations;
+  m.state = MemberState::left;
+  renew_self(m);
+  for (uint32_t to = 1; to < table_.size(); ++to) {
+    if (connector_.linked(to)) send_record(to, 0, out);
+  }
+  finish(now, out);
+}
+
+void Membership::reconfigure(double now, const std::string& topology, MembershipEffects& out) {
+  begin(now, out);
+  if (table_.merge(GraphSpec{spec().version + 1, self().node, topology})) {
+    piggyback_.spec();
+    fresh_ = true;
+  } else {
+    out.lines.push_back("the graph has changed too often, it stays " + spec().topology);
+  }
+  finish(now, out);
+}
+
+void Membership::rates(double now, std::span<const EdgeRate> measured, MembershipEffects& out) {
+  begin(now, out);
+  ++measurements_;
+  for (EdgeRate rate : measured) {
+    const auto told = table_.rates().find({rate.i, rate.j});
+    if (told != table_.rates().end() &&
+        std::abs(rate.per_second - told->second.per_second) <= kRateMoves * told->second.per_second)
+      continue;
+    rate.stamp = uint64_t{self().incarnation} << 32 | measurements_;
+    if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
+  }
+  finish(now, out);
+}
+
+// --- what is known
+
+std::vector<Member> Membership::members() const {
+  std::vector<Member> all;
+  for (const uint32_t member : table_.by_name())
+    all.push_back(table_.at(member));
+  return all;
+}
+
+std::vector<Member> Membership::graph() const {
+  std::vector<Member> all = members();
+  std::erase_if(all, [](const Member& m) { return !in_graph(m); });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Member& a, const Member& b) { return a.first_rank < b.first_rank; });
+  return all;
+}
+
+std::vector<EdgeRate> Membership::edge_rates() const {
+  std::vector<EdgeRate> all;
+  for (const auto& [edge, rate] : table_.rates())
+    all.push_back(rate);
+  return all;
+}
+
+bool Membership::linked(const std::string& node) const {
+  const auto member = table_.find(node);
+  return member && connector_.linked(*member);
+}
+
+double Membership::round_trip_s(const std::string& node) const {
+  const auto member = table_.find(node);
+  return member ? prober_.round_trip_s(*member) : 0;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,146 @@
+// Membership: who takes part. SWIM failure detection with Lifeguard's local health, and the news
+// that ride on it, as a state machine without I/O: events in, effects out.
+//
+//   Das, Gupta, Motivala, "SWIM", DSN 2002. Dadgar, Phillips, Currey, "Lifeguard", DSN-W 2018.
+//
+// Once per period (0.2 s when all is well) a node pings one other: in turn the next one by name,
+// so that everybody is pinged every two periods, and one of a shuffled round. No answer in time:
+// three helpers are asked to ping it (`ping_request`); each forwards the ack or sends a nack. No
+// ack at all: the node is suspected, everybody is told, and each other who finds the same shortens
+// the 10 s that it has to refute, down to 5 s. Then it is dead. Time-outs follow measured round
+// trips and are stretched by the node's own health: late timers, missing nacks and suspicions of
+// itself lower it, so a node that is slow itself accuses nobody. A broken link is a suspicion and a
+// dial; if the port refuses, the process is gone and dead at once.
+//
+// Dead is final in an incarnation: whoever heard it has dropped its exchanges with that
+// incarnation. A node that learns of its own death goes on in its next incarnation (`reborn`), so a
+// process may begin with incarnation 1: those who remember it tell it better. News go to two others
+// as soon as they are heard, then ride on pings and acks some 3 log2(n) times; whole views are
+// compared by digest when a link comes up and every 10 s. Dead nodes are dialled now and then, so a
+// healed partition finds itself.
+//
+// `now` is in seconds, never decreases, and is the owner's clock. Draws come from (seed, name,
+// Purpose::membership). After each call the owner carries the effects out; a packet for a node
+// without a link is dropped. It knows who is linked by link_up and link_down alone.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/membership/connector.hpp"
+#include "actors/membership/member_table.hpp"
+#include "actors/membership/piggyback_queue.hpp"
+#include "actors/membership/prober.hpp"
+#include "kernels/random.hpp"
+
+namespace grapevine {
+
+struct MembershipOptions {
+  uint64_t seed = 1;
+  std::vector<std::string> join;  // addresses of nodes to find; any live one will do
+  std::string topology = "ring";  // until somebody reconfigures
+};
+
+struct MembershipEffects {
+  struct Packet {
+    std::string to;  // node
+    MembershipPacket packet;
+  };
+  std::vector<Packet> sends;
+  std::vector<std::string> dials;  // addresses; each answered by link_up, refused, or not at all
+  double timer_at = 0;             // always set: call timer() then; replaces the earlier one
+  bool changed = false;            // the epoch: spec, members, incarnations or ranks
+  bool reborn = false;             // own incarnation has grown: self().incarnation
+  bool ranks_moved = false;        // own ranks have: self().first_rank
+  std::vector<std::string>
+      died;  // nodes whose known incarnation has ended; drop what was open with it
+  std::vector<std::string> lines;  // for the log
+};
+
+class Membership {
+ public:
+  /// `self`: node, address and ranks; first_rank may be kAnyRank: given by a first contact, or 0 if
+  /// there is nobody to join. Begins in incarnation max(1, self.incarnation). A process that may
+  /// have had predecessors of its name begins not ready: so it can tell what they said from what it
+  /// says.
+  Membership(Member self, const MembershipOptions&);
+
+  void start(double now, MembershipEffects&);
+  void timer(double now, MembershipEffects&);
+  void packet(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
+
+  /// `dialled`: the address that was dialled, or that the peer says it listens on. May be repeated:
+  /// for a second dial that was folded into the link, and for a dial that found this node itself.
+  void link_up(double now, const std::string& node, const std::string& dialled, MembershipEffects&);
+  void link_down(double now, const std::string& node, MembershipEffects&);
+  /// A dial was refused by the host: nobody listens there. Time-outs are not reported.
+  void refused(double now, const std::string& address, MembershipEffects&);
+  /// An exchange with a rank of it timed out: it is probed at once.
+  void suspect(double now, const std::string& node, MembershipEffects&);
+
+  /// Of the own record. From ready to not ready is a new incarnation.
+  void become(double now, bool ready, bool finished, MembershipEffects&);
+  void leave(double now, MembershipEffects&);  // for good; tells every linked node
+  void reconfigure(double now, const std::string& topology, MembershipEffects&);
+  /// Own measurements: of each edge one node measures it, that of the lower rank. Told if it
+  /// has moved by a twentieth; stamps are set here.
+  void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
+
+  const Member& self() const { return table_.self(); }
+  const MemberTable& table() const { return table_; }
+  std::vector<Member> members() const;  // all records by name, the node's own among them
+  std::vector<Member> graph() const;    // the epoch's members, by first rank
+  std::vector<EdgeRate> edge_rates() const;
+  const GraphSpec& spec() const { return table_.spec(); }
+  uint64_t epoch() const { return table_.epoch(); }
+  bool linked(const std::string& node) const;
+  double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
+  int health() const { return prober_.health(); }      // 0 is best, 8 worst: time-outs x (1 + it)
+
+ private:
+  struct Suspicion {
+    uint32_t member = 0;
+    double since = 0;
+    std::vector<uint32_t> accusers;  // hashes of names
+  };
+
+  // membership.cpp: events
+  void begin(double now, MembershipEffects&);
+  void finish(double now, MembershipEffects&);
+  // membership_news.cpp: what is made of what is heard, and what is told
+  void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
+  bool take_in(double now, const Member&, MembershipEffects&);
+  void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
+  void hear_of_self(const Member&, MembershipEffects&);
+  void renew_self(const Member&);
+  void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
+  void settle_ranks(MembershipEffects&);
+  void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
+  void confirm(uint32_t member, uint32_t accuser);
+  double dead_at(const Suspicion&) const;
+  void declare_dead(double now, uint32_t member, const std::string& why, MembershipEffects&);
+  void carry_out(double now, ProbeResults, MembershipEffects&);
+  void send(uint32_t to, MembershipPacket, MembershipEffects&);
+  void send_record(uint32_t to, uint32_t member, MembershipEffects&);
+  void send_sync(const std::string& to, MembershipEffects&);
+  void send_view(double now, uint32_t to, MembershipEffects&);
+  void on_view(double now, uint32_t from, const MembershipPacket&, MembershipEffects&);
+  void forget_old_rates();
+
+  MembershipOptions options_;
+  MemberTable table_;
+  Random random_;
+  Connector connector_;
+  PiggybackQueue piggyback_;
+  Prober prober_;
+  std::vector<Suspicion> suspicions_;
+  std::vector<double> told_at_;  // by member: our whole view, since its link came up
+  std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
+  bool fresh_ = false;                                          // something is to be told at once
+  bool met_ = false;  // somebody's whole view was heard, or there is nobody
+  uint64_t known_epoch_ = 0, measurements_ = 0;
+  double armed_at_ = 0, sync_at_ = 0, tell_at_ = 0, lonely_at_ = 0, settle_at_ = 0;
+};
+
+}  // namespace grapevine

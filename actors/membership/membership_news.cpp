@@ -1,0 +1,281 @@
+// What a node makes of what it hears, and what it tells others.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "actors/membership/membership.hpp"
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+namespace {
+
+using Kind = MembershipPacket::Kind;
+
+constexpr double kLeastSuspicion_s = 5, kMostSuspicion_s = 10;
+constexpr size_t kConfirmations = 3;
+constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
+constexpr double kViewAgain_s = 1;  // to the same node at the earliest
+constexpr size_t kViewBytes = kControlBytes / 2;
+
+std::string incarnation_of(const Member& m) {
+  return m.node + " (incarnation " + std::to_string(m.incarnation) + ")";
+}
+
+std::string ranks_of(const Member& m) {
+  if (m.ranks == 0 || m.first_rank == kAnyRank) return "no ranks yet";
+  return "ranks " + std::to_string(m.first_rank) + " to " +
+         std::to_string(m.first_rank + m.ranks - 1);
+}
+
+bool has_ranks_of(const Member& a, const Member& b) {
+  return a.incarnation == b.incarnation && a.first_rank == b.first_rank && a.ranks == b.ranks &&
+         in_graph(a) == in_graph(b);
+}
+
+}  // namespace
+
+// --- records
+
+void Membership::hear(double now, const std::string& from, const MembershipPacket& packet,
+                      MembershipEffects& out) {
+  for (const Member& m : packet.news) {
+    if (m.node == self().node) {
+      hear_of_self(m, out);
+    } else if (!take_in(now, m, out) && m.node == from) {
+      // It may be a process that does not know of its earlier incarnations.
+      const auto known = table_.find(from);
+      if (known && newer(table_.at(*known), m)) send_record(*known, *known, out);
+    }
+  }
+  if (table_.merge(packet.graph)) {
+    piggyback_.spec();
+    fresh_ = true;
+    out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
+  }
+  for (const EdgeRate& rate : packet.rates) {
+    if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
+  }
+}
+
+bool Membership::take_in(double now, const Member& m, MembershipEffects& out) {
+  const MemberTable::Merged merged = table_.merge(m);
+  if (merged.news) {
+    on_news(now, merged, out);
+    return true;
+  }
+  if (merged.refused) return false;
+  const Member& known = table_.at(merged.index);
+  if (m.state == MemberState::suspect && !newer(known, m)) confirm(merged.index, m.accuser);
+  return false;
+}
+
+void Membership::on_news(double now, const MemberTable::Merged& merged, MembershipEffects& out) {
+  const Member& m = table_.at(merged.index);
+  const auto& before = merged.before;
+  const bool new_incarnation = !before || before->incarnation != m.incarnation;
+  if (before && !is_over(*before) && (new_incarnation || is_over(m))) out.died.push_back(m.node);
+  std::erase_if(strangers_, [&](const auto& stranger) {
+    if (stranger.first == m.node) connector_.link_up(merged.index, stranger.second);
+    return stranger.first == m.node;
+  });
+  if (new_incarnation || is_over(m)) prober_.forget(merged.index);
+  if (new_incarnation && !is_over(m)) connector_.born(now, merged.index, table_);
+  if (!before || !has_ranks_of(*before, m)) settle_at_ = std::min(settle_at_, now + kSettle_s);
+  std::erase_if(suspicions_, [&](const Suspicion& s) { return s.member == merged.index; });
+  if (m.state == MemberState::suspect) suspicions_.push_back({merged.index, now, {m.accuser}});
+  if (new_incarnation && !is_over(m))
+    out.lines.push_back(incarnation_of(m) + " is here, " + ranks_of(m));
+  if (m.state == MemberState::left) out.lines.push_back(incarnation_of(m) + " has left");
+  if (m.state == MemberState::dead) out.lines.push_back(incarnation_of(m) + " is dead");
+  if (!met_) return;  // the first view that a newcomer hears is no news to others
+  piggyback_.member(merged.index);
+  fresh_ = true;
+}
+
+void Membership::hear_of_self(const Member& m, MembershipEffects& out) {
+  if (is_over(self())) return;
+  Member own = self(), same = m;
+  same.accuser = own.accuser;
+  same.state = own.state;
+  const bool ours = same == own;  // what we said, but for the state
+  if (ours && m.state == MemberState::suspect) {
+    ++own.refutations;
+    prober_.ail(+1);
+    renew_self(own);
+  } else if (!newer(own, m) && !(ours && m.state == own.state) &&
+             m.incarnation < kIncarnationsAtMost) {
+    begin_incarnation(own, m.incarnation + 1,
+                      is_over(m) ? "it was declared dead" : "it has lived before", out);
+  }
+}
+
+void Membership::renew_self(const Member& m) {
+  GV_CHECK(table_.merge(m).news);
+  piggyback_.member(0);
+  fresh_ = true;
+}
+
+void Membership::begin_incarnation(Member m, uint32_t incarnation, const std::string& why,
+                                   MembershipEffects& out) {
+  m.incarnation = incarnation;
+  m.refutations = 0;
+  m.state = MemberState::alive;
+  m.accuser = 0;
+  out.reborn = true;
+  out.lines.push_back("begins incarnation " + std::to_string(incarnation) + ": " + why);
+  renew_self(m);
+}
+
+void Membership::settle_ranks(MembershipEffects& out) {
+  settle_at_ = std::numeric_limits<double>::infinity();
+  if (self().first_rank == kAnyRank && !met_) return;
+  const auto first = table_.move_to();
+  if (first && *first > kRanksAtMost - self().ranks) return;
+  Member m = self();
+  if (first) m.first_rank = *first;
+  const uint32_t incarnation = table_.incarnation_with(m.first_rank);
+  if (!first && incarnation == m.incarnation) return;
+  out.ranks_moved = first.has_value();
+  if (first && in_graph(self())) {
+    begin_incarnation(m, std::max(incarnation, m.incarnation + 1),
+                      "its ranks were taken, it has " + ranks_of(m) + " now", out);
+  } else if (incarnation > m.incarnation) {
+    begin_incarnation(m, incarnation, "others have had " + ranks_of(m) + " before it", out);
+  } else {
+    ++m.refutations;
+    renew_self(m);
+  }
+}
+
+// --- suspicions
+
+void Membership::accuse(double now, uint32_t member, const std::string& why,
+                        MembershipEffects& out) {
+  Member m = table_.at(member);
+  if (is_over(m)) return;
+  const auto own_name = static_cast<uint32_t>(name_hash(self().node));
+  if (m.state == MemberState::suspect) return confirm(member, own_name);
+  m.state = MemberState::suspect;
+  m.accuser = own_name;
+  out.lines.push_back(incarnation_of(m) + " is suspected: " + why);
+  take_in(now, m, out);
+}
+
+// Somebody else finds the same: the suspect has less time, and others hear of it.
+void Membership::confirm(uint32_t member, uint32_t accuser) {
+  for (Suspicion& s : suspicions_) {
+    if (s.member != member || s.accusers.size() > kConfirmations) continue;
+    if (std::find(s.accusers.begin(), s.accusers.end(), accuser) != s.accusers.end()) continue;
+    s.accusers.push_back(accuser);
+    table_.name_accuser(member, accuser);
+    piggyback_.member(member);
+  }
+}
+
+// Lifeguard's: from the most to the least as the logarithm of the number of confirmations.
+double Membership::dead_at(const Suspicion& s) const {
+  const size_t others = table_.live_count() < 2 ? 0 : table_.live_count() - 2;
+  const auto expected = static_cast<double>(std::min(kConfirmations, others));
+  const auto confirmed = static_cast<double>(s.accusers.size() - 1);
+  if (confirmed >= expected) return s.since + kLeastSuspicion_s;
+  const double part = std::log(confirmed + 1) / std::log(expected + 1);
+  return s.since + kMostSuspicion_s - (kMostSuspicion_s - kLeastSuspicion_s) * part;
+}
+
+void Membership::declare_dead(double now, uint32_t member, const std::string& why,
+                              MembershipEffects& out) {
+  Member m = table_.at(member);
+  if (is_over(m)) return;
+  m.state = MemberState::dead;
+  m.accuser = 0;
+  out.lines.push_back(incarnation_of(m) + " is taken for dead: " + why);
+  take_in(now, m, out);
+}
+
+// --- telling
+
+void Membership::carry_out(double now, ProbeResults results, MembershipEffects& out) {
+  for (const ProbeResults::Failed& f : results.failed) {
+    std::ostringstream why;
+    why << "no answer in " << std::lround(1e3 * f.after_s) << " ms, " << f.nacks
+        << " others had none either";
+    accuse(now, f.member, why.str(), out);
+  }
+  for (auto& [to, packet] : results.sends)
+    send(to, std::move(packet), out);
+}
+
+// Who is not plainly alive here hears what is said of it, in every packet.
+void Membership::send(uint32_t to, MembershipPacket packet, MembershipEffects& out) {
+  const Member& m = table_.at(to);
+  if (m.state != MemberState::alive && packet.news.empty()) packet.news.push_back(m);
+  piggyback_.load(table_, packet);
+  out.sends.push_back({m.node, std::move(packet)});
+}
+
+void Membership::send_record(uint32_t to, uint32_t member, MembershipEffects& out) {
+  MembershipPacket packet;
+  packet.kind = Kind::sync_reply;
+  packet.news.push_back(table_.at(member));
+  out.sends.push_back({table_.at(to).node, std::move(packet)});
+}
+
+void Membership::send_sync(const std::string& to, MembershipEffects& out) {
+  MembershipPacket packet;
+  packet.kind = Kind::sync;
+  packet.sequence = table_.digest();
+  packet.news.push_back(self());
+  const auto member = table_.find(to);
+  if (member && table_.at(*member).state != MemberState::alive) {
+    packet.news.push_back(table_.at(*member));
+  }
+  out.sends.push_back({to, std::move(packet)});
+}
+
+void Membership::send_view(double now, uint32_t to, MembershipEffects& out) {
+  if (to >= told_at_.size()) told_at_.resize(to + 1, -std::numeric_limits<double>::infinity());
+  if (now < told_at_[to] + kViewAgain_s) return;
+  told_at_[to] = now;
+  const auto& order = table_.by_name();
+  size_t done = 0;
+  while (done < order.size()) {
+    MembershipPacket packet;
+    packet.kind = Kind::sync_reply;
+    packet.graph = spec();
+    size_t bytes = wire_bytes(packet);
+    for (; done < order.size() && bytes < kViewBytes && packet.news.size() < kMaxNews; ++done) {
+      packet.news.push_back(table_.at(order[done]));
+      bytes += wire_bytes(packet.news.back());
+    }
+    packet.sequence = done == order.size() ? table_.digest() : 0;
+    out.sends.push_back({table_.at(to).node, std::move(packet)});
+  }
+}
+
+// Both digests are taken with the packet's news in: if they differ, one knows what the other does
+// not.
+void Membership::on_view(double now, uint32_t from, const MembershipPacket& packet,
+                         MembershipEffects& out) {
+  const bool whole = packet.sequence != 0;
+  const bool same = packet.sequence == table_.digest();
+  if (whole && (same || packet.kind == Kind::sync_reply)) {
+    if (!met_) settle_at_ = now;
+    met_ = true;
+  }
+  if (whole && !same) send_view(now, from, out);
+}
+
+void Membership::forget_old_rates() {
+  if (table_.rates().empty()) return;
+  std::map<uint32_t, uint32_t> ranges;  // first rank -> end
+  for (const Member& m : graph())
+    ranges.emplace(m.first_rank, m.first_rank + m.ranks);
+  table_.keep_rates_of([&](uint32_t rank) {
+    const auto above = ranges.upper_bound(rank);
+    return above != ranges.begin() && rank < std::prev(above)->second;
+  });
+}
+
+}  // namespace grapevine

@@ -1,0 +1,53 @@
+#include <cmath>
+#include <utility>
+
+#include "actors/run/run.hpp"
+#include "kernels/hash.hpp"
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+
+Buffer mean_of(ConstVec sum, double n, DType dtype) {
+  Buffer mean(sum.size, dtype);
+  for (size_t k = 0; k < sum.size; ++k) {
+    const double value = sum.as<double>()[k] / n;
+    if (dtype == DType::f32) {
+      mean.vec().as<float>()[k] = static_cast<float>(value);
+    } else {
+      mean.vec().as<double>()[k] = value;
+    }
+  }
+  return mean;
+}
+
+Buffer mean_parameters(const Outcome& outcome) {
+  GV_CHECK(!outcome.parameters.empty());
+  const Buffer& first = *outcome.parameters.front().x;
+  Buffer sum(first.size(), DType::f64);
+  const Buffer zero(first.size(), DType::f64);
+  for (const RankParameters& p : outcome.parameters)
+    add_deviation({}, p.x->vec(), zero, sum);
+  return mean_of(sum.vec(), static_cast<double>(outcome.parameters.size()), first.dtype());
+}
+
+double consensus_distance(const Outcome& outcome) {
+  const size_t size = outcome.parameters.front().x->size();
+  Buffer sum(size, DType::f64), mean(size, DType::f64), unused(size, DType::f64);
+  for (const RankParameters& p : outcome.parameters)
+    add_deviation({}, p.x->vec(), mean, sum);
+  const double n = static_cast<double>(outcome.parameters.size());
+  scale({}, 1 / n, sum, mean);
+  double squares = 0;
+  for (const RankParameters& p : outcome.parameters)
+    squares += add_deviation({}, p.x->vec(), mean, unused);
+  return squares / n;
+}
+
+uint64_t parameter_hash(const Outcome& outcome) {
+  uint64_t hash = kHashStart;
+  for (const RankParameters& p : outcome.parameters)
+    hash = fnv1a(std::as_const(*p.x).vec(), hash);
+  return hash;
+}
+
+}  // namespace grapevine

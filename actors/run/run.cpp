@@ -1,0 +1,295 @@
+#include "actors/run/run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/clocks/virtual_clock.hpp"
+#include "actors/clocks/wall_scheduler.hpp"
+#include "actors/faults.hpp"
+#include "actors/run/promised.hpp"
+#include "actors/run/simulation.hpp"
+#include "actors/state.hpp"
+#include "actors/topology_manager.hpp"
+#include "actors/transport/simulated.hpp"
+#include "topologies/weights.hpp"
+
+namespace grapevine {
+
+RunSystemConfig::RunSystemConfig(Clock clock) {
+  if (clock == Clock::simulated) {
+    load<VirtualScheduler>();
+  } else {
+    load<WallScheduler>();
+    // Compute threads carry most of the messages; these serve while all of them compute.
+    set("scheduler.max-threads", std::max<size_t>(1, std::thread::hardware_concurrency() / 4));
+  }
+}
+
+namespace {
+
+constexpr size_t kLargeBytes = size_t{8} << 20;  // a vector of which a second thread's wake-up pays
+constexpr int kPoolThreads = 4;                  // they share the memory's bandwidth
+
+int hardware_threads() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+int compute_threads(const Settings& s) {
+  if (s.clock == Clock::simulated) return 1;
+  return s.threads > 0 ? s.threads : std::min(hardware_threads(), std::max(1, ranks_here(s)));
+}
+
+Result<std::shared_ptr<Objective>> make_objective(const Settings& s) {
+  ObjectiveSpec spec = s.objective;
+  spec.ranks = s.ranks;
+  spec.seed = s.seed;
+  spec.threads = compute_threads(s);
+  auto made = make_objective(spec);
+  if (!made) return made.error();
+  return std::shared_ptr<Objective>(std::move(*made));
+}
+
+void deliver_at(caf::actor_system& system, const Mailboxes& mailboxes, RunClock::Instant at, int to,
+                Frame frame) {
+  if (auto actor = mailboxes.find(to)) {
+    system.clock().schedule_message(
+        at, std::move(actor),
+        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(frame)));
+  }
+}
+
+namespace {
+
+// How long one gradient of one rank takes when all ranks compute: the first guess for the rates.
+double measure_gradient(Objective& objective, const Settings& s, int threads) {
+  if (!objective.has_gradients()) return s.gradient_s;
+  const size_t size = objective.layout().size();
+  Buffer x(size, objective.layout().dtype()), g(size, objective.layout().dtype());
+  objective.initial_point(0, x);
+  double best = kNever;
+  for (int round = 0; round < 3; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    objective.gradient(0, 0, 0, x, g);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    best = std::min(best, took.count());
+  }
+  return std::max(1e-5, best * std::max(1.0, static_cast<double>(ranks_here(s)) / threads));
+}
+
+// Pairwise: a rank has at most four exchanges open. Rounds: of an edge and direction the messages
+// of two phases are kept for those who ask, one more is written, and the rule may keep one.
+size_t messages_at_most(const Settings& s, size_t members) {
+  size_t degrees = 0;
+  if (method_named(s.method).pattern == Pattern::rounds) {
+    const auto graph = make_topology(s.topology, s.ranks, s.rate);
+    GV_CHECK(static_cast<bool>(graph));
+    degrees = 2 * graph->edges().size();
+  }
+  return 8 * members + 8 + 16 * degrees;
+}
+
+double gamma_of_graph(const Settings& s) {
+  const auto graph = make_topology(s.topology, s.ranks, s.rate);
+  GV_CHECK(static_cast<bool>(graph));
+  const auto matrix = gossip_matrix(s.weights, *graph);
+  GV_CHECK(static_cast<bool>(matrix));
+  return best_gamma(matrix_spectrum(*graph, *matrix));
+}
+
+StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
+                                     const std::shared_ptr<Objective>& objective, size_t groups,
+                                     const std::shared_ptr<ForkJoin>& pool) {
+  StateDependencies deps{.clock = clock,
+                         .objective = objective,
+                         .method = s.method,
+                         .rule = s.rule,
+                         .seed = s.seed,
+                         .pool = pool,
+                         .ranks = s.ranks,
+                         .groups = static_cast<int>(groups)};
+  if (!objective->has_gradients()) deps.rule.optimizer = {};
+  if (s.rule.gamma == 0) deps.rule.gamma = gamma_of_graph(s);
+  const auto members = (static_cast<size_t>(ranks_here(s)) + groups - 1) / groups;
+  deps.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
+  deps.messages = messages_at_most(s, members);
+  if (method_named(s.method).pattern == Pattern::collective) {
+    const auto n = static_cast<size_t>(s.ranks);
+    deps.chunk_size = objective->layout().size() / n + 1;
+    deps.chunks = 6 * n * members;  // the parts of two rounds are kept, those of a third arrive
+  }
+  deps.audits = s.clock == Clock::simulated;
+  deps.measures_distance = s.clock == Clock::wall;
+  return deps;
+}
+
+}  // namespace
+
+void SpawnedRun::stop() {
+  for (const StateActor& state : states)
+    caf::anon_send_exit(state, caf::exit_reason::kill);
+  caf::anon_send_exit(faults, caf::exit_reason::kill);
+  caf::anon_send_exit(observer, caf::exit_reason::kill);
+  caf::anon_send_exit(manager, caf::exit_reason::kill);
+  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  compute->stop();
+  node = nullptr;
+  manager = nullptr;
+  observer = nullptr;
+  faults = nullptr;
+  states.clear();
+}
+
+namespace {
+
+/// Where the frames of a run go, and where its gradients are computed.
+struct Ways {
+  std::shared_ptr<Mailboxes> mailboxes;
+  std::shared_ptr<Transport> transport;
+  std::shared_ptr<Compute> compute;
+  std::function<uint64_t()> event_log_hash;
+};
+
+Ways wall_ways(caf::actor_system& system, const RunClock& clock, const Settings& s,
+               const std::shared_ptr<Objective>& objective, const Site* site) {
+  Ways ways;
+  ways.compute = std::make_shared<ThreadCompute>(clock, system, objective, compute_threads(s));
+  ways.mailboxes = site != nullptr ? site->mailboxes : std::make_shared<Mailboxes>();
+  ways.transport = site != nullptr ? site->transport
+                                   : std::make_shared<LocalTransport>(deliver_to(ways.mailboxes));
+  return ways;
+}
+
+Ways simulated_ways(caf::actor_system& system, const RunClock& clock, const Settings& s,
+                    const std::shared_ptr<Objective>& objective, const Site* site) {
+  Ways ways;
+  const ComputeModel model{s.gradient_s, s.speed_spread, s.seed};
+  if (site != nullptr) {
+    ways.mailboxes = site->mailboxes;
+    ways.transport = site->transport;
+    ways.compute =
+        std::make_shared<InlineCompute>(clock, system, objective, model, [](uint64_t) {});
+    ways.event_log_hash = [] { return uint64_t{0}; };  // the links have the log
+    return ways;
+  }
+  ways.mailboxes = std::make_shared<Mailboxes>();
+  auto simulated = std::make_shared<SimulatedTransport>(
+      s.link, s.plan.link_faults, s.seed, s.ranks,
+      [&system, mailboxes = ways.mailboxes, clock](double at, int to, Frame frame) {
+        deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
+      });
+  ways.compute = std::make_shared<InlineCompute>(
+      clock, system, objective, model, [simulated](uint64_t word) { simulated->fold(word); });
+  ways.event_log_hash = [simulated] { return simulated->event_log_hash(); };
+  ways.transport = std::move(simulated);
+  return ways;
+}
+
+}  // namespace
+
+LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
+  return [mailboxes = std::move(mailboxes)](int to, Frame frame) {
+    if (auto actor = mailboxes->find(to))
+      caf::anon_send(caf::actor_cast<CommunicatorActor>(actor), std::move(frame));
+  };
+}
+
+SpawnedRun spawn_run(caf::actor_system& system, const Settings& settings,
+                     std::shared_ptr<Objective> objective, RunHooks hooks,
+                     std::function<void(Outcome)> done) {
+  SpawnedRun run = spawn_ranks(system, settings, std::move(objective), std::move(hooks), nullptr,
+                               std::move(done));
+  caf::anon_send(run.node, Begin{});
+  return run;
+}
+
+SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
+                       std::shared_ptr<Objective> objective, RunHooks hooks, const Site* site,
+                       std::function<void(Outcome)> done) {
+  const auto settings = std::make_shared<const Settings>(given);
+  const Settings& s = *settings;
+  const bool wall = s.clock == Clock::wall;
+  const int threads = compute_threads(s);
+  const double gradient_s = wall ? measure_gradient(*objective, s, threads) : s.gradient_s;
+  const RunClock clock(system);
+  auto counters = std::make_shared<Counters>();
+  const Ways ways = wall ? wall_ways(system, clock, s, objective, site)
+                         : simulated_ways(system, clock, s, objective, site);
+
+  const size_t groups = wall ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
+  std::shared_ptr<ForkJoin> pool;
+  if (wall && objective->layout().bytes() >= kLargeBytes)
+    pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
+  std::vector<StateActor> states;
+  StateDependencies state = state_dependencies(s, clock, objective, groups, pool);
+  if (site != nullptr) state.memory = site->memory;
+  for (size_t k = 0; k < groups; ++k)
+    states.push_back(system.spawn<State>(state));
+  auto observer = system.spawn<Observer>(ObserverDependencies{
+      clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink});
+  ManagerDependencies managing{.clock = clock,
+                               .settings = settings,
+                               .compute = ways.compute,
+                               .gradient_s = gradient_s,
+                               .observers = {observer}};
+  if (site != nullptr) managing.beyond = site->beyond;
+  auto manager = system.spawn<TopologyManager>(std::move(managing));
+  NodeDependencies deps{
+      clock,          settings,
+      objective,      ways.mailboxes,
+      ways.transport, ways.compute,
+      counters,       states,
+      manager,        hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
+      gradient_s,     hooks.sink,
+      std::move(done)};
+  if (site != nullptr) {
+    deps.share_done = site->share_done;
+    deps.suspect = site->suspect;
+  }
+  auto node = system.spawn<Node>(std::move(deps));
+  auto faults = system.spawn<Faults>(FaultsDependencies{clock, s.plan, s.ranks, node, manager});
+  caf::anon_send(faults, Start{});
+  if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
+  return {node,     manager, observer,           faults, states, ways.compute,
+          counters, clock,   ways.event_log_hash};
+}
+
+namespace {
+
+RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
+  RunSystemConfig config(Clock::wall);
+  caf::actor_system system{config};
+  Promised<Outcome> ended;
+  const auto* interrupts = hooks.interrupts;
+  SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
+                             [&](Outcome o) { ended.keep(std::move(o)); });
+  const auto deadline =
+      std::chrono::steady_clock::now() +
+      std::chrono::duration<double>(settings.until_s > 0 ? settings.until_s : 1e9);
+  std::optional<Outcome> outcome;
+  for (bool asked = false; !(outcome = ended.wait(std::chrono::milliseconds(50)));) {
+    const bool over = std::chrono::steady_clock::now() >= deadline ||
+                      (interrupts != nullptr && interrupts->load() > 0);
+    if (asked || !over) continue;
+    asked = true;
+    caf::anon_send(run.node, Finish{});
+  }
+  run.stop();
+  RunResult result;
+  result.outcome = std::move(*outcome);
+  return result;
+}
+
+}  // namespace
+
+RunResult run(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
+  if (settings.clock == Clock::wall)
+    return run_wall(settings, std::move(objective), std::move(hooks));
+  return simulate(settings, std::move(objective), std::move(hooks));
+}
+
+}  // namespace grapevine

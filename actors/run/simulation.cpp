@@ -1,0 +1,101 @@
+#include "actors/run/simulation.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include "actors/clocks/virtual_clock.hpp"
+
+namespace grapevine {
+
+namespace {
+
+// Drives the virtual clock until the run is over, its time is up, or the ranks agree well enough.
+class Simulation {
+ public:
+  Simulation(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks)
+      : settings_(settings),
+        config_(Clock::simulated),
+        system_(config_),
+        scheduler_(VirtualScheduler::of(system_)),
+        interrupts_(hooks.interrupts) {
+    auto outer = hooks.sink.on_sample;
+    hooks.sink.on_sample = [this, outer](const RunSample& s) {
+      last_ = s;
+      if (outer && !sampling_quietly_) outer(s);
+    };
+    run_.emplace(spawn_run(system_, settings, std::move(objective), std::move(hooks),
+                           [this](Outcome o) { outcome_ = std::move(o); }));
+    scheduler_.run();
+  }
+
+  ~Simulation() {
+    run_->stop();
+    run_.reset();
+    scheduler_.run();
+    scheduler_.clock().cancel_all();
+    scheduler_.run();
+  }
+
+  RunResult drive() {
+    result_.consensus_norm_start = norm();
+    const auto start = std::chrono::steady_clock::now();
+    const uint64_t fired = scheduler_.clock().fired();
+    while (!outcome_ && !over() && scheduler_.step()) {
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    result_.events = scheduler_.clock().fired() - fired;
+    result_.events_per_second = static_cast<double>(result_.events) / took.count();
+    result_.consensus_norm_end = norm();
+    caf::anon_send(run_->node, Finish{});
+    scheduler_.run();
+    while (!outcome_ && scheduler_.step()) {
+    }
+    GV_CHECK(outcome_.has_value());
+    result_.outcome = std::move(*outcome_);
+    result_.event_log_hash = run_->event_log_hash();
+    return std::move(result_);
+  }
+
+ private:
+  double norm() {  // |pi x|
+    sampling_quietly_ = true;
+    caf::anon_send(run_->observer, Tick{kSampleNow});
+    scheduler_.run();
+    sampling_quietly_ = false;
+    return std::sqrt(last_.consensus_distance * last_.ranks);
+  }
+
+  bool over() {
+    if (settings_.until_s > 0 && !scheduler_.clock().empty() &&
+        scheduler_.clock().next() > run_->clock.instant(settings_.until_s))
+      return true;
+    if (interrupts_ != nullptr && interrupts_->load(std::memory_order_relaxed) > 0) return true;
+    if (settings_.target <= 0) return false;
+    const uint64_t exchanges = run_->counters->applied_ends.load(std::memory_order_relaxed) / 2;
+    if (exchanges < next_check_) return false;
+    next_check_ = exchanges + std::max<uint64_t>(1, static_cast<uint64_t>(settings_.ranks) / 8);
+    const double shrunk = norm() / result_.consensus_norm_start;
+    result_.reached_target = shrunk < settings_.target;
+    return result_.reached_target || !(shrunk < 1e4);
+  }
+
+  const Settings& settings_;
+  RunSystemConfig config_;
+  caf::actor_system system_;
+  VirtualScheduler& scheduler_;
+  const std::atomic<int>* interrupts_;
+  std::optional<SpawnedRun> run_;
+  std::optional<Outcome> outcome_;
+  RunSample last_;
+  bool sampling_quietly_ = false;
+  uint64_t next_check_ = 0;
+  RunResult result_;
+};
+
+}  // namespace
+
+RunResult simulate(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
+  return Simulation(settings, std::move(objective), std::move(hooks)).drive();
+}
+
+}  // namespace grapevine

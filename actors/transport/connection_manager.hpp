@@ -1,0 +1,99 @@
+// ConnectionManager: all control connections of a node, from the first byte to the last. Lives on
+// the control loop.
+//
+// A connection begins with a Hello each way. Of all connections that a pair of nodes may have
+// tried, the two names decide which one stands, whoever dialled: the node with the higher name
+// offers one (Agree) when it knows of no other that stands or is offered, and holds the rest; the
+// node with the lower name makes it stand by its own Agree. So an offer tells the lower node that
+// whatever link it still believes in is gone, and no message is sent on a connection that the other
+// end may drop.
+#pragma once
+#include <kj/compat/tls.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "actors/transport/acceptor.hpp"
+#include "actors/transport/control_link.hpp"
+#include "actors/transport/peers.hpp"
+
+namespace grapevine {
+
+class BulkBoard;
+
+class ConnectionManager final : kj::TaskSet::ErrorHandler {
+ public:
+  /// Takes the listening socket. `listens_tcp`: with a key, what knocks there speaks TLS.
+  ConnectionManager(Loop&, BulkBoard&, PeerTable&, const LinksOptions&, const LinkEvents&,
+                    int listen_fd, bool listens_tcp);
+  ~ConnectionManager();
+
+  void dial(const std::string& address);
+  void close(const std::string& node);
+  void reply(uint64_t console, const ConsoleReply&);
+  /// Says goodbye to all and reports nothing any more; `done` when they are gone or time is up.
+  void leave(std::function<void()> done);
+
+ private:
+  enum class Stage { hello, holding, offered, awaiting, up, console, ending };
+  struct Connection {
+    uint64_t id = 0;
+    bool dialled = false;
+    std::string address;    // that was dialled, or of the one who knocked
+    std::string certified;  // the name in the other end's certificate
+    AdmissionSlot slot;
+    Stage stage = Stage::hello;
+    Hello peer;
+    std::shared_ptr<Outbox> outbox;
+    std::shared_ptr<Peer> entry;  // once up
+    kj::Own<ControlLink> link;
+    kj::TimePoint measured = kj::origin<kj::TimePoint>();  // the round trip
+    kj::Promise<void> deadline = nullptr;
+  };
+
+  kj::Promise<void> welcome(Knock);
+  Connection* adopt(kj::AuthenticatedStream, Connection&&, bool tls);
+
+  // The handshake (handshake.cpp).
+  void on_message(Connection&, std::span<const std::byte>);
+  void shake(Connection&, ControlMessage&);
+  void on_hello(Connection&, const Hello&);
+  std::string disagreement(const Connection&, const Hello&) const;
+  size_t consoles() const;
+  void try_offer(Connection&);
+  void offer_next(const std::string& node);
+  void stand(Connection&);
+
+  void on_peer_message(Connection&, ControlMessage&&, size_t bytes);
+  void on_console_message(Connection&, ControlMessage&&);
+  void refuse(Connection&, const std::string& reason);  // tells both ends
+  void finish(Connection&, const std::string& reason);  // what is queued leaves first
+  void on_closed(uint64_t id, const std::string& reason);
+  void report_end(Connection&, const std::string& reason);
+  void tell_turned_away(const std::string& from, const std::string& reason);
+  bool push(Connection&, const ControlMessage&);
+  Connection* find(uint64_t id);
+  Connection* standing(const std::string& node);
+  bool is_spare(const Connection&);
+  void taskFailed(kj::Exception&&) override {}  // each task handles what it expects
+
+  Loop& loop_;
+  BulkBoard& bulk_;
+  PeerTable& peers_;
+  const LinksOptions& options_;
+  const LinkEvents& events_;
+  const bool listens_tcp_;
+  std::shared_ptr<void> alive_ = std::make_shared<int>(0);
+  kj::Own<kj::TlsContext> tls_;
+  uint64_t last_id_ = 0;
+  bool leaving_ = false;
+  kj::TimePoint told_since_;
+  int told_ = 0;
+  std::function<void()> left_;
+  std::map<uint64_t, kj::Own<Connection>> connections_;
+  kj::Own<Acceptor> acceptor_;
+  kj::TaskSet tasks_;  // last: dies first
+};
+
+}  // namespace grapevine

@@ -1,0 +1,47 @@
+// grapevine compare: methods x lists of options x seeds from one file, on the virtual clock.
+#include <filesystem>
+
+#include "app/commands.hpp"
+#include "app/compare/curves.hpp"
+#include "app/compare/report.hpp"
+#include "models/write_file.hpp"
+
+namespace grapevine {
+namespace {
+
+Status write(const std::string& path, const std::string& text) {
+  return write_whole_file(path, {{text.data(), text.size()}});
+}
+
+}  // namespace
+
+Result<int> compare(const Options& options) {
+  if (options.job.empty()) return user_error("compare without a job, accepted: compare FILE");
+  if (options.settings.threads < 0) {
+    return user_error("threads is " + std::to_string(options.settings.threads) +
+                      ", accepted: 0 (one per core) or more");
+  }
+  const auto job = read_job(options.job);
+  if (!job) return job.error();
+  const std::string folder =
+      options.out.empty()
+          ? std::filesystem::path(options.job).replace_extension(".results").string()
+          : options.out;
+  const auto outcome = run_job(*job, folder, options.settings.threads, options.quiet);
+  if (!outcome) return outcome.error();
+  if (outcome->refused == job->cells.size())
+    return user_error(options.job + ": no run ended; " + outcome->cells.front().complaint);
+  const Comparison comparison = compare_cells(*job, *outcome, folder);
+  const Json json = comparison_json(*job, *outcome, comparison);
+  if (Status ok = write(folder + "/compare.svg", comparison_svg(*job, *outcome)); !ok)
+    return ok.error();
+  if (Status ok = write(folder + "/compare.json", json.dump() + "\n"); !ok) return ok.error();
+  if (options.json) {
+    print_json(json);
+  } else {
+    print_comparison(*job, *outcome, comparison);
+  }
+  return outcome->failed > 0 ? 1 : 0;
+}
+
+}  // namespace grapevine

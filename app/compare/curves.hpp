@@ -1,0 +1,24 @@
+// How a job's runs came to where they ended: the error of each as it fell, and the curves of all.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/compare/runs.hpp"
+
+namespace grapevine {
+
+struct ErrorPoint {
+  double at_s = 0, bytes = 0;
+  double value = 0;  // of the job's measure
+};
+
+/// The samples of a run that have the measure, and its end; `result` is what simulate --json says.
+std::vector<ErrorPoint> error_curve(const Measure&, const Json& result);
+
+/// A number of an object; NaN where it is null or not there.
+double number_in(const Json& object, const std::string& name);
+
+/// Error against bytes sent and against virtual time; a curve a group, the mean over its seeds.
+std::string comparison_svg(const Job&, const JobOutcome&);
+
+}  // namespace grapevine

@@ -1,0 +1,199 @@
+#include "app/compare/job.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "app/compare/file.hpp"
+#include "app/execute.hpp"
+#include "app/toml_options.hpp"
+#include "kernels/hash.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr int kSamples = 100, kTests = 20;  // of a run, where the file asks for none
+
+// All combinations of one value each, the last option's fastest.
+std::vector<std::vector<ConfigEntry>> combinations(const Choices& choices) {
+  std::vector<std::vector<ConfigEntry>> all{{}};
+  for (const auto& [name, values] : choices) {
+    std::vector<std::vector<ConfigEntry>> longer;
+    for (const auto& entries : all) {
+      for (const ConfigEntry& value : values) {
+        longer.push_back(entries);
+        longer.back().push_back(value);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::string group_of(const std::string& label, const Choices& choices,
+                     const std::vector<ConfigEntry>& chosen) {
+  std::string group = label;
+  for (const ConfigEntry& entry : chosen) {
+    const bool is_listed = choices.at(entry.name).size() > 1;
+    if (is_listed) group += ", " + entry.name + " " + entry.text;
+  }
+  return group;
+}
+
+std::string content_of(const std::string& path) {
+  std::error_code unreadable;
+  if (path.empty() || !std::filesystem::is_regular_file(path, unreadable)) return "";
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// All that the outcome depends on, the data sets' files left out.
+std::string id_of(const Cell& cell) {
+  Options options = cell.options;
+  std::string all = GRAPEVINE_VERSION "\n";
+  for (const Option& option : option_table(options))
+    if ((option.commands & kSimulate) != 0)
+      all += std::string(option.name) + "=" + option_text(option) + "\n";
+  all += content_of(options.plan) + "\n" + content_of(options.settings.topology);
+  std::string id;
+  for (const char c : cell.group.substr(0, 60)) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain || (!id.empty() && id.back() != '-')) id += plain ? c : '-';
+  }
+  char tail[64];
+  std::snprintf(tail, sizeof tail, "-seed-%llu-%016llx",
+                static_cast<unsigned long long>(options.settings.seed),
+                static_cast<unsigned long long>(fnv1a(all)));
+  return id + tail;
+}
+
+bool has(const std::vector<ConfigEntry>& entries, const std::string& name) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const ConfigEntry& e) { return e.name == name; });
+}
+
+// Virtual seconds that it takes at least; 0: not known.
+double duration_s(const Settings& s) {
+  const double by_gradients =
+      static_cast<double>(s.gradients) / static_cast<double>(s.ranks) * s.gradient_s;
+  if (s.gradients == 0) return s.until_s;
+  return s.until_s > 0 ? std::min(s.until_s, by_gradients) : by_gradients;
+}
+
+// What is sampled where the file does not say.
+void add_samples(const Settings& s, std::vector<ConfigEntry>& entries) {
+  const double duration = duration_s(s);
+  if (!(duration > 0)) return;
+  auto each = [&](const char* option, int count) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", duration / count);
+    if (!has(entries, option)) entries.push_back({option, text, ""});
+  };
+  each("sample-seconds", kSamples);
+  if (s.objective.objective == "network") each("test-seconds", kTests);
+}
+
+Result<Cell> make_cell(const std::string& path, const MethodTable& table, std::string group,
+                       std::vector<ConfigEntry> entries) {
+  auto wrong = [&](const Error& error) {
+    const bool has_line = error.message.rfind(path + ":", 0) == 0;
+    return has_line ? error : user_error(table.where + group + ": " + error.message);
+  };
+  auto plain = resolve_options(kSimulate, entries);
+  if (!plain) return wrong(plain.error());
+  add_samples(plain->settings, entries);
+  auto options = resolve_options(kSimulate, entries);
+  if (!options) return wrong(options.error());
+  options->settings.threads = 1;  // cells run beside each other
+  Cell cell{table.label, std::move(group), std::move(entries), std::move(*options), ""};
+  cell.id = id_of(cell);
+  return cell;
+}
+
+// Loads each data set that networks need, once for each way of handing it out.
+Status check_data(const std::vector<Cell>& cells, const std::string& path) {
+  std::set<std::string> seen;
+  for (const Cell& cell : cells) {
+    const Settings& s = cell.options.settings;
+    const ObjectiveSpec& o = s.objective;
+    std::string key = o.objective + " " + o.model + " " + o.dataset + " " + o.data_dir + " " +
+                      o.partition + " " + std::to_string(s.ranks);
+    if (!seen.insert(key).second) continue;
+    const auto objective = make_objective_of(s);
+    if (!objective) return user_error(path + ": " + cell.group + ": " + objective.error().message);
+  }
+  return Done{};
+}
+
+Status add_target(const JobFile& file, Job& job) {
+  const std::string& objective = job.cells[0].options.settings.objective.objective;
+  for (const JobTarget& target : file.targets) {
+    if (target.measure != job.measure.name) {
+      return user_error(target.where + "target_" + target.measure + " with objective \"" +
+                        objective + "\", accepted: target_" + job.measure.name);
+    }
+    job.target = target.value;
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Measure measure_of(const std::string& objective) {
+  if (objective == "network") return {"accuracy", true};
+  if (objective == "consensus" || objective == "matrix") return {"consensus_distance", false};
+  return {"suboptimality", false};
+}
+
+Result<Job> read_job(const std::string& path) {
+  const auto file = read_job_file(path);
+  if (!file) return file.error();
+  Job job;
+  job.path = path;
+  for (const MethodTable& table : file->tables) {
+    Choices choices = table.own;
+    choices.insert(file->shared.begin(), file->shared.end());  // the method's own go first
+    for (const auto& chosen : combinations(choices)) {
+      const std::string group = group_of(table.label, choices, chosen);
+      for (const ConfigEntry& seed : file->seeds) {
+        std::vector<ConfigEntry> entries = chosen;
+        entries.push_back(seed);
+        auto cell = make_cell(path, table, group, std::move(entries));
+        if (!cell) return cell.error();
+        job.cells.push_back(std::move(*cell));
+      }
+    }
+  }
+  const std::string& objective = job.cells[0].options.settings.objective.objective;
+  for (const Cell& cell : job.cells) {
+    const std::string& other = cell.options.settings.objective.objective;
+    if (other == objective) continue;
+    return user_error(path + ": objectives \"" + objective + "\" and \"" + other +
+                      "\" in one job, accepted: one objective");
+  }
+  job.measure = measure_of(objective);
+  if (Status ok = add_target(*file, job); !ok) return ok.error();
+  if (Status ok = check_data(job.cells, path); !ok) return ok.error();
+  return job;
+}
+
+std::string config_text(const Cell& cell) {
+  Options options = cell.options;
+  const OptionTable table = option_table(options);
+  std::string text = "# grapevine simulate --config THIS: " + cell.group + "\n";
+  for (const ConfigEntry& entry : cell.entries) {
+    const Field& field = find_option(table, entry.name)->field;
+    const bool is_text =
+        std::holds_alternative<std::string*>(field) || std::holds_alternative<Choice>(field);
+    text += entry.name + " = " + (is_text ? toml_string(entry.text) : entry.text) + "\n";
+  }
+  return text + "threads = 1\n";
+}
+
+}  // namespace grapevine

@@ -1,0 +1,227 @@
+#include "app/compare/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "app/compare/curves.hpp"
+#include "app/words.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// A number that every run has or may have.
+struct Figure {
+  const char* name;     // in JSON
+  const char* heading;  // in the table; null: not there
+  std::string (*text)(double);
+  bool deviation;  // shown in the table
+};
+
+const Figure kFigures[] = {
+    {"accuracy", "accuracy", as_percent, true},
+    {"worst_rank_accuracy", "worst rank", as_percent, false},
+    {"suboptimality", "suboptimality", as_short, true},
+    {"consensus_distance", "consensus", as_short, false},
+    {"messages", "messages", with_commas, false},
+    {"bytes", "bytes", as_bytes, false},
+    {"payload_bytes", nullptr, as_bytes, false},
+    {"virtual_seconds", "time", as_seconds, false},
+    {"seconds_to_target", "time to it", as_seconds, false},
+    {"bytes_to_target", "bytes to it", as_bytes, false},
+};
+constexpr size_t kCount = std::size(kFigures), kToTarget = kCount - 2;
+
+std::vector<double> figures_of(const Job& job, const Json& record) {
+  std::vector<double> figures(kCount, kNone);
+  if (record.is_null()) return figures;
+  const Json& result = record.at("result");
+  for (size_t k = 0; k < kToTarget; ++k)
+    figures[k] = number_in(result, kFigures[k].name);
+  // Gossip alone has nothing to be suboptimal in.
+  if (job.measure.name == "consensus_distance") figures[2] = kNone;
+  for (const ErrorPoint& p : error_curve(job.measure, result)) {
+    if (!job.measure.reached(p.value, job.target)) continue;
+    figures[kToTarget] = p.at_s;
+    figures[kToTarget + 1] = p.bytes;
+    break;
+  }
+  return figures;
+}
+
+MeanAndDeviation mean_of(const std::vector<double>& all) {
+  std::vector<double> values;
+  for (const double x : all)
+    if (std::isfinite(x)) values.push_back(x);
+  if (values.empty()) return {kNone, kNone};
+  const auto n = static_cast<double>(values.size());
+  MeanAndDeviation out;
+  for (const double x : values)
+    out.mean += x / n;
+  for (const double x : values)
+    out.deviation += (x - out.mean) * (x - out.mean);
+  out.deviation = values.size() > 1 ? std::sqrt(out.deviation / (n - 1)) : 0;
+  return out;
+}
+
+void finish_group(const std::vector<std::vector<double>>& runs, GroupFigures& g) {
+  g.runs = runs.size();
+  for (size_t k = 0; k < kCount; ++k) {
+    std::vector<double> values;
+    for (const auto& run : runs)
+      values.push_back(run[k]);
+    g.of.push_back(mean_of(values));
+    if (k == kToTarget)
+      g.reached = static_cast<size_t>(
+          std::count_if(values.begin(), values.end(), [](double x) { return std::isfinite(x); }));
+  }
+}
+
+std::string cell_text(const Figure& figure, const MeanAndDeviation& value, size_t runs) {
+  if (!std::isfinite(value.mean)) return "-";
+  std::string text = figure.text(value.mean);
+  if (figure.deviation && runs > 1) text += " +- " + figure.text(value.deviation);
+  return text;
+}
+
+void print_rows(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto& row : rows)
+    for (size_t k = 0; k < row.size(); ++k)
+      widths[k] = std::max(widths[k], row[k].size());
+  for (const auto& row : rows) {
+    std::printf("  %-*s", static_cast<int>(widths[0]), row[0].c_str());
+    for (size_t k = 1; k < row.size(); ++k)
+      std::printf("  %*s", static_cast<int>(widths[k]), row[k].c_str());
+    std::printf("\n");
+  }
+}
+
+std::string target_text(const Job& job) {
+  const char* than = job.measure.more_is_better ? " of " : " of at most ";
+  std::string name = job.measure.name;
+  std::replace(name.begin(), name.end(), '_', ' ');
+  const std::string value =
+      job.measure.more_is_better ? as_percent(job.target) : as_short(job.target);
+  return name + than + value;
+}
+
+// As the run said them, so that what is counted stays whole.
+Json json_of_figures(const std::vector<double>& figures, const Json& record) {
+  Json object = Json::object();
+  for (size_t k = 0; k < kCount; ++k) {
+    const bool said = k < kToTarget && std::isfinite(figures[k]);
+    object[kFigures[k].name] = said ? record.at("result").at(kFigures[k].name) : Json(figures[k]);
+  }
+  return object;
+}
+
+Json cells_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
+  Json cells = Json::array();
+  for (size_t k = 0; k < job.cells.size(); ++k) {
+    const Cell& cell = job.cells[k];
+    const CellOutcome& run = outcome.cells[k];
+    const Settings& s = cell.options.settings;
+    Json object = {{"label", cell.label},
+                   {"group", cell.group},
+                   {"method", s.method},
+                   {"topology", s.topology},
+                   {"ranks", s.ranks},
+                   {"partition", s.objective.partition},
+                   {"seed", s.seed},
+                   {"finished", !run.record.is_null()},
+                   {"reused", run.reused},
+                   {"file", cell.id + ".json"},
+                   {"settings", settings_of(cell)}};
+    object.update(json_of_figures(comparison.cells[k], run.record));
+    if (!run.record.is_null()) {
+      for (const char* name : {"parameter_hash", "event_log_hash"})
+        object[name] = run.record.at("result").value(name, "");
+      object["wall_seconds"] = run.record.value("wall_seconds", kNone);
+    }
+    if (!run.complaint.empty()) object["failure"] = run.complaint;
+    cells.push_back(std::move(object));
+  }
+  return cells;
+}
+
+}  // namespace
+
+Comparison compare_cells(const Job& job, const JobOutcome& outcome, const std::string& folder) {
+  Comparison made;
+  made.folder = folder;
+  for (const CellOutcome& cell : outcome.cells)
+    made.cells.push_back(figures_of(job, cell.record));
+  for (size_t k = 0; k < job.cells.size();) {
+    const Cell& first = job.cells[k];
+    GroupFigures g{first.group, first.label, settings_of(first), 0, 0, {}};
+    g.settings.erase("seed");
+    std::vector<std::vector<double>> runs;
+    for (; k < job.cells.size() && job.cells[k].group == g.group; ++k)
+      if (!outcome.cells[k].record.is_null()) runs.push_back(made.cells[k]);
+    if (runs.empty()) continue;
+    finish_group(runs, g);
+    made.groups.push_back(std::move(g));
+  }
+  return made;
+}
+
+void print_comparison(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
+  std::printf("%s: %zu of %zu runs%s\n", job.path.c_str(), outcome.finished, job.cells.size(),
+              outcome.interrupted ? ", stopped early: start again for the rest" : "");
+  const bool has_target = std::isfinite(job.target);
+  if (has_target) std::printf("target: %s\n", target_text(job).c_str());
+  std::vector<std::vector<std::string>> rows{{"run", "seeds"}};
+  for (const GroupFigures& g : comparison.groups)
+    rows.push_back({g.group, std::to_string(g.runs)});
+  for (size_t k = 0; k < kCount; ++k) {
+    const bool any = std::any_of(comparison.groups.begin(), comparison.groups.end(),
+                                 [&](const auto& g) { return std::isfinite(g.of[k].mean); });
+    const bool asked = k >= kToTarget && has_target;
+    if (kFigures[k].heading == nullptr || !(any || asked)) continue;
+    rows[0].push_back(kFigures[k].heading);
+    for (size_t g = 0; g < comparison.groups.size(); ++g) {
+      const GroupFigures& group = comparison.groups[g];
+      std::string text = cell_text(kFigures[k], group.of[k], group.runs);
+      if (k == kToTarget && group.reached > 0 && group.reached < group.runs)
+        text += " (" + std::to_string(group.reached) + " of " + std::to_string(group.runs) + ")";
+      rows[g + 1].push_back(std::move(text));
+    }
+  }
+  std::printf("\n");
+  if (!comparison.groups.empty()) print_rows(rows);
+  for (const CellOutcome& cell : outcome.cells)
+    if (!cell.complaint.empty()) std::printf("  failed: %s\n", cell.complaint.c_str());
+  std::printf("\n  runs and compare.svg in %s\n", comparison.folder.c_str());
+}
+
+Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
+  Json aggregates = Json::array();
+  for (const GroupFigures& g : comparison.groups) {
+    Json object = {{"label", g.label},
+                   {"group", g.group},
+                   {"settings", g.settings},
+                   {"runs", g.runs},
+                   {"reached_target", g.reached}};
+    for (size_t k = 0; k < kCount; ++k)
+      object[kFigures[k].name] = {{"mean", g.of[k].mean}, {"sd", g.of[k].deviation}};
+    aggregates.push_back(std::move(object));
+  }
+  return {{"job", job.path},
+          {"results", comparison.folder},
+          {"svg", comparison.folder + "/compare.svg"},
+          {"measure", job.measure.name},
+          {"target", job.target},
+          {"runs", job.cells.size()},
+          {"finished", outcome.finished},
+          {"reused", outcome.reused},
+          {"failed", outcome.failed},
+          {"interrupted", outcome.interrupted},
+          {"cells", cells_json(job, outcome, comparison)},
+          {"aggregates", aggregates}};
+}
+
+}  // namespace grapevine

@@ -1,0 +1,193 @@
+#include "app/compare/runs.hpp"
+
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "app/child_process.hpp"
+#include "app/interrupts.hpp"
+#include "app/words.hpp"
+#include "models/write_file.hpp"
+
+namespace grapevine {
+namespace {
+
+using Instant = std::chrono::steady_clock::time_point;
+
+double seconds_since(Instant begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// On a terminal one line that is rewritten; elsewhere a line for each finished run.
+class JobProgress {
+ public:
+  JobProgress(size_t all, size_t reused, bool quiet)
+      : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0), all_(all), reused_(reused) {
+    if (!quiet_ && reused > 0)
+      std::fprintf(stderr, "%zu of %zu runs are there already\n", reused, all);
+  }
+  ~JobProgress() { clear(); }
+
+  void ended(const std::string& line, size_t finished) {
+    last_ = std::chrono::steady_clock::now();
+    last_s_ = seconds_since(begin_);
+    if (quiet_ || terminal_) return;
+    std::fprintf(stderr, "%zu/%zu %s\n", finished, all_, line.c_str());
+  }
+
+  void tick(size_t finished, size_t going) {
+    if (quiet_ || !terminal_) return;
+    std::string left;
+    if (last_s_ > 0) {
+      const auto now = static_cast<double>(std::max<size_t>(1, finished - reused_));
+      const double left_s = last_s_ / now * static_cast<double>(all_ - finished);
+      left = ", " + as_seconds(std::max(0.0, left_s - seconds_since(last_))) + " left";
+    }
+    std::fprintf(stderr, "\r\033[K%zu of %zu runs, %zu going%s", finished, all_, going,
+                 left.c_str());
+    standing_ = true;
+  }
+
+ private:
+  void clear() {
+    if (standing_) std::fprintf(stderr, "\r\033[K");
+  }
+
+  bool quiet_, terminal_, standing_ = false;
+  size_t all_, reused_;
+  Instant begin_ = std::chrono::steady_clock::now(), last_;  // its beginning, the last end
+  double last_s_ = 0;                                        // from one to the other
+};
+
+// The record of a cell that was finished earlier; null where there is none that is whole.
+Json read_record(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return nullptr;
+  Json record = Json::parse(file, nullptr, false);
+  const bool whole = record.is_object() && record.contains("result");
+  return whole ? record : Json(nullptr);
+}
+
+class JobRunner {
+ public:
+  JobRunner(const Job& job, const std::string& folder, bool quiet)
+      : job_(job), folder_(folder), quiet_(quiet) {
+    outcome_.cells.resize(job.cells.size());
+    for (size_t k = 0; k < job.cells.size(); ++k) {
+      CellOutcome& cell = outcome_.cells[k];
+      cell.record = read_record(path_of(k, ".json"));
+      cell.reused = !cell.record.is_null();
+      if (cell.reused)
+        ++outcome_.reused;
+      else
+        waiting_.push_back(k);
+    }
+    outcome_.finished = outcome_.reused;
+  }
+
+  Result<JobOutcome> run(size_t at_once) {
+    JobProgress progress(job_.cells.size(), outcome_.reused, quiet_);
+    size_t next = 0;
+    while (interrupts() == 0 && (next < waiting_.size() || !going_.empty())) {
+      while (next < waiting_.size() && going_.size() < at_once)
+        if (Status ok = start(waiting_[next++]); !ok) return ok.error();
+      progress.tick(outcome_.finished, going_.size());
+      std::vector<ChildProcess*> children;
+      for (const Going& g : going_)
+        children.push_back(g.child.get());
+      ChildProcess::wait_any(children, 200);
+      for (size_t k = going_.size(); k-- > 0;) {
+        if (!going_[k].child->ended()) continue;
+        const Going done = std::move(going_[k]);
+        going_.erase(going_.begin() + static_cast<std::ptrdiff_t>(k));
+        if (Status ok = settle(done, progress); !ok) return ok.error();
+      }
+    }
+    outcome_.interrupted = interrupts() > 0;
+    going_.clear();
+    return std::move(outcome_);
+  }
+
+ private:
+  struct Going {
+    size_t cell;
+    Instant begin;
+    std::unique_ptr<ChildProcess> child;
+  };
+
+  std::string path_of(size_t cell, const char* ending) const {
+    return folder_ + "/" + job_.cells[cell].id + ending;
+  }
+
+  Status start(size_t k) {
+    const std::string config = path_of(k, ".toml"), text = config_text(job_.cells[k]);
+    if (Status ok = write_whole_file(config, {{text.data(), text.size()}}); !ok) return ok;
+    auto child = ChildProcess::start(
+        {"/proc/self/exe", "simulate", "--config", config, "--json", "--quiet"});
+    if (!child) return child.error();
+    going_.push_back({k, std::chrono::steady_clock::now(), std::move(*child)});
+    return Done{};
+  }
+
+  Status settle(const Going& done, JobProgress& progress) {
+    const Cell& cell = job_.cells[done.cell];
+    CellOutcome& outcome = outcome_.cells[done.cell];
+    const double wall_s = seconds_since(done.begin);
+    const std::string name = cell.group + ", seed " + std::to_string(cell.options.settings.seed);
+    Json result = Json::parse(done.child->out(), nullptr, false);
+    if (done.child->status() != 0 || !result.is_object()) {
+      std::string why = done.child->err().substr(0, done.child->err().find('\n'));
+      if (why.empty()) why = "ended with status " + std::to_string(done.child->status());
+      outcome.complaint = name + ": " + why;
+      ++outcome_.failed;
+      outcome_.refused += done.child->status() == 2;
+      progress.ended(outcome.complaint, outcome_.finished);
+      return Done{};
+    }
+    outcome.record = {{"label", cell.label},
+                      {"group", cell.group},
+                      {"settings", settings_of(cell)},
+                      {"wall_seconds", wall_s},
+                      {"result", std::move(result)}};
+    const std::string text = outcome.record.dump() + "\n";
+    const Status ok = write_whole_file(path_of(done.cell, ".json"), {{text.data(), text.size()}});
+    if (!ok) return ok;
+    ++outcome_.finished;
+    progress.ended(name + ": " + as_seconds(wall_s), outcome_.finished);
+    return Done{};
+  }
+
+  const Job& job_;
+  std::string folder_;
+  bool quiet_;
+  JobOutcome outcome_;
+  std::vector<size_t> waiting_;
+  std::vector<Going> going_;
+};
+
+}  // namespace
+
+Json settings_of(const Cell& cell) {
+  const Json all = json_of(cell.options);
+  Json settings = Json::object();
+  for (const ConfigEntry& entry : cell.entries)
+    settings[entry.name] = all.at(entry.name);
+  return settings;
+}
+
+Result<JobOutcome> run_job(const Job& job, const std::string& folder, int at_once, bool quiet) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) {
+    return world_error("out is \"" + folder + "\", which cannot be written (" + failed.message() +
+                       "), accepted: a folder that can");
+  }
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  return JobRunner(job, folder, quiet).run(at_once > 0 ? static_cast<size_t>(at_once) : cores);
+}
+
+}  // namespace grapevine

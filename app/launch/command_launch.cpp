@@ -1,0 +1,292 @@
+// grapevine launch: starts the processes of a run, lets the plan happen to them, tells one story.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "app/ask_node.hpp"
+#include "app/commands.hpp"
+#include "app/interrupts.hpp"
+#include "app/launch/prediction.hpp"
+#include "app/launch/process_group.hpp"
+#include "app/launch/report.hpp"
+#include "app/progress.hpp"
+#include "models/write_file.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr int kPoll_ms = 50;
+constexpr double kBetweenLooks_s = 1;  // at the nodes' status
+
+// A file that goes with the object.
+class PassingFile {
+ public:
+  static Result<std::string> write(const std::string& text, PassingFile& file) {
+    std::error_code none;
+    const std::string folder = std::filesystem::temp_directory_path(none).string();
+    std::string name = folder + "/grapevine-plan-XXXXXX";
+    const int fd = mkstemp(name.data());
+    if (fd < 0) return world_error("cannot make a file in the folder for them, \"" + folder + "\"");
+    close(fd);
+    file.path_ = name;
+    if (Status ok = write_whole_file(name, {{text.data(), text.size()}}); !ok) return ok.error();
+    return file.path_;
+  }
+  ~PassingFile() {
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+};
+
+class Launch {
+ public:
+  Launch(const Options& options, std::vector<LaunchHost> hosts, std::string plan)
+      : options_(options),
+        processes_(options, std::move(hosts), std::move(plan)),
+        progress_(options.settings, options.quiet) {}
+
+  Result<int> run() {
+    if (Status started = processes_.start(); !started) return started.error();
+    begin_ = std::chrono::steady_clock::now();
+    schedule();
+    while (!processes_.ended() || next_ < incidents_.size()) {
+      processes_.wait(kPoll_ms);
+      if (interrupts() > 0 && !interrupted_) {
+        interrupted_ = true;
+        processes_.interrupt();
+      }
+      if (processes_.ended() && (interrupted_ || !comes_back())) break;
+      for (; next_ < incidents_.size() && since_begin() >= incidents_[next_].at; ++next_)
+        if (Status ok = incidents_[next_].happens(); !ok) return ok.error();
+      tell_addresses();
+      tell_ends();
+      if (since_begin() >= poll_at_s_) poll();
+    }
+    tell_ends();
+    return report();
+  }
+
+ private:
+  struct Incident {
+    double at = 0;
+    std::function<Status()> happens;
+    bool restart = false;
+  };
+
+  double since_begin() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+  bool comes_back() const {
+    return std::any_of(incidents_.begin() + static_cast<ptrdiff_t>(next_), incidents_.end(),
+                       [](const Incident& i) { return i.restart; });
+  }
+
+  std::vector<int> nodes_of(const RankFault& fault) const {
+    std::vector<int> nodes;
+    for (const int rank : fault.ranks)
+      nodes.push_back(rank / options_.settings.local_ranks);
+    for (int k = 0; fault.ranks.empty() && k < options_.nodes; ++k)
+      nodes.push_back(k);
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return nodes;
+  }
+
+  void schedule() {
+    const auto add = [this](double at, bool restart, std::function<Status()> happens) {
+      incidents_.push_back({at, std::move(happens), restart});
+    };
+    const Plan& plan = options_.settings.plan;
+    for (const RankFault& fault : plan.rank_faults) {
+      for (const int node : nodes_of(fault)) {
+        if (fault.kind == RankFaultKind::kill) {
+          add(fault.at, false, [this, node] { return processes_.kill(node), Status(Done{}); });
+        } else if (fault.kind == RankFaultKind::restart) {
+          add(fault.at, true, [this, node] {
+            ended_.erase(node);
+            progress_.say("node-" + std::to_string(node) + " is started anew");
+            return processes_.restart(node);
+          });
+        } else if (fault.kind == RankFaultKind::pause) {
+          add(fault.at, false, [this, node] { return pause(node, true); });
+          if (fault.until < kNever)
+            add(fault.until, false, [this, node] { return pause(node, false); });
+        }
+      }
+    }
+    for (const Reconfiguration& change : plan.reconfigurations)
+      add(change.at, false, [this, spec = change.topology] { return reconfigure(spec); });
+    std::stable_sort(incidents_.begin(), incidents_.end(),
+                     [](const Incident& a, const Incident& b) { return a.at < b.at; });
+  }
+
+  Status pause(int node, bool on) {
+    progress_.say("node-" + std::to_string(node) + (on ? " stands still" : " goes on"));
+    processes_.pause(node, on);
+    return Done{};
+  }
+
+  Status reconfigure(const std::string& spec) {
+    for (int k = 0; k < options_.nodes; ++k) {
+      if (!processes_.listens(k) || processes_.paused(k)) continue;
+      const auto answer =
+          ask_node(processes_.address(k), options_.peers.key, {ConsoleVerb::reconfigure, spec});
+      progress_.say(answer ? *answer : answer.error().message);
+      return Done{};
+    }
+    return Done{};
+  }
+
+  // For whoever wants a console.
+  void tell_addresses() {
+    for (int k = 0; k < options_.nodes; ++k)
+      if (processes_.listens(k) && told_.insert(processes_.address(k)).second)
+        progress_.say("node-" + std::to_string(k) + " listens on " + processes_.address(k));
+  }
+
+  void tell_ends() {
+    for (int k = 0; k < options_.nodes; ++k) {
+      if (!processes_.ended(k) || !ended_.insert(k).second || processes_.status(k) == 0) continue;
+      progress_.say(processes_.lost(k) ? "node-" + std::to_string(k) + " was killed"
+                                       : processes_.complaint(k));
+    }
+  }
+
+  // One line for all: what their consoles say.
+  void poll() {
+    CurvePoint p;
+    p.at_s = since_begin();
+    p.loss = p.consensus_distance = std::numeric_limits<double>::quiet_NaN();
+    uint64_t ends = 0;
+    for (int k = 0; k < options_.nodes; ++k) {
+      if (!processes_.listens(k) || processes_.paused(k)) continue;
+      const Json status = processes_.ask(k);
+      if (!status.is_object()) continue;
+      for (const Json& g : status["gradients"])
+        p.gradients += g.get<uint64_t>();
+      for (const Json& e : status["exchanges"])
+        ends += e.get<uint64_t>();
+      for (const Json& link : status["links"])
+        round_trip_s_ = link["round_trip_seconds"].get<double>();
+      tell_members(status);
+    }
+    p.exchanges = ends / 2;
+    if (p.gradients + p.exchanges > 0) progress_.point(p);
+    poll_at_s_ = since_begin() + kBetweenLooks_s;
+  }
+
+  void tell_members(const Json& status) {
+    for (const Json& m : status["members"]) {
+      const std::string name = m["node"], state = m["state"];
+      const uint64_t incarnation = m["incarnation"];
+      auto& known = members_[name];
+      if (std::pair(incarnation, state) == known || incarnation < known.first) continue;
+      const bool first = known.first == 0;
+      known = {incarnation, state};
+      if (!first || state != "alive")
+        progress_.say(name + " is " + state + ", says " + status["node"].get<std::string>());
+    }
+  }
+
+  Result<int> report() {
+    Json told;
+    Json nodes = Json::array();
+    uint64_t gradients = 0;
+    std::map<std::string, uint64_t> sums;
+    bool well = true;
+    for (int k = 0; k < options_.nodes; ++k) {
+      const Json result = processes_.ended(k) ? processes_.result(k) : Json();
+      nodes.push_back({{"node", "node-" + std::to_string(k)}, {"status", processes_.status(k)}});
+      well = well && (processes_.status(k) == 0 || processes_.lost(k));
+      if (!result.is_object()) continue;
+      gradients += result["gradients"].get<uint64_t>();
+      for (const char* name : {"exchanges", "bytes", "payload_bytes", "messages",
+                               "broken_exchanges", "protocol_errors"})
+        sums[name] += result[name].get<uint64_t>();
+      nodes.back()["mean_hash"] = result["mean_hash"];
+      if (told.is_null()) told = result;
+    }
+    if (told.is_null()) return failure();
+    const double seconds = std::max(1e-9, told["seconds"].get<double>());
+    told["gradients"] = gradients;
+    for (const auto& [name, sum] : sums)
+      told[name] = sum;
+    told["interrupted"] = interrupted_;
+    told["gradients_per_second"] = static_cast<double>(gradients) / seconds;
+    told["total_seconds"] = since_begin();
+    told["run_dir"] = options_.out;
+    told["processes"] = nodes;
+    if (!options_.plan.empty() && !interrupted_)
+      if (auto simulated = predicted(options_, told, round_trip_s_)) told["predicted"] = *simulated;
+    if (options_.json) {
+      print_json(told);
+    } else {
+      print_launch(options_.settings, told);
+    }
+    return well ? 0 : 1;
+  }
+
+  Error failure() const {
+    if (interrupted_) return world_error("stopped before there was a result");
+    for (int k = 0; k < options_.nodes; ++k)
+      if (processes_.ended(k) && processes_.status(k) != 0 && !processes_.lost(k))
+        return Error{processes_.status(k) == 2 ? Error::Kind::user : Error::Kind::world,
+                     processes_.complaint(k)};
+    return world_error("every node is gone");
+  }
+
+  const Options& options_;
+  ProcessGroup processes_;
+  Progress progress_;
+  std::chrono::steady_clock::time_point begin_;
+  std::vector<Incident> incidents_;
+  size_t next_ = 0;
+  double poll_at_s_ = kBetweenLooks_s;
+  double round_trip_s_ = 0;  // of the link looked at last
+  bool interrupted_ = false;
+  std::set<int> ended_;
+  std::set<std::string> told_;                                       // addresses
+  std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
+};
+
+}  // namespace
+
+Result<int> launch(Options options) {
+  std::vector<LaunchHost> hosts;
+  if (!options.hosts.empty()) {
+    auto read = read_hosts(options.hosts);
+    if (!read) return read.error();
+    hosts = std::move(*read);
+    if (!options.plan.empty())
+      return user_error("a plan with --hosts, accepted: --plan where all processes are here");
+    options.nodes = static_cast<int>(hosts.size());
+    options.peers.total_ranks = options.nodes * options.settings.local_ranks;
+    options.settings.ranks = options.peers.total_ranks;
+  }
+  PassingFile file;
+  std::string plan;
+  if (!options.plan.empty()) {
+    std::ostringstream text;
+    text << std::ifstream(options.plan).rdbuf();
+    if (const std::string theirs = plan_for_nodes(text.str()); !theirs.empty()) {
+      auto path = PassingFile::write(theirs, file);
+      if (!path) return path.error();
+      plan = *path;
+    }
+  }
+  return Launch(options, std::move(hosts), std::move(plan)).run();
+}
+
+}  // namespace grapevine

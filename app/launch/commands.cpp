@@ -1,0 +1,122 @@
+#include "app/launch/commands.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "app/toml_file.hpp"
+
+namespace grapevine {
+namespace {
+
+// Told by launch itself, or its own.
+const std::set<std::string>& own_options() {
+  static const std::set<std::string> names = {"config", "plan",  "out",   "json",   "quiet",
+                                              "ranks",  "nodes", "hosts", "threads"};
+  return names;
+}
+
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+int threads_of_each(const Options& launch) {
+  if (launch.settings.threads > 0) return launch.settings.threads;
+  if (!launch.hosts.empty()) return 0;  // each has a machine of its own
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / launch.nodes);
+}
+
+}  // namespace
+
+Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
+  std::ifstream file(path);
+  if (!file)
+    return user_error("hosts is \"" + path +
+                      "\", which cannot be read, accepted: a file with a "
+                      "host a line");
+  std::vector<LaunchHost> hosts;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    LaunchHost host;
+    std::string more;
+    if (!(words >> host.ssh)) continue;
+    if (!(words >> host.address)) host.address = host.ssh.substr(host.ssh.find('@') + 1);
+    if (words >> more || host.ssh.front() == '-')
+      return user_error(path + ":" + std::to_string(number) + ": \"" + line +
+                        "\", accepted: a host, and the address where the others reach it");
+    hosts.push_back(std::move(host));
+  }
+  if (hosts.empty())
+    return user_error("hosts is \"" + path + "\", which names none, accepted: a host a line");
+  return hosts;
+}
+
+std::vector<std::string> node_arguments(const Options& launch, const LaunchedNode& node) {
+  Options given = launch;
+  const int ranks = launch.settings.local_ranks;
+  given.settings.ranks = ranks;
+  Options usual = default_options(kNode, launch.settings.objective.objective);
+  std::vector<std::string> words = {"node"};
+  const OptionTable defaults = option_table(usual);
+  for (const Option& option : option_table(given)) {
+    if (!(option.commands & kNode) || !(option.commands & kLaunch)) continue;
+    if (own_options().count(option.name) != 0) continue;
+    const std::string text = option_text(option), name = option.name;
+    const bool usually = text == option_text(*find_option(defaults, name));
+    if (usually && name != "objective") continue;  // the other defaults follow from it
+    if (*option.value != '\0')
+      words.push_back("--" + name + "=" + text);
+    else
+      words.push_back((text == "true" ? "--" : "--no-") + name);
+  }
+  const auto add = [&](const std::string& name, const std::string& value) {
+    words.push_back("--" + name + "=" + value);
+  };
+  add("ranks", std::to_string(ranks));
+  add("threads", std::to_string(threads_of_each(launch)));
+  add("node-name", "node-" + std::to_string(node.number));
+  add("first-rank", std::to_string(node.number * ranks));
+  add("total-ranks", std::to_string(launch.nodes * ranks));
+  add("listen", node.listen);
+  std::string join;
+  for (const std::string& address : node.join)
+    join += (join.empty() ? "" : ",") + address;
+  if (!join.empty()) add("join", join);
+  if (!node.plan.empty()) add("plan", node.plan);
+  if (!launch.out.empty()) add("out", launch.out + "/node-" + std::to_string(node.number));
+  words.insert(words.end(), {"--json", "--quiet"});
+  return words;
+}
+
+std::vector<std::string> over_ssh(const LaunchHost& host, const std::string& program,
+                                  const std::vector<std::string>& arguments) {
+  std::string command = "exec " + quoted(program);
+  for (const std::string& word : arguments)
+    command += " " + quoted(word);
+  return {"/usr/bin/env", "ssh", "-o", "BatchMode=yes", "--", host.ssh, command};
+}
+
+std::string plan_for_nodes(const std::string& text) {
+  auto plan = parse_toml("plan", text);
+  GV_CHECK(static_cast<bool>(plan));
+  toml::array* faults = (*plan)["fault"].as_array();
+  if (faults == nullptr) return {};
+  const std::set<std::string> ours = {"pause", "kill", "restart", "reconfigure"};
+  for (size_t k = faults->size(); k-- > 0;) {
+    const auto kind = (*faults)[k].as_table()->get("kind")->value<std::string>();
+    if (ours.count(*kind) != 0) faults->erase(faults->begin() + static_cast<ptrdiff_t>(k));
+  }
+  if (faults->empty()) return {};
+  std::ostringstream out;
+  out << *plan << "\n";
+  return out.str();
+}
+
+}  // namespace grapevine

@@ -1,0 +1,136 @@
+#include "app/launch/process_group.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "app/ask_node.hpp"
+#include "app/interrupts.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr int kPoll_ms = 50;
+constexpr size_t kContacts = 8;
+constexpr char kListening[] = "listening on ";
+
+std::string own_path() {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : "grapevine";
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(const Options& launch, std::vector<LaunchHost> hosts, std::string plan)
+    : launch_(launch),
+      hosts_(std::move(hosts)),
+      plan_(std::move(plan)),
+      nodes_(static_cast<size_t>(launch.nodes)) {}
+
+Status ProcessGroup::start() {
+  if (Status first = start(0, {}); !first) return first;
+  while (!listens(0) && !ended(0) && interrupts() == 0)
+    wait(kPoll_ms);
+  if (ended(0))
+    return Error{at(0).child->status() == 2 ? Error::Kind::user : Error::Kind::world, complaint(0)};
+  for (int k = 1; k < launch_.nodes; ++k)
+    if (Status more = start(k, {address(0)}); !more) return more;
+  return Done{};
+}
+
+Status ProcessGroup::start(int number, std::vector<std::string> join) {
+  LaunchedNode node{number, "127.0.0.1:0", std::move(join), plan_};
+  const auto place = static_cast<size_t>(number);
+  if (!hosts_.empty()) node.listen = hosts_[place].address + ":0";
+  std::vector<std::string> words = node_arguments(launch_, node);
+  if (hosts_.empty()) {
+    words.insert(words.begin(), "/proc/self/exe");
+  } else {
+    words = over_ssh(hosts_[place], own_path(), words);
+  }
+  auto child = ChildProcess::start(words);
+  if (!child) return child.error();
+  nodes_[place] = Node{std::move(*child), {}, false, false};
+  return Done{};
+}
+
+void ProcessGroup::wait(int timeout_ms) {
+  std::vector<ChildProcess*> children;
+  for (Node& node : nodes_)
+    if (node.child && !node.child->ended()) children.push_back(node.child.get());
+  ChildProcess::wait_any(children, timeout_ms);
+  for (Node& node : nodes_) {
+    if (!node.child || !node.address.empty()) continue;
+    const std::string& err = node.child->err();
+    const size_t begin = err.find(kListening), end = err.find('\n', begin);
+    if (begin == err.npos || end == err.npos) continue;
+    const size_t word = begin + sizeof kListening - 1;
+    node.address = err.substr(word, end - word);
+  }
+}
+
+bool ProcessGroup::ended(int node) const { return at(node).child && at(node).child->ended(); }
+
+bool ProcessGroup::ended() const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [](const Node& n) { return !n.child || n.child->ended(); });
+}
+
+Json ProcessGroup::result(int node) const {
+  return Json::parse(at(node).child->out(), nullptr, false);
+}
+
+std::string ProcessGroup::complaint(int node) const {
+  std::string err = at(node).child->err();
+  while (!err.empty() && err.back() == '\n')
+    err.pop_back();
+  std::string line = err.substr(err.rfind('\n') + 1);
+  const std::string prefix = "grapevine: ";
+  if (line.rfind(prefix, 0) == 0) line.erase(0, prefix.size());
+  return "node-" + std::to_string(node) + ": " + (line.empty() ? "it ended" : line);
+}
+
+void ProcessGroup::kill(int node) {
+  Node& n = nodes_[static_cast<size_t>(node)];
+  if (!n.child || n.child->ended()) return;
+  n.killed = true;
+  n.child->signal(SIGKILL);
+}
+
+void ProcessGroup::pause(int node, bool on) {
+  Node& n = nodes_[static_cast<size_t>(node)];
+  if (!n.child || n.child->ended()) return;
+  n.paused = on;
+  n.child->signal(on ? SIGSTOP : SIGCONT);
+}
+
+std::vector<std::string> ProcessGroup::contacts() const {
+  std::vector<std::string> addresses;
+  for (int k = 0; k < launch_.nodes && addresses.size() < kContacts; ++k)
+    if (listens(k) && !at(k).paused && !at(k).killed) addresses.push_back(address(k));
+  return addresses;
+}
+
+Status ProcessGroup::restart(int node) {
+  nodes_[static_cast<size_t>(node)].child.reset();  // killed, if it runs
+  nodes_[static_cast<size_t>(node)].address.clear();
+  return start(node, contacts());
+}
+
+void ProcessGroup::interrupt() {
+  for (int k = 0; k < launch_.nodes; ++k)
+    if (at(k).paused) pause(k, false);
+  for (int k = 0; k < launch_.nodes; ++k)
+    if (listens(k) && ask_node(address(k), launch_.peers.key, {ConsoleVerb::stop, {}}, 1)) return;
+  for (const Node& n : nodes_)  // none listens yet
+    if (n.child && !n.child->ended()) n.child->signal(SIGINT);
+}
+
+Json ProcessGroup::ask(int node) const {
+  const auto answer = ask_node(address(node), launch_.peers.key, {ConsoleVerb::status, {}}, 0.5);
+  return answer ? Json::parse(*answer, nullptr, false) : Json();
+}
+
+}  // namespace grapevine

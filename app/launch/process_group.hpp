@@ -1,0 +1,58 @@
+// ProcessGroup: the processes of a `launch`, and what is known of them. A resource for one thread.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/child_process.hpp"
+#include "app/json_output.hpp"
+#include "app/launch/commands.hpp"
+
+namespace grapevine {
+
+class ProcessGroup {
+ public:
+  /// `hosts`: one for each node; empty: all are here. `plan`: a file for the nodes; may be empty.
+  ProcessGroup(const Options& launch, std::vector<LaunchHost> hosts, std::string plan);
+
+  /// Starts all: the first, and once it listens the others. Errors: what a node said as it ended.
+  Status start();
+  /// Takes in what the nodes say, for at most so long.
+  void wait(int timeout_ms);
+
+  size_t size() const { return nodes_.size(); }
+  bool ended() const;  // every one
+  bool ended(int node) const;
+  bool listens(int node) const { return !at(node).address.empty() && !ended(node); }
+  const std::string& address(int node) const { return at(node).address; }
+  int status(int node) const { return at(node).child->status(); }
+  Json result(int node) const;                           // null where it left none
+  std::string complaint(int node) const;                 // the last line that it said
+  bool lost(int node) const { return at(node).killed; }  // by kill()
+  bool paused(int node) const { return at(node).paused; }
+
+  void kill(int node);
+  void pause(int node, bool on);
+  Status restart(int node);  // kills it first, where it runs
+  void interrupt();          // ends the run at all, with the mean of all
+
+  /// The status of a node by its console; null where it does not answer.
+  Json ask(int node) const;
+
+ private:
+  struct Node {
+    std::unique_ptr<ChildProcess> child;
+    std::string address;  // once it listens
+    bool killed = false, paused = false;
+  };
+  const Node& at(int node) const { return nodes_[static_cast<size_t>(node)]; }
+  Status start(int node, std::vector<std::string> join);
+  std::vector<std::string> contacts() const;
+
+  const Options& launch_;
+  std::vector<LaunchHost> hosts_;
+  std::string plan_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace grapevine

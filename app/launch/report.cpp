@@ -1,0 +1,58 @@
+#include "app/launch/report.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "app/words.hpp"
+
+namespace grapevine {
+namespace {
+
+void row(const char* name, const std::string& text) {
+  std::printf("  %-22s %s\n", name, text.c_str());
+}
+
+std::string number(const Json& n) { return n.is_number() ? with_commas(n.get<double>()) : "n/a"; }
+
+// What the virtual clock makes of it, beside what happened.
+void print_prediction(const Json& told) {
+  if (!told.contains("predicted")) return;
+  const Json& simulated = told["predicted"];
+  std::printf("  %-22s %14s %14s\n", "by the plan", "simulated", "real");
+  for (const char* name : {"gradients", "exchanges", "broken_exchanges"})
+    std::printf("  %-22s %14s %14s\n", name, number(simulated[name]).c_str(),
+                number(told[name]).c_str());
+  for (const char* name : {"consensus_distance", "suboptimality"})
+    std::printf("  %-22s %14s %14s\n", name, as_short(simulated[name].get<double>()).c_str(),
+                told[name].is_number() ? as_short(told[name].get<double>()).c_str() : "n/a");
+}
+
+}  // namespace
+
+void print_launch(const Settings& settings, const Json& told) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const auto real = [&](const char* name) {
+    return told[name].is_number() ? told[name].get<double>() : none;
+  };
+  std::printf("\n%s on %s, seed %llu: the mean of %s ranks at %s nodes%s\n",
+              settings.method.c_str(), settings.topology.c_str(),
+              static_cast<unsigned long long>(settings.seed), number(told["ranks"]).c_str(),
+              number(told["nodes"]).c_str(),
+              told["interrupted"].get<bool>() ? ", stopped early" : "");
+  if (std::isfinite(real("accuracy"))) {
+    row("accuracy", as_percent(real("accuracy")) + " of the averaged model");
+    row("", as_percent(real("worst_rank_accuracy")) + " of the worst rank of one node");
+  }
+  row(settings.objective.objective == "network" ? "test loss" : "excess loss of mean",
+      as_short(real("test_loss")));
+  row("gradients", number(told["gradients"]) + " (" + with_commas(real("gradients_per_second")) +
+                       " per second)");
+  row("exchanges", number(told["exchanges"]));
+  row("bytes", as_bytes(real("bytes")) + " in " + number(told["messages"]) + " messages");
+  if (real("broken_exchanges") > 0) row("broken exchanges", number(told["broken_exchanges"]));
+  print_prediction(told);
+  row("time", as_seconds(real("total_seconds")) + ": training " + as_seconds(real("seconds")));
+}
+
+}  // namespace grapevine

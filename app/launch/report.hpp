@@ -1,0 +1,11 @@
+// The table that a `launch` ends with.
+#pragma once
+#include "actors/run/settings.hpp"
+#include "app/json_output.hpp"
+
+namespace grapevine {
+
+/// `told`: the object that --json prints.
+void print_launch(const Settings&, const Json& told);
+
+}  // namespace grapevine

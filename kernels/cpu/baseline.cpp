@@ -1,0 +1,7 @@
+#include "kernels/cpu/loops.hpp"
+
+namespace grapevine {
+
+const CpuBuild kBaselineBuild = build_named("baseline");
+
+}  // namespace grapevine

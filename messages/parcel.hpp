@@ -1,0 +1,49 @@
+// Parcel: what crosses a bulk link between two nodes and is not of a pair of ranks: a piece of a
+// mean, a piece of a rank's state, push-sum mass that is handed over. Values; each says by its
+// fields what it holds. The payload follows, `count` elements of `dtype`.
+#pragma once
+#include <cstdint>
+#include <variant>
+
+#include "kernels/vec.hpp"
+#include "messages/frame.hpp"
+
+namespace grapevine {
+
+/// Of a mean over ranks, along the tree that belongs to its number (actors/cluster/mean_exchange).
+struct MeanPiece {
+  enum class Way : uint8_t {
+    up = 0,  // a sum over the sender's part of the tree, fp64
+    down     // the mean itself, the root's bits
+  };
+  Way way = Way::up;
+  uint64_t mean = 0;    // its number
+  uint32_t vector = 0;  // which of the vectors that are averaged
+  uint64_t offset = 0;  // of the first element, in that vector
+  uint32_t ranks = 0;   // up: that are in the sum; down: in the mean
+  bool operator==(const MeanPiece&) const = default;
+};
+
+/// Of a snapshot of one rank's state, checked against its hash in the Manifest.
+struct StatePiece {
+  uint64_t transfer = 0;  // the asker's number
+  uint32_t piece = 0;
+  bool operator==(const StatePiece&) const = default;
+};
+
+/// The push-sum mass of ranks that leave: the payload is their weighted mean.
+struct PushSumMass {
+  uint64_t hand_over = 0;  // the giver's number, for the receipt
+  uint32_t rank = 0;       // that is to take it
+  double weight = 0;       // positive and finite
+  bool operator==(const PushSumMass&) const = default;
+};
+
+struct Parcel {
+  std::variant<MeanPiece, StatePiece, PushSumMass> what;
+  DType dtype = DType::f32;
+  uint64_t count = 0;
+  bool operator==(const Parcel&) const = default;
+};
+
+}  // namespace grapevine

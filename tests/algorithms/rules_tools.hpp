@@ -1,0 +1,73 @@
+// What the tests of the rules share: rows of numbers, buffers of them, and what a rule holds.
+#pragma once
+#include "actors/algorithms/method_registry.hpp"
+#include "kernels/random.hpp"
+#include "tests/algorithms/oracle.hpp"
+
+namespace grapevine::test {
+
+using Row = Oracle::Row;
+
+/// Three tensors, the middle one without decay.
+inline ParameterLayout three_tensors(DType dtype) {
+  ParameterLayout layout(dtype);
+  layout.add("w", {2, 3}, true);
+  layout.add("b", {3}, false);
+  layout.add("v", {5}, true);
+  return layout;
+}
+
+inline RuleContext context_of(const ParameterLayout& layout, const OptimizerSettings& optimizer,
+                              ConstVec x) {
+  return {0, 1, layout, {}, with_optimizer(optimizer), x};
+}
+
+inline std::unique_ptr<Rule> rule_of(const std::string& method, const ParameterLayout& layout,
+                                     const OptimizerSettings& optimizer, ConstVec x) {
+  return method_named(method).make(context_of(layout, optimizer, x));
+}
+
+inline Row normal_row(Random& random, size_t size) {
+  Row row(static_cast<Eigen::Index>(size));
+  for (double& value : row)
+    value = random.normal();
+  return row;
+}
+
+inline Buffer buffer_of(const Row& row, DType dtype) {
+  Buffer buffer(static_cast<size_t>(row.size()), dtype);
+  for (Eigen::Index k = 0; k < row.size(); ++k) {
+    if (dtype == DType::f64) {
+      buffer.vec().as<double>()[k] = row[k];
+    } else {
+      buffer.vec().as<float>()[k] = static_cast<float>(row[k]);
+    }
+  }
+  return buffer;
+}
+
+inline Row row_of(ConstVec v) {
+  Row row(static_cast<Eigen::Index>(v.size));
+  for (Eigen::Index k = 0; k < row.size(); ++k)
+    row[k] = v.dtype == DType::f64 ? v.as<double>()[k] : static_cast<double>(v.as<float>()[k]);
+  return row;
+}
+
+inline Row x_of(Rule& rule, double now, size_t size, DType dtype) {
+  Buffer out(size, dtype);
+  rule.read(now, out);
+  return row_of(std::as_const(out).vec());
+}
+
+inline Row conserved_of(Rule& rule, double now, size_t size) {
+  Buffer sum(size, DType::f64);
+  rule.add_conserved(now, sum);
+  return row_of(std::as_const(sum).vec());
+}
+
+inline double distance(const Row& a, const Row& b) { return (a - b).cwiseAbs().maxCoeff(); }
+
+inline constexpr OptimizerSettings kOptimizers[] = {
+    {0, 0}, {0, 0.1}, {0.9, 0}, {0.9, 0.1}, {0.9, 0.1, true}};
+
+}  // namespace grapevine::test

@@ -1,0 +1,272 @@
+// grapevine compare: cells from one file, each a run of simulate, kept as it ends.
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <map>
+
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine::test;
+using nlohmann::json;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const char kQuadratics[] =
+    "objective = \"quadratic\"\n"
+    "ranks = 8\n"
+    "dim = 6\n"
+    "zeta2 = 1\n"
+    "noise = 0.1\n"
+    "lr = 0.05\n"
+    "until = 120\n"
+    "target_suboptimality = 0.1\n";
+
+const char kMethods[] =
+    "[[method]]\n"
+    "name = \"d_psgd\"\n"
+    "[[method]]\n"
+    "name = \"relaysgd\"\n"
+    "topology = \"chain\"\n"
+    "label = \"relays <&> chains\"\n";
+
+// The text of each finished run, by file.
+std::map<std::string, std::string> records(const std::string& folder) {
+  std::map<std::string, std::string> found;
+  if (!exists(folder)) return found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const fs::path path = entry.path();
+    if (path.extension() == ".json" && path.filename() != "compare.json")
+      found[path.filename().string()] = text_of(path.string());
+  }
+  return found;
+}
+
+const json& cell_of(const json& compared, const std::string& group, int seed) {
+  for (const json& cell : compared["cells"])
+    if (cell["group"] == group && cell["seed"] == seed) return cell;
+  FAIL(group << " with seed " << seed << " is not there");
+  throw 0;
+}
+
+size_t count(const std::string& text, const std::string& word) {
+  size_t n = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1))
+    ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("a cell of compare is the run that simulate makes of the same options") {
+  const Scratch scratch;
+  const std::string lists = "seeds = [3, 5]\ntopology = [\"ring\", \"torus:2x4\"]\n";
+  const std::string job = scratch.file("job.toml", lists + kQuadratics + kMethods);
+  const json compared = json_of("compare " + job);
+  CHECK(compared["runs"] == 6);  // the chain takes the place of both graphs
+  CHECK(compared["finished"] == 6);
+  CHECK(compared["measure"] == "suboptimality");
+  for (const std::string graph : {"ring", "torus:2x4"}) {
+    const json& cell = cell_of(compared, "d_psgd, topology " + graph, 5);
+    const json alone = json_of(
+        "simulate --objective quadratic --ranks 8 --dim 6 --zeta2 1 --noise 0.1 --lr 0.05 "
+        "--until 120 --method d_psgd --seed 5 --sample-seconds 1.2 --topology " +
+        graph);
+    for (const char* name : {"parameter_hash", "suboptimality", "consensus_distance", "bytes",
+                             "messages", "virtual_seconds"})
+      CHECK(cell[name] == alone[name]);
+    double first = -1;
+    for (const json& sample : alone["samples"])
+      if (first < 0 && sample["suboptimality"].is_number() && sample["suboptimality"] <= 0.1)
+        first = sample["at"];
+    REQUIRE(first > 0);
+    CHECK(cell["seconds_to_target"] == first);
+  }
+}
+
+TEST_CASE("an aggregate is the mean and the sample deviation over the seeds of its group") {
+  const Scratch scratch;
+  const std::string job =
+      scratch.file("job.toml", std::string("seed = 7\nseeds = 3\n") + kQuadratics + kMethods);
+  const json compared = json_of("compare " + job);
+  REQUIRE(compared["aggregates"].size() == 2);
+  const json& group = compared["aggregates"][1];
+  CHECK(group["group"] == "relays <&> chains");
+  CHECK(group["runs"] == 3);
+  CHECK(group["reached_target"] == 3);
+  CHECK(group["settings"]["topology"] == "chain");
+  CHECK(group["accuracy"]["mean"].is_null());
+  double sum = 0, squares = 0;
+  for (int seed = 7; seed < 10; ++seed) {
+    const double x = cell_of(compared, "relays <&> chains", seed)["suboptimality"];
+    sum += x;
+    squares += x * x;
+  }
+  CHECK(group["suboptimality"]["mean"].get<double>() == Approx(sum / 3));
+  const double deviation = std::sqrt((squares - sum * sum / 3) / 2);
+  CHECK(group["suboptimality"]["sd"].get<double>() == Approx(deviation).epsilon(1e-6));
+}
+
+TEST_CASE("the table has a row for each group, the picture a curve in both panels") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const Ran ran = run_grapevine("compare " + job + " --out " + scratch.path("kept"));
+  CHECK(ran.status == 0);
+  for (const char* word : {"2 of 2 runs", "suboptimality of at most 0.1", "\n  d_psgd  ",
+                           "\n  relays <&> chains  ", "consensus", "messages", "time to it"})
+    CHECK_THAT(ran.out, Catch::Contains(word));
+  CHECK_THAT(ran.out, !Catch::Contains("accuracy"));
+  CHECK_THAT(ran.err, Catch::Contains("2/2 "));
+  const std::string svg = text_of(scratch.path("kept/compare.svg"));
+  CHECK(count(svg, "<polyline") == 4);
+  CHECK(count(svg, "relays &lt;&amp;&gt; chains") == 1);
+  CHECK(json::parse(text_of(scratch.path("kept/compare.json")))["finished"] == 2);
+  CHECK(records(scratch.path("kept")).size() == 2);
+}
+
+TEST_CASE("the example's job finds D2 and RelaySGD at the optimum, and D-PSGD beside it") {
+  const Scratch scratch;
+  const json compared =
+      json_of("compare " GRAPEVINE_SOURCE_DIR "/examples/compare.toml --out " + scratch.path("x"));
+  REQUIRE(compared["aggregates"].size() == 4);
+  for (const json& group : compared["aggregates"]) {
+    const bool stays_off = group["label"] == "d_psgd";
+    CHECK(group["reached_target"] == (stays_off ? 0 : 3));
+    CHECK((group["suboptimality"]["mean"].get<double>() > 1e-4) == stays_off);
+    CHECK(group["seconds_to_target"]["mean"].is_null() == stays_off);
+  }
+}
+
+TEST_CASE("results do not depend on how many runs go on at once") {
+  const Scratch scratch;
+  const std::string job =
+      scratch.file("job.toml", std::string("seeds = 2\n") + kQuadratics + kMethods);
+  const json one = json_of("compare " + job + " --threads 1 --out " + scratch.path("one"));
+  const json four = json_of("compare " + job + " --threads 4 --out " + scratch.path("four"));
+  for (size_t k = 0; k < 4; ++k) {
+    CHECK(one["cells"][k]["event_log_hash"] == four["cells"][k]["event_log_hash"]);
+    CHECK(one["cells"][k]["file"] == four["cells"][k]["file"]);
+  }
+}
+
+TEST_CASE("a second start runs nothing; what changed, and what is not whole, runs again") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const std::string folder = scratch.path("job.results");
+  json_of("compare " + job);
+  const auto first = records(folder);
+  CHECK(json_of("compare " + job)["reused"] == 2);
+  CHECK(records(folder) == first);
+  scratch.file("job.toml", std::string(kQuadratics) + kMethods + "lr = 0.06\n");
+  const json changed = json_of("compare " + job);
+  CHECK(cell_of(changed, "d_psgd", 1)["reused"] == true);
+  CHECK(cell_of(changed, "relays <&> chains", 1)["reused"] == false);
+  const std::string file = cell_of(changed, "d_psgd", 1)["file"];
+  scratch.file("job.results/" + file, first.at(file).substr(0, 100));
+  CHECK(json_of("compare " + job)["reused"] == 1);
+}
+
+TEST_CASE("killed in the middle and started again, it runs only what was not finished") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string("seeds = 12\n") + kQuadratics +
+                                                       "[[method]]\nname = \"d_psgd\"\n"
+                                                       "until = 2500\n");
+  const std::string folder = scratch.path("job.results");
+  Running running("compare " + job + " --threads 2");
+  REQUIRE(running.wait_for("3/12 "));
+  running.signal(SIGKILL);
+  CHECK(running.end() == 128 + SIGKILL);
+  const auto kept = records(folder);
+  REQUIRE(kept.size() >= 3);
+  REQUIRE(kept.size() < 12);
+  const json compared = json_of("compare " + job);
+  CHECK(compared["finished"] == 12);
+  CHECK(compared["reused"] == kept.size());
+  const auto all = records(folder);
+  CHECK(all.size() == 12);
+  for (const auto& [file, text] : kept)
+    CHECK(all.at(file) == text);
+}
+
+TEST_CASE("Ctrl+C ends it with what is finished") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string("seeds = 12\n") + kQuadratics +
+                                                       "[[method]]\nname = \"d_psgd\"\n"
+                                                       "until = 2500\n");
+  Running running("compare " + job + " --threads 1");
+  REQUIRE(running.wait_for("1/12 "));
+  running.signal(SIGINT);
+  CHECK(running.end() == 0);
+  const json said = json::parse(text_of(scratch.path("job.results/compare.json")));
+  CHECK(said["interrupted"] == true);
+  const size_t finished = said["finished"];
+  CHECK(finished >= 1);
+  CHECK(finished < 12);
+  CHECK(records(scratch.path("job.results")).size() == finished);
+  CHECK(said["aggregates"][0]["runs"] == finished);
+}
+
+TEST_CASE("a run that dies is told and runs again next time, the others stand") {
+  const Scratch scratch;
+  const std::string endless = "[[method]]\nname = \"d2\"\nweights = \"lazy\"\nuntil = ";
+  const std::string job = scratch.file("job.toml", kQuadratics + endless + "1e12\n" + kMethods);
+  const Ran ran = run_grapevine("compare --json " + job, "ulimit -c 0; ulimit -t 1;");
+  CHECK(ran.status == 1);
+  const json compared = json::parse(ran.out);
+  CHECK(compared["failed"] == 1);
+  CHECK(compared["finished"] == 2);
+  CHECK_THAT(cell_of(compared, "d2", 1)["failure"].get<std::string>(),
+             Catch::Contains("d2, seed 1: ended with status"));
+  CHECK(cell_of(compared, "d2", 1)["suboptimality"].is_null());
+  CHECK(compared["aggregates"].size() == 2);
+  scratch.file("job.toml", kQuadratics + endless + "10\n" + kMethods);
+  CHECK(json_of("compare " + job)["reused"] == 2);
+}
+
+TEST_CASE("a run that diverges is told, the others stand; when none ends, the job is refused") {
+  const Scratch scratch;
+  const std::string sweep = "[[method]]\nname = \"qgm\"\nlr = [1e3, 0.05]\n";
+  const std::string job = scratch.file("job.toml", kQuadratics + sweep);
+  const Ran ran = run_grapevine("compare --json --threads 1 " + job);
+  CHECK(ran.status == 1);
+  const json compared = json::parse(ran.out);
+  CHECK(compared["failed"] == 1);
+  CHECK(compared["finished"] == 1);
+  CHECK_THAT(cell_of(compared, "qgm, lr 1000", 1)["failure"].get<std::string>(),
+             Catch::Contains("a smaller --lr may help"));
+  scratch.file("job.toml", std::string(kQuadratics) + "[[method]]\nname = \"qgm\"\nlr = 1e3\n");
+  check_refused("compare --quiet " + job, 2, {"no run ended", "a smaller --lr may help"});
+}
+
+TEST_CASE("a folder or a file that cannot be written is the world's error") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const std::string file = scratch.file("file", std::string("x"));
+  check_refused("compare " + job + " --quiet --out " + file + "/below", 1, {"out", "below"});
+  check_refused("compare " + job + " --quiet", 1, {"job.results"}, "ulimit -f 1;");
+}
+
+#ifdef GRAPEVINE_HAS_NETWORKS
+TEST_CASE("networks are compared by accuracy, over partitions, and by the way to a target") {
+  const Scratch scratch;
+  write_optdigits(scratch, 320, 200);
+  const std::string job = scratch.file(
+      "job.toml", "objective = \"network\"\nmodel = \"mlp\"\ndataset = \"optdigits\"\ndata = \"" +
+                      scratch.path() +
+                      "\"\nranks = 4\nlr = 0.05\ngradients = 400\n"
+                      "partitions = [\"iid\", \"label\"]\ntarget_accuracy = 0.5\n"
+                      "method = [\"a2cid2\", \"d_psgd\"]\n");
+  const json compared = json_of("compare " + job);
+  CHECK(compared["measure"] == "accuracy");
+  REQUIRE(compared["finished"] == 4);
+  for (const json& cell : compared["cells"]) {
+    CHECK(cell["accuracy"].get<double>() > 0.5);
+    CHECK(cell["worst_rank_accuracy"].is_number());
+    CHECK(cell["seconds_to_target"].get<double>() < cell["virtual_seconds"].get<double>());
+    CHECK(cell["bytes_to_target"].get<double>() < cell["bytes"].get<double>());
+  }
+  CHECK(compared["cells"][1]["group"] == "a2cid2, partition label");
+}
+#endif

@@ -1,0 +1,116 @@
+// What a user can get wrong, and what the world can: one line that names the thing, the value and
+// what is accepted; status 2 for the user's, 1 for the world's.
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine::test;
+
+TEST_CASE("an unknown option is refused with the nearest and the accepted ones") {
+  check_refused("simulate --rnaks 4", 2, {"--rnaks", "mean --ranks?", "accepted: --topology"});
+  check_refused("train --latency 1", 2, {"--latency", "belongs to: simulate"});
+  check_refused("topology ring --momentum 1", 2, {"--momentum", "accepted: --topology"});
+}
+
+TEST_CASE("an unknown command and a stray argument are refused with what is accepted") {
+  check_refused("fly", 2, {"fly", "accepted: train, simulate, stragglers, topology"});
+  check_refused("simulate ring", 2, {"\"ring\"", "accepted: options"});
+}
+
+TEST_CASE("a value that is none is refused with its text") {
+  check_refused("simulate --ranks many", 2, {"ranks is \"many\"", "accepted: a whole number"});
+  check_refused("simulate --ranks 4.5", 2, {"ranks is \"4.5\"", "accepted: a whole number"});
+  check_refused("simulate --rate fast", 2, {"rate is \"fast\"", "accepted: a number"});
+  check_refused("simulate --seed -1", 2, {"seed is \"-1\"", "accepted: a whole number, 0 or more"});
+  check_refused("simulate --pairing fre", 2, {"pairing is \"fre\"", "accepted: free, poisson"});
+  check_refused("simulate --method magic", 2, {"magic", "a2cid2", "ad_psgd", "all_reduce"});
+  check_refused("simulate --objective magic", 2, {"magic", "network, quadratic, consensus"});
+  check_refused("simulate --ranks", 2, {"--ranks"});
+}
+
+TEST_CASE("no ranks, a negative rate, no seeds and too few gradients are refused") {
+  for (const std::string command : {"train", "simulate"}) {
+    check_refused(command + " --ranks 0", 2, {"ranks is 0", "accepted: 1 or more"});
+    check_refused(command + " --rate -1", 2, {"rate is -1", "accepted: a number above 0"});
+  }
+  check_refused("topology ring --ranks 0", 2, {"ring", "0 ranks", "at least 1"});
+  check_refused("topology ring --rate -1", 2, {"ring", "rate -1", "positive"});
+  check_refused("simulate --seeds 0", 2, {"seeds is 0", "accepted: 1 or more"});
+  check_refused("train --gradients 3", 2, {"gradients is 3", "accepted: 0, or at least 16"});
+}
+
+TEST_CASE("graphs that are not connected, loop, or do not exist in that size are refused") {
+  const Scratch scratch;
+  const std::string apart = scratch.file("apart.txt", std::string("0 1 1\n2 3 1\n"));
+  const std::string looped = scratch.file("loop.txt", std::string("0 1 1\n1 1 1\n"));
+  const std::string negative = scratch.file("negative.txt", std::string("0 1 -2\n"));
+  for (const std::string command : {"topology --topology ", "simulate --topology "}) {
+    check_refused(command + apart + " --ranks 4", 2, {"apart.txt", "connected"});
+    check_refused(command + looped + " --ranks 2", 2, {"loop.txt", "1"});
+    check_refused(command + negative + " --ranks 2", 2, {"negative.txt", "-2"});
+    check_refused(command + "exponential --ranks 12", 2, {"exponential", "12", "power of two"});
+    check_refused(command + "moebius", 2, {"moebius", "ring"});
+  }
+}
+
+TEST_CASE("a data folder without data is refused with the file that is missing") {
+  const Scratch scratch;
+  check_refused("train --quiet --data " + scratch.path(), 2, {scratch.path(), "fashion-mnist"},
+                "cd " + scratch.path() + ";");
+  CHECK_FALSE(exists(scratch.path("runs")));
+  check_refused("train --dataset cats", 2, {"cats", "accepted", "cifar10"});
+  check_refused("train --model gpt", 2, {"gpt", "accepted", "cnn-small"});
+}
+
+TEST_CASE("a target where ranks start equal would never be reached, and is refused") {
+  check_refused("simulate --objective quadratic --target 0.1", 2,
+                {"target is 0.1", "quadratic", "accepted: a target with objective consensus"});
+}
+
+TEST_CASE("a run directory that cannot be written is known before any work is done") {
+  const Scratch scratch;
+  const std::string file = scratch.file("file", std::string("x"));
+  const std::string job = "train --objective quadratic --gradients 16 --out ";
+  check_refused(job + file + "/run", 1, {file + "/run", "accepted: a folder"});
+  check_refused(job + "/proc/run", 1, {"/proc/run", "accepted: a folder"});
+}
+
+TEST_CASE("a run directory that holds a run is left alone") {
+  const Scratch scratch;
+  const std::string job = "train --quiet --objective quadratic --gradients 16 --out ";
+  REQUIRE(run_grapevine(job + scratch.path("run")).status == 0);
+  const std::string before = text_of(scratch.path("run/run.json"));
+  check_refused(job + scratch.path("run"), 2, {scratch.path("run"), "holds a run already"});
+  CHECK(text_of(scratch.path("run/run.json")) == before);
+}
+
+TEST_CASE("a disk that is full at the end of a run is one line, and nothing half-written stays") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const Ran ran = run_grapevine(
+      "train --quiet --json --objective quadratic --dim 100000 "
+      "--gradients 32 --out " +
+          run,
+      "ulimit -f 200;");
+  INFO(ran.err);
+  CHECK(ran.status == 1);
+  CHECK(std::count(ran.err.begin(), ran.err.end(), '\n') == 1);
+  CHECK_THAT(ran.err, Catch::Contains(run + "/model.safetensors"));
+  CHECK_FALSE(exists(run + "/model.safetensors"));
+  CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "running");
+  for (const auto& entry : std::filesystem::directory_iterator(run))
+    CHECK(entry.path().extension() != ".part");
+}
+
+TEST_CASE("a loss that is not finite ends the run, and no model is left") {
+  const Scratch scratch;
+  const std::string job = "--objective quadratic --lr 1e9 --gradients 3200 --quiet --out ";
+  check_refused("train " + job + scratch.path("wall"), 2, {"loss is", "accepted: a finite one"});
+  check_refused("simulate " + job + scratch.path("virtual"), 2, {"loss is", "--lr"});
+  for (const std::string run : {"wall", "virtual"}) {
+    CHECK(nlohmann::json::parse(text_of(scratch.path(run + "/run.json")))["state"] == "failed");
+    CHECK_FALSE(exists(scratch.path(run + "/model.safetensors")));
+  }
+}

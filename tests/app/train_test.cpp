@@ -1,0 +1,130 @@
+// grapevine train: what it prints, what it leaves behind, and how it stops.
+#include <csignal>
+#include <filesystem>
+#include <sstream>
+
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine::test;
+
+namespace {
+
+const std::string kQuadratic = "train --objective quadratic --ranks 4 --gradients 400 --out ";
+
+}  // namespace
+
+TEST_CASE("train prints one object with every promised name, and where its run is") {
+  const Scratch scratch;
+  const auto run = json_of(kQuadratic + scratch.path("run") + " --gradients 20000");
+  for (const char* name :
+       {"accuracy", "worst_rank_accuracy", "seconds", "gradients", "gradients_per_second",
+        "exchanges", "payload_bytes", "consensus_distance", "idle_fraction", "run_dir"})
+    CHECK(run.contains(name));
+  CHECK(run["gradients"] == 20000);
+  CHECK(run["accuracy"].is_null());
+  CHECK(run["idle_fraction"].size() == 4);
+  CHECK(run["run_dir"] == scratch.path("run"));
+  CHECK(run["payload_bytes"].get<double>() > 0);
+  CHECK(run["payload_bytes"].get<double>() ==
+        run["bytes"].get<double>() - 80 * run["messages"].get<double>());
+}
+
+TEST_CASE("a run directory holds the options, the metrics, the curves and the averaged model") {
+  const Scratch scratch;
+  REQUIRE(run_grapevine(kQuadratic + scratch.path("run") + " --seed 7 --lr 0.5").status == 0);
+  const auto paper = nlohmann::json::parse(text_of(scratch.path("run/run.json")));
+  CHECK(paper["state"] == "finished");
+  CHECK(paper["seed"] == 7);
+  CHECK(paper["options"]["lr"] == 0.5);
+  CHECK(paper["options"]["method"] == "a2cid2");
+  CHECK(paper["versions"]["caf"].get<std::string>().size() > 0);
+  CHECK(paper["result"]["gradients"] == 400);
+  CHECK_THAT(text_of(scratch.path("run/curves.svg")), Catch::StartsWith("<svg"));
+  CHECK(text_of(scratch.path("run/model.safetensors")).size() > 16 * 8);
+  std::istringstream metrics(text_of(scratch.path("run/metrics.jsonl")));
+  for (std::string line; std::getline(metrics, line);)
+    CHECK_FALSE(nlohmann::json::parse(line, nullptr, false).is_discarded());
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path("run")))
+    CHECK(entry.path().extension() != ".part");
+}
+
+TEST_CASE("without --out a run goes to runs/, named by time, method, graph and seed") {
+  const Scratch scratch;
+  const Ran ran = run_grapevine(
+      "train --objective quadratic --topology torus:2x2 --ranks 4 "
+      "--seed 9 --gradients 40 --quiet --json",
+      "cd " + scratch.path() + ";");
+  REQUIRE(ran.status == 0);
+  CHECK(ran.err == "");
+  const std::string folder = nlohmann::json::parse(ran.out)["run_dir"];
+  CHECK_THAT(folder, Catch::Matches("runs/[0-9]{8}T[0-9]{6}Z-a2cid2-torus-2x2-9"));
+  CHECK(exists(scratch.path(folder + "/run.json")));
+}
+
+TEST_CASE("the table is for standard output, progress and events for standard error, in lines") {
+  const Scratch scratch;
+  const Ran ran = run_grapevine(kQuadratic + scratch.path("run") + " --gradients 20000");
+  CHECK(ran.status == 0);
+  for (const char* word : {"consensus distance", "gradients", "exchanges", "per edge", "bytes",
+                           "idle time per rank", "run directory"})
+    CHECK_THAT(ran.out, Catch::Contains(word));
+  CHECK_THAT(ran.err, Catch::Contains("epoch 1: ring of 4, chi1"));
+  CHECK_THAT(ran.err, !Catch::Contains("\r"));
+}
+
+TEST_CASE("consensus has no gradients and ends by time") {
+  const Scratch scratch;
+  const auto run = json_of("train --objective consensus --until 0.2 --out " + scratch.path("run"));
+  CHECK(run["gradients"] == 0);
+  CHECK(run["accuracy"].is_null());
+}
+
+TEST_CASE("Ctrl+C once drains and saves") {
+  const Scratch scratch;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string run = scratch.path(std::to_string(signal));
+    Running job("train --objective quadratic --gradients 0 --until 1000 --out " + run);
+    REQUIRE(job.wait_for("epoch 1"));
+    job.signal(signal);
+    CHECK(job.wait_for("stopping"));
+    CHECK(job.end() == 0);
+    CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "interrupted");
+    CHECK(exists(run + "/model.safetensors"));
+  }
+}
+
+TEST_CASE("Ctrl+C twice stops at once, and what is left does not look whole") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  Running job("train --objective quadratic --gradients 0 --until 1000 --out " + run);
+  REQUIRE(job.wait_for("epoch 1"));
+  job.signal(SIGSTOP);  // so that both arrive together
+  job.signal(SIGINT);
+  job.signal(SIGTERM);
+  job.signal(SIGCONT);
+  CHECK(job.end() == 130);
+  CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "running");
+  CHECK_FALSE(exists(run + "/model.safetensors"));
+  CHECK_FALSE(exists(run + "/metrics.jsonl"));
+}
+
+#ifdef GRAPEVINE_HAS_NETWORKS
+TEST_CASE("a network learns from a small data set, on both clocks, and is saved for Python") {
+  const Scratch scratch;
+  write_optdigits(scratch, 320, 200);
+  const std::string job =
+      " --objective network --model mlp --dataset optdigits --ranks 4 "
+      "--lr 0.05 --gradients 800 --data " +
+      scratch.path() + " --out ";
+  for (const std::string command : {"train", "simulate"}) {
+    const auto run = json_of(command + job + scratch.path(command));
+    CHECK(run["gradients"].get<int>() >= 800);
+    CHECK(run["accuracy"].get<double>() > 0.8);
+    CHECK(run["worst_rank_accuracy"].get<double>() > 0.8);
+    CHECK(run["worst_rank_accuracy"] <= run["accuracy"].get<double>() + 0.05);
+    CHECK(exists(scratch.path(command + "/model.safetensors")));
+    CHECK(exists(scratch.path(command + "/model.pt")));
+  }
+}
+#endif

@@ -1,0 +1,202 @@
+// What must be so in a Scenario, after all that went wrong.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/cluster/scenario.hpp"
+
+namespace grapevine::test {
+
+namespace {
+
+constexpr double kOneView_s = 20;  // after the last fault
+constexpr double kEnd_s = 60;      // to the end of all nodes, once it was asked for
+
+}  // namespace
+
+void Scenario::ask_all() {
+  for (int p = 0; p < cluster_.count(); ++p) {
+    cluster_.at(p).status_at_s = -1;
+    if (cluster_.running(p)) cluster_.ask(p, ConsoleVerb::status);
+  }
+  cluster_.run(cluster_.now() + 0.25);
+}
+
+std::string Scenario::difference_at(int process) {
+  const auto& p = cluster_.at(process);
+  const NodeStatus& s = p.status;
+  if (p.status_at_s < 0) return p.name + " does not answer its console";
+  int ranks = 0;
+  for (const Member& m : s.members) {
+    ranks += in_graph(m) ? static_cast<int>(m.ranks) : 0;
+    const int at = newest(std::stoi(m.node.substr(1)) - 100);
+    const bool lives = cluster_.running(at) && !cluster_.at(at).leaving;
+    if (lives && !(m.state == MemberState::alive && in_graph(m)))
+      return p.name + ": " + m.node + " is in state " + std::to_string(static_cast<int>(m.state)) +
+             (m.ready ? "" : ", not ready");
+    if (!lives && !is_over(m)) return p.name + ": " + m.node + " is not known to be gone";
+  }
+  if (s.epoch.epoch != s.roster_epoch) return p.name + ": its manager is in an earlier epoch";
+  if (s.epoch.ranks != ranks)
+    return p.name + ": a graph of " + std::to_string(s.epoch.ranks) + " of " +
+           std::to_string(ranks) + " ranks";
+  const auto self = std::find_if(s.members.begin(), s.members.end(),
+                                 [&](const Member& m) { return m.node == p.name; });
+  for (size_t k = 0; k < s.ranks.communicators.size(); ++k)
+    if (s.ranks.communicators[k].rank != static_cast<int>(self->first_rank + k))
+      return p.name + ": serves rank " + std::to_string(s.ranks.communicators[k].rank) +
+             ", said to begin with " + std::to_string(self->first_rank);
+  if (s.ranks.communicators.size() != self->ranks) return p.name + ": too few ranks";
+  return {};
+}
+
+std::string Scenario::difference() {
+  ask_all();
+  const NodeStatus* first = nullptr;
+  for (int p = 0; p < cluster_.count(); ++p) {
+    if (!cluster_.running(p) || cluster_.at(p).leaving) continue;
+    if (std::string why = difference_at(p); !why.empty()) return why;
+    const NodeStatus& s = cluster_.at(p).status;
+    if (first == nullptr) first = &s;
+    const std::string pair = first->node + " and " + s.node + ": ";
+    if (s.roster_epoch != first->roster_epoch) return pair + "two epochs";
+    if (s.epoch.topology != first->epoch.topology)
+      return pair + s.epoch.topology + " and " + first->epoch.topology;
+  }
+  return {};
+}
+
+void Scenario::agree() {
+  const double until = cluster_.now() + kOneView_s;
+  std::string why = difference();
+  while (!why.empty() && cluster_.now() < until) {
+    cluster_.run(cluster_.now() + 0.5);
+    why = difference();
+  }
+  if (!why.empty()) complain("no one view: " + why);
+}
+
+/// All ranks take gradients, and (in pairs) exchange.
+void Scenario::train_on() {
+  std::map<int, uint64_t> gradients, applied;
+  const auto look = [&](bool again) {
+    ask_all();
+    for (int p = 0; p < cluster_.count(); ++p) {
+      if (!cluster_.running(p) || cluster_.at(p).leaving) continue;
+      for (const WorkerReport& w : cluster_.at(p).status.ranks.workers) {
+        const bool done = by_share_ && w.gradients >= settings_.gradients /
+                                                          static_cast<uint64_t>(settings_.ranks);
+        if (again && !done && w.gradients <= gradients[w.rank])
+          complain("rank " + std::to_string(w.rank) + " stands still");
+        gradients[w.rank] = w.gradients;
+      }
+      for (const CommunicatorReport& c : cluster_.at(p).status.ranks.communicators) {
+        if (again && c.counts.applied <= applied[c.rank] && settings_.method != "relaysgd_async")
+          complain("rank " + std::to_string(c.rank) + " exchanges nothing");
+        applied[c.rank] = c.counts.applied;
+      }
+    }
+  };
+  look(false);
+  cluster_.run(cluster_.now() + (pairwise() ? 40 * settings_.gradient_s : 10));
+  look(true);
+}
+
+void Scenario::finish() {
+  if (!by_share_) cluster_.ask(someone(), ConsoleVerb::stop);
+  const double until = cluster_.now() + (by_share_ ? 4 * kEnd_s : kEnd_s);
+  const auto over = [&] {
+    for (int p = 0; p < cluster_.count(); ++p)
+      if (cluster_.at(p).alive && !cluster_.at(p).ending) return false;
+    return true;
+  };
+  while (!over() && cluster_.now() < until)
+    cluster_.run(cluster_.now() + 1);
+  for (int p = 0; p < cluster_.count(); ++p)
+    if (cluster_.at(p).alive && !cluster_.at(p).ending)
+      complain(cluster_.at(p).name + " does not come to its end");
+  cluster_.run(cluster_.now() + 1);
+}
+
+void Scenario::check_ends() {
+  check_means();
+  check_edges();
+  if (complaint_.empty()) check_sums();
+}
+
+void Scenario::check_means() {
+  const SimulatedCluster::Process* first = nullptr;
+  for (int p = 0; p < cluster_.count(); ++p) {
+    const auto& node = cluster_.at(p);
+    if (!node.ending || node.leaving) continue;
+    if (node.ending->failure) return complain(node.name + ": " + node.ending->failure->message);
+    if (!node.ending->mean) return complain(node.name + " has no mean");
+    if (first == nullptr) first = &node;
+    const std::string pair = first->name + " and " + node.name + ": ";
+    if (node.ending->ranks != first->ending->ranks)
+      complain(pair + "means of " + std::to_string(first->ending->ranks) + " and " +
+               std::to_string(node.ending->ranks) + " ranks");
+    if (fnv1a(std::as_const(*node.ending->mean).vec()) !=
+        fnv1a(std::as_const(*first->ending->mean).vec()))
+      complain(pair + "two means");
+  }
+}
+
+/// Of each edge both ends have applied the same exchanges, but for those that are counted as
+/// broken.
+void Scenario::check_edges() {
+  std::map<std::pair<int, int>, uint64_t> applied;
+  std::map<int, uint64_t> broken;
+  for (int p = 0; p < cluster_.count(); ++p) {
+    const auto& node = cluster_.at(p);
+    if (!node.outcome) continue;
+    for (const CommunicatorReport& c : node.outcome->communicators) {
+      if (c.counts.protocol_errors > 0)
+        complain("rank " + std::to_string(c.rank) + " counts protocol errors");
+      broken[c.rank] = c.counts.broken_before + c.counts.broken_after;
+      broken_ += broken[c.rank];
+      if (pairwise() && !c.quiet) complain("rank " + std::to_string(c.rank) + " is not quiet");
+      for (const EdgeCount& e : c.edges)
+        applied[{c.rank, e.peer}] = e.applied;
+    }
+  }
+  if (!undisturbed_ || !pairwise()) return;
+  for (const auto& [edge, count] : applied) {
+    const auto [i, j] = edge;
+    const auto other = applied.find({j, i});
+    const uint64_t there = other == applied.end() ? 0 : other->second;
+    if (count > there + broken[i] + broken[j])
+      complain("of the exchanges of ranks " + std::to_string(i) + " and " + std::to_string(j) +
+               " one end has applied " + std::to_string(count) + ", the other " +
+               std::to_string(there));
+  }
+}
+
+/// Where nothing broke, gossip has moved nothing but differences.
+void Scenario::check_sums() {
+  if (!undisturbed_ || !pairwise() || broken_ > 0) return;
+  Slopes slopes(6);
+  std::vector<double> sum(6), expected(6), magnitude(6);
+  int ranks = 0;
+  for (int p = 0; p < cluster_.count(); ++p) {
+    for (const RankEnd& end : cluster_.at(p).ranks) {
+      ++ranks;
+      Buffer x(6, DType::f64), g(6, DType::f64);
+      slopes.initial_point(end.rank, x);
+      slopes.gradient(0, end.rank, 0, x.vec(), g);
+      for (size_t k = 0; k < 6; ++k) {
+        const double moved = settings_.lr.peak * static_cast<double>(end.gradients) *
+                             std::as_const(g).vec().as<double>()[k];
+        sum[k] += end.sum[k];
+        expected[k] += 2 * (std::as_const(x).vec().as<double>()[k] - moved);
+        magnitude[k] += std::abs(end.sum[k]) + 2 * std::abs(moved);
+      }
+    }
+  }
+  if (ranks != settings_.ranks) return complain(std::to_string(ranks) + " ranks at the end");
+  sums_checked_ = true;
+  for (size_t k = 0; k < 6; ++k)
+    if (!(std::abs(sum[k] - expected[k]) <= 1e-11 * magnitude[k]))
+      complain("the sum of x + x~ is off by " + std::to_string(sum[k] - expected[k]));
+}
+
+}  // namespace grapevine::test

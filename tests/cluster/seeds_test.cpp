@@ -1,0 +1,64 @@
+// Whole nodes under faults at random, one run per seed (cluster_scenario.hpp).
+//
+//   GRAPEVINE_SEEDS=1000 bin/cluster_test "after any faults*"     more seeds than the usual 100
+//   GRAPEVINE_SEED=17    bin/cluster_test "after any faults*"     that one alone, with its log
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/catch.hpp"
+#include "tests/cluster/scenario.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+struct Seeds {
+  uint64_t first = 1, last = 100;
+  bool alone = false;
+};
+
+Seeds seeds_wanted() {
+  if (const char* one = std::getenv("GRAPEVINE_SEED")) {
+    const auto seed = static_cast<uint64_t>(std::strtoull(one, nullptr, 10));
+    return {seed, seed, true};
+  }
+  if (const char* many = std::getenv("GRAPEVINE_SEEDS"))
+    return {1, static_cast<uint64_t>(std::strtoull(many, nullptr, 10)), false};
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("after any faults whole nodes agree, train on, end together and have lost nothing") {
+  const Seeds seeds = seeds_wanted();
+  double virtual_s = 0;
+  uint64_t fired = 0, exact = 0, broken = 0;
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    Scenario scenario(seed);
+    scenario.run();
+    virtual_s += scenario.virtual_s();
+    fired += scenario.fired();
+    exact += scenario.sums_checked();
+    broken += scenario.broken();
+    INFO(scenario.name() << "\nagain: GRAPEVINE_SEED=" << seed
+                         << " bin/cluster_test \"after any faults*\"");
+    if (seeds.alone) std::fputs(scenario.lines().c_str(), stderr);
+    CHECK(scenario.complaint() == "");
+  }
+  WARN(virtual_s << " s of virtual time, " << fired << " events; the sum was exact in " << exact
+                 << " runs, " << broken << " exchanges were counted as broken");
+}
+
+TEST_CASE("one seed is one run, to the bit") {
+  for (const uint64_t seed : {3u, 14u, 15u}) {
+    uint64_t hashes[2];
+    for (uint64_t& hash : hashes) {
+      Scenario scenario(seed);
+      scenario.run();
+      hash = scenario.log_hash();
+    }
+    INFO("seed " << seed);
+    CHECK(hashes[0] == hashes[1]);
+  }
+}

@@ -1,0 +1,189 @@
+#include "tests/cluster/simulated_cluster.hpp"
+
+#include <utility>
+
+#include "kernels/hash.hpp"
+#include "kernels/ops.hpp"
+
+namespace grapevine::test {
+
+namespace {
+
+constexpr size_t kSize = 6;  // of the model
+
+// What a rank has at the end, from the actor that owns it.
+void ask_rank(caf::actor_system& system, const StateActor& state, int rank,
+              std::function<void(const Donation&)> then) {
+  system.spawn(
+      [](caf::event_based_actor* self, const StateActor& owner, int which,
+         const std::function<void(const Donation&)>& told) {
+        self->request(owner, caf::infinite, Donate{which}).then(told);
+      },
+      state, rank, std::move(then));
+}
+
+}  // namespace
+
+void Slopes::initial_point(int rank, Vec x) const {
+  Random random(1, static_cast<uint32_t>(rank), Purpose::initial_point);
+  for (size_t k = 0; k < x.size; ++k)
+    x.as<double>()[k] = random.normal();
+}
+
+double Slopes::gradient(int, int rank, uint64_t, ConstVec x, Vec g) {
+  Random random(2, static_cast<uint32_t>(rank), Purpose::problem);
+  double loss = 0;
+  for (size_t k = 0; k < g.size; ++k) {
+    g.as<double>()[k] = random.normal();
+    loss += g.as<double>()[k] * x.as<double>()[k];
+  }
+  return loss;
+}
+
+SimulatedCluster::SimulatedCluster(NetworkModel model, uint64_t seed)
+    : clock_(std::make_shared<VirtualClock>()),
+      world_config_(clock_),
+      world_(world_config_),
+      network_(std::make_unique<SimulatedNetwork>(world_, model, seed)),
+      objective_(std::make_shared<Slopes>(kSize)) {}
+
+SimulatedCluster::~SimulatedCluster() {
+  for (const auto& p : processes_)
+    bury(*p);
+  network_.reset();
+  clock_->cancel_all();
+  settle();
+  clock_->cancel_all();
+}
+
+int SimulatedCluster::start(int host, Settings settings, int first_rank, int total_ranks,
+                            std::vector<int> join_hosts) {
+  const int number = count();
+  processes_.push_back(std::make_unique<Process>());
+  Process& p = *processes_.back();
+  p.host = host;
+  p.name = name_of(host);
+  p.begun_s = now();
+  p.config = std::make_unique<VirtualConfig>(clock_);
+  p.system = std::make_unique<caf::actor_system>(*p.config);
+  p.scheduler = &VirtualScheduler::of(*p.system);
+  NodeSettings n;
+  n.run = "simulated";
+  n.name = p.name;
+  n.first_rank = first_rank;
+  n.total_ranks = total_ranks;
+  for (const int other : join_hosts)
+    n.join.push_back(address_of(other));
+  NodeHooks hooks;
+  hooks.run.sink.on_event = [&p, this](const std::string& line) {
+    p.lines.push_back(std::to_string(now()) + " " + line);
+  };
+  hooks.render = [&p, this](const NodeStatus& status) {
+    p.status = status;
+    p.status_at_s = now();
+    return std::string("status");
+  };
+  hooks.render_snapshot = [](const Buffer&, int ranks) { return std::to_string(ranks); };
+  hooks.read_plan = [](const std::string&) -> Result<Plan> { return Plan{}; };
+  p.node = spawn_node(*p.system, settings, n, objective_, hooks,
+                      {[this, number](Outcome o) {
+                         at(number).outcome = std::move(o);
+                         collect(number);
+                       },
+                       [this, number](GatewayDependencies::Ending e) {
+                         at(number).ending = std::move(e);
+                         network_->at(now() + 0.05, [this, number] {
+                           if (at(number).alive) bury(at(number));
+                         });
+                       }});
+  p.links = network_->open(host, address_of(host), p.node.options, p.node.events);
+  p.node.start(p.links);
+  settle();
+  return number;
+}
+
+void SimulatedCluster::collect(int process) {
+  Process& p = at(process);
+  for (const RankParameters& r : p.outcome->parameters) {
+    const auto took = [this, process, rank = r.rank](const Donation& state) {
+      if (!state) return;
+      RankEnd end{rank, state->gradients, std::vector<double>(kSize)};
+      const auto& vectors = state->vectors;
+      for (size_t k = 0; k < kSize; ++k) {
+        const double x = std::as_const(vectors[0]).vec().as<double>()[k];
+        const auto& twin = vectors.size() > 1 ? vectors[1] : vectors[0];
+        end.sum[k] = x + std::as_const(twin).vec().as<double>()[k];
+      }
+      at(process).ranks.push_back(std::move(end));
+    };
+    ask_rank(*p.system, p.node.run->states.front(), r.rank, took);
+  }
+}
+
+/// Its actors end; nobody outside hears of it from here.
+void SimulatedCluster::bury(Process& p) {
+  if (!std::exchange(p.alive, false)) return;
+  p.node.stop();
+  p.links.reset();
+  p.scheduler->run();
+}
+
+void SimulatedCluster::kill(int process) {
+  network_->kill(process);
+  bury(at(process));
+}
+
+void SimulatedCluster::stop(int process) {
+  if (!running(process)) return;
+  at(process).stopped = true;
+  network_->stop(process);
+}
+
+void SimulatedCluster::go_on(int process) {
+  if (!std::exchange(at(process).stopped, false)) return;
+  network_->go_on(process);
+  settle();
+}
+
+void SimulatedCluster::leave(int process) {
+  at(process).leaving = true;
+  caf::anon_send(at(process).node.gateway, Leave{});
+  settle();
+}
+
+void SimulatedCluster::ask(int process, ConsoleVerb verb, std::string argument) {
+  network_->ask(process, {verb, std::move(argument)}, [this, verb](const ConsoleReply& reply) {
+    if (verb != ConsoleVerb::status) answers_.push_back((reply.ok ? "" : "error: ") + reply.text);
+  });
+  settle();
+}
+
+void SimulatedCluster::settle() {
+  VirtualScheduler& world = VirtualScheduler::of(world_);
+  for (bool any = true; any;) {
+    any = !world.idle();
+    world.run();
+    for (const auto& p : processes_) {
+      if (p->stopped || p->scheduler->idle()) continue;
+      any = true;
+      p->scheduler->run();
+    }
+  }
+}
+
+void SimulatedCluster::run(double until_s) {
+  bool there = false;
+  network_->at(until_s, [&there] { there = true; });
+  while (!there && clock_->fire())
+    settle();
+}
+
+uint64_t SimulatedCluster::log_hash() const {
+  uint64_t hash = network_->log_hash();
+  for (const auto& p : processes_)
+    for (const std::string& line : p->lines)
+      hash = fnv1a(line, hash);
+  return hash;
+}
+
+}  // namespace grapevine::test

@@ -1,0 +1,154 @@
+// What the passes promise to the rules: mixing is a semigroup, sums are kept, averaging is the
+// special case.
+#include <cmath>
+
+#include "kernels/ops.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::testing;
+
+namespace {
+
+constexpr Execution kCpu{};
+constexpr size_t kSize = 1003;
+
+double coefficient(double phase) { return -0.5 * std::expm1(-2 * phase); }
+
+Buffer copied(const Buffer& from) {
+  Buffer out(from.size(), from.dtype());
+  extrapolate(kCpu, 0, from, {}, out);
+  return out;
+}
+
+/// Mixing alone: a jump between two equal vectors.
+void mix(double c, Buffer& x, Buffer& x_tilde) {
+  const Buffer same(x.size(), x.dtype());
+  mix_and_jump(kCpu, c, 0.5, 1.5, same, same, x, x_tilde);
+}
+
+double distance(const Buffer& a, const Buffer& b) {
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    worst = std::max(worst, std::abs(element(a, i) - element(b, i)));
+  }
+  return worst;
+}
+
+std::vector<double> sums(const Buffer& x, const Buffer& x_tilde) {
+  std::vector<double> out(x.size());
+  for (size_t i = 0; i < x.size(); ++i)
+    out[i] = element(x, i) + element(x_tilde, i);
+  return out;
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, std::abs(a[i] - b[i]));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("mixing by two phases in turn equals mixing by their sum") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const double first : {0., 0.01, 0.7, 30.}) {
+      Buffer x = random_buffer(kSize, dtype, 1), x_tilde = random_buffer(kSize, dtype, 2);
+      Buffer y = copied(x), y_tilde = copied(x_tilde);
+      mix(coefficient(first), x, x_tilde);
+      mix(coefficient(0.4), x, x_tilde);
+      mix(coefficient(first + 0.4), y, y_tilde);
+      CHECK(distance(x, y) < 40 * rounding(dtype));
+      CHECK(distance(x_tilde, y_tilde) < 40 * rounding(dtype));
+    }
+  }
+}
+
+TEST_CASE("an endless phase mixes x and x~ to their mean, and no phase leaves both as they are") {
+  Buffer x = random_buffer(kSize, DType::f64, 1), x_tilde = random_buffer(kSize, DType::f64, 2);
+  const Buffer before = copied(x);
+  mix(coefficient(0), x, x_tilde);
+  CHECK(distance(x, before) == 0);
+  mix(coefficient(HUGE_VAL), x, x_tilde);
+  CHECK(distance(x, x_tilde) < 8 * rounding(DType::f64));
+}
+
+TEST_CASE("mixing keeps x + x~ to rounding, a thousand times over") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Buffer x = random_buffer(kSize, dtype, 1), x_tilde = random_buffer(kSize, dtype, 2);
+    const auto before = sums(x, x_tilde);
+    mix(0.3, x, x_tilde);
+    CHECK(distance(sums(x, x_tilde), before) < 16 * rounding(dtype));
+    for (int k = 0; k < 1000; ++k)
+      mix(0.001, x, x_tilde);
+    CHECK(distance(sums(x, x_tilde), before) < 1000 * 4 * rounding(dtype));
+  }
+}
+
+TEST_CASE("what one end of an exchange gains the other loses, however old the snapshots are") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Buffer x[2], x_tilde[2], sent[2];
+    std::vector<double> total(kSize);
+    for (uint64_t end = 0; end < 2; ++end) {
+      x[end] = random_buffer(kSize, dtype, 10 + end);
+      x_tilde[end] = random_buffer(kSize, dtype, 20 + end);
+      sent[end] = random_buffer(kSize, dtype, 30 + end);  // taken long ago
+      const auto sum = sums(x[end], x_tilde[end]);
+      for (size_t i = 0; i < kSize; ++i)
+        total[i] += sum[i];
+    }
+    mix_and_jump(kCpu, 0.2, 0.5, 1.87, sent[0], sent[1], x[0], x_tilde[0]);
+    mix_and_jump(kCpu, 0.4, 0.5, 1.87, sent[1], sent[0], x[1], x_tilde[1]);
+    std::vector<double> after(kSize);
+    for (const int end : {0, 1}) {
+      const auto sum = sums(x[end], x_tilde[end]);
+      for (size_t i = 0; i < kSize; ++i)
+        after[i] += sum[i];
+    }
+    CHECK(distance(total, after) < 100 * rounding(dtype));
+    CHECK(distance(total, std::vector<double>(kSize)) > 1);
+  }
+}
+
+TEST_CASE("with x~ = x and alpha = alpha~ = 1/2 a jump is plain averaging, with x~ or without") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Buffer x = random_buffer(kSize, dtype, 1);
+    const Buffer mine = copied(x), theirs = random_buffer(kSize, dtype, 2);
+    Buffer x_tilde = copied(x), alone = copied(x);
+    mix_and_jump(kCpu, 0.3, 0.5, 0.5, mine, theirs, x, x_tilde);
+    mix_and_jump(kCpu, 0.3, 0.5, 0.5, mine, theirs, alone, {});
+    CHECK(distance(x, x_tilde) == 0);
+    CHECK(distance(x, alone) == 0);
+    Buffer mean = copied(mine);
+    axpy(kCpu, 1, theirs, mean);
+    scale(kCpu, 0.5, mean, mean);  // in place
+    CHECK(distance(x, mean) < 8 * rounding(dtype));
+  }
+}
+
+TEST_CASE("looking ahead shows what mixing will give, bit for bit, and changes nothing") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Buffer x = random_buffer(kSize, dtype, 1), x_tilde = random_buffer(kSize, dtype, 2);
+    const Buffer before = copied(x), before_tilde = copied(x_tilde);
+    Buffer ahead(kSize, dtype);
+    extrapolate(kCpu, 0.3, x, x_tilde, ahead);
+    CHECK(distance(x, before) == 0);
+    CHECK(distance(x_tilde, before_tilde) == 0);
+    mix(0.3, x, x_tilde);
+    CHECK(distance(x, ahead) == 0);
+  }
+}
+
+TEST_CASE("a step moves x and x~ alike, and its copy is the new x") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Buffer x = random_buffer(kSize, dtype, 1), v = random_buffer(kSize, dtype, 2);
+    Buffer x_tilde = copied(x), copy(kSize, dtype);
+    const Buffer g = random_buffer(kSize, dtype, 3), before = copied(x);
+    mix_and_step(kCpu, 0.3, {0.1, 0.9, true, 0.01}, g, v, x, x_tilde, copy);
+    CHECK(distance(x, x_tilde) == 0);
+    CHECK(distance(x, copy) == 0);
+    CHECK(distance(x, before) > 0.01);
+  }
+}

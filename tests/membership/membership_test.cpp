@@ -1,0 +1,293 @@
+// What membership promises when nothing or one thing goes wrong, and the times that it takes.
+#include "tests/catch.hpp"
+#include "tests/membership/world.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+WorldSettings nodes(int count, uint64_t seed) {
+  WorldSettings s;
+  s.nodes = count;
+  s.seed = seed;
+  return s;
+}
+
+// Joined, quiet and at a random point of its periods.
+std::unique_ptr<World> settled(const WorldSettings& settings) {
+  auto world = std::make_unique<World>(settings);
+  REQUIRE(world->run_until([&] { return world->one_view(); }, 20) < 20);
+  world->run(world->now() + 5 + world->random().uniform());
+  return world;
+}
+
+double until_all_see(World& world, int node, MemberState state) {
+  return world.run_until([&] { return world.all_see(node, state); }, 30);
+}
+
+double until_one_view(World& world) {
+  return world.run_until([&] { return world.one_view(); }, 30);
+}
+
+}  // namespace
+
+TEST_CASE("nodes that know one address find each other and share the ranks out") {
+  for (const int count : {1, 2, 3, 4, 16, 64}) {
+    World world(nodes(count, 1));
+    INFO(count << " nodes");
+    CHECK(until_one_view(world) < 5);
+    CHECK(world.view_difference() == "");
+    CHECK(world.at(0).graph().front().first_rank == 0u);
+    CHECK(world.complaint() == "");
+    CHECK(world.accusations() == 0);
+  }
+}
+
+TEST_CASE("nodes that begin alone and meet later agree on who keeps which ranks") {
+  World world(nodes(1, 3));
+  for (int i = 0; i < 3; ++i)
+    world.join(0);
+  world.partition({1});  // it begins alone after a while, as node 0 has
+  world.run(5);
+  CHECK(world.at(1).graph().size() == 1u);
+  CHECK(world.at(1).self().first_rank == 0u);
+  world.heal();
+  CHECK(until_one_view(world) < 12);
+  CHECK(world.view_difference() == "");
+  CHECK(world.at(1).self().incarnation ==
+        2u);  // its ranks are others now, and so is its incarnation
+}
+
+TEST_CASE("at rest nobody is suspected, and a node's traffic does not grow with their number") {
+  double least = 1e9, most = 0;
+  for (const int count : {4, 16, 64}) {
+    const auto world = settled(nodes(count, 2));
+    const double packets = world->packets(), bytes = world->bytes();
+    world->run(world->now() + 60);
+    const double each = (world->packets() - packets) / 60 / count;
+    WARN(count << " idle nodes: " << each << " packets and "
+               << (world->bytes() - bytes) / 60 / count << " bytes a second each");
+    least = std::min(least, each);
+    most = std::max(most, each);
+    CHECK(world->accusations() == 0);
+    CHECK(world->at(0).health() == 0);
+  }
+  CHECK(most < 1.2 * least);
+  CHECK(most < 12);  // five pings and their acks
+}
+
+TEST_CASE("a stopped node is suspected by all within a second and dead 4.5 to 10.5 s later") {
+  for (const int count : {4, 64}) {
+    double worst_s = 0;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      const auto world = settled(nodes(count, seed));
+      const int node = static_cast<int>(world->random().below(static_cast<uint32_t>(count)));
+      world->stop(node);
+      const double took_s = until_all_see(*world, node, MemberState::suspect);
+      worst_s = std::max(worst_s, took_s);
+      INFO("seed " << seed << ", node " << node);
+      CHECK(took_s < 1);
+      const double dead_s = until_all_see(*world, node, MemberState::dead);
+      CHECK(dead_s > 4.5);
+      CHECK(dead_s < 10.5);
+    }
+    WARN(count << " nodes: a stop is known to all after " << worst_s << " s at worst");
+  }
+}
+
+TEST_CASE(
+    "a node that was stopped for 3 s refutes; after 30 s it comes back in a new incarnation") {
+  for (const auto& [stop_s, lives] : {std::pair(3.0, 0u), std::pair(30.0, 1u)}) {
+    const auto world = settled(nodes(4, 5));
+    const uint32_t incarnation = world->at(2).self().incarnation + lives;
+    const uint64_t epoch = world->at(0).epoch();
+    world->stop(2);
+    world->run(world->now() + stop_s);
+    CHECK(world->state_of(2, 0) == (lives == 0 ? MemberState::suspect : MemberState::dead));
+    world->go_on(2);
+    CHECK(until_one_view(*world) < 1);
+    CHECK(world->at(2).self().incarnation == incarnation);
+    CHECK((world->at(0).epoch() == epoch) == (lives == 0));
+    CHECK(world->accusations_by(2) == 0);
+  }
+}
+
+TEST_CASE("a node that wakes takes nobody for dead for what lapsed while it slept") {
+  const auto world = settled(nodes(4, 6));
+  const uint64_t epoch = world->at(1).epoch();
+  world->stop(3);
+  REQUIRE(until_all_see(*world, 3, MemberState::suspect) < 1);
+  world->run(world->now() + 3);
+  world->stop(0);  // it would take node 3 for dead two seconds later
+  world->run(world->now() + 1);
+  world->go_on(3);  // which refutes
+  world->run(world->now() + 2.5);
+  world->go_on(0);
+  world->run(world->now() + 1);
+  CHECK(world->false_deaths() == 0);
+  CHECK(world->view_difference() == "");
+  CHECK(world->at(1).epoch() == epoch);
+}
+
+TEST_CASE("far away is not ill: time-outs and the period follow the round trip") {
+  WorldSettings settings = nodes(8, 4);
+  settings.latency_s = 0.1;
+  settings.jitter = 0.5;
+  const auto world = settled(settings);
+  world->run(world->now() + 30);
+  const double packets = world->packets();
+  world->run(world->now() + 60);
+  CHECK((world->packets() - packets) / 60 / 8 < 6);  // no helper is asked
+  CHECK(world->at(0).round_trip_s(World::name(1)) > 0.2);
+  CHECK(world->at(0).round_trip_s(World::name(1)) < 0.3);
+  CHECK(world->accusations() == 0);
+  world->stop(1);
+  CHECK(until_all_see(*world, 1, MemberState::suspect) < 8);
+}
+
+TEST_CASE(
+    "a killed node is dead to all survivors within 50 ms, and its successor is a new incarnation") {
+  for (const int count : {2, 4, 64}) {
+    const auto world = settled(nodes(count, 7));
+    const uint32_t incarnation = world->at(0).self().incarnation;
+    world->kill(0);
+    CHECK(until_all_see(*world, 0, MemberState::dead) < 0.05);
+    world->restart(0);
+    CHECK(until_one_view(*world) < 1);
+    CHECK(world->at(0).self().incarnation == incarnation + 1);
+    CHECK(world->at(0).self().first_rank == world->at(1).graph().front().first_rank);
+  }
+}
+
+TEST_CASE(
+    "a process that is back before its death was noticed begins a new incarnation all the same") {
+  const auto world = settled(nodes(4, 16));
+  for (int node = 0; node < 4; ++node) {
+    const uint32_t incarnation = world->at(node).self().incarnation;
+    world->restart(node);
+    CHECK(until_one_view(*world) < 1);
+    CHECK(world->at(node).self().incarnation > incarnation);
+  }
+  CHECK(world->complaint() == "");
+}
+
+TEST_CASE("a link that breaks between two living nodes is made anew and kills nobody") {
+  const auto world = settled(nodes(4, 8));
+  const uint64_t epoch = world->at(0).epoch();
+  for (int i = 0; i < 20; ++i) {
+    world->break_link(0, 1);
+    CHECK(until_one_view(*world) < 1);
+  }
+  CHECK(world->false_deaths() == 0);
+  CHECK(world->at(3).epoch() == epoch);
+}
+
+TEST_CASE("a link that is cut, both ways or one, suspects nobody for long and kills nobody") {
+  for (const bool both : {false, true}) {
+    const auto world = settled(nodes(4, 9));
+    const uint64_t epoch = world->at(0).epoch();
+    world->cut(0, 1);
+    if (both) world->cut(1, 0);
+    world->run(world->now() + 60);
+    CHECK(world->false_deaths() == 0);
+    CHECK(world->at(0).epoch() == world->at(1).epoch());
+    world->heal();
+    CHECK(until_one_view(*world) < 10);
+    CHECK(world->at(0).epoch() == epoch);
+  }
+}
+
+TEST_CASE("two halves that were parted for 10 s become one membership, one graph, one epoch") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const auto world = settled(nodes(4, seed));
+    world->partition({0, 1});
+    world->run(world->now() + 10.5);
+    CHECK(world->state_of(2, 0) == MemberState::dead);
+    CHECK(world->at(0).epoch() == world->at(1).epoch());
+    CHECK(world->at(0).epoch() != world->at(2).epoch());
+    world->heal();
+    CHECK(until_one_view(*world) < 6);
+    CHECK(world->view_difference() == "");
+    CHECK(world->complaint() == "");
+  }
+}
+
+TEST_CASE("who leaves is gone at once, and nobody looks for it") {
+  const auto world = settled(nodes(4, 11));
+  world->leave(0);
+  CHECK(until_all_see(*world, 0, MemberState::left) < 0.02);
+  CHECK(until_one_view(*world) < 1);
+  CHECK(world->accusations() == 0);
+}
+
+TEST_CASE("of two wishes for another graph one wins everywhere, whoever is told first") {
+  const auto world = settled(nodes(8, 12));
+  const auto wish = [&](int node, const std::string& graph) {
+    world->act(node, [&](Membership& m, MembershipEffects& out) {
+      m.reconfigure(world->now(), graph, out);
+      CHECK(out.changed);
+    });
+  };
+  wish(6, "torus");
+  wish(2, "exponential");
+  CHECK(until_one_view(*world) < 0.1);
+  CHECK(world->at(0).spec().topology == "torus");  // of equal versions the higher name's
+  wish(2, "star");
+  CHECK(until_one_view(*world) < 0.1);
+  CHECK(world->at(7).spec().topology == "star");
+}
+
+TEST_CASE("a node that is not ready is known and not in the graph; edge rates reach everybody") {
+  const auto world = settled(nodes(8, 13));
+  const uint64_t epoch = world->at(0).epoch();
+  world->act(5, [&](Membership& m, MembershipEffects& out) {
+    m.become(world->now(), false, false, out);
+    CHECK(out.reborn);
+  });
+  world->run(world->now() + 2);
+  CHECK(world->at(0).graph().size() == 7u);
+  CHECK(world->at(0).members().size() == 8u);
+  CHECK(world->at(0).epoch() > epoch);
+  world->act(0, [&](Membership& m, MembershipEffects& out) {
+    const std::vector<EdgeRate> rates{{0, 1, 5.0, 0}, {0, 999, 1.0, 0}};
+    m.rates(world->now(), rates, out);
+  });
+  world->run(world->now() + 5);
+  REQUIRE(world->at(7).edge_rates().size() == 2u);
+  CHECK(world->at(7).edge_rates()[0].per_second == 5.0);
+  world->act(0, [&](Membership& m, MembershipEffects& out) {
+    const std::vector<EdgeRate> rates{{0, 1, 5.2, 0}, {0, 999, 1.2, 0}};
+    m.rates(world->now(), rates, out);
+  });
+  world->run(world->now() + 5);
+  CHECK(world->at(7).edge_rates()[0].per_second == 5.0);  // too little a change
+  CHECK(world->at(7).edge_rates()[1].per_second == 1.2);
+  world->kill(3);
+  world->run(world->now() + 1);
+  CHECK(world->at(7).edge_rates().size() == 1u);  // no rank 999 is in the graph
+}
+
+TEST_CASE("a slow node accuses nobody, and a suspect is answered by a probe at once") {
+  int by_others = 0;
+  for (const bool late_timers : {true, false}) {
+    for (const double most_s : {0.15, 0.5, 1.0}) {
+      for (const int count : {3, 8}) {
+        const auto world = settled(nodes(count, 14));
+        world->slow(1, most_s, late_timers);
+        world->run(world->now() + 60);
+        INFO(count << " nodes, late by up to " << most_s << " s");
+        CHECK(world->accusations_by(1) == 0);
+        CHECK(world->false_deaths() == 0);
+        by_others += world->accusations();
+      }
+    }
+  }
+  WARN("a slow node was suspected, in vain, " << by_others << " times in 12 minutes");
+  const auto world = settled(nodes(4, 15));
+  world->stop(3);
+  world->act(0, [&](Membership& m, MembershipEffects& out) {
+    m.suspect(world->now(), World::name(3), out);
+  });
+  CHECK(until_all_see(*world, 3, MemberState::suspect) < 0.3);
+}

@@ -1,0 +1,230 @@
+// What a member table promises in whatever order it hears things: one content, one epoch, one
+// place for every rank; and what a packet of news may weigh.
+#include <algorithm>
+#include <set>
+
+#include "actors/membership/piggyback_queue.hpp"
+#include "kernels/random.hpp"
+#include "messages/control_codec.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+Member member(const std::string& node, uint32_t first_rank, uint32_t incarnation = 1) {
+  Member m;
+  m.node = node;
+  m.incarnation = incarnation;
+  m.address = node + ":4000";
+  m.first_rank = first_rank;
+  m.ranks = 2;
+  return m;
+}
+
+// Anything that any node could say of one of five nodes: an incarnation begins with any ranks, and
+// goes on as a node lets it go on.
+Member anything(Random& random) {
+  const uint32_t node = random.below(5);
+  Member m = member("n" + std::to_string(node), 2 * node, 1 + random.below(3));
+  m.first_rank += m.incarnation;
+  m.refutations = random.below(4);
+  m.state = static_cast<MemberState>(random.below(4));
+  m.ready = m.refutations >= 2;  // once ready, ready for the rest of the incarnation
+  m.finished = m.refutations >= 3;
+  return m;
+}
+
+std::string content(const MemberTable& table) {
+  std::string text = table.spec().topology;
+  for (const uint32_t i : table.by_name()) {
+    const Member& m = table.at(i);
+    text += " " + m.node + "." + std::to_string(m.incarnation) + "." +
+            std::to_string(m.refutations) + "." + std::to_string(static_cast<int>(m.state)) +
+            (m.ready ? "r" : "");
+  }
+  return text;
+}
+
+std::string graph(const MemberTable& table) {
+  std::string text = table.spec().topology + std::to_string(table.spec().version);
+  for (const uint32_t i : table.by_name()) {
+    const Member& m = table.at(i);
+    if (in_graph(m)) {
+      text +=
+          " " + m.node + "." + std::to_string(m.incarnation) + "@" + std::to_string(m.first_rank);
+    }
+  }
+  return text;
+}
+
+MemberTable table_of(const std::vector<Member>& members, size_t self) {
+  MemberTable table(members[self], {});
+  for (const Member& m : members)
+    table.merge(m);
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("records may come in any order and any number of times: the table and epoch are one") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Random random(seed, 0, Purpose::test);
+    std::vector<Member> heard;
+    for (int i = 0; i < 40; ++i)
+      heard.push_back(anything(random));
+    MemberTable forward(member("self", 90), {}), shuffled(member("self", 90), {});
+    for (const Member& m : heard)
+      forward.merge(m);
+    heard.insert(heard.end(), heard.begin(), heard.begin() + 20);
+    shuffle(heard.begin(), static_cast<uint32_t>(heard.size()), random);
+    for (const Member& m : heard)
+      shuffled.merge(m);
+    INFO("seed " << seed);
+    REQUIRE(content(forward) == content(shuffled));
+    REQUIRE(forward.digest() == shuffled.digest());
+    REQUIRE(forward.epoch() == shuffled.epoch());
+  }
+}
+
+TEST_CASE("the epoch's counter never falls, and rises when the graph or its members change") {
+  uint64_t rises = 0, suspicions = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Random random(seed, 1, Purpose::test);
+    MemberTable table(member("self", 90), {0, "", "ring"});
+    for (int i = 0; i < 60; ++i) {
+      const uint64_t epoch = table.epoch();
+      const std::string before = graph(table);
+      const bool spec = random.below(10) == 0;
+      if (spec) {
+        table.merge(GraphSpec{table.spec().version + 1, "n1", "torus"});
+      } else {
+        const auto merged = table.merge(anything(random));
+        const bool suspected = merged.news && merged.before &&
+                               merged.before->state == MemberState::alive &&
+                               table.at(merged.index).state == MemberState::suspect;
+        suspicions += suspected && before == graph(table);
+      }
+      INFO("seed " << seed << ", " << before << " -> " << graph(table));
+      REQUIRE(table.epoch() >> 32 >= epoch >> 32);
+      if (graph(table) == before) {
+        REQUIRE((table.epoch() == epoch || table.epoch() >> 32 > epoch >> 32));
+      } else {
+        REQUIRE(table.epoch() >> 32 > epoch >> 32);
+        ++rises;
+      }
+    }
+  }
+  CHECK(rises > 1000u);
+  CHECK(suspicions > 20u);
+}
+
+TEST_CASE(
+    "a suspicion and its refutation leave the epoch alone; an incarnation that is over stays "
+    "over") {
+  MemberTable table(member("a", 0), {});
+  table.merge(member("b", 2));
+  const uint64_t epoch = table.epoch();
+  Member b = member("b", 2);
+  b.state = MemberState::suspect;
+  CHECK(table.merge(b).news);
+  CHECK(table.epoch() == epoch);
+  b.state = MemberState::alive;
+  CHECK_FALSE(table.merge(b).news);
+  b.refutations = 1;
+  CHECK(table.merge(b).news);
+  CHECK(table.epoch() == epoch);
+  b.refutations = 0;
+  b.state = MemberState::dead;
+  CHECK(table.merge(b).news);
+  CHECK(table.epoch() > epoch);
+  b.refutations = 7;
+  b.state = MemberState::alive;
+  CHECK_FALSE(table.merge(b).news);
+  CHECK(table.merge(member("b", 2, 2)).news);
+  CHECK(table.live_count() == 2u);
+}
+
+TEST_CASE("whose ranks overlap is settled by all nodes alike, at once, and nobody else moves") {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Random random(seed, 2, Purpose::test);
+    std::vector<Member> members;
+    for (uint32_t i = 0; i < 12; ++i) {
+      Member m = member("n" + std::to_string(10 + i), random.below(8), 1 + random.below(2));
+      if (random.below(4) == 0) m.first_rank = kAnyRank;
+      m.ready = random.below(2) == 0;
+      m.ranks = 1 + random.below(3);
+      if (random.below(8) == 0) m.state = MemberState::dead;
+      members.push_back(m);
+    }
+    std::vector<Member> moved = members;
+    for (size_t self = 0; self < members.size(); ++self) {
+      if (const auto first = table_of(members, self).move_to()) moved[self].first_rank = *first;
+    }
+    std::set<uint32_t> taken;
+    for (size_t i = 0; i < members.size(); ++i) {
+      INFO("seed " << seed << ", node " << i);
+      if (moved[i].state == MemberState::dead) continue;
+      for (uint32_t r = 0; r < moved[i].ranks; ++r)
+        REQUIRE(taken.insert(moved[i].first_rank + r).second);
+      REQUIRE_FALSE(table_of(moved, i).move_to().has_value());
+    }
+  }
+}
+
+TEST_CASE("records that cannot be are refused, and so are more than a table keeps") {
+  MemberTable table(member("a", 0), {});
+  Member m = member("b", kRanksAtMost);
+  CHECK(table.merge(m).refused);  // ranks beyond the last number
+  m = member("b", 2, 0);
+  CHECK(table.merge(m).refused);  // incarnations count from 1
+  m = member(std::string(kNameBytes + 1, 'b'), 2);
+  CHECK(table.merge(m).refused);
+  CHECK(table.merge(member("", 2)).refused);
+  for (uint32_t i = 0; table.size() < kMembersAtMost; ++i)
+    REQUIRE(table.merge(member("m" + std::to_string(i), 2)).news);
+  CHECK(table.merge(member("z", 2)).refused);
+  CHECK_FALSE(table.merge(member("m7", 2)).refused);
+}
+
+TEST_CASE("a node that takes any ranks can say so on the wire") {
+  MembershipPacket packet;
+  packet.news.push_back(member("a", kAnyRank));
+  packet.news.back().ranks = kRanksAtMost;
+  CHECK(validate(packet));
+  CHECK_FALSE(MemberTable(member("b", 0), {}).merge(packet.news[0]).refused);
+}
+
+TEST_CASE("of two measurements of an edge the later one counts; edges of others are forgotten") {
+  MemberTable table(member("a", 0), {});
+  CHECK(table.merge(EdgeRate{0, 1, 3.0, 5}));
+  CHECK_FALSE(table.merge(EdgeRate{0, 1, 4.0, 4}));
+  CHECK(table.merge(EdgeRate{0, 9, 4.0, 1}));
+  CHECK(table.rates().at({0, 1}).per_second == 3.0);
+  table.keep_rates_of([](uint32_t rank) { return rank < 2; });
+  CHECK(table.rates().size() == 1u);
+}
+
+TEST_CASE("news travel 3 log2(n) times each, those that travelled least first, in small packets") {
+  MemberTable table(member("n1000", 0), {});
+  PiggybackQueue rumours;
+  for (uint32_t i = 1; i < 100; ++i)
+    rumours.member(table.merge(member("n" + std::to_string(1000 + i), 2 * i)).index);
+  std::vector<int> told(100, 0);
+  int packets = 0, fewest_at_half = 0;
+  while (rumours.pending() > 0) {
+    MembershipPacket packet;
+    rumours.load(table, packet);
+    const auto encoded = encode_control(packet);
+    REQUIRE(encoded);
+    REQUIRE(encoded->size() <= wire_bytes(packet));
+    CHECK(wire_bytes(packet) < 1400u);
+    for (const Member& m : packet.news)
+      ++told[*table.find(m.node)];
+    REQUIRE(++packets < 1000);
+    if (packets == 7 * 10) fewest_at_half = *std::min_element(told.begin() + 1, told.end());
+  }
+  CHECK(*std::min_element(told.begin() + 1, told.end()) == 21);
+  CHECK(*std::max_element(told.begin() + 1, told.end()) == 21);
+  CHECK(fewest_at_half > 5);
+}

@@ -1,0 +1,282 @@
+// A newcomer fetches a rank's state: whole, over lossy links, from a second donor when the first
+// dies, and never from one that lies.
+#include <cstring>
+#include <map>
+#include <queue>
+
+#include "actors/cluster/state_transfer.hpp"
+#include "kernels/random.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+constexpr SnapshotShape kShape{DType::f32, 2, 1'000'000};  // eight pieces of at most 1 MiB
+
+SnapshotPtr snapshot(uint64_t seed, size_t differs_from = 0) {
+  auto vectors = std::make_shared<std::vector<Buffer>>();
+  for (uint32_t v = 0; v < kShape.vectors; ++v) {
+    Random random(v < differs_from ? 0 : seed, v, Purpose::test);
+    float* x = vectors->emplace_back(kShape.count, kShape.dtype).vec().as<float>();
+    for (uint64_t i = 0; i < kShape.count; i += 8)
+      x[i] = static_cast<float>(random.uniform());
+  }
+  return vectors;
+}
+
+bool equal(const std::vector<Buffer>& a, const std::vector<Buffer>& b) {
+  for (size_t v = 0; v < a.size(); ++v) {
+    if (std::memcmp(a[v].vec().data, b[v].vec().data, a[v].vec().bytes()) != 0) return false;
+  }
+  return a.size() == b.size();
+}
+
+// One newcomer and its donors, with a queue of what is under way.
+class Exchange {
+ public:
+  struct Source {
+    SnapshotPtr snapshot;
+    Donor donor = {};
+    bool alive = true;
+    double corrupts = 0;  // probability that a bit of a piece flips
+    std::function<void(Manifest&)> lies = [](Manifest&) {};
+    int pieces = 0, dies_after = 1 << 30;
+  };
+
+  Exchange(uint64_t seed, std::vector<Source> sources, double loss = 0)
+      : random_(seed, 1, Purpose::test), loss_(loss), sources_(std::move(sources)) {
+    FetcherOptions options;
+    options.shape = kShape;
+    for (size_t i = 0; i < sources_.size(); ++i)
+      options.sources.push_back({std::to_string(i), static_cast<uint32_t>(i)});
+    fetcher = std::make_unique<Fetcher>(options);
+  }
+
+  bool run(double limit_s) {
+    carry_out([&](FetcherEffects& out) { fetcher->start(now, out); });
+    while (!done && !failed && now < limit_s) {
+      if (queue_.empty() || timer_at_ <= queue_.begin()->first) {
+        if (timer_at_ > limit_s) break;
+        now = std::max(now, timer_at_);
+        carry_out([&](FetcherEffects& out) { fetcher->timer(now, out); });
+      } else {
+        auto event = std::move(queue_.begin()->second);
+        now = queue_.begin()->first;
+        queue_.erase(queue_.begin());
+        event();
+      }
+    }
+    return done;
+  }
+
+  double now = 0;
+  bool done = false, failed = false;
+  std::vector<std::string> lines;
+  std::unique_ptr<Fetcher> fetcher;
+
+ private:
+  void later(std::function<void()> event) {
+    if (random_.uniform() >= loss_)
+      queue_.emplace(now + 0.001 + 0.004 * random_.uniform(), std::move(event));
+  }
+
+  void carry_out(const std::function<void(FetcherEffects&)>& f) {
+    FetcherEffects out;
+    f(out);
+    timer_at_ = out.timer_at;
+    done = done || out.done;
+    failed = failed || out.failed;
+    lines.insert(lines.end(), out.lines.begin(), out.lines.end());
+    for (const FetcherEffects::Ask& ask : out.asks) {
+      later([this, ask] {
+        Source& s = sources_[std::stoul(ask.to)];
+        DonorEffects effects;
+        if (s.alive) s.donor.fetch(now, "newcomer", ask.fetch, effects);
+        serve(ask.to, effects);
+      });
+    }
+  }
+
+  void serve(const std::string& name, DonorEffects& out) {
+    Source& s = sources_[std::stoul(name)];
+    for (const DonorEffects::Take& take : out.takes) {
+      DonorEffects more;
+      Manifest m = manifest_of(*s.snapshot, take.fetch.transfer, 7, 1);
+      s.lies(m);
+      s.donor.taken(now, take.node, m, s.snapshot, more);
+      serve(name, more);
+    }
+    for (const DonorEffects::Reply& reply : out.replies) {
+      later([this, name, m = reply.manifest] {
+        carry_out([&](FetcherEffects& o) { fetcher->manifest(now, name, m, o); });
+      });
+    }
+    for (const DonorEffects::Piece& p : out.pieces) {
+      if (++s.pieces > s.dies_after) s.alive = false;
+      if (!s.alive) return;
+      later([this, name, p, flips = random_.uniform() < s.corrupts] { deliver(name, p, flips); });
+    }
+  }
+
+  void deliver(const std::string& name, const DonorEffects::Piece& p, bool flips) {
+    FrameHeader header;
+    header.kind = FrameKind::piece;
+    header.number = p.transfer;
+    header.part = p.piece;
+    header.dtype = p.payload.dtype;
+    header.count = p.payload.size;
+    Buffer copy(p.payload.size, p.payload.dtype);
+    std::memcpy(copy.vec().data, p.payload.data, p.payload.bytes());
+    if (flips) static_cast<char*>(copy.vec().data)[random_.below(1000)] ^= 4;
+    carry_out([&](FetcherEffects& o) { fetcher->piece(now, name, header, copy, o); });
+  }
+
+  Random random_;
+  double loss_;
+  std::vector<Source> sources_;
+  std::multimap<double, std::function<void()>> queue_;
+  double timer_at_ = 0;
+};
+
+using Source = Exchange::Source;
+
+}  // namespace
+
+TEST_CASE("pieces cover every element of every vector once, and are never too many") {
+  for (const uint64_t count : {1ull, 1000ull, 262'144ull, 262'145ull, 3'000'000'000ull}) {
+    for (const uint32_t vectors : {1u, 3u, 7u}) {
+      const SnapshotShape shape{DType::f32, vectors, count};
+      REQUIRE(piece_count(shape) <= kMaxPieces);
+      uint64_t next = 0;
+      for (uint32_t piece = 0; piece < piece_count(shape); ++piece) {
+        const PiecePlace at = place_of(shape, piece);
+        REQUIRE(at.vector * count + at.offset == next);
+        REQUIRE(at.count > 0);
+        next += at.count;
+      }
+      REQUIRE(next == vectors * count);
+    }
+  }
+}
+
+TEST_CASE("the hash of a piece is xxHash64") {
+  const auto hash = [](const std::string& text) {
+    return piece_hash(ConstVec(text.data(), text.size(), DType::bytes));
+  };
+  CHECK(hash("") == 0xEF46DB3751D8E999);
+  CHECK(hash("abc") == 0x44BC2CF5AD770999);
+  CHECK(hash("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
+}
+
+TEST_CASE("what a newcomer fetches is its donor's snapshot to the bit, also over lossy links") {
+  for (const double loss : {0.0, 0.2}) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Exchange exchange(seed, {Source{snapshot(1)}, Source{snapshot(2)}}, loss);
+      INFO("loss " << loss << ", seed " << seed);
+      REQUIRE(exchange.run(120));
+      CHECK(exchange.fetcher->manifest().gradients == 7u);
+      const std::vector<Buffer> got = exchange.fetcher->take();
+      CHECK((equal(got, *snapshot(1)) || (loss > 0 && equal(got, *snapshot(2)))));
+      if (loss == 0) CHECK(exchange.now < 0.1);
+    }
+  }
+}
+
+TEST_CASE("a donor that dies half-way is followed by another; what both have is not fetched anew") {
+  Source first{snapshot(1, 1)}, second{snapshot(2, 1)};  // vector 0 is the same in both
+  first.dies_after = 6;
+  Exchange exchange(3, {first, second});
+  REQUIRE(exchange.run(20));
+  CHECK(exchange.fetcher->kept() == 4u);
+  CHECK(equal(exchange.fetcher->take(), *second.snapshot));
+  CHECK(exchange.now < 3 + 6 + 12);  // three lapses, before any rate was known
+  REQUIRE(exchange.lines.size() == 1u);
+  CHECK(exchange.lines[0] == "state from 0: no piece in time");
+}
+
+TEST_CASE("a donor known to be gone is left at once") {
+  FetcherOptions options{kShape, FetchState::What::rank_state, {{"a", 0}, {"b", 4}}};
+  Fetcher fetcher(options);
+  FetcherEffects out;
+  fetcher.start(0, out);
+  REQUIRE(out.asks.size() == 1u);
+  fetcher.node_down(0.5, "a", out);
+  REQUIRE(out.asks.size() == 2u);
+  CHECK(out.asks[1].to == "b");
+  CHECK(out.asks[1].fetch.rank == 4u);
+  CHECK(out.asks[1].fetch.transfer != out.asks[0].fetch.transfer);
+}
+
+TEST_CASE("a corrupt piece is asked for again; who sends nothing else is left") {
+  Source sometimes{snapshot(1)}, always{snapshot(1)}, honest{snapshot(2)};
+  sometimes.corrupts = 0.4;
+  Exchange again(5, {sometimes});
+  REQUIRE(again.run(60));
+  CHECK(again.fetcher->corrupt() > 0u);
+  CHECK(equal(again.fetcher->take(), *sometimes.snapshot));
+  always.corrupts = 1;
+  Exchange left(6, {always, honest});
+  REQUIRE(left.run(60));
+  CHECK(equal(left.fetcher->take(), *honest.snapshot));
+}
+
+TEST_CASE("a manifest that does not fit the known layout is refused before anything is allocated") {
+  const std::vector<std::function<void(Manifest&)>> lies{
+      [](Manifest& m) { m.count = 1ull << 60; }, [](Manifest& m) { m.vectors = 0xffffffff; },
+      [](Manifest& m) { m.piece_bytes = 1; },    [](Manifest& m) { m.piece_bytes = ~0ull; },
+      [](Manifest& m) { m.hashes.clear(); },     [](Manifest& m) { m.hashes.resize(kMaxPieces); },
+      [](Manifest& m) { m.dtype = DType::f64; }, [](Manifest& m) { m.ranks = 0; },
+      [](Manifest& m) { m.refused = "no"; },
+  };
+  for (size_t i = 0; i < lies.size(); ++i) {
+    INFO("lie " << i);
+    Source liar{snapshot(1)}, honest{snapshot(2)};
+    liar.lies = lies[i];
+    Exchange exchange(7, {liar, honest});
+    REQUIRE(exchange.run(20));
+    CHECK(equal(exchange.fetcher->take(), *honest.snapshot));
+    CHECK(exchange.lines.size() == 1u);
+  }
+  Source liar{snapshot(1)};
+  liar.lies = lies[0];
+  Exchange alone(8, {liar});
+  CHECK_FALSE(alone.run(100));
+  CHECK(alone.failed);
+}
+
+TEST_CASE("a donor serves two at a time, asks no more of a stranger, and lets go after 30 s") {
+  Donor donor;
+  const auto fetch = [](uint64_t transfer, std::vector<uint32_t> pieces) {
+    FetchState f;
+    f.transfer = transfer;
+    f.pieces = std::move(pieces);
+    return f;
+  };
+  const SnapshotPtr vectors = snapshot(1);
+  DonorEffects out;
+  for (const std::string node : {"a", "b", "c"})
+    donor.fetch(0, node, fetch(1, {}), out);
+  CHECK(out.takes.size() == 2u);
+  REQUIRE(out.replies.size() == 1u);
+  CHECK(out.replies[0].manifest.refused == "serves 2 newcomers already");
+  donor.taken(1, "a", manifest_of(*vectors, 1, 0, 1), vectors, out);
+  out = {};
+  donor.fetch(2, "a", fetch(1, {0, 7, 8, 0xffffffff}), out);
+  CHECK(out.pieces.size() == 2u);
+  donor.fetch(2, "a", fetch(1, std::vector<uint32_t>(4000, 1)), out);
+  CHECK(out.pieces.size() == 18u);
+  out = {};
+  donor.fetch(3, "a", fetch(2, {0}), out);
+  REQUIRE(out.replies.size() == 1u);
+  CHECK(out.replies[0].manifest.refused == "transfer 2 is not held any more");
+  out = {};
+  donor.fetch(3.9, "d", fetch(1, {}), out);
+  CHECK(out.takes.empty());
+  donor.fetch(4.1, "d", fetch(2, {}), out);  // "a" has not asked for 2 s: it gives way
+  CHECK(out.takes.size() == 1u);
+  donor.timer(31.5, out);
+  CHECK(donor.held() == 1u);
+  donor.timer(34.5, out);
+  CHECK(donor.held() == 0u);
+}

@@ -1,0 +1,258 @@
+#include "tests/membership/world.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "kernels/check.hpp"
+#include "messages/control_codec.hpp"
+
+namespace grapevine::test {
+
+namespace {
+
+bool later(const auto& a, const auto& b) {
+  return a.at != b.at ? a.at > b.at : a.serial > b.serial;
+}
+
+int node_at(const std::string& address) { return std::stoi(address.substr(2)) - 10000; }
+
+}  // namespace
+
+std::string WorldSettings::name() const {
+  std::ostringstream out;
+  out << nodes << " nodes, seed " << seed << ", loss " << loss << ", latency " << latency_s;
+  return out.str();
+}
+
+std::string World::address(int node) { return "h:" + std::to_string(10000 + node); }
+std::string World::name(int node) { return "n" + std::to_string(10000 + node); }
+
+World::World(const WorldSettings& settings)
+    : settings_(settings), random_(settings.seed, 0, Purpose::test) {
+  for (int i = 0; i < settings.nodes; ++i) {
+    add_node(i == 0 ? std::vector<std::string>{} : std::vector{address(0)});
+  }
+  if (settings.acquainted) acquaint();
+}
+
+World::~World() = default;
+
+Member World::member(int node) const {
+  Member m;
+  m.node = name(node);
+  m.address = address(node);
+  m.ranks = kRanks;
+  m.first_rank = kAnyRank;
+  return m;
+}
+
+void World::add_node(const std::vector<std::string>& join) {
+  const int node = count();
+  Node& n = nodes_.emplace_back();
+  for (Node& other : nodes_)
+    other.links.resize(nodes_.size());
+  MembershipOptions options;
+  options.seed = settings_.seed;
+  options.join = join;
+  options.topology = settings_.topology;
+  Member self = member(node);
+  if (settings_.acquainted) self.first_rank = kRanks * static_cast<uint32_t>(node);
+  n.membership = std::make_unique<Membership>(self, options);
+  n.timer_queued = n.timer_at = std::numeric_limits<double>::infinity();
+  if (settings_.acquainted) return;
+  post(now_, node, [this](Membership& m, MembershipEffects& out) { m.start(now_, out); });
+}
+
+void World::acquaint() {
+  MembershipPacket all;
+  all.kind = MembershipPacket::Kind::sync_reply;
+  for (int i = 0; i < count(); ++i)
+    all.news.push_back(at(i).self());
+  for (int i = 0; i < count(); ++i) {
+    Node& n = nodes_[index(i)];
+    n.links.assign(nodes_.size(), true);
+    MembershipEffects out;
+    n.membership->packet(0, name(i == 0), all, out);
+    for (int j = 0; j < count(); ++j) {
+      if (i != j) n.membership->link_up(0, name(j), i > 0 && j == 0 ? address(0) : "", out);
+    }
+    n.membership->start(0, out);
+    out = {};
+    n.membership->timer(0, out);
+    carry_out(i, out);
+  }
+}
+
+// --- the queue
+
+void World::post(double at, int to, std::function<void(Membership&, MembershipEffects&)> what,
+                 bool timer) {
+  push({at, ++serial_, to, nodes_[index(to)].process, timer, false, std::move(what)});
+}
+
+void World::push(Event event) {
+  queue_.push_back(std::move(event));
+  std::push_heap(queue_.begin(), queue_.end(), [](auto& a, auto& b) { return later(a, b); });
+}
+
+void World::run(double until_s) {
+  while (!queue_.empty() && queue_.front().at <= until_s && complaint_.empty())
+    step();
+  now_ = std::max(now_, until_s);
+}
+
+double World::run_until(const std::function<bool()>& done, double limit_s) {
+  const double begin_s = now_;
+  while (now_ <= begin_s + limit_s && complaint_.empty()) {
+    if (done()) return now_ - begin_s;
+    run(now_ + 0.01);
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+void World::step() {
+  std::pop_heap(queue_.begin(), queue_.end(), [](auto& a, auto& b) { return later(a, b); });
+  Event event = std::move(queue_.back());
+  queue_.pop_back();
+  now_ = std::max(now_, event.at);
+  deliver(event);
+}
+
+void World::deliver(Event& event) {
+  Node& n = nodes_[index(event.to)];
+  if (!n.alive || event.process != n.process) return;
+  if (n.stopped) {
+    const int to = event.to;
+    n.waiting.push_back([this, to, what = std::move(event.what), timer = event.timer]() mutable {
+      post(now_, to, std::move(what), timer);
+    });
+    return;
+  }
+  if (n.slow_s > 0 && !event.served && (n.late_timers || !event.timer)) {
+    // It is given the processor now and then, and serves all that has come meanwhile.
+    while (n.awake_at < now_)
+      n.awake_at = std::max(n.awake_at + n.slow_s * random_.uniform(), now_ - n.slow_s);
+    event.served = true;
+    event.at = n.awake_at;
+    return push(std::move(event));
+  }
+  if (event.timer) {
+    n.timer_queued = std::numeric_limits<double>::infinity();
+    if (n.timer_at > now_) {  // it was put off
+      if (n.timer_at < n.timer_queued) {
+        n.timer_queued = n.timer_at;
+        post(n.timer_at, event.to, std::move(event.what), true);
+      }
+      return;
+    }
+  }
+  act(event.to, event.what);
+}
+
+void World::act(int node, const std::function<void(Membership&, MembershipEffects&)>& f) {
+  Node& n = nodes_[index(node)];
+  if (!n.alive) return;
+  MembershipEffects out;
+  f(*n.membership, out);
+  carry_out(node, out);
+}
+
+void World::carry_out(int node, MembershipEffects& out) {
+  Node& n = nodes_[index(node)];
+  watch(node, out);
+  for (auto& [to_name, packet] : out.sends) {
+    const int to = std::stoi(to_name.substr(1)) - 10000;
+    const size_t size = wire_bytes(packet);
+    packets_ += 1;
+    bytes_ += static_cast<double>(size);
+    if (size > kControlBytes) complain("a packet of " + std::to_string(size) + " bytes");
+    if (const Status fits = validate(packet); !fits) complain(fits.error().message);
+    if (!reachable(node, to) || random_.uniform() < settings_.loss) continue;
+    if (!n.links[index(to)]) {  // its end broke unseen; now the other host says so
+      post(now_ + delay() + delay(), node,
+           [this, gone = to_name](Membership& m, MembershipEffects& o) {
+             m.link_down(now_, gone, o);
+           });
+      continue;
+    }
+    post(now_ + delay(), to,
+         [this, from = name(node), p = std::move(packet)](Membership& m, MembershipEffects& o) {
+           m.packet(now_, from, p, o);
+         });
+  }
+  for (const std::string& address : out.dials)
+    dial(node, address);
+  n.timer_at = out.timer_at;
+  if (n.timer_at < n.timer_queued && n.timer_at < std::numeric_limits<double>::infinity()) {
+    n.timer_queued = n.timer_at;
+    post(
+        n.timer_at, node, [this](Membership& m, MembershipEffects& o) { m.timer(now_, o); }, true);
+  }
+}
+
+void World::watch(int node, const MembershipEffects& out) {
+  Node& n = nodes_[index(node)];
+  const auto counter = static_cast<uint32_t>(n.membership->epoch() >> 32);
+  if (counter < n.counter) complain("the epoch of " + name(node) + " went back");
+  n.counter = counter;
+  for (const std::string& line : out.lines)
+    n.accusations += line.find("is suspected") != std::string::npos;
+  for (const std::string& line : out.lines) {
+    const size_t at = line.find(" is taken for dead");
+    if (at == std::string::npos) continue;
+    const int who = std::stoi(line.substr(1)) - 10000;
+    false_deaths_ += running(who) && !nodes_[index(who)].has_left && reachable(node, who) &&
+                     reachable(who, node);
+  }
+}
+
+void World::complain(const std::string& what) {
+  if (complaint_.empty()) complaint_ = what + " at " + std::to_string(now_) + " s";
+}
+
+// --- links
+
+bool World::reachable(int from, int to) const {
+  return nodes_[index(from)].side == nodes_[index(to)].side && cuts_.count({from, to}) == 0;
+}
+
+void World::dial(int from, const std::string& address) {
+  const int to = node_at(address);
+  if (to < 0 || to >= count() || !reachable(from, to) || !reachable(to, from)) return;
+  const double at = now_ + delay() + delay();
+  const Node& there = nodes_[index(to)];
+  if (!there.alive) {
+    return post(at, from, [this, address](Membership& m, MembershipEffects& out) {
+      m.refused(now_, address, out);
+    });
+  }
+  if (there.stopped) return;  // the kernel accepts, and no Hello comes
+  post(at, from, [this, from, to, address](Membership& m, MembershipEffects& out) {
+    Node& here = nodes_[index(from)];
+    Node& other = nodes_[index(to)];
+    if (!other.alive || other.stopped || !reachable(from, to) || !reachable(to, from)) return;
+    const bool was_linked = from == to || here.links[index(to)];
+    here.links[index(to)] = other.links[index(from)] = from != to;
+    m.link_up(now_, name(to), address, out);
+    if (was_linked) return;
+    post(now_, to, [this, from](Membership& o, MembershipEffects& effects) {
+      o.link_up(now_, name(from), "", effects);
+    });
+  });
+}
+
+void World::unlink(int a, int b) {
+  if (!nodes_[index(a)].links[index(b)]) return;
+  nodes_[index(a)].links[index(b)] = nodes_[index(b)].links[index(a)] = false;
+  for (const auto& [here, there] : {std::pair(a, b), std::pair(b, a)}) {
+    if (!nodes_[index(here)].alive || !reachable(there, here)) continue;
+    post(now_ + delay(), here, [this, gone = name(there)](Membership& m, MembershipEffects& out) {
+      m.link_down(now_, gone, out);
+    });
+  }
+}
+
+void World::break_link(int a, int b) { unlink(a, b); }
+
+}  // namespace grapevine::test

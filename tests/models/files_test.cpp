@@ -1,0 +1,179 @@
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+
+#include "kernels/random.hpp"
+#include "models/model_file.hpp"
+#include "models/write_file.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/tools.hpp"
+
+namespace grapevine {
+namespace {
+
+using test::Scratch;
+
+/// Two matrices, a vector, and the counter that a batch norm brings along.
+struct Example {
+  ParameterLayout layout{DType::f32};
+  std::vector<float> x;
+  int64_t counter = 41;
+
+  Example() {
+    layout.add("a.weight", {3, 2}, true);
+    layout.add("a.bias", {3}, true);
+    layout.add("b.weight", {2, 1, 3, 3}, true);
+    for (size_t k = 0; k < layout.size(); ++k)
+      x.push_back(0.5f * static_cast<float>(k) - 3);
+  }
+  ConstVec vec() const { return {x.data(), x.size(), DType::f32}; }
+  std::vector<ModelTensor> tensors() const {
+    auto all = tensors_of(layout, vec());
+    all.push_back({"b.num_batches_tracked", {}, TensorType::i64, &counter});
+    return all;
+  }
+};
+
+std::vector<std::string> files_in(const Scratch& scratch) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
+    names.push_back(entry.path().filename());
+  }
+  return names;
+}
+
+/// Files of this process may not grow beyond so many bytes: as a full disk, without one.
+class SmallDisk {
+ public:
+  explicit SmallDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~SmallDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("Python opens both model files, or its absence is said aloud") {
+  if (std::system("python3 -c '' >/dev/null 2>&1") != 0) {
+    std::cout << "no python3: the model files were not opened by it\n";
+    return;
+  }
+  const Scratch scratch;
+  const Example example;
+  REQUIRE(write_safetensors(scratch.path("model.safetensors"), example.tensors()));
+  REQUIRE(write_state_dict(scratch.path("model.pt"), example.tensors()));
+  const std::string command = "python3 " GRAPEVINE_SOURCE_DIR "/tests/models_files_test.py ";
+  CHECK(std::system((command + scratch.path()).c_str()) == 0);
+}
+
+TEST_CASE("A safetensors file comes back bit by bit") {
+  const Scratch scratch;
+  const Example example;
+  const std::string path = scratch.path("m");
+  REQUIRE(write_safetensors(path, example.tensors()));
+  const auto stored = read_safetensors(path);
+  REQUIRE(stored);
+  REQUIRE(stored->size() == 4);
+  CHECK((*stored)[2].name == "b.weight");
+  CHECK((*stored)[2].shape == std::vector<int64_t>{2, 1, 3, 3});
+  CHECK((*stored)[3].shape.empty());
+  CHECK(std::memcmp((*stored)[3].bytes.data(), &example.counter, 8) == 0);
+  std::vector<float> back(example.x.size());
+  REQUIRE(load_parameters(path, example.layout, {back.data(), back.size(), DType::f32}));
+  CHECK(back == example.x);
+}
+
+TEST_CASE("Parameters of another shape or name are refused and leave the vector as it was") {
+  const Scratch scratch;
+  const Example example;
+  const std::string path = scratch.path("m");
+  REQUIRE(write_safetensors(path, example.tensors()));
+  ParameterLayout turned(DType::f32), renamed(DType::f32);
+  turned.add("a.bias", {3}, true);
+  turned.add("a.weight", {2, 3}, true);
+  renamed.add("c", {2}, true);
+  std::vector<float> x(9, 7.0f);
+  const auto turned_status = load_parameters(path, turned, {x.data(), 9, DType::f32});
+  REQUIRE(!turned_status);
+  CHECK(turned_status.error().message ==
+        path + ": tensor a.weight has shape [3, 2] of 4-byte numbers, accepted: [2, 3] of 4");
+  const auto renamed_status = load_parameters(path, renamed, {x.data(), 2, DType::f32});
+  REQUIRE(!renamed_status);
+  CHECK(renamed_status.error().message == path + " has no tensor c of shape [2]");
+  CHECK(x == std::vector<float>(9, 7.0f));
+}
+
+TEST_CASE("A cut or flipped safetensors file gives an error or tensors of the announced size") {
+  const Scratch scratch;
+  const Example example;
+  REQUIRE(write_safetensors(scratch.path("m"), example.tensors()));
+  const Bytes good = test::read_raw(scratch.path("m"));
+  Random random(3, 0, Purpose::test);
+  int refused = 0;
+  for (int trial = 0; trial < 600; ++trial) {
+    Bytes bytes = good;
+    if (trial % 2 == 0) {
+      bytes.resize(random.below(static_cast<uint32_t>(bytes.size())));
+    } else {
+      bytes[random.below(static_cast<uint32_t>(bytes.size()))] ^= 1 << random.below(8);
+    }
+    const auto stored = read_safetensors(scratch.file("damaged", bytes));
+    if (!stored) {
+      ++refused;
+      CHECK(stored.error().message.find("damaged") != std::string::npos);
+      continue;
+    }
+    for (const StoredTensor& tensor : *stored) {
+      const ModelTensor like{tensor.name, tensor.shape, tensor.type, nullptr};
+      CHECK(tensor.bytes.size() == like.bytes());
+    }
+  }
+  CHECK(refused > 350);
+}
+
+TEST_CASE("A file that cannot be finished leaves nothing behind, and an older one as it was") {
+  const Scratch scratch;
+  const std::string path = scratch.path("m");
+  const std::vector<char> large(100000, 'x');
+  Status status = Done{};
+  {
+    const SmallDisk disk(50000);
+    status = write_whole_file(path, {{large.data(), large.size()}});
+  }
+  REQUIRE(!status);
+  CHECK(status.error().message == "cannot write " + path + ": File too large");
+  CHECK(status.error().exit_status() == 1);
+  CHECK(files_in(scratch).empty());
+
+  REQUIRE(write_whole_file(path, {{"old", 3}}));
+  {
+    const SmallDisk disk(50000);
+    status = write_whole_file(path, {{large.data(), large.size()}});
+  }
+  CHECK(!status);
+  CHECK(test::read_raw(path) == Bytes{'o', 'l', 'd'});
+  CHECK(files_in(scratch) == std::vector<std::string>{"m"});
+}
+
+TEST_CASE("A folder that is not there is named") {
+  const Status status = write_whole_file("/no/such/folder/m", {});
+  REQUIRE(!status);
+  CHECK(status.error().message == "cannot write /no/such/folder/m: No such file or directory");
+}
+
+}  // namespace grapevine

@@ -1,0 +1,175 @@
+// Language models against torch::nn, finite differences, and what can be known of a text.
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "models/batches.hpp"
+#include "models/data/text_set.hpp"
+#include "models/objective.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/objective_tools.hpp"
+#include "tests/models/tools.hpp"
+
+namespace grapevine {
+
+using namespace test;
+
+namespace {
+
+/// "abcde abcde ...": after a few characters nothing is left to chance.
+std::string alphabet(size_t letters, size_t length) {
+  std::string text;
+  while (text.size() < length) {
+    for (size_t k = 0; k < letters; ++k)
+      text += static_cast<char>('a' + k);
+    text += text.size() % 7 == 0 ? "\n" : " ";
+  }
+  return text;
+}
+
+ObjectiveSpec spec_of(const test::Scratch& scratch, const std::string& model) {
+  ObjectiveSpec spec;
+  spec.model = model;
+  spec.dataset = "text:" + scratch.file("t.txt", alphabet(9, 3000));
+  spec.batch = 4;
+  spec.window = 8;
+  spec.ranks = 3;
+  spec.threads = 2;
+  return spec;
+}
+
+double norm(const Flat& g) {
+  double squares = 0;
+  for (const float v : g)
+    squares += static_cast<double>(v) * v;
+  return std::sqrt(squares);
+}
+
+/// The gradient of lm-char by torch::nn's own modules, on windows cut by hand.
+Flat gradient_by_torch(const ObjectiveSpec& spec, int rank, uint64_t index, const Flat& x) {
+  const auto text = read_text_set(spec.dataset, "", TokenUnit::character, 1);
+  REQUIRE(text);
+  const uint32_t windows = static_cast<uint32_t>((text->train.size() - 1) / 8);
+  const auto partition = make_partition("contiguous", windows, {}, spec.ranks, spec.seed);
+  REQUIRE(partition);
+  Batches batches(std::make_shared<Partition>(*partition), spec.seed, spec.batch);
+  const auto in = torch::empty({spec.batch, 8}, torch::kLong), next = torch::empty_like(in);
+  int k = 0;
+  for (const uint32_t row : batches.rows(rank, index)) {
+    for (int at = 0; at < 8; ++at) {
+      in[k][at] = text->train[row * 8 + at];
+      next[k][at] = text->train[row * 8 + at + 1];
+    }
+    ++k;
+  }
+  const int64_t words = static_cast<int64_t>(text->vocabulary.size());
+  torch::nn::Embedding embedding(words, 32);
+  torch::nn::LSTM lstm(torch::nn::LSTMOptions(32, 256).batch_first(true));
+  torch::nn::Linear decoder(256, words);
+  std::vector<torch::Tensor> parameters = embedding->parameters();
+  for (const auto& p : lstm->parameters())
+    parameters.push_back(p);
+  for (const auto& p : decoder->parameters())
+    parameters.push_back(p);
+  size_t at = 0;
+  for (auto& p : parameters) {
+    const torch::NoGradGuard no_gradients;
+    std::copy_n(x.data() + at, p.numel(), p.data_ptr<float>());
+    at += static_cast<size_t>(p.numel());
+  }
+  REQUIRE(at == x.size());
+  const auto out = std::get<0>(lstm->forward(embedding->forward(in)));
+  torch::nn::functional::cross_entropy(decoder->forward(out).flatten(0, 1), next.flatten())
+      .backward();
+  Flat g;
+  for (const auto& p : parameters) {
+    const torch::Tensor dense = p.grad().contiguous();
+    g.insert(g.end(), dense.data_ptr<float>(), dense.data_ptr<float>() + dense.numel());
+  }
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("A language model's gradient is torch::nn's on the same windows and parameters") {
+  const test::Scratch scratch;
+  const ObjectiveSpec spec = spec_of(scratch, "lm-char");
+  const auto objective = made(spec);
+  const Flat x = start(*objective);
+  for (const uint64_t index : {0, 5}) {
+    const Flat g = gradient(*objective, 1, 2, index, x);
+    const Flat expected = gradient_by_torch(spec, 2, index, x);
+    double worst = 0;
+    for (size_t k = 0; k < x.size(); ++k) {
+      worst = std::max(worst, static_cast<double>(std::abs(g[k] - expected[k])));
+    }
+    CHECK(worst < 1e-6);
+    CHECK(norm(g) > 0.01);
+    CHECK(gradient(*objective, 0, 2, index, x) == g);
+  }
+}
+
+TEST_CASE("A language model's gradient is the slope of the loss it returns, tied or not") {
+  const test::Scratch scratch;
+  for (const std::string model : {"lm-char", "lm-word"}) {
+    INFO(model);
+    const auto objective = made(spec_of(scratch, model));
+    const Flat x = start(*objective);
+    const Flat g = gradient(*objective, 0, 1, 3, x);
+    Flat unused(x.size()), up = x, down = x;
+    const double length = norm(g), step = 1e-2 / std::max(1.0, length);
+    for (size_t k = 0; k < x.size(); ++k) {
+      up[k] += static_cast<float>(step * g[k] / length);
+      down[k] -= static_cast<float>(step * g[k] / length);
+    }
+    const double slope = (objective->gradient(0, 1, 3, view(up), view(unused)) -
+                          objective->gradient(0, 1, 3, view(down), view(unused))) /
+                         (2 * step);
+    CHECK(slope == Approx(length).epsilon(0.02));
+  }
+}
+
+TEST_CASE("A gradient is never longer than the clip, and shorter ones stay as they are") {
+  const test::Scratch scratch;
+  ObjectiveSpec spec = spec_of(scratch, "lm-char");
+  const auto free = made(spec);
+  const Flat x = start(*free), whole = gradient(*free, 0, 0, 0, x);
+  spec.clip = norm(whole) / 4;
+  const Flat clipped = gradient(*made(spec), 0, 0, 0, x);
+  CHECK(norm(clipped) == Approx(spec.clip).epsilon(1e-5));
+  CHECK(clipped[7] == Approx(whole[7] / 4).epsilon(1e-5));
+  spec.clip = norm(whole) * 1.01;
+  CHECK(gradient(*made(spec), 0, 0, 0, x) == whole);
+}
+
+TEST_CASE("A model starts at the entropy of its vocabulary and learns a text without chance") {
+  const test::Scratch scratch;
+  const auto objective = made(spec_of(scratch, "lm-char"));
+  CHECK(objective->label_counts().empty());
+  Flat x = start(*objective), g(x.size());
+  const Evaluation before = objective->evaluate(0, -1, view(x));
+  CHECK(before.loss == Approx(std::log(11.0)).margin(0.1));
+  CHECK(before.accuracy < 0.4);
+  for (uint64_t step = 0; step < 150; ++step) {
+    objective->gradient(0, static_cast<int>(step % 3), step / 3, view(x), view(g));
+    for (size_t k = 0; k < x.size(); ++k)
+      x[k] -= 1.0f * g[k];
+  }
+  const Evaluation after = objective->evaluate(1, -1, view(x));
+  CHECK(after.accuracy > 0.9);
+  CHECK(after.loss < 0.4);
+  REQUIRE(objective->save_model(scratch.path(), view(x)));
+}
+
+TEST_CASE("Contiguous is a text's own partition: ranks read its parts") {
+  const test::Scratch scratch;
+  ObjectiveSpec spec = spec_of(scratch, "lm-char");
+  const Flat x = start(*made(spec));
+  const Flat own = gradient(*made(spec), 0, 1, 0, x);
+  spec.partition = "contiguous";
+  CHECK(gradient(*made(spec), 0, 1, 0, x) == own);
+  spec.partition = "iid";
+  CHECK(gradient(*made(spec), 0, 1, 0, x) != own);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,196 @@
+// What processes are told by environment and launch: pure functions.
+#include <map>
+
+#include "app/launch/commands.hpp"
+#include "app/launch/prediction.hpp"
+#include "app/node_environment.hpp"
+#include "app/node_status_json.hpp"
+#include "models/model_file.hpp"
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+Environment environment(std::map<std::string, std::string> variables) {
+  return [=](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+Options launch_options() {
+  Options o = default_options(kLaunch, "quadratic");
+  o.nodes = 3;
+  o.settings.ranks = 12;
+  o.settings.local_ranks = 4;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("under torchrun process 0 listens at the master's address, the others join it") {
+  PeerOptions first, third;
+  const auto variables = [](const char* rank) {
+    return environment({{"MASTER_ADDR", "10.0.0.1"},
+                        {"MASTER_PORT", "29500"},
+                        {"WORLD_SIZE", "4"},
+                        {"RANK", rank}});
+  };
+  REQUIRE(find_peers(variables("0"), "a.example", 8, first));
+  CHECK(first.listen == "10.0.0.1:29500");
+  CHECK(first.join.empty());
+  CHECK(first.first_rank == 0);
+  CHECK(first.total_ranks == 32);
+  REQUIRE(find_peers(variables("2"), "c.example", 8, third));
+  CHECK(third.listen == "c.example:0");
+  CHECK(third.join == "10.0.0.1:29500");
+  CHECK(third.first_rank == 16);
+  CHECK(third.name == "node-2");
+}
+
+TEST_CASE("where torchrun's own store has the port, the next one is taken") {
+  PeerOptions peers;
+  REQUIRE(find_peers(environment({{"MASTER_ADDR", "127.0.0.1"},
+                                  {"MASTER_PORT", "29500"},
+                                  {"WORLD_SIZE", "2"},
+                                  {"RANK", "1"},
+                                  {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+                     "host", 1, peers));
+  CHECK(peers.join == "127.0.0.1:29501");
+  CHECK(peers.listen == "127.0.0.1:0");
+}
+
+TEST_CASE("under Slurm each task has a port of its job and joins the first tasks of some hosts") {
+  PeerOptions peers;
+  REQUIRE(find_peers(environment({{"SLURM_PROCID", "3"},
+                                  {"SLURM_NTASKS", "5"},
+                                  {"SLURM_JOB_ID", "10042"},
+                                  {"SLURM_STEP_NODELIST", "n[1-2],m"},
+                                  {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}}),
+                     "n2", 4, peers));
+  CHECK(peers.listen == "n2:20045");
+  CHECK(peers.join == "n1:20042,n2:20044,m:20046");
+  CHECK(peers.first_rank == 12);
+  CHECK(peers.total_ranks == 20);
+}
+
+TEST_CASE("addresses that were given, and a single Slurm task, leave the environment alone") {
+  PeerOptions given;
+  given.join = "10.0.0.9:7000";
+  REQUIRE(find_peers(environment({{"MASTER_ADDR", "x"}, {"RANK", "y"}, {"WORLD_SIZE", "z"}}), "h",
+                     1, given));
+  CHECK(given.join == "10.0.0.9:7000");
+  CHECK(given.total_ranks == 0);
+  PeerOptions alone;
+  REQUIRE(find_peers(environment({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}), "h", 1, alone));
+  CHECK(alone.listen.empty());
+}
+
+TEST_CASE("a variable that makes no sense is refused by its name, its value and what is accepted") {
+  PeerOptions peers;
+  const Status rank = find_peers(
+      environment({{"MASTER_ADDR", "x"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "2"}, {"RANK", "2"}}),
+      "h", 1, peers);
+  REQUIRE_FALSE(rank);
+  CHECK_THAT(rank.error().message, Catch::Contains("RANK is \"2\"") && Catch::Contains("less"));
+  const Status list = find_peers(
+      environment({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_NODELIST", "n[1-"}}),
+      "h", 1, peers);
+  REQUIRE_FALSE(list);
+  CHECK_THAT(list.error().message, Catch::Contains("SLURM_STEP_NODELIST is \"n[1-\""));
+}
+
+TEST_CASE("a list of hosts keeps its leading zeros and its order") {
+  const auto hosts = expand_host_list("n[08-10,2],login,r1[1-2]x");
+  REQUIRE(hosts);
+  CHECK(*hosts == std::vector<std::string>{"n08", "n09", "n10", "n2", "login", "r11x", "r12x"});
+  CHECK_FALSE(expand_host_list(""));
+  CHECK_FALSE(expand_host_list("n[3-1]"));
+  CHECK_FALSE(expand_host_list("a,,b"));
+}
+
+TEST_CASE("launch hands a node its place, and every option that is not the default") {
+  Options o = launch_options();
+  o.settings.lr.peak = 0.25;
+  o.settings.topology = "torus:3x4";
+  o.out = "runs/x";
+  const auto words = node_arguments(o, {2, "127.0.0.1:0", {"127.0.0.1:7", "127.0.0.1:8"}, ""});
+  CHECK(words.front() == "node");
+  for (const char* word :
+       {"--objective=quadratic", "--lr=0.25", "--topology=torus:3x4", "--ranks=4", "--first-rank=8",
+        "--total-ranks=12", "--node-name=node-2", "--join=127.0.0.1:7,127.0.0.1:8",
+        "--out=runs/x/node-2", "--json", "--quiet"})
+    CHECK(has(words, word));
+  for (const std::string& word : words) {
+    CHECK(word.rfind("--momentum", 0) != 0);
+    CHECK(word.rfind("--nodes", 0) != 0);
+  }
+}
+
+TEST_CASE("over ssh each word arrives as it is, whatever is in it") {
+  const auto words = over_ssh({"me@h", "10.0.0.2"}, "/opt/grapevine", {"node", "--data=it's here"});
+  CHECK(words.back() == "exec '/opt/grapevine' 'node' '--data=it'\\''s here'");
+  CHECK(has(words, "me@h"));
+  CHECK(words[words.size() - 3] == "--");
+}
+
+TEST_CASE("a file of hosts: a line each, comments, an address where it differs") {
+  const Scratch scratch;
+  const auto hosts = read_hosts(scratch.file("hosts", "# ours\nme@a 10.0.0.1\n\nb\n"));
+  REQUIRE(hosts);
+  REQUIRE(hosts->size() == 2);
+  CHECK((*hosts)[0].ssh == "me@a");
+  CHECK((*hosts)[0].address == "10.0.0.1");
+  CHECK((*hosts)[1].address == "b");
+  CHECK_FALSE(read_hosts(scratch.file("three", "a b c\n")));
+  CHECK_FALSE(read_hosts(scratch.file("option", "-oProxyCommand=x\n")));
+  CHECK_FALSE(read_hosts(scratch.file("none", "# nobody\n")));
+}
+
+TEST_CASE("of a plan nodes get what they can do themselves") {
+  const std::string text =
+      "[[fault]]\nkind = \"kill\"\nranks = [0]\nat = 3\n"
+      "[[fault]]\nkind = \"slow\"\nranks = [1]\nfactor = 2\n";
+  const std::string theirs = plan_for_nodes(text);
+  CHECK_THAT(theirs, Catch::Contains("slow") && !Catch::Contains("kill"));
+  CHECK(plan_for_nodes("[[fault]]\nkind = \"pause\"\nat = 1\n").empty());
+}
+
+TEST_CASE("what hits a rank hits all ranks of its process; links and slow ranks stay as they are") {
+  Plan plan;
+  plan.rank_faults = {{RankFaultKind::kill, {5, 4}, 1, kNever, 1},
+                      {RankFaultKind::slow, {5}, 0, kNever, 3},
+                      {RankFaultKind::pause, {}, 2, 3, 1}};
+  plan.link_faults.emplace_back().links = {{1, 2}};
+  const Plan whole = plan_of_processes(plan, 3);
+  CHECK(whole.rank_faults[0].ranks == std::vector<int>{3, 4, 5});
+  CHECK(whole.rank_faults[1].ranks == std::vector<int>{5});
+  CHECK(whole.rank_faults[2].ranks.empty());
+  CHECK(whole.link_faults[0].links == plan.link_faults[0].links);
+}
+
+TEST_CASE("a snapshot's text becomes the file that it was made of") {
+  const Scratch scratch;
+  ParameterLayout layout(DType::f32);
+  layout.add("w", {2, 3}, true);
+  layout.add("b", {1}, false);
+  Buffer x(7, DType::f32);
+  for (size_t k = 0; k < 7; ++k)
+    x.vec().as<float>()[k] = static_cast<float>(k) - 2.5f;
+  const Json sent = snapshot_json(layout, x, 4);
+  REQUIRE(write_snapshot(Json::parse(sent.dump()), scratch.path("m.safetensors")));
+  Buffer back(7, DType::f32);
+  REQUIRE(load_parameters(scratch.path("m.safetensors"), layout, back));
+  CHECK(std::memcmp(back.vec().data, x.vec().data, 28) == 0);
+  Json cut = sent;
+  cut["data"] = "AAAA";
+  CHECK_FALSE(write_snapshot(cut, scratch.path("cut")));
+  CHECK_FALSE(exists(scratch.path("cut")));
+}

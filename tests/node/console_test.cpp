@@ -1,0 +1,236 @@
+// What a console sees of nodes that train, and what it means that one leaves.
+#include <cmath>
+#include <csignal>
+
+#include "app/ask_node.hpp"
+#include "models/model_file.hpp"
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+const std::vector<std::string> kEndless = {"--until=600", "--gradients=0"};
+
+void wait_for_ranks(const std::vector<std::unique_ptr<Process>>& nodes, int ranks) {
+  for (const auto& node : nodes)
+    node->wait_for([&](const Json& s) { return s["graph_ranks"] == ranks; });
+}
+
+std::vector<double> snapshot_of(const std::string& address, int dim) {
+  const Scratch scratch;
+  const std::string file = scratch.path("m.safetensors");
+  REQUIRE(run_grapevine("ctl " + address + " snapshot " + file).status == 0);
+  const ParameterLayout layout = ParameterLayout::flat(static_cast<size_t>(dim), DType::f64);
+  Buffer x(layout.size(), DType::f64);
+  std::string bytes = text_of(file);
+  REQUIRE(bytes.size() > layout.bytes());
+  bytes.erase(0, bytes.size() - layout.bytes());
+  std::vector<double> values(layout.size());
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// The words before the script's name; "" where none works.
+std::string python_with_pycapnp() {
+  const std::string path = "PYTHONPATH=" GRAPEVINE_SOURCE_DIR "/.deps/pycapnp ";
+  for (const char* python : {"python3", "/usr/bin/python3"})
+    if (run_command(path + python + " -c 'import capnp'").status == 0) return path + python;
+  return "";
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double squares = 0;
+  for (size_t k = 0; k < a.size(); ++k)
+    squares += (a[k] - b[k]) * (a[k] - b[k]);
+  return std::sqrt(squares);
+}
+
+Json departure_of(const Json& told, const std::string& node) {
+  for (const Json& d : told["departures"])
+    if (d["node"] == node) return d;
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the status of a node that trains has all that a console is promised") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  wait_for_ranks(nodes, 4);
+  const Json s = nodes[0]->wait_for([](const Json& s) {
+    for (const Json& e : s["edges"])
+      if (e["in_graph"] == true &&
+          (e["staleness_seconds"].is_null() || e["exchanges_per_second"] == 0))
+        return false;
+    return s["consensus_distance"].is_number();
+  });
+  for (const char* name :
+       {"node", "members", "epoch", "topology", "chi1", "chi2", "eta", "alpha_tilde", "gradients",
+        "exchanges", "edges", "uptime_seconds", "consensus_distance", "refusals", "frames_lost",
+        "suspects", "departures", "links", "events"})
+    CHECK(s.contains(name));
+  for (const Json& m : s["members"])
+    for (const char* name : {"node", "state", "incarnation", "address", "ranks"})
+      CHECK(m.contains(name));
+  CHECK(s["consensus_distance"].get<double>() >= 0);
+  const double uptime_s = s["uptime_seconds"].get<double>();
+  int seen = 0;
+  for (const Json& e : s["edges"]) {
+    if (e["in_graph"] == false) continue;
+    CHECK(e["staleness_seconds"].get<double>() >= 0);
+    CHECK(e["staleness_seconds"].get<double>() < uptime_s);
+    CHECK(e["exchanges_per_second"].get<double>() > 0);
+    CHECK(e["bytes"].get<uint64_t>() > 0);
+    ++seen;
+  }
+  CHECK(seen >= 2);
+  uint64_t declined = 0;
+  for (const auto& [reason, count] : s["refusals"]["declined_because"].items())
+    declined += count.get<uint64_t>();
+  CHECK(declined >= s["refusals"]["offers_declined"].get<uint64_t>());
+  CHECK(s["refusals"]["frames_malformed"] == 0);
+  CHECK(s["frames_lost"]["by_plan"] == 0);
+  const Ran table = run_grapevine("ctl " + nodes[0]->address() + " status");
+  for (const char* words : {"last one", "distance", "offers declined", "frames lost", "alive"})
+    CHECK_THAT(table.out, Catch::Contains(words));
+}
+
+TEST_CASE("who is turned away, and why, is in the status") {
+  auto nodes = start_nodes(1, 1, kEndless);
+  const std::string join = "node --objective quadratic --threads 1 --quiet --patience 1 --join " +
+                           nodes[0]->address() + " --run-name other";
+  CHECK(run_grapevine(join).status == 1);
+  const Json s =
+      nodes[0]->wait_for([](const Json& s) { return s["refusals"]["turned_away"].size() == 1; });
+  for (const auto& [reason, count] : s["refusals"]["turned_away"].items()) {
+    CHECK_THAT(reason, Catch::Contains("another run"));
+    CHECK(count.get<uint64_t>() >= 1);
+  }
+}
+
+TEST_CASE("exchanges that time out are told to the membership, which probes at once") {
+  auto nodes = start_nodes(2, 1, kEndless);
+  wait_for_ranks(nodes, 2);
+  nodes[1]->signal(SIGSTOP);
+  nodes[0]->wait_for([](const Json& s) { return s["suspects"].get<uint64_t>() > 0; });
+  nodes[1]->signal(SIGCONT);
+}
+
+TEST_CASE("a console follows the events until the node ends, and asks for the last of them") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  wait_for_ranks(nodes, 4);
+  const std::string address = nodes[0]->address();
+  Process follower({"ctl", address, "events", "follow"});
+  REQUIRE(run_grapevine("ctl " + address + " reconfigure complete").status == 0);
+  REQUIRE(run_grapevine("ctl " + nodes[1]->address() + " drain").status == 0);
+  CHECK(nodes[1]->end() == 0);
+  nodes[0]->wait_for([](const Json& s) { return departure_of(s, "b").is_object(); });
+  const Ran last = run_grapevine("ctl " + address + " events 1 --json");
+  CHECK(Json::parse(last.out)["events"].size() == 1);
+  check_refused("ctl " + address + " events some", 2, {"some", "accepted", "follow"});
+  REQUIRE(run_grapevine("ctl " + address + " stop").status == 0);
+  CHECK(nodes[0]->end() == 0);
+  CHECK(follower.end() == 0);
+  CHECK_THAT(follower.child().out(), Catch::Contains("2 of 4 ranks go with b") &&
+                                         Catch::Contains("the graph is complete of 2 ranks"));
+}
+
+TEST_CASE("a Python script that speaks the schema is answered like any console") {
+  const std::string script = GRAPEVINE_SOURCE_DIR "/examples/status.py";
+  const std::string python = python_with_pycapnp();
+  if (python.empty()) {
+    WARN("skipped: no Python here has pycapnp, ./test would install it into .deps/pycapnp");
+    return;
+  }
+  const Scratch scratch;
+  const std::string socket = "unix:" + scratch.path("node.sock");
+  auto nodes = start_nodes(1, 2, {"--until=600", "--gradients=0", "--listen=" + socket});
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 2; });
+  const Ran ran = run_command(python + " " + script + " " + socket + " node topology gradients");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK_THAT(ran.out, Catch::StartsWith("node \"a\"\ntopology \"ring\"\ngradients ["));
+  const Ran wrong = run_command(python + " " + script + " " + socket + " weather");
+  CHECK(wrong.status == 1);
+  CHECK_THAT(wrong.err, Catch::Contains("weather") && Catch::Contains("accepted"));
+  const Ran dead = run_command(python + " " + script + " 127.0.0.1:1");
+  CHECK(dead.status == 1);
+  CHECK(std::count(dead.err.begin(), dead.err.end(), '\n') == 1);
+}
+
+TEST_CASE("a node that leaves says how far the others' mean is from that of all") {
+  constexpr int kDim = 8;
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (const char* name : {"a", "b", "c"}) {
+    std::vector<std::string> words = {"node",
+                                      "--objective=consensus",
+                                      "--dim=8",
+                                      "--threads=1",
+                                      "--rate=1e-9",  // nobody ever meets
+                                      "--until=600",
+                                      "--json",
+                                      "--quiet",
+                                      "--patience=60",
+                                      "--ranks=2",
+                                      "--total-ranks=6",
+                                      "--node-name=" + std::string(name)};
+    if (!nodes.empty()) words.push_back("--join=" + nodes[0]->address());
+    nodes.push_back(std::make_unique<Process>(words));
+  }
+  wait_for_ranks(nodes, 6);
+  const std::vector<double> all = snapshot_of(nodes[0]->address(), kDim);
+  REQUIRE(run_grapevine("ctl " + nodes[2]->address() + " drain").status == 0);
+  REQUIRE(nodes[2]->end() == 0);
+  const Json left = departure_of(nodes[2]->result(), "c");
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 4; });
+  const double moved = distance(snapshot_of(nodes[0]->address(), kDim), all);
+  CHECK(moved > 0.1);
+  CHECK(std::abs(left["mean_changed_by"].get<double>() - moved) < 1e-12);
+  CHECK(left["ranks"] == 2);
+  CHECK(left["of"] == 6);
+}
+
+TEST_CASE("who survives a death says by how much the mean has moved, as the edges saw it") {
+  auto nodes = start_nodes(3, 1, kEndless);
+  wait_for_ranks(nodes, 3);
+  nodes[0]->wait_for([](const Json& s) {
+    for (const Json& e : s["edges"])
+      if (e["ranks"] == Json({0, 2})) return e["distance"].is_number();
+    return false;
+  });
+  nodes[2]->signal(SIGKILL);
+  const Json s = nodes[0]->wait_for([](const Json& s) { return departure_of(s, "c").is_object(); });
+  const Json gone = departure_of(s, "c");
+  CHECK(gone["state"] == "dead");
+  CHECK(gone["ranks"] == 1);
+  CHECK(gone["of"] == 3);
+  for (const Json& e : s["edges"])
+    if (e["ranks"] == Json({0, 2}))
+      CHECK(gone["mean_changed_by"].get<double>() ==
+            Approx(e["distance"].get<double>() / 3).epsilon(1e-9));
+}
+
+TEST_CASE("who leaves hands its push-sum mass over, and none of it is lost") {
+  auto nodes = start_nodes(3, 2, {"--until=600", "--gradients=0", "--method=sgp"});
+  wait_for_ranks(nodes, 6);
+  for (const auto& node : nodes)
+    node->wait_for([](const Json& s) { return sum_of(s["gradients"]) > 100; });
+  REQUIRE(run_grapevine("ctl " + nodes[2]->address() + " drain").status == 0);
+  REQUIRE(nodes[2]->end() == 0);
+  for (const size_t k : {0, 1})
+    nodes[k]->wait_for([](const Json& s) { return s["graph_ranks"] == 4; });
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
+  double mass = 0;
+  for (const size_t k : {0, 1}) {
+    REQUIRE(nodes[k]->end() == 0);
+    const Json told = nodes[k]->result();
+    for (const Json& w : told["push_weights"])
+      mass += w.get<double>();
+    CHECK(departure_of(told, "c")["mean_changed_by"] == 0);
+  }
+  CHECK(std::abs(mass - 6) < 1e-5);
+  CHECK(departure_of(nodes[2]->result(), "c")["mean_changed_by"] == 0);
+}

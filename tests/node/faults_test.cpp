@@ -1,0 +1,187 @@
+// Processes that die, stand still, come back or come late: the others train on.
+#include <csignal>
+
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+const std::vector<std::string> kEndless = {"--until=600", "--gradients=0"};
+
+void wait_for_more(const std::string& address, uint64_t more) {
+  const uint64_t before = sum_of(status_of(address)["gradients"]);
+  wait_for_status(address, [&](const Json& s) { return sum_of(s["gradients"]) > before + more; });
+}
+
+}  // namespace
+
+TEST_CASE("the first process is killed: the survivors see it dead, train on and agree at the end") {
+  auto nodes = start_nodes(4, 2, kEndless);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 8; });
+  nodes[0]->signal(SIGKILL);
+  for (size_t k = 1; k < 4; ++k) {
+    wait_for_status(nodes[k]->address(), [](const Json& s) {
+      return state_of(s, "a") == "dead" && s["graph_ranks"] == 6;
+    });
+    wait_for_more(nodes[k]->address(), 100);
+  }
+  REQUIRE(run_grapevine("ctl " + nodes[3]->address() + " stop").status == 0);
+  for (size_t k = 1; k < 4; ++k) {
+    REQUIRE(nodes[k]->end() == 0);
+    const Json result = nodes[k]->result();
+    CHECK(result["ranks"] == 6);
+    CHECK(result["mean_hash"] == nodes[1]->result()["mean_hash"]);
+    CHECK(result["protocol_errors"] == 0);
+    CHECK(result["quiet"] == true);
+  }
+}
+
+TEST_CASE("a process that stands still is suspected, and is back when it goes on") {
+  auto nodes = start_nodes(3, 1, kEndless);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 3; });
+  nodes[1]->signal(SIGSTOP);
+  wait_for_status(nodes[2]->address(), [](const Json& s) { return state_of(s, "b") == "suspect"; });
+  wait_for_more(nodes[2]->address(), 100);
+  nodes[1]->signal(SIGCONT);
+  wait_for_status(nodes[2]->address(), [](const Json& s) { return state_of(s, "b") == "alive"; });
+  wait_for_more(nodes[1]->address(), 100);
+}
+
+TEST_CASE(
+    "a process that stood still until it was dead goes on in a new incarnation, in step with all") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  nodes[1]->signal(SIGSTOP);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return state_of(s, "b") == "dead"; });
+  nodes[1]->signal(SIGCONT);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) {
+      return state_of(s, "b") == "alive" && s["graph_ranks"] == 4;
+    });
+  const auto across = [](const Json& s) {  // exchanges between the two
+    uint64_t sum = 0;
+    for (const Json& e : s["edges"])
+      if ((e["ranks"][0] < 2) != (e["ranks"][1] < 2)) sum += e["exchanges"].get<uint64_t>();
+    return sum;
+  };
+  const uint64_t before = across(status_of(nodes[0]->address()));
+  wait_for_status(nodes[0]->address(), [&](const Json& s) { return across(s) > before + 50; });
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["protocol_errors"] == 0);
+    CHECK(node->result()["quiet"] == true);
+  }
+}
+
+TEST_CASE("a late joiner takes free ranks and trains with the others") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  Process late({"node", "--objective=quadratic", "--ranks=2", "--total-ranks=4", "--until=600",
+                "--gradients=0", "--node-name=late", "--join=" + nodes[1]->address(), "--json",
+                "--quiet", "--threads=1"});
+  for (Process* node : {&late, nodes[0].get()})
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 6; });
+  const Json status =
+      wait_for_status(late.address(), [](const Json& s) { return sum_of(s["exchanges"]) > 20; });
+  for (const Json& m : status["members"])
+    if (m["node"] == "late") CHECK(m["ranks"] == Json({4, 5}));
+}
+
+TEST_CASE("a killed process that is started again comes back in a new incarnation") {
+  auto nodes = start_nodes(2, 2, kEndless);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  nodes[1]->signal(SIGKILL);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return state_of(s, "b") == "dead"; });
+  Process again({"node", "--objective=quadratic", "--ranks=2", "--first-rank=2", "--total-ranks=4",
+                 "--until=600", "--gradients=0", "--node-name=b", "--threads=1", "--json",
+                 "--quiet", "--join=" + nodes[0]->address()});
+  const Json status = wait_for_status(nodes[0]->address(), [](const Json& s) {
+    return state_of(s, "b") == "alive" && s["graph_ranks"] == 4;
+  });
+  for (const Json& m : status["members"])
+    if (m["node"] == "b") CHECK(m["incarnation"].get<int>() > 1);
+}
+
+TEST_CASE("launch kills and restarts processes by the plan, and the run ends well") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("plan.toml",
+                   "[[fault]]\nkind = \"kill\"\nranks = [2]\nat = 0.5\n"
+                   "[[fault]]\nkind = \"restart\"\nranks = [2]\nat = 1\n"
+                   "[[fault]]\nkind = \"reconfigure\"\ntopology = \"complete\"\nat = 1.5\n");
+  const Ran ran = run_grapevine(
+      "launch --nodes 3 --ranks 2 --objective quadratic --mu 0.5 --gradients 0 "
+      "--until 2.5 --json --plan " +
+      plan);
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  const Json told = Json::parse(ran.out, nullptr, false);
+  REQUIRE(told.is_object());
+  CHECK(told["suboptimality"].get<double>() < 1e-12);
+  CHECK_THAT(ran.err, Catch::Contains("node-1 is started anew"));
+  REQUIRE(told.contains("predicted"));  // the same on the virtual clock
+  const Json& simulated = told["predicted"];
+  CHECK(simulated["suboptimality"].get<double>() < 1e-12);
+  const double gradients = simulated["gradients"], real = told["gradients"];
+  CHECK(gradients > real / 4);
+  CHECK(gradients < 4 * real);
+  CHECK(simulated["exchanges"].get<uint64_t>() > 0);
+}
+
+TEST_CASE("faults of links that are injected into running nodes are real, and lose no sum") {
+  const Scratch scratch;
+  const std::string plan = scratch.file("plan.toml",
+                                        "[[fault]]\nkind = \"loss\"\n"
+                                        "probability = 0.2\n");
+  auto nodes = start_nodes(2, 2, kEndless);
+  for (auto& node : nodes) {
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+    REQUIRE(run_grapevine("ctl " + node->address() + " inject " + plan).status == 0);
+  }
+  const Json lossy = wait_for_status(nodes[0]->address(), [](const Json& s) {
+    return s["frames_lost"]["by_plan"].get<uint64_t>() > 100;
+  });
+  const uint64_t exchanges = sum_of(lossy["exchanges"]);
+  wait_for_status(nodes[0]->address(),
+                  [&](const Json& s) { return sum_of(s["exchanges"]) > exchanges + 20; });
+  check_refused("ctl " + nodes[0]->address() + " inject " +
+                    scratch.file("bad.toml", "[[fault]]\nkind = \"flood\"\n"),
+                2, {"flood", "accepted"});
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["protocol_errors"] == 0);
+  }
+}
+
+TEST_CASE("processes come and go, three times: all that are left agree at the end") {
+  auto nodes = start_nodes(3, 1, kEndless);
+  for (auto& node : nodes)
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
+  for (size_t k = 0; k < 3; ++k) {  // the oldest goes, a new one comes
+    nodes[k]->signal(SIGKILL);
+    const std::string door = nodes[k + 1]->address(), name = "late" + std::to_string(k);
+    nodes.push_back(std::make_unique<Process>(std::vector<std::string>{
+        "node", "--objective=quadratic", "--ranks=1", "--until=600", "--gradients=0", "--threads=1",
+        "--node-name=" + name, "--join=" + door, "--json", "--quiet"}));
+    for (size_t n = k + 1; n < nodes.size(); ++n)
+      nodes[n]->wait_for(
+          [&](const Json& s) { return s["graph_ranks"] == 3 && state_of(s, name) == "alive"; });
+    wait_for_more(nodes.back()->address(), 100);
+  }
+  REQUIRE(run_grapevine("ctl " + nodes.back()->address() + " stop").status == 0);
+  for (size_t n = 3; n < nodes.size(); ++n) {
+    CHECK(nodes[n]->end() == 0);
+    CHECK(nodes[n]->result()["ranks"] == 3);
+    CHECK(nodes[n]->result()["mean_hash"] == nodes[3]->result()["mean_hash"]);
+    CHECK(nodes[n]->result()["protocol_errors"] == 0);
+  }
+}

@@ -1,0 +1,124 @@
+// What is refused when processes meet: one line with the reason, exit status 1 or 2.
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+const std::string kAlone = "node --objective quadratic --threads 1 --quiet --patience 1 ";
+
+/// The last line, since the first says where the node listened.
+void check_ends(const std::string& arguments, int status, const std::vector<std::string>& words) {
+  const Ran ran = run_grapevine(arguments);
+  INFO("grapevine " << arguments << "\n" << ran.err);
+  CHECK(ran.status == status);
+  CHECK(ran.out == "");
+  const std::string line = ran.err.substr(ran.err.find("grapevine: "));
+  CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+  for (const std::string& word : words)
+    CHECK_THAT(line, Catch::Contains(word));
+}
+
+}  // namespace
+
+TEST_CASE("an address that cannot be listened on is refused by its name and the reason") {
+  auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
+  const std::string taken = nodes[0]->address();
+  check_refused(kAlone + "--listen " + taken, 1, {taken, "in use"});
+  check_refused(kAlone + "--listen no-such-host.invalid:7000", 2, {"no-such-host.invalid"});
+  check_refused(kAlone + "--listen 0.0.0.0:0", 2, {"0.0.0.0:0", "key"});
+}
+
+TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
+  check_ends(kAlone + "--join 127.0.0.1:1", 1, {"127.0.0.1:1", "nobody answers"});
+  check_ends(kAlone + "--join no-such-host.invalid:7000", 1, {"no-such-host.invalid:7000"});
+}
+
+TEST_CASE("nodes of another run, method or model are told so at once, and disturb nobody") {
+  auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
+  const std::string join = kAlone + "--join " + nodes[0]->address();
+  check_ends(join + " --run-name other", 1, {"another run", "other", "grapevine"});
+  check_ends(join + " --method ad_psgd", 1, {"ad_psgd", "a2cid2"});
+  check_ends(join + " --dim 17", 1, {"17 parameters", "16 parameters"});
+  const Json status = status_of(nodes[0]->address());
+  CHECK(status["members"].size() == 1);
+  const std::string events = status["events"].dump();  // it says so, too
+  for (const char* why : {"another run: other at ", "ad_psgd of 16", "a2cid2 of 17 parameters at "})
+    CHECK_THAT(events, Catch::Contains(why));
+  wait_for_status(nodes[0]->address(), [&](const Json& s) {
+    return sum_of(s["gradients"]) > sum_of(status["gradients"]);
+  });
+}
+
+TEST_CASE("with another run key, or none, both ends say so in a line, and nobody is disturbed") {
+  const Scratch scratch;
+  const std::string key = scratch.path("run.key"), other = scratch.path("other.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
+  REQUIRE(run_grapevine("keygen " + other).status == 0);
+  auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0", "--key=" + key});
+  const std::string address = nodes[0]->address();
+  check_ends(kAlone + "--join " + address + " --key " + other, 1, {address});
+  check_ends(kAlone + "--join " + address, 1, {address});
+  check_refused("ctl " + address + " status --key " + other, 1, {address});
+  check_refused("ctl " + address + " status", 1, {address});
+  check_refused("ctl " + address + " status --key " + scratch.path("none"), 2, {"run key", "none"});
+  const Ran ran = run_grapevine("ctl " + address + " status --json --key " + key);
+  REQUIRE(ran.status == 0);
+  const Json status = Json::parse(ran.out);
+  CHECK(status["members"].size() == 1);
+  CHECK_FALSE(status["refusals"]["turned_away"].empty());
+}
+
+TEST_CASE("a plan that names a rank which nobody has is refused by a running node") {
+  const Scratch scratch;
+  auto nodes = start_nodes(1, 2, {"--until=600", "--gradients=0"});
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 2; });
+  const std::string inject = "ctl " + nodes[0]->address() + " inject ";
+  const std::string fault = "[[fault]]\nkind = \"loss\"\nprobability = 0.1\nranks = [";
+  REQUIRE(run_grapevine(inject + scratch.file("good.toml", fault + "1]\n")).status == 0);
+  check_refused(inject + scratch.file("bad.toml", fault + "7]\n"), 2, {"7", "accepted: 0 to 1"});
+  check_refused(inject + scratch.path("none.toml"), 2, {"none.toml", "cannot be read"});
+}
+
+TEST_CASE("a console of a dead address, without a verb or with a wrong one is refused") {
+  check_refused("ctl 127.0.0.1:1 status", 1, {"127.0.0.1:1"});
+  check_refused("ctl", 2, {"address", "accepted"});
+  check_refused("ctl 127.0.0.1:1 sing", 2, {"sing", "status", "reconfigure"});
+  check_refused("ctl 127.0.0.1:1 reconfigure", 2, {"reconfigure", "SPEC"});
+}
+
+TEST_CASE("a run key is written once, for its owner alone, and a wrong one is refused") {
+  const Scratch scratch;
+  const std::string key = scratch.path("run.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
+  CHECK(run_grapevine("doctor --key " + key).out.find("ok    run key") != std::string::npos);
+  check_refused("keygen " + key, 2, {"run.key", "exists"});
+  check_refused("keygen", 2, {"keygen FILE"});
+  check_refused(kAlone + "--key " + scratch.path("none"), 2, {"run key", "none"});
+  check_refused(kAlone + "--key " + scratch.file("cut", "grapevine-run-key-1 00"), 2, {"run key"});
+}
+
+TEST_CASE("places in the run that cannot be are refused") {
+  check_refused(kAlone + "--ranks 4 --total-ranks 2", 2, {"total-ranks is 2", "4"});
+  check_refused(kAlone + "--ranks 4 --first-rank 6 --total-ranks 8", 2, {"total-ranks is 8", "10"});
+  check_refused(kAlone + "--patience 0", 2, {"patience is 0"});
+  check_refused("launch --nodes 0", 2, {"nodes is 0", "from 1"});
+  check_refused("launch --hosts /no/such/file", 2, {"/no/such/file"});
+  const Scratch scratch;
+  check_refused("launch --objective quadratic --hosts " + scratch.file("hosts", "a\n") +
+                    " --plan " + scratch.file("plan", "[[fault]]\nkind = \"kill\"\nranks = [0]\n"),
+                2, {"plan", "--hosts", "accepted"});
+}
+
+TEST_CASE("the doctor has a line for each thing, and says what is wrong with status 1") {
+  const Ran well = run_grapevine("doctor");
+  for (const char* what :
+       {"cores", "memory", "open files", "port", "run key", "LibTorch", "CUDA", "NCCL", "disk"})
+    CHECK_THAT(well.out, Catch::Contains(what));
+  const Ran ill = run_grapevine("doctor --join 127.0.0.1:1");
+  CHECK(ill.status == 1);
+  CHECK_THAT(ill.out, Catch::Contains("FAIL  peer") && Catch::Contains("127.0.0.1:1"));
+}

@@ -1,0 +1,204 @@
+// Several processes train one model: they find each other, agree, change the graph, and end.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "app/ask_node.hpp"
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
+  auto nodes = start_nodes(
+      4, 4, {"--until=2", "--gradients=0", "--topology=torus:4x4", "--r0=10", "--mu=0.5"});
+  std::vector<Json> results;
+  for (auto& node : nodes) {
+    INFO(node->err());
+    REQUIRE(node->end() == 0);
+    results.push_back(node->result());
+  }
+  for (const Json& r : results) {
+    CHECK(r["nodes"] == 4);
+    CHECK(r["ranks"] == 16);
+    CHECK(r["mean_hash"] == results.front()["mean_hash"]);
+    CHECK(r["suboptimality"].get<double>() < 1e-12);  // from 50
+    CHECK(r["protocol_errors"] == 0);
+  }
+}
+
+TEST_CASE("all nodes show one membership, one epoch and one graph") {
+  auto nodes = start_nodes(3, 2, {"--until=600", "--gradients=0"});
+  std::vector<Json> told;
+  for (auto& node : nodes)
+    told.push_back(wait_for_status(node->address(), [](const Json& s) {
+      return s["graph_ranks"] == 6 && sum_of(s["exchanges"]) > 100;
+    }));
+  for (const Json& s : told) {
+    CHECK(s["epoch"] == told.front()["epoch"]);
+    CHECK(s["members"].size() == 3);
+    for (const char* name : {"a", "b", "c"})
+      CHECK(state_of(s, name) == "alive");
+    CHECK(s["gradients"].size() == 2);
+    CHECK(s["chi1"].get<double>() > 0);
+    CHECK(s["uptime_seconds"].get<double>() > 0);
+    uint64_t bytes = 0;  // an edge of an earlier graph may have sent none
+    for (const Json& edge : s["edges"]) {
+      CHECK(edge["ranks"].size() == 2);
+      bytes += edge["bytes"].get<uint64_t>();
+    }
+    CHECK(bytes > 0);
+  }
+  REQUIRE(ask_node(nodes[1]->address(), "", {ConsoleVerb::stop, {}}));
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["ranks"] == 6);
+  }
+}
+
+TEST_CASE("the graph changes under load, and all nodes come to one epoch each time") {
+  auto nodes = start_nodes(2, 4, {"--until=600", "--gradients=0", "--topology=ring"});
+  uint64_t before = 0;
+  for (const char* spec : {"exponential", "torus:2x4", "ring"}) {
+    wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 8; });
+    const Ran ran = run_grapevine("ctl " + nodes[0]->address() + " reconfigure " + spec);
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    const auto arrived = [&](const Json& s) {
+      return s["topology"] == spec && s["epoch"].get<uint64_t>() > before;
+    };
+    const Json a = wait_for_status(nodes[0]->address(), arrived);
+    const Json b = wait_for_status(nodes[1]->address(), arrived);
+    CHECK(a["epoch"] == b["epoch"]);
+    before = a["epoch"].get<uint64_t>();
+    const uint64_t exchanges = sum_of(b["exchanges"]);
+    wait_for_status(nodes[1]->address(),
+                    [&](const Json& s) { return sum_of(s["exchanges"]) > exchanges + 50; });
+  }
+  check_refused("ctl " + nodes[0]->address() + " reconfigure moebius", 2, {"moebius", "accepted"});
+  check_refused("ctl " + nodes[0]->address() + " reconfigure ./graph.txt", 2, {"names a file"});
+}
+
+TEST_CASE("a node that is interrupted leaves politely, and the others go on") {
+  auto nodes = start_nodes(3, 2, {"--until=600", "--gradients=0"});
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 6; });
+  nodes[1]->address();
+  nodes[1]->signal(SIGINT);
+  CHECK(nodes[1]->end() == 0);
+  CHECK(nodes[1]->result()["interrupted"] == true);
+  for (const int k : {0, 2}) {
+    const Json s = wait_for_status(nodes[static_cast<size_t>(k)]->address(), [](const Json& s) {
+      return state_of(s, "b") == "left" && s["graph_ranks"] == 4;
+    });
+    const uint64_t gradients = sum_of(s["gradients"]);
+    wait_for_status(nodes[static_cast<size_t>(k)]->address(),
+                    [&](const Json& s) { return sum_of(s["gradients"]) > gradients + 100; });
+  }
+}
+
+TEST_CASE("a snapshot is the averaged model of all nodes, and training goes on meanwhile") {
+  const Scratch scratch;
+  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--dim=24"});
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
+  const Ran ran = run_grapevine("ctl " + nodes[0]->address() + " snapshot " +
+                                scratch.path("m.safetensors") + " --json");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK(Json::parse(ran.out)["ranks"] == 4);
+  CHECK(text_of(scratch.path("m.safetensors")).size() > 24 * 4);
+}
+
+TEST_CASE("launch starts them, sums what they did and prints one object") {
+  const auto told = json_of(
+      "launch --nodes 2 --ranks 2 --objective quadratic --gradients 4000 "
+      "--quiet");
+  CHECK(told["gradients"] == 4000);
+  CHECK(told["nodes"] == 2);
+  CHECK(told["ranks"] == 4);
+  CHECK(told["processes"].size() == 2);
+}
+
+TEST_CASE("under torchrun's and Slurm's variables processes find each other without an option") {
+  const std::string port = std::to_string(20000 + getpid() % 10000);
+  const auto variables = [&](bool slurm, int k) -> std::vector<std::string> {
+    const std::string number = std::to_string(k);
+    if (slurm)
+      return {"SLURM_PROCID=" + number, "SLURM_NTASKS=2", "SLURM_JOB_ID=" + port.substr(1),
+              "SLURM_STEP_NODELIST=localhost", "SLURM_STEP_TASKS_PER_NODE=2"};
+    return {"RANK=" + number, "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port};
+  };
+  for (const bool slurm : {false, true}) {
+    std::vector<std::unique_ptr<Process>> nodes;
+    for (const int k : {1, 0})  // in any order
+      nodes.push_back(std::make_unique<Process>(
+          std::vector<std::string>{"node", "--objective=quadratic", "--ranks=2", "--threads=1",
+                                   "--gradients=4000", "--json", "--quiet", "--patience=30"},
+          variables(slurm, k)));
+    for (size_t k = 0; k < 2; ++k) {
+      INFO(nodes[k]->err());
+      REQUIRE(nodes[k]->end() == 0);
+      const Json result = nodes[k]->result();
+      CHECK(result["ranks"] == 4);
+      CHECK(result["node"] == (k == 0 ? "node-1" : "node-0"));
+    }
+  }
+}
+
+TEST_CASE("with a run key all is encrypted, and a console without it is turned away") {
+  const Scratch scratch;
+  const std::string key = scratch.path("run.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
+  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--key=" + key});
+  const std::string address = nodes[1]->address();
+  check_refused("ctl " + address + " status", 1, {address});
+  const auto answer = ask_node(address, key, {ConsoleVerb::status, {}});
+  REQUIRE(answer);
+  REQUIRE(run_grapevine("ctl " + address + " stop --key " + key).status == 0);
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["ranks"] == 4);
+  }
+}
+
+TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
+  Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
+               "--until=600", "--json"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const std::string says = "node-1 listens on ";
+  std::string address;
+  while (address.empty()) {
+    INFO(all.err());
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    ChildProcess::wait_any({&all.child()}, 100);
+    const std::string err = all.err();
+    const size_t at = err.find(says), end = err.find('\n', at);
+    if (at != err.npos && end != err.npos)
+      address = err.substr(at + says.size(), end - at - says.size());
+  }
+  wait_for_status(address, [](const Json& s) { return s["graph_ranks"] == 4; });
+  all.signal(SIGINT);
+  REQUIRE(all.end() == 0);
+  CHECK(all.result()["ranks"] == 4);
+  CHECK(all.result()["interrupted"] == true);
+}
+
+TEST_CASE("launch with a file of hosts starts each node over ssh") {
+  const Scratch scratch;  // an ssh that needs no other machine: it runs the last word here
+  const std::string ssh = scratch.file("ssh",
+                                       "#!/bin/sh\nfor word; do :; done\n"
+                                       "echo ssh >> " +
+                                           scratch.path("calls") + "\neval \"$word\"\n");
+  const std::string hosts = scratch.file("hosts", "me@one 127.0.0.1\nme@two localhost\n");
+  REQUIRE(run_grapevine("--version", "chmod +x " + ssh + ";").status == 0);
+  const Ran ran = run_grapevine("launch --hosts " + hosts +
+                                    " --ranks 2 --objective quadratic "
+                                    "--gradients 4000 --threads 1 --json",
+                                "PATH=" + scratch.path() + ":$PATH");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK(Json::parse(ran.out)["ranks"] == 4);
+  CHECK(text_of(scratch.path("calls")) == "ssh\nssh\n");
+}

@@ -1,0 +1,281 @@
+#include "tests/tidy/rules.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace grapevine::tidy {
+namespace {
+
+using Rooms = std::set<std::string>;
+
+// Which rooms a room may include, beside itself.
+const std::map<std::string, Rooms>& arrows() {
+  static const Rooms below_actors{"kernels",           "topologies",            "messages",
+                                  "models",            "actors/algorithms",     "actors/conversations",
+                                  "actors/membership", "actors/transport"};
+  const auto with = [](Rooms rooms, std::initializer_list<const char*> more) {
+    rooms.insert(more.begin(), more.end());
+    return rooms;
+  };
+  // The rooms of the CAF actors are one floor.
+  static const Rooms actors =
+      with(below_actors, {"actors", "actors/clocks", "actors/cluster", "actors/run"});
+  static const Rooms app = with(actors, {"app/compare", "app/launch", "app/reproduce"});
+  static const std::map<std::string, Rooms> map{
+      {"kernels", {}},
+      {"topologies", {"kernels"}},
+      {"messages", {"kernels"}},
+      {"models", {"kernels", "topologies"}},
+      {"actors/algorithms", {"kernels", "topologies"}},
+      {"actors/conversations", {"kernels", "topologies", "messages", "actors/algorithms"}},
+      {"actors/membership", {"kernels", "messages"}},
+      {"actors/transport", {"kernels", "messages"}},
+      {"actors/clocks", {"kernels"}},
+      {"actors/cluster", actors},
+      {"actors/run", actors},
+      {"actors", actors},
+      {"app", app},
+      {"app/compare", with(actors, {"app"})},
+      {"app/launch", with(actors, {"app"})},
+      {"app/reproduce", with(actors, {"app"})},
+      {"tests", with(app, {"app"})},
+      {"examples", actors},
+  };
+  return map;
+}
+
+// topologies/ is beside kernels/, and takes no more of it than these.
+const Rooms kForTopologies{"kernels/check.hpp", "kernels/result.hpp", "kernels/random.hpp"};
+
+struct Wall {
+  const char* library;
+  const char* headers;  // a pattern that the include matches from its start
+  Rooms rooms;          // that may see it; tests may see everything
+};
+
+const std::vector<Wall>& walls() {
+  static const Rooms app{"app", "app/compare", "app/launch", "app/reproduce"};
+  static const std::vector<Wall> list{
+      {"Eigen", "(unsupported/)?Eigen/", {"topologies"}},
+      {"LibTorch", "(torch|ATen|c10)/", {"models"}},
+      {"Cap'n Proto", "capnp/|.*\\.capnp\\.h$", {"messages"}},
+      {"KJ", "kj/", {"messages", "actors/transport"}},
+      {"OpenSSL", "openssl/", {"actors/transport"}},
+      {"CAF",
+       "caf/",
+       {"actors", "actors/clocks", "actors/cluster", "actors/run", "app", "app/launch",
+        "examples"}},
+      {"spdlog", "(spdlog|fmt)/", {"actors", "actors/cluster", "actors/run", "actors/transport", "app"}},
+      {"toml++", "toml\\+\\+|toml\\.hpp", app},
+      {"CLI11", "CLI/", {"app"}},
+      {"nlohmann-json", "nlohmann/", app},
+      {"zlib and lzma", "zlib\\.h|lzma\\.h", {"models"}},
+      {"CUDA and NCCL",
+       "cuda|nccl|cublas|cub/|thrust/|cooperative_groups|nvToolsExt|nvtx",
+       {"kernels"}},
+      {"Catch2", "catch2/", {}},
+      {"rapidcheck", "rapidcheck", {}},
+      {"Google Benchmark", "benchmark/", {}},
+  };
+  return list;
+}
+
+std::string room_of(const std::string& path) {
+  std::string found;
+  for (const auto& [room, may] : arrows()) {
+    if (path.starts_with(room + "/") && room.size() > found.size()) found = room;
+  }
+  return found;
+}
+
+const Wall* wall_of(const std::string& included) {
+  for (const Wall& wall : walls()) {
+    if (std::regex_search(included, std::regex(std::string("^(") + wall.headers + ")"))) {
+      return &wall;
+    }
+  }
+  return nullptr;
+}
+
+bool may_see(const std::string& room, const Wall& wall) {
+  return room == "tests" || wall.rooms.count(room) != 0;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+struct Include {
+  size_t line;  // from 1
+  std::string name;
+  bool quoted;
+};
+
+std::vector<Include> includes_of(const std::string& text) {
+  static const std::regex pattern("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
+  std::vector<Include> includes;
+  size_t number = 0;
+  for (const std::string& line : lines_of(text)) {
+    ++number;
+    std::smatch match;
+    if (line.find("include") != line.npos && std::regex_search(line, match, pattern)) {
+      includes.push_back({number, match[2], match[1] == "\""});
+    }
+  }
+  return includes;
+}
+
+std::string at(const std::string& path, size_t line) {
+  return path + ":" + std::to_string(line) + ": ";
+}
+
+void check_include(const std::string& path, const Include& include, Complaints& out) {
+  const std::string room = room_of(path), target = room_of(include.name);
+  const std::string here = at(path, include.line);
+  if (const Wall* wall = wall_of(include.name)) {
+    if (!may_see(room, *wall)) {
+      out.push_back(here + "includes " + include.name + ", but " + wall->library +
+                    " stays out of " + room + "/");
+    }
+  } else if (target.empty()) {
+    if (include.quoted) {
+      out.push_back(here + "includes " + include.name + ", not by its path from the root");
+    }
+  } else if (target != room && arrows().at(room).count(target) == 0) {
+    out.push_back(here + "includes " + include.name + ", but no arrow leads from " + room +
+                  "/ to " + target + "/");
+  } else if (room == "topologies" && target == "kernels" &&
+             kForTopologies.count(include.name) == 0) {
+    out.push_back(here + "includes " + include.name +
+                  ", but topologies/ takes only check, result and random of kernels/");
+  }
+}
+
+// Columns of a line without its long string literals; a row of a table of numbers counts nothing.
+size_t columns(const std::string& line) {
+  static const std::regex literal("\"([^\"\\\\]|\\\\.)*\"");
+  static const std::string row = " \t+-.,;xXabcdefABCDEF0123456789{}()";
+  const auto count = [](const std::string& text) {
+    return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+  };
+  if (count(line) <= 100 || line.find_first_not_of(row) == line.npos) return 0;
+  return count(std::regex_replace(line, literal, "\"\""));
+}
+
+void check_words(const std::string& path, const std::string& line, size_t number, Complaints& out) {
+  static const std::regex later(
+      "\\b(TO"
+      "DO|FIX"
+      "ME|XX"
+      "X)\\b");
+  static const std::regex distribution("std::[a-z_]+_distribution");
+  static const std::regex sleeping(
+      "\\b(sleep_"
+      "for|sleep_"
+      "until|u"
+      "sleep|nano"
+      "sleep)\\b");
+  std::smatch match;
+  if (std::regex_search(line, match, later)) {
+    out.push_back(at(path, number) + "says " + match.str() + ", do it or leave it");
+  }
+  if (std::regex_search(line, match, distribution)) {
+    out.push_back(at(path, number) + "uses " + match.str() + ", draws are those of Random");
+  }
+  const std::string room = room_of(path);
+  if (room != "app" && std::regex_search(line, match, sleeping)) {
+    out.push_back(at(path, number) + "uses " + match.str() + ", only app/ may sleep");
+  }
+}
+
+void check_lengths(const std::string& path, const std::vector<std::string>& lines,
+                   Complaints& out) {
+  size_t start = 0;  // the last line at column 0 that looks like the head of a function, from 1
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (const size_t wide = columns(line); wide > 100) {
+      out.push_back(at(path, i + 1) + std::to_string(wide) + " columns, accepted: 100");
+    }
+    if (line.starts_with("}")) {
+      if (line == "}" && start != 0 && i + 1 - start + 1 > 70) {
+        out.push_back(at(path, start) + "a function of " + std::to_string(i + 1 - start + 1) +
+                      " lines, accepted: 70");
+      }
+      start = 0;
+    } else if (start == 0 && !line.empty() && std::isalpha(static_cast<unsigned char>(line[0])) &&
+               line.find('(') != line.npos && !line.ends_with(";")) {
+      start = i + 1;
+    }
+  }
+}
+
+}  // namespace
+
+Complaints check_includes(const std::string& path, const std::string& text) {
+  Complaints out;
+  for (const Include& include : includes_of(text))
+    check_include(path, include, out);
+  return out;
+}
+
+Complaints check_style(const std::string& path, const std::string& text) {
+  Complaints out;
+  const auto lines = lines_of(text);
+  for (size_t i = 0; i < lines.size(); ++i)
+    check_words(path, lines[i], i + 1, out);
+  check_lengths(path, lines, out);
+  return out;
+}
+
+Complaints check_reach(const Tree& tree) {
+  std::map<std::string, std::vector<Include>> includes;
+  for (const auto& [path, text] : tree)
+    includes[path] = includes_of(text);
+  Complaints out;
+  for (const auto& [path, own] : includes) {
+    std::set<std::string> seen;
+    for (const Include& first : own) {
+      std::vector<std::string> open{first.name};
+      while (!open.empty()) {
+        const std::string header = open.back();
+        open.pop_back();
+        if (!includes.count(header) || !seen.insert(header).second) continue;
+        for (const Include& next : includes.at(header)) {
+          open.push_back(next.name);
+          const Wall* wall = wall_of(next.name);
+          if (wall && !may_see(room_of(path), *wall)) {
+            out.push_back(at(path, first.line) + "reaches " + next.name + " through " + header +
+                          ", but " + wall->library + " stays out of " + room_of(path) + "/");
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Tree read_tree(const std::string& root) {
+  namespace fs = std::filesystem;
+  static const std::set<std::string> endings{".hpp", ".cpp", ".cu", ".cuh"};
+  Tree tree;
+  for (const auto& [room, may] : arrows()) {
+    if (room.find('/') != room.npos || !fs::exists(fs::path(root) / room)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / room)) {
+      if (!entry.is_regular_file() || !endings.count(entry.path().extension())) continue;
+      std::ostringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      tree[fs::relative(entry.path(), root)] = text.str();
+    }
+  }
+  return tree;
+}
+
+}  // namespace grapevine::tidy

@@ -1,0 +1,263 @@
+// What strangers and malicious peers can do: nothing that anybody else notices.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "kernels/random.hpp"
+#include "messages/control_codec.hpp"
+#include "tests/transport/stranger.hpp"
+#include "tests/transport/tools.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+size_t open_files() {
+  const std::filesystem::directory_iterator all("/proc/self/fd"), end;
+  return static_cast<size_t>(std::distance(all, end));
+}
+
+size_t resident_bytes() {
+  size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * 4096;
+}
+
+double cpu_s() {
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  return double(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+         1e-6 * double(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
+LinksOptions hasty(double connect_s = 0.3) {
+  LinksOptions options;
+  options.connect_s = connect_s;
+  return options;
+}
+
+Hello hello(const std::string& name, uint32_t incarnation = 1) {
+  Hello h;
+  h.node = name;
+  h.incarnation = incarnation;
+  h.run = "test";
+  return h;
+}
+
+/// A peer that has shaken hands; `a` has the lower name.
+Stranger peer_of(TestNode& a, const std::string& name) {
+  Stranger s(a.address());
+  REQUIRE(s.say(hello(name)));
+  REQUIRE(std::holds_alternative<Hello>(s.hear()));
+  REQUIRE(s.say(Agree{}));
+  REQUIRE(std::holds_alternative<Agree>(s.hear()));
+  REQUIRE(a.wait_up(name));
+  return s;
+}
+
+void is_served(TestNode& a) {
+  TestNode honest("honest");
+  connect(honest, a, "honest", "a");
+  honest.end();
+  a.wait_down("honest");
+}
+
+}  // namespace
+
+TEST_CASE("who is silent, slow or says half a hello is closed when the time is up") {
+  TestNode a("a", hasty());
+  Stranger silent(a.address()), half(a.address()), slow(a.address()), bulk(a.address());
+  const auto bytes = encode_control(hello("x"));
+  REQUIRE(half.say(bytes->data(), bytes->size() - 8));
+  REQUIRE(slow.say(bytes->data(), 1));
+  REQUIRE(bulk.say("GVBULK1\n", 8));
+  is_served(a);
+  CHECK(silent.is_closed());
+  CHECK(half.is_closed());
+  CHECK(slow.is_closed());
+  CHECK(bulk.is_closed());
+}
+
+TEST_CASE("garbage, huge announcements and wrong words are refused, and a peer is served") {
+  TestNode a("a", hasty());
+  Random random(1, 0, Purpose::test);
+  const size_t before = resident_bytes();
+  for (int k = 0; k < 200; ++k) {
+    Stranger s(a.address());
+    std::vector<uint32_t> words(64);
+    for (auto& word : words)
+      word = static_cast<uint32_t>(random.bits());
+    if (k % 4 == 1) words[0] = 0, words[1] = 0x1d1d1d1d;             // 3.9 GB
+    if (k % 4 == 2) words[0] = 0xffffffff;                           // segments
+    if (k % 4 == 3) std::memcpy(words.data(), "GVBULK1\nGVB2", 12);  // a bulk link
+    s.say(words.data(), 4 * words.size());
+    CHECK(s.is_closed());
+  }
+  is_served(a);
+  CHECK(resident_bytes() < before + (64u << 20));
+  CHECK(a.look([&] { return a.ups.size(); }) == 1u);
+}
+
+TEST_CASE("500 idle connections cost little, and a peer is served meanwhile") {
+  TestNode a("a", hasty(2));
+  const size_t before = resident_bytes();
+  const double cpu = cpu_s();
+  std::vector<Stranger> strangers;
+  for (int k = 0; k < 500; ++k)
+    strangers.emplace_back(a.address());
+  is_served(a);
+  CHECK(resident_bytes() < before + (64u << 20));
+  CHECK(strangers.back().is_closed());
+  CHECK(strangers.front().is_closed());
+  CHECK(cpu_s() - cpu < 0.5);
+}
+
+TEST_CASE("when no descriptors are left the door waits, and opens again") {
+  TestNode a("a", hasty(10));
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit small = limit;
+  std::vector<Stranger> strangers;
+  small.rlim_cur = open_files() + 20;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &small) == 0);
+  for (int k = 0; k < 100; ++k)
+    strangers.emplace_back(a.address());
+  strangers.clear();
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  is_served(a);
+}
+
+TEST_CASE("a peer that turns malicious loses its link with the reason, and nobody else notices") {
+  TestNode a("a", hasty(2)), good("good");
+  connect(good, a, "good", "a");
+  const auto ends = [&](const std::string& name, const std::vector<std::byte>& bytes,
+                        const std::string& why) {
+    Stranger s = peer_of(a, name);
+    s.say(bytes.data(), bytes.size());
+    REQUIRE(a.wait_down(name));
+    CHECK(a.downs[name][0] == why);
+    CHECK(s.is_closed());
+  };
+  ends("again", *encode_control(hello("again")), "a hello on a link that stands");
+  ends("answer", *encode_control(ConsoleReply{}), "a console reply on a link that stands");
+  MembershipPacket rates;
+  rates.rates = {{1, 2, 3.5, 4}};
+  auto infinite = *encode_control(rates);
+  for (size_t at = 0; at + 8 <= infinite.size(); at += 8) {
+    const double was = 3.5, is = 1 / 0.0;
+    if (std::memcmp(infinite.data() + at, &was, 8) == 0) std::memcpy(infinite.data() + at, &is, 8);
+  }
+  ends("infinite", infinite, "message refused: perSecond, accepted: finite and at least 0");
+  std::vector<std::byte> announces(16);
+  announces[5] = std::byte{0x20};  // 8,192 words and the table's one
+  ends("large", announces, "a message larger than the limit of 65536 bytes");
+  REQUIRE(good.links().send("a", ping(1)));
+  REQUIRE(a.wait([&] { return a.messages.size() == 1; }));
+  CHECK(a.look([&] { return a.downs["good"].size(); }) == 0u);
+}
+
+TEST_CASE("a bulk link shows a token once; what it announces is judged before it is stored") {
+  TestNode a("a", hasty(2));
+  Stranger peer = peer_of(a, "b");
+  const auto token = std::get<BulkToken>(peer.hear());
+  CHECK(token.token != 0);
+  struct Record {
+    uint32_t magic = 0x32425647;
+    uint16_t kind = 0, unused = 0;
+    uint64_t value = 0;
+    HeaderBytes header{};
+  } record;
+  const auto knock = [&](uint64_t value) {
+    Stranger s(a.address());
+    record.value = value;
+    record.kind = 0;
+    CHECK(s.say("GVBULK1\n", 8));
+    CHECK(s.say(&record, sizeof record));
+    return s;
+  };
+  CHECK(knock(token.token + 1).is_closed());
+  Stranger bulk = knock(token.token);
+  CHECK(knock(token.token).is_closed());
+  FrameHeader h;
+  h.kind = FrameKind::data;
+  h.count = 975u << 20;  // 3.9 GB
+  record.kind = 1;
+  record.header = encode(h);
+  const uint64_t count = uint64_t{1} << 40;
+  std::memcpy(record.header.data() + 64, &count, sizeof count);
+  const size_t before = resident_bytes();
+  CHECK(bulk.say(&record, sizeof record));
+  CHECK(bulk.is_closed());
+  CHECK(resident_bytes() < before + (8u << 20));
+  CHECK(a.look([&] { return a.downs.size(); }) == 0u);  // the control link stands
+}
+
+TEST_CASE("200 cycles of link, payloads both ways and end leave no descriptor, no memory behind") {
+  TestNode a("a");
+  SnapshotPool of_a(1000, DType::f32, 2);
+  FrameHeader h;
+  h.kind = FrameKind::data;
+  h.count = 1000;
+  const auto cycle = [&](int k) {  // in shared memory, through a unix socket, by TCP
+    const std::string name = "n" + std::to_string(k);
+    LinksOptions options;
+    options.same_host = k % 3 != 0;
+    TestNode b(name, options);
+    b.links().dial(a.address());
+    REQUIRE(b.wait_up("a"));
+    REQUIRE(a.wait_up(name));
+    SnapshotPool of_b(1000, DType::f32, 1,
+                      k % 3 == 1 ? SnapshotPool::Memory::shared : SnapshotPool::Memory::own);
+    REQUIRE(b.links().send_frame("a", h, {of_b.take(), DType::f32, 1000, 0}));
+    REQUIRE(a.links().send_frame(name, h, {of_a.take(), DType::f32, 1000, 0}));
+    REQUIRE(a.wait([&] { return !a.frames.empty(); }));
+    REQUIRE(b.wait([&] { return !b.frames.empty(); }));
+    a.look([&] { a.frames.clear(); });
+    b.end();
+    REQUIRE(a.wait_down(name));
+    REQUIRE(eventually([&] { return of_a.in_use() == 0; }));
+  };
+  for (int k = 0; k < 20; ++k)
+    cycle(k);
+  const size_t files = open_files(), bytes = resident_bytes();
+  for (int k = 20; k < 220; ++k)
+    cycle(k);
+  CHECK(eventually([&] { return open_files() <= files; }));
+#ifndef __SANITIZE_ADDRESS__  // which keeps what is freed
+  CHECK(resident_bytes() < bytes + (8u << 20));
+#endif
+}
+
+TEST_CASE("a killed process is noticed by the end of its links") {
+  int where[2];
+  REQUIRE(::pipe(where) == 0);
+  const pid_t child = ::fork();  // before this test has threads
+  if (child == 0) {
+    char address[64] = {};
+    if (::read(where[0], address, sizeof address) <= 0) ::_exit(1);
+    Stranger s(address);
+    s.say(hello("b"));
+    s.hear();
+    s.say(Agree{});
+    for (;;)
+      ::pause();
+  }
+  TestNode a("a");
+  REQUIRE(::write(where[1], a.address().c_str(), a.address().size()) > 0);
+  REQUIRE(a.wait_up("b"));
+  const auto killed = std::chrono::steady_clock::now();
+  ::kill(child, SIGKILL);
+  REQUIRE(a.wait_down("b"));
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - killed;
+  std::printf("a SIGKILL was noticed after %.2f ms\n", 1000 * passed.count());
+  CHECK(a.downs["b"][0].find("the other end is gone") == 0);
+  ::waitpid(child, nullptr, 0);
+  ::close(where[0]);
+  ::close(where[1]);
+}
