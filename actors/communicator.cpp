@@ -102,10 +102,8 @@ Communicator::behavior_type Communicator::make_behavior() {
   return {
       [this](Frame& frame) {
         if (held_) return hold(caf::make_message(frame));
-        const Result<FrameHeader> header = decode(frame.header, deps_->max_payload_bytes);
-        if (!header) return void(++malformed_);
-        const Payload payload = payload_of(*header, frame.payload);
-        handle([&](Effects& out) { conversation_->frame(now(), *header, payload, out); });
+        const Payload payload = payload_of(frame.header, std::move(frame.payload));
+        handle([&](Effects& out) { conversation_->frame(now(), frame.header, payload, out); });
       },
       [this](Tick t) {
         if (held_) return hold(caf::make_message(t));
@@ -150,7 +148,6 @@ Communicator::behavior_type Communicator::make_behavior() {
                                   conversation_->counts(),
                                   conversation_->edge_counts(),
                                   traffic_,
-                                  malformed_,
                                   overflowed_};
       },
   };

@@ -1,7 +1,7 @@
 // Communicator: the actor that holds a rank's conversation and carries out its effects.
 //
-// It decodes frames, keeps the rank's timers as mailbox timers, sends frames through the transport,
-// and forwards takes and applies to the state actor. It decides nothing: that is the
+// It hands frames to it, keeps the rank's timers as mailbox timers, sends frames through the
+// transport, and forwards takes and applies to the state actor. It decides nothing: that is the
 // conversation's.
 #pragma once
 #include <functional>
@@ -19,7 +19,6 @@ struct CommunicatorDependencies {
   RunClock clock;
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Counters> counters;
-  uint64_t max_payload_bytes = 0;              // of a frame that is accepted
   std::function<void(int rank)> suspect = {};  // a rank does not answer
 };
 
@@ -57,7 +56,7 @@ class Communicator final : public CommunicatorActor::base {
   double now_ = 0;  // of the event in progress; never decreases
   double eta_ = -1;
   uint64_t epoch_ = 0;
-  uint64_t frames_ = 0, malformed_ = 0, overflowed_ = 0;
+  uint64_t frames_ = 0, overflowed_ = 0;
   std::vector<PeerTraffic> traffic_;                 // by rising peer
   std::unique_ptr<std::vector<caf::message>> held_;  // while paused, bounded
 };

@@ -47,7 +47,6 @@ struct CommunicatorReport {
   Counts counts;
   std::vector<EdgeCount> edges;
   std::vector<PeerTraffic> traffic;  // by rising peer
-  uint64_t malformed = 0;            // frames that the codec refused
   uint64_t overflowed = 0;           // messages that a paused rank had no room for
 };
 

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int kPolls = 1000;  // for quiet, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
-// Bytes of a frame that is accepted: two vectors of the model and a few numbers.
-uint64_t payload_at_most(const ParameterLayout& layout) { return 2 * layout.bytes() + 64; }
 
 }  // namespace
 
@@ -25,8 +23,7 @@ Node::Node(caf::actor_config& config, NodeDependencies deps)
   const Settings& s = *deps_.settings;
   horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
   communicating_ = std::make_shared<const CommunicatorDependencies>(
-      CommunicatorDependencies{deps_.clock, deps_.transport, deps_.counters,
-                               payload_at_most(deps_.objective->layout()), deps_.suspect});
+      CommunicatorDependencies{deps_.clock, deps_.transport, deps_.counters, deps_.suspect});
 }
 
 CommunicatorActor Node::spawn_communicator(int rank) {

@@ -151,19 +151,16 @@ Json declines_json(const NodeStatus& s) {
 
 Json refusals_json(const NodeStatus& s) {
   Counts sum;
-  uint64_t malformed = 0;
   for (const CommunicatorReport& c : s.ranks.communicators) {
     sum.declined += c.counts.declined;
     sum.repeated += c.counts.repeated;
     sum.broken_before += c.counts.broken_before;
     sum.broken_after += c.counts.broken_after;
     sum.protocol_errors += c.counts.protocol_errors;
-    malformed += c.malformed;
   }
   return {{"offers_declined", sum.declined},
           {"declined_because", declines_json(s)},
           {"frames_repeated", sum.repeated},
-          {"frames_malformed", malformed},
           {"protocol_errors", sum.protocol_errors},
           {"exchanges_broken_before", sum.broken_before},
           {"exchanges_broken_after", sum.broken_after},

@@ -53,16 +53,11 @@ Collective::Chunk Collective::received_chunk(int part) const {
 
 void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Payload& payload,
                       Effects& out) {
-  FrameHeader h;
-  h.kind = kind;
-  if (kind == FrameKind::decline) h.reason = DeclineReason::gone;
-  h.from = static_cast<uint32_t>(options_.rank);
-  h.to = static_cast<uint32_t>(to);
-  h.from_incarnation = view_.incarnation;
+  Endpoint there{to, 0};
   for (const EdgeView& e : view_.ring)
-    if (e.peer == to) h.to_incarnation = e.peer_incarnation;
-  h.epoch = view_.epoch;
-  h.number = round;
+    if (e.peer == to) there.incarnation = e.peer_incarnation;
+  FrameHeader h = header_of(kind, {options_.rank, view_.incarnation}, there, view_.epoch, round);
+  if (kind == FrameKind::decline) h.reason = DeclineReason::gone;
   h.part = static_cast<uint32_t>(part);
   h.dtype = options_.dtype;
   if (kind == FrameKind::chunk) {

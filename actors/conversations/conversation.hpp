@@ -46,6 +46,30 @@ struct View {
   std::vector<EdgeView> ring;
 };
 
+/// One end of an edge, in one of its incarnations.
+struct Endpoint {
+  int rank = 0;
+  uint32_t incarnation = 0;
+};
+
+/// The header of a frame, as far as all conversations fill it alike. What it says of the payload is
+/// the payload's own.
+inline FrameHeader header_of(FrameKind kind, Endpoint from, Endpoint to, uint64_t epoch,
+                             uint64_t number, const Payload& payload = {}) {
+  FrameHeader h;
+  h.kind = kind;
+  h.dtype = payload.dtype;
+  h.from = static_cast<uint32_t>(from.rank);
+  h.to = static_cast<uint32_t>(to.rank);
+  h.from_incarnation = from.incarnation;
+  h.to_incarnation = to.incarnation;
+  h.epoch = epoch;
+  h.number = number;
+  h.version = payload.version;
+  h.count = payload.count;
+  return h;
+}
+
 struct Send {
   FrameHeader header;
   Payload payload;  // empty for frames without one

@@ -19,24 +19,12 @@ constexpr uint64_t kNumberMask = (uint64_t{1} << 40) - 1;  // a ticket is (end, 
 }  // namespace
 
 void Pairwise::send(End& e, FrameKind kind, uint64_t number, Effects& out, DeclineReason reason) {
-  FrameHeader h;
-  h.kind = kind;
+  Payload payload = kind == FrameKind::data ? e.open->sent : Payload{};
+  FrameHeader h = header_of(kind, {options_.rank, incarnation_}, {e.peer, e.peer_incarnation},
+                            e.open ? e.open->epoch : epoch_, number, payload);
   h.reason = reason;
-  h.from = static_cast<uint32_t>(options_.rank);
-  h.to = static_cast<uint32_t>(e.peer);
-  h.from_incarnation = incarnation_;
-  h.to_incarnation = e.peer_incarnation;
-  h.epoch = e.open ? e.open->epoch : epoch_;
-  h.number = number;
   h.part = kind == FrameKind::decline ? e.peer_attempt : e.attempt;
   h.alpha_tilde = e.open ? e.open->alpha_tilde : alpha_tilde_;
-  Payload payload;
-  if (kind == FrameKind::data) {
-    payload = e.open->sent;
-    h.dtype = payload.dtype;
-    h.count = payload.count;
-    h.version = payload.version;
-  }
   out.sends.push_back({h, std::move(payload)});
 }
 

@@ -71,21 +71,10 @@ void Rounds::choose_peers() {
 
 void Rounds::send(const Peer& to, FrameKind kind, uint64_t number, const Payload& payload,
                   Effects& out, DeclineReason reason) {
-  FrameHeader h;
-  h.kind = kind;
+  FrameHeader h = header_of(kind, {options_.rank, view_.incarnation}, {to.rank, to.incarnation},
+                            view_.epoch, number, payload);
   h.reason = reason;
-  h.from = static_cast<uint32_t>(options_.rank);
-  h.to = static_cast<uint32_t>(to.rank);
-  h.from_incarnation = view_.incarnation;
-  h.to_incarnation = to.incarnation;
-  h.epoch = view_.epoch;
-  h.number = number;
-  if (kind == FrameKind::message) {
-    h.part = static_cast<uint32_t>(phase_);
-    h.dtype = payload.dtype;
-    h.version = payload.version;
-    h.count = payload.count;
-  }
+  if (kind == FrameKind::message) h.part = static_cast<uint32_t>(phase_);
   out.sends.push_back({h, payload});
 }
 

@@ -58,12 +58,10 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
     caf::anon_send(gateway, Said{node, std::move(message)});
   };
   events.frame = [=](const std::string& node, Frame frame) {
-    const Result<FrameHeader> h = decode(frame.header, kMaxPayloadBytes);
-    GV_CHECK(static_cast<bool>(h));  // the links let no other through
-    if (h->kind == FrameKind::piece) {
-      caf::anon_send(gateway, MeanCame{node, *h, payload_of(*h, frame.payload)});
+    if (const FrameHeader& h = frame.header; h.kind == FrameKind::piece) {
+      caf::anon_send(gateway, MeanCame{node, h, payload_of(h, frame.payload)});
     } else {
-      transport->receive(clock.now(), node, *h, std::move(frame));
+      transport->receive(clock.now(), node, std::move(frame));
     }
   };
   events.dial_failed = [=](const std::string& address, const std::string& reason, bool refused) {

@@ -78,7 +78,7 @@ void BulkLink::read_in_place(const FrameHeader& header) {
     });
   };
   const ConstVec payload(found->second->data(), header.count, header.dtype);
-  on_.frame({in_.header, Lease::of(payload, let_go)});
+  on_.frame({header, Lease::of(payload, let_go)});
 }
 
 void BulkLink::released(uint64_t number) {

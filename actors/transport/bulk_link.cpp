@@ -175,7 +175,7 @@ kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
   sum_in_.add(&in_.header, sizeof in_.header);
   return read_rest({static_cast<kj::byte*>(receiving_.writable().data), size})
       .then([this] { return in_time(stream_->read(&heard_sum_, sizeof heard_sum_), Way::in); })
-      .then([this, size] {
+      .then([this, header, size] {
         Lease payload = std::move(receiving_);
         if (heard_sum_ != sum_in_.value()) {
           ++peer_->counters.corrupt;
@@ -183,7 +183,7 @@ kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
         }
         ++peer_->counters.frames_received;
         peer_->counters.frame_bytes_received += kHeaderBytes + size;
-        on_.frame({in_.header, std::move(payload)});
+        on_.frame({header, std::move(payload)});
       });
 }
 

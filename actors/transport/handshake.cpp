@@ -160,7 +160,7 @@ void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_
     counters.round_trip_s = smoothed_round_trip_s(c.link->stream());
   }
   if (const auto* header = std::get_if<FrameHeader>(&m)) {
-    if (events_.frame && !leaving_) events_.frame(c.peer.node, {encode(*header), {}});
+    if (events_.frame && !leaving_) events_.frame(c.peer.node, {*header, {}});
   } else if (const auto* token = std::get_if<BulkToken>(&m)) {
     bulk_.token(c.id, *token);
   } else if (std::holds_alternative<MembershipPacket>(m) || std::holds_alternative<FetchState>(m) ||

@@ -37,10 +37,9 @@ double LinkTransport::held_s(const FrameFate& fate, const FrameHeader& h, double
   return fate.extra_s + narrow_.wait_s(h, frame_bytes(h), fate.bytes_per_second, now);
 }
 
-void LinkTransport::hand_over(double now, const FrameFate& fate, const FrameHeader& h,
-                              Frame frame) {
-  const auto to = static_cast<int>(h.to);
-  const double held = held_s(fate, h, now);
+void LinkTransport::hand_over(double now, const FrameFate& fate, Frame frame) {
+  const auto to = static_cast<int>(frame.header.to);
+  const double held = held_s(fate, frame.header, now);
   if (held > 0) return deliver_at_(now + held, to, std::move(frame));
   deliver_(to, std::move(frame));
 }
@@ -58,7 +57,7 @@ uint64_t LinkTransport::send(double now, const FrameHeader& header, Lease payloa
   bool sent = false;
   for (int copy = fate.twice ? 2 : 1; copy > 0; --copy) {
     if (here) {
-      hand_over(now, fate, header, {encode(header), payload});
+      hand_over(now, fate, {header, payload});
       sent = true;
     } else if (links != nullptr) {
       sent = links->send_frame(*node, header, payload_of(header, payload));
@@ -74,14 +73,13 @@ std::optional<uint64_t> LinkTransport::spoils(double now, const FrameHeader& hea
   return random.bits() % (8 * payload_bytes(header));
 }
 
-void LinkTransport::receive(double now, const std::string& node, const FrameHeader& header,
-                            Frame frame) {
-  const auto sender = node_of(header.from), receiver = node_of(header.to);
+void LinkTransport::receive(double now, const std::string& node, Frame frame) {
+  const auto sender = node_of(frame.header.from), receiver = node_of(frame.header.to);
   if (!sender || *sender != node || !receiver || !receiver->empty()) {
     ++strangers_;
     return;
   }
-  hand_over(now, fate_of(header, now), header, std::move(frame));
+  hand_over(now, fate_of(frame.header, now), std::move(frame));
 }
 
 LinkTransport::Counts LinkTransport::counts() const {

@@ -48,8 +48,7 @@ class LinkTransport final : public Transport {
   void set_faults(std::vector<LinkFault>);
 
   uint64_t send(double now, const FrameHeader&, Lease payload) override;
-  /// `header` is what the frame holds, as the links have judged it.
-  void receive(double now, const std::string& node, const FrameHeader& header, Frame);
+  void receive(double now, const std::string& node, Frame);
 
   /// Which bit of this frame's payload a plan turns over on its way to another node, if any.
   std::optional<uint64_t> spoils(double now, const FrameHeader&);
@@ -60,7 +59,7 @@ class LinkTransport final : public Transport {
   std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: nobody's
   FrameFate fate_of(const FrameHeader&, double now);
   double held_s(const FrameFate&, const FrameHeader&, double now);
-  void hand_over(double now, const FrameFate&, const FrameHeader&, Frame);
+  void hand_over(double now, const FrameFate&, Frame);
 
   Deliver deliver_;
   DeliverAt deliver_at_;

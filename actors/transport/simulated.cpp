@@ -13,9 +13,9 @@ SimulatedTransport::SimulatedTransport(const LinkModel& model, std::vector<LinkF
       sent_(static_cast<size_t>(ranks), 0),
       deliver_(std::move(deliver)) {}
 
-void SimulatedTransport::log(double now, const HeaderBytes& header, const FrameHeader& h,
-                             const Lease& payload) {
+void SimulatedTransport::log(double now, const FrameHeader& h, const Lease& payload) {
   fold(std::bit_cast<uint64_t>(now));
+  const HeaderBytes header = encode(h);
   for (size_t at = 0; at + 8 <= header.size(); at += 8) {
     uint64_t word;
     std::memcpy(&word, header.data() + at, 8);
@@ -34,8 +34,7 @@ void SimulatedTransport::log(double now, const HeaderBytes& header, const FrameH
 uint64_t SimulatedTransport::send(double now, const FrameHeader& h, Lease payload) {
   const auto to = static_cast<int>(h.to);
   const bool bulk = h.count > 0;
-  const HeaderBytes header = encode(h);
-  log(now, header, h, payload);
+  log(now, h, payload);
 
   Random random(seed_, h.from, Purpose::link_delay, sent_[h.from]++);
   const FrameFate fate = frame_fate(faults_, h, now, random);
@@ -51,8 +50,8 @@ uint64_t SimulatedTransport::send(double now, const FrameHeader& h, Lease payloa
     return delay + (transfer > 0 ? fate.factor * transfer * (1 + 0.1 * random.uniform(-1, 1)) : 0);
   };
   if (fate.corrupt) return frame_bytes(h);
-  if (!fate.lost) deliver_(now + arrives_after(), to, {header, payload});
-  if (fate.twice) deliver_(now + arrives_after(), to, {header, payload});
+  if (!fate.lost) deliver_(now + arrives_after(), to, {h, payload});
+  if (fate.twice) deliver_(now + arrives_after(), to, {h, payload});
   return frame_bytes(h);
 }
 

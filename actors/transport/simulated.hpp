@@ -8,7 +8,7 @@
 //
 // Frames may overtake each other. All draws are keyed by (seed, sender, its frame number). Every
 // frame is folded into the event-log hash with its time and its payload, so two runs with one hash
-// exchanged the same bytes at the same times.
+// exchanged the same bytes at the same times; a header counts as its encoded bytes.
 #pragma once
 #include <vector>
 
@@ -40,7 +40,7 @@ class SimulatedTransport final : public Transport {
   void fold(uint64_t word) { hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15 + (hash_ >> 29); }
 
  private:
-  void log(double now, const HeaderBytes&, const FrameHeader&, const Lease& payload);
+  void log(double now, const FrameHeader&, const Lease& payload);
 
   LinkModel model_;
   std::vector<LinkFault> faults_;

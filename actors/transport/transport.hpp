@@ -1,10 +1,11 @@
 // Transport: delivers frames between ranks and says when it cannot. The one seam that every message
 // between ranks passes; delays, losses and cuts act here and know no method.
 //
-// A frame travels as an encoded header and a lease: inside a process the payload is passed, not
-// copied. Whoever receives decodes the header, so what arrives has passed the codec on every link.
+// A frame is a header and a lease. Inside a process both are passed as they are; between processes
+// the links encode the header, and decode it once where it arrives: a header in a Frame is valid.
 #pragma once
 #include <functional>
+#include <utility>
 
 #include "kernels/lease.hpp"
 #include "messages/codec.hpp"
@@ -12,14 +13,14 @@
 namespace grapevine {
 
 struct Frame {
-  HeaderBytes header;
+  FrameHeader header;
   Lease payload;
 };
 
 /// What the header announces, in the lease; empty where there is none or it holds less.
-inline Payload payload_of(const FrameHeader& h, const Lease& lease) {
+inline Payload payload_of(const FrameHeader& h, Lease lease) {
   if (!lease || lease.vec().bytes() < payload_bytes(h)) return {};
-  return {lease, h.dtype, static_cast<size_t>(h.count), h.version};
+  return {std::move(lease), h.dtype, static_cast<size_t>(h.count), h.version};
 }
 
 class Transport {
@@ -40,7 +41,7 @@ class LocalTransport final : public Transport {
   explicit LocalTransport(Deliver deliver) : deliver_(std::move(deliver)) {}
 
   uint64_t send(double, const FrameHeader& header, Lease payload) override {
-    deliver_(static_cast<int>(header.to), {encode(header), std::move(payload)});
+    deliver_(static_cast<int>(header.to), {header, std::move(payload)});
     return frame_bytes(header);
   }
 

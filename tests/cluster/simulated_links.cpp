@@ -225,7 +225,7 @@ void SimulatedNetwork::receive(int id, int side, Item& item) {
       GV_CHECK(static_cast<bool>(message));
       ++l.counts[here].messages_received;
       if (const auto* header = std::get_if<FrameHeader>(&*message))
-        return events.frame(from, {encode(*header), {}});
+        return events.frame(from, {*header, {}});
       return events.control(from, std::move(*message));
     }
     default: break;
@@ -234,7 +234,7 @@ void SimulatedNetwork::receive(int id, int side, Item& item) {
   if (!lease) return void(++l.counts[here].discarded);
   std::memcpy(lease.writable().data, item.payload.lease.vec().data, payload_bytes(item.header));
   ++l.counts[here].frames_received;
-  events.frame(from, {encode(item.header), std::move(lease)});
+  events.frame(from, {item.header, std::move(lease)});
 }
 
 void SimulatedNetwork::end(int id, int side, const std::string& reason) {

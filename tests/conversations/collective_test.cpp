@@ -105,11 +105,9 @@ class Ring {
   }
 
   void deliver(int to, const Frame& frame) {
-    const auto header = decode(frame.header, 1 << 20);
-    REQUIRE(header);
+    const Payload payload = payload_of(frame.header, frame.payload);
     event(to, [&](Effects& out) {
-      nodes_[static_cast<size_t>(to)]->conversation.frame(now_, *header,
-                                                          payload_of(*header, frame.payload), out);
+      nodes_[static_cast<size_t>(to)]->conversation.frame(now_, frame.header, payload, out);
     });
   }
 

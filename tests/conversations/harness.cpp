@@ -212,17 +212,15 @@ void Gossip::deliver(int to, const Frame& frame) {
   if (to < 0 || to >= settings_.ranks) return;  // the answer to a frame from nobody
   Node& node = member(to);
   if (!node.alive) return;
-  const Result<FrameHeader> header = decode(frame.header, 1024);
-  GV_CHECK(static_cast<bool>(header));
   if (settings_.echo > 0 && random_.uniform() < settings_.echo)
     schedule(now_ + random_.uniform(0, 30), [this, to, frame] { deliver(to, frame); });
-  event(to, &*header, [&](Effects& out) {
-    node.conversation->frame(now_, *header, payload_of(*header, frame.payload), out);
+  event(to, &frame.header, [&](Effects& out) {
+    node.conversation->frame(now_, frame.header, payload_of(frame.header, frame.payload), out);
   });
 }
 
 void Gossip::inject(const FrameHeader& header, Lease payload) {
-  deliver(static_cast<int>(header.to), {encode(header), std::move(payload)});
+  deliver(static_cast<int>(header.to), {header, std::move(payload)});
 }
 
 template <class Call>

@@ -35,7 +35,7 @@ struct Half {
     transport.place({{0, ""}, {1, ""}, {2, "other"}, {3, "other"}});
     transport.set_faults(std::move(faults));
   }
-  void receive(const FrameHeader& h) { transport.receive(now, "other", h, {encode(h), {}}); }
+  void receive(const FrameHeader& h) { transport.receive(now, "other", {h, {}}); }
 
   double now = 1;
   std::vector<double> held_s;  // what was delivered here, and how late

@@ -88,10 +88,7 @@ class TestNode {
       note([&] { messages.emplace_back(node, std::move(m)); });
     };
     e.frame = [this](const std::string& node, Frame frame) {
-      const auto header = decode(frame.header, kMaxPayloadBytes);
-      note([&] {
-        frames.push_back({node, header ? *header : FrameHeader{}, std::move(frame.payload)});
-      });
+      note([&] { frames.push_back({node, frame.header, std::move(frame.payload)}); });
     };
     e.dial_failed = [this](const std::string&, const std::string& reason, bool refused) {
       note([&] { failures.push_back((refused ? "refused: " : "") + reason); });
