@@ -24,6 +24,17 @@ struct MeanPiece {
   bool operator==(const MeanPiece&) const = default;
 };
 
+/// Asks a neighbour in that tree for pieces of a mean, counted over all vectors: from `from` on,
+/// up to `until`. Not `again`: those before have come, what was asked for earlier may still be on
+/// its way.
+struct MeanAsk {
+  MeanPiece::Way way = MeanPiece::Way::up;
+  bool again = false;
+  uint64_t mean = 0;  // its number
+  uint32_t from = 0, until = 0;
+  bool operator==(const MeanAsk&) const = default;
+};
+
 /// Of a snapshot of one rank's state, checked against its hash in the Manifest.
 struct StatePiece {
   uint64_t transfer = 0;  // the asker's number

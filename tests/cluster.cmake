@@ -4,3 +4,8 @@ grapevine_test(cluster
     cluster/simulated_links.cpp cluster/simulated_dials.cpp cluster/simulated_cluster.cpp
     cluster/scenario.cpp cluster/checks.cpp cluster/seeds_test.cpp
   USES grapevine_actors)
+
+# What a cluster is made of, without actors.
+grapevine_test(cluster_units
+  SOURCES cluster/mean_tree_test.cpp cluster/mean_exchange_test.cpp
+  USES grapevine_actors)

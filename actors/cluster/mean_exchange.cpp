@@ -1,0 +1,440 @@
+#include "actors/cluster/mean_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "actors/cluster/state_pieces.hpp"
+#include "kernels/hash.hpp"
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+
+namespace {
+
+using Way = MeanPiece::Way;
+
+constexpr double kNotYet = std::numeric_limits<double>::infinity();
+constexpr double kUnlinked_s = 2;  // then a neighbour cannot be reached
+constexpr double kFirstLapse_s = 2, kLeastLapse_s = 0.5, kLongestLapse_s = 8;
+constexpr int kBad = 3;          // pieces that were refused: then the neighbour is done without
+constexpr uint32_t kAtOnce = 4;  // pieces that are divided in one event
+constexpr size_t kReasons = 32;  // that are kept
+
+void divide_into(ConstVec sum, double ranks, Vec mean) {
+  const auto* from = sum.as<double>();
+  for (size_t k = 0; k < sum.size; ++k) {
+    if (mean.dtype == DType::f32)
+      mean.as<float>()[k] = static_cast<float>(from[k] / ranks);
+    else
+      mean.as<double>()[k] = from[k] / ranks;
+  }
+}
+
+}  // namespace
+
+uint32_t MeanShape::pieces() const {
+  uint64_t sum = 0;
+  for (const Vector& v : vectors)
+    sum += (v.count + kMeanPieceElements - 1) / kMeanPieceElements;
+  return static_cast<uint32_t>(sum);
+}
+
+MeanShape::Place MeanShape::place_of(uint32_t piece) const {
+  GV_CHECK(piece < pieces());
+  uint64_t left = piece;
+  uint32_t vector = 0;
+  for (;; ++vector) {
+    const uint64_t here = (vectors[vector].count + kMeanPieceElements - 1) / kMeanPieceElements;
+    if (left < here) break;
+    left -= here;
+  }
+  const uint64_t offset = left * kMeanPieceElements;
+  return {vector, offset, std::min(kMeanPieceElements, vectors[vector].count - offset)};
+}
+
+MeanExchange::MeanExchange(std::string self, MeanShape shape, double patience_s)
+    : self_(std::move(self)), shape_(std::move(shape)), patience_s_(patience_s) {
+  GV_CHECK(shape_.pieces() != 0u);
+}
+
+// --- events
+
+void MeanExchange::want(double now, uint64_t serial, MeanEffects& out) {
+  if (serial > serial_) {
+    serial_ = serial;
+    if (!ending_) open(now, out);
+  }
+  finish(now, out);
+}
+
+void MeanExchange::end(double now, MeanEffects& out) {
+  if (!ending_) {
+    ending_ = true;
+    for (const MeanMember& m : members_)
+      if (!m.left) began_with_.insert(m.node);
+    open(now, out);
+  }
+  finish(now, out);
+}
+
+void MeanExchange::open(double now, MeanEffects& out) {
+  settled_ = false;
+  begin(now, mean_key(ending_ ? 0 : serial_, members_), out);
+}
+
+void MeanExchange::begin(double now, const MeanKey& key, MeanEffects& out) {
+  stage_ = Stage::summing;
+  number_ = key.number();
+  progress_at_ = now;
+  sum_.reset();
+  result_.reset();
+  made_ = 0;
+  neighbours_.clear();
+  const MeanTree tree = mean_tree(key);
+  const auto self = std::find_if(key.members.begin(), key.members.end(),
+                                 [this](const MeanMember& m) { return m.node == self_; });
+  const auto place = static_cast<int>(self - key.members.begin());
+  is_in_ = self != key.members.end() && tree.places[static_cast<size_t>(place)].in;
+  is_root_ = is_in_ && tree.root == place;
+  if (!is_in_) return;
+  const uint32_t all = tree.places[static_cast<size_t>(tree.root)].ranks_at_most;
+  for (const int other : tree.neighbours(place)) {
+    Neighbour n;
+    n.child = tree.places[static_cast<size_t>(place)].parent != other;
+    n.ranks_at_most = n.child ? tree.places[static_cast<size_t>(other)].ranks_at_most : all;
+    n.unlinked_since = now;
+    const std::string& name = key.members[static_cast<size_t>(other)].node;
+    const auto early = early_.find({name, n.child ? Way::down : Way::up});
+    if (early != early_.end() && early->second.mean == number_) grant(n, early->second);
+    neighbours_.emplace(name, n);
+  }
+  out.sample = number_;
+}
+
+void MeanExchange::view(double now, std::vector<MeanMember> members, MeanEffects& out) {
+  const auto said = [](const std::vector<MeanMember>& all) {
+    uint64_t sum = 0;
+    for (const MeanMember& m : all)
+      sum += fnv1a(m.node) * (m.told_number ^ m.told_hash * 3);
+    return sum;
+  };
+  const bool news = said(members) != said(members_);
+  members_ = std::move(members);
+  std::sort(members_.begin(), members_.end(),
+            [](const MeanMember& a, const MeanMember& b) { return a.node < b.node; });
+  if (stage_ != Stage::idle) {
+    if (news) progress_at_ = now;
+    const MeanKey key = mean_key(ending_ ? 0 : serial_, members_);
+    if (!agreed() && key.number() != number_) begin(now, key, out);
+  }
+  finish(now, out);
+}
+
+void MeanExchange::linked(double now, const std::string& node, bool up, MeanEffects& out) {
+  up ? void(links_.insert(node)) : void(links_.erase(node));
+  if (!up)
+    for (const Way way : {Way::up, Way::down})
+      early_.erase({node, way});
+  if (const auto found = neighbours_.find(node); found != neighbours_.end()) {
+    Neighbour& n = found->second;
+    n.unlinked_since = now;
+    if (!up) n.in.due_at = kNotYet;
+    if (up && gives(n)) ask(now, node, n, true, out);
+  }
+  finish(now, out);
+}
+
+void MeanExchange::own(double now, uint64_t number, MeanSum sum, MeanEffects& out) {
+  if (number == number_ && stage_ == Stage::summing && is_in_) {
+    auto result = std::make_shared<Mean>();
+    if (sum.vectors.empty())
+      for (const MeanShape::Vector& v : shape_.vectors)
+        sum.vectors.emplace_back(v.count, DType::f64);
+    GV_CHECK(sum.vectors.size() == shape_.vectors.size());
+    for (size_t k = 0; k < shape_.vectors.size(); ++k) {
+      const MeanShape::Vector& v = shape_.vectors[k];
+      GV_CHECK((sum.vectors[k].size() == v.count && sum.vectors[k].dtype() == DType::f64));
+      result->vectors.emplace_back(v.count, v.dtype);
+    }
+    result->number = number_;
+    result->hash = kHashStart;
+    sum_ = std::make_shared<MeanSum>(std::move(sum));
+    result_ = std::move(result);
+    stage_ = Stage::trading;
+    progress_at_ = now;
+  }
+  finish(now, out);
+}
+
+void MeanExchange::asked(double now, const std::string& from, const MeanAsk& ask,
+                         MeanEffects& out) {
+  const auto found = neighbours_.find(from);
+  if (ask.from > ask.until || ask.until > shape_.pieces()) {
+    refuse(from, "a request for pieces that do not exist", out);
+  } else if (ask.mean != number_) {
+    if (links_.count(from) > 0) early_[{from, ask.way}] = ask;
+  } else if (found == neighbours_.end() || found->second.child != (ask.way == Way::down)) {
+    refuse(from, "a request against the tree", out);
+  } else {
+    grant(found->second, ask);
+  }
+  finish(now, out);
+}
+
+void MeanExchange::timer(double now, MeanEffects& out) {
+  if (stage_ != Stage::idle) lapse(now, out);
+  finish(now, out);
+}
+
+void MeanExchange::lapse(double now, MeanEffects& out) {
+  for (auto& [name, n] : neighbours_) {
+    if (n.in.due_at <= now && gives(n)) {
+      ++n.in.lapses;
+      ask(now, name, n, true, out);
+    }
+    if (needs(name, n) && now >= n.unlinked_since + kUnlinked_s) {
+      n.cut = true;
+      out.cut.push_back(name);
+    }
+  }
+  if (now < progress_at_ + patience_s_) return;
+  if (!settled_) settle(awaited(), out);
+  if (!ending_) stage_ = Stage::idle;
+}
+
+// --- the end of each event
+
+void MeanExchange::finish(double now, MeanEffects& out) {
+  if (sum_) {
+    divide();
+    if (stage_ == Stage::trading && made_ == shape_.pieces()) {
+      stage_ = Stage::whole;
+      whole_ = result_;
+      out.told = {number_, result_->hash};
+      progress_at_ = now;
+    }
+    ask_more(now, out);
+    pour(out);
+  }
+  if (!settled_ && stage_ == Stage::whole && (!ending_ || agreed()))
+    settle(ending_ ? awaited() : std::vector<std::string>(), out);
+  if (!ending_ && agreed()) {
+    stage_ = Stage::idle;
+    sum_.reset();
+  }
+  out.timer_at = kNotYet;
+  if (stage_ == Stage::idle || (ending_ && settled_)) return;
+  out.timer_at = progress_at_ + patience_s_;
+  if (is_root_ && sum_ && made_ < summed()) out.timer_at = now;
+  for (const auto& [name, n] : neighbours_) {
+    if (gives(n)) out.timer_at = std::min(out.timer_at, n.in.due_at);
+    if (needs(name, n))
+      out.timer_at = std::min(out.timer_at, std::max(now, n.unlinked_since + kUnlinked_s));
+  }
+}
+
+/// All that live say that they have what is here; or one has left that saw them all say it.
+bool MeanExchange::agreed() const {
+  if (stage_ != Stage::whole) return false;
+  bool all = true;
+  for (const MeanMember& m : members_) {
+    const bool same = m.told_number == number_ && m.told_hash == whole_->hash;
+    if (m.left && same) return true;
+    all &= m.left || same || m.node == self_;
+  }
+  return all;
+}
+
+void MeanExchange::settle(std::vector<std::string> missing, MeanEffects& out) {
+  settled_ = true;
+  const bool here = stage_ == Stage::whole;
+  out.settled = MeanEffects::Settled{here ? whole_ : nullptr, std::move(missing)};
+}
+
+std::vector<std::string> MeanExchange::awaited() const {
+  std::set<std::string> names;
+  const auto has_it = [this](const MeanMember& m) {
+    return stage_ == Stage::whole && m.told_number == number_ && m.told_hash == whole_->hash;
+  };
+  const bool decided = agreed();
+  const bool from_below =
+      std::any_of(neighbours_.begin(), neighbours_.end(), [this](const auto& n) {
+        return n.second.child && gives(n.second);  // then nothing can come from above
+      });
+  std::set<std::string> gone = began_with_;  // dead since the end began
+  for (const MeanMember& m : members_) {
+    gone.erase(m.node);
+    if (m.node == self_ || m.left || has_it(m) || decided) continue;
+    const auto n = neighbours_.find(m.node);
+    const bool owes = n != neighbours_.end() && gives(n->second) && n->second.child == from_below;
+    if (stage_ == Stage::whole || !is_in_ || owes) names.insert(m.node);
+  }
+  if (ending_) names.insert(gone.begin(), gone.end());
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> MeanExchange::neighbours() const {
+  std::vector<std::string> names;
+  if (stage_ == Stage::idle) return names;
+  for (const auto& [name, n] : neighbours_)
+    names.push_back(name);
+  return names;
+}
+
+// --- pieces
+
+bool MeanExchange::gives(const Neighbour& n) const {
+  return sum_ && n.in.have < shape_.pieces() && (n.child || stage_ == Stage::trading);
+}
+
+bool MeanExchange::needs(const std::string& node, const Neighbour& n) const {
+  return !n.cut && links_.count(node) == 0 && (gives(n) || n.out.next < shape_.pieces());
+}
+
+uint32_t MeanExchange::summed() const {
+  uint32_t least = sum_ ? shape_.pieces() : 0;
+  for (const auto& [name, n] : neighbours_)
+    if (n.child) least = std::min(least, n.in.have);
+  return least;
+}
+
+int64_t MeanExchange::ranks_in_sum() const {
+  int64_t ranks = sum_->ranks;
+  for (const auto& [name, n] : neighbours_)
+    if (n.child) ranks += n.in.ranks;
+  return ranks;
+}
+
+void MeanExchange::grant(Neighbour& n, const MeanAsk& ask) const {
+  const uint32_t until = std::min({ask.until, ask.from + kMeanWindow, shape_.pieces()});
+  n.out.next = ask.again ? ask.from : std::max(n.out.next, ask.from);
+  n.out.until = ask.again ? until : std::max(n.out.until, until);
+}
+
+double MeanExchange::lapse_s(const Source& s) const {
+  const double usual = s.gap_s > 0 ? 4 * kMeanWindow * s.gap_s : kFirstLapse_s;
+  return std::clamp(usual * (1 << std::min(s.lapses, 3)), kLeastLapse_s, kLongestLapse_s);
+}
+
+void MeanExchange::ask(double now, const std::string& to, Neighbour& n, bool again,
+                       MeanEffects& out) {
+  const uint32_t until = std::min(n.in.have + kMeanWindow, shape_.pieces());
+  n.in.asked = until;
+  n.in.due_at = links_.count(to) > 0 ? now + lapse_s(n.in) : kNotYet;
+  out.asks.push_back({to, {n.child ? Way::up : Way::down, again, number_, n.in.have, until}});
+}
+
+void MeanExchange::ask_more(double now, MeanEffects& out) {
+  for (auto& [name, n] : neighbours_) {
+    if (!gives(n) || n.in.asked >= shape_.pieces() || links_.count(name) == 0) continue;
+    if (n.in.asked == 0 || n.in.asked - n.in.have <= kMeanWindow / 2) ask(now, name, n, false, out);
+  }
+}
+
+void MeanExchange::pour(MeanEffects& out) {
+  const uint32_t sums = summed();
+  for (auto& [name, n] : neighbours_) {
+    const uint32_t there = n.child ? made_ : sums;
+    for (; n.out.next < std::min(n.out.until, there); ++n.out.next) {
+      const MeanShape::Place at = shape_.place_of(n.out.next);
+      MeanEffects::Piece piece;
+      piece.to = name;
+      piece.what = {n.child ? Way::down : Way::up, number_, at.vector, at.offset,
+                    static_cast<uint32_t>(n.child ? result_->ranks : ranks_in_sum())};
+      const Buffer& from = n.child ? result_->vectors[at.vector] : sum_->vectors[at.vector];
+      piece.payload = from.vec().part(at.offset, at.count);
+      if (n.child)
+        piece.keeps = result_;
+      else
+        piece.keeps = sum_;
+      out.pieces.push_back(std::move(piece));
+      ++pieces_sent_;
+    }
+  }
+}
+
+void MeanExchange::divide() {
+  const uint32_t sums = summed();
+  for (uint32_t k = 0; is_root_ && k < kAtOnce && made_ < sums; ++k, ++made_) {
+    const MeanShape::Place at = shape_.place_of(made_);
+    result_->ranks = static_cast<int>(ranks_in_sum());
+    const Vec mean = result_->vectors[at.vector].vec().part(at.offset, at.count);
+    const ConstVec sum = std::as_const(sum_->vectors[at.vector]).vec().part(at.offset, at.count);
+    divide_into(sum, std::max(1, result_->ranks), mean);
+    const uint64_t hash = piece_hash(mean);
+    result_->hash = fnv1a(std::as_bytes(std::span(&hash, 1)), result_->hash);
+  }
+}
+
+std::string MeanExchange::complaint_about(const Neighbour& n, const MeanPiece& p,
+                                          ConstVec payload) const {
+  if (n.child != (p.way == Way::up)) return "a piece against the tree";
+  const DType dtype = n.child ? DType::f64 : shape_.vectors[p.vector].dtype;
+  if (payload.dtype != dtype) return "a piece of another type";
+  if (p.ranks > n.ranks_at_most) return "a piece of more ranks than there are";
+  if (n.in.ranks >= 0 && n.in.ranks != int64_t{p.ranks}) return "pieces of unlike numbers of ranks";
+  if (!all_finite({}, payload)) return "a piece that is not finite";
+  return "";
+}
+
+void MeanExchange::refuse(const std::string& from, const std::string& why, MeanEffects& out) {
+  const bool room = refused_.size() < kReasons || refused_.count(why) > 0;
+  ++refused_[room ? why : "other"];
+  const auto found = neighbours_.find(from);
+  if (found == neighbours_.end() || found->second.cut || ++found->second.in.bad < kBad) return;
+  found->second.cut = true;
+  out.lines.push_back("the mean goes on without " + from + ", which sent " + why);
+  out.cut.push_back(from);
+}
+
+void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p, ConstVec payload,
+                         MeanEffects& out) {
+  const auto found = neighbours_.find(from);
+  if (p.mean == number_ && sum_) {
+    if (found == neighbours_.end()) {
+      refuse(from, "a piece from a stranger", out);
+    } else if (p.vector >= shape_.vectors.size()) {
+      refuse(from, "a piece of no vector", out);
+    } else if (Neighbour& n = found->second; gives(n)) {
+      const MeanShape::Place next = shape_.place_of(n.in.have);
+      const bool in_turn = p.vector == next.vector && p.offset == next.offset;
+      const std::string why = complaint_about(n, p, payload);
+      if (!why.empty() || (in_turn && payload.size != next.count)) {
+        refuse(from, why.empty() ? "a piece of another size" : why, out);
+      } else if (in_turn) {
+        take_in(now, n, p, payload);
+      } else if (std::pair(p.vector, p.offset) > std::pair(next.vector, next.offset) &&
+                 std::exchange(n.in.skipped, n.in.have) != n.in.have) {
+        ask(now, from, n, true, out);  // pieces come in order: one was lost
+      }
+    }
+  }
+  finish(now, out);
+}
+
+void MeanExchange::take_in(double now, Neighbour& n, const MeanPiece& p, ConstVec payload) {
+  const MeanShape::Place at = shape_.place_of(n.in.have);
+  if (n.child) {
+    axpy({}, 1, payload, sum_->vectors[at.vector].vec().part(at.offset, at.count));
+  } else {
+    const Vec mean = result_->vectors[at.vector].vec().part(at.offset, at.count);
+    std::memcpy(mean.data, payload.data, payload.bytes());
+    const uint64_t hash = piece_hash(mean);
+    result_->hash = fnv1a(std::as_bytes(std::span(&hash, 1)), result_->hash);
+    result_->ranks = static_cast<int>(p.ranks);
+    ++made_;
+  }
+  Source& s = n.in;
+  ++s.have;
+  s.ranks = p.ranks;
+  const double gap_s = s.came_at < 0 || s.lapses > 0 ? s.gap_s : now - s.came_at;
+  s.gap_s = s.gap_s == 0 ? gap_s : s.gap_s + (gap_s - s.gap_s) / 8;
+  s.came_at = now;
+  s.lapses = 0;
+  s.due_at = now + lapse_s(s);
+  progress_at_ = now;
+}
+
+}  // namespace grapevine

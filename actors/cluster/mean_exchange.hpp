@@ -1,0 +1,186 @@
+// MeanExchange: the mean over all ranks of a run, at its end and of a snapshot, as a state machine
+// without I/O. Sums go up a tree of the nodes, and the root's bits come down (mean_tree.hpp).
+//
+//   child                                       parent
+//         <---------------------------------   MeanAsk up   [from, until)
+//   MeanPiece up: fp64 sums, ranks in them  ->  added to its own; whole once all children's are in
+//   MeanAsk down [from, until)              ->
+//         <---------------------------------   MeanPiece down: the mean itself
+//
+// Whoever wants pieces asks for them, so it takes them at its own pace: at most kMeanWindow of at
+// most 1 MiB are under way between two nodes, and a node hands on a piece as soon as it has it from
+// all below (or from above). So depth costs latency, and no bandwidth. Pieces of a neighbour come
+// in order; what was lost is asked for again, from there on. A node remembers one request of each
+// peer and way, whichever number it is for.
+//
+// A death, a newcomer or a cut is another key, hence another number, which begins with a fresh sum
+// of the ranks here. At the end of the run the mean is settled when all live members say that they
+// have this number with this hash, or when one of them has left and said so (it saw all the others
+// say it); or at a deadline that every piece and every saying moves on: then `missing` has the
+// names of those who do not. A snapshot is settled as soon as it is here; the node serves others
+// until all have it. Memory: one fp64 vector and one result. `now` as in membership.hpp.
+#pragma once
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/mean_tree.hpp"
+#include "kernels/vec.hpp"
+#include "messages/parcel.hpp"
+
+namespace grapevine {
+
+constexpr uint64_t kMeanPieceElements = 128 * 1024;  // 1 MiB of fp64 on the way up
+constexpr uint32_t kMeanWindow = 4;
+
+/// The vectors that are averaged: both ends know them from what they have agreed on.
+struct MeanShape {
+  struct Vector {
+    std::string name;
+    uint64_t count = 0;
+    DType dtype = DType::f32;  // of the mean; sums are fp64
+  };
+  std::vector<Vector> vectors;
+
+  uint32_t pieces() const;
+  struct Place {
+    uint32_t vector = 0;
+    uint64_t offset = 0, count = 0;  // elements
+  };
+  Place place_of(uint32_t piece) const;  // REQUIRES: piece < pieces()
+};
+
+struct Mean {
+  std::vector<Buffer> vectors;  // as the shape has them
+  int ranks = 0;                // that are in it
+  uint64_t number = 0, hash = 0;
+};
+
+/// The sum over the ranks of one node: fp64, as the shape has the vectors. Without ranks: no
+/// vectors.
+struct MeanSum {
+  std::vector<Buffer> vectors;
+  int ranks = 0;
+};
+
+struct MeanEffects {
+  struct Ask {
+    std::string to;
+    MeanAsk ask;
+  };
+  struct Piece {
+    std::string to;
+    MeanPiece what;
+    ConstVec payload;
+    std::shared_ptr<const void> keeps;  // the payload, which nobody changes any more
+  };
+  struct Settled {
+    std::shared_ptr<const Mean> mean;  // null: it did not come here
+    std::vector<std::string> missing;  // by name; of a snapshot: none
+  };
+  std::vector<Ask> asks;
+  std::vector<Piece> pieces;
+  std::optional<uint64_t> sample;  // have the ranks here summed for this number, then call own()
+  std::vector<std::string> cut;    // neighbours that cannot be reached: the membership is told
+  std::optional<std::pair<uint64_t, uint64_t>> told;  // number and hash, for the membership
+  std::optional<Settled> settled;                     // once for each want() or end()
+  std::vector<std::string> lines;
+  double timer_at = 0;  // always set; replaces the earlier one
+};
+
+class MeanExchange {
+ public:
+  /// `patience_s`: without any progress, until the others count as missing.
+  MeanExchange(std::string self, MeanShape shape, double patience_s);
+
+  /// Of a snapshot, by the serial that the membership spreads (from 1). Nothing if it is not newer.
+  void want(double now, uint64_t serial, MeanEffects&);
+  /// The mean at the end; from now on it is the only one.
+  void end(double now, MeanEffects&);
+
+  /// Who takes part, as the membership knows it: at every change.
+  void view(double now, std::vector<MeanMember>, MeanEffects&);
+  void linked(double now, const std::string& node, bool up, MeanEffects&);
+  void own(double now, uint64_t number, MeanSum, MeanEffects&);
+  void asked(double now, const std::string& from, const MeanAsk&, MeanEffects&);
+  /// `payload` is read before it returns.
+  void piece(double now, const std::string& from, const MeanPiece&, ConstVec payload, MeanEffects&);
+  void timer(double now, MeanEffects&);
+
+  bool idle() const { return stage_ == Stage::idle; }
+  uint64_t number() const { return number_; }
+  uint64_t serial() const { return serial_; }                  // of the last snapshot
+  std::vector<std::string> neighbours() const;                 // with whom links are needed
+  std::shared_ptr<const Mean> mean() const { return whole_; }  // the last that is here
+  std::vector<std::string> awaited() const;                    // whose pieces or word are missing
+  const std::map<std::string, uint64_t>& refused() const { return refused_; }  // by reason
+  uint64_t pieces_sent() const { return pieces_sent_; }
+
+ private:
+  enum class Stage { idle, summing, trading, whole };
+  struct Credit {  // what a neighbour has asked for
+    uint32_t next = 0, until = 0;
+  };
+  struct Source {  // of pieces: a child, or the parent
+    uint32_t have = 0, asked = 0;
+    uint32_t skipped = 0xFFFFFFFF;  // what it had when a piece too far came
+    int64_t ranks = -1;             // as its pieces say
+    int bad = 0, lapses = 0;
+    double due_at = std::numeric_limits<double>::infinity(), came_at = -1, gap_s = 0;
+  };
+  struct Neighbour {
+    bool child = false;
+    uint32_t ranks_at_most = 0;  // of what it sends
+    Source in;                   // a child's sums, or the parent's mean
+    Credit out;                  // of what goes to it
+    double unlinked_since = 0;
+    bool cut = false;  // said
+  };
+
+  // Events.
+  void open(double now, MeanEffects&);
+  void begin(double now, const MeanKey&, MeanEffects&);
+  void finish(double now, MeanEffects&);
+  bool agreed() const;
+  void settle(std::vector<std::string> missing, MeanEffects&);
+  void lapse(double now, MeanEffects&);
+  // Pieces.
+  std::string complaint_about(const Neighbour&, const MeanPiece&, ConstVec payload) const;
+  void refuse(const std::string& from, const std::string& why, MeanEffects&);
+  void take_in(double now, Neighbour&, const MeanPiece&, ConstVec payload);
+  void divide();
+  void pour(MeanEffects&);
+  void ask_more(double now, MeanEffects&);
+  void ask(double now, const std::string& to, Neighbour&, bool again, MeanEffects&);
+  void grant(Neighbour&, const MeanAsk&) const;
+  uint32_t summed() const;  // pieces whose sums are whole here
+  int64_t ranks_in_sum() const;
+  bool gives(const Neighbour&) const;                           // pieces of it are awaited
+  bool needs(const std::string& node, const Neighbour&) const;  // a link
+  double lapse_s(const Source&) const;
+
+  const std::string self_;
+  const MeanShape shape_;
+  const double patience_s_;
+  Stage stage_ = Stage::idle;
+  bool ending_ = false, settled_ = false;
+  uint64_t serial_ = 0, number_ = 0;
+  std::vector<MeanMember> members_;  // by name
+  std::set<std::string> links_, began_with_;
+  std::map<std::string, Neighbour> neighbours_;
+  std::map<std::pair<std::string, MeanPiece::Way>, MeanAsk> early_;  // for numbers to come
+  bool is_in_ = false, is_root_ = false;
+  std::shared_ptr<MeanSum> sum_;  // of the ranks here, and of the children's as they come
+  std::shared_ptr<Mean> result_;
+  uint32_t made_ = 0;  // pieces of the result
+  std::shared_ptr<const Mean> whole_;
+  double progress_at_ = 0;
+  std::map<std::string, uint64_t> refused_;
+  uint64_t pieces_sent_ = 0;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,501 @@
+// The mean of many nodes along a tree: one, whole, to the bit; over losses, deaths and cuts; and
+// from peers that send what they may not.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "actors/cluster/mean_exchange.hpp"
+#include "actors/membership/member_table.hpp"
+#include "kernels/random.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+constexpr double kBandwidth = 1e8, kLatency_s = 1e-3, kNews_s = 0.05, kPatience_s = 10;
+
+double value_of(size_t node, uint32_t vector, size_t k) {
+  return std::cos(static_cast<double>(node * 31 + vector * 7 + k % 101));
+}
+
+// Nodes, the links between them, and what the membership would spread, in one virtual time.
+class World {
+ public:
+  World(size_t nodes, MeanShape shape, double loss = 0, uint64_t seed = 1)
+      : shape_(std::move(shape)), loss_(loss), random_(seed, 3, Purpose::test) {
+    for (size_t k = 0; k < nodes; ++k) {
+      Node& n = nodes_.emplace_back();
+      n.record.node = name(k);
+      n.record.incarnation = 1;
+      n.record.first_rank = static_cast<uint32_t>(k);
+      n.record.ranks = 1 + k % 2;
+      n.exchange = std::make_unique<MeanExchange>(n.record.node, shape_, kPatience_s);
+    }
+    for (size_t k = 0; k < nodes; ++k) {
+      tell_view(k);
+      for (size_t other = 0; other < nodes; ++other)
+        if (other != k) link(k, other, true);
+    }
+  }
+
+  static std::string name(size_t k) { return "n" + std::to_string(1000 + k); }
+
+  void want(uint64_t serial) {
+    for (size_t k = 0; k < nodes_.size(); ++k)
+      event(k,
+            [serial](MeanExchange& e, double now, MeanEffects& out) { e.want(now, serial, out); });
+  }
+  void end(size_t k) {
+    event(k, [](MeanExchange& e, double now, MeanEffects& out) { e.end(now, out); });
+  }
+  void end() {
+    for (size_t k = 0; k < nodes_.size(); ++k)
+      end(k);
+  }
+  void kill(size_t k) {
+    nodes_[k].alive = false;
+    for (size_t other = 0; other < nodes_.size(); ++other)
+      if (other != k) link(other, k, false);
+    at(now + kNews_s, [this, k] {
+      nodes_[k].known = false;
+      spread();
+    });
+  }
+  void leave(size_t k) {
+    nodes_[k].record.left = true;
+    nodes_[k].alive = false;
+    spread();
+  }
+  void cut(size_t a, size_t b) {
+    cuts_.insert({a, b});
+    cuts_.insert({b, a});
+    link(a, b, false);
+    link(b, a, false);
+  }
+  void deafen(size_t k) { nodes_[k].deaf = true; }  // it is there, and does nothing
+
+  /// Until nothing is left to do, or `until_s`.
+  void run(double until_s = 1e4) {
+    while (!queue_.empty() && queue_.begin()->first <= until_s) {
+      now = queue_.begin()->first;
+      const auto what = std::move(queue_.begin()->second);
+      queue_.erase(queue_.begin());
+      what();
+    }
+  }
+
+  bool settled(size_t k) const { return nodes_[k].settled.has_value(); }
+  const MeanEffects::Settled& end_of(size_t k) const { return *nodes_[k].settled; }
+  MeanExchange& exchange(size_t k) { return *nodes_[k].exchange; }
+  uint64_t pieces() const {
+    uint64_t sum = 0;
+    for (const Node& n : nodes_)
+      sum += n.exchange->pieces_sent();
+    return sum;
+  }
+
+  /// Of these nodes, to the last bit or so.
+  bool is_mean_of(const Mean& mean, const std::vector<size_t>& who) const {
+    int ranks = 0;
+    for (const size_t k : who)
+      ranks += static_cast<int>(nodes_[k].record.ranks);
+    bool same = mean.ranks == ranks;
+    for (uint32_t v = 0; v < shape_.vectors.size(); ++v) {
+      for (size_t i = 0; i < shape_.vectors[v].count; i += 17) {
+        double sum = 0;
+        for (const size_t k : who)
+          sum += nodes_[k].record.ranks * value_of(k, v, i);
+        const bool wide = shape_.vectors[v].dtype == DType::f64;
+        const ConstVec x = mean.vectors[v].vec();
+        const double is = wide ? x.as<double>()[i] : static_cast<double>(x.as<float>()[i]);
+        same &= std::abs(is - sum / ranks) < (wide ? 1e-14 : 1e-7);
+      }
+    }
+    return same;
+  }
+
+  double now = 0;
+  std::vector<std::string> lines;
+
+ private:
+  using Event = std::function<void(MeanExchange&, double, MeanEffects&)>;
+  struct Node {
+    MeanMember record;
+    std::unique_ptr<MeanExchange> exchange;
+    bool alive = true, known = true, deaf = false;
+    double timer_at = std::numeric_limits<double>::infinity();
+    std::optional<MeanEffects::Settled> settled;
+  };
+
+  void at(double when, std::function<void()> what) { queue_.emplace(when, std::move(what)); }
+
+  void event(size_t k, const Event& what) {
+    Node& n = nodes_[k];
+    if (!n.alive || n.deaf) return;
+    MeanEffects out;
+    what(*n.exchange, now, out);
+    for (const auto& ask : out.asks)
+      carry(k, ask.to, 40,
+            [from = n.record.node, ask = ask.ask](MeanExchange& e, double t, MeanEffects& o) {
+              e.asked(t, from, ask, o);
+            });
+    for (const auto& piece : out.pieces)
+      carry(k, piece.to, piece.payload.bytes(),
+            [from = n.record.node, piece](MeanExchange& e, double t, MeanEffects& o) {
+              e.piece(t, from, piece.what, piece.payload, o);
+            });
+    for (const std::string& other : out.cut)
+      n.record.unreachable.push_back(name_hash(other));
+    if (out.told) std::tie(n.record.told_number, n.record.told_hash) = *out.told;
+    if (out.told || !out.cut.empty()) at(now + kNews_s, [this] { spread(); });
+    if (out.settled) n.settled = std::move(out.settled);
+    lines.insert(lines.end(), out.lines.begin(), out.lines.end());
+    if (out.sample) at(now, [this, k, number = *out.sample] { sum(k, number); });
+    if (out.timer_at < n.timer_at || n.timer_at <= now) {
+      n.timer_at = out.timer_at;
+      if (n.timer_at < 1e9) at(std::max(now, n.timer_at), [this, k] { ring(k); });
+    }
+  }
+
+  void ring(size_t k) {
+    nodes_[k].timer_at = now;
+    event(k, [](MeanExchange& e, double t, MeanEffects& out) { e.timer(t, out); });
+  }
+
+  void sum(size_t k, uint64_t number) {
+    MeanSum sum;
+    sum.ranks = static_cast<int>(nodes_[k].record.ranks);
+    for (uint32_t v = 0; v < shape_.vectors.size(); ++v) {
+      double* x = sum.vectors.emplace_back(shape_.vectors[v].count, DType::f64).vec().as<double>();
+      for (size_t i = 0; i < shape_.vectors[v].count; ++i)
+        x[i] = sum.ranks * value_of(k, v, i);
+    }
+    auto shared = std::make_shared<MeanSum>(std::move(sum));
+    event(k, [number, shared](MeanExchange& e, double t, MeanEffects& out) {
+      e.own(t, number, std::move(*shared), out);
+    });
+  }
+
+  void carry(size_t from, const std::string& to, size_t bytes, const Event& what) {
+    const size_t receiver = std::stoul(to.substr(1)) - 1000;
+    if (cuts_.count({from, receiver}) > 0 || random_.uniform() < loss_) return;
+    double& busy = busy_until_[{from, receiver}];
+    busy = std::max(now, busy) + static_cast<double>(bytes) / kBandwidth;
+    at(busy + kLatency_s, [this, receiver, what] { event(receiver, what); });
+  }
+
+  void link(size_t k, size_t other, bool up) {
+    at(now, [this, k, other, up] {
+      event(k, [other, up](MeanExchange& e, double t, MeanEffects& out) {
+        e.linked(t, name(other), up, out);
+      });
+    });
+  }
+
+  void tell_view(size_t k) {
+    std::vector<MeanMember> all;
+    for (const Node& n : nodes_)
+      if (n.known) all.push_back(n.record);
+    event(k, [&](MeanExchange& e, double t, MeanEffects& out) { e.view(t, all, out); });
+  }
+
+  void spread() {
+    for (size_t k = 0; k < nodes_.size(); ++k)
+      tell_view(k);
+  }
+
+  MeanShape shape_;
+  double loss_;
+  Random random_;
+  std::vector<Node> nodes_;
+  std::multimap<double, std::function<void()>> queue_;
+  std::map<std::pair<size_t, size_t>, double> busy_until_;
+  std::set<std::pair<size_t, size_t>> cuts_;
+};
+
+MeanShape small() { return {{{"x", 1000, DType::f64}}}; }
+MeanShape large(uint64_t pieces) { return {{{"x", pieces * kMeanPieceElements, DType::f32}}}; }
+
+std::vector<size_t> all_but(size_t nodes, const std::set<size_t>& without) {
+  std::vector<size_t> who;
+  for (size_t k = 0; k < nodes; ++k)
+    if (without.count(k) == 0) who.push_back(k);
+  return who;
+}
+
+// That those have settled on one mean, theirs, and nobody misses anybody.
+void check_one_mean(World& world, const std::vector<size_t>& who) {
+  for (const size_t k : who) {
+    INFO(World::name(k));
+    REQUIRE(world.settled(k));
+    const MeanEffects::Settled& end = world.end_of(k);
+    CHECK(end.missing == std::vector<std::string>{});
+    REQUIRE(end.mean);
+    CHECK(end.mean->hash == world.end_of(who.front()).mean->hash);
+    CHECK(end.mean->number == world.end_of(who.front()).mean->number);
+    CHECK(world.is_mean_of(*end.mean, who));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("all nodes end with one mean, which is that of all ranks") {
+  for (const size_t nodes : {1u, 2u, 5u, 6u, 40u}) {
+    World world(nodes, small());
+    world.end();
+    world.run();
+    INFO(nodes << " nodes");
+    check_one_mean(world, all_but(nodes, {}));
+  }
+}
+
+TEST_CASE("a mean has every vector, in its own type, the last piece of each as short as it is") {
+  const MeanShape shape{{{"x", 2 * kMeanPieceElements + 3, DType::f32},
+                         {"none", 0, DType::f32},
+                         {"statistics", 5, DType::f64}}};
+  CHECK(shape.pieces() == 4);
+  World world(7, shape);
+  world.end();
+  world.run();
+  check_one_mean(world, all_but(7, {}));
+}
+
+TEST_CASE("every edge of the tree carries the model twice, once as a sum and once as the mean") {
+  World world(30, large(3));
+  world.end();
+  world.run();
+  check_one_mean(world, all_but(30, {}));
+  CHECK(world.pieces() == 2 * 29 * 3);
+}
+
+TEST_CASE("depth costs latency and no bandwidth: pieces are handed on as they come") {
+  constexpr uint64_t kPieces = 24;
+  double took_s[2];
+  int k = 0;
+  for (const size_t nodes : {6u, 20u}) {  // depth 2 and 3, inner nodes of the same degree
+    World world(nodes, large(kPieces));
+    world.end();
+    world.run();
+    check_one_mean(world, all_but(nodes, {}));
+    took_s[k++] = world.now;
+  }
+  const double piece_s = kMeanPieceElements * 8 / kBandwidth;
+  CHECK(took_s[0] > kPieces * piece_s);
+  CHECK(took_s[1] < took_s[0] + 6 * piece_s);  // and by no means by a whole model more
+}
+
+TEST_CASE("pieces and requests that are lost are asked for again") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    World world(9, large(6), 0.1, seed);
+    world.end();
+    world.run();
+    INFO("seed " << seed);
+    check_one_mean(world, all_but(9, {}));
+  }
+}
+
+TEST_CASE(
+    "a snapshot is here as soon as all pieces are, and the next one has a number of its own") {
+  World world(8, small());
+  world.want(1);
+  world.run();
+  check_one_mean(world, all_but(8, {}));
+  const uint64_t first = world.end_of(3).mean->number;
+  for (size_t k = 0; k < 8; ++k)
+    CHECK(world.exchange(k).idle());
+  world.want(1);  // it is not newer
+  CHECK(world.exchange(0).idle());
+  world.want(2);
+  world.run();
+  check_one_mean(world, all_but(8, {}));
+  CHECK(world.end_of(3).mean->number != first);
+}
+
+TEST_CASE("a mean at the end waits for nodes that are not there yet, as long as things move on") {
+  World world(6, small());
+  for (size_t k = 0; k < 5; ++k)
+    world.end(k);
+  world.run(kPatience_s / 2);
+  for (size_t k = 0; k < 6; ++k)
+    CHECK_FALSE(world.settled(k));
+  world.end(5);
+  world.run();
+  check_one_mean(world, all_but(6, {}));
+}
+
+TEST_CASE(
+    "who dies is not in the mean, and the others still have one: an inner node, or the root") {
+  for (const size_t dead : {0u, 1u, 19u}) {
+    World world(20, large(8));
+    world.want(1);
+    world.run(0.03);
+    REQUIRE_FALSE(world.settled(2));
+    world.kill(dead);
+    world.run();
+    INFO("node " << dead);
+    check_one_mean(world, all_but(20, {dead}));
+  }
+}
+
+TEST_CASE("who dies after the end has begun is named by those who end without it") {
+  World world(5, large(8));
+  world.end();
+  world.run(0.03);
+  world.kill(4);
+  world.run();
+  for (size_t k = 0; k < 4; ++k) {
+    REQUIRE(world.settled(k));
+    CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(5, {4})));
+    CHECK(world.end_of(k).missing == std::vector<std::string>{World::name(4)});
+  }
+}
+
+TEST_CASE("with pairs cut everybody has one mean, through whoever is linked") {
+  for (const auto& pair : {std::pair<size_t, size_t>{0, 1}, {0, 3}, {1, 2}}) {
+    World world(4, small());
+    world.cut(pair.first, pair.second);
+    world.end();
+    world.run();
+    INFO(pair.first << " and " << pair.second);
+    check_one_mean(world, all_but(4, {}));
+  }
+  World world(12, large(4));  // the root sees one node alone
+  for (size_t k = 1; k < 11; ++k)
+    world.cut(0, k);
+  world.end();
+  world.run();
+  check_one_mean(world, all_but(12, {}));
+}
+
+TEST_CASE("a node that never says a word is missing by name, and nobody waits for it for ever") {
+  World world(6, small());
+  world.deafen(5);
+  world.end();
+  world.run();
+  for (size_t k = 0; k < 5; ++k) {
+    REQUIRE(world.settled(k));
+    CHECK(world.end_of(k).missing.size() > 0);
+  }
+  // Its parent waits for its pieces, the others for what the parent has not got either.
+  CHECK(world.end_of(1).missing == std::vector<std::string>{World::name(5)});
+}
+
+TEST_CASE("who has left having said that it had the mean has seen all others say so") {
+  World world(3, small());
+  world.end();
+  world.run(0.02);  // all have it, nobody has heard so of the others
+  CHECK_FALSE(world.settled(1));
+  world.leave(0);
+  world.run();
+  for (const size_t k : {1u, 2u}) {
+    REQUIRE(world.settled(k));
+    CHECK(world.end_of(k).mean->ranks == 4);
+    CHECK(world.end_of(k).missing == std::vector<std::string>{});
+  }
+}
+
+namespace {
+
+// The root of two nodes, whose child the test plays.
+struct Root {
+  MeanExchange exchange{"a", large(6), kPatience_s};
+  uint64_t number = 0;
+
+  Root() {
+    std::vector<MeanMember> members(2);
+    members[0].node = "a";
+    members[1].node = "b";
+    members[0].ranks = members[1].ranks = 2;
+    MeanEffects out;
+    exchange.view(0, members, out);
+    exchange.linked(0, "b", true, out);
+    exchange.end(0, out);
+    number = *out.sample;
+    MeanSum sum;
+    sum.ranks = 2;
+    sum.vectors.emplace_back(6 * kMeanPieceElements, DType::f64);
+    exchange.own(0, number, std::move(sum), out);
+  }
+
+  MeanEffects piece(const std::string& from, const MeanPiece& p, const Buffer& payload) {
+    MeanEffects out;
+    exchange.piece(0, from, p, payload.vec(), out);
+    return out;
+  }
+  MeanEffects ask(const std::string& from, const MeanAsk& a) {
+    MeanEffects out;
+    exchange.asked(0, from, a, out);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "what a peer may not send is refused and counted, and the third time it is done without") {
+  using Way = MeanPiece::Way;
+  const Buffer good(kMeanPieceElements, DType::f64), narrow(kMeanPieceElements, DType::f32),
+      small(7, DType::f64);
+  Buffer poisoned(kMeanPieceElements, DType::f64);
+  poisoned.vec().as<double>()[5] = std::numeric_limits<double>::quiet_NaN();
+  struct Case {
+    const char* reason;
+    std::string from;
+    MeanPiece piece;
+    const Buffer* payload;
+  };
+  const uint64_t number = Root().number;
+  const Case cases[] = {
+      {"a piece from a stranger", "c", {Way::up, number, 0, 0, 2}, &good},
+      {"a piece against the tree", "b", {Way::down, number, 0, 0, 2}, &good},
+      {"a piece of no vector", "b", {Way::up, number, 1, 0, 2}, &good},
+      {"a piece of another type", "b", {Way::up, number, 0, 0, 2}, &narrow},
+      {"a piece of another size", "b", {Way::up, number, 0, 0, 2}, &small},
+      {"a piece of more ranks than there are", "b", {Way::up, number, 0, 0, 3}, &good},
+      {"a piece that is not finite", "b", {Way::up, number, 0, 0, 2}, &poisoned},
+  };
+  for (const Case& c : cases) {
+    Root root;
+    INFO(c.reason);
+    CHECK(root.piece(c.from, c.piece, *c.payload).cut.empty());
+    CHECK(root.exchange.refused().at(c.reason) == 1);
+    root.piece(c.from, c.piece, *c.payload);
+    const bool stranger = c.from == "c";
+    CHECK(root.piece(c.from, c.piece, *c.payload).cut.empty() == stranger);
+  }
+  Root root;
+  root.piece("b", {Way::up, number, 0, 0, 2}, good);
+  root.piece("b", {Way::up, number, 0, kMeanPieceElements, 1}, good);
+  CHECK(root.exchange.refused().at("pieces of unlike numbers of ranks") == 1);
+  root.piece("b", {Way::up, number + 1, 0, 0, 2}, good);  // of another mean: nothing to refuse
+  root.piece("b", {Way::up, number, 0, 0, 2}, good);      // repeated
+  CHECK(root.exchange.refused().size() == 1);
+}
+
+TEST_CASE("a peer has one request open, whatever it asks for and however often") {
+  using Way = MeanPiece::Way;
+  Root root;
+  const Buffer good(kMeanPieceElements, DType::f64);
+  for (uint64_t k = 0; k < 6; ++k)
+    root.piece("b", {Way::up, root.number, 0, k * kMeanPieceElements, 2}, good);
+  MeanEffects later;
+  root.exchange.timer(0, later);  // the rest is divided
+  size_t sent = 0;
+  for (int k = 0; k < 20'000; ++k)
+    sent += root.ask("b", {Way::down, false, root.number, 0, 6}).pieces.size();
+  CHECK(sent == kMeanWindow);  // it has not said that any came
+  CHECK(root.ask("b", {Way::down, true, root.number, 0, 6}).pieces.size() == kMeanWindow);
+  for (uint64_t k = 1; k < 20'000; ++k)
+    CHECK(root.ask("b", {Way::down, false, root.number + k, 0, 6}).pieces.empty());
+  CHECK(root.ask("b", {Way::up, false, root.number, 0, 6}).pieces.empty());
+  CHECK(root.ask("b", {Way::down, false, root.number, 5, 7}).pieces.empty());
+  CHECK(root.ask("b", {Way::down, false, root.number, 5, 4}).pieces.empty());
+  CHECK(root.ask("c", {Way::down, false, root.number, 0, 6}).pieces.empty());
+  CHECK(root.exchange.refused().at("a request against the tree") == 2);
+  CHECK(root.exchange.refused().at("a request for pieces that do not exist") == 2);
+}
