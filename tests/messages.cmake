@@ -1,4 +1,7 @@
-grapevine_test(messages SOURCES messages/codec_test.cpp messages/control_test.cpp USES grapevine_messages)
+grapevine_test(messages 
+  SOURCES messages/codec_test.cpp messages/control_test.cpp messages/bounds_test.cpp
+  USES grapevine_messages CapnProto::capnp)
+target_include_directories(messages_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
 grapevine_benchmark(codec SOURCES bench/codec_bench.cpp USES grapevine_messages)
 
 # The fuzz targets need clang's libFuzzer, so they are compiled by clang++ beside a build that g++

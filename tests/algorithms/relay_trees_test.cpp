@@ -169,6 +169,46 @@ TEST_CASE("a new tree: messages of removed edges are dropped, those of edges tha
   }
 }
 
+TEST_CASE("an edge that changes trees brings nothing of the old one into the new one") {
+  // Tree 0 leads to rank 1 and tree 1 to rank 2, then the other way round. Both parts have two
+  // coordinates, so a message of one tree could be taken for one of the other.
+  const auto layout = ParameterLayout::flat(4, DType::f64);
+  const Buffer x(4, DType::f64);
+  SnapshotPool pool(64, DType::bytes, 8);
+  const auto near = [](uint8_t of_1, uint8_t of_2) {
+    Neighbourhood near;
+    near.neighbours = {{.rank = 1, .trees = of_1}, {.rank = 2, .trees = of_2}};
+    near.ranks = 9;
+    return near;
+  };
+  const auto said = [&](double a, double b, double count) {
+    Payload p{pool.take()};
+    double* to = p.writable(DType::f64, 3).as<double>();
+    to[0] = a, to[1] = b, to[2] = count;
+    return p;
+  };
+  for (const char* method : {"relaysgd", "relaysgd_async", "relaysum_grad"}) {
+    for (const Missing missing : {Missing::renormalise, Missing::reuse}) {
+      INFO(method);
+      RuleSettings settings;
+      settings.missing = missing;
+      const auto rule = method_named(method).make({0, 1, layout, {}, settings, x});
+      auto& rounds = dynamic_cast<RoundRule&>(*rule);
+      const double g[] = {0, 0, 0, 0};
+      const auto round = [&](std::vector<Payload> in) {
+        rounds.on_gradient(0, 0, ConstVec(g, 4, DType::f64), {});
+        rounds.combine(0, 0, in);
+      };
+      rounds.enter(near(1, 2));
+      round({said(100, 200, 3), said(300, 400, 5)});
+      CHECK(rule->counts().relay_count == 4);
+      rounds.enter(near(2, 1));
+      round({Payload{}, Payload{}});  // nothing has come along the new trees yet
+      CHECK(rule->counts().relay_count == 1);
+    }
+  }
+}
+
 TEST_CASE("the tree may change at any time: counts fill again and the optimum is still reached") {
   const auto problem = quadratics(1);
   LockstepOptions options = pulling("relaysgd", "chain", 10);

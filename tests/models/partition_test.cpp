@@ -113,6 +113,26 @@ TEST_CASE("The smaller alpha is, the fewer labels a rank has") {
   CHECK(skew(made("dirichlet:0.000001", labels, 16), labels) > 1.4);  // nothing underflows
 }
 
+TEST_CASE(
+    "The blocks of ten ranks draw apart from each other: no two ranks are alike by position") {
+  const Labels labels = ten_labels(6000);
+  const auto apart = [](const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+    double sum = 0;
+    for (size_t label = 0; label < a.size(); ++label)
+      sum += std::abs(static_cast<double>(a[label]) - static_cast<double>(b[label]));
+    return sum;
+  };
+  double same_place = 0, another_place = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const auto counts = made("dirichlet:0.5", labels, 30, seed).label_counts(labels, 10);
+    for (size_t rank = 0; rank < 20; ++rank) {
+      same_place += apart(counts[rank], counts[rank + 10]);
+      another_place += apart(counts[rank], counts[10 * (rank / 10 + 1) + (rank + 3) % 10]);
+    }
+  }
+  CHECK(same_place / another_place == Approx(1).margin(0.2));
+}
+
 TEST_CASE("Dirichlet proportions have the moments of the distribution") {
   // Two ranks, 200 labels: the part of a label that rank 0 has is Beta(alpha, alpha). The first and
   // last labels also show where the lists are cut, and that a rank can be full.

@@ -31,6 +31,7 @@ class Stranger {
   }
 
   bool open() const { return open_; }
+  int fd() const { return fd_; }
   bool say(const void* data, size_t size) {
     return ::send(fd_, data, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
   }
