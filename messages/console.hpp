@@ -8,6 +8,7 @@
 namespace grapevine {
 
 constexpr size_t kTextBytes = 48 * 1024;  // of a request's argument, or of one part of an answer
+constexpr size_t kAnswerBytes = 1 << 20;  // of a snapshot, in all parts of one answer
 
 enum class ConsoleVerb : uint8_t {
   status = 0,
@@ -23,14 +24,20 @@ enum class ConsoleVerb : uint8_t {
 struct ConsoleRequest {
   ConsoleVerb verb = ConsoleVerb::status;
   std::string argument;  // a spec, or the text of a plan
+  // Of a snapshot: 0 has a mean taken and described, as JSON with its number; that number has its
+  // bytes told, from `offset` on, at most kAnswerBytes of them.
+  uint64_t mean = 0, offset = 0;
   bool operator==(const ConsoleRequest&) const = default;
 };
 
-/// Parts of one answer, in order; `text` is JSON where the request was served.
+/// Parts of one answer, in order; `text` is JSON where the request was served. The last part of an
+/// answer with bytes has their hash (piece_hash).
 struct ConsoleReply {
   bool ok = true;
   bool more = false;
   std::string text;
+  std::string bytes;
+  uint64_t hash = 0;
   bool operator==(const ConsoleReply&) const = default;
 };
 

@@ -22,6 +22,8 @@ struct Control {
     manifest @8 :Manifest;
     consoleRequest @9 :ConsoleRequest;
     consoleReply @10 :ConsoleReply;
+    meanAsk @11 :MeanAsk;
+    massReceipt @12 :MassReceipt;
   }
 }
 
@@ -130,10 +132,26 @@ enum Verb {
 struct ConsoleRequest {
   verb @0 :Verb;
   argument @1 :Text;
+  mean @2 :UInt64;                 # of a snapshot: which one to go on with; 0: a new one, described
+  offset @3 :UInt64;               # of its first byte that is wanted
 }
 
 struct ConsoleReply {              # one part of the answer
   ok @0 :Bool;
   more @1 :Bool;                   # another part follows
   text @2 :Text;                   # JSON where the request was served
+  bytes @3 :Data;                  # of a snapshot
+  hash @4 :UInt64;                 # in the last part: xxHash64 of all bytes of this answer
+}
+
+struct MeanAsk {                   # for pieces of a mean, counted over all its vectors
+  mean @0 :UInt64;                 # its number
+  from @1 :UInt32;
+  until @2 :UInt32;
+  down @3 :Bool;                   # of the mean itself; else of the receiver's sum
+  again @4 :Bool;                  # those from `from` on have not come
+}
+
+struct MassReceipt {               # what was handed over has arrived
+  handOver @0 :UInt64;             # the giver's number
 }

@@ -11,6 +11,7 @@
 
 #include "messages/console.hpp"
 #include "messages/frame.hpp"
+#include "messages/parcel.hpp"
 
 namespace grapevine {
 
@@ -139,8 +140,14 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+/// What was handed over (PushSumMass) has arrived; the giver's number.
+struct MassReceipt {
+  uint64_t hand_over = 0;
+  bool operator==(const MassReceipt&) const = default;
+};
+
 using ControlMessage =
     std::variant<Hello, Refusal, Bye, Agree, BulkToken, FrameHeader, MembershipPacket, FetchState,
-                 Manifest, ConsoleRequest, ConsoleReply>;
+                 Manifest, ConsoleRequest, ConsoleReply, MeanAsk, MassReceipt>;
 
 }  // namespace grapevine

@@ -140,11 +140,19 @@ Manifest read(Judge& judge, wire::Manifest::Reader in) {
 
 ConsoleRequest read(Judge& judge, wire::ConsoleRequest::Reader in) {
   return {judge.word("verb", in.getVerb(), ConsoleVerb::events),
-          judge.text("argument", in.getArgument(), kTextBytes)};
+          judge.text("argument", in.getArgument(), kTextBytes), in.getMean(), in.getOffset()};
 }
 
 ConsoleReply read(Judge& judge, wire::ConsoleReply::Reader in) {
-  return {in.getOk(), in.getMore(), judge.text("text", in.getText(), kTextBytes)};
+  const auto bytes = in.getBytes();
+  const size_t count = judge.length("bytes", bytes.size(), kTextBytes);
+  return {in.getOk(), in.getMore(), judge.text("text", in.getText(), kTextBytes),
+          std::string(bytes.asChars().begin(), count), in.getHash()};
+}
+
+MeanAsk read(wire::MeanAsk::Reader in) {
+  return {in.getDown() ? MeanPiece::Way::down : MeanPiece::Way::up, in.getAgain(), in.getMean(),
+          in.getFrom(), in.getUntil()};
 }
 
 ControlMessage read(Judge& judge, Control::Reader in) {
@@ -160,8 +168,10 @@ ControlMessage read(Judge& judge, Control::Reader in) {
     case Control::MANIFEST: return read(judge, in.getManifest());
     case Control::CONSOLE_REQUEST: return read(judge, in.getConsoleRequest());
     case Control::CONSOLE_REPLY: return read(judge, in.getConsoleReply());
+    case Control::MEAN_ASK: return read(in.getMeanAsk());
+    case Control::MASS_RECEIPT: return MassReceipt{in.getMassReceipt().getHandOver()};
   }
-  judge.refuse("kind " + std::to_string(static_cast<unsigned>(in.which())) + ", accepted: 0 to 10");
+  judge.refuse("kind " + std::to_string(static_cast<unsigned>(in.which())) + ", accepted: 0 to 12");
   return Bye{};
 }
 

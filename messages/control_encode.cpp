@@ -98,6 +98,8 @@ void fill(Control::Builder out, const ConsoleRequest& m) {
   auto request = out.initConsoleRequest();
   request.setVerb(static_cast<wire::Verb>(m.verb));
   request.setArgument(m.argument);
+  request.setMean(m.mean);
+  request.setOffset(m.offset);
 }
 
 void fill(Control::Builder out, const ConsoleReply& m) {
@@ -105,6 +107,21 @@ void fill(Control::Builder out, const ConsoleReply& m) {
   reply.setOk(m.ok);
   reply.setMore(m.more);
   reply.setText(m.text);
+  reply.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(m.bytes.data()), m.bytes.size()));
+  reply.setHash(m.hash);
+}
+
+void fill(Control::Builder out, const MeanAsk& m) {
+  auto ask = out.initMeanAsk();
+  ask.setMean(m.mean);
+  ask.setFrom(m.from);
+  ask.setUntil(m.until);
+  ask.setDown(m.way == MeanPiece::Way::down);
+  ask.setAgain(m.again);
+}
+
+void fill(Control::Builder out, const MassReceipt& m) {
+  out.initMassReceipt().setHandOver(m.hand_over);
 }
 
 }  // namespace

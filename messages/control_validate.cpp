@@ -81,7 +81,13 @@ void judge(Judge& j, const Manifest& m) {
   j.text("refused", m.refused, kLineBytes).list("hashes", m.hashes.size(), kMaxPieces);
 }
 void judge(Judge& j, const ConsoleRequest& m) { j.text("argument", m.argument, kTextBytes, true); }
-void judge(Judge& j, const ConsoleReply& m) { j.text("text", m.text, kTextBytes, true); }
+void judge(Judge& j, const ConsoleReply& m) {
+  j.text("text", m.text, kTextBytes, true).list("bytes", m.text.size() + m.bytes.size(), kTextBytes);
+}
+void judge(Judge& j, const MeanAsk& m) {
+  j.holds(m.from <= m.until, "pieces that end before they begin");
+}
+void judge(Judge&, const MassReceipt&) {}
 
 }  // namespace
 
@@ -94,7 +100,8 @@ Status validate(const ControlMessage& m) {
 const char* name_of(const ControlMessage& m) {
   static constexpr std::array<const char*, std::variant_size_v<ControlMessage>> kNames{
       "hello",      "refusal", "bye",      "agree",           "bulk token",   "frame",
-      "membership", "fetch",   "manifest", "console request", "console reply"};
+      "membership", "fetch",   "manifest", "console request", "console reply",
+      "mean ask",   "mass receipt"};
   return kNames[m.index()];
 }
 

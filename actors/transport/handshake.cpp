@@ -164,7 +164,8 @@ void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_
   } else if (const auto* token = std::get_if<BulkToken>(&m)) {
     bulk_.token(c.id, *token);
   } else if (std::holds_alternative<MembershipPacket>(m) || std::holds_alternative<FetchState>(m) ||
-             std::holds_alternative<Manifest>(m) || ends_the_run(m)) {
+             std::holds_alternative<Manifest>(m) || std::holds_alternative<MeanAsk>(m) ||
+             std::holds_alternative<MassReceipt>(m) || ends_the_run(m)) {
     if (events_.control && !leaving_) events_.control(c.peer.node, std::move(m));
   } else {
     refuse(c, std::string("a ") + name_of(m) + " on a link that stands");

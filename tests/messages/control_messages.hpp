@@ -42,8 +42,10 @@ inline std::vector<ControlMessage> one_of_each() {
           packet,
           FetchState{FetchState::What::node_sum, 16, 17, {0, 1, 18}},
           manifest,
-          ConsoleRequest{ConsoleVerb::inject, "[[fault]]\n\tkind = \"cut\"\n"},
-          ConsoleReply{false, true, "{\"node\": \"a\"}"}};
+          ConsoleRequest{ConsoleVerb::inject, "[[fault]]\n\tkind = \"cut\"\n", 19, 20},
+          ConsoleReply{false, true, "{\"node\": \"a\"}", std::string("\0\x7f\xff", 3), 21},
+          MeanAsk{MeanPiece::Way::down, true, 22, 23, 24},
+          MassReceipt{25}};
 }
 
 }  // namespace grapevine

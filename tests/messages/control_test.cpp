@@ -136,6 +136,8 @@ TEST_CASE("the largest message of each kind fits into a message's bound") {
   manifest.hashes.resize(kMaxPieces);
   CHECK(encoded(manifest).size() <= kControlBytes);
   CHECK(encoded(ConsoleReply{true, true, std::string(kTextBytes, 'x')}).size() <= kControlBytes);
+  const std::string bytes(kTextBytes, '\xff');
+  CHECK(encoded(ConsoleReply{true, true, "", bytes, 1}).size() <= kControlBytes);
 }
 
 TEST_CASE("one above a bound is refused, by the sender too, with the bound") {
@@ -153,6 +155,10 @@ TEST_CASE("one above a bound is refused, by the sender too, with the bound") {
         "message refused: refusal of 512 bytes, accepted: at most 511");
   CHECK(refusal(FetchState{{}, 1, 2, std::vector<uint32_t>(kMaxPieces + 1)}) ==
         "message refused: pieces of 4097 elements, accepted: at most 4096");
+  CHECK(refusal(ConsoleReply{true, true, "x", std::string(kTextBytes, 'x'), 1}) ==
+        "message refused: bytes of 49153 elements, accepted: at most 49152");
+  CHECK(refusal(MeanAsk{MeanPiece::Way::up, false, 1, 3, 2}) ==
+        "message refused: pieces that end before they begin");
 }
 
 TEST_CASE("what a stranger writes over a bound or a value is refused at the other end") {
@@ -196,9 +202,9 @@ TEST_CASE("a frame on the control link passes the frame's codec and carries no p
 
 TEST_CASE("an unknown kind of message is refused by its number") {
   Bytes bytes = encoded(Bye{});
-  const uint16_t kind = 11;
+  const uint16_t kind = 13;
   std::memcpy(bytes.data() + 16, &kind, sizeof kind);
-  CHECK(said_of(bytes) == "message refused: kind 11, accepted: 0 to 10");
+  CHECK(said_of(bytes) == "message refused: kind 13, accepted: 0 to 12");
 }
 
 TEST_CASE("a cut message and one with something after it are refused") {

@@ -1,0 +1,138 @@
+#include "actors/cluster/run_lifecycle.hpp"
+
+#include <algorithm>
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kMuster_s = 1;      // for the news of who is there, once others have begun
+constexpr double kWeigh_s = 2;       // for a snapshot, by a node that leaves
+constexpr double kHandOver_s = 2;    // until the heir has said that it has all
+constexpr double kLeave_s = 2;       // for others to hear what is under way to them
+constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
+
+}  // namespace
+
+void RunLifecycle::start(double now) {
+  if (phase_ == Phase::awaiting) enter(Phase::joining, now + options_.patience_s);
+}
+
+void RunLifecycle::drained(bool failed) {
+  drained_ = true;
+  leaves_ = leaves_ || failed;
+}
+
+void RunLifecycle::consider(double now, const MemberTable& table, const Linked& linked,
+                            LifecycleEffects& out) {
+  while (step(now, table, linked, out)) {
+  }
+  out.timer_at = std::min(deadline_s_, phase_ == Phase::joining ? muster_until_s_ : kNoDeadline);
+}
+
+bool RunLifecycle::enter(Phase phase, double deadline_s) {
+  phase_ = phase;
+  deadline_s_ = deadline_s;
+  return true;
+}
+
+/// True if it has entered another phase.
+bool RunLifecycle::step(double now, const MemberTable& table, const Linked& linked,
+                        LifecycleEffects& out) {
+  const bool due = now >= deadline_s_;
+  switch (phase_) {
+    case Phase::awaiting:
+    case Phase::over: return false;
+    case Phase::joining: return muster(now, table, out);
+    case Phase::fetching:
+      if (stops_ || leaves_) return end(out);
+      return fetched_ && train(out);
+    case Phase::training:
+      if (drained_) return enter(Phase::ending, kNoDeadline);
+      if (leaves_ && options_.weighs) {
+        out.weigh = true;
+        return enter(Phase::weighing, now + kWeigh_s);
+      }
+      if (!leaves_ && !stops_ && !(share_done_ && everybody_finished(table))) return false;
+      return end(out);
+    case Phase::weighing:
+      if (!weighed_ && !due && !drained_) return false;
+      return end(out);
+    case Phase::ending:
+      if (!drained_) return false;
+      if (!begun_) return part(now, out);
+      (leaves_ ? out.hand_over : out.average) = true;
+      if (leaves_) return enter(Phase::handing, now + kHandOver_s);
+      return enter(Phase::averaging, kNoDeadline);
+    case Phase::averaging:
+    case Phase::handing:
+      if (!(phase_ == Phase::averaging ? averaged_ : handed_over_ || due)) return false;
+      return part(now, out);
+    case Phase::left: {
+      bool somebody = false;  // who has not gone yet
+      for (uint32_t k = 1; k < table.size() && !due && !somebody; ++k)
+        somebody = table.live(k) && gone_.count(table.at(k).node) == 0 && linked(table.at(k).node);
+      if (somebody || (leaves_ && !due)) return false;
+      out.conclude = true;
+      return enter(Phase::over, kNoDeadline);
+    }
+  }
+  return false;
+}
+
+bool RunLifecycle::train(LifecycleEffects& out) {
+  out.begin = begun_ = true;
+  return enter(Phase::training, kNoDeadline);
+}
+
+bool RunLifecycle::end(LifecycleEffects& out) {
+  out.drain = !drained_;
+  return enter(Phase::ending, kNoDeadline);
+}
+
+bool RunLifecycle::part(double now, LifecycleEffects& out) {
+  out.leave = true;
+  return enter(Phase::left, now + (leaves_ ? kFarewell_s : kLeave_s));
+}
+
+bool RunLifecycle::everybody_finished(const MemberTable& table) const {
+  for (uint32_t k = 0; k < table.size(); ++k) {
+    const Member& m = table.at(k);
+    if (!is_over(m) && m.ranks > 0 && !m.finished) return false;
+  }
+  return true;
+}
+
+bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects& out) {
+  const Member& self = table.self();
+  if (stops_ || leaves_) return end(out);
+  const bool met = met_ || options_.joins.empty();
+  if (!met && now > deadline_s_) {
+    out.failure = "nobody answers at " + options_.joins + (why_.empty() ? "" : ": " + why_);
+    return enter(Phase::over, kNoDeadline);
+  }
+  if (!met || self.first_rank == kAnyRank || table.move_to()) return false;
+  uint32_t ranks = 0;
+  bool others_train = false, all_live = true;
+  for (uint32_t k = 0; k < table.size(); ++k) {
+    const Member& m = table.at(k);
+    all_live &= !is_over(m);
+    if (is_over(m)) continue;
+    ranks += m.first_rank == kAnyRank ? 0 : m.ranks;  // the others are about to take some
+    others_train |= m.ready && k != 0;
+  }
+  // One of those that all wait for begins at the start, even if the news come late that all are
+  // there.
+  const uint32_t total = options_.total_ranks;
+  const bool founds =
+      self.incarnation == 1 && all_live && total > 0 && self.first_rank + self.ranks <= total;
+  const bool everybody = ranks >= total;
+  if (founds && others_train) muster_until_s_ = std::min(muster_until_s_, now + kMuster_s);
+  if (!everybody && now < (others_train && !founds ? 0 : std::min(deadline_s_, muster_until_s_)))
+    return false;
+  if (!others_train || (founds && everybody)) return train(out);
+  out.fetch = true;
+  return enter(Phase::fetching, kNoDeadline);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,105 @@
+// RunLifecycle: what a node does when, from its start to its end in a run of several, as a state
+// machine without I/O.
+//
+//   awaiting   nothing is open yet
+//   joining    until it has ranks and knows whether others train already
+//   fetching   others train already: their state, for the ranks here to begin with
+//   training   its ranks are in the graph
+//   weighing   told to leave: how far is the others' mean from that of all?
+//   ending     the ranks here end what is open: all have done their share, the run is to stop, or
+//              this node leaves
+//   averaging  the mean at the end, if they had begun
+//   handing    a node that leaves gives what would be lost with it to another
+//   left       the membership knows that it goes; the links stay until all linked have gone too
+//   over
+//
+// Nobody is first among nodes: each decides by what it knows, and all that know the same decide the
+// same. A node that is awaited in vain costs the others one deadline. Events say what has happened;
+// consider() is called after each of them, and whenever the membership or the time has moved.
+#pragma once
+#include <functional>
+#include <set>
+#include <string>
+
+#include "actors/membership/member_table.hpp"
+
+namespace grapevine {
+
+struct LifecycleOptions {
+  uint32_t total_ranks = 0;  // to wait for before the run begins; 0: it begins at once
+  double patience_s = 15;
+  std::string joins;   // an address of others, for the complaint; empty: it waits for them
+  bool weighs = true;  // what leaving changes; push-sum hands over instead
+};
+
+/// What is carried out after consider(); each is wanted once.
+struct LifecycleEffects {
+  bool fetch = false;      // then fetched()
+  bool begin = false;      // the ranks here begin, with what was fetched; they are ready
+  bool weigh = false;      // then weighed()
+  bool drain = false;      // then drained()
+  bool average = false;    // then averaged()
+  bool hand_over = false;  // then handed_over()
+  bool leave = false;      // the membership
+  bool conclude = false;
+  std::string failure;  // not empty: the run never began here, and why
+  double timer_at = 0;  // always set; replaces the earlier one
+};
+
+class RunLifecycle {
+ public:
+  enum class Phase {
+    awaiting,
+    joining,
+    fetching,
+    training,
+    weighing,
+    ending,
+    averaging,
+    handing,
+    left,
+    over
+  };
+  using Linked = std::function<bool(const std::string& node)>;
+
+  explicit RunLifecycle(LifecycleOptions options) : options_(std::move(options)) {}
+
+  void start(double now);
+  void met() { met_ = true; }  // somebody
+  void dial_failed(const std::string& why) { why_ = why; }
+  void fetched() { fetched_ = true; }        // or given up
+  void share_done() { share_done_ = true; }  // of the ranks here
+  void stop() { stops_ = true; }             // the whole run is to end
+  void leave() { leaves_ = true; }           // this node alone; no means are traded
+  void weighed() { weighed_ = true; }
+  void drained(bool failed);
+  void averaged() { averaged_ = true; }
+  void handed_over() { handed_over_ = true; }
+  void gone(const std::string& node) { gone_.insert(node); }  // heard of one that has left or died
+
+  void consider(double now, const MemberTable&, const Linked&, LifecycleEffects&);
+
+  Phase phase() const { return phase_; }
+  bool leaving() const { return leaves_; }
+
+ private:
+  bool step(double now, const MemberTable&, const Linked&, LifecycleEffects&);
+  bool muster(double now, const MemberTable&, LifecycleEffects&);
+  bool train(LifecycleEffects&);
+  bool end(LifecycleEffects&);
+  bool part(double now, LifecycleEffects&);
+  bool enter(Phase, double deadline_s);
+  bool everybody_finished(const MemberTable&) const;
+
+  LifecycleOptions options_;
+  Phase phase_ = Phase::awaiting;
+  double deadline_s_ = kNoDeadline, muster_until_s_ = kNoDeadline;
+  bool begun_ = false, met_ = false, fetched_ = false, share_done_ = false, stops_ = false,
+       leaves_ = false, weighed_ = false, drained_ = false, averaged_ = false, handed_over_ = false;
+  std::string why_;  // the last dial failed
+  std::set<std::string> gone_;
+
+  static constexpr double kNoDeadline = 1e300;
+};
+
+}  // namespace grapevine

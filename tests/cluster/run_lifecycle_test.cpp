@@ -1,0 +1,204 @@
+// A node's way through a run, phase by phase.
+#include "actors/cluster/run_lifecycle.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+using Phase = RunLifecycle::Phase;
+
+Member member(const std::string& node, uint32_t first_rank, uint32_t ranks = 2) {
+  Member m;
+  m.node = node;
+  m.incarnation = 1;
+  m.first_rank = first_rank;
+  m.ranks = ranks;
+  m.ready = false;
+  m.address = node + ":1";
+  return m;
+}
+
+struct Node {
+  explicit Node(const LifecycleOptions& options, uint32_t first_rank = 0)
+      : lifecycle(options), table(member("a", first_rank), {0, "", "ring"}) {}
+
+  LifecycleEffects at(double now) {
+    LifecycleEffects out;
+    lifecycle.consider(
+        now, table, [this](const std::string& node) { return linked == node; }, out);
+    return out;
+  }
+  void hear(Member m) { REQUIRE(table.merge(m).news); }
+  void hear_changed(const std::string& node, const std::function<void(Member&)>& change) {
+    Member m = table.at(*table.find(node));
+    ++m.refutations;
+    change(m);
+    hear(m);
+  }
+
+  RunLifecycle lifecycle;
+  MemberTable table;
+  std::string linked;
+};
+
+LifecycleOptions founder() { return {4, 15, "", true}; }
+LifecycleOptions joiner() { return {4, 15, "b:1", true}; }
+
+// One that trains, beside b.
+Node training() {
+  Node node(founder());
+  node.lifecycle.start(0);
+  node.hear(member("b", 2));
+  REQUIRE(node.at(0).begin);
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("nothing happens before the start, and a founder then waits for all ranks") {
+  Node node(founder());
+  CHECK_FALSE(node.at(0).begin);
+  CHECK(node.lifecycle.phase() == Phase::awaiting);
+  node.lifecycle.start(0);
+  CHECK_FALSE(node.at(0).begin);
+  CHECK(node.lifecycle.phase() == Phase::joining);
+  node.hear(member("b", 2));
+  const LifecycleEffects out = node.at(1);
+  CHECK(out.begin);
+  CHECK_FALSE(out.fetch);
+  CHECK_FALSE(node.at(1).begin);  // once
+}
+
+TEST_CASE("who waits in vain begins with those that are there, at the deadline that it was told") {
+  Node node(founder());
+  node.lifecycle.start(3);
+  CHECK(node.at(17).timer_at == 18);
+  CHECK_FALSE(node.at(17.9).begin);
+  CHECK(node.at(18).begin);
+}
+
+TEST_CASE("a joiner that meets nobody fails with the reason, once its patience is over") {
+  Node node(joiner(), kAnyRank);
+  node.lifecycle.start(0);
+  node.lifecycle.dial_failed("connection refused");
+  CHECK(node.at(15).failure.empty());
+  CHECK(node.at(15.1).failure == "nobody answers at b:1: connection refused");
+  CHECK(node.lifecycle.phase() == Phase::over);
+}
+
+TEST_CASE(
+    "a joiner of a run that has begun fetches first, and begins with what it got or did not") {
+  LifecycleOptions late = joiner();
+  late.total_ranks = 2;  // what it serves is not among those
+  Node node(late, 2);
+  node.lifecycle.start(0);
+  CHECK_FALSE(node.at(0).fetch);
+  node.lifecycle.met();
+  Member b = member("b", 0);
+  b.ready = true;
+  node.hear(b);
+  CHECK(node.at(0).fetch);
+  CHECK_FALSE(node.at(1).begin);
+  node.lifecycle.fetched();
+  CHECK(node.at(1).begin);
+  CHECK(node.lifecycle.phase() == Phase::training);
+}
+
+TEST_CASE("one of those that all wait for begins at the start, though another has begun already") {
+  Node node(joiner(), 2);
+  node.lifecycle.start(0);
+  node.lifecycle.met();
+  Member b = member("b", 0);
+  b.ready = true;
+  node.hear(b);
+  const LifecycleEffects out = node.at(0);
+  CHECK(out.begin);
+  CHECK_FALSE(out.fetch);
+}
+
+TEST_CASE("the end comes when all ranks of all nodes have done their share") {
+  Node node = training();
+  node.lifecycle.share_done();
+  CHECK_FALSE(node.at(1).drain);
+  node.hear_changed("b", [](Member& m) { m.finished = true; });
+  CHECK_FALSE(node.at(1).drain);  // of its own record, too
+  node.hear_changed("a", [](Member& m) { m.finished = true; });
+  CHECK(node.at(1).drain);
+  CHECK_FALSE(node.at(1).average);
+  node.lifecycle.drained(false);
+  CHECK(node.at(2).average);
+  CHECK_FALSE(node.at(100).leave);
+  node.lifecycle.averaged();
+  CHECK(node.at(100).leave);
+}
+
+TEST_CASE("a stop ends a run in whatever phase a node is") {
+  Node node = training();
+  node.lifecycle.stop();
+  CHECK(node.at(1).drain);
+  Node waiting(founder());
+  waiting.lifecycle.start(0);
+  waiting.lifecycle.stop();
+  const LifecycleEffects out = waiting.at(0);
+  CHECK((out.drain && !out.begin));
+  waiting.lifecycle.drained(false);
+  const LifecycleEffects ended = waiting.at(0);
+  CHECK((ended.leave && !ended.average));  // it has nothing to add
+}
+
+TEST_CASE("a node that leaves weighs what that changes, drains, hands over and trades no mean") {
+  Node node = training();
+  node.lifecycle.leave();
+  CHECK(node.at(1).weigh);
+  CHECK_FALSE(node.at(2.9).drain);
+  CHECK(node.at(3).drain);  // in vain
+  node.lifecycle.drained(false);
+  LifecycleEffects out = node.at(4);
+  CHECK((out.hand_over && !out.average && !out.leave));
+  node.lifecycle.handed_over();
+  CHECK(node.at(4).leave);
+  CHECK_FALSE(node.at(4).conclude);
+  CHECK(node.at(4.2).conclude);
+  LifecycleOptions push_sum = founder();
+  push_sum.weighs = false;
+  Node other(push_sum);
+  other.lifecycle.start(0);
+  other.hear(member("b", 2));
+  other.at(0);
+  other.lifecycle.leave();
+  out = other.at(1);
+  CHECK((out.drain && !out.weigh));
+}
+
+TEST_CASE("an heir that says nothing is waited for two seconds") {
+  Node node = training();
+  node.lifecycle.drained(true);  // its ranks have failed: it leaves
+  CHECK(node.at(1).hand_over);
+  CHECK_FALSE(node.at(2.9).leave);
+  CHECK(node.at(3).leave);
+}
+
+TEST_CASE("a node that has its mean stays for those who are linked, until they have gone too") {
+  Node node = training();
+  node.linked = "b";
+  node.lifecycle.drained(false);
+  node.at(1);
+  node.lifecycle.averaged();
+  CHECK_FALSE(node.at(1).conclude);
+  SECTION("b has gone") { node.lifecycle.gone("b"); }
+  SECTION("the link to b is down") { node.linked = ""; }
+  CHECK(node.at(1.1).conclude);
+}
+
+TEST_CASE("a node that has its mean stays for two seconds at most") {
+  Node node = training();
+  node.linked = "b";
+  node.lifecycle.drained(false);
+  node.at(1);
+  node.lifecycle.averaged();
+  node.at(1);
+  CHECK_FALSE(node.at(2.9).conclude);
+  CHECK(node.at(3).conclude);
+  CHECK_FALSE(node.at(4).conclude);
+}
