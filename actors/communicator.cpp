@@ -59,7 +59,7 @@ void Communicator::carry_out(Effects& effects) {
   for (const Arm& a : effects.arms)
     arm(a);
   for (const int peer : effects.suspects)
-    if (deps_->suspect) deps_->suspect(peer);
+    send(deps_->membership, Suspected{peer});
 }
 
 PeerTraffic& Communicator::traffic_with(int peer) {

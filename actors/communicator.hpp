@@ -4,7 +4,6 @@
 // transport, and forwards takes and applies to the state actor. It decides nothing: that is the
 // conversation's.
 #pragma once
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,7 +18,7 @@ struct CommunicatorDependencies {
   RunClock clock;
   std::shared_ptr<Transport> transport;
   std::shared_ptr<Counters> counters;
-  std::function<void(int rank)> suspect = {};  // a rank does not answer
+  MembershipActor membership;  // hears of ranks that do not answer
 };
 
 class Communicator final : public CommunicatorActor::base {

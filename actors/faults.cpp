@@ -39,7 +39,7 @@ Faults::behavior_type Faults::make_behavior() {
   }
   for (const Reconfiguration& change : deps_.plan.reconfigurations) {
     incidents_.push_back({change.at, [this, change] {
-                            request(deps_.manager, caf::infinite, Reconfigure{change.topology})
+                            request(deps_.membership, caf::infinite, Reconfigure{change.topology})
                                 .then([](const std::string&) {}, [](const caf::error&) {});
                           }});
   }

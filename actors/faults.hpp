@@ -17,7 +17,7 @@ struct FaultsDependencies {
   Plan plan;
   int ranks = 0;
   NodeActor node;
-  TopologyManagerActor manager;
+  MembershipActor membership;
 };
 
 class Faults final : public FaultsActor::base {

@@ -1,4 +1,5 @@
-// Mail to the actors that a process has one of: its topology manager and its node.
+// Mail to the actors that a process has one of: its topology manager, its node, and whoever owns
+// membership.
 #pragma once
 #include <array>
 #include <string>
@@ -8,16 +9,25 @@
 
 namespace grapevine {
 
-// To a topology manager.
+// To whoever owns membership, and so begins epochs.
 struct Reconfigure {
   std::string topology;
-};  // answered by a line that describes the new epoch, or an error
-struct RankDown {
+};                    // answered by a line that says what comes of it, or an error
+struct ShareDone {};  // the ranks here have done their share
+struct Suspected {
   int rank = 0;
-};
+};  // it does not answer
+struct RankGone {
+  int rank = 0;
+};  // of those here
+struct RankReturns {
+  int rank = 0;
+};  // answered by the rank here whose state it shall have: a neighbour; itself where there is none
 struct RankReady {
   int rank = 0;
-};                // it has its state: a new epoch may begin
+};  // it has its state: an epoch with it may begin
+
+// To a topology manager.
 struct Solved;    // spectrum and constants of a graph, from a compute thread
 struct Renew {};  // measure rates, and solve again where they have moved
 struct EpochInfo {

@@ -23,7 +23,7 @@ Node::Node(caf::actor_config& config, NodeDependencies deps)
   const Settings& s = *deps_.settings;
   horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
   communicating_ = std::make_shared<const CommunicatorDependencies>(
-      CommunicatorDependencies{deps_.clock, deps_.transport, deps_.counters, deps_.suspect});
+      CommunicatorDependencies{deps_.clock, deps_.transport, deps_.counters, deps_.membership});
 }
 
 CommunicatorActor Node::spawn_communicator(int rank) {
@@ -55,34 +55,40 @@ void Node::begin(const Begin& given) {
 }
 
 void Node::found(const Begin& given) {
-  auto founders = std::make_shared<std::vector<RankUp>>();
   first_rank_ = given.first_rank;
   for (size_t place = 0; place < ranks_.size(); ++place) {
     const int rank = first_rank_ + static_cast<int>(place);
-    RankActors& actors = ranks_[place];
+    Rank& actors = ranks_[place];
     actors.communicator = spawn_communicator(rank);
     actors.worker = spawn_worker(rank);
     actors.alive = true;
     Donation donation = place < given.donations.size() ? given.donations[place] : nullptr;
     send(state_of(rank), Attach{rank, std::move(donation), actors.communicator, actors.worker});
-    founders->push_back({rank, actors.communicator, actors.worker});
   }
-  send(deps_.manager, Founders(std::move(founders)));
-  for (const RankActors& actors : ranks_)
+  tell_manager();
+  for (const Rank& actors : ranks_)
     if (actors.worker) send(actors.worker, Start{});
+}
+
+void Node::tell_manager() {
+  auto here = std::make_shared<std::vector<RankActors>>();
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const Rank& actors = ranks_[place];
+    if (actors.alive)
+      here->push_back({first_rank_ + static_cast<int>(place), actors.communicator, actors.worker});
+  }
+  send(deps_.manager, RanksHere(std::move(here)));
 }
 
 // --- the end
 
 void Node::check_finished() {
   const bool anybody =
-      std::any_of(ranks_.begin(), ranks_.end(), [](const RankActors& r) { return r.alive; });
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive; });
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
-                               [](const RankActors& r) { return !r.alive || r.finished; });
-  if (!all) return;
-  if (deps_.share_done) return deps_.share_done();
-  finish();
+                               [](const Rank& r) { return !r.alive || r.finished; });
+  if (all) send(deps_.membership, ShareDone{});
 }
 
 template <class Actors, class Reply, class Then>
@@ -109,7 +115,7 @@ caf::result<NodeReport> Node::report() {
   auto all = std::make_shared<NodeReport>();
   std::vector<WorkerActor> workers;
   std::vector<CommunicatorActor> communicators;
-  for (const RankActors& actors : ranks_) {
+  for (const Rank& actors : ranks_) {
     if (!actors.alive) continue;
     communicators.push_back(actors.communicator);
     if (actors.worker) workers.push_back(actors.worker);
@@ -134,10 +140,10 @@ void Node::finish() {
   outcome_.frames = deps_.counters->frames.load();
   outcome_.bytes = deps_.counters->bytes.load();
   std::vector<WorkerActor> workers;
-  for (const RankActors& actors : ranks_)
+  for (const Rank& actors : ranks_)
     if (actors.alive && actors.worker) workers.push_back(actors.worker);
   ask_all(workers, outcome_.workers, [this] {
-    for (const RankActors& actors : ranks_) {
+    for (const Rank& actors : ranks_) {
       if (!actors.alive) continue;
       if (actors.worker) send(actors.worker, Drain{});
       send(actors.communicator, Drain{});
@@ -148,7 +154,7 @@ void Node::finish() {
 
 void Node::await_quiet() {
   std::vector<CommunicatorActor> communicators;
-  for (const RankActors& actors : ranks_)
+  for (const Rank& actors : ranks_)
     if (actors.alive) communicators.push_back(actors.communicator);
   ask_all(communicators, outcome_.communicators, [this] {
     const auto& reports = outcome_.communicators;
@@ -204,7 +210,7 @@ Node::behavior_type Node::make_behavior() {
   return {
       [this](const Begin& given) { begin(given); },
       [this](Finished finished) {
-        RankActors& actors = actors_of(finished.rank);
+        Rank& actors = actors_of(finished.rank);
         actors.finished = true;
         if (method_named(deps_.settings->method).pattern != Pattern::pairwise)
           send(actors.communicator, Drain{});  // it has no more to say, and says so when asked
@@ -221,7 +227,7 @@ Node::behavior_type Node::make_behavior() {
       [this](KillRank k) { kill(k.rank); },
       [this](RestartRank r) { restart(r.rank); },
       [this](Pause pause, int rank) {
-        const RankActors& actors = actors_of(rank);
+        const Rank& actors = actors_of(rank);
         if (!actors.alive) return;
         if (actors.worker) send(actors.worker, pause);
         send(actors.communicator, pause);
@@ -233,14 +239,14 @@ Node::behavior_type Node::make_behavior() {
 }
 
 void Node::on_exit() {
-  for (RankActors& actors : ranks_) {
+  for (Rank& actors : ranks_) {
     if (actors.communicator) caf::anon_send_exit(actors.communicator, caf::exit_reason::kill);
     if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
   }
   ranks_.clear();
   deps_.done = {};
-  deps_.share_done = {};
-  deps_.suspect = {};
+  deps_.manager = nullptr;
+  deps_.membership = nullptr;
   communicating_.reset();
   deps_.sink = {};
   deps_.make_worker = {};

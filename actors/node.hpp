@@ -1,9 +1,9 @@
 // Node: the actor that spawns the ranks of a process, supervises and restarts them, and ends the
 // run.
 //
-// The end: when every worker has done its share (finished ranks gossip on until then), or at
-// Finish: nothing new begins, open exchanges end, all ranks mix to one time, and the outcome goes
-// to whoever launched the run.
+// When every worker here has done its share, whoever owns membership hears of it (finished ranks
+// gossip on). The end is at Finish: nothing new begins, open exchanges end, all ranks mix to one
+// time, and the outcome goes to whoever launched the run.
 #pragma once
 #include <functional>
 #include <memory>
@@ -44,14 +44,11 @@ struct NodeDependencies {
   std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;  // rank r is served by states[r mod size]
   TopologyManagerActor manager;
+  MembershipActor membership;
   MakeWorker make_worker;
   double gradient_s = 1;
   Sink sink;
   std::function<void(Outcome)> done;  // called once
-  // Other processes have ranks too: told when the ones here have done their share, and the run ends
-  // at Finish alone.
-  std::function<void()> share_done = {};
-  std::function<void(int rank)> suspect = {};  // a rank does not answer; any thread
 };
 
 class Node final : public NodeActor::base {
@@ -63,7 +60,7 @@ class Node final : public NodeActor::base {
   void on_exit() override;
 
  private:
-  struct RankActors {
+  struct Rank {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
@@ -79,7 +76,8 @@ class Node final : public NodeActor::base {
   void found(const Begin&);
   void move(int first_rank);
   void dismiss(int rank);
-  RankActors& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
+  Rank& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
+  void tell_manager();
   void kill(int rank);
   void restart(int rank);
   void revive(int rank, const Donation& donated);
@@ -98,7 +96,7 @@ class Node final : public NodeActor::base {
   std::shared_ptr<const CommunicatorDependencies> communicating_;
   uint64_t horizon_ = 0;
   int first_rank_ = 0;
-  std::vector<RankActors> ranks_;  // from the first
+  std::vector<Rank> ranks_;  // from the first
   bool finishing_ = false;
   int polls_ = 0;
   Outcome outcome_;

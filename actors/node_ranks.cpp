@@ -10,7 +10,7 @@ constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
 }  // namespace
 
 void Node::dismiss(int rank) {
-  RankActors& actors = actors_of(rank);
+  Rank& actors = actors_of(rank);
   deps_.mailboxes->clear(rank);
   if (actors.worker) {
     demonitor(actors.worker.address());
@@ -20,12 +20,13 @@ void Node::dismiss(int rank) {
 }
 
 void Node::kill(int rank) {
-  RankActors& actors = actors_of(rank);
+  Rank& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
   actors.alive = false;
   dismiss(rank);
   send(state_of(rank), Detach{rank});
-  send(deps_.manager, RankDown{rank});
+  tell_manager();
+  send(deps_.membership, RankGone{rank});
   say("rank " + std::to_string(rank) + " is gone");
   check_finished();
 }
@@ -33,30 +34,33 @@ void Node::kill(int rank) {
 void Node::restart(int rank) {
   if (finishing_) return;
   kill(rank);
-  RankActors& actors = actors_of(rank);
+  Rank& actors = actors_of(rank);
   actors.communicator = spawn_communicator(rank);
   actors.worker = spawn_worker(rank);
-  request(deps_.manager, caf::infinite, RankUp{rank, actors.communicator, actors.worker})
-      .then([this, rank](int donor) {
-        request(state_of(donor), caf::infinite, Donate{donor})
-            .then([this, rank](const Donation& donated) { revive(rank, donated); });
-      });
+  request(deps_.membership, caf::infinite, RankReturns{rank}).then([this, rank](int donor) {
+    request(state_of(donor), caf::infinite, Donate{donor})
+        .then([this, rank](const Donation& donated) { revive(rank, donated); });
+  });
 }
 
 void Node::revive(int rank, const Donation& donated) {
-  RankActors& actors = actors_of(rank);
+  Rank& actors = actors_of(rank);
   send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker});
   actors.alive = true;
   actors.finished = false;
-  send(deps_.manager, RankReady{rank});
-  if (actors.worker) send(actors.worker, Start{});
+  tell_manager();
+  // It computes once its epoch is on the way.
+  request(deps_.membership, caf::infinite, RankReady{rank}).then([this, rank] {
+    const Rank& back = actors_of(rank);
+    if (back.alive && back.worker) send(back.worker, Start{});
+  });
   say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
 }
 
 // A worker of the user's own may fail: the rank gossips on, and another worker goes on where it
 // stopped.
 void Node::worker_lost(int rank, const caf::error& reason) {
-  RankActors& actors = actors_of(rank);
+  Rank& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
   if (++actors.failures > kWorkerFailures) {
     say("the worker of rank " + std::to_string(rank) + " failed too often");
@@ -66,6 +70,7 @@ void Node::worker_lost(int rank, const caf::error& reason) {
       "); another takes over");
   actors.worker = spawn_worker(rank);
   send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker});
+  tell_manager();
   send(actors.worker, Start{});
 }
 

@@ -36,21 +36,23 @@ using StateActor =
                      Answers<Donate, Donation>, Answers<Sample, SampleReply>,
                      Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
-/// A rank is about to join the graph; answered by the rank of a neighbour that can give it its
-/// state (its own when it is alone). The graph changes at RankReady.
-struct RankUp {
+/// The actors of the ranks that live here, by rising rank; it replaces what was said before.
+struct RankActors {
   int rank = 0;
   CommunicatorActor communicator;
-  WorkerActor worker;
+  WorkerActor worker;  // may be empty
 };
+using RanksHere = std::shared_ptr<const std::vector<RankActors>>;
 
-using Founders =
-    std::shared_ptr<const std::vector<RankUp>>;  // the ranks of the first epoch; begins it
 using SolvedPtr = std::shared_ptr<const Solved>;
-using TopologyManagerActor =
-    caf::typed_actor<Takes<Founders>, Answers<Reconfigure, std::string>, Answers<RankUp, int>,
-                     Takes<RankReady>, Takes<RankDown>, Takes<Renew>, Takes<SolvedPtr>,
-                     Takes<RosterPtr>, Takes<EdgeRatesPtr>>;
+using TopologyManagerActor = caf::typed_actor<Takes<RanksHere>, Takes<RosterPtr>,
+                                              Takes<EdgeRatesPtr>, Takes<Renew>, Takes<SolvedPtr>>;
+
+/// Whoever owns membership: it makes the rosters that begin epochs. A run of one process has one
+/// too (local_membership.hpp).
+using MembershipActor = caf::typed_actor<Answers<Reconfigure, std::string>, Takes<EdgeRatesPtr>,
+                                         Takes<ShareDone>, Takes<Suspected>, Takes<RankGone>,
+                                         Answers<RankReturns, int>, Takes<RankReady>>;
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
@@ -95,13 +97,15 @@ GV_LOCAL_MESSAGE(SampleReply)
 GV_LOCAL_MESSAGE(Collect)
 GV_LOCAL_MESSAGE(Collected)
 GV_LOCAL_MESSAGE(Reconfigure)
-GV_LOCAL_MESSAGE(RankUp)
+GV_LOCAL_MESSAGE(ShareDone)
+GV_LOCAL_MESSAGE(Suspected)
+GV_LOCAL_MESSAGE(RankGone)
+GV_LOCAL_MESSAGE(RankReturns)
 GV_LOCAL_MESSAGE(RankReady)
-GV_LOCAL_MESSAGE(Founders)
+GV_LOCAL_MESSAGE(RanksHere)
 GV_LOCAL_MESSAGE(RosterPtr)
 GV_LOCAL_MESSAGE(EdgeRatesPtr)
 GV_LOCAL_MESSAGE(SolvedPtr)
-GV_LOCAL_MESSAGE(RankDown)
 GV_LOCAL_MESSAGE(Renew)
 GV_LOCAL_MESSAGE(EpochInfo)
 GV_LOCAL_MESSAGE(Finished)

@@ -22,30 +22,25 @@ TopologyManager::Member& TopologyManager::member_of(Members& members, int rank) 
   return members.insert(at, {rank, {}})->second;
 }
 
-std::vector<int> TopologyManager::live() const {
-  std::vector<int> ranks;
-  for (const auto& [rank, member] : members_)
-    if (member.in_graph) ranks.push_back(rank);
-  return ranks;
-}
-
-// A spec that does not fit the live ranks (an exponential graph of 15) is stood in for by a ring of
-// them.
-Topology TopologyManager::build(const std::vector<int>& members) const {
-  const auto n = static_cast<int>(members.size());
-  if (auto graph = make_topology(spec_, n, deps_.settings->rate)) return std::move(*graph);
-  auto ring = make_topology("ring", n, deps_.settings->rate);
+Topology graph_of(const std::string& spec, int ranks, double rate) {
+  if (auto graph = make_topology(spec, ranks, rate)) return std::move(*graph);
+  auto ring = make_topology("ring", ranks, rate);
   GV_CHECK(static_cast<bool>(ring));
   return std::move(*ring);
 }
 
 void TopologyManager::begin_epoch(uint64_t epoch) {
-  ranks_ = live();
-  if (ranks_.empty()) return;
+  ranks_.clear();
+  bool anybody_here = false;
+  for (const auto& [rank, member] : members_) {
+    if (!member.in_graph) continue;
+    ranks_.push_back(rank);
+    anybody_here = anybody_here || member.communicator;
+  }
   epoch_ = epoch;
   epoch_at_s_ = deps_.clock.now();
-  announced_ = false;
-  graph_ = build(ranks_);
+  if (!anybody_here) return;
+  graph_ = graph_of(spec_, static_cast<int>(ranks_.size()), deps_.settings->rate);
   colours_ = edge_colouring(graph_);
   wanted_ = wanted_rates(graph_, deps_.settings->rate, gradient_rates());
   weigh();
@@ -75,6 +70,28 @@ void TopologyManager::on_roster(const Roster& roster) {
   members_ = std::move(next);
   spec_ = roster.topology;
   begin_epoch(roster.epoch);
+}
+
+// A rank of the graph whose actors are new has no view of it yet.
+void TopologyManager::on_ranks_here(const std::vector<RankActors>& here) {
+  Members before = members_;
+  for (auto& [rank, member] : members_)
+    member.communicator = nullptr, member.worker = nullptr;
+  for (const RankActors& r : here) {
+    Member& member = member_of(r.rank);
+    member.communicator = r.communicator;
+    member.worker = r.worker;
+  }
+  std::erase_if(members_,
+                [](const auto& m) { return !m.second.in_graph && !m.second.communicator; });
+  const auto unseen = [&](const auto& m) {
+    return m.second.in_graph && m.second.communicator &&
+           m.second.communicator != member_of(before, m.first).communicator;
+  };
+  if (std::any_of(members_.begin(), members_.end(), unseen)) begin_epoch(epoch_);
+  if (!measures() || std::exchange(renewing_, true)) return;
+  scheduled_send(caf::actor_cast<TopologyManagerActor>(this),
+                 deps_.clock.instant(deps_.clock.now() + 2 * gradient_s_), Renew{});
 }
 
 // What the round methods go by. Weights that do not fit the live ranks give way to Metropolis'.
@@ -114,8 +131,7 @@ void TopologyManager::on_solved(const Solved& solved) {
   solved_rates_ = solved.rates;
   if (!method_named(deps_.settings->method).accelerated) solved_.constants = {0, 0.5};
   publish();
-  if (announced_) return;
-  announced_ = true;
+  if (std::exchange(announced_, epoch_) == epoch_) return;
   EpochInfo info{epoch_,
                  epoch_at_s_,
                  graph_.name(),
@@ -161,61 +177,7 @@ void TopologyManager::publish() {
 
 TopologyManager::behavior_type TopologyManager::make_behavior() {
   return {
-      [this](const Founders& founders) {
-        for (auto& [rank, member] : members_)  // the ranks here may have had other numbers
-          member.communicator = nullptr, member.worker = nullptr;
-        for (const RankUp& up : *founders) {
-          Member& member = member_of(up.rank);  // a roster may have named it before
-          member = {up.communicator, up.worker, member.incarnation,
-                    member.in_graph || !deps_.beyond};
-        }
-        if (!deps_.beyond)
-          begin_epoch(1);
-        else if (epoch_ > 0)
-          begin_epoch(epoch_);
-        if (measures()) {
-          scheduled_send(caf::actor_cast<TopologyManagerActor>(this),
-                         deps_.clock.instant(deps_.clock.now() + 2 * gradient_s_), Renew{});
-        }
-      },
-      [this](const Reconfigure& change) -> caf::result<std::string> {
-        const auto members = live();
-        auto graph =
-            make_topology(change.topology, static_cast<int>(members.size()), deps_.settings->rate);
-        if (!graph) return caf::make_error(caf::sec::invalid_argument, graph.error().message);
-        if (deps_.beyond) {
-          deps_.beyond->reconfigure(change.topology);
-          return "asked for " + graph->name() + ", which begins when the nodes have heard of it";
-        }
-        spec_ = change.topology;
-        begin_epoch(epoch_ + 1);
-        return "epoch " + std::to_string(epoch_) + ": " + graph->name() + " of " +
-               std::to_string(graph->ranks()) + " ranks, " + std::to_string(graph->edges().size()) +
-               " edges";
-      },
-      [this](RankUp& up) {
-        Member& member = member_of(up.rank);
-        member = {up.communicator, up.worker, member.incarnation + 1, false};
-        std::vector<int> with = live();
-        with.insert(std::lower_bound(with.begin(), with.end(), up.rank), up.rank);
-        const Topology graph = build(with);
-        const auto place = std::lower_bound(with.begin(), with.end(), up.rank) - with.begin();
-        const auto neighbours = graph.neighbours(static_cast<int>(place));
-        return neighbours.empty() ? up.rank : with[static_cast<size_t>(neighbours[0].rank)];
-      },
-      [this](RankReady ready) {
-        member_of(ready.rank).in_graph = true;
-        if (!deps_.beyond) begin_epoch(epoch_ + 1);
-      },
-      [this](RankDown down) {
-        Member& gone = member_of(down.rank);
-        if (!gone.in_graph) return;
-        gone = {{}, {}, gone.incarnation, false};
-        for (const auto& [rank, member] : members_)
-          if (member.in_graph && member.communicator)
-            send(member.communicator, PeerDown{down.rank});
-        begin_epoch(epoch_ + 1);
-      },
+      [this](const RanksHere& here) { on_ranks_here(*here); },
       [this](const RosterPtr& roster) { on_roster(*roster); },
       [this](const EdgeRatesPtr& rates) { on_heard_rates(*rates); },
       [this](Renew) { renew(); },
@@ -224,7 +186,7 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
 }
 
 void TopologyManager::on_exit() {
-  deps_.beyond.reset();
+  deps_.membership = nullptr;
   members_.clear();
   deps_.compute.reset();
   deps_.observers.clear();

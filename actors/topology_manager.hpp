@@ -1,20 +1,19 @@
 // TopologyManager: the actor that keeps a node's graph, its rates and its constants; one epoch per
 // change.
 //
-// An epoch is (spec, members) and no more: the graph is a pure function of both. `Reconfigure` may
-// come at any time, while exchanges are in flight: there is no barrier, and an exchange ends with
-// the constants it was opened with. Where ranks live in several processes, epochs come as rosters:
-// managers that know the same members have the same graph.
+// An epoch is (spec, members) and no more: it comes as a roster from whoever owns membership, and
+// the graph is a pure function of it, so managers that know the same members have the same graph.
+// It may come at any time, while exchanges are in flight: there is no barrier, and an exchange ends
+// with the constants it was opened with. The node says which actors the ranks here have; where
+// there are none there is nobody to tell, and nothing is solved.
 //
 // Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted),
 // over a window that slides, and they are solved for again when a rate has moved by a tenth. A
 // spectrum is never computed in a handler: it goes to the compute pool. Where the pairing is the
 // paper's own process, rates are what they are wanted to be.
 #pragma once
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "actors/algorithms/a2cid2.hpp"
@@ -32,13 +31,12 @@ struct ManagerDependencies {
   std::shared_ptr<Compute> compute;
   double gradient_s = 1;  // expected mean time between two gradients of a rank
   std::vector<ObserverActor> observers;
-  // Where other processes have ranks too, epochs come by roster, and this goes to them.
-  struct Beyond {
-    std::function<void(EdgeRatesPtr)> rates;
-    std::function<void(const std::string& topology)> reconfigure;
-  };
-  std::optional<Beyond> beyond = {};
+  MembershipActor membership;  // hears of the rates that are measured here
 };
+
+/// The graph that a spec asks for. Where it does not fit that many ranks (an exponential graph of
+/// 15), a ring of them stands in for it.
+Topology graph_of(const std::string& spec, int ranks, double rate);
 
 struct Solved {
   uint64_t serial = 0;        // of the request: an older answer is dropped
@@ -74,12 +72,11 @@ class TopologyManager final : public TopologyManagerActor::base {
                 double prior) const;  // (count + prior) / (time + prior / expected)
   };
 
-  std::vector<int> live() const;
-  Topology build(const std::vector<int>& members) const;
   void begin_epoch(uint64_t epoch);
   void on_roster(const Roster&);
+  void on_ranks_here(const std::vector<RankActors>&);
   void on_heard_rates(const std::vector<EdgeRate>&);
-  void tell_rates() const;
+  void tell_rates();
   void weigh();
   void solve(std::vector<double> rates);
   void on_solved(const Solved&);
@@ -103,7 +100,8 @@ class TopologyManager final : public TopologyManagerActor::base {
   GossipMatrix weights_;
   double relay_delay_ = 0;  // mean over pairs and trees
   Solved solved_;
-  bool announced_ = false;  // this epoch
+  uint64_t announced_ = 0;  // the last epoch that observers were told of
+  bool renewing_ = false;
   double epoch_at_s_ = 0, renewed_at_s_ = 0;
   size_t awaited_reports_ = 0;
   double elapsed_s_ = 0;  // of the renewal in progress

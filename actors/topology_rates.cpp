@@ -66,8 +66,7 @@ std::vector<double> TopologyManager::measured_rates() const {
   return rates;
 }
 
-void TopologyManager::tell_rates() const {
-  if (!deps_.beyond) return;
+void TopologyManager::tell_rates() {
   auto rates = std::make_shared<std::vector<EdgeRate>>();
   for (size_t k = 0; k < wanted_.size(); ++k) {
     const Edge& e = graph_.edges()[k];
@@ -77,7 +76,7 @@ void TopologyManager::tell_rates() const {
     rates->push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(j),
                       found->second.rate(wanted_[k], kEdgePrior), 0});
   }
-  deps_.beyond->rates(std::move(rates));
+  send(deps_.membership, EdgeRatesPtr(std::move(rates)));
 }
 
 void TopologyManager::on_heard_rates(const std::vector<EdgeRate>& rates) {
@@ -116,6 +115,7 @@ void TopologyManager::renew() {
             },
             [this](const caf::error&) { on_reports(); });
   }
+  if (awaited_reports_ == 0) wait_to_renew();
 }
 
 void TopologyManager::on_reports() {

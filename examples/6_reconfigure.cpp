@@ -1,10 +1,11 @@
 // Changing the graph while it runs, by message, in an actor system of your own.
 //
 // spawn_run puts a run's actors into any actor system and returns their handles. An actor of ours
-// asks the topology manager for another graph at 100 s and at 200 s. `Reconfigure` is a request and
-// its answer says what the new epoch is. There is no barrier and no pause: exchanges under way end
-// as they began, and each rank takes up its new neighbours when it hears of them. chi1 bounds the
-// time that gossip needs on the graph; eta is the pull between x and x~ that suits it.
+// asks for another graph at 100 s and at 200 s, of whoever owns the run's membership. `Reconfigure`
+// is a request and its answer says what the new epoch is. There is no barrier and no pause:
+// exchanges under way end as they began, and each rank takes up its new neighbours when it hears of
+// them. chi1 bounds the time that gossip needs on the graph; eta is the pull between x and x~ that
+// suits it.
 //
 // To build and run: ninja -C build/release 6_reconfigure && build/release/bin/6_reconfigure
 // It prints:
@@ -23,11 +24,11 @@
 using namespace grapevine;
 
 // Asks for one graph after the other, 100 s apart.
-void operate(caf::event_based_actor* self, TopologyManagerActor manager, RunClock clock) {
+void operate(caf::event_based_actor* self, MembershipActor membership, RunClock clock) {
   for (const auto& [at_s, graph] : {std::pair{100.0, "exponential"}, std::pair{200.0, "ring"}})
     self->scheduled_send(caf::actor(self), clock.instant(at_s), Reconfigure{graph});
   self->become([=](const Reconfigure& change) {
-    self->request(manager, caf::infinite, change).then([](const std::string& answer) {
+    self->request(membership, caf::infinite, change).then([](const std::string& answer) {
       std::printf("answer: %s\n", answer.c_str());
     });
   });
@@ -53,7 +54,7 @@ int main() {
   std::optional<Outcome> outcome;
   SpawnedRun run = spawn_run(system, settings, objective, std::move(hooks),
                              [&](Outcome o) { outcome = std::move(o); });
-  system.spawn(operate, run.manager, run.clock);
+  system.spawn(operate, run.membership, run.clock);
 
   auto& scheduler = VirtualScheduler::of(system);  // on the wall clock: threads, and a wait
   scheduler.run();

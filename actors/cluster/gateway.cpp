@@ -262,11 +262,14 @@ Gateway::behavior_type Gateway::make_behavior() {
       [=, this](const EdgeRatesPtr& rates) {
         handle([&](Membership& m, MembershipEffects& out) { m.rates(now(), *rates, out); });
       },
-      [=, this](const Reconfigure& change) {
-        handle([&](Membership& m, MembershipEffects& out) {
-          m.reconfigure(now(), change.topology, out);
-        });
+      [this](const Reconfigure& change) -> caf::result<std::string> {
+        const Result<std::string> done = reconfigure(change.topology);
+        if (!done) return caf::make_error(caf::sec::invalid_argument, done.error().message);
+        return *done;
       },
+      [this](RankGone) { leave(); },  // the others cannot know that it is gone
+      [this](RankReturns back) { return donor_of(back.rank); },
+      [](RankReady) {},
       [this](Finish) { send(parts_.node, Finish{}); },
       [this](Leave) { leave(); },
       [this](Suspected d) { suspect(d.rank); },

@@ -68,6 +68,8 @@ class Gateway final : public GatewayActor::base {
   void departed(const std::string& node);
   void record(Departure);
   void suspect(int rank);
+  Result<std::string> reconfigure(const std::string& topology);
+  int donor_of(int rank) const;
   void fetch();
   void fetching(const std::function<void(Fetcher&, FetcherEffects&)>& event);
   void donating(const std::function<void(Donor&, DonorEffects&)>& event);

@@ -63,16 +63,13 @@ void Gateway::answer(const Asked& asked) {
       return answer_status(asked.console);
     case ConsoleVerb::status:
     case ConsoleVerb::topology: return answer_status(asked.console);
-    case ConsoleVerb::reconfigure:
+    case ConsoleVerb::reconfigure: {
       if (names_edge_file(argument))
         return reply(asked.console, false,
                      "topology \"" + argument + "\" names a file, accepted: a graph by its name");
-      request(parts_.manager, caf::infinite, Reconfigure{argument})
-          .then([this, id = asked.console](const std::string& line) { reply(id, true, line); },
-                [this, id = asked.console](const caf::error& error) {
-                  reply(id, false, to_string(error.context()));
-                });
-      return;
+      const Result<std::string> done = reconfigure(argument);
+      return reply(asked.console, static_cast<bool>(done), done ? *done : done.error().message);
+    }
     case ConsoleVerb::drain:
       leave();
       return reply(asked.console, true, "the node finishes what it has begun and leaves");
@@ -85,6 +82,16 @@ void Gateway::answer(const Asked& asked) {
     case ConsoleVerb::inject: return inject(asked.console, argument);
     case ConsoleVerb::snapshot: return snapshot(asked.console);
   }
+}
+
+// The graph changes once the nodes have heard of it.
+Result<std::string> Gateway::reconfigure(const std::string& topology) {
+  const auto graph = make_topology(topology, graph_ranks_, deps_.settings->rate);
+  if (!graph) return graph.error();
+  handle([&](Membership& m, MembershipEffects& out) {
+    m.reconfigure(deps_.clock.now(), topology, out);
+  });
+  return "asked for " + graph->name() + ", which begins when the nodes have heard of it";
 }
 
 void Gateway::inject(uint64_t console, const std::string& text) {
@@ -112,7 +119,7 @@ void Gateway::inject(uint64_t console, const std::string& text) {
   }
   deps_.transport->set_faults(plan->link_faults);
   for (const Reconfiguration& change : plan->reconfigurations)
-    caf::delayed_anon_send(parts_.manager,
+    caf::delayed_anon_send(caf::actor_cast<GatewayActor>(this),
                            std::chrono::nanoseconds(static_cast<int64_t>(change.at * 1e9)),
                            Reconfigure{change.topology});
   reply(console, true, "injected; it replaces what was injected before");

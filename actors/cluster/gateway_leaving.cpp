@@ -188,6 +188,13 @@ void Gateway::ask_states(std::function<void(std::vector<StateReport>)> then) {
   }
 }
 
+// The next of the ranks here: all of them are neighbours, or nearly.
+int Gateway::donor_of(int rank) const {
+  const Member& self = membership_->self();
+  const uint32_t place = static_cast<uint32_t>(rank) - self.first_rank;
+  return static_cast<int>(self.first_rank + (place + 1) % std::max(1u, self.ranks));
+}
+
 void Gateway::suspect(int rank) {
   if (!membership_) return;
   for (const Member& m : membership_->members()) {

@@ -52,11 +52,7 @@ struct MeanCame {
   Payload mean;
 };
 struct Leave {};  // the others go on
-struct Suspected {
-  int rank = 0;
-};  // it does not answer
 // What the node says.
-struct ShareDone {};
 struct RunEnded {
   std::shared_ptr<const Buffer> mean;  // of the ranks here; null: there are none
   int ranks = 0;
@@ -73,11 +69,10 @@ struct GatewayStart {
 };
 
 using GatewayActor =
-    caf::typed_actor<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
-                     Takes<BulkEnded>, Takes<DialFailed>, Takes<Said>, Takes<Asked>,
-                     Takes<ConsoleGone>, Takes<MeanCame>, Takes<ShareDone>, Takes<RunEnded>,
-                     Takes<EpochInfo>, Takes<EdgeRatesPtr>, Takes<Reconfigure>, Takes<Finish>,
-                     Takes<Leave>, Takes<Suspected>, Takes<Tick>>;
+    MembershipActor::extend<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
+                            Takes<BulkEnded>, Takes<DialFailed>, Takes<Said>, Takes<Asked>,
+                            Takes<ConsoleGone>, Takes<MeanCame>, Takes<RunEnded>, Takes<EpochInfo>,
+                            Takes<Finish>, Takes<Leave>, Takes<Tick>>;
 
 }  // namespace grapevine
 
@@ -92,8 +87,6 @@ GV_LOCAL_MESSAGE(Asked)
 GV_LOCAL_MESSAGE(ConsoleGone)
 GV_LOCAL_MESSAGE(MeanCame)
 GV_LOCAL_MESSAGE(Leave)
-GV_LOCAL_MESSAGE(Suspected)
-GV_LOCAL_MESSAGE(ShareDone)
 GV_LOCAL_MESSAGE(RunEnded)
 GV_LOCAL_MESSAGE(GatewayStart)
 #undef GV_LOCAL_MESSAGE

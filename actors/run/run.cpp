@@ -9,6 +9,7 @@
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/faults.hpp"
+#include "actors/local_membership.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/run/simulation.hpp"
 #include "actors/state.hpp"
@@ -135,10 +136,12 @@ void SpawnedRun::stop() {
   caf::anon_send_exit(faults, caf::exit_reason::kill);
   caf::anon_send_exit(observer, caf::exit_reason::kill);
   caf::anon_send_exit(manager, caf::exit_reason::kill);
+  caf::anon_send_exit(membership, caf::exit_reason::kill);
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   compute->stop();
   node = nullptr;
   manager = nullptr;
+  membership = nullptr;
   observer = nullptr;
   faults = nullptr;
   states.clear();
@@ -146,47 +149,35 @@ void SpawnedRun::stop() {
 
 namespace {
 
-/// Where the frames of a run go, and where its gradients are computed.
-struct Ways {
-  std::shared_ptr<Mailboxes> mailboxes;
-  std::shared_ptr<Transport> transport;
-  std::shared_ptr<Compute> compute;
-  std::function<uint64_t()> event_log_hash;
-};
-
-Ways wall_ways(caf::actor_system& system, const RunClock& clock, const Settings& s,
-               const std::shared_ptr<Objective>& objective, const Site* site) {
-  Ways ways;
-  ways.compute = std::make_shared<ThreadCompute>(clock, system, objective, compute_threads(s));
-  ways.mailboxes = site != nullptr ? site->mailboxes : std::make_shared<Mailboxes>();
-  ways.transport = site != nullptr ? site->transport
-                                   : std::make_shared<LocalTransport>(deliver_to(ways.mailboxes));
-  return ways;
-}
-
-Ways simulated_ways(caf::actor_system& system, const RunClock& clock, const Settings& s,
-                    const std::shared_ptr<Objective>& objective, const Site* site) {
-  Ways ways;
-  const ComputeModel model{s.gradient_s, s.speed_spread, s.seed};
-  if (site != nullptr) {
-    ways.mailboxes = site->mailboxes;
-    ways.transport = site->transport;
-    ways.compute =
-        std::make_shared<InlineCompute>(clock, system, objective, model, [](uint64_t) {});
-    ways.event_log_hash = [] { return uint64_t{0}; };  // the links have the log
-    return ways;
+// Of a run that has no other process.
+Site site_alone(caf::actor_system& system, const Settings& s) {
+  Site site;
+  site.mailboxes = std::make_shared<Mailboxes>();
+  site.membership = system.spawn<LocalMembership>(std::make_shared<const Settings>(s));
+  if (s.clock == Clock::wall) {
+    site.transport = std::make_shared<LocalTransport>(deliver_to(site.mailboxes));
+    return site;
   }
-  ways.mailboxes = std::make_shared<Mailboxes>();
   auto simulated = std::make_shared<SimulatedTransport>(
       s.link, s.plan.link_faults, s.seed, s.ranks,
-      [&system, mailboxes = ways.mailboxes, clock](double at, int to, Frame frame) {
+      [&system, mailboxes = site.mailboxes, clock = RunClock(system)](double at, int to,
+                                                                      Frame frame) {
         deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
       });
-  ways.compute = std::make_shared<InlineCompute>(
-      clock, system, objective, model, [simulated](uint64_t word) { simulated->fold(word); });
-  ways.event_log_hash = [simulated] { return simulated->event_log_hash(); };
-  ways.transport = std::move(simulated);
-  return ways;
+  site.log = [simulated](uint64_t word) { simulated->fold(word); };
+  site.event_log_hash = [simulated] { return simulated->event_log_hash(); };
+  site.transport = std::move(simulated);
+  return site;
+}
+
+std::shared_ptr<Compute> compute_for(caf::actor_system& system, const RunClock& clock,
+                                     const Settings& s, std::shared_ptr<Objective> objective,
+                                     const Site& site) {
+  if (s.clock == Clock::wall)
+    return std::make_shared<ThreadCompute>(clock, system, std::move(objective), compute_threads(s));
+  return std::make_shared<InlineCompute>(clock, system, std::move(objective),
+                                         ComputeModel{s.gradient_s, s.speed_spread, s.seed},
+                                         site.log);
 }
 
 }  // namespace
@@ -201,15 +192,17 @@ LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& settings,
                      std::shared_ptr<Objective> objective, RunHooks hooks,
                      std::function<void(Outcome)> done) {
-  SpawnedRun run = spawn_ranks(system, settings, std::move(objective), std::move(hooks), nullptr,
-                               std::move(done));
-  caf::anon_send(run.node, Begin{});
+  Site site = site_alone(system, settings);
+  const auto membership = caf::actor_cast<LocalMembershipActor>(site.membership);
+  SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
+                             std::move(site), std::move(done));
+  caf::anon_send(membership, LocalStart{run.node, run.manager});
   return run;
 }
 
-SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
-                       std::shared_ptr<Objective> objective, RunHooks hooks, const Site* site,
-                       std::function<void(Outcome)> done) {
+SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
+                     std::shared_ptr<Objective> objective, RunHooks hooks, Site site,
+                     std::function<void(Outcome)> done) {
   const auto settings = std::make_shared<const Settings>(given);
   const Settings& s = *settings;
   const bool wall = s.clock == Clock::wall;
@@ -217,8 +210,7 @@ SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
   const double gradient_s = wall ? measure_gradient(*objective, s, threads) : s.gradient_s;
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
-  const Ways ways = wall ? wall_ways(system, clock, s, objective, site)
-                         : simulated_ways(system, clock, s, objective, site);
+  const std::shared_ptr<Compute> compute = compute_for(system, clock, s, objective, site);
 
   const size_t groups = wall ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
   std::shared_ptr<ForkJoin> pool;
@@ -226,36 +218,46 @@ SpawnedRun spawn_ranks(caf::actor_system& system, const Settings& given,
     pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
   std::vector<StateActor> states;
   StateDependencies state = state_dependencies(s, clock, objective, groups, pool);
-  if (site != nullptr) state.memory = site->memory;
+  state.memory = site.memory;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
   auto observer = system.spawn<Observer>(ObserverDependencies{
       clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink});
-  ManagerDependencies managing{.clock = clock,
-                               .settings = settings,
-                               .compute = ways.compute,
-                               .gradient_s = gradient_s,
-                               .observers = {observer}};
-  if (site != nullptr) managing.beyond = site->beyond;
-  auto manager = system.spawn<TopologyManager>(std::move(managing));
-  NodeDependencies deps{
-      clock,          settings,
-      objective,      ways.mailboxes,
-      ways.transport, ways.compute,
-      counters,       states,
-      manager,        hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
-      gradient_s,     hooks.sink,
-      std::move(done)};
-  if (site != nullptr) {
-    deps.share_done = site->share_done;
-    deps.suspect = site->suspect;
-  }
-  auto node = system.spawn<Node>(std::move(deps));
-  auto faults = system.spawn<Faults>(FaultsDependencies{clock, s.plan, s.ranks, node, manager});
+  auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
+                                                                   .settings = settings,
+                                                                   .compute = compute,
+                                                                   .gradient_s = gradient_s,
+                                                                   .observers = {observer},
+                                                                   .membership = site.membership});
+  auto node = system.spawn<Node>(NodeDependencies{
+      .clock = clock,
+      .settings = settings,
+      .objective = objective,
+      .mailboxes = site.mailboxes,
+      .transport = site.transport,
+      .compute = compute,
+      .counters = counters,
+      .states = states,
+      .manager = manager,
+      .membership = site.membership,
+      .make_worker = hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
+      .gradient_s = gradient_s,
+      .sink = hooks.sink,
+      .done = std::move(done)});
+  auto faults =
+      system.spawn<Faults>(FaultsDependencies{clock, s.plan, s.ranks, node, site.membership});
   caf::anon_send(faults, Start{});
   if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
-  return {node,     manager, observer,           faults, states, ways.compute,
-          counters, clock,   ways.event_log_hash};
+  return {.node = node,
+          .manager = manager,
+          .membership = site.membership,
+          .observer = observer,
+          .faults = faults,
+          .states = states,
+          .compute = compute,
+          .counters = counters,
+          .clock = clock,
+          .event_log_hash = std::move(site.event_log_hash)};
 }
 
 namespace {

@@ -41,6 +41,7 @@ class RunSystemConfig : public caf::actor_system_config {
 struct SpawnedRun {
   NodeActor node;
   TopologyManagerActor manager;
+  MembershipActor membership;  // takes Reconfigure
   ObserverActor observer;
   FaultsActor faults;
   std::vector<StateActor> states;
@@ -60,19 +61,20 @@ Result<std::shared_ptr<Objective>> make_objective(const Settings&);
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
 
-/// What a process among several gives the actors of its ranks.
+/// What is around the ranks of a process: how frames reach other ranks, and who owns membership.
 struct Site {
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;
+  MembershipActor membership;
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of what goes to other ranks
-  ManagerDependencies::Beyond beyond;
-  std::function<void()> share_done;       // the local ranks have done their share
-  std::function<void(int rank)> suspect;  // it does not answer
+  // On the virtual clock: gradients go into a hash of all events too.
+  std::function<void(uint64_t word)> log = [](uint64_t) {};
+  std::function<uint64_t()> event_log_hash = [] { return uint64_t{0}; };
 };
 
-/// As spawn_run, for the ranks of one process (null: of them all). They wait for Begin.
-SpawnedRun spawn_ranks(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
-                       const Site*, std::function<void(Outcome)> done);
+/// As above, on a site of the caller's. The ranks wait for Begin and a roster.
+SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
+                     Site, std::function<void(Outcome)> done);
 
 /// Puts frames into the mailboxes of the ranks of this process.
 LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes>);

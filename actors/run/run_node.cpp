@@ -95,16 +95,12 @@ LinksOptions links_options(const Settings& s, const NodeSettings& n,
 }
 
 Site site_of(const GatewayActor& gateway, std::shared_ptr<Mailboxes> mailboxes,
-             std::shared_ptr<LinkTransport> transport) {
+             std::shared_ptr<LinkTransport> transport, bool in_shared_memory) {
   Site site;
   site.mailboxes = std::move(mailboxes);
   site.transport = std::move(transport);
-  site.beyond.rates = [gateway](EdgeRatesPtr rates) { caf::anon_send(gateway, std::move(rates)); };
-  site.beyond.reconfigure = [gateway](const std::string& topology) {
-    caf::anon_send(gateway, Reconfigure{topology});
-  };
-  site.share_done = [gateway] { caf::anon_send(gateway, ShareDone{}); };
-  site.suspect = [gateway](int rank) { caf::anon_send(gateway, Suspected{rank}); };
+  site.membership = gateway;
+  if (in_shared_memory) site.memory = SnapshotPool::Memory::shared;
   return site;
 }
 
@@ -197,8 +193,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.options = links_options(s, n, objective->layout());
   const Arrivals arrivals(node.options.max_payload_bytes, s);
   node.events = events_to(gateway, node.transport, clock, arrivals);
-  Site site = site_of(gateway, mailboxes, node.transport);
-  if (n.same_host && s.clock == Clock::wall) site.memory = SnapshotPool::Memory::shared;
+  Site site = site_of(gateway, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
   RunHooks run_hooks = hooks.run;
   run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
     caf::anon_send(gateway, info);
@@ -215,7 +210,8 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     told(std::move(o));
     caf::anon_send(gateway, std::move(what));
   };
-  node.run = spawn_ranks(system, s, std::move(objective), std::move(run_hooks), &site, ended);
+  node.run =
+      spawn_run(system, s, std::move(objective), std::move(run_hooks), std::move(site), ended);
   return node;
 }
 
