@@ -23,6 +23,8 @@ constexpr size_t kMessageWords = 1 + kSegmentWords;
 static_assert(kHeaderBytes == kMessageWords * sizeof(capnp::word));
 static_assert(capnp::_::structSize<wire::Header>().data == kStructWords);
 static_assert(capnp::_::structSize<wire::Header>().pointers == 0);
+static_assert(capnp::_::structSize<wire::Parcel>().data == kStructWords);
+static_assert(capnp::_::structSize<wire::Parcel>().pointers == 0);
 
 static_assert(std::endian::native == std::endian::little);  // payloads travel as they lie
 
@@ -31,8 +33,7 @@ static_assert(std::endian::native == std::endian::little);  // payloads travel a
 constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
                                           0, 0, 0, 0, kStructWords,  0, 0, 0};
 
-static_assert(int(wire::Kind::PIECE) == int(FrameKind::piece) && kFrameKinds == 9);
-static_assert(int(wire::Kind::MESSAGE) == int(FrameKind::message));
+static_assert(int(wire::Kind::MESSAGE) == int(FrameKind::message) && kFrameKinds == 8);
 static_assert(int(wire::Kind::CHUNK) == int(FrameKind::chunk));
 static_assert(int(wire::Kind::ASK) == int(FrameKind::ask));
 static_assert(int(wire::Kind::ACK) == int(FrameKind::ack));
@@ -49,11 +50,21 @@ static_assert(int(wire::Reason::NOT_YET) == int(DeclineReason::not_yet));
 static_assert(int(wire::Reason::BUSY) == int(DeclineReason::busy));
 static_assert(int(wire::ElementType::F64) == int(DType::f64));
 static_assert(int(wire::ElementType::BYTES) == int(DType::bytes));
+static_assert(int(wire::Way::DOWN) == int(MeanPiece::Way::down));
 constexpr int kDTypes = 3;
 
 Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
   return world_error("frame refused: " + what + " " + std::to_string(value) +
                      ", accepted: " + accepted);
+}
+
+Error parcel_refused(const std::string& what, const std::string& value,
+                     const std::string& accepted) {
+  return world_error("parcel refused: " + what + " " + value + ", accepted: " + accepted);
+}
+
+Error parcel_refused(const std::string& what, uint64_t value, const std::string& accepted) {
+  return parcel_refused(what, std::to_string(value), accepted);
 }
 
 std::string shown(double value) {
@@ -62,51 +73,73 @@ std::string shown(double value) {
   return out.str();
 }
 
-}  // namespace
+using Segment = std::array<capnp::word, kSegmentWords>;
 
-HeaderBytes encode(const FrameHeader& h) {
-  alignas(capnp::word) std::array<capnp::word, kSegmentWords> segment{};
+/// A message with a root of this type, which `fill` sets.
+template <class Root, class Fill>
+HeaderBytes encoded(Fill fill) {
+  alignas(capnp::word) Segment segment{};
   capnp::FlatMessageBuilder message(kj::arrayPtr(segment.data(), segment.size()));
-  auto root = message.initRoot<wire::Header>();
-  root.setVersion(kWireVersion);
-  root.setKind(static_cast<wire::Kind>(h.kind));
-  root.setReason(static_cast<wire::Reason>(h.reason));
-  root.setDtype(static_cast<wire::ElementType>(h.dtype));
-  root.setFrom(h.from);
-  root.setTo(h.to);
-  root.setFromIncarnation(h.from_incarnation);
-  root.setToIncarnation(h.to_incarnation);
-  root.setPart(h.part);
-  root.setPayloadVersion(h.version);
-  root.setEpoch(h.epoch);
-  root.setNumber(h.number);
-  root.setCount(h.count);
-  root.setAlphaTilde(h.alpha_tilde);
-
+  fill(message.initRoot<Root>());
   HeaderBytes bytes;
   std::memcpy(bytes.data(), kPrefix.data(), sizeof(capnp::word));
   std::memcpy(bytes.data() + sizeof(capnp::word), segment.data(), sizeof(segment));
   return bytes;
 }
 
+bool has_prefix(std::span<const std::byte> bytes) {
+  return std::memcmp(bytes.data(), kPrefix.data(), kPrefix.size()) == 0;
+}
+
+/// On the stack because `bytes` may lie at any address. The prefix holds the only pointer there is,
+/// so an unchecked read cannot leave these words.
+Segment segment_of(std::span<const std::byte> bytes) {
+  Segment segment;
+  std::memcpy(segment.data(), bytes.data() + sizeof(capnp::word), sizeof(segment));
+  return segment;
+}
+
+/// In elements: count * size may not fit 64 bits.
+uint64_t most_elements(uint64_t max_payload_bytes, DType dtype) {
+  return std::min(max_payload_bytes, kMaxPayloadBytes) / size_of(dtype);
+}
+
+}  // namespace
+
+HeaderBytes encode(const FrameHeader& h) {
+  return encoded<wire::Header>([&h](wire::Header::Builder root) {
+    root.setVersion(kWireVersion);
+    root.setKind(static_cast<wire::Kind>(h.kind));
+    root.setReason(static_cast<wire::Reason>(h.reason));
+    root.setDtype(static_cast<wire::ElementType>(h.dtype));
+    root.setFrom(h.from);
+    root.setTo(h.to);
+    root.setFromIncarnation(h.from_incarnation);
+    root.setToIncarnation(h.to_incarnation);
+    root.setPart(h.part);
+    root.setPayloadVersion(h.version);
+    root.setEpoch(h.epoch);
+    root.setNumber(h.number);
+    root.setCount(h.count);
+    root.setAlphaTilde(h.alpha_tilde);
+  });
+}
+
 Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payload_bytes) {
   if (bytes.size() != kHeaderBytes) {
     return refused("header bytes", bytes.size(), std::to_string(kHeaderBytes));
   }
-  if (std::memcmp(bytes.data(), kPrefix.data(), kPrefix.size()) != 0) {
+  if (!has_prefix(bytes)) {
     return world_error("frame refused: malformed, not one segment with one header struct");
   }
-  // The prefix holds the only pointer there is, so an unchecked read cannot leave these words. On
-  // the stack because `bytes` may lie at any address.
-  alignas(capnp::word) std::array<capnp::word, kSegmentWords> segment;
-  std::memcpy(segment.data(), bytes.data() + sizeof(capnp::word), sizeof(segment));
+  alignas(capnp::word) const Segment segment = segment_of(bytes);
   const auto root = capnp::readMessageUnchecked<wire::Header>(segment.data());
 
   if (root.getVersion() != kWireVersion) {
     return refused("wire version", root.getVersion(), std::to_string(kWireVersion));
   }
   const auto kind = static_cast<int>(root.getKind());
-  if (kind >= kFrameKinds) return refused("kind", kind, "0 to 8");
+  if (kind >= kFrameKinds) return refused("kind", kind, "0 to 7");
   const auto reason = static_cast<int>(root.getReason());
   if (reason >= kDeclineReasons) return refused("decline reason", reason, "0 to 7");
   const auto dtype = static_cast<int>(root.getDtype());
@@ -130,8 +163,8 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   if (h.count != 0 && !carries_payload(h.kind)) {
     return refused("payload elements on kind " + std::to_string(kind) + ":", h.count, "none");
   }
-  const uint64_t max_count = std::min(max_payload_bytes, kMaxPayloadBytes) / size_of(h.dtype);
-  if (h.count > max_count) {  // compared in elements: count * size may not fit 64 bits
+  const uint64_t max_count = most_elements(max_payload_bytes, h.dtype);
+  if (h.count > max_count) {
     return refused("payload elements", h.count, "at most " + std::to_string(max_count));
   }
   if (!std::isfinite(h.alpha_tilde) || h.alpha_tilde < 0) {
@@ -139,6 +172,124 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
                        ", accepted: finite and at least 0");
   }
   return h;
+}
+
+// --- parcels
+
+namespace {
+
+void fill(wire::Parcel::Builder root, const MeanPiece& m) {
+  auto piece = root.initMeanPiece();
+  piece.setWay(static_cast<wire::Way>(m.way));
+  piece.setVector(m.vector);
+  piece.setMean(m.mean);
+  piece.setOffset(m.offset);
+  piece.setRanks(m.ranks);
+}
+
+void fill(wire::Parcel::Builder root, const StatePiece& m) {
+  auto piece = root.initStatePiece();
+  piece.setPiece(m.piece);
+  piece.setTransfer(m.transfer);
+}
+
+void fill(wire::Parcel::Builder root, const PushSumMass& m) {
+  auto mass = root.initPushSumMass();
+  mass.setRank(m.rank);
+  mass.setHandOver(m.hand_over);
+  mass.setWeight(m.weight);
+}
+
+Status judge(const MeanPiece& m, const Parcel& p) {
+  if (p.dtype == DType::bytes || (m.way == MeanPiece::Way::up && p.dtype != DType::f64))
+    return parcel_refused("dtype of a mean", static_cast<uint64_t>(p.dtype),
+                          "numbers, fp64 on the way up");
+  if (m.ranks == 0 || m.ranks > kRanksAtMost)
+    return parcel_refused("ranks in a mean", m.ranks, "1 to " + std::to_string(kRanksAtMost));
+  if (m.offset > ~uint64_t{0} - p.count)
+    return parcel_refused("first element", m.offset, "so that the last one fits 64 bits");
+  return Done{};
+}
+
+Status judge(const StatePiece& m, const Parcel&) {
+  if (m.piece >= kMaxPieces)
+    return parcel_refused("piece", m.piece, "below " + std::to_string(kMaxPieces));
+  return Done{};
+}
+
+Status judge(const PushSumMass& m, const Parcel& p) {
+  if (p.dtype == DType::bytes)
+    return parcel_refused("dtype of a mass", static_cast<uint64_t>(p.dtype), "numbers");
+  if (m.rank >= kRanksAtMost)
+    return parcel_refused("rank", m.rank, "below " + std::to_string(kRanksAtMost));
+  if (!std::isfinite(m.weight) || m.weight <= 0)
+    return parcel_refused("weight", shown(m.weight), "finite and above 0");
+  return Done{};
+}
+
+/// REQUIRES: which() is known, and so is the way of a mean's piece.
+Parcel value_of(wire::Parcel::Reader root) {
+  Parcel p;
+  p.dtype = static_cast<DType>(root.getDtype());
+  p.count = root.getCount();
+  switch (root.which()) {
+    case wire::Parcel::MEAN_PIECE: {
+      const auto m = root.getMeanPiece();
+      p.what = MeanPiece{static_cast<MeanPiece::Way>(m.getWay()), m.getMean(), m.getVector(),
+                         m.getOffset(), m.getRanks()};
+      break;
+    }
+    case wire::Parcel::STATE_PIECE:
+      p.what = StatePiece{root.getStatePiece().getTransfer(), root.getStatePiece().getPiece()};
+      break;
+    case wire::Parcel::PUSH_SUM_MASS: {
+      const auto m = root.getPushSumMass();
+      p.what = PushSumMass{m.getHandOver(), m.getRank(), m.getWeight()};
+      break;
+    }
+  }
+  return p;
+}
+
+}  // namespace
+
+HeaderBytes encode(const Parcel& p) {
+  return encoded<wire::Parcel>([&p](wire::Parcel::Builder root) {
+    root.setVersion(kWireVersion);
+    root.setDtype(static_cast<wire::ElementType>(p.dtype));
+    root.setCount(p.count);
+    std::visit([&root](const auto& what) { fill(root, what); }, p.what);
+  });
+}
+
+Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payload_bytes) {
+  if (bytes.size() != kHeaderBytes)
+    return parcel_refused("bytes", bytes.size(), std::to_string(kHeaderBytes));
+  if (!has_prefix(bytes))
+    return world_error("parcel refused: malformed, not one segment with one struct");
+  alignas(capnp::word) const Segment segment = segment_of(bytes);
+  const auto root = capnp::readMessageUnchecked<wire::Parcel>(segment.data());
+  if (root.getVersion() != kWireVersion)
+    return parcel_refused("wire version", root.getVersion(), std::to_string(kWireVersion));
+  const auto kind = static_cast<int>(root.which());
+  if (kind > static_cast<int>(wire::Parcel::PUSH_SUM_MASS))
+    return parcel_refused("kind", static_cast<uint64_t>(kind), "0 to 2");
+  const auto dtype = static_cast<int>(root.getDtype());
+  if (dtype >= kDTypes)
+    return parcel_refused("dtype", static_cast<uint64_t>(dtype), "0 (f32), 1 (f64) or 2 (bytes)");
+  if (root.isMeanPiece() && root.getMeanPiece().getWay() > wire::Way::DOWN)
+    return parcel_refused("way", static_cast<uint64_t>(root.getMeanPiece().getWay()), "0 to 1");
+
+  Parcel p = value_of(root);
+  const uint64_t most = most_elements(max_payload_bytes, p.dtype);
+  if (p.count == 0 || p.count > most)
+    return parcel_refused("payload elements", p.count, "1 to " + std::to_string(most));
+  const Status valid = std::visit([&p](const auto& what) { return judge(what, p); }, p.what);
+  if (!valid) return valid.error();
+  const HeaderBytes again = encode(p);
+  if (std::memcmp(again.data(), bytes.data(), kHeaderBytes) != 0)
+    return world_error("parcel refused: something in fields that its kind does not have");
+  return p;
 }
 
 }  // namespace grapevine

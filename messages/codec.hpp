@@ -1,8 +1,9 @@
-// The codec: FrameHeader to bytes and back, by the Cap'n Proto schema in wire.capnp.
+// The codec: FrameHeader and Parcel to bytes and back, by the Cap'n Proto schema in wire.capnp.
 //
-// An encoded frame is a header message of exactly kHeaderBytes followed by count elements of
+// An encoded frame or parcel is a message of exactly kHeaderBytes followed by count elements of
 // payload in little-endian order, as they lie in memory. So a payload is never copied to be
-// encoded. A frame is validated here, once: what decode returns needs no further check.
+// encoded. Both are validated here, once: what is decoded needs no further check, except against
+// what its receiver knows (who sent it, which vector or transfer it means).
 #pragma once
 #include <array>
 #include <cstddef>
@@ -10,6 +11,7 @@
 
 #include "kernels/result.hpp"
 #include "messages/frame.hpp"
+#include "messages/parcel.hpp"
 
 namespace grapevine {
 
@@ -20,6 +22,7 @@ constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 32;  // a link announces it
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
 HeaderBytes encode(const FrameHeader&);
+HeaderBytes encode(const Parcel&);
 
 /// `bytes` is the header alone. Refuses, with one line: a wrong length, a malformed or cut
 /// message, another wire version, an unknown kind, reason or dtype, a payload above
@@ -27,7 +30,14 @@ HeaderBytes encode(const FrameHeader&);
 /// carries none.
 Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payload_bytes);
 
+/// `bytes` is what stands before the payload. Refuses, with one line, beside what decode refuses:
+/// no payload at all; elements beyond 64 bits; a mean or mass that is not of numbers, a sum that is
+/// not fp64, one over no rank or over more than kRanksAtMost; a piece beyond kMaxPieces; a weight
+/// that is not finite and positive; anything in fields that the kind does not have.
+Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payload_bytes);
+
 constexpr uint64_t payload_bytes(const FrameHeader& h) { return h.count * size_of(h.dtype); }
+constexpr uint64_t payload_bytes(const Parcel& p) { return p.count * size_of(p.dtype); }
 constexpr uint64_t frame_bytes(const FrameHeader& h) { return kHeaderBytes + payload_bytes(h); }
 
 }  // namespace grapevine

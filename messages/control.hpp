@@ -23,7 +23,6 @@ constexpr size_t kLineBytes = 511;   // of a reason, or of a job in words
 constexpr size_t kSpecBytes = 4095;  // of a topology's spec
 constexpr size_t kMaxNews = 128;     // members in one packet
 constexpr size_t kMaxRates = 512;    // edges in one packet
-constexpr size_t kMaxPieces = 4096;  // of a snapshot
 
 enum class LinkPurpose : uint8_t { control = 0, console };
 
@@ -125,7 +124,7 @@ struct FetchState {
   bool operator==(const FetchState&) const = default;
 };
 
-/// What a snapshot consists of. Pieces travel as frames of kind `piece`, each checked against its
+/// What a snapshot consists of. Pieces travel as parcels (StatePiece), each checked against its
 /// hash.
 struct Manifest {
   uint64_t transfer = 0;

@@ -1,4 +1,5 @@
 // Frame: the one thing that crosses a link between two ranks. A header and a payload of numbers.
+// What crosses it between two nodes is a Parcel (parcel.hpp).
 //
 // Relay messages, low-rank factors and all-reduce chunks are payloads of this one frame; links
 // and faults act on frames and know no method. A value.
@@ -9,6 +10,8 @@
 #include "kernels/vec.hpp"
 
 namespace grapevine {
+
+constexpr uint32_t kRanksAtMost = 1u << 24;  // numbers of ranks end here
 
 enum class FrameKind : uint8_t {
   // An exchange (see actors/conversations/pairwise.hpp).
@@ -22,10 +25,8 @@ enum class FrameKind : uint8_t {
   chunk = 6,  // part `part` of the vector in step `number`
   // A round with the neighbours (see actors/conversations/rounds.hpp).
   message = 7,  // what a rank sends in phase `part` of round `number`
-  // A snapshot for a newcomer (see Manifest in control.hpp).
-  piece = 8,  // piece `part` of transfer `number`
 };
-constexpr int kFrameKinds = 9;
+constexpr int kFrameKinds = 8;
 
 constexpr bool carries_payload(FrameKind kind) {
   return kind == FrameKind::data || kind >= FrameKind::chunk;

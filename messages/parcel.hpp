@@ -35,6 +35,8 @@ struct MeanAsk {
   bool operator==(const MeanAsk&) const = default;
 };
 
+constexpr size_t kMaxPieces = 4096;  // of a snapshot
+
 /// Of a snapshot of one rank's state, checked against its hash in the Manifest.
 struct StatePiece {
   uint64_t transfer = 0;  // the asker's number

@@ -1,7 +1,8 @@
-# What a frame's header looks like on a wire: one struct without pointers, in one segment.
+# What stands before a payload on a wire, of a frame between two ranks or of a parcel between two nodes: one
+# struct without pointers, in one segment.
 #
-# Fields are only ever appended, and each change of meaning raises `version`. The layout has no padding, so
-# each value has exactly one encoding. README.md says what each field means.
+# Fields are only ever appended, and each change of meaning raises `version`. Each value has exactly one
+# encoding: a header has no padding, and what a parcel does not use is zero. README.md says what each field means.
 @0xe5c1b0b7a51d7f3e;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -16,7 +17,6 @@ enum Kind {
   ask @5;
   chunk @6;
   message @7;
-  piece @8;
 }
 
 enum Reason {
@@ -51,4 +51,36 @@ struct Header {
   number @11 :UInt64;          # of the exchange on this edge, or of the round
   count @12 :UInt64;           # elements of the payload, which follows the message
   alphaTilde @13 :Float64;     # the sender's, for this exchange
+}
+
+enum Way {
+  up @0;
+  down @1;
+}
+
+struct Parcel {
+  version @0 :UInt16;          # 1
+  dtype @1 :ElementType;       # of the payload
+  count @2 :UInt64;            # elements of the payload, which follows the message: at least one
+  union {
+    meanPiece :group {         # of a mean over ranks
+      way @3 :Way;             # up: a sum in fp64; down: the mean itself
+      vector @4 :UInt32;       # which of those that are averaged
+      mean @5 :UInt64;         # its number
+      offset @6 :UInt64;       # of the first element, in that vector
+      ranks @7 :UInt32;        # in the sum, or in the mean
+    }
+    statePiece :group {        # of a snapshot of one rank's state
+      piece @8 :UInt32;
+      transfer @9 :UInt64;     # the asker's number
+    }
+    pushSumMass :group {       # of ranks that leave
+      rank @10 :UInt32;        # that is to take it
+      handOver @11 :UInt64;    # the giver's number, for the receipt
+      weight @12 :Float64;
+    }
+  }
+  spare1 @13 :UInt64;          # zero
+  spare2 @14 :UInt64;
+  spare3 @15 :UInt64;
 }

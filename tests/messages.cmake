@@ -1,5 +1,6 @@
 grapevine_test(messages 
-  SOURCES messages/codec_test.cpp messages/control_test.cpp messages/bounds_test.cpp
+  SOURCES messages/codec_test.cpp messages/parcel_test.cpp messages/control_test.cpp
+    messages/bounds_test.cpp
   USES grapevine_messages CapnProto::capnp)
 target_include_directories(messages_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
 grapevine_benchmark(codec SOURCES bench/codec_bench.cpp USES grapevine_messages)
@@ -39,7 +40,7 @@ if(GRAPEVINE_LIBFUZZER)
         -lcapnp -lkj -o ${program}
       # The library stands for the generated schemas, which it is compiled from.
       DEPENDS grapevine_messages ${sources} ${messages}/codec.hpp ${messages}/control_codec.hpp
-        ${messages}/control.hpp ${messages}/frame.hpp
+        ${messages}/control.hpp ${messages}/frame.hpp ${messages}/parcel.hpp
       VERBATIM)
     add_custom_target(${target}_fuzz DEPENDS ${program})
   endforeach()

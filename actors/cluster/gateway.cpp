@@ -177,24 +177,36 @@ void Gateway::on_said(Said& said) {
     donating([&](Donor& d, DonorEffects& out) { d.fetch(now, said.node, *fetch, out); });
   } else if (const auto* manifest = std::get_if<Manifest>(&said.message)) {
     fetching([&](Fetcher& f, FetcherEffects& out) { f.manifest(now, said.node, *manifest, out); });
+  } else if (const auto* receipt = std::get_if<MassReceipt>(&said.message)) {
+    on_receipt(said.node, *receipt);
   }
 }
 
-void Gateway::on_piece(MeanCame& came) {
-  const double now = deps_.clock.now();
-  if ((came.header.number & kInheritance) != 0) return inherit(came);
-  if ((came.header.number & kMeans) == 0) {
-    return fetching([&](Fetcher& f, FetcherEffects& out) {
-      f.piece(now, came.node, came.header, came.mean.vec(), out);
-    });
-  }
-  const uint64_t transfer = came.header.number & ~kMeans;
-  Share share{std::move(came.mean), static_cast<int>(came.header.part)};
-  if (transfer == kFinal) {
+void Gateway::on_parcel(ParcelCame& came) {
+  if (!membership_) return;
+  if (const auto* mean = std::get_if<MeanPiece>(&came.parcel.what)) return take_mean(came, *mean);
+  if (std::holds_alternative<PushSumMass>(came.parcel.what)) return inherit(came);
+  fetching([&](Fetcher& f, FetcherEffects& out) {
+    f.piece(deps_.clock.now(), came.node, std::get<StatePiece>(came.parcel.what),
+            came.payload.vec(), out);
+  });
+}
+
+void Gateway::take_mean(ParcelCame& came, const MeanPiece& mean) {
+  const std::vector<Member> members = membership_->members();
+  const bool known = std::any_of(members.begin(), members.end(), [&](const Member& m) {
+    return m.node == came.node && mean.ranks <= m.ranks;
+  });
+  const bool whole = mean.way == MeanPiece::Way::down && mean.vector == 0 && mean.offset == 0 &&
+                     came.payload.count == deps_.shape.count &&
+                     came.payload.dtype == deps_.shape.dtype;
+  if (!known || !whole) return;
+  Share share{std::move(came.payload), static_cast<int>(mean.ranks)};
+  if (mean.mean == kFinal) {
     shares_[came.node] = std::move(share);
     return consider();
   }
-  if (transfer != snapshot_.transfer || !snapshot_.then) return;
+  if (mean.mean != snapshot_.transfer || !snapshot_.then) return;
   snapshot_.shares[came.node] = std::move(share);
   if (--snapshot_.awaited == 0) snapshot_done();
 }
@@ -243,7 +255,7 @@ Gateway::behavior_type Gateway::make_behavior() {
       [this](Said& said) { on_said(said); },
       [this](Asked& asked) { membership_ ? answer(asked) : again(std::move(asked)); },
       [this](const ConsoleGone& gone) { followers_.erase(gone.console); },
-      [this](MeanCame& came) { on_piece(came); },
+      [this](ParcelCame& came) { on_parcel(came); },
       [=, this](ShareDone) {
         share_done_ = true;
         handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });

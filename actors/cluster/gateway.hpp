@@ -54,7 +54,8 @@ class Gateway final : public GatewayActor::base {
   void consider();
   bool all_finished() const;
   void on_said(Said&);
-  void on_piece(MeanCame&);
+  void on_parcel(ParcelCame&);
+  void take_mean(ParcelCame&, const MeanPiece&);
   void on_tick();
   void muster(double now);
   void train(Donation);
@@ -63,7 +64,8 @@ class Gateway final : public GatewayActor::base {
   void leave();
   void tell_what_leaving_changes();
   void hand_over();
-  void inherit(MeanCame&);
+  void inherit(ParcelCame&);
+  void on_receipt(const std::string& node, const MassReceipt&);
   void settle_inheritances();
   void departed(const std::string& node);
   void record(Departure);
@@ -127,8 +129,8 @@ class Gateway final : public GatewayActor::base {
   std::deque<std::string> events_;
   std::set<uint64_t> followers_;  // consoles that hear of each event
   int graph_ranks_ = 0;
-  std::string heir_;                    // that has not confirmed what it was handed
-  std::vector<MeanCame> inheritances_;  // of nodes that have not left yet
+  std::string heir_;                      // that has not confirmed what it was handed
+  std::vector<ParcelCame> inheritances_;  // of nodes that have not left yet
   NodeStatus told_;  // what is counted here for consoles: departures, turned_away, suspects
 };
 

@@ -13,6 +13,7 @@ namespace {
 constexpr double kPoll_s = 1;        // at the means of the others, by a node that leaves
 constexpr double kHandOver_s = 2;    // until the heir has said that it has all
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
+constexpr uint64_t kHandOver = 1;    // its number: a node leaves once
 constexpr size_t kDeparturesKept = 100, kInheritancesKept = 16;
 
 bool serves(const Member& m, int rank) {
@@ -81,55 +82,46 @@ void Gateway::hand_over() {
     scale({}, 0, *own_.parameters.front().x, mean);
     for (const RankParameters& p : own_.parameters)
       axpy({}, p.counts.push_weight / weight, *p.x, mean);
-    FrameHeader h;
-    h.kind = FrameKind::piece;
-    h.dtype = dtype;
-    h.from = self.first_rank;
-    h.to = heir->first_rank;
-    h.from_incarnation = self.incarnation;
-    h.to_incarnation = heir->incarnation;
-    h.number = kInheritance;
-    h.count = deps_.shape.count;
-    h.alpha_tilde = weight;
-    if (parts_.links->send_frame(heir->node, h, payload)) heir_ = heir->node;
+    const Parcel mass{PushSumMass{kHandOver, heir->first_rank, weight}, dtype, deps_.shape.count};
+    if (parts_.links->send_parcel(heir->node, mass, payload)) heir_ = heir->node;
     if (heir_.empty()) say("nobody takes over the push-sum mass of the ranks here");
     if (!heir_.empty()) deadline_s_ = now + kHandOver_s;
   }
   handle([&](Membership& m, MembershipEffects& out) { m.leave(now, out); });
 }
 
-void Gateway::inherit(MeanCame& came) {
-  const FrameHeader& h = came.header;
-  if (!came.mean) {  // what was handed over from here has arrived
-    if (came.node != std::exchange(heir_, {})) return;
-    say("rank " + std::to_string(h.from) + " has the push-sum mass of the ranks here");
-    record({membership_->self().node, true, own_.ranks, graph_ranks_, deps_.clock.now(), 0});
-    deadline_s_ = deps_.clock.now() + kFarewell_s;
-    return consider();
-  }
-  const bool fits = came.mean.count == deps_.shape.count && h.dtype == deps_.shape.dtype &&
-                    serves(membership_->self(), static_cast<int>(h.to));
+// What was handed over from here has arrived.
+void Gateway::on_receipt(const std::string& node, const MassReceipt& receipt) {
+  if (heir_.empty() || node != heir_ || receipt.hand_over != kHandOver) return;
+  heir_.clear();
+  say(node + " has the push-sum mass of the ranks here");
+  record({membership_->self().node, true, own_.ranks, graph_ranks_, deps_.clock.now(), 0});
+  deadline_s_ = deps_.clock.now() + kFarewell_s;
+  consider();
+}
+
+void Gateway::inherit(ParcelCame& came) {
+  const auto& mass = std::get<PushSumMass>(came.parcel.what);
+  const bool fits = came.payload.count == deps_.shape.count &&
+                    came.payload.dtype == deps_.shape.dtype &&
+                    serves(membership_->self(), static_cast<int>(mass.rank));
   if (phase_ != Phase::training || !fits || inheritances_.size() >= kInheritancesKept) return;
-  FrameHeader receipt = h;
-  receipt.count = 0;
-  receipt.alpha_tilde = 0;
-  std::swap(receipt.from, receipt.to);
-  std::swap(receipt.from_incarnation, receipt.to_incarnation);
-  parts_.links->send_frame(came.node, receipt, {});
+  parts_.links->send(came.node, MassReceipt{mass.hand_over});
   inheritances_.push_back(std::move(came));
   settle_inheritances();
 }
 
 // The news that a node leaves and what it hands over travel apart.
 void Gateway::settle_inheritances() {
-  std::erase_if(inheritances_, [this](MeanCame& came) {
+  std::erase_if(inheritances_, [this](ParcelCame& came) {
     for (const Member& m : membership_->members())
       if (m.node == came.node && !is_over(m)) return false;
-    const auto rank = static_cast<int>(came.header.to);
+    const auto& mass = std::get<PushSumMass>(came.parcel.what);
+    const auto rank = static_cast<int>(mass.rank);
     const StateActor& state = parts_.states[static_cast<size_t>(rank) % parts_.states.size()];
-    send(state, Inherit{rank, came.header.alpha_tilde, std::move(came.mean), roster_epoch_});
+    send(state, Inherit{rank, mass.weight, std::move(came.payload), roster_epoch_});
     say("rank " + std::to_string(rank) + " takes over the push-sum mass " +
-        short_number(came.header.alpha_tilde) + " of " + came.node);
+        short_number(mass.weight) + " of " + came.node);
     return true;
   });
 }

@@ -39,17 +39,12 @@ struct Asked {
 struct ConsoleGone {
   uint64_t console = 0;
 };
-/// In the number of a frame of kind `piece`: it is a mean, else a piece of a rank's state.
-constexpr uint64_t kMeans = uint64_t{1} << 63;
-constexpr uint64_t kFinal = 0;  // the means at the end of the run; others are of a snapshot
+constexpr uint64_t kFinal = 0;  // number of the mean at the end of the run; others: of a snapshot
 
-/// The same of what a node that leaves hands over; without a payload: it has arrived.
-constexpr uint64_t kInheritance = uint64_t{1} << 62;
-
-struct MeanCame {
+struct ParcelCame {
   std::string node;
-  FrameHeader header;
-  Payload mean;
+  Parcel parcel;
+  Payload payload;
 };
 struct Leave {};  // the others go on
 // What the node says.
@@ -71,8 +66,8 @@ struct GatewayStart {
 using GatewayActor =
     MembershipActor::extend<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
                             Takes<BulkEnded>, Takes<DialFailed>, Takes<Said>, Takes<Asked>,
-                            Takes<ConsoleGone>, Takes<MeanCame>, Takes<RunEnded>, Takes<EpochInfo>,
-                            Takes<Finish>, Takes<Leave>, Takes<Tick>>;
+                            Takes<ConsoleGone>, Takes<ParcelCame>, Takes<RunEnded>,
+                            Takes<EpochInfo>, Takes<Finish>, Takes<Leave>, Takes<Tick>>;
 
 }  // namespace grapevine
 
@@ -85,7 +80,7 @@ GV_LOCAL_MESSAGE(DialFailed)
 GV_LOCAL_MESSAGE(Said)
 GV_LOCAL_MESSAGE(Asked)
 GV_LOCAL_MESSAGE(ConsoleGone)
-GV_LOCAL_MESSAGE(MeanCame)
+GV_LOCAL_MESSAGE(ParcelCame)
 GV_LOCAL_MESSAGE(Leave)
 GV_LOCAL_MESSAGE(RunEnded)
 GV_LOCAL_MESSAGE(GatewayStart)

@@ -82,23 +82,13 @@ Gateway::Mean Gateway::together(const Buffer& own, int ranks,
   return {shared_mean(sum.vec(), all, own.dtype()), all};
 }
 
-// A frame of kind `piece`: number = which snapshot, or kFinal, and kMeans, part = ranks in it.
+// Whole, to each node.
 void Gateway::send_mean(const Member& to, uint64_t transfer, const Buffer& mean, int ranks) {
   SnapshotPool pool(mean.size(), mean.dtype(), 1);
   Payload payload{pool.take(), mean.dtype(), mean.size(), 0};
   scale({}, 1, mean.vec(), payload.lease.writable());
-  const Member& self = membership_->self();
-  FrameHeader h;
-  h.kind = FrameKind::piece;
-  h.dtype = mean.dtype();
-  h.from = self.first_rank;
-  h.to = to.first_rank;
-  h.from_incarnation = self.incarnation;
-  h.to_incarnation = to.incarnation;
-  h.part = static_cast<uint32_t>(ranks);
-  h.number = transfer | kMeans;
-  h.count = mean.size();
-  parts_.links->send_frame(to.node, h, payload);
+  const MeanPiece piece{MeanPiece::Way::down, transfer, 0, 0, static_cast<uint32_t>(ranks)};
+  parts_.links->send_parcel(to.node, {piece, mean.dtype(), mean.size()}, payload);
 }
 
 template <class Then>

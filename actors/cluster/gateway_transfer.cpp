@@ -89,25 +89,12 @@ void Gateway::take_for(const DonorEffects::Take& take) {
 }
 
 void Gateway::send_piece(const DonorEffects::Piece& piece) {
-  const std::vector<Member> members = membership_->members();
-  const auto to = std::find_if(members.begin(), members.end(),
-                               [&](const Member& m) { return m.node == piece.to; });
-  if (to == members.end() || to->first_rank == kAnyRank) return;
   SnapshotPool pool(piece.payload.size, piece.payload.dtype, 1);
   Payload payload{pool.take(), piece.payload.dtype, piece.payload.size, 0};
   scale({}, 1, piece.payload, payload.lease.writable());
-  const Member& self = membership_->self();
-  FrameHeader h;
-  h.kind = FrameKind::piece;
-  h.dtype = piece.payload.dtype;
-  h.from = self.first_rank;
-  h.to = to->first_rank;
-  h.from_incarnation = self.incarnation;
-  h.to_incarnation = to->incarnation;
-  h.part = piece.piece;
-  h.number = piece.transfer;
-  h.count = piece.payload.size;
-  parts_.links->send_frame(piece.to, h, payload);
+  parts_.links->send_parcel(
+      piece.to, {StatePiece{piece.transfer, piece.piece}, piece.payload.dtype, piece.payload.size},
+      payload);
 }
 
 }  // namespace grapevine

@@ -194,19 +194,19 @@ void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
   finish(out);
 }
 
-void Fetcher::piece(double now, const std::string& from, const FrameHeader& header,
-                    ConstVec payload, FetcherEffects& out) {
-  const auto asked = std::find(asked_.begin(), asked_.end(), header.part);
-  if (stage_ == Stage::fetching && is_source(from) && header.kind == FrameKind::piece &&
-      header.number == turn_ && asked != asked_.end()) {
-    const PiecePlace at = place_of(options_.shape, header.part);
+void Fetcher::piece(double now, const std::string& from, const StatePiece& came, ConstVec payload,
+                    FetcherEffects& out) {
+  const auto asked = std::find(asked_.begin(), asked_.end(), came.piece);
+  if (stage_ == Stage::fetching && is_source(from) && came.transfer == turn_ &&
+      asked != asked_.end()) {
+    const PiecePlace at = place_of(options_.shape, came.piece);
     const bool fits = payload.dtype == options_.shape.dtype && payload.size == at.count;
     const uint64_t hash = fits ? piece_hash(payload) : 0;
-    if (fits && hash == manifest_.hashes[header.part]) {
+    if (fits && hash == manifest_.hashes[came.piece]) {
       std::memcpy(vectors_[at.vector].vec().part(at.offset, at.count).data, payload.data,
                   payload.bytes());
-      hashes_[header.part] = hash;
-      there_[header.part] = true;
+      hashes_[came.piece] = hash;
+      there_[came.piece] = true;
       asked_.erase(asked);
       learn(now);
       lapses_ = 0;
@@ -215,9 +215,9 @@ void Fetcher::piece(double now, const std::string& from, const FrameHeader& head
     } else {
       ++corrupt_;
       if (++bad_ >= kBad) {
-        next_source(now, "piece " + std::to_string(header.part) + " does not match its hash", out);
+        next_source(now, "piece " + std::to_string(came.piece) + " does not match its hash", out);
       } else {
-        ask_for({header.part}, out);
+        ask_for({came.piece}, out);
       }
     }
   }

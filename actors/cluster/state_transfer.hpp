@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "actors/cluster/state_pieces.hpp"
-#include "messages/frame.hpp"
+#include "messages/parcel.hpp"
 
 namespace grapevine {
 
@@ -32,7 +32,7 @@ struct DonorEffects {
     std::string to;
     Manifest manifest;
   };
-  struct Piece {  // a frame of kind piece: number = transfer, part = piece
+  struct Piece {  // a parcel: StatePiece
     std::string to;
     uint64_t transfer = 0;
     uint32_t piece = 0;
@@ -97,7 +97,7 @@ class Fetcher {
 
   void start(double now, FetcherEffects&);
   void manifest(double now, const std::string& from, const Manifest&, FetcherEffects&);
-  void piece(double now, const std::string& from, const FrameHeader&, ConstVec, FetcherEffects&);
+  void piece(double now, const std::string& from, const StatePiece&, ConstVec, FetcherEffects&);
   void node_down(double now, const std::string& node, FetcherEffects&);
   void timer(double now, FetcherEffects&);
 

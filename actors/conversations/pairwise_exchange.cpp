@@ -205,8 +205,7 @@ void Pairwise::frame(double now, const FrameHeader& m, const Payload& payload, E
       if (e.open->taking) return void(e.open->owes_accept = true);
       return send(e, e.open->applied ? FrameKind::ack : FrameKind::accept, m.number, out);
     case FrameKind::chunk:
-    case FrameKind::message:
-    case FrameKind::piece: ++counts_.protocol_errors; return;
+    case FrameKind::message: ++counts_.protocol_errors; return;
   }
 }
 

@@ -32,7 +32,6 @@
 namespace grapevine {
 
 constexpr uint32_t kAnyRank = 1u << 31;             // as first_rank: whichever are free
-constexpr uint32_t kRanksAtMost = 1u << 24;         // numbers of ranks end here
 constexpr uint32_t kIncarnationsAtMost = 1u << 24;  // of a node
 constexpr uint64_t kSpecsAtMost = 1u << 30;         // versions
 constexpr size_t kMembersAtMost = 4096;             // records kept; later names are refused

@@ -23,13 +23,12 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   return hello;
 }
 
-// Where payloads go. Rounds of everybody keep many small parts, in slots of an eighth; and what
-// nobody asks for again (a mean of each node, pieces of a rank's state) has a pool that neither
-// rounds nor exchanges can drain.
+// Where payloads go. Rounds of everybody keep many small parts, in slots of an eighth; and parcels,
+// which nobody asks for again, have a pool that neither rounds nor exchanges can drain.
 struct Arrivals {
   static constexpr uint64_t kPart = 8;
   uint64_t frame_bytes = 0;
-  std::shared_ptr<SnapshotPool> frames, parts, pieces;
+  std::shared_ptr<SnapshotPool> frames, parts, parcels;
 
   Arrivals(uint64_t bytes, const Settings& s) : frame_bytes(bytes) {
     const auto here = static_cast<size_t>(ranks_here(s));
@@ -38,11 +37,10 @@ struct Arrivals {
     };
     frames = pool(bytes, 16 * here + 64);
     parts = pool(bytes / kPart, 16 * static_cast<size_t>(s.ranks) * here + 64);
-    pieces = pool(bytes, kMembersAtMost);
+    parcels = pool(bytes, kMembersAtMost);
   }
 
   Lease take(const FrameHeader& h) const {
-    if (h.kind == FrameKind::piece) return pieces->take();
     return (payload_bytes(h) <= frame_bytes / kPart ? parts : frames)->take();
   }
 };
@@ -58,11 +56,10 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
     caf::anon_send(gateway, Said{node, std::move(message)});
   };
   events.frame = [=](const std::string& node, Frame frame) {
-    if (const FrameHeader& h = frame.header; h.kind == FrameKind::piece) {
-      caf::anon_send(gateway, MeanCame{node, h, payload_of(h, frame.payload)});
-    } else {
-      transport->receive(clock.now(), node, std::move(frame));
-    }
+    transport->receive(clock.now(), node, std::move(frame));
+  };
+  events.parcel = [=](const std::string& node, const Parcel& parcel, Payload payload) {
+    caf::anon_send(gateway, ParcelCame{node, parcel, std::move(payload)});
   };
   events.dial_failed = [=](const std::string& address, const std::string& reason, bool refused) {
     caf::anon_send(gateway, DialFailed{address, reason, refused});
@@ -78,6 +75,9 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   };
   events.console_gone = [=](uint64_t console) { caf::anon_send(gateway, ConsoleGone{console}); };
   events.buffer = [arrivals](const FrameHeader& h) { return arrivals.take(h); };
+  events.parcel_buffer = [arrivals](const std::string&, const Parcel&) {
+    return arrivals.parcels->take();
+  };
   events.spoils = [=](const FrameHeader& h) { return transport->spoils(clock.now(), h); };
   return events;
 }

@@ -8,17 +8,18 @@ constexpr size_t kMostMemories = 256;  // of each end
 
 }  // namespace
 
-bool BulkLink::lends(const OutgoingFrame& frame) const {
-  const SharedMemory* memory = frame.lease().shared();
-  if (unix_socket_ == nullptr || memory == nullptr || frame.is_spoiled()) return false;
+bool BulkLink::lends(const OutgoingPayload& payload) const {
+  const SharedMemory* memory = payload.lease().shared();
+  if (unix_socket_ == nullptr || memory == nullptr || payload.is_spoiled()) return false;
   return told_.size() < kMostMemories || told_.count(memory->number()) != 0;
 }
 
 kj::Promise<void> BulkLink::lend() {
   const SharedMemory& memory = *sending_->lease().shared();
   lending_ = {};
-  lending_.kind = BulkRecord::in_place;
-  lending_.header = encode(sending_->header());
+  lending_.kind = std::holds_alternative<Parcel>(sending_->header()) ? BulkRecord::parcel_in_place
+                                                                     : BulkRecord::frame_in_place;
+  lending_.header = std::visit([](const auto& one) { return encode(one); }, sending_->header());
   lending_.value = memory.number();
   kj::Promise<void> told = kj::READY_NOW;
   if (told_.insert(memory.number()).second) {
@@ -58,12 +59,11 @@ void BulkLink::take_memory() {
   mapped_[in_.value] = *std::move(memory);
 }
 
-void BulkLink::read_in_place(const FrameHeader& header) {
+void BulkLink::read_in_place(const BulkHeader& header) {
   const auto found = mapped_.find(in_.value);
   if (found == mapped_.end() || payload_bytes(header) > found->second->bytes())
     return close("a payload outside of the memory it is said to lie in");
-  ++peer_->counters.frames_received;
-  peer_->counters.frame_bytes_received += kHeaderBytes + payload_bytes(header);
+  peer_->counters.received(header);
   peer_->counters.bulk = BulkPath::shared_memory;
   // The lease may be the last to go: it holds the mapping, and asks whether the link still stands.
   const auto let_go = [this, inbox = loop_.inbox(), alive = std::weak_ptr<void>(alive_),
@@ -77,8 +77,12 @@ void BulkLink::read_in_place(const FrameHeader& header) {
       flush();
     });
   };
-  const ConstVec payload(found->second->data(), header.count, header.dtype);
-  on_.frame({header, Lease::of(payload, let_go)});
+  const ConstVec payload = std::visit(
+      [&](const auto& one) {
+        return ConstVec(found->second->data(), static_cast<size_t>(one.count), one.dtype);
+      },
+      header);
+  on_.arrived(header, Lease::of(payload, let_go));
 }
 
 void BulkLink::released(uint64_t number) {

@@ -91,13 +91,13 @@ kj::Promise<void> BulkLink::write_all() {
   writing_ = sending_.has_value();
   if (!writing_) return kj::READY_NOW;
   if (lends(*sending_)) return lend();
-  return write_frame().then([this] {
+  return write_payload().then([this] {
     count_sent();
     return write_all();
   });
 }
 
-kj::Promise<void> BulkLink::write_frame() {
+kj::Promise<void> BulkLink::write_payload() {
   if (sending_->done()) return kj::READY_NOW;
   size_t count = 0, bytes = 0;
   for (const iovec& piece : sending_->next()) {
@@ -106,13 +106,12 @@ kj::Promise<void> BulkLink::write_frame() {
   }
   return in_time(stream_->write(kj::arrayPtr(pieces_, count)), Way::out).then([this, bytes] {
     sending_->advance(bytes);
-    return write_frame();
+    return write_payload();
   });
 }
 
 void BulkLink::count_sent() {
-  ++peer_->counters.frames_sent;
-  peer_->counters.frame_bytes_sent += frame_bytes(sending_->header());
+  peer_->counters.sent(sending_->header());
   sending_.reset();
 }
 
@@ -139,7 +138,7 @@ kj::Promise<void> BulkLink::read_record() {
 kj::Promise<void> BulkLink::take_record() {
   if (closed_) return kj::READY_NOW;
   if (in_.magic != BulkRecord::kMagic || in_.kind < BulkRecord::frame ||
-      in_.kind > (unix_socket_ != nullptr ? BulkRecord::release : BulkRecord::frame)) {
+      in_.kind > (unix_socket_ != nullptr ? BulkRecord::release : BulkRecord::parcel)) {
     close("a malformed record on the bulk link");
     return kj::READY_NOW;
   }
@@ -149,13 +148,13 @@ kj::Promise<void> BulkLink::take_record() {
   } else if (in_.kind == BulkRecord::release) {
     released(in_.value);
   } else {
-    const auto header = decode(in_.header, options_.max_payload_bytes);
+    const auto header = header_of_record();
     if (!header) {
       close(header.error().message);
-    } else if (in_.kind == BulkRecord::in_place) {
+    } else if (in_.kind == BulkRecord::frame_in_place || in_.kind == BulkRecord::parcel_in_place) {
       read_in_place(*header);
     } else {
-      taken = read_frame(*header);
+      taken = read_payload(*header);
     }
   }
   return taken.then([this]() -> kj::Promise<void> {
@@ -163,7 +162,16 @@ kj::Promise<void> BulkLink::take_record() {
   });
 }
 
-kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
+Result<BulkHeader> BulkLink::header_of_record() const {
+  if (in_.kind == BulkRecord::parcel || in_.kind == BulkRecord::parcel_in_place) {
+    const auto parcel = decode_parcel(in_.header, options_.max_payload_bytes);
+    return parcel ? Result<BulkHeader>(BulkHeader(*parcel)) : parcel.error();
+  }
+  const auto header = decode(in_.header, options_.max_payload_bytes);
+  return header ? Result<BulkHeader>(BulkHeader(*header)) : header.error();
+}
+
+kj::Promise<void> BulkLink::read_payload(const BulkHeader& header) {
   const uint64_t size = payload_bytes(header);
   receiving_ = on_.buffer(header);
   if (!receiving_ || receiving_.vec().bytes() < size) {
@@ -175,15 +183,14 @@ kj::Promise<void> BulkLink::read_frame(const FrameHeader& header) {
   sum_in_.add(&in_.header, sizeof in_.header);
   return read_rest({static_cast<kj::byte*>(receiving_.writable().data), size})
       .then([this] { return in_time(stream_->read(&heard_sum_, sizeof heard_sum_), Way::in); })
-      .then([this, header, size] {
+      .then([this, header] {
         Lease payload = std::move(receiving_);
         if (heard_sum_ != sum_in_.value()) {
           ++peer_->counters.corrupt;
           return;
         }
-        ++peer_->counters.frames_received;
-        peer_->counters.frame_bytes_received += kHeaderBytes + size;
-        on_.frame({header, std::move(payload)});
+        peer_->counters.received(header);
+        on_.arrived(header, std::move(payload));
       });
 }
 

@@ -1,7 +1,7 @@
-// BulkLink: one connection that carries frames with payloads, both ways at once. Lives on the bulk
-// loop.
+// BulkLink: one connection that carries frames with payloads, and parcels, both ways at once. Lives
+// on the bulk loop.
 //
-// Frames go out of the sender's lease (outgoing_frame.hpp), into the receiver's, with nothing
+// Payloads go out of the sender's lease (outgoing_payload.hpp), into the receiver's, with nothing
 // between but the socket. One whose sum is wrong is dropped and counted. A payload that does not
 // move for `stall_s` ends the link.
 //
@@ -37,8 +37,8 @@ struct BulkStream {
 class BulkLink {
  public:
   struct Handlers {
-    std::function<Lease(const FrameHeader&)> buffer;
-    std::function<void(Frame)> frame;
+    std::function<Lease(const BulkHeader&)> buffer;
+    std::function<void(const BulkHeader&, Lease)> arrived;
     std::function<void(const std::string& reason)> closed;  // once, the last call
   };
 
@@ -49,20 +49,21 @@ class BulkLink {
   void flush();  // the queue woke
   void close(const std::string& reason);
   void stop() { closed_ = true; }  // for the board: the queue is another link's from here on
-  size_t under_way() const { return sending_.has_value(); }  // frames, partly written
+  size_t under_way() const { return sending_.has_value(); }  // payloads, partly written
 
  private:
   kj::Promise<void> write_all();
-  kj::Promise<void> write_frame();
+  kj::Promise<void> write_payload();
   void count_sent();
   kj::Promise<size_t> read_some(void* to, size_t least, size_t most);
   kj::Promise<void> read_record();
   kj::Promise<void> take_record();
-  kj::Promise<void> read_frame(const FrameHeader&);
-  void read_in_place(const FrameHeader&);
+  Result<BulkHeader> header_of_record() const;
+  kj::Promise<void> read_payload(const BulkHeader&);
+  void read_in_place(const BulkHeader&);
   void take_memory();
   void released(uint64_t number);  // by the other end
-  bool lends(const OutgoingFrame&) const;
+  bool lends(const OutgoingPayload&) const;
   kj::Promise<void> lend();
   kj::Promise<void> write_releases();
   kj::Promise<void> read_rest(kj::ArrayPtr<kj::byte>);
@@ -82,7 +83,7 @@ class BulkLink {
   const LinksOptions& options_;
   Handlers on_;
   bool writing_ = false, closed_ = false;
-  std::optional<OutgoingFrame> sending_;
+  std::optional<OutgoingPayload> sending_;
   BulkRecord lending_, telling_, in_;
   int passing_ = -1;
   kj::ArrayPtr<const kj::byte> pieces_[3];

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kDirectBytes = 1 << 20;
 
 /// As much as the socket takes now. The loop learns of an error by itself.
-void write_now(OutgoingFrame& frame, int fd) {
+void write_now(OutgoingPayload& frame, int fd) {
   while (!frame.done()) {
     const auto pieces = frame.next();
     msghdr message{};
@@ -36,13 +36,13 @@ struct BulkQueue::Direct {
   const int fd;
 };
 
-bool BulkQueue::goes_directly(const OutgoingFrame& frame) const {
+bool BulkQueue::goes_directly(const OutgoingPayload& frame) const {
   return direct_ != nullptr && !pen_taken_ && !wanted_ && items_.empty() &&
          payload_bytes(frame.header()) <= kDirectBytes &&
          !(lends_ && frame.lease().shared() != nullptr);
 }
 
-BulkQueue::Pushed BulkQueue::push(OutgoingFrame frame) {
+BulkQueue::Pushed BulkQueue::push(OutgoingPayload frame) {
   std::shared_ptr<Direct> direct;
   {
     const std::lock_guard lock(mutex_);
@@ -59,7 +59,7 @@ BulkQueue::Pushed BulkQueue::push(OutgoingFrame frame) {
   return Pushed::queued;
 }
 
-BulkQueue::Pushed BulkQueue::write(OutgoingFrame frame, const std::shared_ptr<Direct>& direct) {
+BulkQueue::Pushed BulkQueue::write(OutgoingPayload frame, const std::shared_ptr<Direct>& direct) {
   write_now(frame, direct->fd);
   const bool sent = frame.done();
   {
@@ -91,17 +91,17 @@ bool BulkQueue::take_pen() {
   return !wanted_;
 }
 
-std::optional<OutgoingFrame> BulkQueue::take() {
+std::optional<OutgoingPayload> BulkQueue::take() {
   const std::lock_guard lock(mutex_);
   pen_taken_ = !items_.empty();
   if (!pen_taken_) return {};
-  std::optional<OutgoingFrame> first(std::move(items_.front()));
+  std::optional<OutgoingPayload> first(std::move(items_.front()));
   items_.pop_front();
   return first;
 }
 
 size_t BulkQueue::clear(bool close) {
-  std::deque<OutgoingFrame> items;  // given back without the lock
+  std::deque<OutgoingPayload> items;  // given back without the lock
   std::shared_ptr<Direct> direct;
   const std::lock_guard lock(mutex_);
   closed_ = closed_ || close;

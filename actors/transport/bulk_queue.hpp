@@ -11,7 +11,7 @@
 #include <mutex>
 #include <optional>
 
-#include "actors/transport/outgoing_frame.hpp"
+#include "actors/transport/outgoing_payload.hpp"
 
 namespace grapevine {
 
@@ -22,7 +22,7 @@ class BulkQueue {
 
   enum class Pushed { refused, queued, sent };
   /// Refused: full, closed, or the connection went in the middle of it.
-  Pushed push(OutgoingFrame);
+  Pushed push(OutgoingPayload);
   bool empty() const;
 
   // For the link, on its loop.
@@ -32,20 +32,20 @@ class BulkQueue {
   /// False: another thread writes; it wakes the loop when it is done, and none begins before that.
   bool take_pen();
   /// REQUIRES: the pen. Nothing: all is written, and the pen is laid down.
-  std::optional<OutgoingFrame> take();
+  std::optional<OutgoingPayload> take();
   /// The connection has ended. Gives all leases back; how many there were. Closed: nothing is taken
   /// any more.
   size_t clear(bool close);
 
  private:
   struct Direct;
-  bool goes_directly(const OutgoingFrame&) const;  // with the lock
-  Pushed write(OutgoingFrame, const std::shared_ptr<Direct>&);
+  bool goes_directly(const OutgoingPayload&) const;  // with the lock
+  Pushed write(OutgoingPayload, const std::shared_ptr<Direct>&);
 
   const size_t limit_;
   const std::function<void()> wake_;
   mutable std::mutex mutex_;  // guards what follows
-  std::deque<OutgoingFrame> items_;
+  std::deque<OutgoingPayload> items_;
   std::shared_ptr<Direct> direct_;  // of the connection that stands, if it may be written into
   bool lends_ = false, pen_taken_ = false, wanted_ = false, closed_ = false;
 };

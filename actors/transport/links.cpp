@@ -47,6 +47,9 @@ class SocketLinks final : public Links {
 
   bool send(const std::string& node, const ControlMessage& m) override;
   bool send_frame(const std::string& node, const FrameHeader&, const Payload&) override;
+  bool send_parcel(const std::string& node, const Parcel& parcel, const Payload& payload) override {
+    return push(node, parcel, payload, {});
+  }
 
   void reply(uint64_t console, const ConsoleReply& answer) override {
     control_loop_.post([this, console, answer] { control_->reply(console, answer); });
@@ -59,6 +62,9 @@ class SocketLinks final : public Links {
   LinkCounts counts(const std::string& node) const override;
 
  private:
+  bool push(const std::string& node, const BulkHeader&, const Payload&,
+            std::optional<uint64_t> spoiled_bit);
+
   LinksOptions options_;
   LinkEvents events_;
   std::string address_, path_;
@@ -86,17 +92,18 @@ bool SocketLinks::send(const std::string& node, const ControlMessage& m) {
 bool SocketLinks::send_frame(const std::string& node, const FrameHeader& header,
                              const Payload& payload) {
   if (header.count == 0) return send(node, header);
+  const auto spoiled_bit = events_.spoils ? events_.spoils(header) : std::optional<uint64_t>();
+  return push(node, header, payload, spoiled_bit);
+}
+
+bool SocketLinks::push(const std::string& node, const BulkHeader& header, const Payload& payload,
+                       std::optional<uint64_t> spoiled_bit) {
   GV_CHECK(payload.lease.vec().bytes() >= payload_bytes(header));
   const auto peer = peers_.find(node);
   if (peer == nullptr) return false;
-  const auto spoiled_bit = events_.spoils ? events_.spoils(header) : std::optional<uint64_t>();
   const auto pushed = peer->bulk->push({header, payload, spoiled_bit});
-  auto& counters = peer->counters;
-  if (pushed == BulkQueue::Pushed::refused) ++counters.refused;
-  if (pushed == BulkQueue::Pushed::sent) {
-    ++counters.frames_sent;
-    counters.frame_bytes_sent += frame_bytes(header);
-  }
+  if (pushed == BulkQueue::Pushed::refused) ++peer->counters.refused;
+  if (pushed == BulkQueue::Pushed::sent) peer->counters.sent(header);
   return pushed != BulkQueue::Pushed::refused;
 }
 
@@ -112,6 +119,10 @@ LinkCounts SocketLinks::counts(const std::string& node) const {
           c.frames_received,
           c.frame_bytes_sent,
           c.frame_bytes_received,
+          c.parcels_sent,
+          c.parcels_received,
+          c.parcel_bytes_sent,
+          c.parcel_bytes_received,
           c.in_place_bytes_sent,
           c.refused,
           c.discarded,

@@ -5,8 +5,9 @@
 // of at most 64 KiB, in order. It costs nothing while idle, and its end is noticed when the
 // peer's process dies, not when it stands still: that is for the membership to probe. Payloads have
 // a connection of their own, opened when first needed: from the sender's lease straight into the
-// receiver's, on one host read in place. Header-only frames travel with the control messages and
-// may overtake payloads.
+// receiver's, on one host read in place. They belong to frames between two ranks, or to parcels
+// between the two nodes (messages/parcel.hpp). Header-only frames travel with the control messages
+// and may overtake payloads.
 //
 // Off loopback a run key is required and all is mutual TLS 1.3.
 #pragma once
@@ -31,7 +32,7 @@ struct LinksOptions {
   double connect_s = 2;           // to connect, to agree on TLS and on the hellos
   double stall_s = 2;             // a payload that does not move for so long ends its connection
   size_t queued_bytes = 4 << 20;  // of control messages to one peer
-  size_t queued_frames = 64;      // with a payload to one peer; each holds a lease
+  size_t queued_frames = 64;      // and parcels, with a payload to one peer; each holds a lease
 };
 
 /// Called on a link's thread; must not block or call back into Links' destructor. They post.
@@ -47,6 +48,8 @@ struct LinkEvents {
   std::function<void(const std::string& node, ControlMessage)> control;
   /// The header is valid; the payload, if any, is as long as it says. Not to be written into.
   std::function<void(const std::string& node, Frame)> frame;
+  /// Valid (see codec.hpp); the payload is what it announces. Not to be written into.
+  std::function<void(const std::string& node, const Parcel&, Payload)> parcel;
   /// A dial ended without up. `refused`: nobody listens there.
   std::function<void(const std::string& address, const std::string& reason, bool refused)>
       dial_failed;
@@ -55,12 +58,13 @@ struct LinkEvents {
   /// To be answered by reply(console, ...), whose last part has `more` unset.
   std::function<void(uint64_t console, ConsoleRequest)> console;
   std::function<void(uint64_t console)> console_gone;
-  /// A connection for payloads ended, or could not be made. `lost`: frames that were queued for it,
-  /// or partly written. While the control link stands, the next payload opens another.
+  /// A connection for payloads ended, or could not be made. `lost`: payloads that were queued for
+  /// it, or partly written. While the control link stands, the next payload opens another.
   std::function<void(const std::string& node, uint64_t lost, const std::string& reason)> bulk_ended;
   /// Where an incoming payload goes: at least payload_bytes(header) long. An empty lease: the bytes
   /// are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
+  std::function<Lease(const std::string& node, const Parcel&)> parcel_buffer;
   /// Which bit of a payload to turn over after it has been summed, if any: for plans that corrupt.
   /// Such a payload always travels by socket. On the thread that sends.
   std::function<std::optional<uint64_t>(const FrameHeader&)> spoils;
@@ -74,11 +78,13 @@ struct LinkCounts {
   uint64_t message_bytes_sent = 0, message_bytes_received = 0;
   uint64_t frames_sent = 0, frames_received = 0;  // with a payload
   uint64_t frame_bytes_sent = 0, frame_bytes_received = 0;
-  uint64_t in_place_bytes_sent = 0;  // of those, payloads that were read where they lay
+  uint64_t parcels_sent = 0, parcels_received = 0;
+  uint64_t parcel_bytes_sent = 0, parcel_bytes_received = 0;
+  uint64_t in_place_bytes_sent = 0;  // of both, payloads that were read where they lay
   uint64_t refused = 0;              // sends that returned false
   uint64_t discarded = 0;            // payloads that found no buffer
-  uint64_t lost = 0;        // frames queued, or partly written, when their connection ended
-  uint64_t corrupt = 0;     // frames dropped because their payload was not what its sender summed
+  uint64_t lost = 0;        // payloads queued, or partly written, when their connection ended
+  uint64_t corrupt = 0;     // payloads dropped because they were not what their sender summed
   double round_trip_s = 0;  // the kernel's smoothed estimate; 0 where there is none
   BulkPath bulk = BulkPath::none;
 };
@@ -102,6 +108,8 @@ class Links {
   virtual bool send(const std::string& node, const ControlMessage&) = 0;
   /// The payload is empty for a frame without one. REQUIRES: `payload` holds what the header says.
   virtual bool send_frame(const std::string& node, const FrameHeader&, const Payload&) = 0;
+  /// The same of a parcel, which always has a payload.
+  virtual bool send_parcel(const std::string& node, const Parcel&, const Payload&) = 0;
 
   /// Nothing happens if the console is gone. A text above the bound or not printable ASCII is
   /// answered by the reason.

@@ -20,10 +20,23 @@ struct Peer {
     std::atomic<uint64_t> message_bytes_sent{0}, message_bytes_received{0};
     std::atomic<uint64_t> frames_sent{0}, frames_received{0};
     std::atomic<uint64_t> frame_bytes_sent{0}, frame_bytes_received{0};
+    std::atomic<uint64_t> parcels_sent{0}, parcels_received{0};
+    std::atomic<uint64_t> parcel_bytes_sent{0}, parcel_bytes_received{0};
     std::atomic<uint64_t> in_place_bytes_sent{0};
     std::atomic<uint64_t> refused{0}, discarded{0}, lost{0}, corrupt{0};
     std::atomic<double> round_trip_s{0};
     std::atomic<BulkPath> bulk{BulkPath::none};
+
+    void sent(const BulkHeader& h) {
+      const bool parcel = std::holds_alternative<Parcel>(h);
+      ++(parcel ? parcels_sent : frames_sent);
+      (parcel ? parcel_bytes_sent : frame_bytes_sent) += kHeaderBytes + payload_bytes(h);
+    }
+    void received(const BulkHeader& h) {
+      const bool parcel = std::holds_alternative<Parcel>(h);
+      ++(parcel ? parcels_received : frames_received);
+      (parcel ? parcel_bytes_received : frame_bytes_received) += kHeaderBytes + payload_bytes(h);
+    }
   };
 
   Hello hello;

@@ -27,6 +27,10 @@ constexpr size_t kControlQueue = 1 << 14, kPayloadQueue = 64;
 
 }  // namespace
 
+uint64_t bytes_after(const std::variant<FrameHeader, Parcel>& header) {
+  return std::visit([](const auto& one) { return payload_bytes(one); }, header);
+}
+
 /// The end of all links at one process.
 class SimulatedLinks final : public Links {
  public:
@@ -43,6 +47,9 @@ class SimulatedLinks final : public Links {
                   const Payload& payload) override {
     if (header.count == 0) return send(node, header);
     return network_.send_payload(process_, node, header, payload);
+  }
+  bool send_parcel(const std::string& node, const Parcel& parcel, const Payload& payload) override {
+    return network_.send_payload(process_, node, parcel, payload);
   }
   void reply(uint64_t console, const ConsoleReply& answer) override {
     network_.reply(process_, console, answer);
@@ -137,9 +144,10 @@ bool SimulatedNetwork::send(int p, const std::string& node, const ControlMessage
   return true;
 }
 
-bool SimulatedNetwork::send_payload(int p, const std::string& node, const FrameHeader& header,
+bool SimulatedNetwork::send_payload(int p, const std::string& node,
+                                    const std::variant<FrameHeader, Parcel>& header,
                                     const Payload& payload) {
-  GV_CHECK(payload.lease.vec().bytes() >= payload_bytes(header));
+  GV_CHECK(payload.lease.vec().bytes() >= bytes_after(header));
   const auto found = process(p).standing.find(node);
   if (found == process(p).standing.end()) return false;
   Link& l = link(found->second);
@@ -148,8 +156,10 @@ bool SimulatedNetwork::send_payload(int p, const std::string& node, const FrameH
     ++l.counts[side].refused;
     return false;
   }
-  ++l.counts[side].frames_sent;
-  l.counts[side].frame_bytes_sent += frame_bytes(header);
+  const bool parcel = std::holds_alternative<Parcel>(header);
+  ++(parcel ? l.counts[side].parcels_sent : l.counts[side].frames_sent);
+  (parcel ? l.counts[side].parcel_bytes_sent : l.counts[side].frame_bytes_sent) +=
+      kHeaderBytes + bytes_after(header);
   fold(now(), fnv1a(payload.vec()));
   push(found->second, side, {Item::Kind::payload, {}, header, payload, {}});
   return true;
@@ -173,7 +183,7 @@ void SimulatedNetwork::push(int id, int side, Item item) {
     });
   }
   if (blocked(from, to) || !s.held.empty()) return s.held.push_back(std::move(item));
-  const double took_s = static_cast<double>(payload_bytes(item.header)) / model_.bandwidth;
+  const double took_s = static_cast<double>(bytes_after(item.header)) / model_.bandwidth;
   dispatch(id, side, std::move(item), delay() + took_s);
 }
 
@@ -230,11 +240,19 @@ void SimulatedNetwork::receive(int id, int side, Item& item) {
     }
     default: break;
   }
-  Lease lease = events.buffer(item.header);
-  if (!lease) return void(++l.counts[here].discarded);
-  std::memcpy(lease.writable().data, item.payload.lease.vec().data, payload_bytes(item.header));
-  ++l.counts[here].frames_received;
-  events.frame(from, {item.header, std::move(lease)});
+  const auto* parcel = std::get_if<Parcel>(&item.header);
+  const auto* header = std::get_if<FrameHeader>(&item.header);
+  Lease lease = parcel != nullptr ? events.parcel_buffer(from, *parcel) : events.buffer(*header);
+  const uint64_t bytes = bytes_after(item.header);
+  if (!lease || lease.vec().bytes() < bytes) return void(++l.counts[here].discarded);
+  std::memcpy(lease.writable().data, item.payload.lease.vec().data, bytes);
+  if (parcel != nullptr) {
+    ++l.counts[here].parcels_received;
+    events.parcel(from, *parcel, {std::move(lease), parcel->dtype, item.payload.count, 0});
+  } else {
+    ++l.counts[here].frames_received;
+    events.frame(from, {*header, std::move(lease)});
+  }
 }
 
 void SimulatedNetwork::end(int id, int side, const std::string& reason) {

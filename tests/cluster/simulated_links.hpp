@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "actors/clocks/run_clock.hpp"
@@ -68,7 +69,7 @@ class SimulatedNetwork {
   struct Item {
     enum class Kind { agree, control, payload, end } kind = Kind::control;
     std::vector<std::byte> bytes;
-    FrameHeader header;
+    std::variant<FrameHeader, Parcel> header;  // of a payload
     Payload payload;
     std::string reason;
   };
@@ -107,7 +108,8 @@ class SimulatedNetwork {
               const std::function<void(Link&, int side)>& break_off);
 
   bool send(int p, const std::string& node, const ControlMessage&);
-  bool send_payload(int p, const std::string& node, const FrameHeader&, const Payload&);
+  bool send_payload(int p, const std::string& node, const std::variant<FrameHeader, Parcel>&,
+                    const Payload&);
   void reply(int p, uint64_t console, const ConsoleReply&);
   void close(int p, const std::string& node, const std::string& reason);
   Stream& stream(int id, int side, Item::Kind);

@@ -1,5 +1,5 @@
 // Writes the fuzzers' first inputs into the two folders named as arguments: one valid frame of each
-// kind and dtype, and one control message of each kind.
+// kind and dtype, one parcel of each kind, and one control message of each kind.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: codec_seeds FRAMES_FOLDER CONTROL_FOLDER\n";
     return 2;
   }
+  const uint64_t limit_bytes = 1 << 20;
   for (int kind = 0; kind < kFrameKinds; ++kind) {
     for (const DType dtype : {DType::f32, DType::f64, DType::bytes}) {
       FrameHeader h;
@@ -43,12 +44,16 @@ int main(int argc, char** argv) {
       h.number = 3;
       h.count = carries_payload(h.kind) ? 64 : 0;
       h.alpha_tilde = 0.75;
-      const uint64_t limit_bytes = 1 << 20;
       write(std::string(argv[1]) + "/kind_" + std::to_string(kind) + "_dtype_" +
                 std::to_string(static_cast<int>(dtype)),
             {std::as_bytes(std::span(&limit_bytes, 1)), encode(h)});
     }
   }
+  for (const Parcel& p :
+       {Parcel{MeanPiece{MeanPiece::Way::up, 7, 1, 4096, 12}, DType::f64, 64},
+        Parcel{StatePiece{8, 3}, DType::f32, 64}, Parcel{PushSumMass{9, 5, 1.5}, DType::f32, 64}})
+    write(std::string(argv[1]) + "/parcel_" + std::to_string(p.what.index()),
+          {std::as_bytes(std::span(&limit_bytes, 1)), encode(p)});
   for (const ControlMessage& m : one_of_each()) {
     const auto bytes = encode_control(m);
     GV_CHECK(static_cast<bool>(bytes));

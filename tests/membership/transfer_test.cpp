@@ -120,16 +120,11 @@ class Exchange {
   }
 
   void deliver(const std::string& name, const DonorEffects::Piece& p, bool flips) {
-    FrameHeader header;
-    header.kind = FrameKind::piece;
-    header.number = p.transfer;
-    header.part = p.piece;
-    header.dtype = p.payload.dtype;
-    header.count = p.payload.size;
+    const StatePiece piece{p.transfer, p.piece};
     Buffer copy(p.payload.size, p.payload.dtype);
     std::memcpy(copy.vec().data, p.payload.data, p.payload.bytes());
     if (flips) static_cast<char*>(copy.vec().data)[random_.below(1000)] ^= 4;
-    carry_out([&](FetcherEffects& o) { fetcher->piece(now, name, header, copy, o); });
+    carry_out([&](FetcherEffects& o) { fetcher->piece(now, name, piece, copy, o); });
   }
 
   Random random_;

@@ -57,8 +57,7 @@ std::string refusal(std::span<const std::byte> bytes, uint64_t limit_bytes = kLi
 }
 
 bool carries(FrameKind kind) {
-  return kind == FrameKind::data || kind == FrameKind::chunk || kind == FrameKind::message ||
-         kind == FrameKind::piece;
+  return kind == FrameKind::data || kind == FrameKind::chunk || kind == FrameKind::message;
 }
 
 FrameHeader random_valid_header() {
@@ -164,9 +163,9 @@ TEST_CASE("an unknown version, kind, reason or dtype is refused by name and valu
   const HeaderBytes good = encode(data_header());
   CHECK(refusal(with<uint16_t>(good, kVersionAt, 2)) ==
         "frame refused: wire version 2, accepted: 1");
-  CHECK(refusal(with<uint16_t>(good, kKindAt, 9)) == "frame refused: kind 9, accepted: 0 to 8");
+  CHECK(refusal(with<uint16_t>(good, kKindAt, 8)) == "frame refused: kind 8, accepted: 0 to 7");
   CHECK(refusal(with<uint16_t>(good, kKindAt, 0x0103)) ==
-        "frame refused: kind 259, accepted: 0 to 8");
+        "frame refused: kind 259, accepted: 0 to 7");
   CHECK(refusal(with<uint16_t>(good, kReasonAt, 8)) ==
         "frame refused: decline reason 8, accepted: 0 to 7");
   CHECK(refusal(with<uint16_t>(good, kDTypeAt, 3)) ==
@@ -195,7 +194,7 @@ TEST_CASE("a count whose bytes overflow 64 bits is refused, whatever bound was a
   }
 }
 
-TEST_CASE("only data, chunks, messages and pieces carry a payload") {
+TEST_CASE("only data, chunks and messages carry a payload") {
   for (int kind = 0; kind < kFrameKinds; ++kind) {
     FrameHeader h = data_header();
     h.kind = static_cast<FrameKind>(kind);

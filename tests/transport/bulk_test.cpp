@@ -75,6 +75,37 @@ TEST_CASE("many payloads cross in both directions at once and none is lost or mi
   }
 }
 
+TEST_CASE("parcels cross beside frames by every path, and both ends count them apart") {
+  for (const bool same_host : {false, true}) {
+    LinksOptions options;
+    options.same_host = same_host;
+    TestNode a("a", options), b("b", options);
+    connect(a, b, "a", "b");
+    SnapshotPool shared(kElements, DType::f32, 4, SnapshotPool::Memory::shared);
+    const Payload own = filled(a.pool(), 1), lent = filled(shared, 2);
+    const Parcel piece{StatePiece{7, 3}, DType::f32, kElements};
+    const Parcel mass{PushSumMass{1, 5, 0.25}, DType::f32, kElements};
+    REQUIRE(a.links().send_parcel("b", piece, own));
+    REQUIRE(a.links().send_frame("b", data(1), own));
+    REQUIRE(a.links().send_parcel("b", mass, lent));
+    REQUIRE(b.wait([&] { return b.parcels.size() == 2 && b.frames.size() == 1; }));
+    CHECK(b.parcels[0].from == "a");
+    CHECK(b.parcels[0].parcel == piece);
+    CHECK(same(own, b.parcels[0].payload.lease));
+    CHECK(b.parcels[1].parcel == mass);
+    CHECK(b.parcels[1].payload.count == kElements);
+    CHECK(b.parcels[1].payload.dtype == DType::f32);
+    CHECK(same(lent, b.parcels[1].payload.lease));
+    CHECK(same(own, b.frames[0].payload));
+    const LinkCounts there = b.links().counts("a");
+    CHECK(there.parcels_received == 2u);
+    CHECK(there.parcel_bytes_received == 2 * (kHeaderBytes + 4 * kElements));
+    CHECK(there.frames_received == 1u);
+    CHECK(eventually([&] { return a.links().counts("b").parcels_sent == 2; }));
+    CHECK(a.links().counts("b").in_place_bytes_sent == (same_host ? 4 * kElements : 0));
+  }
+}
+
 TEST_CASE(
     "one bit turned over on the way is noticed: that frame is dropped, the next one arrives") {
   for (const bool same_host : {false, true}) {

@@ -17,6 +17,7 @@ class KeptLinks final : public Links {
   bool send_frame(const std::string&, const FrameHeader&, const Payload&) override {
     return ++sent, true;
   }
+  bool send_parcel(const std::string&, const Parcel&, const Payload&) override { return true; }
   void reply(uint64_t, const ConsoleReply&) override {}
   void close(const std::string&) override {}
   LinkCounts counts(const std::string&) const override { return {}; }

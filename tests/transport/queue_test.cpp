@@ -53,7 +53,7 @@ std::optional<FrameHeader> read_frame(int fd) {
   return *header;
 }
 
-OutgoingFrame frame(SnapshotPool& pool, uint64_t number, size_t count) {
+OutgoingPayload frame(SnapshotPool& pool, uint64_t number, size_t count) {
   Payload p{pool.take(), DType::f32, count, 0};
   REQUIRE(p.lease);
   auto* x = p.writable(DType::f32, count).as<float>();
@@ -175,7 +175,7 @@ TEST_CASE(
 
 TEST_CASE("a connection ends under a sending thread: the next one begins with a whole frame") {
   SnapshotPool pool(1 << 18, DType::f32, 4);
-  const OutgoingFrame large = frame(pool, 1, 1 << 18), small = frame(pool, 2, 10);
+  const OutgoingPayload large = frame(pool, 1, 1 << 18), small = frame(pool, 2, 10);
   for (int round = 0; round < 300; ++round) {
     Sockets first, second;
     BulkQueue queue(8, [] {});

@@ -168,7 +168,7 @@ TEST_CASE("a bulk link shows a token once; what it announces is judged before it
   const auto token = std::get<BulkToken>(peer.hear());
   CHECK(token.token != 0);
   struct Record {
-    uint32_t magic = 0x32425647;
+    uint32_t magic = 0x33425647;
     uint16_t kind = 0, unused = 0;
     uint64_t value = 0;
     HeaderBytes header{};

@@ -23,6 +23,12 @@ class TestNode {
     Lease payload;
   };
 
+  struct ArrivedParcel {
+    std::string from;
+    Parcel parcel;
+    Payload payload;
+  };
+
   explicit TestNode(const std::string& name, LinksOptions options = {}, uint32_t incarnation = 1)
       : pool_(1 << 20, DType::f32, 64) {
     if (options.listen.empty()) options.listen = "127.0.0.1:0";
@@ -62,6 +68,7 @@ class TestNode {
   std::map<std::string, std::vector<std::string>> downs;  // the reasons
   std::vector<std::pair<std::string, ControlMessage>> messages;
   std::vector<Arrived> frames;
+  std::vector<ArrivedParcel> parcels;
   std::vector<std::string> bulk_ends;
   std::vector<std::string> failures, turned_away;  // "refused: " before a dial's where it was
   std::vector<std::pair<uint64_t, ConsoleRequest>> requests;
@@ -78,6 +85,16 @@ class TestNode {
     changed_.notify_all();
   }
 
+  Lease buffer_of(uint64_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (no_buffers) return {};
+    }
+    if (bytes <= (4u << 20)) return pool_.take();
+    SnapshotPool large(bytes, DType::bytes, 1);
+    return large.take();
+  }
+
   LinkEvents events() {
     LinkEvents e;
     e.up = [this](const Hello& h) { note([&] { ups[h.node].push_back(h); }); };
@@ -89,6 +106,9 @@ class TestNode {
     };
     e.frame = [this](const std::string& node, Frame frame) {
       note([&] { frames.push_back({node, frame.header, std::move(frame.payload)}); });
+    };
+    e.parcel = [this](const std::string& node, const Parcel& parcel, Payload payload) {
+      note([&] { parcels.push_back({node, parcel, std::move(payload)}); });
     };
     e.dial_failed = [this](const std::string&, const std::string& reason, bool refused) {
       note([&] { failures.push_back((refused ? "refused: " : "") + reason); });
@@ -103,14 +123,9 @@ class TestNode {
     e.bulk_ended = [this](const std::string&, uint64_t lost, const std::string& reason) {
       note([&] { bulk_ends.push_back(std::to_string(lost) + " lost: " + reason); });
     };
-    e.buffer = [this](const FrameHeader& h) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (no_buffers) return Lease();
-      }
-      if (payload_bytes(h) <= (4u << 20)) return pool_.take();
-      SnapshotPool large(payload_bytes(h), DType::bytes, 1);
-      return large.take();
+    e.buffer = [this](const FrameHeader& h) { return buffer_of(payload_bytes(h)); };
+    e.parcel_buffer = [this](const std::string&, const Parcel& p) {
+      return buffer_of(payload_bytes(p));
     };
     e.spoils = [this](const FrameHeader& h) {
       const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-#include "actors/transport/outgoing_frame.hpp"
+#include "actors/transport/outgoing_payload.hpp"
 
 #include <algorithm>
 
@@ -10,23 +10,23 @@ constexpr size_t kSliceBytes = 1 << 18;
 
 }  // namespace
 
-OutgoingFrame::OutgoingFrame(const FrameHeader& header, const Payload& payload,
-                             std::optional<uint64_t> spoiled_bit)
-    : header_(header),
+OutgoingPayload::OutgoingPayload(BulkHeader header, const Payload& payload,
+                                 std::optional<uint64_t> spoiled_bit)
+    : header_(std::move(header)),
       payload_(payload),
-      total_(sizeof record_ + payload_bytes(header) + sizeof told_sum_) {
-  record_.kind = BulkRecord::frame;
-  record_.header = encode(header);
+      total_(sizeof record_ + payload_bytes(header_) + sizeof told_sum_) {
+  record_.kind = std::holds_alternative<Parcel>(header_) ? BulkRecord::parcel : BulkRecord::frame;
+  record_.header = std::visit([](const auto& one) { return encode(one); }, header_);
   sum_.add(&record_.header, sizeof record_.header);
   if (!spoiled_bit) return;
   const auto* bytes = static_cast<const std::byte*>(payload_.vec().data);
-  summed_ = payload_bytes(header);
+  summed_ = payload_bytes(header_);
   sum_.add(bytes, summed_);
   spoiled_.assign(bytes, bytes + summed_);
   spoiled_[*spoiled_bit / 8] ^= std::byte{1} << *spoiled_bit % 8;
 }
 
-std::span<const iovec> OutgoingFrame::next() {
+std::span<const iovec> OutgoingPayload::next() {
   const size_t size = total_ - sizeof record_ - sizeof told_sum_;
   const size_t at = std::clamp(sent_, sizeof record_, sizeof record_ + size) - sizeof record_;
   const auto* bytes =

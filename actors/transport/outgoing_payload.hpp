@@ -1,14 +1,16 @@
-// OutgoingFrame: a frame with a payload on its way into a bulk connection, and how far it has come.
+// OutgoingPayload: a frame with a payload, or a parcel, on its way into a bulk connection, and how
+// far it has come.
 //
 // On the wire: a record of 96 bytes, the payload as it lies in memory, 8 bytes with the sum of the
-// frame's header and the payload. What is written is taken piece by piece, so that whoever writes
-// may stop in the middle and leave the rest to another thread.
+// encoded header or parcel and the payload. What is written is taken piece by piece, so that
+// whoever writes may stop in the middle and leave the rest to another thread.
 #pragma once
 #include <sys/uio.h>
 
 #include <array>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "actors/transport/transport.hpp"
@@ -16,24 +18,39 @@
 
 namespace grapevine {
 
+/// What stands before a payload.
+using BulkHeader = std::variant<FrameHeader, Parcel>;
+
+inline uint64_t payload_bytes(const BulkHeader& h) {
+  return std::visit([](const auto& one) { return payload_bytes(one); }, h);
+}
+
 struct BulkRecord {
-  enum Kind : uint16_t { hello = 0, frame, memory, in_place, release };
-  static constexpr uint32_t kMagic = 0x32425647;  // "GVB2"
+  enum Kind : uint16_t {
+    hello = 0,
+    frame,
+    parcel,
+    memory,
+    frame_in_place,
+    parcel_in_place,
+    release
+  };
+  static constexpr uint32_t kMagic = 0x33425647;  // "GVB3"
 
   uint32_t magic = kMagic;
   uint16_t kind = hello;
   uint16_t unused = 0;
-  uint64_t value = 0;    // of a hello: the token; of the last three: the memory's number
-  HeaderBytes header{};  // of a frame, in place or not
+  uint64_t value = 0;    // of a hello: the token; of the last four: the memory's number
+  HeaderBytes header{};  // of a frame or a parcel, in place or not
 };
 static_assert(sizeof(BulkRecord) == 96);
 
-class OutgoingFrame {
+class OutgoingPayload {
  public:
   /// `spoiled_bit`: turned over after the payload has been summed, for plans that corrupt.
-  OutgoingFrame(const FrameHeader&, const Payload&, std::optional<uint64_t> spoiled_bit);
+  OutgoingPayload(BulkHeader, const Payload&, std::optional<uint64_t> spoiled_bit = {});
 
-  const FrameHeader& header() const { return header_; }
+  const BulkHeader& header() const { return header_; }
   const Lease& lease() const { return payload_.lease; }
   bool is_spoiled() const { return !spoiled_.empty(); }
 
@@ -44,7 +61,7 @@ class OutgoingFrame {
   bool done() const { return sent_ == total_; }
 
  private:
-  FrameHeader header_;
+  BulkHeader header_;
   Payload payload_;
   BulkRecord record_;
   size_t total_, sent_ = 0, summed_ = 0;  // bytes: all, those of all, those of the payload
