@@ -165,6 +165,7 @@ Json refusals_json(const NodeStatus& s) {
           {"exchanges_broken_before", sum.broken_before},
           {"exchanges_broken_after", sum.broken_after},
           {"frames_of_strangers", s.frames.strangers},
+          {"frames_misdirected", s.frames.misdirected},
           {"turned_away", s.turned_away}};
 }
 

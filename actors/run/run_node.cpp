@@ -8,9 +8,29 @@
 #include "actors/run/promised.hpp"
 #include "kernels/hash.hpp"
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
+
 namespace grapevine {
 
 namespace {
+
+// Frames that a plan delays are mail to an actor, which gives them back when their time has come.
+using HolderActor = caf::typed_actor<Takes<LinkTransport::Held>>;
+
+HolderActor::behavior_type hold(HolderActor::pointer, std::shared_ptr<LinkTransport> transport) {
+  return {[transport = std::move(transport)](LinkTransport::Held& held) {
+    transport->pass_on(std::move(held));
+  }};
+}
+
+LinkTransport::HoldUntil hold_by(caf::actor_system& system, const RunClock& clock,
+                                 std::shared_ptr<caf::strong_actor_ptr> holder) {
+  return [&system, clock, holder = std::move(holder)](double at, LinkTransport::Held held) {
+    system.clock().schedule_message(
+        clock.instant(at), *holder,
+        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(held)));
+  };
+}
 
 // What both ends of a link must agree on.
 Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& layout) {
@@ -46,7 +66,7 @@ struct Arrivals {
 };
 
 LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport> transport,
-                     RunClock clock, const Arrivals& arrivals) {
+                     const Arrivals& arrivals) {
   LinkEvents events;
   events.up = [=](const Hello& peer) { caf::anon_send(gateway, LinkUp{peer}); };
   events.down = [=](const std::string& node, uint32_t, const std::string& reason) {
@@ -56,7 +76,7 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
     caf::anon_send(gateway, Said{node, std::move(message)});
   };
   events.frame = [=](const std::string& node, Frame frame) {
-    transport->receive(clock.now(), node, std::move(frame));
+    transport->receive(node, std::move(frame));
   };
   events.parcel = [=](const std::string& node, const Parcel& parcel, Payload payload) {
     caf::anon_send(gateway, ParcelCame{node, parcel, std::move(payload)});
@@ -78,7 +98,6 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
   events.parcel_buffer = [arrivals](const std::string&, const Parcel&) {
     return arrivals.parcels->take();
   };
-  events.spoils = [=](const FrameHeader& h) { return transport->spoils(clock.now(), h); };
   return events;
 }
 
@@ -165,7 +184,9 @@ void SpawnedNode::start(const std::shared_ptr<Links>& links) {
 void SpawnedNode::stop() {
   transport->use(nullptr);
   caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(holder, caf::exit_reason::user_shutdown);
   gateway = nullptr;
+  holder = nullptr;
   events = {};
   run->stop();
   run.reset();
@@ -177,13 +198,12 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   SpawnedNode node;
   const RunClock clock(system);
   auto mailboxes = std::make_shared<Mailboxes>();
-  node.transport = std::make_shared<LinkTransport>(
-      deliver_to(mailboxes),
-      [&system, mailboxes, clock](double at, int to, Frame frame) {
-        deliver_at(system, *mailboxes, clock.instant(at), to, std::move(frame));
-      },
-      s.seed);
+  const auto holder = std::make_shared<caf::strong_actor_ptr>();
+  node.transport = std::make_shared<LinkTransport>(deliver_to(mailboxes),
+                                                   hold_by(system, clock, holder), s.seed);
   node.transport->set_faults(s.plan.link_faults);
+  node.holder = *holder =
+      caf::actor_cast<caf::strong_actor_ptr>(system.spawn(hold, node.transport));
 
   GatewayDependencies deps = gateway_dependencies(clock, s, n, *objective, hooks);
   deps.transport = node.transport;
@@ -192,7 +212,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
 
   node.options = links_options(s, n, objective->layout());
   const Arrivals arrivals(node.options.max_payload_bytes, s);
-  node.events = events_to(gateway, node.transport, clock, arrivals);
+  node.events = events_to(gateway, node.transport, arrivals);
   Site site = site_of(gateway, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
   RunHooks run_hooks = hooks.run;
   run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {

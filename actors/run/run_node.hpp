@@ -48,6 +48,7 @@ struct SpawnedNode {
   GatewayActor gateway;
   std::optional<SpawnedRun> run;  // always, but before and after
   std::shared_ptr<LinkTransport> transport;
+  caf::strong_actor_ptr holder;  // of frames that a plan delays
   LinksOptions options;
   LinkEvents events;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "actors/transport/link_faults.hpp"
@@ -14,10 +15,11 @@ namespace grapevine {
 
 struct FrameFate {
   bool lost = false, twice = false;
-  bool corrupt = false;         // a bit is turned over on the way
-  double factor = 1;            // on latency and transfer
-  double extra_s = 0;           // added to them
-  double bytes_per_second = 0;  // 0: as many as may be
+  bool corrupt = false;                      // a bit is turned over on the way
+  std::optional<uint64_t> spoiled_bit = {};  // of the payload, where that is drawn
+  double factor = 1;                         // on latency and transfer
+  double extra_s = 0;                        // added to them
+  double bytes_per_second = 0;               // 0: as many as may be
 };
 
 /// `random` is the frame's own: a draw for each loss, repeat and corruption that touches it, in

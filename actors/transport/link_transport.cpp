@@ -28,7 +28,9 @@ FrameFate LinkTransport::fate_of(const FrameHeader& h, double now) {
   const std::shared_lock lock(mutex_);
   if (!faults_) return {};
   Random random(seed_, h.from, Purpose::link_delay, draws_++);
-  return frame_fate(*faults_, h, now, random);
+  FrameFate fate = frame_fate(*faults_, h, now, random);
+  if (fate.corrupt && h.count > 0) fate.spoiled_bit = random.bits() % (8 * payload_bytes(h));
+  return fate;
 }
 
 double LinkTransport::held_s(const FrameFate& fate, const FrameHeader& h, double now) {
@@ -37,53 +39,49 @@ double LinkTransport::held_s(const FrameFate& fate, const FrameHeader& h, double
   return fate.extra_s + narrow_.wait_s(h, frame_bytes(h), fate.bytes_per_second, now);
 }
 
-void LinkTransport::hand_over(double now, const FrameFate& fate, Frame frame) {
-  const auto to = static_cast<int>(frame.header.to);
-  const double held = held_s(fate, frame.header, now);
-  if (held > 0) return deliver_at_(now + held, to, std::move(frame));
-  deliver_(to, std::move(frame));
-}
-
 uint64_t LinkTransport::send(double now, const FrameHeader& header, Lease payload) {
   const auto node = node_of(header.to);
   if (!node) return 0;
   const FrameFate fate = fate_of(header, now);
-  const bool here = node->empty();
-  const bool corrupt = fate.corrupt && (here || header.count == 0) && !fate.lost;
+  const bool drops = fate.corrupt && (node->empty() || header.count == 0) && !fate.lost;
   lost_ += fate.lost;
-  corrupt_ += corrupt;
-  if (fate.lost || corrupt) return frame_bytes(header);
-  Links* links = links_;
+  corrupt_ += drops;
+  if (fate.lost || drops) return frame_bytes(header);
   bool sent = false;
   for (int copy = fate.twice ? 2 : 1; copy > 0; --copy) {
-    if (here) {
-      hand_over(now, fate, {header, payload});
-      sent = true;
-    } else if (links != nullptr) {
-      sent = links->send_frame(*node, header, payload_of(header, payload));
-    }
+    const double held = held_s(fate, header, now);
+    if (held > 0) hold_until_(now + held, {{header, payload}, fate.spoiled_bit});
+    sent = held > 0 || pass_on({{header, payload}, fate.spoiled_bit});
   }
-  refused_ += !sent;
   return sent ? frame_bytes(header) : 0;
 }
 
-std::optional<uint64_t> LinkTransport::spoils(double now, const FrameHeader& header) {
-  if (header.count == 0 || !fate_of(header, now).corrupt) return {};
-  Random random(seed_, header.from, Purpose::link_delay, draws_++);
-  return random.bits() % (8 * payload_bytes(header));
+bool LinkTransport::pass_on(Held held) {
+  const FrameHeader header = held.frame.header;
+  const auto node = node_of(header.to);
+  Links* links = links_;
+  bool sent = false;
+  if (node && node->empty()) {
+    deliver_(static_cast<int>(header.to), std::move(held.frame));
+    sent = true;
+  } else if (node && links != nullptr) {
+    sent = links->send_frame(*node, header, payload_of(header, std::move(held.frame.payload)),
+                             held.spoiled_bit);
+  }
+  refused_ += !sent;
+  return sent;
 }
 
-void LinkTransport::receive(double now, const std::string& node, Frame frame) {
+void LinkTransport::receive(const std::string& node, Frame frame) {
   const auto sender = node_of(frame.header.from), receiver = node_of(frame.header.to);
-  if (!sender || *sender != node || !receiver || !receiver->empty()) {
-    ++strangers_;
-    return;
-  }
-  hand_over(now, fate_of(frame.header, now), std::move(frame));
+  const bool known = sender && *sender == node, here = receiver && receiver->empty();
+  strangers_ += !known;
+  misdirected_ += known && !here;
+  if (known && here) deliver_(static_cast<int>(frame.header.to), std::move(frame));
 }
 
 LinkTransport::Counts LinkTransport::counts() const {
-  return {lost_, corrupt_, refused_, strangers_};
+  return {lost_, corrupt_, refused_, strangers_, misdirected_};
 }
 
 }  // namespace grapevine

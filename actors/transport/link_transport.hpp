@@ -4,11 +4,11 @@
 // Which node serves a rank follows the roster. What arrives is delivered where the sender's rank is
 // that node's and the receiver is here; the rest is dropped and counted. Any thread.
 //
-// The plan's link faults act here, on real frames: loss, cut and one_way drop what is sent, repeat
-// sends it again, delay and bandwidth hold what has arrived. Each node applies them to its own half
-// of a link. A payload to be corrupted is spoiled by the links themselves, beneath their checksum
-// (LinkEvents::spoils); what has no payload, or stays in this process, is dropped, as the
-// receiver's check would do.
+// The plan's link faults act here, on real frames. What they do to a frame is drawn once, by the
+// node that sends it: loss, cut and one_way drop it, repeat sends it again, delay and bandwidth
+// hold it before it leaves. A payload to be corrupted is spoiled by the links themselves, beneath
+// their checksum; what has no payload, or stays in this process, is dropped, as the receiver's
+// check would do. The node that receives draws nothing.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -27,20 +27,26 @@ namespace grapevine {
 class LinkTransport final : public Transport {
  public:
   using Deliver = std::function<void(int to, Frame)>;
-  using DeliverAt = std::function<void(double at, int to, Frame)>;
+  struct Held {
+    Frame frame;
+    std::optional<uint64_t> spoiled_bit;
+  };
+  /// To be given back to pass_on then.
+  using HoldUntil = std::function<void(double at, Held)>;
   struct Place {
     int rank = 0;
     std::string node;  // empty: here
   };
   struct Counts {
-    uint64_t lost = 0;       // by faults of the plan
-    uint64_t corrupt = 0;    // dropped here by corruptions of the plan
-    uint64_t refused = 0;    // by a full queue, or no link
-    uint64_t strangers = 0;  // arrived from a node that does not serve the sender's rank
+    uint64_t lost = 0;         // by faults of the plan
+    uint64_t corrupt = 0;      // dropped here by corruptions of the plan
+    uint64_t refused = 0;      // by a full queue, or no link
+    uint64_t strangers = 0;    // arrived from a node that does not serve the sender's rank
+    uint64_t misdirected = 0;  // arrived for a rank that is not here
   };
 
-  LinkTransport(Deliver deliver, DeliverAt deliver_at, uint64_t seed)
-      : deliver_(std::move(deliver)), deliver_at_(std::move(deliver_at)), seed_(seed) {}
+  LinkTransport(Deliver deliver, HoldUntil hold_until, uint64_t seed)
+      : deliver_(std::move(deliver)), hold_until_(std::move(hold_until)), seed_(seed) {}
 
   /// Until then, and after null, everything to other nodes is lost. The links must outlive it.
   void use(Links* links) { links_ = links; }
@@ -48,10 +54,9 @@ class LinkTransport final : public Transport {
   void set_faults(std::vector<LinkFault>);
 
   uint64_t send(double now, const FrameHeader&, Lease payload) override;
-  void receive(double now, const std::string& node, Frame);
-
-  /// Which bit of this frame's payload a plan turns over on its way to another node, if any.
-  std::optional<uint64_t> spoils(double now, const FrameHeader&);
+  void receive(const std::string& node, Frame);
+  /// A frame that was held. False: refused by a full queue, or no link.
+  bool pass_on(Held);
 
   Counts counts() const;
 
@@ -59,10 +64,9 @@ class LinkTransport final : public Transport {
   std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: nobody's
   FrameFate fate_of(const FrameHeader&, double now);
   double held_s(const FrameFate&, const FrameHeader&, double now);
-  void hand_over(double now, const FrameFate&, Frame);
 
   Deliver deliver_;
-  DeliverAt deliver_at_;
+  HoldUntil hold_until_;
   uint64_t seed_;
   std::atomic<Links*> links_ = nullptr;
   mutable std::shared_mutex mutex_;                        // guards what follows
@@ -70,7 +74,8 @@ class LinkTransport final : public Transport {
   std::shared_ptr<const std::vector<LinkFault>> faults_;   // null: none
   std::mutex narrow_mutex_;                                // guards the next
   NarrowLinks narrow_;
-  std::atomic<uint64_t> draws_ = 0, lost_ = 0, corrupt_ = 0, refused_ = 0, strangers_ = 0;
+  std::atomic<uint64_t> draws_ = 0, lost_ = 0, corrupt_ = 0, refused_ = 0, strangers_ = 0,
+                        misdirected_ = 0;
 };
 
 }  // namespace grapevine

@@ -46,7 +46,8 @@ class SocketLinks final : public Links {
   }
 
   bool send(const std::string& node, const ControlMessage& m) override;
-  bool send_frame(const std::string& node, const FrameHeader&, const Payload&) override;
+  bool send_frame(const std::string& node, const FrameHeader&, const Payload&,
+                  std::optional<uint64_t> spoiled_bit) override;
   bool send_parcel(const std::string& node, const Parcel& parcel, const Payload& payload) override {
     return push(node, parcel, payload, {});
   }
@@ -90,9 +91,8 @@ bool SocketLinks::send(const std::string& node, const ControlMessage& m) {
 }
 
 bool SocketLinks::send_frame(const std::string& node, const FrameHeader& header,
-                             const Payload& payload) {
+                             const Payload& payload, std::optional<uint64_t> spoiled_bit) {
   if (header.count == 0) return send(node, header);
-  const auto spoiled_bit = events_.spoils ? events_.spoils(header) : std::optional<uint64_t>();
   return push(node, header, payload, spoiled_bit);
 }
 

@@ -65,9 +65,6 @@ struct LinkEvents {
   /// are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
   std::function<Lease(const std::string& node, const Parcel&)> parcel_buffer;
-  /// Which bit of a payload to turn over after it has been summed, if any: for plans that corrupt.
-  /// Such a payload always travels by socket. On the thread that sends.
-  std::function<std::optional<uint64_t>(const FrameHeader&)> spoils;
 };
 
 enum class BulkPath : uint8_t { none = 0, tcp, tls, unix_socket, shared_memory };
@@ -107,7 +104,10 @@ class Links {
   /// False: the queue is full or there is no link. Nothing is ever retried here. REQUIRES: valid.
   virtual bool send(const std::string& node, const ControlMessage&) = 0;
   /// The payload is empty for a frame without one. REQUIRES: `payload` holds what the header says.
-  virtual bool send_frame(const std::string& node, const FrameHeader&, const Payload&) = 0;
+  /// `spoiled_bit` of the payload is turned over after it has been summed, for plans that corrupt;
+  /// such a payload always travels by socket.
+  virtual bool send_frame(const std::string& node, const FrameHeader&, const Payload&,
+                          std::optional<uint64_t> spoiled_bit = {}) = 0;
   /// The same of a parcel, which always has a payload.
   virtual bool send_parcel(const std::string& node, const Parcel&, const Payload&) = 0;
 

@@ -43,9 +43,10 @@ class SimulatedLinks final : public Links {
   bool send(const std::string& node, const ControlMessage& m) override {
     return network_.send(process_, node, m);
   }
-  bool send_frame(const std::string& node, const FrameHeader& header,
-                  const Payload& payload) override {
+  bool send_frame(const std::string& node, const FrameHeader& header, const Payload& payload,
+                  std::optional<uint64_t> spoiled_bit) override {
     if (header.count == 0) return send(node, header);
+    if (spoiled_bit) return network_.spoil(process_, node);
     return network_.send_payload(process_, node, header, payload);
   }
   bool send_parcel(const std::string& node, const Parcel& parcel, const Payload& payload) override {
@@ -162,6 +163,15 @@ bool SimulatedNetwork::send_payload(int p, const std::string& node,
       kHeaderBytes + bytes_after(header);
   fold(now(), fnv1a(payload.vec()));
   push(found->second, side, {Item::Kind::payload, {}, header, payload, {}});
+  return true;
+}
+
+/// A payload whose sum does not hold at the other end: it is dropped there.
+bool SimulatedNetwork::spoil(int p, const std::string& node) {
+  const auto found = process(p).standing.find(node);
+  if (found == process(p).standing.end()) return false;
+  Link& l = link(found->second);
+  ++l.counts[1 - side_of(l, p)].corrupt;
   return true;
 }
 

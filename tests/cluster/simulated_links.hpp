@@ -110,6 +110,7 @@ class SimulatedNetwork {
   bool send(int p, const std::string& node, const ControlMessage&);
   bool send_payload(int p, const std::string& node, const std::variant<FrameHeader, Parcel>&,
                     const Payload&);
+  bool spoil(int p, const std::string& node);
   void reply(int p, uint64_t console, const ConsoleReply&);
   void close(int p, const std::string& node, const std::string& reason);
   Stream& stream(int id, int side, Item::Kind);

@@ -114,10 +114,11 @@ TEST_CASE(
     TestNode a("a", options), b("b", options);
     connect(a, b, "a", "b");
     SnapshotPool shared(kElements, DType::f32, 4, SnapshotPool::Memory::shared);
-    a.look([&] { return a.spoiled = 2; });
     const Payload sent = filled(shared, 1);
-    for (const uint64_t number : {1u, 2u, 3u})
-      REQUIRE(a.links().send_frame("b", data(number), sent));
+    const uint64_t last_bits = 8 * 4 * kElements - 3;
+    REQUIRE(a.links().send_frame("b", data(1), sent));
+    REQUIRE(a.links().send_frame("b", data(2), sent, last_bits));
+    REQUIRE(a.links().send_frame("b", data(3), sent));
     REQUIRE(b.wait([&] { return b.frames.size() == 2; }));
     CHECK(b.frames[0].header.number == 1u);
     CHECK(b.frames[1].header.number == 3u);

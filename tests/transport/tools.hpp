@@ -74,7 +74,6 @@ class TestNode {
   std::vector<std::pair<uint64_t, ConsoleRequest>> requests;
   std::vector<uint64_t> consoles_gone;
   bool no_buffers = false;
-  std::optional<uint64_t> spoiled;  // the number of the frame whose payload a bit is turned over in
   SnapshotPool& pool() { return pool_; }
 
  private:
@@ -126,10 +125,6 @@ class TestNode {
     e.buffer = [this](const FrameHeader& h) { return buffer_of(payload_bytes(h)); };
     e.parcel_buffer = [this](const std::string&, const Parcel& p) {
       return buffer_of(payload_bytes(p));
-    };
-    e.spoils = [this](const FrameHeader& h) {
-      const std::lock_guard lock(mutex_);
-      return h.number == spoiled ? std::optional(8 * payload_bytes(h) - 3) : std::nullopt;
     };
     return e;
   }
