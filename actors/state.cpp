@@ -63,7 +63,7 @@ void State::take(const TakeRequest& request) {
   } else {
     payload.lease = chunks_->take();
     const Vec part = member->collective->part(request.take.offset, request.take.count);
-    scale(execution_, 1, part, payload.writable(part.dtype, part.size));
+    if (payload) scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
   send(member->communicator, Taken{request.take.ticket, std::move(payload)});
 }

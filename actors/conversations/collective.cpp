@@ -8,8 +8,9 @@
 namespace grapevine {
 
 namespace {
-constexpr int kLate = 0;        // the only timer
-constexpr double kSlowest = 4;  // between two asks, in times of the patience
+constexpr int kLate = 0, kTakeAgain = 1;  // timers
+constexpr uint64_t kAhead = 1;            // rounds that a neighbour may be ahead of us
+constexpr double kSlowest = 4;            // between two asks, in times of the patience
 }  // namespace
 
 void Collective::view(double now, const View& view, Effects& out) {
@@ -27,6 +28,8 @@ void Collective::view(double now, const View& view, Effects& out) {
   gone_from_ = kNone;
   meetings_ = view.epoch == 1 ? 0 : options_.vectors;  // founders begin alike
   running_ = false;
+  untaken_ = 0;
+  again_.clear();
   arrived_.clear();
   sent_.clear();
   begin(now, out);
@@ -51,6 +54,10 @@ Collective::Chunk Collective::received_chunk(int part) const {
   return part < n_ - 1 ? chunk(place_ - part - 1) : chunk(place_ - (part - (n_ - 1)));
 }
 
+Collective::Chunk Collective::sent_chunk(int part) const {
+  return part < n_ - 1 ? chunk(place_ - part) : chunk(place_ + 1 - (part - (n_ - 1)));
+}
+
 void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Payload& payload,
                       Effects& out) {
   Endpoint there{to, 0};
@@ -60,15 +67,18 @@ void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Pa
   if (kind == FrameKind::decline) h.reason = DeclineReason::gone;
   h.part = static_cast<uint32_t>(part);
   h.dtype = options_.dtype;
-  if (kind == FrameKind::chunk) {
-    h.count = (part < n_ - 1 ? chunk(place_ - part) : chunk(place_ + 1 - (part - (n_ - 1)))).count;
-  }
+  if (kind == FrameKind::chunk) h.count = sent_chunk(part).count;
   out.sends.push_back({h, payload});
 }
 
 void Collective::send_part(uint64_t round, int part, Payload payload, Effects& out) {
   send(right_, FrameKind::chunk, round, part, payload, out);
   sent_[{round, part}] = std::move(payload);
+}
+
+void Collective::take(int part, Effects& out) {
+  const Chunk where = sent_chunk(part);
+  out.requests.push_back(Take{ticket(part), {}, where.offset, where.count});
 }
 
 void Collective::step_ready(double now, Messages, Effects& out) {
@@ -87,18 +97,29 @@ void Collective::begin(double now, Effects& out) {
   apply.vector = vector();
   out.requests.push_back(apply);
   if (n_ == 1) return finish(now, 1, out);
-  const Chunk first = chunk(place_);
-  out.requests.push_back(Take{ticket(0), {}, first.offset, first.count});
+  untaken_ = 1;
+  again_.clear();
+  take(0, out);
   wait(now, options_.patience_s, out);
   advance(now, out);
 }
 
-void Collective::taken(double, uint64_t ticket, Payload payload, Effects& out) {
+void Collective::taken(double now, uint64_t ticket, Payload payload, Effects& out) {
   if (ticket >> 48 != views_) return;  // of a round that was dropped
-  GV_CHECK(static_cast<bool>(payload));
   const uint64_t place = ticket & ((uint64_t{1} << 48) - 1);
   const auto per_round = 2 * static_cast<uint64_t>(n_);
-  send_part(place / per_round, static_cast<int>(place % per_round), std::move(payload), out);
+  const uint64_t round = place / per_round;
+  const int part = static_cast<int>(place % per_round);
+  const bool awaited = running_ && round == round_;
+  if (!payload) {
+    if (!awaited) return;
+    again_.push_back(part);
+    return out.arms.push_back({kTakeAgain, now + options_.patience_s});
+  }
+  send_part(round, part, std::move(payload), out);
+  if (!awaited) return;
+  --untaken_;
+  if (next_part_ == parts()) advance(now, out);
 }
 
 void Collective::advance(double now, Effects& out) {
@@ -116,7 +137,8 @@ void Collective::advance(double now, Effects& out) {
     out.requests.push_back(apply);
     if (part + 1 < parts()) {
       if (adds) {
-        out.requests.push_back(Take{ticket(part + 1), {}, where.offset, where.count});
+        ++untaken_;
+        take(part + 1, out);
       } else {
         send_part(round_, part + 1, found->second, out);
       }
@@ -124,7 +146,7 @@ void Collective::advance(double now, Effects& out) {
     arrived_.erase(found);
     wait(now, options_.patience_s, out);
   }
-  if (running_) finish(now, n_, out);
+  if (running_ && untaken_ == 0) finish(now, n_, out);  // what was not taken must not change
 }
 
 void Collective::finish(double now, int contributions, Effects& out) {
@@ -141,6 +163,7 @@ void Collective::finish(double now, int contributions, Effects& out) {
   }
   running_ = false;
   ++round_;
+  arrived_.erase(arrived_.begin(), arrived_.lower_bound({round_, 0}));
   if (round_ >= 2) sent_.erase(sent_.begin(), sent_.lower_bound({round_ - 1, 0}));
   begin(now, out);
 }
@@ -160,16 +183,18 @@ void Collective::answer(const FrameHeader& m, Effects& out) {
 void Collective::frame(double now, const FrameHeader& m, const Payload& payload, Effects& out) {
   // Of another epoch: theirs is over, or ours is not there yet and we ask for what we missed.
   if (m.epoch != view_.epoch || m.to_incarnation != view_.incarnation) return;
-  if (m.kind == FrameKind::ask) return answer(m, out);
+  if (m.kind == FrameKind::ask && static_cast<int>(m.from) == right_) return answer(m, out);
   if (m.kind == FrameKind::decline && static_cast<int>(m.from) == left_) {
     if (!running_ || m.number != round_ || vector() != 0) return;
     gone_from_ = std::min(gone_from_, round_);  // and whoever waits for us is told the same
     return finish(now, 0, out);
   }
-  const bool expected = m.kind == FrameKind::chunk && static_cast<int>(m.from) == left_ &&
-                        static_cast<int>(m.part) < parts() && m.dtype == options_.dtype &&
-                        m.count == received_chunk(static_cast<int>(m.part)).count;
+  const bool expected = m.kind == FrameKind::chunk && static_cast<int>(m.from) == left_ && n_ > 0 &&
+                        m.part < static_cast<uint32_t>(parts()) && m.dtype == options_.dtype &&
+                        m.count == received_chunk(static_cast<int>(m.part)).count &&
+                        (payload || m.count == 0);
   if (!expected) return void(++counts_.protocol_errors);
+  if (m.number > round_ + kAhead) return void(++counts_.lost);
   const bool old = m.number < round_ ||
                    (m.number == round_ && running_ && static_cast<int>(m.part) < next_part_);
   if (old || !arrived_.emplace(std::pair{m.number, static_cast<int>(m.part)}, payload).second) {
@@ -184,7 +209,12 @@ void Collective::wait(double now, double patience_s, Effects& out) {
   out.arms.push_back({kLate, now + patience_s});
 }
 
-void Collective::timer(double now, int, Effects& out) {
+void Collective::timer(double now, int id, Effects& out) {
+  if (id == kTakeAgain) {
+    for (const int part : std::exchange(again_, {}))
+      take(part, out);
+    return;
+  }
   if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
   if (patience_s_ > options_.patience_s) out.suspects.push_back(left_);

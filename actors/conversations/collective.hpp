@@ -9,7 +9,9 @@
 //
 // Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A part that does not come is
 // asked for, and comes with what was sent after it; the frames of the last two rounds are kept for
-// that.
+// that. A neighbour is at most one round ahead: what it sends of later ones is dropped, as a link
+// might have, and comes again when it is asked for. A part for which no buffer is left is taken a
+// little later: until it has left, nothing arrives that would change it.
 //
 // A later epoch has other members: the round in progress is dropped, and before the next gradient
 // the rule's vectors are averaged, a round each, because some ranks may have finished the dropped
@@ -54,9 +56,11 @@ class Collective final : public Conversation {
   int vector() const;            // that the round is about
   Chunk chunk(int index) const;  // index modulo n
   Chunk received_chunk(int part) const;
+  Chunk sent_chunk(int part) const;
   uint64_t ticket(int part) const;
   void send(int to, FrameKind, uint64_t round, int part, const Payload&, Effects&);
   void send_part(uint64_t round, int part, Payload, Effects&);
+  void take(int part, Effects&);
   void answer(const FrameHeader&, Effects&);
   void begin(double now, Effects&);
   void advance(double now, Effects&);
@@ -75,6 +79,8 @@ class Collective final : public Conversation {
   static constexpr uint64_t kNone = UINT64_MAX;
   uint64_t gone_from_ = kNone;  // rounds of the epoch that somebody to the left has given up
   int next_part_ = 0;           // to be received
+  int untaken_ = 0;             // parts of the round that were asked for and have not come
+  std::vector<int> again_;      // of those: there was no buffer
   double patience_s_ = 0, applied_at_ = -1;
   std::map<std::pair<uint64_t, int>, Payload> arrived_, sent_;
   Counts counts_;
