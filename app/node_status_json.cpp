@@ -158,6 +158,9 @@ Json refusals_json(const NodeStatus& s) {
     sum.broken_after += c.counts.broken_after;
     sum.protocol_errors += c.counts.protocol_errors;
   }
+  Json by_links = Json::object();
+  for (size_t k = 0; k < kLinkRefusals; ++k)
+    by_links[kLinkRefusalNames[k]] = s.refusals[k];
   return {{"offers_declined", sum.declined},
           {"declined_because", declines_json(s)},
           {"frames_repeated", sum.repeated},
@@ -166,6 +169,7 @@ Json refusals_json(const NodeStatus& s) {
           {"exchanges_broken_after", sum.broken_after},
           {"frames_of_strangers", s.frames.strangers},
           {"frames_misdirected", s.frames.misdirected},
+          {"by_links", by_links},
           {"turned_away", s.turned_away}};
 }
 

@@ -136,6 +136,7 @@ void Gateway::answer_status(uint64_t console) {
     status.epoch = epoch_;
     status.roster_epoch = roster_epoch_;
     status.frames = deps_.transport->counts();
+    status.refusals = parts_.links->refusals();
     status.events.assign(events_.begin(), events_.end());
     for (const Member& m : status.members)
       if (m.node != status.node && membership_->linked(m.node))

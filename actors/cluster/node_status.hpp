@@ -26,6 +26,7 @@ struct NodeStatus {
   };
   std::vector<Link> links;
   LinkTransport::Counts frames;
+  LinkRefusals refusals{};  // by the links
   std::vector<StateReport> states;
   std::vector<Departure> departures;            // the last ones
   std::map<std::string, uint64_t> turned_away;  // at the door, by reason

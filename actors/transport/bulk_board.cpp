@@ -20,8 +20,9 @@ uint64_t random_token() {
 
 }  // namespace
 
-BulkBoard::BulkBoard(Loop& loop, const LinksOptions& options, const LinkEvents& events)
-    : loop_(loop), options_(options), events_(events), tasks_(*this) {
+BulkBoard::BulkBoard(Loop& loop, const LinksOptions& options, const LinkEvents& events,
+                     RefusalCounters& refusals)
+    : loop_(loop), options_(options), events_(events), refusals_(refusals), tasks_(*this) {
   if (options.key) tls_ = make_tls(*options.key, options.self.node);
   if (!options.same_host) return;
   const std::string name = random_name();
@@ -219,6 +220,7 @@ kj::Promise<void> BulkBoard::greet(Line& line, uint64_t token, BulkStream made) 
 kj::Promise<void> BulkBoard::receive(Knock knock) {
   const bool secure = knock.what == Knock::For::encrypted_bulk;
   const bool must = tls_.get() != nullptr && options_.bulk_encryption && knock.from != "unix";
+  if (must && !secure) refusals_.count(LinkRefusal::plain);
   if ((must && !secure) || (secure && tls_.get() == nullptr)) return kj::READY_NOW;
   BulkStream made = wrap(knock);
   kj::Promise<BulkStream> ready = nullptr;
@@ -243,7 +245,10 @@ kj::Promise<void> BulkBoard::be_greeted(BulkStream made) {
   return read_hello(*g.made.stream, g.theirs)
       .then([this, &g]() -> kj::Promise<void> {
         const auto found = tokens_.find(g.theirs.value);
-        if (found == tokens_.end()) return kj::READY_NOW;
+        if (found == tokens_.end()) {
+          refusals_.count(LinkRefusal::token);
+          return kj::READY_NOW;
+        }
         const uint64_t connection = found->second;
         tokens_.erase(found);
         return write_record(*g.made.stream, g.mine).then([this, &g, connection] {
@@ -262,7 +267,8 @@ void BulkBoard::stand(Line& line, BulkStream made) {
       [this, node](const BulkHeader& h) { return buffer_for(node, h); },
       [this, node](const BulkHeader& h, Lease payload) { report(node, h, std::move(payload)); },
       [this, connection](const std::string& reason) { lost(connection, reason); }};
-  line.link = kj::heap<BulkLink>(kj::mv(made), line.peer, loop_, options_, std::move(handlers));
+  line.link =
+      kj::heap<BulkLink>(kj::mv(made), line.peer, loop_, options_, refusals_, std::move(handlers));
   line.link->start();
 }
 

@@ -18,7 +18,7 @@ namespace grapevine {
 
 class BulkBoard final : kj::TaskSet::ErrorHandler {
  public:
-  BulkBoard(Loop&, const LinksOptions&, const LinkEvents&);  // on the bulk loop
+  BulkBoard(Loop&, const LinksOptions&, const LinkEvents&, RefusalCounters&);  // on the bulk loop
 
   // From the control loop, in the order in which they happened there.
   std::shared_ptr<BulkQueue> queue(uint64_t connection);
@@ -64,6 +64,7 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   Loop& loop_;
   const LinksOptions& options_;
   const LinkEvents& events_;
+  RefusalCounters& refusals_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Own<kj::TlsContext> tls_;
   std::map<uint64_t, kj::Own<Line>> lines_;

@@ -5,6 +5,7 @@ namespace grapevine {
 namespace {
 
 constexpr size_t kMostMemories = 256;  // of each end
+constexpr size_t kMostReading = 4096;  // payloads of the other end; an honest one has fewer slots
 
 }  // namespace
 
@@ -53,16 +54,22 @@ kj::Promise<void> BulkLink::write_releases() {
 
 void BulkLink::take_memory() {
   const auto fd = kj::mv(passed_);
-  if (mapped_.size() >= kMostMemories) return close("too many memories on the bulk link");
+  if (mapped_.size() >= kMostMemories)
+    return refuse(LinkRefusal::memory, "too many memories on the bulk link");
   auto memory = SharedMemory::map(fd, options_.max_payload_bytes);
-  if (!memory) return close(memory.error().message);
+  if (!memory) return refuse(LinkRefusal::memory, memory.error().message);
   mapped_[in_.value] = *std::move(memory);
 }
 
 void BulkLink::read_in_place(const BulkHeader& header) {
   const auto found = mapped_.find(in_.value);
   if (found == mapped_.end() || payload_bytes(header) > found->second->bytes())
-    return close("a payload outside of the memory it is said to lie in");
+    return refuse(LinkRefusal::in_place, "a payload outside of the memory it is said to lie in");
+  if (reading_ >= kMostReading) {
+    ++peer_->counters.discarded;
+    return release(in_.value);
+  }
+  ++reading_;
   peer_->counters.received(header);
   peer_->counters.bulk = BulkPath::shared_memory;
   // The lease may be the last to go: it holds the mapping, and asks whether the link still stands.
@@ -70,11 +77,8 @@ void BulkLink::read_in_place(const BulkHeader& header) {
                        number = in_.value, memory = found->second] {
     inbox->post([this, alive, number] {
       if (alive.expired()) return;
-      BulkRecord record;
-      record.kind = BulkRecord::release;
-      record.value = number;
-      releases_.push_back(record);
-      flush();
+      --reading_;
+      release(number);
     });
   };
   const ConstVec payload = std::visit(
@@ -85,9 +89,17 @@ void BulkLink::read_in_place(const BulkHeader& header) {
   on_.arrived(header, Lease::of(payload, let_go));
 }
 
+void BulkLink::release(uint64_t memory) {
+  BulkRecord record;
+  record.kind = BulkRecord::release;
+  record.value = memory;
+  releases_.push_back(record);
+  flush();
+}
+
 void BulkLink::released(uint64_t number) {
   const auto found = lent_.find(number);
-  if (found == lent_.end()) return close("a release of what was not lent");
+  if (found == lent_.end()) return refuse(LinkRefusal::release, "a release of what was not lent");
   lent_.erase(found);
 }
 

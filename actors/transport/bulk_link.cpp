@@ -27,13 +27,14 @@ kj::Promise<void> read_hello(kj::AsyncIoStream& stream, BulkRecord& theirs) {
 }
 
 BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
-                   const LinksOptions& options, Handlers handlers)
+                   const LinksOptions& options, RefusalCounters& refusals, Handlers handlers)
     : stream_(kj::mv(made.stream)),
       unix_socket_(made.unix_socket),
       over_tcp_(made.path == BulkPath::tcp || made.path == BulkPath::tls),
       peer_(std::move(peer)),
       loop_(loop),
       options_(options),
+      refusals_(refusals),
       on_(std::move(handlers)) {
   peer_->counters.bulk = made.path;
   int plain_fd = -1;
@@ -69,6 +70,11 @@ void BulkLink::flush() {
 void BulkLink::close(const std::string& reason) {
   if (std::exchange(closed_, true)) return;
   on_.closed(reason);
+}
+
+void BulkLink::refuse(LinkRefusal why, const std::string& reason) {
+  refusals_.count(why);
+  close(reason);
 }
 
 /// Ends when nothing moved between several looks. Not when the clock says so: between two looks the
@@ -139,7 +145,7 @@ kj::Promise<void> BulkLink::take_record() {
   if (closed_) return kj::READY_NOW;
   if (in_.magic != BulkRecord::kMagic || in_.kind < BulkRecord::frame ||
       in_.kind > (unix_socket_ != nullptr ? BulkRecord::release : BulkRecord::parcel)) {
-    close("a malformed record on the bulk link");
+    refuse(LinkRefusal::record, "a malformed record on the bulk link");
     return kj::READY_NOW;
   }
   kj::Promise<void> taken = kj::READY_NOW;
@@ -150,7 +156,9 @@ kj::Promise<void> BulkLink::take_record() {
   } else {
     const auto header = header_of_record();
     if (!header) {
-      close(header.error().message);
+      refuse(LinkRefusal::header, header.error().message);
+    } else if (payload_bytes(*header) == 0) {  // its place is the control link
+      refuse(LinkRefusal::record, "a frame without a payload on the bulk link");
     } else if (in_.kind == BulkRecord::frame_in_place || in_.kind == BulkRecord::parcel_in_place) {
       read_in_place(*header);
     } else {

@@ -1,5 +1,5 @@
 // BulkLink: one connection that carries frames with payloads, and parcels, both ways at once. Lives
-// on the bulk loop.
+// on the bulk loop. What the other end may not say ends the link, and is counted by its reason.
 //
 // Payloads go out of the sender's lease (outgoing_payload.hpp), into the receiver's, with nothing
 // between but the socket. One whose sum is wrong is dropped and counted. A payload that does not
@@ -42,7 +42,8 @@ class BulkLink {
     std::function<void(const std::string& reason)> closed;  // once, the last call
   };
 
-  BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, Handlers);
+  BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, RefusalCounters&,
+           Handlers);
   ~BulkLink();
 
   void start();
@@ -61,6 +62,8 @@ class BulkLink {
   Result<BulkHeader> header_of_record() const;
   kj::Promise<void> read_payload(const BulkHeader&);
   void read_in_place(const BulkHeader&);
+  void refuse(LinkRefusal, const std::string& reason);
+  void release(uint64_t memory);  // a payload of the other end's that was read
   void take_memory();
   void released(uint64_t number);  // by the other end
   bool lends(const OutgoingPayload&) const;
@@ -81,6 +84,7 @@ class BulkLink {
   std::shared_ptr<Peer> peer_;
   Loop& loop_;
   const LinksOptions& options_;
+  RefusalCounters& refusals_;
   Handlers on_;
   bool writing_ = false, closed_ = false;
   std::optional<OutgoingPayload> sending_;
@@ -94,6 +98,7 @@ class BulkLink {
   std::set<uint64_t> told_;      // memories of ours that the other end has mapped
   std::multimap<uint64_t, Lease> lent_;
   Memories mapped_;         // memories of the other end, by its numbers
+  size_t reading_ = 0;      // payloads in them that are not let go yet
   kj::AutoCloseFd passed_;  // the descriptor that came with the last record
   std::vector<BulkRecord> releases_, releasing_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);

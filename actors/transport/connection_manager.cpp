@@ -16,11 +16,12 @@ constexpr int kToldPerSecond = 10;
 }  // namespace
 
 ConnectionManager::ConnectionManager(Loop& loop, BulkBoard& bulk, PeerTable& peers,
-                                     const LinksOptions& options, const LinkEvents& events,
-                                     int listen_fd, bool listens_tcp)
+                                     RefusalCounters& refusals, const LinksOptions& options,
+                                     const LinkEvents& events, int listen_fd, bool listens_tcp)
     : loop_(loop),
       bulk_(bulk),
       peers_(peers),
+      refusals_(refusals),
       options_(options),
       events_(events),
       listens_tcp_(listens_tcp),
@@ -135,6 +136,11 @@ void ConnectionManager::refuse(Connection& c, const std::string& reason) {
   finish(c, reason);
 }
 
+void ConnectionManager::refuse_message(Connection& c, const std::string& reason) {
+  refusals_.count(LinkRefusal::message);
+  refuse(c, reason);
+}
+
 /// From here on the connection is over for all others; it goes when the other end has heard so.
 void ConnectionManager::finish(Connection& c, const std::string& reason) {
   if (c.stage == Stage::ending) return;
@@ -150,6 +156,7 @@ void ConnectionManager::finish(Connection& c, const std::string& reason) {
 void ConnectionManager::on_closed(uint64_t id, const std::string& reason) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
+  if (found->second->link->too_large()) refusals_.count(LinkRefusal::message);
   report_end(*found->second, reason);
   // Later: this is called out of the link's own promises.
   tasks_.add(kj::evalLater([gone = kj::mv(found->second)] {}));

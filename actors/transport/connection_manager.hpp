@@ -25,8 +25,8 @@ class BulkBoard;
 class ConnectionManager final : kj::TaskSet::ErrorHandler {
  public:
   /// Takes the listening socket. `listens_tcp`: with a key, what knocks there speaks TLS.
-  ConnectionManager(Loop&, BulkBoard&, PeerTable&, const LinksOptions&, const LinkEvents&,
-                    int listen_fd, bool listens_tcp);
+  ConnectionManager(Loop&, BulkBoard&, PeerTable&, RefusalCounters&, const LinksOptions&,
+                    const LinkEvents&, int listen_fd, bool listens_tcp);
   ~ConnectionManager();
 
   void dial(const std::string& address);
@@ -67,8 +67,9 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
 
   void on_peer_message(Connection&, ControlMessage&&, size_t bytes);
   void on_console_message(Connection&, ControlMessage&&);
-  void refuse(Connection&, const std::string& reason);  // tells both ends
-  void finish(Connection&, const std::string& reason);  // what is queued leaves first
+  void refuse(Connection&, const std::string& reason);          // tells both ends
+  void refuse_message(Connection&, const std::string& reason);  // and it is counted
+  void finish(Connection&, const std::string& reason);          // what is queued leaves first
   void on_closed(uint64_t id, const std::string& reason);
   void report_end(Connection&, const std::string& reason);
   void tell_turned_away(const std::string& from, const std::string& reason);
@@ -81,6 +82,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   Loop& loop_;
   BulkBoard& bulk_;
   PeerTable& peers_;
+  RefusalCounters& refusals_;
   const LinksOptions& options_;
   const LinkEvents& events_;
   const bool listens_tcp_;

@@ -175,6 +175,7 @@ size_t ControlLink::take_messages() {
     const uint64_t* at = buffer_.begin() + used;
     const uint64_t want = announced_words(at, have);
     if (want > limit_words_) {
+      too_large_ = true;
       close("a message larger than the limit of " + std::to_string(limit_words_ * 8) + " bytes");
       return used;
     }

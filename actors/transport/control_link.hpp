@@ -72,7 +72,8 @@ class ControlLink {
   /// Writes what waits, says that nothing follows, and closes when the other end has done so too.
   void finish();
   void close(const std::string& reason);
-  bool gone() const { return gone_; }  // the other end was the first to leave
+  bool gone() const { return gone_; }            // the other end was the first to leave
+  bool too_large() const { return too_large_; }  // what the other end announced
   bool open() const { return !closed_ && !finishing_; }
 
   kj::AsyncIoStream& stream() { return *stream_; }
@@ -90,7 +91,7 @@ class ControlLink {
   kj::Array<uint64_t> buffer_;
   size_t have_bytes_ = 0;
   std::vector<std::byte> in_flight_;
-  bool writing_ = false, finishing_ = false, closed_ = false, gone_ = false;
+  bool writing_ = false, finishing_ = false, closed_ = false, gone_ = false, too_large_ = false;
   kj::Promise<void> reader_ = nullptr, writer_ = nullptr;
 };
 

@@ -31,7 +31,7 @@ bool ends_the_run(const ControlMessage& m) {
 
 void ConnectionManager::on_message(Connection& c, std::span<const std::byte> bytes) {
   auto decoded = decode_control(bytes);
-  if (!decoded) return refuse(c, decoded.error().message);
+  if (!decoded) return refuse_message(c, decoded.error().message);
   ControlMessage& m = *decoded;
   if (std::holds_alternative<Bye>(m)) return c.link->close("the other end said goodbye");
   if (const auto* refusal = std::get_if<Refusal>(&m)) return c.link->close(refusal->reason);
@@ -55,7 +55,7 @@ void ConnectionManager::shake(Connection& c, ControlMessage& m) {
       return stand(c);
     }
   }
-  refuse(c, std::string("a ") + name_of(m) + " before the link stands");
+  refuse_message(c, std::string("a ") + name_of(m) + " before the link stands");
 }
 
 /// The same line for both ends; empty where they agree.
@@ -168,7 +168,7 @@ void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_
              std::holds_alternative<MassReceipt>(m) || ends_the_run(m)) {
     if (events_.control && !leaving_) events_.control(c.peer.node, std::move(m));
   } else {
-    refuse(c, std::string("a ") + name_of(m) + " on a link that stands");
+    refuse_message(c, std::string("a ") + name_of(m) + " on a link that stands");
   }
 }
 
@@ -176,7 +176,7 @@ void ConnectionManager::on_console_message(Connection& c, ControlMessage&& m) {
   if (auto* request = std::get_if<ConsoleRequest>(&m)) {
     if (events_.console && !leaving_) events_.console(c.id, std::move(*request));
   } else {
-    refuse(c, std::string("a ") + name_of(m) + " from a console");
+    refuse_message(c, std::string("a ") + name_of(m) + " from a console");
   }
 }
 

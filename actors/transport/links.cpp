@@ -18,10 +18,11 @@ class SocketLinks final : public Links {
         address_(reachable(listening.address)) {
     if (options_.self.address.empty()) options_.self.address = address_;
     path_ = listening.tcp ? "" : address_.substr(5);
-    bulk_loop_.call([this] { bulk_ = kj::heap<BulkBoard>(bulk_loop_, options_, events_); });
+    bulk_loop_.call(
+        [this] { bulk_ = kj::heap<BulkBoard>(bulk_loop_, options_, events_, refusals_); });
     control_loop_.call([this, &listening] {
-      control_ = kj::heap<ConnectionManager>(control_loop_, *bulk_, peers_, options_, events_,
-                                             listening.fd, listening.tcp);
+      control_ = kj::heap<ConnectionManager>(control_loop_, *bulk_, peers_, refusals_, options_,
+                                             events_, listening.fd, listening.tcp);
     });
   }
 
@@ -61,6 +62,7 @@ class SocketLinks final : public Links {
   }
 
   LinkCounts counts(const std::string& node) const override;
+  LinkRefusals refusals() const override { return refusals_.values(); }
 
  private:
   bool push(const std::string& node, const BulkHeader&, const Payload&,
@@ -70,6 +72,7 @@ class SocketLinks final : public Links {
   LinkEvents events_;
   std::string address_, path_;
   PeerTable peers_;
+  RefusalCounters refusals_;
   Loop bulk_loop_, control_loop_;
   kj::Own<BulkBoard> bulk_;
   kj::Own<ConnectionManager> control_;

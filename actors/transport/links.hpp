@@ -11,6 +11,7 @@
 //
 // Off loopback a run key is required and all is mutual TLS 1.3.
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -86,6 +87,22 @@ struct LinkCounts {
   BulkPath bulk = BulkPath::none;
 };
 
+/// Why something that came from another process was not believed.
+enum class LinkRefusal : uint8_t {
+  message = 0,  // on a control link: malformed, too large, or out of place
+  token,        // of a bulk connection: not handed out, shown before, or replaced
+  plain,        // a bulk connection in the clear where encryption is demanded
+  record,       // on a bulk connection: malformed, or a frame without a payload
+  header,       // a frame's header or a parcel that the codec refuses
+  memory,       // that is passed: not sealed, too large, or too many
+  in_place,     // a payload outside of the memory that it is said to lie in
+  release       // of memory that was not lent
+};
+constexpr size_t kLinkRefusals = 8;
+using LinkRefusals = std::array<uint64_t, kLinkRefusals>;  // by reason
+constexpr std::array<const char*, kLinkRefusals> kLinkRefusalNames{
+    "message", "token", "plain", "record", "header", "memory", "in_place", "release"};
+
 class Links {
  public:
   /// The real ones, over sockets. Listens; refuses an address that does not resolve, is in use, or
@@ -120,6 +137,8 @@ class Links {
 
   /// All zero where there is no link.
   virtual LinkCounts counts(const std::string& node) const = 0;
+  /// Of all others together, since the links were opened: who has lost its link is counted, too.
+  virtual LinkRefusals refusals() const = 0;
 };
 
 }  // namespace grapevine

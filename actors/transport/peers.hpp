@@ -1,6 +1,7 @@
 // Peers: what all threads may see of the links that stand: where a message for a node is put, and
 // what is counted.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -12,6 +13,20 @@
 #include "actors/transport/links.hpp"
 
 namespace grapevine {
+
+/// By reason, of all others together.
+class RefusalCounters {
+ public:
+  void count(LinkRefusal why) { ++counts_[static_cast<size_t>(why)]; }
+  LinkRefusals values() const {
+    LinkRefusals values{};
+    std::copy(counts_.begin(), counts_.end(), values.begin());
+    return values;
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, kLinkRefusals> counts_{};
+};
 
 /// A link that stands, or has stood.
 struct Peer {

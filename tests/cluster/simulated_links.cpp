@@ -59,6 +59,7 @@ class SimulatedLinks final : public Links {
     network_.at(network_.now(),
                 [n = &network_, p = process_, node] { n->close(p, node, "closed"); });
   }
+  LinkRefusals refusals() const override { return {}; }
   LinkCounts counts(const std::string& node) const override {
     const auto& standing = network_.process(process_).standing;
     const auto found = standing.find(node);

@@ -13,6 +13,7 @@
 #include "messages/control_codec.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
+#include "tests/transport/valid_peer.hpp"
 
 using namespace grapevine;
 
@@ -40,25 +41,6 @@ LinksOptions hasty(double connect_s = 0.3) {
   LinksOptions options;
   options.connect_s = connect_s;
   return options;
-}
-
-Hello hello(const std::string& name, uint32_t incarnation = 1) {
-  Hello h;
-  h.node = name;
-  h.incarnation = incarnation;
-  h.run = "test";
-  return h;
-}
-
-/// A peer that has shaken hands; `a` has the lower name.
-Stranger peer_of(TestNode& a, const std::string& name) {
-  Stranger s(a.address());
-  REQUIRE(s.say(hello(name)));
-  REQUIRE(std::holds_alternative<Hello>(s.hear()));
-  REQUIRE(s.say(Agree{}));
-  REQUIRE(std::holds_alternative<Agree>(s.hear()));
-  REQUIRE(a.wait_up(name));
-  return s;
 }
 
 void is_served(TestNode& a) {
@@ -157,6 +139,7 @@ TEST_CASE("a peer that turns malicious loses its link with the reason, and nobod
   std::vector<std::byte> announces(16);
   announces[5] = std::byte{0x20};  // 8,192 words and the table's one
   ends("large", announces, "a message larger than the limit of 65536 bytes");
+  CHECK(a.links().refusals()[static_cast<size_t>(LinkRefusal::message)] == 4u);
   REQUIRE(good.links().send("a", ping(1)));
   REQUIRE(a.wait([&] { return a.messages.size() == 1; }));
   CHECK(a.look([&] { return a.downs["good"].size(); }) == 0u);
@@ -167,16 +150,11 @@ TEST_CASE("a bulk link shows a token once; what it announces is judged before it
   Stranger peer = peer_of(a, "b");
   const auto token = std::get<BulkToken>(peer.hear());
   CHECK(token.token != 0);
-  struct Record {
-    uint32_t magic = 0x33425647;
-    uint16_t kind = 0, unused = 0;
-    uint64_t value = 0;
-    HeaderBytes header{};
-  } record;
+  BulkRecord record;
   const auto knock = [&](uint64_t value) {
     Stranger s(a.address());
     record.value = value;
-    record.kind = 0;
+    record.kind = BulkRecord::hello;
     CHECK(s.say("GVBULK1\n", 8));
     CHECK(s.say(&record, sizeof record));
     return s;
@@ -187,7 +165,7 @@ TEST_CASE("a bulk link shows a token once; what it announces is judged before it
   FrameHeader h;
   h.kind = FrameKind::data;
   h.count = 975u << 20;  // 3.9 GB
-  record.kind = 1;
+  record.kind = BulkRecord::frame;
   record.header = encode(h);
   const uint64_t count = uint64_t{1} << 40;
   std::memcpy(record.header.data() + 64, &count, sizeof count);

@@ -1,0 +1,101 @@
+// A valid peer whose every byte is a test's: its control link, and its connections for payloads.
+#pragma once
+#include <fcntl.h>
+
+#include <string>
+
+#include "actors/transport/acceptor.hpp"
+#include "actors/transport/outgoing_payload.hpp"
+#include "actors/transport/sockets.hpp"
+#include "tests/transport/stranger.hpp"
+#include "tests/transport/tools.hpp"
+
+namespace grapevine {
+
+inline Hello hello(const std::string& name, uint32_t incarnation = 1) {
+  Hello h;
+  h.node = name;
+  h.incarnation = incarnation;
+  h.run = "test";
+  return h;
+}
+
+/// A peer that has shaken hands; `a` has the lower name.
+inline Stranger peer_of(TestNode& a, const std::string& name) {
+  Stranger s(a.address());
+  REQUIRE(s.say(hello(name)));
+  REQUIRE(std::holds_alternative<Hello>(s.hear()));
+  REQUIRE(s.say(Agree{}));
+  REQUIRE(std::holds_alternative<Agree>(s.hear()));
+  REQUIRE(a.wait_up(name));
+  return s;
+}
+
+/// Shows a token, by TCP and in the clear.
+inline Stranger knock_for_bulk(const std::string& address, uint64_t token) {
+  Stranger s(address);
+  BulkRecord mine;
+  mine.value = token;
+  REQUIRE(s.say(kPlainBulk, kBulkWordBytes));
+  REQUIRE(s.say(&mine, sizeof mine));
+  return s;
+}
+
+/// The far end of a bulk connection on one host, where descriptors can be passed.
+class BulkPeer {
+ public:
+  explicit BulkPeer(const BulkToken& token) : fd_(connect_to_name(token.same_host)) {
+    REQUIRE(fd_ >= 0);
+    REQUIRE(::fcntl(fd_, F_SETFL, 0) == 0);  // blocking
+    const timeval limit{10, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    BulkRecord hello;
+    hello.value = token.token;
+    REQUIRE(::send(fd_, kPlainBulk, kBulkWordBytes, MSG_NOSIGNAL) == ssize_t(kBulkWordBytes));
+    say(hello);
+    REQUIRE(::recv(fd_, &hello, sizeof hello, MSG_WAITALL) == ssize_t(sizeof hello));
+  }
+  ~BulkPeer() { ::close(fd_); }
+  BulkPeer(const BulkPeer&) = delete;
+
+  void say(const BulkRecord& record, int passed_fd = -1) {
+    iovec bytes{const_cast<BulkRecord*>(&record), sizeof record};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof passed_fd)] = {};
+    if (passed_fd >= 0) {
+      message.msg_control = room;
+      message.msg_controllen = sizeof room;
+      cmsghdr* with = CMSG_FIRSTHDR(&message);
+      with->cmsg_level = SOL_SOCKET;
+      with->cmsg_type = SCM_RIGHTS;
+      with->cmsg_len = CMSG_LEN(sizeof passed_fd);
+      std::memcpy(CMSG_DATA(with), &passed_fd, sizeof passed_fd);
+    }
+    REQUIRE(::sendmsg(fd_, &message, MSG_NOSIGNAL) == ssize_t(sizeof record));
+  }
+  void say(uint16_t kind, uint64_t value, const HeaderBytes& header = {}, int passed_fd = -1) {
+    BulkRecord record;
+    record.kind = kind;
+    record.value = value;
+    record.header = header;
+    say(record, passed_fd);
+  }
+  /// The next record; false when there is none within ten seconds.
+  bool hear(BulkRecord& record) {
+    return ::recv(fd_, &record, sizeof record, MSG_WAITALL) == ssize_t(sizeof record);
+  }
+  bool is_closed() {
+    BulkRecord record;
+    ssize_t n = 1;
+    while (n > 0)
+      n = ::recv(fd_, &record, sizeof record, 0);
+    return n == 0 || errno == ECONNRESET;
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace grapevine
