@@ -6,6 +6,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/run/promised.hpp"
+#include "actors/transport/arrivals.hpp"
 #include "kernels/hash.hpp"
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
@@ -43,30 +44,14 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   return hello;
 }
 
-// Where payloads go. Rounds of everybody keep many small parts, in slots of an eighth; and parcels,
-// which nobody asks for again, have a pool that neither rounds nor exchanges can drain.
-struct Arrivals {
-  static constexpr uint64_t kPart = 8;
-  uint64_t frame_bytes = 0;
-  std::shared_ptr<SnapshotPool> frames, parts, parcels;
-
-  Arrivals(uint64_t bytes, const Settings& s) : frame_bytes(bytes) {
-    const auto here = static_cast<size_t>(ranks_here(s));
-    const auto pool = [](uint64_t slot_bytes, size_t slots) {
-      return std::make_shared<SnapshotPool>(slot_bytes, DType::bytes, slots);
-    };
-    frames = pool(bytes, 16 * here + 64);
-    parts = pool(bytes / kPart, 16 * static_cast<size_t>(s.ranks) * here + 64);
-    parcels = pool(bytes, kMembersAtMost);
-  }
-
-  Lease take(const FrameHeader& h) const {
-    return (payload_bytes(h) <= frame_bytes / kPart ? parts : frames)->take();
-  }
-};
+std::shared_ptr<Arrivals> make_arrivals(uint64_t payload_bytes, const Settings& s) {
+  const auto here = static_cast<size_t>(ranks_here(s));
+  return std::make_shared<Arrivals>(payload_bytes, 16 * here + 64,
+                                    16 * static_cast<size_t>(s.ranks) * here + 64);
+}
 
 LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport> transport,
-                     const Arrivals& arrivals) {
+                     const std::shared_ptr<Arrivals>& arrivals) {
   LinkEvents events;
   events.up = [=](const Hello& peer) { caf::anon_send(gateway, LinkUp{peer}); };
   events.down = [=](const std::string& node, uint32_t, const std::string& reason) {
@@ -94,9 +79,9 @@ LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport>
     caf::anon_send(gateway, Asked{console, std::move(request)});
   };
   events.console_gone = [=](uint64_t console) { caf::anon_send(gateway, ConsoleGone{console}); };
-  events.buffer = [arrivals](const FrameHeader& h) { return arrivals.take(h); };
-  events.parcel_buffer = [arrivals](const std::string&, const Parcel&) {
-    return arrivals.parcels->take();
+  events.buffer = [arrivals](const FrameHeader& h) { return arrivals->of_frame(h); };
+  events.parcel_buffer = [arrivals](const std::string& node, const Parcel&) {
+    return arrivals->of_parcel(node);
   };
   return events;
 }
@@ -211,8 +196,8 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   const GatewayActor gateway = node.gateway = system.spawn<Gateway>(std::move(deps));
 
   node.options = links_options(s, n, objective->layout());
-  const Arrivals arrivals(node.options.max_payload_bytes, s);
-  node.events = events_to(gateway, node.transport, arrivals);
+  node.events =
+      events_to(gateway, node.transport, make_arrivals(node.options.max_payload_bytes, s));
   Site site = site_of(gateway, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
   RunHooks run_hooks = hooks.run;
   run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {

@@ -1,0 +1,50 @@
+// Arrivals: where payloads that come over links go. Bounded pools: one that is out gives an empty
+// lease, and the payload is discarded. For one thread; the leases are for any.
+//
+// Rounds of everybody keep many small parts, in slots of an eighth. Parcels, which nobody asks for
+// at once again, have pools that neither rounds nor exchanges can drain: one for each node, so that
+// none can take another's place.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "kernels/lease.hpp"
+#include "messages/codec.hpp"
+
+namespace grapevine {
+
+class Arrivals {
+ public:
+  static constexpr uint64_t kPart = 8;
+  static constexpr size_t kParcelsOfANode = 8;
+
+  /// `payload_bytes`: of the largest that the links accept. Slots of the two pools of frames.
+  Arrivals(uint64_t payload_bytes, size_t frames, size_t parts)
+      : payload_bytes_(payload_bytes),
+        frames_(payload_bytes, DType::bytes, frames),
+        parts_(payload_bytes / kPart, DType::bytes, parts) {}
+
+  Lease of_frame(const FrameHeader& h) {
+    return (payload_bytes(h) <= payload_bytes_ / kPart ? parts_ : frames_).take();
+  }
+
+  Lease of_parcel(const std::string& node) {
+    auto found = parcels_.find(node);
+    if (found == parcels_.end()) {
+      std::erase_if(parcels_, [](const auto& p) { return p.second->in_use() == 0; });
+      found = parcels_
+                  .emplace(node, std::make_unique<SnapshotPool>(payload_bytes_, DType::bytes,
+                                                                kParcelsOfANode))
+                  .first;
+    }
+    return found->second->take();
+  }
+
+ private:
+  uint64_t payload_bytes_;
+  SnapshotPool frames_, parts_;
+  std::map<std::string, std::unique_ptr<SnapshotPool>> parcels_;
+};
+
+}  // namespace grapevine
