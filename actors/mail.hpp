@@ -97,7 +97,8 @@ struct Detach {
 };  // the rank is gone; its buffers go with it
 struct Donate {
   int rank = 0;
-};  // answered by a Donation; null: no such rank
+  bool whole = false;  // for the rank itself, which goes on under another number
+};                     // answered by a Donation; null: no such rank
 struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };

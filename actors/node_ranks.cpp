@@ -95,7 +95,7 @@ void Node::move(int first_rank) {
       found(*next);
       say("the ranks here go on as rank " + std::to_string(next->first_rank) + " and up");
     };
-    request(state_of(rank), caf::infinite, Donate{rank}).then(gathered);
+    request(state_of(rank), caf::infinite, Donate{rank, true}).then(gathered);
   }
 }
 

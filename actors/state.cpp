@@ -1,10 +1,17 @@
 #include "actors/state.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/check.hpp"
 
 namespace grapevine {
+
+namespace {
+
+constexpr double kBetweenMeasures_s = 1;  // of a rank, each a pass over its vector
+
+}  // namespace
 
 State::State(caf::actor_config& config, StateDependencies deps)
     : StateActor::base(config),
@@ -128,8 +135,14 @@ void State::gradient(Gradient& g) {
   if (member == nullptr) return;
   const double now = deps_.clock.now();
   if (member->pairwise == nullptr) {
+    const bool together = member->rule->communicates(member->gradients);
     audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
     member->owes_copy = g.wants_copy;
+    if (!together) {
+      ++member->gradients;
+      if (g.wants_copy) send_copy(*member, read(*member));
+      return;
+    }
     if (member->rounds != nullptr && waits_) return write(*member, 0);
     send(member->communicator, Messages{member->epoch, 0, {}});
     return;
@@ -146,14 +159,11 @@ void State::send_copy(Member& member, Lease copy) {
   send(member.worker, Parameters{std::move(copy), member.gradients});
 }
 
-Donation State::donate(Member& member) {
-  auto state = std::make_shared<RankState>();
-  state->gradients = member.gradients;
-  for (const Vec v : member.rule->vectors(deps_.clock.now())) {
-    state->vectors.emplace_back(v.size, v.dtype);
-    scale(execution_, 1, v, state->vectors.back());
-  }
-  return state;
+// --- ranks that come, go on elsewhere, and go
+
+Donation State::donate(Member& member, bool whole) {
+  const RuleState state = member.rule->state(deps_.clock.now());
+  return std::make_shared<RankState>(RankState{save(execution_, state, whole), member.gradients});
 }
 
 void State::attach(Attach& a) {
@@ -187,11 +197,7 @@ void State::attach(Attach& a) {
 void State::take_over(Member& member, const RankState& donated) {
   const double now = deps_.clock.now();
   member.rule->reset(now, donated.vectors.front().vec());
-  const std::vector<Vec> vectors = member.rule->vectors(now);
-  GV_CHECK(vectors.size() == donated.vectors.size());
-  for (size_t k = 0; k < vectors.size(); ++k)
-    scale(execution_, 1, donated.vectors[k].vec(), vectors[k]);
-  member.rule->resumed(donated.gradients);
+  restore(execution_, donated, member.rule->state(now));
   member.gradients = donated.gradients;
 }
 
@@ -238,6 +244,75 @@ void State::detach(int rank) {
   *member = {};
 }
 
+// --- what it tells of its ranks
+
+// What is sent may be less than the parameters: a part of low rank says no distance.
+void State::measure_distance(Member& member, const Apply& a, double now) {
+  if (!deps_.measures_distance || now < member.measured_at_s + kBetweenMeasures_s) return;
+  const ParameterLayout& layout = deps_.objective->layout();
+  for (const Payload* p : {&a.sent, &a.received})
+    if (p->count != layout.size() || p->dtype != layout.dtype()) return;
+  Lease lease = snapshots_.take();
+  if (!lease) return;
+  const Vec difference = lease.writable();
+  scale(execution_, 1, a.sent.vec(), difference);
+  axpy(execution_, -1, a.received.vec(), difference);
+  const double distance = std::sqrt(dot(execution_, difference, difference));
+  member.measured_at_s = now;
+  distances_[{member.rank, a.exchange.peer}] = distance;
+}
+
+SampleReply State::sample(const Sample& request) {
+  const size_t size = deps_.objective->layout().size();
+  Buffer sum(size, DType::f64);
+  Buffer x(size, deps_.objective->layout().dtype());
+  const ConstVec reference(request.reference->data(), request.reference->size(), DType::f64);
+  SampleReply reply;
+  for (Member& member : members_) {
+    if (!member.rule) continue;
+    member.rule->read(deps_.clock.now(), x);
+    reply.squares += add_deviation(execution_, x, reference, sum);
+    ++reply.ranks;
+  }
+  const double* first = sum.vec().as<double>();
+  reply.sum = std::make_shared<const std::vector<double>>(first, first + size);
+  return reply;
+}
+
+StateReport State::report() const {
+  StateReport report;
+  for (const Member& member : members_) {
+    if (!member.rule) continue;
+    report.counts.push_back({member.rank, member.rule->counts()});
+  }
+  for (const auto& [ends, distance] : distances_)
+    report.distances.push_back({ends.first, ends.second, distance});
+  return report;
+}
+
+Collected State::collect() {
+  Collected result;
+  const ParameterLayout& layout = deps_.objective->layout();
+  Buffer sum(layout.size(), DType::f64);
+  bool audited = deps_.audits;
+  for (Member& member : members_) {
+    if (!member.rule) continue;
+    auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
+    member.rule->read(deps_.clock.now(), *x);
+    if (audited) member.rule->add_conserved(deps_.clock.now(), sum);
+    // Ranks in the middle of different rounds have no common sum.
+    const bool halfway = member.rounds != nullptr && member.gradients != members_[0].gradients;
+    audited = audited && member.rule->conserves() && !halfway;
+    result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
+  }
+  result.conserved_error = audited ? 0 : std::numeric_limits<double>::quiet_NaN();
+  for (size_t k = 0; audited && k < layout.size(); ++k) {
+    const double off = sum.vec().as<double>()[k] - expected_.vec().as<double>()[k];
+    result.conserved_error = std::max(result.conserved_error, std::abs(off));
+  }
+  return result;
+}
+
 State::behavior_type State::make_behavior() {
   return {
       [this](TakeRequest& r) { take(r); },
@@ -265,7 +340,7 @@ State::behavior_type State::make_behavior() {
       },
       [this](Donate d) -> Donation {
         Member* m = find(d.rank);
-        return m != nullptr ? donate(*m) : nullptr;
+        return m != nullptr ? donate(*m, d.whole) : nullptr;
       },
       [this](Sample& s) { return sample(s); },
       [this](Collect) { return collect(); },

@@ -74,7 +74,7 @@ class State final : public StateActor::base {
   void inherit(Member&);
   Lease read(Member&);
   void measure_distance(Member&, const Apply&, double now);
-  Donation donate(Member&);
+  Donation donate(Member&, bool whole);
   SampleReply sample(const Sample&);
   StateReport report() const;
   Collected collect();

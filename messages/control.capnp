@@ -116,6 +116,7 @@ struct Manifest {
   dtype @6 :Wire.ElementType;
   refused @7 :Text;                # not empty: why there is none
   hashes @8 :List(UInt64);         # by piece
+  numbers @9 :List(UInt64);        # counters that go along, in the rule's order
 }
 
 enum Verb {

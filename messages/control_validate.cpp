@@ -79,6 +79,9 @@ void judge(Judge& j, const MembershipPacket& m) {
 void judge(Judge& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
 void judge(Judge& j, const Manifest& m) {
   j.text("refused", m.refused, kLineBytes).list("hashes", m.hashes.size(), kMaxPieces);
+  j.list("numbers", m.numbers.size(), kMaxNumbers);
+  for (const uint64_t number : m.numbers)  // counts of steps: one more is another number
+    j.holds(number <= kMaxCount, "numbers, accepted: up to 2^53");
 }
 void judge(Judge& j, const ConsoleRequest& m) { j.text("argument", m.argument, kTextBytes, true); }
 void judge(Judge& j, const ConsoleReply& m) {

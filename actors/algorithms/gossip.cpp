@@ -39,4 +39,13 @@ void Gossip::average(const Execution& execution, std::span<const Payload> in, si
     if (in[k]) last_[k] = in[k];
 }
 
+void GossipRule::enter(const Neighbourhood& near) {
+  RoundRule::enter(near);
+  gossip_.enter(near);
+}
+
+void GossipRule::write(int, size_t, Payload& out) {
+  scale(execution_, 1, x_, out.writable(dtype(), size()));
+}
+
 }  // namespace grapevine

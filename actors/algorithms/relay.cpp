@@ -1,5 +1,6 @@
 #include "actors/algorithms/relay.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace grapevine {
@@ -126,6 +127,35 @@ void Relay::sum(const Execution& execution, size_t tree, double own, double rece
   }
   combine(execution, terms_, target);
   scatter(execution, target, tree, trees_, out);
+}
+
+// --- the rules
+
+RelayRule::RelayRule(const RuleContext& context, bool reuses)
+    : RoundRule(context), relay_(size(), dtype(), reuses) {}
+
+void RelayRule::reset(double now, ConstVec x) {
+  RoundRule::reset(now, x);
+  relay_.forget();
+  say();
+  count_ = 1;
+}
+
+void RelayRule::enter(const Neighbourhood& near) {
+  RoundRule::enter(near);
+  relay_.enter(near);
+  say();
+}
+
+void RelayRule::write(int, size_t edge, Payload& out) { relay_.write(execution_, edge, out); }
+
+void RelayRule::combine(double, int, std::span<const Payload> in) {
+  relay_.receive(in);
+  count_ = relay_.count(0);
+  for (size_t tree = 0; tree < relay_.trees(); ++tree) {
+    count_ = std::min(count_, relay_.count(tree));
+    take_in(tree);
+  }
 }
 
 }  // namespace grapevine

@@ -25,6 +25,17 @@ void RoundRule::reset(double, ConstVec x) {
   optimizer_.reset(execution_);
 }
 
+void RoundRule::on_gradient(double, double lr, ConstVec g, Vec) {
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});
+}
+
+RuleState RoundRule::state(double) {
+  RuleState state;
+  state.add("x", x_, Follows::model);
+  optimizer_.name(state, Follows::rank);
+  return state;
+}
+
 void RoundRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
 
 void RoundRule::enter(const Neighbourhood& near) { near_ = near; }

@@ -181,9 +181,7 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
         send(m, open_->applied ? FrameKind::ack : FrameKind::accept, h.number);
       }
       return Next::nothing;
-    case FrameKind::chunk:
-    case FrameKind::message:
-    case FrameKind::piece: break;
+    default: break;  // of other conversations
   }
   ++m.counts.protocol_errors;
   return Next::nothing;

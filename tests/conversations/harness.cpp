@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "actors/algorithms/a2cid2.hpp"
+#include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/algorithms/method_registry.hpp"
 #include "kernels/check.hpp"
 
