@@ -1,17 +1,12 @@
 #include "actors/state.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "kernels/check.hpp"
 
 namespace grapevine {
-
-namespace {
-
-constexpr double kBetweenMeasures_s = 1;  // of a rank, each a pass over its vector
-
-}  // namespace
 
 State::State(caf::actor_config& config, StateDependencies deps)
     : StateActor::base(config),
@@ -60,7 +55,7 @@ Lease State::read(Member& member) {
 void State::take(const TakeRequest& request) {
   Member* member = find(request.rank);
   if (member == nullptr) {  // not attached yet, or gone
-    send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}});
+    send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}, 0});
     return;
   }
   Payload payload;
@@ -72,7 +67,8 @@ void State::take(const TakeRequest& request) {
     const Vec part = member->collective->part(request.take.offset, request.take.count);
     scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
-  send(member->communicator, Taken{request.take.ticket, std::move(payload)});
+  const double bound = bound_of(*member, request.take.exchange.peer);
+  send(member->communicator, Taken{request.take.ticket, std::move(payload), bound});
 }
 
 // The messages of a phase, to whoever holds the conversation. Where no buffer is left, as if lost.
@@ -93,11 +89,97 @@ void State::write(Member& member, int phase) {
 }
 
 void State::combine(Member& member, Apply& a) {
+  for (size_t k = 0; k < a.incoming.size(); ++k) {
+    if (!a.incoming[k]) continue;
+    const int peer = member.neighbours.size() == a.incoming.size() ? member.neighbours[k] : -1;
+    if (!sound(member, peer, member.rounds->distance(k, a.incoming[k]), 0)) a.incoming[k] = {};
+  }
   member.rounds->combine(deps_.clock.now(), a.phase, a.incoming);
   if (a.phase + 1 < member.rounds->phases()) return write(member, a.phase + 1);
   if (!waits_) write(member, 0);
   ++member.gradients;
   if (member.owes_copy) send_copy(member, read(member));
+}
+
+// --- what is left out because it is too far off
+
+State::Edge& State::edge(Member& member, int peer) {
+  const auto earlier = [](const Edge& known, int rank) { return known.peer < rank; };
+  const auto at = std::lower_bound(member.edges.begin(), member.edges.end(), peer, earlier);
+  if (at != member.edges.end() && at->peer == peer) return *at;
+  return *member.edges.insert(at, {peer, {}, 0});
+}
+
+// Of a peer that nothing is known about, ten times what is expected of the farthest of the others;
+// and where nothing is known of them either, of one that has come as far as this rank has.
+double State::bound_of(Member& member, int peer) {
+  constexpr double kUnknown = 10;
+  double farthest = 0;
+  for (const Edge& e : member.edges) {
+    if (!e.expected.known()) continue;
+    if (e.peer == peer) return e.expected.bound();
+    farthest = std::max(farthest, e.expected.bound());
+  }
+  if (farthest == 0) farthest = ExpectedDistance::kFarther * reach(member);
+  return farthest > 0 ? kUnknown * farthest : kNever;
+}
+
+// In the norm of the distances that are judged; 0: it has not moved yet.
+double State::reach(Member& member) {
+  const bool moved = member.rounds != nullptr || member.gradients > 0;
+  if (member.collective != nullptr || !moved) return 0;
+  const ParameterLayout& layout = deps_.objective->layout();
+  Buffer start(layout.size(), layout.dtype()), x(layout.size(), layout.dtype());
+  deps_.objective->initial_point(member.rank % deps_.ranks, start);
+  if (member.rounds != nullptr) return member.rounds->reach(start);
+  member.rule->read(deps_.clock.now(), x);
+  return std::sqrt(square_distance(execution_, x, start));
+}
+
+bool State::sound(Member& member, int peer, double distance, uint64_t number) {
+  const bool is_sound = std::isfinite(distance) && distance <= bound_of(member, peer);
+  ExpectedDistance& known = edge(member, peer).expected;
+  if (is_sound || known.known()) known.learn(distance);
+  if (!is_sound) send(member.communicator, Skipped{peer, number});
+  return is_sound;
+}
+
+// Both ends judge the same two snapshots by the same bound, so either both apply the jump or none.
+void State::jump(Member& member, Apply& a) {
+  const double distance = std::sqrt(square_distance(execution_, a.sent.vec(), a.received.vec()));
+  Edge& known = edge(member, a.exchange.peer);
+  const bool is_sound = std::isfinite(distance) && distance <= a.bound;
+  if (is_sound || known.expected.known()) known.expected.learn(distance);
+  known.last_jump = 0;
+  if (!is_sound) {
+    send(member.communicator, Skipped{a.exchange.peer, a.exchange.number});
+    return;
+  }
+  known.last_jump = static_cast<float>((0.5 + a.alpha_tilde) * distance);
+  member.pairwise->jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
+  // What is sent may be less than the parameters: a part of low rank says no distance.
+  if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
+    distances_[{member.rank, a.exchange.peer}] = distance;
+}
+
+// All ranks have the same sum and have had the same ones before in this epoch, so all drop a round
+// or none does.
+void State::finish(Member& member, const Apply& a) {
+  const bool gradient = a.vector == 0;
+  int contributions = a.contributions;
+  if (contributions > 1) {
+    const Vec sum = member.collective->part(0, deps_.objective->layout().size());
+    const double norm = std::sqrt(dot(execution_, sum, sum));
+    const bool keeps = gradient ? sound(member, -1, norm, 0) : std::isfinite(norm);
+    if (!keeps) contributions = 0;
+  }
+  Lease copy = gradient && member.owes_copy ? snapshots_.take() : Lease{};
+  audited(member, -1, 1, [&] {
+    member.collective->finish(deps_.clock.now(), a.vector, contributions,
+                              copy ? copy.writable() : Vec{});
+  });
+  member.gradients += gradient;
+  if (copy) send_copy(member, std::move(copy));
 }
 
 void State::apply(ApplyRequest& request) {
@@ -108,25 +190,17 @@ void State::apply(ApplyRequest& request) {
   const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
   if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
   switch (a.operation) {
-    case Apply::Operation::jump:
-      measure_distance(*member, a, now);
-      return member->pairwise->jump(now, a.exchange, a.sent, a.received, a.alpha_tilde);
+    case Apply::Operation::jump: return jump(*member, a);
+    case Apply::Operation::missing:
+      broken_after_norm_ += static_cast<double>(edge(*member, a.exchange.peer).last_jump);
+      return;
     case Apply::Operation::add:
       return axpy(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
     case Apply::Operation::assign:
       return scale(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
     case Apply::Operation::combine: return combine(*member, a);
     case Apply::Operation::begin: return member->collective->begin(now, a.vector);
-    case Apply::Operation::finish: {
-      const bool gradient = a.vector == 0;
-      Lease copy = gradient && member->owes_copy ? snapshots_.take() : Lease{};
-      audited(*member, -1, 1, [&] {
-        member->collective->finish(now, a.vector, a.contributions, copy ? copy.writable() : Vec{});
-      });
-      member->gradients += gradient;
-      if (copy) send_copy(*member, std::move(copy));
-      return;
-    }
+    case Apply::Operation::finish: return finish(*member, a);
   }
 }
 
@@ -203,7 +277,9 @@ void State::take_over(Member& member, const RankState& donated) {
 
 void State::set_view(Member& member, const View& view) {
   if (member.pairwise != nullptr) member.pairwise->set_eta(deps_.clock.now(), view.eta);
+  if (member.collective != nullptr && view.epoch != member.epoch) member.edges.clear();
   if (member.collective != nullptr && !view.ring.empty()) {
+    member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();
     const size_t part = layout.size() / view.ring.size() + 1;
     if (part > deps_.chunk_size) {  // fewer ranks have larger parts
@@ -246,22 +322,6 @@ void State::detach(int rank) {
 
 // --- what it tells of its ranks
 
-// What is sent may be less than the parameters: a part of low rank says no distance.
-void State::measure_distance(Member& member, const Apply& a, double now) {
-  if (!deps_.measures_distance || now < member.measured_at_s + kBetweenMeasures_s) return;
-  const ParameterLayout& layout = deps_.objective->layout();
-  for (const Payload* p : {&a.sent, &a.received})
-    if (p->count != layout.size() || p->dtype != layout.dtype()) return;
-  Lease lease = snapshots_.take();
-  if (!lease) return;
-  const Vec difference = lease.writable();
-  scale(execution_, 1, a.sent.vec(), difference);
-  axpy(execution_, -1, a.received.vec(), difference);
-  const double distance = std::sqrt(dot(execution_, difference, difference));
-  member.measured_at_s = now;
-  distances_[{member.rank, a.exchange.peer}] = distance;
-}
-
 SampleReply State::sample(const Sample& request) {
   const size_t size = deps_.objective->layout().size();
   Buffer sum(size, DType::f64);
@@ -281,6 +341,7 @@ SampleReply State::sample(const Sample& request) {
 
 StateReport State::report() const {
   StateReport report;
+  report.broken_after_norm = broken_after_norm_;
   for (const Member& member : members_) {
     if (!member.rule) continue;
     report.counts.push_back({member.rank, member.rule->counts()});
@@ -292,6 +353,7 @@ StateReport State::report() const {
 
 Collected State::collect() {
   Collected result;
+  result.broken_after_norm = broken_after_norm_;
   const ParameterLayout& layout = deps_.objective->layout();
   Buffer sum(layout.size(), DType::f64);
   bool audited = deps_.audits;

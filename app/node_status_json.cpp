@@ -150,20 +150,21 @@ Json declines_json(const NodeStatus& s) {
 }
 
 Json refusals_json(const NodeStatus& s) {
-  Counts sum;
-  for (const CommunicatorReport& c : s.ranks.communicators) {
-    sum.declined += c.counts.declined;
-    sum.repeated += c.counts.repeated;
-    sum.broken_before += c.counts.broken_before;
-    sum.broken_after += c.counts.broken_after;
-    sum.protocol_errors += c.counts.protocol_errors;
-  }
+  Counts sum = s.ranks.carried;
+  for (const CommunicatorReport& c : s.ranks.communicators)
+    sum += c.counts;
+  double broken_after_norm = 0;
+  for (const StateReport& state : s.states)
+    broken_after_norm += state.broken_after_norm;
   return {{"offers_declined", sum.declined},
           {"declined_because", declines_json(s)},
           {"frames_repeated", sum.repeated},
           {"protocol_errors", sum.protocol_errors},
           {"exchanges_broken_before", sum.broken_before},
           {"exchanges_broken_after", sum.broken_after},
+          {"exchanges_broken_after_norm", broken_after_norm},
+          {"exchanges_skipped", sum.skipped},
+          {"edges_renewed", sum.renewed},
           {"frames_of_strangers", s.frames.strangers},
           {"turned_away", s.turned_away}};
 }

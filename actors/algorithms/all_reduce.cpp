@@ -38,6 +38,7 @@ void AllReduce::begin(double now, int vector) {
 
 void AllReduce::finish(double now, int vector, int contributions, Vec copy) {
   if (vector > 0) {
+    if (contributions == 0) return;
     const Vec own = state(now).vectors[static_cast<size_t>(vector - 1)].values;
     return scale(execution_, 1.0 / contributions, sum_, own);
   }

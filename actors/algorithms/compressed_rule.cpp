@@ -1,6 +1,8 @@
 #include "actors/algorithms/compressed_rule.hpp"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace grapevine {
 
@@ -29,6 +31,13 @@ bool CompressedRule::add(size_t edge, const Payload& message, double a, Vec y) {
   compressor_.decode(execution_, message.vec().as<std::byte>(),
                      static_cast<uint32_t>(near_.neighbours[edge].rank), message.version, a, y);
   return true;
+}
+
+double CompressedRule::distance(size_t edge, const Payload& message) {
+  if (heard_.size() == 0) heard_ = Buffer(size(), dtype());
+  scale(execution_, 0, heard_, heard_);
+  if (!add(edge, message, 1, heard_)) return std::numeric_limits<double>::quiet_NaN();
+  return std::sqrt(dot(execution_, heard_, heard_));
 }
 
 void CompressedRule::write(int, size_t, Payload& out) {

@@ -16,6 +16,7 @@ class CompressedRule : public RoundRule {
   bool conserves() const override { return settings_.missing == Missing::resend; }
   RuleState state(double now) override;
   size_t message_bytes() const override { return own_.size(); }
+  double distance(size_t edge, const Payload&) override;  // |C(v_j)|
   void write(int phase, size_t edge, Payload& out) override;
 
  protected:
@@ -29,6 +30,7 @@ class CompressedRule : public RoundRule {
  private:
   Compressor compressor_;
   std::vector<std::byte> own_;  // C(v), encoded
+  Buffer heard_;                // C(v_j), to be judged
 };
 
 }  // namespace grapevine

@@ -42,6 +42,8 @@ class GossipRule : public RoundRule {
   void enter(const Neighbourhood&) override;
   bool conserves() const override { return settings_.missing == Missing::resend; }
   size_t message_bytes() const override { return layout_.bytes(); }
+  double distance(size_t edge, const Payload&) override;  // from x; with the norm of what follows
+  double reach(ConstVec start) override;
   void write(int phase, size_t edge, Payload& out) override;
 
  protected:

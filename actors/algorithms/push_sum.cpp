@@ -76,7 +76,9 @@ void PushSum::combine(double, int, std::span<const Payload> in) {
   double w = own;
   terms_.assign(1, {own, x_});
   for (const Payload& payload : in) {
-    if (!payload) {
+    const bool ours = payload && payload.count == size() + 1 && payload.dtype == dtype() &&
+                      get(payload.vec().part(size(), 1)) > 0;
+    if (!ours) {
       terms_[0].a += own;
       w += own;
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace grapevine {
 
@@ -99,7 +100,10 @@ void Relay::receive(std::span<const Payload> in) {
   GV_CHECK(in.size() == near_.size());
   for (size_t k = 0; k < in.size(); ++k) {
     const bool ours = in[k] && in[k].count == message_size(k) && in[k].dtype == dtype_;
-    if (ours || !reuses_) held_[k] = ours ? in[k] : Payload{};
+    Payload last = std::exchange(held_[k], ours ? in[k] : Payload{});
+    for (size_t tree = 0; held_[k] && tree < trees_; ++tree)  // a sum is of one rank at least
+      if (carries(k, tree) && !(held_count(k, tree) >= 1)) held_[k] = {};
+    if (!held_[k] && reuses_) held_[k] = std::move(last);
   }
 }
 

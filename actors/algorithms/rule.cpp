@@ -1,5 +1,7 @@
 #include "actors/algorithms/rule.hpp"
 
+#include <cmath>
+
 namespace grapevine {
 
 void add_to(const Execution& execution, ConstVec x, Vec sum) {
@@ -37,6 +39,13 @@ RuleState RoundRule::state(double) {
 }
 
 void RoundRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
+
+double RoundRule::distance(size_t, const Payload& payload) {
+  if (payload.dtype != dtype()) return 0;
+  return std::sqrt(dot(execution_, payload.vec(), payload.vec()));
+}
+
+double RoundRule::reach(ConstVec) { return std::sqrt(dot(execution_, x_, x_)); }
 
 void RoundRule::enter(const Neighbourhood& near) { near_ = near; }
 

@@ -121,6 +121,11 @@ class RoundRule : public Rule {
   virtual size_t message_bytes() const = 0;  // of the largest
   /// The message to neighbours[edge]. Has no effect on what a later write() gives.
   virtual void write(int phase, size_t edge, Payload& out) = 0;
+  /// How far what neighbours[edge] sent is from what is here: a norm to compare with those of other
+  /// rounds. Not finite where the message is of no use. By default the norm of the message.
+  virtual double distance(size_t edge, const Payload&);
+  /// The like of it for how far this rank has come from where it began. By default the norm of x.
+  virtual double reach(ConstVec start);
   /// in[k] is what neighbours[k] sent (where the method's schedule says who sends: in the
   /// schedule's order); empty where it was lost. After the last phase x is the new one.
   virtual void combine(double now, int phase, std::span<const Payload> in) = 0;

@@ -93,7 +93,7 @@ void Collective::begin(double now, Effects& out) {
   advance(now, out);
 }
 
-void Collective::taken(double, uint64_t ticket, Payload payload, Effects& out) {
+void Collective::taken(double, uint64_t ticket, Payload payload, double, Effects& out) {
   if (ticket >> 48 != views_) return;  // of a round that was dropped
   GV_CHECK(static_cast<bool>(payload));
   const uint64_t place = ticket & ((uint64_t{1} << 48) - 1);

@@ -13,12 +13,15 @@ constexpr double kLost = 1.25;  // durations after which data that nobody acknow
 constexpr int kUnheard = 64;    // backoff: six repeats of an offer without an answer
 constexpr int kSuspicious = 4;  // backoff: the second repeat goes out
 constexpr int kSlowest = 1 << 20;
+constexpr uint32_t kStrays = 8;       // in a row say that the ends cannot meet
+constexpr uint32_t kRises = 1 << 10;  // at once of an incarnation that is believed
 
 }  // namespace
 
-PairExchange::PairExchange(int peer, uint32_t peer_incarnation, double round_trip_s,
-                           double duration_s)
+PairExchange::PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarnation,
+                           double round_trip_s, double duration_s)
     : peer_(peer),
+      incarnation_(incarnation),
       peer_incarnation_(peer_incarnation),
       rtt_(round_trip_s),
       rtt_var_(round_trip_s / 2),
@@ -26,17 +29,18 @@ PairExchange::PairExchange(int peer, uint32_t peer_incarnation, double round_tri
 
 bool PairExchange::waits_for_answer() const { return offered_ && backoff_ <= kUnheard; }
 
-ExchangeKey PairExchange::key(const Moment& m) const {
-  return {peer_, m.own.incarnation, peer_incarnation_, done_ + 1};
+ExchangeKey PairExchange::key() const {
+  return {peer_, incarnation_, peer_incarnation_, done_ + 1};
 }
 
 void PairExchange::send(const Moment& m, FrameKind kind, uint64_t number, DeclineReason reason) {
   Payload payload = kind == FrameKind::data ? open_->sent : Payload{};
-  FrameHeader h = header_of(kind, {m.own.rank, m.own.incarnation}, {peer_, peer_incarnation_},
+  FrameHeader h = header_of(kind, {m.own.rank, incarnation_}, {peer_, peer_incarnation_},
                             open_ ? open_->epoch : m.own.epoch, number, payload);
   h.reason = reason;
   h.part = kind == FrameKind::decline ? peer_attempt_ : attempt_;
   h.alpha_tilde = open_ ? open_->alpha_tilde : m.own.alpha_tilde;
+  if (kind == FrameKind::data) h.bound = open_->bound;
   m.out.sends.push_back({h, std::move(payload)});
 }
 
@@ -62,7 +66,7 @@ void PairExchange::open(const Moment& m, uint64_t epoch, bool owes_accept, uint6
   backoff_ = 1;
   opened_at_ = m.now;
   ++m.counts.opened;
-  m.out.requests.push_back(Take{ticket, key(m), 0, 0});
+  m.out.requests.push_back(Take{ticket, key(), 0, 0});
 }
 
 void PairExchange::decline(const Moment& m, const FrameHeader& offer, DeclineReason reason) {
@@ -73,7 +77,7 @@ void PairExchange::decline(const Moment& m, const FrameHeader& offer, DeclineRea
 
 // --- snapshots and jumps
 
-PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, int timer) {
+PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, double bound, int timer) {
   const bool owes_accept = open_->owes_accept;
   if (!payload) {  // nothing has left yet, so this end may still say no
     open_.reset();
@@ -83,6 +87,7 @@ PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, int tim
   open_->taking = false;
   open_->sent = std::move(payload);
   open_->sent_at = m.now;
+  open_->bound = bound;
   if (owes_accept) send(m, FrameKind::accept, done_ + 1);
   send(m, FrameKind::data, done_ + 1);
   m.out.arms.push_back({timer, m.now + 2 * duration_ + timeout(m.own) + m.own.least_timeout_s});
@@ -93,6 +98,7 @@ PairExchange::Next PairExchange::receive(const Moment& m, const FrameHeader& h,
                                          const Payload& payload, int timer) {
   open_->received = payload;
   open_->peer_alpha_tilde = h.alpha_tilde;
+  open_->peer_bound = h.bound;
   return open_->taking ? Next::nothing : apply(m, timer);
 }
 
@@ -108,10 +114,11 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
   ++exchanges_;
   ++m.counts.applied;
   Apply jump;
-  jump.exchange = key(m);
+  jump.exchange = key();
   jump.sent = x.sent;
   jump.received = std::exchange(x.received, {});
   jump.alpha_tilde = std::min(x.alpha_tilde, x.peer_alpha_tilde);
+  jump.bound = std::min(x.bound, x.peer_bound);
   m.out.requests.push_back(std::move(jump));
   send(m, FrameKind::ack, done_ + 1);
   if (x.acked) return settle(m, timer);
@@ -124,25 +131,74 @@ PairExchange::Next PairExchange::settle(const Moment& m, int timer) {
   took_ = m.now - opened_at_;
   duration_ += (took_ - duration_) / 4;
   ++done_;
+  strays_ = 0;
   open_.reset();
   m.out.arms.push_back({timer, kNever});
   return Next::settled;
 }
 
-void PairExchange::abandon(Counts& counts) {
-  if (open_) ++(open_->applied ? counts.broken_after : counts.broken_before);
+void PairExchange::abandon(const Moment& m) {
+  if (open_) ++(open_->applied ? m.counts.broken_after : m.counts.broken_before);
+  if (applied()) {
+    Apply half;
+    half.operation = Apply::Operation::missing;
+    half.exchange = key();
+    m.out.requests.push_back(std::move(half));
+  }
   open_.reset();
   offered_ = lapsed_ = false;
   done_ = 0;
-  attempt_ = 0;
+  attempt_ = peer_attempt_ = 0;
+  strays_ = 0;
+}
+
+void PairExchange::meet(uint32_t peer_incarnation) { peer_incarnation_ = peer_incarnation; }
+
+void PairExchange::rise(uint32_t ranks_before, uint32_t ranks_now) {
+  incarnation_ = std::max(ranks_now + (incarnation_ - ranks_before), incarnation_ + 1);
+}
+
+// --- ends that cannot meet
+
+PairExchange::Next PairExchange::renew(const Moment& m, uint32_t incarnation) {
+  abandon(m);
+  incarnation_ = incarnation;
+  ++m.counts.renewed;
+  return Next::renewed;
+}
+
+// One such number may be late. A row of them, and no exchange between, can never meet ours.
+PairExchange::Next PairExchange::stray(const Moment& m) {
+  return ++strays_ < kStrays ? Next::nothing : renew(m, incarnation_ + 1);
+}
+
+// A frame between other incarnations than these two.
+PairExchange::Next PairExchange::misaddressed(const Moment& m, const FrameHeader& h) {
+  const bool offer = h.kind == FrameKind::offer;
+  if (h.to_incarnation > incarnation_) {  // the peer knows a later life of this end than it does
+    const bool believed = h.to_incarnation - incarnation_ <= kRises;
+    const bool again = offer && ++strays_ >= kStrays;
+    if (believed && (again || h.kind == FrameKind::decline)) return renew(m, h.to_incarnation + 1);
+  } else if (offer && ++strays_ >= kStrays) {  // it knows too little, and is told
+    strays_ = 0;
+    send(m, FrameKind::decline, h.number, DeclineReason::epoch);
+  }
+  return Next::nothing;
 }
 
 // --- frames
 
 PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, const Payload& payload,
                                       int timer) {
+  if (h.to_incarnation != incarnation_ || h.from_incarnation != peer_incarnation_)
+    return misaddressed(m, h);
   if (h.number <= done_) {
     ++m.counts.repeated;
+    const bool fresh = h.kind == FrameKind::offer && h.part > peer_attempt_;
+    if (fresh) {
+      peer_attempt_ = h.part;
+      return stray(m);
+    }
     if (h.kind == FrameKind::data || h.kind == FrameKind::ask || h.kind == FrameKind::accept)
       send(m, FrameKind::ack, h.number);
     return Next::nothing;
@@ -151,7 +207,7 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
   if (h.number == done_ + 2 && applied()) return settle(m, timer);
   if (h.number != done_ + 1) {
     ++m.counts.protocol_errors;
-    return Next::nothing;
+    return stray(m);
   }
   switch (h.kind) {
     case FrameKind::offer: return hear_offer(m, h);

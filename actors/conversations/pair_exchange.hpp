@@ -8,7 +8,12 @@
 // number k joins k. Hence (i) an end enters k only when both have settled k-1; (ii) it leaves k
 // only when it has applied k and knows that the peer has; (iii) repeats of ASK and ACCEPT make a
 // lagging end join; (iv) `applied` and k <= done stop a second application. So a lost, repeated or
-// crossing frame is harmless. Numbers live as long as the peer's incarnation.
+// crossing frame is harmless.
+//
+// Numbers live as long as the incarnations of the two ends. If they differ by more (a crash, or a
+// lie), they can never meet: an end that hears nothing but such numbers begins anew, in an
+// incarnation of its own on this edge that the other end takes for what it is. An end's incarnation
+// is its rank's, and one more for each time that it began anew.
 //
 // A state machine without I/O. What it cannot decide alone it returns as Next, and its owner goes
 // on from there.
@@ -47,9 +52,11 @@ class PairExchange {
     declined,  // the peer has refused our offer
     applied,   // the jump is on its way to the state; the rank is free for others
     settled,   // this number is over; a frame of the next one is to be heard again
+    renewed,   // this end has begun anew
   };
 
-  PairExchange(int peer, uint32_t peer_incarnation, double round_trip_s, double duration_s);
+  PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarnation, double round_trip_s,
+               double duration_s);
 
   // --- what the owner begins
   void offer(const Moment&, int timer, double patience_s);
@@ -63,14 +70,16 @@ class PairExchange {
   /// Data for an exchange that hear() has had opened.
   Next receive(const Moment&, const FrameHeader&, const Payload&, int timer);
   /// The snapshot, or nothing: then this end has left the exchange again, and said so.
-  Next taken(const Moment&, Payload, int timer);
+  Next taken(const Moment&, Payload, double bound, int timer);
   /// Says again what has not been answered, and waits twice as long, at most `cap_s`.
   void repeat(const Moment&, int timer, double cap_s);
   /// The other end is gone, or this end counts as another one: what was open is broken.
-  void abandon(Counts&);
-  void meet(uint32_t peer_incarnation) { peer_incarnation_ = peer_incarnation; }
+  void abandon(const Moment&);
+  void meet(uint32_t peer_incarnation);                  // after abandon()
+  void rise(uint32_t ranks_before, uint32_t ranks_now);  // likewise: this rank's own
 
   int peer() const { return peer_; }
+  uint32_t incarnation() const { return incarnation_; }
   uint32_t peer_incarnation() const { return peer_incarnation_; }
   bool idle() const { return !offered_ && !open_; }
   bool offered() const { return offered_; }
@@ -94,6 +103,7 @@ class PairExchange {
   struct Open {  // number done + 1
     uint64_t epoch = 0;
     double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
+    double bound = kNever, peer_bound = kNever;
     bool taking = true, applied = false, acked = false;
     bool owes_accept = false;  // once the snapshot is there
     double sent_at = 0;
@@ -101,7 +111,10 @@ class PairExchange {
   };
 
   void send(const Moment&, FrameKind, uint64_t number, DeclineReason = DeclineReason::none);
-  ExchangeKey key(const Moment&) const;
+  ExchangeKey key() const;
+  Next stray(const Moment&);
+  Next misaddressed(const Moment&, const FrameHeader&);
+  Next renew(const Moment&, uint32_t incarnation);
   void learn_round_trip(double now);
   Next hear_offer(const Moment&, const FrameHeader&);
   Next hear_accept(const Moment&, const FrameHeader&);
@@ -109,7 +122,8 @@ class PairExchange {
   Next settle(const Moment&, int timer);
 
   int peer_;
-  uint32_t peer_incarnation_;
+  uint32_t incarnation_, peer_incarnation_;
+  uint32_t strays_ = 0;  // frames since the last exchange that do not fit in
   bool offered_ = false, lapsed_ = false;
   uint32_t attempt_ = 0, peer_attempt_ = 0;  // of the latest offer, own and peer's
   int backoff_ = 1;

@@ -28,7 +28,8 @@ Partner* Pairwise::find(int peer) {
 
 Partner& Pairwise::add(const EdgeView& edge, double now) {
   Partner& p = partners_.emplace_back(
-      Partner{{edge.peer, edge.peer_incarnation, options_.round_trip_s, options_.duration_s}});
+      Partner{PairExchange(edge.peer, own_.incarnation, edge.peer_incarnation,
+                           options_.round_trip_s, options_.duration_s)});
   p.exchange.set_opened_at(kLongAgo + edge.colour);
   p.not_before = now;
   return p;
@@ -37,8 +38,10 @@ Partner& Pairwise::add(const EdgeView& edge, double now) {
 void Pairwise::view(double now, const View& view, Effects& out) {
   own_.epoch = view.epoch;
   if (own_.incarnation != 0 && view.incarnation != own_.incarnation) {
-    for (Partner& p : partners_)  // this rank was taken for dead: the others have dropped it all
-      abandon(now, p);
+    for (Partner& p : partners_) {  // it was taken for dead: the others have dropped what was open
+      abandon(now, p, out);
+      p.exchange.rise(own_.incarnation, view.incarnation);
+    }
   }
   own_.incarnation = view.incarnation;
   own_.alpha_tilde = view.alpha_tilde;
@@ -48,13 +51,12 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   for (const EdgeView& edge : view.edges) {
     Partner* known = find(edge.peer);
     if (known != nullptr) {
-      // A peer that was heard in its new incarnation before its old one was known to be over has
-      // been counted an incarnation too far (peer_down); nothing has begun with that one.
+      // An end that has begun nothing goes by the view, whatever it has heard before.
       const PairExchange& x = known->exchange;
       const bool unused = !x.is_open() && x.done() == 0;
       if (edge.peer_incarnation > x.peer_incarnation() ||
           (unused && edge.peer_incarnation < x.peer_incarnation())) {
-        abandon(now, *known);
+        abandon(now, *known, out);
         known->exchange.meet(edge.peer_incarnation);
       }
     }
@@ -71,12 +73,13 @@ void Pairwise::view(double now, const View& view, Effects& out) {
   consider(now, out);
 }
 
-void Pairwise::peer_down(double now, int peer, Effects& out) {
+void Pairwise::peer_down(double now, int peer, uint32_t incarnation, Effects& out) {
   Partner* p = find(peer);
-  if (p == nullptr) return;
-  abandon(now, *p);
+  // Whoever has heard of a later incarnation has dropped what was open with this one.
+  if (p == nullptr || p->exchange.peer_incarnation() > incarnation) return;
+  abandon(now, *p, out);
   p->in_graph = false;
-  p->exchange.meet(p->exchange.peer_incarnation() + 1);  // frames of the dead one are older
+  p->exchange.meet(incarnation + 1);  // frames of the dead one are older
   double rate = 0;  // summed anew: a difference would leave a rounding error for zero
   int degree = 0;
   for (const Partner& other : partners_) {
@@ -87,9 +90,14 @@ void Pairwise::peer_down(double now, int peer, Effects& out) {
   consider(now, out);
 }
 
-void Pairwise::abandon(double now, Partner& p) {
+void Pairwise::leave(double now, Effects& out) {
+  for (Partner& p : partners_)
+    abandon(now, p, out);
+}
+
+void Pairwise::abandon(double now, Partner& p, Effects& out) {
   release(now, p);
-  p.exchange.abandon(counts_);
+  p.exchange.abandon(at(now, out));
   p.caller = false;
 }
 
@@ -103,7 +111,8 @@ std::vector<EdgeCount> Pairwise::edge_counts() const {
   std::vector<EdgeCount> counts;
   for (const Partner& p : partners_) {
     const PairExchange& x = p.exchange;
-    counts.push_back({x.peer(), x.exchanges(), x.applied_at(), p.in_graph});
+    const uint64_t skipped = p.errors ? p.errors->skipped : 0;
+    counts.push_back({x.peer(), x.exchanges(), x.applied_at(), p.in_graph, skipped});
   }
   return counts;
 }
@@ -136,11 +145,17 @@ void Pairwise::open(double now, Partner& p, uint64_t epoch, bool owes_accept, Ef
   counts_.waited_s += policy_.opened(now, partners_, p);
 }
 
-void Pairwise::taken(double now, uint64_t ticket, Payload payload, Effects& out) {
+void Pairwise::taken(double now, uint64_t ticket, Payload payload, double bound, Effects& out) {
   Partner& p = partners_[static_cast<size_t>(ticket >> 40)];
   const bool asked_for =
       (ticket & kNumberMask) == ((p.exchange.done() + 1) & kNumberMask) && p.exchange.taking();
-  if (asked_for) go_on(now, p, p.exchange.taken(at(now, out), std::move(payload), repeats(p)), out);
+  if (!asked_for) return;
+  go_on(now, p, p.exchange.taken(at(now, out), std::move(payload), bound, repeats(p)), out);
+}
+
+void Pairwise::skipped(double now, int peer, uint64_t number, Effects&) {
+  ++counts_.skipped;
+  if (Partner* p = find(peer)) policy_.skipped(now, *p, number);
 }
 
 // --- frames and timers
@@ -155,9 +170,8 @@ void Pairwise::frame(double now, const FrameHeader& h, const Payload& payload, E
   }
   Partner& p = *known;
   PairExchange& x = p.exchange;
-  if (h.to_incarnation != own_.incarnation || h.from_incarnation < x.peer_incarnation()) return;
   if (h.from_incarnation > x.peer_incarnation()) {
-    abandon(now, p);
+    abandon(now, p, out);
     x.meet(h.from_incarnation);
   }
   Next next = x.hear(at(now, out), h, payload, repeats(p));
@@ -195,6 +209,10 @@ void Pairwise::go_on(double now, Partner& p, Next next, Effects& out) {
       policy_.declined(now, p);
       break;
     case Next::applied: break;
+    case Next::renewed:
+      release(now, p);
+      p.caller = false;
+      break;
     case Next::settled: policy_.settled(p.exchange.settled_after()); break;
   }
   consider(now, out);

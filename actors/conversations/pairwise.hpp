@@ -15,10 +15,12 @@ class Pairwise final : public Conversation {
   void view(double now, const View&, Effects&) override;
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
-  void taken(double now, uint64_t ticket, Payload, Effects&) override;
+  void taken(double now, uint64_t ticket, Payload, double bound, Effects&) override;
+  void skipped(double now, int peer, uint64_t number, Effects&) override;
   void step_ready(double, Messages, Effects&) override {}
-  void peer_down(double now, int peer, Effects&) override;
+  void peer_down(double now, int peer, uint32_t incarnation, Effects&) override;
   void drain(double, Effects&) override { policy_.drain(); }
+  void leave(double now, Effects&) override;
   bool quiet() const override;
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;
@@ -43,7 +45,7 @@ class Pairwise final : public Conversation {
   void go_on(double now, Partner&, Next, Effects&);
   void repeat(double now, Partner&, Effects&);
   void release(double now, const Partner&);
-  void abandon(double now, Partner&);
+  void abandon(double now, Partner&, Effects&);
 
   PairwiseOptions options_;
   PairRank own_;

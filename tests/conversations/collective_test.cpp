@@ -136,7 +136,8 @@ class Ring {
     Payload payload{node.pool.take()};
     scale({}, 1, node.vector.vec().part(take.offset, take.count),
           payload.writable(DType::f64, take.count));
-    event(rank, [&](Effects& out) { node.conversation.taken(now_, take.ticket, payload, out); });
+    event(rank,
+          [&](Effects& out) { node.conversation.taken(now_, take.ticket, payload, kNever, out); });
   }
 
   void serve(int, const Write&) { FAIL("a collective round has no messages to neighbours"); }
