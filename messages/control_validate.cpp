@@ -63,6 +63,7 @@ void judge(Judge& j, const FrameHeader& h) {
   j.holds(h.count == 0, "frame with a payload, accepted: none on a control link");
   j.holds(std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0,
           "alpha_tilde, accepted: finite and at least 0");
+  j.holds(h.bound >= 0, "bound, accepted: at least 0");
 }
 void judge(Judge& j, const MembershipPacket& m) {
   j.text("target", m.target, kNameBytes).text("graphNode", m.graph.node, kNameBytes);
