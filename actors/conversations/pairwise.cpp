@@ -37,11 +37,10 @@ Partner& Pairwise::add(const EdgeView& edge, double now) {
 
 void Pairwise::view(double now, const View& view, Effects& out) {
   own_.epoch = view.epoch;
-  if (own_.incarnation != 0 && view.incarnation != own_.incarnation) {
-    for (Partner& p : partners_) {  // it was taken for dead: the others have dropped what was open
-      abandon(now, p, out);
-      p.exchange.rise(own_.incarnation, view.incarnation);
-    }
+  for (Partner& p : partners_) {
+    if (view.incarnation == own_.incarnation) break;
+    if (own_.incarnation != 0) abandon(now, p, out);  // the others, who took it for dead, have too
+    p.exchange.rise(own_.incarnation, view.incarnation);
   }
   own_.incarnation = view.incarnation;
   own_.alpha_tilde = view.alpha_tilde;
