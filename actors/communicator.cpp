@@ -98,6 +98,20 @@ void Communicator::hold(caf::message message) {
   held_->push_back(std::move(message));
 }
 
+CommunicatorReport Communicator::report() const {
+  uint64_t bytes = 0;
+  for (const PeerTraffic& t : traffic_)
+    bytes += t.bytes;
+  return {rank_,
+          conversation_->quiet(),
+          frames_,
+          bytes,
+          conversation_->counts(),
+          conversation_->edge_counts(),
+          traffic_,
+          overflowed_};
+}
+
 Communicator::behavior_type Communicator::make_behavior() {
   return {
       [this](Frame& frame) {
@@ -112,8 +126,14 @@ Communicator::behavior_type Communicator::make_behavior() {
       [this](Taken& t) {
         if (held_) return hold(caf::make_message(t));
         handle([&](Effects& out) {
-          conversation_->taken(now(), t.ticket, std::move(t.payload), out);
+          conversation_->taken(now(), t.ticket, std::move(t.payload), t.bound, out);
         });
+      },
+      [this](Skipped s) {
+        deps_->counters->skipped.fetch_add(1, std::memory_order_relaxed);
+        deps_->counters->skipped_last.store(Counters::edge(rank_, s.peer),
+                                            std::memory_order_relaxed);
+        handle([&](Effects& out) { conversation_->skipped(now(), s.peer, s.number, out); });
       },
       [this](Messages& m) {
         handle([&](Effects& out) { conversation_->step_ready(now(), std::move(m), out); });
@@ -127,7 +147,9 @@ Communicator::behavior_type Communicator::make_behavior() {
         handle([&](Effects& out) { conversation_->view(now(), *view, out); });
       },
       [this](PeerDown down) {
-        handle([&](Effects& out) { conversation_->peer_down(now(), down.rank, out); });
+        handle([&](Effects& out) {
+          conversation_->peer_down(now(), down.rank, down.incarnation, out);
+        });
       },
       [this](Pause pause) {
         if (pause.on != (held_ == nullptr)) return;
@@ -137,18 +159,10 @@ Communicator::behavior_type Communicator::make_behavior() {
           caf::anon_send(caf::actor_cast<caf::actor>(this), std::move(m));
       },
       [this](Drain) { handle([&](Effects& out) { conversation_->drain(now(), out); }); },
-      [this](Report) {
-        uint64_t bytes = 0;
-        for (const PeerTraffic& t : traffic_)
-          bytes += t.bytes;
-        return CommunicatorReport{rank_,
-                                  conversation_->quiet(),
-                                  frames_,
-                                  bytes,
-                                  conversation_->counts(),
-                                  conversation_->edge_counts(),
-                                  traffic_,
-                                  overflowed_};
+      [this](Report) { return report(); },
+      [this](Retire) {
+        handle([&](Effects& out) { conversation_->leave(now(), out); });
+        return report();
       },
   };
 }

@@ -46,6 +46,7 @@ class Communicator final : public CommunicatorActor::base {
   void arm(const Arm&);
   void tick(int id);
   void hold(caf::message message);
+  CommunicatorReport report() const;
 
   const int rank_;
   StateActor state_;

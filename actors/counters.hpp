@@ -15,6 +15,13 @@ struct Counters {
   std::atomic<uint64_t> frames{0}, bytes{0};
   std::atomic<double> loss_sum{0};                                // over `gradients`
   std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
+  std::atomic<uint64_t> skipped{0};                               // exchanges, messages, rounds
+  std::atomic<uint64_t> skipped_last{0};                          // edge() of the last of them
+
+  /// A rank and whose message it has left out, -1: of all together.
+  static uint64_t edge(int rank, int peer) {
+    return static_cast<uint64_t>(rank) << 32 | static_cast<uint32_t>(peer);
+  }
 
   static void add(std::atomic<double>& to, double value) {
     double old = to.load(std::memory_order_relaxed);

@@ -24,6 +24,7 @@ struct Pause {
   bool on = false;
 };                 // stand still, or go on
 struct Drain {};   // begin nothing new
+struct Retire {};  // end what is open, as broken; answered by the last report
 struct Report {};  // asks for the receiver's report
 struct Start {};
 
@@ -32,9 +33,15 @@ using ViewPtr = std::shared_ptr<const View>;  // an epoch, or new constants in o
 struct Taken {
   uint64_t ticket = 0;
   Payload payload;
+  double bound = kNever;  // how far from it the other end's snapshot may be
+};
+struct Skipped {
+  int peer = -1;        // whose message was too far off, and left out; -1: all together
+  uint64_t number = 0;  // of the exchange
 };
 struct PeerDown {
   int rank = 0;
+  uint32_t incarnation = 0;  // that is over
 };
 struct PeerTraffic {
   int peer = 0;
@@ -97,7 +104,8 @@ struct Detach {
 };  // the rank is gone; its buffers go with it
 struct Donate {
   int rank = 0;
-};  // answered by a Donation; null: no such rank
+  bool whole = false;  // for the rank itself, which goes on under another number
+};                     // answered by a Donation; null: no such rank
 struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };
@@ -123,11 +131,13 @@ struct EdgeDistance {
 };
 struct StateReport {
   std::vector<EdgeDistance> distances;
+  double broken_after_norm = 0;  // of jumps whose other half may be missing, summed
   std::vector<std::pair<int, RuleCounts>> counts;  // by rising rank
 };                                                 // answers Report
 struct Collect {};
 struct Collected {
   std::vector<RankParameters> ranks;  // mixed to now
+  double broken_after_norm = 0;       // as in StateReport
   // Largest |sum (x + x~) - what it must be|, over coordinates; NaN: not audited.
   double conserved_error = 0;
 };

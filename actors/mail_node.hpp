@@ -43,6 +43,7 @@ struct EpochInfo {
 struct NodeReport {
   std::vector<WorkerReport> workers;
   std::vector<CommunicatorReport> communicators;
+  Counts carried;                                    // of ranks here that have had other numbers
   std::array<uint64_t, kDeclineReasons> declines{};  // of offers, by reason, since the start
 };                                                   // answers Report
 struct Finished {

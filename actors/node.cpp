@@ -62,6 +62,7 @@ void Node::found(const Begin& given) {
     actors.communicator = spawn_communicator(rank);
     actors.worker = spawn_worker(rank);
     actors.alive = true;
+    actors.retired = false;
     Donation donation = place < given.donations.size() ? given.donations[place] : nullptr;
     send(state_of(rank), Attach{rank, std::move(donation), actors.communicator, actors.worker});
   }
@@ -113,6 +114,7 @@ void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then)
 caf::result<NodeReport> Node::report() {
   auto promise = make_response_promise<NodeReport>();
   auto all = std::make_shared<NodeReport>();
+  all->carried = carried_;
   std::vector<WorkerActor> workers;
   std::vector<CommunicatorActor> communicators;
   for (const Rank& actors : ranks_) {
@@ -171,24 +173,16 @@ void Node::await_quiet() {
 }
 
 void Node::collect() {
-  for (const CommunicatorReport& r : outcome_.communicators) {
-    Counts& sum = outcome_.counts;
-    sum.opened += r.counts.opened;
-    sum.applied += r.counts.applied;
-    sum.declined += r.counts.declined;
-    sum.repeated += r.counts.repeated;
-    sum.broken_before += r.counts.broken_before;
-    sum.broken_after += r.counts.broken_after;
-    sum.protocol_errors += r.counts.protocol_errors;
-    sum.longest_offer_s = std::max(sum.longest_offer_s, r.counts.longest_offer_s);
-    sum.waited_s += r.counts.waited_s;
-  }
+  outcome_.counts = carried_;
+  for (const CommunicatorReport& r : outcome_.communicators)
+    outcome_.counts += r.counts;
   auto awaited = std::make_shared<size_t>(deps_.states.size());
   for (const StateActor& state : deps_.states) {
     request(state, caf::infinite, Collect{}).then([this, awaited](Collected& c) {
       outcome_.conserved_error = std::isnan(c.conserved_error)
                                      ? c.conserved_error
                                      : std::max(outcome_.conserved_error, c.conserved_error);
+      outcome_.broken_after_norm += c.broken_after_norm;
       for (RankParameters& p : c.ranks)
         outcome_.parameters.push_back(std::move(p));
       if (--*awaited > 0) return;
@@ -218,6 +212,9 @@ Node::behavior_type Node::make_behavior() {
       },
       [this](Diverged d) {
         if (finishing_) return;
+        outcome_.alarm = divergence_under(*deps_.settings);
+        outcome_.alarm->rank = d.rank;
+        outcome_.alarm->at_s = deps_.clock.now();
         outcome_.failure =
             user_error("loss is " + std::to_string(d.loss) + " at gradient " +
                        std::to_string(d.gradient) + " of rank " + std::to_string(d.rank) +

@@ -21,15 +21,22 @@ namespace grapevine {
 
 struct Outcome {
   std::optional<Error> failure;  // the run ended early, and why
+  std::optional<Alarm> alarm;    // the run has diverged
   double seconds = 0;            // of the run's clock, without the drain
   uint64_t gradients = 0, exchanges = 0;
   uint64_t frames = 0, bytes = 0;
   Counts counts;                      // summed over ranks; the longest offer is the largest
+  double broken_after_norm = 0;       // of the jumps whose other half may be missing, summed
   std::vector<WorkerReport> workers;  // by rank
   std::vector<CommunicatorReport> communicators;
   std::vector<RankParameters> parameters;  // by rank, at one time
   double conserved_error = 0;              // see Collected
   bool quiet = true;                       // no exchange was left half-done
+
+  void fail(const Alarm& divergence) {
+    alarm = divergence;
+    if (!failure) failure = world_error(divergence.line());
+  }
 };
 
 struct CommunicatorDependencies;
@@ -64,7 +71,8 @@ class Node final : public NodeActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
-    int failures = 0;  // of its worker
+    bool retired = false;  // it is about to go on under another number
+    int failures = 0;      // of its worker
   };
 
   const StateActor& state_of(int rank) const {
@@ -75,6 +83,7 @@ class Node final : public NodeActor::base {
   void begin(const Begin&);  // the second time: under other numbers
   void found(const Begin&);
   void move(int first_rank);
+  void silence(int rank);
   void dismiss(int rank);
   Rank& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
   void tell_manager();
@@ -98,6 +107,7 @@ class Node final : public NodeActor::base {
   int first_rank_ = 0;
   std::vector<Rank> ranks_;  // from the first
   bool finishing_ = false;
+  Counts carried_;  // of ranks here that have had other numbers
   int polls_ = 0;
   Outcome outcome_;
 };

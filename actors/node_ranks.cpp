@@ -9,14 +9,17 @@ constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
 
 }  // namespace
 
-void Node::dismiss(int rank) {
+void Node::silence(int rank) {  // all but its conversation
   Rank& actors = actors_of(rank);
   deps_.mailboxes->clear(rank);
-  if (actors.worker) {
-    demonitor(actors.worker.address());
-    send_exit(actors.worker, caf::exit_reason::kill);
-  }
-  send_exit(actors.communicator, caf::exit_reason::kill);
+  if (!actors.worker) return;
+  demonitor(actors.worker.address());
+  send_exit(actors.worker, caf::exit_reason::kill);
+}
+
+void Node::dismiss(int rank) {
+  silence(rank);
+  send_exit(actors_of(rank).communicator, caf::exit_reason::kill);
 }
 
 void Node::kill(int rank) {
@@ -85,7 +88,7 @@ void Node::move(int first_rank) {
   auto awaited = std::make_shared<size_t>(ranks_.size());
   for (size_t place = 0; place < ranks_.size(); ++place) {
     const int rank = before + static_cast<int>(place);
-    dismiss(rank);
+    silence(rank);
     auto gathered = [this, before, next, awaited, place](const Donation& state) {
       next->donations[place] = state;
       if (--*awaited > 0 || finishing_) return;
@@ -95,7 +98,22 @@ void Node::move(int first_rank) {
       found(*next);
       say("the ranks here go on as rank " + std::to_string(next->first_rank) + " and up");
     };
-    request(state_of(rank), caf::infinite, Donate{rank}).then(gathered);
+    const auto donate = [this, rank, gathered] {
+      request(state_of(rank), caf::infinite, Donate{rank, true}).then(gathered);
+    };
+    if (std::exchange(actors_of(rank).retired, true)) {  // it moves again before it has moved
+      donate();
+      continue;
+    }
+    const CommunicatorActor talks = actors_of(rank).communicator;
+    request(talks, caf::infinite, Retire{})
+        .then(
+            [this, talks, donate](const CommunicatorReport& last) {
+              carried_ += last.counts;
+              send_exit(talks, caf::exit_reason::kill);
+              donate();
+            },
+            [donate](const caf::error&) { donate(); });
   }
 }
 

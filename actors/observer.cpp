@@ -1,6 +1,9 @@
 #include "actors/observer.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 namespace grapevine {
 
@@ -56,6 +59,58 @@ void Observer::conclude() {
   gradients_before_ = s.gradients;
   loss_before_ = loss;
   if (deps_.sink.on_sample) deps_.sink.on_sample(s);
+  watch(s);
+}
+
+// --- alarms
+
+bool DivergenceWatch::sees(double distance, double moved) {
+  if (!std::isfinite(distance) || !std::isfinite(moved)) return true;
+  if (++seen_ <= kFirst) scale_ = std::max(scale_, distance);
+  growths_ = distance > before_ ? growths_ + 1 : 0;
+  before_ = distance;
+  const double scale = std::max(scale_, moved);
+  return scale > 0 && growths_ >= kGrowths && distance > kFarther * scale;
+}
+
+void Observer::watch(const RunSample& s) {
+  if (first_mean_.empty()) first_mean_ = *s.mean;
+  double moved = 0;
+  for (size_t k = 0; k < first_mean_.size(); ++k) {
+    const double d = (*s.mean)[k] - first_mean_[k];
+    moved += d * d;
+  }
+  if (!diverged_ && watch_.sees(s.consensus_distance, moved)) {
+    diverged_ = true;
+    Alarm alarm = deps_.divergence;
+    alarm.at_s = s.at_s;
+    alarm.is = "the ranks drift apart without end";
+    raise(std::move(alarm));
+  }
+  watch_skips(s.at_s);
+}
+
+void Observer::watch_skips(double now) {
+  const uint64_t skips = deps_.counters->skipped.load(std::memory_order_relaxed);
+  if (std::exchange(skips_before_, skips) == skips) return;
+  const uint64_t edge = deps_.counters->skipped_last.load(std::memory_order_relaxed);
+  if (std::find(left_out_.begin(), left_out_.end(), edge) != left_out_.end()) return;
+  left_out_.push_back(edge);
+  Alarm alarm;
+  alarm.what = Alarm::What::left_out;
+  alarm.rank = static_cast<int>(edge >> 32);
+  alarm.peer = static_cast<int>(static_cast<int32_t>(edge));
+  alarm.at_s = now;
+  alarm.is = alarm.peer < 0 ? "what came from the others is left out"
+                            : "what rank " + std::to_string(alarm.peer) + " sends is left out";
+  alarm.reason = "it is not finite, or a hundred times as far off as it was";
+  alarm.advice = "look at the learning rate and the data there";
+  raise(std::move(alarm));
+}
+
+void Observer::raise(Alarm alarm) {
+  if (deps_.sink.on_event) deps_.sink.on_event(alarm.line());
+  if (deps_.sink.on_alarm) deps_.sink.on_alarm(alarm);
 }
 
 Observer::behavior_type Observer::make_behavior() {

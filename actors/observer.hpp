@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "actors/alarm.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/counters.hpp"
 #include "actors/protocol.hpp"
@@ -26,6 +27,7 @@ struct Sink {
   std::function<void(const RunSample&)> on_sample;
   std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;  // a rank lost, restarted, ...: one line
+  std::function<void(const Alarm&)> on_alarm;        // each once; on_event has had its line
 };
 
 struct ObserverDependencies {
@@ -35,6 +37,23 @@ struct ObserverDependencies {
   std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;
   Sink sink;
+  Alarm divergence;  // what is said when the ranks drift apart
+};
+
+/// Whether ranks that agreed drift apart, from samples of their distance: it is not finite, or it
+/// has grown from sample to sample until it is a million times what they began with and what their
+/// mean has moved by.
+class DivergenceWatch {
+ public:
+  /// `moved`: |mean - the first mean|^2. True: they do.
+  bool sees(double distance, double moved);
+
+ private:
+  static constexpr double kFarther = 1e6;
+  static constexpr int kFirst = 3, kGrowths = 3;
+
+  double scale_ = 0, before_ = 0;
+  int seen_ = 0, growths_ = 0;
 };
 
 constexpr int kSampleNow = 0, kSamplePeriod = 1;
@@ -51,6 +70,9 @@ class Observer final : public ObserverActor::base {
   void sample();
   void add(const SampleReply&);
   void conclude();
+  void watch(const RunSample&);
+  void watch_skips(double now);
+  void raise(Alarm);
 
   ObserverDependencies deps_;
   std::shared_ptr<const std::vector<double>> reference_;  // the last known mean
@@ -59,6 +81,11 @@ class Observer final : public ObserverActor::base {
   int ranks_ = 0;
   size_t awaited_ = 0;
   uint64_t gradients_before_ = 0;
+  DivergenceWatch watch_;
+  std::vector<double> first_mean_;
+  bool diverged_ = false;
+  uint64_t skips_before_ = 0;
+  std::vector<uint64_t> left_out_;  // edges that have been named
   double loss_before_ = 0;
 };
 

@@ -14,9 +14,10 @@ using Takes = caf::reacts_to<In...>;
 template <class In, class Out>
 using Answers = typename caf::replies_to<In>::template with<Out>;
 
-using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Messages>,
-                                           Takes<ViewPtr>, Takes<PeerDown>, Takes<Pause>,
-                                           Takes<Drain>, Answers<Report, CommunicatorReport>>;
+using CommunicatorActor =
+    caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Skipped>, Takes<Messages>,
+                     Takes<ViewPtr>, Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
+                     Answers<Report, CommunicatorReport>, Answers<Retire, CommunicatorReport>>;
 
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Pause>, Takes<Drain>, Answers<Report, WorkerReport>>;
@@ -68,11 +69,13 @@ using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
 GV_LOCAL_MESSAGE(Tick)
 GV_LOCAL_MESSAGE(Pause)
 GV_LOCAL_MESSAGE(Drain)
+GV_LOCAL_MESSAGE(Retire)
 GV_LOCAL_MESSAGE(Report)
 GV_LOCAL_MESSAGE(Frame)
 GV_LOCAL_MESSAGE(Lease)
 GV_LOCAL_MESSAGE(ViewPtr)
 GV_LOCAL_MESSAGE(Taken)
+GV_LOCAL_MESSAGE(Skipped)
 GV_LOCAL_MESSAGE(Messages)
 GV_LOCAL_MESSAGE(PeerDown)
 GV_LOCAL_MESSAGE(CommunicatorReport)

@@ -1,15 +1,13 @@
 // RankState: what a rank takes over from another one, so that it goes on where that one stands.
 #pragma once
 #include <memory>
-#include <vector>
 
-#include "kernels/vec.hpp"
+#include "actors/algorithms/rule_state.hpp"
 
 namespace grapevine {
 
-struct RankState {
-  std::vector<Buffer> vectors;  // x, and what else the rule has (Rule::vectors)
-  uint64_t gradients = 0;
+struct RankState : SavedState {
+  uint64_t gradients = 0;  // that the rank has taken
 };
 using Donation = std::shared_ptr<const RankState>;
 

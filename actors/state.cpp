@@ -1,6 +1,8 @@
 #include "actors/state.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/check.hpp"
 
@@ -53,7 +55,7 @@ Lease State::read(Member& member) {
 void State::take(const TakeRequest& request) {
   Member* member = find(request.rank);
   if (member == nullptr) {  // not attached yet, or gone
-    send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}});
+    send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}, 0});
     return;
   }
   Payload payload;
@@ -65,7 +67,8 @@ void State::take(const TakeRequest& request) {
     const Vec part = member->collective->part(request.take.offset, request.take.count);
     if (payload) scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
-  send(member->communicator, Taken{request.take.ticket, std::move(payload)});
+  const double bound = bound_of(*member, request.take.exchange.peer);
+  send(member->communicator, Taken{request.take.ticket, std::move(payload), bound});
 }
 
 // The messages of a phase, to whoever holds the conversation. Where no buffer is left, as if lost.
@@ -86,11 +89,97 @@ void State::write(Member& member, int phase) {
 }
 
 void State::combine(Member& member, Apply& a) {
+  for (size_t k = 0; k < a.incoming.size(); ++k) {
+    if (!a.incoming[k]) continue;
+    const int peer = member.neighbours.size() == a.incoming.size() ? member.neighbours[k] : -1;
+    if (!sound(member, peer, member.rounds->distance(k, a.incoming[k]), 0)) a.incoming[k] = {};
+  }
   member.rounds->combine(deps_.clock.now(), a.phase, a.incoming);
   if (a.phase + 1 < member.rounds->phases()) return write(member, a.phase + 1);
   if (!waits_) write(member, 0);
   ++member.gradients;
   if (member.owes_copy) send_copy(member, read(member));
+}
+
+// --- what is left out because it is too far off
+
+State::Edge& State::edge(Member& member, int peer) {
+  const auto earlier = [](const Edge& known, int rank) { return known.peer < rank; };
+  const auto at = std::lower_bound(member.edges.begin(), member.edges.end(), peer, earlier);
+  if (at != member.edges.end() && at->peer == peer) return *at;
+  return *member.edges.insert(at, {peer, {}, 0});
+}
+
+// Of a peer that nothing is known about, ten times what is expected of the farthest of the others;
+// and where nothing is known of them either, of one that has come as far as this rank has.
+double State::bound_of(Member& member, int peer) {
+  constexpr double kUnknown = 10;
+  double farthest = 0;
+  for (const Edge& e : member.edges) {
+    if (!e.expected.known()) continue;
+    if (e.peer == peer) return e.expected.bound();
+    farthest = std::max(farthest, e.expected.bound());
+  }
+  if (farthest == 0) farthest = ExpectedDistance::kFarther * reach(member);
+  return farthest > 0 ? kUnknown * farthest : kNever;
+}
+
+// In the norm of the distances that are judged; 0: it has not moved yet.
+double State::reach(Member& member) {
+  const bool moved = member.rounds != nullptr || member.gradients > 0;
+  if (member.collective != nullptr || !moved) return 0;
+  const ParameterLayout& layout = deps_.objective->layout();
+  Buffer start(layout.size(), layout.dtype()), x(layout.size(), layout.dtype());
+  deps_.objective->initial_point(member.rank % deps_.ranks, start);
+  if (member.rounds != nullptr) return member.rounds->reach(start);
+  member.rule->read(deps_.clock.now(), x);
+  return std::sqrt(square_distance(execution_, x, start));
+}
+
+bool State::sound(Member& member, int peer, double distance, uint64_t number) {
+  const bool is_sound = std::isfinite(distance) && distance <= bound_of(member, peer);
+  ExpectedDistance& known = edge(member, peer).expected;
+  if (is_sound || known.known()) known.learn(distance);
+  if (!is_sound) send(member.communicator, Skipped{peer, number});
+  return is_sound;
+}
+
+// Both ends judge the same two snapshots by the same bound, so either both apply the jump or none.
+void State::jump(Member& member, Apply& a) {
+  const double distance = std::sqrt(square_distance(execution_, a.sent.vec(), a.received.vec()));
+  Edge& known = edge(member, a.exchange.peer);
+  const bool is_sound = std::isfinite(distance) && distance <= a.bound;
+  if (is_sound || known.expected.known()) known.expected.learn(distance);
+  known.last_jump = 0;
+  if (!is_sound) {
+    send(member.communicator, Skipped{a.exchange.peer, a.exchange.number});
+    return;
+  }
+  known.last_jump = static_cast<float>((0.5 + a.alpha_tilde) * distance);
+  member.pairwise->jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
+  // What is sent may be less than the parameters: a part of low rank says no distance.
+  if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
+    distances_[{member.rank, a.exchange.peer}] = distance;
+}
+
+// All ranks have the same sum and have had the same ones before in this epoch, so all drop a round
+// or none does.
+void State::finish(Member& member, const Apply& a) {
+  const bool gradient = a.vector == 0;
+  int contributions = a.contributions;
+  if (contributions > 1) {
+    const Vec sum = member.collective->part(0, deps_.objective->layout().size());
+    const double norm = std::sqrt(dot(execution_, sum, sum));
+    const bool keeps = gradient ? sound(member, -1, norm, 0) : std::isfinite(norm);
+    if (!keeps) contributions = 0;
+  }
+  Lease copy = gradient && member.owes_copy ? snapshots_.take() : Lease{};
+  audited(member, -1, 1, [&] {
+    member.collective->finish(deps_.clock.now(), a.vector, contributions,
+                              copy ? copy.writable() : Vec{});
+  });
+  member.gradients += gradient;
+  if (copy) send_copy(member, std::move(copy));
 }
 
 void State::apply(ApplyRequest& request) {
@@ -101,25 +190,17 @@ void State::apply(ApplyRequest& request) {
   const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
   if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
   switch (a.operation) {
-    case Apply::Operation::jump:
-      measure_distance(*member, a, now);
-      return member->pairwise->jump(now, a.exchange, a.sent, a.received, a.alpha_tilde);
+    case Apply::Operation::jump: return jump(*member, a);
+    case Apply::Operation::missing:
+      broken_after_norm_ += static_cast<double>(edge(*member, a.exchange.peer).last_jump);
+      return;
     case Apply::Operation::add:
       return axpy(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
     case Apply::Operation::assign:
       return scale(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
     case Apply::Operation::combine: return combine(*member, a);
     case Apply::Operation::begin: return member->collective->begin(now, a.vector);
-    case Apply::Operation::finish: {
-      const bool gradient = a.vector == 0;
-      Lease copy = gradient && member->owes_copy ? snapshots_.take() : Lease{};
-      audited(*member, -1, 1, [&] {
-        member->collective->finish(now, a.vector, a.contributions, copy ? copy.writable() : Vec{});
-      });
-      member->gradients += gradient;
-      if (copy) send_copy(*member, std::move(copy));
-      return;
-    }
+    case Apply::Operation::finish: return finish(*member, a);
   }
 }
 
@@ -128,8 +209,14 @@ void State::gradient(Gradient& g) {
   if (member == nullptr) return;
   const double now = deps_.clock.now();
   if (member->pairwise == nullptr) {
+    const bool together = member->rule->communicates(member->gradients);
     audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
     member->owes_copy = g.wants_copy;
+    if (!together) {
+      ++member->gradients;
+      if (g.wants_copy) send_copy(*member, read(*member));
+      return;
+    }
     if (member->rounds != nullptr && waits_) return write(*member, 0);
     send(member->communicator, Messages{member->epoch, 0, {}});
     return;
@@ -146,14 +233,11 @@ void State::send_copy(Member& member, Lease copy) {
   send(member.worker, Parameters{std::move(copy), member.gradients});
 }
 
-Donation State::donate(Member& member) {
-  auto state = std::make_shared<RankState>();
-  state->gradients = member.gradients;
-  for (const Vec v : member.rule->vectors(deps_.clock.now())) {
-    state->vectors.emplace_back(v.size, v.dtype);
-    scale(execution_, 1, v, state->vectors.back());
-  }
-  return state;
+// --- ranks that come, go on elsewhere, and go
+
+Donation State::donate(Member& member, bool whole) {
+  const RuleState state = member.rule->state(deps_.clock.now());
+  return std::make_shared<RankState>(RankState{save(execution_, state, whole), member.gradients});
 }
 
 void State::attach(Attach& a) {
@@ -187,17 +271,15 @@ void State::attach(Attach& a) {
 void State::take_over(Member& member, const RankState& donated) {
   const double now = deps_.clock.now();
   member.rule->reset(now, donated.vectors.front().vec());
-  const std::vector<Vec> vectors = member.rule->vectors(now);
-  GV_CHECK(vectors.size() == donated.vectors.size());
-  for (size_t k = 0; k < vectors.size(); ++k)
-    scale(execution_, 1, donated.vectors[k].vec(), vectors[k]);
-  member.rule->resumed(donated.gradients);
+  restore(execution_, donated, member.rule->state(now));
   member.gradients = donated.gradients;
 }
 
 void State::set_view(Member& member, const View& view) {
   if (member.pairwise != nullptr) member.pairwise->set_eta(deps_.clock.now(), view.eta);
+  if (member.collective != nullptr && view.epoch != member.epoch) member.edges.clear();
   if (member.collective != nullptr && !view.ring.empty()) {
+    member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();
     const size_t part = layout.size() / view.ring.size() + 1;
     if (part > deps_.chunk_size) {  // fewer ranks have larger parts
@@ -238,6 +320,61 @@ void State::detach(int rank) {
   *member = {};
 }
 
+// --- what it tells of its ranks
+
+SampleReply State::sample(const Sample& request) {
+  const size_t size = deps_.objective->layout().size();
+  Buffer sum(size, DType::f64);
+  Buffer x(size, deps_.objective->layout().dtype());
+  const ConstVec reference(request.reference->data(), request.reference->size(), DType::f64);
+  SampleReply reply;
+  for (Member& member : members_) {
+    if (!member.rule) continue;
+    member.rule->read(deps_.clock.now(), x);
+    reply.squares += add_deviation(execution_, x, reference, sum);
+    ++reply.ranks;
+  }
+  const double* first = sum.vec().as<double>();
+  reply.sum = std::make_shared<const std::vector<double>>(first, first + size);
+  return reply;
+}
+
+StateReport State::report() const {
+  StateReport report;
+  report.broken_after_norm = broken_after_norm_;
+  for (const Member& member : members_) {
+    if (!member.rule) continue;
+    report.counts.push_back({member.rank, member.rule->counts()});
+  }
+  for (const auto& [ends, distance] : distances_)
+    report.distances.push_back({ends.first, ends.second, distance});
+  return report;
+}
+
+Collected State::collect() {
+  Collected result;
+  result.broken_after_norm = broken_after_norm_;
+  const ParameterLayout& layout = deps_.objective->layout();
+  Buffer sum(layout.size(), DType::f64);
+  bool audited = deps_.audits;
+  for (Member& member : members_) {
+    if (!member.rule) continue;
+    auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
+    member.rule->read(deps_.clock.now(), *x);
+    if (audited) member.rule->add_conserved(deps_.clock.now(), sum);
+    // Ranks in the middle of different rounds have no common sum.
+    const bool halfway = member.rounds != nullptr && member.gradients != members_[0].gradients;
+    audited = audited && member.rule->conserves() && !halfway;
+    result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
+  }
+  result.conserved_error = audited ? 0 : std::numeric_limits<double>::quiet_NaN();
+  for (size_t k = 0; audited && k < layout.size(); ++k) {
+    const double off = sum.vec().as<double>()[k] - expected_.vec().as<double>()[k];
+    result.conserved_error = std::max(result.conserved_error, std::abs(off));
+  }
+  return result;
+}
+
 State::behavior_type State::make_behavior() {
   return {
       [this](TakeRequest& r) { take(r); },
@@ -265,7 +402,7 @@ State::behavior_type State::make_behavior() {
       },
       [this](Donate d) -> Donation {
         Member* m = find(d.rank);
-        return m != nullptr ? donate(*m) : nullptr;
+        return m != nullptr ? donate(*m, d.whole) : nullptr;
       },
       [this](Sample& s) { return sample(s); },
       [this](Collect) { return collect(); },

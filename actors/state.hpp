@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/algorithms/expected_distance.hpp"
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/protocol.hpp"
@@ -44,6 +45,12 @@ class State final : public StateActor::base {
   void on_exit() override;
 
  private:
+  struct Edge {
+    int peer = 0;
+    ExpectedDistance expected;
+    float last_jump = 0;  // |the change of what gossip conserves|
+  };
+
   struct Member {
     int rank = 0;
     std::unique_ptr<Rule> rule;
@@ -55,8 +62,8 @@ class State final : public StateActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
-    bool owes_copy = false;  // to the worker, when the round is finished
-    double measured_at_s = -1;
+    bool owes_copy = false;   // to the worker, when the round is finished
+    std::vector<Edge> edges;  // by rising peer
   };
 
   Member* find(int rank);
@@ -65,6 +72,12 @@ class State final : public StateActor::base {
   void write(Member&, int phase);
   void apply(ApplyRequest&);
   void combine(Member&, Apply&);
+  Edge& edge(Member&, int peer);
+  double bound_of(Member&, int peer);
+  double reach(Member&);
+  void jump(Member&, Apply&);
+  bool sound(Member&, int peer, double distance, uint64_t number);
+  void finish(Member&, const Apply&);
   void set_view(Member&, const View&);
   void gradient(Gradient&);
   void send_copy(Member&, Lease copy);
@@ -73,8 +86,7 @@ class State final : public StateActor::base {
   void detach(int rank);
   void inherit(Member&);
   Lease read(Member&);
-  void measure_distance(Member&, const Apply&, double now);
-  Donation donate(Member&);
+  Donation donate(Member&, bool whole);
   SampleReply sample(const Sample&);
   StateReport report() const;
   Collected collect();
@@ -89,8 +101,9 @@ class State final : public StateActor::base {
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
   std::map<std::pair<int, int>, double> distances_;  // from a rank to its peer, as last seen
-  std::vector<Inherit> heirlooms_;                   // of epochs that have not come
-  Buffer expected_;                                  // fp64: what the sum of x + x~ must be
+  double broken_after_norm_ = 0;    // of jumps whose other half may be missing, summed
+  std::vector<Inherit> heirlooms_;  // of epochs that have not come
+  Buffer expected_;                 // fp64: what the sum of x + x~ must be
 };
 
 }  // namespace grapevine

@@ -61,7 +61,8 @@ void TopologyManager::on_roster(const Roster& roster) {
     const Member& after = member_of(next, rank);
     if (after.in_graph && after.incarnation == before.incarnation) continue;
     for (const auto& [other, member] : members_)
-      if (member.communicator && other != rank) send(member.communicator, PeerDown{rank});
+      if (member.communicator && other != rank)
+        send(member.communicator, PeerDown{rank, before.incarnation});
   }
   for (const auto& [rank, before] : members_)
     if (before.communicator && !member_of(next, rank).in_graph)

@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/algorithms/a2cid2.hpp"
+#include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/compute.hpp"
 #include "actors/protocol.hpp"
 #include "actors/run/settings.hpp"

@@ -40,7 +40,11 @@ Status run_another(Settings settings, std::vector<Summary>& runs) {
 Result<int> simulate(Options options) {
   const Settings& settings = options.settings;
   std::vector<Summary> runs;
-  if (Status ok = run_first(options, runs); !ok) return ok.error();
+  if (Status ok = run_first(options, runs); !ok) {
+    if (options.json && !runs.empty() && runs.front().diverged)
+      print_json(simulation_json(settings, runs));
+    return ok.error();
+  }
   for (uint64_t k = 1; k < options.seeds && interrupts() == 0; ++k) {
     Settings next = settings;
     next.seed += k;

@@ -56,7 +56,10 @@ Result<int> train(Options options) {
   times.total_s = since(start);
   const Json object = training_json(settings, summary, times, options.out);
   const Status saved = (*record)->finish(summary, **objective, object.dump());
-  if (summary.failure) return *summary.failure;
+  if (summary.failure) {
+    if (options.json && summary.diverged) print_json(object);
+    return *summary.failure;
+  }
   if (options.json) {
     print_json(object);
   } else {

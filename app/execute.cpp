@@ -16,6 +16,24 @@
 namespace grapevine {
 namespace {
 
+/// A value that two threads share.
+template <class T>
+class Guarded {
+ public:
+  void set(T value) {
+    const std::lock_guard lock(mutex_);
+    value_ = std::move(value);
+  }
+  T get() const {
+    const std::lock_guard lock(mutex_);
+    return value_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  T value_{};
+};
+
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Tests the mean of the ranks at a sample. On the virtual clock only, where nothing else goes on.
@@ -118,6 +136,7 @@ void add_last_point(const Watch& watch, Summary& s) {
 void take_in(const Settings& settings, const Outcome& outcome, const Watch& watch,
              Summary& summary) {
   summary.failure = outcome.failure;
+  summary.diverged = outcome.alarm.has_value();
   summary.interrupted = watch.interrupts != nullptr && watch.interrupts->load() > 0;
   summary.virtual_clock = settings.clock == Clock::simulated;
   summary.seconds = outcome.seconds;
@@ -127,6 +146,7 @@ void take_in(const Settings& settings, const Outcome& outcome, const Watch& watc
   summary.bytes = outcome.bytes;
   summary.payload_bytes = outcome.bytes - outcome.frames * kHeaderBytes;
   summary.counts = outcome.counts;
+  summary.broken_after_norm = outcome.broken_after_norm;
   summary.quiet = outcome.quiet;
   summary.conserved_error = summary.virtual_clock ? outcome.conserved_error : kNone;
   add_ranks(settings, outcome, summary);
@@ -202,9 +222,12 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
     *distance = sample.consensus_distance;
     told(sample);
   };
-  hooks.render = [distance](const NodeStatus& status) {
+  const auto alarm = std::make_shared<Guarded<std::string>>();
+  hooks.run.sink.on_alarm = [alarm](const Alarm& a) { alarm->set(a.line()); };
+  hooks.render = [distance, alarm](const NodeStatus& status) {
     Json object = json_of(status);
     object["consensus_distance_here"] = distance->load();
+    object["alarm"] = alarm->get();
     return object.dump();
   };
   hooks.render_snapshot = [objective](const Buffer& mean, int ranks) {

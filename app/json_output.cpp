@@ -26,6 +26,9 @@ Json counts_json(const Summary& s) {
           {"broken_exchanges", c.broken_before + c.broken_after},
           {"broken_before", c.broken_before},
           {"broken_after", c.broken_after},
+          {"broken_after_norm", s.broken_after_norm},
+          {"skipped", c.skipped},
+          {"edges_renewed", c.renewed},
           {"protocol_errors", c.protocol_errors},
           {"longest_offer_seconds", c.longest_offer_s},
           {"waited_seconds", c.waited_s}};
@@ -94,6 +97,7 @@ Json json_of(const Settings& settings, const Summary& s) {
       {"ranks", settings.ranks},
       {"seed", settings.seed},
       {"objective", settings.objective.objective},
+      {"diverged", s.diverged},
       {"accuracy", s.averaged.accuracy},
       {"worst_rank_accuracy", s.worst_rank_accuracy},
       {"test_loss", s.averaged.loss},

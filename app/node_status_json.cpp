@@ -150,14 +150,12 @@ Json declines_json(const NodeStatus& s) {
 }
 
 Json refusals_json(const NodeStatus& s) {
-  Counts sum;
-  for (const CommunicatorReport& c : s.ranks.communicators) {
-    sum.declined += c.counts.declined;
-    sum.repeated += c.counts.repeated;
-    sum.broken_before += c.counts.broken_before;
-    sum.broken_after += c.counts.broken_after;
-    sum.protocol_errors += c.counts.protocol_errors;
-  }
+  Counts sum = s.ranks.carried;
+  for (const CommunicatorReport& c : s.ranks.communicators)
+    sum += c.counts;
+  double broken_after_norm = 0;
+  for (const StateReport& state : s.states)
+    broken_after_norm += state.broken_after_norm;
   Json by_links = Json::object();
   for (size_t k = 0; k < kLinkRefusals; ++k)
     by_links[kLinkRefusalNames[k]] = s.refusals[k];
@@ -167,6 +165,9 @@ Json refusals_json(const NodeStatus& s) {
           {"protocol_errors", sum.protocol_errors},
           {"exchanges_broken_before", sum.broken_before},
           {"exchanges_broken_after", sum.broken_after},
+          {"exchanges_broken_after_norm", broken_after_norm},
+          {"exchanges_skipped", sum.skipped},
+          {"edges_renewed", sum.renewed},
           {"frames_of_strangers", s.frames.strangers},
           {"frames_misdirected", s.frames.misdirected},
           {"by_links", by_links},

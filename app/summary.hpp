@@ -50,12 +50,14 @@ struct EdgeSummary {
 
 struct Summary {
   std::optional<Error> failure;   // the run ended early, and why
+  bool diverged = false;          // in that way
   bool interrupted = false;
   bool virtual_clock = false;
   double seconds = 0;             // of the run's clock
   uint64_t gradients = 0, exchanges = 0, frames = 0;
   uint64_t bytes = 0, payload_bytes = 0;  // sent: in all, and without the frames' headers
   Counts counts;
+  double broken_after_norm = 0;   // of the jumps whose other half may be missing
   bool quiet = true;              // no exchange was left half-done
   double conserved_error = 0;     // NaN: not audited (wall clock)
   double consensus_distance = 0;  // at the end

@@ -250,6 +250,15 @@ double dot(const Execution& on, ConstVec x, ConstVec y) {
   });
 }
 
+double square_distance(const Execution& on, ConstVec x, ConstVec y) {
+  GV_CHECK((on.device == Execution::Device::cpu));
+  check_same(x, x);
+  check_same(x, y);
+  return block_sum(on, x, [&](size_t first, size_t last) {
+    return best_build().distance(wide(x.dtype), x.data, y.data, first, last);
+  });
+}
+
 bool all_finite(const Execution& on, ConstVec x) {
   check_same(x, x);
   GV_ON_GPU(finite(wide(x.dtype), x.data, x.size, on.stream));

@@ -97,6 +97,11 @@ double add_deviation(const Execution&, ConstVec x, ConstVec reference, Vec sum);
 /// x . y, accumulated in double.
 double dot(const Execution&, ConstVec x, ConstVec y);
 
+/// |x - y|^2, accumulated in double in one fixed order: the same bits in every build, for any
+/// number of threads, and whichever of the two is x. Not finite where an element is not. 2 words.
+/// CPU memory only.
+double square_distance(const Execution&, ConstVec x, ConstVec y);
+
 /// True when every element is finite. 1 word.
 bool all_finite(const Execution&, ConstVec x);
 

@@ -99,6 +99,7 @@ struct CpuBuild {
   double (*deviation)(bool wide, const void* x, const double* reference, double* sum, size_t first,
                       size_t last);
   double (*dot)(bool wide, const void* x, const void* y, size_t first, size_t last);
+  double (*distance)(bool wide, const void* x, const void* y, size_t first, size_t last);
   bool (*finite)(bool wide, const void* x, size_t first, size_t last);
   LowRankBuild low_rank;
   PackingBuild packing;

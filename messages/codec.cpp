@@ -17,7 +17,7 @@ namespace {
 
 // A message of one segment is a table {segments - 1, words of the segment}, a root pointer, and
 // the struct.
-constexpr size_t kStructWords = 8;
+constexpr size_t kStructWords = 9;
 constexpr size_t kSegmentWords = 1 + kStructWords;
 constexpr size_t kMessageWords = 1 + kSegmentWords;
 static_assert(kHeaderBytes == kMessageWords * sizeof(capnp::word));
@@ -28,7 +28,7 @@ static_assert(capnp::_::structSize<wire::Parcel>().pointers == 0);
 
 static_assert(std::endian::native == std::endian::little);  // payloads travel as they lie
 
-// The first 16 bytes of every header: the table, and a struct pointer with offset 0, 8 words and
+// The first 16 bytes of every header: the table, and a struct pointer with offset 0, 9 words and
 // no pointers.
 constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
                                           0, 0, 0, 0, kStructWords,  0, 0, 0};
@@ -122,6 +122,7 @@ HeaderBytes encode(const FrameHeader& h) {
     root.setNumber(h.number);
     root.setCount(h.count);
     root.setAlphaTilde(h.alpha_tilde);
+    root.setBound(h.bound);
   });
 }
 
@@ -159,6 +160,7 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   h.version = root.getPayloadVersion();
   h.count = root.getCount();
   h.alpha_tilde = root.getAlphaTilde();
+  h.bound = root.getBound();
 
   if (h.count != 0 && !carries_payload(h.kind)) {
     return refused("payload elements on kind " + std::to_string(kind) + ":", h.count, "none");
@@ -170,6 +172,9 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   if (!std::isfinite(h.alpha_tilde) || h.alpha_tilde < 0) {
     return world_error("frame refused: alpha_tilde " + shown(h.alpha_tilde) +
                        ", accepted: finite and at least 0");
+  }
+  if (!(h.bound >= 0)) {
+    return world_error("frame refused: bound " + shown(h.bound) + ", accepted: at least 0");
   }
   return h;
 }

@@ -16,7 +16,7 @@
 namespace grapevine {
 
 constexpr uint16_t kWireVersion = 1;
-constexpr size_t kHeaderBytes = 80;
+constexpr size_t kHeaderBytes = 88;
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 32;  // a link announces its own
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
@@ -26,7 +26,8 @@ HeaderBytes encode(const Parcel&);
 
 /// `bytes` is the header alone. Refuses, with one line: a wrong length, a malformed or cut
 /// message, another wire version, an unknown kind, reason or dtype, a payload above
-/// `max_payload_bytes`, an alpha_tilde that is not finite or negative, a payload on a kind that
+/// `max_payload_bytes`, an alpha_tilde that is not finite or negative, a bound that is
+/// negative or no number, a payload on a kind that
 /// carries none.
 Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payload_bytes);
 

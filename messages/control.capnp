@@ -16,7 +16,7 @@ struct Control {
     bye @2 :Void;                  # the last one: the sender ends the link and all is well
     agree @3 :Void;                # of all connections of a pair of nodes this one shall stand
     bulkToken @4 :BulkToken;
-    frame @5 :Data;                # a frame without a payload: the 80 bytes of wire.capnp
+    frame @5 :Data;                # a frame without a payload: the 88 bytes of wire.capnp
     membership @6 :Membership;
     fetch @7 :Fetch;
     manifest @8 :Manifest;
@@ -116,6 +116,7 @@ struct Manifest {
   dtype @6 :Wire.ElementType;
   refused @7 :Text;                # not empty: why there is none
   hashes @8 :List(UInt64);         # by piece
+  numbers @9 :List(UInt64);        # counters that go along, in the rule's order
 }
 
 enum Verb {

@@ -19,10 +19,12 @@ constexpr uint16_t kControlVersion = 1;
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
 constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
 constexpr size_t kAddressBytes = 255;
-constexpr size_t kLineBytes = 511;   // of a reason, or of a job in words
-constexpr size_t kSpecBytes = 4095;  // of a topology's spec
-constexpr size_t kMaxNews = 128;     // members in one packet
-constexpr size_t kMaxRates = 512;    // edges in one packet
+constexpr size_t kLineBytes = 511;                 // of a reason, or of a job in words
+constexpr size_t kSpecBytes = 4095;                // of a topology's spec
+constexpr size_t kMaxNews = 128;                   // members in one packet
+constexpr size_t kMaxRates = 512;                  // edges in one packet
+constexpr size_t kMaxNumbers = 16;                 // that go along with a snapshot
+constexpr uint64_t kMaxCount = uint64_t{1} << 53;  // of steps, rounds and the like
 
 enum class LinkPurpose : uint8_t { control = 0, console };
 
@@ -135,7 +137,8 @@ struct Manifest {
   uint32_t ranks = 1;    // that are in the sum
   uint64_t gradients = 0;
   uint64_t piece_bytes = 0;
-  std::vector<uint64_t> hashes;  // by piece
+  std::vector<uint64_t> hashes;   // by piece
+  std::vector<uint64_t> numbers;  // counters that go along, in the rule's order
   bool operator==(const Manifest&) const = default;
 };
 

@@ -135,6 +135,10 @@ Manifest read(Judge& judge, wire::Manifest::Reader in) {
   m.hashes.resize(judge.length("hashes", hashes.size(), kMaxPieces));
   for (unsigned k = 0; k < m.hashes.size(); ++k)
     m.hashes[k] = hashes[k];
+  const auto numbers = in.getNumbers();
+  m.numbers.resize(judge.length("numbers", numbers.size(), kMaxNumbers));
+  for (unsigned k = 0; k < m.numbers.size(); ++k)
+    m.numbers[k] = numbers[k];
   return m;
 }
 

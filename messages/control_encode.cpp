@@ -92,6 +92,7 @@ void fill(Control::Builder out, const Manifest& m) {
   manifest.setGradients(m.gradients);
   manifest.setPieceBytes(m.piece_bytes);
   manifest.setHashes(kj::arrayPtr(m.hashes.data(), m.hashes.size()));
+  manifest.setNumbers(kj::arrayPtr(m.numbers.data(), m.numbers.size()));
 }
 
 void fill(Control::Builder out, const ConsoleRequest& m) {

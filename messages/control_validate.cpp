@@ -63,6 +63,7 @@ void judge(Judge& j, const FrameHeader& h) {
   j.holds(h.count == 0, "frame with a payload, accepted: none on a control link");
   j.holds(std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0,
           "alpha_tilde, accepted: finite and at least 0");
+  j.holds(h.bound >= 0, "bound, accepted: at least 0");
 }
 void judge(Judge& j, const MembershipPacket& m) {
   j.text("target", m.target, kNameBytes).text("graphNode", m.graph.node, kNameBytes);
@@ -79,6 +80,9 @@ void judge(Judge& j, const MembershipPacket& m) {
 void judge(Judge& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
 void judge(Judge& j, const Manifest& m) {
   j.text("refused", m.refused, kLineBytes).list("hashes", m.hashes.size(), kMaxPieces);
+  j.list("numbers", m.numbers.size(), kMaxNumbers);
+  for (const uint64_t number : m.numbers)  // counts of steps: one more is another number
+    j.holds(number <= kMaxCount, "numbers, accepted: up to 2^53");
 }
 void judge(Judge& j, const ConsoleRequest& m) { j.text("argument", m.argument, kTextBytes, true); }
 void judge(Judge& j, const ConsoleReply& m) {

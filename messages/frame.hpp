@@ -56,6 +56,7 @@ struct FrameHeader {
   uint32_t version = 0;    // of what the payload was encoded with
   uint64_t count = 0;      // elements of the payload
   double alpha_tilde = 0;  // the sender's (offer, accept, data)
+  double bound = 0;        // data: how far apart the sender expects the two snapshots at most
 
   bool operator==(const FrameHeader&) const = default;
 };

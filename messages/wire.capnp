@@ -51,6 +51,7 @@ struct Header {
   number @11 :UInt64;          # of the exchange on this edge, or of the round
   count @12 :UInt64;           # elements of the payload, which follows the message
   alphaTilde @13 :Float64;     # the sender's, for this exchange
+  bound @14 :Float64;          # data: how far apart the sender expects the two snapshots at most
 }
 
 enum Way {
@@ -83,4 +84,5 @@ struct Parcel {
   spare1 @13 :UInt64;          # zero
   spare2 @14 :UInt64;
   spare3 @15 :UInt64;
+  spare4 @16 :UInt64;
 }

@@ -4,7 +4,7 @@ target_link_libraries(grapevine_simulated_runs PUBLIC grapevine_actors PRIVATE g
 grapevine_test(actors_paper SOURCES run/paper_test.cpp USES grapevine_simulated_runs GrapevineDep::EIGEN)
 grapevine_test(actors_pairing SOURCES run/pairing_test.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_same_events SOURCES run/same_events_test.cpp USES grapevine_simulated_runs)
-grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp run/own_time_test.cpp run/methods_test.cpp
+grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp run/own_time_test.cpp run/methods_test.cpp run/divergence_test.cpp
   USES grapevine_simulated_runs)
 grapevine_test(actors_wall SOURCES run/wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)

@@ -3,10 +3,12 @@ grapevine_test(actors_units
   SOURCES
     conversations/harness.cpp conversations/watch.cpp conversations/pairwise_test.cpp
     conversations/frames_test.cpp conversations/policy_test.cpp
-    conversations/collective_test.cpp
+    conversations/collective_test.cpp conversations/pair_exchange_test.cpp
+    conversations/partner_policy_test.cpp
     algorithms/rules_test.cpp algorithms/rules_oracle_test.cpp
     algorithms/rules_constants_test.cpp
     algorithms/optimizer_test.cpp conversations/numbers_test.cpp
+    algorithms/expected_distance_test.cpp
     transport/simulated_transport_test.cpp transport/link_transport_test.cpp
     transport/arrivals_test.cpp run/plan_test.cpp
     run/learning_rate_test.cpp

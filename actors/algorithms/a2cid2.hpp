@@ -22,74 +22,36 @@
 // So what i gains j loses however late the answer is, and nobody is ever locked.
 // Invariant: only gradients change the sum of x + x~ over all ranks.
 //
-// reference_order, a control: as the published code has it, a rank sends x as it lies in memory,
-// mixes then, and subtracts what it got from its own mixed x. The sum is not kept.
-//
 // Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy. Memory:
-// x, x~, momentum.
-//
-// compress=powergossip:rank=R (ours): exchange k of an edge is iteration k of edge_factors.hpp, and
-// m the low-rank difference that both ends get from the two messages; all else stays. Snapshots
-// are sum m R (odd k) or sum n R numbers and the raw tensors. Memory: one more x, and the factors.
+// x, x~, momentum. What is sent may be less than x (pair_messages.hpp).
 #pragma once
-#include <memory>
-
-#include "actors/algorithms/edge_factors.hpp"
-#include "actors/algorithms/rule.hpp"
-#include "topologies/spectrum.hpp"
+#include "actors/algorithms/pair_rule.hpp"
 
 namespace grapevine {
 
-struct A2cid2Constants {
-  double eta = 0;  // per unit of the time that the rates are in
-  double alpha_tilde = 0.5;
-};
-
 constexpr double kAlpha = 0.5;
 
-/// Section 3, the optimal ones: eta = 1 / (2 sqrt(chi1 chi2)), alpha = 1/2, alpha~ = 1/2 sqrt(chi1
-/// / chi2).
-A2cid2Constants a2cid2_constants(const Spectrum& graph);
-
-/// For pairing without repeats on a graph of mean degree d (of ranks with more than one neighbour):
-/// the averaging walk leaves its last partner with certainty and spreads d / (d-1) times faster, so
-/// the slow modes see chi1 (d-1) / d: eta times s, alpha~ over s, s = sqrt(d / (d-1)).
-A2cid2Constants without_repeats(A2cid2Constants, const Topology&);
-
-class A2cid2 final : public PairwiseRule {
+class A2cid2 : public PairRule {
  public:
   explicit A2cid2(const RuleContext&);
 
-  void read(double now, Vec out) override;
-  void reset(double now, ConstVec x) override;
-  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  void add_conserved(double now, Vec sum) override;
-  std::vector<Vec> vectors(double now) override;
-  void resumed(uint64_t gradients) override { optimizer_.resume(gradients); }
   void set_eta(double now, double eta) override;
-  size_t snapshot_bytes() const override;
+  void read(double now, Vec out) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde) override;
-  bool conserves() const override { return !reference_order_; }
-  RuleCounts counts() const override {
-    return {.reseeded = compressed_ ? compressed_->reseeded() : 0};
-  }
+  void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
+  void add_conserved(double now, Vec sum) override;
 
- private:
-  void advance(double now);
-  double attraction() const;  // from the phase of x and x~ in memory to the present one
+ protected:
+  double mixing_until(double now);  // its coefficient, for x and x~ as they are in memory
 
-  Execution execution_;
-  Optimizer optimizer_;
-  Buffer x_, x_tilde_;
+  Buffer x_tilde_;
   double eta_ = 0;
-  double now_ = 0;      // never decreases
-  double phase_ = 0;    // at now_
-  double written_ = 0;  // phase at which x_ and x_tilde_ are in memory
-  std::unique_ptr<PairFactors> compressed_;
-  bool reference_order_;
-  Buffer shown_;  // compressed: x as of a snapshot; reference_order: x mixed after it
+  double now_ = 0, phase_ = 0;  // the phase at now_, which never decreases
+  double written_ = 0;          // the phase at which x_ and x_tilde_ are in memory
 };
 
 }  // namespace grapevine

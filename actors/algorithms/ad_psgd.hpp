@@ -10,39 +10,22 @@
 // Cost: snapshot 2 words per parameter, jump 4, gradient 6 with momentum and the next copy. Memory:
 // x, momentum.
 //
-// compress=powergossip:rank=R: as in a2cid2.hpp. Memory: the factors more.
+// What is sent may be less than x (pair_messages.hpp).
 #pragma once
-#include <memory>
-
-#include "actors/algorithms/edge_factors.hpp"
-#include "actors/algorithms/rule.hpp"
+#include "actors/algorithms/pair_rule.hpp"
 
 namespace grapevine {
 
-class AdPsgd final : public PairwiseRule {
+class AdPsgd final : public PairRule {
  public:
-  explicit AdPsgd(const RuleContext&);
+  using PairRule::PairRule;
 
-  void read(double now, Vec out) override;
-  void reset(double now, ConstVec x) override;
-  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  void add_conserved(double now, Vec sum) override;
-  std::vector<Vec> vectors(double now) override;
-  void resumed(uint64_t gradients) override { optimizer_.resume(gradients); }
   void set_eta(double, double) override {}
-  size_t snapshot_bytes() const override;
+  void read(double now, Vec out) override;
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde) override;
-  RuleCounts counts() const override {
-    return {.reseeded = compressed_ ? compressed_->reseeded() : 0};
-  }
-
- private:
-  Execution execution_;
-  Optimizer optimizer_;
-  Buffer x_;
-  std::unique_ptr<PairFactors> compressed_;
 };
 
 }  // namespace grapevine

@@ -18,7 +18,12 @@ void AllReduce::reset(double, ConstVec x) {
   optimizer_.reset(execution_);
 }
 
-std::vector<Vec> AllReduce::vectors(double) { return optimizer_.vectors({x_}); }
+RuleState AllReduce::state(double) {
+  RuleState state;
+  state.add("x", x_, Follows::model);
+  optimizer_.name(state, Follows::model);
+  return state;
+}
 
 void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 1, g, g_);
@@ -26,13 +31,15 @@ void AllReduce::on_gradient(double, double lr, ConstVec g, Vec) {
 }
 
 void AllReduce::begin(double now, int vector) {
-  const ConstVec own = vector == 0 ? g_.vec() : vectors(now)[static_cast<size_t>(vector - 1)];
+  const Vec own =
+      vector == 0 ? g_.vec() : state(now).vectors[static_cast<size_t>(vector - 1)].values;
   scale(execution_, 1, own, sum_);
 }
 
 void AllReduce::finish(double now, int vector, int contributions, Vec copy) {
   if (vector > 0) {
-    const Vec own = vectors(now)[static_cast<size_t>(vector - 1)];
+    if (contributions == 0) return;
+    const Vec own = state(now).vectors[static_cast<size_t>(vector - 1)].values;
     return scale(execution_, 1.0 / contributions, sum_, own);
   }
   if (contributions == 0) {

@@ -21,8 +21,7 @@ class AllReduce final : public CollectiveRule {
   void reset(double now, ConstVec x) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;
-  std::vector<Vec> vectors(double now) override;
-  void resumed(uint64_t gradients) override { optimizer_.resume(gradients); }
+  RuleState state(double now) override;
   void begin(double now, int vector) override;
   Vec part(size_t offset, size_t count) override { return sum_.vec().part(offset, count); }
   void finish(double now, int vector, int contributions, Vec copy) override;

@@ -1,64 +1,48 @@
 #include "actors/algorithms/choco.hpp"
 
-#include <cstring>
-
 namespace grapevine {
 
-namespace {
-
-Compressor compressor_of(const RuleContext& context) {
-  const std::string& spec = context.settings.compress;
-  return *Compressor::make(spec.empty() ? Choco::kCompress : spec, context.layout, context.seed);
-}
-
-}  // namespace
-
 Choco::Choco(const RuleContext& context)
-    : RoundRule(context),
-      compressor_(compressor_of(context)),
-      own_(compressor_.bytes()),
+    : CompressedRule(context, kCompress),
       hat_(size(), dtype()),
       sum_(size(), dtype()),
       difference_(size(), dtype()) {}
 
 void Choco::encode() {
   grapevine::combine(execution_, {{{1, x_}, {-1, hat_}}}, difference_);
-  compressor_.encode(execution_, difference_, static_cast<uint32_t>(rank_), round_, own_.data());
+  CompressedRule::encode(difference_);
 }
 
-void Choco::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is h from here to combine()
+void Choco::on_gradient(double now, double lr, ConstVec g, Vec copy) {
+  CompressedRule::on_gradient(now, lr, g, copy);
   encode();
 }
 
 void Choco::reset(double now, ConstVec x) {
-  RoundRule::reset(now, x);
+  CompressedRule::reset(now, x);
   scale(execution_, 0, hat_, hat_);
   scale(execution_, 0, sum_, sum_);
 }
 
+RuleState Choco::state(double now) {
+  RuleState state = CompressedRule::state(now);
+  state.add("x^", hat_, Follows::graph);
+  state.add("s", sum_, Follows::graph);
+  return state;
+}
+
 void Choco::enter(const Neighbourhood& near) {
-  RoundRule::enter(near);
+  CompressedRule::enter(near);
   scale(execution_, 0, hat_, hat_);
   scale(execution_, 0, sum_, sum_);
   encode();  // a round in progress is written anew
 }
 
-void Choco::write(int, size_t, Payload& out) {
-  std::memcpy(out.writable(DType::bytes, own_.size()).data, own_.data(), own_.size());
-  out.version = round_;
-}
-
 void Choco::combine(double, int, std::span<const Payload> in) {
   GV_CHECK(in.size() == near_.neighbours.size());
-  compressor_.decode(execution_, own_.data(), static_cast<uint32_t>(rank_), round_, 1, hat_);
-  for (size_t k = 0; k < in.size(); ++k) {
-    if (!in[k] || in[k].count != own_.size()) continue;  // it has finished: x^_j stays
-    const auto& neighbour = near_.neighbours[k];
-    compressor_.decode(execution_, in[k].vec().as<std::byte>(),
-                       static_cast<uint32_t>(neighbour.rank), in[k].version, neighbour.weight,
-                       sum_);
-  }
+  add_own(1, hat_);
+  for (size_t k = 0; k < in.size(); ++k)  // nothing came: it has finished, x^_j stays
+    add(k, in[k], near_.neighbours[k].weight, sum_);
   const double gamma = settings_.gamma;
   grapevine::combine(execution_,
                      {{{1, x_}, {gamma, sum_}, {-gamma * (1 - near_.self_weight), hat_}}}, x_);

@@ -14,12 +14,11 @@
 // round: one message of C's bytes (kernels/compressor.hpp) to each neighbour; with sign, per tensor
 // of d elements, ceil(d / 8) and one number. Memory: x, x^, s, what C gets, the optimizer.
 #pragma once
-#include "actors/algorithms/rule.hpp"
-#include "kernels/compressor.hpp"
+#include "actors/algorithms/compressed_rule.hpp"
 
 namespace grapevine {
 
-class Choco final : public RoundRule {
+class Choco final : public CompressedRule {
  public:
   static constexpr const char* kCompress = "sign";  // where settings.compress is empty
 
@@ -27,18 +26,14 @@ class Choco final : public RoundRule {
 
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
   void enter(const Neighbourhood&) override;
-  size_t message_bytes() const override { return own_.size(); }
-  void write(int phase, size_t edge, Payload& out) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
   void encode();
 
-  Compressor compressor_;
-  std::vector<std::byte> own_;  // q, encoded
   Buffer hat_, sum_, difference_;
-  uint32_t round_ = 0;  // numbers the messages of this rank
 };
 
 }  // namespace grapevine

@@ -4,21 +4,21 @@
 
 namespace grapevine {
 
-D2::D2(const RuleContext& context)
-    : RoundRule(context), gossip_(context.settings), c_(size(), dtype()) {}
-
-void D2::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is x + u from here to combine()
-}
+D2::D2(const RuleContext& context) : GossipRule(context), c_(size(), dtype()) {}
 
 void D2::reset(double now, ConstVec x) {
-  RoundRule::reset(now, x);
+  GossipRule::reset(now, x);
   scale(execution_, 0, c_, c_);
 }
 
+RuleState D2::state(double now) {
+  RuleState state = GossipRule::state(now);
+  state.add("c", c_, Follows::graph);
+  return state;
+}
+
 void D2::enter(const Neighbourhood& near) {
-  RoundRule::enter(near);
-  gossip_.enter(near);
+  GossipRule::enter(near);
   scale(execution_, 0, c_, c_);
 }
 
@@ -27,7 +27,7 @@ void D2::write(int, size_t, Payload& out) {
 }
 
 void D2::combine(double, int, std::span<const Payload> in) {
-  axpy(execution_, 1, x_, c_);                                // y
+  axpy(execution_, 1, x_, c_);                                // y: x is x + u here
   gossip_.average(execution_, in, 0, c_);                     // x'
   grapevine::combine(execution_, {{{1, c_}, {-1, x_}}}, x_);  // c'
   std::swap(x_, c_);

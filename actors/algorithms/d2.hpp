@@ -17,20 +17,17 @@
 
 namespace grapevine {
 
-class D2 final : public RoundRule {
+class D2 final : public GossipRule {
  public:
   explicit D2(const RuleContext&);
 
-  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
-  bool conserves() const override { return settings_.missing == Missing::resend; }
+  RuleState state(double now) override;
   void enter(const Neighbourhood&) override;
-  size_t message_bytes() const override { return layout_.bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
-  Gossip gossip_;
   Buffer c_;
 };
 

@@ -4,6 +4,9 @@
 //   h_i = x_i + u_i                                  u the optimizer's step
 //   x_i = h_i + gamma sum_j W_ij (h_j - h_i)         gamma = 1: x = W h   (gossip.hpp)
 //
+// With local_steps = H the ranks average after every H-th step alone (local SGD: Stich. ICLR 2019.
+// arXiv:1805.09767), and x = h after the others.
+//
 // Requirements symmetric weights whose rows sum to 1.
 // Invariant: gossip keeps the mean of x while nothing is lost.
 // Cost per rank and round: one message of the model to each neighbour. Memory: x, the optimizer.
@@ -12,18 +15,14 @@
 
 namespace grapevine {
 
-class DPsgd final : public RoundRule {
+class DPsgd final : public GossipRule {
  public:
-  explicit DPsgd(const RuleContext& context) : RoundRule(context), gossip_(context.settings) {}
+  using GossipRule::GossipRule;
 
-  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  void enter(const Neighbourhood&) override;
-  size_t message_bytes() const override { return layout_.bytes(); }
-  void write(int phase, size_t edge, Payload& out) override;
+  bool communicates(uint64_t gradients) const override {
+    return (gradients + 1) % settings_.local_steps == 0;
+  }
   void combine(double now, int phase, std::span<const Payload> in) override;
-
- private:
-  Gossip gossip_;
 };
 
 }  // namespace grapevine

@@ -13,12 +13,11 @@
 // each neighbour; with sign, per tensor of d elements, ceil(d / 8) and one number. Memory: x,
 // delta, the optimizer.
 #pragma once
-#include "actors/algorithms/rule.hpp"
-#include "kernels/compressor.hpp"
+#include "actors/algorithms/compressed_rule.hpp"
 
 namespace grapevine {
 
-class DeepSqueeze final : public RoundRule {
+class DeepSqueeze final : public CompressedRule {
  public:
   static constexpr const char* kCompress = "sign";  // where settings.compress is empty
 
@@ -26,16 +25,11 @@ class DeepSqueeze final : public RoundRule {
 
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
-  bool conserves() const override { return settings_.missing == Missing::resend; }
-  size_t message_bytes() const override { return own_.size(); }
-  void write(int phase, size_t edge, Payload& out) override;
+  RuleState state(double now) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
-  Compressor compressor_;
-  std::vector<std::byte> own_;  // q, encoded
   Buffer delta_;
-  uint32_t round_ = 0;  // numbers the messages of this rank
 };
 
 }  // namespace grapevine

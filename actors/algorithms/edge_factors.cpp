@@ -50,11 +50,11 @@ bool take_part(std::string_view part, PowerGossipSpec& spec) {
 
 Result<PowerGossipSpec> parse_power_gossip(const std::string& text) {
   const auto refused = [&](std::string_view part) {
-    return user_error(
-        "compress is \"" + text + "\": \"" + std::string(part) +
-        "\" does not fit, accepted: "
-        "powergossip:rank=R,iterations=S,start=warm|cold|cosines, R and S from 1 to " +
-        std::to_string(kMost));
+    return user_error("compress is \"" + text + "\": \"" + std::string(part) +
+                      "\" does not fit, accepted: "
+                      "powergossip:rank=R,iterations=S,start=warm|cold|cosines,"
+                      " R and S from 1 to " +
+                      std::to_string(kMost));
   };
   PowerGossipSpec spec;
   if (text.empty()) return spec;
@@ -122,8 +122,8 @@ EdgeFactors::EdgeFactors(const Execution& execution, std::shared_ptr<const Facto
 
 void EdgeFactors::encode(ConstVec x, Payload& out) const {
   const FactorPlan& plan = *plan_;
-  Vec message = out.writable(plan.dtype_, plan.message_size(version_));
-  out.version = version_;
+  Vec message = out.writable(plan.dtype_, plan.message_size(version()));
+  out.version = version();
   for (const FactorPlan::Matrix& m : plan.matrices_) {
     const size_t p_count = m.shape.rows * m.shape.rank, q_count = m.shape.columns * m.shape.rank;
     const ConstVec tensor = x.part(m.offset, m.size());
@@ -134,7 +134,7 @@ void EdgeFactors::encode(ConstVec x, Payload& out) const {
                        message.part(m.q, q_count));
     }
   }
-  if (!plan.carries_raw(version_)) return;
+  if (!plan.carries_raw(version())) return;
   size_t place = sends_p() ? plan.p_size_ : plan.q_size_;
   for (const FactorPlan::Run& run : plan.raw_) {
     scale(execution_, 1, x.part(run.offset, run.count), message.part(place, run.count));
@@ -145,10 +145,10 @@ void EdgeFactors::encode(ConstVec x, Payload& out) const {
 bool EdgeFactors::jump(const Payload& sent, const Payload& received, double c, double alpha,
                        double alpha_tilde, Vec x, Vec x_tilde) {
   const FactorPlan& plan = *plan_;
-  const bool same = sent.version == version_ && received.version == version_ &&
+  const bool same = sent.version == version() && received.version == version() &&
                     received.count == sent.count && received.dtype == sent.dtype;
   if (!same) {
-    begin_anew(std::max({version_, sent.version, received.version}) + 1);
+    begin_anew(std::max({version(), sent.version, received.version}) + 1);
     return false;
   }
   const ConstVec mine = sent.vec(), theirs = received.vec();
@@ -168,7 +168,7 @@ bool EdgeFactors::jump(const Payload& sent, const Payload& received, double c, d
                          std::as_const(q_).vec().part(m.q, m.shape.columns * m.shape.rank),
                          x.part(m.offset, m.size()), cut(x_tilde, m.offset, m.size()));
   }
-  if (plan.carries_raw(version_)) {
+  if (plan.carries_raw(version())) {
     for (const FactorPlan::Run& run : plan.raw_) {
       mix_and_jump(execution_, c, alpha, alpha_tilde, mine.part(place, run.count),
                    theirs.part(place, run.count), x.part(run.offset, run.count),
@@ -216,6 +216,13 @@ void EdgeFactors::begin_anew(uint32_t version) {
   prepare();
 }
 
+void EdgeFactors::name(RuleState& state) {
+  const std::string edge = " of the edge to " + std::to_string(edge_.peer);
+  state.add("P" + edge, p_, Follows::graph);
+  state.add("Q" + edge, q_, Follows::graph);
+  state.add("iterations" + edge, version_, Follows::graph);
+}
+
 // --- the edges of a rank
 
 PairFactors::PairFactors(const RuleContext& context)
@@ -237,6 +244,19 @@ EdgeFactors& PairFactors::at(const ExchangeKey& key) {
   if (!known) return *edges_.insert(found, std::move(anew));
   *found = std::move(anew);
   return *found;
+}
+
+void PairFactors::write(const ExchangeKey& key, double c, ConstVec x, ConstVec x_tilde,
+                        Payload& out) {
+  if (!x_tilde) return at(key).encode(x, out);
+  if (mixed_.size() == 0) mixed_ = Buffer(x.size, x.dtype);
+  extrapolate(execution_, c, x, x_tilde, mixed_);
+  at(key).encode(mixed_, out);
+}
+
+void PairFactors::name(RuleState& state) {
+  for (EdgeFactors& edge : edges_)
+    edge.name(state);
 }
 
 bool PairFactors::jump(const ExchangeKey& key, const Payload& sent, const Payload& received,

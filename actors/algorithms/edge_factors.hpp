@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/algorithms/rule.hpp"
+#include "actors/algorithms/pair_messages.hpp"
 #include "kernels/low_rank.hpp"
 #include "kernels/random.hpp"
 #include "kernels/result.hpp"
@@ -94,10 +94,13 @@ class EdgeFactors {
   bool jump(const Payload& sent, const Payload& received, double c, double alpha,
             double alpha_tilde, Vec x, Vec x_tilde);
 
+  void name(RuleState&);
+
   const ExchangeKey& edge() const { return edge_; }
 
  private:
-  bool sends_p() const { return version_ % 2 == 0; }  // X Q; else X^T P
+  uint32_t version() const { return static_cast<uint32_t>(version_); }  // as messages say it
+  bool sends_p() const { return version_ % 2 == 0; }                    // X Q; else X^T P
   void prepare();
   void begin_anew(uint32_t version);
 
@@ -106,29 +109,33 @@ class EdgeFactors {
   ExchangeKey edge_;
   bool higher_ = false;   // than the peer
   uint64_t seed_ = 0;     // the edge's own
-  uint32_t version_ = 0;  // iterations made; the input of the next is orthonormal
+  uint64_t version_ = 0;  // iterations made; the input of the next is orthonormal
   Buffer p_, q_;          // all tensors', one after the other
 };
 
 /// The edges of one rank of a pairwise method: factors per peer, anew with every incarnation.
-class PairFactors {
+class PairFactors final : public PairMessages {
  public:
   explicit PairFactors(const RuleContext&);  // compress is a spec that parses
 
-  EdgeFactors& at(const ExchangeKey&);
-  size_t message_bytes() const { return plan_->message_bytes(); }
+  size_t bytes() const override { return plan_->message_bytes(); }
+  void write(const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde, Payload& out) override;
   /// As EdgeFactors::jump. False counts as reseeded.
   bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
-            double alpha, double alpha_tilde, Vec x, Vec x_tilde);
-  uint64_t reseeded() const { return reseeded_; }
+            double alpha, double alpha_tilde, Vec x, Vec x_tilde) override;
+  void name(RuleState&) override;
+  uint64_t reseeded() const override { return reseeded_; }
 
  private:
+  EdgeFactors& at(const ExchangeKey&);
+
   Execution execution_;
   std::shared_ptr<const FactorPlan> plan_;
   uint64_t seed_;
   int rank_;
   uint64_t reseeded_ = 0;
   std::vector<EdgeFactors> edges_;  // by rising peer
+  Buffer mixed_;                    // x as of a snapshot, where it has a twin
 };
 
 }  // namespace grapevine

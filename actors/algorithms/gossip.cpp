@@ -1,5 +1,8 @@
 #include "actors/algorithms/gossip.hpp"
 
+#include <cmath>
+#include <limits>
+
 namespace grapevine {
 
 void Gossip::enter(const Neighbourhood& near) {
@@ -37,6 +40,28 @@ void Gossip::average(const Execution& execution, std::span<const Payload> in, si
   if (missing_ != Missing::reuse) return;
   for (size_t k = 0; k < in.size(); ++k)
     if (in[k]) last_[k] = in[k];
+}
+
+void GossipRule::enter(const Neighbourhood& near) {
+  RoundRule::enter(near);
+  gossip_.enter(near);
+}
+
+double GossipRule::distance(size_t, const Payload& payload) {
+  if (payload.dtype != dtype() || payload.count * size_of(dtype()) != message_bytes())
+    return std::numeric_limits<double>::quiet_NaN();
+  const ConstVec message = payload.vec();
+  const ConstVec rest = message.part(size(), message.size - size());
+  return std::sqrt(square_distance(execution_, message.part(0, size()), x_) +
+                   dot(execution_, rest, rest));
+}
+
+double GossipRule::reach(ConstVec start) {
+  return std::sqrt(square_distance(execution_, x_, start));
+}
+
+void GossipRule::write(int, size_t, Payload& out) {
+  scale(execution_, 1, x_, out.writable(dtype(), size()));
 }
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// Gossip: one weighted average with the neighbours, what every round method with a gossip matrix
-// shares.
+// Gossip: one weighted average with the neighbours, and GossipRule, what every round method with a
+// gossip matrix shares.
 //
 //   x = w_ii x + sum_j w_ij y_j        w_ij = gamma W_ij,  w_ii = 1 - gamma (1 - W_ii)
 //
@@ -31,6 +31,23 @@ class Gossip {
   Neighbourhood near_;
   std::vector<Payload> last_;  // by neighbour, for reuse
   std::vector<Term> terms_;
+};
+
+/// Rules that average by the gossip matrix, one message to each neighbour: x itself, where a rule
+/// does not say otherwise.
+class GossipRule : public RoundRule {
+ public:
+  explicit GossipRule(const RuleContext& context) : RoundRule(context), gossip_(context.settings) {}
+
+  void enter(const Neighbourhood&) override;
+  bool conserves() const override { return settings_.missing == Missing::resend; }
+  size_t message_bytes() const override { return layout_.bytes(); }
+  double distance(size_t edge, const Payload&) override;  // from x; with the norm of what follows
+  double reach(ConstVec start) override;
+  void write(int phase, size_t edge, Payload& out) override;
+
+ protected:
+  Gossip gossip_;
 };
 
 }  // namespace grapevine

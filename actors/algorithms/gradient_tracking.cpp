@@ -3,7 +3,7 @@
 namespace grapevine {
 
 GradientTracking::GradientTracking(const RuleContext& context)
-    : RoundRule(context), gossip_(context.settings), c_(size(), dtype()), u_(size(), dtype()) {}
+    : GossipRule(context), c_(size(), dtype()), u_(size(), dtype()) {}
 
 void GradientTracking::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 0, u_, u_);
@@ -11,13 +11,19 @@ void GradientTracking::on_gradient(double, double lr, ConstVec g, Vec) {
 }
 
 void GradientTracking::reset(double now, ConstVec x) {
-  RoundRule::reset(now, x);
+  GossipRule::reset(now, x);
   scale(execution_, 0, c_, c_);
 }
 
+RuleState GradientTracking::state(double now) {
+  RuleState state = GossipRule::state(now);
+  state.add("c", c_, Follows::graph);
+  state.add("u", u_, Follows::rank);
+  return state;
+}
+
 void GradientTracking::enter(const Neighbourhood& near) {
-  RoundRule::enter(near);
-  gossip_.enter(near);
+  GossipRule::enter(near);
   scale(execution_, 0, c_, c_);
 }
 

@@ -16,20 +16,19 @@
 
 namespace grapevine {
 
-class GradientTracking final : public RoundRule {
+class GradientTracking final : public GossipRule {
  public:
   explicit GradientTracking(const RuleContext&);
 
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
-  bool conserves() const override { return settings_.missing == Missing::resend; }
+  RuleState state(double now) override;
   void enter(const Neighbourhood&) override;
   size_t message_bytes() const override { return 2 * layout_.bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
-  Gossip gossip_;
   Buffer c_, u_;
 };
 

@@ -14,29 +14,27 @@
 // Cost per rank and round: one message of d + 1 numbers to each neighbour. Memory: x, the sample,
 // one message of each neighbour.
 #pragma once
+#include <array>
+
 #include "actors/algorithms/relay.hpp"
 
 namespace grapevine {
 
-class MeanEstimation final : public RoundRule {
+class MeanEstimation final : public RelayRule {
  public:
   explicit MeanEstimation(const RuleContext&);
 
   void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void enter(const Neighbourhood&) override;
-  bool broadcasts() const override { return false; }
-  size_t message_bytes() const override { return relay_.message_bytes(); }
-  void write(int phase, size_t edge, Payload& out) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
-  bool conserves() const override { return false; }
-  RuleCounts counts() const override { return {.relay_count = count_}; }
 
  private:
-  Relay relay_;
+  ConstVec said() const override { return sample_; }
+  void take_in(size_t tree) override;
+
   Buffer sample_;
-  std::vector<double> seen_;  // samples in x, by tree
-  double count_ = 1;
+  std::array<double, Relay::kMostTrees> seen_{};  // samples in x, by tree; of no tree: as tree 0
 };
 
 }  // namespace grapevine

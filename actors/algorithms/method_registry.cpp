@@ -1,12 +1,13 @@
 #include "actors/algorithms/method_registry.hpp"
 
-#include "actors/algorithms/a2cid2.hpp"
+#include "actors/algorithms/a2cid2_reference.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/all_reduce.hpp"
 #include "actors/algorithms/choco.hpp"
 #include "actors/algorithms/d2.hpp"
 #include "actors/algorithms/d_psgd.hpp"
 #include "actors/algorithms/deepsqueeze.hpp"
+#include "actors/algorithms/edge_factors.hpp"
 #include "actors/algorithms/gradient_tracking.hpp"
 #include "actors/algorithms/mean_estimation.hpp"
 #include "actors/algorithms/moniqua.hpp"
@@ -24,6 +25,10 @@ namespace {
 template <class R>
 std::unique_ptr<Rule> make(const RuleContext& context) {
   return std::make_unique<R>(context);
+}
+
+std::unique_ptr<Rule> make_a2cid2(const RuleContext& context) {
+  return context.settings.reference_order ? make<A2cid2Reference>(context) : make<A2cid2>(context);
 }
 
 int power_gossip_phases(const RuleSettings& settings) {
@@ -54,7 +59,7 @@ Status check_modulo(const Method&, const std::string& spec) {
 constexpr Method kMethods[] = {
     {.name = "a2cid2",
      .pattern = Pattern::pairwise,
-     .make = make<A2cid2>,
+     .make = make_a2cid2,
      .accelerated = true,
      .check_compress = check_power_gossip,
      .sentence = "accelerated asynchronous gossip (NeurIPS 2023)"},
@@ -85,6 +90,7 @@ constexpr Method kMethods[] = {
      .make = make<DPsgd>,
      .gossips = true,
      .losses = Losses::any,
+     .local_steps = true,
      .sentence = "gossip with the neighbours, round by round (NeurIPS 2017)"},
     {.name = "deepsqueeze",
      .pattern = Pattern::rounds,

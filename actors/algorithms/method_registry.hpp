@@ -26,6 +26,7 @@ struct Method {
   bool gossips = false;           // rounds: by the gossip matrix; takes gamma and weights
   double eigenvalues_above = -1;  // of the gossip matrix
   Losses losses = Losses::none;
+  bool local_steps = false;   // takes settings.local_steps
   bool any_optimizer = true;  // false: SGD, with a momentum of its own
   Status (*check_compress)(const Method&, const std::string& spec) = nullptr;  // null: takes none
   int (*phases)(const RuleSettings&) = [](const RuleSettings&) { return 1; };  // of a round

@@ -29,9 +29,16 @@ Moniqua::Moniqua(const RuleContext& context)
       own_(moniqua_bytes(size())),
       next_(size(), dtype()) {}
 
-void Moniqua::on_gradient(double, double lr, ConstVec g, Vec) {
-  constexpr uint32_t kShared = 0;                     // the rank of the noise
-  optimizer_.step(execution_, 0, lr, g, x_, {}, {});  // x is h from here to combine()
+RuleState Moniqua::state(double now) {
+  RuleState state = RoundRule::state(now);
+  state.add("round", round_,
+            Follows::model);  // the noise is the same on all ranks
+  return state;
+}
+
+void Moniqua::on_gradient(double now, double lr, ConstVec g, Vec copy) {
+  constexpr uint32_t kShared = 0;  // the rank of the noise
+  RoundRule::on_gradient(now, lr, g, copy);
   moniqua_encode(execution_, theta_, seed_, kShared, round_++, x_, own_.data());
 }
 

@@ -29,6 +29,7 @@ class Moniqua final : public RoundRule {
 
   explicit Moniqua(const RuleContext&);
 
+  RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   bool conserves() const override { return settings_.missing == Missing::resend; }
   size_t message_bytes() const override { return own_.size(); }

@@ -31,10 +31,10 @@ void Optimizer::reset(const Execution& execution) {
   steps_ = 0;
 }
 
-std::vector<Vec> Optimizer::vectors(std::vector<Vec> before) {
-  if (first_) before.push_back(first_);
-  if (second_) before.push_back(second_);
-  return before;
+void Optimizer::name(RuleState& state, Follows follows) {
+  if (first_) state.add(second_ ? "first moment" : "momentum", first_, follows);
+  if (second_) state.add("second moment", second_, follows);
+  state.add("optimizer steps", steps_, follows);
 }
 
 void Optimizer::step(const Execution& execution, double attraction, double lr, ConstVec g, Vec x,

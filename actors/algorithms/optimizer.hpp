@@ -10,6 +10,7 @@
 #pragma once
 #include <vector>
 
+#include "actors/algorithms/rule_state.hpp"
 #include "kernels/layout.hpp"
 #include "kernels/ops.hpp"
 
@@ -34,13 +35,11 @@ class Optimizer {
             Vec copy);
   void reset(const Execution&);
 
-  /// `before`, then its buffers, for who takes over another rank's; and how many these are.
-  std::vector<Vec> vectors(std::vector<Vec> before);
+  /// Names its buffers and its count of steps; how many buffers these are.
+  void name(RuleState&, Follows);
   static int vector_count(const OptimizerSettings& s) {
     return s.kind != OptimizerKind::sgd ? 2 : s.momentum != 0 ? 1 : 0;
   }
-  uint64_t steps() const { return steps_; }
-  void resume(uint64_t steps) { steps_ = steps; }  // after the vectors were written
 
   const OptimizerSettings& settings() const { return settings_; }
 

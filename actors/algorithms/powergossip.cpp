@@ -17,9 +17,17 @@ void PowerGossip::reset(double now, ConstVec x) {  // the factors are the edges'
   scale(execution_, 1, x_, gossiped_);
 }
 
-void PowerGossip::on_gradient(double, double lr, ConstVec g, Vec) {
+RuleState PowerGossip::state(double now) {
+  RuleState state = RoundRule::state(now);
+  state.add("x without the step of the round", gossiped_, Follows::rank);
+  for (Edge& edge : edges_)
+    edge.factors.name(state);
+  return state;
+}
+
+void PowerGossip::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   scale(execution_, 1, x_, gossiped_);
-  optimizer_.step(execution_, 0, lr, g, x_, {}, {});
+  RoundRule::on_gradient(now, lr, g, copy);
 }
 
 void PowerGossip::enter(const Neighbourhood& near) {

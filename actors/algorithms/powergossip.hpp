@@ -31,6 +31,7 @@ class PowerGossip final : public RoundRule {
   explicit PowerGossip(const RuleContext&, const FactorEntry& = normal_entry);
 
   void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void enter(const Neighbourhood&) override;
   int phases() const override { return phases_; }

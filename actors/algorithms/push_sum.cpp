@@ -18,15 +18,22 @@ double get(ConstVec last) {
 
 }  // namespace
 
-void PushSum::on_gradient(double, double lr, ConstVec g, Vec) {
-  optimizer_.step(execution_, 0, lr, g, x_, {}, {});
-}
-
 void PushSum::reset(double now, ConstVec x) {
   RoundRule::reset(now, x);
   w_ = 1;
   left_w_ = 0;
   written_ = false;
+}
+
+// What is handed on under another number still has its weight; who copies a model has one of its
+// own.
+RuleState PushSum::state(double now) {
+  if (heirlooms_.size() == 0) heirlooms_ = Buffer(size(), dtype());
+  RuleState state = RoundRule::state(now);
+  state.add("heirlooms", heirlooms_, Follows::rank);
+  state.add("w", w_, Follows::rank);
+  state.add("weight of the heirlooms", left_w_, Follows::rank);
+  return state;
 }
 
 void PushSum::add_conserved(double, Vec sum) {
@@ -69,7 +76,9 @@ void PushSum::combine(double, int, std::span<const Payload> in) {
   double w = own;
   terms_.assign(1, {own, x_});
   for (const Payload& payload : in) {
-    if (!payload) {
+    const bool ours = payload && payload.count == size() + 1 && payload.dtype == dtype() &&
+                      get(payload.vec().part(size(), 1)) > 0;
+    if (!ours) {
       terms_[0].a += own;
       w += own;
     } else {

@@ -32,8 +32,8 @@ class PushSum final : public RoundRule {
 
   explicit PushSum(const RuleContext& context) : RoundRule(context) {}
 
-  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
   void add_conserved(double now, Vec sum) override;
   bool conserves() const override { return false; }  // a half is under way
   RuleCounts counts() const override { return {.push_weight = w_ + left_w_}; }

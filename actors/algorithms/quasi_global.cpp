@@ -13,10 +13,9 @@ RuleContext without_momentum(RuleContext context) {
 }  // namespace
 
 QuasiGlobal::QuasiGlobal(const RuleContext& c)
-    : RoundRule(without_momentum(c)),
+    : GossipRule(without_momentum(c)),
       mu_(c.settings.optimizer.momentum),
       nesterov_(c.settings.optimizer.nesterov),
-      gossip_(c.settings),
       m_(size(), dtype()),
       before_(size(), dtype()) {}
 
@@ -24,21 +23,21 @@ void QuasiGlobal::on_gradient(double, double lr, ConstVec g, Vec) {
   lr_ = lr;
   scale(execution_, 1, x_, before_);
   optimizer_.step(execution_, 0, lr * (nesterov_ ? 1 + mu_ : 1), g, x_, {}, {});
-  axpy(execution_, -lr * (nesterov_ ? mu_ * mu_ : mu_), m_, x_);  // x is h until combine()
+  axpy(execution_, -lr * (nesterov_ ? mu_ * mu_ : mu_), m_,
+       x_);  // x is h until combine()
 }
 
 void QuasiGlobal::reset(double now, ConstVec x) {
-  RoundRule::reset(now, x);
+  GossipRule::reset(now, x);
   scale(execution_, 0, m_, m_);
 }
 
-void QuasiGlobal::enter(const Neighbourhood& near) {
-  RoundRule::enter(near);
-  gossip_.enter(near);
-}
-
-void QuasiGlobal::write(int, size_t, Payload& out) {
-  scale(execution_, 1, x_, out.writable(dtype(), size()));
+RuleState QuasiGlobal::state(double now) {
+  RuleState state = GossipRule::state(now);
+  state.add("m", m_, Follows::rank);
+  state.add("x before the step", before_, Follows::rank);
+  state.add("learning rate of the round", lr_, Follows::rank);
+  return state;
 }
 
 void QuasiGlobal::combine(double, int, std::span<const Payload> in) {

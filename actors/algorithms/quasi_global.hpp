@@ -16,22 +16,18 @@
 
 namespace grapevine {
 
-class QuasiGlobal final : public RoundRule {
+class QuasiGlobal final : public GossipRule {
  public:
   explicit QuasiGlobal(const RuleContext&);
 
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
-  bool conserves() const override { return settings_.missing == Missing::resend; }
-  void enter(const Neighbourhood&) override;
-  size_t message_bytes() const override { return layout_.bytes(); }
-  void write(int phase, size_t edge, Payload& out) override;
+  RuleState state(double now) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
   double mu_;
   bool nesterov_;
-  Gossip gossip_;
   Buffer m_, before_;
   double lr_ = 0;  // of the round in progress
 };

@@ -1,6 +1,8 @@
 #include "actors/algorithms/relay.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace grapevine {
 
@@ -98,7 +100,10 @@ void Relay::receive(std::span<const Payload> in) {
   GV_CHECK(in.size() == near_.size());
   for (size_t k = 0; k < in.size(); ++k) {
     const bool ours = in[k] && in[k].count == message_size(k) && in[k].dtype == dtype_;
-    if (ours || !reuses_) held_[k] = ours ? in[k] : Payload{};
+    Payload last = std::exchange(held_[k], ours ? in[k] : Payload{});
+    for (size_t tree = 0; held_[k] && tree < trees_; ++tree)  // a sum is of one rank at least
+      if (carries(k, tree) && !(held_count(k, tree) >= 1)) held_[k] = {};
+    if (!held_[k] && reuses_) held_[k] = std::move(last);
   }
 }
 
@@ -126,6 +131,35 @@ void Relay::sum(const Execution& execution, size_t tree, double own, double rece
   }
   combine(execution, terms_, target);
   scatter(execution, target, tree, trees_, out);
+}
+
+// --- the rules
+
+RelayRule::RelayRule(const RuleContext& context, bool reuses)
+    : RoundRule(context), relay_(size(), dtype(), reuses) {}
+
+void RelayRule::reset(double now, ConstVec x) {
+  RoundRule::reset(now, x);
+  relay_.forget();
+  say();
+  count_ = 1;
+}
+
+void RelayRule::enter(const Neighbourhood& near) {
+  RoundRule::enter(near);
+  relay_.enter(near);
+  say();
+}
+
+void RelayRule::write(int, size_t edge, Payload& out) { relay_.write(execution_, edge, out); }
+
+void RelayRule::combine(double, int, std::span<const Payload> in) {
+  relay_.receive(in);
+  count_ = relay_.count(0);
+  for (size_t tree = 0; tree < relay_.trees(); ++tree) {
+    count_ = std::min(count_, relay_.count(tree));
+    take_in(tree);
+  }
 }
 
 }  // namespace grapevine

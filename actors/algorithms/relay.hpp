@@ -1,6 +1,6 @@
-// Relay: sums that travel along the edges of a tree, one hop a round, each summand exactly once.
-// Paper: Vogels et al., "RelaySum for Decentralized Deep Learning on Heterogeneous Data", NeurIPS
-// 2021, arXiv 2110.04175.
+// Relay: sums that travel along the edges of a tree, one hop a round, each summand exactly once;
+// and RelayRule, what the methods share that average what a relay brings. Paper: Vogels et al.,
+// "RelaySum for Decentralized Deep Learning on Heterogeneous Data", NeurIPS 2021, arXiv 2110.04175.
 //
 //   m_ij = y_i + sum_{k in N_i \ j} m'_ki        what i sends to j; m' came in the last round
 //   c_ij = 1   + sum_{k in N_i \ j} c'_ki
@@ -27,6 +27,8 @@ namespace grapevine {
 
 class Relay {
  public:
+  static constexpr size_t kMostTrees = 8;  // bits of Neighbour::trees
+
   /// `reuses`: a lost message is the last one that came along its edge.
   Relay(size_t size, DType dtype, bool reuses);
 
@@ -50,15 +52,14 @@ class Relay {
            Vec out);
 
  private:
-  static constexpr size_t kMostTrees = 8;  // bits of Neighbour::trees
-
   struct Span {
     size_t offset, size;
   };
 
   size_t part_size(size_t tree) const { return spans_[tree].size; }
   bool carries(size_t edge, size_t tree) const { return near_[edge].trees >> tree & 1; }
-  size_t place(size_t edge, size_t tree) const;  // of a tree's part in an edge's message
+  size_t place(size_t edge,
+               size_t tree) const;  // of a tree's part in an edge's message
   size_t message_size(size_t edge) const { return place(edge, trees_); }
   ConstVec part(size_t tree) const;  // of y
   ConstVec held_part(size_t edge, size_t tree) const;
@@ -72,8 +73,35 @@ class Relay {
   std::vector<Neighbourhood::Neighbour> near_;
   std::vector<Payload> held_;  // m_ji and c_ji, by neighbour
   ConstVec y_;
-  Buffer parts_, other_;  // more trees than one: y tree by tree, and room for a part of another
+  Buffer parts_, other_;  // more trees than one: y tree by tree, and room for a
+                          // part of another
   std::vector<Term> terms_;
+};
+
+/// Rules whose ranks relay y along a tree, or several, and take in S and n of each tree. What has
+/// come from the neighbours is not of the state: a rank that goes on elsewhere fills up again.
+class RelayRule : public RoundRule {
+ public:
+  RelayRule(const RuleContext&, bool reuses);
+
+  void reset(double now, ConstVec x) override;
+  void enter(const Neighbourhood&) override;
+  bool broadcasts() const override { return false; }
+  size_t message_bytes() const override { return relay_.message_bytes(); }
+  void write(int phase, size_t edge, Payload& out) override;
+  void combine(double now, int phase, std::span<const Payload> in) override;
+  bool conserves() const override { return false; }
+  RuleCounts counts() const override { return {.relay_count = count_}; }
+
+ protected:
+  virtual ConstVec said() const = 0;  // y
+  virtual void take_in(size_t tree) = 0;
+  void say() { relay_.say(execution_, said()); }  // after said() has changed
+
+  Relay relay_;
+
+ private:
+  double count_ = 1;  // the least n of the trees
 };
 
 }  // namespace grapevine

@@ -30,31 +30,24 @@
 
 namespace grapevine {
 
-class RelaySgd : public RoundRule {
+class RelaySgd : public RelayRule {
  public:
   explicit RelaySgd(const RuleContext& context)
       : RelaySgd(context, context.settings.missing == Missing::reuse) {}
 
   void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  void enter(const Neighbourhood&) override;
-  bool broadcasts() const override { return false; }
-  size_t message_bytes() const override { return relay_.message_bytes(); }
-  void write(int phase, size_t edge, Payload& out) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
-  bool conserves() const override { return false; }
-  RuleCounts counts() const override { return {.relay_count = count_}; }
 
  protected:
   RelaySgd(const RuleContext&, bool reuses);
 
-  Relay relay_;
+  ConstVec said() const override { return x_; }
 
  private:
-  void average(size_t tree);
+  void take_in(size_t tree) override;
 
   Buffer filler_;  // x^0, or x_i; empty where neither is named
-  double count_ = 1;
 };
 
 }  // namespace grapevine

@@ -29,11 +29,13 @@ class RelaySgdAsync final : public RelaySgd {
   explicit RelaySgdAsync(const RuleContext&);
 
   void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  void enter(const Neighbourhood&) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
+  ConstVec said() const override { return y_; }
+
   Buffer y_;  // what is relayed; x is the average already
 };
 

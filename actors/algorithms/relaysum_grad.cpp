@@ -1,45 +1,33 @@
 #include "actors/algorithms/relaysum_grad.hpp"
 
-#include <algorithm>
-
 namespace grapevine {
 
 RelaySumGrad::RelaySumGrad(const RuleContext& context)
-    : RoundRule(context), relay_(size(), dtype(), false), u_(size(), dtype()) {
-  relay_.say(execution_, u_);
+    : RelayRule(context, false), u_(size(), dtype()) {
+  say();
 }
 
 void RelaySumGrad::reset(double now, ConstVec x) {
-  RoundRule::reset(now, x);
   scale(execution_, 0, u_, u_);
-  relay_.forget();
-  relay_.say(execution_, u_);
-  count_ = 1;
+  RelayRule::reset(now, x);
 }
 
-void RelaySumGrad::enter(const Neighbourhood& near) {
-  RoundRule::enter(near);
-  relay_.enter(near);
-  relay_.say(execution_, u_);
+RuleState RelaySumGrad::state(double now) {
+  RuleState state = RelayRule::state(now);
+  state.add("u", u_, Follows::rank);
+  return state;
 }
 
 void RelaySumGrad::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 1, x_, u_);
   optimizer_.step(execution_, 0, lr, g, u_, {}, {});
   axpy(execution_, -1, x_, u_);
-  relay_.say(execution_, u_);
+  say();
 }
 
-void RelaySumGrad::write(int, size_t edge, Payload& out) { relay_.write(execution_, edge, out); }
-
-void RelaySumGrad::combine(double, int, std::span<const Payload> in) {
-  relay_.receive(in);
+void RelaySumGrad::take_in(size_t tree) {
   const double n = near_.ranks;
-  count_ = relay_.count(0);
-  for (size_t tree = 0; tree < relay_.trees(); ++tree) {
-    count_ = std::min(count_, relay_.count(tree));
-    relay_.sum(execution_, tree, 1 / n, 1 / n, 1, x_, x_);
-  }
+  relay_.sum(execution_, tree, 1 / n, 1 / n, 1, x_, x_);
 }
 
 }  // namespace grapevine

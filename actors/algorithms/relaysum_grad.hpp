@@ -16,24 +16,19 @@
 
 namespace grapevine {
 
-class RelaySumGrad final : public RoundRule {
+class RelaySumGrad final : public RelayRule {
  public:
   explicit RelaySumGrad(const RuleContext&);
 
   void reset(double now, ConstVec x) override;
+  RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  void enter(const Neighbourhood&) override;
-  bool broadcasts() const override { return false; }
-  size_t message_bytes() const override { return relay_.message_bytes(); }
-  void write(int phase, size_t edge, Payload& out) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
-  bool conserves() const override { return false; }
-  RuleCounts counts() const override { return {.relay_count = count_}; }
 
  private:
-  Relay relay_;
+  ConstVec said() const override { return u_; }
+  void take_in(size_t tree) override;
+
   Buffer u_;
-  double count_ = 1;
 };
 
 }  // namespace grapevine

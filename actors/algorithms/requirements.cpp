@@ -95,6 +95,9 @@ Status check_requirements(const Method& method, const RuleSettings& settings,
     return user_error("method " + std::string(method.name) +
                       " cannot mix after it sends, accepted: reference-order with method a2cid2 "
                       "and no compress");
+  if (settings.local_steps == 0 || (settings.local_steps > 1 && !method.local_steps))
+    return user_error("local steps are " + std::to_string(settings.local_steps) + ", method " +
+                      method.name + " accepts: " + (method.local_steps ? "1 or more" : "1"));
   if (method.relays) {
     if (Status fits = check_trees(graph); !fits) return fits;
   }

@@ -1,5 +1,7 @@
 #include "actors/algorithms/rule.hpp"
 
+#include <cmath>
+
 namespace grapevine {
 
 void add_to(const Execution& execution, ConstVec x, Vec sum) {
@@ -25,7 +27,25 @@ void RoundRule::reset(double, ConstVec x) {
   optimizer_.reset(execution_);
 }
 
+void RoundRule::on_gradient(double, double lr, ConstVec g, Vec) {
+  optimizer_.step(execution_, 0, lr, g, x_, {}, {});
+}
+
+RuleState RoundRule::state(double) {
+  RuleState state;
+  state.add("x", x_, Follows::model);
+  optimizer_.name(state, Follows::rank);
+  return state;
+}
+
 void RoundRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
+
+double RoundRule::distance(size_t, const Payload& payload) {
+  if (payload.dtype != dtype()) return 0;
+  return std::sqrt(dot(execution_, payload.vec(), payload.vec()));
+}
+
+double RoundRule::reach(ConstVec) { return std::sqrt(dot(execution_, x_, x_)); }
 
 void RoundRule::enter(const Neighbourhood& near) { near_ = near; }
 

@@ -7,12 +7,12 @@
 // neighbours, and rounds of everybody (collective).
 #pragma once
 #include <span>
-#include <string>
 #include <vector>
 
 #include "actors/algorithms/exchange_key.hpp"
 #include "actors/algorithms/optimizer.hpp"
 #include "actors/algorithms/rule_settings.hpp"
+#include "actors/algorithms/rule_state.hpp"
 #include "kernels/lease.hpp"
 
 namespace grapevine {
@@ -56,14 +56,19 @@ class Rule {
   /// Starts anew from x: twin := x, optimizer and memories := 0.
   virtual void reset(double now, ConstVec x) = 0;
 
-  /// What a newcomer takes over from this rank, x first, settled at `now`: a donor's are read. A
-  /// newcomer's are written, and then resumed() says how many gradients are in them.
-  virtual std::vector<Vec> vectors(double now) = 0;
-  virtual void resumed(uint64_t gradients) { static_cast<void>(gradients); }
+  /// All that it keeps, x first, settled at `now`. Written to only after reset().
+  virtual RuleState state(double now) = 0;
 
   /// Takes over what ranks that leave have: x of the weight that they had in the sum (push-sum).
   virtual void inherit(ConstVec x, double weight) {
     static_cast<void>(x), static_cast<void>(weight);
+  }
+
+  /// Rounds: whether the step that follows `gradients` others is one that the ranks take together;
+  /// else it is this rank's alone, and no message belongs to it.
+  virtual bool communicates(uint64_t gradients) const {
+    static_cast<void>(gradients);
+    return true;
   }
 
   /// Pairwise: steps at once. Rounds: the local part of a round; copy is empty.
@@ -101,8 +106,11 @@ class RoundRule : public Rule {
 
   void read(double now, Vec out) override;
   void reset(double now, ConstVec x) override;
+  /// x += u, the optimizer's step: x is the method's h (or y) from here to combine().
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void add_conserved(double now, Vec sum) override;
-  std::vector<Vec> vectors(double) override { return {x_}; }
+  /// x; and the optimizer's, which follows the rank.
+  RuleState state(double now) override;
 
   /// A new epoch, before the first round and between or in rounds: a phase may be written anew.
   virtual void enter(const Neighbourhood&);
@@ -113,6 +121,11 @@ class RoundRule : public Rule {
   virtual size_t message_bytes() const = 0;  // of the largest
   /// The message to neighbours[edge]. Has no effect on what a later write() gives.
   virtual void write(int phase, size_t edge, Payload& out) = 0;
+  /// How far what neighbours[edge] sent is from what is here: a norm to compare with those of other
+  /// rounds. Not finite where the message is of no use. By default the norm of the message.
+  virtual double distance(size_t edge, const Payload&);
+  /// The like of it for how far this rank has come from where it began. By default the norm of x.
+  virtual double reach(ConstVec start);
   /// in[k] is what neighbours[k] sent (where the method's schedule says who sends: in the
   /// schedule's order); empty where it was lost. After the last phase x is the new one.
   virtual void combine(double now, int phase, std::span<const Payload> in) = 0;
@@ -132,11 +145,12 @@ class RoundRule : public Rule {
 };
 
 /// Rules whose ranks combine one vector per round, part by part: 0 is the gradient, k is
-/// vectors()[k - 1], which a change of the members brings together anew.
+/// state().vectors[k - 1], which a change of the members brings together anew.
 class CollectiveRule : public Rule {
  public:
   virtual void begin(double now, int vector) = 0;
-  virtual Vec part(size_t offset, size_t count) = 0;  // of what is being combined
+  virtual Vec part(size_t offset,
+                   size_t count) = 0;  // of what is being combined
   virtual void finish(double now, int vector, int contributions, Vec copy) = 0;
 };
 

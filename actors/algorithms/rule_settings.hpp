@@ -15,7 +15,8 @@ enum class Missing {
   renormalise,  // go on without; the weights of what came are scaled up to 1
   own,          // go on; its weight goes to the rank's own value
   reuse,        // go on with the last one that came
-  shrink,       // go on; its weight goes to zero (a published code's slip, kept for comparison)
+  shrink,       // go on; its weight goes to zero (a published code's slip, kept for
+                // comparison)
 };
 
 /// What a method may be told. Each rule reads what concerns it; choose.hpp refuses the rest.
@@ -23,9 +24,11 @@ struct RuleSettings {
   OptimizerSettings optimizer;
   Normalisation normalisation = Normalisation::counts;
   Missing missing = Missing::resend;
-  std::string compress;  // a compressor with its arguments; empty: the method's own, or none
-  double gamma = 1;      // consensus step size
-  bool relay_lr = true;  // scale the learning rate by 1 + the mean relay delay
+  std::string compress;      // a compressor with its arguments; empty: the method's
+                             // own, or none
+  double gamma = 1;          // consensus step size
+  bool relay_lr = true;      // scale the learning rate by 1 + the mean relay delay
+  uint64_t local_steps = 1;  // of each rank alone, the last of them then taken together (d_psgd)
   bool reference_schedule = false;  // SGP: the published code's order of the shifts
   bool reference_order = false;     // A2CiD2: the published code's, which mixes after it sends
 };

@@ -43,6 +43,7 @@ void Gateway::fetching(const std::function<void(Fetcher&, FetcherEffects&)>& eve
   if (effects.done) {
     state = std::make_shared<RankState>();
     state->gradients = fetcher_->manifest().gradients;
+    state->numbers = fetcher_->manifest().numbers;
     state->vectors = fetcher_->take();
     say("the ranks here begin with the state of another, after " +
         std::to_string(state->gradients) + " gradients");
@@ -71,7 +72,8 @@ void Gateway::take_for(const DonorEffects::Take& take) {
     Manifest manifest;
     SnapshotPtr snapshot;
     if (state && !state->vectors.empty()) {
-      manifest = manifest_of(state->vectors, take.fetch.transfer, state->gradients, 1);
+      manifest =
+          manifest_of(state->vectors, state->numbers, take.fetch.transfer, state->gradients, 1);
       snapshot = SnapshotPtr(state, &state->vectors);
     } else {
       manifest.transfer = take.fetch.transfer;

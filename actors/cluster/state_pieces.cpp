@@ -85,8 +85,8 @@ SnapshotShape shape_of(std::span<const Buffer> vectors) {
   return {vectors[0].dtype(), static_cast<uint32_t>(vectors.size()), vectors[0].size()};
 }
 
-Manifest manifest_of(std::span<const Buffer> vectors, uint64_t transfer, uint64_t gradients,
-                     uint32_t ranks) {
+Manifest manifest_of(std::span<const Buffer> vectors, std::vector<uint64_t> numbers,
+                     uint64_t transfer, uint64_t gradients, uint32_t ranks) {
   const SnapshotShape shape = shape_of(vectors);
   Manifest m;
   m.transfer = transfer;
@@ -95,6 +95,7 @@ Manifest manifest_of(std::span<const Buffer> vectors, uint64_t transfer, uint64_
   m.count = shape.count;
   m.ranks = ranks;
   m.gradients = gradients;
+  m.numbers = std::move(numbers);
   m.piece_bytes = piece_bytes(shape);
   for (uint32_t piece = 0; piece < piece_count(shape); ++piece) {
     const PiecePlace at = place_of(shape, piece);
@@ -120,6 +121,8 @@ std::string complaint_about(const Manifest& m, const SnapshotShape& shape) {
   if (m.hashes.size() != piece_count(shape)) {
     return differs("manifest of pieces", m.hashes.size(), piece_count(shape));
   }
+  if (m.numbers.size() != shape.numbers)
+    return differs("manifest of counters", m.numbers.size(), shape.numbers);
   if (m.ranks == 0) return "manifest of ranks 0, accepted: at least 1";
   return "";
 }

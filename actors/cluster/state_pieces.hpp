@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/vec.hpp"
 #include "messages/control.hpp"
@@ -20,7 +21,8 @@ constexpr uint64_t kPieceBytes = 1 << 20;  // unless that would be more than kMa
 struct SnapshotShape {
   DType dtype = DType::f32;
   uint32_t vectors = 1;
-  uint64_t count = 0;  // elements of each
+  uint64_t count = 0;    // elements of each
+  uint32_t numbers = 0;  // counters that go along
   bool operator==(const SnapshotShape&) const = default;
 
   uint64_t vector_bytes() const { return count * size_of(dtype); }
@@ -41,8 +43,8 @@ uint64_t piece_hash(ConstVec);
 
 /// Of vectors that all have one dtype and size.
 SnapshotShape shape_of(std::span<const Buffer>);
-Manifest manifest_of(std::span<const Buffer>, uint64_t transfer, uint64_t gradients,
-                     uint32_t ranks);
+Manifest manifest_of(std::span<const Buffer>, std::vector<uint64_t> numbers, uint64_t transfer,
+                     uint64_t gradients, uint32_t ranks);
 
 /// One line that says what is wrong with it, empty if nothing is.
 std::string complaint_about(const Manifest&, const SnapshotShape&);

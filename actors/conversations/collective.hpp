@@ -39,10 +39,12 @@ class Collective final : public Conversation {
   void view(double now, const View&, Effects&) override;
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
-  void taken(double now, uint64_t ticket, Payload, Effects&) override;
+  void taken(double now, uint64_t ticket, Payload, double bound, Effects&) override;
+  void skipped(double, int, uint64_t, Effects&) override { ++counts_.skipped; }
   void step_ready(double now, Messages, Effects&) override;
-  void peer_down(double, int, Effects&) override {}
+  void peer_down(double, int, uint32_t, Effects&) override {}
   void drain(double, Effects&) override { draining_ = true; }
+  void leave(double, Effects&) override {}
   bool quiet() const override { return true; }
   const Counts& counts() const override { return counts_; }
   std::vector<EdgeCount> edge_counts() const override;

@@ -6,8 +6,9 @@
 // never decreases. Whoever owns it carries out the effects after each call.
 //
 // Take is answered later by taken(ticket, payload), Write by step_ready(...). Apply is not
-// answered: the state actor serves one rank's requests in the order in which they were sent, so
-// whatever is taken after an Apply has it in.
+// answered, unless what came was so far off that it was left out: skipped(...). The state actor
+// serves one rank's requests in the order in which they were sent, so whatever is taken after an
+// Apply has it in.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -94,13 +95,15 @@ struct Apply {
     begin,    // a round: what is to be combined, from its start
     finish,   // a round is complete: the rule takes it in; after a gradient the worker may go on
     combine,  // a phase of a round: `incoming`, in the order of the view's edges
+    missing,  // the other half of this edge's last jump may never have been applied
   };
   Operation operation = Operation::jump;
-  ExchangeKey exchange;  // of jump
+  ExchangeKey exchange;  // of jump and missing
   Payload sent, received;
   std::vector<Payload> incoming;
   int phase = 0;
   double alpha_tilde = 0.5;
+  double bound = kNever;         // of jump: snapshots that are farther apart are left alone
   size_t offset = 0, count = 0;  // of add and assign
   int vector = 0;         // of begin and finish: 0 the gradient, k the rule's vectors()[k - 1]
   int contributions = 1;  // of finish: ranks in the sum; 0: none came, no step is taken
@@ -132,8 +135,12 @@ struct Counts {
   uint64_t broken_after = 0;   // the peer died after we had applied it: its half may be missing
   uint64_t lost = 0;           // messages of rounds that went on without them
   uint64_t protocol_errors = 0;
+  uint64_t skipped = 0;  // of those applied: left out, what came was too far off
+  uint64_t renewed = 0;  // ends that began anew because the numbers of the two could never meet
   double longest_offer_s = 0;  // an unanswered offer of ours held us this long
   double waited_s = 0;         // time between due and open, summed
+
+  Counts& operator+=(const Counts&);  // sums; the longest offer is the longest
 };
 
 struct Outgoing {  // what a neighbour is to get in a phase of a round
@@ -152,6 +159,7 @@ struct EdgeCount {  // exchanges with a neighbour, for measured rates and for re
   uint64_t applied = 0;
   double applied_at = -1;  // the last one; negative: none yet
   bool in_graph = true;    // false: a neighbour of an earlier graph
+  uint64_t skipped = 0;    // of those applied: left out, what came was too far off
 };
 
 class Conversation {
@@ -161,10 +169,15 @@ class Conversation {
   virtual void view(double now, const View&, Effects&) = 0;  // the first one starts it
   virtual void timer(double now, int id, Effects&) = 0;
   virtual void frame(double now, const FrameHeader&, const Payload&, Effects&) = 0;
-  virtual void taken(double now, uint64_t ticket, Payload, Effects&) = 0;
+  /// `bound`: how far from it the other end's snapshot may be.
+  virtual void taken(double now, uint64_t ticket, Payload, double bound, Effects&) = 0;
+  /// What came from this rank (-1: from all together) was left out, `number` the exchange's.
+  virtual void skipped(double now, int peer, uint64_t number, Effects&) = 0;
   virtual void step_ready(double now, Messages, Effects&) = 0;  // a round, or its next phase
-  virtual void peer_down(double now, int peer, Effects&) = 0;
+  /// The peer is gone in this incarnation, and in those before.
+  virtual void peer_down(double now, int peer, uint32_t incarnation, Effects&) = 0;
   virtual void drain(double now, Effects&) = 0;  // begin nothing new
+  virtual void leave(double now, Effects&) = 0;  // this rank ends: what is open is broken
   virtual bool quiet() const = 0;                // nothing is half-done
   virtual const Counts& counts() const = 0;
   virtual std::vector<EdgeCount> edge_counts() const = 0;

@@ -1,271 +1,240 @@
 #include "actors/conversations/pairwise.hpp"
 
 #include <algorithm>
-#include <cmath>
-
-#include "kernels/check.hpp"
+#include <utility>
 
 namespace grapevine {
 
 namespace {
 
-constexpr double kInstant = 1e-9;  // wake a nanosecond after a limit: clocks count those
-constexpr double kPatience = 2;    // intervals after which a repeated partner is allowed
-constexpr double kAskAgain = 4;    // intervals after a decline
-constexpr double kSlow = 2;        // usual durations after which an exchange is no longer busy
-constexpr size_t kOpenAtMost = 4;  // snapshots held by one rank
-constexpr int kUnheard = 64;       // backoff: six repeats of an offer without an answer
-constexpr int kSuspicious = 4;     // backoff: the second repeat goes out
 constexpr double kLongAgo = -1e9;
+constexpr uint64_t kNumberMask = (uint64_t{1} << 40) - 1;  // a ticket is (partner, number)
 
 }  // namespace
 
-Pairwise::Pairwise(const PairwiseOptions& options)
-    : options_(options),
-      random_(options.seed, static_cast<uint32_t>(options.rank), Purpose::gossip_timer) {}
+Pairwise::Pairwise(const PairwiseOptions& options) : options_(options), policy_(options) {
+  own_.rank = options.rank;
+  own_.least_timeout_s = options.least_timeout_s;
+  own_.most_timeout_s = options.most_timeout_s;
+}
 
 // --- epochs
 
-Pairwise::End* Pairwise::find(int peer) {
-  for (End& e : ends_)
-    if (e.peer == peer) return &e;
+Partner* Pairwise::find(int peer) {
+  for (Partner& p : partners_)
+    if (p.exchange.peer() == peer) return &p;
   return nullptr;
 }
 
-Pairwise::End& Pairwise::add_end(const EdgeView& edge, double now) {
-  End& e = ends_.emplace_back();
-  e.peer = edge.peer;
-  e.peer_incarnation = edge.peer_incarnation;
-  e.opened_at = kLongAgo + edge.colour;
-  e.not_before = now;
-  e.rtt = options_.round_trip_s;
-  e.rtt_var = options_.round_trip_s / 2;
-  e.duration = options_.duration_s;
-  return e;
+Partner& Pairwise::add(const EdgeView& edge, double now) {
+  Partner& p = partners_.emplace_back(
+      Partner{PairExchange(edge.peer, own_.incarnation, edge.peer_incarnation,
+                           options_.round_trip_s, options_.duration_s)});
+  p.exchange.set_opened_at(kLongAgo + edge.colour);
+  p.not_before = now;
+  return p;
 }
 
 void Pairwise::view(double now, const View& view, Effects& out) {
-  epoch_ = view.epoch;
-  if (incarnation_ != 0 && view.incarnation != incarnation_) {
-    for (End& e : ends_)  // this rank was taken for dead: the others have dropped what was open
-      abandon(now, e, out);
+  own_.epoch = view.epoch;
+  for (Partner& p : partners_) {
+    if (view.incarnation == own_.incarnation) break;
+    if (own_.incarnation != 0) abandon(now, p, out);  // the others, who took it for dead, have too
+    p.exchange.rise(own_.incarnation, view.incarnation);
   }
-  incarnation_ = view.incarnation;
-  alpha_tilde_ = view.alpha_tilde;
-  for (End& e : ends_)
-    e.in_graph = false;
-  rate_ = 0;
-  degree_ = static_cast<int>(view.edges.size());
+  own_.incarnation = view.incarnation;
+  own_.alpha_tilde = view.alpha_tilde;
+  for (Partner& p : partners_)
+    p.in_graph = false;
+  double rate = 0;
   for (const EdgeView& edge : view.edges) {
-    End* known = find(edge.peer);
-    // A peer that was heard in its new incarnation before its old one was known to be over has been
-    // counted an incarnation too far (peer_down); nothing has begun with that one.
-    const bool unused = known != nullptr && !known->open && known->done == 0;
-    if (known != nullptr && (edge.peer_incarnation > known->peer_incarnation ||
-                             (unused && edge.peer_incarnation < known->peer_incarnation))) {
-      abandon(now, *known, out);
-      known->peer_incarnation = edge.peer_incarnation;
+    Partner* known = find(edge.peer);
+    if (known != nullptr) {
+      // An end that has begun nothing goes by the view, whatever it has heard before.
+      const PairExchange& x = known->exchange;
+      const bool unused = !x.is_open() && x.done() == 0;
+      if (edge.peer_incarnation > x.peer_incarnation() ||
+          (unused && edge.peer_incarnation < x.peer_incarnation())) {
+        abandon(now, *known, out);
+        known->exchange.meet(edge.peer_incarnation);
+      }
     }
-    End& e = known != nullptr ? *known : add_end(edge, now);
-    e.in_graph = true;
-    e.wanted_rate = edge.wanted_rate;
-    rate_ += edge.wanted_rate;
-    if (options_.pairing == Pairing::poisson && options_.rank < e.peer) wind_up(now, e, out);
+    Partner& p = known != nullptr ? *known : add(edge, now);
+    p.in_graph = true;
+    p.wanted_rate = edge.wanted_rate;
+    rate += edge.wanted_rate;
+    if (options_.pairing == Pairing::poisson && options_.rank < edge.peer) {
+      policy_.wind_up(now, p);
+      out.arms.push_back({clock(p), p.rings_at});
+    }
   }
-  if (!started_ && rate_ > 0) {
-    started_ = true;
-    due_ = last_open_ = now + random_.uniform() / rate_;
-  }
+  policy_.learn(now, rate, static_cast<int>(view.edges.size()));
   consider(now, out);
 }
 
-void Pairwise::drain(double, Effects&) { draining_ = true; }
+void Pairwise::peer_down(double now, int peer, uint32_t incarnation, Effects& out) {
+  Partner* p = find(peer);
+  // Whoever has heard of a later incarnation has dropped what was open with this one.
+  if (p == nullptr || p->exchange.peer_incarnation() > incarnation) return;
+  abandon(now, *p, out);
+  p->in_graph = false;
+  p->exchange.meet(incarnation + 1);  // frames of the dead one are older
+  double rate = 0;  // summed anew: a difference would leave a rounding error for zero
+  int degree = 0;
+  for (const Partner& other : partners_) {
+    rate += other.in_graph ? other.wanted_rate : 0;
+    degree += other.in_graph;
+  }
+  policy_.learn(now, rate, degree);
+  consider(now, out);
+}
+
+void Pairwise::leave(double now, Effects& out) {
+  for (Partner& p : partners_)
+    abandon(now, p, out);
+}
+
+void Pairwise::abandon(double now, Partner& p, Effects& out) {
+  release(now, p);
+  p.exchange.abandon(at(now, out));
+  p.caller = false;
+}
 
 bool Pairwise::quiet() const {
-  return std::none_of(ends_.begin(), ends_.end(), [](const End& e) {
-    const bool asked = e.offered && e.backoff <= kUnheard;  // a yes may come
-    return asked || e.open;
+  return std::none_of(partners_.begin(), partners_.end(), [](const Partner& p) {
+    return p.exchange.waits_for_answer() || p.exchange.is_open();
   });
 }
 
 std::vector<EdgeCount> Pairwise::edge_counts() const {
   std::vector<EdgeCount> counts;
-  for (const End& e : ends_)
-    counts.push_back({e.peer, e.exchanges, e.applied_at, e.in_graph});
+  for (const Partner& p : partners_) {
+    const PairExchange& x = p.exchange;
+    const uint64_t skipped = p.errors ? p.errors->skipped : 0;
+    counts.push_back({x.peer(), x.exchanges(), x.applied_at(), p.in_graph, skipped});
+  }
   return counts;
 }
 
-// --- policy of a rank
-
-double Pairwise::usual() const {
-  if (durations_known_ == 0)  // ten time-outs of an edge that has learned nothing yet
-    return options_.duration_s + 10 * (3 * options_.round_trip_s + options_.least_timeout_s);
-  return *std::min_element(durations_, durations_ + std::min(durations_known_, 4));
-}
-
-double Pairwise::ask_again_at(double now) const {
-  return now + (rate_ > 0 ? kAskAgain * interval() : 0);
-}
-
-double Pairwise::interval() const {
-  return durations_known_ == 0 ? 1 / rate_ : std::max(1 / rate_, usual());
-}
-
-bool Pairwise::is_busy(double now) const {
-  const double age = kSlow * usual();
-  int busy = 0;
-  for (const End& e : ends_)
-    busy += e.open && !e.open->applied && now - e.opened_at < age;
-  return busy >= options_.exchanges_at_once;
-}
-
-double Pairwise::busy_until(double now) const {
-  const double age = kSlow * usual();
-  double until = kNever;
-  for (const End& e : ends_)
-    if (e.open && now - e.opened_at < age) until = std::min(until, e.opened_at + age);
-  return until;
-}
-
-int Pairwise::usable(double now) const {
-  const double age = kSlow * usual();
-  int count = 0;
-  for (const End& e : ends_) {
-    count += e.in_graph && !(e.offered && e.lapsed) && !(e.open && now - e.opened_at >= age);
-  }
-  return count;
-}
-
-double Pairwise::patience_end() const {
-  return std::max(due_, last_open_) + kPatience * interval();
-}
-
-bool Pairwise::is_fresh(double now, const End& e) const {
-  if (options_.allow_repeats || degree_ <= 1 || now > patience_end()) return true;
-  const int others = usable(now) - 1;
-  const auto keep = static_cast<size_t>(std::max(0, std::min(std::max(1, degree_ / 2), others)));
-  const auto last = last_partners_.end();
-  return std::find(last - static_cast<long>(std::min(keep, last_partners_.size())), last, e.peer) ==
-         last;
-}
-
-DeclineReason Pairwise::refusal(double now, const End& e) {
-  const auto open_ends =
-      std::count_if(ends_.begin(), ends_.end(), [](const End& o) { return o.open != nullptr; });
-  if (static_cast<size_t>(open_ends) >= kOpenAtMost) return DeclineReason::no_buffer;
-  if (draining_ || is_busy(now)) return DeclineReason::busy;
-  if (options_.pairing == Pairing::poisson) return DeclineReason::none;
-  if (due_ - now > 1 / rate_) return DeclineReason::not_yet;
-  if (!is_fresh(now, e)) return DeclineReason::repeat;
-  if (now < due_) {  // an early answer: a neighbour that has waited longer goes first
-    for (const End& o : ends_) {
-      if (o.caller && &o != &e && o.opened_at < e.opened_at && o.idle() && o.in_graph &&
-          is_fresh(now, o))
-        return DeclineReason::older_caller;
-    }
-  }
-  return DeclineReason::none;
-}
+// --- to begin an exchange
 
 void Pairwise::consider(double now, Effects& out) {
-  if (!started_ || draining_ || rate_ <= 0) return;
-  const bool rings = options_.pairing == Pairing::poisson;
-  if (!rings && now < due_) {
-    out.arms.push_back({kWake, due_});
-    return;
-  }
-  if (offered_to_ >= 0) return;
-  if (is_busy(now)) {
-    const double until = busy_until(now);
-    if (until < kNever) out.arms.push_back({kWake, until + kInstant});
-    return;
-  }
-  size_t open_ends = 0;
-  double next = kNever;
-  std::vector<End*> candidates;
-  for (End& e : ends_) {
-    open_ends += e.open != nullptr;
-    if (!e.idle() || !e.in_graph) continue;
-    if (rings && e.backlog == 0 && !e.caller) continue;
-    if (!rings && !is_fresh(now, e)) {
-      next = std::min(next, patience_end() + kInstant);
-    } else if (e.not_before > now) {
-      next = std::min(next, e.not_before);
-    } else {
-      candidates.push_back(&e);
-    }
-  }
-  if (candidates.empty() || open_ends >= kOpenAtMost) {
-    if (next < kNever) out.arms.push_back({kWake, next});
-    return;
-  }
-  // At random among the oldest quarter: a strict order would turn a hub into a chain.
-  const size_t oldest = std::min(candidates.size(), static_cast<size_t>((degree_ + 3) / 4));
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<long>(oldest),
-                    candidates.end(), [](const End* a, const End* b) {
-                      return a->opened_at != b->opened_at ? a->opened_at < b->opened_at
-                                                          : a->peer < b->peer;
-                    });
-  offer(now, *candidates[oldest == 1 ? 0 : random_.below(static_cast<uint32_t>(oldest))], out);
+  const PartnerPolicy::Choice choice = policy_.choose(now, partners_);
+  if (choice.partner >= 0) return offer(now, partners_[static_cast<size_t>(choice.partner)], out);
+  if (choice.again_at < kNever) out.arms.push_back({kWake, choice.again_at});
 }
 
-// --- timers
-
-void Pairwise::wind_up(double from, End& e, Effects& out) {
-  e.rings_at = from + random_.exponential() / e.wanted_rate;
-  out.arms.push_back({2 + 2 * index_of(e), e.rings_at});
-}
-
-void Pairwise::ring(double now, End& e, Effects& out) {
-  if (!e.in_graph || draining_) return;
-  wind_up(e.rings_at, e, out);
-  ++e.backlog;
-  consider(now, out);
-}
-
-double Pairwise::timeout(const End& e) const {
-  return std::min(e.rtt + 4 * e.rtt_var, options_.most_timeout_s);
-}
-
-double Pairwise::least_timeout() const {
+void Pairwise::offer(double now, Partner& p, Effects& out) {
+  policy_.offered(p);
   double least = kNever;
-  for (const End& e : ends_)
-    least = std::min(least, timeout(e));
-  return least;
+  for (const Partner& other : partners_)
+    least = std::min(least, other.exchange.timeout(own_));
+  p.exchange.offer(at(now, out), repeats(p), std::min(p.exchange.timeout(own_), 2 * least));
+}
+
+void Pairwise::release(double now, const Partner& p) {
+  counts_.longest_offer_s = std::max(counts_.longest_offer_s, policy_.release(now, p));
+}
+
+void Pairwise::open(double now, Partner& p, uint64_t epoch, bool owes_accept, Effects& out) {
+  release(now, p);
+  const uint64_t ticket =
+      static_cast<uint64_t>(index_of(p)) << 40 | ((p.exchange.done() + 1) & kNumberMask);
+  p.exchange.open(at(now, out), epoch, owes_accept, ticket);
+  counts_.waited_s += policy_.opened(now, partners_, p);
+}
+
+void Pairwise::taken(double now, uint64_t ticket, Payload payload, double bound, Effects& out) {
+  Partner& p = partners_[static_cast<size_t>(ticket >> 40)];
+  const bool asked_for =
+      (ticket & kNumberMask) == ((p.exchange.done() + 1) & kNumberMask) && p.exchange.taking();
+  if (!asked_for) return;
+  go_on(now, p, p.exchange.taken(at(now, out), std::move(payload), bound, repeats(p)), out);
+}
+
+void Pairwise::skipped(double now, int peer, uint64_t number, Effects&) {
+  ++counts_.skipped;
+  if (Partner* p = find(peer)) policy_.skipped(now, *p, number);
+}
+
+// --- frames and timers
+
+void Pairwise::frame(double now, const FrameHeader& h, const Payload& payload, Effects& out) {
+  Partner* known = find(static_cast<int>(h.from));
+  if (known == nullptr) {  // a neighbour in its epoch, not in ours
+    if (h.kind != FrameKind::offer || h.to_incarnation != own_.incarnation) return;
+    Partner& stranger = add({static_cast<int>(h.from), h.from_incarnation, 0, 0}, now);
+    stranger.in_graph = false;
+    return answer(now, stranger, h, out);
+  }
+  Partner& p = *known;
+  PairExchange& x = p.exchange;
+  if (h.from_incarnation > x.peer_incarnation()) {
+    abandon(now, p, out);
+    x.meet(h.from_incarnation);
+  }
+  Next next = x.hear(at(now, out), h, payload, repeats(p));
+  if (next == Next::settled && h.number > x.done()) {
+    go_on(now, p, next, out);
+    next = x.hear(at(now, out), h, payload, repeats(p));
+  }
+  if (next == Next::answer) return answer(now, p, h, out);
+  if (next == Next::open) {
+    open(now, p, h.epoch, false, out);
+    next =
+        h.kind == FrameKind::data ? x.receive(at(now, out), h, payload, repeats(p)) : Next::nothing;
+  }
+  go_on(now, p, next, out);
+}
+
+void Pairwise::answer(double now, Partner& p, const FrameHeader& h, Effects& out) {
+  DeclineReason reason = DeclineReason::epoch;
+  if (h.epoch == own_.epoch && p.in_graph) {
+    if (p.exchange.offered()) return open(now, p, h.epoch, false, out);  // crossing offers
+    reason = policy_.refusal(now, partners_, p);
+    if (reason == DeclineReason::none) return open(now, p, h.epoch, true, out);
+    policy_.refused(now, p);
+  }
+  p.exchange.decline(at(now, out), h, reason);
+}
+
+void Pairwise::go_on(double now, Partner& p, Next next, Effects& out) {
+  switch (next) {
+    case Next::nothing:
+    case Next::answer:
+    case Next::open: return;
+    case Next::declined:
+      release(now, p);
+      policy_.declined(now, p);
+      break;
+    case Next::applied: break;
+    case Next::renewed:
+      release(now, p);
+      p.caller = false;
+      break;
+    case Next::settled: policy_.settled(p.exchange.settled_after()); break;
+  }
+  consider(now, out);
 }
 
 void Pairwise::timer(double now, int id, Effects& out) {
   if (id == kWake) return consider(now, out);
-  End& e = ends_[static_cast<size_t>((id - 1) / 2)];
-  if (id % 2 == 0) return ring(now, e, out);
-  repeat(now, e, out);
+  Partner& p = partners_[static_cast<size_t>((id - 1) / 2)];
+  if (id % 2 != 0) return repeat(now, p, out);
+  if (!policy_.ring(p)) return;
+  out.arms.push_back({clock(p), p.rings_at});
+  consider(now, out);
 }
 
-void Pairwise::repeat(double now, End& e, Effects& out) {
-  if (e.idle() || (e.open && e.open->taking)) return;
-  if (e.offered && !e.lapsed) {  // the rank is free to offer elsewhere
-    e.lapsed = true;
-    release(now, e);
+void Pairwise::repeat(double now, Partner& p, Effects& out) {
+  PairExchange& x = p.exchange;
+  if (x.idle() || x.taking()) return;
+  if (x.offered() && !x.lapsed()) {  // the rank is free to offer elsewhere
+    x.lapse();
+    release(now, p);
     consider(now, out);
   }
-  e.backoff = std::min(2 * e.backoff, 1 << 20);
-  if (e.backoff == kSuspicious) out.suspects.push_back(e.peer);
-  double wait = timeout(e) * e.backoff + options_.least_timeout_s;
-  if (e.offered) {
-    send(e, FrameKind::offer, e.done + 1, out);
-  } else {
-    send(e, e.open->acked ? FrameKind::accept : FrameKind::ask, e.done + 1, out);
-    if (!e.open->applied) wait += e.duration;
-  }
-  const double cap = std::max({rate_ > 0 ? interval() : 0, timeout(e), options_.least_timeout_s});
-  arm_repeat(e, now + std::min(wait, cap), out);
-}
-
-void Pairwise::learn_round_trip(double now, End& e) {
-  if (e.backoff != 1) return;  // only from first transmissions
-  const double sample = now - e.offered_at;
-  e.rtt_var += (std::abs(sample - e.rtt) - e.rtt_var) / 4;
-  e.rtt += (sample - e.rtt) / 8;
+  x.repeat(at(now, out), repeats(p), policy_.repeat_cap());
 }
 
 }  // namespace grapevine

@@ -25,7 +25,7 @@ void Rounds::view(double now, const View& view, Effects& out) {
   peers_.clear();
   for (const EdgeView& e : options_.one_peer ? view.ring : view.edges) {
     if (e.peer == options_.rank) place_ = peers_.size();
-    peers_.push_back({e.peer, e.peer_incarnation, 0, -1, 0, {}});
+    peers_.push_back({e.peer, e.peer_incarnation, 0, -1, 0, 0, {}});
   }
   number_ = 0;
   sent_.clear();
@@ -229,10 +229,16 @@ void Rounds::timer(double now, int, Effects& out) {
   wait(now, std::min(2 * patience_s_, kPatienceMost * options_.patience_s), out);
 }
 
+void Rounds::skipped(double, int peer, uint64_t, Effects&) {
+  ++counts_.skipped;
+  ++counts_.lost;
+  if (Peer* known = find(peer)) ++known->skipped;
+}
+
 std::vector<EdgeCount> Rounds::edge_counts() const {
   std::vector<EdgeCount> counts;
   for (const Peer& peer : peers_)
-    counts.push_back({peer.rank, peer.used, peer.used_at, true});
+    counts.push_back({peer.rank, peer.used, peer.used_at, true, peer.skipped});
   return counts;
 }
 

@@ -41,10 +41,12 @@ class Rounds final : public Conversation {
   void view(double now, const View&, Effects&) override;
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
-  void taken(double, uint64_t, Payload, Effects&) override {}
+  void taken(double, uint64_t, Payload, double, Effects&) override {}
+  void skipped(double now, int peer, uint64_t number, Effects&) override;
   void step_ready(double now, Messages, Effects&) override;
-  void peer_down(double, int, Effects&) override {}  // a new epoch follows
+  void peer_down(double, int, uint32_t, Effects&) override {}  // a new epoch follows
   void drain(double, Effects&) override { draining_ = true; }
+  void leave(double, Effects&) override {}
   /// Mass is under way in a step of one-peer methods; others may stop anywhere.
   bool quiet() const override { return !options_.one_peer || !active_; }
   const Counts& counts() const override { return counts_; }
@@ -61,6 +63,7 @@ class Rounds final : public Conversation {
     uint64_t used = 0;  // messages combined
     double used_at = -1;
     uint64_t next = 0;  // not waits: after the newest that came
+    uint64_t skipped = 0;
     std::vector<Arrived> arrived;
   };
   struct Sent {

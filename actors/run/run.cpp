@@ -222,7 +222,8 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
   auto observer = system.spawn<Observer>(ObserverDependencies{
-      clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink});
+      clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
+      divergence_under(s)});
   auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
                                                                    .settings = settings,
                                                                    .compute = compute,
@@ -263,9 +264,14 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
 namespace {
 
 RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
+  Promised<Alarm> alarmed;  // actors use it until the system has ended
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
   Promised<Outcome> ended;
+  hooks.sink.on_alarm = [&alarmed, told = hooks.sink.on_alarm](const Alarm& alarm) {
+    if (told) told(alarm);
+    if (alarm.what == Alarm::What::divergence) alarmed.keep(alarm);
+  };
   const auto* interrupts = hooks.interrupts;
   SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
                              [&](Outcome o) { ended.keep(std::move(o)); });
@@ -273,16 +279,19 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
       std::chrono::steady_clock::now() +
       std::chrono::duration<double>(settings.until_s > 0 ? settings.until_s : 1e9);
   std::optional<Outcome> outcome;
+  std::optional<Alarm> alarm;
   for (bool asked = false; !(outcome = ended.wait(std::chrono::milliseconds(50)));) {
     const bool over = std::chrono::steady_clock::now() >= deadline ||
                       (interrupts != nullptr && interrupts->load() > 0);
-    if (asked || !over) continue;
+    if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
+    if (asked || !(over || alarm)) continue;
     asked = true;
     caf::anon_send(run.node, Finish{});
   }
   run.stop();
   RunResult result;
   result.outcome = std::move(*outcome);
+  if (alarm) result.outcome.fail(*alarm);
   return result;
 }
 

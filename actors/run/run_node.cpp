@@ -116,7 +116,13 @@ SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
   if (rule.gamma == 0) rule.gamma = 1;  // as State has it, for the numbers that are not looked at
   const Buffer x(layout.size(), layout.dtype());
   const auto made = method_named(s.method).make({0, s.seed, layout, {}, rule, x});
-  return {layout.dtype(), static_cast<uint32_t>(made->vectors(0).size()), layout.size()};
+  SnapshotShape shape{layout.dtype(), 0, layout.size()};
+  const RuleState state = made->state(0);
+  for (const RuleState::Vector& v : state.vectors)
+    shape.vectors += v.follows == Follows::model;
+  for (const RuleState::Number& n : state.numbers)
+    shape.numbers += n.follows == Follows::model;
+  return shape;
 }
 
 GatewayDependencies gateway_dependencies(const RunClock& clock, const Settings& s,

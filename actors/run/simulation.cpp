@@ -23,6 +23,10 @@ class Simulation {
       last_ = s;
       if (outer && !sampling_quietly_) outer(s);
     };
+    hooks.sink.on_alarm = [this, told = hooks.sink.on_alarm](const Alarm& alarm) {
+      if (told) told(alarm);
+      if (alarm.what == Alarm::What::divergence) alarm_ = alarm;
+    };
     run_.emplace(spawn_run(system_, settings, std::move(objective), std::move(hooks),
                            [this](Outcome o) { outcome_ = std::move(o); }));
     scheduler_.run();
@@ -40,7 +44,7 @@ class Simulation {
     result_.consensus_norm_start = norm();
     const auto start = std::chrono::steady_clock::now();
     const uint64_t fired = scheduler_.clock().fired();
-    while (!outcome_ && !over() && scheduler_.step()) {
+    while (!outcome_ && !alarm_ && !over() && scheduler_.step()) {
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     result_.events = scheduler_.clock().fired() - fired;
@@ -52,6 +56,7 @@ class Simulation {
     }
     GV_CHECK(outcome_.has_value());
     result_.outcome = std::move(*outcome_);
+    if (alarm_) result_.outcome.fail(*alarm_);
     result_.event_log_hash = run_->event_log_hash();
     return std::move(result_);
   }
@@ -86,6 +91,7 @@ class Simulation {
   const std::atomic<int>* interrupts_;
   std::optional<SpawnedRun> run_;
   std::optional<Outcome> outcome_;
+  std::optional<Alarm> alarm_;  // the run has diverged
   RunSample last_;
   bool sampling_quietly_ = false;
   uint64_t next_check_ = 0;

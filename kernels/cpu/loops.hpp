@@ -92,6 +92,7 @@ constexpr CpuBuild build_named(const char* name) {
           elementwise<ScatterArguments>,
           deviation_of,
           dot_of,
+          distance_of,
           finite_of,
           low_rank_build(),
           packing_build()};

@@ -50,6 +50,15 @@ double dot(const T* x, const T* y, size_t first, size_t last) {
       });
 }
 
+template <class T>
+double distance(const T* x, const T* y, size_t first, size_t last) {
+  return sum(
+      first, last, [=](size_t i) __attribute__((always_inline)) {
+        const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+        return d * d;
+      });
+}
+
 // x - x is 0 for a finite x and NaN for any other.
 template <class T>
 bool finite(const T* x, size_t first, size_t last) {
@@ -68,6 +77,11 @@ double deviation_of(bool wide, const void* x, const double* reference, double* t
 double dot_of(bool wide, const void* x, const void* y, size_t first, size_t last) {
   return wide ? dot(in<double>(x), in<double>(y), first, last)
               : dot(in<float>(x), in<float>(y), first, last);
+}
+
+double distance_of(bool wide, const void* x, const void* y, size_t first, size_t last) {
+  return wide ? distance(in<double>(x), in<double>(y), first, last)
+              : distance(in<float>(x), in<float>(y), first, last);
 }
 
 bool finite_of(bool wide, const void* x, size_t first, size_t last) {

@@ -148,7 +148,7 @@ TEST_CASE("reset starts anew: twin at x, no momentum") {
   }
 }
 
-TEST_CASE("who takes over a rank's vectors goes on as that rank does") {
+TEST_CASE("who takes over the state that follows the model goes on as that rank does") {
   Random random(9, 0, Purpose::test);
   const ParameterLayout layout = three_tensors(DType::f64);
   const size_t size = layout.size();
@@ -160,23 +160,44 @@ TEST_CASE("who takes over a rank's vectors goes on as that rank does") {
       auto heir = rule_of(method, layout, optimizer, buffer_of(other, DType::f64));
       for (Rule* rule : {donor.get(), heir.get()})
         dynamic_cast<PairwiseRule&>(*rule).set_eta(0, 0.3);
-      uint64_t steps = 0;
-      for (; steps < 5; ++steps)
-        donor->on_gradient(static_cast<double>(steps), 0.1,
-                           buffer_of(normal_row(random, size), DType::f64), {});
+      for (int step = 0; step < 5; ++step)
+        donor->on_gradient(step, 0.1, buffer_of(normal_row(random, size), DType::f64), {});
       const double now = 5.5;
-      const std::vector<Vec> from = donor->vectors(now);
-      heir->reset(now, from.front());
-      const std::vector<Vec> to = heir->vectors(now);
-      REQUIRE(to.size() == from.size());
-      for (size_t k = 0; k < to.size(); ++k)
-        scale({}, 1, from[k], to[k]);
-      heir->resumed(steps);
+      hand_over(*donor, *heir, now, false);
       const Buffer g = buffer_of(normal_row(random, size), DType::f64);
       for (Rule* rule : {donor.get(), heir.get()})
         rule->on_gradient(7, 0.1, g, {});
       CHECK(distance(x_of(*heir, 9, size, DType::f64), x_of(*donor, 9, size, DType::f64)) < 1e-15);
       CHECK(distance(conserved_of(*heir, 9, size), conserved_of(*donor, 9, size)) < 1e-14);
+    }
+  }
+}
+
+TEST_CASE("a rank that goes on under another number goes on where it stood, whatever the method") {
+  Random random(10, 0, Purpose::test);
+  const ParameterLayout layout = three_tensors(DType::f64);
+  const size_t size = layout.size();
+  for (const char* method :
+       {"a2cid2", "ad_psgd", "all_reduce", "choco", "d_psgd", "d2", "deepsqueeze",
+        "gradient_tracking", "mean_estimation", "moniqua", "powergossip", "qgm", "relaysgd",
+        "relaysgd_async", "relaysum_grad", "sgp"}) {
+    for (const OptimizerSettings& optimizer : kOptimizers) {
+      INFO(method);
+      const Buffer start = buffer_of(normal_row(random, size), DType::f64);
+      auto before = rule_of(method, layout, optimizer, start);
+      auto after = rule_of(method, layout, optimizer, start);
+      const RuleState names = before->state(0);
+      REQUIRE(names.vectors.front().name == "x");
+      for (int step = 0; step < 5; ++step)
+        step_alone(*before, step, buffer_of(normal_row(random, size), DType::f64));
+      hand_over(*before, *after, 5.5, true);
+      for (int step = 6; step < 9; ++step) {
+        const Buffer g = buffer_of(normal_row(random, size), DType::f64);
+        step_alone(*before, step, g);
+        step_alone(*after, step, g);
+        CHECK(distance(x_of(*after, step, size, DType::f64),
+                       x_of(*before, step, size, DType::f64)) == 0);
+      }
     }
   }
 }

@@ -27,6 +27,25 @@ inline std::unique_ptr<Rule> rule_of(const std::string& method, const ParameterL
   return method_named(method).make(context_of(layout, optimizer, x));
 }
 
+/// A step of a rank that has no neighbours.
+inline void step_alone(Rule& rule, double now, ConstVec g) {
+  rule.on_gradient(now, 0.1, g, {});
+  if (auto* rounds = dynamic_cast<RoundRule*>(&rule)) {
+    for (int phase = 0; phase < rounds->phases(); ++phase)
+      rounds->combine(now, phase, {});
+  } else if (auto* collective = dynamic_cast<CollectiveRule*>(&rule)) {
+    collective->begin(now, 0);
+    collective->finish(now, 0, 1, {});
+  }
+}
+
+/// `to` goes on where `from` stands: all of it, or what follows the model.
+inline void hand_over(Rule& from, Rule& to, double now, bool whole) {
+  const SavedState saved = save({}, from.state(now), whole);
+  to.reset(now, saved.vectors.front());
+  restore({}, saved, to.state(now));
+}
+
 inline Row normal_row(Random& random, size_t size) {
   Row row(static_cast<Eigen::Index>(size));
   for (double& value : row)

@@ -192,6 +192,97 @@ TEST_CASE("a number from the future is a counted error, and one from the past is
   CHECK(one.counts().protocol_errors == 1u);
 }
 
+namespace {
+
+/// Both ends live, and every frame arrives at once.
+void live(Talker& zero, Talker& one, double& now, double until) {
+  for (; now < until; now += 0.1) {
+    talk(zero, one, now, zero.tick(now));
+    talk(one, zero, now, one.tick(now));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ends whose numbers differ by five meet again, once one of them has begun anew") {
+  for (const bool zero_forgets : {false, true}) {
+    double now = 0;
+    Talker zero(0, {1}), one(1, {0});
+    while (zero.counts().applied < 5)
+      live(zero, one, now, now + 0.1);
+    const int rank = zero_forgets ? 0 : 1;
+    Talker forgetful(rank, {1 - rank});  // the same rank and incarnation, without its numbers
+    Talker& other = zero_forgets ? one : zero;
+    const uint64_t before = other.counts().applied;
+    live(forgetful, other, now, now + 200);
+    CHECK(other.counts().renewed + forgetful.counts().renewed == 1u);
+    CHECK(other.counts().applied > before + 10);
+    CHECK(forgetful.counts().applied == other.counts().applied - before);
+  }
+}
+
+TEST_CASE("an end that has forgotten its later incarnations is told, and goes on in a new one") {
+  double now = 0;
+  Talker zero(0, {1}), one(1, {0});
+  live(zero, one, now, 20);
+  View reborn;  // what zero has heard of one
+  reborn.edges.push_back({1, 3, 1, 0});
+  zero.learn(now, reborn, 0.5, 1);
+  const uint64_t before = zero.counts().applied;
+  live(zero, one, now, now + 200);
+  CHECK(one.counts().renewed == 1u);
+  CHECK(zero.counts().applied > before + 10);
+}
+
+TEST_CASE("the news of a death do not touch the peer's next incarnation") {
+  double now = 0;
+  Talker zero(0, {1}), one(1, {0});
+  live(zero, one, now, 5);
+  zero.peer_down(now, 1, 0);
+  View reborn;
+  reborn.edges.push_back({1, 1, 1, 0});
+  zero.learn(now, reborn, 0.5, 1);
+  Talker next(1, {0}, 0.5, 1, 1);
+  live(zero, next, now, now + 5);
+  const uint64_t applied = next.counts().applied;
+  REQUIRE(applied > 0u);
+  zero.peer_down(now, 1, 0);  // once more, and late
+  live(zero, next, now, now + 5);
+  CHECK(next.counts().applied > applied);
+  CHECK(zero.counts().broken_before + zero.counts().broken_after == 0u);
+  CHECK(zero.counts().renewed + next.counts().renewed == 0u);
+}
+
+TEST_CASE("both ends judge by the smaller of the two bounds that crossed") {
+  Talker zero(0, {1}), one(1, {0});
+  zero.expect(3);
+  one.expect(0.5);
+  talk(zero, one, 1, zero.due());
+  for (const Talker* end : {&zero, &one}) {
+    REQUIRE(end->jumps().size() >= 1u);
+    CHECK(end->jumps()[0].bound == 0.5);
+  }
+}
+
+TEST_CASE("a peer whose snapshots were left out three times in a row is left out for a while") {
+  double now = 0;
+  Talker zero(0, {1}), one(1, {0});
+  live(zero, one, now, 20);
+  const uint64_t done = zero.counts().applied;
+  for (const uint64_t number : {done - 5, done - 3, done - 1, done})
+    zero.skip(now, 1, number);  // two in a row at most
+  live(zero, one, now, now + 5);
+  const uint64_t before = zero.counts().applied;
+  CHECK(before > done);
+  for (uint64_t number = before - 2; number <= before; ++number)
+    zero.skip(now, 1, number);
+  live(zero, one, now, now + 5);
+  CHECK(zero.counts().applied <= before + 1);
+  live(zero, one, now, now + 30);
+  CHECK(zero.counts().applied > before + 5);
+  CHECK(zero.counts().skipped == 7u);
+}
+
 TEST_CASE("random headers never crash a conversation, and only data with a snapshot move it") {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Random random(seed, 0, Purpose::test);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "actors/algorithms/a2cid2.hpp"
+#include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/algorithms/method_registry.hpp"
 #include "kernels/check.hpp"
 
@@ -133,7 +133,9 @@ void Gossip::tell_down(int rank) {
     Node& node = member(other);
     if (!node.alive) continue;
     if (node.offer && node.offer->peer == rank) end_offer(node);
-    event(other, nullptr, [&](Effects& out) { node.conversation->peer_down(now_, rank, out); });
+    event(other, nullptr, [&](Effects& out) {
+      node.conversation->peer_down(now_, rank, member(rank).incarnation, out);
+    });
   }
 }
 

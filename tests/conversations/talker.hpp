@@ -12,9 +12,11 @@ using Sends = std::vector<Send>;
 /// One conversation, whose snapshots are answered at once.
 class Talker {
  public:
-  Talker(int rank, const std::vector<int>& peers, double alpha_tilde = 0.5, uint64_t epoch = 1)
+  Talker(int rank, const std::vector<int>& peers, double alpha_tilde = 0.5, uint64_t epoch = 1,
+         uint32_t incarnation = 0)
       : conversation_(options(rank)), pool_(2, DType::f64, 16) {
     View view;
+    view.incarnation = incarnation;
     for (const int peer : peers)
       view.edges.push_back({peer, 0, 1, 0});
     learn(0, view, alpha_tilde, epoch);
@@ -33,9 +35,20 @@ class Talker {
     return event(now,
                  [&](Effects& out) { conversation_.frame(now, frame.header, frame.payload, out); });
   }
+  Sends peer_down(double now, int peer, uint32_t incarnation) {
+    return event(now, [&](Effects& out) { conversation_.peer_down(now, peer, incarnation, out); });
+  }
   Sends due() {  // its own clock
     const double now = wakes_at_;
     return event(now, [&](Effects& out) { conversation_.timer(now, 0, out); });
+  }
+
+  Sends tick(double now) {  // whatever is due
+    Sends sends = event(now, [&](Effects& out) { conversation_.timer(now, 0, out); });
+    if (repeats_at_ > now) return sends;
+    for (const Send& s : event(now, [&](Effects& out) { conversation_.timer(now, 1, out); }))
+      sends.push_back(s);
+    return sends;
   }
 
   Sends ask_again() {  // of its only peer
@@ -50,6 +63,10 @@ class Talker {
   bool quiet() const { return conversation_.quiet(); }
   const std::vector<Apply>& jumps() const { return jumps_; }
   void lose_pool() { has_pool_ = false; }
+  void expect(double bound) { bound_ = bound; }
+  Sends skip(double now, int peer, uint64_t number) {
+    return event(now, [&](Effects& out) { conversation_.skipped(now, peer, number, out); });
+  }
 
  private:
   static PairwiseOptions options(int rank) {
@@ -76,12 +93,15 @@ class Talker {
     suspects_.insert(suspects_.end(), out.suspects.begin(), out.suspects.end());
     for (const auto& request : out.requests) {
       if (const Apply* jump = std::get_if<Apply>(&request)) {
+        if (jump->operation != Apply::Operation::jump) continue;
         jumps_.push_back(*jump);
+        jumps_.back().sent = jumps_.back().received = {};
         continue;
       }
       const auto ticket = std::get<Take>(request).ticket;
-      for (const Send& s :
-           event(now, [&](Effects& more) { conversation_.taken(now, ticket, snapshot(), more); }))
+      for (const Send& s : event(now, [&](Effects& more) {
+             conversation_.taken(now, ticket, snapshot(), bound_, more);
+           }))
         sends.push_back(s);
     }
     return sends;
@@ -91,6 +111,7 @@ class Talker {
   SnapshotPool pool_;
   View view_;
   bool has_pool_ = true;
+  double bound_ = kNever;
   double wakes_at_ = 0, repeats_at_ = 0;
   std::vector<Apply> jumps_;
   std::vector<int> suspects_;

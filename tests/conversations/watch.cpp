@@ -25,6 +25,7 @@ std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 void Gossip::request(int rank, const std::variant<Take, Write, Apply>& request) {
   Node& node = member(rank);
   if (const Apply* apply = std::get_if<Apply>(&request)) {
+    if (apply->operation == Apply::Operation::missing) return;
     --node.open;
     const auto sent = snapshots_.find(apply->sent.vec().data);
     const auto received = snapshots_.find(apply->received.vec().data);
@@ -58,7 +59,7 @@ void Gossip::serve(int rank, uint32_t incarnation, const Take& take) {
   if (payload) node.rule->snapshot(now_, take.exchange, payload);
   if (!payload) --node.open;
   Effects effects;
-  node.conversation->taken(now_, take.ticket, std::move(payload), effects);
+  node.conversation->taken(now_, take.ticket, std::move(payload), kNever, effects);
   carry_out(rank, nullptr, effects);
 }
 

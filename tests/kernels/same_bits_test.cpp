@@ -72,8 +72,8 @@ TEST_CASE("every build that this processor runs gives the same bits, streamed pa
           run(c, kCpu, first);
           for (const CpuBuild* const* build = cpu_builds(); *build != nullptr; ++build) {
             for (const bool streamed : {false, true}) {
-              if (c.pass == Case::extrapolate && !c.tilde) continue;   // a plain copy, no build's
-              if (c.terms > CombineArguments::kMost) continue;  // several passes
+              if (c.pass == Case::extrapolate && !c.tilde) continue;  // a plain copy, no build's
+              if (c.terms > CombineArguments::kMost) continue;        // several passes
               Streams other(size, dtype, shift);
               run_build(c, **build, streamed, other);
               INFO(c.name() << " " << (*build)->name << " " << streamed << " " << size);
@@ -86,8 +86,11 @@ TEST_CASE("every build that this processor runs gives the same bits, streamed pa
     const Streams s(1003, dtype, 1);
     const bool wide = dtype == DType::f64;
     const double dot_0 = cpu_builds()[0]->dot(wide, s.view(0).data, s.view(1).data, 0, 1003);
+    const double apart = cpu_builds()[0]->distance(wide, s.view(0).data, s.view(1).data, 0, 1003);
     for (const CpuBuild* const* build = cpu_builds(); *build != nullptr; ++build) {
       CHECK((*build)->dot(wide, s.view(0).data, s.view(1).data, 0, 1003) == dot_0);
+      CHECK((*build)->distance(wide, s.view(0).data, s.view(1).data, 0, 1003) == apart);
+      CHECK((*build)->distance(wide, s.view(1).data, s.view(0).data, 0, 1003) == apart);
     }
   }
 }
@@ -96,7 +99,7 @@ TEST_CASE("the bits do not depend on the number of threads") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     constexpr size_t kSize = 300007;  // above the size from which passes are split
     const Buffer reference = random_buffer(kSize, DType::f64, 50);
-    std::vector<double> dots, squares;
+    std::vector<double> dots, squares, distances;
     for (const int threads : {1, 2, 3}) {
       ForkJoin pool(threads);
       const Execution on{Execution::Device::cpu, &pool};
@@ -104,7 +107,9 @@ TEST_CASE("the bits do not depend on the number of threads") {
       Buffer sum(kSize, DType::f64);
       dots.push_back(dot(on, s.view(0), s.view(1)));
       squares.push_back(add_deviation(on, s.view(0), reference, sum));
+      distances.push_back(square_distance(on, s.view(0), s.view(1)));
       CHECK(dots.back() == dots.front());
+      CHECK(distances.back() == distances.front());
       CHECK(squares.back() == squares.front());
     }
     for (const Case& c : all_cases()) {

@@ -102,7 +102,7 @@ class Exchange {
     Source& s = sources_[std::stoul(name)];
     for (const DonorEffects::Take& take : out.takes) {
       DonorEffects more;
-      Manifest m = manifest_of(*s.snapshot, take.fetch.transfer, 7, 1);
+      Manifest m = manifest_of(*s.snapshot, {}, take.fetch.transfer, 7, 1);
       s.lies(m);
       s.donor.taken(now, take.node, m, s.snapshot, more);
       serve(name, more);
@@ -255,7 +255,7 @@ TEST_CASE("a donor serves two at a time, asks no more of a stranger, and lets go
   CHECK(out.takes.size() == 2u);
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.refused == "serves 2 newcomers already");
-  donor.taken(1, "a", manifest_of(*vectors, 1, 0, 1), vectors, out);
+  donor.taken(1, "a", manifest_of(*vectors, {}, 1, 0, 1), vectors, out);
   out = {};
   donor.fetch(2, "a", fetch(1, {0, 7, 8, 0xffffffff}), out);
   CHECK(out.pieces.size() == 2u);

@@ -19,9 +19,9 @@ namespace {
 
 constexpr uint64_t kLimitBytes = 1 << 20;
 
-// Where each field lies in the 80 bytes; the README promises these offsets to other languages.
+// Where each field lies in the 88 bytes; the README promises these offsets to other languages.
 constexpr size_t kVersionAt = 16, kKindAt = 18, kReasonAt = 20, kDTypeAt = 22,
-                 kPayloadVersionAt = 44, kCountAt = 64, kAlphaTildeAt = 72;
+                 kPayloadVersionAt = 44, kCountAt = 64, kAlphaTildeAt = 72, kBoundAt = 80;
 
 FrameHeader data_header() {
   FrameHeader h;
@@ -35,6 +35,7 @@ FrameHeader data_header() {
   h.part = 9;
   h.count = 10;
   h.alpha_tilde = 1.25;
+  h.bound = 2.5;
   return h;
 }
 
@@ -77,6 +78,7 @@ FrameHeader random_valid_header() {
     h.count = *rc::gen::inRange<uint64_t>(0, kLimitBytes / size_of(h.dtype) + 1);
   }
   h.alpha_tilde = std::abs(*rc::gen::arbitrary<double>());
+  h.bound = std::abs(*rc::gen::arbitrary<double>());
   return h;
 }
 
@@ -112,10 +114,10 @@ TEST_CASE("every field lies little-endian at the offset that the README gives") 
   h.from = 0x01020304;
   h.number = 0x1122334455667788;
   const HeaderBytes b = encode(h);
-  const std::vector<uint8_t> head{0, 0, 0, 0, 9, 0, 0, 0,   // one segment of nine words
-                                  0, 0, 0, 0, 8, 0, 0, 0,   // a struct of eight words
-                                  1, 0, 3, 0, 3, 0, 1, 0,   // version, kind, reason, dtype
-                                  4, 3, 2, 1, 4, 0, 0, 0};  // from, to
+  const std::vector<uint8_t> head{0, 0, 0, 0, 10, 0, 0, 0,   // one segment of ten words
+                                  0, 0, 0, 0, 9,  0, 0, 0,   // a struct of nine words
+                                  1, 0, 3, 0, 3,  0, 1, 0,   // version, kind, reason, dtype
+                                  4, 3, 2, 1, 4,  0, 0, 0};  // from, to
   CHECK(std::memcmp(b.data(), head.data(), head.size()) == 0);
   CHECK(read<uint32_t>(b, 32) == 5u);
   CHECK(read<uint32_t>(b, 36) == 6u);
@@ -135,7 +137,7 @@ TEST_CASE("a header of any other length is refused, cut or with something after 
   for (size_t size = 0; size <= longer.size(); ++size) {
     if (size == kHeaderBytes) continue;
     CHECK(refusal({longer.data(), size}) ==
-          "frame refused: header bytes " + std::to_string(size) + ", accepted: 80");
+          "frame refused: header bytes " + std::to_string(size) + ", accepted: 88");
   }
 }
 
@@ -217,6 +219,12 @@ TEST_CASE("alpha_tilde travels as its bits and is refused unless finite and not 
   CHECK(refusal(with(encode(data_header()), kAlphaTildeAt, -0.0)) == "accepted");
 }
 
+TEST_CASE("a bound may be infinite, and is refused where it is negative or no number") {
+  for (const double bad : {-INFINITY, std::nan(""), -1.0})
+    CHECK(refusal(with(encode(data_header()), kBoundAt, bad)).find("frame refused: bound") == 0);
+  CHECK(refusal(with(encode(data_header()), kBoundAt, INFINITY)) == "accepted");
+}
+
 TEST_CASE(
     "every flipped bit is either refused or decodes to a header that encodes to those bytes") {
   const HeaderBytes good = encode(data_header());
@@ -230,9 +238,10 @@ TEST_CASE(
     CHECK_FALSE(*decoded == data_header());
     CHECK(encode(*decoded) == flipped);
   }
-  // What no codec can notice: ranks, incarnations, part, epoch, number, small counts, alpha_tilde.
+  // What no codec can notice: ranks, incarnations, part, epoch, number, small counts, alpha_tilde,
+  // bound.
   CHECK(accepted >= 5 * 32 + 2 * 64);
-  CHECK(accepted <= 5 * 32 + 4 * 64 + 8);
+  CHECK(accepted <= 5 * 32 + 5 * 64 + 8);
 }
 
 TEST_CASE("a million random headers, with or without a good prefix, are decoded without a crash") {

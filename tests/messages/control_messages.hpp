@@ -33,6 +33,7 @@ inline std::vector<ControlMessage> one_of_each() {
   manifest.gradients = 11;
   manifest.piece_bytes = 1 << 20;
   manifest.hashes = {12, ~uint64_t{0}};
+  manifest.numbers = {13};
   return {Hello{1, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000"},
           Refusal{"another run"},
           Bye{},

@@ -1,0 +1,49 @@
+#include "actors/alarm.hpp"
+
+#include <cstdio>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/run/settings.hpp"
+
+namespace grapevine {
+
+namespace {
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+}  // namespace
+
+std::string Alarm::line() const {
+  std::string text = "at " + shown(at_s) + " s ";
+  if (rank >= 0 && what == What::left_out) text += "rank " + std::to_string(rank) + ": ";
+  return text + is + "; " + reason + "; " + advice;
+}
+
+Alarm divergence_under(const Settings& s) {
+  Alarm alarm;
+  const double exchange_s = s.link.latency_s + s.link.transfer_s;
+  const double overlap = exchange_s * s.rate / s.gradient_s;
+  const bool pairs = method_named(s.method).pattern == Pattern::pairwise;
+  if (pairs && s.pairing == Pairing::poisson && overlap > 0) {
+    alarm.reason = "exchanges overlap: a latency of " + shown(exchange_s) + " s times " +
+                   shown(s.rate / s.gradient_s) + " exchanges a second and rank is " +
+                   shown(overlap);
+    alarm.advice = "--pairing free has one exchange at a time, or ask for a lower --rate";
+  } else if (pairs && s.exchanges_at_once > 1) {
+    alarm.reason = std::to_string(s.exchanges_at_once) + " exchanges of a rank overlap";
+    alarm.advice = "leave it at one at a time";
+  } else if (s.rule.gamma > 1) {
+    alarm.reason = "gamma is " + shown(s.rule.gamma);
+    alarm.advice = "a smaller --gamma, 0 for the best one";
+  } else {
+    alarm.reason = "steps are too large for this objective or for what the graph averages";
+    alarm.advice = "a smaller --lr may help, or a graph with more edges";
+  }
+  return alarm;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,36 @@
+// CompressedRule: what the round methods share whose one message to all neighbours is C(v), C the
+// compressor of settings.compress and v some vector of the method.
+#pragma once
+#include <vector>
+
+#include "actors/algorithms/rule.hpp"
+#include "kernels/compressor.hpp"
+
+namespace grapevine {
+
+class CompressedRule : public RoundRule {
+ public:
+  /// `otherwise`: the compressor where settings.compress is empty.
+  CompressedRule(const RuleContext&, const char* otherwise);
+
+  bool conserves() const override { return settings_.missing == Missing::resend; }
+  RuleState state(double now) override;
+  size_t message_bytes() const override { return own_.size(); }
+  double distance(size_t edge, const Payload&) override;  // |C(v_j)|
+  void write(int phase, size_t edge, Payload& out) override;
+
+ protected:
+  void encode(ConstVec v);        // the message of this round is C(v)
+  void add_own(double a, Vec y);  // y += a C(v)
+  /// y += a C(v_j) of neighbours[edge]. False: nothing came, and y is as it was.
+  bool add(size_t edge, const Payload&, double a, Vec y);
+
+  uint64_t round_ = 0;  // numbers the messages of this rank
+
+ private:
+  Compressor compressor_;
+  std::vector<std::byte> own_;  // C(v), encoded
+  Buffer heard_;                // C(v_j), to be judged
+};
+
+}  // namespace grapevine

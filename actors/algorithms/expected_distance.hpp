@@ -1,0 +1,53 @@
+// ExpectedDistance: how far apart the two ends of an edge may be, as far as their last exchanges
+// tell.
+//
+//   bound = 100 level             what is farther than that is not averaged with
+//   level                         follows the distances: down by a tenth at most, up by the factor
+//                                 1 + 4 / (6 + n) at most, n exchanges so far, counted up to 24
+//
+// So the level keeps up with distances that grow like n^4 at first (a warm-up, momentum that sets
+// in) and by an eighth an exchange later, and not with those of a rank whose steps diverge. What is
+// left out raises a level that is known, too: two halves of a run that have drifted apart meet
+// again.
+// A value. Distances are norms, of whatever the ends compare.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace grapevine {
+
+class ExpectedDistance {
+ public:
+  static constexpr double kFarther = 100;
+
+  bool known() const { return level_ > 0; }
+  /// Infinite until a distance above 0 has been seen.
+  double bound() const {
+    return known() ? kFarther * static_cast<double>(level_)
+                   : std::numeric_limits<double>::infinity();
+  }
+
+  void learn(double distance) {
+    if (!(distance > 0)) return;
+    const auto most = static_cast<double>(std::numeric_limits<float>::max());
+    if (known()) {
+      const double level = static_cast<double>(level_);
+      distance = std::clamp(distance, 0.9 * level, level * (1 + 4.0 / (6 + seen_)));
+      seen_ = std::min(seen_ + 1, kSettled);
+    } else if (!std::isfinite(distance)) {
+      return;
+    }
+    level_ = static_cast<float>(std::clamp(distance, kLeast, most));
+  }
+
+ private:
+  static constexpr uint32_t kSettled = 24;
+  static constexpr double kLeast = 1e-30;
+
+  float level_ = 0;
+  uint32_t seen_ = 0;
+};
+
+}  // namespace grapevine

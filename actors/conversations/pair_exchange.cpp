@@ -1,0 +1,292 @@
+#include "actors/conversations/pair_exchange.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kLost = 1.25;  // durations after which data that nobody acknowledged go again
+constexpr int kUnheard = 64;    // backoff: six repeats of an offer without an answer
+constexpr int kSuspicious = 4;  // backoff: the second repeat goes out
+constexpr int kSlowest = 1 << 20;
+constexpr uint32_t kStrays = 8;       // in a row say that the ends cannot meet
+constexpr uint32_t kRises = 1 << 10;  // at once of an incarnation that is believed
+
+}  // namespace
+
+PairExchange::PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarnation,
+                           double round_trip_s, double duration_s)
+    : peer_(peer),
+      incarnation_(incarnation),
+      peer_incarnation_(peer_incarnation),
+      rtt_(round_trip_s),
+      rtt_var_(round_trip_s / 2),
+      duration_(duration_s) {}
+
+bool PairExchange::waits_for_answer() const { return offered_ && backoff_ <= kUnheard; }
+
+ExchangeKey PairExchange::key() const {
+  return {peer_, incarnation_, peer_incarnation_, done_ + 1};
+}
+
+void PairExchange::send(const Moment& m, FrameKind kind, uint64_t number, DeclineReason reason) {
+  Payload payload = kind == FrameKind::data ? open_->sent : Payload{};
+  FrameHeader h = header_of(kind, {m.own.rank, incarnation_}, {peer_, peer_incarnation_},
+                            open_ ? open_->epoch : m.own.epoch, number, payload);
+  h.reason = reason;
+  h.part = kind == FrameKind::decline ? peer_attempt_ : attempt_;
+  h.alpha_tilde = open_ ? open_->alpha_tilde : m.own.alpha_tilde;
+  if (kind == FrameKind::data) h.bound = open_->bound;
+  m.out.sends.push_back({h, std::move(payload)});
+}
+
+// --- what the owner begins
+
+void PairExchange::offer(const Moment& m, int timer, double patience_s) {
+  offered_ = true;
+  lapsed_ = false;
+  offered_at_ = m.now;
+  backoff_ = 1;
+  ++attempt_;
+  send(m, FrameKind::offer, done_ + 1);
+  m.out.arms.push_back({timer, m.now + patience_s + m.own.least_timeout_s});
+}
+
+void PairExchange::open(const Moment& m, uint64_t epoch, bool owes_accept, uint64_t ticket) {
+  GV_CHECK(!open_);
+  open_ = std::make_unique<Open>();
+  open_->epoch = epoch;
+  open_->alpha_tilde = open_->peer_alpha_tilde = m.own.alpha_tilde;
+  open_->owes_accept = owes_accept;
+  offered_ = lapsed_ = false;
+  backoff_ = 1;
+  opened_at_ = m.now;
+  ++m.counts.opened;
+  m.out.requests.push_back(Take{ticket, key(), 0, 0});
+}
+
+void PairExchange::decline(const Moment& m, const FrameHeader& offer, DeclineReason reason) {
+  peer_attempt_ = offer.part;
+  ++m.counts.declined;
+  send(m, FrameKind::decline, offer.number, reason);
+}
+
+// --- snapshots and jumps
+
+PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, double bound, int timer) {
+  const bool owes_accept = open_->owes_accept;
+  if (!payload) {  // nothing has left yet, so this end may still say no
+    open_.reset();
+    if (owes_accept) send(m, FrameKind::decline, done_ + 1, DeclineReason::no_buffer);
+    return Next::declined;
+  }
+  open_->taking = false;
+  open_->sent = std::move(payload);
+  open_->sent_at = m.now;
+  open_->bound = bound;
+  if (owes_accept) send(m, FrameKind::accept, done_ + 1);
+  send(m, FrameKind::data, done_ + 1);
+  m.out.arms.push_back({timer, m.now + 2 * duration_ + timeout(m.own) + m.own.least_timeout_s});
+  return open_->received ? apply(m, timer) : Next::nothing;
+}
+
+PairExchange::Next PairExchange::receive(const Moment& m, const FrameHeader& h,
+                                         const Payload& payload, int timer) {
+  open_->received = payload;
+  open_->peer_alpha_tilde = h.alpha_tilde;
+  open_->peer_bound = h.bound;
+  return open_->taking ? Next::nothing : apply(m, timer);
+}
+
+PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
+  Open& x = *open_;
+  if (x.sent.count != x.received.count || x.sent.dtype != x.received.dtype) {  // not our model
+    x.received = {};
+    ++m.counts.protocol_errors;
+    return Next::nothing;
+  }
+  x.applied = true;
+  applied_at_ = m.now;
+  ++exchanges_;
+  ++m.counts.applied;
+  Apply jump;
+  jump.exchange = key();
+  jump.sent = x.sent;
+  jump.received = std::exchange(x.received, {});
+  jump.alpha_tilde = std::min(x.alpha_tilde, x.peer_alpha_tilde);
+  jump.bound = std::min(x.bound, x.peer_bound);
+  m.out.requests.push_back(std::move(jump));
+  send(m, FrameKind::ack, done_ + 1);
+  if (x.acked) return settle(m, timer);
+  const double wait = timeout(m.own) * backoff_ + duration_ / 4 + m.own.least_timeout_s;
+  m.out.arms.push_back({timer, m.now + wait});
+  return Next::applied;
+}
+
+PairExchange::Next PairExchange::settle(const Moment& m, int timer) {
+  took_ = m.now - opened_at_;
+  duration_ += (took_ - duration_) / 4;
+  ++done_;
+  strays_ = 0;
+  open_.reset();
+  m.out.arms.push_back({timer, kNever});
+  return Next::settled;
+}
+
+void PairExchange::abandon(const Moment& m) {
+  if (open_) ++(open_->applied ? m.counts.broken_after : m.counts.broken_before);
+  if (applied()) {
+    Apply half;
+    half.operation = Apply::Operation::missing;
+    half.exchange = key();
+    m.out.requests.push_back(std::move(half));
+  }
+  open_.reset();
+  offered_ = lapsed_ = false;
+  done_ = 0;
+  attempt_ = peer_attempt_ = 0;
+  strays_ = 0;
+}
+
+void PairExchange::meet(uint32_t peer_incarnation) { peer_incarnation_ = peer_incarnation; }
+
+void PairExchange::rise(uint32_t ranks_before, uint32_t ranks_now) {
+  incarnation_ = std::max(ranks_now + (incarnation_ - ranks_before), incarnation_ + 1);
+}
+
+// --- ends that cannot meet
+
+PairExchange::Next PairExchange::renew(const Moment& m, uint32_t incarnation) {
+  abandon(m);
+  incarnation_ = incarnation;
+  ++m.counts.renewed;
+  return Next::renewed;
+}
+
+// One such number may be late. A row of them, and no exchange between, can never meet ours.
+PairExchange::Next PairExchange::stray(const Moment& m) {
+  return ++strays_ < kStrays ? Next::nothing : renew(m, incarnation_ + 1);
+}
+
+// A frame between other incarnations than these two.
+PairExchange::Next PairExchange::misaddressed(const Moment& m, const FrameHeader& h) {
+  const bool offer = h.kind == FrameKind::offer;
+  if (h.to_incarnation > incarnation_) {  // the peer knows a later life of this end than it does
+    const bool believed = h.to_incarnation - incarnation_ <= kRises;
+    const bool again = offer && ++strays_ >= kStrays;
+    if (believed && (again || h.kind == FrameKind::decline)) return renew(m, h.to_incarnation + 1);
+  } else if (offer && ++strays_ >= kStrays) {  // it knows too little, and is told
+    strays_ = 0;
+    send(m, FrameKind::decline, h.number, DeclineReason::epoch);
+  }
+  return Next::nothing;
+}
+
+// --- frames
+
+PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, const Payload& payload,
+                                      int timer) {
+  if (h.to_incarnation != incarnation_ || h.from_incarnation != peer_incarnation_)
+    return misaddressed(m, h);
+  if (h.number <= done_) {
+    ++m.counts.repeated;
+    const bool fresh = h.kind == FrameKind::offer && h.part > peer_attempt_;
+    if (fresh) {
+      peer_attempt_ = h.part;
+      return stray(m);
+    }
+    if (h.kind == FrameKind::data || h.kind == FrameKind::ask || h.kind == FrameKind::accept)
+      send(m, FrameKind::ack, h.number);
+    return Next::nothing;
+  }
+  // The peer has settled the exchange that is open here: this is its acknowledgement.
+  if (h.number == done_ + 2 && applied()) return settle(m, timer);
+  if (h.number != done_ + 1) {
+    ++m.counts.protocol_errors;
+    return stray(m);
+  }
+  switch (h.kind) {
+    case FrameKind::offer: return hear_offer(m, h);
+    case FrameKind::accept: return hear_accept(m, h);
+    case FrameKind::decline:
+      if (!offered_ || h.part != attempt_) return Next::nothing;
+      learn_round_trip(m.now);
+      offered_ = false;
+      return Next::declined;
+    case FrameKind::data:
+      if (applied()) {
+        ++m.counts.repeated;
+        send(m, FrameKind::ack, h.number);
+        return Next::nothing;
+      }
+      if (!payload) break;
+      return open_ ? receive(m, h, payload, timer) : Next::open;
+    case FrameKind::ack:
+      if (!open_) return Next::nothing;
+      open_->acked = true;
+      return open_->applied ? settle(m, timer) : Next::nothing;
+    case FrameKind::ask:
+      if (!open_) return Next::open;
+      if (open_->taking) {
+        open_->owes_accept = true;
+      } else {
+        send(m, open_->applied ? FrameKind::ack : FrameKind::accept, h.number);
+      }
+      return Next::nothing;
+    default: break;  // of other conversations
+  }
+  ++m.counts.protocol_errors;
+  return Next::nothing;
+}
+
+PairExchange::Next PairExchange::hear_offer(const Moment& m, const FrameHeader& h) {
+  peer_attempt_ = h.part;
+  if (!open_) return Next::answer;
+  if (open_->taking) {
+    open_->owes_accept = true;
+  } else if (!open_->applied) {
+    send(m, FrameKind::accept, h.number);
+  }
+  return Next::nothing;
+}
+
+PairExchange::Next PairExchange::hear_accept(const Moment& m, const FrameHeader& h) {
+  if (offered_) learn_round_trip(m.now);
+  if (!open_) return Next::open;
+  if (open_->taking) return Next::nothing;
+  if (open_->applied) send(m, FrameKind::ack, h.number);
+  if (!open_->acked && m.now - open_->sent_at > kLost * duration_) {
+    open_->sent_at = m.now;
+    send(m, FrameKind::data, h.number);
+  }
+  return Next::nothing;
+}
+
+// --- silence
+
+void PairExchange::repeat(const Moment& m, int timer, double cap_s) {
+  backoff_ = std::min(2 * backoff_, kSlowest);
+  if (backoff_ == kSuspicious) m.out.suspects.push_back(peer_);
+  double wait = timeout(m.own) * backoff_ + m.own.least_timeout_s;
+  if (offered_) {
+    send(m, FrameKind::offer, done_ + 1);
+  } else {
+    send(m, open_->acked ? FrameKind::accept : FrameKind::ask, done_ + 1);
+    if (!open_->applied) wait += duration_;
+  }
+  const double cap = std::max({cap_s, timeout(m.own), m.own.least_timeout_s});
+  m.out.arms.push_back({timer, m.now + std::min(wait, cap)});
+}
+
+void PairExchange::learn_round_trip(double now) {
+  if (backoff_ != 1) return;  // only from first transmissions
+  const double sample = now - offered_at_;
+  rtt_var_ += (std::abs(sample - rtt_) - rtt_var_) / 4;
+  rtt_ += (sample - rtt_) / 8;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,138 @@
+// PairExchange: one end of one edge of a pairwise method. It sees to it that both ends apply every
+// exchange of the edge exactly once; when to offer and whom to refuse is partner_policy.hpp's.
+//
+//   OFFER -> ACCEPT or DECLINE;  both snapshot and send DATA at once;  each applies the jump of the
+//   two snapshots that crossed, then ACKs.
+//
+// Exchanges are numbered per edge and nothing is cancelled: whoever learns that the other end is in
+// number k joins k. Hence (i) an end enters k only when both have settled k-1; (ii) it leaves k
+// only when it has applied k and knows that the peer has; (iii) repeats of ASK and ACCEPT make a
+// lagging end join; (iv) `applied` and k <= done stop a second application. So a lost, repeated or
+// crossing frame is harmless.
+//
+// Numbers live as long as the incarnations of the two ends. If they differ by more (a crash, or a
+// lie), they can never meet: an end that hears nothing but such numbers begins anew, in an
+// incarnation of its own on this edge that the other end takes for what it is. An end's incarnation
+// is its rank's, and one more for each time that it began anew.
+//
+// A state machine without I/O. What it cannot decide alone it returns as Next, and its owner goes
+// on from there.
+#pragma once
+#include <algorithm>
+#include <memory>
+
+#include "actors/conversations/conversation.hpp"
+
+namespace grapevine {
+
+/// What the ends of a rank have in common.
+struct PairRank {
+  int rank = 0;
+  uint32_t incarnation = 0;
+  uint64_t epoch = 0;
+  double alpha_tilde = 0.5;  // advice for the next exchange
+  double least_timeout_s = 0, most_timeout_s = kNever;
+};
+
+/// One event at an end: when, whose, and where its counts and effects go.
+struct Moment {
+  double now;
+  const PairRank& own;
+  Counts& counts;
+  Effects& out;
+};
+
+class PairExchange {
+ public:
+  /// What the owner is to do after an event.
+  enum class Next : uint8_t {
+    nothing,
+    answer,    // an offer that may be refused: open() it or decline()
+    open,      // the peer is in the exchange, so this end joins: open()
+    declined,  // the peer has refused our offer
+    applied,   // the jump is on its way to the state; the rank is free for others
+    settled,   // this number is over; a frame of the next one is to be heard again
+    renewed,   // this end has begun anew
+  };
+
+  PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarnation, double round_trip_s,
+               double duration_s);
+
+  // --- what the owner begins
+  void offer(const Moment&, int timer, double patience_s);
+  /// REQUIRES: not open. `owes_accept`: the peer waits for our yes.
+  void open(const Moment&, uint64_t epoch, bool owes_accept, uint64_t ticket);
+  void decline(const Moment&, const FrameHeader& offer, DeclineReason);
+  void lapse() { lapsed_ = true; }  // of an offer: nobody here waits for it any longer
+
+  // --- what happens to it
+  Next hear(const Moment&, const FrameHeader&, const Payload&, int timer);
+  /// Data for an exchange that hear() has had opened.
+  Next receive(const Moment&, const FrameHeader&, const Payload&, int timer);
+  /// The snapshot, or nothing: then this end has left the exchange again, and said so.
+  Next taken(const Moment&, Payload, double bound, int timer);
+  /// Says again what has not been answered, and waits twice as long, at most `cap_s`.
+  void repeat(const Moment&, int timer, double cap_s);
+  /// The other end is gone, or this end counts as another one: what was open is broken.
+  void abandon(const Moment&);
+  void meet(uint32_t peer_incarnation);                  // after abandon()
+  void rise(uint32_t ranks_before, uint32_t ranks_now);  // likewise: this rank's own
+
+  int peer() const { return peer_; }
+  uint32_t incarnation() const { return incarnation_; }
+  uint32_t peer_incarnation() const { return peer_incarnation_; }
+  bool idle() const { return !offered_ && !open_; }
+  bool offered() const { return offered_; }
+  bool lapsed() const { return lapsed_; }
+  bool is_open() const { return open_ != nullptr; }
+  bool taking() const { return open_ && open_->taking; }
+  bool applied() const { return open_ && open_->applied; }
+  bool waits_for_answer() const;  // a yes may come
+  uint64_t done() const { return done_; }
+  double offered_at() const { return offered_at_; }
+  double opened_at() const { return opened_at_; }
+  void set_opened_at(double at) { opened_at_ = at; }  // the first order of the neighbours
+  double settled_after() const { return took_; }      // the last exchange
+  uint64_t exchanges() const { return exchanges_; }
+  double applied_at() const { return applied_at_; }
+  double timeout(const PairRank& own) const {
+    return std::min(rtt_ + 4 * rtt_var_, own.most_timeout_s);
+  }
+
+ private:
+  struct Open {  // number done + 1
+    uint64_t epoch = 0;
+    double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
+    double bound = kNever, peer_bound = kNever;
+    bool taking = true, applied = false, acked = false;
+    bool owes_accept = false;  // once the snapshot is there
+    double sent_at = 0;
+    Payload sent, received;
+  };
+
+  void send(const Moment&, FrameKind, uint64_t number, DeclineReason = DeclineReason::none);
+  ExchangeKey key() const;
+  Next stray(const Moment&);
+  Next misaddressed(const Moment&, const FrameHeader&);
+  Next renew(const Moment&, uint32_t incarnation);
+  void learn_round_trip(double now);
+  Next hear_offer(const Moment&, const FrameHeader&);
+  Next hear_accept(const Moment&, const FrameHeader&);
+  Next apply(const Moment&, int timer);
+  Next settle(const Moment&, int timer);
+
+  int peer_;
+  uint32_t incarnation_, peer_incarnation_;
+  uint32_t strays_ = 0;  // frames since the last exchange that do not fit in
+  bool offered_ = false, lapsed_ = false;
+  uint32_t attempt_ = 0, peer_attempt_ = 0;  // of the latest offer, own and peer's
+  int backoff_ = 1;
+  uint64_t done_ = 0;  // last number settled
+  uint64_t exchanges_ = 0;
+  double applied_at_ = -1;
+  double offered_at_ = 0, opened_at_ = 0, took_ = 0;  // last
+  double rtt_, rtt_var_, duration_;
+  std::unique_ptr<Open> open_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,219 @@
+#include "actors/conversations/partner_policy.hpp"
+
+#include <algorithm>
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kInstant = 1e-9;     // ask again a nanosecond after a limit: clocks count those
+constexpr double kPatience = 2;       // intervals after which a repeated partner is allowed
+constexpr double kAskAgain = 4;       // intervals after a decline
+constexpr double kSlow = 2;           // usual durations after which an exchange is no longer busy
+constexpr long kOpenAtMost = 4;       // snapshots held by one rank
+constexpr double kClockJitter = 0.1;  // of the rank's own clock
+constexpr double kDebt = 3;           // intervals of lateness that are caught up
+constexpr uint32_t kSkips = 3;        // in a row, then a partner is left out
+constexpr double kLeftOut = 8;        // intervals, at first; each time twice as long
+constexpr uint32_t kLongest = 10;     // doublings
+
+long open_count(const Partners& partners) {
+  return std::count_if(partners.begin(), partners.end(),
+                       [](const Partner& p) { return p.exchange.is_open(); });
+}
+
+}  // namespace
+
+PartnerPolicy::PartnerPolicy(const PairwiseOptions& options)
+    : options_(options),
+      random_(options.seed, static_cast<uint32_t>(options.rank), Purpose::gossip_timer) {}
+
+void PartnerPolicy::learn(double now, double rate, int degree) {
+  rate_ = rate;
+  degree_ = degree;
+  if (started_ || rate_ <= 0) return;
+  started_ = true;
+  due_ = last_open_ = now + random_.uniform() / rate_;
+}
+
+// --- how long things take
+
+double PartnerPolicy::usual() const {
+  if (durations_known_ == 0)  // ten time-outs of an edge that has learned nothing yet
+    return options_.duration_s + 10 * (3 * options_.round_trip_s + options_.least_timeout_s);
+  return *std::min_element(durations_, durations_ + std::min(durations_known_, 4));
+}
+
+double PartnerPolicy::interval() const {
+  return durations_known_ == 0 ? 1 / rate_ : std::max(1 / rate_, usual());
+}
+
+double PartnerPolicy::repeat_cap() const { return rate_ > 0 ? interval() : 0; }
+
+void PartnerPolicy::settled(double took_s) {
+  durations_[durations_known_++ % 4] = took_s;
+  if (durations_known_ == 8) durations_known_ = 4;
+}
+
+// --- who is there
+
+bool PartnerPolicy::is_busy(double now, const Partners& partners) const {
+  const double age = kSlow * usual();
+  int busy = 0;
+  for (const Partner& p : partners) {
+    const PairExchange& x = p.exchange;
+    busy += x.is_open() && !x.applied() && now - x.opened_at() < age;
+  }
+  return busy >= options_.exchanges_at_once;
+}
+
+double PartnerPolicy::busy_until(double now, const Partners& partners) const {
+  const double age = kSlow * usual();
+  double until = kNever;
+  for (const Partner& p : partners) {
+    const PairExchange& x = p.exchange;
+    if (x.is_open() && now - x.opened_at() < age) until = std::min(until, x.opened_at() + age);
+  }
+  return until;
+}
+
+int PartnerPolicy::usable(double now, const Partners& partners) const {
+  const double age = kSlow * usual();
+  int count = 0;
+  for (const Partner& p : partners) {
+    const PairExchange& x = p.exchange;
+    const bool stuck = x.is_open() && now - x.opened_at() >= age;
+    count += p.in_graph && !(x.offered() && x.lapsed()) && !stuck && !p.left_out(now);
+  }
+  return count;
+}
+
+double PartnerPolicy::patience_end() const {
+  return std::max(due_, last_open_) + kPatience * interval();
+}
+
+bool PartnerPolicy::is_fresh(double now, const Partners& partners, const Partner& p) const {
+  if (options_.allow_repeats || degree_ <= 1 || now > patience_end()) return true;
+  const int others = usable(now, partners) - 1;
+  const auto keep = static_cast<size_t>(std::max(0, std::min(std::max(1, degree_ / 2), others)));
+  const auto last = last_partners_.end();
+  return std::find(last - static_cast<long>(std::min(keep, last_partners_.size())), last,
+                   p.exchange.peer()) == last;
+}
+
+// --- decisions
+
+DeclineReason PartnerPolicy::refusal(double now, const Partners& partners,
+                                     const Partner& from) const {
+  if (open_count(partners) >= kOpenAtMost) return DeclineReason::no_buffer;
+  if (from.left_out(now)) return DeclineReason::not_yet;
+  if (draining_ || is_busy(now, partners)) return DeclineReason::busy;
+  if (rings()) return DeclineReason::none;
+  if (due_ - now > 1 / rate_) return DeclineReason::not_yet;
+  if (!is_fresh(now, partners, from)) return DeclineReason::repeat;
+  if (now < due_) {  // an early answer: a neighbour that has waited longer goes first
+    for (const Partner& o : partners) {
+      const bool waits = o.caller && &o != &from && o.exchange.idle() && o.in_graph &&
+                         o.exchange.opened_at() < from.exchange.opened_at();
+      if (waits && is_fresh(now, partners, o)) return DeclineReason::older_caller;
+    }
+  }
+  return DeclineReason::none;
+}
+
+PartnerPolicy::Choice PartnerPolicy::choose(double now, const Partners& partners) {
+  if (!started_ || draining_ || rate_ <= 0) return {};
+  if (!rings() && now < due_) return {-1, due_};
+  if (offered_to_ >= 0) return {};
+  if (is_busy(now, partners)) return {-1, busy_until(now, partners) + kInstant};
+  double again_at = kNever;
+  std::vector<int> candidates;
+  for (size_t k = 0; k < partners.size(); ++k) {
+    const Partner& p = partners[k];
+    if (!p.exchange.idle() || !p.in_graph) continue;
+    if (rings() && p.backlog == 0 && !p.caller) continue;
+    if (p.left_out(now)) {
+      again_at = std::min(again_at, p.errors->left_out_until);
+      continue;
+    }
+    if (!rings() && !is_fresh(now, partners, p)) {
+      again_at = std::min(again_at, patience_end() + kInstant);
+    } else if (p.not_before > now) {
+      again_at = std::min(again_at, p.not_before);
+    } else {
+      candidates.push_back(static_cast<int>(k));
+    }
+  }
+  if (candidates.empty() || open_count(partners) >= kOpenAtMost) return {-1, again_at};
+  // At random among the oldest quarter: a strict order would turn a hub into a chain.
+  const size_t oldest = std::min(candidates.size(), static_cast<size_t>((degree_ + 3) / 4));
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<long>(oldest),
+                    candidates.end(), [&](int a, int b) {
+                      const PairExchange& x = partners[static_cast<size_t>(a)].exchange;
+                      const PairExchange& y = partners[static_cast<size_t>(b)].exchange;
+                      return x.opened_at() != y.opened_at() ? x.opened_at() < y.opened_at()
+                                                            : x.peer() < y.peer();
+                    });
+  return {candidates[oldest == 1 ? 0 : random_.below(static_cast<uint32_t>(oldest))]};
+}
+
+// --- what has happened
+
+double PartnerPolicy::release(double now, const Partner& p) {
+  if (offered_to_ != p.exchange.peer()) return 0;
+  offered_to_ = -1;
+  return now - p.exchange.offered_at();
+}
+
+double PartnerPolicy::opened(double now, Partners& partners, Partner& p) {
+  p.caller = false;
+  if (p.backlog > 0) --p.backlog;
+  if (!rings()) {
+    last_partners_.push_back(p.exchange.peer());
+    if (last_partners_.size() > std::max<size_t>(1, partners.size() / 2))
+      last_partners_.erase(last_partners_.begin());
+  }
+  const double waited_s = std::max(0.0, now - std::max(due_, last_open_));
+  last_open_ = now;
+  if (rate_ > 0) {
+    const double jitter = 1 + kClockJitter * (2 * random_.uniform() - 1);
+    due_ = std::max(due_, now - kDebt / rate_) + jitter / rate_;
+  }
+  for (Partner& other : partners)
+    other.not_before = std::min(other.not_before, now);
+  return waited_s;
+}
+
+void PartnerPolicy::declined(double now, Partner& p) const {
+  p.not_before = now + (rate_ > 0 ? kAskAgain * interval() : 0);
+}
+
+void PartnerPolicy::refused(double now, Partner& p) const {
+  p.caller = true;
+  p.not_before = now;
+}
+
+void PartnerPolicy::skipped(double now, Partner& p, uint64_t number) const {
+  if (!p.errors) p.errors = std::make_unique<Partner::Errors>();
+  Partner::Errors& e = *p.errors;
+  ++e.skipped;
+  e.in_a_row = number == e.last + 1 ? e.in_a_row + 1 : 1;
+  e.last = number;
+  if (e.in_a_row < kSkips || rate_ <= 0) return;
+  const uint32_t again = std::min(e.in_a_row - kSkips, kLongest);
+  e.left_out_until = now + kLeftOut * static_cast<double>(uint64_t{1} << again) * interval();
+  p.backlog = 0;
+}
+
+void PartnerPolicy::wind_up(double from, Partner& p) {
+  p.rings_at = from + random_.exponential() / p.wanted_rate;
+}
+
+bool PartnerPolicy::ring(Partner& p) {
+  if (!p.in_graph || draining_) return false;
+  ++p.backlog;
+  wind_up(p.rings_at, p);
+  return true;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,115 @@
+// PartnerPolicy: when a rank offers an exchange, to whom, and whose offers it takes. One exchange
+// at a time, one offer that it waits for; what an exchange does is pair_exchange.hpp's.
+//
+// Two pairings. `poisson`: a Poisson clock per edge, kept by its lower rank: the process of Nabli,
+// Belilovsky, Oyallon (A2CiD2, NeurIPS 2023). `free`: each rank's own clock (1/w +- 10 %, w the sum
+// of its edges' wanted rates) and a partner among its least recently used neighbours, never one of
+// the last floor(d/2).
+//
+// Arithmetic on times and a stream of random numbers: no frame, no effect. The partners are the
+// caller's, who keeps them in one order.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "actors/conversations/pair_exchange.hpp"
+#include "kernels/random.hpp"
+
+namespace grapevine {
+
+enum class Pairing { free, poisson };
+
+struct PairwiseOptions {
+  Pairing pairing = Pairing::free;
+  int rank = 0;
+  uint64_t seed = 1;
+  double round_trip_s = 1e-3;  // expected before the first answer
+  double duration_s = 1e-2;    // expected of an exchange, before the first
+  double least_timeout_s = 1e-6;
+  double most_timeout_s = kNever;  // an answer that came after a standstill says little of the next
+  // Controls for experiments: what the protocol forbids, and why.
+  bool allow_repeats = false;  // partners may repeat: the ranks split into pairs
+  int exchanges_at_once = 1;   // two at once diverge
+};
+
+/// A neighbour of now or of an earlier graph: this rank's end of the edge, and what the policy
+/// keeps about it. Ranks have many, few of them open.
+struct Partner {
+  struct Errors {                    // of a partner that has ever sent what was left out
+    uint64_t skipped = 0, last = 0;  // the last one's number
+    uint32_t in_a_row = 0;
+    double left_out_until = 0;
+  };
+
+  bool left_out(double now) const { return errors && now < errors->left_out_until; }
+
+  PairExchange exchange;
+  bool in_graph = true;
+  bool caller = false;   // it was declined here and waits
+  uint32_t backlog = 0;  // poisson: rings not yet served
+  double wanted_rate = 0;
+  double not_before = 0, rings_at = kNever;
+  std::unique_ptr<Errors> errors = {};
+};
+using Partners = std::vector<Partner>;
+
+class PartnerPolicy {
+ public:
+  explicit PartnerPolicy(const PairwiseOptions&);
+
+  /// The graph has changed: the sum of the wanted rates of this rank's edges, and their number.
+  void learn(double now, double rate, int degree);
+  void drain() { draining_ = true; }
+
+  /// Whom to offer an exchange now: a place among the partners, or none and when to ask again
+  /// (kNever: after the next event).
+  struct Choice {
+    int partner = -1;
+    double again_at = kNever;
+  };
+  Choice choose(double now, const Partners&);
+
+  /// Why an offer of this partner is refused; none: it is not.
+  DeclineReason refusal(double now, const Partners&, const Partner&) const;
+
+  // What has happened.
+  void offered(const Partner& to) { offered_to_ = to.exchange.peer(); }
+  /// It was answered, has lapsed or is void. Returns how long it held this rank, 0 where it did
+  /// not.
+  double release(double now, const Partner&);
+  /// Returns how long this rank was due before.
+  double opened(double now, Partners&, Partner&);
+  void settled(double took_s);
+  void declined(double now, Partner&) const;
+  void refused(double now, Partner&) const;  // an offer of its, here
+  /// The jump of an exchange was left out. Three in a row, and the partner is left out for a while.
+  void skipped(double now, Partner&, uint64_t number) const;
+  /// poisson: sets the partner's clock; to be told by ring() at `rings_at`.
+  void wind_up(double from, Partner&);
+  bool ring(Partner&);  // false: nobody listens any more
+
+  double interval() const;    // between two exchanges of this rank, as it really is
+  double repeat_cap() const;  // between two repeats of a frame, 0: no opinion
+
+ private:
+  bool rings() const { return options_.pairing == Pairing::poisson; }
+  double usual() const;  // least of the last four durations; a guess before the first
+  bool is_busy(double now, const Partners&) const;
+  double busy_until(double now, const Partners&) const;
+  int usable(double now, const Partners&) const;
+  bool is_fresh(double now, const Partners&, const Partner&) const;
+  double patience_end() const;
+
+  PairwiseOptions options_;
+  Random random_;
+  std::vector<int> last_partners_;  // free: latest last
+  double rate_ = 0;                 // w: sum of the wanted rates of the edges in the graph
+  int degree_ = 0;
+  double due_ = 0, last_open_ = 0;
+  int offered_to_ = -1;  // peer of our unlapsed offer
+  double durations_[4] = {};
+  int durations_known_ = 0;
+  bool started_ = false, draining_ = false;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,91 @@
+// One end of an edge alone, event by event.
+#include "actors/conversations/pair_exchange.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+constexpr int kTimer = 1;
+
+/// An end of rank 0 towards rank 1, in exchange 1, whose snapshot has left.
+struct End {
+  End() {
+    own.least_timeout_s = 1e-6;
+    event([&](const Moment& m) { exchange.open(m, 1, false, 0); });
+    event([&](const Moment& m) { exchange.taken(m, snapshot(), kNever, kTimer); });
+  }
+
+  template <class Event>
+  void event(Event&& call) {
+    Effects out;
+    call(Moment{1, own, counts, out});
+    requests = out.requests.size();
+    kinds.clear();
+    for (const Send& s : out.sends)
+      kinds.push_back(s.header.kind);
+  }
+
+  PairExchange::Next hear(FrameKind kind, uint64_t number) {
+    auto next = PairExchange::Next::nothing;
+    const Payload payload = kind == FrameKind::data ? snapshot() : Payload{};
+    event([&](const Moment& m) {
+      next = exchange.hear(m, header_of(kind, {1, 0}, {0, 0}, 1, number, payload), payload, kTimer);
+    });
+    return next;
+  }
+
+  Payload snapshot() {
+    Payload payload{pool.take()};
+    payload.writable(DType::f64, 2);
+    return payload;
+  }
+
+  SnapshotPool pool{2, DType::f64, 8};
+  PairRank own;
+  Counts counts;
+  PairExchange exchange{1, 0, 0, 1e-3, 1e-2};
+  std::vector<FrameKind> kinds;  // that the last event sent
+  size_t requests = 0;
+};
+
+}  // namespace
+
+TEST_CASE("an end leaves an exchange when it has applied it and knows that the peer has") {
+  using Next = PairExchange::Next;
+  End acked_first, data_first;
+  CHECK(acked_first.hear(FrameKind::ack, 1) == Next::nothing);
+  CHECK(acked_first.hear(FrameKind::data, 1) == Next::settled);
+  CHECK(data_first.hear(FrameKind::data, 1) == Next::applied);
+  CHECK(data_first.hear(FrameKind::ack, 1) == Next::settled);
+  for (End* end : {&acked_first, &data_first}) {
+    CHECK(end->exchange.done() == 1u);
+    CHECK(end->counts.applied == 1u);
+    CHECK(end->hear(FrameKind::data, 1) == Next::nothing);  // once more, and late
+    CHECK(end->kinds == std::vector{FrameKind::ack});
+    CHECK(end->counts.applied == 1u);
+  }
+}
+
+TEST_CASE("a frame of the next number acknowledges what was applied, and nothing else") {
+  using Next = PairExchange::Next;
+  End applied, forged;
+  applied.hear(FrameKind::data, 1);
+  CHECK(applied.hear(FrameKind::offer, 2) == Next::settled);
+  CHECK(applied.hear(FrameKind::offer, 2) == Next::answer);
+  CHECK(forged.hear(FrameKind::offer, 2) == Next::nothing);  // its data have never come
+  CHECK(forged.counts.protocol_errors == 1u);
+  CHECK(forged.exchange.is_open());
+  CHECK(forged.exchange.done() == 0u);
+}
+
+TEST_CASE("an exchange that ends with its peer is dropped, or its half is named as missing") {
+  End before, after;
+  after.hear(FrameKind::data, 1);
+  before.event([&](const Moment& m) { before.exchange.abandon(m); });
+  after.event([&](const Moment& m) { after.exchange.abandon(m); });
+  CHECK(before.counts.broken_before == 1u);
+  CHECK(before.requests == 0u);
+  CHECK(after.counts.broken_after == 1u);
+  CHECK(after.requests == 1u);
+}

@@ -1,0 +1,196 @@
+// One rank whose steps diverge poisons nobody, and a run whose ranks all drift apart says so.
+#include <cmath>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/worker.hpp"
+#include "tests/catch.hpp"
+#include "tests/run/simulated_runs.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+constexpr int kRanks = 8;
+constexpr int kWild = 3;  // the rank with the huge steps
+
+struct Case {
+  const char* method;
+  const char* topology = "complete";
+  const char* compress = "";
+  double gamma = 1;
+};
+
+const Case kCases[] = {
+    {"a2cid2"},
+    {"a2cid2", "ring"},
+    {"a2cid2", "complete", "powergossip:rank=1"},
+    {"ad_psgd"},
+    {"d_psgd"},
+    {"qgm"},
+    {"d2", "torus:2x4"},
+    {"gradient_tracking"},
+    {"sgp"},
+    {"choco", "ring", "sign", 0.2},
+    {"deepsqueeze", "ring", "quantise:8", 0.1},
+    {"powergossip", "ring", "powergossip:rank=1"},
+    {"relaysgd", "chain"},
+    {"relaysum_grad", "relay-tree"},
+    {"relaysgd_async", "relay-tree"},
+    {"all_reduce"},
+};
+
+Settings settings_of(const Case& c) {
+  Settings s = free_gossip(c.topology, kRanks, 0.05);
+  s.method = c.method;
+  s.pacing = Pacing::greedy;
+  s.target = 0;
+  s.gradients = 0;
+  s.until_s = 150;
+  s.objective.objective = "quadratic";
+  s.objective.dim = 10;
+  s.objective.zeta2 = 0.1;
+  s.objective.noise = 0.1;
+  s.lr = {0.05, Schedule::constant, 0};
+  s.rule.optimizer = {};
+  s.rule.compress = c.compress;
+  s.rule.gamma = c.gamma;
+  s.weights = std::string(c.method) == "d2" ? "lazy" : "metropolis";
+  const Status possible = check(s);
+  INFO(c.method << ": " << (possible ? "" : possible.error().message));
+  REQUIRE(possible);
+  return s;
+}
+
+/// A worker of rank kWild whose learning rate is `factor` times that of the others.
+MakeWorker wild(double factor) {
+  return [factor](caf::actor_system& system, WorkerDependencies deps) {
+    if (deps.rank == kWild) {
+      auto own = std::make_shared<Settings>(*deps.settings);
+      own->lr.peak *= factor;
+      deps.settings = std::move(own);
+    }
+    return spawn_worker(system, std::move(deps));
+  };
+}
+
+double norm_of(const RunResult& r, int rank) {
+  double squares = 0;
+  for (const RankParameters& p : r.outcome.parameters) {
+    if (p.rank != rank) continue;
+    const ConstVec x = std::as_const(*p.x).vec();
+    for (size_t k = 0; k < x.size; ++k)
+      squares += x.as<double>()[k] * x.as<double>()[k];
+  }
+  return std::sqrt(squares);
+}
+
+}  // namespace
+
+TEST_CASE("one rank of eight with huge steps leaves the others where they would be without it") {
+  for (const Case& c : kCases) {
+    const Settings s = settings_of(c);
+    const RunResult calm = simulate_one(s, 1);
+    RunHooks hooks;
+    hooks.make_worker = wild(2000);
+    const RunResult r = simulate_one(s, 1, hooks);
+    INFO(c.method << " on " << c.topology << ", compress \"" << c.compress << "\": skipped "
+                  << r.outcome.counts.skipped << ", wild " << norm_of(r, kWild) << ", rank 0 "
+                  << norm_of(r, 0) << ", calm " << norm_of(calm, 0));
+    CHECK(calm.outcome.counts.skipped == 0u);
+    CHECK(r.outcome.counts.skipped > 0u);
+    for (int rank = 0; rank < kRanks; ++rank)
+      if (rank != kWild) CHECK(norm_of(r, rank) < 10 * norm_of(calm, rank) + 10);
+  }
+}
+
+TEST_CASE("both ends of an exchange leave the same jumps out, and the sum of x + x~ stays") {
+  for (const char* method : {"a2cid2", "ad_psgd"}) {
+    Settings s = settings_of({method});
+    s.until_s = 60;
+    RunHooks hooks;
+    hooks.make_worker = wild(2000);
+    const RunResult r = simulate_one(s, 2, hooks);
+    std::map<std::pair<int, int>, uint64_t> skipped;
+    for (const CommunicatorReport& c : r.outcome.communicators)
+      for (const EdgeCount& e : c.edges)
+        skipped[{c.rank, e.peer}] = e.skipped;
+    uint64_t all = 0;
+    for (const auto& [edge, count] : skipped) {
+      const uint64_t there = skipped[{edge.second, edge.first}];
+      CHECK(count == there);
+      all += count;
+      if (count > 0) CHECK((edge.first == kWild || edge.second == kWild));
+    }
+    CHECK(all > 0u);
+    CHECK(r.outcome.conserved_error < 1e-9 * (1 + norm_of(r, kWild)));
+  }
+}
+
+TEST_CASE("Poisson exchanges that overlap diverge, and the run ends with the reason and a remedy") {
+  Settings s = gossip("ring", 30);
+  s.link.latency_s = 0.4;
+  s.target = 0;
+  s.until_s = 200;
+  s.sample_s = 1;
+  std::vector<std::string> lines;
+  RunHooks hooks;
+  hooks.sink.on_event = [&](const std::string& line) { lines.push_back(line); };
+  const RunResult r = simulate_one(s, 1, hooks);
+  REQUIRE(r.outcome.alarm);
+  REQUIRE(r.outcome.failure);
+  CHECK(r.outcome.failure->exit_status() == 1);
+  CHECK(r.outcome.seconds < 200);
+  CHECK_THAT(r.outcome.failure->message, Catch::Contains("exchanges overlap"));
+  CHECK_THAT(r.outcome.failure->message, Catch::Contains("0.4 s"));
+  CHECK_THAT(r.outcome.failure->message, Catch::Contains("--pairing free"));
+  CHECK(std::find(lines.begin(), lines.end(), r.outcome.failure->message) != lines.end());
+  s.pairing = Pairing::free;
+  const RunResult sound = simulate_one(s, 1);
+  CHECK_FALSE(sound.outcome.alarm);
+  CHECK_FALSE(sound.outcome.failure);
+}
+
+TEST_CASE("distances that only swing, or grow with what the ranks have moved by, raise no alarm") {
+  DivergenceWatch swings, moves, drifts, infinite;
+  for (int k = 0; k < 100; ++k) {
+    CHECK_FALSE(swings.sees(k % 4 == 0 ? 1e9 : 1, 0));
+    CHECK_FALSE(moves.sees(std::pow(2.0, k), std::pow(2.0, k - 10)));
+  }
+  int seen = 0;
+  for (int k = 0; k < 100; ++k)
+    seen += drifts.sees(std::pow(2.0, k), 1);
+  CHECK(seen == 100 - 23);
+  CHECK(infinite.sees(std::nan(""), 0));
+}
+
+TEST_CASE("with local steps the ranks trade messages after every fourth step alone, and agree") {
+  Settings s = settings_of({"d_psgd", "ring"});
+  s.until_s = 0;
+  s.gradients = 80 * kRanks;
+  const RunResult always = simulate_one(s, 1);
+  s.rule.local_steps = 4;
+  const RunResult r = simulate_one(s, 1);
+  CHECK(always.outcome.frames == 80u * kRanks * 2);
+  CHECK(r.outcome.frames == 20u * kRanks * 2);
+  for (const WorkerReport& w : r.outcome.workers)
+    CHECK(w.gradients == 80u);
+  for (int rank = 0; rank < kRanks; ++rank)
+    CHECK(norm_of(r, rank) == Approx(norm_of(always, rank)).epsilon(0.3));
+  s.method = "qgm";
+  CHECK_FALSE(check(s));
+}
+
+TEST_CASE("a jump whose other half may be missing has a size") {
+  uint64_t broken = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Settings s = settings_of({"a2cid2", "ring"});
+    s.until_s = 40;
+    s.link.transfer_s = 0.5;
+    s.plan.link_faults = {loss_of(FrameClass::all, 0.2)};
+    s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {2}, 20 + 0.1 * seed)};
+    const RunResult r = simulate_one(s, seed);
+    CHECK((r.outcome.broken_after_norm > 0) == (r.outcome.counts.broken_after > 0));
+    broken += r.outcome.counts.broken_after;
+  }
+  CHECK(broken > 0u);
+}
