@@ -22,30 +22,61 @@ uint64_t folded(uint64_t h, uint64_t value) { return mixed(h * 31 + value + 0x9e
 
 uint64_t graph_hash(const Member& m) {
   if (!in_graph(m)) return 0;
-  return folded(folded(folded(name_hash(m.node), m.incarnation), m.first_rank), m.ranks);
+  uint64_t h = folded(folded(folded(name_hash(m.node), m.incarnation), m.first_rank), m.ranks);
+  for (const RankGone& g : m.gone)
+    h = folded(folded(h, g.rank), uint64_t{g.incarnation} << 1 | uint64_t{g.lives});
+  return h;
 }
 
 uint64_t record_hash(const Member& m) {
   uint64_t h = folded(name_hash(m.node), name_hash(m.address));
   h = folded(h, uint64_t{m.incarnation} << 32 | m.refutations);
   h = folded(h, uint64_t{m.first_rank} << 32 | m.ranks);
-  return folded(h, static_cast<uint64_t>(m.state) << 2 | uint64_t{m.ready} << 1 | m.finished);
+  h = folded(h, static_cast<uint64_t>(m.state) << 2 | uint64_t{m.ready} << 1 | m.finished);
+  h = folded(folded(folded(h, m.id), m.mean.number), m.mean.hash);
+  for (const RankGone& g : m.gone)
+    h = folded(folded(h, g.rank), uint64_t{g.incarnation} << 1 | uint64_t{g.lives});
+  for (const uint64_t name : m.unreachable)
+    h = folded(h, name);
+  return folded(h, m.gone.size() << 8 | m.unreachable.size());
 }
 
 uint64_t spec_hash(const GraphSpec& spec) {
   return folded(folded(name_hash(spec.topology), name_hash(spec.node)), spec.version);
 }
 
-uint64_t age(const Member& m) {
-  const uint64_t phase = is_over(m) ? 2 : in_graph(m) ? 1 : 0;
-  return 4 * uint64_t{m.incarnation} + phase;
+uint64_t facts_hash(const RunFacts& f) {
+  return folded(folded(f.run, uint64_t{f.generation} << 1 | uint64_t{f.stopping}), f.means_wanted);
+}
+
+uint32_t phase(const Member& m) {
+  return is_over(m) ? 2 + kChangesAtMost : in_graph(m) ? 1 + changes_in(m) : 0;
+}
+
+uint64_t age(const Member& m) { return 256 * uint64_t{m.incarnation} + phase(m); }
+
+// Of ranks that have gone: in the node's range, each once, in the node's incarnation or later.
+bool possible_gone(const Member& m) {
+  if (m.gone.empty()) return true;
+  if (m.gone.size() > kMaxGone || m.first_rank == kAnyRank) return false;
+  uint64_t free_from = m.first_rank;
+  for (const RankGone& g : m.gone) {
+    const bool fits = g.rank >= free_from && g.rank - m.first_rank < m.ranks &&
+                      g.incarnation >= m.incarnation + uint32_t{g.lives} &&
+                      g.incarnation <= kIncarnationsAtMost;
+    if (!fits) return false;
+    free_from = uint64_t{g.rank} + 1;
+  }
+  return changes_in(m) <= kChangesAtMost;
 }
 
 bool possible(const Member& m) {
   const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
   const bool ranks = first <= kRanksAtMost && m.ranks <= kRanksAtMost - first;
   return !m.node.empty() && m.node.size() <= kNameBytes && m.incarnation > 0 &&
-         m.incarnation <= kIncarnationsAtMost && ranks;
+         m.incarnation <= kIncarnationsAtMost && ranks && possible_gone(m) &&
+         m.unreachable.size() <= kMaxUnreachable &&
+         std::is_sorted(m.unreachable.begin(), m.unreachable.end());
 }
 
 bool has_ranks(const Member& m) { return m.ranks > 0 && m.first_rank != kAnyRank; }
@@ -95,15 +126,42 @@ class Places {
 uint64_t name_hash(std::string_view name) { return mixed(fnv1a(name)); }
 
 bool newer(const Member& a, const Member& b) {
-  return std::tuple(a.incarnation, is_over(a), a.refutations, a.state) >
-         std::tuple(b.incarnation, is_over(b), b.refutations, b.state);
+  const auto order = [](const Member& m) {
+    return std::tuple(m.incarnation, phase(m), m.refutations, m.state);
+  };
+  if (const auto first = order(a), second = order(b); first != second) return first > second;
+  return record_hash(a) > record_hash(b);
+}
+
+uint32_t changes_in(const Member& m) {
+  uint64_t sum = 0;
+  for (const RankGone& g : m.gone)
+    sum += 2 * (uint64_t{g.incarnation} - m.incarnation) + (g.lives ? 0 : 1);
+  return static_cast<uint32_t>(std::min<uint64_t>(sum, ~uint32_t{0}));
+}
+
+uint32_t last_incarnation(const Member& m) {
+  uint32_t last = m.incarnation;
+  for (const RankGone& g : m.gone)
+    last = std::max(last, g.incarnation);
+  return last;
+}
+
+std::optional<uint32_t> incarnation_of(const Member& m, uint32_t rank) {
+  for (const RankGone& g : m.gone) {
+    if (g.rank != rank) continue;
+    if (g.lives) return g.incarnation;
+    return std::nullopt;
+  }
+  return m.incarnation;
 }
 
 bool wins(const GraphSpec& a, const GraphSpec& b) {
   return std::tie(a.version, a.node, a.topology) > std::tie(b.version, b.node, b.topology);
 }
 
-MemberTable::MemberTable(Member self, GraphSpec spec) : spec_(std::move(spec)) {
+MemberTable::MemberTable(Member self, GraphSpec spec, RunFacts facts)
+    : spec_(std::move(spec)), facts_(facts) {
   self.incarnation = std::max(self.incarnation, 1u);
   GV_CHECK(possible(self));
   count(self, true);
@@ -157,6 +215,20 @@ bool MemberTable::merge(const EdgeRate& rate) {
   return true;
 }
 
+bool MemberTable::merge(const RunFacts& said) {
+  const bool possible = said.run == facts_.run && said.generation <= kGenerationsAtMost &&
+                        said.means_wanted <= kMeansAtMost;
+  if (!possible || said.generation < facts_.generation) return false;
+  RunFacts merged = said;
+  if (said.generation == facts_.generation) {
+    merged.stopping |= facts_.stopping;
+    merged.means_wanted = std::max(merged.means_wanted, facts_.means_wanted);
+  }
+  if (merged == facts_) return false;
+  facts_ = merged;
+  return true;
+}
+
 void MemberTable::keep_rates_of(const std::function<bool(uint32_t rank)>& live) {
   std::erase_if(rates_,
                 [&](const auto& r) { return !live(r.first.first) || !live(r.first.second); });
@@ -176,7 +248,7 @@ uint64_t MemberTable::epoch() const {
 }
 
 uint64_t MemberTable::digest() const {
-  const uint64_t digest = mixed(records_hash_ ^ spec_hash(spec_));
+  const uint64_t digest = mixed(records_hash_ ^ spec_hash(spec_) ^ facts_hash(facts_));
   return digest == 0 ? 1 : digest;
 }
 
@@ -219,9 +291,9 @@ uint32_t MemberTable::incarnation_with(uint32_t first_rank) const {
   Member self = records_[0];
   self.first_rank = first_rank;
   for (const Member& m : records_) {
-    if (m.node != self.node && is_over(m) && overlap(m, self))
-      self.incarnation =
-          std::max(self.incarnation, std::min(m.incarnation + 1, kIncarnationsAtMost));
+    if (m.node == self.node || !is_over(m) || !overlap(m, self)) continue;
+    self.incarnation =
+        std::max(self.incarnation, std::min(last_incarnation(m) + 1, kIncarnationsAtMost));
   }
   return self.incarnation;
 }

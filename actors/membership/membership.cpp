@@ -20,7 +20,7 @@ constexpr double kLonely_s = 2;      // then a node that meets nobody begins alo
 MemberTable first_table(Member self, const MembershipOptions& options) {
   self.state = MemberState::alive;
   self.refutations = 0;
-  return {std::move(self), {0, "", options.topology}};
+  return {std::move(self), {0, "", options.topology}, {options.run, options.generation, false, 0}};
 }
 
 uint32_t stream_of(const std::string& node) { return static_cast<uint32_t>(name_hash(node)); }
@@ -228,6 +228,103 @@ void Membership::rates(double now, std::span<const EdgeRate> measured, Membershi
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
   }
   finish(now, out);
+}
+
+// --- facts of the run, and of the own record
+
+void Membership::take_in(const RunFacts& said, MembershipEffects& out) {
+  if (!table_.merge(said)) return;
+  piggyback_.facts();
+  fresh_ = true;
+  out.facts = true;
+}
+
+void Membership::stop(double now, MembershipEffects& out) {
+  begin(now, out);
+  RunFacts said = facts();
+  said.stopping = true;
+  take_in(said, out);
+  finish(now, out);
+}
+
+uint32_t Membership::want_mean(double now, MembershipEffects& out) {
+  begin(now, out);
+  RunFacts said = facts();
+  ++said.means_wanted;
+  take_in(said, out);
+  finish(now, out);
+  return facts().means_wanted;
+}
+
+void Membership::tell_mean(double now, MeanTold mean, MembershipEffects& out) {
+  if (is_over(self()) || self().mean == mean) return finish(now, out);
+  begin(now, out);
+  Member m = self();
+  m.mean = mean;
+  ++m.refutations;
+  renew_self(m);
+  finish(now, out);
+}
+
+bool Membership::unreachable(double now, const std::string& node, bool is, MembershipEffects& out) {
+  begin(now, out);
+  Member m = self();
+  const uint64_t name = name_hash(node);
+  const auto place = std::lower_bound(m.unreachable.begin(), m.unreachable.end(), name);
+  const bool was = place != m.unreachable.end() && *place == name;
+  const bool fits = !is || (table_.find(node) && m.unreachable.size() < kMaxUnreachable);
+  if (is != was && fits && !is_over(m)) {
+    if (is)
+      m.unreachable.insert(place, name);
+    else
+      m.unreachable.erase(place);
+    ++m.refutations;
+    renew_self(m);
+  }
+  finish(now, out);
+  return is == was || fits;
+}
+
+// The table refuses what a record cannot tell.
+bool Membership::change_ranks(std::vector<RankGone> gone) {
+  Member m = self();
+  m.gone = std::move(gone);
+  ++m.refutations;
+  if (is_over(m) || !table_.merge(m).news) return false;
+  piggyback_.member(0);
+  fresh_ = true;
+  return true;
+}
+
+bool Membership::rank_gone(double now, uint32_t rank, MembershipEffects& out) {
+  begin(now, out);
+  std::vector<RankGone> gone = self().gone;
+  const auto place =
+      std::find_if(gone.begin(), gone.end(), [&](const RankGone& g) { return g.rank >= rank; });
+  bool told = false;
+  if (place == gone.end() || place->rank != rank) {
+    gone.insert(place, {rank, self().incarnation, false});
+    told = change_ranks(std::move(gone));
+  } else if (place->lives) {
+    place->lives = false;
+    told = change_ranks(std::move(gone));
+  }
+  finish(now, out);
+  return told;
+}
+
+bool Membership::rank_returned(double now, uint32_t rank, MembershipEffects& out) {
+  begin(now, out);
+  std::vector<RankGone> gone = self().gone;
+  const auto place = std::find_if(gone.begin(), gone.end(),
+                                  [&](const RankGone& g) { return g.rank == rank && !g.lives; });
+  bool told = false;
+  if (place != gone.end()) {
+    *place = {rank, place->incarnation + 1, true};
+    told = change_ranks(std::move(gone));
+  }
+  finish(now, out);
+  return told;
 }
 
 // --- what is known

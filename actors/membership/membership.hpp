@@ -40,6 +40,8 @@ struct MembershipOptions {
   uint64_t seed = 1;
   std::vector<std::string> join;  // addresses of nodes to find; any live one will do
   std::string topology = "ring";  // until somebody reconfigures
+  uint64_t run = 1;               // hash of the run's name and job: facts of others are not taken
+  uint32_t generation = 0;        // of the run: a resumed one has a later one
 };
 
 struct MembershipEffects {
@@ -51,6 +53,7 @@ struct MembershipEffects {
   std::vector<std::string> dials;  // addresses; each answered by link_up, refused, or not at all
   double timer_at = 0;             // always set: call timer() then; replaces the earlier one
   bool changed = false;            // the epoch: spec, members, incarnations or ranks
+  bool facts = false;              // of the run have changed: facts()
   bool reborn = false;             // own incarnation has grown: self().incarnation
   bool ranks_moved = false;        // own ranks have: self().first_rank
   std::vector<std::string>
@@ -87,12 +90,28 @@ class Membership {
   /// has moved by a twentieth; stamps are set here.
   void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
 
+  /// Facts of the run: told to all, each for good.
+  void stop(double now, MembershipEffects&);
+  /// The number of the mean that is wanted now: one more than before.
+  uint32_t want_mean(double now, MembershipEffects&);
+
+  /// Of the own record: a mean that this node has, and whom it cannot reach itself. False: more
+  /// nodes than a record can name, or nobody of that name.
+  void tell_mean(double now, MeanTold, MembershipEffects&);
+  bool unreachable(double now, const std::string& node, bool is, MembershipEffects&);
+  /// A rank here has ended, or is there again in a new incarnation (see table().self().gone).
+  /// False: not a rank of this node, it is so already, or more changes than a record can tell: then
+  /// the node has to leave.
+  bool rank_gone(double now, uint32_t rank, MembershipEffects&);
+  bool rank_returned(double now, uint32_t rank, MembershipEffects&);
+
   const Member& self() const { return table_.self(); }
   const MemberTable& table() const { return table_; }
   std::vector<Member> members() const;  // all records by name, the node's own among them
   std::vector<Member> graph() const;    // the epoch's members, by first rank
   std::vector<EdgeRate> edge_rates() const;
   const GraphSpec& spec() const { return table_.spec(); }
+  const RunFacts& facts() const { return table_.facts(); }
   uint64_t epoch() const { return table_.epoch(); }
   bool linked(const std::string& node) const;
   double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
@@ -107,12 +126,14 @@ class Membership {
 
   // membership.cpp: events
   void begin(double now, MembershipEffects&);
+  void take_in(const RunFacts&, MembershipEffects&);
   void finish(double now, MembershipEffects&);
   // membership_news.cpp: what is made of what is heard, and what is told
   void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
   bool take_in(double now, const Member&, MembershipEffects&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(const Member&, MembershipEffects&);
+  bool change_ranks(std::vector<RankGone>);
   void renew_self(const Member&);
   void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
   void settle_ranks(MembershipEffects&);

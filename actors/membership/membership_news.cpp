@@ -54,6 +54,7 @@ void Membership::hear(double now, const std::string& from, const MembershipPacke
     fresh_ = true;
     out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
   }
+  take_in(packet.facts, out);
   for (const EdgeRate& rate : packet.rates) {
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
   }
@@ -119,12 +120,16 @@ void Membership::renew_self(const Member& m) {
 
 void Membership::begin_incarnation(Member m, uint32_t incarnation, const std::string& why,
                                    MembershipEffects& out) {
-  m.incarnation = incarnation;
+  m.incarnation = std::max(incarnation, last_incarnation(m) + 1);
   m.refutations = 0;
+  // Ranks that are gone stay so; those that live have the node's incarnation now.
+  std::erase_if(m.gone, [](const RankGone& g) { return g.lives; });
+  for (RankGone& g : m.gone)
+    g.incarnation = m.incarnation;
   m.state = MemberState::alive;
   m.accuser = 0;
   out.reborn = true;
-  out.lines.push_back("begins incarnation " + std::to_string(incarnation) + ": " + why);
+  out.lines.push_back("begins incarnation " + std::to_string(m.incarnation) + ": " + why);
   renew_self(m);
 }
 
@@ -134,12 +139,15 @@ void Membership::settle_ranks(MembershipEffects& out) {
   const auto first = table_.move_to();
   if (first && *first > kRanksAtMost - self().ranks) return;
   Member m = self();
+  const uint32_t next = last_incarnation(m) + 1;
+  const bool lost_some = !m.gone.empty();
   if (first) m.first_rank = *first;
+  if (first) m.gone.clear();  // all that it has begins anew
   const uint32_t incarnation = table_.incarnation_with(m.first_rank);
   if (!first && incarnation == m.incarnation) return;
   out.ranks_moved = first.has_value();
-  if (first && in_graph(self())) {
-    begin_incarnation(m, std::max(incarnation, m.incarnation + 1),
+  if (first && (in_graph(self()) || lost_some)) {
+    begin_incarnation(m, std::max(incarnation, next),
                       "its ranks were taken, it has " + ranks_of(m) + " now", out);
   } else if (incarnation > m.incarnation) {
     begin_incarnation(m, incarnation, "others have had " + ranks_of(m) + " before it", out);
@@ -226,6 +234,7 @@ void Membership::send_sync(const std::string& to, MembershipEffects& out) {
   MembershipPacket packet;
   packet.kind = Kind::sync;
   packet.sequence = table_.digest();
+  packet.facts = facts();
   packet.news.push_back(self());
   const auto member = table_.find(to);
   if (member && table_.at(*member).state != MemberState::alive) {
@@ -244,6 +253,7 @@ void Membership::send_view(double now, uint32_t to, MembershipEffects& out) {
     MembershipPacket packet;
     packet.kind = Kind::sync_reply;
     packet.graph = spec();
+    packet.facts = facts();
     size_t bytes = wire_bytes(packet);
     for (; done < order.size() && bytes < kViewBytes && packet.news.size() < kMaxNews; ++done) {
       packet.news.push_back(table_.at(order[done]));
