@@ -22,7 +22,7 @@ uint64_t random_token() {
 
 BulkBoard::BulkBoard(Loop& loop, const LinksOptions& options, const LinkEvents& events)
     : loop_(loop), options_(options), events_(events), tasks_(*this) {
-  if (options.key) tls_ = make_tls(*options.key, options.self.node);
+  if (options.key) tls_ = make_tls(make_identity(*options.key, options.self.node));
   if (!options.same_host) return;
   const std::string name = random_name();
   const auto listening = listen_on_name(name);

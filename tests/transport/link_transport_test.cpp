@@ -11,6 +11,7 @@ namespace {
 /// Links that keep what they are given.
 class KeptLinks final : public Links {
  public:
+  uint64_t id() const override { return 1; }
   const std::string& address() const override { return address_; }
   void dial(const std::string&) override {}
   bool send(const std::string&, const ControlMessage&) override { return true; }
