@@ -70,15 +70,6 @@ bool possible_gone(const Member& m) {
   return changes_in(m) <= kChangesAtMost;
 }
 
-bool possible(const Member& m) {
-  const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
-  const bool ranks = first <= kRanksAtMost && m.ranks <= kRanksAtMost - first;
-  return !m.node.empty() && m.node.size() <= kNameBytes && m.incarnation > 0 &&
-         m.incarnation <= kIncarnationsAtMost && ranks && possible_gone(m) &&
-         m.unreachable.size() <= kMaxUnreachable &&
-         std::is_sorted(m.unreachable.begin(), m.unreachable.end());
-}
-
 bool has_ranks(const Member& m) { return m.ranks > 0 && m.first_rank != kAnyRank; }
 
 bool overlap(const Member& a, const Member& b) {
@@ -125,6 +116,20 @@ class Places {
 
 uint64_t name_hash(std::string_view name) { return mixed(fnv1a(name)); }
 
+const char* impossible(const Member& m) {
+  const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
+  if (m.node.empty() || m.node.size() > kNameBytes) return "a name that cannot be";
+  if (m.incarnation == 0 || m.incarnation > kIncarnationsAtMost ||
+      m.refutations > kRefutationsAtMost)
+    return "an incarnation that cannot be";
+  if (m.ranks > kRanksOfNodeAtMost || first > kRanksAtMost - m.ranks) return "ranks that cannot be";
+  if (!possible_gone(m)) return "ranks gone that cannot be";
+  const auto& names = m.unreachable;
+  if (names.size() > kMaxUnreachable || !std::is_sorted(names.begin(), names.end()))
+    return "unreachable nodes that cannot be";
+  return nullptr;
+}
+
 bool newer(const Member& a, const Member& b) {
   const auto order = [](const Member& m) {
     return std::tuple(m.incarnation, phase(m), m.refutations, m.state);
@@ -163,7 +168,7 @@ bool wins(const GraphSpec& a, const GraphSpec& b) {
 MemberTable::MemberTable(Member self, GraphSpec spec, RunFacts facts)
     : spec_(std::move(spec)), facts_(facts) {
   self.incarnation = std::max(self.incarnation, 1u);
-  GV_CHECK(possible(self));
+  GV_CHECK(impossible(self) == nullptr);
   count(self, true);
   by_name_.push_back(0);
   records_.push_back(std::move(self));
@@ -178,23 +183,24 @@ void MemberTable::count(const Member& m, bool in) {
 }
 
 MemberTable::Merged MemberTable::merge(const Member& m) {
-  if (!possible(m)) return {0, false, std::nullopt, true};
+  if (const char* why = impossible(m)) return {0, false, std::nullopt, why};
   const auto place = std::lower_bound(
       by_name_.begin(), by_name_.end(), m.node,
       [&](uint32_t i, const std::string& node) { return records_[i].node < node; });
   if (place == by_name_.end() || records_[*place].node != m.node) {
-    if (records_.size() >= kMembersAtMost) return {0, false, std::nullopt, true};
+    if (records_.size() >= kMembersAtMost || counter_ + age(m) > kStrangersUntil)
+      return {0, false, std::nullopt, "more nodes than are kept"};
     const auto index = static_cast<uint32_t>(records_.size());
     by_name_.insert(place, index);
     records_.push_back(m);
     count(m, true);
-    return {index, true, std::nullopt, false};
+    return {index, true, std::nullopt, nullptr};
   }
   Member& known = records_[*place];
-  if (!newer(m, known)) return {*place, false, std::nullopt, false};
+  if (!newer(m, known)) return {*place, false, std::nullopt, nullptr};
   count(known, false);
   count(m, true);
-  return {*place, true, std::exchange(known, m), false};
+  return {*place, true, std::exchange(known, m), nullptr};
 }
 
 bool MemberTable::merge(const GraphSpec& spec) {
@@ -258,22 +264,46 @@ bool MemberTable::overlapped() const {
   });
 }
 
+// Live members that have ranks or want some: who comes first keeps what overlaps.
+std::vector<uint32_t> MemberTable::by_precedence() const {
+  std::vector<uint32_t> queue;
+  for (uint32_t i = 0; i < records_.size(); ++i)
+    if (!is_over(records_[i]) && records_[i].ranks > 0) queue.push_back(i);
+  std::sort(queue.begin(), queue.end(),
+            [&](uint32_t a, uint32_t b) { return precedes(records_[a], records_[b]); });
+  return queue;
+}
+
+std::vector<MemberTable::Place> MemberTable::places() const {
+  Places taken;
+  std::vector<Place> all;
+  for (const uint32_t member : by_precedence()) {
+    const Member& m = records_[member];
+    if (!in_graph(m)) break;  // these come first
+    const bool fits =
+        taken.free(m.first_rank, m.ranks) && all.size() + m.ranks <= kGraphRanksAtMost;
+    if (!fits) continue;
+    taken.take(m.first_rank, m.ranks);
+    for (uint32_t rank = m.first_rank; rank < m.first_rank + m.ranks; ++rank)
+      if (const auto incarnation = incarnation_of(m, rank))
+        all.push_back({rank, *incarnation, member});
+  }
+  std::sort(all.begin(), all.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
+  return all;
+}
+
 std::optional<uint32_t> MemberTable::move_to() const {
   const Member& self = records_[0];
   if (is_over(self) || self.ranks == 0) return std::nullopt;
   if (self.first_rank != kAnyRank && !overlapped()) return std::nullopt;
   Places taken;
-  std::vector<const Member*> queue, moving;
-  for (const Member& m : records_) {
-    if (!is_over(m) && m.ranks > 0) queue.push_back(&m);
-  }
-  std::sort(queue.begin(), queue.end(),
-            [](const Member* a, const Member* b) { return precedes(*a, *b); });
-  for (const Member* m : queue) {
-    if (has_ranks(*m) && taken.free(m->first_rank, m->ranks)) {
-      taken.take(m->first_rank, m->ranks);
+  std::vector<const Member*> moving;
+  for (const uint32_t member : by_precedence()) {
+    const Member& m = records_[member];
+    if (has_ranks(m) && taken.free(m.first_rank, m.ranks)) {
+      taken.take(m.first_rank, m.ranks);
     } else {
-      moving.push_back(m);
+      moving.push_back(&m);
     }
   }
   for (const Member& m : records_) {

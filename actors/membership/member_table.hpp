@@ -36,8 +36,12 @@ constexpr uint64_t kSpecsAtMost = 1u << 30;        // versions
 constexpr uint32_t kGenerationsAtMost = 1u << 16;  // of a run
 constexpr uint32_t kMeansAtMost = 1u << 30;        // of a run
 constexpr uint32_t kChangesAtMost = 253;           // of the ranks of a node in one incarnation
-constexpr size_t kMembersAtMost = 4096;            // records kept; later names are refused
-constexpr size_t kEdgeRatesAtMost = 64 * 1024;     // rates kept
+constexpr uint32_t kRefutationsAtMost = 1u << 30;  // in one incarnation
+constexpr uint32_t kRanksOfNodeAtMost = 4096;
+constexpr size_t kGraphRanksAtMost = 64 * 1024;  // ranks beyond these wait outside
+constexpr uint64_t kStrangersUntil = 1u << 30;   // of the counter below: later names are refused
+constexpr size_t kMembersAtMost = 4096;          // records kept; later names are refused
+constexpr size_t kEdgeRatesAtMost = 64 * 1024;   // rates kept
 
 uint64_t name_hash(std::string_view);
 
@@ -47,6 +51,9 @@ inline bool is_over(const Member& m) {
 inline bool in_graph(const Member& m) {
   return !is_over(m) && m.ready && m.ranks > 0 && m.first_rank != kAnyRank;
 }
+
+/// Why no node can have such a record; null: it may be.
+const char* impossible(const Member&);
 
 /// How often ranks of the node have gone or returned in its incarnation, by its list.
 uint32_t changes_in(const Member&);
@@ -71,9 +78,9 @@ class MemberTable {
 
   struct Merged {
     uint32_t index = 0;
-    bool news = false;             // the record is newer than what was known
-    std::optional<Member> before;  // of news: what it replaced
-    bool refused = false;          // impossible values, or no room
+    bool news = false;              // the record is newer than what was known
+    std::optional<Member> before;   // of news: what it replaced
+    const char* refused = nullptr;  // why: impossible values, or no room
   };
   Merged merge(const Member&);
   bool merge(const GraphSpec&);
@@ -97,6 +104,14 @@ class MemberTable {
                             // the facts are
   const std::map<std::pair<uint32_t, uint32_t>, EdgeRate>& rates() const { return rates_; }
 
+  /// The ranks of the graph, rising: which incarnation of each lives, and at whom. Of members whose
+  /// ranks overlap one has them all, by the order of move_to; ranks that are gone are left out.
+  struct Place {
+    uint32_t rank = 0, incarnation = 0;
+    uint32_t member = 0;
+  };
+  std::vector<Place> places() const;
+
   /// The first rank that the node itself has to take, if not the one it has: of live members whose
   /// ranks overlap the one in the graph keeps them, then the one of the lowest incarnation, then of
   /// the lowest name. The others take, in the same order, the lowest numbers that nobody has, alive
@@ -108,6 +123,7 @@ class MemberTable {
   uint32_t incarnation_with(uint32_t first_rank) const;
 
  private:
+  std::vector<uint32_t> by_precedence() const;
   void count(const Member&, bool in);
   bool overlapped() const;
 

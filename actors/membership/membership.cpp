@@ -53,7 +53,9 @@ void Membership::finish(double now, MembershipEffects& out) {
     armed_at_ = out.timer_at = std::numeric_limits<double>::infinity();
     return;
   }
-  if (settle_at_ <= now) settle_ranks(out);
+  if (settle_at_ <= now) settle_ranks(now, out);
+  if (contested_ >= self().incarnation && contest_at_ <= now)
+    contest(now, contested_, contested_why_, out);
   connector_.run(now, table_, random_, out.dials);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_ && tell_at_ <= now) {
@@ -65,6 +67,8 @@ void Membership::finish(double now, MembershipEffects& out) {
       send(to, std::move(packet), out);
     }
   }
+  if (known_.empty()) known_.resize(1);
+  if (known_[0].incarnation == 0 && in_graph(self())) known_[0] = {now, self().incarnation};
   if (known_epoch_ != epoch()) {
     known_epoch_ = epoch();
     out.changed = true;
@@ -72,6 +76,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   }
   double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_});
   if (fresh_) at = std::min(at, tell_at_);
+  if (contested_ >= self().incarnation) at = std::min(at, contest_at_);
   for (const Suspicion& s : suspicions_)
     at = std::min(at, dead_at(s));
   armed_at_ = out.timer_at = std::max(at, now);
@@ -233,6 +238,7 @@ void Membership::rates(double now, std::span<const EdgeRate> measured, Membershi
 // --- facts of the run, and of the own record
 
 void Membership::take_in(const RunFacts& said, MembershipEffects& out) {
+  if (said.run != 0 && said.run != facts().run) ++refusals_["facts of another run"];
   if (!table_.merge(said)) return;
   piggyback_.facts();
   fresh_ = true;

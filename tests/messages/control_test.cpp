@@ -179,7 +179,7 @@ TEST_CASE("one above a bound is refused, by the sender too, with the bound") {
 TEST_CASE("what a stranger writes over a bound or a value is refused at the other end") {
   // A packet of one member, whose bytes are changed as a stranger would.
   MembershipPacket m;
-  m.news = {{"node", 1, 2, MemberState::alive, "address", 3, 4, true, false, 5}};
+  m.news = {{"node", 1, 2, MemberState::alive, "address", 3, 4, true, false, 5, 6, {}, {}, {}}};
   m.rates = {{1, 2, 3.5, 4}};
   const Bytes good = encoded(m);
   const auto with = [&](const void* was, const void* is, size_t size) {
