@@ -23,6 +23,12 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   return hello;
 }
 
+// What facts of the run are marked with. Never 0.
+uint64_t run_of(const Settings& s, const NodeSettings& n, const Objective& objective) {
+  const Hello hello = hello_of(s, n, objective.layout());
+  return std::max<uint64_t>(fnv1a(hello.run, hello.job), 1);
+}
+
 // Where payloads go. Rounds of everybody keep many small parts, in slots of an eighth; and what
 // nobody asks for again (a mean of each node, pieces of a rank's state) has a pool that neither
 // rounds nor exchanges can drain.
@@ -122,19 +128,20 @@ SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
 GatewayDependencies gateway_dependencies(const RunClock& clock, const Settings& s,
                                          const NodeSettings& n, const Objective& objective,
                                          const NodeHooks& hooks) {
-  GatewayDependencies deps{.clock = clock,
-                           .settings = std::make_shared<const Settings>(s),
-                           .transport = {},
-                           .self = {},
-                           .membership = {s.seed, n.join, s.topology},
-                           .total_ranks = n.total_ranks,
-                           .patience_s = n.patience_s,
-                           .say = hooks.run.sink.on_event,
-                           .render = hooks.render,
-                           .render_snapshot = hooks.render_snapshot,
-                           .shape = shape_of_rank(s, objective),
-                           .read_plan = hooks.read_plan,
-                           .done = {}};
+  GatewayDependencies deps{
+      .clock = clock,
+      .settings = std::make_shared<const Settings>(s),
+      .transport = {},
+      .self = {},
+      .membership = {s.seed, n.join, s.topology, run_of(s, n, objective), n.generation},
+      .total_ranks = n.total_ranks,
+      .patience_s = n.patience_s,
+      .say = hooks.run.sink.on_event,
+      .render = hooks.render,
+      .render_snapshot = hooks.render_snapshot,
+      .shape = shape_of_rank(s, objective),
+      .read_plan = hooks.read_plan,
+      .done = {}};
   deps.self.node = n.name;
   deps.self.ranks = static_cast<uint32_t>(ranks_here(s));
   deps.self.first_rank = n.first_rank < 0 ? kAnyRank : static_cast<uint32_t>(n.first_rank);
