@@ -33,7 +33,7 @@ enum Purpose {
 }
 
 struct Hello {
-  version @0 :UInt16;              # 1
+  version @0 :UInt16;              # 2
   purpose @1 :Purpose;
   incarnation @2 :UInt32;                 # grows with each start of the node; 0 for a console
   job @3 :UInt64;                  # hash of method, layout and dtype; 0 for a console
@@ -41,6 +41,7 @@ struct Hello {
   jobIs @5 :Text;
   node @6 :Text;                   # the sender's name, as in its certificate
   address @7 :Text;                # where the sender listens
+  id @8 :UInt64;                   # of the sender's process; 0 for a console
 }
 
 struct BulkToken {
@@ -67,6 +68,11 @@ struct Member {
   node @7 :Text;
   address @8 :Text;
   accuser @9 :UInt32;              # of a suspect: hash of the name of who says so
+  id @10 :UInt64;                  # of the process, as in its hello
+  meanNumber @11 :UInt64;          # of the mean that it has; 0: none
+  meanHash @12 :UInt64;
+  gone @13 :List(UInt64);          # rank << 32 | incarnation << 1 | lives: see control.hpp
+  unreachable @14 :List(UInt64);   # hashes of names
 }
 
 struct EdgeRate {
@@ -93,6 +99,10 @@ struct Membership {
   topology @5 :Text;
   news @6 :List(Member);
   rates @7 :List(EdgeRate);
+  run @8 :UInt64;                  # hash of the run's name and job; 0: no facts are said
+  generation @9 :UInt32;           # of the facts below the latest stands
+  meansWanted @10 :UInt32;
+  stopping @11 :Bool;
 }
 
 struct Fetch {

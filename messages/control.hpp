@@ -15,16 +15,19 @@
 
 namespace grapevine {
 
-constexpr uint16_t kControlVersion = 1;
+constexpr uint16_t kControlVersion = 2;
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
 constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
 constexpr size_t kAddressBytes = 255;
-constexpr size_t kLineBytes = 511;                 // of a reason, or of a job in words
-constexpr size_t kSpecBytes = 4095;                // of a topology's spec
-constexpr size_t kMaxNews = 128;                   // members in one packet
-constexpr size_t kMaxRates = 512;                  // edges in one packet
-constexpr size_t kMaxNumbers = 16;                 // that go along with a snapshot
-constexpr uint64_t kMaxCount = uint64_t{1} << 53;  // of steps, rounds and the like
+constexpr size_t kLineBytes = 511;      // of a reason, or of a job in words
+constexpr size_t kSpecBytes = 4095;     // of a topology's spec
+constexpr size_t kMaxNews = 40;         // members in one packet
+constexpr size_t kMaxRates = 512;       // edges in one packet
+constexpr size_t kMaxNumbers = 16;      // that go along with a snapshot
+constexpr size_t kMaxGone = 64;         // ranks of one node that have died or were reborn
+constexpr size_t kMaxUnreachable = 16;  // of one node
+constexpr uint64_t kMaxCount = uint64_t{1} << 53;   // of steps, rounds and the like
+constexpr uint32_t kIncarnationsAtMost = 1u << 24;  // of a node
 
 enum class LinkPurpose : uint8_t { control = 0, console };
 
@@ -39,6 +42,7 @@ struct Hello {
   std::string node;          // the sender's name
   uint32_t incarnation = 0;  // the sender's: grows with each start
   std::string address;       // where the sender listens, "host:port"
+  uint64_t id = 0;           // of the sender's process: two of one name differ; 0 for a console
   bool operator==(const Hello&) const = default;
 };
 
@@ -69,9 +73,24 @@ struct BulkToken {
 
 enum class MemberState : uint8_t { alive = 0, suspect, dead, left };
 
-/// What is known of a node. Newer is (incarnation, dead or left, refutations, state) in this order:
-/// an incarnation that was declared over stays over, for the exchanges with it were dropped; the
-/// node goes on in the next one.
+/// A rank whose incarnation is not its node's: it lives in `incarnation`, or it is gone and
+/// `incarnation` was its last.
+struct RankGone {
+  uint32_t rank = 0, incarnation = 0;
+  bool lives = false;
+  bool operator==(const RankGone&) const = default;
+};
+
+/// What a node says that it has: the result of a mean of all (actors/cluster).
+struct MeanTold {
+  uint64_t number = 0;  // 0: none
+  uint64_t hash = 0;
+  bool operator==(const MeanTold&) const = default;
+};
+
+/// What is known of a node. Newer is (incarnation; in the graph, with more changes of its ranks,
+/// dead or left; refutations; state) in this order: an incarnation that was declared over stays
+/// over, for the exchanges with it were dropped; the node goes on in the next one.
 struct Member {
   std::string node;
   uint32_t incarnation = 0;  // 1, 2, ...: grows with each start
@@ -79,9 +98,13 @@ struct Member {
   MemberState state = MemberState::alive;
   std::string address;  // where it listens
   uint32_t first_rank = 0, ranks = 0;
-  bool ready = true;      // its ranks have their state: they belong to the graph
-  bool finished = false;  // its workers have done their share
-  uint32_t accuser = 0;   // of a suspect: hash of the name of who says so
+  bool ready = true;                  // its ranks have their state: they belong to the graph
+  bool finished = false;              // its workers have done their share
+  uint32_t accuser = 0;               // of a suspect: hash of the name of who says so
+  uint64_t id = 0;                    // of the process, as in its Hello
+  std::vector<RankGone> gone;         // of its ranks, by rising rank; at most kMaxGone
+  std::vector<uint64_t> unreachable;  // hashes of names, rising: nodes that it cannot reach itself
+  MeanTold mean;
   bool operator==(const Member&) const = default;
 };
 
@@ -91,6 +114,16 @@ struct GraphSpec {
   std::string node;  // who asked for it
   std::string topology;
   bool operator==(const GraphSpec&) const = default;
+};
+
+/// What everybody of a run must know. Of two the later generation stands, which only a resumption
+/// of the run raises; of one generation what either says.
+struct RunFacts {
+  uint64_t run = 0;  // hash of the run's name and job; 0: nothing is said
+  uint32_t generation = 0;
+  bool stopping = false;      // all finish what they have begun
+  uint32_t means_wanted = 0;  // how many means of all ranks were asked for
+  bool operator==(const RunFacts&) const = default;
 };
 
 /// A measured rate of exchanges, by the edge's lower rank.
@@ -113,6 +146,7 @@ struct MembershipPacket {
   std::vector<Member> news;
   GraphSpec graph;
   std::vector<EdgeRate> rates;
+  RunFacts facts;
   bool operator==(const MembershipPacket&) const = default;
 };
 

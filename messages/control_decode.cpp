@@ -61,6 +61,7 @@ Hello read(Judge& judge, wire::Hello::Reader in) {
   m.job_is = judge.text("jobIs", in.getJobIs(), kLineBytes);
   m.node = judge.text("node", in.getNode(), kNameBytes);
   m.address = judge.text("address", in.getAddress(), kAddressBytes);
+  m.id = in.getId();
   return m;
 }
 
@@ -87,6 +88,19 @@ Member read(Judge& judge, wire::Member::Reader in) {
   m.accuser = in.getAccuser();
   m.node = judge.text("node", in.getNode(), kNameBytes);
   m.address = judge.text("address", in.getAddress(), kAddressBytes);
+  m.id = in.getId();
+  m.mean = {in.getMeanNumber(), in.getMeanHash()};
+  const auto gone = in.getGone();
+  m.gone.resize(judge.length("gone", gone.size(), kMaxGone));
+  for (unsigned k = 0; k < m.gone.size(); ++k) {
+    const uint64_t word = gone[k];
+    m.gone[k] = {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word) >> 1,
+                 (word & 1) != 0};
+  }
+  const auto unreachable = in.getUnreachable();
+  m.unreachable.resize(judge.length("unreachable", unreachable.size(), kMaxUnreachable));
+  for (unsigned k = 0; k < m.unreachable.size(); ++k)
+    m.unreachable[k] = unreachable[k];
   return m;
 }
 
@@ -98,6 +112,7 @@ MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
   m.graph.version = in.getGraphVersion();
   m.graph.node = judge.text("graphNode", in.getGraphNode(), kNameBytes);
   m.graph.topology = judge.text("topology", in.getTopology(), kSpecBytes);
+  m.facts = {in.getRun(), in.getGeneration(), in.getStopping(), in.getMeansWanted()};
   const auto news = in.getNews();
   m.news.resize(judge.length("news", news.size(), kMaxNews));
   for (unsigned k = 0; k < m.news.size(); ++k)

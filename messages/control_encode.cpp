@@ -24,6 +24,7 @@ void fill(Control::Builder out, const Hello& m) {
   hello.setJobIs(m.job_is);
   hello.setNode(m.node);
   hello.setAddress(m.address);
+  hello.setId(m.id);
 }
 
 void fill(Control::Builder out, const Refusal& m) { out.setRefusal(m.reason); }
@@ -42,6 +43,30 @@ void fill(Control::Builder out, const FrameHeader& h) {
   out.setFrame(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
 }
 
+void fill(wire::Member::Builder out, const Member& m) {
+  out.setIncarnation(m.incarnation);
+  out.setRefutations(m.refutations);
+  out.setFirstRank(m.first_rank);
+  out.setRanks(m.ranks);
+  out.setState(static_cast<wire::State>(m.state));
+  out.setReady(m.ready);
+  out.setFinished(m.finished);
+  out.setAccuser(m.accuser);
+  out.setNode(m.node);
+  out.setAddress(m.address);
+  out.setId(m.id);
+  out.setMeanNumber(m.mean.number);
+  out.setMeanHash(m.mean.hash);
+  if (!m.gone.empty()) {
+    auto gone = out.initGone(static_cast<unsigned>(m.gone.size()));
+    for (unsigned k = 0; k < gone.size(); ++k)
+      gone.set(k, uint64_t{m.gone[k].rank} << 32 | uint64_t{m.gone[k].incarnation} << 1 |
+                      uint64_t{m.gone[k].lives});
+  }
+  if (!m.unreachable.empty())
+    out.setUnreachable(kj::arrayPtr(m.unreachable.data(), m.unreachable.size()));
+}
+
 void fill(Control::Builder out, const MembershipPacket& m) {
   auto packet = out.initMembership();
   packet.setKind(static_cast<wire::Membership::Kind>(m.kind));
@@ -50,20 +75,13 @@ void fill(Control::Builder out, const MembershipPacket& m) {
   packet.setGraphVersion(m.graph.version);
   packet.setGraphNode(m.graph.node);
   packet.setTopology(m.graph.topology);
+  packet.setRun(m.facts.run);
+  packet.setGeneration(m.facts.generation);
+  packet.setStopping(m.facts.stopping);
+  packet.setMeansWanted(m.facts.means_wanted);
   auto news = packet.initNews(static_cast<unsigned>(m.news.size()));
-  for (unsigned k = 0; k < news.size(); ++k) {
-    const Member& member = m.news[k];
-    news[k].setIncarnation(member.incarnation);
-    news[k].setRefutations(member.refutations);
-    news[k].setFirstRank(member.first_rank);
-    news[k].setRanks(member.ranks);
-    news[k].setState(static_cast<wire::State>(member.state));
-    news[k].setReady(member.ready);
-    news[k].setFinished(member.finished);
-    news[k].setAccuser(member.accuser);
-    news[k].setNode(member.node);
-    news[k].setAddress(member.address);
-  }
+  for (unsigned k = 0; k < news.size(); ++k)
+    fill(news[k], m.news[k]);
   auto rates = packet.initRates(static_cast<unsigned>(m.rates.size()));
   for (unsigned k = 0; k < rates.size(); ++k) {
     rates[k].setI(m.rates[k].i);

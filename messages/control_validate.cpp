@@ -72,6 +72,10 @@ void judge(Judge& j, const MembershipPacket& m) {
   for (const Member& member : m.news) {
     j.name("node", member.node).text("address", member.address, kAddressBytes);
     j.holds(member.first_rank <= ~uint32_t{0} - member.ranks, "ranks beyond 32 bits");
+    j.list("gone", member.gone.size(), kMaxGone);
+    j.list("unreachable", member.unreachable.size(), kMaxUnreachable);
+    for (const RankGone& gone : member.gone)
+      j.holds(gone.incarnation <= kIncarnationsAtMost, "gone in an incarnation above the last");
   }
   for (const EdgeRate& rate : m.rates)
     j.holds(std::isfinite(rate.per_second) && rate.per_second >= 0,

@@ -45,6 +45,7 @@ void Gateway::carry_out(MembershipEffects& effects) {
   for (const std::string& node : effects.died)
     departed(node);
   if (effects.changed) new_roster();
+  if (membership_->facts().stopping && !std::exchange(stopping_, true)) send(parts_.node, Finish{});
   if (effects.ranks_moved && phase_ == Phase::training)
     send(parts_.node, Begin{static_cast<int>(membership_->self().first_rank), {}});
   settle_inheritances();
@@ -67,17 +68,14 @@ void Gateway::new_roster() {
   roster->topology = membership_->spec().topology;
   if (roster->topology != deps_.membership.topology && names_edge_file(roster->topology))
     roster->topology = deps_.membership.topology;
-  std::map<int, std::pair<uint32_t, std::string>> ranks;  // the lower name keeps what overlaps
-  for (const Member& m : membership_->graph())
-    for (uint32_t k = 0; k < m.ranks; ++k)
-      ranks.emplace(static_cast<int>(m.first_rank + k), std::pair{m.incarnation, m.node});
   std::vector<LinkTransport::Place> places;
-  for (auto& [rank, who] : ranks) {
-    roster->ranks.push_back({rank, who.first});
-    places.push_back({rank, who.second == membership_->self().node ? "" : who.second});
+  for (const MemberTable::Place& place : membership_->table().places()) {
+    const auto rank = static_cast<int>(place.rank);
+    roster->ranks.push_back({rank, place.incarnation});
+    places.push_back({rank, place.member == 0 ? "" : membership_->table().at(place.member).node});
   }
+  graph_ranks_ = static_cast<int>(places.size());
   deps_.transport->place(std::move(places));
-  graph_ranks_ = static_cast<int>(ranks.size());
   send(parts_.manager, RosterPtr(std::move(roster)));
 }
 
@@ -92,6 +90,19 @@ void Gateway::train(Donation donation) {
   handle([this](Membership& m, MembershipEffects& out) {
     m.become(deps_.clock.now(), true, false, out);
   });
+}
+
+bool Gateway::alone() const {
+  for (const Member& m : membership_->members())
+    if (membership_->linked(m.node)) return false;
+  return true;
+}
+
+// This process stood still until the others let another of its name in; no one of them links with
+// it any more.
+void Gateway::name_taken() {
+  if (phase_ > Phase::joining)
+    fail(world_error("another process has the name " + membership_->self().node + " by now"));
 }
 
 bool Gateway::all_finished() const {
@@ -170,8 +181,6 @@ void Gateway::on_said(Said& said) {
     if (!packet->rates.empty())
       send(parts_.manager,
            EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
-  } else if (const auto* request = std::get_if<ConsoleRequest>(&said.message)) {
-    if (request->verb == ConsoleVerb::stop) send(parts_.node, Finish{});
   } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
     if (fetch->what == FetchState::What::node_sum) return give_mean(said.node, fetch->transfer);
     donating([&](Donor& d, DonorEffects& out) { d.fetch(now, said.node, *fetch, out); });
@@ -226,6 +235,7 @@ Gateway::behavior_type Gateway::make_behavior() {
       [=, this](GatewayStart& start) {
         parts_ = std::move(start);
         deps_.self.address = parts_.links->address();
+        deps_.self.id = parts_.links->id();
         membership_.emplace(deps_.self, deps_.membership);
         deadline_s_ = now() + deps_.patience_s;
         handle([&](Membership& m, MembershipEffects& out) { m.start(now(), out); });
@@ -248,6 +258,7 @@ Gateway::behavior_type Gateway::make_behavior() {
       [=, this](DialFailed& failed) {
         if (!membership_) return again(std::move(failed));
         why_nobody_ = failed.reason;
+        if (failed.reason == kNameTaken && alone()) return name_taken();
         if (!failed.refused) return;
         handle(
             [&](Membership& m, MembershipEffects& out) { m.refused(now(), failed.address, out); });

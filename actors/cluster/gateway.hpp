@@ -53,6 +53,8 @@ class Gateway final : public GatewayActor::base {
   void new_roster();
   void consider();
   bool all_finished() const;
+  bool alone() const;  // no link stands
+  void name_taken();
   void on_said(Said&);
   void on_parcel(ParcelCame&);
   void take_mean(ParcelCame&, const MeanPiece&);
@@ -104,7 +106,7 @@ class Gateway final : public GatewayActor::base {
   std::optional<Membership> membership_;
   Phase phase_ = Phase::joining;
   bool met_ = false;  // somebody
-  bool share_done_ = false, leaving_ = false;
+  bool share_done_ = false, leaving_ = false, stopping_ = false;
   std::string why_nobody_;      // of the last dial that failed
   double deadline_s_ = kNever;  // of the phase
   double ask_means_at_s_ = kNever;

@@ -74,10 +74,7 @@ void Gateway::answer(const Asked& asked) {
       leave();
       return reply(asked.console, true, "the node finishes what it has begun and leaves");
     case ConsoleVerb::stop:
-      for (const Member& m : membership_->members())
-        if (m.node != membership_->self().node && !is_over(m))
-          parts_.links->send(m.node, asked.request);
-      send(parts_.node, Finish{});
+      handle([this](Membership& m, MembershipEffects& out) { m.stop(deps_.clock.now(), out); });
       return reply(asked.console, true, "all nodes finish what they have begun");
     case ConsoleVerb::inject: return inject(asked.console, argument);
     case ConsoleVerb::snapshot: return snapshot(asked.console);

@@ -5,18 +5,18 @@
 // same records are equal in whatever order these came. The epoch is a pure function of (spec,
 // members of the graph with their incarnations and ranks), in 64 bits:
 //
-//   high 32   counter = spec.version + sum over all known records of (4 incarnation + phase), where
-//   phase
-//             is 0 outside the graph, 1 in it, 2 once dead or left
-//   low 32    a hash of the spec and of the graph's members: name, incarnation, ranks
+//   high 32   counter = spec.version + sum over all known records of (256 incarnation + phase); the
+//             phase is 0 outside the graph, 1 + changes_in in it, 255 once dead or left
+//   low 32    a hash of the spec and of the graph's members: name, incarnation, ranks, those gone
 //
-// The counter never falls: a newer record has a greater incarnation (+4, and phase loses 2 at
-// most), or the same incarnation and no lower phase, since dead and left are final in an
-// incarnation and a node that leaves the graph alive begins a new one; a record of a stranger adds
-// 4 at least. It rises whenever the graph's members change. Suspicion, refutations and rates touch
-// neither half. Two epochs with one counter and unlike hashes are what two nodes know who have not
-// yet heard the same; once they have, their counter is higher than both. (It wraps at 2^32:
-// incarnations count from 1, they are no time stamps.)
+// The counter never falls: a newer record has a greater incarnation (+256, and the phase loses 255
+// at most), or the same incarnation and no lower phase, since dead and left are final in an
+// incarnation, ranks that went or returned in it stay counted, and a node that leaves the graph
+// alive begins a new one; a record of a stranger adds 256 at least. It rises whenever the graph's
+// members change. Suspicion, refutations and rates touch neither half. Two epochs with one counter
+// and unlike hashes are what two nodes know who have not yet heard the same; once they have, their
+// counter is higher than both. (It wraps at 2^32: incarnations count from 1, they are no time
+// stamps.)
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -31,11 +31,17 @@
 
 namespace grapevine {
 
-constexpr uint32_t kAnyRank = 1u << 31;             // as first_rank: whichever are free
-constexpr uint32_t kIncarnationsAtMost = 1u << 24;  // of a node
-constexpr uint64_t kSpecsAtMost = 1u << 30;         // versions
-constexpr size_t kMembersAtMost = 4096;             // records kept; later names are refused
-constexpr size_t kEdgeRatesAtMost = 64 * 1024;      // rates kept
+constexpr uint32_t kAnyRank = 1u << 31;            // as first_rank: whichever are free
+constexpr uint64_t kSpecsAtMost = 1u << 30;        // versions
+constexpr uint32_t kGenerationsAtMost = 1u << 16;  // of a run
+constexpr uint32_t kMeansAtMost = 1u << 30;        // of a run
+constexpr uint32_t kChangesAtMost = 253;           // of the ranks of a node in one incarnation
+constexpr uint32_t kRefutationsAtMost = 1u << 30;  // in one incarnation
+constexpr uint32_t kRanksOfNodeAtMost = 4096;
+constexpr size_t kGraphRanksAtMost = 64 * 1024;  // ranks beyond these wait outside
+constexpr uint64_t kStrangersUntil = 1u << 30;   // of the counter below: later names are refused
+constexpr size_t kMembersAtMost = 4096;          // records kept; later names are refused
+constexpr size_t kEdgeRatesAtMost = 64 * 1024;   // rates kept
 
 uint64_t name_hash(std::string_view);
 
@@ -46,7 +52,20 @@ inline bool in_graph(const Member& m) {
   return !is_over(m) && m.ready && m.ranks > 0 && m.first_rank != kAnyRank;
 }
 
-/// Whether `a` replaces `b`, a record of the same node.
+/// Why no node can have such a record; null: it may be.
+const char* impossible(const Member&);
+
+/// How often ranks of the node have gone or returned in its incarnation, by its list.
+uint32_t changes_in(const Member&);
+
+uint32_t last_incarnation(const Member&);  // of the node and of any of its ranks
+
+/// Whether the rank lives, and in which incarnation. REQUIRES: in_graph, the rank is in its range.
+std::optional<uint32_t> incarnation_of(const Member&, uint32_t rank);
+
+/// Whether `a` replaces `b`, a record of the same node: the later in (incarnation, phase,
+/// refutations, state); where these are equal and the rest is not, which no honest node says, a
+/// hash of it decides, so that all come to one record.
 bool newer(const Member& a, const Member& b);
 
 /// Of two specs the one that wins everywhere.
@@ -55,17 +74,18 @@ bool wins(const GraphSpec& a, const GraphSpec& b);
 class MemberTable {
  public:
   /// The node itself has index 0; others are numbered as they come, for good.
-  MemberTable(Member self, GraphSpec spec);
+  MemberTable(Member self, GraphSpec spec, RunFacts facts = {1, 0, false, 0});
 
   struct Merged {
     uint32_t index = 0;
-    bool news = false;             // the record is newer than what was known
-    std::optional<Member> before;  // of news: what it replaced
-    bool refused = false;          // impossible values, or no room
+    bool news = false;              // the record is newer than what was known
+    std::optional<Member> before;   // of news: what it replaced
+    const char* refused = nullptr;  // why: impossible values, or no room
   };
   Merged merge(const Member&);
   bool merge(const GraphSpec&);
   bool merge(const EdgeRate&);
+  bool merge(const RunFacts&);  // whether they say more; those of another run never do
   void name_accuser(uint32_t index, uint32_t accuser) { records_[index].accuser = accuser; }
   void keep_rates_of(const std::function<bool(uint32_t rank)>& live);  // and forget the others
 
@@ -78,9 +98,19 @@ class MemberTable {
   const std::vector<uint32_t>& by_name() const { return by_name_; }  // indices
 
   const GraphSpec& spec() const { return spec_; }
+  const RunFacts& facts() const { return facts_; }
   uint64_t epoch() const;
-  uint64_t digest() const;  // equal if and only if (but for 2^-64) all records and specs are
+  uint64_t digest() const;  // equal if and only if (but for 2^-64) all records, the spec and
+                            // the facts are
   const std::map<std::pair<uint32_t, uint32_t>, EdgeRate>& rates() const { return rates_; }
+
+  /// The ranks of the graph, rising: which incarnation of each lives, and at whom. Of members whose
+  /// ranks overlap one has them all, by the order of move_to; ranks that are gone are left out.
+  struct Place {
+    uint32_t rank = 0, incarnation = 0;
+    uint32_t member = 0;
+  };
+  std::vector<Place> places() const;
 
   /// The first rank that the node itself has to take, if not the one it has: of live members whose
   /// ranks overlap the one in the graph keeps them, then the one of the lowest incarnation, then of
@@ -93,12 +123,14 @@ class MemberTable {
   uint32_t incarnation_with(uint32_t first_rank) const;
 
  private:
+  std::vector<uint32_t> by_precedence() const;
   void count(const Member&, bool in);
   bool overlapped() const;
 
   std::vector<Member> records_;
   std::vector<uint32_t> by_name_;
   GraphSpec spec_;
+  RunFacts facts_;
   std::map<std::pair<uint32_t, uint32_t>, EdgeRate> rates_;
   size_t live_ = 0;
   uint64_t counter_ = 0, members_hash_ = 0, records_hash_ = 0;  // sums over the records

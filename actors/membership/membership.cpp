@@ -20,7 +20,7 @@ constexpr double kLonely_s = 2;      // then a node that meets nobody begins alo
 MemberTable first_table(Member self, const MembershipOptions& options) {
   self.state = MemberState::alive;
   self.refutations = 0;
-  return {std::move(self), {0, "", options.topology}};
+  return {std::move(self), {0, "", options.topology}, {options.run, options.generation, false, 0}};
 }
 
 uint32_t stream_of(const std::string& node) { return static_cast<uint32_t>(name_hash(node)); }
@@ -53,7 +53,9 @@ void Membership::finish(double now, MembershipEffects& out) {
     armed_at_ = out.timer_at = std::numeric_limits<double>::infinity();
     return;
   }
-  if (settle_at_ <= now) settle_ranks(out);
+  if (settle_at_ <= now) settle_ranks(now, out);
+  if (contested_ >= self().incarnation && contest_at_ <= now)
+    contest(now, contested_, contested_why_, out);
   connector_.run(now, table_, random_, out.dials);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_ && tell_at_ <= now) {
@@ -65,6 +67,8 @@ void Membership::finish(double now, MembershipEffects& out) {
       send(to, std::move(packet), out);
     }
   }
+  if (known_.empty()) known_.resize(1);
+  if (known_[0].incarnation == 0 && in_graph(self())) known_[0] = {now, self().incarnation};
   if (known_epoch_ != epoch()) {
     known_epoch_ = epoch();
     out.changed = true;
@@ -72,6 +76,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   }
   double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_});
   if (fresh_) at = std::min(at, tell_at_);
+  if (contested_ >= self().incarnation) at = std::min(at, contest_at_);
   for (const Suspicion& s : suspicions_)
     at = std::min(at, dead_at(s));
   armed_at_ = out.timer_at = std::max(at, now);
@@ -228,6 +233,104 @@ void Membership::rates(double now, std::span<const EdgeRate> measured, Membershi
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
   }
   finish(now, out);
+}
+
+// --- facts of the run, and of the own record
+
+void Membership::take_in(const RunFacts& said, MembershipEffects& out) {
+  if (said.run != 0 && said.run != facts().run) ++refusals_["facts of another run"];
+  if (!table_.merge(said)) return;
+  piggyback_.facts();
+  fresh_ = true;
+  out.facts = true;
+}
+
+void Membership::stop(double now, MembershipEffects& out) {
+  begin(now, out);
+  RunFacts said = facts();
+  said.stopping = true;
+  take_in(said, out);
+  finish(now, out);
+}
+
+uint32_t Membership::want_mean(double now, MembershipEffects& out) {
+  begin(now, out);
+  RunFacts said = facts();
+  ++said.means_wanted;
+  take_in(said, out);
+  finish(now, out);
+  return facts().means_wanted;
+}
+
+void Membership::tell_mean(double now, MeanTold mean, MembershipEffects& out) {
+  if (is_over(self()) || self().mean == mean) return finish(now, out);
+  begin(now, out);
+  Member m = self();
+  m.mean = mean;
+  ++m.refutations;
+  renew_self(m);
+  finish(now, out);
+}
+
+bool Membership::unreachable(double now, const std::string& node, bool is, MembershipEffects& out) {
+  begin(now, out);
+  Member m = self();
+  const uint64_t name = name_hash(node);
+  const auto place = std::lower_bound(m.unreachable.begin(), m.unreachable.end(), name);
+  const bool was = place != m.unreachable.end() && *place == name;
+  const bool fits = !is || (table_.find(node) && m.unreachable.size() < kMaxUnreachable);
+  if (is != was && fits && !is_over(m)) {
+    if (is)
+      m.unreachable.insert(place, name);
+    else
+      m.unreachable.erase(place);
+    ++m.refutations;
+    renew_self(m);
+  }
+  finish(now, out);
+  return is == was || fits;
+}
+
+// The table refuses what a record cannot tell.
+bool Membership::change_ranks(std::vector<RankGone> gone) {
+  Member m = self();
+  m.gone = std::move(gone);
+  ++m.refutations;
+  if (is_over(m) || !table_.merge(m).news) return false;
+  piggyback_.member(0);
+  fresh_ = true;
+  return true;
+}
+
+bool Membership::rank_gone(double now, uint32_t rank, MembershipEffects& out) {
+  begin(now, out);
+  std::vector<RankGone> gone = self().gone;
+  const auto place =
+      std::find_if(gone.begin(), gone.end(), [&](const RankGone& g) { return g.rank >= rank; });
+  bool told = false;
+  if (place == gone.end() || place->rank != rank) {
+    gone.insert(place, {rank, self().incarnation, false});
+    told = change_ranks(std::move(gone));
+  } else if (place->lives) {
+    place->lives = false;
+    told = change_ranks(std::move(gone));
+  }
+  finish(now, out);
+  return told;
+}
+
+bool Membership::rank_returned(double now, uint32_t rank, MembershipEffects& out) {
+  begin(now, out);
+  std::vector<RankGone> gone = self().gone;
+  const auto place = std::find_if(gone.begin(), gone.end(),
+                                  [&](const RankGone& g) { return g.rank == rank && !g.lives; });
+  bool told = false;
+  if (place != gone.end()) {
+    *place = {rank, place->incarnation + 1, true};
+    told = change_ranks(std::move(gone));
+  }
+  finish(now, out);
+  return told;
 }
 
 // --- what is known

@@ -14,7 +14,14 @@
 //
 // Dead is final in an incarnation: whoever heard it has dropped its exchanges with that
 // incarnation. A node that learns of its own death goes on in its next incarnation (`reborn`), so a
-// process may begin with incarnation 1: those who remember it tell it better. News go to two others
+// process may begin with incarnation 1: those who remember it tell it better.
+//
+// What others say of a death is a suspicion until this node's own probe or link, or a second of the
+// others, finds the same; who is said to be dead hears of it and goes on in its next incarnation,
+// so a liar costs a live node an incarnation, of which it begins one a second at most. A node
+// believes no incarnation that has grown faster than that, and what it refuses is counted.
+//
+// News go to two others
 // as soon as they are heard, then ride on pings and acks some 3 log2(n) times; whole views are
 // compared by digest when a link comes up and every 10 s. Dead nodes are dialled now and then, so a
 // healed partition finds itself.
@@ -24,8 +31,10 @@
 // without a link is dropped. It knows who is linked by link_up and link_down alone.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/membership/connector.hpp"
@@ -40,6 +49,8 @@ struct MembershipOptions {
   uint64_t seed = 1;
   std::vector<std::string> join;  // addresses of nodes to find; any live one will do
   std::string topology = "ring";  // until somebody reconfigures
+  uint64_t run = 1;               // hash of the run's name and job: facts of others are not taken
+  uint32_t generation = 0;        // of the run: a resumed one has a later one
 };
 
 struct MembershipEffects {
@@ -51,6 +62,7 @@ struct MembershipEffects {
   std::vector<std::string> dials;  // addresses; each answered by link_up, refused, or not at all
   double timer_at = 0;             // always set: call timer() then; replaces the earlier one
   bool changed = false;            // the epoch: spec, members, incarnations or ranks
+  bool facts = false;              // of the run have changed: facts()
   bool reborn = false;             // own incarnation has grown: self().incarnation
   bool ranks_moved = false;        // own ranks have: self().first_rank
   std::vector<std::string>
@@ -87,12 +99,31 @@ class Membership {
   /// has moved by a twentieth; stamps are set here.
   void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
 
+  /// Facts of the run: told to all, each for good.
+  void stop(double now, MembershipEffects&);
+  /// The number of the mean that is wanted now: one more than before.
+  uint32_t want_mean(double now, MembershipEffects&);
+
+  /// Of the own record: a mean that this node has, and whom it cannot reach itself. False: more
+  /// nodes than a record can name, or nobody of that name.
+  void tell_mean(double now, MeanTold, MembershipEffects&);
+  bool unreachable(double now, const std::string& node, bool is, MembershipEffects&);
+  /// A rank here has ended, or is there again in a new incarnation (see table().self().gone).
+  /// False: not a rank of this node, it is so already, or more changes than a record can tell: then
+  /// the node has to leave.
+  bool rank_gone(double now, uint32_t rank, MembershipEffects&);
+  bool rank_returned(double now, uint32_t rank, MembershipEffects&);
+
+  /// How much of what others said was refused, by reason.
+  const std::map<std::string_view, uint64_t>& refusals() const { return refusals_; }
+
   const Member& self() const { return table_.self(); }
   const MemberTable& table() const { return table_; }
   std::vector<Member> members() const;  // all records by name, the node's own among them
   std::vector<Member> graph() const;    // the epoch's members, by first rank
   std::vector<EdgeRate> edge_rates() const;
   const GraphSpec& spec() const { return table_.spec(); }
+  const RunFacts& facts() const { return table_.facts(); }
   uint64_t epoch() const { return table_.epoch(); }
   bool linked(const std::string& node) const;
   double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
@@ -104,21 +135,40 @@ class Membership {
     double since = 0;
     std::vector<uint32_t> accusers;  // hashes of names
   };
+  /// A live member is said to be dead, or to have left.
+  struct Claim {
+    uint32_t member = 0;
+    MemberState state = MemberState::dead;
+    uint32_t by = 0;  // hash of the name of who says so
+  };
+  struct Known {  // since when it is in the graph, and from which incarnation on; 0: it is not
+    double since = 0;
+    uint32_t incarnation = 0;
+  };
 
   // membership.cpp: events
   void begin(double now, MembershipEffects&);
+  void take_in(const RunFacts&, MembershipEffects&);
   void finish(double now, MembershipEffects&);
   // membership_news.cpp: what is made of what is heard, and what is told
   void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
+  void hear_of(double now, const std::string& from, const Member&, MembershipEffects&);
+  bool believable(double now, uint32_t member, uint32_t incarnation) const;
+  bool hearsay(double now, const std::string& from, const Member&, MembershipEffects&);
+  bool accused_here(uint32_t member) const;
   bool take_in(double now, const Member&, MembershipEffects&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
-  void hear_of_self(const Member&, MembershipEffects&);
+  void hear_of_self(double now, const Member&, MembershipEffects&);
+  void contest(double now, uint32_t incarnation, const char* why, MembershipEffects&);
+  bool change_ranks(std::vector<RankGone>);
   void renew_self(const Member&);
   void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
-  void settle_ranks(MembershipEffects&);
+  void settle_ranks(double now, MembershipEffects&);
   void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
   void confirm(uint32_t member, uint32_t accuser);
   double dead_at(const Suspicion&) const;
+  void end_incarnation(double now, uint32_t member, MemberState, const std::string& why,
+                       MembershipEffects&);
   void declare_dead(double now, uint32_t member, const std::string& why, MembershipEffects&);
   void carry_out(double now, ProbeResults, MembershipEffects&);
   void send(uint32_t to, MembershipPacket, MembershipEffects&);
@@ -135,6 +185,12 @@ class Membership {
   PiggybackQueue piggyback_;
   Prober prober_;
   std::vector<Suspicion> suspicions_;
+  std::vector<Claim> claims_;  // one of a member
+  std::vector<Known> known_;   // by member
+  std::map<std::string_view, uint64_t> refusals_;
+  uint32_t contested_ = 0;  // an incarnation of this node that others know of; the next is begun
+  const char* contested_why_ = "";
+  double contest_at_ = 0;        // when it may begin another
   std::vector<double> told_at_;  // by member: our whole view, since its link came up
   std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
   bool fresh_ = false;                                          // something is to be told at once

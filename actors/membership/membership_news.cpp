@@ -17,6 +17,9 @@ constexpr double kLeastSuspicion_s = 5, kMostSuspicion_s = 10;
 constexpr size_t kConfirmations = 3;
 constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
 constexpr double kViewAgain_s = 1;  // to the same node at the earliest
+constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
+constexpr double kIncarnation_s = 1;  // between two that others make this node begin
+constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
 constexpr size_t kViewBytes = kControlBytes / 2;
 
 std::string incarnation_of(const Member& m) {
@@ -41,31 +44,95 @@ bool has_ranks_of(const Member& a, const Member& b) {
 void Membership::hear(double now, const std::string& from, const MembershipPacket& packet,
                       MembershipEffects& out) {
   for (const Member& m : packet.news) {
-    if (m.node == self().node) {
-      hear_of_self(m, out);
-    } else if (!take_in(now, m, out) && m.node == from) {
-      // It may be a process that does not know of its earlier incarnations.
-      const auto known = table_.find(from);
-      if (known && newer(table_.at(*known), m)) send_record(*known, *known, out);
+    if (const char* why = impossible(m)) {
+      ++refusals_[why];
+      continue;
     }
+    if (m.node == self().node)
+      hear_of_self(now, m, out);
+    else
+      hear_of(now, from, m, out);
   }
   if (table_.merge(packet.graph)) {
     piggyback_.spec();
     fresh_ = true;
     out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
   }
+  take_in(packet.facts, out);
   for (const EdgeRate& rate : packet.rates) {
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
   }
 }
 
+void Membership::hear_of(double now, const std::string& from, const Member& m,
+                         MembershipEffects& out) {
+  const auto known = table_.find(m.node);
+  if (!believable(now, known.value_or(~uint32_t{0}), m.incarnation)) {
+    ++refusals_["an incarnation that jumps"];
+    return;
+  }
+  const bool dies = known && table_.live(*known) && is_over(m) && m.node != from &&
+                    m.incarnation >= table_.at(*known).incarnation;
+  if (dies && hearsay(now, from, m, out)) return;
+  if (take_in(now, m, out) || m.node != from) return;
+  // It may be a process that does not know of its earlier incarnations.
+  if (known && newer(table_.at(*known), m)) send_record(*known, *known, out);
+}
+
+// Once it is in the graph nobody goes through more than one a second, but for restarts.
+bool Membership::believable(double now, uint32_t member, uint32_t incarnation) const {
+  if (member >= known_.size() || known_[member].incarnation == 0)
+    return incarnation <= kFirstIncarnationAtMost;
+  const Known& k = known_[member];
+  const double most =
+      k.incarnation + kIncarnationsAtOnce + kIncarnationsPerSecond * (now - k.since);
+  return incarnation <= std::min<double>(most, kIncarnationsAtMost - 1);
+}
+
+bool Membership::accused_here(uint32_t member) const {
+  const auto own = static_cast<uint32_t>(name_hash(self().node));
+  return std::any_of(suspicions_.begin(), suspicions_.end(), [&](const Suspicion& s) {
+    return s.member == member &&
+           std::find(s.accusers.begin(), s.accusers.end(), own) != s.accusers.end();
+  });
+}
+
+// `m` is over, says `from`, and lives for all that is known here. False: it is to be believed.
+bool Membership::hearsay(double now, const std::string& from, const Member& m,
+                         MembershipEffects& out) {
+  const uint32_t member = *table_.find(m.node);
+  const auto by = static_cast<uint32_t>(name_hash(from));
+  if (accused_here(member)) return false;
+  const auto claim = std::find_if(claims_.begin(), claims_.end(),
+                                  [&](const Claim& c) { return c.member == member; });
+  if (claim != claims_.end()) {
+    if (claim->by != by) return false;
+    return true;
+  }
+  MembershipPacket packet;  // it hears what is said of it
+  packet.kind = Kind::sync_reply;
+  packet.news.push_back(m);
+  out.sends.push_back({m.node, std::move(packet)});
+  Member suspect = m;
+  suspect.state = MemberState::suspect;
+  suspect.accuser = by;
+  take_in(now, suspect, out);
+  if (!table_.live(member)) return true;
+  claims_.push_back({member, m.state, by});
+  ProbeResults results;
+  prober_.suspect(now, member, results);
+  carry_out(now, results, out);
+  return true;
+}
+
 bool Membership::take_in(double now, const Member& m, MembershipEffects& out) {
   const MemberTable::Merged merged = table_.merge(m);
+  if (merged.refused != nullptr) ++refusals_[merged.refused];
   if (merged.news) {
     on_news(now, merged, out);
     return true;
   }
-  if (merged.refused) return false;
+  if (merged.refused != nullptr) return false;
   const Member& known = table_.at(merged.index);
   if (m.state == MemberState::suspect && !newer(known, m)) confirm(merged.index, m.accuser);
   return false;
@@ -84,6 +151,10 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   if (new_incarnation && !is_over(m)) connector_.born(now, merged.index, table_);
   if (!before || !has_ranks_of(*before, m)) settle_at_ = std::min(settle_at_, now + kSettle_s);
   std::erase_if(suspicions_, [&](const Suspicion& s) { return s.member == merged.index; });
+  std::erase_if(claims_, [&](const Claim& c) { return c.member == merged.index; });
+  if (merged.index >= known_.size()) known_.resize(merged.index + 1);
+  if (known_[merged.index].incarnation == 0 && in_graph(m))
+    known_[merged.index] = {now, m.incarnation};
   if (m.state == MemberState::suspect) suspicions_.push_back({merged.index, now, {m.accuser}});
   if (new_incarnation && !is_over(m))
     out.lines.push_back(incarnation_of(m) + " is here, " + ranks_of(m));
@@ -94,21 +165,35 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   fresh_ = true;
 }
 
-void Membership::hear_of_self(const Member& m, MembershipEffects& out) {
+void Membership::hear_of_self(double now, const Member& m, MembershipEffects& out) {
   if (is_over(self())) return;
   Member own = self(), same = m;
   same.accuser = own.accuser;
   same.state = own.state;
-  const bool ours = same == own;  // what we said, but for the state
-  if (ours && m.state == MemberState::suspect) {
+  const bool ours = same == own;      // what we said, but for the state
+  const bool other = m.id != own.id;  // a process of the same name said it, or says it now
+  if (ours && m.state == MemberState::suspect && own.refutations < kRefutationsAtMost / 2) {
     ++own.refutations;
     prober_.ail(+1);
     renew_self(own);
-  } else if (!newer(own, m) && !(ours && m.state == own.state) &&
-             m.incarnation < kIncarnationsAtMost) {
-    begin_incarnation(own, m.incarnation + 1,
-                      is_over(m) ? "it was declared dead" : "it has lived before", out);
+  } else if (other ? m.incarnation >= own.incarnation
+                   : !newer(own, m) && !(ours && m.state == own.state)) {
+    if (!believable(now, 0, m.incarnation)) {
+      ++refusals_["an incarnation that jumps"];
+      return;
+    }
+    contest(now, m.incarnation, is_over(m) ? "it was declared dead" : "it has lived before", out);
   }
+}
+
+// Others know of `incarnation`, which this node has not said: it begins the next.
+void Membership::contest(double now, uint32_t incarnation, const char* why,
+                         MembershipEffects& out) {
+  contested_ = std::max(contested_, incarnation);
+  contested_why_ = why;
+  if (now < contest_at_) return;
+  contest_at_ = now + kIncarnation_s;
+  begin_incarnation(self(), contested_ + 1, why, out);
 }
 
 void Membership::renew_self(const Member& m) {
@@ -119,27 +204,38 @@ void Membership::renew_self(const Member& m) {
 
 void Membership::begin_incarnation(Member m, uint32_t incarnation, const std::string& why,
                                    MembershipEffects& out) {
-  m.incarnation = incarnation;
+  m.incarnation = std::max(incarnation, last_incarnation(m) + 1);
   m.refutations = 0;
+  // Ranks that are gone stay so; those that live have the node's incarnation now.
+  std::erase_if(m.gone, [](const RankGone& g) { return g.lives; });
+  for (RankGone& g : m.gone)
+    g.incarnation = m.incarnation;
   m.state = MemberState::alive;
   m.accuser = 0;
   out.reborn = true;
-  out.lines.push_back("begins incarnation " + std::to_string(incarnation) + ": " + why);
+  out.lines.push_back("begins incarnation " + std::to_string(m.incarnation) + ": " + why);
   renew_self(m);
 }
 
-void Membership::settle_ranks(MembershipEffects& out) {
+void Membership::settle_ranks(double now, MembershipEffects& out) {
   settle_at_ = std::numeric_limits<double>::infinity();
   if (self().first_rank == kAnyRank && !met_) return;
   const auto first = table_.move_to();
   if (first && *first > kRanksAtMost - self().ranks) return;
   Member m = self();
+  const uint32_t next = last_incarnation(m) + 1;
+  const bool lost_some = !m.gone.empty();
   if (first) m.first_rank = *first;
-  const uint32_t incarnation = table_.incarnation_with(m.first_rank);
+  if (first) m.gone.clear();  // all that it has begins anew
+  uint32_t incarnation = table_.incarnation_with(m.first_rank);
+  if (!believable(now, 0, incarnation)) {
+    ++refusals_["an incarnation that jumps"];
+    incarnation = m.incarnation;
+  }
   if (!first && incarnation == m.incarnation) return;
   out.ranks_moved = first.has_value();
-  if (first && in_graph(self())) {
-    begin_incarnation(m, std::max(incarnation, m.incarnation + 1),
+  if (first && (in_graph(self()) || lost_some)) {
+    begin_incarnation(m, std::max(incarnation, next),
                       "its ranks were taken, it has " + ranks_of(m) + " now", out);
   } else if (incarnation > m.incarnation) {
     begin_incarnation(m, incarnation, "others have had " + ranks_of(m) + " before it", out);
@@ -156,6 +252,12 @@ void Membership::accuse(double now, uint32_t member, const std::string& why,
   Member m = table_.at(member);
   if (is_over(m)) return;
   const auto own_name = static_cast<uint32_t>(name_hash(self().node));
+  const auto claim = std::find_if(claims_.begin(), claims_.end(),
+                                  [&](const Claim& c) { return c.member == member; });
+  if (claim != claims_.end()) {  // what another said is so
+    const MemberState state = claim->state;
+    return end_incarnation(now, member, state, why, out);
+  }
   if (m.state == MemberState::suspect) return confirm(member, own_name);
   m.state = MemberState::suspect;
   m.accuser = own_name;
@@ -186,11 +288,17 @@ double Membership::dead_at(const Suspicion& s) const {
 
 void Membership::declare_dead(double now, uint32_t member, const std::string& why,
                               MembershipEffects& out) {
+  end_incarnation(now, member, MemberState::dead, why, out);
+}
+
+void Membership::end_incarnation(double now, uint32_t member, MemberState state,
+                                 const std::string& why, MembershipEffects& out) {
   Member m = table_.at(member);
   if (is_over(m)) return;
-  m.state = MemberState::dead;
+  m.state = state;
   m.accuser = 0;
-  out.lines.push_back(incarnation_of(m) + " is taken for dead: " + why);
+  if (state == MemberState::dead)
+    out.lines.push_back(incarnation_of(m) + " is taken for dead: " + why);
   take_in(now, m, out);
 }
 
@@ -226,6 +334,7 @@ void Membership::send_sync(const std::string& to, MembershipEffects& out) {
   MembershipPacket packet;
   packet.kind = Kind::sync;
   packet.sequence = table_.digest();
+  packet.facts = facts();
   packet.news.push_back(self());
   const auto member = table_.find(to);
   if (member && table_.at(*member).state != MemberState::alive) {
@@ -244,6 +353,7 @@ void Membership::send_view(double now, uint32_t to, MembershipEffects& out) {
     MembershipPacket packet;
     packet.kind = Kind::sync_reply;
     packet.graph = spec();
+    packet.facts = facts();
     size_t bytes = wire_bytes(packet);
     for (; done < order.size() && bytes < kViewBytes && packet.news.size() < kMaxNews; ++done) {
       packet.news.push_back(table_.at(order[done]));

@@ -7,7 +7,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kPacketBytes = 120;  // headers and an empty packet
+constexpr size_t kPacketBytes = 136;  // headers and an empty packet
 constexpr size_t kRateBytes = 24;
 constexpr size_t kPendingRatesAtMost = 4096;
 
@@ -21,7 +21,10 @@ int tellings(size_t members) { return 3 * std::bit_width(members); }
 
 }  // namespace
 
-size_t wire_bytes(const Member& m) { return 40 + text_bytes(m.node) + text_bytes(m.address); }
+size_t wire_bytes(const Member& m) {
+  return 80 + 8 * (m.gone.size() + m.unreachable.size()) + text_bytes(m.node) +
+         text_bytes(m.address);
+}
 
 size_t wire_bytes(const MembershipPacket& packet) {
   size_t bytes = kPacketBytes + wire_bytes(packet.graph) + packet.rates.size() * kRateBytes;
@@ -51,6 +54,10 @@ void PiggybackQueue::load(const MemberTable& table, MembershipPacket& packet) {
     ++spec_sent_;
     packet.graph = table.spec();
   }
+  if (facts_sent_ < enough) {
+    ++facts_sent_;
+    packet.facts = table.facts();
+  }
   size_t bytes = wire_bytes(packet);
   std::stable_sort(members_.begin(), members_.end(), fewest_first);
   for (Record& r : members_) {
@@ -58,7 +65,7 @@ void PiggybackQueue::load(const MemberTable& table, MembershipPacket& packet) {
     const bool there = std::any_of(packet.news.begin(), packet.news.end(),
                                    [&](const Member& n) { return n.node == m.node; });
     if (there) continue;
-    if (bytes + wire_bytes(m) > kNewsBytes) break;
+    if (!packet.news.empty() && bytes + wire_bytes(m) > kNewsBytes) break;
     bytes += wire_bytes(m);
     packet.news.push_back(m);
     ++r.sent;

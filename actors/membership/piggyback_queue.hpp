@@ -1,7 +1,7 @@
 // PiggybackQueue: which news ride on the next packet. For membership.hpp. No I/O.
 //
-// Each record, the spec and each edge rate travel some 3 log2(n) times after they were heard, those
-// that have travelled least first, as many as fit a packet of kNewsBytes.
+// Each record, the spec, the run's facts and each edge rate travel some 3 log2(n) times after they
+// were heard, those that have travelled least first, as many as fit a packet of kNewsBytes.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -21,6 +21,7 @@ class PiggybackQueue {
  public:
   void member(uint32_t index);
   void spec() { spec_sent_ = 0; }
+  void facts() { facts_sent_ = 0; }
   void rate(uint32_t i, uint32_t j);
 
   /// Fills what is left of the packet.
@@ -38,7 +39,7 @@ class PiggybackQueue {
   };
   std::vector<Record> members_;
   std::vector<Rate> rates_;
-  int spec_sent_ = 0;
+  int spec_sent_ = 0, facts_sent_ = 0;
 };
 
 }  // namespace grapevine

@@ -50,6 +50,12 @@ std::shared_ptr<Arrivals> make_arrivals(uint64_t payload_bytes, const Settings& 
                                     16 * static_cast<size_t>(s.ranks) * here + 64);
 }
 
+// What facts of the run are marked with. Never 0.
+uint64_t run_of(const Settings& s, const NodeSettings& n, const Objective& objective) {
+  const Hello hello = hello_of(s, n, objective.layout());
+  return std::max<uint64_t>(fnv1a(hello.run, hello.job), 1);
+}
+
 LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport> transport,
                      const std::shared_ptr<Arrivals>& arrivals) {
   LinkEvents events;
@@ -128,19 +134,20 @@ SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
 GatewayDependencies gateway_dependencies(const RunClock& clock, const Settings& s,
                                          const NodeSettings& n, const Objective& objective,
                                          const NodeHooks& hooks) {
-  GatewayDependencies deps{.clock = clock,
-                           .settings = std::make_shared<const Settings>(s),
-                           .transport = {},
-                           .self = {},
-                           .membership = {s.seed, n.join, s.topology},
-                           .total_ranks = n.total_ranks,
-                           .patience_s = n.patience_s,
-                           .say = hooks.run.sink.on_event,
-                           .render = hooks.render,
-                           .render_snapshot = hooks.render_snapshot,
-                           .shape = shape_of_rank(s, objective),
-                           .read_plan = hooks.read_plan,
-                           .done = {}};
+  GatewayDependencies deps{
+      .clock = clock,
+      .settings = std::make_shared<const Settings>(s),
+      .transport = {},
+      .self = {},
+      .membership = {s.seed, n.join, s.topology, run_of(s, n, objective), n.generation},
+      .total_ranks = n.total_ranks,
+      .patience_s = n.patience_s,
+      .say = hooks.run.sink.on_event,
+      .render = hooks.render,
+      .render_snapshot = hooks.render_snapshot,
+      .shape = shape_of_rank(s, objective),
+      .read_plan = hooks.read_plan,
+      .done = {}};
   deps.self.node = n.name;
   deps.self.ranks = static_cast<uint32_t>(ranks_here(s));
   deps.self.first_rank = n.first_rank < 0 ? kAnyRank : static_cast<uint32_t>(n.first_rank);

@@ -2,6 +2,8 @@
 
 #include <kj/debug.h>
 
+#include <random>
+
 #include "actors/transport/bulk_board.hpp"
 #include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
@@ -27,7 +29,14 @@ ConnectionManager::ConnectionManager(Loop& loop, BulkBoard& bulk, PeerTable& pee
       listens_tcp_(listens_tcp),
       told_since_(loop.timer().now()),
       tasks_(*this) {
-  if (options.key) tls_ = make_tls(*options.key, options.self.node);
+  if (options.key) {
+    const Identity identity = make_identity(*options.key, options.self.node);
+    tls_ = make_tls(identity);
+    id_ = identity.fingerprint();
+  } else {
+    std::random_device bits;
+    id_ = uint64_t{bits()} << 32 | bits();
+  }
   acceptor_ = kj::heap<Acceptor>(listen_fd, loop, options.connect_s,
                                  [this](Knock knock) { tasks_.add(welcome(std::move(knock))); });
 }
@@ -223,7 +232,8 @@ ConnectionManager::Connection* ConnectionManager::find(uint64_t id) {
 /// Another connection of the same pair stands: nobody was turned away.
 bool ConnectionManager::is_spare(const Connection& c) {
   const Connection* other = standing(c.peer.node);
-  return other != nullptr && other->peer.incarnation == c.peer.incarnation;
+  return other != nullptr && other->peer.id == c.peer.id &&
+         other->peer.incarnation == c.peer.incarnation;
 }
 
 ConnectionManager::Connection* ConnectionManager::standing(const std::string& node) {

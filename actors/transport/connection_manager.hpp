@@ -7,6 +7,10 @@
 // node with the lower name makes it stand by its own Agree. So an offer tells the lower node that
 // whatever link it still believes in is gone, and no message is sent on a connection that the other
 // end may drop.
+//
+// A process has an id beside its name. While a link with one process of a name stands, another of
+// the name waits until the first has been pinged: it is refused if that one answers, and takes its
+// place if not.
 #pragma once
 #include <kj/compat/tls.h>
 
@@ -29,6 +33,8 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
                     const LinkEvents&, int listen_fd, bool listens_tcp);
   ~ConnectionManager();
 
+  uint64_t id() const { return id_; }
+
   void dial(const std::string& address);
   void close(const std::string& node);
   void reply(uint64_t console, const ConsoleReply&);
@@ -36,7 +42,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   void leave(std::function<void()> done);
 
  private:
-  enum class Stage { hello, holding, offered, awaiting, up, console, ending };
+  enum class Stage { hello, holding, second, offered, awaiting, up, console, ending };
   struct Connection {
     uint64_t id = 0;
     bool dialled = false;
@@ -50,6 +56,8 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
     kj::Own<ControlLink> link;
     kj::TimePoint measured = kj::origin<kj::TimePoint>();  // the round trip
     kj::Promise<void> deadline = nullptr;
+    bool challenged = false;  // another process of its name waits for its answer
+    kj::Promise<void> patience = nullptr;
   };
 
   kj::Promise<void> welcome(Knock);
@@ -62,6 +70,9 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   std::string disagreement(const Connection&, const Hello&) const;
   size_t consoles() const;
   void try_offer(Connection&);
+  void take_agree(Connection&);
+  void challenge(Connection& first, Connection& second);
+  void answered(Connection&);
   void offer_next(const std::string& node);
   void stand(Connection&);
 
@@ -88,6 +99,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   const bool listens_tcp_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Own<kj::TlsContext> tls_;
+  uint64_t id_ = 0;
   uint64_t last_id_ = 0;
   bool leaving_ = false;
   kj::TimePoint told_since_;

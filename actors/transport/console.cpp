@@ -21,7 +21,7 @@ class Console::Impl {
  public:
   Impl(const std::string& at, const std::optional<RunKey>& key, double deadline_s) : address(at) {
     loop.call([&] {
-      if (key) tls = make_tls(*key, kName);
+      if (key) tls = make_tls(make_identity(*key, kName));
       connecting = kj::evalNow([&] {
                      return loop.timer().timeoutAfter(seconds(deadline_s),
                                                       connect_stream(loop, tls.get(), address));

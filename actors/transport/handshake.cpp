@@ -11,6 +11,8 @@ namespace {
 
 constexpr double kMeasureEveryS = 0.2;
 constexpr size_t kMostConsoles = 64;
+constexpr uint64_t kChallenge = 0;  // a ping's number; the membership's own count from 1
+constexpr double kAnswerS = 1;      // to it, by a process whose name another one has
 
 /// What TCP knows anyway.
 double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
@@ -19,12 +21,6 @@ double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
   const auto failed =
       kj::runCatchingExceptions([&] { stream.getsockopt(IPPROTO_TCP, TCP_INFO, &info, &size); });
   return failed == nullptr ? info.tcpi_rtt * 1e-6 : 0;
-}
-
-/// What one node was told by a console and hands on to all.
-bool ends_the_run(const ControlMessage& m) {
-  const auto* request = std::get_if<ConsoleRequest>(&m);
-  return request != nullptr && request->verb == ConsoleVerb::stop;
 }
 
 }  // namespace
@@ -45,17 +41,47 @@ void ConnectionManager::shake(Connection& c, ControlMessage& m) {
     return on_hello(c, *hello);
   if (std::holds_alternative<Agree>(m)) {
     if (c.stage == Stage::offered) return stand(c);
-    if (c.stage == Stage::awaiting) {
-      if (const Connection* old = standing(c.peer.node);
-          old && old->peer.incarnation > c.peer.incarnation)
-        return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " +
-                             c.peer.node + " is over, there is an incarnation " +
-                             std::to_string(old->peer.incarnation));
-      push(c, Agree{});
-      return stand(c);
-    }
+    if (c.stage == Stage::awaiting) return take_agree(c);
   }
   refuse_message(c, std::string("a ") + name_of(m) + " before the link stands");
+}
+
+/// The node with the higher name offers it.
+void ConnectionManager::take_agree(Connection& c) {
+  if (Connection* old = standing(c.peer.node)) {
+    if (old->peer.incarnation > c.peer.incarnation)
+      return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
+                           " is over, there is an incarnation " +
+                           std::to_string(old->peer.incarnation));
+    if (old->peer.id != c.peer.id) return challenge(*old, c);
+  }
+  push(c, Agree{});
+  stand(c);
+}
+
+void ConnectionManager::challenge(Connection& first, Connection& second) {
+  second.stage = Stage::second;
+  if (std::exchange(first.challenged, true)) return;
+  MembershipPacket ping;
+  ping.sequence = kChallenge;
+  push(first, ping);
+  first.patience = loop_.timer().afterDelay(seconds(kAnswerS)).then([this, id = first.id] {
+    Connection* silent = find(id);
+    if (silent != nullptr && silent->stage == Stage::up)
+      finish(*silent, "it does not answer, and another process of its name does");
+  });
+  first.patience = first.patience.eagerlyEvaluate([](kj::Exception&&) {});
+}
+
+/// Those who wait for its place go.
+void ConnectionManager::answered(Connection& first) {
+  first.challenged = false;
+  first.patience = nullptr;
+  std::vector<uint64_t> waiting;
+  for (const auto& [id, c] : connections_)
+    if (c->stage == Stage::second && c->peer.node == first.peer.node) waiting.push_back(id);
+  for (const uint64_t id : waiting)
+    if (Connection* second = find(id)) refuse(*second, kNameTaken);
 }
 
 /// The same line for both ends; empty where they agree.
@@ -107,12 +133,14 @@ void ConnectionManager::try_offer(Connection& c) {
   for (auto& [id, other] : connections_) {
     if (other.get() == &c || other->peer.node != c.peer.node) continue;
     if (other->stage == Stage::offered) return;  // offer_next, when that one is decided
-    if (other->stage != Stage::up || other->peer.incarnation < c.peer.incarnation) continue;
+    if (other->stage != Stage::up) continue;
+    if (other->peer.incarnation > c.peer.incarnation)
+      return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
+                           " is over, there is an incarnation " +
+                           std::to_string(other->peer.incarnation));
+    if (other->peer.id != c.peer.id) return challenge(*other, c);
     if (other->peer.incarnation == c.peer.incarnation)
       return refuse(c, "a link with " + c.peer.node + " stands already");
-    return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
-                         " is over, there is an incarnation " +
-                         std::to_string(other->peer.incarnation));
   }
   c.stage = Stage::offered;
   push(c, Agree{});
@@ -120,10 +148,15 @@ void ConnectionManager::try_offer(Connection& c) {
 
 void ConnectionManager::offer_next(const std::string& node) {
   for (auto& [id, c] : connections_) {
-    if (c->stage != Stage::holding || c->peer.node != node) continue;
+    const bool waits = c->stage == Stage::holding || c->stage == Stage::second;
+    if (!waits || c->peer.node != node) continue;
     // Later: who calls may be in the midst of the table.
     tasks_.add(kj::evalLater([this, id = id] {
-      if (Connection* held = find(id); held != nullptr && held->stage == Stage::holding)
+      Connection* held = find(id);
+      if (held == nullptr) return;
+      if (held->stage == Stage::second && options_.self.node < held->peer.node)
+        take_agree(*held);
+      else if (held->stage == Stage::holding || held->stage == Stage::second)
         try_offer(*held);
     }));
     return;
@@ -151,6 +184,10 @@ void ConnectionManager::stand(Connection& c) {
 }
 
 void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_t bytes) {
+  const auto* packet = std::get_if<MembershipPacket>(&m);
+  if (c.challenged && packet != nullptr && packet->kind == MembershipPacket::Kind::ack &&
+      packet->sequence == kChallenge)
+    answered(c);
   auto& counters = c.entry->counters;
   ++counters.messages_received;
   counters.message_bytes_received += bytes;
@@ -165,7 +202,7 @@ void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_
     bulk_.token(c.id, *token);
   } else if (std::holds_alternative<MembershipPacket>(m) || std::holds_alternative<FetchState>(m) ||
              std::holds_alternative<Manifest>(m) || std::holds_alternative<MeanAsk>(m) ||
-             std::holds_alternative<MassReceipt>(m) || ends_the_run(m)) {
+             std::holds_alternative<MassReceipt>(m)) {
     if (events_.control && !leaving_) events_.control(c.peer.node, std::move(m));
   } else {
     refuse_message(c, std::string("a ") + name_of(m) + " on a link that stands");

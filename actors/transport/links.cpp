@@ -23,6 +23,7 @@ class SocketLinks final : public Links {
     control_loop_.call([this, &listening] {
       control_ = kj::heap<ConnectionManager>(control_loop_, *bulk_, peers_, refusals_, options_,
                                              events_, listening.fd, listening.tcp);
+      options_.self.id = control_->id();
     });
   }
 
@@ -41,6 +42,7 @@ class SocketLinks final : public Links {
   }
 
   const std::string& address() const override { return address_; }
+  uint64_t id() const override { return options_.self.id; }
 
   void dial(const std::string& address) override {
     control_loop_.post([this, address] { control_->dial(address); });

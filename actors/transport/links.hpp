@@ -44,8 +44,8 @@ struct LinkEvents {
   /// come.
   std::function<void(const std::string& node, uint32_t incarnation, const std::string& reason)>
       down;
-  /// Valid (see control_codec.hpp). Of consoles' requests `stop` alone, handed on by a peer; never
-  /// a Hello or the like, which the links keep to themselves.
+  /// Valid (see control_codec.hpp). Never a Hello or the like, which the links keep to themselves,
+  /// nor a console's request.
   std::function<void(const std::string& node, ControlMessage)> control;
   /// The header is valid; the payload, if any, is as long as it says. Not to be written into.
   std::function<void(const std::string& node, Frame)> frame;
@@ -103,6 +103,10 @@ using LinkRefusals = std::array<uint64_t, kLinkRefusals>;  // by reason
 constexpr std::array<const char*, kLinkRefusals> kLinkRefusalNames{
     "message", "token", "plain", "record", "header", "memory", "in_place", "release"};
 
+/// Why a process is refused whose name another one has that is linked and answers a ping. One that
+/// does not answer within a second is let go for the new one.
+constexpr char kNameTaken[] = "another process of this name is there and answers";
+
 class Links {
  public:
   /// The real ones, over sockets. Listens; refuses an address that does not resolve, is in use, or
@@ -114,6 +118,9 @@ class Links {
   /// Where others reach it: as it was given, with the actual port, and with this host's address
   /// where it listens on all.
   virtual const std::string& address() const = 0;
+
+  /// Of this process, as in its Hello: the fingerprint of its certificate, random without a key.
+  virtual uint64_t id() const = 0;
 
   /// Ends in up or in dial_failed, within twice connect_s.
   virtual void dial(const std::string& address) = 0;

@@ -108,8 +108,15 @@ Identity make_identity(const RunKey& run, const std::string& node) {
           })};
 }
 
-kj::Own<kj::TlsContext> make_tls(const RunKey& run, const std::string& node) {
-  const Identity identity = make_identity(run, node);
+uint64_t Identity::fingerprint() const {
+  uint64_t words[EVP_MAX_MD_SIZE / sizeof(uint64_t)];
+  GV_CHECK(EVP_Digest(certificate_pem.data(), certificate_pem.size(),
+                      reinterpret_cast<unsigned char*>(words), nullptr, EVP_sha256(),
+                      nullptr) == 1);
+  return words[0];
+}
+
+kj::Own<kj::TlsContext> make_tls(const Identity& identity) {
   const kj::TlsCertificate authority(identity.authority_pem.c_str());
   const kj::TlsKeypair own{kj::TlsPrivateKey(kj::StringPtr(identity.key_pem.c_str())),
                            kj::TlsCertificate(identity.certificate_pem.c_str())};

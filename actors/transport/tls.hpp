@@ -19,12 +19,15 @@ constexpr char kTlsHost[] = "node.grapevine";
 
 struct Identity {
   std::string authority_pem, certificate_pem, key_pem;
+
+  /// The first eight bytes of the certificate's SHA-256.
+  uint64_t fingerprint() const;
 };
 
 Identity make_identity(const RunKey&, const std::string& node);
 
 /// Mutual TLS 1.3 between holders of the run key, and nobody else.
-kj::Own<kj::TlsContext> make_tls(const RunKey&, const std::string& node);
+kj::Own<kj::TlsContext> make_tls(const Identity&);
 
 /// The name in the certificate that the other end showed; empty without one.
 std::string certified_name(kj::PeerIdentity&);

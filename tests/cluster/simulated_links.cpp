@@ -39,6 +39,7 @@ class SimulatedLinks final : public Links {
   ~SimulatedLinks() override { network_.leave(process_); }
 
   const std::string& address() const override { return address_; }
+  uint64_t id() const override { return static_cast<uint64_t>(process_) + 1; }
   void dial(const std::string& address) override { network_.dial(process_, address); }
   bool send(const std::string& node, const ControlMessage& m) override {
     return network_.send(process_, node, m);

@@ -238,6 +238,71 @@ TEST_CASE("of two wishes for another graph one wins everywhere, whoever is told 
   CHECK(world->at(7).spec().topology == "star");
 }
 
+TEST_CASE("that a run stops, and how many means it wants, is known to all, to newcomers too") {
+  for (const int count : {4, 64}) {
+    const auto world = settled(nodes(count, 17));
+    const uint64_t epoch = world->at(0).epoch();
+    world->act(1, [&](Membership& m, MembershipEffects& out) {
+      CHECK(m.want_mean(world->now(), out) == 1u);
+      CHECK(m.want_mean(world->now(), out) == 2u);
+      CHECK(out.facts);
+    });
+    CHECK(until_one_view(*world) < 1);
+    CHECK(world->at(count - 1).facts().means_wanted == 2u);
+    CHECK_FALSE(world->at(0).facts().stopping);
+    world->act(2, [&](Membership& m, MembershipEffects& out) { m.stop(world->now(), out); });
+    const double took_s = until_one_view(*world);
+    CHECK(took_s < 1);
+    WARN(count << " nodes: all know of a stop after " << took_s << " s");
+    for (int node = 0; node < count; ++node)
+      REQUIRE(world->at(node).facts() == RunFacts{1, 0, true, 2});
+    CHECK(world->at(0).epoch() == epoch);
+    const int late = world->join(0);
+    CHECK(until_one_view(*world) < 5);
+    CHECK(world->at(late).facts().stopping);
+  }
+}
+
+TEST_CASE("what a node says of itself, its ranks, its mean and whom it cannot reach, all know") {
+  const auto world = settled(nodes(4, 18));
+  const uint32_t first = world->at(2).self().first_rank;
+  const uint64_t epoch = world->at(0).epoch();
+  world->act(2, [&](Membership& m, MembershipEffects& out) {
+    m.tell_mean(world->now(), {5, 6}, out);
+    CHECK(m.unreachable(world->now(), World::name(1), true, out));
+    CHECK_FALSE(m.unreachable(world->now(), "nobody", true, out));
+  });
+  CHECK(until_one_view(*world) < 1);
+  CHECK(world->at(0).epoch() == epoch);
+  world->act(2, [&](Membership& m, MembershipEffects& out) {
+    CHECK(m.rank_gone(world->now(), first + 1, out));
+    CHECK(out.changed);
+    CHECK_FALSE(m.rank_gone(world->now(), first + 1, out));
+    CHECK_FALSE(m.rank_gone(world->now(), first + 2, out));  // another node's
+    CHECK_FALSE(m.rank_returned(world->now(), first, out));
+  });
+  CHECK(until_one_view(*world) < 1);
+  const auto told = [&] { return world->at(0).table().at(*world->at(0).table().find("n10002")); };
+  CHECK(told().mean == MeanTold{5, 6});
+  CHECK(told().unreachable == std::vector{name_hash(World::name(1))});
+  CHECK(told().gone == std::vector{RankGone{first + 1, told().incarnation, false}});
+  CHECK(world->at(0).epoch() > epoch);
+  world->act(2, [&](Membership& m, MembershipEffects& out) {
+    CHECK(m.rank_returned(world->now(), first + 1, out));
+    CHECK(m.unreachable(world->now(), World::name(1), false, out));
+  });
+  CHECK(until_one_view(*world) < 1);
+  CHECK(incarnation_of(told(), first + 1) == told().incarnation + 1);
+  CHECK(told().unreachable.empty());
+  const uint32_t last = last_incarnation(told());
+  world->act(2, [&](Membership& m, MembershipEffects& out) {
+    m.become(world->now(), false, false, out);  // as after a failure: all its ranks begin anew
+  });
+  CHECK(until_one_view(*world) > 0);
+  CHECK(world->at(2).self().incarnation > last);
+  CHECK(world->at(2).self().gone.empty());
+}
+
 TEST_CASE("a node that is not ready is known and not in the graph; edge rates reach everybody") {
   const auto world = settled(nodes(8, 13));
   const uint64_t epoch = world->at(0).epoch();

@@ -1,6 +1,7 @@
 #include "tests/membership/world.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 
@@ -15,7 +16,12 @@ bool later(const auto& a, const auto& b) {
   return a.at != b.at ? a.at > b.at : a.serial > b.serial;
 }
 
-int node_at(const std::string& address) { return std::stoi(address.substr(2)) - 10000; }
+// Of "n10003" and "h:10003" alike; -1 where there is no such node.
+int node_of(const std::string& text, size_t digits_at, int count) {
+  if (text.size() != digits_at + 5) return -1;
+  const int node = std::atoi(text.c_str() + digits_at) - 10000;
+  return node < count ? node : -1;
+}
 
 }  // namespace
 
@@ -44,6 +50,7 @@ Member World::member(int node) const {
   m.address = address(node);
   m.ranks = kRanks;
   m.first_rank = kAnyRank;
+  m.id = 1000 * static_cast<uint64_t>(node) + 1;
   return m;
 }
 
@@ -162,7 +169,8 @@ void World::carry_out(int node, MembershipEffects& out) {
   Node& n = nodes_[index(node)];
   watch(node, out);
   for (auto& [to_name, packet] : out.sends) {
-    const int to = std::stoi(to_name.substr(1)) - 10000;
+    const int to = node_of(to_name, 1, count());
+    if (to < 0) continue;  // a liar's invention
     const size_t size = wire_bytes(packet);
     packets_ += 1;
     bytes_ += static_cast<double>(size);
@@ -201,7 +209,8 @@ void World::watch(int node, const MembershipEffects& out) {
   for (const std::string& line : out.lines) {
     const size_t at = line.find(" is taken for dead");
     if (at == std::string::npos) continue;
-    const int who = std::stoi(line.substr(1)) - 10000;
+    const int who = node_of(line.substr(0, line.find(' ')), 1, count());
+    if (who < 0) continue;
     false_deaths_ += running(who) && !nodes_[index(who)].has_left && reachable(node, who) &&
                      reachable(who, node);
   }
@@ -218,8 +227,8 @@ bool World::reachable(int from, int to) const {
 }
 
 void World::dial(int from, const std::string& address) {
-  const int to = node_at(address);
-  if (to < 0 || to >= count() || !reachable(from, to) || !reachable(to, from)) return;
+  const int to = node_of(address, 2, count());
+  if (to < 0 || !reachable(from, to) || !reachable(to, from)) return;
   const double at = now_ + delay() + delay();
   const Node& there = nodes_[index(to)];
   if (!there.alive) {

@@ -48,6 +48,7 @@ void World::restart(int node) {
   self.incarnation = 1;
   self.refutations = 0;
   self.state = MemberState::alive;
+  self.id = 1000 * static_cast<uint64_t>(node) + n.process;
   n.membership = std::make_unique<Membership>(self, options);
   n.timer_queued = n.timer_at = std::numeric_limits<double>::infinity();
   post(now_, node, [this](Membership& m, MembershipEffects& out) { m.start(now_, out); });

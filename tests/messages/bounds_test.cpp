@@ -67,8 +67,17 @@ TEST_CASE("a list beyond its bound is refused before anything of it is copied") 
   CHECK(rates.allocated < kOfARefusal);
   const Said news =
       said_of([](wire::Control::Builder m) { m.initMembership().initNews(4 * kMaxNews); });
-  CHECK(news.refusal == "message refused: news of 512 elements, accepted: at most 128");
+  CHECK(news.refusal == "message refused: news of 160 elements, accepted: at most 40");
   CHECK(news.allocated < kOfARefusal);
+  const Said gone = said_of(
+      [](wire::Control::Builder m) { m.initMembership().initNews(1)[0].initGone(kMaxGone + 1); });
+  CHECK(gone.refusal == "message refused: gone of 65 elements, accepted: at most 64");
+  CHECK(gone.allocated < kOfARefusal);
+  const Said unreachable = said_of(
+      [](wire::Control::Builder m) { m.initMembership().initNews(1)[0].initUnreachable(4096); });
+  CHECK(unreachable.refusal ==
+        "message refused: unreachable of 4096 elements, accepted: at most 16");
+  CHECK(unreachable.allocated < kOfARefusal);
 }
 
 TEST_CASE("ranks beyond 32 bits are refused, at either end") {

@@ -19,10 +19,25 @@ inline std::vector<ControlMessage> one_of_each() {
   packet.kind = MembershipPacket::Kind::sync_reply;
   packet.sequence = 6;
   packet.target = "b";
-  packet.news = {{"a", 1, 2, MemberState::suspect, "10.0.0.1:7000", 0, 4, false, true, 77},
-                 {"b", 2, 0, MemberState::alive, "[::1]:7001", 4, 4, true, false, 0}};
+  packet.news = {
+      {"a",
+       1,
+       2,
+       MemberState::suspect,
+       "10.0.0.1:7000",
+       0,
+       4,
+       false,
+       true,
+       77,
+       78,
+       {{1, 1, false}, {3, 2, true}},
+       {79, ~uint64_t{0}},
+       {80, 81}},
+      {"b", 2, 0, MemberState::alive, "[::1]:7001", 4, 4, true, false, 0, 82, {}, {}, {}}};
   packet.graph = {9, "a", "ring:8"};
   packet.rates = {{0, 1, 12.5, 3}, {1, 2, 0, 4}};
+  packet.facts = {83, 84, true, 85};
   Manifest manifest;
   manifest.transfer = 10;
   manifest.refused = "not ready";
@@ -34,7 +49,7 @@ inline std::vector<ControlMessage> one_of_each() {
   manifest.piece_bytes = 1 << 20;
   manifest.hashes = {12, ~uint64_t{0}};
   manifest.numbers = {13};
-  return {Hello{1, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000"},
+  return {Hello{2, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000", 86},
           Refusal{"another run"},
           Bye{},
           Agree{},

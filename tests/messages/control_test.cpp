@@ -54,7 +54,17 @@ Member random_member() {
           *number / 2,
           *rc::gen::arbitrary<bool>(),
           *rc::gen::arbitrary<bool>(),
-          *number};
+          *number,
+          *rc::gen::arbitrary<uint64_t>(),
+          *rc::gen::container<std::vector<RankGone>>(
+              *rc::gen::inRange<size_t>(0, kMaxGone + 1),
+              rc::gen::map(rc::gen::arbitrary<uint32_t>(),
+                           [](uint32_t n) {
+                             return RankGone{n, n % (kIncarnationsAtMost + 1), n % 2 == 0};
+                           })),
+          *rc::gen::container<std::vector<uint64_t>>(
+              *rc::gen::inRange<size_t>(0, kMaxUnreachable + 1), rc::gen::arbitrary<uint64_t>()),
+          {*rc::gen::arbitrary<uint64_t>(), *rc::gen::arbitrary<uint64_t>()}};
 }
 
 ControlMessage random_message() {
@@ -65,6 +75,8 @@ ControlMessage random_message() {
       m.sequence = *rc::gen::arbitrary<uint64_t>();
       m.target = *text(63);
       m.graph = {*rc::gen::arbitrary<uint64_t>(), *text(63), *text(300)};
+      m.facts = {*rc::gen::arbitrary<uint64_t>(), *rc::gen::arbitrary<uint32_t>(),
+                 *rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<uint32_t>()};
       for (int k = *rc::gen::inRange(0, 20); k > 0; --k)
         m.news.push_back(random_member());
       for (int k = *rc::gen::inRange(0, 20); k > 0; --k)
@@ -78,14 +90,10 @@ ControlMessage random_message() {
                         *rc::gen::arbitrary<uint32_t>(),
                         *rc::gen::arbitrary<std::vector<uint32_t>>()};
     case 2:
-      return Hello{*rc::gen::arbitrary<uint16_t>(),
-                   LinkPurpose::console,
-                   *text(63),
-                   *rc::gen::arbitrary<uint64_t>(),
-                   *text(200),
-                   *name(),
-                   *rc::gen::arbitrary<uint32_t>(),
-                   *text(200)};
+      return Hello{
+          *rc::gen::arbitrary<uint16_t>(), LinkPurpose::console, *text(63),
+          *rc::gen::arbitrary<uint64_t>(), *text(200),           *name(),
+          *rc::gen::arbitrary<uint32_t>(), *text(200),           *rc::gen::arbitrary<uint64_t>()};
     default: return ConsoleReply{*rc::gen::arbitrary<bool>(), true, *text(5000)};
   }
 }
@@ -95,8 +103,21 @@ MembershipPacket full_packet() {
   MembershipPacket m;
   m.target = std::string(kNameBytes, 't');
   m.graph = {~uint64_t{0}, std::string(kNameBytes, 'g'), std::string(kSpecBytes, 's')};
-  m.news.assign(kMaxNews, {std::string(kNameBytes, 'n'), 1, 2, MemberState::left,
-                           std::string(kAddressBytes, 'a'), 3, 4, true, true, 5});
+  m.news.assign(kMaxNews, {std::string(kNameBytes, 'n'),
+                           1,
+                           2,
+                           MemberState::left,
+                           std::string(kAddressBytes, 'a'),
+                           3,
+                           4,
+                           true,
+                           true,
+                           5,
+                           6,
+                           std::vector<RankGone>(kMaxGone, {3, 1, true}),
+                           std::vector<uint64_t>(kMaxUnreachable, 7),
+                           {8, 9}});
+  m.facts = {1, 2, true, 3};
   m.rates.assign(kMaxRates, {1, 2, 3.5, 4});
   return m;
 }
@@ -143,7 +164,7 @@ TEST_CASE("the largest message of each kind fits into a message's bound") {
 TEST_CASE("one above a bound is refused, by the sender too, with the bound") {
   auto packet = full_packet();
   packet.news.push_back(packet.news.front());
-  CHECK(refusal(packet) == "message refused: news of 129 elements, accepted: at most 128");
+  CHECK(refusal(packet) == "message refused: news of 41 elements, accepted: at most 40");
   packet = full_packet();
   packet.rates.push_back({});
   CHECK(refusal(packet) == "message refused: rates of 513 elements, accepted: at most 512");
@@ -164,7 +185,7 @@ TEST_CASE("one above a bound is refused, by the sender too, with the bound") {
 TEST_CASE("what a stranger writes over a bound or a value is refused at the other end") {
   // A packet of one member, whose bytes are changed as a stranger would.
   MembershipPacket m;
-  m.news = {{"node", 1, 2, MemberState::alive, "address", 3, 4, true, false, 5}};
+  m.news = {{"node", 1, 2, MemberState::alive, "address", 3, 4, true, false, 5, 6, {}, {}, {}}};
   m.rates = {{1, 2, 3.5, 4}};
   const Bytes good = encoded(m);
   const auto with = [&](const void* was, const void* is, size_t size) {

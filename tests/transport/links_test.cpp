@@ -93,8 +93,9 @@ TEST_CASE("peers of another run, job, version or name are refused with one line 
   hello.job_is = "ad_psgd f32";
   refused(hello, "b", "another job: ad_psgd f32 at b,  at a");
   hello = {};
-  hello.version = 2;
-  refused(hello, "b", "another protocol version: 2 at b, 1 at a");
+  hello.version = kControlVersion + 1;
+  const std::string theirs = std::to_string(hello.version), ours = std::to_string(kControlVersion);
+  refused(hello, "b", "another protocol version: " + theirs + " at b, " + ours + " at a");
   refused({}, "a", "the name a is this node's own");
 }
 
@@ -176,6 +177,36 @@ TEST_CASE(
   old.links().dial(z.address());
   REQUIRE(old.wait([&] { return old.failures.size() == 1; }));
   CHECK(old.failures[0] == "incarnation 1 of y is over, there is an incarnation 3");
+}
+
+TEST_CASE(
+    "of two processes with one name the second is refused while the first answers, else let in") {
+  for (const std::string name : {"a", "c"}) {  // below and above the name of whom they meet
+    TestNode b("b"), first(name);
+    connect(first, b, name, "b");
+    {
+      TestNode second(name);
+      CHECK(second.links().id() != first.links().id());
+      second.links().dial(b.address());
+      REQUIRE(first.wait([&] { return !first.messages.empty(); }));
+      MembershipPacket ack;
+      ack.kind = MembershipPacket::Kind::ack;
+      REQUIRE(first.links().send("b", ack));
+      REQUIRE(second.wait([&] { return !second.failures.empty(); }));
+      CHECK(second.failures[0] == kNameTaken);
+      REQUIRE(b.wait([&] { return !b.turned_away.empty(); }));
+      CHECK(b.turned_away[0] == kNameTaken);
+    }
+    b.look([&] { CHECK(b.downs[name].empty()); });
+    TestNode third(name);  // now the first says nothing
+    third.links().dial(b.address());
+    REQUIRE(third.wait_up("b"));
+    REQUIRE(b.wait_up(name, 2));
+    b.look([&] {
+      CHECK(b.ups[name][1].id == third.links().id());
+      CHECK(b.downs[name][0] == "it does not answer, and another process of its name does");
+    });
+  }
 }
 
 TEST_CASE("a full queue says false, and counts it, instead of growing") {

@@ -1,0 +1,48 @@
+// MaliciousMember: what a member of a run may say that wishes the others ill. It speaks the real
+// protocol and keeps to the codec's bounds, no more: each field of each message is drawn from what
+// it has heard, from edge values, and at random.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/random.hpp"
+#include "messages/control.hpp"
+
+namespace grapevine::test {
+
+class MaliciousMember {
+ public:
+  /// `name`: its own, as its links have it. `others`: names of members, to speak of.
+  MaliciousMember(uint64_t seed, std::string name, std::vector<std::string> others);
+
+  /// What an honest node has told it: the best lies are near the truth.
+  void hear(const MembershipPacket&);
+  void hear(const FrameHeader&);
+
+  /// One that encode_control accepts: of any kind that one node may send another whose link stands.
+  ControlMessage message();
+  MembershipPacket packet();
+  FrameHeader header();  // of any kind but pieces, with or without a payload of at most 64 elements
+  Random& random() { return random_; }
+
+ private:
+  uint32_t word(uint32_t near);
+  uint64_t long_word(uint64_t near);
+  double real();
+  std::string name();
+  std::string text(size_t most);
+  Member record();
+  void twist(Member&);
+  Manifest manifest();
+  bool one_in(uint32_t n) { return random_.below(n) == 0; }
+
+  Random random_;
+  std::string name_;
+  std::vector<std::string> others_;
+  std::map<std::string, Member> known_;
+  MembershipPacket last_;
+  std::vector<FrameHeader> frames_;
+};
+
+}  // namespace grapevine::test
