@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/mail.hpp"
+#include "actors/run/samples.hpp"
 
 namespace grapevine {
 
@@ -20,14 +21,6 @@ struct RankReady {
 };                // it has its state: a new epoch may begin
 struct Solved;    // spectrum and constants of a graph, from a compute thread
 struct Renew {};  // measure rates, and solve again where they have moved
-struct EpochInfo {
-  uint64_t epoch = 0;
-  double at_s = 0;
-  std::string topology;
-  int ranks = 0;
-  double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
-  double relay_delay = 0;  // of the graph's trees, where the method relays
-};
 
 // To a node.
 struct NodeReport {

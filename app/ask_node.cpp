@@ -1,5 +1,7 @@
 #include "app/ask_node.hpp"
 
+#include <fmt/core.h>
+
 #include "actors/transport/console.hpp"
 
 namespace grapevine {
@@ -30,7 +32,7 @@ Result<std::string> ask_node(const std::string& address, const std::string& key,
     return true;
   });
   if (!asked) return asked.error();
-  if (!ok) return user_error(address + ": " + text);
+  if (!ok) return user_error(fmt::format("{}: {}", address, text));
   return text;
 }
 

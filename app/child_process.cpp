@@ -1,6 +1,7 @@
 #include "app/child_process.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -51,7 +52,8 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(
   const pid_t parent = getpid();
   const pid_t child = out.open() && err.open() ? fork() : -1;
   if (child == 0) become(words.data(), out.ends[1], err.ends[1], parent);
-  if (child < 0) return world_error("cannot start " + arguments[0] + ": " + std::strerror(errno));
+  if (child < 0)
+    return world_error(fmt::format("cannot start {}: {}", arguments[0], std::strerror(errno)));
   std::unique_ptr<ChildProcess> made(new ChildProcess);
   made->child_ = child;
   made->out_end_ = out.keep_reader();

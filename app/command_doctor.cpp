@@ -1,5 +1,6 @@
 // grapevine doctor: whether this machine can run a node. A line for each thing that a run needs.
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -79,11 +80,11 @@ void check_memory(Doctor& doctor) {
 void check_files(Doctor& doctor) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const std::string text = std::to_string(limit.rlim_max) + " at most";
+  const std::string text = fmt::format("{} at most", limit.rlim_max);
   doctor.judge(limit.rlim_max >= kLeastFiles, "open files",
                limit.rlim_max >= kLeastFiles
                    ? text
-                   : text + ", accepted: " + std::to_string(kLeastFiles) + " or more (ulimit -n)");
+                   : fmt::format("{}, accepted: {} or more (ulimit -n)", text, kLeastFiles));
 }
 
 // Whether a connection to it comes about; empty: yes.
@@ -103,7 +104,7 @@ std::string reach(const std::string& address) {
   const std::string why = std::strerror(errno);
   close(fd);
   freeaddrinfo(found);
-  return reached ? std::string() : address + " cannot be reached: " + why;
+  return reached ? std::string() : fmt::format("{} cannot be reached: {}", address, why);
 }
 
 void check_port(Doctor& doctor, const Options& o) {
@@ -135,8 +136,8 @@ void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& 
     if (!console)
       doctor.ill("peer", console.error().message);
     else
-      doctor.well("peer", address + " is " + (*console)->node() + ", protocol version " +
-                              std::to_string(kControlVersion));
+      doctor.well("peer", fmt::format("{} is {}, protocol version {}", address, (*console)->node(),
+                                      kControlVersion));
   }
 }
 
@@ -149,7 +150,7 @@ void check_networks(Doctor& doctor, const Options& o) {
   const std::string threads =
       o.settings.threads > 0 ? std::to_string(o.settings.threads) : std::string("one per core");
   doctor.judge(loaded, "LibTorch",
-               loaded ? std::string(GRAPEVINE_TORCH_VERSION) + ", threads: " + threads
+               loaded ? fmt::format("{}, threads: {}", GRAPEVINE_TORCH_VERSION, threads)
                       : made.error().message);
 }
 
@@ -162,7 +163,7 @@ void check_device(Doctor& doctor) {
     if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) devices = 0;
   }
   doctor.well("CUDA", driver == nullptr ? "no driver: everything runs on the CPU"
-                                        : std::to_string(devices) + " devices");
+                                        : fmt::format("{} devices", devices));
   void* nccl = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   doctor.well("NCCL", nccl == nullptr ? "not found" : "found");
 }
@@ -175,7 +176,8 @@ void check_disk(Doctor& doctor, const Options& o) {
   const double left = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
   const bool writable = access(where.c_str(), W_OK) == 0;
   doctor.judge(left >= kLeastDisk && writable, "disk",
-               as_bytes(left) + " free" + (writable ? "" : ", but " + where + " is not writable"));
+               fmt::format("{} free{}", as_bytes(left),
+                           (writable ? "" : fmt::format(", but {} is not writable", where))));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "app/command_line.hpp"
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include "app/config_file.hpp"
@@ -141,15 +142,16 @@ Error unknown_option(const std::string& word, const CommandRow& row) {
     accepted += std::string(accepted.empty() ? "--" : ", --") + option.name;
   }
   if (word.empty() || word[0] != '-') {
-    return user_error("unexpected argument \"" + word + "\" of " + row.name +
-                      ", accepted: options, see grapevine " + row.name + " --help");
+    return user_error(
+        fmt::format("unexpected argument \"{}\" of {}, accepted: options, see grapevine {} --help",
+                    word, row.name, row.name));
   }
   const std::string near = nearest(name, names);
   std::string hint;
-  if (!near.empty()) hint = " (did you mean --" + near + "?)";
-  if (!takers.empty()) hint = " (it belongs to:" + takers + ")";
-  return user_error("unknown option " + word + " of " + row.name + hint +
-                    ", accepted: " + accepted);
+  if (!near.empty()) hint = fmt::format(" (did you mean --{}?)", near);
+  if (!takers.empty()) hint = fmt::format(" (it belongs to:{})", takers);
+  return user_error(
+      fmt::format("unknown option {} of {}{}, accepted: {}", word, row.name, hint, accepted));
 }
 
 // What a command takes without a name before it.
@@ -172,8 +174,9 @@ constexpr Positional kPositionals[] = {
 CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
   CLI::App* sub = app.add_subcommand(row.name, row.sentence);
   sub->allow_extras();
-  sub->footer(row.command == kTopology ? "Graphs:\n" + topology_specs() + "\n" + row.footer
-                                       : std::string(row.footer));
+  sub->footer(row.command == kTopology
+                  ? fmt::format("Graphs:\n{}\n{}", topology_specs(), row.footer)
+                  : std::string(row.footer));
   Options defaults = default_options(row.command, default_objective(row.command));
   for (const Option& option : option_table(defaults)) {
     if ((option.commands & row.command) == 0) continue;
@@ -184,12 +187,12 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
         given.push_back({name, count > 0 ? "true" : "false", ""});
       };
       const bool on = text == "true";
-      sub->add_flag_function(flag + ",!--no-" + name, set,
+      sub->add_flag_function(fmt::format("{},!--no-{}", flag, name), set,
                              std::string(option.help) + (on ? " [on]" : ""));
       continue;
     }
     auto set = [&given, name](const std::string& value) { given.push_back({name, value, ""}); };
-    const std::string shown = text.empty() ? "" : " [" + text + "]";
+    const std::string shown = text.empty() ? "" : fmt::format(" [{}]", text);
     sub->add_option_function<std::string>(flag, set, option.help + shown)
         ->type_name(option.value)
         ->take_last();
@@ -239,7 +242,7 @@ CommandLine read_command_line(int argc, char** argv) {
   std::string accepted;
   for (const CommandRow& row : kCommands)
     accepted += (accepted.empty() ? "" : ", ") + std::string(row.name);
-  return user_error("unknown command " + extra.front() + ", accepted: " + accepted);
+  return user_error(fmt::format("unknown command {}, accepted: {}", extra.front(), accepted));
 }
 
 }  // namespace grapevine

@@ -1,4 +1,5 @@
 // grapevine node: the ranks of one process in a run of several.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -45,7 +46,7 @@ Json node_json(const Options& options, const Summary& s, const TrainingTimes& ti
 std::string own_name() {
   char host[64] = "node";
   gethostname(host, sizeof host - 1);
-  return std::string(host) + "-" + std::to_string(getpid());
+  return fmt::format("{}-{}", host, getpid());
 }
 
 Status accept_plan(const Plan& plan) {

@@ -1,5 +1,7 @@
 #include "app/execute.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -59,15 +61,16 @@ RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mut
   hooks.sink.on_sample = [&watch, &summary, turn, tester](const RunSample& s) {
     const std::lock_guard lock(*turn);
     const auto [off, accuracy] = tester->test(s);
-    summary.curve.push_back(
-        {s.at_s, s.gradients, s.exchanges, s.bytes, s.loss, s.consensus_distance, off, accuracy});
-    if (watch.on_point) watch.on_point(summary.curve.back());
+    RunSample& point = summary.curve.emplace_back(s);
+    point.suboptimality = off;
+    point.accuracy = accuracy;
+    point.mean = nullptr;
+    if (watch.on_point) watch.on_point(point);
   };
   hooks.sink.on_epoch = [&watch, &summary, turn](const EpochInfo& e) {
     const std::lock_guard lock(*turn);
-    summary.epochs.push_back({e.epoch, e.at_s, e.topology, e.ranks, e.chi1, e.chi2, e.eta,
-                              e.alpha_tilde, e.relay_delay});
-    if (watch.on_epoch) watch.on_epoch(summary.epochs.back());
+    summary.epochs.push_back(e);
+    if (watch.on_epoch) watch.on_epoch(e);
   };
   hooks.sink.on_event = [&watch, turn](const std::string& line) {
     const std::lock_guard lock(*turn);
@@ -110,25 +113,18 @@ void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summar
 
 // What the last sample could not see: the ranks after the drain.
 void add_last_point(const Watch& watch, Summary& s) {
-  s.curve.push_back(
-      {s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance, kNone, kNone});
+  RunSample last{s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance};
+  s.curve.push_back(std::move(last));
   if (watch.on_point) watch.on_point(s.curve.back());
 }
 
 void take_in(const Settings& settings, const Outcome& outcome, const Watch& watch,
              Summary& summary) {
-  summary.failure = outcome.failure;
+  static_cast<RunTotals&>(summary) = outcome;
   summary.interrupted = watch.interrupts != nullptr && watch.interrupts->load() > 0;
   summary.virtual_clock = settings.clock == Clock::simulated;
-  summary.seconds = outcome.seconds;
-  summary.gradients = outcome.gradients;
-  summary.exchanges = outcome.exchanges;
-  summary.frames = outcome.frames;
-  summary.bytes = outcome.bytes;
   summary.payload_bytes = outcome.bytes - outcome.frames * kHeaderBytes;
-  summary.counts = outcome.counts;
-  summary.quiet = outcome.quiet;
-  summary.conserved_error = summary.virtual_clock ? outcome.conserved_error : kNone;
+  if (!summary.virtual_clock) summary.conserved_error = kNone;
   add_ranks(settings, outcome, summary);
   if (!outcome.parameters.empty()) {
     summary.consensus_distance = consensus_distance(outcome);
@@ -258,8 +254,7 @@ void evaluate(const Settings& settings, Objective& objective, Summary& summary) 
 }
 
 std::string runtime_version() {
-  return std::to_string(CAF_MAJOR_VERSION) + "." + std::to_string(CAF_MINOR_VERSION) + "." +
-         std::to_string(CAF_PATCH_VERSION);
+  return fmt::format("{}.{}.{}", CAF_MAJOR_VERSION, CAF_MINOR_VERSION, CAF_PATCH_VERSION);
 }
 
 }  // namespace grapevine

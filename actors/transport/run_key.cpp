@@ -1,6 +1,7 @@
 #include "actors/transport/run_key.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ struct OpenFile {
 };
 
 Error in_words(const std::string& path, const std::string& why) {
-  return user_error("run key " + path + ": " + why);
+  return user_error(fmt::format("run key {}: {}", path, why));
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ Status RunKey::write(const std::string& path) const {
   if (file.fd < 0) return in_words(path, std::strerror(errno));
   const ssize_t n = ::write(file.fd, line.data(), line.size());
   if (n != static_cast<ssize_t>(line.size()) || ::fsync(file.fd) != 0)
-    return world_error("run key " + path + ": " + std::strerror(errno));
+    return world_error(fmt::format("run key {}: {}", path, std::strerror(errno)));
   return Done{};
 }
 

@@ -1,5 +1,6 @@
 #include "actors/transport/sockets.hpp"
 
+#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -26,7 +27,7 @@ constexpr int kBacklog = 1024;
 constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 Error in_words(const std::string& address, int error) {
-  return world_error("listen " + address + ": " + std::strerror(error));
+  return world_error(fmt::format("listen {}: {}", address, std::strerror(error)));
 }
 
 bool is_loopback(const sockaddr& address) {
@@ -65,8 +66,8 @@ Result<Listening> listen_on_path(const std::string& address) {
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof to.sun_path)
-    return user_error("listen " + address + ": a path of " + std::to_string(path.size()) +
-                      " bytes, accepted: 1 to " + std::to_string(sizeof to.sun_path - 1));
+    return user_error(fmt::format("listen {}: a path of {} bytes, accepted: 1 to {}", address,
+                                  path.size(), sizeof to.sun_path - 1));
   std::memcpy(to.sun_path, path.data(), path.size());
   const auto* as = reinterpret_cast<const sockaddr*>(&to);
   int fd = bound(AF_UNIX, as, sizeof to);
@@ -87,7 +88,7 @@ Result<Listening> listen_on(const std::string& address, bool off_loopback) {
   if (address.starts_with("unix:")) return listen_on_path(address);
   const size_t colon = address.rfind(':');
   if (colon == address.npos || colon == 0 || colon + 1 == address.size())
-    return user_error("listen " + address + ": accepted are host:port and unix:/path");
+    return user_error(fmt::format("listen {}: accepted are host:port and unix:/path", address));
   std::string host = address.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
 
@@ -95,14 +96,14 @@ Result<Listening> listen_on(const std::string& address, bool off_loopback) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   const int status = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &list);
-  if (status != 0) return user_error("listen " + address + ": " + ::gai_strerror(status));
+  if (status != 0) return user_error(fmt::format("listen {}: {}", address, ::gai_strerror(status)));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, ::freeaddrinfo);
 
   int error = EADDRNOTAVAIL;
   for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
     if (!off_loopback && !is_loopback(*one->ai_addr))
-      return user_error("listen " + address +
-                        ": off loopback a run key is required (grapevine keygen makes one)");
+      return user_error(fmt::format(
+          "listen {}: off loopback a run key is required (grapevine keygen makes one)", address));
     const int fd = bound(one->ai_family, one->ai_addr, one->ai_addrlen);
     if (fd < 0) {
       error = errno;
@@ -177,8 +178,8 @@ std::string address_text(const sockaddr& address) {
   if (::getnameinfo(&address, size, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return "unknown";
-  if (address.sa_family == AF_INET6) return "[" + std::string(host) + "]:" + port;
-  return std::string(host) + ":" + port;
+  if (address.sa_family == AF_INET6) return fmt::format("[{}]:{}", host, port);
+  return fmt::format("{}:{}", host, port);
 }
 
 void raise_file_limit() {

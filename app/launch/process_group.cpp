@@ -1,5 +1,6 @@
 #include "app/launch/process_group.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,7 +90,7 @@ std::string ProcessGroup::complaint(int node) const {
   std::string line = err.substr(err.rfind('\n') + 1);
   const std::string prefix = "grapevine: ";
   if (line.rfind(prefix, 0) == 0) line.erase(0, prefix.size());
-  return "node-" + std::to_string(node) + ": " + (line.empty() ? "it ended" : line);
+  return fmt::format("node-{}: {}", node, (line.empty() ? "it ended" : line));
 }
 
 void ProcessGroup::kill(int node) {
