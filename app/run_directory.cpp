@@ -7,7 +7,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "models/write_file.hpp"
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -45,7 +45,7 @@ Result<RunDirectory> RunDirectory::make(const std::string& path) {
   std::error_code failed;
   const bool made = fs::create_directories(path, failed);
   if (failed) return unwritable(path, failed.message());
-  File metrics(std::fopen(part_of(path).c_str(), "w"));
+  File metrics(std::fopen(part_of(path).c_str(), "wx"));
   if (!metrics) {
     const std::string why = std::strerror(errno);
     if (made) fs::remove(path, failed);
@@ -74,9 +74,12 @@ void RunDirectory::stream(const std::string& line) {
 
 Status RunDirectory::end_stream() {
   const std::string part = part_of(path_), whole = fmt::format("{}/{}", path_, kMetrics);
+  if (failure_.empty()) {
+    const Status finished = finish_file(fileno(metrics_.get()), part, whole);
+    metrics_.reset();
+    return finished;
+  }
   metrics_.reset();
-  if (failure_.empty() && std::rename(part.c_str(), whole.c_str()) == 0) return Done{};
-  if (failure_.empty()) failure_ = std::strerror(errno);
   std::error_code ignored;
   fs::remove(part, ignored);
   return world_error(fmt::format("cannot write {}: {}", whole, failure_));

@@ -17,20 +17,26 @@ struct Spec {
     if (name.size() < text.size()) value = text.substr(name.size() + 1);
   }
 
-  /// "a,,b" has three parts, an empty value one, and no value none.
-  std::vector<std::string_view> parts(char mark) const {
-    std::vector<std::string_view> found;
-    for (std::optional<std::string_view> rest = value; rest;) {
-      const Spec cut(*rest, mark);
-      found.push_back(cut.name);
-      rest = cut.value;
-    }
-    return found;
-  }
+  std::vector<std::string_view> parts(char mark) const;  // of the value; none: there is no value
 
   std::string_view name;
   std::optional<std::string_view> value;  // nothing: there is no mark
 };
+
+/// "a,,b" has three parts, an empty text one.
+inline std::vector<std::string_view> split(std::string_view text, char mark) {
+  std::vector<std::string_view> found;
+  for (std::optional<std::string_view> rest = text; rest;) {
+    const Spec cut(*rest, mark);
+    found.push_back(cut.name);
+    rest = cut.value;
+  }
+  return found;
+}
+
+inline std::vector<std::string_view> Spec::parts(char mark) const {
+  return value ? split(*value, mark) : std::vector<std::string_view>{};
+}
 
 /// The number that the whole of `text` is, without spaces or a plus; nothing: it is none.
 template <class Number>
