@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "actors/transport/console.hpp"
+#include "actors/transport/local_socket.hpp"
 
 namespace grapevine {
 namespace {
@@ -19,6 +20,11 @@ Result<std::unique_ptr<Console>> console_of(const std::string& address, const st
 }
 
 }  // namespace
+
+Result<std::string> address_of_node(const std::string& text) {
+  if (text.starts_with('/')) return "unix:" + text;
+  return text.find(':') != text.npos ? text : find_local(text);
+}
 
 Result<std::string> ask_node(const std::string& address, const std::string& key,
                              const ConsoleRequest& request, double deadline_s) {

@@ -37,13 +37,13 @@ constexpr Verb kVerbs[] = {
     {"events", ConsoleVerb::events, "N or follow", true},
 };
 
-// host:port or unix:/path
+// host:port, unix:/path, /path, or a name.
 bool is_address(const std::string& text) {
   if (text.starts_with("unix:")) return text.size() > 5;
   const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
+  if (colon == std::string::npos) return true;
   const auto port = number_of<int>(std::string_view(text).substr(colon + 1));
-  return port && *port > 0 && *port < 65536;
+  return colon > 0 && port && *port > 0 && *port < 65536;
 }
 
 Result<const Verb*> verb_of(const Options& o) {
@@ -227,17 +227,17 @@ Status follow(const Options& o) {
 
 }  // namespace
 
-Result<int> control(const Options& o) {
+Result<int> control(const Options& given) {
+  Options o = given;
   std::signal(SIGINT, SIG_DFL);  // there is nothing to drain here
   std::signal(SIGTERM, SIG_DFL);
   if (o.address.empty())
     return user_error(
         "ctl without an address, accepted: grapevine ctl ADDR VERB, for instance "
-        "grapevine ctl 127.0.0.1:7001 status");
+        "grapevine ctl node-0 status");
   if (!is_address(o.address))
     return user_error(fmt::format(
-        "ctl address is \"{}\", accepted: where a node listens, host:port or unix:/path",
-        o.address));
+        "ctl address is \"{}\", accepted: a node's name, host:port or unix:/path", o.address));
   const auto verb = verb_of(o);
   if (!verb) return verb.error();
   ConsoleRequest request{(*verb)->verb, {}};
@@ -247,6 +247,9 @@ Result<int> control(const Options& o) {
     if (!text) return text.error();
     request.argument = std::move(*text);
   }
+  auto address = address_of_node(o.address);
+  if (!address) return address.error();
+  o.address = *std::move(address);
   if (request.verb == ConsoleVerb::events && o.argument == kFollow) {
     const Status ended = follow(o);
     if (!ended) return ended.error();

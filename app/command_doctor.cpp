@@ -17,7 +17,8 @@
 #include <sstream>
 
 #include "actors/transport/console.hpp"
-#include "actors/transport/sockets.hpp"
+#include "actors/transport/local_socket.hpp"
+#include "app/ask_node.hpp"
 #include "app/commands.hpp"
 #include "app/words.hpp"
 #include "messages/control.hpp"
@@ -108,19 +109,22 @@ std::string reach(const std::string& address) {
 }
 
 void check_port(Doctor& doctor, const Options& o) {
-  const std::string wanted = o.peers.listen.empty() ? "127.0.0.1:0" : o.peers.listen;
-  const auto listening = listen_on(wanted, !o.peers.key.empty());
+  const bool key = !o.peers.key.empty(), tcp = key || o.peers.no_key;
+  const std::string wanted = o.peers.listen.empty() && tcp ? "127.0.0.1:0" : o.peers.listen;
+  const Reach reach_of = key ? Reach::network : tcp ? Reach::machine : Reach::user;
+  const auto listening = wanted.empty() ? listen_locally("doctor") : listen_on(wanted, reach_of);
   if (!listening) return doctor.ill("port", listening.error().message);
   const std::string address = reachable(listening->address);
   const std::string reached = reach(address);
   close(listening->fd);
+  if (!listening->tcp) unlink(address.c_str() + sizeof "unix:" - 1);
   doctor.judge(reached.empty(), "port",
                reached.empty() ? address + " is free and can be reached" : reached);
 }
 
 std::optional<RunKey> check_key(Doctor& doctor, const Options& o) {
   if (o.peers.key.empty()) {
-    doctor.well("run key", "none: loopback only");
+    doctor.well("run key", "none: processes of this user on this machine");
     return {};
   }
   const auto key = RunKey::read(o.peers.key);
@@ -132,7 +136,12 @@ std::optional<RunKey> check_key(Doctor& doctor, const Options& o) {
 void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& key) {
   std::istringstream addresses(o.peers.join);
   for (std::string address; std::getline(addresses, address, ',');) {
-    const auto console = Console::open(address, key);
+    const auto found = address_of_node(address);
+    if (!found) {
+      doctor.ill("peer", found.error().message);
+      continue;
+    }
+    const auto console = Console::open(*found, key);
     if (!console)
       doctor.ill("peer", console.error().message);
     else

@@ -77,10 +77,12 @@ const CommandRow kCommands[] = {
      "  grapevine reproduce all --json      all that need no data set\n"
      "Exit status 1 where a claim does not hold.\n"},
     {kNode, "node", "One process of a run of several: --ranks are those of this process.",
-     "Examples, two machines or two terminals:\n"
-     "  grapevine node --listen 127.0.0.1:7001 --ranks 8 --total-ranks 16\n"
-     "  grapevine node --join 127.0.0.1:7001 --ranks 8 --total-ranks 16\n"
-     "Off loopback all need the run key: grapevine keygen FILE, --key FILE.\n"
+     "Examples, two terminals:\n"
+     "  grapevine node --node-name a --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join a --ranks 8 --total-ranks 16\n"
+     "Two machines, with the run key (grapevine keygen run.key) at both:\n"
+     "  grapevine node --listen 10.0.0.1:7001 --key run.key --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join 10.0.0.1:7001 --listen 10.0.0.2:7001 --key run.key ...\n"
      "Under srun and torchrun it finds the others by the environment. Every option of train.\n"
      "Ctrl+C once leaves politely; twice stops at once.\n"},
     {kLaunch, "launch", "Start and watch several processes that train together.",
@@ -99,7 +101,8 @@ const CommandRow kCommands[] = {
      "  inject PLAN         faults of links and changes of the graph, from a file\n"
      "  snapshot FILE       the averaged model as it is now (safetensors)\n"
      "  events [N|follow]   what happened lately, or each event as it comes\n"
-     "Example: grapevine ctl 127.0.0.1:7001 status --json\n"},
+     "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
+     "Example: grapevine ctl node-0 status --json\n"},
     {kKeygen, "keygen", "Make a run key: the one secret of a run.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
     {kDoctor, "doctor", "Whether this machine can run a node: one line each.",

@@ -11,8 +11,10 @@
 #include <thread>
 
 #include "actors/run/run_node.hpp"
+#include "app/ask_node.hpp"
 #include "app/node_status_json.hpp"
 #include "app/plan_file.hpp"
+#include "kernels/spec.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {
@@ -159,16 +161,23 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
 
 namespace {
 
+constexpr char kAnyPort[] = "127.0.0.1:0";
+
 Result<NodeSettings> node_settings(const PeerOptions& p) {
   NodeSettings n;
   n.run = p.run;
   n.name = p.name;
-  if (!p.listen.empty()) n.listen = p.listen;
-  for (size_t at = 0; at < p.join.size();) {
-    const size_t end = std::min(p.join.find(',', at), p.join.size());
-    if (end > at) n.join.push_back(p.join.substr(at, end - at));
-    at = end + 1;
+  n.listen = p.listen;
+  n.no_key = p.no_key;
+  bool tcp = !p.key.empty();
+  for (const std::string_view word : split(p.join, ',')) {
+    if (word.empty()) continue;
+    auto address = address_of_node(std::string(word));
+    if (!address) return address.error();
+    tcp = tcp || !address->starts_with("unix:");
+    n.join.push_back(*std::move(address));
   }
+  if (n.listen.empty() && tcp) n.listen = kAnyPort;
   n.first_rank = p.first_rank;
   n.total_ranks = p.total_ranks;
   n.patience_s = p.patience_s;

@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
@@ -20,7 +21,7 @@
 #include "app/launch/process_group.hpp"
 #include "app/launch/report.hpp"
 #include "app/progress.hpp"
-#include "models/write_file.hpp"
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -59,6 +60,7 @@ class Launch {
         progress_(options.settings, options.quiet) {}
 
   Result<int> run() {
+    tell_shares();
     if (Status started = processes_.start(); !started) return started.error();
     begin_ = std::chrono::steady_clock::now();
     schedule();
@@ -85,6 +87,16 @@ class Launch {
     std::function<Status()> happens;
     bool restart = false;
   };
+
+  void tell_shares() {
+    const int threads = threads_of_each(options_);
+    const std::string each = threads == 0   ? "a compute thread for each core there"
+                             : threads == 1 ? "1 compute thread"
+                                            : fmt::format("{} compute threads", threads);
+    progress_.say(fmt::format("{} processes with {} ranks and {} each, {} cores here",
+                              options_.nodes, options_.settings.local_ranks, each,
+                              std::thread::hardware_concurrency()));
+  }
 
   double since_begin() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();

@@ -27,14 +27,14 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+}  // namespace
+
 int threads_of_each(const Options& launch) {
   if (launch.settings.threads > 0) return launch.settings.threads;
   if (!launch.hosts.empty()) return 0;  // each has a machine of its own
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, cores / launch.nodes);
 }
-
-}  // namespace
 
 Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
   std::ifstream file(path);
@@ -87,7 +87,7 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
   add("node-name", fmt::format("node-{}", node.number));
   add("first-rank", std::to_string(node.number * ranks));
   add("total-ranks", std::to_string(launch.nodes * ranks));
-  add("listen", node.listen);
+  if (!node.listen.empty()) add("listen", node.listen);
   std::string join;
   for (const std::string& address : node.join)
     join += (join.empty() ? "" : ",") + address;

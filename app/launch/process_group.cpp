@@ -42,13 +42,14 @@ Status ProcessGroup::start() {
 }
 
 Status ProcessGroup::start(int number, std::vector<std::string> join) {
-  LaunchedNode node{number, "127.0.0.1:0", std::move(join), plan_};
+  LaunchedNode node{number, "", std::move(join), plan_};
   const auto place = static_cast<size_t>(number);
   if (!hosts_.empty()) node.listen = hosts_[place].address + ":0";
   std::vector<std::string> words = node_arguments(launch_, node);
   if (hosts_.empty()) {
     words.insert(words.begin(), "/proc/self/exe");
   } else {
+    words.push_back("--ends-with-input");  // no signal crosses to another machine
     words = over_ssh(hosts_[place], own_path(), words);
   }
   auto child = ChildProcess::start(words);

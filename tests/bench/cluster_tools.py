@@ -179,8 +179,7 @@ class Cluster:
         if self.machines:
             inside = self.machines.inside(machine)
             words.append(f"--listen={self.machines.listen(machine)}")
-        if self.key:
-            words.append(f"--key={self.key}")
+        words.append(f"--key={self.key}" if self.key else "--no-key")
         if self.out:
             words.append(f"--out={self.out}/{name}")
         alive = [n for n in self.nodes if n.process.poll() is None]
