@@ -23,7 +23,8 @@ Result<std::unique_ptr<Console>> console_of(const std::string& address, const st
 
 Result<std::string> address_of_node(const std::string& text) {
   if (text.starts_with('/')) return "unix:" + text;
-  return text.find(':') != text.npos ? text : find_local(text);
+  if (text.find(':') != text.npos) return text;
+  return find_local(text);
 }
 
 Result<std::string> ask_node(const std::string& address, const std::string& key,

@@ -115,7 +115,13 @@ void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summar
 
 // What the last sample could not see: the ranks after the drain.
 void add_last_point(const Watch& watch, Summary& s) {
-  RunSample last{s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance};
+  RunSample last;
+  last.at_s = s.seconds;
+  last.gradients = s.gradients;
+  last.exchanges = s.exchanges;
+  last.bytes = s.bytes;
+  last.loss = kNone;
+  last.consensus_distance = s.consensus_distance;
   s.curve.push_back(std::move(last));
   if (watch.on_point) watch.on_point(s.curve.back());
 }
