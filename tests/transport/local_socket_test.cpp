@@ -33,9 +33,14 @@ class Runtime {
   std::string path;
 };
 
-std::string refusal(const std::string& listen, bool no_key) {
+LinksOptions listening(const std::string& address) {
   LinksOptions options;
-  options.listen = listen;
+  options.listen = address;
+  return options;
+}
+
+std::string refusal(const std::string& listen, bool no_key) {
+  LinksOptions options = listening(listen);
   options.self.node = "b";
   options.no_key = no_key;
   const auto opened = Links::open(options, {});
@@ -66,7 +71,7 @@ TEST_CASE("a node without an address is found by its name, and what has died is 
   CHECK_FALSE(find_local("a"));
   std::string address;
   {
-    const TestNode a("a/b", {.listen = "local"});
+    const TestNode a("a/b", listening("local"));
     address = a.address();
     const auto found = find_local("a/b");
     REQUIRE(found);
@@ -79,7 +84,7 @@ TEST_CASE("a node without an address is found by its name, and what has died is 
   ::close(left->fd);
   CHECK_FALSE(find_local("dead"));
   CHECK(fs::exists(left->address.substr(5)));
-  const TestNode b("b", {.listen = "local"});
+  const TestNode b("b", listening("local"));
   CHECK_FALSE(fs::exists(left->address.substr(5)));
   CHECK(find_local("b"));
 }
@@ -122,7 +127,7 @@ TEST_CASE("a process of another user is turned away at a unix socket, and not ta
   const Runtime runtime;
   ::chmod(runtime.path.c_str(), 0755);
   const std::string path = runtime.path + "/door";
-  TestNode a("a", {.listen = "unix:" + path});
+  TestNode a("a", listening("unix:" + path));
   ::chmod(path.c_str(), 0777);
   const pid_t stranger = ::fork();
   if (stranger == 0) {
