@@ -1,8 +1,13 @@
 #include "actors/compute.hpp"
 
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "kernels/random.hpp"
 
@@ -16,6 +21,14 @@ double evaluate(Objective& objective, int thread, const GradientJob& job, Vec g)
     return objective.gradient(thread, job.rank, job.index, job.x.vec(), g);
   scale({}, 0, g, g);
   return 0;
+}
+
+constexpr int kYields = 10;  // the nice value of a contended lane: a tenth of a helper's share
+
+double thread_cpu_s() {
+  timespec at{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+  return static_cast<double>(at.tv_sec) + 1e-9 * static_cast<double>(at.tv_nsec);
 }
 
 constexpr size_t kGradients =
@@ -53,7 +66,7 @@ void ThreadCompute::stop() {
 }
 
 void ThreadCompute::post(std::function<void(int)> task) {
-  put([task = std::move(task)](int thread, Visitor&) { task(thread); });
+  put([task = std::move(task)](Lane& lane) { task(lane.number); });
 }
 
 void ThreadCompute::put(Task task) {
@@ -67,46 +80,55 @@ void ThreadCompute::put(Task task) {
 
 void ThreadCompute::submit(GradientJob job) {
   auto shared = std::make_shared<GradientJob>(std::move(job));
-  put([this, shared](int thread, Visitor& visitor) { run(thread, visitor, *shared); });
+  put([this, shared](Lane& lane) { run(lane, *shared); });
 }
 
 // The actors that a gradient's answer makes ready run on the thread that computed it, and then
 // those that a timer makes ready: the worker takes the answer, the state the step, the worker asks
 // for the next gradient, neighbours exchange. No other thread is woken on the way, which would cost
-// more than all of that.
-void ThreadCompute::work(int thread) {
-  Visitor visitor(system_);
+// more than all of that; unless the cores are contended.
+void ThreadCompute::work(int number) {
+  Lane lane{number, WallScheduler::Visitor(system_), {}};
   for (;;) {
     Task task;
     {
       std::unique_lock lock(mutex_);
       while (!stopping_ && tasks_.empty()) {
-        visitor.set_computing(false);
+        lane.visitor.set_computing(false);
         ready_.wait(lock);
       }
       if (stopping_) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    visitor.set_computing(true);
-    task(thread, visitor);
-    visitor.serve();
+    lane.visitor.set_computing(!lane.cores.contended());  // else no timer waits for it
+    task(lane);
+    if (!lane.cores.contended()) {
+      lane.visitor.serve();
+    } else if (!std::exchange(lane.yields, true)) {
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kYields);
+    }
   }
 }
 
-void ThreadCompute::run(int thread, Visitor& visitor, GradientJob& job) {
+void ThreadCompute::run(Lane& lane, GradientJob& job) {
   Computed answer{job.index, 0, 0, gradients_.take()};
-  const double start = clock_.now();
-  answer.loss = evaluate(*objective_, thread, job, answer.g.writable());
+  const double start = clock_.now(), cpu_start_s = thread_cpu_s();
+  answer.loss = evaluate(*objective_, lane.number, job, answer.g.writable());
   const double took = clock_.now() - start;
+  lane.cores.add(took, thread_cpu_s() - cpu_start_s);
   job.x = {};
   answer.seconds = took * job.slowness;
-  if (job.slowness == 1) {
-    return visitor.deliver(
-        caf::actor_cast<caf::strong_actor_ptr>(job.answer_to),
-        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(answer)));
+  if (job.slowness != 1)
+    return answer_at(system_, clock_.instant(start + answer.seconds), job.answer_to,
+                     std::move(answer));
+  const auto to = caf::actor_cast<caf::strong_actor_ptr>(job.answer_to);
+  auto message = caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(answer));
+  if (lane.cores.contended()) {
+    to->enqueue(std::move(message), nullptr);
+  } else {
+    lane.visitor.deliver(to, std::move(message));
   }
-  answer_at(system_, clock_.instant(start + answer.seconds), job.answer_to, std::move(answer));
 }
 
 InlineCompute::InlineCompute(RunClock clock, caf::actor_system& system,

@@ -4,6 +4,12 @@
 // ThreadCompute: a pool of LibTorch threads, the wall clock. InlineCompute: in the caller, and the
 // answer arrives when the modelled time is over, the virtual clock. A slow rank is an answer that
 // comes later, never a thread that sleeps.
+//
+// Who runs the actors. A thread that has its core to itself runs those that its gradient makes
+// ready: no other is woken. Where the cores are contended (CoreShare) that thread may lose its core
+// in the middle of an actor, which all its neighbours then wait for. So there it hands the answer
+// to the scheduler's helpers, and from then on computes at a lower priority than they and the
+// links.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -15,6 +21,7 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/clocks/wall_scheduler.hpp"
+#include "actors/core_share.hpp"
 #include "actors/protocol.hpp"
 #include "models/objective.hpp"
 
@@ -48,12 +55,17 @@ class ThreadCompute final : public Compute {
   void stop() override;
 
  private:
-  using Visitor = WallScheduler::Visitor;
-  using Task = std::function<void(int thread, Visitor&)>;
+  struct Lane {  // a thread that computes
+    int number;
+    WallScheduler::Visitor visitor;
+    CoreShare cores;
+    bool yields = false;  // its priority has been lowered
+  };
+  using Task = std::function<void(Lane&)>;
 
   void put(Task);
-  void work(int thread);
-  void run(int thread, Visitor&, GradientJob&);
+  void work(int number);
+  void run(Lane&, GradientJob&);
 
   RunClock clock_;
   caf::actor_system& system_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/mail.hpp"
+#include "actors/run/samples.hpp"
 
 namespace grapevine {
 
@@ -30,14 +31,6 @@ struct RankReady {
 // To a topology manager.
 struct Solved;    // spectrum and constants of a graph, from a compute thread
 struct Renew {};  // measure rates, and solve again where they have moved
-struct EpochInfo {
-  uint64_t epoch = 0;
-  double at_s = 0;
-  std::string topology;
-  int ranks = 0;
-  double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
-  double relay_delay = 0;  // of the graph's trees, where the method relays
-};
 
 // To a node.
 struct NodeReport {

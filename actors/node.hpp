@@ -19,19 +19,10 @@
 
 namespace grapevine {
 
-struct Outcome {
-  std::optional<Error> failure;  // the run ended early, and why
-  std::optional<Alarm> alarm;    // the run has diverged
-  double seconds = 0;            // of the run's clock, without the drain
-  uint64_t gradients = 0, exchanges = 0;
-  uint64_t frames = 0, bytes = 0;
-  Counts counts;                      // summed over ranks; the longest offer is the largest
-  double broken_after_norm = 0;       // of the jumps whose other half may be missing, summed
+struct Outcome : RunTotals {
   std::vector<WorkerReport> workers;  // by rank
   std::vector<CommunicatorReport> communicators;
   std::vector<RankParameters> parameters;  // by rank, at one time
-  double conserved_error = 0;              // see Collected
-  bool quiet = true;                       // no exchange was left half-done
 
   void fail(const Alarm& divergence) {
     alarm = divergence;

@@ -14,15 +14,6 @@
 
 namespace grapevine {
 
-struct RunSample {
-  double at_s = 0;
-  uint64_t gradients = 0, exchanges = 0, bytes = 0;
-  double loss = 0;  // mean over the gradients since the last sample; NaN when there were none
-  double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
-  int ranks = 0;
-  std::shared_ptr<const std::vector<double>> mean;  // of the parameters over ranks
-};
-
 struct Sink {
   std::function<void(const RunSample&)> on_sample;
   std::function<void(const EpochInfo&)> on_epoch;

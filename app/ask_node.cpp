@@ -1,6 +1,9 @@
 #include "app/ask_node.hpp"
 
+#include <fmt/core.h>
+
 #include "actors/transport/console.hpp"
+#include "actors/transport/local_socket.hpp"
 
 namespace grapevine {
 namespace {
@@ -18,6 +21,12 @@ Result<std::unique_ptr<Console>> console_of(const std::string& address, const st
 
 }  // namespace
 
+Result<std::string> address_of_node(const std::string& text) {
+  if (text.starts_with('/')) return "unix:" + text;
+  if (text.find(':') != text.npos) return text;
+  return find_local(text);
+}
+
 Result<std::string> ask_node(const std::string& address, const std::string& key,
                              const ConsoleRequest& request, double deadline_s) {
   auto console = console_of(address, key, deadline_s);
@@ -30,7 +39,7 @@ Result<std::string> ask_node(const std::string& address, const std::string& key,
     return true;
   });
   if (!asked) return asked.error();
-  if (!ok) return user_error(address + ": " + text);
+  if (!ok) return user_error(fmt::format("{}: {}", address, text));
   return text;
 }
 

@@ -8,6 +8,10 @@
 
 namespace grapevine {
 
+/// What a user calls a node by: host:port, unix:/path and /path as they are, else the name of one
+/// that listens locally. Error (user): no node, or several, of that name.
+Result<std::string> address_of_node(const std::string& text);
+
 /// `key`: the file with the run key; empty: none. Errors: nobody is there (world); the node's own
 /// reason where it refuses (user).
 Result<std::string> ask_node(const std::string& address, const std::string& key,

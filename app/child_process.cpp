@@ -1,6 +1,7 @@
 #include "app/child_process.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 namespace grapevine {
 namespace {
@@ -15,11 +17,7 @@ namespace {
 struct Pipe {
   int ends[2] = {-1, -1};
   bool open() { return pipe2(ends, O_CLOEXEC) == 0; }
-  int keep_reader() {
-    const int reader = ends[0];
-    ends[0] = -1;
-    return reader;
-  }
+  int keep(int end) { return std::exchange(ends[end], -1); }
   ~Pipe() {
     for (const int end : ends)
       if (end >= 0) close(end);
@@ -27,10 +25,11 @@ struct Pipe {
 };
 
 // In the child, where little may be called.
-[[noreturn]] void become(char* const* arguments, int out, int err, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, int in, int out, int err, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
+  dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   execv(arguments[0], arguments);
@@ -47,15 +46,17 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));  // execv's signature; it does not write
   words.push_back(nullptr);
-  Pipe out, err;
+  Pipe in, out, err;
   const pid_t parent = getpid();
-  const pid_t child = out.open() && err.open() ? fork() : -1;
-  if (child == 0) become(words.data(), out.ends[1], err.ends[1], parent);
-  if (child < 0) return world_error("cannot start " + arguments[0] + ": " + std::strerror(errno));
+  const pid_t child = in.open() && out.open() && err.open() ? fork() : -1;
+  if (child == 0) become(words.data(), in.ends[0], out.ends[1], err.ends[1], parent);
+  if (child < 0)
+    return world_error(fmt::format("cannot start {}: {}", arguments[0], std::strerror(errno)));
   std::unique_ptr<ChildProcess> made(new ChildProcess);
   made->child_ = child;
-  made->out_end_ = out.keep_reader();
-  made->err_end_ = err.keep_reader();
+  made->in_end_ = in.keep(1);
+  made->out_end_ = out.keep(0);
+  made->err_end_ = err.keep(0);
   return made;
 }
 
@@ -64,7 +65,7 @@ ChildProcess::~ChildProcess() {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
   }
-  for (const int end : {out_end_, err_end_})
+  for (const int end : {in_end_, out_end_, err_end_})
     if (end >= 0) close(end);
 }
 

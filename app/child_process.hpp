@@ -1,6 +1,10 @@
 // ChildProcess: another program of this machine, its output collected. It is killed with the object
 // and, by the kernel, with this process, however that ends. Its process group is its own, so that
-// Ctrl+C reaches us alone.
+// Ctrl+C reaches us alone. Its standard input stays empty and ends with the object, or with this
+// process: what it starts on another machine (ssh) can tell by that.
+//
+// By hand: of what Debian has, Boost.Process neither ties a child to its parent's life nor gives it
+// a group without code of ours between fork and exec, and it brings Asio along.
 #pragma once
 #include <sys/types.h>
 #include <memory>
@@ -36,7 +40,7 @@ class ChildProcess {
 
   pid_t child_ = 0;
   int status_ = -1;
-  int out_end_ = -1, err_end_ = -1;  // of the pipes; -1: closed
+  int in_end_ = -1, out_end_ = -1, err_end_ = -1;  // of the pipes; -1: closed
   std::string out_, err_;
 };
 

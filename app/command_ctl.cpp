@@ -1,6 +1,7 @@
 // grapevine ctl: a console of a node that runs.
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "app/commands.hpp"
 #include "app/node_status_json.hpp"
 #include "app/words.hpp"
+#include "kernels/spec.hpp"
 
 namespace grapevine {
 namespace {
@@ -35,52 +37,52 @@ constexpr Verb kVerbs[] = {
     {"events", ConsoleVerb::events, "N or follow", true},
 };
 
-// host:port or unix:/path
+// host:port, unix:/path, /path, or a name.
 bool is_address(const std::string& text) {
   if (text.starts_with("unix:")) return text.size() > 5;
   const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
-  int port = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data() + colon + 1, end, port);
-  return error == std::errc() && at == end && port > 0 && port < 65536;
+  if (colon == std::string::npos) return true;
+  const auto port = number_of<int>(std::string_view(text).substr(colon + 1));
+  return colon > 0 && port && *port > 0 && *port < 65536;
 }
 
 Result<const Verb*> verb_of(const Options& o) {
   std::string accepted;
   if (o.verb.empty())
-    return user_error("ctl without a verb, accepted: grapevine ctl " + o.address +
-                      " status; grapevine ctl --help lists all");
+    return user_error(fmt::format(
+        "ctl without a verb, accepted: grapevine ctl {} status; grapevine ctl --help lists all",
+        o.address));
   for (const Verb& verb : kVerbs) {
     accepted += (accepted.empty() ? "" : ", ") + std::string(verb.name);
     if (o.verb != verb.name) continue;
     if (verb.argument != nullptr && o.argument.empty() && !verb.optional)
-      return user_error("ctl " + o.verb + " without its argument, accepted: grapevine ctl ADDR " +
-                        o.verb + " " + verb.argument);
+      return user_error(
+          fmt::format("ctl {} without its argument, accepted: grapevine ctl ADDR {} {}", o.verb,
+                      o.verb, verb.argument));
     if (verb.argument == nullptr && !o.argument.empty())
-      return user_error("ctl " + o.verb + " with the argument \"" + o.argument +
-                        "\", accepted: none");
+      return user_error(
+          fmt::format("ctl {} with the argument \"{}\", accepted: none", o.verb, o.argument));
     return &verb;
   }
-  return user_error("ctl verb is \"" + o.verb + "\", accepted: " + accepted +
-                    "; for instance grapevine ctl " + o.address + " status");
+  return user_error(
+      fmt::format("ctl verb is \"{}\", accepted: {}; for instance grapevine ctl {} status", o.verb,
+                  accepted, o.address));
 }
 
 // How many of the last events are wanted; all that the node remembers without a number.
 Result<size_t> last_events(const std::string& argument) {
-  size_t last = 0;
-  const char* end = argument.data() + argument.size();
   if (argument.empty()) return SIZE_MAX;
-  const auto [at, error] = std::from_chars(argument.data(), end, last);
-  if (error == std::errc() && at == end) return last;
-  return user_error("events is \"" + argument + "\", accepted: how many of the last, or follow");
+  if (const auto last = number_of<size_t>(argument)) return *last;
+  return user_error(
+      fmt::format("events is \"{}\", accepted: how many of the last, or follow", argument));
 }
 
 Result<std::string> text_of(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf()))
-    return user_error("plan is \"" + path + "\", which cannot be read, accepted: a TOML file");
+    return user_error(
+        fmt::format("plan is \"{}\", which cannot be read, accepted: a TOML file", path));
   return text.str();
 }
 
@@ -124,7 +126,7 @@ std::string counted(const Json& counts) {
   std::string text;
   for (const auto& [name, count] : counts.items()) {
     if (!count.is_number() || count == 0) continue;
-    text += (text.empty() ? "" : ", ") + spaced(name) + " " + count.dump();
+    text += fmt::format("{}{} {}", (text.empty() ? "" : ", "), spaced(name), count.dump());
   }
   return text.empty() ? "none" : text;
 }
@@ -225,16 +227,17 @@ Status follow(const Options& o) {
 
 }  // namespace
 
-Result<int> control(const Options& o) {
+Result<int> control(const Options& given) {
+  Options o = given;
   std::signal(SIGINT, SIG_DFL);  // there is nothing to drain here
   std::signal(SIGTERM, SIG_DFL);
   if (o.address.empty())
     return user_error(
         "ctl without an address, accepted: grapevine ctl ADDR VERB, for instance "
-        "grapevine ctl 127.0.0.1:7001 status");
+        "grapevine ctl node-0 status");
   if (!is_address(o.address))
-    return user_error("ctl address is \"" + o.address +
-                      "\", accepted: where a node listens, host:port or unix:/path");
+    return user_error(fmt::format(
+        "ctl address is \"{}\", accepted: a node's name, host:port or unix:/path", o.address));
   const auto verb = verb_of(o);
   if (!verb) return verb.error();
   ConsoleRequest request{(*verb)->verb, {}};
@@ -244,6 +247,9 @@ Result<int> control(const Options& o) {
     if (!text) return text.error();
     request.argument = std::move(*text);
   }
+  auto address = address_of_node(o.address);
+  if (!address) return address.error();
+  o.address = *std::move(address);
   if (request.verb == ConsoleVerb::events && o.argument == kFollow) {
     const Status ended = follow(o);
     if (!ended) return ended.error();

@@ -1,4 +1,6 @@
 // grapevine data: the partition of a labelled data set, the samples of each label on each rank.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -69,12 +71,12 @@ Result<int> show_data(const Options& options) {
   Settings s = options.settings;
   ObjectiveSpec& spec = s.objective;
   if (spec.objective != "network") {
-    return user_error("objective is \"" + spec.objective +
-                      "\", which has no labels, accepted: network");
+    return user_error(
+        fmt::format("objective is \"{}\", which has no labels, accepted: network", spec.objective));
   }
   if (is_text(spec.dataset)) {
-    return user_error("dataset is \"" + spec.dataset +
-                      "\", whose samples have no labels, accepted: " + data_set_names());
+    return user_error(fmt::format("dataset is \"{}\", whose samples have no labels, accepted: {}",
+                                  spec.dataset, data_set_names()));
   }
   spec.model = "linear";  // takes samples of any shape
   if (spec.partition == "auto") spec.partition = "iid";

@@ -1,5 +1,6 @@
 // grapevine doctor: whether this machine can run a node. A line for each thing that a run needs.
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -16,7 +17,8 @@
 #include <sstream>
 
 #include "actors/transport/console.hpp"
-#include "actors/transport/sockets.hpp"
+#include "actors/transport/local_socket.hpp"
+#include "app/ask_node.hpp"
 #include "app/commands.hpp"
 #include "app/words.hpp"
 #include "messages/control.hpp"
@@ -79,11 +81,11 @@ void check_memory(Doctor& doctor) {
 void check_files(Doctor& doctor) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const std::string text = std::to_string(limit.rlim_max) + " at most";
+  const std::string text = fmt::format("{} at most", limit.rlim_max);
   doctor.judge(limit.rlim_max >= kLeastFiles, "open files",
                limit.rlim_max >= kLeastFiles
                    ? text
-                   : text + ", accepted: " + std::to_string(kLeastFiles) + " or more (ulimit -n)");
+                   : fmt::format("{}, accepted: {} or more (ulimit -n)", text, kLeastFiles));
 }
 
 // Whether a connection to it comes about; empty: yes.
@@ -103,23 +105,26 @@ std::string reach(const std::string& address) {
   const std::string why = std::strerror(errno);
   close(fd);
   freeaddrinfo(found);
-  return reached ? std::string() : address + " cannot be reached: " + why;
+  return reached ? std::string() : fmt::format("{} cannot be reached: {}", address, why);
 }
 
 void check_port(Doctor& doctor, const Options& o) {
-  const std::string wanted = o.peers.listen.empty() ? "127.0.0.1:0" : o.peers.listen;
-  const auto listening = listen_on(wanted, !o.peers.key.empty());
+  const bool key = !o.peers.key.empty(), tcp = key || o.peers.no_key;
+  const std::string wanted = o.peers.listen.empty() && tcp ? "127.0.0.1:0" : o.peers.listen;
+  const Reach reach_of = key ? Reach::network : tcp ? Reach::machine : Reach::user;
+  const auto listening = wanted.empty() ? listen_locally("doctor") : listen_on(wanted, reach_of);
   if (!listening) return doctor.ill("port", listening.error().message);
   const std::string address = reachable(listening->address);
   const std::string reached = reach(address);
   close(listening->fd);
+  if (!listening->tcp) unlink(address.c_str() + sizeof "unix:" - 1);
   doctor.judge(reached.empty(), "port",
                reached.empty() ? address + " is free and can be reached" : reached);
 }
 
 std::optional<RunKey> check_key(Doctor& doctor, const Options& o) {
   if (o.peers.key.empty()) {
-    doctor.well("run key", "none: loopback only");
+    doctor.well("run key", "none: processes of this user on this machine");
     return {};
   }
   const auto key = RunKey::read(o.peers.key);
@@ -131,12 +136,17 @@ std::optional<RunKey> check_key(Doctor& doctor, const Options& o) {
 void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& key) {
   std::istringstream addresses(o.peers.join);
   for (std::string address; std::getline(addresses, address, ',');) {
-    const auto console = Console::open(address, key);
+    const auto found = address_of_node(address);
+    if (!found) {
+      doctor.ill("peer", found.error().message);
+      continue;
+    }
+    const auto console = Console::open(*found, key);
     if (!console)
       doctor.ill("peer", console.error().message);
     else
-      doctor.well("peer", address + " is " + (*console)->node() + ", protocol version " +
-                              std::to_string(kControlVersion));
+      doctor.well("peer", fmt::format("{} is {}, protocol version {}", address, (*console)->node(),
+                                      kControlVersion));
   }
 }
 
@@ -149,7 +159,7 @@ void check_networks(Doctor& doctor, const Options& o) {
   const std::string threads =
       o.settings.threads > 0 ? std::to_string(o.settings.threads) : std::string("one per core");
   doctor.judge(loaded, "LibTorch",
-               loaded ? std::string(GRAPEVINE_TORCH_VERSION) + ", threads: " + threads
+               loaded ? fmt::format("{}, threads: {}", GRAPEVINE_TORCH_VERSION, threads)
                       : made.error().message);
 }
 
@@ -162,7 +172,7 @@ void check_device(Doctor& doctor) {
     if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) devices = 0;
   }
   doctor.well("CUDA", driver == nullptr ? "no driver: everything runs on the CPU"
-                                        : std::to_string(devices) + " devices");
+                                        : fmt::format("{} devices", devices));
   void* nccl = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   doctor.well("NCCL", nccl == nullptr ? "not found" : "found");
 }
@@ -175,7 +185,8 @@ void check_disk(Doctor& doctor, const Options& o) {
   const double left = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
   const bool writable = access(where.c_str(), W_OK) == 0;
   doctor.judge(left >= kLeastDisk && writable, "disk",
-               as_bytes(left) + " free" + (writable ? "" : ", but " + where + " is not writable"));
+               fmt::format("{} free{}", as_bytes(left),
+                           (writable ? "" : fmt::format(", but {} is not writable", where))));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "app/command_line.hpp"
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include "app/config_file.hpp"
@@ -76,10 +77,12 @@ const CommandRow kCommands[] = {
      "  grapevine reproduce all --json      all that need no data set\n"
      "Exit status 1 where a claim does not hold.\n"},
     {kNode, "node", "One process of a run of several: --ranks are those of this process.",
-     "Examples, two machines or two terminals:\n"
-     "  grapevine node --listen 127.0.0.1:7001 --ranks 8 --total-ranks 16\n"
-     "  grapevine node --join 127.0.0.1:7001 --ranks 8 --total-ranks 16\n"
-     "Off loopback all need the run key: grapevine keygen FILE, --key FILE.\n"
+     "Examples, two terminals:\n"
+     "  grapevine node --node-name a --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join a --ranks 8 --total-ranks 16\n"
+     "Two machines, with the run key (grapevine keygen run.key) at both:\n"
+     "  grapevine node --listen 10.0.0.1:7001 --key run.key --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join 10.0.0.1:7001 --listen 10.0.0.2:7001 --key run.key ...\n"
      "Under srun and torchrun it finds the others by the environment. Every option of train.\n"
      "Ctrl+C once leaves politely; twice stops at once.\n"},
     {kLaunch, "launch", "Start and watch several processes that train together.",
@@ -98,7 +101,8 @@ const CommandRow kCommands[] = {
      "  inject PLAN         faults of links and changes of the graph, from a file\n"
      "  snapshot FILE       the averaged model as it is now (safetensors)\n"
      "  events [N|follow]   what happened lately, or each event as it comes\n"
-     "Example: grapevine ctl 127.0.0.1:7001 status --json\n"},
+     "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
+     "Example: grapevine ctl node-0 status --json\n"},
     {kKeygen, "keygen", "Make a run key: the one secret of a run.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
     {kDoctor, "doctor", "Whether this machine can run a node: one line each.",
@@ -141,15 +145,16 @@ Error unknown_option(const std::string& word, const CommandRow& row) {
     accepted += std::string(accepted.empty() ? "--" : ", --") + option.name;
   }
   if (word.empty() || word[0] != '-') {
-    return user_error("unexpected argument \"" + word + "\" of " + row.name +
-                      ", accepted: options, see grapevine " + row.name + " --help");
+    return user_error(
+        fmt::format("unexpected argument \"{}\" of {}, accepted: options, see grapevine {} --help",
+                    word, row.name, row.name));
   }
   const std::string near = nearest(name, names);
   std::string hint;
-  if (!near.empty()) hint = " (did you mean --" + near + "?)";
-  if (!takers.empty()) hint = " (it belongs to:" + takers + ")";
-  return user_error("unknown option " + word + " of " + row.name + hint +
-                    ", accepted: " + accepted);
+  if (!near.empty()) hint = fmt::format(" (did you mean --{}?)", near);
+  if (!takers.empty()) hint = fmt::format(" (it belongs to:{})", takers);
+  return user_error(
+      fmt::format("unknown option {} of {}{}, accepted: {}", word, row.name, hint, accepted));
 }
 
 // What a command takes without a name before it.
@@ -172,8 +177,9 @@ constexpr Positional kPositionals[] = {
 CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
   CLI::App* sub = app.add_subcommand(row.name, row.sentence);
   sub->allow_extras();
-  sub->footer(row.command == kTopology ? "Graphs:\n" + topology_specs() + "\n" + row.footer
-                                       : std::string(row.footer));
+  sub->footer(row.command == kTopology
+                  ? fmt::format("Graphs:\n{}\n{}", topology_specs(), row.footer)
+                  : std::string(row.footer));
   Options defaults = default_options(row.command, default_objective(row.command));
   for (const Option& option : option_table(defaults)) {
     if ((option.commands & row.command) == 0) continue;
@@ -184,12 +190,12 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
         given.push_back({name, count > 0 ? "true" : "false", ""});
       };
       const bool on = text == "true";
-      sub->add_flag_function(flag + ",!--no-" + name, set,
+      sub->add_flag_function(fmt::format("{},!--no-{}", flag, name), set,
                              std::string(option.help) + (on ? " [on]" : ""));
       continue;
     }
     auto set = [&given, name](const std::string& value) { given.push_back({name, value, ""}); };
-    const std::string shown = text.empty() ? "" : " [" + text + "]";
+    const std::string shown = text.empty() ? "" : fmt::format(" [{}]", text);
     sub->add_option_function<std::string>(flag, set, option.help + shown)
         ->type_name(option.value)
         ->take_last();
@@ -239,7 +245,7 @@ CommandLine read_command_line(int argc, char** argv) {
   std::string accepted;
   for (const CommandRow& row : kCommands)
     accepted += (accepted.empty() ? "" : ", ") + std::string(row.name);
-  return user_error("unknown command " + extra.front() + ", accepted: " + accepted);
+  return user_error(fmt::format("unknown command {}, accepted: {}", extra.front(), accepted));
 }
 
 }  // namespace grapevine

@@ -1,10 +1,14 @@
 // grapevine node: the ranks of one process in a run of several.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "app/commands.hpp"
+#include "app/input_end.hpp"
 #include "app/interrupts.hpp"
 #include "app/node_status_json.hpp"
 #include "app/report.hpp"
@@ -45,7 +49,7 @@ Json node_json(const Options& options, const Summary& s, const TrainingTimes& ti
 std::string own_name() {
   char host[64] = "node";
   gethostname(host, sizeof host - 1);
-  return std::string(host) + "-" + std::to_string(getpid());
+  return fmt::format("{}-{}", host, getpid());
 }
 
 Status accept_plan(const Plan& plan) {
@@ -70,6 +74,12 @@ Result<int> node(Options options) {
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
   if (interrupts() > 0) return 130;
+  std::optional<InputEnd> launcher;
+  if (options.peers.ends_with_input)
+    launcher.emplace([] {
+      std::fputs("standard input has ended: so does this node\n", stderr);
+      kill(getpid(), SIGTERM);
+    });
   const std::string description = (*objective)->description();
   auto record = RunRecord::begin("node", options, description, options.out);
   if (!record) return record.error();

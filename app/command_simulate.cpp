@@ -41,7 +41,7 @@ Result<int> simulate(Options options) {
   const Settings& settings = options.settings;
   std::vector<Summary> runs;
   if (Status ok = run_first(options, runs); !ok) {
-    if (options.json && !runs.empty() && runs.front().diverged)
+    if (options.json && !runs.empty() && runs.front().alarm)
       print_json(simulation_json(settings, runs));
     return ok.error();
   }

@@ -7,7 +7,7 @@
 #include "app/commands.hpp"
 #include "app/json_output.hpp"
 #include "app/words.hpp"
-#include "models/write_file.hpp"
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {

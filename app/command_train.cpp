@@ -57,7 +57,7 @@ Result<int> train(Options options) {
   const Json object = training_json(settings, summary, times, options.out);
   const Status saved = (*record)->finish(summary, **objective, object.dump());
   if (summary.failure) {
-    if (options.json && summary.diverged) print_json(object);
+    if (options.json && summary.alarm) print_json(object);
     return *summary.failure;
   }
   if (options.json) {

@@ -1,8 +1,9 @@
 #include "app/curves.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "app/chart.hpp"
 #include "app/words.hpp"
@@ -21,11 +22,11 @@ Span span_of(const std::vector<double>& values) {
 }
 
 // One panel a curve.
-std::vector<Panel> panels_of(const std::vector<CurvePoint>& points) {
+std::vector<Panel> panels_of(const std::vector<RunSample>& points) {
   const bool computes = !points.empty() && points.back().gradients > 0;
   const char* x_name = computes ? "gradients" : "seconds";
   Series loss, distance;
-  for (const CurvePoint& p : points) {
+  for (const RunSample& p : points) {
     const double x = computes ? static_cast<double>(p.gradients) : p.at_s;
     if (computes && std::isfinite(p.loss)) {
       loss.x.push_back(x);
@@ -79,14 +80,12 @@ std::string panel_text(const Panel& panel, double x_high) {
     if (std::isnan(value)) continue;
     rows[static_cast<size_t>((1 - y.part(value)) * (kRows - 1) + 0.5)][column] = '*';
   }
-  std::string text = panel.name + (panel.log_y ? " (log)" : "") + "\n";
+  std::string text = fmt::format("{}{}\n", panel.name, (panel.log_y ? " (log)" : ""));
   for (int row = 0; row < kRows; ++row) {
     const bool edge = row == 0 || row == kRows - 1;
     const double value = row == 0 ? y.high : y.low;
     const std::string shown = as_short(panel.log_y ? std::pow(10, value) : value);
-    char label[16];
-    std::snprintf(label, sizeof label, "%9s |", edge ? shown.c_str() : "");
-    text += label + rows[static_cast<size_t>(row)];
+    text += fmt::format("{:>9} |{}", edge ? shown : "", rows[static_cast<size_t>(row)]);
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";
   }
@@ -95,11 +94,11 @@ std::string panel_text(const Panel& panel, double x_high) {
 
 }  // namespace
 
-std::string curves_svg(const std::string& title, const std::vector<CurvePoint>& points) {
+std::string curves_svg(const std::string& title, const std::vector<RunSample>& points) {
   return chart_svg(title, panels_of(points));
 }
 
-std::string curves_text(const std::vector<CurvePoint>& points) {
+std::string curves_text(const std::vector<RunSample>& points) {
   const std::vector<Panel> panels = panels_of(points);
   double x_high = 0;
   for (const Panel& panel : panels)
@@ -108,7 +107,7 @@ std::string curves_text(const std::vector<CurvePoint>& points) {
   for (const Panel& panel : panels)
     text += panel_text(panel, x_high);
   if (text.empty()) return text;
-  const std::string end = with_commas(x_high) + " " + panels.front().x_name;
+  const std::string end = fmt::format("{} {}", with_commas(x_high), panels.front().x_name);
   const size_t room = kColumns > end.size() ? kColumns - end.size() - 1 : 0;
   return text + std::string(10, ' ') + "0" + std::string(room + 1, ' ') + end + "\n";
 }

@@ -10,9 +10,9 @@
 namespace grapevine {
 
 /// A stand-alone SVG document.
-std::string curves_svg(const std::string& title, const std::vector<CurvePoint>&);
+std::string curves_svg(const std::string& title, const std::vector<RunSample>&);
 
 /// The same in letters, 72 columns wide; empty with fewer than three samples.
-std::string curves_text(const std::vector<CurvePoint>&);
+std::string curves_text(const std::vector<RunSample>&);
 
 }  // namespace grapevine

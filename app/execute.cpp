@@ -1,5 +1,7 @@
 #include "app/execute.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,8 +11,10 @@
 #include <thread>
 
 #include "actors/run/run_node.hpp"
+#include "app/ask_node.hpp"
 #include "app/node_status_json.hpp"
 #include "app/plan_file.hpp"
+#include "kernels/spec.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {
@@ -77,15 +81,16 @@ RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mut
   hooks.sink.on_sample = [&watch, &summary, turn, tester](const RunSample& s) {
     const std::lock_guard lock(*turn);
     const auto [off, accuracy] = tester->test(s);
-    summary.curve.push_back(
-        {s.at_s, s.gradients, s.exchanges, s.bytes, s.loss, s.consensus_distance, off, accuracy});
-    if (watch.on_point) watch.on_point(summary.curve.back());
+    RunSample& point = summary.curve.emplace_back(s);
+    point.suboptimality = off;
+    point.accuracy = accuracy;
+    point.mean = nullptr;
+    if (watch.on_point) watch.on_point(point);
   };
   hooks.sink.on_epoch = [&watch, &summary, turn](const EpochInfo& e) {
     const std::lock_guard lock(*turn);
-    summary.epochs.push_back({e.epoch, e.at_s, e.topology, e.ranks, e.chi1, e.chi2, e.eta,
-                              e.alpha_tilde, e.relay_delay});
-    if (watch.on_epoch) watch.on_epoch(summary.epochs.back());
+    summary.epochs.push_back(e);
+    if (watch.on_epoch) watch.on_epoch(e);
   };
   hooks.sink.on_event = [&watch, turn](const std::string& line) {
     const std::lock_guard lock(*turn);
@@ -128,27 +133,24 @@ void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summar
 
 // What the last sample could not see: the ranks after the drain.
 void add_last_point(const Watch& watch, Summary& s) {
-  s.curve.push_back(
-      {s.seconds, s.gradients, s.exchanges, s.bytes, kNone, s.consensus_distance, kNone, kNone});
+  RunSample last;
+  last.at_s = s.seconds;
+  last.gradients = s.gradients;
+  last.exchanges = s.exchanges;
+  last.bytes = s.bytes;
+  last.loss = kNone;
+  last.consensus_distance = s.consensus_distance;
+  s.curve.push_back(std::move(last));
   if (watch.on_point) watch.on_point(s.curve.back());
 }
 
 void take_in(const Settings& settings, const Outcome& outcome, const Watch& watch,
              Summary& summary) {
-  summary.failure = outcome.failure;
-  summary.diverged = outcome.alarm.has_value();
+  static_cast<RunTotals&>(summary) = outcome;
   summary.interrupted = watch.interrupts != nullptr && watch.interrupts->load() > 0;
   summary.virtual_clock = settings.clock == Clock::simulated;
-  summary.seconds = outcome.seconds;
-  summary.gradients = outcome.gradients;
-  summary.exchanges = outcome.exchanges;
-  summary.frames = outcome.frames;
-  summary.bytes = outcome.bytes;
   summary.payload_bytes = outcome.bytes - outcome.frames * kHeaderBytes;
-  summary.counts = outcome.counts;
-  summary.broken_after_norm = outcome.broken_after_norm;
-  summary.quiet = outcome.quiet;
-  summary.conserved_error = summary.virtual_clock ? outcome.conserved_error : kNone;
+  if (!summary.virtual_clock) summary.conserved_error = kNone;
   add_ranks(settings, outcome, summary);
   if (!outcome.parameters.empty()) {
     summary.consensus_distance = consensus_distance(outcome);
@@ -183,16 +185,23 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
 
 namespace {
 
+constexpr char kAnyPort[] = "127.0.0.1:0";
+
 Result<NodeSettings> node_settings(const PeerOptions& p) {
   NodeSettings n;
   n.run = p.run;
   n.name = p.name;
-  if (!p.listen.empty()) n.listen = p.listen;
-  for (size_t at = 0; at < p.join.size();) {
-    const size_t end = std::min(p.join.find(',', at), p.join.size());
-    if (end > at) n.join.push_back(p.join.substr(at, end - at));
-    at = end + 1;
+  n.listen = p.listen;
+  n.no_key = p.no_key;
+  bool tcp = !p.key.empty();
+  for (const std::string_view word : split(p.join, ',')) {
+    if (word.empty()) continue;
+    auto address = address_of_node(std::string(word));
+    if (!address) return address.error();
+    tcp = tcp || !address->starts_with("unix:");
+    n.join.push_back(*std::move(address));
   }
+  if (n.listen.empty() && tcp) n.listen = kAnyPort;
   n.first_rank = p.first_rank;
   n.total_ranks = p.total_ranks;
   n.patience_s = p.patience_s;
@@ -281,8 +290,7 @@ void evaluate(const Settings& settings, Objective& objective, Summary& summary) 
 }
 
 std::string runtime_version() {
-  return std::to_string(CAF_MAJOR_VERSION) + "." + std::to_string(CAF_MINOR_VERSION) + "." +
-         std::to_string(CAF_PATCH_VERSION);
+  return fmt::format("{}.{}.{}", CAF_MAJOR_VERSION, CAF_MINOR_VERSION, CAF_PATCH_VERSION);
 }
 
 }  // namespace grapevine

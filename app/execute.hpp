@@ -12,8 +12,8 @@ namespace grapevine {
 
 /// Told while a run goes on, one call at a time.
 struct Watch {
-  std::function<void(const CurvePoint&)> on_point;
-  std::function<void(const EpochLine&)> on_epoch;
+  std::function<void(const RunSample&)> on_point;
+  std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;
   const std::atomic<int>* interrupts = nullptr;
   double test_s = 0;  // virtual clock: between two tests of the averaged network; 0: none

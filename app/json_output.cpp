@@ -1,5 +1,7 @@
 #include "app/json_output.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,11 +12,7 @@
 namespace grapevine {
 namespace {
 
-std::string hex(uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
+std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
 
 Json counts_json(const Summary& s) {
   const Counts& c = s.counts;
@@ -66,7 +64,7 @@ Json json_of(Options options) {
   return object;
 }
 
-Json json_of(const CurvePoint& p) {
+Json json_of(const RunSample& p) {
   return {{"at", p.at_s},
           {"gradients", p.gradients},
           {"exchanges", p.exchanges},
@@ -77,7 +75,7 @@ Json json_of(const CurvePoint& p) {
           {"accuracy", p.accuracy}};
 }
 
-Json json_of(const EpochLine& e) {
+Json json_of(const EpochInfo& e) {
   return {{"epoch", e.epoch},
           {"at", e.at_s},
           {"topology", e.topology},
@@ -97,7 +95,7 @@ Json json_of(const Settings& settings, const Summary& s) {
       {"ranks", settings.ranks},
       {"seed", settings.seed},
       {"objective", settings.objective.objective},
-      {"diverged", s.diverged},
+      {"diverged", s.alarm.has_value()},
       {"accuracy", s.averaged.accuracy},
       {"worst_rank_accuracy", s.worst_rank_accuracy},
       {"test_loss", s.averaged.loss},
@@ -130,7 +128,7 @@ Json json_of(const Settings& settings, const Summary& s) {
   Json edges = Json::array(), epochs = Json::array();
   for (const EdgeSummary& e : s.edges)
     edges.push_back({e.i, e.j, e.exchanges});
-  for (const EpochLine& e : s.epochs)
+  for (const EpochInfo& e : s.epochs)
     epochs.push_back(json_of(e));
   object["exchanges_by_edge"] = edges;
   object["epochs"] = epochs;
@@ -162,7 +160,7 @@ Json simulation_json(const Settings& settings, const std::vector<Summary>& runs)
   }
   if (settings.sample_s > 0) {
     Json samples = Json::array();
-    for (const CurvePoint& p : s.curve)
+    for (const RunSample& p : s.curve)
       samples.push_back(json_of(p));
     object["samples"] = samples;
   }

@@ -19,8 +19,8 @@ void print_json(const Json&);
 /// Every option with the value that it had, by its name in a configuration file.
 Json json_of(Options);
 
-Json json_of(const CurvePoint&);
-Json json_of(const EpochLine&);
+Json json_of(const RunSample&);
+Json json_of(const EpochInfo&);
 
 /// Of the bits; 16 digits.
 std::string hash_text(const Buffer&);

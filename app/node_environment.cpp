@@ -1,8 +1,11 @@
 #include "app/node_environment.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
+
+#include "kernels/spec.hpp"
 
 namespace grapevine {
 namespace {
@@ -12,20 +15,16 @@ constexpr int kSlurmJobs = 10000;   // and two that have this distance share the
 constexpr size_t kContacts = 3;
 
 std::optional<int> whole(const std::string& text) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || stop != end || value < 0) return {};
-  return value;
+  const auto value = number_of<int>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 Result<int> number(const Environment& get, const char* name, int least) {
   const std::string text = get(name).value_or("");
   const auto value = whole(text);
   if (value && *value >= least) return *value;
-  return user_error(std::string(name) + " is \"" + text +
-                    "\" in the environment, accepted: a whole number, " + std::to_string(least) +
-                    " or more");
+  return user_error(fmt::format(
+      "{} is \"{}\" in the environment, accepted: a whole number, {} or more", name, text, least));
 }
 
 struct Place {
@@ -38,14 +37,14 @@ Result<Place> place_of(const Environment& get, const char* process, const char* 
   const auto own = number(get, process, 0);
   if (!own) return own.error();
   if (*own >= *all)
-    return user_error(std::string(process) + " is \"" + std::to_string(*own) +
-                      "\" in the environment, accepted: less than " + processes + ", which is " +
-                      std::to_string(*all));
+    return user_error(
+        fmt::format("{} is \"{}\" in the environment, accepted: less than {}, which is {}", process,
+                    *own, processes, *all));
   return Place{*own, *all};
 }
 
 void take_place(const Place& place, int ranks, PeerOptions& peers) {
-  if (peers.name.empty()) peers.name = "node-" + std::to_string(place.process);
+  if (peers.name.empty()) peers.name = fmt::format("node-{}", place.process);
   if (peers.first_rank < 0) peers.first_rank = place.process * ranks;
   if (peers.total_ranks == 0) peers.total_ranks = place.processes * ranks;
 }
@@ -58,7 +57,7 @@ Status from_torchrun(const Environment& get, const std::string& host, int ranks,
   if (!port) return port.error();
   const std::string master = *get("MASTER_ADDR");
   const bool taken = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  const std::string contact = master + ":" + std::to_string(*port + (taken ? 1 : 0));
+  const std::string contact = fmt::format("{}:{}", master, *port + (taken ? 1 : 0));
   const bool loopback = master == "localhost" || master.rfind("127.", 0) == 0;
   if (place->process == 0) {
     peers.listen = contact;
@@ -98,14 +97,14 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
   const int first_port = kSlurmPorts + job % kSlurmJobs;
   const std::string own = hosts->size() == 1 ? hosts->front() : host;
-  peers.listen = own + ":" + std::to_string(first_port + place->process);
+  peers.listen = fmt::format("{}:{}", own, first_port + place->process);
   // In blocks, as srun places tasks unless told otherwise; the first process is right in any case.
   const std::vector<int> tasks = tasks_by_host(get("SLURM_STEP_TASKS_PER_NODE").value_or(""));
   int first = 0;
   for (size_t k = 0; k < hosts->size() && k < kContacts; ++k) {
     if (first != place->process)
       peers.join +=
-          (peers.join.empty() ? "" : ",") + (*hosts)[k] + ":" + std::to_string(first_port + first);
+          fmt::format("{}{}:{}", (peers.join.empty() ? "" : ","), (*hosts)[k], first_port + first);
     if (k >= tasks.size()) break;
     first += tasks[k];
   }
@@ -124,8 +123,9 @@ Environment this_environment() {
 
 Result<std::vector<std::string>> expand_host_list(const std::string& list) {
   const Error refusal =
-      user_error("SLURM_STEP_NODELIST is \"" + list +
-                 "\" in the environment, accepted: a list of hosts, for instance n[1-3,7],m2");
+      user_error(fmt::format("SLURM_STEP_NODELIST is \"{}\" in the environment, accepted: a list "
+                             "of hosts, for instance n[1-3,7],m2",
+                             list));
   std::vector<std::string> hosts;
   for (size_t at = 0; at < list.size();) {
     const size_t open = list.find('[', at), comma = std::min(list.find(',', at), list.size());

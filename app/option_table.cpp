@@ -125,12 +125,16 @@ OptionTable rows_of_several_processes(Options& o) {
   PeerOptions& p = o.peers;
   return {
       {"listen", &p.listen, kNode | kDoctor, "ADDR",
-       "host:port where others reach this node; port 0: any"},
+       "host:port (port 0: any) or unix:/path; none: a unix socket of this user"},
       {"join", &p.join, kNode | kDoctor, "ADDR,..", "nodes of the run; any live one will do"},
       {"node-name", &p.name, kNode, "NAME", "its own in the run; none: of host and process"},
       {"run-name", &p.run, kProcesses, "NAME", "nodes of another run are refused"},
       {"key", &p.key, kProcesses | kCtl | kDoctor, "FILE",
-       "the run key (grapevine keygen); needed off loopback"},
+       "the run key (grapevine keygen); needed for TCP"},
+      {"no-key", &p.no_key, kProcesses | kDoctor, "",
+       "TCP on loopback without a key: every user of this machine can stop the run"},
+      {"ends-with-input", &p.ends_with_input, kNode, "",
+       "leave when standard input ends, as launch asks of nodes on other machines"},
       {"first-rank", &p.first_rank, kNode, "N", "of its ranks; -1: those that are free"},
       {"total-ranks", &p.total_ranks, kNode, "N",
        "to wait for before the run begins; 0: begins at once, and grows"},
@@ -140,7 +144,8 @@ OptionTable rows_of_several_processes(Options& o) {
       {"nodes", &o.nodes, kLaunch, "N", "processes, each with --ranks ranks"},
       {"hosts", &o.hosts, kLaunch, "FILE",
        "start them over ssh: a host a line, the address where it is reached"},
-      {"address", &o.address, kCtl, "ADDR", "where a node listens"},
+      {"address", &o.address, kCtl, "ADDR",
+       "a node of this machine by its name, or where one listens"},
       {"verb", &o.verb, kCtl, "VERB", "what is asked"},
       {"argument", &o.argument, kCtl | kKeygen, "ARG", "a graph, a file, or how many events"},
   };

@@ -1,5 +1,6 @@
 #include "app/options.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,22 +8,21 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "app/node_environment.hpp"
+#include "kernels/spec.hpp"
 
 namespace grapevine {
 namespace {
 
-std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+std::string quoted(const std::string& text) { return fmt::format("\"{}\"", text); }
 
 template <class Number>
 Status parse_number(const Option& option, const std::string& text, const char* accepted,
                     Number& out) {
-  const char* end = text.data() + text.size();
-  Number value{};
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || stop != end) {
-    return user_error(std::string(option.name) + " is " + quoted(text) + ", accepted: " + accepted);
+  const auto value = number_of<Number>(text);
+  if (!value) {
+    return user_error(fmt::format("{} is {}, accepted: {}", option.name, quoted(text), accepted));
   }
-  out = value;
+  out = *value;
   return Done{};
 }
 
@@ -106,8 +106,8 @@ Status set_option(const Option& option, const std::string& text) {
           [&](uint64_t* n) { return parse_number(option, text, "a whole number, 0 or more", *n); },
           [&](bool* flag) -> Status {
             if (text != "true" && text != "false") {
-              return user_error(std::string(option.name) + " is " + quoted(text) +
-                                ", accepted: true, false");
+              return user_error(
+                  fmt::format("{} is {}, accepted: true, false", option.name, quoted(text)));
             }
             *flag = text == "true";
             return Done{};
@@ -122,8 +122,8 @@ Status set_option(const Option& option, const std::string& text) {
             std::string accepted;
             for (const auto& name : names)
               accepted += (accepted.empty() ? "" : ", ") + name;
-            return user_error(std::string(option.name) + " is " + quoted(text) +
-                              ", accepted: " + accepted);
+            return user_error(
+                fmt::format("{} is {}, accepted: {}", option.name, quoted(text), accepted));
           }},
       option.field);
 }
@@ -166,14 +166,13 @@ Status complete_peers(Command command, Options& o) {
   Settings& s = o.settings;
   PeerOptions& p = o.peers;
   s.local_ranks = s.ranks;
-  if (s.ranks < 1)
-    return user_error("ranks is " + std::to_string(s.ranks) + ", accepted: 1 or more");
+  if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));
   if (!(p.patience_s > 0))
-    return user_error("patience is " + shortest(p.patience_s) + ", accepted: a number above 0");
+    return user_error(
+        fmt::format("patience is {}, accepted: a number above 0", shortest(p.patience_s)));
   if (command == kLaunch) {
     if (o.nodes < 1 || o.nodes > kNodesAtMost)
-      return user_error("nodes is " + std::to_string(o.nodes) + ", accepted: from 1 to " +
-                        std::to_string(kNodesAtMost));
+      return user_error(fmt::format("nodes is {}, accepted: from 1 to {}", o.nodes, kNodesAtMost));
     p.total_ranks = o.nodes * s.ranks;
   } else {
     char host[256] = "localhost";
@@ -181,11 +180,12 @@ Status complete_peers(Command command, Options& o) {
     if (Status found = find_peers(this_environment(), host, s.ranks, p); !found) return found;
   }
   if (p.first_rank < -1)
-    return user_error("first-rank is " + std::to_string(p.first_rank) + ", accepted: -1 or more");
+    return user_error(fmt::format("first-rank is {}, accepted: -1 or more", p.first_rank));
   const int needed = std::max(0, p.first_rank) + s.ranks;
   if (p.total_ranks != 0 && p.total_ranks < needed)
-    return user_error("total-ranks is " + std::to_string(p.total_ranks) + ", accepted: 0, or " +
-                      std::to_string(needed) + " or more, with the ranks of this node");
+    return user_error(
+        fmt::format("total-ranks is {}, accepted: 0, or {} or more, with the ranks of this node",
+                    p.total_ranks, needed));
   s.ranks = std::max(p.total_ranks, needed);
   return Done{};
 }
@@ -198,19 +198,21 @@ Status complete(Command command, Options& o) {
     if (Status known = complete_peers(command, o); !known) return known;
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
   if (s.exchanges_at_once < 1) {
-    return user_error("exchanges-at-once is " + std::to_string(s.exchanges_at_once) +
-                      ", accepted: 1 or more");
+    return user_error(
+        fmt::format("exchanges-at-once is {}, accepted: 1 or more", s.exchanges_at_once));
   }
   const std::string& objective = s.objective.objective;
   const bool gossips_only = objective == "consensus" || objective == "matrix";
   if (s.target > 0 && !gossips_only) {
-    return user_error("target is " + shortest(s.target) + " with objective " + quoted(objective) +
-                      ", where ranks start equal, accepted: a target with objective consensus " +
-                      "or matrix");
+    return user_error(
+        fmt::format("target is {} with objective {}, where ranks start equal, accepted: a target "
+                    "with objective consensus or matrix",
+                    shortest(s.target), quoted(objective)));
   }
   if (o.test_s < 0 || (o.test_s > 0 && objective != "network")) {
-    return user_error("test-seconds is " + shortest(o.test_s) + " with objective " +
-                      quoted(objective) + ", accepted: 0, or more with objective network");
+    return user_error(fmt::format(
+        "test-seconds is {} with objective {}, accepted: 0, or more with objective network",
+        shortest(o.test_s), quoted(objective)));
   }
   if (o.test_s > 0 && s.sample_s <= 0) s.sample_s = o.test_s;
   const Method* method = find_method(s.method);
@@ -220,9 +222,8 @@ Status complete(Command command, Options& o) {
   const bool ends = s.until_s > 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
   if (!ends && command != kStragglers) s.until_s = s.clock == Clock::wall ? 10 : 100;
   if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
-    return user_error("gradients is " + std::to_string(s.gradients) +
-                      ", accepted: 0, or at least " + std::to_string(s.ranks) +
-                      ", one for each rank");
+    return user_error(fmt::format("gradients is {}, accepted: 0, or at least {}, one for each rank",
+                                  s.gradients, s.ranks));
   }
   s.objective.ranks = s.ranks;
   s.objective.seed = s.seed;

@@ -33,12 +33,15 @@ enum Command : unsigned {
 constexpr unsigned kRuns = kTrain | kSimulate | kStragglers;
 constexpr unsigned kProcesses = kNode | kLaunch;  // take whatever train takes
 
-/// Of one process among several. Empty addresses: those of the environment, or a free port here.
+/// Of one process among several. Empty addresses: those of the environment, else a unix socket, or
+/// with a key a free port of this machine.
 struct PeerOptions {
-  std::string listen, join;  // ADDR:PORT; join: several, with commas
+  std::string listen, join;  // host:port or unix:/path; join: several, with commas
   std::string name;          // empty: of host and process
   std::string run = "grapevine";
-  std::string key;  // a file
+  std::string key;      // a file
+  bool no_key = false;  // TCP on loopback without one
+  bool ends_with_input = false;
   int first_rank = -1, total_ranks = 0;
   double patience_s = 15;
   bool bulk_encryption = true;

@@ -1,5 +1,7 @@
 #include "app/plan_file.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -74,7 +76,7 @@ class FaultReader {
     if (!wrong_) wrong_ = toml_error(path_, where, what);
   }
   void refuse(const std::string& key, const toml::node& node, const std::string& accepted) {
-    complain(node.source(), key + " is " + toml_text(node) + ", accepted: " + accepted);
+    complain(node.source(), fmt::format("{} is {}, accepted: {}", key, toml_text(node), accepted));
   }
 
   const KindRow* read_kind() {
@@ -99,15 +101,17 @@ class FaultReader {
       const std::string key(toml_key.str());
       if (std::find(accepted.begin(), accepted.end(), key) == accepted.end()) {
         const std::string near = nearest(key, accepted);
-        return toml_error(path_, toml_key.source(),
-                          "unknown key " + key + " of " + row.name +
-                              (near.empty() ? "" : " (did you mean " + near + "?)") +
-                              ", accepted: " + list(accepted));
+        return toml_error(
+            path_, toml_key.source(),
+            fmt::format("unknown key {} of {}{}, accepted: {}", key, row.name,
+                        (near.empty() ? "" : fmt::format(" (did you mean {}?)", near)),
+                        list(accepted)));
       }
     }
     for (const std::string& key : row.needs) {
       if (!table_.contains(key))
-        return toml_error(path_, table_.source(), std::string(row.name) + " needs the key " + key);
+        return toml_error(path_, table_.source(),
+                          fmt::format("{} needs the key {}", row.name, key));
     }
     return Done{};
   }
@@ -199,8 +203,9 @@ Result<Plan> plan_of(const std::string& path, const toml::table& file) {
   Plan plan;
   for (const auto& [key, node] : file) {
     if (key.str() != "fault") {
-      return toml_error(path, key.source(), "unknown key " + std::string(key.str()) +
-                                                ", accepted: a list of [[fault]] tables");
+      return toml_error(
+          path, key.source(),
+          fmt::format("unknown key {}, accepted: a list of [[fault]] tables", key.str()));
     }
     const toml::array* faults = node.as_array();
     if (faults == nullptr || !faults->is_homogeneous(toml::node_type::table))

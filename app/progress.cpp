@@ -1,5 +1,6 @@
 #include "app/progress.hpp"
 
+#include <fmt/core.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <sys/ioctl.h>
@@ -23,7 +24,7 @@ size_t columns() {
 }
 
 std::string count_of(uint64_t n, const char* what) {
-  return with_commas(static_cast<double>(n)) + " " + what;
+  return fmt::format("{} {}", with_commas(static_cast<double>(n)), what);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ Progress::~Progress() {
   if (standing_) std::fputc('\n', stderr);
 }
 
-double Progress::left_s(const CurvePoint& p) const {
+double Progress::left_s(const RunSample& p) const {
   double done = 0;
   if (horizon_ > 0) done = static_cast<double>(p.gradients) / static_cast<double>(horizon_);
   if (until_s_ > 0) done = std::max(done, p.at_s / until_s_);
@@ -55,7 +56,7 @@ double Progress::left_s(const CurvePoint& p) const {
   return spent.count() * std::max(0.0, 1 / done - 1);
 }
 
-void Progress::point(const CurvePoint& p) {
+void Progress::point(const RunSample& p) {
   if (quiet_) return;
   const auto now = std::chrono::steady_clock::now();
   if (!terminal_ && now - last_ < kBetweenPlainLines) return;
@@ -63,14 +64,15 @@ void Progress::point(const CurvePoint& p) {
   std::string line;
   if (horizon_ > 0) {
     const double done = static_cast<double>(p.gradients) / static_cast<double>(horizon_);
-    line = std::to_string(static_cast<int>(100 * std::min(1.0, done))) + " %  ";
+    line = fmt::format("{} %  ", static_cast<int>(100 * std::min(1.0, done)));
   }
   line += count_of(p.gradients, "steps, ") + count_of(p.exchanges, "exchanges, ");
-  if (std::isfinite(p.loss)) line += "loss " + as_short(p.loss) + ", ";
+  if (std::isfinite(p.loss)) line += fmt::format("loss {}, ", as_short(p.loss));
   if (std::isfinite(p.consensus_distance))
     line += "consensus distance " + as_short(p.consensus_distance);
   if (line.size() > 1 && line[line.size() - 2] == ',') line.resize(line.size() - 2);
-  if (const double left = left_s(p); std::isfinite(left)) line += ", " + as_seconds(left) + " left";
+  if (const double left = left_s(p); std::isfinite(left))
+    line += fmt::format(", {} left", as_seconds(left));
   show(line);
 }
 

@@ -19,7 +19,7 @@ class Progress {
   Progress(const Settings&, bool quiet);
   ~Progress();  // leaves the last line standing
 
-  void point(const CurvePoint&);
+  void point(const RunSample&);
   void say(const std::string& event);
 
  private:
@@ -27,7 +27,7 @@ class Progress {
 
   void show(const std::string& line);
   void clear();
-  double left_s(const CurvePoint&) const;  // NaN: not known
+  double left_s(const RunSample&) const;  // NaN: not known
 
   uint64_t horizon_ = 0;
   double until_s_ = 0;

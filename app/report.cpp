@@ -1,5 +1,7 @@
 #include "app/report.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -19,22 +21,22 @@ std::string number(uint64_t n) { return with_commas(static_cast<double>(n)); }
 
 std::string rate(uint64_t count, double seconds) {
   if (!(seconds > 0)) return "";
-  return " (" + with_commas(static_cast<double>(count) / seconds) + " per second)";
+  return fmt::format(" ({} per second)", with_commas(static_cast<double>(count) / seconds));
 }
 
 std::string exchanges_text(const Summary& s) {
   if (s.edges.empty()) return number(s.exchanges);
   auto fewer = [](const EdgeSummary& a, const EdgeSummary& b) { return a.exchanges < b.exchanges; };
   const auto [least, most] = std::minmax_element(s.edges.begin(), s.edges.end(), fewer);
-  return number(s.exchanges) + ", " + number(least->exchanges) + " to " + number(most->exchanges) +
-         " per edge";
+  return fmt::format("{}, {} to {} per edge", number(s.exchanges), number(least->exchanges),
+                     number(most->exchanges));
 }
 
 std::string idle_text(const Summary& s) {
   const Idle idle = idle_of(s);
   if (idle.rank < 0) return "n/a";
-  return as_percent(idle.mean) + " on average, at most " + as_percent(idle.most) + " (rank " +
-         std::to_string(idle.rank) + ")";
+  return fmt::format("{} on average, at most {} (rank {})", as_percent(idle.mean),
+                     as_percent(idle.most), idle.rank);
 }
 
 void print_idle_by_rank(const Summary& s) {
@@ -53,7 +55,8 @@ void print_common(const Settings& settings, const Summary& s) {
   if (settings.objective.objective != "consensus")
     row("gradients", number(s.gradients) + rate(s.gradients, s.seconds));
   row("exchanges", exchanges_text(s));
-  row("bytes", as_bytes(static_cast<double>(s.bytes)) + " in " + number(s.frames) + " messages");
+  row("bytes",
+      fmt::format("{} in {} messages", as_bytes(static_cast<double>(s.bytes)), number(s.frames)));
   const uint64_t broken = s.counts.broken_before + s.counts.broken_after;
   if (broken > 0) row("broken exchanges", number(broken));
   if (!s.quiet) row("exchanges left open", "some ends were still half-done at the end");
@@ -72,13 +75,9 @@ void print_accuracy(const Summary& s) {
 
 }  // namespace
 
-std::string epoch_text(const EpochLine& e) {
-  char text[200];
-  std::snprintf(text, sizeof text,
-                "epoch %llu: %s of %d, chi1 %.4g, chi2 %.4g, eta %.4g, alpha~ %.4g",
-                static_cast<unsigned long long>(e.epoch), e.topology.c_str(), e.ranks, e.chi1,
-                e.chi2, e.eta, e.alpha_tilde);
-  return text;
+std::string epoch_text(const EpochInfo& e) {
+  return fmt::format("epoch {}: {} of {}, chi1 {:.4g}, chi2 {:.4g}, eta {:.4g}, alpha~ {:.4g}",
+                     e.epoch, e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde);
 }
 
 Idle idle_of(const Summary& s, int without) {
@@ -108,8 +107,8 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
   print_idle_by_rank(s);
-  row("time", as_seconds(times.total_s) + ": training " + as_seconds(s.seconds) + ", testing " +
-                  as_seconds(times.evaluation_s));
+  row("time", fmt::format("{}: training {}, testing {}", as_seconds(times.total_s),
+                          as_seconds(s.seconds), as_seconds(times.evaluation_s)));
   row("run directory", run_dir);
   print_curves(s);
 }
@@ -126,8 +125,8 @@ void print_node(const Settings& settings, const Summary& s, const TrainingTimes&
       as_short(s.averaged.loss));
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
-  row("time", as_seconds(times.total_s) + ": training " + as_seconds(s.seconds) + ", testing " +
-                  as_seconds(times.evaluation_s));
+  row("time", fmt::format("{}: training {}, testing {}", as_seconds(times.total_s),
+                          as_seconds(s.seconds), as_seconds(times.evaluation_s)));
   if (!run_dir.empty()) row("run directory", run_dir);
 }
 
@@ -142,21 +141,22 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
     row("excess loss of mean", as_short(s.averaged.loss));
   print_common(settings, s);
   if (settings.objective.objective == "consensus")
-    row("|pi x|", as_short(s.norm_start) + " to " + as_short(s.norm_end));
+    row("|pi x|", fmt::format("{} to {}", as_short(s.norm_start), as_short(s.norm_end)));
   if (settings.target > 0) row("target", s.reached_target ? "reached" : "not reached");
   row("idle time per rank", idle_text(s));
   row("error of conserved sum", as_short(s.conserved_error));
   row("virtual time", as_seconds(s.seconds));
-  row("events", number(s.events) + " (" + with_commas(s.events_per_second) + " per second)");
+  row("events",
+      fmt::format("{} ({} per second)", number(s.events), with_commas(s.events_per_second)));
   std::printf("  %-22s %016llx\n  %-22s %016llx\n", "event log",
               static_cast<unsigned long long>(s.event_log_hash), "parameters",
               static_cast<unsigned long long>(s.parameter_hash));
   if (runs.size() > 1) {
     const MeanAndDeviation e = exchanges_of(runs);
-    row("exchanges, all seeds", with_commas(e.mean) + " +- " + with_commas(e.deviation) + " over " +
-                                    std::to_string(runs.size()) + " seeds");
+    row("exchanges, all seeds", fmt::format("{} +- {} over {} seeds", with_commas(e.mean),
+                                            with_commas(e.deviation), runs.size()));
   }
-  for (const EpochLine& e : s.epochs)
+  for (const EpochInfo& e : s.epochs)
     if (s.epochs.size() > 1) row("at " + as_seconds(e.at_s), epoch_text(e));
   if (!run_dir.empty()) row("run directory", run_dir);
   print_curves(s);

@@ -9,7 +9,7 @@
 namespace grapevine {
 
 /// "epoch 2: ring of 16, chi1 13.14, ..."
-std::string epoch_text(const EpochLine&);
+std::string epoch_text(const EpochInfo&);
 
 struct TrainingTimes {
   double evaluation_s = 0, total_s = 0;

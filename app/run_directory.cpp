@@ -1,11 +1,13 @@
 #include "app/run_directory.hpp"
 
+#include <fmt/core.h>
+
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 
-#include "models/write_file.hpp"
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -14,7 +16,7 @@ namespace fs = std::filesystem;
 
 const char* const kMetrics = "metrics.jsonl";
 
-std::string part_of(const std::string& path) { return path + "/" + kMetrics + ".part"; }
+std::string part_of(const std::string& path) { return fmt::format("{}/{}.part", path, kMetrics); }
 
 std::string utc(const char* format) {
   const std::time_t now = std::time(nullptr);
@@ -25,8 +27,8 @@ std::string utc(const char* format) {
 }
 
 Error unwritable(const std::string& path, const std::string& why) {
-  return world_error("out is \"" + path + "\", which cannot be written (" + why +
-                     "), accepted: a folder that can");
+  return world_error(fmt::format(
+      "out is \"{}\", which cannot be written ({}), accepted: a folder that can", path, why));
 }
 
 }  // namespace
@@ -35,14 +37,15 @@ Result<RunDirectory> RunDirectory::make(const std::string& path) {
   for (const char* name : {"run.json", "metrics.jsonl", "model.safetensors", "model.pt"}) {
     std::error_code unreadable;
     if (fs::exists(fs::path(path) / name, unreadable)) {
-      return user_error("out is \"" + path + "\", which holds a run already (" + name +
-                        "), accepted: a new or an empty folder");
+      return user_error(fmt::format(
+          "out is \"{}\", which holds a run already ({}), accepted: a new or an empty folder", path,
+          name));
     }
   }
   std::error_code failed;
   const bool made = fs::create_directories(path, failed);
   if (failed) return unwritable(path, failed.message());
-  File metrics(std::fopen(part_of(path).c_str(), "w"));
+  File metrics(std::fopen(part_of(path).c_str(), "wx"));
   if (!metrics) {
     const std::string why = std::strerror(errno);
     if (made) fs::remove(path, failed);
@@ -59,7 +62,7 @@ RunDirectory::~RunDirectory() {
 }
 
 Status RunDirectory::write(const std::string& name, const std::string& text) const {
-  return write_whole_file(path_ + "/" + name, {{text.data(), text.size()}});
+  return write_whole_file(fmt::format("{}/{}", path_, name), {{text.data(), text.size()}});
 }
 
 void RunDirectory::stream(const std::string& line) {
@@ -70,13 +73,16 @@ void RunDirectory::stream(const std::string& line) {
 }
 
 Status RunDirectory::end_stream() {
-  const std::string part = part_of(path_), whole = path_ + "/" + kMetrics;
+  const std::string part = part_of(path_), whole = fmt::format("{}/{}", path_, kMetrics);
+  if (failure_.empty()) {
+    const Status finished = finish_file(fileno(metrics_.get()), part, whole);
+    metrics_.reset();
+    return finished;
+  }
   metrics_.reset();
-  if (failure_.empty() && std::rename(part.c_str(), whole.c_str()) == 0) return Done{};
-  if (failure_.empty()) failure_ = std::strerror(errno);
   std::error_code ignored;
   fs::remove(part, ignored);
-  return world_error("cannot write " + whole + ": " + failure_);
+  return world_error(fmt::format("cannot write {}: {}", whole, failure_));
 }
 
 std::string default_run_path(const std::string& method, const std::string& topology,
@@ -85,10 +91,11 @@ std::string default_run_path(const std::string& method, const std::string& topol
   for (char& c : graph)
     if (c == ':' || c == '.' || c == ' ') c = '-';
   const std::string path =
-      "runs/" + utc("%Y%m%dT%H%M%SZ") + "-" + method + "-" + graph + "-" + std::to_string(seed);
+      fmt::format("runs/{}-{}-{}-{}", utc("%Y%m%dT%H%M%SZ"), method, graph, seed);
   std::error_code unreadable;
   std::string free = path;
-  for (int k = 2; fs::exists(free, unreadable); ++k) free = path + "-" + std::to_string(k);
+  for (int k = 2; fs::exists(free, unreadable); ++k)
+    free = fmt::format("{}-{}", path, k);
   return free;
 }
 

@@ -1,5 +1,7 @@
 #include "app/run_record.hpp"
 
+#include <fmt/core.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -15,11 +17,11 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   progress_.emplace(options.settings, options.quiet);
   watch_.interrupts = &interrupts();
   watch_.test_s = options.test_s;
-  watch_.on_point = [this](const CurvePoint& p) {
+  watch_.on_point = [this](const RunSample& p) {
     if (directory_) directory_->stream(json_of(p).dump());
     if (progress_) progress_->point(p);
   };
-  watch_.on_epoch = [this](const EpochLine& e) {
+  watch_.on_epoch = [this](const EpochInfo& e) {
     if (directory_) directory_->stream(json_of(e).dump());
     const bool news = e.epoch > 1 || options_.settings.clock == Clock::wall;
     if (progress_ && news) progress_->say(epoch_text(e));
@@ -77,9 +79,8 @@ Status RunRecord::finish(const Summary& s, Objective& objective, const std::stri
 Status RunRecord::write_all(const Summary& s, Objective& objective, const std::string& result) {
   if (Status ok = directory_->end_stream(); !ok) return ok;
   const Settings& settings = options_.settings;
-  const std::string title = settings.method + ", " + settings.topology + " of " +
-                            std::to_string(settings.ranks) + ", seed " +
-                            std::to_string(settings.seed);
+  const std::string title = fmt::format("{}, {} of {}, seed {}", settings.method, settings.topology,
+                                        settings.ranks, settings.seed);
   if (Status ok = directory_->write("curves.svg", curves_svg(title, s.curve)); !ok) return ok;
   if (!s.failure) {
     if (Status ok = objective.save_model(directory_->path(), s.mean.vec()); !ok) return ok;

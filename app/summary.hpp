@@ -8,32 +8,12 @@
 #include <vector>
 
 #include "actors/algorithms/rule.hpp"
-#include "actors/conversations/conversation.hpp"
 #include "actors/cluster/departure.hpp"
-#include "kernels/result.hpp"
+#include "actors/run/samples.hpp"
 #include "kernels/vec.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {
-
-/// A sample of a run.
-struct CurvePoint {
-  double at_s = 0;
-  uint64_t gradients = 0, exchanges = 0, bytes = 0;
-  double loss = 0;                // NaN: no gradient since the last one
-  double consensus_distance = 0;
-  double suboptimality = 0;       // of the mean; NaN: networks, and the wall clock
-  double accuracy = 0;            // of the mean; NaN: not tested at this sample
-};
-
-struct EpochLine {
-  uint64_t epoch = 0;
-  double at_s = 0;
-  std::string topology;
-  int ranks = 0;
-  double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
-  double relay_delay = 0;         // mean, of a tree that a method relays along
-};
 
 struct RankSummary {
   bool alive = false;             // at the end
@@ -48,18 +28,10 @@ struct EdgeSummary {
   uint64_t exchanges = 0;
 };
 
-struct Summary {
-  std::optional<Error> failure;   // the run ended early, and why
-  bool diverged = false;          // in that way
+struct Summary : RunTotals {
   bool interrupted = false;
   bool virtual_clock = false;
-  double seconds = 0;             // of the run's clock
-  uint64_t gradients = 0, exchanges = 0, frames = 0;
-  uint64_t bytes = 0, payload_bytes = 0;  // sent: in all, and without the frames' headers
-  Counts counts;
-  double broken_after_norm = 0;   // of the jumps whose other half may be missing
-  bool quiet = true;              // no exchange was left half-done
-  double conserved_error = 0;     // NaN: not audited (wall clock)
+  uint64_t payload_bytes = 0;     // of the bytes: without the frames' headers
   double consensus_distance = 0;  // at the end
   Buffer mean;                    // of the parameters over ranks
   uint64_t parameter_hash = 0;
@@ -68,8 +40,8 @@ struct Summary {
   std::vector<Departure> departures; // of nodes, the own one among them
   std::vector<RankSummary> ranks;
   std::vector<EdgeSummary> edges;
-  std::vector<CurvePoint> curve;
-  std::vector<EpochLine> epochs;
+  std::vector<RunSample> curve;  // without the means
+  std::vector<EpochInfo> epochs;
   // The virtual clock's, else zero.
   uint64_t events = 0, event_log_hash = 0;
   double events_per_second = 0;   // of real time

@@ -1,5 +1,7 @@
 #include "app/toml_file.hpp"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,8 +14,8 @@ Result<toml::table> read_toml(const char* what, const std::string& path) {
   if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf())) {
     if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0)
       return toml::table{};
-    return user_error(std::string(what) + " is \"" + path +
-                      "\", which cannot be read, accepted: a TOML file");
+    return user_error(
+        fmt::format("{} is \"{}\", which cannot be read, accepted: a TOML file", what, path));
   }
   return parse_toml(path, text.str());
 }

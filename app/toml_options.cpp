@@ -1,5 +1,7 @@
 #include "app/toml_options.hpp"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <sstream>
 
@@ -35,11 +37,12 @@ std::string plain_text(const toml::node& node) {
 Result<ConfigEntry> read_entry(const std::string& path, const Option& option,
                                const std::string& key, const toml::node& node) {
   if (!fits(option.field, node)) {
-    return toml_error(path, node.source(),
-                      key + " is " + toml_text(node) + ", accepted: " + accepted_by(option.field));
+    return toml_error(
+        path, node.source(),
+        fmt::format("{} is {}, accepted: {}", key, toml_text(node), accepted_by(option.field)));
   }
   return ConfigEntry{option.name, plain_text(node),
-                     path + ":" + std::to_string(node.source().begin.line) + ": "};
+                     fmt::format("{}:{}: ", path, node.source().begin.line)};
 }
 
 Error unknown_key(const std::string& path, const toml::key& toml_key,
@@ -49,9 +52,10 @@ Error unknown_key(const std::string& path, const toml::key& toml_key,
     accepted += (accepted.empty() ? "" : ", ") + name;
   const std::string key(toml_key.str());
   const std::string near = nearest(key, names);
-  return toml_error(path, toml_key.source(),
-                    "unknown key " + key + (near.empty() ? "" : " (did you mean " + near + "?)") +
-                        ", accepted: " + accepted);
+  return toml_error(
+      path, toml_key.source(),
+      fmt::format("unknown key {}{}, accepted: {}", key,
+                  (near.empty() ? "" : fmt::format(" (did you mean {}?)", near)), accepted));
 }
 
 std::string toml_string(const std::string& text) {

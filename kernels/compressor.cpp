@@ -1,9 +1,9 @@
 #include "kernels/compressor.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "kernels/spec.hpp"
 #include "kernels/tensor_codec.hpp"
 
 namespace grapevine {
@@ -25,56 +25,48 @@ namespace {
 constexpr const char* kAccepted =
     "accepted: identity, top-k:RATIO, random-k:RATIO, sign, low-rank:RANK, quantise:BITS";
 
-struct Spec {
+struct Parsed {
   Kind kind;
   double ratio = 1;
   size_t rank = 1;
   int bits = 0;
 };
 
-template <class T>
-std::optional<T> number(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 Error refused(const std::string& spec, const std::string& why) {
   return user_error("compressor '" + spec + "': " + why);
 }
 
-Result<Spec> parse(const std::string& spec) {
-  const size_t colon = spec.find(':');
-  const std::string name = spec.substr(0, colon);
-  const std::string value = colon == std::string::npos ? "" : spec.substr(colon + 1);
+Result<Parsed> parse(const std::string& spec) {
+  const Spec given(spec);
+  const std::string name(given.name);
+  const std::string_view value = given.value.value_or("");
   if (name == "identity" || name == "sign") {
-    if (colon != std::string::npos) return refused(spec, name + " takes no value");
-    return Spec{name == "sign" ? Kind::sign : Kind::identity};
+    if (given.value) return refused(spec, name + " takes no value");
+    return Parsed{name == "sign" ? Kind::sign : Kind::identity};
   }
   if (name == "top-k" || name == "random-k") {
-    const auto ratio = number<double>(value);
+    const auto ratio = number_of<double>(value);
     if (!ratio || !(*ratio > 0 && *ratio <= 1)) {
       return refused(spec, "accepted: a ratio above 0 and up to 1, e.g. " + name + ":0.01");
     }
-    return Spec{name == "top-k" ? Kind::top_k : Kind::random_k, *ratio};
+    return Parsed{name == "top-k" ? Kind::top_k : Kind::random_k, *ratio};
   }
   if (name == "low-rank") {
-    const auto rank = number<uint32_t>(value);
+    const auto rank = number_of<uint32_t>(value);
     if (!rank || *rank < 1) return refused(spec, "accepted: a rank from 1 on, e.g. low-rank:2");
-    return Spec{Kind::low_rank, 1, *rank};
+    return Parsed{Kind::low_rank, 1, *rank};
   }
   if (name == "quantise") {
-    const auto bits = number<int>(value);
+    const auto bits = number_of<int>(value);
     if (!bits || *bits < 1 || *bits > 16) {
       return refused(spec, "accepted: 1 to 16 bits, e.g. quantise:4");
     }
-    return Spec{Kind::quantise, 1, 1, *bits};
+    return Parsed{Kind::quantise, 1, 1, *bits};
   }
   return refused(spec, kAccepted);
 }
 
-Tensor plan_tensor(const Spec& spec, const ParameterEntry& entry) {
+Tensor plan_tensor(const Parsed& spec, const ParameterEntry& entry) {
   Tensor t{spec.kind, entry.offset, entry.size(), entry.rows(), entry.columns()};
   t.bits = spec.bits;
   if (spec.kind == Kind::top_k || spec.kind == Kind::random_k) {

@@ -1,13 +1,13 @@
 #include "models/partition.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <optional>
 
 #include "kernels/check.hpp"
 #include "kernels/random.hpp"
+#include "kernels/spec.hpp"
 #include "models/data/file.hpp"
 
 namespace grapevine {
@@ -15,7 +15,6 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-constexpr std::string_view kDirichlet = "dirichlet:";
 constexpr uint64_t kDirichletSeed = 100;  // added to the run's
 constexpr size_t kBlock = 10;             // auxiliary workers
 constexpr double kLeastAlpha = 1e-6, kMostAlpha = 1e6;
@@ -127,12 +126,10 @@ Order dirichlet(std::span<const uint8_t> labels, size_t ranks, double alpha, uin
 
 /// ALPHA, or none.
 std::optional<double> alpha_of(std::string_view name) {
-  if (!name.starts_with(kDirichlet)) return std::nullopt;
-  name.remove_prefix(kDirichlet.size());
-  double alpha = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), alpha);
-  const bool whole = error == std::errc() && end == name.data() + name.size();
-  if (!whole || !(alpha >= kLeastAlpha && alpha <= kMostAlpha)) return std::nullopt;
+  const Spec given(name);
+  if (given.name != "dirichlet") return std::nullopt;
+  const auto alpha = number_of<double>(given.value.value_or(""));
+  if (!alpha || !(*alpha >= kLeastAlpha && *alpha <= kMostAlpha)) return std::nullopt;
   return alpha;
 }
 

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "kernels/write_file.hpp"
 #include "models/data/file.hpp"
 #include "models/model_file.hpp"
-#include "models/write_file.hpp"
 
 namespace grapevine {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/write_file.hpp"
 #include "models/model_file.hpp"
-#include "models/write_file.hpp"
 
 namespace grapevine {
 namespace {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/topology.hpp"
 
@@ -109,7 +110,7 @@ Layout radial_tree(const Topology& tree) {
 
 Layout layout_of(const Topology& graph) {
   const GraphRequest request = request_of(graph.name(), graph.ranks());
-  if (graph.name().substr(0, graph.name().find(':')) == "torus") {
+  if (Spec(graph.name()).name == "torus") {
     const auto sides = torus_sides(request);
     if (sides) return grid(sides->rows, sides->columns);
   }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
 
 namespace grapevine {
@@ -29,8 +30,8 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 std::optional<Edge> edge_of(const std::vector<std::string_view>& words) {
   if (words.size() != 3) return std::nullopt;
-  const auto i = whole_number(words[0]), j = whole_number(words[1]);
-  const auto rate = real_number(words[2]);
+  const auto i = number_of<int64_t>(words[0]), j = number_of<int64_t>(words[1]);
+  const auto rate = number_of<double>(words[2]);
   if (!i || !j || !rate || *i != static_cast<int>(*i) || *j != static_cast<int>(*j)) {
     return std::nullopt;
   }

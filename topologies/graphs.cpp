@@ -6,16 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/spec.hpp"
+
 namespace grapevine {
 namespace {
-
-template <class Number>
-std::optional<Number> parsed(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 Result<Links> chain(const GraphRequest& request) {
   Links links;
@@ -162,11 +156,8 @@ std::span<const GraphKind> graph_kinds() { return kGraphKinds; }
 
 GraphRequest request_of(const std::string& spec, int ranks) {
   GraphRequest request{spec, ranks, {}};
-  for (size_t colon = spec.find(':'); colon != spec.npos;) {
-    const size_t next = spec.find(':', colon + 1);
-    request.arguments.push_back(spec.substr(colon + 1, next - colon - 1));
-    colon = next;
-  }
+  for (const std::string_view argument : Spec(spec).parts(':'))
+    request.arguments.emplace_back(argument);
   return request;
 }
 
@@ -182,8 +173,8 @@ Result<Sides> torus_sides(const GraphRequest& request) {
   }
   const std::string& sides = request.arguments[0];
   const size_t cross = std::min(sides.find('x'), sides.size());
-  const auto r = whole_number(sides.substr(0, cross));
-  const auto c = whole_number(sides.substr(std::min(cross + 1, sides.size())));
+  const auto r = number_of<int64_t>(sides.substr(0, cross));
+  const auto c = number_of<int64_t>(sides.substr(std::min(cross + 1, sides.size())));
   if (r && c && *r >= 1 && *r <= n && *c >= 1 && *c <= n && *r * *c == n) {
     return Sides{static_cast<int>(*r), static_cast<int>(*c)};
   }
@@ -226,9 +217,5 @@ std::string shown(double value) {
   const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general, 6);
   return std::string(text, end.ptr);
 }
-
-std::optional<int64_t> whole_number(std::string_view text) { return parsed<int64_t>(text); }
-std::optional<uint64_t> seed_number(std::string_view text) { return parsed<uint64_t>(text); }
-std::optional<double> real_number(std::string_view text) { return parsed<double>(text); }
 
 }  // namespace grapevine

@@ -78,9 +78,4 @@ std::optional<Error> too_many(const GraphRequest&, double edges);
 std::string in_quotes(std::string_view);
 std::string shown(double);
 
-/// The whole text as a number, or nothing.
-std::optional<int64_t> whole_number(std::string_view);
-std::optional<uint64_t> seed_number(std::string_view);
-std::optional<double> real_number(std::string_view);
-
 }  // namespace grapevine

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "kernels/random.hpp"
+#include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
 
 namespace grapevine {
@@ -109,7 +110,7 @@ Links draw_erdos_renyi(int ranks, double p, Random& random) {
 
 Result<uint64_t> seed_of(const GraphRequest& request) {
   if (request.arguments.size() < 2) return uint64_t{1};
-  const auto seed = seed_number(request.arguments[1]);
+  const auto seed = number_of<uint64_t>(request.arguments[1]);
   if (seed) return *seed;
   return refused(request, "the seed " + in_quotes(request.arguments[1]) +
                               " is not a whole number from 0 to 2^64 - 1");
@@ -119,7 +120,7 @@ Result<uint64_t> seed_of(const GraphRequest& request) {
 
 Result<Links> random_regular(const GraphRequest& request) {
   const std::string given = request.arguments.empty() ? "3" : request.arguments[0];
-  const auto degree = whole_number(given);
+  const auto degree = number_of<int64_t>(given);
   const int n = request.ranks;
   if (!degree || *degree < 1 || *degree >= n) {
     return refused(request, "the degree " + in_quotes(given) +
@@ -148,7 +149,7 @@ Result<Links> erdos_renyi(const GraphRequest& request) {
   const double n = request.ranks;
   double p = n < 3 ? 1 : std::min(1.0, 2 * std::log(n) / n);
   if (!request.arguments.empty()) {
-    p = real_number(request.arguments[0]).value_or(std::numeric_limits<double>::quiet_NaN());
+    p = number_of<double>(request.arguments[0]).value_or(std::numeric_limits<double>::quiet_NaN());
     if (!(p > 0 && p <= 1)) {
       return refused(request, "the probability " + in_quotes(request.arguments[0]) +
                                   " is not a number above 0 and at most 1");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/check.hpp"
+#include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
 
 namespace grapevine {
@@ -166,11 +167,10 @@ std::span<const Neighbour> Topology::neighbours(int rank) const {
 }
 
 bool names_edge_file(const std::string& spec) {
-  const std::string name = spec.substr(0, spec.find(':'));
-  if (name == "spanning" && name.size() < spec.size())
-    return names_edge_file(spec.substr(name.size() + 1));
+  const Spec given(spec);
+  if (given.name == "spanning" && given.value) return names_edge_file(std::string(*given.value));
   const bool named =
-      std::ranges::find(graph_kinds(), name, &GraphKind::name) != graph_kinds().end();
+      std::ranges::find(graph_kinds(), given.name, &GraphKind::name) != graph_kinds().end();
   return !named && spec.find_first_of("/.") != spec.npos;
 }
 
@@ -184,8 +184,7 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate) 
                                 " exchanges per rank and unit of time; it must "
                                 "be positive and finite");
   }
-  const std::string name = spec.substr(0, spec.find(':'));
-  const auto kind = std::ranges::find(graph_kinds(), name, &GraphKind::name);
+  const auto kind = std::ranges::find(graph_kinds(), Spec(spec).name, &GraphKind::name);
   const bool named = kind != graph_kinds().end();
   if (!named && !names_edge_file(spec)) {
     return refused(request, "unknown graph; accepted: " + accepted_names());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/trees.hpp"
 
@@ -54,7 +55,7 @@ struct SpanningSpec {
 
 // The root stands behind the last '@'. A '/' or '.' there is part of the name of a file.
 SpanningSpec spanning_spec(const std::string& spec) {
-  std::string graph = spec.substr(std::min(spec.find(':'), spec.size() - 1) + 1);
+  const std::string graph(Spec(spec).value.value_or(""));
   const size_t at = graph.rfind('@');
   if (at == graph.npos || graph.find_first_of("/.", at) != graph.npos) return {graph, {}};
   return {graph.substr(0, at), graph.substr(at + 1)};
@@ -109,7 +110,7 @@ Result<Links> spanning(const GraphRequest& request) {
                    "no graph to span; accepted: spanning:GRAPH[@ROOT], such as "
                    "spanning:ring or spanning:ring@0");
   }
-  const auto root = spec.root ? whole_number(*spec.root) : 0;
+  const auto root = spec.root ? number_of<int64_t>(*spec.root) : 0;
   if (!root || *root < 0 || *root >= request.ranks) {
     return refused(request, "the root " + in_quotes(*spec.root) +
                                 " is not a rank; accepted: 0 to " +

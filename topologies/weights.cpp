@@ -6,6 +6,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/random.hpp"
+#include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/spectrum.hpp"
 
@@ -38,8 +39,8 @@ GossipMatrix lazy(const Topology& graph) {
 }
 
 Result<GossipMatrix> uniform(const std::string& spec, const Topology& graph) {
-  const std::string given = spec.substr(std::min(spec.find(':'), spec.size() - 1) + 1);
-  const auto weight = real_number(given);
+  const std::string_view given = Spec(spec).value.value_or("");
+  const auto weight = number_of<double>(given);
   int most = 0;
   for (int rank = 1; rank < graph.ranks(); ++rank) {
     if (graph.degree(rank) > graph.degree(most)) most = rank;
@@ -109,7 +110,7 @@ double largest_eigenvalue(const Topology& graph, const GossipMatrix& matrix) {
 Result<GossipMatrix> gossip_matrix(const std::string& spec, const Topology& graph) {
   if (spec == "metropolis") return metropolis(graph);
   if (spec == "lazy") return lazy(graph);
-  if (spec.substr(0, spec.find(':')) == "uniform") return uniform(spec, graph);
+  if (Spec(spec).name == "uniform") return uniform(spec, graph);
   return user_error("weights " + in_quotes(spec) +
                     ": unknown; accepted: metropolis, lazy or uniform:W");
 }

@@ -1,13 +1,15 @@
 #include "actors/algorithms/edge_factors.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string_view>
 #include <utility>
 
 #include "kernels/check.hpp"
+#include "kernels/spec.hpp"
 
 namespace grapevine {
 
@@ -27,9 +29,8 @@ constexpr size_t kMost = 1000000;  // of a rank or of iterations
 
 /// The number that the whole of `text` is, or 0.
 size_t positive(std::string_view text) {
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() && number <= kMost ? number : 0;
+  const size_t number = number_of<size_t>(text).value_or(0);
+  return number <= kMost ? number : 0;
 }
 
 bool take_part(std::string_view part, PowerGossipSpec& spec) {
@@ -38,35 +39,28 @@ bool take_part(std::string_view part, PowerGossipSpec& spec) {
     spec.cosines = part == "start=cosines";
     return true;
   }
-  const size_t equals = std::min(part.find('='), part.size());
-  const std::string_view key = part.substr(0, equals);
-  const size_t number = positive(part.substr(std::min(equals + 1, part.size())));
-  if (key == "rank") spec.rank = number;
-  if (key == "iterations") spec.iterations = static_cast<uint32_t>(number);
-  return (key == "rank" || key == "iterations") && number > 0;
+  const Spec setting(part, '=');
+  const size_t number = positive(setting.value.value_or(""));
+  if (setting.name == "rank") spec.rank = number;
+  if (setting.name == "iterations") spec.iterations = static_cast<uint32_t>(number);
+  return (setting.name == "rank" || setting.name == "iterations") && number > 0;
 }
 
 }  // namespace
 
 Result<PowerGossipSpec> parse_power_gossip(const std::string& text) {
   const auto refused = [&](std::string_view part) {
-    return user_error("compress is \"" + text + "\": \"" + std::string(part) +
-                      "\" does not fit, accepted: "
-                      "powergossip:rank=R,iterations=S,start=warm|cold|cosines,"
-                      " R and S from 1 to " +
-                      std::to_string(kMost));
+    return user_error(
+        fmt::format("compress is \"{}\": \"{}\" does not fit, accepted: "
+                    "powergossip:rank=R,iterations=S,start=warm|cold|cosines, R and S from 1 to {}",
+                    text, part, kMost));
   };
   PowerGossipSpec spec;
   if (text.empty()) return spec;
-  const std::string_view whole = text;
-  size_t end = std::min(whole.find(':'), whole.size());
-  if (whole.substr(0, end) != "powergossip") return refused(whole.substr(0, end));
-  while (end < whole.size()) {
-    const size_t begin = end + 1;
-    end = std::min(whole.find(',', begin), whole.size());
-    const std::string_view part = whole.substr(begin, end - begin);
+  const Spec given(text);
+  if (given.name != "powergossip") return refused(given.name);
+  for (const std::string_view part : given.parts(','))
     if (!take_part(part, spec)) return refused(part);
-  }
   return spec;
 }
 

@@ -1,5 +1,7 @@
 #include "actors/algorithms/method_registry.hpp"
 
+#include <fmt/core.h>
+
 #include "actors/algorithms/a2cid2_reference.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/all_reduce.hpp"
@@ -39,8 +41,9 @@ Status check_power_gossip(const Method& method, const std::string& spec) {
   const Result<PowerGossipSpec> parsed = parse_power_gossip(spec);
   if (!parsed) return parsed.error();
   if (method.pattern == Pattern::pairwise && parsed->iterations != 1)
-    return user_error("compress is \"" + spec + "\": an exchange of " + method.name +
-                      " is one iteration, accepted: iterations=1");
+    return user_error(fmt::format(
+        "compress is \"{}\": an exchange of {} is one iteration, accepted: iterations=1", spec,
+        method.name));
   return Done{};
 }
 
@@ -167,8 +170,8 @@ Status check_compress(const Method& method, const std::string& spec) {
   std::string takers;
   for (const Method& m : kMethods)
     if (m.check_compress != nullptr) takers += (takers.empty() ? "" : ", ") + std::string(m.name);
-  return user_error("method " + std::string(method.name) + " takes no compress (\"" + spec +
-                    "\"), accepted by: " + takers);
+  return user_error(fmt::format("method {} takes no compress (\"{}\"), accepted by: {}",
+                                method.name, spec, takers));
 }
 
 }  // namespace
@@ -196,7 +199,7 @@ Status check_method(const std::string& name, const RuleSettings& settings,
                     const std::string& weights, const Topology& graph) {
   const Method* method = find_method(name);
   if (method == nullptr)
-    return user_error("method is \"" + name + "\", accepted: " + method_names());
+    return user_error(fmt::format("method is \"{}\", accepted: {}", name, method_names()));
   if (Status fits = check_compress(*method, settings.compress); !fits) return fits;
   return check_requirements(*method, settings, weights, graph);
 }

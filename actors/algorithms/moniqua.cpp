@@ -1,26 +1,25 @@
 #include "actors/algorithms/moniqua.hpp"
 
-#include <charconv>
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "kernels/moniqua.hpp"
+#include "kernels/spec.hpp"
 
 namespace grapevine {
 
 Result<double> Moniqua::theta_of(const std::string& compress) {
   if (compress.empty()) return kTheta;
-  const std::string name = "modulo:";
-  double theta = 0;
-  const char* const end = compress.data() + compress.size();
-  if (compress.rfind(name, 0) == 0) {
-    const auto [stop, error] = std::from_chars(compress.data() + name.size(), end, theta);
-    if (error != std::errc() || stop != end) theta = 0;
-  }
+  const Spec given(compress);
+  const double theta =
+      given.name == "modulo" ? number_of<double>(given.value.value_or("")).value_or(0) : 0;
   if (theta > 0 && std::isfinite(theta)) return theta;
-  return user_error("compress is \"" + compress +
-                    "\", moniqua accepts: modulo:THETA with THETA above 0, e.g. modulo:0.25");
+  return user_error(fmt::format(
+      "compress is \"{}\", moniqua accepts: modulo:THETA with THETA above 0, e.g. modulo:0.25",
+      compress));
 }
 
 Moniqua::Moniqua(const RuleContext& context)

@@ -1,8 +1,9 @@
 #include "actors/algorithms/requirements.hpp"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cmath>
-#include <cstdio>
 
 #include "topologies/trees.hpp"
 #include "topologies/weights.hpp"
@@ -11,11 +12,7 @@ namespace grapevine {
 
 namespace {
 
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string shown(double value) { return fmt::format("{:.6g}", value); }
 
 const char* name_of(Missing missing) {
   switch (missing) {
@@ -33,15 +30,15 @@ Status check_lost(const Method& method, Missing missing) {
                     (missing == Missing::own && method.losses == Losses::own);
   if (fits) return Done{};
   const std::string accepted = method.losses == Losses::own ? "resend, own" : "resend";
-  return user_error("missing is " + std::string(name_of(missing)) + ", method " + method.name +
-                    " accepts: " + accepted);
+  return user_error(
+      fmt::format("missing is {}, method {} accepts: {}", name_of(missing), method.name, accepted));
 }
 
 // W_gamma = 1 + gamma (W - 1) is what a round does.
 Status check_weights(const Method& method, double gamma, const std::string& weights,
                      const Topology& graph) {
   if (!(gamma > 0) || !std::isfinite(gamma))
-    return user_error("gamma is " + shown(gamma) + ", accepted: above 0");
+    return user_error(fmt::format("gamma is {}, accepted: above 0", shown(gamma)));
   const auto matrix = gossip_matrix(weights, graph);
   if (!matrix) return matrix.error();
   if (gamma <= 1 && method.eigenvalues_above <= -1) return Done{};  // whatever the graph
@@ -51,33 +48,34 @@ Status check_weights(const Method& method, double gamma, const std::string& weig
   if (of_round > method.eigenvalues_above + kRounding) return Done{};
   const double most = (1 - method.eigenvalues_above) / (1 - least);
   if (gamma > 1)
-    return user_error("gamma is " + shown(gamma) + ", method " + method.name + " with weights " +
-                      weights + " on " + graph.name() + " accepts: below " + shown(most));
-  return user_error("method " + std::string(method.name) + " needs eigenvalues above " +
-                    shown(method.eigenvalues_above) + ", those of weights " + weights + " on " +
-                    graph.name() + " begin at " + shown(of_round) +
-                    ", accepted: weights lazy, uniform:W with a smaller W, or gamma below " +
-                    shown(most));
+    return user_error(fmt::format("gamma is {}, method {} with weights {} on {} accepts: below {}",
+                                  shown(gamma), method.name, weights, graph.name(), shown(most)));
+  return user_error(
+      fmt::format("method {} needs eigenvalues above {}, those of weights {} on {} begin at {}, "
+                  "accepted: weights lazy, uniform:W with a smaller W, or gamma below {}",
+                  method.name, shown(method.eigenvalues_above), weights, graph.name(),
+                  shown(of_round), shown(most)));
 }
 
 Status check_no_weights(const Method& method, double gamma, const std::string& weights) {
   if (gamma != 1)
-    return user_error("gamma is " + shown(gamma) + ", method " + method.name +
-                      " has no gossip matrix and takes none");
+    return user_error(fmt::format("gamma is {}, method {} has no gossip matrix and takes none",
+                                  shown(gamma), method.name));
   if (weights != "metropolis")
-    return user_error("weights is \"" + weights + "\", method " + method.name +
-                      " has no gossip matrix and takes none");
+    return user_error(fmt::format(
+        "weights is \"{}\", method {} has no gossip matrix and takes none", weights, method.name));
   return Done{};
 }
 
 Status check_schedule(const Method& method, const Topology& graph) {
   if (!method.one_peer)
-    return user_error("method " + std::string(method.name) +
-                      " has no schedule of peers, accepted: reference-schedule with method sgp");
+    return user_error(fmt::format(
+        "method {} has no schedule of peers, accepted: reference-schedule with method sgp",
+        method.name));
   if (std::has_single_bit(static_cast<unsigned>(graph.ranks()))) return Done{};
-  return user_error("ranks is " + std::to_string(graph.ranks()) +
-                    ", the reference schedule of method " + method.name +
-                    " accepts: a power of two");
+  return user_error(
+      fmt::format("ranks is {}, the reference schedule of method {} accepts: a power of two",
+                  graph.ranks(), method.name));
 }
 
 }  // namespace
@@ -86,18 +84,19 @@ Status check_requirements(const Method& method, const RuleSettings& settings,
                           const std::string& weights, const Topology& graph) {
   if (Status fits = check_lost(method, settings.missing); !fits) return fits;
   if (settings.normalisation != Normalisation::counts && !method.relays)
-    return user_error("method " + std::string(method.name) +
-                      " relays nothing and takes no normalisation");
+    return user_error(
+        fmt::format("method {} relays nothing and takes no normalisation", method.name));
   if (settings.optimizer.kind != OptimizerKind::sgd && !method.any_optimizer)
-    return user_error("method " + std::string(method.name) +
-                      " has a momentum of its own, accepted: optimizer sgd");
+    return user_error(
+        fmt::format("method {} has a momentum of its own, accepted: optimizer sgd", method.name));
   if (settings.reference_order && (!method.accelerated || !settings.compress.empty()))
-    return user_error("method " + std::string(method.name) +
-                      " cannot mix after it sends, accepted: reference-order with method a2cid2 "
-                      "and no compress");
+    return user_error(
+        fmt::format("method {} cannot mix after it sends, accepted: reference-order with method "
+                    "a2cid2 and no compress",
+                    method.name));
   if (settings.local_steps == 0 || (settings.local_steps > 1 && !method.local_steps))
-    return user_error("local steps are " + std::to_string(settings.local_steps) + ", method " +
-                      method.name + " accepts: " + (method.local_steps ? "1 or more" : "1"));
+    return user_error(fmt::format("local steps are {}, method {} accepts: {}", settings.local_steps,
+                                  method.name, method.local_steps ? "1 or more" : "1"));
   if (method.relays) {
     if (Status fits = check_trees(graph); !fits) return fits;
   }

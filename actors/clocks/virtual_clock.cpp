@@ -6,79 +6,14 @@
 namespace grapevine {
 
 bool VirtualClock::fire() {
-  if (heap_.empty()) return false;
-  std::pop_heap(heap_.begin(), heap_.end());
-  const Key key = heap_.back();
-  heap_.pop_back();
-  Event event = std::move(events_[key.event]);
-  free_.push_back(key.event);
-  if (event.idle) {
-    const auto found = idle_.find(event.to->get());
-    if (found == idle_.end() || found->second != key.sequence) return true;
-    idle_.erase(found);
-  }
-  now_ = std::max(now_, key.at);
+  if (timers_.empty()) return false;
+  const time_point at = timers_.next();
+  auto timer = timers_.take();
+  if (!timer) return true;
+  now_ = std::max(now_, at);
   ++fired_;
-  event.to->enqueue(std::move(event.message), nullptr);
+  timer->to->enqueue(std::move(timer->message), nullptr);
   return true;
-}
-
-void VirtualClock::put(time_point at, caf::strong_actor_ptr to, caf::mailbox_element_ptr message,
-                       bool idle) {
-  uint32_t slot;
-  if (free_.empty()) {
-    slot = static_cast<uint32_t>(events_.size());
-    events_.emplace_back();
-  } else {
-    slot = free_.back();
-    free_.pop_back();
-  }
-  events_[slot] = {std::move(to), std::move(message), idle};
-  heap_.push_back({at, ++sequence_, slot});
-  std::push_heap(heap_.begin(), heap_.end());
-}
-
-void VirtualClock::put_timeout(time_point at, caf::abstract_actor* actor, caf::message_id id,
-                               caf::message content, bool idle) {
-  auto to = caf::strong_actor_ptr{actor->ctrl()};
-  put(at, to, caf::make_mailbox_element(to, id, {}, std::move(content)), idle);
-}
-
-void VirtualClock::set_ordinary_timeout(time_point at, caf::abstract_actor* actor,
-                                        caf::atom_value kind, uint64_t id) {
-  idle_[actor] = sequence_ + 1;
-  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
-              true);
-}
-
-void VirtualClock::set_multi_timeout(time_point at, caf::abstract_actor* actor,
-                                     caf::atom_value kind, uint64_t id) {
-  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
-              false);
-}
-
-void VirtualClock::set_request_timeout(time_point at, caf::abstract_actor* actor,
-                                       caf::message_id id) {
-  put_timeout(at, actor, id, caf::make_message(caf::make_error(caf::sec::request_timeout)), false);
-}
-
-void VirtualClock::cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) {
-  idle_.erase(actor);
-}
-
-void VirtualClock::cancel_timeouts(caf::abstract_actor* actor) { idle_.erase(actor); }
-
-void VirtualClock::schedule_message(time_point at, caf::strong_actor_ptr to,
-                                    caf::mailbox_element_ptr message) {
-  put(at, std::move(to), std::move(message), false);
-}
-
-void VirtualClock::schedule_message(time_point, caf::group, caf::strong_actor_ptr, caf::message) {}
-
-void VirtualClock::cancel_all() {
-  heap_.clear();
-  events_.clear();
-  free_.clear();
 }
 
 VirtualConfig::VirtualConfig(std::shared_ptr<VirtualClock> shared) : clock(std::move(shared)) {

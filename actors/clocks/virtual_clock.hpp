@@ -11,56 +11,31 @@
 #include <caf/scheduler/abstract_coordinator.hpp>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
-#include <vector>
+#include <utility>
+
+#include "actors/clocks/timer_queue.hpp"
 
 namespace grapevine {
 
-class VirtualClock final : public caf::actor_clock {
+class VirtualClock final : public TimerClock {
  public:
   time_point now() const noexcept override { return now_; }
-  bool empty() const { return heap_.empty(); }
-  time_point next() const { return heap_.front().at; }  // REQUIRES: not empty
+  bool empty() const { return timers_.empty(); }
+  time_point next() const { return timers_.next(); }  // REQUIRES: not empty
   uint64_t fired() const { return fired_; }
 
   /// Fires exactly one event and moves the time to it; false when there is none.
   bool fire();
-
-  void set_ordinary_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
-  void set_multi_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
-  void set_request_timeout(time_point, caf::abstract_actor*, caf::message_id) override;
-  void cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) override;
-  void cancel_request_timeout(caf::abstract_actor*, caf::message_id) override {}
-  void cancel_timeouts(caf::abstract_actor* actor) override;
-  void schedule_message(time_point, caf::strong_actor_ptr, caf::mailbox_element_ptr) override;
-  void schedule_message(time_point, caf::group, caf::strong_actor_ptr, caf::message) override;
-  void cancel_all() override;
+  void cancel_all() override { (void)timers_.clear(); }
 
  private:
-  struct Event {
-    caf::strong_actor_ptr to;
-    caf::mailbox_element_ptr message;
-    bool idle = false;  // an idle time-out: a stale one would re-arm its actor for ever, so it is
-                        // cancelled for real
-  };
-  struct Key {  // what the heap moves: small
-    time_point at;
-    uint64_t sequence;
-    uint32_t event;
-    bool operator<(const Key& o) const { return at != o.at ? at > o.at : sequence > o.sequence; }
-  };
-
-  void put(time_point at, caf::strong_actor_ptr to, caf::mailbox_element_ptr message, bool idle);
-  void put_timeout(time_point, caf::abstract_actor*, caf::message_id, caf::message, bool idle);
+  void put(time_point at, TimerQueue::Timer timer) override { timers_.put(at, std::move(timer)); }
+  void cancel_idle(caf::actor_id actor) override { timers_.cancel_idle(actor); }
 
   time_point now_{duration_type{1}};  // zero has a meaning of its own inside CAF
-  uint64_t sequence_ = 0;
   uint64_t fired_ = 0;
-  std::vector<Key> heap_;
-  std::vector<Event> events_;
-  std::vector<uint32_t> free_;
-  std::map<const caf::abstract_actor*, uint64_t> idle_;
+  TimerQueue timers_;
 };
 
 /// A system on the virtual clock; all systems of one `clock` live in one time.

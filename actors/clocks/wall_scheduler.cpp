@@ -66,20 +66,13 @@ void WallScheduler::count_computing(int change, int visitors) {
 // --- the clock
 
 bool WallScheduler::fire(time_point until, Carrier& carrier) {
-  Timer timer;
+  std::optional<TimerQueue::Timer> timer;
   {
     const std::lock_guard lock(mutex_);
-    if (timers_.empty() || timers_.front().at > until) return false;
-    std::pop_heap(timers_.begin(), timers_.end());
-    timer = std::move(timers_.back());
-    timers_.pop_back();
-    if (timer.idle) {
-      const auto found = idle_.find(timer.to->id());
-      if (found == idle_.end() || found->second != timer.sequence) return true;
-      idle_.erase(found);
-    }
+    if (timers_.empty() || timers_.next() > until) return false;
+    timer = timers_.take();
   }
-  timer.to->enqueue(std::move(timer.message), &carrier);
+  if (timer) timer->to->enqueue(std::move(timer->message), &carrier);
   return true;
 }
 
@@ -102,7 +95,7 @@ void WallScheduler::serve(Carrier& carrier) {
 
 WallScheduler::time_point WallScheduler::wanted_wake() const {
   if (timers_.empty()) return time_point::max();
-  const time_point at = timers_.front().at;
+  const time_point at = timers_.next();
   return visitors_ > 0 && computing_ == visitors_ ? at + kSlack : at;
 }
 
@@ -111,62 +104,21 @@ void WallScheduler::wake_keeper() {
   keeper_wake_.notify_one();
 }
 
-void WallScheduler::put(time_point at, caf::strong_actor_ptr to, caf::mailbox_element_ptr message,
-                        bool idle) {
+void WallScheduler::put(time_point at, TimerQueue::Timer timer) {
   const std::lock_guard lock(mutex_);
-  if (idle) idle_[to->id()] = sequence_ + 1;
-  timers_.push_back({at, ++sequence_, std::move(to), std::move(message), idle});
-  std::push_heap(timers_.begin(), timers_.end());
+  timers_.put(at, std::move(timer));
   if (wanted_wake() < keeper_wakes_at_) wake_keeper();
 }
 
-void WallScheduler::put_timeout(time_point at, caf::abstract_actor* actor, caf::message_id id,
-                                caf::message content, bool idle) {
-  auto to = caf::strong_actor_ptr{actor->ctrl()};
-  put(at, to, caf::make_mailbox_element(to, id, {}, std::move(content)), idle);
-}
-
-void WallScheduler::set_ordinary_timeout(time_point at, caf::abstract_actor* actor,
-                                         caf::atom_value kind, uint64_t id) {
-  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
-              true);
-}
-
-void WallScheduler::set_multi_timeout(time_point at, caf::abstract_actor* actor,
-                                      caf::atom_value kind, uint64_t id) {
-  put_timeout(at, actor, caf::make_message_id(), caf::make_message(caf::timeout_msg{kind, id}),
-              false);
-}
-
-void WallScheduler::set_request_timeout(time_point at, caf::abstract_actor* actor,
-                                        caf::message_id id) {
-  put_timeout(at, actor, id, caf::make_message(caf::make_error(caf::sec::request_timeout)), false);
-}
-
-void WallScheduler::cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) {
+void WallScheduler::cancel_idle(caf::actor_id actor) {
   const std::lock_guard lock(mutex_);
-  idle_.erase(actor->id());
-}
-
-void WallScheduler::cancel_timeouts(caf::abstract_actor* actor) {
-  const std::lock_guard lock(mutex_);
-  idle_.erase(actor->id());
-}
-
-void WallScheduler::schedule_message(time_point at, caf::strong_actor_ptr to,
-                                     caf::mailbox_element_ptr message) {
-  put(at, std::move(to), std::move(message), false);
-}
-
-void WallScheduler::schedule_message(time_point, caf::group, caf::strong_actor_ptr, caf::message) {
-  GV_CHECK(false);
+  timers_.cancel_idle(actor);
 }
 
 void WallScheduler::cancel_all() {
-  std::vector<Timer> dropped;  // what they hold ends outside the lock
+  std::vector<TimerQueue::Timer> dropped;  // what they hold ends outside the lock
   const std::lock_guard lock(mutex_);
-  dropped.swap(timers_);
-  idle_.clear();
+  dropped = timers_.clear();
 }
 
 // --- the helpers

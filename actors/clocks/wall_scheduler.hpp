@@ -14,10 +14,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "actors/clocks/timer_queue.hpp"
 
 namespace grapevine {
 
@@ -35,7 +36,7 @@ class Carrier : public caf::execution_unit {
   std::deque<caf::resumable*> jobs_;
 };
 
-class WallScheduler final : public caf::scheduler::abstract_coordinator, public caf::actor_clock {
+class WallScheduler final : public caf::scheduler::abstract_coordinator, public TimerClock {
  public:
   /// A thread that computes, and serves between two computations. In a system with another
   /// scheduler it only carries what it delivers. Belongs to one thread; ends before the system
@@ -64,31 +65,15 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   void start() override;
   void stop() override;
 
-  void set_ordinary_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
-  void set_multi_timeout(time_point, caf::abstract_actor*, caf::atom_value, uint64_t) override;
-  void set_request_timeout(time_point, caf::abstract_actor*, caf::message_id) override;
-  void cancel_ordinary_timeout(caf::abstract_actor* actor, caf::atom_value) override;
-  void cancel_request_timeout(caf::abstract_actor*, caf::message_id) override {}
-  void cancel_timeouts(caf::abstract_actor* actor) override;
-  void schedule_message(time_point, caf::strong_actor_ptr, caf::mailbox_element_ptr) override;
-  void schedule_message(time_point, caf::group, caf::strong_actor_ptr, caf::message) override;
   void cancel_all() override;
 
  private:
   static constexpr std::chrono::milliseconds kSlack{5};
 
-  struct Timer {
-    time_point at;
-    uint64_t sequence = 0;
-    caf::strong_actor_ptr to;
-    caf::mailbox_element_ptr message;
-    bool idle = false;  // an idle time-out: a stale one would re-arm its actor for ever
-    bool operator<(const Timer& o) const { return at != o.at ? at > o.at : sequence > o.sequence; }
-  };
   class Helper;
 
-  void put(time_point, caf::strong_actor_ptr, caf::mailbox_element_ptr, bool idle);
-  void put_timeout(time_point, caf::abstract_actor*, caf::message_id, caf::message, bool idle);
+  void put(time_point, TimerQueue::Timer) override;
+  void cancel_idle(caf::actor_id) override;
   bool fire(time_point until, Carrier&);  // the earliest timer, if it is due by then
   void serve(Carrier&);
   void help(Carrier&);
@@ -100,9 +85,7 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   std::mutex mutex_;                     // guards what follows
   std::condition_variable keeper_wake_;  // the helper that sleeps until the next timer
   std::condition_variable helper_wake_;  // the others
-  std::vector<Timer> timers_;            // a heap
-  std::map<caf::actor_id, uint64_t> idle_;
-  uint64_t sequence_ = 0;
+  TimerQueue timers_;
   std::deque<caf::resumable*> jobs_;
   bool keeper_ = false, keeper_sleeps_ = false;
   time_point keeper_wakes_at_{};

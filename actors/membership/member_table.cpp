@@ -11,15 +11,6 @@ namespace grapevine {
 
 namespace {
 
-// The finaliser of splitmix64: every bit of the input moves half of the output's.
-uint64_t mixed(uint64_t h) {
-  h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9;
-  h = (h ^ h >> 27) * 0x94d049bb133111eb;
-  return h ^ h >> 31;
-}
-
-uint64_t folded(uint64_t h, uint64_t value) { return mixed(h * 31 + value + 0x9e3779b97f4a7c15); }
-
 uint64_t graph_hash(const Member& m) {
   if (!in_graph(m)) return 0;
   uint64_t h = folded(folded(folded(name_hash(m.node), m.incarnation), m.first_rank), m.ranks);

@@ -1,5 +1,7 @@
 #include "actors/run/plan.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "topologies/topology.hpp"
@@ -17,20 +19,17 @@ namespace {
 
 Status check_rank(int rank, int ranks) {
   if (rank >= 0 && rank < ranks) return Done{};
-  return user_error("plan: ranks names " + std::to_string(rank) + ", accepted: 0 to " +
-                    std::to_string(ranks - 1));
+  return user_error(fmt::format("plan: ranks names {}, accepted: 0 to {}", rank, ranks - 1));
 }
 
 Status check_times(double at, double until) {
   if (std::isfinite(at) && at >= 0 && until > at) return Done{};
-  return user_error("plan: at = " + std::to_string(at) + ", until = " + std::to_string(until) +
-                    ", accepted: 0 <= at < until");
+  return user_error(fmt::format("plan: at = {}, until = {}, accepted: 0 <= at < until", at, until));
 }
 
 Status check_factor(const char* key, double value) {
   if (std::isfinite(value) && value > 0) return Done{};
-  return user_error(std::string("plan: ") + key + " = " + std::to_string(value) +
-                    ", accepted: a number above 0");
+  return user_error(fmt::format("plan: {} = {}, accepted: a number above 0", key, value));
 }
 
 Status check(const RankFault& fault, int ranks) {
@@ -49,11 +48,10 @@ Status check(const LinkFault& fault, int ranks) {
   }
   if (Status s = check_times(fault.at, fault.until); !s) return s;
   if (!(fault.probability >= 0 && fault.probability <= 1)) {
-    return user_error("plan: probability = " + std::to_string(fault.probability) +
-                      ", accepted: 0 to 1");
+    return user_error(fmt::format("plan: probability = {}, accepted: 0 to 1", fault.probability));
   }
   if (!(std::isfinite(fault.seconds) && fault.seconds >= 0)) {
-    return user_error("plan: seconds = " + std::to_string(fault.seconds) + ", accepted: 0 or more");
+    return user_error(fmt::format("plan: seconds = {}, accepted: 0 or more", fault.seconds));
   }
   if (fault.kind == LinkFaultKind::bandwidth) {
     if (Status s = check_factor("bytes_per_second", fault.bytes_per_second); !s) return s;

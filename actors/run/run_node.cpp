@@ -97,6 +97,7 @@ LinksOptions links_options(const Settings& s, const NodeSettings& n,
   LinksOptions options;
   options.listen = n.listen;
   options.key = n.key;
+  options.no_key = n.no_key;
   options.bulk_encryption = n.bulk_encryption;
   options.same_host = n.same_host;
   options.self = hello_of(s, n, layout);

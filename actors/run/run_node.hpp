@@ -11,9 +11,10 @@ namespace grapevine {
 struct NodeSettings {
   std::string run = "grapevine";  // the run's name: nodes of another are refused
   std::string name;               // this node's, its own in the run
-  std::string listen = "127.0.0.1:0";
+  std::string listen;             // empty: a unix socket of this user, by the name
   std::vector<std::string> join;  // addresses of nodes; any live one will do
   std::optional<RunKey> key;
+  bool no_key = false;  // TCP on loopback without one
   bool bulk_encryption = true;
   bool same_host = true;  // pass payloads through shared memory where it can be had
   int first_rank = -1;    // -1: whichever are free

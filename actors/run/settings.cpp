@@ -1,5 +1,7 @@
 #include "actors/run/settings.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -30,27 +32,18 @@ struct Range {
   double high;
 };
 
-std::string number(double value) {
-  std::string text = std::to_string(value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
 Status check(const Range& r) {
   const bool above = r.low_allowed ? r.value >= r.low : r.value > r.low;
   if (std::isfinite(r.value) && above && r.value <= r.high) return Done{};
-  std::string accepted = r.low_allowed ? "from " + number(r.low) : "above " + number(r.low);
-  if (r.high < kNever) accepted += " to " + number(r.high);
-  return user_error(std::string(r.name) + " is " + number(r.value) + ", accepted: a number " +
-                    accepted);
+  std::string accepted = fmt::format("{} {}", r.low_allowed ? "from" : "above", r.low);
+  if (r.high < kNever) accepted += fmt::format(" to {}", r.high);
+  return user_error(fmt::format("{} is {}, accepted: a number {}", r.name, r.value, accepted));
 }
 
 }  // namespace
 
 Status check(const Settings& s) {
-  if (s.ranks < 1)
-    return user_error("ranks is " + std::to_string(s.ranks) + ", accepted: 1 or more");
+  if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));
   const Range ranges[] = {
       {"rate", s.rate, 0, false, kNever},
       {"lr", s.lr.peak, 0, true, kNever},
@@ -72,7 +65,7 @@ Status check(const Settings& s) {
   for (const Range& range : ranges)
     if (Status in = check(range); !in) return in;
   if (s.threads < 0)
-    return user_error("threads is " + std::to_string(s.threads) + ", accepted: 0 (all) or more");
+    return user_error(fmt::format("threads is {}, accepted: 0 (all) or more", s.threads));
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
   RuleSettings rule = s.rule;

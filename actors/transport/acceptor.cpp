@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "actors/transport/sockets.hpp"
+#include "actors/transport/local_socket.hpp"
 
 namespace grapevine {
 namespace {
@@ -44,6 +44,11 @@ kj::Promise<void> Acceptor::run() {
     if (*taken_ >= kAdmissionSlots) continue;
     ++*taken_;
     AdmissionSlot slot(nullptr, [taken = taken_](void*) { --*taken; });
+    if (!is_of_this_user(fd)) {
+      come_in_({std::make_shared<kj::AutoCloseFd>(kj::mv(owned)), Knock::For::another_user,
+                address_text(reinterpret_cast<const sockaddr&>(from)), std::move(slot)});
+      continue;
+    }
     auto ready = kj::heap<kj::UnixEventPort::FdObserver>(
         loop_.io().unixEventPort, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
     auto stranger = kj::heap<Sniff>(Sniff{kj::mv(owned), kj::mv(ready),

@@ -24,7 +24,13 @@ using AdmissionSlot = std::shared_ptr<void>;
 
 struct Knock {
   std::shared_ptr<kj::AutoCloseFd> fd;  // non-blocking
-  enum class For { control, tls_control, plain_bulk, encrypted_bulk } what = For::control;
+  enum class For {
+    control,
+    tls_control,
+    plain_bulk,
+    encrypted_bulk,
+    another_user  // of this machine, at a unix socket: nothing of it is read
+  } what = For::control;
   std::string from;  // the other end's address
   AdmissionSlot slot;
 };

@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 #include <openssl/rand.h>
 
-#include "actors/transport/sockets.hpp"
+#include "actors/transport/local_socket.hpp"
 #include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
 #include "messages/control_codec.hpp"

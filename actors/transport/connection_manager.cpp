@@ -44,6 +44,10 @@ ConnectionManager::ConnectionManager(Loop& loop, BulkBoard& bulk, PeerTable& pee
 ConnectionManager::~ConnectionManager() { leaving_ = true; }
 
 kj::Promise<void> ConnectionManager::welcome(Knock knock) {
+  if (knock.what == Knock::For::another_user) {
+    tell_turned_away(knock.from, "a process of another user");
+    return kj::READY_NOW;
+  }
   if (knock.what == Knock::For::plain_bulk || knock.what == Knock::For::encrypted_bulk) {
     bulk_.welcome(std::move(knock));
     return kj::READY_NOW;

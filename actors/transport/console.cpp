@@ -1,5 +1,6 @@
 #include "actors/transport/console.hpp"
 
+#include <fmt/core.h>
 #include <condition_variable>
 #include <deque>
 
@@ -89,7 +90,7 @@ class Console::Impl {
     } else if (!changed.wait_for(lock, std::chrono::duration<double>(deadline_s), something)) {
       return world_error(address + ": no answer in time");
     }
-    if (came.empty()) return world_error(address + ": " + ended);
+    if (came.empty()) return world_error(fmt::format("{}: {}", address, ended));
     ControlMessage first = std::move(came.front());
     came.pop_front();
     return first;
@@ -117,8 +118,8 @@ Result<std::unique_ptr<Console>> Console::open(const std::string& address,
   const auto* hello = std::get_if<Hello>(&*first);
   if (hello == nullptr) return world_error(address + ": not a node of this program");
   if (hello->version != kControlVersion)
-    return world_error(address + ": protocol version " + std::to_string(hello->version) +
-                       ", accepted: " + std::to_string(kControlVersion));
+    return world_error(fmt::format("{}: protocol version {}, accepted: {}", address, hello->version,
+                                   kControlVersion));
   impl->node = hello->node;
   return std::unique_ptr<Console>(new Console(std::move(impl)));
 }
@@ -142,7 +143,8 @@ Status Console::ask(const ConsoleRequest& request,
     }
     const auto* reply = std::get_if<ConsoleReply>(&*next);
     if (reply == nullptr)
-      return world_error(impl_->address + ": a " + name_of(*next) + " instead of an answer");
+      return world_error(
+          fmt::format("{}: a {} instead of an answer", impl_->address, name_of(*next)));
     if (!part(*reply) || !reply->more) return Done{};
   }
 }

@@ -4,11 +4,16 @@
 
 #include "actors/transport/bulk_board.hpp"
 #include "actors/transport/connection_manager.hpp"
-#include "actors/transport/sockets.hpp"
+#include "actors/transport/local_socket.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine {
 namespace {
+
+Reach reach_of(const LinksOptions& options) {
+  if (options.key) return Reach::network;
+  return options.no_key ? Reach::machine : Reach::user;
+}
 
 class SocketLinks final : public Links {
  public:
@@ -142,7 +147,8 @@ LinkCounts SocketLinks::counts(const std::string& node) const {
 Result<std::unique_ptr<Links>> Links::open(LinksOptions options, LinkEvents events) {
   if (const Status valid = validate(options.self); !valid) return user_error(valid.error().message);
   raise_file_limit();
-  const auto listening = listen_on(options.listen, options.key.has_value());
+  const auto listening = options.listen.empty() ? listen_locally(options.self.node)
+                                                : listen_on(options.listen, reach_of(options));
   if (!listening) return listening.error();
   return std::unique_ptr<Links>(
       std::make_unique<SocketLinks>(std::move(options), std::move(events), *listening));

@@ -9,7 +9,8 @@
 // between the two nodes (messages/parcel.hpp). Header-only frames travel with the control messages
 // and may overtake payloads.
 //
-// Off loopback a run key is required and all is mutual TLS 1.3.
+// On one machine nodes meet at unix sockets, where only processes of their user are let in. Over
+// TCP a run key is required and all is mutual TLS 1.3, unless loopback is asked for without one.
 #pragma once
 #include <array>
 #include <functional>
@@ -24,8 +25,9 @@
 namespace grapevine {
 
 struct LinksOptions {
-  std::string listen;  // "host:port" (port 0: any) or "unix:/path"
+  std::string listen;  // "host:port" (port 0: any), "unix:/path", or empty: see listen_locally
   std::optional<RunKey> key;
+  bool no_key = false;          // TCP on loopback without a key: every user here may stop the run
   bool bulk_encryption = true;  // with a key; either end's wish counts
   bool same_host = true;        // try a unix socket and shared memory for payloads
   Hello self;                   // an empty address becomes the one listened on

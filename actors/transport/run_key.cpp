@@ -1,12 +1,15 @@
 #include "actors/transport/run_key.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -23,7 +26,7 @@ struct OpenFile {
 };
 
 Error in_words(const std::string& path, const std::string& why) {
-  return user_error("run key " + path + ": " + why);
+  return user_error(fmt::format("run key {}: {}", path, why));
 }
 
 }  // namespace
@@ -65,12 +68,9 @@ Status RunKey::write(const std::string& path) const {
     line += kDigits[byte & 15];
   }
   line += '\n';
-  const OpenFile file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-  if (file.fd < 0) return in_words(path, std::strerror(errno));
-  const ssize_t n = ::write(file.fd, line.data(), line.size());
-  if (n != static_cast<ssize_t>(line.size()) || ::fsync(file.fd) != 0)
-    return world_error("run key " + path + ": " + std::strerror(errno));
-  return Done{};
+  Status written = write_whole_file(path, {{line.data(), line.size()}}, {false, 0600});
+  if (written) return Done{};
+  return Error{written.error().kind, "run key: " + written.error().message};
 }
 
 }  // namespace grapevine

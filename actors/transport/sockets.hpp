@@ -14,22 +14,19 @@ struct Listening {
   std::string address;  // as it was given, with the actual port
 };
 
+/// Who may come: this user's processes alone (unix sockets), every user of this machine (TCP on
+/// loopback), or whoever has the run key.
+enum class Reach { user, machine, network };
+
 /// `address` is "host:port" or "unix:/path". Refuses, with one line, what does not resolve, is in
-/// use, or lies off loopback where that is not allowed. A socket file that nobody serves any more
-/// is replaced.
-Result<Listening> listen_on(const std::string& address, bool off_loopback);
+/// use, or lies beyond `reach`.
+Result<Listening> listen_on(const std::string& address, Reach reach);
 
 /// What others can dial: the same, with an address of this host where it was a wildcard's.
 std::string reachable(const std::string& address);
 
-/// On a name in the network namespace's own (abstract) space: no file, gone with the process.
-Result<Listening> listen_on_name(const std::string& name);
-std::string random_name();
-/// One that such a node made, whatever a message says.
-bool is_random_name(const std::string& name);
-
-/// A connection to such a name, non-blocking; -1 where nobody listens.
-int connect_to_name(const std::string& name);
+/// A socket that is bound and listens; -1 with errno. `family` of the address.
+int bind_and_listen(int family, const sockaddr* address, unsigned size);
 
 /// "10.0.0.1:7000", or "unix".
 std::string address_text(const sockaddr&);

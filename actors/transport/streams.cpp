@@ -1,10 +1,12 @@
 #include "actors/transport/streams.hpp"
 
+#include <kj/debug.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 
 #include <cstring>
 
+#include "actors/transport/local_socket.hpp"
 #include "actors/transport/tls.hpp"
 
 namespace grapevine {
@@ -42,6 +44,9 @@ kj::Promise<kj::AuthenticatedStream> connect_stream(Loop& loop, kj::TlsContext* 
       })
       .attach(kj::mv(near))
       .then([word](kj::AuthenticatedStream made) -> kj::Promise<kj::AuthenticatedStream> {
+        KJ_IF_MAYBE (fd, made.stream->getFd()) {
+          if (!is_of_this_user(*fd)) return KJ_EXCEPTION(FAILED, "another user listens there");
+        }
         set_options(*made.stream);
         if (*word == 0) return kj::mv(made);
         auto& stream = *made.stream;

@@ -1,10 +1,12 @@
 // grapevine compare: methods x lists of options x seeds from one file, on the virtual clock.
+#include <fmt/core.h>
+
 #include <filesystem>
 
 #include "app/commands.hpp"
 #include "app/compare/curves.hpp"
 #include "app/compare/report.hpp"
-#include "models/write_file.hpp"
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -18,8 +20,8 @@ Status write(const std::string& path, const std::string& text) {
 Result<int> compare(const Options& options) {
   if (options.job.empty()) return user_error("compare without a job, accepted: compare FILE");
   if (options.settings.threads < 0) {
-    return user_error("threads is " + std::to_string(options.settings.threads) +
-                      ", accepted: 0 (one per core) or more");
+    return user_error(
+        fmt::format("threads is {}, accepted: 0 (one per core) or more", options.settings.threads));
   }
   const auto job = read_job(options.job);
   if (!job) return job.error();
@@ -30,7 +32,8 @@ Result<int> compare(const Options& options) {
   const auto outcome = run_job(*job, folder, options.settings.threads, options.quiet);
   if (!outcome) return outcome.error();
   if (outcome->refused == job->cells.size())
-    return user_error(options.job + ": no run ended; " + outcome->cells.front().complaint);
+    return user_error(
+        fmt::format("{}: no run ended; {}", options.job, outcome->cells.front().complaint));
   const Comparison comparison = compare_cells(*job, *outcome, folder);
   const Json json = comparison_json(*job, *outcome, comparison);
   if (Status ok = write(folder + "/compare.svg", comparison_svg(*job, *outcome)); !ok)

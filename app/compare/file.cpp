@@ -1,5 +1,7 @@
 #include "app/compare/file.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
@@ -64,8 +66,9 @@ class JobReader {
       if (!entry) return entry.error();
       for (const ConfigEntry& other : values) {
         if (other.text != entry->text) continue;
-        return toml_error(path_, one.source(),
-                          key + " has " + toml_text(one) + " twice, accepted: each value once");
+        return toml_error(
+            path_, one.source(),
+            fmt::format("{} has {} twice, accepted: each value once", key, toml_text(one)));
       }
       values.push_back(std::move(*entry));
       return Done{};
@@ -99,14 +102,14 @@ class JobReader {
     const auto value = node.value<double>();
     if (!value || !(*value > 0)) {
       return toml_error(path_, node.source(),
-                        key + " is " + toml_text(node) + ", accepted: a number above 0");
+                        fmt::format("{} is {}, accepted: a number above 0", key, toml_text(node)));
     }
     job_.targets.push_back({key.substr(7), line_of(node), *value});
     return Done{};
   }
 
   std::string line_of(const toml::node& node) const {
-    return path_ + ":" + std::to_string(node.source().begin.line) + ": ";
+    return fmt::format("{}:{}: ", path_, node.source().begin.line);
   }
 
   // `seed` is a first one or a list; `seeds` a list, or how many from the first one on.
@@ -125,8 +128,8 @@ class JobReader {
       return user_error(first.where + ok.error().message);
     const Status ok = set_option(*find_option(table_, "seeds"), count_[0].text);
     if (!ok || scratch_.seeds < 1 || scratch_.seeds > kMostSeeds) {
-      return user_error(count_[0].where + "seeds is " + count_[0].text +
-                        ", accepted: a list, or a number from 1 to " + std::to_string(kMostSeeds));
+      return user_error(fmt::format("{}seeds is {}, accepted: a list, or a number from 1 to {}",
+                                    count_[0].where, count_[0].text, kMostSeeds));
     }
     job_.seeds.clear();
     for (uint64_t k = 0; k < scratch_.seeds; ++k)
@@ -141,8 +144,9 @@ class JobReader {
     if (tables != nullptr && !names.empty())
       return user_error(names[0].where + "methods beside [[method]] tables, accepted: one of them");
     if (tables == nullptr && names.empty()) {
-      return user_error("job is \"" + path_ +
-                        "\", which names no method, accepted: [[method]] tables, or method = NAME");
+      return user_error(fmt::format(
+          "job is \"{}\", which names no method, accepted: [[method]] tables, or method = NAME",
+          path_));
     }
     for (const ConfigEntry& name : names)
       job_.tables.push_back({name.text, name.where, {{"method", {name}}}});
@@ -160,7 +164,7 @@ class JobReader {
         const auto label = node.value_exact<std::string>();
         if (!label || label->empty() || label->find_first_of("\r\n") != label->npos) {
           return toml_error(path_, node.source(),
-                            "label is " + toml_text(node) + ", accepted: a line of text");
+                            fmt::format("label is {}, accepted: a line of text", toml_text(node)));
         }
         made.label = *label;
         continue;
@@ -189,10 +193,11 @@ class JobReader {
         t.label = name;
         for (const auto& [option, values] : t.own)
           if (tables_of[name] > 1 && option != "method" && values.size() == 1)
-            t.label += " " + option + "=" + values[0].text;
+            t.label += fmt::format(" {}={}", option, values[0].text);
       }
       if (!labels.insert(t.label).second)
-        return user_error(t.where + "label \"" + t.label + "\" twice, accepted: each label once");
+        return user_error(
+            fmt::format("{}label \"{}\" twice, accepted: each label once", t.where, t.label));
     }
     return Done{};
   }

@@ -1,9 +1,10 @@
 #include "app/compare/job.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -40,7 +41,7 @@ std::string group_of(const std::string& label, const Choices& choices,
   std::string group = label;
   for (const ConfigEntry& entry : chosen) {
     const bool is_listed = choices.at(entry.name).size() > 1;
-    if (is_listed) group += ", " + entry.name + " " + entry.text;
+    if (is_listed) group += fmt::format(", {} {}", entry.name, entry.text);
   }
   return group;
 }
@@ -59,18 +60,14 @@ std::string id_of(const Cell& cell) {
   std::string all = GRAPEVINE_VERSION "\n";
   for (const Option& option : option_table(options))
     if ((option.commands & kSimulate) != 0)
-      all += std::string(option.name) + "=" + option_text(option) + "\n";
-  all += content_of(options.plan) + "\n" + content_of(options.settings.topology);
+      all += fmt::format("{}={}\n", option.name, option_text(option));
+  all += fmt::format("{}\n{}", content_of(options.plan), content_of(options.settings.topology));
   std::string id;
   for (const char c : cell.group.substr(0, 60)) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
     if (plain || (!id.empty() && id.back() != '-')) id += plain ? c : '-';
   }
-  char tail[64];
-  std::snprintf(tail, sizeof tail, "-seed-%llu-%016llx",
-                static_cast<unsigned long long>(options.settings.seed),
-                static_cast<unsigned long long>(fnv1a(all)));
-  return id + tail;
+  return fmt::format("{}-seed-{}-{:016x}", id, options.settings.seed, fnv1a(all));
 }
 
 bool has(const std::vector<ConfigEntry>& entries, const std::string& name) {
@@ -91,9 +88,8 @@ void add_samples(const Settings& s, std::vector<ConfigEntry>& entries) {
   const double duration = duration_s(s);
   if (!(duration > 0)) return;
   auto each = [&](const char* option, int count) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.6g", duration / count);
-    if (!has(entries, option)) entries.push_back({option, text, ""});
+    if (!has(entries, option))
+      entries.push_back({option, fmt::format("{:.6g}", duration / count), ""});
   };
   each("sample-seconds", kSamples);
   if (s.objective.objective == "network") each("test-seconds", kTests);
@@ -103,7 +99,8 @@ Result<Cell> make_cell(const std::string& path, const MethodTable& table, std::s
                        std::vector<ConfigEntry> entries) {
   auto wrong = [&](const Error& error) {
     const bool has_line = error.message.rfind(path + ":", 0) == 0;
-    return has_line ? error : user_error(table.where + group + ": " + error.message);
+    return has_line ? error
+                    : user_error(fmt::format("{}{}: {}", table.where, group, error.message));
   };
   auto plain = resolve_options(kSimulate, entries);
   if (!plain) return wrong(plain.error());
@@ -122,11 +119,12 @@ Status check_data(const std::vector<Cell>& cells, const std::string& path) {
   for (const Cell& cell : cells) {
     const Settings& s = cell.options.settings;
     const ObjectiveSpec& o = s.objective;
-    std::string key = o.objective + " " + o.model + " " + o.dataset + " " + o.data_dir + " " +
-                      o.partition + " " + std::to_string(s.ranks);
+    std::string key = fmt::format("{} {} {} {} {} {}", o.objective, o.model, o.dataset, o.data_dir,
+                                  o.partition, s.ranks);
     if (!seen.insert(key).second) continue;
     const auto objective = make_objective_of(s);
-    if (!objective) return user_error(path + ": " + cell.group + ": " + objective.error().message);
+    if (!objective)
+      return user_error(fmt::format("{}: {}: {}", path, cell.group, objective.error().message));
   }
   return Done{};
 }
@@ -135,8 +133,8 @@ Status add_target(const JobFile& file, Job& job) {
   const std::string& objective = job.cells[0].options.settings.objective.objective;
   for (const JobTarget& target : file.targets) {
     if (target.measure != job.measure.name) {
-      return user_error(target.where + "target_" + target.measure + " with objective \"" +
-                        objective + "\", accepted: target_" + job.measure.name);
+      return user_error(fmt::format("{}target_{} with objective \"{}\", accepted: target_{}",
+                                    target.where, target.measure, objective, job.measure.name));
     }
     job.target = target.value;
   }
@@ -174,8 +172,9 @@ Result<Job> read_job(const std::string& path) {
   for (const Cell& cell : job.cells) {
     const std::string& other = cell.options.settings.objective.objective;
     if (other == objective) continue;
-    return user_error(path + ": objectives \"" + objective + "\" and \"" + other +
-                      "\" in one job, accepted: one objective");
+    return user_error(
+        fmt::format("{}: objectives \"{}\" and \"{}\" in one job, accepted: one objective", path,
+                    objective, other));
   }
   job.measure = measure_of(objective);
   if (Status ok = add_target(*file, job); !ok) return ok.error();
@@ -186,12 +185,12 @@ Result<Job> read_job(const std::string& path) {
 std::string config_text(const Cell& cell) {
   Options options = cell.options;
   const OptionTable table = option_table(options);
-  std::string text = "# grapevine simulate --config THIS: " + cell.group + "\n";
+  std::string text = fmt::format("# grapevine simulate --config THIS: {}\n", cell.group);
   for (const ConfigEntry& entry : cell.entries) {
     const Field& field = find_option(table, entry.name)->field;
     const bool is_text =
         std::holds_alternative<std::string*>(field) || std::holds_alternative<Choice>(field);
-    text += entry.name + " = " + (is_text ? toml_string(entry.text) : entry.text) + "\n";
+    text += fmt::format("{} = {}\n", entry.name, (is_text ? toml_string(entry.text) : entry.text));
   }
   return text + "threads = 1\n";
 }

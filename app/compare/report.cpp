@@ -1,5 +1,7 @@
 #include "app/compare/report.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -187,7 +189,7 @@ void print_comparison(const Job& job, const JobOutcome& outcome, const Compariso
       const GroupFigures& group = comparison.groups[g];
       std::string text = cell_text(kFigures[k], group.of[k], group.runs);
       if (k == kToTarget && group.reached > 0 && group.reached < group.runs)
-        text += " (" + std::to_string(group.reached) + " of " + std::to_string(group.runs) + ")";
+        text += fmt::format(" ({} of {})", group.reached, group.runs);
       rows[g + 1].push_back(std::move(text));
     }
   }

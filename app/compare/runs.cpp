@@ -1,5 +1,6 @@
 #include "app/compare/runs.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 #include <algorithm>
 #include <chrono>
@@ -11,7 +12,7 @@
 #include "app/child_process.hpp"
 #include "app/interrupts.hpp"
 #include "app/words.hpp"
-#include "models/write_file.hpp"
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -45,7 +46,7 @@ class JobProgress {
     if (last_s_ > 0) {
       const auto now = static_cast<double>(std::max<size_t>(1, finished - reused_));
       const double left_s = last_s_ / now * static_cast<double>(all_ - finished);
-      left = ", " + as_seconds(std::max(0.0, left_s - seconds_since(last_))) + " left";
+      left = fmt::format(", {} left", as_seconds(std::max(0.0, left_s - seconds_since(last_))));
     }
     std::fprintf(stderr, "\r\033[K%zu of %zu runs, %zu going%s", finished, all_, going,
                  left.c_str());
@@ -120,7 +121,7 @@ class JobRunner {
   };
 
   std::string path_of(size_t cell, const char* ending) const {
-    return folder_ + "/" + job_.cells[cell].id + ending;
+    return fmt::format("{}/{}{}", folder_, job_.cells[cell].id, ending);
   }
 
   Status start(size_t k) {
@@ -137,12 +138,12 @@ class JobRunner {
     const Cell& cell = job_.cells[done.cell];
     CellOutcome& outcome = outcome_.cells[done.cell];
     const double wall_s = seconds_since(done.begin);
-    const std::string name = cell.group + ", seed " + std::to_string(cell.options.settings.seed);
+    const std::string name = fmt::format("{}, seed {}", cell.group, cell.options.settings.seed);
     Json result = Json::parse(done.child->out(), nullptr, false);
     if (done.child->status() != 0 || !result.is_object()) {
       std::string why = done.child->err().substr(0, done.child->err().find('\n'));
-      if (why.empty()) why = "ended with status " + std::to_string(done.child->status());
-      outcome.complaint = name + ": " + why;
+      if (why.empty()) why = fmt::format("ended with status {}", done.child->status());
+      outcome.complaint = fmt::format("{}: {}", name, why);
       ++outcome_.failed;
       outcome_.refused += done.child->status() == 2;
       progress.ended(outcome.complaint, outcome_.finished);
@@ -157,7 +158,7 @@ class JobRunner {
     const Status ok = write_whole_file(path_of(done.cell, ".json"), {{text.data(), text.size()}});
     if (!ok) return ok;
     ++outcome_.finished;
-    progress.ended(name + ": " + as_seconds(wall_s), outcome_.finished);
+    progress.ended(fmt::format("{}: {}", name, as_seconds(wall_s)), outcome_.finished);
     return Done{};
   }
 
@@ -183,8 +184,9 @@ Result<JobOutcome> run_job(const Job& job, const std::string& folder, int at_onc
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
-    return world_error("out is \"" + folder + "\", which cannot be written (" + failed.message() +
-                       "), accepted: a folder that can");
+    return world_error(
+        fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can",
+                    folder, failed.message()));
   }
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return JobRunner(job, folder, quiet).run(at_once > 0 ? static_cast<size_t>(at_once) : cores);

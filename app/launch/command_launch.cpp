@@ -1,4 +1,5 @@
 // grapevine launch: starts the processes of a run, lets the plan happen to them, tells one story.
+#include <fmt/core.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
@@ -19,7 +21,7 @@
 #include "app/launch/process_group.hpp"
 #include "app/launch/report.hpp"
 #include "app/progress.hpp"
-#include "models/write_file.hpp"
+#include "kernels/write_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -35,7 +37,8 @@ class PassingFile {
     const std::string folder = std::filesystem::temp_directory_path(none).string();
     std::string name = folder + "/grapevine-plan-XXXXXX";
     const int fd = mkstemp(name.data());
-    if (fd < 0) return world_error("cannot make a file in the folder for them, \"" + folder + "\"");
+    if (fd < 0)
+      return world_error(fmt::format("cannot make a file in the folder for them, \"{}\"", folder));
     close(fd);
     file.path_ = name;
     if (Status ok = write_whole_file(name, {{text.data(), text.size()}}); !ok) return ok.error();
@@ -57,6 +60,7 @@ class Launch {
         progress_(options.settings, options.quiet) {}
 
   Result<int> run() {
+    tell_shares();
     if (Status started = processes_.start(); !started) return started.error();
     begin_ = std::chrono::steady_clock::now();
     schedule();
@@ -83,6 +87,16 @@ class Launch {
     std::function<Status()> happens;
     bool restart = false;
   };
+
+  void tell_shares() {
+    const int threads = threads_of_each(options_);
+    const std::string each = threads == 0   ? "a compute thread for each core there"
+                             : threads == 1 ? "1 compute thread"
+                                            : fmt::format("{} compute threads", threads);
+    progress_.say(fmt::format("{} processes with {} ranks and {} each, {} cores here",
+                              options_.nodes, options_.settings.local_ranks, each,
+                              std::thread::hardware_concurrency()));
+  }
 
   double since_begin() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
@@ -116,7 +130,7 @@ class Launch {
         } else if (fault.kind == RankFaultKind::restart) {
           add(fault.at, true, [this, node] {
             ended_.erase(node);
-            progress_.say("node-" + std::to_string(node) + " is started anew");
+            progress_.say(fmt::format("node-{} is started anew", node));
             return processes_.restart(node);
           });
         } else if (fault.kind == RankFaultKind::pause) {
@@ -133,7 +147,7 @@ class Launch {
   }
 
   Status pause(int node, bool on) {
-    progress_.say("node-" + std::to_string(node) + (on ? " stands still" : " goes on"));
+    progress_.say(fmt::format("node-{}{}", node, (on ? " stands still" : " goes on")));
     processes_.pause(node, on);
     return Done{};
   }
@@ -153,20 +167,20 @@ class Launch {
   void tell_addresses() {
     for (int k = 0; k < options_.nodes; ++k)
       if (processes_.listens(k) && told_.insert(processes_.address(k)).second)
-        progress_.say("node-" + std::to_string(k) + " listens on " + processes_.address(k));
+        progress_.say(fmt::format("node-{} listens on {}", k, processes_.address(k)));
   }
 
   void tell_ends() {
     for (int k = 0; k < options_.nodes; ++k) {
       if (!processes_.ended(k) || !ended_.insert(k).second || processes_.status(k) == 0) continue;
-      progress_.say(processes_.lost(k) ? "node-" + std::to_string(k) + " was killed"
+      progress_.say(processes_.lost(k) ? fmt::format("node-{} was killed", k)
                                        : processes_.complaint(k));
     }
   }
 
   // One line for all: what their consoles say.
   void poll() {
-    CurvePoint p;
+    RunSample p;
     p.at_s = since_begin();
     p.loss = p.consensus_distance = std::numeric_limits<double>::quiet_NaN();
     uint64_t ends = 0;
@@ -208,7 +222,7 @@ class Launch {
     bool well = true;
     for (int k = 0; k < options_.nodes; ++k) {
       const Json result = processes_.ended(k) ? processes_.result(k) : Json();
-      nodes.push_back({{"node", "node-" + std::to_string(k)}, {"status", processes_.status(k)}});
+      nodes.push_back({{"node", fmt::format("node-{}", k)}, {"status", processes_.status(k)}});
       well = well && (processes_.status(k) == 0 || processes_.lost(k));
       if (!result.is_object()) continue;
       gradients += result["gradients"].get<uint64_t>();

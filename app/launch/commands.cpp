@@ -1,5 +1,7 @@
 #include "app/launch/commands.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -25,6 +27,8 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+}  // namespace
+
 int threads_of_each(const Options& launch) {
   if (launch.settings.threads > 0) return launch.settings.threads;
   if (!launch.hosts.empty()) return 0;  // each has a machine of its own
@@ -32,14 +36,11 @@ int threads_of_each(const Options& launch) {
   return std::max(1, cores / launch.nodes);
 }
 
-}  // namespace
-
 Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
   std::ifstream file(path);
   if (!file)
-    return user_error("hosts is \"" + path +
-                      "\", which cannot be read, accepted: a file with a "
-                      "host a line");
+    return user_error(fmt::format(
+        "hosts is \"{}\", which cannot be read, accepted: a file with a host a line", path));
   std::vector<LaunchHost> hosts;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
@@ -49,12 +50,14 @@ Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
     if (!(words >> host.ssh)) continue;
     if (!(words >> host.address)) host.address = host.ssh.substr(host.ssh.find('@') + 1);
     if (words >> more || host.ssh.front() == '-')
-      return user_error(path + ":" + std::to_string(number) + ": \"" + line +
-                        "\", accepted: a host, and the address where the others reach it");
+      return user_error(
+          fmt::format("{}:{}: \"{}\", accepted: a host, and the address where the others reach it",
+                      path, number, line));
     hosts.push_back(std::move(host));
   }
   if (hosts.empty())
-    return user_error("hosts is \"" + path + "\", which names none, accepted: a host a line");
+    return user_error(
+        fmt::format("hosts is \"{}\", which names none, accepted: a host a line", path));
   return hosts;
 }
 
@@ -72,25 +75,25 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
     const bool usually = text == option_text(*find_option(defaults, name));
     if (usually && name != "objective") continue;  // the other defaults follow from it
     if (*option.value != '\0')
-      words.push_back("--" + name + "=" + text);
+      words.push_back(fmt::format("--{}={}", name, text));
     else
       words.push_back((text == "true" ? "--" : "--no-") + name);
   }
   const auto add = [&](const std::string& name, const std::string& value) {
-    words.push_back("--" + name + "=" + value);
+    words.push_back(fmt::format("--{}={}", name, value));
   };
   add("ranks", std::to_string(ranks));
   add("threads", std::to_string(threads_of_each(launch)));
-  add("node-name", "node-" + std::to_string(node.number));
+  add("node-name", fmt::format("node-{}", node.number));
   add("first-rank", std::to_string(node.number * ranks));
   add("total-ranks", std::to_string(launch.nodes * ranks));
-  add("listen", node.listen);
+  if (!node.listen.empty()) add("listen", node.listen);
   std::string join;
   for (const std::string& address : node.join)
     join += (join.empty() ? "" : ",") + address;
   if (!join.empty()) add("join", join);
   if (!node.plan.empty()) add("plan", node.plan);
-  if (!launch.out.empty()) add("out", launch.out + "/node-" + std::to_string(node.number));
+  if (!launch.out.empty()) add("out", fmt::format("{}/node-{}", launch.out, node.number));
   words.insert(words.end(), {"--json", "--quiet"});
   return words;
 }

@@ -18,10 +18,14 @@ Result<std::vector<LaunchHost>> read_hosts(const std::string& path);
 
 struct LaunchedNode {
   int number = 0;
-  std::string listen = "127.0.0.1:0";
+  std::string listen;  // empty: as a node does by itself
   std::vector<std::string> join;
   std::string plan;  // a file; empty: none
 };
+
+/// The compute threads of each process: those asked for, else its share of this machine's cores and
+/// at least one; 0 where each has a machine of its own, and takes all of that.
+int threads_of_each(const Options& launch);
 
 /// The words of `grapevine node ...` for it: every option of the run that is not the default, and
 /// its place in it. Without the program's name.

@@ -1,5 +1,6 @@
 #include "app/launch/process_group.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,13 +42,14 @@ Status ProcessGroup::start() {
 }
 
 Status ProcessGroup::start(int number, std::vector<std::string> join) {
-  LaunchedNode node{number, "127.0.0.1:0", std::move(join), plan_};
+  LaunchedNode node{number, "", std::move(join), plan_};
   const auto place = static_cast<size_t>(number);
   if (!hosts_.empty()) node.listen = hosts_[place].address + ":0";
   std::vector<std::string> words = node_arguments(launch_, node);
   if (hosts_.empty()) {
     words.insert(words.begin(), "/proc/self/exe");
   } else {
+    words.push_back("--ends-with-input");  // no signal crosses to another machine
     words = over_ssh(hosts_[place], own_path(), words);
   }
   auto child = ChildProcess::start(words);
@@ -89,7 +91,7 @@ std::string ProcessGroup::complaint(int node) const {
   std::string line = err.substr(err.rfind('\n') + 1);
   const std::string prefix = "grapevine: ";
   if (line.rfind(prefix, 0) == 0) line.erase(0, prefix.size());
-  return "node-" + std::to_string(node) + ": " + (line.empty() ? "it ended" : line);
+  return fmt::format("node-{}: {}", node, (line.empty() ? "it ended" : line));
 }
 
 void ProcessGroup::kill(int node) {

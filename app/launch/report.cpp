@@ -1,5 +1,7 @@
 #include "app/launch/report.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -46,13 +48,14 @@ void print_launch(const Settings& settings, const Json& told) {
   }
   row(settings.objective.objective == "network" ? "test loss" : "excess loss of mean",
       as_short(real("test_loss")));
-  row("gradients", number(told["gradients"]) + " (" + with_commas(real("gradients_per_second")) +
-                       " per second)");
+  row("gradients", fmt::format("{} ({} per second)", number(told["gradients"]),
+                               with_commas(real("gradients_per_second"))));
   row("exchanges", number(told["exchanges"]));
-  row("bytes", as_bytes(real("bytes")) + " in " + number(told["messages"]) + " messages");
+  row("bytes", fmt::format("{} in {} messages", as_bytes(real("bytes")), number(told["messages"])));
   if (real("broken_exchanges") > 0) row("broken exchanges", number(told["broken_exchanges"]));
   print_prediction(told);
-  row("time", as_seconds(real("total_seconds")) + ": training " + as_seconds(real("seconds")));
+  row("time", fmt::format("{}: training {}", as_seconds(real("total_seconds")),
+                          as_seconds(real("seconds"))));
 }
 
 }  // namespace grapevine

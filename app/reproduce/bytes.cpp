@@ -5,6 +5,8 @@
 // 650 and 28,869 words. Vogels, Karimireddy, Jaggi, NeurIPS 2020 (arXiv 2008.01425): shapes and
 // set-up. A rank's bytes follow from the shapes alone; they are computed here, and held against
 // the counters exactly. top-k sends indices of 32 bits.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -130,7 +132,7 @@ std::vector<Row> lstm_rows(const ParameterLayout& l) {
 Result<Claims> measure(const std::string& model, const ParameterLayout& layout, const Row& row,
                        int ranks, const Effort& effort) {
   Run run;
-  run.words = "objective=consensus topology=ring ranks=" + std::to_string(ranks) + " " + row.words;
+  run.words = fmt::format("objective=consensus topology=ring ranks={} {}", ranks, row.words);
   run.rounds = effort.rounds(row.run * row.steps);
   run.objective = std::make_shared<Probe>(layout, [](int, uint64_t, ConstVec, Vec) {});
   const auto summary = perform(run);
@@ -138,7 +140,7 @@ Result<Claims> measure(const std::string& model, const ParameterLayout& layout, 
   const double all = static_cast<double>(summary->payload_bytes) / ranks;
   const double sent = all / static_cast<double>(row.run);
   const double expected = kNeighbours * row.bytes * static_cast<double>(row.steps);
-  const std::string what = model + ", " + row.what;
+  const std::string what = fmt::format("{}, {}", model, row.what);
   Claims claims = {{what + ": bytes", expected, sent, 0, Accept::absolute}};
   if (row.mebibytes > 0)
     claims.push_back({what + ": MiB", row.mebibytes, sent / kMiB, 0.005, Accept::absolute});

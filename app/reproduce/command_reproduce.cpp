@@ -1,4 +1,5 @@
 // grapevine reproduce: published figures beside what the actors give, with a verdict.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ Result<std::vector<const Reproduction*>> chosen(const std::string& name) {
     accepted += r.name + std::string(", ");
   }
   if (!found.empty()) return found;
-  return user_error("name is \"" + name + "\", accepted: " + accepted + kEverything);
+  return user_error(fmt::format("name is \"{}\", accepted: {}{}", name, accepted, kEverything));
 }
 
 int list(bool as_json) {
@@ -43,9 +44,7 @@ int list(bool as_json) {
 // More digits where the tolerance is fine.
 std::string number(const Claim& claim, double value) {
   const bool fine = claim.accept <= Accept::relative && claim.tolerance < 1e-3;
-  char text[32];
-  std::snprintf(text, sizeof text, fine ? "%.12g" : "%.5g", value);
-  return text;
+  return fmt::format("{:.{}g}", value, fine ? 12 : 5);
 }
 
 std::string tolerance_text(const Claim& claim) {

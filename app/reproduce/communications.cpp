@@ -4,6 +4,8 @@
 // Poisson clocks on the edges, no latency, ranks that start at Gaussian points, as the theory of
 // Nabli, Belilovsky, Oyallon (NeurIPS 2023, arXiv 2306.08289) has it. The expected figures are
 // means of 6 to 20 runs of its equations without messages; the tolerance has their error in it.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -45,8 +47,8 @@ double tolerance_of(const Row& row, const Expected& e) {
 
 Run run_of(const std::string& topology, int ranks, const std::string& method) {
   Run run;
-  run.words = "objective=consensus target=0.001 topology=" + topology + " method=" + method +
-              " dim=" + std::to_string(kDim) + " ranks=" + std::to_string(ranks);
+  run.words = fmt::format("objective=consensus target=0.001 topology={} method={} dim={} ranks={}",
+                          topology, method, kDim, ranks);
   return run;
 }
 
@@ -143,16 +145,16 @@ Result<Claims> reproduce_communications(const Effort& effort) {
   Claims claims;
   const double* at = measured->data();
   for (const Row& row : kRows) {
-    const std::string of = std::string(row.topology) + ", " + row.method;
+    const std::string of = fmt::format("{}, {}", row.topology, row.method);
     for (size_t k = 0; k < std::size(kSizes); ++k)
-      claims.push_back({of + ", " + std::to_string(kSizes[k]) + " ranks: exchanges",
+      claims.push_back({fmt::format("{}, {} ranks: exchanges", of, kSizes[k]),
                         row.exchanges[k].mean, at[k], tolerance_of(row, row.exchanges[k])});
     claims.push_back(
         {of + ": exponent of the ranks", row.exponent, exponent_of(at), 0.1, Accept::absolute});
     at += std::size(kSizes);
   }
   for (const Order& order : kOrders) {
-    const std::string of = "ring, " + std::to_string(order.ranks) + " ranks, ";
+    const std::string of = fmt::format("ring, {} ranks, ", order.ranks);
     claims.push_back({of + "mixed, then sent", order.right, *at++, kOrderTolerance});
     claims.push_back({of + "sent, then mixed", order.published, *at++, kOrderTolerance});
   }

@@ -4,6 +4,8 @@
 // mean_i |X_i - mean|^2 over its start; gamma is the best one of plain gossip. The experiment is
 // that of Vogels, Karimireddy, Jaggi, NeurIPS 2020 (arXiv 2008.01425), the figures are of its
 // equations. A number counts as 32 bits.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "app/reproduce/runs.hpp"
@@ -86,7 +88,7 @@ Result<Claims> measure(const Row& row, const Effort& effort) {
       bytes = payload_after(*summary, static_cast<double>(summary->curve[k].bytes), rounds, all);
       break;
     }
-    const std::string what = std::string(row.what) + " to " + as_short(target.ratio);
+    const std::string what = fmt::format("{} to {}", row.what, as_short(target.ratio));
     if (target.rounds > 0) claims.push_back({what + ", rounds", target.rounds, rounds, kTolerance});
     claims.push_back({what + ", Mbit", target.megabits, bytes * kBitsPerByte / kMega, kTolerance});
   }

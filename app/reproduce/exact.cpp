@@ -6,6 +6,8 @@
 // One figure is no constant of the equations: after 200 rounds of PowerGossip at gamma 1 roundings
 // have grown to some per cent (computed with 50 digits it is 1.2189e-7), and it is held to 1e-8.
 // Equations: Vogels et al., NeurIPS 2021 (arXiv 2110.04175) and NeurIPS 2020 (arXiv 2008.01425).
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "app/reproduce/runs.hpp"
@@ -191,11 +193,10 @@ Result<Claims> measure(std::span<const Row> rows, const std::string& problem,
     for (const Cell& cell : row.cells) {
       if (cell.rounds == 0) break;
       Run run;
-      run.words = problem + " " + row.words;
+      run.words = fmt::format("{} {}", problem, row.words);
       run.rounds = effort.rounds(cell.rounds);
       runs.push_back(run);
-      claims.push_back({std::string(row.what) + " after " + std::to_string(cell.rounds) + ", " +
-                            name_of(cell.figure),
+      claims.push_back({fmt::format("{} after {}, {}", row.what, cell.rounds, name_of(cell.figure)),
                         cell.expected, 0, cell.tolerance, Accept::absolute});
     }
   }

@@ -5,6 +5,8 @@
 // most ranks know two or three. The order of the methods is that of Vogels et al. (NeurIPS 2021,
 // arXiv 2110.04175, table 2: CIFAR-10, VGG-11): RelaySGD stays with all-reduce where gossip falls
 // back. Expected is what all-reduce reaches here, of the averaged model on the test set.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "app/reproduce/runs.hpp"
@@ -34,10 +36,10 @@ constexpr size_t kAllReduce = 0, kRelay = 1, kGossip = 2;
 Result<double> accuracy_of(const Method& method, const std::string& alpha, uint64_t seed,
                            const Effort& effort) {
   Run run;
-  run.words =
+  run.words = fmt::format(
       "objective=network model=cnn-small dataset=fashion-mnist ranks=16 momentum=0.9 "
-      "partition=dirichlet:" +
-      alpha + " " + method.words;
+      "partition=dirichlet:{} {}",
+      alpha, method.words);
   run.seed = seed;
   run.rounds = effort.rounds(kRounds);
   run.tested = true;
@@ -71,7 +73,7 @@ Result<Claims> reproduce_heterogeneity(const Effort& effort) {
         mean[method] += accuracy[(alpha * std::size(kMethods) + method) * seeds + k] /
                         static_cast<double>(seeds);
     const auto named = [&](size_t method) {
-      return std::string("Dirichlet ") + kAlphas[alpha] + ", " + kMethods[method].what;
+      return fmt::format("Dirichlet {}, {}", kAlphas[alpha], kMethods[method].what);
     };
     claims.push_back({named(kRelay) + ": accuracy, at most 2 points below all-reduce's",
                       mean[kAllReduce] - kNear, mean[kRelay], 0, Accept::at_least});

@@ -7,6 +7,8 @@
 // one draw of these quadratics, so each is held against the geometric mean of several draws. Where
 // D2 and gradient tracking lose messages a random part of the first rounds stays in their
 // corrections for ever and draws differ by a factor of 30: there the nearest of several is taken.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -133,7 +135,7 @@ struct Cell {
 Cell cell_of(const Row& row, const Figure& figure, const Effort& effort) {
   const bool bound = figure.bound || figure.expected <= kExact;
   Cell cell;
-  cell.claim.what = std::string(row.what) + ", p = " + as_short(figure.probability);
+  cell.claim.what = fmt::format("{}, p = {}", row.what, as_short(figure.probability));
   cell.claim.expected = figure.expected;
   if (bound) {
     cell.claim.accept = Accept::at_most;
@@ -145,7 +147,7 @@ Cell cell_of(const Row& row, const Figure& figure, const Effort& effort) {
   }
   const bool many = cell.of == Of::nearest;
   cell.count = effort.seeds_or(many ? kSeedsOfScattered : kSeeds);
-  if (many) cell.claim.what += " (nearest of " + std::to_string(cell.count) + ")";
+  if (many) cell.claim.what += fmt::format(" (nearest of {})", cell.count);
   return cell;
 }
 

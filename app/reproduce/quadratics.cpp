@@ -6,6 +6,8 @@
 // 2110.04175). First the oracle with their tuner against these, then the actors at the oracle's
 // learning rates against the oracle.
 #include "app/reproduce/oracle.hpp"
+
+#include <fmt/core.h>
 #include "app/reproduce/runs.hpp"
 
 namespace grapevine {
@@ -43,10 +45,11 @@ struct Rounds {
 };
 
 std::string words_of(const Column& column, int ranks) {
-  return "objective=quadratic dim=10 mu=0.5 zeta2=1 r0=100 relay-lr=false normalisation=" +
-         std::string(column.method == std::string("relaysgd") ? "x0" : "counts") +
-         " method=" + column.method + " topology=" + column.topology +
-         " weights=" + column.weights + " ranks=" + std::to_string(ranks);
+  return fmt::format(
+      "objective=quadratic dim=10 mu=0.5 zeta2=1 r0=100 relay-lr=false normalisation={} method={} "
+      "topology={} weights={} ranks={}",
+      column.method == std::string("relaysgd") ? "x0" : "counts", column.method, column.topology,
+      column.weights, ranks);
 }
 
 /// The first tested round after which the actors are below the target; else one more than all.
@@ -109,8 +112,7 @@ Result<Claims> reproduce_quadratics(const Effort& effort) {
       mean.actors += rounds[cell * seeds + k].actors / static_cast<double>(seeds);
     }
     const Column& column = kColumns[cell / kSizes];
-    const std::string what =
-        std::string(column.what) + " of " + std::to_string(kRanks[cell % kSizes]);
+    const std::string what = fmt::format("{} of {}", column.what, kRanks[cell % kSizes]);
     claims.push_back({what + ", oracle", column.published[cell % kSizes], mean.oracle, 0.15});
     claims.push_back({what + ", actors", mean.oracle, mean.actors, 0.05});
   }

@@ -2,6 +2,8 @@
 //
 // What rank j says reaches rank i max(hops(i, j) - 1, 0) rounds later (topologies/trees.hpp).
 // Figures: Vogels et al., NeurIPS 2021 (arXiv 2110.04175), and the equations of its algorithm 1.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -14,8 +16,8 @@ constexpr int kRanks = 16;
 
 Run on_tree(const std::string& tree, int ranks, const std::string& method, uint64_t rounds) {
   Run run;
-  run.words = "objective=scalar relay-lr=false topology=" + tree +
-              " ranks=" + std::to_string(ranks) + " " + method;
+  run.words =
+      fmt::format("objective=scalar relay-lr=false topology={} ranks={} {}", tree, ranks, method);
   run.rounds = rounds;
   return run;
 }
@@ -110,9 +112,9 @@ Result<Claims> reproduce_delivery(const Effort& effort) {
       const std::vector<double>& read = run.after[rank];
       const auto found = std::find_if(read.begin(), read.end(), [](double x) { return x != 0; });
       const auto round = static_cast<double>(found - read.begin()) - 1;
-      claims.push_back(exactly(
-          std::string(row.tree) + " of 16, from rank 5 to rank " + std::to_string(rank) + ": round",
-          row.arrivals[static_cast<size_t>(rank)], round));
+      claims.push_back(
+          exactly(fmt::format("{} of 16, from rank 5 to rank {}: round", row.tree, rank),
+                  row.arrivals[static_cast<size_t>(rank)], round));
       before = std::max(before, std::abs(*std::min_element(read.begin(), found)));
       for (auto x = found; x != read.end(); ++x)
         off = std::max(off, std::abs(*x - 1));
@@ -147,9 +149,9 @@ Result<Claims> reproduce_relay_counts(const Effort& effort) {
     for (uint64_t round = 0; round < published.size(); ++round) {
       const auto counts = counts_after("relay-tree", effort.rounds(round + 1));
       if (!counts) return counts.error();
-      claims.push_back(exactly("relay-tree of 16, rank " + std::to_string(rank) +
-                                   ", count after round " + std::to_string(round),
-                               published[round], (*counts)[static_cast<size_t>(rank)]));
+      claims.push_back(
+          exactly(fmt::format("relay-tree of 16, rank {}, count after round {}", rank, round),
+                  published[round], (*counts)[static_cast<size_t>(rank)]));
     }
   }
   return claims;
@@ -167,7 +169,7 @@ Result<Claims> reproduce_learning_rate(const Effort& effort) {
   for (const Factors& row : kFactors) {
     for (size_t k = 0; k < std::size(kSizes); ++k) {
       const int n = kSizes[k];
-      const std::string of = std::string(row.tree) + " of " + std::to_string(n);
+      const std::string of = fmt::format("{} of {}", row.tree, n);
       if (Status ok = add(of + ", factor told", row.of[k], factor_told(row.tree, n)); !ok)
         return ok.error();
       const auto measured = factor_of(row.tree, n, "normalisation=x0", effort);
@@ -214,9 +216,9 @@ Result<Claims> reproduce_mean_estimation(const Effort& effort) {
       double error = 0;
       for (int rank = 0; rank < n; ++rank)
         error += parameters_of(*summary, rank)[static_cast<size_t>(rank)] / n;
-      claims.push_back(
-          {std::string(row.tree) + " of " + std::to_string(n) + ", mean square error times samples",
-           row.of[k], error * n * static_cast<double>(kRounds), kTolerance, Accept::absolute});
+      claims.push_back({fmt::format("{} of {}, mean square error times samples", row.tree, n),
+                        row.of[k], error * n * static_cast<double>(kRounds), kTolerance,
+                        Accept::absolute});
     }
   }
   return claims;

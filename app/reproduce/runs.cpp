@@ -10,6 +10,7 @@
 
 #include "app/interrupts.hpp"
 #include "app/options.hpp"
+#include "kernels/spec.hpp"
 
 namespace grapevine {
 namespace {
@@ -20,9 +21,9 @@ Words split(const std::string& text) {
   Words words;
   std::istringstream in(text);
   for (std::string word; in >> word;) {
-    const size_t equals = word.find('=');
-    GV_CHECK(equals != word.npos);
-    words.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+    const Spec setting(word, '=');
+    GV_CHECK(setting.value.has_value());
+    words.emplace_back(setting.name, *setting.value);
   }
   return words;
 }

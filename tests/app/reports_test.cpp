@@ -33,10 +33,10 @@ TEST_CASE("numbers are rounded as people read them") {
 
 namespace {
 
-std::vector<CurvePoint> falling(uint64_t gradients_a_sample) {
-  std::vector<CurvePoint> points;
+std::vector<RunSample> falling(uint64_t gradients_a_sample) {
+  std::vector<RunSample> points;
   for (int k = 0; k <= 40; ++k) {
-    CurvePoint p;
+    RunSample p;
     p.at_s = k;
     p.gradients = gradients_a_sample * static_cast<uint64_t>(k);
     p.loss = k == 0 ? NAN : 2.0 / k;

@@ -3,9 +3,9 @@
 
     tests/bench/cluster.py NAME|all [minutes] [--program build/release/grapevine]
 
-NAME is kill, pause, partition, cut, joiner, tls, reconfigure, strangers, scale, idle or churn;
-minutes are those of churn (10). Machines are network namespaces with a cable between them, which
-needs root. Status 1 where a claim does not hold.
+NAME is kill, pause, partition, cut, joiner, tls, reconfigure, strangers, starved, scale, idle or
+churn; minutes are those of churn (10). Machines are network namespaces with a cable between them,
+which needs root. Status 1 where a claim does not hold.
 """
 import pathlib
 import sys
@@ -16,8 +16,8 @@ import cluster_many
 
 CLAIMS = {name: getattr(module, name)
           for module, names in ((cluster_faults, ("kill", "pause", "partition", "cut", "joiner")),
-                                (cluster_many, ("tls", "reconfigure", "strangers", "scale", "idle",
-                                                "churn")))
+                                (cluster_many, ("tls", "reconfigure", "strangers", "starved",
+                                                "scale", "idle", "churn")))
           for name in names}
 
 

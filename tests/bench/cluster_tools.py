@@ -161,7 +161,9 @@ class Node:
 class Cluster:
     """Nodes n0, n1, ... of one run; the first listens, the others join it."""
 
-    def __init__(self, program, nodes, ranks, more, machines=None, key="", out="", founding=True):
+    def __init__(self, program, nodes, ranks, more, machines=None, key="", out="", founding=True,
+                 threads=1):
+        self.threads = threads
         self.program, self.ranks, self.more, self.out = program, ranks, list(more), out
         self.machines, self.key, self.nodes = machines, key, []
         self.total = nodes * ranks if founding else 0
@@ -169,8 +171,8 @@ class Cluster:
             self.add(f"n{k}", k, first_rank=k * ranks)
 
     def add(self, name, machine=0, first_rank=None, more=()):
-        words = ["node", "--threads=1", "--json", f"--node-name={name}", f"--ranks={self.ranks}",
-                 "--patience=60", *self.more, *more]
+        words = ["node", f"--threads={self.threads}", "--json", f"--node-name={name}",
+                 f"--ranks={self.ranks}", "--patience=60", *self.more, *more]
         if self.total:
             words.append(f"--total-ranks={self.total}")
         if first_rank is not None:
@@ -181,6 +183,8 @@ class Cluster:
             words.append(f"--listen={self.machines.listen(machine)}")
         if self.key:
             words.append(f"--key={self.key}")
+        elif any(w.startswith("--listen=") and "unix:" not in w for w in words):
+            words.append("--no-key")
         if self.out:
             words.append(f"--out={self.out}/{name}")
         alive = [n for n in self.nodes if n.process.poll() is None]

@@ -45,6 +45,7 @@ struct Node {
 
   Node(const std::string& name, const std::string& peer, LinksOptions options) : other(peer) {
     options.listen = "127.0.0.1:0";
+    options.no_key = !options.key;
     options.self.node = name;
     LinkEvents e;
     e.up = [this](const Hello&) { ups.put(); };

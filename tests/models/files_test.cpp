@@ -9,8 +9,8 @@
 #include <iostream>
 
 #include "kernels/random.hpp"
+#include "kernels/write_file.hpp"
 #include "models/model_file.hpp"
-#include "models/write_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"
 

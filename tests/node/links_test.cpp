@@ -105,7 +105,8 @@ TEST_CASE("bits turned over on the way are noticed: such frames are dropped, and
 }
 
 TEST_CASE("strangers at the door of a node that trains: it trains on, and lets an honest one in") {
-  auto nodes = start_nodes(2, 1, {"--until=600", "--gradients=0"});
+  auto nodes =
+      start_nodes(2, 1, {"--until=600", "--gradients=0", "--listen=127.0.0.1:0", "--no-key"});
   wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 2; });
   const std::string door = nodes[0]->address();
   std::vector<Stranger> crowd;
@@ -117,7 +118,8 @@ TEST_CASE("strangers at the door of a node that trains: it trains on, and lets a
     if (k % 3 == 1) crowd.back().say("GET / HTTP/1.1\r\n\r\n", 18);
   }
   Process late({"node", "--objective=quadratic", "--ranks=1", "--total-ranks=2", "--until=600",
-                "--gradients=0", "--node-name=late", "--join=" + door, "--quiet", "--threads=1"});
+                "--gradients=0", "--node-name=late", "--join=" + door, "--no-key", "--quiet",
+                "--threads=1"});
   const Json there = nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
   const uint64_t before = sum_of(there["gradients"]);
   nodes[0]->wait_for([&](const Json& s) { return sum_of(s["gradients"]) > before + 1000; });

@@ -30,11 +30,16 @@ TEST_CASE("an address that cannot be listened on is refused by its name and the 
   check_refused(kAlone + "--listen " + taken, 1, {taken, "in use"});
   check_refused(kAlone + "--listen no-such-host.invalid:7000", 2, {"no-such-host.invalid"});
   check_refused(kAlone + "--listen 0.0.0.0:0", 2, {"0.0.0.0:0", "key"});
+  check_refused(kAlone + "--no-key --listen 0.0.0.0:0", 2, {"0.0.0.0:0", "key"});
+  check_refused(kAlone + "--listen unix:/tmp/" + std::string(200, 'x'), 2, {"205 bytes", "107"});
 }
 
 TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
-  check_ends(kAlone + "--join 127.0.0.1:1", 1, {"127.0.0.1:1", "nobody answers"});
-  check_ends(kAlone + "--join no-such-host.invalid:7000", 1, {"no-such-host.invalid:7000"});
+  check_ends(kAlone + "--no-key --join 127.0.0.1:1", 1, {"127.0.0.1:1", "nobody answers"});
+  check_ends(kAlone + "--no-key --join no-such-host.invalid:7000", 1,
+             {"no-such-host.invalid:7000"});
+  check_refused(kAlone + "--join no-such-node", 2, {"no-such-node", "accepted"});
+  check_refused(kAlone + "--join 127.0.0.1:1", 2, {"key", "--no-key"});
 }
 
 TEST_CASE("nodes of another run, method or model are told so at once, and disturb nobody") {
@@ -61,7 +66,7 @@ TEST_CASE("with another run key, or none, both ends say so in a line, and nobody
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0", "--key=" + key});
   const std::string address = nodes[0]->address();
   check_ends(kAlone + "--join " + address + " --key " + other, 1, {address});
-  check_ends(kAlone + "--join " + address, 1, {address});
+  check_ends(kAlone + "--no-key --join " + address, 1, {address});
   check_refused("ctl " + address + " status --key " + other, 1, {address});
   check_refused("ctl " + address + " status", 1, {address});
   check_refused("ctl " + address + " status --key " + scratch.path("none"), 2, {"run key", "none"});

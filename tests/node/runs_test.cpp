@@ -7,10 +7,31 @@
 #include "app/ask_node.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
+#include "tests/eventually.hpp"
 #include "tests/node/tools.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
+
+namespace {
+
+/// Where the second node of a launch listens.
+std::string address_of_second(Process& launcher) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const std::string says = "node-1 listens on ";
+  for (;;) {
+    INFO(launcher.err());
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    REQUIRE_FALSE(launcher.ended());
+    ChildProcess::wait_any({&launcher.child()}, 100);
+    const std::string err = launcher.err();
+    const size_t at = err.find(says), end = err.find('\n', at);
+    if (at != err.npos && end != err.npos)
+      return err.substr(at + says.size(), end - at - says.size());
+  }
+}
+
+}  // namespace
 
 TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
   auto nodes = start_nodes(
@@ -130,12 +151,16 @@ TEST_CASE("under torchrun's and Slurm's variables processes find each other with
               "SLURM_STEP_NODELIST=localhost", "SLURM_STEP_TASKS_PER_NODE=2"};
     return {"RANK=" + number, "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port};
   };
+  const Scratch scratch;
+  const std::string key = scratch.path("run.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
   for (const bool slurm : {false, true}) {
     std::vector<std::unique_ptr<Process>> nodes;
     for (const int k : {1, 0})  // in any order
       nodes.push_back(std::make_unique<Process>(
           std::vector<std::string>{"node", "--objective=quadratic", "--ranks=2", "--threads=1",
-                                   "--gradients=4000", "--json", "--quiet", "--patience=30"},
+                                   "--gradients=4000", "--json", "--quiet", "--patience=30",
+                                   "--key=" + key},
           variables(slurm, k)));
     for (size_t k = 0; k < 2; ++k) {
       INFO(nodes[k]->err());
@@ -166,18 +191,7 @@ TEST_CASE("with a run key all is encrypted, and a console without it is turned a
 TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
   Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
                "--until=600", "--json"});
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  const std::string says = "node-1 listens on ";
-  std::string address;
-  while (address.empty()) {
-    INFO(all.err());
-    REQUIRE(std::chrono::steady_clock::now() < deadline);
-    ChildProcess::wait_any({&all.child()}, 100);
-    const std::string err = all.err();
-    const size_t at = err.find(says), end = err.find('\n', at);
-    if (at != err.npos && end != err.npos)
-      address = err.substr(at + says.size(), end - at - says.size());
-  }
+  const std::string address = address_of_second(all);
   wait_for_status(address, [](const Json& s) { return s["graph_ranks"] == 4; });
   all.signal(SIGINT);
   REQUIRE(all.end() == 0);
@@ -193,7 +207,9 @@ TEST_CASE("launch with a file of hosts starts each node over ssh") {
                                            scratch.path("calls") + "\neval \"$word\"\n");
   const std::string hosts = scratch.file("hosts", "me@one 127.0.0.1\nme@two localhost\n");
   REQUIRE(run_grapevine("--version", "chmod +x " + ssh + ";").status == 0);
-  const Ran ran = run_grapevine("launch --hosts " + hosts +
+  const std::string key = scratch.path("run.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
+  const Ran ran = run_grapevine("launch --hosts " + hosts + " --key " + key +
                                     " --ranks 2 --objective quadratic "
                                     "--gradients 4000 --threads 1 --json",
                                 "PATH=" + scratch.path() + ":$PATH");
@@ -201,4 +217,58 @@ TEST_CASE("launch with a file of hosts starts each node over ssh") {
   REQUIRE(ran.status == 0);
   CHECK(Json::parse(ran.out)["ranks"] == 4);
   CHECK(text_of(scratch.path("calls")) == "ssh\nssh\n");
+}
+
+TEST_CASE("nodes that a launcher has started over ssh end with it, however it ends") {
+  const Scratch scratch;  // an ssh whose node is no child of the launcher, as on another machine
+  const std::string ssh = scratch.file("ssh",
+                                       "#!/bin/sh\nfor word; do :; done\n"
+                                       "exec 3<&0\n(eval \"$word\" <&3) &\n"
+                                       "echo $! >> " +
+                                           scratch.path("pids") + "\nwait\n");
+  REQUIRE(run_grapevine("--version", "chmod +x " + ssh + ";").status == 0);
+  const std::string key = scratch.path("run.key");
+  REQUIRE(run_grapevine("keygen " + key).status == 0);
+  const std::string hosts = scratch.file("hosts", "me@one 127.0.0.1\nme@two localhost\n");
+  auto launcher = std::make_unique<Process>(
+      std::vector<std::string>{"launch", "--hosts=" + hosts, "--key=" + key, "--ranks=1",
+                               "--objective=quadratic", "--gradients=0", "--until=600",
+                               "--threads=1"},
+      std::vector<std::string>{"PATH=" + scratch.path() + ":/usr/bin:/bin"});
+  const std::string address = address_of_second(*launcher);
+  const auto there = [&](const std::string& who) {
+    const auto answer = ask_node(who, key, {ConsoleVerb::status, {}});
+    return answer ? Json::parse(*answer, nullptr, false) : Json();
+  };
+  Json status;
+  REQUIRE(eventually(
+      [&] {
+        status = there(address);
+        return status.is_object() && status["graph_ranks"] == 2;
+      },
+      std::chrono::seconds(60)));
+  std::vector<std::string> addresses;
+  for (const Json& m : status["members"])
+    addresses.push_back(m["address"]);
+  launcher->signal(SIGKILL);
+  for (const std::string& one : addresses)
+    CHECK(eventually([&] { return there(one).is_null(); }, std::chrono::seconds(60)));
+}
+
+TEST_CASE("without a key nodes meet at unix sockets, and a console finds one by its name") {
+  const std::string name = "test-" + std::to_string(getpid());
+  auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
+  Process second({"node", "--objective=quadratic", "--threads=1", "--ranks=1", "--total-ranks=2",
+                  "--until=600", "--gradients=0", "--node-name=" + name, "--quiet", "--json",
+                  "--join=" + nodes[0]->address()});
+  CHECK_THAT(nodes[0]->address(), Catch::StartsWith("unix:/"));
+  CHECK_THAT(second.address(), Catch::StartsWith("unix:/") && Catch::Contains(name));
+  second.wait_for([](const Json& s) { return s["graph_ranks"] == 2; });
+  const Ran asked = run_grapevine("ctl " + name + " status --json");
+  INFO(asked.err);
+  REQUIRE(asked.status == 0);
+  CHECK(Json::parse(asked.out)["node"] == name);
+  CHECK(run_grapevine("ctl " + second.address().substr(5) + " stop").status == 0);
+  CHECK(second.end() == 0);
+  CHECK(nodes[0]->end() == 0);
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "actors/clocks/wall_scheduler.hpp"
+#include "actors/core_share.hpp"
 #include "actors/run/run.hpp"
 #include "tests/catch.hpp"
 
@@ -55,6 +56,22 @@ void send_at(caf::actor_system& system, caf::actor_clock::time_point at, const c
 }
 
 }  // namespace
+
+TEST_CASE("a thread that waits for its core says so, unless its work is short; alone it unsays it") {
+  CoreShare share;
+  const auto work = [&](double cpu_s, double part) {
+    for (double wall_s = 0; wall_s < 0.2; wall_s += cpu_s / part)
+      share.add(cpu_s / part, cpu_s);
+    return share.contended();
+  };
+  CHECK_FALSE(share.contended());
+  CHECK_FALSE(work(2e-3, 1));
+  CHECK(work(2e-3, 0.5));
+  CHECK(work(2e-3, 0.9));  // neither alone nor late: as before
+  CHECK_FALSE(work(2e-3, 0.99));
+  CHECK_FALSE(work(2e-3, 0.9));
+  CHECK_FALSE(work(1e-5, 0.5));  // waking another thread would take longer
+}
 
 TEST_CASE("timers fire by their times, and in the order of setting when the times are equal") {
   Config config(0);

@@ -49,7 +49,8 @@ const std::map<std::string, Rooms>& arrows() {
 }
 
 // topologies/ is beside kernels/, and takes no more of it than these.
-const Rooms kForTopologies{"kernels/check.hpp", "kernels/result.hpp", "kernels/random.hpp"};
+const Rooms kForTopologies{"kernels/check.hpp", "kernels/result.hpp", "kernels/random.hpp",
+                           "kernels/spec.hpp"};
 
 struct Wall {
   const char* library;
@@ -69,7 +70,8 @@ const std::vector<Wall>& walls() {
        "caf/",
        {"actors", "actors/clocks", "actors/cluster", "actors/run", "app", "app/launch",
         "examples"}},
-      {"spdlog", "(spdlog|fmt)/", {"actors", "actors/cluster", "actors/run", "actors/transport", "app"}},
+      {"xxHash", "xxh", {"kernels"}},
+      {"spdlog", "spdlog/", {"actors", "actors/cluster", "actors/run", "actors/transport", "app"}},
       {"toml++", "toml\\+\\+|toml\\.hpp", app},
       {"CLI11", "CLI/", {"app"}},
       {"nlohmann-json", "nlohmann/", app},
@@ -155,7 +157,7 @@ void check_include(const std::string& path, const Include& include, Complaints& 
   } else if (room == "topologies" && target == "kernels" &&
              kForTopologies.count(include.name) == 0) {
     out.push_back(here + "includes " + include.name +
-                  ", but topologies/ takes only check, result and random of kernels/");
+                  ", but topologies/ takes only check, result, random and spec of kernels/");
   }
 }
 

@@ -124,6 +124,7 @@ TEST_CASE("an address that cannot be listened on is refused with one line") {
   TestNode a("a");
   LinksOptions options;
   options.self.node = "b";
+  options.no_key = true;
   const auto refusal = [&](const std::string& listen) {
     options.listen = listen;
     const auto opened = Links::open(options, {});

@@ -37,7 +37,7 @@ TEST_CASE("a run key comes back from its file, which is for its owner alone") {
   CHECK(*read == key);
   const auto again = key.write(path);
   REQUIRE(!again);
-  CHECK(again.error().message == "run key " + path + ": File exists");
+  CHECK(again.error().message == "run key: cannot write " + path + ": File exists");
   ::unlink(path.c_str());
 }
 

@@ -29,9 +29,13 @@ class TestNode {
     Payload payload;
   };
 
+
+  /// On TCP, with or without a key, unless the options say otherwise; "local": by its name.
   explicit TestNode(const std::string& name, LinksOptions options = {}, uint32_t incarnation = 1)
       : pool_(1 << 20, DType::f32, 64) {
+    options.no_key = !options.key;
     if (options.listen.empty()) options.listen = "127.0.0.1:0";
+    if (options.listen == "local") options.listen.clear();
     options.self.node = name;
     options.self.incarnation = incarnation;
     if (options.self.run.empty()) options.self.run = "test";

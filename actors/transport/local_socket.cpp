@@ -1,0 +1,214 @@
+#include "actors/transport/local_socket.hpp"
+
+#include <fmt/core.h>
+#include <openssl/rand.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "kernels/check.hpp"
+
+namespace grapevine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kNamePrefix[] = "grapevine-", kDigits[] = "0123456789abcdef";
+constexpr char kEnding[] = ".sock";
+constexpr size_t kNameDigits = 32, kMostPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+Error in_words(const std::string& path, int error) {
+  return world_error(fmt::format("listen unix:{}: {}", path, std::strerror(error)));
+}
+
+/// REQUIRES: a path that fits.
+sockaddr_un address_of(const std::string& path) {
+  GV_CHECK(path.size() <= kMostPathBytes);
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  std::memcpy(to.sun_path, path.data(), path.size());
+  return to;
+}
+
+Status fits(const std::string& path) {
+  if (!path.empty() && path.size() <= kMostPathBytes) return Done{};
+  return user_error(fmt::format("listen unix:{}: a path of {} bytes, accepted: 1 to {}", path,
+                                path.size(), kMostPathBytes));
+}
+
+int bound(const std::string& path) {
+  const sockaddr_un to = address_of(path);
+  return bind_and_listen(AF_UNIX, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+}
+
+enum class Served { yes, no, unknown };
+
+Served served(const std::string& path) {
+  const int probe = ::socket(AF_UNIX, kFlags, 0);
+  if (probe < 0) return Served::unknown;
+  const sockaddr_un to = address_of(path);
+  const bool connected = ::connect(probe, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  const int error = errno;
+  ::close(probe);
+  if (connected || error == EAGAIN) return Served::yes;
+  return error == ECONNREFUSED ? Served::no : Served::unknown;
+}
+
+socklen_t name_into(sockaddr_un& to, const std::string& name) {
+  to = {};
+  to.sun_family = AF_UNIX;
+  std::memcpy(to.sun_path + 1, name.data(), std::min(name.size(), sizeof to.sun_path - 1));
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
+/// Of a socket file in the folder: the node's name, without the process and the ending.
+std::string node_of(const std::string& file) {
+  const std::string stem = file.substr(0, file.size() - sizeof kEnding + 1);
+  return stem.substr(0, stem.rfind('.'));
+}
+
+std::vector<std::string> sockets_in(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
+    std::string file = entry.path().filename().string();
+    const bool fits = folder.size() + 1 + file.size() <= kMostPathBytes;
+    if (fits && file.ends_with(kEnding)) files.push_back(std::move(file));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string plain(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '-');
+  return name;
+}
+
+}  // namespace
+
+bool is_of_this_user(int fd) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) != 0) return false;
+  if (own.ss_family != AF_UNIX) return true;
+  ucred peer{};
+  size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+Result<std::string> local_folder() {
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  const bool given = runtime != nullptr && *runtime == '/';
+  const std::string folder =
+      given ? fmt::format("{}/grapevine", runtime) : fmt::format("/tmp/grapevine-{}", ::geteuid());
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return world_error(fmt::format("cannot make the folder of local sockets, {}: {}", folder,
+                                   std::strerror(errno)));
+  struct stat about {};
+  const bool is_folder = ::lstat(folder.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+  if (is_folder && about.st_uid == ::geteuid() && (about.st_mode & 077) == 0) return folder;
+  return world_error(fmt::format(
+      "the folder of local sockets, {}, is not this user's alone, accepted: a folder of mode 0700 "
+      "that the user owns",
+      folder));
+}
+
+Result<Listening> listen_locally(const std::string& name) {
+  const auto folder = local_folder();
+  if (!folder) return folder.error();
+  for (const std::string& file : sockets_in(*folder)) {
+    const std::string path = *folder + "/" + file;
+    if (served(path) == Served::no) ::unlink(path.c_str());
+  }
+  const std::string path = fmt::format("{}/{}.{}{}", *folder, plain(name), ::getpid(), kEnding);
+  if (Status s = fits(path); !s) return s.error();
+  // Another process clears away what nobody listens on, so the name comes last.
+  const std::string made = fmt::format("{}/{}", *folder, ::getpid());
+  ::unlink(made.c_str());
+  const int fd = bound(made);
+  if (fd < 0) return in_words(path, errno);
+  if (::rename(made.c_str(), path.c_str()) == 0) return Listening{fd, false, "unix:" + path};
+  const int error = errno;
+  ::close(fd);
+  ::unlink(made.c_str());
+  return in_words(path, error);
+}
+
+Result<Listening> listen_on_path(const std::string& path) {
+  if (Status s = fits(path); !s) return s.error();
+  int fd = bound(path);
+  if (fd < 0 && errno == EADDRINUSE) {
+    const bool stale = served(path) == Served::no;
+    errno = EADDRINUSE;
+    if (stale && ::unlink(path.c_str()) == 0) fd = bound(path);
+  }
+  if (fd < 0) return in_words(path, errno);
+  return Listening{fd, false, "unix:" + path};
+}
+
+Result<std::string> find_local(const std::string& name) {
+  const auto folder = local_folder();
+  if (!folder) return folder.error();
+  std::vector<std::string> found;
+  std::string others;
+  for (const std::string& file : sockets_in(*folder)) {
+    const std::string path = *folder + "/" + file;
+    if (served(path) != Served::yes) continue;
+    if (node_of(file) == plain(name)) found.push_back("unix:" + path);
+    others += (others.empty() ? "" : ", ") + node_of(file);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.empty())
+    return user_error(
+        fmt::format("no node \"{}\" on this machine, accepted: {}", name,
+                    others.empty() ? "host:port or unix:/path, none listens locally" : others));
+  std::string all;
+  for (const std::string& address : found)
+    all += (all.empty() ? "" : ", ") + address;
+  return user_error(fmt::format("several nodes \"{}\" on this machine, accepted: {}", name, all));
+}
+
+Result<Listening> listen_on_name(const std::string& name) {
+  sockaddr_un to;
+  const socklen_t size = name_into(to, name);
+  const int fd = bind_and_listen(AF_UNIX, reinterpret_cast<const sockaddr*>(&to), size);
+  if (fd < 0) return world_error(fmt::format("listen @{}: {}", name, std::strerror(errno)));
+  return Listening{fd, false, name};
+}
+
+std::string random_name() {
+  unsigned char bytes[kNameDigits / 2];
+  GV_CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+  std::string name = kNamePrefix;
+  for (const unsigned char byte : bytes)
+    name += fmt::format("{:02x}", byte);
+  return name;
+}
+
+bool is_random_name(const std::string& name) {
+  return name.size() == sizeof kNamePrefix - 1 + kNameDigits && name.starts_with(kNamePrefix) &&
+         name.find_first_not_of(kDigits, sizeof kNamePrefix - 1) == name.npos;
+}
+
+int connect_to_name(const std::string& name) {
+  const int fd = ::socket(AF_UNIX, kFlags, 0);
+  if (fd < 0) return -1;
+  sockaddr_un to;
+  const socklen_t size = name_into(to, name);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), size) == 0 && is_of_this_user(fd))
+    return fd;
+  ::close(fd);
+  return -1;
+}
+
+}  // namespace grapevine

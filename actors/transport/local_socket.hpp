@@ -1,0 +1,44 @@
+// Local sockets: how the processes of one user reach each other on one machine. Consoles, nodes and
+// payloads that are read in place all come this way.
+//
+// Whoever connects is known by the kernel (SO_PEERCRED): only the same user and root are let in,
+// and only they are talked to. Sockets with a path stand in a folder of the user's own, mode 0700,
+// $XDG_RUNTIME_DIR/grapevine or else /tmp/grapevine-UID, unless a path was given. Unix sockets pass
+// descriptors, which TCP does not.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "actors/transport/sockets.hpp"
+
+namespace grapevine {
+
+/// The same user as ours, or root, is at the other end. True for what is no unix socket.
+bool is_of_this_user(int fd);
+
+/// The folder, made where it is not there. Refuses one that is another user's, open to others or no
+/// folder.
+Result<std::string> local_folder();
+
+/// On FOLDER/NAME.PID.sock. A slash in the name becomes a dash. What died without removing its
+/// socket is cleared away first. The path appears when somebody listens there, not before.
+Result<Listening> listen_locally(const std::string& name);
+
+/// On a path. A socket file that nobody serves any more is replaced. Refuses, in one line, paths of
+/// more than 107 bytes, which no socket address holds.
+Result<Listening> listen_on_path(const std::string& path);
+
+/// Where a node is that listens locally: "unix:PATH" of the one of this name that is served.
+/// Refuses a name that nobody has (and names those that are there), and one that several have.
+Result<std::string> find_local(const std::string& name);
+
+/// On a name in the network namespace's own (abstract) space: no file, gone with the process.
+Result<Listening> listen_on_name(const std::string& name);
+std::string random_name();
+/// One that such a node made, whatever a message says.
+bool is_random_name(const std::string& name);
+
+/// A connection to such a name, non-blocking; -1 where nobody of this user listens.
+int connect_to_name(const std::string& name);
+
+}  // namespace grapevine

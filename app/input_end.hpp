@@ -1,0 +1,23 @@
+// InputEnd: notices that standard input has ended. A resource.
+#pragma once
+#include <functional>
+#include <thread>
+
+namespace grapevine {
+
+class InputEnd {
+ public:
+  /// `then` is called once, on a thread of its own, unless the object goes first. What is read is
+  /// thrown away.
+  explicit InputEnd(std::function<void()> then);
+  InputEnd(const InputEnd&) = delete;
+  ~InputEnd();
+
+ private:
+  void watch(const std::function<void()>& then);
+
+  int stop_[2] = {-1, -1};  // a pipe: what ends the watch
+  std::thread thread_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,149 @@
+// Sockets of one machine: whose they are, where they stand, how a node is found.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "actors/transport/local_socket.hpp"
+#include "tests/transport/tools.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Local sockets stand in a folder of the test's own while it lives.
+class Runtime {
+ public:
+  Runtime() {
+    std::string name = "/tmp/grapevine_local_XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+    ::setenv("XDG_RUNTIME_DIR", path.c_str(), 1);
+  }
+  ~Runtime() {
+    ::unsetenv("XDG_RUNTIME_DIR");
+    fs::remove_all(path);
+  }
+  std::string path;
+};
+
+LinksOptions listening(const std::string& address) {
+  LinksOptions options;
+  options.listen = address;
+  return options;
+}
+
+std::string refusal(const std::string& listen, bool no_key) {
+  LinksOptions options = listening(listen);
+  options.self.node = "b";
+  options.no_key = no_key;
+  const auto opened = Links::open(options, {});
+  return opened ? "accepted" : opened.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("the folder of local sockets is made for its user alone, and refused where it is not") {
+  const Runtime runtime;
+  const auto folder = local_folder();
+  REQUIRE(folder);
+  CHECK(*folder == runtime.path + "/grapevine");
+  struct stat about {};
+  REQUIRE(::stat(folder->c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0700);
+  ::chmod(folder->c_str(), 0755);
+  CHECK_FALSE(local_folder());
+  fs::remove(*folder);
+  fs::create_directory(runtime.path + "/elsewhere");
+  ::chmod((runtime.path + "/elsewhere").c_str(), 0700);
+  fs::create_directory_symlink(runtime.path + "/elsewhere", *folder);
+  CHECK_FALSE(local_folder());  // somebody could turn the link
+}
+
+TEST_CASE("a node without an address is found by its name, and what has died is cleared away") {
+  const Runtime runtime;
+  CHECK_FALSE(find_local("a"));
+  std::string address;
+  {
+    const TestNode a("a/b", listening("local"));
+    address = a.address();
+    const auto found = find_local("a/b");
+    REQUIRE(found);
+    CHECK(*found == address);
+    CHECK_THAT(find_local("c").error().message, Catch::Contains("a-b"));
+  }
+  CHECK_FALSE(find_local("a/b"));
+  const auto left = listen_locally("dead");
+  REQUIRE(left);
+  ::close(left->fd);
+  CHECK_FALSE(find_local("dead"));
+  CHECK(fs::exists(left->address.substr(5)));
+  const TestNode b("b", listening("local"));
+  CHECK_FALSE(fs::exists(left->address.substr(5)));
+  CHECK(find_local("b"));
+}
+
+TEST_CASE("a name that two processes have names both, and takes neither") {
+  const Runtime runtime;
+  const auto one = listen_locally("a");
+  REQUIRE(one);
+  const std::string other = *local_folder() + "/a.1.sock";
+  const auto two = listen_on_path(other);
+  REQUIRE(two);
+  const auto found = find_local("a");
+  REQUIRE_FALSE(found);
+  CHECK_THAT(found.error().message, Catch::Contains(other) && Catch::Contains(one->address));
+  ::close(one->fd);
+  ::close(two->fd);
+}
+
+TEST_CASE("a path that no socket address holds is refused by its length") {
+  CHECK_THAT(refusal("unix:/tmp/" + std::string(103, 'x'), false),
+             Catch::Contains("a path of 108 bytes, accepted: 1 to 107"));
+  const std::string longest = "/tmp/" + std::to_string(::getpid()) + std::string(107, 'x');
+  const auto listening = listen_on_path(longest.substr(0, 107));
+  REQUIRE(listening);
+  ::close(listening->fd);
+  ::unlink(longest.substr(0, 107).c_str());
+}
+
+TEST_CASE("TCP without a run key has to be asked for") {
+  CHECK_THAT(refusal("127.0.0.1:0", false), Catch::Contains("--no-key") && Catch::Contains("key"));
+  CHECK(refusal("127.0.0.1:0", true) == "accepted");
+  CHECK_THAT(refusal("0.0.0.0:0", true), Catch::Contains("off loopback"));
+}
+
+TEST_CASE("a process of another user is turned away at a unix socket, and not talked to") {
+  if (::geteuid() != 0) {
+    WARN("skipped: only root can be another user");
+    return;
+  }
+  const Runtime runtime;
+  ::chmod(runtime.path.c_str(), 0755);
+  const std::string path = runtime.path + "/door";
+  TestNode a("a", listening("unix:" + path));
+  ::chmod(path.c_str(), 0777);
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(3);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    path.copy(to.sun_path, sizeof to.sun_path - 1);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) ::_exit(4);
+    char byte = 0;
+    ::_exit(::read(fd, &byte, 1) == 0 ? 0 : 5);  // the end, without having said a word
+  }
+  int status = 0;
+  REQUIRE(::waitpid(stranger, &status, 0) == stranger);
+  CHECK(status == 0);
+  REQUIRE(a.wait([&] { return a.turned_away.size() == 1; }));
+  CHECK_THAT(a.turned_away[0], Catch::Contains("another user"));
+}
