@@ -39,7 +39,7 @@ LocalMembership::behavior_type LocalMembership::make_behavior() {
       [](const EdgeRatesPtr&) {},  // nobody else is there to hear of them
       [this](ShareDone) { send(parts_.node, Finish{}); },
       [](Suspected) {},  // what dies in this process says so itself
-      [this](RankGone gone) {
+      [this](RankLost gone) {
         if (!roster_.has(gone.rank)) return;
         roster_.gone(gone.rank);
         tell();

@@ -18,7 +18,7 @@ struct ShareDone {};  // the ranks here have done their share
 struct Suspected {
   int rank = 0;
 };  // it does not answer
-struct RankGone {
+struct RankLost {
   int rank = 0;
 };  // of those here
 struct RankReturns {

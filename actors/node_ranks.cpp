@@ -29,7 +29,7 @@ void Node::kill(int rank) {
   dismiss(rank);
   send(state_of(rank), Detach{rank});
   tell_manager();
-  send(deps_.membership, RankGone{rank});
+  send(deps_.membership, RankLost{rank});
   say("rank " + std::to_string(rank) + " is gone");
   check_finished();
 }

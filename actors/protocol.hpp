@@ -52,7 +52,7 @@ using TopologyManagerActor = caf::typed_actor<Takes<RanksHere>, Takes<RosterPtr>
 /// Whoever owns membership: it makes the rosters that begin epochs. A run of one process has one
 /// too (local_membership.hpp).
 using MembershipActor = caf::typed_actor<Answers<Reconfigure, std::string>, Takes<EdgeRatesPtr>,
-                                         Takes<ShareDone>, Takes<Suspected>, Takes<RankGone>,
+                                         Takes<ShareDone>, Takes<Suspected>, Takes<RankLost>,
                                          Answers<RankReturns, int>, Takes<RankReady>>;
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
@@ -102,7 +102,7 @@ GV_LOCAL_MESSAGE(Collected)
 GV_LOCAL_MESSAGE(Reconfigure)
 GV_LOCAL_MESSAGE(ShareDone)
 GV_LOCAL_MESSAGE(Suspected)
-GV_LOCAL_MESSAGE(RankGone)
+GV_LOCAL_MESSAGE(RankLost)
 GV_LOCAL_MESSAGE(RankReturns)
 GV_LOCAL_MESSAGE(RankReady)
 GV_LOCAL_MESSAGE(RanksHere)

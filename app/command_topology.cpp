@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/a2cid2_constants.hpp"
 #include "app/commands.hpp"
 #include "app/json_output.hpp"

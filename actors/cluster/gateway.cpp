@@ -290,9 +290,19 @@ Gateway::behavior_type Gateway::make_behavior() {
         if (!done) return caf::make_error(caf::sec::invalid_argument, done.error().message);
         return *done;
       },
-      [this](RankGone) { leave(); },  // the others cannot know that it is gone
+      [=, this](RankLost lost) {
+        bool told = true;
+        handle([&](Membership& m, MembershipEffects& out) {
+          told = m.rank_gone(now(), static_cast<uint32_t>(lost.rank), out);
+        });
+        if (!told) leave();  // more ranks than a record can tell the others of
+      },
       [this](RankReturns back) { return donor_of(back.rank); },
-      [](RankReady) {},
+      [=, this](RankReady ready) {
+        handle([&](Membership& m, MembershipEffects& out) {
+          m.rank_returned(now(), static_cast<uint32_t>(ready.rank), out);
+        });
+      },
       [this](Finish) { send(parts_.node, Finish{}); },
       [this](Leave) { leave(); },
       [this](Suspected d) { suspect(d.rank); },

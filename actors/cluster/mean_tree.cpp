@@ -10,10 +10,6 @@ namespace grapevine {
 
 namespace {
 
-uint64_t folded(uint64_t hash, uint64_t word) {
-  return fnv1a(std::as_bytes(std::span(&word, 1)), hash);
-}
-
 bool is_cut(const MeanKey& key, int a, int b) {
   const std::pair<uint32_t, uint32_t> pair{std::min(a, b), std::max(a, b)};
   return std::binary_search(key.cut.begin(), key.cut.end(), pair);

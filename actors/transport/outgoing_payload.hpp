@@ -43,7 +43,7 @@ struct BulkRecord {
   uint64_t value = 0;    // of a hello: the token; of the last four: the memory's number
   HeaderBytes header{};  // of a frame or a parcel, in place or not
 };
-static_assert(sizeof(BulkRecord) == 96);
+static_assert(sizeof(BulkRecord) == 16 + kHeaderBytes);
 
 class OutgoingPayload {
  public:
