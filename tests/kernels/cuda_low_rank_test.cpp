@@ -1,11 +1,11 @@
 // The CUDA twins of the low-rank passes against the CPU. Without a GPU they say so and pass.
 #include <cmath>
-#include <iostream>
 
 #include "kernels/device_buffer.hpp"
 #include "kernels/low_rank.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine;
 using namespace grapevine::testing;
@@ -40,8 +40,7 @@ struct Twin {
 
 TEST_CASE("the CUDA products equal the CPU's to rounding, its jump and Gram-Schmidt to the bit") {
   if (device_count() == 0) {
-    std::cout << "SKIPPED: no CUDA device\n";
-    return;
+    return test::skipped("no CUDA device");
   }
   const DeviceStream stream;
   const Execution gpu = stream.execution();

@@ -1,19 +1,19 @@
 // Every CUDA twin against the CPU. Without a GPU these sentences say so and pass.
 #include <cmath>
-#include <iostream>
 
 #include "kernels/device_buffer.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/passes.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine;
 using namespace grapevine::testing;
 
 namespace {
 
-bool skipped() {
+bool has_no_device() {
   if (device_count() > 0) return false;
-  std::cout << "SKIPPED: no CUDA device\n";
+  test::skipped("no CUDA device");
   return true;
 }
 
@@ -50,7 +50,7 @@ class DeviceStreams {
 }  // namespace
 
 TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misaligned views") {
-  if (skipped()) return;
+  if (has_no_device()) return;
   const DeviceStream stream;
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const size_t size : {0, 1, 3, 17, 1003, 1000003}) {
@@ -74,7 +74,7 @@ TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misalign
 }
 
 TEST_CASE("the CUDA dot product and finiteness agree with the CPU") {
-  if (skipped()) return;
+  if (has_no_device()) return;
   const DeviceStream stream;
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const size_t size : {0, 1, 17, 1000003}) {
@@ -101,8 +101,7 @@ TEST_CASE("the CUDA dot product and finiteness agree with the CPU") {
 
 TEST_CASE("asking for a GPU that is not there ends the process and does not compute elsewhere") {
   if (device_count() > 0) {
-    std::cout << "SKIPPED: a CUDA device is here\n";
-    return;
+    return test::skipped("a CUDA device is here");
   }
   Buffer x(10, DType::f32), y(10, DType::f32);
   Execution on;
@@ -113,7 +112,7 @@ TEST_CASE("asking for a GPU that is not there ends the process and does not comp
 }
 
 TEST_CASE("device memory starts zeroed, moves, and brings back what was sent") {
-  if (skipped()) return;
+  if (has_no_device()) return;
   const DeviceStream stream;
   DeviceBuffer a(1003, DType::f64);
   Buffer host = random_buffer(1003, DType::f64, 1);
@@ -124,10 +123,11 @@ TEST_CASE("device memory starts zeroed, moves, and brings back what was sent") {
   CHECK(numbers(host.vec()) == std::vector<double>(1003));
   host = random_buffer(1003, DType::f64, 1);
   upload(stream, host, b);
-  scale({}, 0, host, host);
   stream.sync();
+  scale({}, 0, host, host);
+  CHECK(numbers(host.vec()) == std::vector<double>(1003));
   download(stream, b, host);
   stream.sync();
-  CHECK(numbers(host.vec()).size() == sent.size());
+  CHECK(numbers(host.vec()) == sent);
   CHECK_FALSE(device_name().empty());
 }

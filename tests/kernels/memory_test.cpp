@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <fstream>
-#include <iostream>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -15,6 +14,7 @@
 #include "kernels/shared_memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine;
 using grapevine::testing::last_words;
@@ -64,8 +64,7 @@ TEST_CASE("a buffer of 16 MB lies on huge pages where the kernel grants them on 
   std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
   std::getline(setting, word);
   if (word.find("[madvise]") == std::string::npos && word.find("[always]") == std::string::npos) {
-    std::cout << "SKIPPED: transparent huge pages are off here\n";
-    return;
+    return test::skipped("transparent huge pages are off here");
   }
   // The mapping's line in smaps, then its flags: "hg" is set by the request, whether or not pages
   // were free.

@@ -6,13 +6,13 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <iostream>
 
 #include "kernels/random.hpp"
 #include "kernels/write_file.hpp"
 #include "models/model_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"
+#include "tests/skipped.hpp"
 
 namespace grapevine {
 namespace {
@@ -70,14 +70,13 @@ class SmallDisk {
 
 TEST_CASE("Python opens both model files, or its absence is said aloud") {
   if (std::system("python3 -c '' >/dev/null 2>&1") != 0) {
-    std::cout << "no python3: the model files were not opened by it\n";
-    return;
+    return test::skipped("no python3, so it did not open the model files");
   }
   const Scratch scratch;
   const Example example;
   REQUIRE(write_safetensors(scratch.path("model.safetensors"), example.tensors()));
   REQUIRE(write_state_dict(scratch.path("model.pt"), example.tensors()));
-  const std::string command = "python3 " GRAPEVINE_SOURCE_DIR "/tests/models_files_test.py ";
+  const std::string command = "python3 " GRAPEVINE_SOURCE_DIR "/tests/models/files_test.py ";
   CHECK(std::system((command + scratch.path()).c_str()) == 0);
 }
 

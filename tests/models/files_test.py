@@ -36,7 +36,7 @@ print("structure good: %d tensors" % len(header))
 try:
     import torch
 except ImportError:
-    print("no torch here: model.pt was not opened by it")
+    print("SKIPPED: files_test.py: no torch here, so model.pt was not opened by it")
 else:
     opened = torch.load(folder + "/model.pt", weights_only=True)
     assert list(opened) == list(header)
@@ -48,7 +48,7 @@ else:
 try:
     from safetensors import safe_open
 except ImportError:
-    print("no safetensors here: model.safetensors was not opened by it")
+    print("SKIPPED: files_test.py: no safetensors here, so it did not open model.safetensors")
 else:
     with safe_open(folder + "/model.safetensors", framework="np") as opened:
         assert set(opened.keys()) == set(header)

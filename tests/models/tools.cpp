@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 
 #include "kernels/check.hpp"
 #include "kernels/random.hpp"
+#include "tests/skipped.hpp"
 
 namespace grapevine::test {
 namespace {
@@ -118,8 +118,8 @@ std::string real_data(const std::string& wanted_for) {
   const fs::path folder = named ? named : GRAPEVINE_SOURCE_DIR "/../shared/data";
   std::error_code unreadable;
   if (fs::is_directory(folder, unreadable)) return fs::canonical(folder).string();
-  std::cout << "no data sets in " << folder.string()
-            << " (GRAPEVINE_TEST_DATA names a folder): " << wanted_for << " is not checked\n";
+  skipped("no data sets in " + folder.string() + " (GRAPEVINE_TEST_DATA names a folder), so " +
+          wanted_for + " is not checked");
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/node/tools.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -141,8 +142,7 @@ TEST_CASE("a Python script that speaks the schema is answered like any console")
   const std::string script = GRAPEVINE_SOURCE_DIR "/examples/status.py";
   const std::string python = python_with_pycapnp();
   if (python.empty()) {
-    WARN("skipped: no Python here has pycapnp, ./test would install it into .deps/pycapnp");
-    return;
+    return skipped("no Python here has pycapnp, ./test would install it into .deps/pycapnp");
   }
   const Scratch scratch;
   const std::string socket = "unix:" + scratch.path("node.sock");
