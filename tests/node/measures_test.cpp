@@ -65,10 +65,13 @@ TEST_CASE("each process in turn is killed: when the others know, and how fast th
     for (size_t k = 0; k < 4; ++k)
       if (k != dead) {
         const double after = rates[k];
+        CHECK(before[k] > 0);
+        CHECK(after > 0);
         std::printf("%s killed: %c at %.0f gradients/s before, %.0f after (%.2f)\n", name.c_str(),
                     static_cast<char>('a' + k), before[k], after, after / before[k]);
       }
   }
+  REQUIRE(noticed_ms.size() == 12);
   std::sort(noticed_ms.begin(), noticed_ms.end());
   std::printf("dead after %.1f ms at once, %.1f ms median, %.1f ms at last\n", noticed_ms.front(),
               noticed_ms[noticed_ms.size() / 2], noticed_ms.back());

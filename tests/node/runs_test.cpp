@@ -1,7 +1,11 @@
 // Several processes train one model: they find each other, agree, change the graph, and end.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 
 #include "app/ask_node.hpp"
@@ -31,11 +35,32 @@ std::string address_of_second(Process& launcher) {
   }
 }
 
+bool nobody_listens_on(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_ANY);
+  at.sin_port = htons(static_cast<uint16_t>(port));
+  const bool free = ::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  ::close(fd);
+  return free;
+}
+
+/// One that Slurm's job of the same number without its first digit has, with a free one behind it.
+std::string free_port_of_jobs() {
+  int port = 20000 + getpid() % 9000;
+  while (!nobody_listens_on(port) || !nobody_listens_on(port + 1)) {
+    port += 2;
+    REQUIRE(port < 29999);
+  }
+  return std::to_string(port);
+}
+
 }  // namespace
 
 TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
-  auto nodes = start_nodes(
-      4, 4, {"--until=2", "--gradients=0", "--topology=torus:4x4", "--r0=10", "--mu=0.5"});
+  auto nodes =
+      start_nodes(4, 4, {"--gradients=32000", "--topology=torus:4x4", "--r0=10", "--mu=0.5"});
   std::vector<Json> results;
   for (auto& node : nodes) {
     INFO(node->err());
@@ -122,14 +147,31 @@ TEST_CASE("a node that is interrupted leaves politely, and the others go on") {
 
 TEST_CASE("a snapshot is the averaged model of all nodes, and training goes on meanwhile") {
   const Scratch scratch;
-  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--dim=24"});
-  wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
-  const Ran ran = run_grapevine("ctl " + nodes[0]->address() + " snapshot " +
-                                scratch.path("m.safetensors") + " --json");
-  INFO(ran.err);
-  REQUIRE(ran.status == 0);
-  CHECK(Json::parse(ran.out)["ranks"] == 4);
-  CHECK(text_of(scratch.path("m.safetensors")).size() > 24 * 4);
+  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--dim=24", "--r0=10"});
+  for (const auto& node : nodes)  // long at the optimum, which is 10 away from 0
+    wait_for_status(node->address(), [](const Json& s) {
+      return s["graph_ranks"] == 4 && sum_of(s["gradients"]) > 10000;
+    });
+  std::vector<std::vector<double>> models;
+  std::vector<uint64_t> gradients;
+  for (const auto& node : nodes) {
+    const std::string file = scratch.path("m" + std::to_string(models.size()) + ".safetensors");
+    const Ran ran = run_grapevine("ctl " + node->address() + " snapshot " + file + " --json");
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    CHECK(Json::parse(ran.out)["ranks"] == 4);
+    models.push_back(numbers_of(file));
+    gradients.push_back(sum_of(status_of(node->address())["gradients"]));
+  }
+  REQUIRE(models[0].size() == 24);
+  double square = 0;
+  for (const double x : models[0])
+    square += x * x;
+  CHECK(std::sqrt(square) == Approx(10).epsilon(1e-4));
+  CHECK(farthest(models[0], models[1]) < 1e-4);
+  for (size_t k = 0; k < 2; ++k)
+    wait_for_status(nodes[k]->address(),
+                    [&](const Json& s) { return sum_of(s["gradients"]) > gradients[k] + 100; });
 }
 
 TEST_CASE("launch starts them, sums what they did and prints one object") {
@@ -143,7 +185,7 @@ TEST_CASE("launch starts them, sums what they did and prints one object") {
 }
 
 TEST_CASE("under torchrun's and Slurm's variables processes find each other without an option") {
-  const std::string port = std::to_string(20000 + getpid() % 10000);
+  const std::string port = free_port_of_jobs();
   const auto variables = [&](bool slurm, int k) -> std::vector<std::string> {
     const std::string number = std::to_string(k);
     if (slurm)

@@ -50,6 +50,7 @@ Json Process::wait_for(const std::function<bool(const Json&)>& holds) {
       [this] {
         INFO(err());
         REQUIRE_FALSE(ended());
+        ChildProcess::wait_any({child_.get()}, 20);
       });
 }
 

@@ -49,6 +49,11 @@ Settings rounds_of(const Case& c) {
   s.objective.dim = 10;
   s.objective.zeta2 = 1;
   s.objective.noise = 0.1;
+  if (std::string(c.method) == "powergossip") {  // its factors are those of matrices
+    s.objective.objective = "matrix";
+    s.objective.rows = 4;
+    s.objective.columns = 6;
+  }
   s.lr = {0.02, Schedule::constant, 0};
   s.rule.compress = c.compress;
   s.rule.gamma = c.gamma;

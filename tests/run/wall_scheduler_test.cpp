@@ -199,8 +199,10 @@ TEST_CASE("idle and request time-outs arrive, and a cancelled idle time-out does
   caf::actor_system system{config};
   std::promise<int> heard;
   std::promise<caf::error> refused;
+  std::atomic<bool> came_though_cancelled = false;
   system.spawn(
-      [](caf::event_based_actor* self, std::promise<int>* heard) -> caf::behavior {
+      [](caf::event_based_actor* self, std::promise<int>* heard,
+         std::atomic<bool>* came) -> caf::behavior {
         self->send(self, 1);  // ends the long wait, and with it its time-out
         return {[self, heard](int) {
                   self->become(caf::after(std::chrono::milliseconds(1)) >> [self, heard] {
@@ -208,9 +210,9 @@ TEST_CASE("idle and request time-outs arrive, and a cancelled idle time-out does
                     self->quit();
                   });
                 },
-                caf::after(std::chrono::microseconds(1)) >> [] {}};
+                caf::after(std::chrono::microseconds(1)) >> [came] { *came = true; }};
       },
-      &heard);
+      &heard, &came_though_cancelled);
   const caf::actor mute = system.spawn(
       [](caf::event_based_actor* self, int) -> caf::behavior {
         return {[self](int) { return self->make_response_promise(); }};
@@ -224,6 +226,7 @@ TEST_CASE("idle and request time-outs arrive, and a cancelled idle time-out does
       mute, &refused);
   CHECK(heard.get_future().get() == 2);
   CHECK(refused.get_future().get() == caf::sec::request_timeout);
+  CHECK_FALSE(came_though_cancelled);
   caf::anon_send_exit(mute, caf::exit_reason::kill);
 }
 

@@ -147,9 +147,7 @@ TEST_CASE("a payload that finds no buffer is discarded, counted, and the next on
   REQUIRE(a.links().send_frame("b", data(1), p));
   REQUIRE(a.links().send_frame("b", data(2), p));
   FrameHeader small = data(3);
-  REQUIRE(b.wait([&] { return b.links().counts("a").discarded == 2 || true; }));
-  while (b.links().counts("a").discarded < 2)
-    std::this_thread::yield();
+  REQUIRE(eventually([&] { return b.links().counts("a").discarded == 2; }));
   b.look([&] { b.no_buffers = false; });
   REQUIRE(a.links().send_frame("b", small, p));
   REQUIRE(b.wait([&] { return b.frames.size() == 1; }));
@@ -178,8 +176,7 @@ TEST_CASE("when the control link ends, queued payloads are given back") {
     a.links().send_frame("b", data(k), filled(a.pool(), 1));
   a.links().close("b");
   REQUIRE(a.wait_down("b"));
-  while (a.pool().in_use() != 0)
-    std::this_thread::yield();
+  REQUIRE(eventually([&] { return a.pool().in_use() == 0; }));
   CHECK_FALSE(a.links().send_frame("b", data(1), filled(a.pool(), 1)));
 }
 
