@@ -1,4 +1,4 @@
-// Whole nodes under faults at random, one run per seed (cluster_scenario.hpp).
+// Whole nodes under faults at random, one run per seed (scenario.hpp).
 //
 //   GRAPEVINE_SEEDS=1000 bin/cluster_test "after any faults*"     more seeds than the usual 100
 //   GRAPEVINE_SEED=17    bin/cluster_test "after any faults*"     that one alone, with its log

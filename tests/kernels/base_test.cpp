@@ -20,7 +20,7 @@ TEST_CASE("a broken check ends the process with the sentence and both values") {
     GV_CHECK(ranks < limit);
   });
   CHECK_THAT(words, Catch::Contains("ranks < limit") && Catch::Contains("17 < 16.5") &&
-                        Catch::Contains("kernels_base_test.cpp"));
+                        Catch::Contains("base_test.cpp"));
   CHECK_THAT(last_words([] { GV_CHECK(static_cast<bool>(std::string().size())); }),
              Catch::Contains("broken invariant"));
 }
