@@ -47,6 +47,7 @@ void check_end(std::vector<std::unique_ptr<Process>>& nodes, const std::vector<d
   for (auto& node : nodes) {
     CHECK(node->end() == 0);
     const Json result = node->result();
+    INFO(result.dump() << "\n" << node->err());
     CHECK(result["protocol_errors"] == 0);
     CHECK(result["broken_exchanges"] == 0);
     CHECK(result["quiet"] == true);

@@ -29,14 +29,17 @@ Process::Process(std::vector<std::string> arguments, std::vector<std::string> va
   child_ = *std::move(child);
 }
 
+std::string Process::address_said() const {
+  const size_t begin = err().find(kListening), end = err().find('\n', begin);
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  const size_t word = begin + sizeof kListening - 1;
+  return err().substr(word, end - word);
+}
+
 std::string Process::address() {
   const auto deadline = Clock::now() + kPatience;
   for (;;) {
-    const size_t begin = err().find(kListening), end = err().find('\n', begin);
-    if (begin != std::string::npos && end != std::string::npos) {
-      const size_t word = begin + sizeof kListening - 1;
-      return err().substr(word, end - word);
-    }
+    if (std::string said = address_said(); !said.empty()) return said;
     INFO(err());
     REQUIRE_FALSE(child_->ended());
     REQUIRE(Clock::now() < deadline);
@@ -62,8 +65,10 @@ bool Process::ended() {
 int Process::end() {
   const auto deadline = Clock::now() + kPatience;
   while (!child_->ended()) {
-    INFO(err());
-    REQUIRE(Clock::now() < deadline);
+    if (Clock::now() >= deadline)
+      FAIL("a process does not end. It has said:\n"
+           << err() << "\nIts members, links and edges, by its console: "
+           << (address_said().empty() ? Json() : status_of(address_said())).dump());
     ChildProcess::wait_any({child_.get()}, 100);
   }
   return child_->status();

@@ -21,13 +21,15 @@ class Process {
   void signal(int number) { child_->signal(number); }
   /// As below, of this node; fails the test with what it said where it ends.
   Json wait_for(const std::function<bool(const Json&)>& holds);
-  int end();  // its exit status; fails the test after a minute
+  int end();  // its exit status; fails the test after a minute, with what is still open
   bool ended();
   Json result();  // what it printed; after end()
   const std::string& err() const { return child_->err(); }
   ChildProcess& child() { return *child_; }
 
  private:
+  std::string address_said() const;  // "" before it has
+
   std::unique_ptr<ChildProcess> child_;
 };
 
