@@ -171,7 +171,8 @@ Json refusals_json(const NodeStatus& s) {
           {"frames_of_strangers", s.frames.strangers},
           {"frames_misdirected", s.frames.misdirected},
           {"by_links", by_links},
-          {"turned_away", s.turned_away}};
+          {"turned_away", s.turned_away},
+          {"disbelieved", s.disbelieved}};
 }
 
 Json lost_json(const NodeStatus& s) {

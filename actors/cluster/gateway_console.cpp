@@ -132,6 +132,8 @@ void Gateway::answer_status(uint64_t console) {
     status.graph = membership_->spec();
     status.epoch = epoch_;
     status.roster_epoch = roster_epoch_;
+    for (const auto& [why, count] : membership_->refusals())
+      status.disbelieved.emplace(why, count);
     status.frames = deps_.transport->counts();
     status.refusals = parts_.links->refusals();
     status.events.assign(events_.begin(), events_.end());

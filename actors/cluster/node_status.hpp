@@ -30,6 +30,7 @@ struct NodeStatus {
   std::vector<StateReport> states;
   std::vector<Departure> departures;            // the last ones
   std::map<std::string, uint64_t> turned_away;  // at the door, by reason
+  std::map<std::string, uint64_t> disbelieved;  // of what members said of nodes, by reason
   uint64_t suspects = 0;                        // ranks of others that did not answer in time
   std::vector<std::string> events;              // the last ones
 };

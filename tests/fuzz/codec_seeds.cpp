@@ -1,5 +1,6 @@
 // Writes the fuzzers' first inputs into the two folders named as arguments: one valid frame of each
-// kind and dtype, one parcel of each kind, and one control message of each kind.
+// kind and dtype, one parcel of each kind, one control message of each kind, and what a malicious
+// member says.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -11,10 +12,13 @@
 #include "messages/codec.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/messages/control_messages.hpp"
+#include "tests/messages/malicious_member.hpp"
 
 using namespace grapevine;
 
 namespace {
+
+constexpr int kLies = 200;
 
 void write(const std::string& path, std::initializer_list<std::span<const std::byte>> parts) {
   std::ofstream out(path, std::ios::binary);
@@ -58,5 +62,13 @@ int main(int argc, char** argv) {
     const auto bytes = encode_control(m);
     GV_CHECK(static_cast<bool>(bytes));
     write(std::string(argv[2]) + "/kind_" + std::to_string(m.index()), {*bytes});
+  }
+  test::MaliciousMember liar(1, "liar", {"a", "b", "c"});
+  for (int k = 0; k < kLies; ++k) {
+    const auto bytes = encode_control(liar.message());
+    GV_CHECK(static_cast<bool>(bytes));
+    write(std::string(argv[2]) + "/lie_" + std::to_string(k), {*bytes});
+    write(std::string(argv[1]) + "/lie_" + std::to_string(k),
+          {std::as_bytes(std::span(&limit_bytes, 1)), encode(liar.header())});
   }
 }
