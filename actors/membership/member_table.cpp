@@ -189,6 +189,8 @@ MemberTable::Merged MemberTable::merge(const Member& m) {
   }
   Member& known = records_[*place];
   if (!newer(m, known)) return {*place, false, std::nullopt, nullptr};
+  if (m.incarnation > known.incarnation + kLeap && counter_ + age(m) - age(known) > kStrangersUntil)
+    return {*place, false, std::nullopt, "more incarnations than are counted"};
   count(known, false);
   count(m, true);
   return {*place, true, std::exchange(known, m), nullptr};

@@ -39,7 +39,8 @@ constexpr uint32_t kChangesAtMost = 253;           // of the ranks of a node in 
 constexpr uint32_t kRefutationsAtMost = 1u << 30;  // in one incarnation
 constexpr uint32_t kRanksOfNodeAtMost = 4096;
 constexpr size_t kGraphRanksAtMost = 64 * 1024;  // ranks beyond these wait outside
-constexpr uint64_t kStrangersUntil = 1u << 30;   // of the counter below: later names are refused
+constexpr uint64_t kStrangersUntil = 1u << 30;   // of the counter below: then names, and leaps of
+constexpr uint32_t kLeap = 64;                   // more incarnations than this, are refused
 constexpr size_t kMembersAtMost = 4096;          // records kept; later names are refused
 constexpr size_t kEdgeRatesAtMost = 64 * 1024;   // rates kept
 

@@ -153,7 +153,7 @@ class Membership {
   // membership_news.cpp: what is made of what is heard, and what is told
   void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
   void hear_of(double now, const std::string& from, const Member&, MembershipEffects&);
-  bool believable(double now, uint32_t member, uint32_t incarnation) const;
+  bool believable(double now, uint32_t member, uint32_t incarnation, bool over) const;
   bool hearsay(double now, const std::string& from, const Member&, MembershipEffects&);
   bool accused_here(uint32_t member) const;
   bool take_in(double now, const Member&, MembershipEffects&);

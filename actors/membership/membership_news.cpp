@@ -67,7 +67,7 @@ void Membership::hear(double now, const std::string& from, const MembershipPacke
 void Membership::hear_of(double now, const std::string& from, const Member& m,
                          MembershipEffects& out) {
   const auto known = table_.find(m.node);
-  if (!believable(now, known.value_or(~uint32_t{0}), m.incarnation)) {
+  if (!believable(now, known.value_or(~uint32_t{0}), m.incarnation, is_over(m))) {
     ++refusals_["an incarnation that jumps"];
     return;
   }
@@ -79,10 +79,13 @@ void Membership::hear_of(double now, const std::string& from, const Member& m,
   if (known && newer(table_.at(*known), m)) send_record(*known, *known, out);
 }
 
-// Once it is in the graph nobody goes through more than one a second, but for restarts.
-bool Membership::believable(double now, uint32_t member, uint32_t incarnation) const {
-  if (member >= known_.size() || known_[member].incarnation == 0)
-    return incarnation <= kFirstIncarnationAtMost;
+// While it lives in the graph nobody goes through more than one a second, but for restarts. (Of the
+// others all nodes must believe the same, whatever each has heard before: so no jump is too far,
+// and of those that are over they believe more than any can have believed while it lived.)
+bool Membership::believable(double now, uint32_t member, uint32_t incarnation, bool over) const {
+  const bool free =
+      member >= known_.size() || known_[member].incarnation == 0 || !table_.live(member);
+  if (free) return incarnation <= (over ? 2 : 1) * kFirstIncarnationAtMost;
   const Known& k = known_[member];
   const double most =
       k.incarnation + kIncarnationsAtOnce + kIncarnationsPerSecond * (now - k.since);
@@ -153,6 +156,7 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   std::erase_if(suspicions_, [&](const Suspicion& s) { return s.member == merged.index; });
   std::erase_if(claims_, [&](const Claim& c) { return c.member == merged.index; });
   if (merged.index >= known_.size()) known_.resize(merged.index + 1);
+  if (is_over(m)) known_[merged.index] = {};
   if (known_[merged.index].incarnation == 0 && in_graph(m))
     known_[merged.index] = {now, m.incarnation};
   if (m.state == MemberState::suspect) suspicions_.push_back({merged.index, now, {m.accuser}});
@@ -178,7 +182,7 @@ void Membership::hear_of_self(double now, const Member& m, MembershipEffects& ou
     renew_self(own);
   } else if (other ? m.incarnation >= own.incarnation
                    : !newer(own, m) && !(ours && m.state == own.state)) {
-    if (!believable(now, 0, m.incarnation)) {
+    if (!believable(now, 0, m.incarnation, false)) {
       ++refusals_["an incarnation that jumps"];
       return;
     }
@@ -228,7 +232,7 @@ void Membership::settle_ranks(double now, MembershipEffects& out) {
   if (first) m.first_rank = *first;
   if (first) m.gone.clear();  // all that it has begins anew
   uint32_t incarnation = table_.incarnation_with(m.first_rank);
-  if (!believable(now, 0, incarnation)) {
+  if (!believable(now, 0, incarnation, false)) {
     ++refusals_["an incarnation that jumps"];
     incarnation = m.incarnation;
   }

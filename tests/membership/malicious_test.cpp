@@ -69,6 +69,30 @@ uint64_t sum(const std::map<std::string_view, uint64_t>& counts) {
   return all;
 }
 
+std::string text_of(const Member& m) {
+  std::string text = m.node + " " + std::to_string(m.incarnation) + "." +
+                     std::to_string(m.refutations) + " state " +
+                     std::to_string(static_cast<int>(m.state)) + " ranks " +
+                     std::to_string(m.first_rank) + "+" + std::to_string(m.ranks) + " id " +
+                     std::to_string(m.id) + (m.ready ? " ready" : "") + " gone";
+  for (const RankGone& g : m.gone)
+    text += " " + std::to_string(g.rank) + "." + std::to_string(g.incarnation);
+  return text;
+}
+
+// Of which nodes the honest ones think differently.
+std::string disputes(const World& world, int honest) {
+  std::string text;
+  for (const Member& m : world.at(0).members())
+    for (int by = 1; by < honest; ++by) {
+      const auto there = world.at(by).table().find(m.node);
+      if (there && world.at(by).table().at(*there) == m) continue;
+      text += "\n  n10000: " + text_of(m) + "\n  " + World::name(by) + ": " +
+              (there ? text_of(world.at(by).table().at(*there)) : "nothing");
+    }
+  return text;
+}
+
 }  // namespace
 
 TEST_CASE("whatever a member says, the others keep one view, and bounds on what they remember") {
@@ -109,6 +133,7 @@ TEST_CASE("whatever a member says, the others keep one view, and bounds on what 
     world->kill(evil);
     const double took_s = world->run_until([&] { return world->one_view(); }, kOneView_s);
     REQUIRE(world->complaint() == "");
+    INFO(disputes(*world, honest));
     REQUIRE(world->view_difference() == "");
     worst_s = std::max(worst_s, took_s);
     for (int node = 0; node < honest; ++node) {
