@@ -80,7 +80,8 @@ class Evil {
     events.buffer = [](const FrameHeader& h) {
       return SnapshotPool(payload_bytes(h), DType::bytes, 1).take();
     };
-    events.spoils = [](const FrameHeader&) { return std::optional<uint64_t>(); };
+    events.parcel = [](const std::string&, const Parcel&, const Payload&) {};
+    events.parcel_buffer = [](const std::string&, const Parcel&) { return Lease(); };
     links_ =
         cluster.network().open(kEvilHost, SimulatedCluster::address_of(kEvilHost), options, events);
     self_.node = "n109";

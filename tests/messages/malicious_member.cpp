@@ -137,10 +137,8 @@ FrameHeader MaliciousMember::header() {
     if (one_in(2)) std::swap(h.from, h.to), std::swap(h.from_incarnation, h.to_incarnation);
   }
   for (uint32_t k = random_.below(5); k > 0; --k) {
-    switch (random_.below(10)) {
-      case 0:
-        h.kind = static_cast<FrameKind>(random_.below(static_cast<uint32_t>(FrameKind::piece)));
-        break;
+    switch (random_.below(11)) {
+      case 0: h.kind = static_cast<FrameKind>(random_.below(kFrameKinds)); break;
       case 1: h.reason = static_cast<DeclineReason>(random_.below(kDeclineReasons)); break;
       case 2: h.dtype = static_cast<DType>(random_.below(3)); break;
       case 3: h.from = word(h.from); break;
@@ -149,11 +147,11 @@ FrameHeader MaliciousMember::header() {
       case 6: h.to_incarnation = word(h.to_incarnation); break;
       case 7: h.number = long_word(h.number); break;
       case 8: h.part = word(h.part); break;
+      case 9: h.bound = real(); break;
       default: h.alpha_tilde = real();
     }
   }
   if (one_in(8)) h.epoch = long_word(h.epoch);
-  if (h.kind == FrameKind::piece) h.kind = FrameKind::message;
   h.count = carries_payload(h.kind) && one_in(2) ? random_.below(65) : 0;
   return h;
 }
@@ -187,6 +185,11 @@ ControlMessage MaliciousMember::message() {
         break;
       }
       case 1: m = manifest(); break;
+      case 4:
+        m = MeanAsk{static_cast<MeanPiece::Way>(random_.below(2)), one_in(2), long_word(1), word(0),
+                    word(4)};
+        break;
+      case 5: m = MassReceipt{long_word(1)}; break;
       case 2:
       case 3: {
         FrameHeader h = header();

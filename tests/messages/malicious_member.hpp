@@ -23,7 +23,7 @@ class MaliciousMember {
   /// One that encode_control accepts: of any kind that one node may send another whose link stands.
   ControlMessage message();
   MembershipPacket packet();
-  FrameHeader header();  // of any kind but pieces, with or without a payload of at most 64 elements
+  FrameHeader header();  // with or without a payload of at most 64 elements
   Random& random() { return random_; }
 
  private:
