@@ -3,6 +3,7 @@
 // averaging (Nabli, Belilovsky, Oyallon, NeurIPS 2023; the moment equations of its dynamics).
 #include <cmath>
 
+#include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/a2cid2_constants.hpp"
 #include "tests/algorithms/second_moments.hpp"
 #include "tests/catch.hpp"
