@@ -22,7 +22,7 @@ double followed(ExpectedDistance expected, double factor) {
 
 TEST_CASE("before a distance is known nothing is too far; then a hundred times as far is") {
   ExpectedDistance expected;
-  for (const double nothing : {0.0, std::nan(""), INFINITY})
+  for (const double nothing : {0.0, std::nan(""), HUGE_VAL})
     expected.learn(nothing);
   CHECK_FALSE(expected.known());
   CHECK(expected.bound() == INFINITY);

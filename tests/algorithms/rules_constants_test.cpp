@@ -2,6 +2,7 @@
 // out of the linear map of the rule that runs. Nabli, Belilovsky, Oyallon, NeurIPS 2023, section 3.
 #include <cmath>
 
+#include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
 #include "tests/algorithms/rules_tools.hpp"
