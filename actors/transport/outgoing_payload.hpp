@@ -1,7 +1,7 @@
 // OutgoingPayload: a frame with a payload, or a parcel, on its way into a bulk connection, and how
 // far it has come.
 //
-// On the wire: a record of 96 bytes, the payload as it lies in memory, 8 bytes with the sum of the
+// On the wire: a record of 104 bytes, the payload as it lies in memory, 8 bytes with the sum of the
 // encoded header or parcel and the payload. What is written is taken piece by piece, so that
 // whoever writes may stop in the middle and leave the rest to another thread.
 #pragma once

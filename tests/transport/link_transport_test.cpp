@@ -112,10 +112,11 @@ TEST_CASE("what leaves by a link of limited bandwidth is held until what was bef
   even.transport.send(even.now, header(0, 3), {});
   even.transport.send(even.now, header(0, 2), {});
   REQUIRE(even.held_s.size() == 5);
+  constexpr double kHeader_s = kHeaderBytes / 1000.0;
   for (size_t k = 0; k < 3; ++k)
-    CHECK(even.held_s[k] == Approx(0.08 * static_cast<double>(k + 1)));
-  CHECK(even.held_s[3] == Approx(0.08));
-  CHECK(even.held_s[4] == Approx(0.08));
+    CHECK(even.held_s[k] == Approx(kHeader_s * static_cast<double>(k + 1)));
+  CHECK(even.held_s[3] == Approx(kHeader_s));
+  CHECK(even.held_s[4] == Approx(kHeader_s));
 }
 
 TEST_CASE(

@@ -198,12 +198,13 @@ TEST_CASE("on a link of limited bandwidth frames leave one after the other, each
     REQUIRE(links.send(now, header(FrameKind::offer, from, to)) == 1u);
     return links.arrivals().back().delay;
   };
-  CHECK(delay(1, 0, 1) == Approx(0.080));  // 80 bytes
-  CHECK(delay(1, 0, 1) == Approx(0.160));
-  CHECK(delay(1.1, 0, 1) == Approx(0.140));
-  CHECK(delay(1.1, 1, 0) == Approx(0.080));
-  CHECK(delay(1.1, 2, 1) == Approx(80e-6));
-  CHECK(delay(3, 0, 1) == Approx(0.080));  // the others have left
+  constexpr double kHeader_s = kHeaderBytes / 1000.0;
+  CHECK(delay(1, 0, 1) == Approx(kHeader_s));
+  CHECK(delay(1, 0, 1) == Approx(2 * kHeader_s));
+  CHECK(delay(1.1, 0, 1) == Approx(3 * kHeader_s - 0.1));
+  CHECK(delay(1.1, 1, 0) == Approx(kHeader_s));
+  CHECK(delay(1.1, 2, 1) == Approx(kHeaderBytes / 1e6));
+  CHECK(delay(3, 0, 1) == Approx(kHeader_s));  // the others have left
   CHECK(delay(11, 0, 1) == 0);
 }
 
