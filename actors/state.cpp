@@ -110,18 +110,22 @@ State::Edge& State::edge(Member& member, int peer) {
   return *member.edges.insert(at, {peer, {}, 0});
 }
 
-// Of a peer that nothing is known about, ten times what is expected of the farthest of the others;
-// and where nothing is known of them either, of one that has come as far as this rank has.
+// Of a peer that nothing is known about: a thousand times the largest level of the others, or ten
+// times as far as this rank has come, a thousand times while it has hardly begun. Where no rank
+// takes steps none can diverge.
 double State::bound_of(Member& member, int peer) {
-  constexpr double kUnknown = 10;
+  constexpr double kUnknown = 1000, kAsFar = 10;
+  constexpr uint64_t kBegun = 32;  // gradients
+  if (!deps_.objective->has_gradients()) return kNever;
   double farthest = 0;
   for (const Edge& e : member.edges) {
     if (!e.expected.known()) continue;
     if (e.peer == peer) return e.expected.bound();
-    farthest = std::max(farthest, e.expected.bound());
+    farthest = std::max(farthest, kUnknown * e.expected.level());
   }
-  if (farthest == 0) farthest = ExpectedDistance::kFarther * reach(member);
-  return farthest > 0 ? kUnknown * farthest : kNever;
+  const double times = member.gradients < kBegun ? kUnknown : kAsFar;
+  const double most = std::max(farthest, times * reach(member));
+  return most > 0 ? most : kNever;
 }
 
 // In the norm of the distances that are judged; 0: it has not moved yet.

@@ -1,7 +1,10 @@
 // ExpectedDistance: how far apart the two ends of an edge may be, as far as their last exchanges
 // tell.
 //
-//   bound = 100 level             what is farther than that is not averaged with
+//   bound = F level               what is farther than that is not averaged with: F is 100, and
+//   more
+//                                 at first, 10,000 after the first exchange down to 100 after the
+//                                 eighth: an edge may rest while a learning rate warms up
 //   level                         follows the distances: down by a tenth at most, up by the factor
 //                                 1 + 4 / (6 + n) at most, n exchanges so far, counted up to 24
 //
@@ -20,14 +23,16 @@ namespace grapevine {
 
 class ExpectedDistance {
  public:
-  static constexpr double kFarther = 100;
+  static constexpr double kFarther = 100, kFarthest = 10000;
 
   bool known() const { return level_ > 0; }
   /// Infinite until a distance above 0 has been seen.
   double bound() const {
-    return known() ? kFarther * static_cast<double>(level_)
-                   : std::numeric_limits<double>::infinity();
+    if (!known()) return std::numeric_limits<double>::infinity();
+    const double young = seen_ < kYoung ? 1.0 - static_cast<double>(seen_) / kYoung : 0;
+    return (kFarther + (kFarthest - kFarther) * young) * static_cast<double>(level_);
   }
+  double level() const { return static_cast<double>(level_); }
 
   void learn(double distance) {
     if (!(distance > 0)) return;
@@ -43,7 +48,7 @@ class ExpectedDistance {
   }
 
  private:
-  static constexpr uint32_t kSettled = 24;
+  static constexpr uint32_t kYoung = 8, kSettled = 24;
   static constexpr double kLeast = 1e-30;
 
   float level_ = 0;
