@@ -1,5 +1,7 @@
 // A graph from a file: one edge a line, `i j rate`, rate in exchanges per unit of time; everything
 // after a # is a comment, empty lines are allowed.
+#include "topologies/edge_file.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -55,6 +57,20 @@ std::string repeated_edge(std::vector<Line>& lines) {
 }
 
 }  // namespace
+
+Result<int> ranks_of_edge_file(const std::string& spec) {
+  constexpr std::string_view kSpanning = "spanning:";
+  if (spec.starts_with(kSpanning)) {
+    const size_t root = std::min(spec.find_last_of('@'), spec.size());
+    return ranks_of_edge_file(spec.substr(kSpanning.size(), root - kSpanning.size()));
+  }
+  const auto edges = read_edge_file(spec, kMostRanks);
+  if (!edges) return edges.error();
+  int highest = 0;
+  for (const Edge& edge : *edges)
+    highest = std::max({highest, edge.i, edge.j});
+  return highest + 1;
+}
 
 Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks) {
   std::error_code ignored;

@@ -66,6 +66,7 @@ Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks);
 /// What is wrong with one edge by itself, as a sentence; empty when nothing is.
 std::string edge_complaint(const Edge&, int ranks);
 
+constexpr int kMostRanks = 1 << 23;
 constexpr int64_t kMostEdges = int64_t{1} << 24;  // beyond, some gigabytes: surely a slip
 
 /// "topology 'SPEC' with N ranks: COMPLAINT"

@@ -175,7 +175,6 @@ bool names_edge_file(const std::string& spec) {
 }
 
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate) {
-  constexpr int kMostRanks = 1 << 23;
   const GraphRequest request = request_of(spec, ranks);
   if (ranks < 1) return refused(request, "at least 1 is needed");
   if (ranks > kMostRanks) return refused(request, "at most " + std::to_string(kMostRanks));

@@ -37,6 +37,18 @@ TEST_CASE("a rate of 2 halves chi and keeps alpha~; a graph may come from a file
   CHECK(graph["degrees"] == nlohmann::json({1, 1}));
 }
 
+TEST_CASE("a graph from a file brings its number of ranks") {
+  const Scratch scratch;
+  std::string ring;
+  for (int rank = 0; rank < 34; ++rank)
+    ring += std::to_string(rank) + " " + std::to_string((rank + 1) % 34) + " 1\n";
+  const std::string file = scratch.file("ring.txt", ring);
+  CHECK(json_of("topology " + file)["ranks"] == 34);
+  CHECK(json_of("topology spanning:" + file + "@3")["edges"] == 33);
+  const std::string open = scratch.file("open.txt", std::string("0 1 1\n3 4 1\n"));
+  check_refused("topology " + open, 2, {"not connected", "rank 2"});
+}
+
 TEST_CASE("--svg draws the graph, and the table names what the JSON does") {
   const Scratch scratch;
   const Ran ran = run_grapevine("topology torus --ranks 16 --svg " + scratch.path("torus.svg"));
