@@ -70,6 +70,9 @@ Status check(const Settings& s) {
   if (!graph) return graph.error();
   RuleSettings rule = s.rule;
   const Method* method = find_method(s.method);
+  if (method != nullptr && method->pattern != Pattern::pairwise && s.pacing == Pacing::poisson)
+    return user_error("pacing is poisson, method " + s.method +
+                      " accepts: greedy, since a step begins when the round before it has ended");
   if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
     const auto matrix = gossip_matrix(s.weights, *graph);
     if (!matrix) return matrix.error();
