@@ -37,6 +37,7 @@ LocalMembership::behavior_type LocalMembership::make_behavior() {
   return {
       [this](const Reconfigure& change) { return reconfigure(change.topology); },
       [](const EdgeRatesPtr&) {},  // nobody else is there to hear of them
+      [](const EpochInfo&) {},     // no console asks
       [this](ShareDone) { send(parts_.node, Finish{}); },
       [](Suspected) {},  // what dies in this process says so itself
       [this](RankLost gone) {

@@ -31,6 +31,9 @@ struct RankReady {
 // To a topology manager.
 struct Solved;    // spectrum and constants of a graph, from a compute thread
 struct Renew {};  // measure rates, and solve again where they have moved
+struct TellRoster {
+  uint64_t epoch = 0;
+};  // the ranks here shall know this epoch, even if its spectrum is not there yet
 
 // To a node.
 struct NodeReport {

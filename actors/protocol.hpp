@@ -46,14 +46,16 @@ struct RankActors {
 using RanksHere = std::shared_ptr<const std::vector<RankActors>>;
 
 using SolvedPtr = std::shared_ptr<const Solved>;
-using TopologyManagerActor = caf::typed_actor<Takes<RanksHere>, Takes<RosterPtr>,
-                                              Takes<EdgeRatesPtr>, Takes<Renew>, Takes<SolvedPtr>>;
+using TopologyManagerActor =
+    caf::typed_actor<Takes<RanksHere>, Takes<RosterPtr>, Takes<EdgeRatesPtr>, Takes<Renew>,
+                     Takes<SolvedPtr>, Takes<TellRoster>>;
 
 /// Whoever owns membership: it makes the rosters that begin epochs. A run of one process has one
 /// too (local_membership.hpp).
-using MembershipActor = caf::typed_actor<Answers<Reconfigure, std::string>, Takes<EdgeRatesPtr>,
-                                         Takes<ShareDone>, Takes<Suspected>, Takes<RankLost>,
-                                         Answers<RankReturns, int>, Takes<RankReady>>;
+using MembershipActor =
+    caf::typed_actor<Answers<Reconfigure, std::string>, Takes<EdgeRatesPtr>, Takes<EpochInfo>,
+                     Takes<ShareDone>, Takes<Suspected>, Takes<RankLost>, Answers<RankReturns, int>,
+                     Takes<RankReady>>;
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
@@ -110,6 +112,7 @@ GV_LOCAL_MESSAGE(RosterPtr)
 GV_LOCAL_MESSAGE(EdgeRatesPtr)
 GV_LOCAL_MESSAGE(SolvedPtr)
 GV_LOCAL_MESSAGE(Renew)
+GV_LOCAL_MESSAGE(TellRoster)
 GV_LOCAL_MESSAGE(EpochInfo)
 GV_LOCAL_MESSAGE(Finished)
 GV_LOCAL_MESSAGE(Diverged)

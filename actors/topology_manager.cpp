@@ -39,14 +39,24 @@ void TopologyManager::begin_epoch(uint64_t epoch) {
   }
   epoch_ = epoch;
   epoch_at_s_ = deps_.clock.now();
-  if (!anybody_here) return;
+  told_ = false;
+  if (!anybody_here) {  // what is being solved is nobody's any more
+    ++serial_;
+    graph_ = {};
+    wanted_.clear();
+    heard_.clear();
+    return;
+  }
   graph_ = graph_of(spec_, static_cast<int>(ranks_.size()), deps_.settings->rate);
   colours_ = edge_colouring(graph_);
   wanted_ = wanted_rates(graph_, deps_.settings->rate, gradient_rates());
   weigh();
   for (auto& [edge, measured] : edges_)
     measured.count = measured.time_s = 0;
+  heard_.clear();  // edges that have left have no rate
   solve(wanted_);
+  // Sent after the work has been handed over: what is solved at once is told with its constants.
+  send(caf::actor_cast<TopologyManagerActor>(this), TellRoster{epoch_});
 }
 
 // A rank that is gone, or born anew, takes what was open with it along.
@@ -111,69 +121,96 @@ void TopologyManager::weigh() {
 }
 
 void TopologyManager::solve(std::vector<double> rates) {
+  ++serial_;
+  next_rates_ = std::move(rates);
+  if (!solving_) solve_next();
+}
+
+void TopologyManager::solve_next() {
+  solving_ = true;
   auto job = std::make_shared<Solved>();
-  job->serial = ++serial_;
-  job->rates = std::move(rates);
+  job->serial = serial_;
+  job->rates = std::move(next_rates_);
   const auto self = caf::actor_cast<TopologyManagerActor>(this);
   const bool corrected = deps_.settings->pairing == Pairing::free;
-  deps_.compute->post([job, graph = graph_, self, corrected](int) {
-    if (graph.ranks() > 1) {
-      job->spectrum = spectrum(graph, job->rates);
-      job->constants = a2cid2_constants(job->spectrum);
-      if (corrected) job->constants = without_repeats(job->constants, graph);
+  deps_.compute->post([job, graph = graph_, self, corrected, spectra = deps_.spectra](int) {
+    const auto spectrum = spectra->of(graph, job->rates);
+    if (*spectrum && graph.ranks() > 1) {
+      const auto constants = a2cid2_constants(**spectrum);
+      job->chi1 = (*spectrum)->chi1;
+      job->chi2 = (*spectrum)->chi2;
+      job->found = static_cast<bool>(constants);
+      if (constants) job->constants = corrected ? without_repeats(*constants, graph) : *constants;
+    } else {
+      job->found = static_cast<bool>(*spectrum);
     }
     caf::anon_send(self, SolvedPtr(job));
   });
 }
 
 void TopologyManager::on_solved(const Solved& solved) {
-  if (solved.serial != serial_) return;
-  solved_ = solved;
-  solved_rates_ = solved.rates;
-  if (!method_named(deps_.settings->method).accelerated) solved_.constants = {0, 0.5};
+  solving_ = false;
+  if (solved.serial != serial_) {
+    if (graph_.ranks() > 0) solve_next();
+    return;
+  }
+  solved_rates_ = solved.rates;  // even in vain: it is not tried again for the same ones
+  if (solved.found) {
+    solved_ = solved;
+    solved_at_s_ = deps_.clock.now();
+    if (!method_named(deps_.settings->method).accelerated) solved_.constants = {0, 0.5};
+  }
   publish();
+  tell_constants();
+}
+
+void TopologyManager::tell_constants() {
+  const EpochInfo info{.epoch = epoch_,
+                       .at_s = epoch_at_s_,
+                       .solved_at_s = solved_at_s_,
+                       .topology = graph_.name(),
+                       .ranks = graph_.ranks(),
+                       .chi1 = solved_.chi1,
+                       .chi2 = solved_.chi2,
+                       .eta = solved_.constants.eta,
+                       .alpha_tilde = solved_.constants.alpha_tilde,
+                       .relay_delay = relay_delay_};
+  send(deps_.membership, info);
   if (std::exchange(announced_, epoch_) == epoch_) return;
-  EpochInfo info{epoch_,
-                 epoch_at_s_,
-                 graph_.name(),
-                 graph_.ranks(),
-                 solved_.spectrum.chi1,
-                 solved_.spectrum.chi2,
-                 solved_.constants.eta,
-                 solved_.constants.alpha_tilde,
-                 relay_delay_};
   for (const ObserverActor& observer : deps_.observers)
     send(observer, info);
 }
 
 void TopologyManager::publish() {
+  told_ = true;
+  for (int place = 0; place < graph_.ranks(); ++place)
+    if (const Member& member = member_of(ranks_[static_cast<size_t>(place)]); member.communicator)
+      send(member.communicator, view_of(place));
+}
+
+ViewPtr TopologyManager::view_of(int place) {
   const Method& method = method_named(deps_.settings->method);
-  const bool everybody = method.pattern == Pattern::collective || method.one_peer;
-  for (int place = 0; place < graph_.ranks(); ++place) {
-    const Member& member = member_of(ranks_[static_cast<size_t>(place)]);
-    if (!member.communicator) continue;
-    auto view = std::make_shared<View>();
-    view->epoch = epoch_;
-    view->incarnation = member.incarnation;
-    view->eta = solved_.constants.eta;
-    view->alpha_tilde = solved_.constants.alpha_tilde;
-    view->ranks = graph_.ranks();
-    view->relay_delay = relay_delay_;
-    if (everybody) {
-      for (const int rank : ranks_)
-        view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
-    } else {
-      if (!weights_.self.empty()) view->self_weight = weights_.self[static_cast<size_t>(place)];
-      for (const Neighbour& n : graph_.neighbours(place)) {
-        const int peer = ranks_[static_cast<size_t>(n.rank)];
-        const auto edge = static_cast<size_t>(n.edge);
-        const double weight = weights_.edge.empty() ? 0 : weights_.edge[edge];
-        view->edges.push_back({peer, member_of(peer).incarnation, wanted_[edge], colours_[edge],
-                               weight, graph_.edges()[edge].trees});
-      }
-    }
-    send(member.communicator, ViewPtr(std::move(view)));
+  auto view = std::make_shared<View>();
+  view->epoch = epoch_;
+  view->incarnation = member_of(ranks_[static_cast<size_t>(place)]).incarnation;
+  view->eta = solved_.constants.eta;
+  view->alpha_tilde = solved_.constants.alpha_tilde;
+  view->ranks = graph_.ranks();
+  view->relay_delay = relay_delay_;
+  if (method.pattern == Pattern::collective || method.one_peer) {  // with everybody
+    for (const int rank : ranks_)
+      view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
+    return view;
   }
+  if (!weights_.self.empty()) view->self_weight = weights_.self[static_cast<size_t>(place)];
+  for (const Neighbour& n : graph_.neighbours(place)) {
+    const int peer = ranks_[static_cast<size_t>(n.rank)];
+    const auto edge = static_cast<size_t>(n.edge);
+    const double weight = weights_.edge.empty() ? 0 : weights_.edge[edge];
+    view->edges.push_back({peer, member_of(peer).incarnation, wanted_[edge], colours_[edge], weight,
+                           graph_.edges()[edge].trees});
+  }
+  return view;
 }
 
 TopologyManager::behavior_type TopologyManager::make_behavior() {
@@ -183,6 +220,9 @@ TopologyManager::behavior_type TopologyManager::make_behavior() {
       [this](const EdgeRatesPtr& rates) { on_heard_rates(*rates); },
       [this](Renew) { renew(); },
       [this](const SolvedPtr& solved) { on_solved(*solved); },
+      [this](TellRoster tell) {
+        if (!told_ && tell.epoch == epoch_) publish();
+      },
   };
 }
 
@@ -190,6 +230,7 @@ void TopologyManager::on_exit() {
   deps_.membership = nullptr;
   members_.clear();
   deps_.compute.reset();
+  deps_.spectra.reset();
   deps_.observers.clear();
 }
 

@@ -8,18 +8,26 @@
 // there are none there is nobody to tell, and nothing is solved.
 //
 // Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted),
-// over a window that slides, and they are solved for again when a rate has moved by a tenth. A
-// spectrum is never computed in a handler: it goes to the compute pool. Where the pairing is the
-// paper's own process, rates are what they are wanted to be.
+// over a window that slides, and they are solved for again when a rate has moved by a tenth. Among
+// several processes a rate is what membership tells of it, also of the edges that are measured
+// here: so all nodes solve for the same rates and have the same constants. No rate counts as more
+// than a hundred times away from the wanted one, whoever tells it. Where the pairing is the paper's
+// own process, rates are what they are wanted to be.
+//
+// A spectrum is never computed in a handler: it goes to the compute pool, one at a time. Until it
+// is there a new epoch goes by the last constants, and plain averaging before the first. A spectrum
+// that cannot be had changes nothing.
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/compute.hpp"
 #include "actors/protocol.hpp"
 #include "actors/run/settings.hpp"
+#include "topologies/spectrum_cache.hpp"
 #include "topologies/topology.hpp"
 #include "topologies/weights.hpp"
 
@@ -31,7 +39,8 @@ struct ManagerDependencies {
   std::shared_ptr<Compute> compute;
   double gradient_s = 1;  // expected mean time between two gradients of a rank
   std::vector<ObserverActor> observers;
-  MembershipActor membership;  // hears of the rates that are measured here
+  MembershipActor membership;  // hears of the rates that are measured here, and of constants
+  std::shared_ptr<SpectrumCache> spectra;
 };
 
 /// The graph that a spec asks for. Where it does not fit that many ranks (an exponential graph of
@@ -41,7 +50,8 @@ Topology graph_of(const std::string& spec, int ranks, double rate);
 struct Solved {
   uint64_t serial = 0;        // of the request: an older answer is dropped
   std::vector<double> rates;  // per edge, that were solved for
-  Spectrum spectrum;
+  bool found = false;
+  double chi1 = 0, chi2 = 0;
   A2cid2Constants constants;
 };
 
@@ -79,11 +89,15 @@ class TopologyManager final : public TopologyManagerActor::base {
   void tell_rates();
   void weigh();
   void solve(std::vector<double> rates);
+  void solve_next();
   void on_solved(const Solved&);
+  void tell_constants();
   void publish();
+  ViewPtr view_of(int place);
   void renew();
   void wait_to_renew();
   void on_reports();
+  std::optional<size_t> edge_of(const EdgeRate&) const;
   std::vector<double> measured_rates() const;  // per edge
   std::vector<double> gradient_rates() const;  // per place in the graph
   bool measures() const;
@@ -96,17 +110,20 @@ class TopologyManager final : public TopologyManagerActor::base {
   std::vector<int> ranks_;  // of this epoch: place in the graph -> rank
   Topology graph_;
   std::vector<int> colours_;
-  std::vector<double> wanted_, solved_rates_;
+  std::vector<double> wanted_, solved_rates_, next_rates_;  // per edge
   GossipMatrix weights_;
   double relay_delay_ = 0;  // mean over pairs and trees
-  Solved solved_;
+  Solved solved_;           // the last that was found; plain averaging before
+  double solved_at_s_ = 0;
+  bool solving_ = false;    // a spectrum is under way
+  bool told_ = false;       // the ranks here know this epoch
   uint64_t announced_ = 0;  // the last epoch that observers were told of
   bool renewing_ = false;
   double epoch_at_s_ = 0, renewed_at_s_ = 0;
   size_t awaited_reports_ = 0;
   double elapsed_s_ = 0;  // of the renewal in progress
   std::map<std::pair<int, int>, Measured> edges_;
-  std::map<std::pair<int, int>, double> heard_;  // exchanges per second, measured elsewhere
+  std::vector<double> heard_;  // per edge, exchanges per second; 0, or empty: nobody has told
   std::map<int, Measured> gradients_;
 };
 

@@ -103,11 +103,12 @@ std::string spaced(std::string name) {
 }
 
 void print_topology(const Json& s) {
-  std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s\n",
+  std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s, found %s ago\n",
               s["epoch"].dump().c_str(), s["topology"].get<std::string>().c_str(),
               s["graph_ranks"].dump().c_str(), as_short(s["chi1"].get<double>()).c_str(),
               as_short(s["chi2"].get<double>()).c_str(), as_short(s["eta"].get<double>()).c_str(),
-              as_short(s["alpha_tilde"].get<double>()).c_str());
+              as_short(s["alpha_tilde"].get<double>()).c_str(),
+              as_seconds(s["constants_age_seconds"].get<double>()).c_str());
   std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", "edge", "exchanges/s", "round trip",
               "last one", "distance", "bytes", "declined");
   for (const Json& e : s["edges"]) {
@@ -204,7 +205,8 @@ Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
   } else if (verb == ConsoleVerb::topology) {
     if (o.json)
       print_json(part_of(object, {"node", "epoch", "topology", "graph", "graph_ranks", "chi1",
-                                  "chi2", "eta", "alpha_tilde", "edges"}));
+                                  "chi2", "eta", "alpha_tilde", "constants_age_seconds",
+                                  "edges"}));
     else
       print_topology(object);
   } else {

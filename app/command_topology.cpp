@@ -22,11 +22,15 @@ struct Costs {
   double expected = 0, expected_plain = 0;
 };
 
-Costs costs_of(const Topology& graph) {
+Result<Costs> costs_of(const Topology& graph) {
+  auto solved = spectrum(graph);
+  if (!solved) return solved.error();
   Costs c;
-  c.spectrum = spectrum(graph);
+  c.spectrum = std::move(*solved);
   if (graph.ranks() < 2) return c;
-  c.constants = a2cid2_constants(c.spectrum);
+  const auto constants = a2cid2_constants(c.spectrum);
+  if (!constants) return constants.error();
+  c.constants = *constants;
   double exchanges_per_time = 0;
   for (const Edge& edge : graph.edges()) exchanges_per_time += edge.rate;
   const double decay = 2 * std::log(1e3);
@@ -86,16 +90,17 @@ Result<int> show_topology(const Options& options) {
   const Settings& s = options.settings;
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
-  const Costs costs = costs_of(*graph);
+  const Result<Costs> costs = costs_of(*graph);
+  if (!costs) return costs.error();
   if (!options.svg.empty()) {
     const std::string picture = draw_svg(*graph);
     if (Status s = write_whole_file(options.svg, {{picture.data(), picture.size()}}); !s)
       return s.error();
   }
   if (options.json) {
-    print_json(json_of(*graph, costs));
+    print_json(json_of(*graph, *costs));
   } else {
-    print(*graph, costs);
+    print(*graph, *costs);
   }
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "messages/control_codec.hpp"
+#include "messages/rate_bounds.hpp"
 
 namespace grapevine {
 namespace {
@@ -78,8 +79,8 @@ void judge(Judge& j, const MembershipPacket& m) {
       j.holds(gone.incarnation <= kIncarnationsAtMost, "gone in an incarnation above the last");
   }
   for (const EdgeRate& rate : m.rates)
-    j.holds(std::isfinite(rate.per_second) && rate.per_second >= 0,
-            "perSecond, accepted: finite and at least 0");
+    j.holds(rate.per_second >= kLeastRate && rate.per_second <= kMostRate,
+            "perSecond, accepted: 1e-9 to 1e9");
 }
 void judge(Judge& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
 void judge(Judge& j, const Manifest& m) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "kernels/check.hpp"
+#include "topologies/graphs.hpp"
 #include "topologies/spectrum_sparse.hpp"
 
 namespace grapevine {
@@ -106,7 +107,7 @@ std::vector<double> all_eigenvalues(const Topology& graph, std::span<const doubl
 
 }  // namespace
 
-Spectrum spectrum(const Topology& graph, std::span<const double> rates) {
+Result<Spectrum> spectrum(const Topology& graph, std::span<const double> rates) {
   GV_CHECK(graph.ranks() >= 1);
   std::vector<double> own;
   if (rates.empty()) {
@@ -115,13 +116,23 @@ Spectrum spectrum(const Topology& graph, std::span<const double> rates) {
     rates = own;
   }
   GV_CHECK(rates.size() == graph.edges().size());
-  for (const double rate : rates) {
-    GV_CHECK(rate > 0);
-    GV_CHECK(std::isfinite(rate));
+  for (size_t e = 0; e < rates.size(); ++e) {
+    if (rates[e] > 0 && std::isfinite(rates[e])) continue;
+    const Edge& edge = graph.edges()[e];
+    return world_error("spectrum of " + graph.name() + ": edge " + std::to_string(edge.i) + " " +
+                       std::to_string(edge.j) + " has rate " + shown(rates[e]) +
+                       "; it must be positive and finite");
   }
-  if (graph.ranks() == 1) return {0, 0, {0.0}};
-  if (auto closed = closed_form(graph, rates)) return std::move(*closed);
-  Spectrum result = spectrum_sparse(graph, rates);
+  if (graph.ranks() == 1) return Spectrum{0, 0, {0.0}};
+  auto closed = closed_form(graph, rates);
+  Result<Spectrum> solved = closed ? std::move(*closed) : spectrum_sparse(graph, rates);
+  if (!solved) return solved;
+  Spectrum& result = *solved;
+  const auto possible = [](double chi) { return chi > 0 && std::isfinite(chi); };
+  if (!possible(result.chi1) || !possible(result.chi2))
+    return world_error("spectrum of " + graph.name() + ": chi1 is " + shown(result.chi1) +
+                       " and chi2 " + shown(result.chi2) + "; rates are too large or too small");
+  if (closed) return solved;
   if (graph.ranks() <= kDenseRanks) {
     result.eigenvalues = all_eigenvalues(graph, rates);
     // The first two are known with all their digits, however wide the spectrum is.
@@ -131,7 +142,7 @@ Spectrum spectrum(const Topology& graph, std::span<const double> rates) {
     result.eigenvalues[0] = 0;
     result.eigenvalues[1] = lambda_2;
   }
-  return result;
+  return solved;
 }
 
 }  // namespace grapevine

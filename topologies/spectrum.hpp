@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/result.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
@@ -26,7 +27,9 @@ struct Spectrum {
 
 /// chi1 and chi2 to 1e-9 relative, whatever the spread of the rates: closed forms where the graph
 /// and its rates are ones, sparse elimination otherwise. `rates` has one entry per edge of the
-/// topology (its own when empty), each positive and finite. One rank alone has chi1 = chi2 = 0.
-Spectrum spectrum(const Topology&, std::span<const double> rates = {});
+/// topology (its own when empty). One rank alone has chi1 = chi2 = 0. Rates may be measured by
+/// others: where one is not positive and finite (a graph that they disconnect), or they are so far
+/// apart that the solver finds no finite answer, that is said in one line.
+Result<Spectrum> spectrum(const Topology&, std::span<const double> rates = {});
 
 }  // namespace grapevine

@@ -21,6 +21,7 @@ constexpr int kMostRestarts = 100;
 struct Approximation {
   VectorXd vector;
   bool converged = false;
+  bool finite = true;
 };
 
 VectorXd random_direction(int ranks) {
@@ -58,6 +59,8 @@ Approximation lanczos(const StarMesh& mesh, const VectorXd& start) {
       w.array() -= w.mean();
     }
     off[step] = w.norm();
+    if (!std::isfinite(off[step]) || !std::isfinite(diagonal[step]))
+      return {.vector = start, .finite = false};
     const bool exhausted = off[step] <= kTolerance * diagonal[0] || step + 1 == n - 1;
     if (exhausted || step + 1 == most || step + 1 >= next_look) {
       auto top = top_vector(basis, diagonal, off, step + 1, exhausted ? 0 : off[step]);
@@ -83,16 +86,18 @@ double rayleigh_quotient(const Topology& graph, std::span<const double> rates, c
 
 }  // namespace
 
-Spectrum spectrum_sparse(const Topology& graph, std::span<const double> rates) {
+Result<Spectrum> spectrum_sparse(const Topology& graph, std::span<const double> rates) {
   GV_CHECK(graph.ranks() >= 2);
   const StarMesh mesh(graph, rates);
   Approximation top{random_direction(graph.ranks()), false};
   for (int restart = 0; !top.converged; ++restart) {
-    GV_CHECK(restart < kMostRestarts);
+    if (restart == kMostRestarts || !top.finite)
+      return world_error("spectrum of " + graph.name() + ": Lanczos does not converge");
     top = lanczos(mesh, top.vector.normalized());
   }
   const auto resistances = mesh.edge_resistances();
-  return {1 / rayleigh_quotient(graph, rates, top.vector), 0.5 * std::ranges::max(resistances), {}};
+  return Spectrum{
+      1 / rayleigh_quotient(graph, rates, top.vector), 0.5 * std::ranges::max(resistances), {}};
 }
 
 }  // namespace grapevine

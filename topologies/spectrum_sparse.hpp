@@ -10,7 +10,8 @@
 
 namespace grapevine {
 
-/// Fills chi1 and chi2 to 1e-9 relative; leaves the eigenvalues empty. Two ranks at least.
-Spectrum spectrum_sparse(const Topology&, std::span<const double> rates);
+/// Fills chi1 and chi2 to 1e-9 relative; leaves the eigenvalues empty. Two ranks at least. Fails
+/// where Lanczos meets infinities or does not converge.
+Result<Spectrum> spectrum_sparse(const Topology&, std::span<const double> rates);
 
 }  // namespace grapevine

@@ -121,14 +121,15 @@ std::string weights_specs() {
          "uniform:W   W on every edge\n";
 }
 
-MatrixSpectrum matrix_spectrum(const Topology& graph, const GossipMatrix& matrix) {
+Result<MatrixSpectrum> matrix_spectrum(const Topology& graph, const GossipMatrix& matrix) {
   GV_CHECK(matrix.edge.size() == graph.edges().size());
   GV_CHECK(matrix.self.size() == static_cast<size_t>(graph.ranks()));
-  if (graph.ranks() == 1) return {};
-  const Spectrum laplacian = spectrum(graph, matrix.edge);  // W = 1 - Lambda
-  const double largest = laplacian.eigenvalues.empty() ? largest_eigenvalue(graph, matrix)
-                                                       : laplacian.eigenvalues.back();
-  return {1 - 1 / laplacian.chi1, 1 - largest};
+  if (graph.ranks() == 1) return MatrixSpectrum{};
+  const Result<Spectrum> laplacian = spectrum(graph, matrix.edge);  // W = 1 - Lambda
+  if (!laplacian) return laplacian.error();
+  const double largest = laplacian->eigenvalues.empty() ? largest_eigenvalue(graph, matrix)
+                                                        : laplacian->eigenvalues.back();
+  return MatrixSpectrum{1 - 1 / laplacian->chi1, 1 - largest};
 }
 
 double best_gamma(MatrixSpectrum spectrum) {

@@ -36,7 +36,7 @@ struct MatrixSpectrum {
 
 /// To 1e-9 up to 512 ranks. Beyond, 1 - second keeps 1e-9 relative, and `least` is iterated: at
 /// most some 1e-5 too large. Every W_ij must be positive, as gossip_matrix makes them.
-MatrixSpectrum matrix_spectrum(const Topology&, const GossipMatrix&);
+Result<MatrixSpectrum> matrix_spectrum(const Topology&, const GossipMatrix&);
 
 /// The factor that makes x + gamma (W - 1) x average fastest: 2 / ((1 - second) + (1 - least)).
 double best_gamma(MatrixSpectrum);

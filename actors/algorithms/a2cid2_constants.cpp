@@ -4,8 +4,13 @@
 
 namespace grapevine {
 
-A2cid2Constants a2cid2_constants(const Spectrum& graph) {
-  return {1 / (2 * std::sqrt(graph.chi1 * graph.chi2)), 0.5 * std::sqrt(graph.chi1 / graph.chi2)};
+Result<A2cid2Constants> a2cid2_constants(const Spectrum& graph) {
+  const A2cid2Constants c{1 / (2 * std::sqrt(graph.chi1 * graph.chi2)),
+                          0.5 * std::sqrt(graph.chi1 / graph.chi2)};
+  const auto possible = [](double value) { return value > 0 && std::isfinite(value); };
+  if (possible(c.eta) && possible(c.alpha_tilde)) return c;
+  return world_error("chi1 and chi2 of the graph give no constants: eta is " +
+                     std::to_string(c.eta) + ", alpha~ " + std::to_string(c.alpha_tilde));
 }
 
 A2cid2Constants without_repeats(A2cid2Constants constants, const Topology& graph) {

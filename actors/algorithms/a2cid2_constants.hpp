@@ -1,5 +1,6 @@
 // The constants of A2CiD2 (a2cid2.hpp) that a graph asks for.
 #pragma once
+#include "kernels/result.hpp"
 #include "topologies/spectrum.hpp"
 
 namespace grapevine {
@@ -10,8 +11,8 @@ struct A2cid2Constants {
 };
 
 /// Section 3, the optimal ones: eta = 1 / (2 sqrt(chi1 chi2)), alpha = 1/2, alpha~ = 1/2 sqrt(chi1
-/// / chi2).
-A2cid2Constants a2cid2_constants(const Spectrum& graph);
+/// / chi2). Two ranks at least; fails where they are not positive and finite.
+Result<A2cid2Constants> a2cid2_constants(const Spectrum& graph);
 
 /// For pairing without repeats on a graph of mean degree d (of ranks with more than one neighbour):
 /// the averaging walk leaves its last partner with certainty and spreads d / (d-1) times faster, so

@@ -42,7 +42,9 @@ Status check_weights(const Method& method, double gamma, const std::string& weig
   const auto matrix = gossip_matrix(weights, graph);
   if (!matrix) return matrix.error();
   if (gamma <= 1 && method.eigenvalues_above <= -1) return Done{};  // whatever the graph
-  const double least = matrix_spectrum(graph, *matrix).least;
+  const auto spectrum = matrix_spectrum(graph, *matrix);
+  if (!spectrum) return spectrum.error();
+  const double least = spectrum->least;
   const double of_round = 1 - gamma * (1 - least);
   constexpr double kRounding = 1e-9;
   if (of_round > method.eigenvalues_above + kRounding) return Done{};

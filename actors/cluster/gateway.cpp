@@ -79,6 +79,12 @@ void Gateway::new_roster() {
   send(parts_.manager, RosterPtr(std::move(roster)));
 }
 
+void Gateway::tell_rates() {
+  if (!membership_) return;
+  send(parts_.manager,
+       EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
+}
+
 // --- phases
 
 void Gateway::train(Donation donation) {
@@ -178,9 +184,7 @@ void Gateway::on_said(Said& said) {
     for (const Member& m : packet->news)  // a membership that has left hears no more
       if (phase_ >= Phase::trading && is_over(m)) gone_.insert(m.node);
     handle([&](Membership& m, MembershipEffects& out) { m.packet(now, said.node, *packet, out); });
-    if (!packet->rates.empty())
-      send(parts_.manager,
-           EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
+    if (!packet->rates.empty()) tell_rates();
   } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
     if (fetch->what == FetchState::What::node_sum) return give_mean(said.node, fetch->transfer);
     donating([&](Donor& d, DonorEffects& out) { d.fetch(now, said.node, *fetch, out); });
@@ -279,11 +283,13 @@ Gateway::behavior_type Gateway::make_behavior() {
         handle([&](Membership& m, MembershipEffects& out) { m.become(now(), true, true, out); });
       },
       [this](const EpochInfo& info) {
-        epoch_ = info;
-        note("the graph is " + info.topology + " of " + std::to_string(info.ranks) + " ranks");
+        const bool begins = std::exchange(epoch_, info).epoch != info.epoch;
+        if (begins)
+          note("the graph is " + info.topology + " of " + std::to_string(info.ranks) + " ranks");
       },
       [=, this](const EdgeRatesPtr& rates) {
         handle([&](Membership& m, MembershipEffects& out) { m.rates(now(), *rates, out); });
+        tell_rates();  // those measured here are used as they were told to the others
       },
       [this](const Reconfigure& change) -> caf::result<std::string> {
         const Result<std::string> done = reconfigure(change.topology);

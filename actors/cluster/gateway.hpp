@@ -51,6 +51,7 @@ class Gateway final : public GatewayActor::base {
   void carry_out(MembershipEffects&);
   void arm(double at);
   void new_roster();
+  void tell_rates();
   void consider();
   bool all_finished() const;
   bool alone() const;  // no link stands

@@ -67,7 +67,7 @@ using GatewayActor =
     MembershipActor::extend<Takes<GatewayStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<TurnedAway>,
                             Takes<BulkEnded>, Takes<DialFailed>, Takes<Said>, Takes<Asked>,
                             Takes<ConsoleGone>, Takes<ParcelCame>, Takes<RunEnded>,
-                            Takes<EpochInfo>, Takes<Finish>, Takes<Leave>, Takes<Tick>>;
+                            Takes<Finish>, Takes<Leave>, Takes<Tick>>;
 
 }  // namespace grapevine
 

@@ -16,7 +16,7 @@ struct NodeStatus {
   std::vector<Member> members;
   GraphSpec graph;
   uint64_t roster_epoch = 0;
-  EpochInfo epoch;              // the last one whose constants are known
+  EpochInfo epoch;              // the last one whose constants were found, and the newest of them
   NodeReport ranks;             // those here
   std::vector<EdgeRate> rates;  // of all edges, as heard
   struct Link {

@@ -99,7 +99,9 @@ double gamma_of_graph(const Settings& s) {
   GV_CHECK(static_cast<bool>(graph));
   const auto matrix = gossip_matrix(s.weights, *graph);
   GV_CHECK(static_cast<bool>(matrix));
-  return best_gamma(matrix_spectrum(*graph, *matrix));
+  const auto spectrum = matrix_spectrum(*graph, *matrix);
+  GV_CHECK(static_cast<bool>(spectrum));
+  return best_gamma(*spectrum);
 }
 
 StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
@@ -229,7 +231,8 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
                                                                    .compute = compute,
                                                                    .gradient_s = gradient_s,
                                                                    .observers = {observer},
-                                                                   .membership = site.membership});
+                                                                   .membership = site.membership,
+                                                                   .spectra = hooks.spectra});
   auto node = system.spawn<Node>(NodeDependencies{
       .clock = clock,
       .settings = settings,

@@ -18,6 +18,8 @@ struct RunHooks {
   Sink sink;
   MakeWorker make_worker;                        // empty: spawn_worker
   const std::atomic<int>* interrupts = nullptr;  // Ctrl+C so far: at 1 the run drains and saves
+  // Of graphs and their rates; runs in one process may share it.
+  std::shared_ptr<SpectrumCache> spectra = std::make_shared<SpectrumCache>();
 };
 
 struct RunResult {

@@ -213,11 +213,6 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.events =
       events_to(gateway, node.transport, make_arrivals(node.options.max_payload_bytes, s));
   Site site = site_of(gateway, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
-  RunHooks run_hooks = hooks.run;
-  run_hooks.sink.on_epoch = [gateway, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
-    caf::anon_send(gateway, info);
-    if (told) told(info);
-  };
   const auto ended = [gateway, told = std::move(ends.ranks)](Outcome o) {
     RunEnded what;
     if (!o.parameters.empty()) {
@@ -229,8 +224,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     told(std::move(o));
     caf::anon_send(gateway, std::move(what));
   };
-  node.run =
-      spawn_run(system, s, std::move(objective), std::move(run_hooks), std::move(site), ended);
+  node.run = spawn_run(system, s, std::move(objective), hooks.run, std::move(site), ended);
   return node;
 }
 

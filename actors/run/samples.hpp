@@ -27,7 +27,8 @@ struct RunSample {
 
 struct EpochInfo {
   uint64_t epoch = 0;
-  double at_s = 0;
+  double at_s = 0;         // it began
+  double solved_at_s = 0;  // these constants were found
   std::string topology;
   int ranks = 0;
   double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;

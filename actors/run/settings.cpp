@@ -76,7 +76,9 @@ Status check(const Settings& s) {
   if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
     const auto matrix = gossip_matrix(s.weights, *graph);
     if (!matrix) return matrix.error();
-    rule.gamma = best_gamma(matrix_spectrum(*graph, *matrix));
+    const auto spectrum = matrix_spectrum(*graph, *matrix);
+    if (!spectrum) return spectrum.error();
+    rule.gamma = best_gamma(*spectrum);
   }
   if (Status fits = check_method(s.method, rule, s.weights, *graph); !fits) return fits;
   return check(s.plan, s.ranks, s.clock == Clock::wall);

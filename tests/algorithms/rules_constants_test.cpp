@@ -100,7 +100,7 @@ TEST_CASE("the map of the rule that runs has the decay rates of the table") {
   for (const Row& row : rows) {
     INFO(row.spec << " of " << row.n);
     const Topology made = graph(row.spec, row.n);
-    const LinearRule accelerated = map_of_a2cid2(a2cid2_constants(spectrum(made)));
+    const LinearRule accelerated = map_of_a2cid2(*a2cid2_constants(*spectrum(made)));
     CHECK(SecondMoments(made, accelerated).slowest_decay() ==
           Approx(row.accelerated).margin(1e-4).epsilon(0));
     CHECK(SecondMoments(made, map_of_ad_psgd()).slowest_decay() ==
@@ -120,7 +120,7 @@ TEST_CASE("eta and alpha~ are those of the table, one exchange per rank and unit
                       {"complete", 16, .533333, .5},         {"torus:8x8", 64, .192854, 1.316892}};
   for (const Row& row : rows) {
     INFO(row.spec << " of " << row.n);
-    const A2cid2Constants c = a2cid2_constants(spectrum(graph(row.spec, row.n)));
+    const A2cid2Constants c = *a2cid2_constants(*spectrum(graph(row.spec, row.n)));
     CHECK(c.eta == Approx(row.eta).margin(1e-6).epsilon(0));
     CHECK(c.alpha_tilde == Approx(row.alpha_tilde).margin(1e-6).epsilon(0));
   }
@@ -138,4 +138,11 @@ TEST_CASE("without repeats eta grows and alpha~ shrinks by sqrt(d / (d-1)), d of
   CHECK(factor("star", 16) == Approx(std::sqrt(15.0 / 14)));  // leaves have no choice
   CHECK(factor("chain", 5) == Approx(std::sqrt(2.0)));
   CHECK(factor("chain", 2) == 1);  // nobody has
+}
+
+TEST_CASE("a spectrum that gives no constants is refused") {
+  CHECK_FALSE(a2cid2_constants({0, 1, {}}));
+  CHECK_FALSE(a2cid2_constants({1e200, 1e200, {}}));
+  CHECK_FALSE(a2cid2_constants({1e-200, 1e-200, {}}));
+  CHECK(a2cid2_constants({1e3, 1, {}}));
 }

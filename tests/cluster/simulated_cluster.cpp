@@ -75,6 +75,7 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
   for (const int other : join_hosts)
     n.join.push_back(address_of(other));
   NodeHooks hooks;
+  hooks.run.spectra = spectra_;
   hooks.run.sink.on_event = [&p, this](const std::string& line) {
     p.lines.push_back(std::to_string(now()) + " " + line);
   };

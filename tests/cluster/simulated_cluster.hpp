@@ -97,6 +97,7 @@ class SimulatedCluster {
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::string> answers_;  // of consoles, but status
   std::shared_ptr<Objective> objective_;
+  std::shared_ptr<SpectrumCache> spectra_ = std::make_shared<SpectrumCache>();
 };
 
 }  // namespace grapevine::test

@@ -87,7 +87,7 @@ void Gossip::reconfigure(const std::string& graph) {
   GV_CHECK(static_cast<bool>(made));
   graph_ = *std::move(made);
   colours_ = edge_colouring(graph_);
-  A2cid2Constants constants = a2cid2_constants(spectrum(graph_));
+  A2cid2Constants constants = *a2cid2_constants(*spectrum(graph_));
   if (settings_.pairing == Pairing::free) constants = without_repeats(constants, graph_);
   if (method_named(settings_.method).accelerated)
     eta_ = constants.eta, alpha_tilde_ = constants.alpha_tilde;

@@ -12,6 +12,6 @@ int main() {
   x_tilde.vec().as<float>()[1] = 4;
   extrapolate({}, 0.25, x, x_tilde, mixed);
   const auto back = decode(encode({.from = 7}), kMaxPayloadBytes);
-  std::printf("chi1 %.2f mixed %.1f from %u\n", spectrum(*ring).chi1,
+  std::printf("chi1 %.2f mixed %.1f from %u\n", spectrum(*ring)->chi1,
               mixed.vec().as<float>()[1], back->from);
 }

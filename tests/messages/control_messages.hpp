@@ -36,7 +36,7 @@ inline std::vector<ControlMessage> one_of_each() {
        {80, 81}},
       {"b", 2, 0, MemberState::alive, "[::1]:7001", 4, 4, true, false, 0, 82, {}, {}, {}}};
   packet.graph = {9, "a", "ring:8"};
-  packet.rates = {{0, 1, 12.5, 3}, {1, 2, 0, 4}};
+  packet.rates = {{0, 1, 12.5, 3}, {1, 2, 0.25, 4}};
   packet.facts = {83, 84, true, 85};
   Manifest manifest;
   manifest.transfer = 10;

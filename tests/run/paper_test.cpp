@@ -20,7 +20,7 @@ double predicted_rate(const std::string& topology, int ranks, bool accelerated, 
                       double to_s) {
   const auto graph = make_topology(topology, ranks, 1);
   const A2cid2Constants c =
-      accelerated ? a2cid2_constants(spectrum(*graph)) : A2cid2Constants{0, 0.5};
+      accelerated ? *a2cid2_constants(*spectrum(*graph)) : A2cid2Constants{0, 0.5};
   const test::LinearRule rule{[c](double& x, double& x_tilde, double seconds) {
                                 const double moved =
                                     -0.5 * std::expm1(-2 * c.eta * seconds) * (x_tilde - x);

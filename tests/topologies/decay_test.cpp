@@ -31,7 +31,7 @@ LinearRule pairwise_map(double eta, double alpha, double alpha_tilde) {
 LinearRule plain_averaging() { return pairwise_map(0, 0.5, 0.5); }
 
 LinearRule accelerated(const Topology& graph) {
-  const Spectrum s = spectrum(graph);
+  const Spectrum s = spectrum_of(graph);
   return pairwise_map(0.5 / std::sqrt(s.chi1 * s.chi2), 0.5, 0.5 * std::sqrt(s.chi1 / s.chi2));
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("the equations read off the map are those written for A2CiD2") {
 TEST_CASE("acceleration decays at least as fast as the theory promises: eta") {
   for (const std::string spec : {"torus", "binary-tree", "cliques", "hypercube"}) {
     const Topology made = graph(spec, 16);
-    const Spectrum s = spectrum(made);
+    const Spectrum s = spectrum_of(made);
     INFO(spec);
     CHECK(decay(made, accelerated(made)) > 0.5 / std::sqrt(s.chi1 * s.chi2));
     CHECK(decay(made, plain_averaging()) > 0.5 / s.chi1);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "topologies/spectrum.hpp"
 #include "topologies/topology.hpp"
 #include "topologies/trees.hpp"
 
@@ -21,6 +22,14 @@ inline Topology graph(const std::string& spec, int ranks, double rate = 1) {
   INFO(spec << " with " << ranks << (made ? "" : ": " + made.error().message));
   REQUIRE(made);
   return *std::move(made);
+}
+
+/// What spectrum() finds, or a failed test.
+inline Spectrum spectrum_of(const Topology& made, std::span<const double> rates = {}) {
+  auto solved = spectrum(made, rates);
+  INFO(made.name() << (solved ? "" : ": " + solved.error().message));
+  REQUIRE(solved);
+  return *std::move(solved);
 }
 
 inline std::string refusal(const std::string& spec, int ranks, double rate = 1) {

@@ -135,7 +135,7 @@ TEST_CASE("a peer that turns malicious loses its link with the reason, and nobod
     const double was = 3.5, is = 1 / 0.0;
     if (std::memcmp(infinite.data() + at, &was, 8) == 0) std::memcpy(infinite.data() + at, &is, 8);
   }
-  ends("infinite", infinite, "message refused: perSecond, accepted: finite and at least 0");
+  ends("infinite", infinite, "message refused: perSecond, accepted: 1e-9 to 1e9");
   std::vector<std::byte> announces(16);
   announces[5] = std::byte{0x20};  // 8,192 words and the table's one
   ends("large", announces, "a message larger than the limit of 65536 bytes");

@@ -1,0 +1,41 @@
+// SpectrumCache: spectra that were solved for lately, shared by those who solve for the same graph
+// and rates: a thousand simulated nodes in one process ask for one spectrum a thousand times.
+//
+// Any thread. Two who ask at once may both solve. Keeps at most kSpectraKept of them, of kEdgesKept
+// edges in all; what was used least recently goes first.
+#pragma once
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "topologies/spectrum.hpp"
+
+namespace grapevine {
+
+constexpr size_t kSpectraKept = 64, kEdgesKept = 256 * 1024;
+
+class SpectrumCache {
+ public:
+  /// As spectrum(); `rates` has one entry per edge.
+  std::shared_ptr<const Result<Spectrum>> of(const Topology&, std::span<const double> rates);
+
+  uint64_t solved() const;  // so far, of all that were asked for
+
+ private:
+  struct Entry {
+    int ranks = 0;
+    std::vector<std::pair<int, int>> ends;  // of the edges
+    std::vector<double> rates;
+    std::shared_ptr<const Result<Spectrum>> spectrum;
+  };
+  std::shared_ptr<const Result<Spectrum>> find(const Topology&, std::span<const double> rates);
+
+  mutable std::mutex mutex_;
+  std::list<Entry> entries_;  // by rising age
+  size_t edges_ = 0;          // of all entries
+  uint64_t solved_ = 0;
+};
+
+}  // namespace grapevine
