@@ -351,6 +351,8 @@ NodeStatus Cluster::status() const {
   status.rates = membership_->edge_rates();
   status.departures = departures_;
   status.suspects = suspects_;
+  for (const auto& [why, count] : membership_->refusals())
+    status.disbelieved.emplace(why, count);
   for (const Member& m : status.members)
     if (m.node != status.node && membership_->linked(m.node))
       status.links.push_back({m.node, membership_->round_trip_s(m.node), {}});
