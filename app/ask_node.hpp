@@ -15,10 +15,20 @@ Result<std::string> address_of_node(const std::string& text);
 /// `key`: the file with the run key; empty: none. Errors: nobody is there (world); the node's own
 /// reason where it refuses (user).
 Result<std::string> ask_node(const std::string& address, const std::string& key,
-                             const ConsoleRequest&, double deadline_s = 2);
+                             const ConsoleRequest&, double deadline_s = 2,
+                             double silence_s = 10);
 
 /// Hands each part of the answer on as it comes, until the node ends or `part` says false.
 Status follow_node(const std::string& address, const std::string& key, const ConsoleRequest&,
                    const std::function<bool(const ConsoleReply&)>& part);
+
+struct SnapshotAnswer {
+  std::string description;  // JSON
+  std::string bytes;        // of the mean's vectors, one after the other
+};
+
+/// Has the mean of all ranks taken, and fetches it: an answer at a time, each checked against its
+/// hash. A connection that breaks is made anew, and the rest is fetched over that.
+Result<SnapshotAnswer> fetch_snapshot(const std::string& address, const std::string& key);
 
 }  // namespace grapevine

@@ -188,14 +188,6 @@ Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
     return Done{};
   }
   const Json object = Json::parse(text, nullptr, false);
-  if (verb == ConsoleVerb::snapshot) {
-    if (Status written = write_snapshot(object, o.argument); !written) return written;
-    if (o.json)
-      print_json({{"file", o.argument}, {"ranks", object["ranks"]}});
-    else
-      std::printf("%s: the mean of %s ranks\n", o.argument.c_str(), object["ranks"].dump().c_str());
-    return Done{};
-  }
   if (!object.is_object() || !object.contains("members")) return malformed;
   if (verb == ConsoleVerb::status) {
     if (o.json)
@@ -212,6 +204,18 @@ Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
   } else {
     tell_events(o, object);
   }
+  return Done{};
+}
+
+Status save_snapshot(const Options& o) {
+  auto answer = fetch_snapshot(o.address, o.peers.key);
+  if (!answer) return answer.error();
+  const Json object = Json::parse(answer->description, nullptr, false);
+  if (Status written = write_snapshot(object, answer->bytes, o.argument); !written) return written;
+  if (o.json)
+    print_json({{"file", o.argument}, {"ranks", object["ranks"]}});
+  else
+    std::printf("%s: the mean of %s ranks\n", o.argument.c_str(), object["ranks"].dump().c_str());
   return Done{};
 }
 
@@ -242,7 +246,8 @@ Result<int> control(const Options& given) {
         "ctl address is \"{}\", accepted: a node's name, host:port or unix:/path", o.address));
   const auto verb = verb_of(o);
   if (!verb) return verb.error();
-  ConsoleRequest request{(*verb)->verb, {}};
+  ConsoleRequest request;
+  request.verb = (*verb)->verb;
   if (request.verb == ConsoleVerb::reconfigure) request.argument = o.argument;
   if (request.verb == ConsoleVerb::inject) {
     auto text = text_of(o.argument);
@@ -259,6 +264,10 @@ Result<int> control(const Options& given) {
   }
   if (request.verb == ConsoleVerb::events) {
     if (const auto last = last_events(o.argument); !last) return last.error();
+  }
+  if (request.verb == ConsoleVerb::snapshot) {
+    if (Status saved = save_snapshot(o); !saved) return saved.error();
+    return 0;
   }
   const auto answer = ask_node(o.address, o.peers.key, request);
   if (!answer) return answer.error();

@@ -37,6 +37,7 @@ Json node_json(const Options& options, const Summary& s, const TrainingTimes& ti
   for (const RankSummary& rank : s.ranks)
     if (rank.counts.push_weight > 0) weights.push_back(rank.counts.push_weight);
   object["push_weights"] = weights;
+  object["missing"] = s.missing;
   object["departures"] = departures_json(s.departures);
   object["seconds"] = s.seconds;
   object["evaluation_seconds"] = times.evaluation_s;
@@ -59,6 +60,15 @@ Status accept_plan(const Plan& plan) {
           "the plan has pause, kill or restart, accepted by node: slow, reconfigure "
           "and faults of links; grapevine launch does the others to processes");
   return Done{};
+}
+
+// The run has ended here without knowing that these have the same mean.
+Error complain_of_missing(const std::vector<std::string>& missing) {
+  std::string names;
+  for (const std::string& node : missing)
+    names += (names.empty() ? "" : ", ") + node;
+  return world_error("the mean at the end is not known to be that of " + names +
+                     ", accepted: one mean at all nodes");
 }
 
 }  // namespace
@@ -108,7 +118,8 @@ Result<int> node(Options options) {
     print_node(of_this_process(settings), summary, times, address, options.out);
   }
   if (!saved) return saved.error();
-  return 0;
+  if (summary.missing.empty()) return 0;
+  return complain_of_missing(summary.missing);
 }
 
 }  // namespace grapevine

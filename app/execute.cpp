@@ -239,8 +239,8 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
     object["alarm"] = alarm->get();
     return object.dump();
   };
-  hooks.render_snapshot = [objective](const Buffer& mean, int ranks) {
-    return snapshot_json(objective->layout(), mean, ranks).dump();
+  hooks.describe_snapshot = [objective](const Mean& mean) {
+    return snapshot_json(objective->layout(), mean).dump();
   };
   hooks.read_plan = [](const std::string& text) { return plan_of_text("plan", text); };
   auto result = run_node(settings, *node, objective, std::move(hooks));
@@ -250,6 +250,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   if (!summary.epochs.empty()) summary.seconds -= summary.epochs.front().at_s;
   summary.nodes = result->nodes;
   summary.ranks_in_mean = result->ranks;
+  summary.missing = std::move(result->missing);
   summary.departures = std::move(result->departures);
   if (result->mean) {
     const ConstVec mean = result->mean->vec();

@@ -53,15 +53,18 @@ Json links_json(const NodeStatus& s) {
   Json links = Json::array();
   for (const NodeStatus::Link& link : s.links) {
     const LinkCounts& c = link.counts;
-    links.push_back({{"node", link.node},
-                     {"round_trip_seconds", link.round_trip_s},
-                     {"bulk", name_of(c.bulk)},
-                     {"bytes_sent", c.message_bytes_sent + c.frame_bytes_sent},
-                     {"bytes_received", c.message_bytes_received + c.frame_bytes_received},
-                     {"refused", c.refused},
-                     {"discarded", c.discarded},
-                     {"lost", c.lost},
-                     {"corrupt", c.corrupt}});
+    links.push_back(
+        {{"node", link.node},
+         {"round_trip_seconds", link.round_trip_s},
+         {"bulk", name_of(c.bulk)},
+         {"bytes_sent", c.message_bytes_sent + c.frame_bytes_sent + c.parcel_bytes_sent},
+         {"bytes_received",
+          c.message_bytes_received + c.frame_bytes_received + c.parcel_bytes_received},
+         {"parcel_bytes_sent", c.parcel_bytes_sent},
+         {"refused", c.refused},
+         {"discarded", c.discarded},
+         {"lost", c.lost},
+         {"corrupt", c.corrupt}});
   }
   return links;
 }

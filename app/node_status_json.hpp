@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "actors/cluster/mean_exchange.hpp"
 #include "actors/cluster/node_status.hpp"
 #include "app/json_output.hpp"
 #include "kernels/layout.hpp"
@@ -12,10 +13,11 @@ namespace grapevine {
 Json json_of(const NodeStatus&);
 Json departures_json(const std::vector<Departure>&);
 
-/// {"ranks", "dtype", "tensors": [{"name", "shape"}], "data": base64 of the vector}
-Json snapshot_json(const ParameterLayout&, const Buffer& mean, int ranks);
+/// {"mean": its number, "ranks", "dtype", "bytes", "tensors": [{"name", "shape"}]}
+Json snapshot_json(const ParameterLayout&, const Mean&);
 
-/// Writes such an object as safetensors. Errors: a malformed object (world), and the file's.
-Status write_snapshot(const Json&, const std::string& path);
+/// Writes what such an object describes as safetensors. Errors: a malformed object or bytes that do
+/// not fit it (world), and the file's.
+Status write_snapshot(const Json&, const std::string& bytes, const std::string& path);
 
 }  // namespace grapevine

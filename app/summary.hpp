@@ -37,6 +37,7 @@ struct Summary : RunTotals {
   uint64_t parameter_hash = 0;
   int first_rank = 0;             // of `ranks`, where others are elsewhere
   int nodes = 0, ranks_in_mean = 0;  // of a run of several processes
+  std::vector<std::string> missing;  // nodes of whom it is not known that they have this mean
   std::vector<Departure> departures; // of nodes, the own one among them
   std::vector<RankSummary> ranks;
   std::vector<EdgeSummary> edges;

@@ -23,7 +23,7 @@ enum class ConsoleVerb : uint8_t {
 
 struct ConsoleRequest {
   ConsoleVerb verb = ConsoleVerb::status;
-  std::string argument;  // a spec, or the text of a plan
+  std::string argument = {};  // a spec, or the text of a plan
   // Of a snapshot: 0 has a mean taken and described, as JSON with its number; that number has its
   // bytes told, from `offset` on, at most kAnswerBytes of them.
   uint64_t mean = 0, offset = 0;
@@ -36,7 +36,7 @@ struct ConsoleReply {
   bool ok = true;
   bool more = false;
   std::string text;
-  std::string bytes;
+  std::string bytes = {};
   uint64_t hash = 0;
   bool operator==(const ConsoleReply&) const = default;
 };

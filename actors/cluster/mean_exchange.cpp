@@ -16,6 +16,7 @@ namespace {
 using Way = MeanPiece::Way;
 
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
+constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
 constexpr double kUnlinked_s = 2;  // then a neighbour cannot be reached
 constexpr double kFirstLapse_s = 2, kLeastLapse_s = 0.5, kLongestLapse_s = 8;
 constexpr int kBad = 3;          // pieces that were refused: then the neighbour is done without
@@ -69,11 +70,12 @@ void MeanExchange::want(double now, uint64_t serial, MeanEffects& out) {
   finish(now, out);
 }
 
-void MeanExchange::end(double now, MeanEffects& out) {
+void MeanExchange::end(double now, std::vector<std::string> expected, MeanEffects& out) {
   if (!ending_) {
     ending_ = true;
+    began_with_.insert(expected.begin(), expected.end());
     for (const MeanMember& m : members_)
-      if (!m.left) began_with_.insert(m.node);
+      if (!m.left && expected.empty()) began_with_.insert(m.node);
     open(now, out);
   }
   finish(now, out);
@@ -199,7 +201,7 @@ void MeanExchange::lapse(double now, MeanEffects& out) {
       out.cut.push_back(name);
     }
   }
-  if (now < progress_at_ + patience_s_) return;
+  if (now < progress_at_ + waits_s()) return;
   if (!settled_) settle(awaited(), out);
   if (!ending_) stage_ = Stage::idle;
 }
@@ -226,7 +228,7 @@ void MeanExchange::finish(double now, MeanEffects& out) {
   }
   out.timer_at = kNotYet;
   if (stage_ == Stage::idle || (ending_ && settled_)) return;
-  out.timer_at = progress_at_ + patience_s_;
+  out.timer_at = progress_at_ + waits_s();
   if (is_root_ && sum_ && made_ < summed()) out.timer_at = now;
   for (const auto& [name, n] : neighbours_) {
     if (gives(n)) out.timer_at = std::min(out.timer_at, n.in.due_at);
@@ -311,6 +313,10 @@ void MeanExchange::grant(Neighbour& n, const MeanAsk& ask) const {
   const uint32_t until = std::min({ask.until, ask.from + kMeanWindow, shape_.pieces()});
   n.out.next = ask.again ? ask.from : std::max(n.out.next, ask.from);
   n.out.until = ask.again ? until : std::max(n.out.until, until);
+}
+
+double MeanExchange::waits_s() const {
+  return ending_ ? patience_s_ : std::min(patience_s_, kSnapshot_s);
 }
 
 double MeanExchange::lapse_s(const Source& s) const {

@@ -99,8 +99,9 @@ class MeanExchange {
 
   /// Of a snapshot, by the serial that the membership spreads (from 1). Nothing if it is not newer.
   void want(double now, uint64_t serial, MeanEffects&);
-  /// The mean at the end; from now on it is the only one.
-  void end(double now, MeanEffects&);
+  /// The mean at the end; from now on it is the only one. `expected`: nodes that are missing where
+  /// they are dead by then; none: those that are there now.
+  void end(double now, std::vector<std::string> expected, MeanEffects&);
 
   /// Who takes part, as the membership knows it: at every change.
   void view(double now, std::vector<MeanMember>, MeanEffects&);
@@ -162,6 +163,7 @@ class MeanExchange {
   bool gives(const Neighbour&) const;                           // pieces of it are awaited
   bool needs(const std::string& node, const Neighbour&) const;  // a link
   double lapse_s(const Source&) const;
+  double waits_s() const;  // without progress
 
   const std::string self_;
   const MeanShape shape_;

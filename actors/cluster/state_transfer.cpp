@@ -46,14 +46,19 @@ void Donor::fetch(double now, const std::string& from, const FetchState& fetch, 
     m.refused = why;
     out.replies.push_back({from, std::move(m)});
   };
-  if (fetch.pieces.empty() && d == nullptr) {
+  const auto its = std::find_if(donations_.begin(), donations_.end(), [&](const Donation& other) {
+    return other.node == from && other.snapshot == nullptr;
+  });
+  if (fetch.pieces.empty() && d == nullptr && its != donations_.end()) {
+    its->transfer = fetch.transfer;  // the snapshot that is being taken serves it too
+  } else if (fetch.pieces.empty() && d == nullptr) {
     node_down(from);  // it has begun anew
     if (donations_.size() >= kDonationsAtMost)
       std::erase_if(donations_, [&](const Donation& other) {
         return other.snapshot != nullptr && other.used_at + kDonationIdle_s <= now;
       });
     if (donations_.size() < kDonationsAtMost) {
-      donations_.push_back({from, fetch.transfer, nullptr, {}, now});
+      donations_.push_back({from, fetch.transfer, fetch.transfer, nullptr, {}, now});
       out.takes.push_back({from, fetch});
     } else {
       refuse("serves " + std::to_string(kDonationsAtMost) + " newcomers already");
@@ -77,8 +82,12 @@ void Donor::fetch(double now, const std::string& from, const FetchState& fetch, 
 
 void Donor::taken(double now, const std::string& node, Manifest manifest, SnapshotPtr snapshot,
                   DonorEffects& out) {
-  if (Donation* d = find(node, manifest.transfer)) {
+  const auto d = std::find_if(donations_.begin(), donations_.end(), [&](const Donation& other) {
+    return other.node == node && other.taking == manifest.transfer && other.snapshot == nullptr;
+  });
+  if (d != donations_.end()) {
     d->used_at = now;
+    manifest.transfer = d->transfer;
     d->snapshot = std::move(snapshot);
     d->manifest = manifest;
     const bool refused = !manifest.refused.empty();

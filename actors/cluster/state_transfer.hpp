@@ -45,7 +45,8 @@ struct DonorEffects {
   double timer_at = 0;  // always set; replaces the earlier one
 };
 
-/// Serves newcomers, two at a time. A snapshot is held until its newcomer is silent for 30 s.
+/// Serves newcomers, two at a time, and takes one snapshot at a time for each. A snapshot is held
+/// until its newcomer is silent for 30 s.
 class Donor {
  public:
   void fetch(double now, const std::string& from, const FetchState&, DonorEffects&);
@@ -58,8 +59,8 @@ class Donor {
  private:
   struct Donation {
     std::string node;
-    uint64_t transfer = 0;
-    SnapshotPtr snapshot;  // null while it is taken
+    uint64_t transfer = 0, taking = 0;  // as it asked last, and for which it is taken
+    SnapshotPtr snapshot;               // null while it is taken
     Manifest manifest;
     double used_at = 0;
   };

@@ -51,40 +51,59 @@ std::shared_ptr<Arrivals> make_arrivals(uint64_t payload_bytes, const Settings& 
 }
 
 // What facts of the run are marked with. Never 0.
-uint64_t run_of(const Settings& s, const NodeSettings& n, const Objective& objective) {
-  const Hello hello = hello_of(s, n, objective.layout());
+uint64_t run_of(const Settings& s, const NodeSettings& n, const ParameterLayout& layout) {
+  const Hello hello = hello_of(s, n, layout);
   return std::max<uint64_t>(fnv1a(hello.run, hello.job), 1);
 }
 
-LinkEvents events_to(const GatewayActor& gateway, std::shared_ptr<LinkTransport> transport,
+struct Handles {
+  ClusterActor cluster;
+  TransfersActor transfers;
+  ConsoleActor console;
+};
+
+void events_of_links(LinkEvents& events, const Handles& to) {
+  events.up = [to](const Hello& peer) {
+    caf::anon_send(to.cluster, LinkUp{peer});
+    caf::anon_send(to.transfers, LinkUp{peer});
+  };
+  events.down = [to](const std::string& node, uint32_t, const std::string& reason) {
+    caf::anon_send(to.cluster, LinkDown{node, reason});
+    caf::anon_send(to.transfers, LinkDown{node, reason});
+  };
+  events.dial_failed = [to](const std::string& address, const std::string& reason, bool refused) {
+    caf::anon_send(to.cluster, DialFailed{address, reason, refused});
+  };
+  events.turned_away = [to](const std::string& from, const std::string& reason) {
+    caf::anon_send(to.console, TurnedAway{from, reason});
+  };
+  events.bulk_ended = [to](const std::string& node, uint64_t lost, const std::string& reason) {
+    caf::anon_send(to.console, BulkEnded{node, lost, reason});
+  };
+}
+
+LinkEvents events_to(const Handles& to, std::shared_ptr<LinkTransport> transport,
                      const std::shared_ptr<Arrivals>& arrivals) {
   LinkEvents events;
-  events.up = [=](const Hello& peer) { caf::anon_send(gateway, LinkUp{peer}); };
-  events.down = [=](const std::string& node, uint32_t, const std::string& reason) {
-    caf::anon_send(gateway, LinkDown{node, reason});
-  };
-  events.control = [=](const std::string& node, ControlMessage message) {
-    caf::anon_send(gateway, Said{node, std::move(message)});
+  events_of_links(events, to);
+  events.control = [to](const std::string& node, ControlMessage message) {
+    if (auto* packet = std::get_if<MembershipPacket>(&message))
+      caf::anon_send(to.cluster, Heard{node, std::move(*packet)});
+    else
+      caf::anon_send(to.transfers, Said{node, std::move(message)});
   };
   events.frame = [=](const std::string& node, Frame frame) {
     transport->receive(node, std::move(frame));
   };
-  events.parcel = [=](const std::string& node, const Parcel& parcel, Payload payload) {
-    caf::anon_send(gateway, ParcelCame{node, parcel, std::move(payload)});
+  events.parcel = [to](const std::string& node, const Parcel& parcel, Payload payload) {
+    caf::anon_send(to.transfers, ParcelCame{node, parcel, std::move(payload)});
   };
-  events.dial_failed = [=](const std::string& address, const std::string& reason, bool refused) {
-    caf::anon_send(gateway, DialFailed{address, reason, refused});
+  events.console = [to](uint64_t console, ConsoleRequest request) {
+    caf::anon_send(to.console, Asked{console, std::move(request)});
   };
-  events.turned_away = [=](const std::string& from, const std::string& reason) {
-    caf::anon_send(gateway, TurnedAway{from, reason});
+  events.console_gone = [to](uint64_t console) {
+    caf::anon_send(to.console, ConsoleGone{console});
   };
-  events.bulk_ended = [=](const std::string& node, uint64_t lost, const std::string& reason) {
-    caf::anon_send(gateway, BulkEnded{node, lost, reason});
-  };
-  events.console = [=](uint64_t console, ConsoleRequest request) {
-    caf::anon_send(gateway, Asked{console, std::move(request)});
-  };
-  events.console_gone = [=](uint64_t console) { caf::anon_send(gateway, ConsoleGone{console}); };
   events.buffer = [arrivals](const FrameHeader& h) { return arrivals->of_frame(h); };
   events.parcel_buffer = [arrivals](const std::string& node, const Parcel&) {
     return arrivals->of_parcel(node);
@@ -105,12 +124,12 @@ LinksOptions links_options(const Settings& s, const NodeSettings& n,
   return options;
 }
 
-Site site_of(const GatewayActor& gateway, std::shared_ptr<Mailboxes> mailboxes,
+Site site_of(const ClusterActor& cluster, std::shared_ptr<Mailboxes> mailboxes,
              std::shared_ptr<LinkTransport> transport, bool in_shared_memory) {
   Site site;
   site.mailboxes = std::move(mailboxes);
   site.transport = std::move(transport);
-  site.membership = gateway;
+  site.membership = cluster;
   if (in_shared_memory) site.memory = SnapshotPool::Memory::shared;
   return site;
 }
@@ -132,44 +151,56 @@ SnapshotShape shape_of_rank(const Settings& s, const Objective& objective) {
   return shape;
 }
 
-GatewayDependencies gateway_dependencies(const RunClock& clock, const Settings& s,
-                                         const NodeSettings& n, const Objective& objective,
-                                         const NodeHooks& hooks) {
-  GatewayDependencies deps{
-      .clock = clock,
-      .settings = std::make_shared<const Settings>(s),
-      .transport = {},
-      .self = {},
-      .membership = {s.seed, n.join, s.topology, run_of(s, n, objective), n.generation},
-      .total_ranks = n.total_ranks,
-      .patience_s = n.patience_s,
-      .say = hooks.run.sink.on_event,
-      .render = hooks.render,
-      .render_snapshot = hooks.render_snapshot,
-      .shape = shape_of_rank(s, objective),
-      .read_plan = hooks.read_plan,
-      .done = {}};
-  deps.self.node = n.name;
-  deps.self.ranks = static_cast<uint32_t>(ranks_here(s));
-  deps.self.first_rank = n.first_rank < 0 ? kAnyRank : static_cast<uint32_t>(n.first_rank);
-  deps.self.ready = false;
-  return deps;
+Member self_of(const Settings& s, const NodeSettings& n) {
+  Member self;
+  self.node = n.name;
+  self.ranks = static_cast<uint32_t>(ranks_here(s));
+  self.first_rank = n.first_rank < 0 ? kAnyRank : static_cast<uint32_t>(n.first_rank);
+  self.ready = false;
+  return self;
+}
+
+LifecycleOptions lifecycle_of(const Settings& s, const NodeSettings& n) {
+  LifecycleOptions options;
+  options.total_ranks = static_cast<uint32_t>(n.total_ranks);
+  options.patience_s = n.patience_s;
+  if (!n.join.empty()) options.joins = n.join.front();
+  options.weighs = !method_named(s.method).one_peer;  // push-sum hands over
+  return options;
+}
+
+Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSettings& n,
+                     const ParameterLayout& layout, const SnapshotShape& shape,
+                     const NodeHooks& hooks, const std::shared_ptr<LinkTransport>& transport,
+                     std::function<void(ClusterEnding)> done) {
+  const RunClock clock(system);
+  const auto say = [told = hooks.run.sink.on_event](const std::string& line) {
+    if (told) told(line);
+  };
+  Handles to;
+  to.cluster = system.spawn<Cluster>(ClusterDependencies{
+      clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
+      MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, layout), n.generation},
+      lifecycle_of(s, n), say, std::move(done)});
+  to.transfers = system.spawn<Transfers>(TransfersDependencies{
+      clock, n.name, shape, MeanShape{{{"x", layout.size(), layout.dtype()}}}, n.patience_s, say});
+  to.console = system.spawn<ConsoleServer>(ConsoleDependencies{
+      clock, transport, hooks.render, hooks.describe_snapshot, hooks.read_plan, say});
+  return to;
 }
 
 // To the end of the run, or of this node in it.
-GatewayDependencies::Ending await_end(Promised<GatewayDependencies::Ending>& ending,
-                                      const GatewayActor& gateway,
-                                      const std::function<bool()>& is_over,
-                                      const std::atomic<int>* interrupts) {
+ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
+                        const std::function<bool()>& is_over, const std::atomic<int>* interrupts) {
   for (bool asked = false;;) {
     if (auto end = ending.wait(std::chrono::milliseconds(50))) return std::move(*end);
     const bool leaves = interrupts != nullptr && interrupts->load() > 0;
     if (asked || !(leaves || is_over())) continue;
     asked = true;
     if (leaves)
-      caf::anon_send(gateway, Leave{});
+      caf::anon_send(cluster, Leave{});
     else
-      caf::anon_send(gateway, Finish{});
+      caf::anon_send(cluster, Finish{});
   }
 }
 
@@ -177,14 +208,21 @@ GatewayDependencies::Ending await_end(Promised<GatewayDependencies::Ending>& end
 
 void SpawnedNode::start(const std::shared_ptr<Links>& links) {
   transport->use(links.get());
-  caf::anon_send(gateway, GatewayStart{links, run->node, run->manager, run->states});
+  caf::anon_send(transfers, TransfersStart{links, run->states, cluster});
+  caf::anon_send(console, ConsoleStart{links, run->node, run->states, cluster});
+  caf::anon_send(cluster,
+                 ClusterStart{links, run->node, run->manager, run->states, transfers, console});
 }
 
 void SpawnedNode::stop() {
   transport->use(nullptr);
-  caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(cluster, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(transfers, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(console, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(holder, caf::exit_reason::user_shutdown);
-  gateway = nullptr;
+  cluster = nullptr;
+  transfers = nullptr;
+  console = nullptr;
   holder = nullptr;
   events = {};
   run->stop();
@@ -204,25 +242,19 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.holder = *holder =
       caf::actor_cast<caf::strong_actor_ptr>(system.spawn(hold, node.transport));
 
-  GatewayDependencies deps = gateway_dependencies(clock, s, n, *objective, hooks);
-  deps.transport = node.transport;
-  deps.done = std::move(ends.node);
-  const GatewayActor gateway = node.gateway = system.spawn<Gateway>(std::move(deps));
-
+  const SnapshotShape shape = shape_of_rank(s, *objective);
+  const Handles to = spawn_agents(system, s, n, objective->layout(), shape, hooks, node.transport,
+                                  std::move(ends.node));
+  node.cluster = to.cluster;
+  node.transfers = to.transfers;
+  node.console = to.console;
   node.options = links_options(s, n, objective->layout());
-  node.events =
-      events_to(gateway, node.transport, make_arrivals(node.options.max_payload_bytes, s));
-  Site site = site_of(gateway, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
-  const auto ended = [gateway, told = std::move(ends.ranks)](Outcome o) {
-    RunEnded what;
-    if (!o.parameters.empty()) {
-      what.mean = std::make_shared<const Buffer>(mean_parameters(o));
-      what.ranks = static_cast<int>(o.parameters.size());
-    }
-    what.failed = o.failure.has_value();
-    what.parameters = o.parameters;
+  node.events = events_to(to, node.transport, make_arrivals(node.options.max_payload_bytes, s));
+  Site site = site_of(to.cluster, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
+  const auto ended = [to, told = std::move(ends.ranks)](Outcome o) {
+    RunEnded what{o.failure.has_value(), o.parameters};
     told(std::move(o));
-    caf::anon_send(gateway, std::move(what));
+    caf::anon_send(to.cluster, std::move(what));
   };
   node.run = spawn_run(system, s, std::move(objective), hooks.run, std::move(site), ended);
   return node;
@@ -233,17 +265,16 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
   const RunClock clock(system);
-  Promised<GatewayDependencies::Ending> ending;
+  Promised<ClusterEnding> ending;
   Promised<Outcome> ended;
   const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // the ranks here have
   hooks.run.sink.on_epoch = [begun_s, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
     begun_s->store(std::min(begun_s->load(), info.at_s));
     if (told) told(info);
   };
-  SpawnedNode node =
-      spawn_node(system, s, n, std::move(objective), hooks,
-                 {[&](Outcome o) { ended.keep(std::move(o)); },
-                  [&](GatewayDependencies::Ending e) { ending.keep(std::move(e)); }});
+  SpawnedNode node = spawn_node(system, s, n, std::move(objective), hooks,
+                                {[&](Outcome o) { ended.keep(std::move(o)); },
+                                 [&](ClusterEnding e) { ending.keep(std::move(e)); }});
   auto opened = Links::open(node.options, node.events);
   if (!opened) {
     node.stop();
@@ -254,15 +285,22 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   node.start(links);
 
   const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
-  const GatewayDependencies::Ending end =
-      await_end(ending, node.gateway, is_over, hooks.run.interrupts);
+  const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts);
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
   node.stop();
   if (end.failure) return *end.failure;
-  result.mean = end.mean;
-  result.ranks = end.ranks;
+  if (end.mean && end.mean->ranks > 0) {
+    result.mean = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[0]);
+    result.ranks = end.mean->ranks;
+  }
   result.nodes = end.nodes;
+  if (!result.mean && !result.outcome.parameters.empty()) {  // that of the ranks here alone
+    result.mean = std::make_shared<const Buffer>(mean_parameters(result.outcome));
+    result.ranks = static_cast<int>(result.outcome.parameters.size());
+    result.nodes = 1;
+  }
+  result.missing = end.missing;
   result.departures = end.departures;
   return result;
 }

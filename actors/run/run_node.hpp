@@ -1,9 +1,11 @@
 // run_node: the ranks of this process in a run of several processes, under the wall clock, from
 // joining the others to leaving them; and its actors alone, for links and a clock of another kind.
 //
-// Every process runs the same function; none is first. See gateway.hpp for what happens when.
+// Every process runs the same function; none is first. See run_lifecycle.hpp for what happens when.
 #pragma once
-#include "actors/cluster/gateway.hpp"
+#include "actors/cluster/cluster.hpp"
+#include "actors/cluster/console_server.hpp"
+#include "actors/cluster/transfers.hpp"
 #include "actors/run/run.hpp"
 
 namespace grapevine {
@@ -28,7 +30,7 @@ struct NodeHooks {
   std::function<void(const std::string& address)> on_listening;
   // What consoles ask for; where one is empty, they are told so.
   std::function<std::string(const NodeStatus&)> render;
-  std::function<std::string(const Buffer& mean, int ranks)> render_snapshot;
+  std::function<std::string(const Mean&)> describe_snapshot;
   std::function<Result<Plan>(const std::string& text)> read_plan;
 };
 
@@ -36,18 +38,21 @@ struct NodeResult {
   Outcome outcome;                     // of the ranks here
   std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
   int ranks = 0, nodes = 0;            // that are in it
+  std::vector<std::string> missing;    // nodes of whom it is not known that they have the same
   std::vector<Departure> departures;   // of other nodes, and of this one
 };
 
 /// What the actors of a process tell once, when it is over for them.
 struct NodeEnds {
   std::function<void(Outcome)> ranks;  // before `node`, if they have begun
-  std::function<void(GatewayDependencies::Ending)> node;
+  std::function<void(ClusterEnding)> node;
 };
 
 /// The actors of one process among several, and what its links are to be opened with.
 struct SpawnedNode {
-  GatewayActor gateway;
+  ClusterActor cluster;
+  TransfersActor transfers;
+  ConsoleActor console;
   std::optional<SpawnedRun> run;  // always, but before and after
   std::shared_ptr<LinkTransport> transport;
   caf::strong_actor_ptr holder;  // of frames that a plan delays

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What real processes do when machines fail: figures beside what is claimed of them.
 
-    tests/bench/cluster.py NAME|all [minutes] [--program build/release/grapevine]
+    tests/bench/cluster.py NAME|all [number] [--program build/release/grapevine]
 
-NAME is kill, pause, partition, cut, joiner, tls, reconfigure, strangers, starved, scale, idle or
-churn; minutes are those of churn (10). Machines are network namespaces with a cable between them,
-which needs root. Status 1 where a claim does not hold.
+NAME is kill, pause, partition, cut, joiner, tls, reconfigure, strangers, starved, scale, nodes,
+snapshot, idle or churn; the number is churn's minutes (10), or how many processes `nodes` has (64).
+Machines are network namespaces with a cable between them, which needs root. Status 1 where a claim
+does not hold.
 """
 import pathlib
 import sys
@@ -17,7 +18,7 @@ import cluster_many
 CLAIMS = {name: getattr(module, name)
           for module, names in ((cluster_faults, ("kill", "pause", "partition", "cut", "joiner")),
                                 (cluster_many, ("tls", "reconfigure", "strangers", "starved",
-                                                "scale", "idle", "churn")))
+                                                "scale", "nodes", "snapshot", "idle", "churn")))
           for name in names}
 
 
@@ -39,7 +40,7 @@ def main(words):
             nonlocal failed
             failed += not holds
             print(f"  {'ok  ' if holds else 'FAIL'} {what:58} {claimed:12} {measured}", flush=True)
-        more = [float(words[1])] if name == "churn" and len(words) > 1 else []
+        more = [float(words[1])] if name in ("churn", "nodes") and len(words) > 1 else []
         try:
             CLAIMS[name](program, tell, *more)
         except (TimeoutError, RuntimeError) as error:

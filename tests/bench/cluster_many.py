@@ -179,6 +179,78 @@ def scale(program, tell, processes=64):
     tell(f"{processes} processes, each knows all after", "< 15 s", f"{took:.1f} s", took < 15)
 
 
+def parcel_bytes(nodes):
+    return sum(link["parcel_bytes_sent"] for n in nodes for link in n.status()["links"])
+
+
+def nodes(program, tell, processes=64):
+    """Many processes join, lose a tenth, change their graph, take a snapshot and stop."""
+    processes, dim = int(processes), 65536
+    began = time.monotonic()
+    words = QUADRATIC + [f"--dim={dim}", "--lr=0.001"]
+    with scratch() as folder, Cluster(program, processes, 1, words) as c:
+        for n in c.nodes:
+            wait("all are in one graph", lambda n=n: n.said(f" of {processes}, "), 600)
+        took = max(n.said(f" of {processes}, ") for n in c.nodes) - began
+        tell(f"{processes} processes, each knows all after", "", f"{took:.1f} s", True)
+        dead = c.nodes[1::10][:processes // 10]
+        for n in dead:
+            n.kill()
+        left = [n for n in c.nodes if n not in dead]
+        for n in left:
+            wait("one graph of those that live", lambda n=n:
+                 n.status().get("graph_ranks") == len(left), 120)
+        wait("reconfigure", lambda: left[0].ctl("reconfigure", "exponential"))
+        for n in left:
+            wait("the new graph", lambda n=n: n.status().get("topology") == "exponential", 120)
+        before = parcel_bytes(left)
+        wait("a snapshot", lambda: left[-1].ctl("snapshot", f"{folder}/m.safetensors",
+                                                patience_s=300), 300)
+        models = (parcel_bytes(left) - before) / (8 * dim * (len(left) - 1))
+        tell("models per edge of the snapshot's tree", "<= 2.2", f"{models:.2f}", models <= 2.2)
+        stopped = time.monotonic()
+        wait("a stop", lambda: left[len(left) // 2].ctl("stop"))
+        results = [n.result(300) for n in left]
+        known = max(n.said("the run is to stop") for n in left) - stopped
+        tell("a stop is known to all after", "< 3 s", f"{known:.2f} s", known < 3)
+        ended = time.monotonic() - stopped
+        tell("all have ended after", "", f"{ended:.1f} s", True)
+        hashes = {r["mean_hash"] for r in results}
+        tell("means at the end", "1", len(hashes), len(hashes) == 1)
+        tell("ranks in them", len(left), results[0]["ranks"],
+             all(r["ranks"] == len(left) for r in results))
+        tell("missing", "0", sum(len(r["missing"]) for r in results),
+             not any(r["missing"] for r in results))
+
+
+def snapshot(program, tell):
+    """A snapshot of a model of 64 MB, while the nodes answer probes and consoles."""
+    words = ["--objective=consensus", "--dim=8000000", "--rate=0.01", "--gradients=0",
+             "--until=900"]
+    with scratch() as folder, Cluster(program, 3, 1, words) as c:
+        c.together()
+        answered, ends = [], threading.Event()
+
+        def watch():
+            while not ends.is_set():
+                began = time.monotonic()
+                if c.nodes[0].status():
+                    answered.append(time.monotonic() - began)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        began = time.monotonic()
+        taken = c.nodes[0].ctl("snapshot", f"{folder}/m.safetensors", patience_s=300)
+        took = time.monotonic() - began
+        ends.set()
+        watcher.join()
+        tell("64 MB, 3 processes: the file is there after", "", f"{took:.1f} s", bool(taken))
+        tell("a status meanwhile, at worst", "< 2 s", f"{max(answered):.2f} s", max(answered) < 2)
+        accused = [line for n in c.nodes for _, line in n.lines if "suspected" in line]
+        tell("suspicions", "0", len(accused), not accused)
+        hashes = {r["mean_hash"] for r in c.stop()}
+        tell("means at the end", "1", len(hashes), len(hashes) == 1)
+
+
 def idle(program, tell, edges=64):
     """A node with 64 edges that has nothing to do."""
     with Cluster(program, edges + 1, 1, IDLE + ["--topology=star"]) as c:

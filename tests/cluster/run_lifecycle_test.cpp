@@ -151,15 +151,15 @@ TEST_CASE("a node that leaves weighs what that changes, drains, hands over and t
   Node node = training();
   node.lifecycle.leave();
   CHECK(node.at(1).weigh);
-  CHECK_FALSE(node.at(2.9).drain);
-  CHECK(node.at(3).drain);  // in vain
+  CHECK_FALSE(node.at(5.9).drain);
+  CHECK(node.at(6).drain);  // in vain
   node.lifecycle.drained(false);
-  LifecycleEffects out = node.at(4);
+  LifecycleEffects out = node.at(7);
   CHECK((out.hand_over && !out.average && !out.leave));
   node.lifecycle.handed_over();
-  CHECK(node.at(4).leave);
-  CHECK_FALSE(node.at(4).conclude);
-  CHECK(node.at(4.2).conclude);
+  CHECK(node.at(7).leave);
+  CHECK_FALSE(node.at(7).conclude);
+  CHECK(node.at(7.2).conclude);
   LifecycleOptions push_sum = founder();
   push_sum.weighs = false;
   Node other(push_sum);

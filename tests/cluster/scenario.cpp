@@ -222,7 +222,7 @@ uint64_t Scenario::log_hash() {
   uint64_t hash = cluster_.log_hash();
   for (int p = 0; p < cluster_.count(); ++p)
     if (const auto& end = cluster_.at(p).ending; end && end->mean)
-      hash = fnv1a(std::as_const(*end->mean).vec(), hash);
+      hash ^= end->mean->hash;
   return hash;
 }
 

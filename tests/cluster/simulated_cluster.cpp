@@ -84,14 +84,14 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
     p.status_at_s = now();
     return std::string("status");
   };
-  hooks.render_snapshot = [](const Buffer&, int ranks) { return std::to_string(ranks); };
+  hooks.describe_snapshot = [](const Mean& mean) { return std::to_string(mean.ranks); };
   hooks.read_plan = [](const std::string&) -> Result<Plan> { return Plan{}; };
   p.node = spawn_node(*p.system, settings, n, objective_, hooks,
                       {[this, number](Outcome o) {
                          at(number).outcome = std::move(o);
                          collect(number);
                        },
-                       [this, number](GatewayDependencies::Ending e) {
+                       [this, number](ClusterEnding e) {
                          at(number).ending = std::move(e);
                          network_->at(now() + 0.05, [this, number] {
                            if (at(number).alive) bury(at(number));
@@ -148,7 +148,7 @@ void SimulatedCluster::go_on(int process) {
 
 void SimulatedCluster::leave(int process) {
   at(process).leaving = true;
-  caf::anon_send(at(process).node.gateway, Leave{});
+  caf::anon_send(at(process).node.cluster, Leave{});
   settle();
 }
 

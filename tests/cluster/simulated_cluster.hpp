@@ -1,5 +1,5 @@
 // SimulatedCluster: whole nodes, as `grapevine node` has them, in one seeded virtual time:
-// gateways, topology managers, states, communicators, workers, and links that break
+// cluster agents, topology managers, states, communicators, workers, and links that break
 // (simulated_links.hpp).
 //
 // Every process is an actor system of its own on the clock of all, so a stopped one stands still
@@ -54,7 +54,7 @@ class SimulatedCluster {
     bool alive = true, stopped = false, leaving = false;
     double begun_s = 0;
     std::optional<Outcome> outcome;  // of its ranks
-    std::optional<GatewayDependencies::Ending> ending;
+    std::optional<ClusterEnding> ending;
     std::vector<RankEnd> ranks;  // at the end
     NodeStatus status;           // the last that it told
     double status_at_s = -1;

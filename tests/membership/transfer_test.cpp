@@ -275,3 +275,20 @@ TEST_CASE("a donor serves two at a time, asks no more of a stranger, and lets go
   donor.timer(34.5, out);
   CHECK(donor.held() == 0u);
 }
+
+TEST_CASE("one snapshot at a time is taken for a newcomer, however often it asks") {
+  Donor donor;
+  DonorEffects out;
+  FetchState f;
+  for (uint64_t k = 1; k <= 20'000; ++k) {
+    f.transfer = k;
+    donor.fetch(0, "a", f, out);
+  }
+  REQUIRE(out.takes.size() == 1u);
+  CHECK(out.replies.empty());
+  CHECK(donor.held() == 1u);
+  const SnapshotPtr vectors = snapshot(1);
+  donor.taken(1, "a", manifest_of(*vectors, {}, out.takes[0].fetch.transfer, 0, 1), vectors, out);
+  REQUIRE(out.replies.size() == 1u);
+  CHECK(out.replies[0].manifest.transfer == 20'000);
+}

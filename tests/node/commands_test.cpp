@@ -176,7 +176,7 @@ TEST_CASE("what hits a rank hits all ranks of its process; links and slow ranks 
   CHECK(whole.link_faults[0].links == plan.link_faults[0].links);
 }
 
-TEST_CASE("a snapshot's text becomes the file that it was made of") {
+TEST_CASE("a snapshot's bytes become the file that it was made of") {
   const Scratch scratch;
   ParameterLayout layout(DType::f32);
   layout.add("w", {2, 3}, true);
@@ -184,13 +184,15 @@ TEST_CASE("a snapshot's text becomes the file that it was made of") {
   Buffer x(7, DType::f32);
   for (size_t k = 0; k < 7; ++k)
     x.vec().as<float>()[k] = static_cast<float>(k) - 2.5f;
-  const Json sent = snapshot_json(layout, x, 4);
-  REQUIRE(write_snapshot(Json::parse(sent.dump()), scratch.path("m.safetensors")));
+  const std::string bytes(static_cast<const char*>(x.vec().data), 28);
+  Mean mean;
+  mean.ranks = 4;
+  const Json sent = snapshot_json(layout, mean);
+  REQUIRE(write_snapshot(Json::parse(sent.dump()), bytes, scratch.path("m.safetensors")));
   Buffer back(7, DType::f32);
   REQUIRE(load_parameters(scratch.path("m.safetensors"), layout, back));
   CHECK(std::memcmp(back.vec().data, x.vec().data, 28) == 0);
-  Json cut = sent;
-  cut["data"] = "AAAA";
-  CHECK_FALSE(write_snapshot(cut, scratch.path("cut")));
+  CHECK_FALSE(write_snapshot(sent, bytes.substr(1), scratch.path("cut")));
+  CHECK_FALSE(write_snapshot(sent, bytes + "x", scratch.path("cut")));
   CHECK_FALSE(exists(scratch.path("cut")));
 }

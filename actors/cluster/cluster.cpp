@@ -1,0 +1,561 @@
+#include "actors/cluster/cluster.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "topologies/topology.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kPoll_s = 0.1;   // between two considerations, at most
+constexpr double kTell_s = 0.02;  // between two views of the members for the transfers
+constexpr size_t kDeparturesKept = 100, kSnapshotsWanted = 64;
+
+bool serves(const Member& m, int rank) {
+  return static_cast<uint32_t>(rank) - m.first_rank < m.ranks;
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+}  // namespace
+
+Cluster::Cluster(caf::actor_config& config, ClusterDependencies deps)
+    : ClusterActor::base(config), deps_(std::move(deps)), lifecycle_(deps_.lifecycle) {}
+
+// What came before ClusterStart did, which is on its way.
+template <class Mail>
+void Cluster::again(Mail mail) {
+  send(caf::actor_cast<ClusterActor>(this), std::move(mail));
+}
+
+// --- the membership and what follows from it
+
+void Cluster::handle(
+    const std::function<void(Membership&, double now, MembershipEffects&)>& event) {
+  if (!membership_) return;
+  MembershipEffects effects;
+  event(*membership_, deps_.clock.now(), effects);
+  carry_out(effects);
+  consider();
+}
+
+void Cluster::carry_out(MembershipEffects& effects) {
+  for (const auto& [to, packet] : effects.sends)
+    parts_.links->send(to, packet);
+  for (const std::string& address : effects.dials)
+    parts_.links->dial(address);
+  for (const std::string& line : effects.lines)
+    say(line);
+  for (const std::string& node : effects.died)
+    departed(node);
+  if (effects.changed) new_roster();
+  for (const std::string& node : effects.died)
+    send(parts_.transfers, NodeGone{node, roster_epoch_});
+  if (effects.ranks_moved && lifecycle_.phase() == RunLifecycle::Phase::training) begin();
+  if (membership_->facts().stopping && !std::exchange(stops_, true)) {
+    say("the run is to stop");
+    lifecycle_.stop();
+  }
+  begin_wanted_mean();
+  if (membership_->table().digest() != told_digest_)
+    tell_at_s_ = std::min(tell_at_s_, deps_.clock.now() + kTell_s);
+  arm(effects.timer_at);
+}
+
+// A CAF timer cannot be taken back: at most one is under way for the time that is needed first.
+void Cluster::arm(double at) {
+  const double wanted_s = std::min({at, deps_.clock.now() + kPoll_s, tell_at_s_});
+  if (wanted_s >= armed_s_) return;
+  armed_s_ = wanted_s;
+  scheduled_send(caf::actor_cast<ClusterActor>(this), deps_.clock.instant(armed_s_), Tick{});
+}
+
+void Cluster::on_tick() {
+  armed_s_ = kNever;
+  if (deps_.clock.now() >= tell_at_s_) tell_members();
+  handle([](Membership& m, double now, MembershipEffects& out) { m.timer(now, out); });
+}
+
+/// The transfers, of who there is.
+void Cluster::tell_members() {
+  tell_at_s_ = kNever;
+  told_digest_ = membership_->table().digest();
+  send(parts_.transfers,
+       MembersSeen{std::make_shared<const std::vector<Member>>(membership_->members())});
+}
+
+void Cluster::new_roster() {
+  if (membership_->epoch() == roster_epoch_) return;
+  roster_epoch_ = membership_->epoch();
+  auto roster = std::make_shared<Roster>();
+  roster->epoch = roster_epoch_;
+  roster->topology = membership_->spec().topology;
+  if (roster->topology != deps_.membership.topology && names_edge_file(roster->topology))
+    roster->topology = deps_.membership.topology;
+  std::vector<LinkTransport::Place> places;
+  for (const MemberTable::Place& place : membership_->table().places()) {
+    const auto rank = static_cast<int>(place.rank);
+    roster->ranks.push_back({rank, place.incarnation});
+    places.push_back({rank, place.member == 0 ? "" : membership_->table().at(place.member).node});
+  }
+  graph_ranks_ = static_cast<int>(places.size());
+  deps_.transport->place(std::move(places));
+  send(parts_.manager, RosterPtr(std::move(roster)));
+}
+
+// --- the way through the run
+
+void Cluster::consider() {
+  LifecycleEffects effects;
+  lifecycle_.consider(
+      deps_.clock.now(), membership_->table(),
+      [this](const std::string& node) { return membership_->linked(node); }, effects);
+  carry_out(effects);  // its time comes with a poll
+}
+
+void Cluster::carry_out(const LifecycleEffects& effects) {
+  if (effects.fetch) fetch();
+  if (effects.begin) {
+    begin();
+    handle(
+        [](Membership& m, double now, MembershipEffects& out) { m.become(now, true, false, out); });
+  }
+  if (effects.weigh) {
+    send(parts_.transfers, MeasureLeaving{});
+    want_mean();
+  }
+  if (effects.drain) {
+    for (const Member& m : membership_->graph())
+      expected_.push_back(m.node);
+    send(parts_.node, Finish{});
+  }
+  if (effects.average) begin_mean({0, ended_.parameters, expected_});
+  if (effects.hand_over) hand_over();
+  if (effects.leave)
+    handle([](Membership& m, double now, MembershipEffects& out) { m.leave(now, out); });
+  if (effects.conclude) conclude();
+  if (!effects.failure.empty()) {
+    ending_.failure = world_error(effects.failure);
+    conclude();
+  }
+}
+
+void Cluster::begin() {
+  const Member& self = membership_->self();
+  Begin begin{static_cast<int>(self.first_rank), {}};
+  if (fetched_) begin.donations.assign(self.ranks, std::exchange(fetched_, {}));
+  send(parts_.node, std::move(begin));
+}
+
+void Cluster::fetch() {
+  FetchFrom from;
+  for (const Member& m : membership_->graph())
+    if (m.node != membership_->self().node && membership_->linked(m.node))
+      from.sources.push_back({m.node, m.first_rank});
+  if (from.sources.empty()) {
+    say("nobody is there to give the state of a rank: the ranks here begin at the start");
+    return again(StateCame{});
+  }
+  // Those who come at once ask different nodes.
+  const size_t turn = name_hash(membership_->self().node) % from.sources.size();
+  std::rotate(from.sources.begin(), from.sources.begin() + static_cast<ptrdiff_t>(turn),
+              from.sources.end());
+  send(parts_.transfers, std::move(from));
+}
+
+// The push-sum mass of the ranks here, and their weighted mean, go to one rank of the next node.
+void Cluster::hand_over() {
+  double weight = 0;
+  for (const RankParameters& p : ended_.parameters)
+    weight += p.counts.push_weight;
+  const Member self = membership_->self();
+  std::optional<Member> heir;  // by rising first rank, from ours on
+  for (const Member& m : membership_->graph()) {
+    if (m.node == self.node || !membership_->linked(m.node)) continue;
+    if (!heir || (heir->first_rank < self.first_rank && m.first_rank > self.first_rank)) heir = m;
+  }
+  if (!(weight > 0)) return again(MassGiven{});
+  if (!heir) {
+    say("nobody takes over the push-sum mass of the ranks here");
+    return again(MassGiven{});
+  }
+  heir_ = heir->node;
+  send(parts_.transfers, GiveMass{heir->node, heir->first_rank, ended_.parameters});
+}
+
+void Cluster::conclude() {
+  if (!deps_.done) return;
+  if (!heir_.empty())
+    say(heir_ + " has not confirmed the push-sum mass of the ranks here: it may be lost");
+  for (const Wanted& wanted : std::exchange(wanted_, {})) {
+    auto promise = wanted.promise;
+    promise.deliver(MeanSettled{});
+  }
+  ending_.departures = departures_;
+  std::exchange(deps_.done, {})(std::move(ending_));
+}
+
+// --- means
+
+void Cluster::want_mean() {
+  handle([](Membership& m, double now, MembershipEffects& out) { m.want_mean(now, out); });
+}
+
+/// In the mean of a snapshot.
+bool Cluster::takes_part() const {
+  using Phase = RunLifecycle::Phase;
+  return lifecycle_.phase() >= Phase::training && lifecycle_.phase() < Phase::averaging;
+}
+
+// One after the other: who asks meanwhile shares the next.
+void Cluster::begin_wanted_mean() {
+  const uint64_t wanted = membership_->facts().means_wanted;
+  if (!takes_part() || wanted <= mean_serial_) return;
+  mean_serial_ = wanted;
+  begin_mean({wanted, {}, {}});
+}
+
+void Cluster::begin_mean(BeginMean begin) {
+  averages_ = true;
+  for (const std::string& node : std::exchange(cut_, {})) {
+    if (membership_->linked(node))
+      handle([&](Membership& m, double now, MembershipEffects& out) {
+        m.unreachable(now, node, false, out);
+      });
+    else
+      cut_.insert(node);
+  }
+  tell_members();
+  send(parts_.transfers, std::move(begin));
+}
+
+void Cluster::on_settled(MeanSettled& settled) {
+  averages_ = false;
+  if (settled.serial == 0) {
+    // Who leaves and says that it has a mean has seen all others say so.
+    if (!settled.missing.empty())
+      handle([](Membership& m, double now, MembershipEffects& out) { m.tell_mean(now, {}, out); });
+    ending_.mean = settled.mean;
+    ending_.missing = std::move(settled.missing);
+    ending_.nodes = settled.mean ? 1 : 0;
+    for (const Member& m : membership_->members())
+      ending_.nodes += settled.mean && m.node != membership_->self().node &&
+                       m.mean.number == settled.mean->number;
+    lifecycle_.averaged();
+    return consider();
+  }
+  std::deque<Wanted> later;
+  for (Wanted& wanted : std::exchange(wanted_, {})) {
+    if (wanted.after < settled.serial)
+      wanted.promise.deliver(settled);
+    else
+      later.push_back(std::move(wanted));
+  }
+  wanted_ = std::move(later);
+  if (!wanted_.empty()) want_mean();
+}
+
+// --- others are gone
+
+void Cluster::record(Departure d) {
+  const std::string jump =
+      std::isnan(d.mean_changed_by) ? "" : ", the mean moves by " + short_number(d.mean_changed_by);
+  say(std::to_string(d.ranks) + " of " + std::to_string(d.of) + " ranks go with " + d.node + jump);
+  if (departures_.size() >= kDeparturesKept) departures_.erase(departures_.begin());
+  departures_.push_back(std::move(d));
+}
+
+void Cluster::departed(const std::string& node) {
+  if (lifecycle_.phase() != RunLifecycle::Phase::training) return;
+  const auto index = membership_->table().find(node);
+  const Member& m = membership_->table().at(*index);
+  if (m.ranks == 0 || m.first_rank == kAnyRank) return;
+  struct Seen {
+    Departure departure;
+    double squares = 0, mass = 0;
+    int edges = 0;
+    size_t awaited = 0;
+  };
+  auto seen = std::make_shared<Seen>();
+  seen->departure = {node, m.state == MemberState::left, static_cast<int>(m.ranks), graph_ranks_,
+                     deps_.clock.now()};
+  seen->awaited = parts_.states.size();
+  const auto one_less = [this, seen] {
+    if (--seen->awaited > 0) return;
+    Departure& d = seen->departure;
+    if (seen->edges > 0)
+      d.mean_changed_by = std::sqrt(seen->squares / seen->edges) * d.ranks / d.of;
+    if (seen->mass > 0 && d.polite) d.mean_changed_by = 0;
+    record(std::move(d));
+  };
+  for (const StateActor& state : parts_.states)
+    request(state, caf::infinite, Report{})
+        .then(
+            [seen, m, one_less](const StateReport& report) {
+              for (const EdgeDistance& e : report.distances)
+                if (serves(m, e.peer)) seen->squares += e.distance * e.distance, ++seen->edges;
+              for (const auto& [rank, counts] : report.counts)
+                seen->mass += counts.push_weight;
+              one_less();
+            },
+            [one_less](const caf::error&) { one_less(); });
+}
+
+// --- events
+
+// The graph changes once the nodes have heard of it.
+Result<std::string> Cluster::reconfigure(const std::string& topology) {
+  const auto graph = make_topology(topology, graph_ranks_, deps_.settings->rate);
+  if (!graph) return graph.error();
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    m.reconfigure(now, topology, out);
+  });
+  return "asked for " + graph->name() + ", which begins when the nodes have heard of it";
+}
+
+void Cluster::on_heard(Heard& heard) {
+  if (!membership_) return again(std::move(heard));
+  for (const Member& m : heard.packet.news)  // a membership that has left hears no more
+    if (is_over(m)) lifecycle_.gone(m.node);
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    m.packet(now, heard.node, heard.packet, out);
+  });
+  if (!heard.packet.rates.empty()) tell_rates();
+}
+
+void Cluster::tell_rates() {
+  if (!membership_) return;
+  send(parts_.manager,
+       EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
+}
+
+void Cluster::suspect(int rank) {
+  if (!membership_) return;
+  for (const Member& m : membership_->members()) {
+    if (is_over(m) || !serves(m, rank) || m.node == membership_->self().node) continue;
+    ++suspects_;
+    return handle([&](Membership& membership, double now, MembershipEffects& out) {
+      membership.suspect(now, m.node, out);
+    });
+  }
+}
+
+NodeStatus Cluster::status() const {
+  NodeStatus status;
+  status.node = membership_->self().node;
+  status.members = membership_->members();
+  status.graph = membership_->spec();
+  status.roster_epoch = roster_epoch_;
+  status.rates = membership_->edge_rates();
+  status.departures = departures_;
+  status.suspects = suspects_;
+  for (const auto& [why, count] : membership_->refusals())
+    status.disbelieved.emplace(why, count);
+  for (const Member& m : status.members)
+    if (m.node != status.node && membership_->linked(m.node))
+      status.links.push_back({m.node, membership_->round_trip_s(m.node), {}});
+  return status;
+}
+
+void Cluster::say(const std::string& line) {
+  send(parts_.console, Note{line});
+  if (deps_.say) deps_.say(line);
+}
+
+void Cluster::on_start(ClusterStart& start) {
+  parts_ = std::move(start);
+  deps_.self.address = parts_.links->address();
+  deps_.self.id = parts_.links->id();
+  membership_.emplace(deps_.self, deps_.membership);
+  lifecycle_.start(deps_.clock.now());
+  handle([](Membership& m, double now, MembershipEffects& out) { m.start(now, out); });
+}
+
+void Cluster::on_link(LinkUp& up) {
+  if (!membership_) return again(std::move(up));
+  lifecycle_.met();
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    m.link_up(now, up.peer.node, up.peer.address, out);
+  });
+}
+
+void Cluster::on_link(LinkDown& down) {
+  if (!membership_) return again(std::move(down));
+  handle(
+      [&](Membership& m, double now, MembershipEffects& out) { m.link_down(now, down.node, out); });
+}
+
+void Cluster::on_link(DialFailed& failed) {
+  if (!membership_) return again(std::move(failed));
+  lifecycle_.dial_failed(failed.reason);
+  if (failed.reason == kNameTaken && alone()) return name_taken();
+  if (!failed.refused) return;
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    m.refused(now, failed.address, out);
+  });
+}
+
+bool Cluster::alone() const {
+  for (const Member& m : membership_->members())
+    if (membership_->linked(m.node)) return false;
+  return true;
+}
+
+// This process stood still until the others let another of its name in; no one of them links with
+// it any more.
+void Cluster::name_taken() {
+  if (lifecycle_.phase() <= RunLifecycle::Phase::joining) return;
+  ending_.failure =
+      world_error("another process has the name " + membership_->self().node + " by now");
+  conclude();
+}
+
+void Cluster::on_ranks(ShareDone) {
+  lifecycle_.share_done();
+  handle([](Membership& m, double now, MembershipEffects& out) { m.become(now, true, true, out); });
+}
+
+void Cluster::on_ranks(RunEnded& ended) {
+  ended_ = std::move(ended);
+  lifecycle_.drained(ended_.failed);
+  if (lifecycle_.leaving()) return consider();
+  handle([](Membership& m, double now, MembershipEffects& out) { m.become(now, true, true, out); });
+}
+
+void Cluster::on_ranks(RankLost gone) {
+  bool told = false;
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    told = m.rank_gone(now, static_cast<uint32_t>(gone.rank), out);
+  });
+  if (told) return;
+  lifecycle_.leave();  // more than a record can tell
+  if (membership_) consider();
+}
+
+// The next of the ranks here: all of them are neighbours, or nearly.
+int Cluster::neighbour_of(int rank) const {
+  const Member& self = membership_->self();
+  const uint32_t place = static_cast<uint32_t>(rank) - self.first_rank;
+  return static_cast<int>(self.first_rank + (place + 1) % std::max(1u, self.ranks));
+}
+
+void Cluster::on_transfers(StateCame& came) {
+  if (came.state)
+    say("the ranks here begin with the state of another, after " +
+        std::to_string(came.state->gradients) + " gradients");
+  fetched_ = std::move(came.state);
+  lifecycle_.fetched();
+  consider();
+}
+
+void Cluster::on_transfers(HasMean has) {
+  handle(
+      [&](Membership& m, double now, MembershipEffects& out) { m.tell_mean(now, has.mean, out); });
+}
+
+void Cluster::on_transfers(const CannotReach& other) {
+  cut_.insert(other.node);
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    m.unreachable(now, other.node, true, out);
+  });
+}
+
+void Cluster::on_transfers(const LeavingMeasured& measured) {
+  if (measured.here > 0)
+    record({membership_->self().node, true, measured.here, measured.of, deps_.clock.now(),
+            measured.mean_changed_by});
+  lifecycle_.weighed();
+  consider();
+}
+
+void Cluster::on_transfers(const MassGiven& given) {
+  if (!given.heir.empty()) {
+    heir_.clear();
+    say(given.heir + " has the push-sum mass of the ranks here");
+    record({membership_->self().node, true, static_cast<int>(ended_.parameters.size()),
+            graph_ranks_, deps_.clock.now(), 0});
+  }
+  lifecycle_.handed_over();
+  consider();
+}
+
+void Cluster::on_stop(Stop stop) {
+  if (!membership_) return again(stop);
+  handle([](Membership& m, double now, MembershipEffects& out) { m.stop(now, out); });
+}
+
+caf::result<MeanSettled> Cluster::on_wanted(WantMean) {
+  if (!takes_part()) return caf::make_error(caf::sec::invalid_argument, "no ranks are here");
+  if (wanted_.size() >= kSnapshotsWanted)
+    return caf::make_error(caf::sec::invalid_argument, "too many wait for a snapshot");
+  auto promise = make_response_promise<MeanSettled>();
+  wanted_.push_back({mean_serial_, promise});
+  if (!averages_) want_mean();
+  return promise;
+}
+
+Cluster::behavior_type Cluster::make_behavior() {
+  return {
+      [this](ClusterStart& start) { on_start(start); },
+      [this](LinkUp& up) { on_link(up); },
+      [this](LinkDown& down) { on_link(down); },
+      [this](DialFailed& failed) { on_link(failed); },
+      [this](Heard& heard) { on_heard(heard); },
+      [this](ShareDone done) { on_ranks(done); },
+      [this](RunEnded& ended) { on_ranks(ended); },
+      [this](const EdgeRatesPtr& rates) {
+        handle(
+            [&](Membership& m, double now, MembershipEffects& out) { m.rates(now, *rates, out); });
+        tell_rates();  // those measured here are used as they were told to the others
+      },
+      [this](const EpochInfo& info) { send(parts_.console, info); },
+      [this](Suspected d) { suspect(d.rank); },
+      [this](Finish) {
+        lifecycle_.stop();
+        if (membership_) consider();
+      },
+      [this](Stop stop) { on_stop(stop); },
+      [this](Leave) {
+        lifecycle_.leave();
+        if (membership_) consider();
+      },
+      [this](StateCame& came) { on_transfers(came); },
+      [this](HasMean has) { on_transfers(has); },
+      [this](const CannotReach& other) { on_transfers(other); },
+      [this](MeanSettled& settled) { on_settled(settled); },
+      [this](const LeavingMeasured& measured) { on_transfers(measured); },
+      [this](const MassGiven& given) { on_transfers(given); },
+      [this](Tick) { on_tick(); },
+      [this](const Reconfigure& change) -> caf::result<std::string> {
+        const Result<std::string> done = reconfigure(change.topology);
+        if (!done) return caf::make_error(caf::sec::invalid_argument, done.error().message);
+        return *done;
+      },
+      [this](RankLost gone) { on_ranks(gone); },
+      [this](RankReturns back) { return neighbour_of(back.rank); },
+      [this](RankReady ready) {
+        handle([&](Membership& m, double now, MembershipEffects& out) {
+          m.rank_returned(now, static_cast<uint32_t>(ready.rank), out);
+        });
+      },
+      [this](WantStatus) { return status(); },
+      [this](WantMean wanted) { return on_wanted(wanted); },
+  };
+}
+
+void Cluster::on_exit() {
+  deps_.transport.reset();
+  deps_.say = {};
+  deps_.done = {};
+  wanted_.clear();
+  parts_ = {};
+  membership_.reset();
+}
+
+}  // namespace grapevine

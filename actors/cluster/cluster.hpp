@@ -1,0 +1,126 @@
+// Cluster: the actor between a process and the others of its run. It owns the membership and the
+// way in and out, answers probes, and does nothing else that takes time.
+//
+// It forwards events to its state machines (membership.hpp, run_lifecycle.hpp) and carries out what
+// they want: rosters go to the topology manager, links are dialled, the ranks here begin and end.
+// What is as large as the model is with the transfers, what consoles ask with the console server.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/clocks/run_clock.hpp"
+#include "actors/cluster/cluster_mail.hpp"
+#include "actors/cluster/run_lifecycle.hpp"
+#include "actors/run/settings.hpp"
+#include "actors/transport/link_transport.hpp"
+
+namespace grapevine {
+
+/// What a node tells at its end.
+struct ClusterEnding {
+  std::optional<Error> failure;
+  MeanPtr mean;  // of all ranks; null: no ranks were left, or none was to be had
+  int nodes = 0;
+  std::vector<std::string> missing;  // nodes of whom it is not known that they have the same mean
+  std::vector<Departure> departures;
+};
+
+struct ClusterDependencies {
+  RunClock clock;
+  std::shared_ptr<const Settings> settings;
+  std::shared_ptr<LinkTransport> transport;
+  Member self;
+  MembershipOptions membership;
+  LifecycleOptions lifecycle;
+  std::function<void(const std::string&)> say;
+  std::function<void(ClusterEnding)> done;  // called once
+};
+
+class Cluster final : public ClusterActor::base {
+ public:
+  Cluster(caf::actor_config& config, ClusterDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct Wanted {        // a snapshot, by the consoles that wait for it
+    uint64_t after = 0;  // the serial of the last one that had begun before it was asked for
+    caf::typed_response_promise<MeanSettled> promise;
+  };
+
+  template <class Mail>
+  void again(Mail mail);
+  /// Tells the membership, carries out what it wants, and considers what follows.
+  void handle(const std::function<void(Membership&, double now, MembershipEffects&)>& event);
+  void carry_out(MembershipEffects&);
+  void consider();
+  void carry_out(const LifecycleEffects&);
+  void arm(double at);
+  void on_tick();
+  void new_roster();
+  void tell_members();
+  void begin();
+  void fetch();
+  void hand_over();
+  void conclude();
+  void on_start(ClusterStart&);
+  void on_link(LinkUp&);
+  void on_link(LinkDown&);
+  void on_link(DialFailed&);
+  void on_heard(Heard&);
+  void on_ranks(ShareDone);
+  void on_ranks(RunEnded&);
+  void on_ranks(RankLost);
+  int neighbour_of(int rank) const;
+  bool alone() const;  // no link stands
+  void name_taken();
+  void on_transfers(StateCame&);
+  void on_transfers(HasMean);
+  void on_transfers(const CannotReach&);
+  void on_transfers(const LeavingMeasured&);
+  void on_transfers(const MassGiven&);
+  void on_stop(Stop);
+  caf::result<MeanSettled> on_wanted(WantMean);
+  Result<std::string> reconfigure(const std::string& topology);
+  void tell_rates();
+  void suspect(int rank);
+  bool takes_part() const;
+  void want_mean();
+  void begin_wanted_mean();
+  void begin_mean(BeginMean);
+  void on_settled(MeanSettled&);
+  NodeStatus status() const;
+  void departed(const std::string& node);
+  void record(Departure);
+  void say(const std::string& line);
+
+  ClusterDependencies deps_;
+  ClusterStart parts_;
+  std::optional<Membership> membership_;
+  RunLifecycle lifecycle_;
+  Donation fetched_;
+  RunEnded ended_;
+  std::vector<std::string> expected_;  // nodes in the graph when the end began
+  ClusterEnding ending_;
+  std::deque<Wanted> wanted_;
+  std::set<std::string>
+      cut_;                // nodes of whom the membership was told that this one cannot reach them
+  bool stops_ = false;     // the whole run
+  bool averages_ = false;  // a mean is under way
+  uint64_t mean_serial_ = 0;  // of the last snapshot that began here
+  double armed_s_ = kNever, tell_at_s_ = kNever;
+  std::string heir_;  // that has not confirmed what it was handed
+  uint64_t roster_epoch_ = 0, told_digest_ = 0;
+  int graph_ranks_ = 0;
+  std::vector<Departure> departures_;
+  uint64_t suspects_ = 0;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,193 @@
+// Mail between the actors that join a process to the others of its run, and their interfaces: the
+// cluster agent, the transfers and the console server.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/mean_exchange.hpp"
+#include "actors/cluster/node_status.hpp"
+#include "actors/cluster/state_transfer.hpp"
+#include "actors/membership/membership.hpp"
+#include "actors/protocol.hpp"
+#include "actors/transport/links.hpp"
+
+namespace grapevine {
+
+// What the links say.
+struct LinkUp {
+  Hello peer;
+};
+struct LinkDown {
+  std::string node, reason;
+};
+struct DialFailed {
+  std::string address, reason;
+  bool refused = false;
+};
+struct Heard {  // of the membership
+  std::string node;
+  MembershipPacket packet;
+};
+struct Said {  // any other control message
+  std::string node;
+  ControlMessage message;
+};
+struct ParcelCame {
+  std::string node;
+  Parcel parcel;
+  Payload payload;
+};
+struct Asked {
+  uint64_t console = 0;
+  ConsoleRequest request;
+};
+struct ConsoleGone {
+  uint64_t console = 0;
+};
+struct TurnedAway {
+  std::string from, reason;
+};
+struct BulkEnded {
+  std::string node;
+  uint64_t lost = 0;  // frames
+  std::string reason;
+};
+
+// To the cluster agent.
+struct Leave {};  // this node alone; the others go on
+struct Stop {};   // the whole run
+struct RunEnded {
+  bool failed = false;
+  std::vector<RankParameters> parameters;  // of the ranks here, at one time
+};
+struct StateCame {
+  Donation state;  // null: nobody gave it
+};
+struct HasMean {
+  MeanTold mean;
+};
+struct CannotReach {
+  std::string node;
+};
+using MeanPtr = std::shared_ptr<const Mean>;
+struct MeanSettled {
+  uint64_t serial = 0;  // of the snapshot; 0: the mean at the end
+  MeanPtr mean;         // null: it did not come here
+  std::vector<std::string> missing;
+};
+struct MassGiven {
+  std::string heir;  // empty: nobody has said that it has it
+};
+struct WantStatus {};  // answered by what the agent knows: the rest of it is empty
+struct WantMean {};    // answered by MeanSettled, of a mean that begins after it was asked for
+
+// To the transfers.
+struct FetchFrom {
+  std::vector<FetcherOptions::Source> sources;  // in the order in which they are asked
+};
+/// The members, whenever they have changed.
+struct MembersSeen {
+  std::shared_ptr<const std::vector<Member>> all;  // by name
+};
+struct BeginMean {
+  uint64_t serial = 0;                     // 0: the mean at the end
+  std::vector<RankParameters> parameters;  // of the ranks here, of the mean at the end
+  std::vector<std::string> expected;       // nodes that took part when the end began
+};
+struct GiveMass {
+  std::string heir;
+  uint32_t rank = 0;
+  std::vector<RankParameters> parameters;
+};
+struct NodeGone {
+  std::string node;    // its ranks are out of the graph
+  uint64_t epoch = 0;  // from this one on
+};
+struct MeasureLeaving {};  // of the next snapshot: how far is the others' mean from that of all?
+struct LeavingMeasured {
+  int here = 0, of = 0;  // ranks
+  double mean_changed_by = 0;
+};
+
+// To the console server.
+struct Note {
+  std::string line;
+};
+
+struct ClusterStart;
+struct TransfersStart;
+struct ConsoleStart;
+
+using ClusterActor = MembershipActor::extend<
+    Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Heard>,
+    Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>, Takes<HasMean>,
+    Takes<CannotReach>, Takes<MeanSettled>, Takes<LeavingMeasured>, Takes<MassGiven>, Takes<Tick>,
+    Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanSettled>>;
+
+using TransfersActor =
+    caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
+                     Takes<ParcelCame>, Takes<MembersSeen>, Takes<FetchFrom>, Takes<BeginMean>,
+                     Takes<MeasureLeaving>, Takes<GiveMass>, Takes<NodeGone>, Takes<Tick>>;
+
+using ConsoleActor =
+    caf::typed_actor<Takes<ConsoleStart>, Takes<Asked>, Takes<ConsoleGone>, Takes<TurnedAway>,
+                     Takes<BulkEnded>, Takes<EpochInfo>, Takes<Note>, Takes<Tick>>;
+
+// What each learns once everything else has been spawned.
+struct ClusterStart {
+  std::shared_ptr<Links> links;
+  NodeActor node;
+  TopologyManagerActor manager;
+  std::vector<StateActor> states;
+  TransfersActor transfers;
+  ConsoleActor console;
+};
+struct TransfersStart {
+  std::shared_ptr<Links> links;
+  std::vector<StateActor> states;
+  ClusterActor cluster;
+};
+struct ConsoleStart {
+  std::shared_ptr<Links> links;
+  NodeActor node;
+  std::vector<StateActor> states;
+  ClusterActor cluster;
+};
+
+}  // namespace grapevine
+
+#define GV_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::type)
+GV_LOCAL_MESSAGE(LinkUp)
+GV_LOCAL_MESSAGE(LinkDown)
+GV_LOCAL_MESSAGE(DialFailed)
+GV_LOCAL_MESSAGE(Heard)
+GV_LOCAL_MESSAGE(Said)
+GV_LOCAL_MESSAGE(ParcelCame)
+GV_LOCAL_MESSAGE(Asked)
+GV_LOCAL_MESSAGE(ConsoleGone)
+GV_LOCAL_MESSAGE(TurnedAway)
+GV_LOCAL_MESSAGE(BulkEnded)
+GV_LOCAL_MESSAGE(Leave)
+GV_LOCAL_MESSAGE(Stop)
+GV_LOCAL_MESSAGE(RunEnded)
+GV_LOCAL_MESSAGE(StateCame)
+GV_LOCAL_MESSAGE(HasMean)
+GV_LOCAL_MESSAGE(CannotReach)
+GV_LOCAL_MESSAGE(MeanSettled)
+GV_LOCAL_MESSAGE(MassGiven)
+GV_LOCAL_MESSAGE(WantStatus)
+GV_LOCAL_MESSAGE(WantMean)
+GV_LOCAL_MESSAGE(NodeStatus)
+GV_LOCAL_MESSAGE(FetchFrom)
+GV_LOCAL_MESSAGE(MembersSeen)
+GV_LOCAL_MESSAGE(BeginMean)
+GV_LOCAL_MESSAGE(GiveMass)
+GV_LOCAL_MESSAGE(NodeGone)
+GV_LOCAL_MESSAGE(MeasureLeaving)
+GV_LOCAL_MESSAGE(LeavingMeasured)
+GV_LOCAL_MESSAGE(Note)
+GV_LOCAL_MESSAGE(ClusterStart)
+GV_LOCAL_MESSAGE(TransfersStart)
+GV_LOCAL_MESSAGE(ConsoleStart)
+#undef GV_LOCAL_MESSAGE

@@ -1,0 +1,260 @@
+#include "actors/cluster/console_server.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "actors/cluster/state_pieces.hpp"
+#include "topologies/topology.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr size_t kEventsKept = 100, kReasonsKept = 32, kMeansKept = 2;
+constexpr double kMeanKept_s = 30;
+constexpr char kNotHere[] = "the program that runs this node has no answer to that";
+constexpr char kFollow[] = "follow";  // the argument of events
+
+std::string names_file(const std::string& topology) {
+  return "topology \"" + topology + "\" names a file, accepted: a graph by its name";
+}
+
+// `count` bytes from `offset` on, of all vectors one after the other.
+std::string bytes_of(const Mean& mean, uint64_t offset, uint64_t count) {
+  std::string bytes;
+  for (const Buffer& v : mean.vectors) {
+    const uint64_t here = v.vec().bytes();
+    if (offset < here && count > 0) {
+      const uint64_t taken = std::min(count, here - offset);
+      bytes.append(static_cast<const char*>(v.vec().data) + offset, taken);
+      count -= taken;
+    }
+    offset -= std::min(offset, here);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+ConsoleServer::ConsoleServer(caf::actor_config& config, ConsoleDependencies deps)
+    : ConsoleActor::base(config), deps_(std::move(deps)) {}
+
+void ConsoleServer::note(const std::string& line) {
+  events_.push_back(line);
+  if (events_.size() > kEventsKept) events_.pop_front();
+  for (const uint64_t console : followers_)
+    parts_.links->reply(console, {true, true, line + "\n", {}, 0});
+}
+
+void ConsoleServer::turned_away(const TurnedAway& away) {
+  const bool known = turned_away_.count(away.reason) > 0 || turned_away_.size() < kReasonsKept;
+  ++turned_away_[known ? away.reason : "other"];
+  const std::string line = "turned away " + away.from + ": " + away.reason;
+  note(line);
+  if (deps_.say) deps_.say(line);
+}
+
+// Exchanges ask again for what was lost.
+void ConsoleServer::bulk_ended(const BulkEnded& ended) {
+  if (ended.lost == 0) return;
+  note("the bulk link with " + ended.node + " ended, " + std::to_string(ended.lost) +
+       (ended.lost == 1 ? " frame was lost: " : " frames were lost: ") + ended.reason);
+}
+
+// What has happened so far, and then each event as it comes.
+void ConsoleServer::follow(uint64_t console) {
+  for (const std::string& line : events_)
+    parts_.links->reply(console, {true, true, line + "\n", {}, 0});
+  followers_.insert(console);
+}
+
+void ConsoleServer::reply(uint64_t console, bool ok, std::string text) {
+  while (text.size() > kTextBytes) {
+    parts_.links->reply(console, {ok, true, text.substr(0, kTextBytes), {}, 0});
+    text.erase(0, kTextBytes);
+  }
+  parts_.links->reply(console, {ok, false, std::move(text), {}, 0});
+}
+
+void ConsoleServer::answer(const Asked& asked) {
+  const ConsoleRequest& r = asked.request;
+  switch (r.verb) {
+    case ConsoleVerb::events:
+      if (r.argument == kFollow) return follow(asked.console);
+      return answer_status(asked.console);
+    case ConsoleVerb::status:
+    case ConsoleVerb::topology: return answer_status(asked.console);
+    case ConsoleVerb::reconfigure: return reconfigure(asked.console, r.argument);
+    case ConsoleVerb::drain:
+      send(parts_.cluster, Leave{});
+      return reply(asked.console, true, "the node finishes what it has begun and leaves");
+    case ConsoleVerb::stop:
+      send(parts_.cluster, Stop{});
+      return reply(asked.console, true, "all nodes finish what they have begun");
+    case ConsoleVerb::inject: return inject(asked.console, r.argument);
+    case ConsoleVerb::snapshot:
+      if (r.mean == 0) return take_snapshot(asked.console);
+      return give_snapshot(asked.console, r.mean, r.offset);
+  }
+}
+
+void ConsoleServer::reconfigure(uint64_t console, const std::string& topology) {
+  if (names_edge_file(topology)) return reply(console, false, names_file(topology));
+  request(parts_.cluster, caf::infinite, Reconfigure{topology})
+      .then([this, console](const std::string& line) { reply(console, true, line); },
+            [this, console](const caf::error& error) {
+              reply(console, false, to_string(error.context()));
+            });
+}
+
+void ConsoleServer::inject(uint64_t console, const std::string& text) {
+  if (!deps_.read_plan) return reply(console, false, kNotHere);
+  Result<Plan> plan = deps_.read_plan(text);
+  if (!plan) return reply(console, false, plan.error().message);
+  if (!plan->rank_faults.empty())
+    return reply(console, false,
+                 "inject takes faults of links and reconfigurations; slow, pause, kill and restart "
+                 "belong to the plan that a process is started with");
+  for (const Reconfiguration& change : plan->reconfigurations)
+    if (names_edge_file(change.topology)) return reply(console, false, names_file(change.topology));
+  request(parts_.cluster, caf::infinite, WantStatus{})
+      .then([this, console, given = *std::move(plan)](const NodeStatus& status) {
+        Plan plan = given;
+        uint32_t ranks = 0;
+        for (const Member& m : status.members)
+          if (in_graph(m)) ranks = std::max(ranks, m.first_rank + m.ranks);
+        if (const Status known = check(plan, static_cast<int>(ranks), false); !known)
+          return reply(console, false, known.error().message);
+        const double now = deps_.clock.now();
+        for (LinkFault& fault : plan.link_faults) {
+          fault.at += now;
+          fault.until += now;
+        }
+        deps_.transport->set_faults(plan.link_faults);
+        for (const Reconfiguration& change : plan.reconfigurations)
+          caf::delayed_anon_send(parts_.cluster,
+                                 std::chrono::nanoseconds(static_cast<int64_t>(change.at * 1e9)),
+                                 Reconfigure{change.topology});
+        reply(console, true, "injected; it replaces what was injected before");
+      });
+}
+
+// --- status
+
+void ConsoleServer::answer_status(uint64_t console) {
+  if (!deps_.render) return reply(console, false, kNotHere);
+  request(parts_.cluster, caf::infinite, WantStatus{}).then([this, console](NodeStatus& known) {
+    auto status = std::make_shared<NodeStatus>(std::move(known));
+    request(parts_.node, caf::infinite, Report{}).then([this, console, status](NodeReport& ranks) {
+      status->ranks = std::move(ranks);
+      finish_status(console, std::move(*status));
+    });
+  });
+}
+
+void ConsoleServer::finish_status(uint64_t console, NodeStatus known) {
+  auto status = std::make_shared<NodeStatus>(std::move(known));
+  status->uptime_s = deps_.clock.now();
+  status->epoch = epoch_;
+  status->frames = deps_.transport->counts();
+  status->turned_away = turned_away_;
+  status->refusals = parts_.links->refusals();
+  status->events.assign(events_.begin(), events_.end());
+  for (NodeStatus::Link& link : status->links)
+    link.counts = parts_.links->counts(link.node);
+  auto awaited = std::make_shared<size_t>(parts_.states.size());
+  const auto one_less = [this, console, status, awaited] {
+    if (--*awaited == 0) reply(console, true, deps_.render(*status));
+  };
+  for (const StateActor& state : parts_.states)
+    request(state, caf::infinite, Report{})
+        .then(
+            [status, one_less](StateReport& report) {
+              status->states.push_back(std::move(report));
+              one_less();
+            },
+            [one_less](const caf::error&) { one_less(); });
+}
+
+// --- snapshots
+
+void ConsoleServer::take_snapshot(uint64_t console) {
+  if (!deps_.describe)
+    return reply(console, false, "the program that runs this node writes no snapshots");
+  request(parts_.cluster, caf::infinite, WantMean{})
+      .then(
+          [this, console](const MeanSettled& settled) {
+            if (!settled.mean) {
+              std::string names;
+              for (const std::string& node : settled.missing)
+                names += (names.empty() ? "" : ", ") + node;
+              return reply(console, false,
+                           "there is no mean: " + (names.empty() ? "no ranks are here"
+                                                                 : "nothing came from " + names));
+            }
+            forget_means();
+            if (kept_.size() == kMeansKept) kept_.pop_front();
+            kept_.push_back({settled.mean, deps_.clock.now()});
+            delayed_send(caf::actor_cast<ConsoleActor>(this),
+                         std::chrono::seconds(static_cast<int>(kMeanKept_s) + 1), Tick{});
+            reply(console, true, deps_.describe(*settled.mean));
+          },
+          [this, console](const caf::error& error) {
+            reply(console, false, to_string(error.context()));
+          });
+}
+
+void ConsoleServer::give_snapshot(uint64_t console, uint64_t mean, uint64_t offset) {
+  const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                  [mean](const Kept& k) { return k.mean->number == mean; });
+  if (found == kept_.end())
+    return reply(console, false, "that snapshot is not kept any more, ask for a new one");
+  found->used_s = deps_.clock.now();
+  const std::string bytes = bytes_of(*found->mean, offset, kAnswerBytes);
+  const uint64_t hash = piece_hash(ConstVec(bytes.data(), bytes.size(), DType::bytes));
+  size_t at = 0;
+  for (; bytes.size() - at > kTextBytes; at += kTextBytes)
+    parts_.links->reply(console, {true, true, {}, bytes.substr(at, kTextBytes), 0});
+  parts_.links->reply(console, {true, false, {}, bytes.substr(at), hash});
+}
+
+void ConsoleServer::forget_means() {
+  const double now = deps_.clock.now();
+  std::erase_if(kept_, [now](const Kept& k) { return now >= k.used_s + kMeanKept_s; });
+}
+
+ConsoleServer::behavior_type ConsoleServer::make_behavior() {
+  return {
+      [this](ConsoleStart& start) { parts_ = std::move(start); },
+      [this](Asked& asked) {
+        if (!parts_.links)  // ConsoleStart is on its way
+          return send(caf::actor_cast<ConsoleActor>(this), std::move(asked));
+        answer(asked);
+      },
+      [this](const ConsoleGone& gone) { followers_.erase(gone.console); },
+      [this](const TurnedAway& away) { turned_away(away); },
+      [this](const BulkEnded& ended) { bulk_ended(ended); },
+      [this](const EpochInfo& info) {
+        const bool begins = std::exchange(epoch_, info).epoch != info.epoch;
+        if (begins)
+          note("the graph is " + info.topology + " of " + std::to_string(info.ranks) + " ranks");
+      },
+      [this](const Note& told) { note(told.line); },
+      [this](Tick) {
+        forget_means();
+        if (!kept_.empty())
+          delayed_send(caf::actor_cast<ConsoleActor>(this),
+                       std::chrono::seconds(static_cast<int>(kMeanKept_s) + 1), Tick{});
+      },
+  };
+}
+
+void ConsoleServer::on_exit() {
+  parts_ = {};
+  deps_.render = {};
+  deps_.describe = {};
+  deps_.read_plan = {};
+  deps_.say = {};
+}
+
+}  // namespace grapevine

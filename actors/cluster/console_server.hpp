@@ -1,0 +1,69 @@
+// ConsoleServer: the actor that answers consoles. One per process.
+//
+// It has a mailbox of its own, so no slow reader, no large model and no long status keeps anybody
+// from anything. A snapshot flows as its reader takes it: each request names the mean and an
+// offset, and has at most kAnswerBytes in its answer, with their hash; so a reader that was cut off
+// goes on where it stopped. The last means are kept for half a minute after they were last read.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/clocks/run_clock.hpp"
+#include "actors/cluster/cluster_mail.hpp"
+#include "actors/run/settings.hpp"
+#include "actors/transport/link_transport.hpp"
+
+namespace grapevine {
+
+struct ConsoleDependencies {
+  RunClock clock;
+  std::shared_ptr<LinkTransport> transport;
+  // Where one is empty, consoles are told so.
+  std::function<std::string(const NodeStatus&)> render;
+  std::function<std::string(const Mean&)> describe;  // of a snapshot: JSON, with its number
+  std::function<Result<Plan>(const std::string& text)> read_plan;
+  std::function<void(const std::string&)> say;
+};
+
+class ConsoleServer final : public ConsoleActor::base {
+ public:
+  ConsoleServer(caf::actor_config& config, ConsoleDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct Kept {
+    MeanPtr mean;
+    double used_s = 0;
+  };
+
+  void note(const std::string& line);
+  void turned_away(const TurnedAway&);
+  void bulk_ended(const BulkEnded&);
+  void follow(uint64_t console);
+  void answer(const Asked&);
+  void answer_status(uint64_t console);
+  void finish_status(uint64_t console, NodeStatus);
+  void reconfigure(uint64_t console, const std::string& topology);
+  void inject(uint64_t console, const std::string& plan);
+  void take_snapshot(uint64_t console);
+  void give_snapshot(uint64_t console, uint64_t mean, uint64_t offset);
+  void forget_means();
+  void reply(uint64_t console, bool ok, std::string text);
+
+  ConsoleDependencies deps_;
+  ConsoleStart parts_;
+  std::deque<std::string> events_;
+  std::set<uint64_t> followers_;  // consoles that hear of each event
+  std::map<std::string, uint64_t> turned_away_;
+  EpochInfo epoch_;
+  std::deque<Kept> kept_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,369 @@
+#include "actors/cluster/transfers.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/run/run.hpp"
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+
+namespace {
+
+bool serves(const Member& m, uint32_t rank) { return rank - m.first_rank < m.ranks; }
+
+MeanMember seen_by_mean(const Member& m) {
+  return {m.node,     m.incarnation, m.first_rank, m.ranks,
+          is_over(m), m.mean.number, m.mean.hash,  m.unreachable};
+}
+
+// Who takes part in a mean, or has left after it took part.
+std::vector<MeanMember> seen_by_mean(const std::vector<Member>& all) {
+  std::vector<MeanMember> members;
+  for (const Member& m : all)
+    if (in_graph(m) || m.state == MemberState::left) members.push_back(seen_by_mean(m));
+  return members;
+}
+
+const Member* find(const MembersSeen& members, const std::string& node) {
+  if (!members.all) return nullptr;
+  for (const Member& m : *members.all)
+    if (m.node == node) return &m;
+  return nullptr;
+}
+
+}  // namespace
+
+Transfers::Transfers(caf::actor_config& config, TransfersDependencies deps)
+    : TransfersActor::base(config),
+      deps_(std::move(deps)),
+      mean_(deps_.self, deps_.mean, deps_.patience_s),
+      mass_({deps_.shape.dtype, deps_.shape.count}) {}
+
+// What came before TransfersStart did, which is on its way.
+template <class Mail>
+void Transfers::again(Mail mail) {
+  send(caf::actor_cast<TransfersActor>(this), std::move(mail));
+}
+
+// A CAF timer cannot be taken back: at most one is under way for the time that is needed first.
+void Transfers::arm() {
+  const double at = std::min({mean_due_s_, source_due_s_, fetcher_due_s_, mass_due_s_});
+  if (at >= armed_s_ || at == kNever) return;
+  armed_s_ = std::max(at, deps_.clock.now());
+  scheduled_send(caf::actor_cast<TransfersActor>(this), deps_.clock.instant(armed_s_), Tick{});
+}
+
+void Transfers::on_tick() {
+  armed_s_ = kNever;
+  const double now = deps_.clock.now();
+  if (now >= mean_due_s_)
+    averaging([](MeanExchange& m, double t, MeanEffects& out) { m.timer(t, out); });
+  if (now >= source_due_s_) serving([](Donor& d, double t, DonorEffects& out) { d.timer(t, out); });
+  if (now >= fetcher_due_s_)
+    fetching([](Fetcher& f, double t, FetcherEffects& out) { f.timer(t, out); });
+  if (now >= mass_due_s_)
+    handing_over([](MassHandOver& m, double t, MassEffects& out) { m.timer(t, out); });
+  arm();
+}
+
+void Transfers::see(const MembersSeen& members) {
+  members_ = members;
+  averaging([this](MeanExchange& m, double now, MeanEffects& out) {
+    m.view(now, seen_by_mean(*members_.all), out);
+  });
+}
+
+void Transfers::on_said(Said& said) {
+  if (!parts_.links) return again(std::move(said));
+  if (const auto* ask = std::get_if<MeanAsk>(&said.message)) {
+    averaging(
+        [&](MeanExchange& m, double now, MeanEffects& out) { m.asked(now, said.node, *ask, out); });
+  } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
+    if (fetch->what != FetchState::What::rank_state) return;
+    serving([&](Donor& d, double now, DonorEffects& out) { d.fetch(now, said.node, *fetch, out); });
+  } else if (const auto* manifest = std::get_if<Manifest>(&said.message)) {
+    fetching([&](Fetcher& f, double now, FetcherEffects& out) {
+      f.manifest(now, said.node, *manifest, out);
+    });
+  } else if (const auto* receipt = std::get_if<MassReceipt>(&said.message)) {
+    handing_over([&](MassHandOver& m, double, MassEffects& out) {
+      m.receipt(said.node, receipt->hand_over, out);
+    });
+  }
+}
+
+void Transfers::on_parcel(ParcelCame& came) {
+  if (!parts_.links) return again(std::move(came));
+  const ConstVec payload = came.payload.vec();
+  if (const auto* piece = std::get_if<MeanPiece>(&came.parcel.what)) {
+    averaging([&](MeanExchange& m, double now, MeanEffects& out) {
+      m.piece(now, came.node, *piece, payload, out);
+    });
+  } else if (const auto* state = std::get_if<StatePiece>(&came.parcel.what)) {
+    fetching([&](Fetcher& f, double now, FetcherEffects& out) {
+      f.piece(now, came.node, *state, payload, out);
+    });
+  } else if (const auto* mass = std::get_if<PushSumMass>(&came.parcel.what)) {
+    const Member* giver = find(members_, came.node);
+    const Member* self = find(members_, deps_.self);
+    const bool here = self != nullptr && in_graph(*self) && serves(*self, mass->rank);
+    handing_over([&](MassHandOver& m, double, MassEffects& out) {
+      m.came(came.node, *mass, came.payload, here, giver != nullptr ? giver->ranks : 0, out);
+      if (giver != nullptr && is_over(*giver)) m.gone(came.node, out);
+    });
+  }
+}
+
+// --- the mean
+
+void Transfers::averaging(
+    const std::function<void(MeanExchange&, double now, MeanEffects&)>& event) {
+  MeanEffects out;
+  event(mean_, deps_.clock.now(), out);
+  mean_due_s_ = out.timer_at;
+  if (!parts_.links) return;
+  for (const MeanEffects::Ask& ask : out.asks)
+    parts_.links->send(ask.to, ask.ask);
+  for (MeanEffects::Piece& piece : out.pieces) {
+    const ConstVec payload = piece.payload;
+    const Lease lease = Lease::of(payload, [keeps = std::move(piece.keeps)] {});
+    parts_.links->send_parcel(piece.to, {piece.what, payload.dtype, payload.size},
+                              {lease, payload.dtype, payload.size, 0});
+  }
+  for (const std::string& line : out.lines)
+    deps_.say(line);
+  for (const std::string& node : out.cut)
+    send(parts_.cluster, CannotReach{node});
+  if (out.told) send(parts_.cluster, HasMean{{out.told->first, out.told->second}});
+  if (out.settled) settled(*out.settled);
+  if (out.sample) sum(*out.sample);
+  arm();
+}
+
+void Transfers::settled(MeanEffects::Settled& end) {
+  const bool measurable = end.mean && own_ && end.mean->ranks > own_->ranks;
+  const bool asked = std::exchange(measures_, false);
+  if (asked && !measurable) send(parts_.cluster, LeavingMeasured{});
+  if (asked && measurable) {
+    // With a of n ranks here, m their mean and M that of all: the others' mean is a (M - m) / (n -
+    // a) away from M.
+    Buffer difference(deps_.shape.count, deps_.shape.dtype);
+    scale({}, 1, end.mean->vectors[0], difference);
+    axpy({}, -1, own_->vectors[0], difference);
+    const double norm = std::sqrt(dot({}, difference, difference));
+    const int here = own_->ranks, of = end.mean->ranks;
+    send(parts_.cluster, LeavingMeasured{here, of, norm * here / (of - here)});
+  }
+  own_.reset();
+  send(parts_.cluster,
+       MeanSettled{ends_ ? 0 : mean_.serial(), std::move(end.mean), std::move(end.missing)});
+}
+
+// The sum over the ranks here: of the mean at the end what they had when they ended, else asked of
+// the state actors.
+void Transfers::sum(uint64_t number) {
+  if (ends_) return sum_parameters(number);
+  struct All {
+    MeanSum sum;
+    size_t awaited = 0;
+  };
+  auto all = std::make_shared<All>();
+  all->awaited = parts_.states.size();
+  const auto zero = std::make_shared<const std::vector<double>>(deps_.shape.count, 0.0);
+  for (const StateActor& state : parts_.states) {
+    request(state, caf::infinite, Sample{zero}).then([=, this](const SampleReply& reply) {
+      all->sum.ranks += reply.ranks;
+      if (all->sum.vectors.empty()) all->sum.vectors.emplace_back(deps_.shape.count, DType::f64);
+      const ConstVec part(reply.sum->data(), reply.sum->size(), DType::f64);
+      axpy({}, 1, part, all->sum.vectors[0]);
+      if (--all->awaited == 0) summed(number, std::move(all->sum));
+    });
+  }
+}
+
+void Transfers::sum_parameters(uint64_t number) {
+  MeanSum sum;
+  sum.vectors.emplace_back(deps_.shape.count, DType::f64);
+  const Buffer zero(deps_.shape.count, DType::f64);
+  for (const RankParameters& p : parameters_) {
+    add_deviation({}, p.x->vec(), zero, sum.vectors[0]);
+    ++sum.ranks;
+  }
+  summed(number, std::move(sum));
+}
+
+// A rank that has diverged poisons nobody's mean.
+void Transfers::summed(uint64_t number, MeanSum sum) {
+  if (!all_finite({}, sum.vectors[0])) {
+    deps_.say("the ranks here are not finite: they are not in the mean");
+    sum = {};
+  }
+  if (measures_ && sum.ranks > 0) {
+    auto own = std::make_shared<Mean>();
+    own->ranks = sum.ranks;
+    own->vectors.push_back(mean_of(sum.vectors[0].vec(), sum.ranks, deps_.shape.dtype));
+    own_ = std::move(own);
+  }
+  auto shared = std::make_shared<MeanSum>(std::move(sum));
+  averaging([number, shared](MeanExchange& m, double now, MeanEffects& out) {
+    m.own(now, number, std::move(*shared), out);
+  });
+}
+
+// --- the state that a newcomer begins with
+
+void Transfers::fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event) {
+  if (!fetcher_) return;
+  FetcherEffects out;
+  event(*fetcher_, deps_.clock.now(), out);
+  for (const FetcherEffects::Ask& ask : out.asks)
+    parts_.links->send(ask.to, ask.fetch);
+  for (const std::string& line : out.lines)
+    deps_.say(line);
+  fetcher_due_s_ = out.timer_at;
+  arm();
+  if (!out.done && !out.failed) return;
+  std::shared_ptr<RankState> state;
+  if (out.done) {
+    state = std::make_shared<RankState>();
+    state->gradients = fetcher_->manifest().gradients;
+    state->numbers = fetcher_->manifest().numbers;
+    state->vectors = fetcher_->take();
+  }
+  fetcher_.reset();
+  fetcher_due_s_ = kNever;
+  send(parts_.cluster, StateCame{std::move(state)});
+}
+
+void Transfers::serving(const std::function<void(Donor&, double now, DonorEffects&)>& event) {
+  DonorEffects out;
+  event(source_, deps_.clock.now(), out);
+  source_due_s_ = out.timer_at;
+  if (!parts_.links) return;
+  for (const DonorEffects::Reply& r : out.replies)
+    parts_.links->send(r.to, r.manifest);
+  for (const DonorEffects::Piece& p : out.pieces) {
+    const Lease lease = Lease::of(p.payload, [keeps = p.snapshot] {});
+    parts_.links->send_parcel(p.to,
+                              {StatePiece{p.transfer, p.piece}, p.payload.dtype, p.payload.size},
+                              {lease, p.payload.dtype, p.payload.size, 0});
+  }
+  for (const DonorEffects::Take& take : out.takes)
+    take_for(take);
+  arm();
+}
+
+void Transfers::take_for(const DonorEffects::Take& take) {
+  const auto taken = [this, take](const Donation& state) {
+    Manifest manifest;
+    SnapshotPtr snapshot;
+    if (state && !state->vectors.empty()) {
+      manifest =
+          manifest_of(state->vectors, state->numbers, take.fetch.transfer, state->gradients, 1);
+      snapshot = SnapshotPtr(state, &state->vectors);
+    } else {
+      manifest.transfer = take.fetch.transfer;
+      manifest.refused = "rank " + std::to_string(take.fetch.rank) + " is not here";
+    }
+    serving([&](Donor& d, double now, DonorEffects& out) {
+      d.taken(now, take.node, std::move(manifest), std::move(snapshot), out);
+    });
+  };
+  const Member* self = find(members_, deps_.self);
+  if (self == nullptr || !in_graph(*self) || !serves(*self, take.fetch.rank)) return taken(nullptr);
+  const StateActor& state = parts_.states[take.fetch.rank % parts_.states.size()];
+  request(state, caf::infinite, Donate{static_cast<int>(take.fetch.rank)}).then(taken);
+}
+
+// --- push-sum's mass
+
+void Transfers::handing_over(
+    const std::function<void(MassHandOver&, double now, MassEffects&)>& event) {
+  MassEffects out;
+  event(mass_, deps_.clock.now(), out);
+  mass_due_s_ = out.timer_at;
+  for (const MassEffects::Give& give : out.gives)
+    parts_.links->send_parcel(give.to, {give.mass, give.mean.dtype, give.mean.count}, give.mean);
+  for (const MassEffects::Receipt& receipt : out.receipts)
+    parts_.links->send(receipt.to, MassReceipt{receipt.hand_over});
+  for (MassEffects::Inherit& heirloom : out.inherits) {
+    const auto rank = static_cast<int>(heirloom.rank);
+    const StateActor& state = parts_.states[heirloom.rank % parts_.states.size()];
+    char weight[32];
+    std::snprintf(weight, sizeof weight, "%.3g", heirloom.weight);
+    deps_.say("rank " + std::to_string(rank) + " takes over the push-sum mass " + weight + " of " +
+              heirloom.from);
+    send(state, Inherit{rank, heirloom.weight, std::move(heirloom.mean), epoch_});
+  }
+  if (out.arrived) send(parts_.cluster, MassGiven{mass_.heir()});
+  arm();
+}
+
+void Transfers::give(const GiveMass& what) {
+  double weight = 0;
+  for (const RankParameters& p : what.parameters)
+    weight += p.counts.push_weight;
+  if (!(weight > 0)) return send(parts_.cluster, MassGiven{});
+  SnapshotPool pool(deps_.shape.count, deps_.shape.dtype, 1);
+  Payload payload{pool.take(), deps_.shape.dtype, deps_.shape.count, 0};
+  const Vec mean = payload.lease.writable();
+  scale({}, 0, *what.parameters.front().x, mean);
+  for (const RankParameters& p : what.parameters)
+    axpy({}, p.counts.push_weight / weight, *p.x, mean);
+  handing_over([&](MassHandOver& m, double now, MassEffects& out) {
+    m.give(now, what.heir, what.rank, weight, std::move(payload), out);
+  });
+}
+
+Transfers::behavior_type Transfers::make_behavior() {
+  return {
+      [this](TransfersStart& start) { parts_ = std::move(start); },
+      [this](const LinkUp& up) {
+        averaging([&](MeanExchange& m, double now, MeanEffects& out) {
+          m.linked(now, up.peer.node, true, out);
+        });
+      },
+      [this](const LinkDown& down) {
+        averaging([&](MeanExchange& m, double now, MeanEffects& out) {
+          m.linked(now, down.node, false, out);
+        });
+        source_.node_down(down.node);
+        fetching(
+            [&](Fetcher& f, double now, FetcherEffects& out) { f.node_down(now, down.node, out); });
+      },
+      [this](Said& said) { on_said(said); },
+      [this](ParcelCame& came) { on_parcel(came); },
+      [this](const MembersSeen& members) { see(members); },
+      [this](const FetchFrom& from) {
+        FetcherOptions options;
+        options.shape = deps_.shape;
+        options.sources = from.sources;
+        fetcher_.emplace(options);
+        fetching([](Fetcher& f, double now, FetcherEffects& out) { f.start(now, out); });
+      },
+      [this](BeginMean& begin) {
+        if (begin.serial == 0) {
+          ends_ = true;
+          parameters_ = std::move(begin.parameters);
+        }
+        averaging([&](MeanExchange& m, double now, MeanEffects& out) {
+          begin.serial == 0 ? m.end(now, begin.expected, out) : m.want(now, begin.serial, out);
+        });
+      },
+      [this](MeasureLeaving) { measures_ = true; },
+      [this](const GiveMass& what) { give(what); },
+      [this](const NodeGone& gone) {
+        epoch_ = gone.epoch;
+        handing_over([&](MassHandOver& m, double, MassEffects& out) { m.gone(gone.node, out); });
+      },
+      [this](Tick) { on_tick(); },
+  };
+}
+
+void Transfers::on_exit() {
+  deps_.say = {};
+  parts_ = {};
+}
+
+}  // namespace grapevine

@@ -1,0 +1,72 @@
+// Transfers: the actor that owns whatever is as large as the model and travels between nodes: the
+// mean, the state that a newcomer begins with, push-sum's mass. One per process.
+//
+// It answers no probes, so nobody is taken for dead while it adds up, copies or hashes. What is to
+// happen when, its state machines say; what they want of the membership goes to the cluster agent.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/clocks/run_clock.hpp"
+#include "actors/cluster/cluster_mail.hpp"
+#include "actors/cluster/mass_hand_over.hpp"
+
+namespace grapevine {
+
+struct TransfersDependencies {
+  RunClock clock;
+  std::string self;     // this node's name
+  SnapshotShape shape;  // of a rank's state; its count is the parameters'
+  MeanShape mean;
+  double patience_s = 15;  // with a mean that does not move
+  std::function<void(const std::string&)> say;
+};
+
+class Transfers final : public TransfersActor::base {
+ public:
+  Transfers(caf::actor_config& config, TransfersDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  template <class Mail>
+  void again(Mail mail);
+  void arm();
+  void on_tick();
+  void on_said(Said&);
+  void on_parcel(ParcelCame&);
+  void see(const MembersSeen&);
+
+  void averaging(const std::function<void(MeanExchange&, double now, MeanEffects&)>& event);
+  void sum(uint64_t number);
+  void sum_parameters(uint64_t number);
+  void summed(uint64_t number, MeanSum);
+  void settled(MeanEffects::Settled&);
+  void fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event);
+  void serving(const std::function<void(Donor&, double now, DonorEffects&)>& event);
+  void take_for(const DonorEffects::Take&);
+  void handing_over(const std::function<void(MassHandOver&, double now, MassEffects&)>& event);
+  void give(const GiveMass&);
+
+  TransfersDependencies deps_;
+  TransfersStart parts_;
+  MembersSeen members_;
+  MeanExchange mean_;
+  Donor source_;
+  std::optional<Fetcher> fetcher_;
+  MassHandOver mass_;
+  uint64_t epoch_ = 0;
+  bool ends_ = false, measures_ = false;
+  std::vector<RankParameters> parameters_;  // at the end
+  std::shared_ptr<const Mean> own_;         // of the ranks here, to be measured
+  double mean_due_s_ = kNever, source_due_s_ = kNever, fetcher_due_s_ = kNever,
+         mass_due_s_ = kNever;
+  double armed_s_ = kNever;
+};
+
+}  // namespace grapevine

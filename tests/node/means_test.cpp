@@ -1,0 +1,108 @@
+// Means of real processes: a large snapshot disturbs nobody, and who has no mean is named.
+#include <csignal>
+#include <set>
+
+#include "app/ask_node.hpp"
+#include "models/model_file.hpp"
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+TEST_CASE(
+    "while a large snapshot is taken nodes answer probes and consoles, and nobody is accused") {
+  constexpr size_t kDim = 2'000'000;
+  const Scratch scratch;
+  auto nodes = start_nodes(3, 1,
+                           {"--until=600", "--gradients=0", "--objective=consensus", "--rate=0.1",
+                            "--dim=" + std::to_string(kDim)});
+  for (const auto& node : nodes)
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
+  const std::string file = scratch.path("m.safetensors");
+  Process taking({"ctl", nodes[1]->address(), "snapshot", file});
+  while (!taking.ended())
+    for (const auto& node : nodes)
+      REQUIRE(status_of(node->address()).is_object());
+  CHECK(taking.end() == 0);
+  CHECK(numbers_of(file).size() == kDim);
+  for (const auto& node : nodes) {
+    const Json s = status_of(node->address());
+    for (const Json& m : s["members"]) {
+      CHECK(m["state"] == "alive");
+      CHECK(m["incarnation"] == 1);
+    }
+    for (const Json& line : s["events"])
+      CHECK_THAT(line.get<std::string>(), !Catch::Contains("suspected"));
+  }
+}
+
+TEST_CASE("a snapshot is fetched from any offset on, each answer with its hash") {
+  constexpr size_t kDim = 300'000;
+  auto nodes = start_nodes(2, 1,
+                           {"--until=600", "--gradients=0", "--objective=consensus", "--rate=0.1",
+                            "--dim=" + std::to_string(kDim)});
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 2; });
+  const std::string address = nodes[0]->address();
+  const auto whole = fetch_snapshot(address, "");
+  REQUIRE(whole);
+  REQUIRE(whole->bytes.size() == 8 * kDim);
+  const Json told = Json::parse(whole->description);
+  CHECK(told["ranks"] == 2);
+  CHECK(told["bytes"] == 8 * kDim);
+  const auto mean = told["mean"].get<uint64_t>();
+  std::string from_within;
+  const auto tail = [&](uint64_t of, uint64_t offset) {
+    from_within.clear();
+    return follow_node(address, "", {ConsoleVerb::snapshot, {}, of, offset},
+                       [&](const ConsoleReply& part) {
+                         from_within += part.bytes;
+                         return part.ok;
+                       });
+  };
+  REQUIRE(tail(mean, 8 * kDim - 1000));
+  CHECK(from_within == whole->bytes.substr(8 * kDim - 1000));
+  REQUIRE(tail(mean, 100));
+  CHECK(from_within == whole->bytes.substr(100, kAnswerBytes));
+  REQUIRE(tail(mean, 1'000'000'000));
+  CHECK(from_within.empty());
+  REQUIRE(tail(mean + 1, 0));
+  CHECK(from_within.empty());
+}
+
+TEST_CASE("all nodes end with one mean, whoever was told to stop") {
+  auto nodes = start_nodes(5, 1, {"--until=600", "--gradients=0", "--dim=1000"});
+  for (const auto& node : nodes)
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 5; });
+  REQUIRE(run_grapevine("ctl " + nodes[4]->address() + " stop").status == 0);
+  std::set<std::string> hashes;
+  for (const auto& node : nodes) {
+    CHECK(node->end() == 0);
+    const Json told = node->result();
+    CHECK(told["ranks"] == 5);
+    CHECK(told["nodes"] == 5);
+    CHECK(told["missing"].empty());
+    hashes.insert(told["mean_hash"].get<std::string>());
+  }
+  CHECK(hashes.size() == 1);
+}
+
+TEST_CASE("a node that never ends is missing by name, and the exit status says so") {
+  auto nodes = start_nodes(3, 1, {"--until=600", "--gradients=0", "--patience=5"});
+  for (const auto& node : nodes)
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
+  nodes[2]->signal(SIGSTOP);
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
+  std::set<std::string> hashes;
+  for (const size_t k : {0, 1}) {
+    CHECK(nodes[k]->end() == 1);
+    CHECK_THAT(nodes[k]->err(), Catch::Contains("not known to be that of c"));
+    const Json told = nodes[k]->result();
+    CHECK(told["missing"] == Json({"c"}));
+    CHECK(told["ranks"] == 2);
+    hashes.insert(told["mean_hash"].get<std::string>());
+  }
+  CHECK(hashes.size() == 1);
+  nodes[2]->signal(SIGKILL);
+}
