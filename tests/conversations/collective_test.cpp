@@ -144,7 +144,9 @@ class Ring {
     }
     // An answer of another actor's: after all that was asked for together with it.
     schedule(now_, [this, rank, &node, ticket = take.ticket, payload] {
-      event(rank, [&](Effects& out) { node.conversation.taken(now_, ticket, payload, kNever, out); });
+      event(rank, [&](Effects& out) {
+        node.conversation.taken(now_, ticket, payload, kNever, out);
+      });
     });
   }
 
