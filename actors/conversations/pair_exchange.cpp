@@ -122,8 +122,8 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
   m.out.requests.push_back(std::move(jump));
   send(m, FrameKind::ack, done_ + 1);
   if (x.acked) return settle(m, timer);
-  const double wait = timeout(m.own) * backoff_ + duration_ / 4 + m.own.least_timeout_s;
-  m.out.arms.push_back({timer, m.now + wait});
+  m.out.arms.push_back(
+      {timer, m.now + timeout(m.own) * backoff_ + duration_ / 4 + m.own.least_timeout_s});
   return Next::applied;
 }
 
