@@ -1,8 +1,11 @@
 // The control codec: what is encoded comes back, and what a stranger sends costs one line.
+#include "messages/codec.hpp"
 #include "messages/control_codec.hpp"
+#include "messages/rate_bounds.hpp"
 
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -80,9 +83,10 @@ ControlMessage random_message() {
       for (int k = *rc::gen::inRange(0, 20); k > 0; --k)
         m.news.push_back(random_member());
       for (int k = *rc::gen::inRange(0, 20); k > 0; --k)
-        m.rates.push_back({*rc::gen::arbitrary<uint32_t>(), *rc::gen::arbitrary<uint32_t>(),
-                           std::abs(*rc::gen::arbitrary<double>()),
-                           *rc::gen::arbitrary<uint64_t>()});
+        m.rates.push_back(
+            {*rc::gen::arbitrary<uint32_t>(), *rc::gen::arbitrary<uint32_t>(),
+             std::clamp(std::abs(*rc::gen::arbitrary<double>()), kLeastRate, kMostRate),
+             *rc::gen::arbitrary<uint64_t>()});
       return m;
     }
     case 1:
@@ -215,8 +219,8 @@ TEST_CASE("a frame on the control link passes the frame's codec and carries no p
   CHECK(refusal(h) == "message refused: frame with a payload, accepted: none on a control link");
   h.count = 0;
   Bytes bytes = encoded(h);
-  const uint64_t count = 7;  // at 64 of the header's 80 bytes, which end the message
-  std::memcpy(bytes.data() + bytes.size() - 80 + 64, &count, sizeof count);
+  const uint64_t count = 7;  // at 64 of the header, which ends the message
+  std::memcpy(bytes.data() + bytes.size() - kHeaderBytes + 64, &count, sizeof count);
   CHECK(said_of(bytes) ==
         "message refused: frame refused: payload elements 7, accepted: at most 0");
 }
