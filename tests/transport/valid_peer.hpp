@@ -6,7 +6,7 @@
 
 #include "actors/transport/acceptor.hpp"
 #include "actors/transport/outgoing_payload.hpp"
-#include "actors/transport/sockets.hpp"
+#include "actors/transport/local_socket.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
 
