@@ -2,11 +2,12 @@
 #pragma once
 #include <fcntl.h>
 
+#include <cstring>
 #include <string>
 
 #include "actors/transport/acceptor.hpp"
-#include "actors/transport/outgoing_payload.hpp"
 #include "actors/transport/local_socket.hpp"
+#include "actors/transport/outgoing_payload.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
 
