@@ -20,6 +20,7 @@ Settings settings_of(double gradient_s) {
   s.gradients = 0;
   s.gradient_s = gradient_s;
   s.lr = {0.01, Schedule::constant, 0};
+  s.link.latency_s = 2e-3;  // of the network: an offer is made again after a round trip or so
   return s;
 }
 
