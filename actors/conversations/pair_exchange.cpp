@@ -13,7 +13,7 @@ constexpr double kLost = 1.25;  // durations after which data that nobody acknow
 constexpr int kUnheard = 64;    // backoff: six repeats of an offer without an answer
 constexpr int kSuspicious = 4;  // backoff: the second repeat goes out
 constexpr int kSlowest = 1 << 20;
-constexpr uint32_t kStrays = 8;       // in a row say that the ends cannot meet
+constexpr uint32_t kStrays = 8;       // of one number in a row say that the ends cannot meet
 constexpr uint32_t kRises = 1 << 10;  // at once of an incarnation that is believed
 
 }  // namespace
@@ -167,9 +167,17 @@ PairExchange::Next PairExchange::renew(const Moment& m, uint32_t incarnation) {
   return Next::renewed;
 }
 
-// One such number may be late. A row of them, and no exchange between, can never meet ours.
-PairExchange::Next PairExchange::stray(const Moment& m) {
-  return ++strays_ < kStrays ? Next::nothing : renew(m, incarnation_ + 1);
+// One such frame may be late, and may be forged. The end of an edge that cannot go on says the same
+// number over and over; a row of that, and nothing between that fits in, can never meet ours.
+bool PairExchange::is_row(const FrameHeader& h) {
+  if (h.number != stray_number_ || h.to_incarnation != stray_incarnation_) strays_ = 0;
+  stray_number_ = h.number;
+  stray_incarnation_ = h.to_incarnation;
+  return ++strays_ >= kStrays;
+}
+
+PairExchange::Next PairExchange::stray(const Moment& m, const FrameHeader& h) {
+  return is_row(h) ? renew(m, incarnation_ + 1) : Next::nothing;
 }
 
 // A frame between other incarnations than these two.
@@ -177,10 +185,12 @@ PairExchange::Next PairExchange::misaddressed(const Moment& m, const FrameHeader
   const bool offer = h.kind == FrameKind::offer;
   if (h.to_incarnation > incarnation_) {  // the peer knows a later life of this end than it does
     const bool believed = h.to_incarnation - incarnation_ <= kRises;
-    const bool again = offer && ++strays_ >= kStrays;
-    if (believed && (again || h.kind == FrameKind::decline)) return renew(m, h.to_incarnation + 1);
-  } else if (offer && ++strays_ >= kStrays) {  // it knows too little, and is told
+    const bool told = h.kind == FrameKind::decline && h.reason == DeclineReason::epoch &&
+                      offered_ && h.number == done_ + 1 && h.part == attempt_;
+    if (believed && (told || (offer && is_row(h)))) return renew(m, h.to_incarnation + 1);
+  } else if (offer && is_row(h)) {  // it knows too little, and is told
     strays_ = 0;
+    peer_attempt_ = h.part;
     send(m, FrameKind::decline, h.number, DeclineReason::epoch);
   }
   return Next::nothing;
@@ -197,7 +207,7 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
     const bool fresh = h.kind == FrameKind::offer && h.part > peer_attempt_;
     if (fresh) {
       peer_attempt_ = h.part;
-      return stray(m);
+      return stray(m, h);
     }
     if (h.kind == FrameKind::data || h.kind == FrameKind::ask || h.kind == FrameKind::accept)
       send(m, FrameKind::ack, h.number);
@@ -207,8 +217,9 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
   if (h.number == done_ + 2 && applied()) return settle(m, timer);
   if (h.number != done_ + 1) {
     ++m.counts.protocol_errors;
-    return stray(m);
+    return stray(m, h);
   }
+  strays_ = 0;
   switch (h.kind) {
     case FrameKind::offer: return hear_offer(m, h);
     case FrameKind::accept: return hear_accept(m, h);

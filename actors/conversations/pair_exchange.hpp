@@ -112,7 +112,8 @@ class PairExchange {
 
   void send(const Moment&, FrameKind, uint64_t number, DeclineReason = DeclineReason::none);
   ExchangeKey key() const;
-  Next stray(const Moment&);
+  bool is_row(const FrameHeader&);
+  Next stray(const Moment&, const FrameHeader&);
   Next misaddressed(const Moment&, const FrameHeader&);
   Next renew(const Moment&, uint32_t incarnation);
   void learn_round_trip(double now);
@@ -123,7 +124,9 @@ class PairExchange {
 
   int peer_;
   uint32_t incarnation_, peer_incarnation_;
-  uint32_t strays_ = 0;  // frames since the last exchange that do not fit in
+  uint32_t strays_ = 0;  // the latest frames, of one number, that do not fit in
+  uint32_t stray_incarnation_ = 0;
+  uint64_t stray_number_ = 0;
   bool offered_ = false, lapsed_ = false;
   uint32_t attempt_ = 0, peer_attempt_ = 0;  // of the latest offer, own and peer's
   int backoff_ = 1;
