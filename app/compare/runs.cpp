@@ -145,7 +145,8 @@ class JobRunner {
       if (why.empty()) why = fmt::format("ended with status {}", done.child->status());
       outcome.complaint = fmt::format("{}: {}", name, why);
       ++outcome_.failed;
-      outcome_.refused += done.child->status() == 2;
+      const bool diverged = result.is_object() && result.value("diverged", false);
+      outcome_.refused += diverged || done.child->status() == 2;
       progress.ended(outcome.complaint, outcome_.finished);
       return Done{};
     }

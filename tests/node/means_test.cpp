@@ -89,7 +89,7 @@ TEST_CASE("all nodes end with one mean, whoever was told to stop") {
 }
 
 TEST_CASE("a node that never ends is missing by name, and the exit status says so") {
-  auto nodes = start_nodes(3, 1, {"--until=600", "--gradients=0", "--patience=5"});
+  auto nodes = start_nodes(3, 1, {"--until=600", "--gradients=0", "--patience=30"});
   for (const auto& node : nodes)
     node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
   nodes[2]->signal(SIGSTOP);
