@@ -24,33 +24,57 @@ Settings settings_of(double gradient_s) {
   return s;
 }
 
-void ask_all(SimulatedCluster& cluster) {
-  for (int p = 0; p < kNodes; ++p)
+struct Constants {
+  double least_eta = 1e300, most_eta = 0, least_tilde = 1e300, most_tilde = 0;
+};
+
+/// What the consoles of the first `nodes` say is in use.
+Constants constants_of(SimulatedCluster& cluster, int nodes) {
+  for (int p = 0; p < nodes; ++p) {
+    cluster.at(p).status_at_s = -1;
     cluster.ask(p, ConsoleVerb::status);
+  }
   cluster.run(cluster.now() + 0.2);
+  Constants c;
+  for (int p = 0; p < nodes; ++p) {
+    REQUIRE(cluster.at(p).status_at_s >= 0);
+    const NodeStatus& s = cluster.at(p).status;
+    INFO(s.node << ": eta " << s.epoch.eta);
+    CHECK(s.epoch.ranks == nodes * kRanksHere);
+    CHECK(s.epoch.solved_at_s > s.epoch.at_s);  // not those of the epoch's beginning
+    CHECK(s.epoch.solved_at_s <= cluster.at(p).status_at_s);
+    c.least_eta = std::min(c.least_eta, s.epoch.eta);
+    c.most_eta = std::max(c.most_eta, s.epoch.eta);
+    c.least_tilde = std::min(c.least_tilde, s.epoch.alpha_tilde);
+    c.most_tilde = std::max(c.most_tilde, s.epoch.alpha_tilde);
+  }
+  return c;
+}
+
+void check_alike(const Constants& c) {
+  INFO(c.least_eta << " to " << c.most_eta << ", " << c.least_tilde << " to " << c.most_tilde);
+  CHECK(c.least_eta > 0);
+  CHECK(c.most_eta < 1.1 * c.least_eta);
+  CHECK(c.most_tilde < 1.1 * c.least_tilde);
 }
 
 }  // namespace
 
 TEST_CASE("nodes of unlike speed come to one set of constants, and their consoles show it") {
-  SimulatedCluster cluster({}, 7);
-  const double speeds[kNodes] = {0.01, 0.02, 0.04};
-  for (int p = 0; p < kNodes; ++p)
-    cluster.start(p, settings_of(speeds[p]), p * kRanksHere, kNodes * kRanksHere,
-                  p == 0 ? std::vector<int>{} : std::vector{0});
-  cluster.run(14);
-  ask_all(cluster);
-  double least = 1e300, most = 0, least_tilde = 1e300, most_tilde = 0;
-  for (int p = 0; p < kNodes; ++p) {
-    const NodeStatus& s = cluster.at(p).status;
-    INFO(s.node << ": eta " << s.epoch.eta);
-    REQUIRE(s.epoch.ranks == kNodes * kRanksHere);
-    CHECK(s.epoch.solved_at_s > s.epoch.at_s);  // not those of the epoch's beginning
-    least = std::min(least, s.epoch.eta);
-    most = std::max(most, s.epoch.eta);
-    least_tilde = std::min(least_tilde, s.epoch.alpha_tilde);
-    most_tilde = std::max(most_tilde, s.epoch.alpha_tilde);
+  for (const uint64_t seed : {7, 8, 9}) {
+    SimulatedCluster cluster({}, seed);
+    const double speeds[kNodes] = {0.01, 0.02, 0.04};
+    for (int p = 0; p < kNodes; ++p)
+      cluster.start(p, settings_of(speeds[p]), p * kRanksHere, kNodes * kRanksHere,
+                    p == 0 ? std::vector<int>{} : std::vector{0});
+    for (const double at_s : {5.0, 9.0, 14.0}) {
+      cluster.run(at_s);
+      INFO("seed " << seed << " at " << at_s << " s");
+      check_alike(constants_of(cluster, kNodes));
+    }
+    cluster.leave(kNodes - 1);
+    cluster.run(cluster.now() + 8);
+    INFO("seed " << seed << ", one has left");
+    check_alike(constants_of(cluster, kNodes - 1));
   }
-  CHECK(most < 1.1 * least);
-  CHECK(most_tilde < 1.1 * least_tilde);
 }
