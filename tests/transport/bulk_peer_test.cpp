@@ -120,8 +120,7 @@ TEST_CASE("what the codec refuses is not read, of a parcel as of a frame") {
   const Parcel nobodys{MeanPiece{MeanPiece::Way::down, 1, 0, 0, 0}, DType::f32, 1};
   are_refused(
       LinkRefusal::header,
-      {record(BulkRecord::frame, encode(infinite)), record(BulkRecord::frame, encode(piece(1))),
-       record(BulkRecord::parcel, encode(data(1, 1))),
+      {record(BulkRecord::frame, encode(infinite)), record(BulkRecord::parcel, encode(data(1, 1))),
        record(BulkRecord::parcel, encode(piece(0))),  // a header and nothing behind it
        record(BulkRecord::parcel, encode(piece(kMaxPayloadBytes))),
        record(BulkRecord::parcel_in_place, encode(nobodys))});
