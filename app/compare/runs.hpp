@@ -24,7 +24,7 @@ struct CellOutcome {
 struct JobOutcome {
   std::vector<CellOutcome> cells;  // in the job's order
   size_t finished = 0, reused = 0, failed = 0;
-  size_t refused = 0;  // of those that failed: as the user's mistake, a run that diverges among them
+  size_t refused = 0;  // of those that failed: as the user's mistake, or diverged
   bool interrupted = false;
 };
 

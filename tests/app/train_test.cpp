@@ -28,7 +28,7 @@ TEST_CASE("train prints one object with every promised name, and where its run i
   CHECK(run["run_dir"] == scratch.path("run"));
   CHECK(run["payload_bytes"].get<double>() > 0);
   CHECK(run["payload_bytes"].get<double>() ==
-        run["bytes"].get<double>() - kHeaderBytes * run["messages"].get<double>());
+        run["bytes"].get<double>() - grapevine::kHeaderBytes * run["messages"].get<double>());
 }
 
 TEST_CASE("a run directory holds the options, the metrics, the curves and the averaged model") {
