@@ -73,13 +73,16 @@ std::string shown(double value) {
   return out.str();
 }
 
-using Segment = std::array<capnp::word, kSegmentWords>;
+// Of numbers, because words of Cap'n Proto cannot be copied.
+using Segment = std::array<uint64_t, kSegmentWords>;
+static_assert(sizeof(Segment) == kSegmentWords * sizeof(capnp::word));
 
 /// A message with a root of this type, which `fill` sets.
 template <class Root, class Fill>
 HeaderBytes encoded(Fill fill) {
   alignas(capnp::word) Segment segment{};
-  capnp::FlatMessageBuilder message(kj::arrayPtr(segment.data(), segment.size()));
+  capnp::FlatMessageBuilder message(
+      kj::arrayPtr(reinterpret_cast<capnp::word*>(segment.data()), segment.size()));
   fill(message.initRoot<Root>());
   HeaderBytes bytes;
   std::memcpy(bytes.data(), kPrefix.data(), sizeof(capnp::word));
@@ -134,7 +137,8 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
     return world_error("frame refused: malformed, not one segment with one header struct");
   }
   alignas(capnp::word) const Segment segment = segment_of(bytes);
-  const auto root = capnp::readMessageUnchecked<wire::Header>(segment.data());
+  const auto root = capnp::readMessageUnchecked<wire::Header>(
+      reinterpret_cast<const capnp::word*>(segment.data()));
 
   if (root.getVersion() != kWireVersion) {
     return refused("wire version", root.getVersion(), std::to_string(kWireVersion));
@@ -273,7 +277,8 @@ Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payl
   if (!has_prefix(bytes))
     return world_error("parcel refused: malformed, not one segment with one struct");
   alignas(capnp::word) const Segment segment = segment_of(bytes);
-  const auto root = capnp::readMessageUnchecked<wire::Parcel>(segment.data());
+  const auto root = capnp::readMessageUnchecked<wire::Parcel>(
+      reinterpret_cast<const capnp::word*>(segment.data()));
   if (root.getVersion() != kWireVersion)
     return parcel_refused("wire version", root.getVersion(), std::to_string(kWireVersion));
   const auto kind = static_cast<int>(root.which());
