@@ -9,6 +9,8 @@
 #include "app/json_output.hpp"
 #include "app/words.hpp"
 #include "kernels/write_file.hpp"
+#include "topologies/edge_file.hpp"
+#include "topologies/topology.hpp"
 
 namespace grapevine {
 namespace {
@@ -32,7 +34,8 @@ Result<Costs> costs_of(const Topology& graph) {
   if (!constants) return constants.error();
   c.constants = *constants;
   double exchanges_per_time = 0;
-  for (const Edge& edge : graph.edges()) exchanges_per_time += edge.rate;
+  for (const Edge& edge : graph.edges())
+    exchanges_per_time += edge.rate;
   const double decay = 2 * std::log(1e3);
   c.expected = exchanges_per_time * decay / c.constants.eta;
   c.expected_plain = exchanges_per_time * decay * 2 * c.spectrum.chi1;
@@ -41,7 +44,8 @@ Result<Costs> costs_of(const Topology& graph) {
 
 Json json_of(const Topology& graph, const Costs& c) {
   Json degrees = Json::array();
-  for (int rank = 0; rank < graph.ranks(); ++rank) degrees.push_back(graph.degree(rank));
+  for (int rank = 0; rank < graph.ranks(); ++rank)
+    degrees.push_back(graph.degree(rank));
   return {{"topology", graph.name()},
           {"ranks", graph.ranks()},
           {"edges", graph.edges().size()},
@@ -58,7 +62,8 @@ Json json_of(const Topology& graph, const Costs& c) {
 
 void print(const Topology& graph, const Costs& c) {
   std::map<int, int> degrees;
-  for (int rank = 0; rank < graph.ranks(); ++rank) ++degrees[graph.degree(rank)];
+  for (int rank = 0; rank < graph.ranks(); ++rank)
+    ++degrees[graph.degree(rank)];
   std::printf("%s: %d ranks, %zu edges\n\n", graph.name().c_str(), graph.ranks(),
               graph.edges().size());
   std::printf("  degrees      ");
@@ -88,7 +93,13 @@ void print(const Topology& graph, const Costs& c) {
 
 Result<int> show_topology(const Options& options) {
   const Settings& s = options.settings;
-  const auto graph = make_topology(s.topology, s.ranks, s.rate);
+  int ranks = s.ranks;
+  if (names_edge_file(s.topology)) {  // which brings its number of ranks
+    const auto named = ranks_of_edge_file(s.topology);
+    if (!named) return named.error();
+    ranks = *named;
+  }
+  const auto graph = make_topology(s.topology, ranks, s.rate);
   if (!graph) return graph.error();
   const Result<Costs> costs = costs_of(*graph);
   if (!costs) return costs.error();

@@ -9,8 +9,6 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "app/node_environment.hpp"
 #include "kernels/spec.hpp"
-#include "topologies/edge_file.hpp"
-#include "topologies/topology.hpp"
 
 namespace grapevine {
 namespace {
@@ -198,11 +196,6 @@ Status complete(Command command, Options& o) {
   Settings& s = o.settings;
   if (command & kProcesses)
     if (Status known = complete_peers(command, o); !known) return known;
-  if (command == kTopology && names_edge_file(s.topology)) {
-    const auto ranks = ranks_of_edge_file(s.topology);
-    if (!ranks) return ranks.error();
-    s.ranks = *ranks;
-  }
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
   if (s.exchanges_at_once < 1) {
     return user_error(
