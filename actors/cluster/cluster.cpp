@@ -57,6 +57,7 @@ void Cluster::carry_out(MembershipEffects& effects) {
   if (effects.changed) new_roster();
   for (const std::string& node : effects.died)
     send(parts_.transfers, NodeGone{node, roster_epoch_});
+  if (effects.name_taken) name_taken();
   if (effects.ranks_moved && lifecycle_.phase() == RunLifecycle::Phase::training) begin();
   if (membership_->facts().stopping && !std::exchange(stops_, true)) {
     say("the run is to stop");
@@ -394,7 +395,9 @@ void Cluster::on_link(LinkDown& down) {
 void Cluster::on_link(DialFailed& failed) {
   if (!membership_) return again(std::move(failed));
   lifecycle_.dial_failed(failed.reason);
-  if (failed.reason == kNameTaken && alone()) return name_taken();
+  // It stood still until the others let another of its name in: no one of them links with it now.
+  if (failed.reason == kNameTaken && alone() && lifecycle_.phase() > RunLifecycle::Phase::joining)
+    return name_taken();
   if (!failed.refused) return;
   handle([&](Membership& m, double now, MembershipEffects& out) {
     m.refused(now, failed.address, out);
@@ -407,10 +410,7 @@ bool Cluster::alone() const {
   return true;
 }
 
-// This process stood still until the others let another of its name in; no one of them links with
-// it any more.
 void Cluster::name_taken() {
-  if (lifecycle_.phase() <= RunLifecycle::Phase::joining) return;
   ending_.failure =
       world_error("another process has the name " + membership_->self().node + " by now");
   conclude();

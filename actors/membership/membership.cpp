@@ -11,6 +11,8 @@ namespace {
 using Kind = MembershipPacket::Kind;
 
 constexpr double kLate_s = 0.02, kNap_s = 0.1, kSleep_s = 2;  // of timers
+constexpr double kAway_s = 0.9;  // somewhat less than others wait for it when its name is asked for
+constexpr double kAwayIsHeard_s = 30;  // for the news of who has it by now
 constexpr double kTellAgain_s = 0.005;
 constexpr size_t kTellAtOnce = 2;  // nodes, of what is new
 constexpr double kSync_s = 10, kSyncStranger_s = 0.5;
@@ -43,6 +45,7 @@ void Membership::begin(double now, MembershipEffects& out) {
   if (late_s < kNap_s) return;
   for (Suspicion& s : suspicions_)
     s.since += late_s;
+  if (late_s >= kAway_s) away_until_ = now + kAwayIsHeard_s;
   if (late_s < kSleep_s) return;
   sync_at_ = now;  // what has become of us meanwhile?
   out.lines.push_back("stood still for " + std::to_string(late_s) + " s");

@@ -21,6 +21,11 @@
 // so a liar costs a live node an incarnation, of which it begins one a second at most. A node
 // believes no incarnation that has grown faster than that, and what it refuses is counted.
 //
+// Of two processes of one name the second is let in where the first did not answer for a second. So
+// a process that has stood still for as long, and then hears of its name in a newer incarnation of
+// a process that it had not heard of before, has lost it and ends. Any other refutes such a record:
+// that it has not stood still is what no liar can deny.
+//
 // News go to two others
 // as soon as they are heard, then ride on pings and acks some 3 log2(n) times; whole views are
 // compared by digest when a link comes up and every 10 s. Dead nodes are dialled now and then, so a
@@ -65,6 +70,7 @@ struct MembershipEffects {
   bool facts = false;              // of the run have changed: facts()
   bool reborn = false;             // own incarnation has grown: self().incarnation
   bool ranks_moved = false;        // own ranks have: self().first_rank
+  bool name_taken = false;         // by another process: this one is to end
   std::vector<std::string>
       died;  // nodes whose known incarnation has ended; drop what was open with it
   std::vector<std::string> lines;  // for the log
@@ -160,6 +166,7 @@ class Membership {
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(double now, const Member&, MembershipEffects&);
   void contest(double now, uint32_t incarnation, const char* why, MembershipEffects&);
+  bool has_lost_name_to(double now, const Member&);
   bool change_ranks(std::vector<RankGone>);
   void renew_self(const Member&);
   void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
@@ -190,8 +197,10 @@ class Membership {
   std::map<std::string_view, uint64_t> refusals_;
   uint32_t contested_ = 0;  // an incarnation of this node that others know of; the next is begun
   const char* contested_why_ = "";
-  double contest_at_ = 0;        // when it may begin another
-  std::vector<double> told_at_;  // by member: our whole view, since its link came up
+  double contest_at_ = 0;         // when it may begin another
+  std::vector<uint64_t> others_;  // ids of processes of its name that did not take its place
+  double away_until_ = 0;         // it has stood still: until then it may hear who did
+  std::vector<double> told_at_;   // by member: our whole view, since its link came up
   std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
   bool fresh_ = false;                                          // something is to be told at once
   bool met_ = false;  // somebody's whole view was heard, or there is nobody

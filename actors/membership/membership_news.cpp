@@ -20,6 +20,7 @@ constexpr double kViewAgain_s = 1;  // to the same node at the earliest
 constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
 constexpr double kIncarnation_s = 1;  // between two that others make this node begin
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
+constexpr size_t kOthersKept = 16;
 constexpr size_t kViewBytes = kControlBytes / 2;
 
 std::string incarnation_of(const Member& m) {
@@ -186,8 +187,25 @@ void Membership::hear_of_self(double now, const Member& m, MembershipEffects& ou
       ++refusals_["an incarnation that jumps"];
       return;
     }
+    if (other && has_lost_name_to(now, m)) {
+      out.name_taken = true;
+      return;
+    }
     contest(now, m.incarnation, is_over(m) ? "it was declared dead" : "it has lived before", out);
   }
+}
+
+// `m` is of another process of this name, in an incarnation as new as this one's. Of whom this
+// process hears while it is there, or before its ranks are in the graph, that one did not take its
+// place.
+bool Membership::has_lost_name_to(double now, const Member& m) {
+  const bool known = std::find(others_.begin(), others_.end(), m.id) != others_.end();
+  if (known) return false;
+  const bool began = !known_.empty() && known_[0].incarnation > 0;
+  if (began && now < away_until_) return !is_over(m);
+  if (others_.size() >= kOthersKept) others_.erase(others_.begin());
+  others_.push_back(m.id);
+  return false;
 }
 
 // Others know of `incarnation`, which this node has not said: it begins the next.

@@ -117,6 +117,7 @@ ConnectionManager::Connection* ConnectionManager::adopt(kj::AuthenticatedStream 
   Connection& c = *owned;
   c.id = ++last_id_;
   if (tls) c.certified = certified_name(*stream.peerIdentity);
+  if (tls) c.fingerprint = certified_fingerprint(*stream.peerIdentity);
   // Other threads may wake it until the last, when this board is gone.
   c.outbox = std::make_shared<Outbox>(
       options_.queued_bytes,

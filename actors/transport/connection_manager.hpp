@@ -46,8 +46,9 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   struct Connection {
     uint64_t id = 0;
     bool dialled = false;
-    std::string address;    // that was dialled, or of the one who knocked
-    std::string certified;  // the name in the other end's certificate
+    std::string address;       // that was dialled, or of the one who knocked
+    std::string certified;     // the name in the other end's certificate
+    uint64_t fingerprint = 0;  // of it; both empty without TLS
     AdmissionSlot slot;
     Stage stage = Stage::hello;
     Hello peer;

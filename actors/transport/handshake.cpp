@@ -97,6 +97,8 @@ std::string ConnectionManager::disagreement(const Connection& c, const Hello& h)
     return "the name " + h.node + " with a certificate for " + c.certified;
   if (h.purpose == LinkPurpose::console)
     return c.dialled ? "a console where a node was expected" : std::string();
+  if (!c.certified.empty() && c.fingerprint != h.id)
+    return "an id of " + h.node + " that is not its certificate's";
   if (h.node == self.node) return "the name " + h.node + " is this node's own";
   if (h.run != self.run) return differ("run", h.run, self.run);
   if (h.job != self.job) return differ("job", h.job_is, self.job_is);

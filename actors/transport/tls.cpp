@@ -94,6 +94,22 @@ std::string pem(Write write) {
   return {begin, static_cast<size_t>(size)};
 }
 
+uint64_t fingerprint_of(const X509* certificate) {
+  uint64_t words[EVP_MAX_MD_SIZE / sizeof(uint64_t)];
+  GV_CHECK(X509_digest(certificate, EVP_sha256(), reinterpret_cast<unsigned char*>(words),
+                       nullptr) == 1);
+  return words[0];
+}
+
+// The library shows a certificate's name and no more of it. Explicit instantiation may name what is
+// private, so this reads the certificate itself, and does not compile where there is none.
+template <void* kj::TlsPeerIdentity::*Certificate>
+struct Shown {
+  friend void* certificate_of(kj::TlsPeerIdentity& peer) { return peer.*Certificate; }
+};
+void* certificate_of(kj::TlsPeerIdentity&);
+template struct Shown<&kj::TlsPeerIdentity::cert>;
+
 }  // namespace
 
 Identity make_identity(const RunKey& run, const std::string& node) {
@@ -109,11 +125,11 @@ Identity make_identity(const RunKey& run, const std::string& node) {
 }
 
 uint64_t Identity::fingerprint() const {
-  uint64_t words[EVP_MAX_MD_SIZE / sizeof(uint64_t)];
-  GV_CHECK(EVP_Digest(certificate_pem.data(), certificate_pem.size(),
-                      reinterpret_cast<unsigned char*>(words), nullptr, EVP_sha256(),
-                      nullptr) == 1);
-  return words[0];
+  const Bytes bytes(
+      BIO_new_mem_buf(certificate_pem.data(), static_cast<int>(certificate_pem.size())));
+  const Certificate certificate(PEM_read_bio_X509(bytes.get(), nullptr, nullptr, nullptr));
+  GV_CHECK(certificate != nullptr);
+  return fingerprint_of(certificate.get());
 }
 
 kj::Own<kj::TlsContext> make_tls(const Identity& identity) {
@@ -134,6 +150,11 @@ std::string certified_name(kj::PeerIdentity& identity) {
   auto& tls = kj::downcast<kj::TlsPeerIdentity>(identity);
   if (!tls.hasCertificate()) return {};
   return tls.getCommonName().cStr();
+}
+
+uint64_t certified_fingerprint(kj::PeerIdentity& identity) {
+  const void* certificate = certificate_of(kj::downcast<kj::TlsPeerIdentity>(identity));
+  return certificate == nullptr ? 0 : fingerprint_of(static_cast<const X509*>(certificate));
 }
 
 std::string tls_reason_of(const kj::Exception& error) {

@@ -20,8 +20,7 @@ constexpr char kTlsHost[] = "node.grapevine";
 struct Identity {
   std::string authority_pem, certificate_pem, key_pem;
 
-  /// The first eight bytes of the certificate's SHA-256.
-  uint64_t fingerprint() const;
+  uint64_t fingerprint() const;  // of the certificate
 };
 
 Identity make_identity(const RunKey&, const std::string& node);
@@ -31,6 +30,9 @@ kj::Own<kj::TlsContext> make_tls(const Identity&);
 
 /// The name in the certificate that the other end showed; empty without one.
 std::string certified_name(kj::PeerIdentity&);
+
+/// Of that certificate: the first eight bytes of its SHA-256; 0 without one.
+uint64_t certified_fingerprint(kj::PeerIdentity&);
 
 /// Why a connection or its TLS did not come about, in our words where it is about keys.
 std::string tls_reason_of(const kj::Exception&);

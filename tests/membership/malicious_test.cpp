@@ -283,3 +283,45 @@ TEST_CASE("a process whose name lives on in another one contests it once a secon
   CHECK(world->at(1).self().incarnation >= incarnation + 2);
   CHECK(world->at(1).self().incarnation <= incarnation + 10);
 }
+
+TEST_CASE("a process that stood still and hears that another has its name by now is to end") {
+  struct Case {
+    double stood_still_s;
+    bool other, over, ends;
+  };
+  for (const Case c : {Case{3, true, false, true}, Case{0.5, true, false, false},
+                       Case{3, false, false, false}, Case{3, true, true, false}}) {
+    INFO(c.stood_still_s << " s, another process " << c.other << ", which is over " << c.over);
+    const auto world = settled(4, 8);
+    Member told = world->at(1).self();
+    const uint32_t incarnation = told.incarnation;
+    told.id += c.other;
+    ++told.incarnation;
+    if (c.over) told.state = MemberState::dead;
+    world->stop(1);
+    world->run(world->now() + c.stood_still_s);
+    bool ends = false;
+    world->act(1, [&](Membership& m, MembershipEffects& out) {
+      m.packet(world->now(), World::name(0), news_of(told), out);
+      ends = std::exchange(out.name_taken, false);
+    });
+    CHECK(ends == c.ends);
+    CHECK(world->at(1).self().incarnation == incarnation + (c.ends ? 0 : 2));
+  }
+}
+
+TEST_CASE("a process that stood still refutes those of its name that it had heard of before") {
+  const auto world = settled(4, 9);
+  Member told = world->at(1).self();
+  told.id += 1;
+  ++told.incarnation;
+  say(*world, 0, 1, news_of(told));
+  world->run(world->now() + 5);
+  world->stop(1);
+  world->run(world->now() + 3);
+  world->go_on(1);
+  told.incarnation = world->at(1).self().incarnation + 1;
+  say(*world, 0, 1, news_of(told));
+  CHECK(world->at(1).self().incarnation > told.incarnation);
+  CHECK(world->complaint() == "");
+}

@@ -204,6 +204,7 @@ void World::watch(int node, const MembershipEffects& out) {
   const auto counter = static_cast<uint32_t>(n.membership->epoch() >> 32);
   if (counter < n.counter) complain("the epoch of " + name(node) + " went back");
   n.counter = counter;
+  if (out.name_taken) complain(name(node) + " is to end: its name was taken");
   for (const std::string& line : out.lines)
     n.accusations += line.find("is suspected") != std::string::npos;
   for (const std::string& line : out.lines) {

@@ -46,3 +46,22 @@ TEST_CASE(
     CHECK(incarnation_of(after, name) == incarnation_of(before, name));
   }
 }
+
+TEST_CASE("a second process takes the place of one that stands still, which ends when it goes on") {
+  auto nodes = start_nodes(3, 1, kEndless);
+  for (auto& node : nodes)
+    wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 3; });
+  const int before = incarnation_of(status_of(nodes[0]->address()), "b");
+  nodes[1]->signal(SIGSTOP);
+  auto second = another("b", nodes[0]->address());
+  const Json status = wait_for_status(nodes[2]->address(), [&](const Json& s) {
+    return state_of(s, "b") == "alive" && incarnation_of(s, "b") > before && s["graph_ranks"] == 3;
+  });
+  nodes[1]->signal(SIGCONT);
+  CHECK(nodes[1]->end() == 1);
+  CHECK_THAT(nodes[1]->err(), Catch::Contains("another process has the name b by now"));
+  const Json later = wait_for_status(nodes[2]->address(), [&](const Json& s) {
+    return sum_of(s["gradients"]) > sum_of(status["gradients"]) && s["graph_ranks"] == 3;
+  });
+  CHECK(incarnation_of(later, "b") <= incarnation_of(status, "b") + 2);
+}

@@ -20,6 +20,7 @@ class KeyHolder {
             int version)
       : socket_(address), context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
     const Identity identity = make_identity(key, certified);
+    id_ = identity.fingerprint();
     const auto bytes = [](const std::string& pem) {
       return std::unique_ptr<BIO, decltype(&BIO_free)>(
           BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
@@ -41,6 +42,8 @@ class KeyHolder {
 
   /// The handshake is through at this end.
   bool is_encrypted() const { return is_encrypted_; }
+  /// Its certificate's, as it belongs into its Hello.
+  uint64_t id() const { return id_; }
   bool say(const ControlMessage& m) {
     const auto bytes = encode_control(m);
     return bytes && SSL_write(ssl_.get(), bytes->data(), static_cast<int>(bytes->size())) > 0;
@@ -71,6 +74,7 @@ class KeyHolder {
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, SSL_free};
   bool is_encrypted_ = false;
+  uint64_t id_ = 0;
 };
 
 }  // namespace grapevine

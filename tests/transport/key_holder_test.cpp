@@ -14,6 +14,11 @@ LinksOptions with(const RunKey& key) {
   return options;
 }
 
+Hello with_id(Hello said, uint64_t id) {
+  said.id = id;
+  return said;
+}
+
 }  // namespace
 
 TEST_CASE("a holder of the run key is heard by TLS 1.3 and not by TLS 1.2") {
@@ -21,7 +26,7 @@ TEST_CASE("a holder of the run key is heard by TLS 1.3 and not by TLS 1.2") {
   TestNode a("a", with(key));
   KeyHolder good(a.address(), key, "b", TLS1_3_VERSION);
   REQUIRE(good.is_encrypted());
-  REQUIRE(good.say(hello("b")));
+  REQUIRE(good.say(with_id(hello("b"), good.id())));
   CHECK(std::holds_alternative<Hello>(good.hear()));
   KeyHolder old(a.address(), key, "c", TLS1_2_VERSION);
   CHECK_FALSE(old.is_encrypted());
@@ -39,6 +44,16 @@ TEST_CASE("a holder of the run key who says another name than its certificate is
   CHECK(std::get<Refusal>(answer).reason == "the name b with a certificate for eve");
   REQUIRE(a.wait([&] { return a.turned_away.size() == 1; }));
   CHECK(a.look([&] { return a.ups.size(); }) == 0u);
+}
+
+TEST_CASE("a holder of the run key who says the id of another process than its own is refused") {
+  const RunKey key = RunKey::generate();
+  TestNode a("a", with(key)), c("c", with(key));
+  KeyHolder liar(a.address(), key, "b", TLS1_3_VERSION);
+  REQUIRE(liar.say(with_id(hello("b"), c.links().id())));
+  const ControlMessage answer = liar.hear();
+  REQUIRE(std::holds_alternative<Refusal>(answer));
+  CHECK(std::get<Refusal>(answer).reason == "an id of b that is not its certificate's");
 }
 
 TEST_CASE("the 513th stranger at the door is closed at once, and a place is given back") {
@@ -63,7 +78,7 @@ TEST_CASE(
   const RunKey key = RunKey::generate();
   TestNode a("a", with(key));
   KeyHolder peer(a.address(), key, "b", TLS1_3_VERSION);
-  REQUIRE(peer.say(hello("b")));
+  REQUIRE(peer.say(with_id(hello("b"), peer.id())));
   REQUIRE(std::holds_alternative<Hello>(peer.hear()));
   REQUIRE(peer.say(Agree{}));
   REQUIRE(std::holds_alternative<Agree>(peer.hear()));
