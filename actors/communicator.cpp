@@ -158,12 +158,13 @@ Communicator::behavior_type Communicator::make_behavior() {
         for (caf::message& m : *held)
           caf::anon_send(caf::actor_cast<caf::actor>(this), std::move(m));
       },
-      [this](Drain) { handle([&](Effects& out) { conversation_->drain(now(), out); }); },
-      [this](Report) { return report(); },
-      [this](Retire) {
-        handle([&](Effects& out) { conversation_->leave(now(), out); });
-        return report();
+      [this](Drain drain) {
+        handle([&](Effects& out) {
+          conversation_->drain(now(), out);
+          if (drain.breaks_off) conversation_->leave(now_, out);
+        });
       },
+      [this](Report) { return report(); },
   };
 }
 

@@ -22,9 +22,10 @@ struct Tick {
 };  // a timer of the receiver's own
 struct Pause {
   bool on = false;
-};                 // stand still, or go on
-struct Drain {};   // begin nothing new
-struct Retire {};  // end what is open, as broken; answered by the last report
+};                          // stand still, or go on
+struct Drain {              // begin nothing new
+  bool breaks_off = false;  // and end what is open, as broken
+};
 struct Report {};  // asks for the receiver's report
 struct Start {};
 
@@ -45,7 +46,8 @@ struct PeerDown {
 };
 struct PeerTraffic {
   int peer = 0;
-  uint64_t bytes = 0, declined = 0;  // sent to it; its offers that were answered with no
+  uint32_t declined = 0;  // of its offers
+  uint64_t bytes = 0;     // sent to it
 };
 struct CommunicatorReport {
   int rank = 0;

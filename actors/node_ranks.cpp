@@ -106,7 +106,8 @@ void Node::move(int first_rank) {
       continue;
     }
     const CommunicatorActor talks = actors_of(rank).communicator;
-    request(talks, caf::infinite, Retire{})
+    send(talks, Drain{true});
+    request(talks, caf::infinite, Report{})
         .then(
             [this, talks, donate](const CommunicatorReport& last) {
               carried_ += last.counts;

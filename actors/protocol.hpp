@@ -17,7 +17,7 @@ using Answers = typename caf::replies_to<In>::template with<Out>;
 using CommunicatorActor =
     caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Skipped>, Takes<Messages>,
                      Takes<ViewPtr>, Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
-                     Answers<Report, CommunicatorReport>, Answers<Retire, CommunicatorReport>>;
+                     Answers<Report, CommunicatorReport>>;
 
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Pause>, Takes<Drain>, Answers<Report, WorkerReport>>;
@@ -71,7 +71,6 @@ using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
 GV_LOCAL_MESSAGE(Tick)
 GV_LOCAL_MESSAGE(Pause)
 GV_LOCAL_MESSAGE(Drain)
-GV_LOCAL_MESSAGE(Retire)
 GV_LOCAL_MESSAGE(Report)
 GV_LOCAL_MESSAGE(Frame)
 GV_LOCAL_MESSAGE(Lease)

@@ -11,7 +11,7 @@ namespace grapevine {
 State::State(caf::actor_config& config, StateDependencies deps)
     : StateActor::base(config),
       deps_(std::move(deps)),
-      waits_(method_named(deps_.method).waits),
+      method_(method_named(deps_.method)),
       execution_{Execution::Device::cpu, deps_.pool.get(), nullptr},
       snapshots_(deps_.objective->layout().size(), deps_.objective->layout().dtype(),
                  deps_.snapshots),
@@ -59,12 +59,12 @@ void State::take(const TakeRequest& request) {
     return;
   }
   Payload payload;
-  if (member->pairwise != nullptr) {
+  if (is(Pattern::pairwise)) {
     payload.lease = messages_->take();
-    if (payload) member->pairwise->snapshot(deps_.clock.now(), request.take.exchange, payload);
+    if (payload) pairwise(*member).snapshot(deps_.clock.now(), request.take.exchange, payload);
   } else {
     payload.lease = chunks_->take();
-    const Vec part = member->collective->part(request.take.offset, request.take.count);
+    const Vec part = collective(*member).part(request.take.offset, request.take.count);
     if (payload) scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
   const double bound = bound_of(*member, request.take.exchange.peer);
@@ -76,27 +76,29 @@ void State::write(Member& member, int phase) {
   Messages messages{member.epoch, phase, {}};
   auto add = [&](int peer, size_t edge) {
     Payload payload{messages_->take()};
-    if (payload) member.rounds->write(phase, edge, payload);
+    if (payload) rounds(member).write(phase, edge, payload);
     messages.outgoing.push_back({peer, std::move(payload)});
   };
-  if (member.rounds->broadcasts()) {
+  if (rounds(member).broadcasts()) {
     add(-1, 0);
   } else {
-    for (size_t k = 0; k < member.neighbours.size(); ++k)
-      add(member.neighbours[k], k);
+    size_t edge = 0;
+    for (const auto& neighbour : rounds(member).neighbourhood().neighbours)
+      add(neighbour.rank, edge++);
   }
   send(member.communicator, std::move(messages));
 }
 
 void State::combine(Member& member, Apply& a) {
+  const auto& near = rounds(member).neighbourhood().neighbours;
   for (size_t k = 0; k < a.incoming.size(); ++k) {
     if (!a.incoming[k]) continue;
-    const int peer = member.neighbours.size() == a.incoming.size() ? member.neighbours[k] : -1;
-    if (!sound(member, peer, member.rounds->distance(k, a.incoming[k]), 0)) a.incoming[k] = {};
+    const int peer = near.size() == a.incoming.size() ? near[k].rank : -1;
+    if (!sound(member, peer, rounds(member).distance(k, a.incoming[k]), 0)) a.incoming[k] = {};
   }
-  member.rounds->combine(deps_.clock.now(), a.phase, a.incoming);
-  if (a.phase + 1 < member.rounds->phases()) return write(member, a.phase + 1);
-  if (!waits_) write(member, 0);
+  rounds(member).combine(deps_.clock.now(), a.phase, a.incoming);
+  if (a.phase + 1 < rounds(member).phases()) return write(member, a.phase + 1);
+  if (!method_.waits) write(member, 0);
   ++member.gradients;
   if (member.owes_copy) send_copy(member, read(member));
 }
@@ -130,12 +132,12 @@ double State::bound_of(Member& member, int peer) {
 
 // In the norm of the distances that are judged; 0: it has not moved yet.
 double State::reach(Member& member) {
-  const bool moved = member.rounds != nullptr || member.gradients > 0;
-  if (member.collective != nullptr || !moved) return 0;
+  const bool moved = is(Pattern::rounds) || member.gradients > 0;
+  if (is(Pattern::collective) || !moved) return 0;
   const ParameterLayout& layout = deps_.objective->layout();
   Buffer start(layout.size(), layout.dtype()), x(layout.size(), layout.dtype());
   deps_.objective->initial_point(member.rank % deps_.ranks, start);
-  if (member.rounds != nullptr) return member.rounds->reach(start);
+  if (is(Pattern::rounds)) return rounds(member).reach(start);
   member.rule->read(deps_.clock.now(), x);
   return std::sqrt(square_distance(execution_, x, start));
 }
@@ -160,7 +162,7 @@ void State::jump(Member& member, Apply& a) {
     return;
   }
   known.last_jump = static_cast<float>((0.5 + a.alpha_tilde) * distance);
-  member.pairwise->jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
+  pairwise(member).jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
   // What is sent may be less than the parameters: a part of low rank says no distance.
   if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
     distances_[{member.rank, a.exchange.peer}] = distance;
@@ -172,14 +174,14 @@ void State::finish(Member& member, const Apply& a) {
   const bool gradient = a.vector == 0;
   int contributions = a.contributions;
   if (contributions > 1) {
-    const Vec sum = member.collective->part(0, deps_.objective->layout().size());
+    const Vec sum = collective(member).part(0, deps_.objective->layout().size());
     const double norm = std::sqrt(dot(execution_, sum, sum));
     const bool keeps = gradient ? sound(member, -1, norm, 0) : std::isfinite(norm);
     if (!keeps) contributions = 0;
   }
   Lease copy = gradient && member.owes_copy ? snapshots_.take() : Lease{};
   audited(member, -1, 1, [&] {
-    member.collective->finish(deps_.clock.now(), a.vector, contributions,
+    collective(member).finish(deps_.clock.now(), a.vector, contributions,
                               copy ? copy.writable() : Vec{});
   });
   member.gradients += gradient;
@@ -199,11 +201,11 @@ void State::apply(ApplyRequest& request) {
       broken_after_norm_ += static_cast<double>(edge(*member, a.exchange.peer).last_jump);
       return;
     case Apply::Operation::add:
-      return axpy(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
+      return axpy(execution_, 1, a.received.vec(), collective(*member).part(a.offset, a.count));
     case Apply::Operation::assign:
-      return scale(execution_, 1, a.received.vec(), member->collective->part(a.offset, a.count));
+      return scale(execution_, 1, a.received.vec(), collective(*member).part(a.offset, a.count));
     case Apply::Operation::combine: return combine(*member, a);
-    case Apply::Operation::begin: return member->collective->begin(now, a.vector);
+    case Apply::Operation::begin: return collective(*member).begin(now, a.vector);
     case Apply::Operation::finish: return finish(*member, a);
   }
 }
@@ -212,7 +214,7 @@ void State::gradient(Gradient& g) {
   Member* member = find(g.rank);
   if (member == nullptr) return;
   const double now = deps_.clock.now();
-  if (member->pairwise == nullptr) {
+  if (!is(Pattern::pairwise)) {
     const bool together = member->rule->communicates(member->gradients);
     audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
     member->owes_copy = g.wants_copy;
@@ -221,7 +223,7 @@ void State::gradient(Gradient& g) {
       if (g.wants_copy) send_copy(*member, read(*member));
       return;
     }
-    if (member->rounds != nullptr && waits_) return write(*member, 0);
+    if (is(Pattern::rounds) && method_.waits) return write(*member, 0);
     send(member->communicator, Messages{member->epoch, 0, {}});
     return;
   }
@@ -256,14 +258,10 @@ void State::attach(Attach& a) {
   if (members_.size() <= place) members_.resize(place + 1);
   Member& member = members_[place];
   member.rank = a.rank;
-  member.rule =
-      method_named(deps_.method).make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
-  member.pairwise = dynamic_cast<PairwiseRule*>(member.rule.get());
-  member.rounds = dynamic_cast<RoundRule*>(member.rule.get());
-  member.collective = dynamic_cast<CollectiveRule*>(member.rule.get());
-  if (!messages_ && member.collective == nullptr) {
-    const size_t bytes = member.pairwise != nullptr ? member.pairwise->snapshot_bytes()
-                                                    : member.rounds->message_bytes();
+  member.rule = method_.make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
+  if (!messages_ && !is(Pattern::collective)) {
+    const size_t bytes =
+        is(Pattern::pairwise) ? pairwise(member).snapshot_bytes() : rounds(member).message_bytes();
     messages_ = pool_of(bytes, DType::bytes, deps_.messages);
   }
   member.communicator = a.communicator;
@@ -280,9 +278,9 @@ void State::take_over(Member& member, const RankState& donated) {
 }
 
 void State::set_view(Member& member, const View& view) {
-  if (member.pairwise != nullptr) member.pairwise->set_eta(deps_.clock.now(), view.eta);
-  if (member.collective != nullptr && view.epoch != member.epoch) member.edges.clear();
-  if (member.collective != nullptr && !view.ring.empty()) {
+  if (is(Pattern::pairwise)) pairwise(member).set_eta(deps_.clock.now(), view.eta);
+  if (is(Pattern::collective) && view.epoch != member.epoch) member.edges.clear();
+  if (is(Pattern::collective) && !view.ring.empty()) {
     member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();
     const size_t part = layout.size() / view.ring.size() + 1;
@@ -291,17 +289,14 @@ void State::set_view(Member& member, const View& view) {
       chunks_ = pool_of(part, layout.dtype(), deps_.chunks);
     }
   }
-  if (member.rounds == nullptr) return;
+  if (!is(Pattern::rounds)) return;
   Neighbourhood near;
   near.self_weight = view.self_weight;
   near.ranks = view.ranks;
   near.relay_delay = view.relay_delay;
-  member.neighbours.clear();
-  for (const EdgeView& e : view.edges) {
+  for (const EdgeView& e : view.edges)
     near.neighbours.push_back({e.peer, e.weight, e.trees});
-    member.neighbours.push_back(e.peer);
-  }
-  member.rounds->enter(near);
+  rounds(member).enter(near);
   member.epoch = view.epoch;
   inherit(member);
 }
@@ -367,7 +362,7 @@ Collected State::collect() {
     member.rule->read(deps_.clock.now(), *x);
     if (audited) member.rule->add_conserved(deps_.clock.now(), sum);
     // Ranks in the middle of different rounds have no common sum.
-    const bool halfway = member.rounds != nullptr && member.gradients != members_[0].gradients;
+    const bool halfway = is(Pattern::rounds) && member.gradients != members_[0].gradients;
     audited = audited && member.rule->conserves() && !halfway;
     result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
   }

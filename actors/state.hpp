@@ -53,20 +53,21 @@ class State final : public StateActor::base {
 
   struct Member {
     int rank = 0;
+    bool owes_copy = false;  // to the worker, when the round is finished
     std::unique_ptr<Rule> rule;
-    PairwiseRule* pairwise = nullptr;  // one of the three
-    RoundRule* rounds = nullptr;
-    CollectiveRule* collective = nullptr;
-    uint64_t epoch = 0;           // of the neighbours that the rule knows
-    std::vector<int> neighbours;  // of rounds
+    uint64_t epoch = 0;  // of the neighbours that the rule knows
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
-    bool owes_copy = false;   // to the worker, when the round is finished
     std::vector<Edge> edges;  // by rising peer
   };
 
   Member* find(int rank);
+  bool is(Pattern pattern) const { return method_.pattern == pattern; }
+  // REQUIRES: the method's rules are of this form.
+  static PairwiseRule& pairwise(Member& m) { return static_cast<PairwiseRule&>(*m.rule); }
+  static RoundRule& rounds(Member& m) { return static_cast<RoundRule&>(*m.rule); }
+  static CollectiveRule& collective(Member& m) { return static_cast<CollectiveRule&>(*m.rule); }
   void take(const TakeRequest&);
   std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity) const;
   void write(Member&, int phase);
@@ -94,7 +95,7 @@ class State final : public StateActor::base {
   void audited(Member&, double sign_before, double sign_after, Change&& change);
 
   StateDependencies deps_;
-  bool waits_;  // rounds: messages are written before the others' are combined
+  const Method& method_;
   Execution execution_;
   SnapshotPool snapshots_;
   std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living

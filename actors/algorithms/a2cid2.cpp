@@ -36,7 +36,7 @@ void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
 }
 
 void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
-  messages_->write(key, mixing_until(now), x_, x_tilde_, out);
+  messages_->write(execution_, key, mixing_until(now), x_, x_tilde_, out);
   out.lease.set_phase(phase_);
 }
 
@@ -44,7 +44,8 @@ void A2cid2::jump(double now, const ExchangeKey& key, const Payload& sent, const
                   double alpha_tilde) {
   const double c = mixing_until(now);
   const double z = mixing_over(phase_ - sent.lease.phase()) * (alpha_tilde - kAlpha);
-  if (messages_->jump(key, sent, received, c, kAlpha + z, alpha_tilde - z, x_, x_tilde_))
+  if (messages_->jump(execution_, key, sent, received, c, kAlpha + z, alpha_tilde - z, x_,
+                      x_tilde_))
     written_ = phase_;
 }
 

@@ -9,13 +9,13 @@ void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
 }
 
 void AdPsgd::snapshot(double, const ExchangeKey& key, Payload& out) {
-  messages_->write(key, 0, x_, {}, out);
+  messages_->write(execution_, key, 0, x_, {}, out);
   out.lease.set_phase(0);
 }
 
 void AdPsgd::jump(double, const ExchangeKey& key, const Payload& sent, const Payload& received,
                   double) {
-  messages_->jump(key, sent, received, 0, 0.5, 0.5, x_, {});
+  messages_->jump(execution_, key, sent, received, 0, 0.5, 0.5, x_, {});
 }
 
 }  // namespace grapevine

@@ -119,17 +119,17 @@ class PairFactors final : public PairMessages {
   explicit PairFactors(const RuleContext&);  // compress is a spec that parses
 
   size_t bytes() const override { return plan_->message_bytes(); }
-  void write(const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde, Payload& out) override;
+  void write(const Execution&, const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde,
+             Payload& out) override;
   /// As EdgeFactors::jump. False counts as reseeded.
-  bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
-            double alpha, double alpha_tilde, Vec x, Vec x_tilde) override;
+  bool jump(const Execution&, const ExchangeKey&, const Payload& sent, const Payload& received,
+            double c, double alpha, double alpha_tilde, Vec x, Vec x_tilde) override;
   void name(RuleState&) override;
   uint64_t reseeded() const override { return reseeded_; }
 
  private:
-  EdgeFactors& at(const ExchangeKey&);
+  EdgeFactors& at(const Execution&, const ExchangeKey&);
 
-  Execution execution_;
   std::shared_ptr<const FactorPlan> plan_;
   uint64_t seed_;
   int rank_;

@@ -20,6 +20,10 @@ Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& set
       runs_.push_back({entry.offset, entry.size(), entry.decays});
     }
   }
+  if (runs_.size() == 1) {
+    if (!runs_[0].decays) settings_.weight_decay = 0;
+    runs_ = {};
+  }
   const bool adam = settings.kind != OptimizerKind::sgd;
   if (adam || settings.momentum != 0) first_ = Buffer(layout.size(), layout.dtype());
   if (adam) second_ = Buffer(layout.size(), layout.dtype());
@@ -40,23 +44,27 @@ void Optimizer::name(RuleState& state, Follows follows) {
 void Optimizer::step(const Execution& execution, double attraction, double lr, ConstVec g, Vec x,
                      Vec x_tilde, Vec copy) {
   ++steps_;
-  for (const Run& run : runs_) {
-    const auto cut = [&](auto vec) { return part(vec, run.offset, run.count); };
-    const double decay = run.decays ? settings_.weight_decay : 0;
-    if (second_) {
-      AdamStep step;
-      step.lr = lr;
-      step.weight_decay = decay;
-      step.decoupled = settings_.kind == OptimizerKind::adamw;
-      step.t = steps_;
-      adam_step(execution, attraction, step, cut(g), cut(first_.vec()), cut(second_.vec()), cut(x),
-                cut(x_tilde), cut(copy));
-      continue;
-    }
-    const GradientStep step{lr, settings_.momentum, settings_.nesterov, decay};
-    mix_and_step(execution, attraction, step, cut(g), cut(first_.vec()), cut(x), cut(x_tilde),
-                 cut(copy));
+  if (runs_.empty()) step(execution, {0, x.size, true}, attraction, lr, g, x, x_tilde, copy);
+  for (const Run& run : runs_)
+    step(execution, run, attraction, lr, g, x, x_tilde, copy);
+}
+
+void Optimizer::step(const Execution& execution, const Run& run, double attraction, double lr,
+                     ConstVec g, Vec x, Vec x_tilde, Vec copy) {
+  const auto cut = [&](auto vec) { return part(vec, run.offset, run.count); };
+  const double decay = run.decays ? settings_.weight_decay : 0;
+  if (second_) {
+    AdamStep step;
+    step.lr = lr;
+    step.weight_decay = decay;
+    step.decoupled = settings_.kind == OptimizerKind::adamw;
+    step.t = steps_;
+    return adam_step(execution, attraction, step, cut(g), cut(first_.vec()), cut(second_.vec()),
+                     cut(x), cut(x_tilde), cut(copy));
   }
+  const GradientStep step{lr, settings_.momentum, settings_.nesterov, decay};
+  mix_and_step(execution, attraction, step, cut(g), cut(first_.vec()), cut(x), cut(x_tilde),
+               cut(copy));
 }
 
 }  // namespace grapevine

@@ -41,16 +41,17 @@ class Optimizer {
     return s.kind != OptimizerKind::sgd ? 2 : s.momentum != 0 ? 1 : 0;
   }
 
-  const OptimizerSettings& settings() const { return settings_; }
-
  private:
   struct Run {  // neighbouring layout entries that decay alike
     size_t offset = 0, count = 0;
     bool decays = true;
   };
 
+  void step(const Execution&, const Run&, double attraction, double lr, ConstVec g, Vec x,
+            Vec x_tilde, Vec copy);
+
   OptimizerSettings settings_;
-  std::vector<Run> runs_;
+  std::vector<Run> runs_;  // none where all entries decay alike
   Buffer first_, second_;  // v; or m and v
   uint64_t steps_ = 0;
 };

@@ -24,12 +24,14 @@ class PairMessages {
   virtual size_t bytes() const = 0;  // of the largest message
 
   /// The message of x mixed by c (kernels/ops.hpp), of x itself where there is no twin.
-  virtual void write(const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde, Payload& out) = 0;
+  virtual void write(const Execution&, const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde,
+                     Payload& out) = 0;
 
   /// Mixes by c, then x -= alpha m, x~ -= alpha_tilde m; without a twin x -= alpha m alone. False:
   /// the two messages do not fit together, and x and x~ are as they were, not mixed.
-  virtual bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
-                    double alpha, double alpha_tilde, Vec x, Vec x_tilde) = 0;
+  virtual bool jump(const Execution&, const ExchangeKey&, const Payload& sent,
+                    const Payload& received, double c, double alpha, double alpha_tilde, Vec x,
+                    Vec x_tilde) = 0;
 
   virtual void name(RuleState&) {}
   virtual uint64_t reseeded() const { return 0; }  // edges that began anew

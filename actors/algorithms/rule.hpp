@@ -114,6 +114,7 @@ class RoundRule : public Rule {
 
   /// A new epoch, before the first round and between or in rounds: a phase may be written anew.
   virtual void enter(const Neighbourhood&);
+  const Neighbourhood& neighbourhood() const { return near_; }  // of that epoch
 
   virtual int phases() const { return 1; }
   /// True: one message serves all receivers, and write() is called once, for edge 0.

@@ -9,10 +9,10 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kLost = 1.25;  // durations after which data that nobody acknowledged go again
-constexpr int kUnheard = 64;    // backoff: six repeats of an offer without an answer
-constexpr int kSuspicious = 4;  // backoff: the second repeat goes out
-constexpr int kSlowest = 1 << 20;
+constexpr double kLost = 1.25;       // durations after which data that nobody acknowledged go again
+constexpr uint32_t kUnheard = 64;    // backoff: six repeats of an offer without an answer
+constexpr uint32_t kSuspicious = 4;  // backoff: the second repeat goes out
+constexpr uint32_t kSlowest = 1 << 20;
 constexpr uint32_t kStrays = 8;       // of one number in a row say that the ends cannot meet
 constexpr uint32_t kRises = 1 << 10;  // at once of an incarnation that is believed
 
@@ -128,10 +128,9 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
 }
 
 PairExchange::Next PairExchange::settle(const Moment& m, int timer) {
-  took_ = m.now - opened_at_;
-  duration_ += (took_ - duration_) / 4;
+  duration_ += (m.now - opened_at_ - duration_) / 4;
   ++done_;
-  strays_ = 0;
+  strays_.reset();
   open_.reset();
   m.out.arms.push_back({timer, kNever});
   return Next::settled;
@@ -149,7 +148,7 @@ void PairExchange::abandon(const Moment& m) {
   offered_ = lapsed_ = false;
   done_ = 0;
   attempt_ = peer_attempt_ = 0;
-  strays_ = 0;
+  strays_.reset();
 }
 
 void PairExchange::meet(uint32_t peer_incarnation) { peer_incarnation_ = peer_incarnation; }
@@ -170,10 +169,10 @@ PairExchange::Next PairExchange::renew(const Moment& m, uint32_t incarnation) {
 // One such frame may be late, and may be forged. The end of an edge that cannot go on says the same
 // number over and over; a row of that, and nothing between that fits in, can never meet ours.
 bool PairExchange::is_row(const FrameHeader& h) {
-  if (h.number != stray_number_ || h.to_incarnation != stray_incarnation_) strays_ = 0;
-  stray_number_ = h.number;
-  stray_incarnation_ = h.to_incarnation;
-  return ++strays_ >= kStrays;
+  const bool goes_on =
+      strays_ && h.number == strays_->number && h.to_incarnation == strays_->to_incarnation;
+  if (!goes_on) strays_ = std::make_unique<Row>(Row{h.number, h.to_incarnation, 0});
+  return ++strays_->length >= kStrays;
 }
 
 PairExchange::Next PairExchange::stray(const Moment& m, const FrameHeader& h) {
@@ -189,7 +188,7 @@ PairExchange::Next PairExchange::misaddressed(const Moment& m, const FrameHeader
                       offered_ && h.number == done_ + 1 && h.part == attempt_;
     if (believed && (told || (offer && is_row(h)))) return renew(m, h.to_incarnation + 1);
   } else if (offer && is_row(h)) {  // it knows too little, and is told
-    strays_ = 0;
+    strays_.reset();
     peer_attempt_ = h.part;
     send(m, FrameKind::decline, h.number, DeclineReason::epoch);
   }
@@ -219,7 +218,7 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
     ++m.counts.protocol_errors;
     return stray(m, h);
   }
-  strays_ = 0;
+  strays_.reset();
   switch (h.kind) {
     case FrameKind::offer: return hear_offer(m, h);
     case FrameKind::accept: return hear_accept(m, h);
@@ -280,7 +279,7 @@ PairExchange::Next PairExchange::hear_accept(const Moment& m, const FrameHeader&
 // --- silence
 
 void PairExchange::repeat(const Moment& m, int timer, double cap_s) {
-  backoff_ = std::min(2 * backoff_, kSlowest);
+  backoff_ = std::min(uint32_t{2} * backoff_, kSlowest);
   if (backoff_ == kSuspicious) m.out.suspects.push_back(peer_);
   double wait = timeout(m.own) * backoff_ + m.own.least_timeout_s;
   if (offered_) {

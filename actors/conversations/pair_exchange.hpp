@@ -92,7 +92,6 @@ class PairExchange {
   double offered_at() const { return offered_at_; }
   double opened_at() const { return opened_at_; }
   void set_opened_at(double at) { opened_at_ = at; }  // the first order of the neighbours
-  double settled_after() const { return took_; }      // the last exchange
   uint64_t exchanges() const { return exchanges_; }
   double applied_at() const { return applied_at_; }
   double timeout(const PairRank& own) const {
@@ -110,6 +109,11 @@ class PairExchange {
     Payload sent, received;
   };
 
+  struct Row {  // the latest frames, of one number, that do not fit in
+    uint64_t number = 0;
+    uint32_t to_incarnation = 0, length = 0;
+  };
+
   void send(const Moment&, FrameKind, uint64_t number, DeclineReason = DeclineReason::none);
   ExchangeKey key() const;
   bool is_row(const FrameHeader&);
@@ -124,18 +128,16 @@ class PairExchange {
 
   int peer_;
   uint32_t incarnation_, peer_incarnation_;
-  uint32_t strays_ = 0;  // the latest frames, of one number, that do not fit in
-  uint32_t stray_incarnation_ = 0;
-  uint64_t stray_number_ = 0;
-  bool offered_ = false, lapsed_ = false;
   uint32_t attempt_ = 0, peer_attempt_ = 0;  // of the latest offer, own and peer's
-  int backoff_ = 1;
+  uint32_t backoff_ : 24 = 1;
+  bool offered_ : 1 = false, lapsed_ : 1 = false;
   uint64_t done_ = 0;  // last number settled
   uint64_t exchanges_ = 0;
   double applied_at_ = -1;
-  double offered_at_ = 0, opened_at_ = 0, took_ = 0;  // last
+  double offered_at_ = 0, opened_at_ = 0;  // last
   double rtt_, rtt_var_, duration_;
   std::unique_ptr<Open> open_;
+  std::unique_ptr<Row> strays_;
 };
 
 }  // namespace grapevine

@@ -12,7 +12,8 @@ constexpr uint64_t kNumberMask = (uint64_t{1} << 40) - 1;  // a ticket is (partn
 
 }  // namespace
 
-Pairwise::Pairwise(const PairwiseOptions& options) : options_(options), policy_(options) {
+Pairwise::Pairwise(const PairwiseOptions& options)
+    : round_trip_s_(options.round_trip_s), duration_s_(options.duration_s), policy_(options) {
   own_.rank = options.rank;
   own_.least_timeout_s = options.least_timeout_s;
   own_.most_timeout_s = options.most_timeout_s;
@@ -27,9 +28,8 @@ Partner* Pairwise::find(int peer) {
 }
 
 Partner& Pairwise::add(const EdgeView& edge, double now) {
-  Partner& p = partners_.emplace_back(
-      Partner{PairExchange(edge.peer, own_.incarnation, edge.peer_incarnation,
-                           options_.round_trip_s, options_.duration_s)});
+  Partner& p = partners_.emplace_back(Partner{PairExchange(
+      edge.peer, own_.incarnation, edge.peer_incarnation, round_trip_s_, duration_s_)});
   p.exchange.set_opened_at(kLongAgo + edge.colour);
   p.not_before = now;
   return p;
@@ -63,7 +63,7 @@ void Pairwise::view(double now, const View& view, Effects& out) {
     p.in_graph = true;
     p.wanted_rate = edge.wanted_rate;
     rate += edge.wanted_rate;
-    if (options_.pairing == Pairing::poisson && options_.rank < edge.peer) {
+    if (policy_.rings() && own_.rank < edge.peer) {
       policy_.wind_up(now, p);
       out.arms.push_back({clock(p), p.rings_at});
     }
@@ -212,7 +212,7 @@ void Pairwise::go_on(double now, Partner& p, Next next, Effects& out) {
       release(now, p);
       p.caller = false;
       break;
-    case Next::settled: policy_.settled(p.exchange.settled_after()); break;
+    case Next::settled: policy_.settled(now - p.exchange.opened_at()); break;
   }
   consider(now, out);
 }

@@ -47,7 +47,7 @@ class Pairwise final : public Conversation {
   void release(double now, const Partner&);
   void abandon(double now, Partner&, Effects&);
 
-  PairwiseOptions options_;
+  double round_trip_s_, duration_s_;  // expected of a new neighbour
   PairRank own_;
   PartnerPolicy policy_;
   Partners partners_;

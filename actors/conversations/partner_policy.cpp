@@ -25,7 +25,11 @@ long open_count(const Partners& partners) {
 }  // namespace
 
 PartnerPolicy::PartnerPolicy(const PairwiseOptions& options)
-    : options_(options),
+    : pairing_(options.pairing),
+      allow_repeats_(options.allow_repeats),
+      exchanges_at_once_(options.exchanges_at_once),
+      // And ten time-outs of an edge that has learned nothing yet.
+      guess_s_(options.duration_s + 10 * (3 * options.round_trip_s + options.least_timeout_s)),
       random_(options.seed, static_cast<uint32_t>(options.rank), Purpose::gossip_timer) {}
 
 void PartnerPolicy::learn(double now, double rate, int degree) {
@@ -39,8 +43,7 @@ void PartnerPolicy::learn(double now, double rate, int degree) {
 // --- how long things take
 
 double PartnerPolicy::usual() const {
-  if (durations_known_ == 0)  // ten time-outs of an edge that has learned nothing yet
-    return options_.duration_s + 10 * (3 * options_.round_trip_s + options_.least_timeout_s);
+  if (durations_known_ == 0) return guess_s_;
   return *std::min_element(durations_, durations_ + std::min(durations_known_, 4));
 }
 
@@ -64,7 +67,7 @@ bool PartnerPolicy::is_busy(double now, const Partners& partners) const {
     const PairExchange& x = p.exchange;
     busy += x.is_open() && !x.applied() && now - x.opened_at() < age;
   }
-  return busy >= options_.exchanges_at_once;
+  return busy >= exchanges_at_once_;
 }
 
 double PartnerPolicy::busy_until(double now, const Partners& partners) const {
@@ -93,7 +96,7 @@ double PartnerPolicy::patience_end() const {
 }
 
 bool PartnerPolicy::is_fresh(double now, const Partners& partners, const Partner& p) const {
-  if (options_.allow_repeats || degree_ <= 1 || now > patience_end()) return true;
+  if (allow_repeats_ || degree_ <= 1 || now > patience_end()) return true;
   const int others = usable(now, partners) - 1;
   const auto keep = static_cast<size_t>(std::max(0, std::min(std::max(1, degree_ / 2), others)));
   const auto last = last_partners_.end();

@@ -57,6 +57,8 @@ class PartnerPolicy {
  public:
   explicit PartnerPolicy(const PairwiseOptions&);
 
+  bool rings() const { return pairing_ == Pairing::poisson; }  // partners have clocks
+
   /// The graph has changed: the sum of the wanted rates of this rank's edges, and their number.
   void learn(double now, double rate, int degree);
   void drain() { draining_ = true; }
@@ -92,7 +94,6 @@ class PartnerPolicy {
   double repeat_cap() const;  // between two repeats of a frame, 0: no opinion
 
  private:
-  bool rings() const { return options_.pairing == Pairing::poisson; }
   double usual() const;  // least of the last four durations; a guess before the first
   bool is_busy(double now, const Partners&) const;
   double busy_until(double now, const Partners&) const;
@@ -100,16 +101,19 @@ class PartnerPolicy {
   bool is_fresh(double now, const Partners&, const Partner&) const;
   double patience_end() const;
 
-  PairwiseOptions options_;
+  Pairing pairing_;
+  bool allow_repeats_;
+  bool started_ = false, draining_ = false;
+  int exchanges_at_once_;
+  double guess_s_;  // of a duration
   Random random_;
   std::vector<int> last_partners_;  // free: latest last
   double rate_ = 0;                 // w: sum of the wanted rates of the edges in the graph
-  int degree_ = 0;
   double due_ = 0, last_open_ = 0;
+  int degree_ = 0;
   int offered_to_ = -1;  // peer of our unlapsed offer
   double durations_[4] = {};
   int durations_known_ = 0;
-  bool started_ = false, draining_ = false;
 };
 
 }  // namespace grapevine

@@ -211,11 +211,11 @@ TEST_CASE("a loss that is not finite ends the run with one line") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose heap is another
-TEST_CASE("of 16,384 ranks of a ring each costs at most 3.5 KiB beside its vectors") {
+TEST_CASE("of 16,384 ranks of a ring each costs at most 3 KiB beside its vectors") {
   constexpr double kQueueAndGraph = 200;  // of the clock and the manager: no actor, no edge's end
   const double bytes = bytes_per_rank(16384);
   CAPTURE(bytes);
-  CHECK(bytes <= 3584 + kQueueAndGraph);
+  CHECK(bytes <= 3072 + kQueueAndGraph);
 }
 #endif
 

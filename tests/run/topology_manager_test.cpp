@@ -56,7 +56,6 @@ CommunicatorActor::behavior_type rank_of(CommunicatorActor::pointer, int rank, T
           report.edges.push_back({.peer = edge.peer, .applied = told->exchanges});
         return report;
       },
-      [](Retire) { return CommunicatorReport{}; },
   };
 }
 
