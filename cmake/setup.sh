@@ -121,6 +121,22 @@ get_pycapnp() {
   fi
 }
 
+# An environment of Python with torch, for the tests of the package in app/python. LibTorch as the
+# program has it cannot be imported, so this is another copy, and only made when it is asked for.
+get_torch() {
+  local into=.deps/torch python=python3
+  [ ! -e $into/bin/python ] || return 0
+  "$python" -m venv --help >/dev/null 2>&1 || python=/usr/bin/python3
+  rm -rf $into.part
+  quietly "torch for Python" make_torch "$python" $into.part
+  mv $into.part $into
+}
+
+make_torch() {  # PYTHON INTO
+  "$1" -m venv "$2"
+  "$2/bin/python" -m pip install torch==2.11.0 numpy safetensors setuptools wheel
+}
+
 # configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other
 # change.
 configure() {

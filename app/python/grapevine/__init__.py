@@ -1,0 +1,53 @@
+"""Trains with others: a PyTorch script joins a Grapevine run as one of its ranks.
+
+    import grapevine
+
+    rank = grapevine.join(model, optimizer, node="/run/user/1000/grapevine/a.sock")
+    loader = DataLoader(data, 32, sampler=rank.sampler(data))
+    ...                                       # the training loop as it was
+    torch.save(rank.finish(), "model.pt")     # the mean of all ranks
+    rank.close()
+
+The optimizer's `step` is followed by a STEP of the rank: the node takes what the script has done
+and hands over what gossip with the other ranks has done meanwhile. Nobody waits for anybody.
+
+Beside it `simulate`, `topology`, `compare` and `status` call the program `grapevine`, found by
+`$GRAPEVINE`, then `PATH`; they need no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .program import Result, compare, simulate, status, topology
+from .wire import NodeGone, Refused
+
+if TYPE_CHECKING:
+    from .rank import Rank, join
+    from .sampler import Sampler
+
+__all__ = [
+    "NodeGone",
+    "Rank",
+    "Refused",
+    "Result",
+    "Sampler",
+    "compare",
+    "join",
+    "simulate",
+    "status",
+    "topology",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch is imported when it is first asked for."""
+    if name in ("Rank", "join"):
+        from . import rank
+
+        return getattr(rank, name)
+    if name == "Sampler":
+        from .sampler import Sampler
+
+        return Sampler
+    raise AttributeError("module 'grapevine' has no attribute %r" % name)

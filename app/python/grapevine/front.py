@@ -1,0 +1,193 @@
+"""The front: shared memory that holds the parameters as the script sees them.
+
+Between two STEPs only the script touches it, so there is neither lock nor race. Parameters of
+fp32 on the CPU, contiguous, *are* views of it, one storage a tensor; others (bf16, fp16,
+channels-last, GPU) are copied in before a STEP and out after it. A parameter of low precision
+gives the difference between what it is and what it was shown as, so that the rank's fp32 keeps
+what rounding hides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import List, Optional
+
+import torch
+
+from .layout import Joined, Layout
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+)
+_MAP_FIXED = 0x10
+_AGAIN = "close the rank and join again"
+
+
+def views_of(memory: mmap.mmap, tensors: List[Joined]) -> List[torch.Tensor]:
+    """A view of fp32 for each tensor, in order, packed, each with a storage of its own.
+
+    A view of a contiguous tensor has its very strides: those of dimensions of size 1 tell torch
+    which kernel to choose.
+    """
+    views = []
+    offset = 0
+    for joined in tensors:
+        tensor = joined.tensor
+        view = torch.empty(tensor.shape)
+        if tensor.numel():
+            flat = torch.frombuffer(
+                memory, dtype=torch.float32, count=tensor.numel(), offset=offset
+            )
+            view = flat.view(tensor.shape)
+            if tensor.is_contiguous():
+                view = flat.as_strided(tensor.shape, tensor.stride())
+        views.append(view)
+        offset += 4 * tensor.numel()
+    return views
+
+
+def bytes_of(tensors: List[Joined]) -> int:
+    """How much memory `views_of` needs."""
+    return sum(4 * joined.tensor.numel() for joined in tensors)
+
+
+class Front:
+    """The shared memory of a rank, and the tensors of the model that lie in it or are copied.
+
+    Takes the descriptor over. `release` gives the model memory of its own again.
+    """
+
+    def __init__(self, layout: Layout, descriptor: int) -> None:
+        self._layout = layout
+        self._tensors = layout.tensors
+        self._trained = layout.trained
+        self._descriptor = descriptor
+        size = bytes_of(layout.tensors)
+        if os.fstat(descriptor).st_size < size:
+            raise ValueError("the node's memory is smaller than the parameters")
+        self._map = mmap.mmap(descriptor, max(size, 1))
+        self._views = views_of(self._map, layout.tensors)
+        self._in_place = [_can_be_view(joined.tensor) for joined in layout.tensors]
+        # Of those in place: what is compared at each STEP. Of the others: what the script was
+        # shown.
+        self._here = [t for t, here in zip(self._tensors, self._in_place) if here]
+        self._addresses = [v.data_ptr() for v, here in zip(self._views, self._in_place) if here]
+        self._bound: List[torch.Tensor] = [joined.tensor for joined in self._here]
+        self._shown: List[Optional[torch.Tensor]] = [None] * len(self._tensors)
+        self._away = [at for at, here in enumerate(self._in_place) if not here]
+        self._released = False
+
+    def fill(self) -> None:
+        """The starting point: the front becomes what the model is."""
+        with torch.no_grad():
+            for joined, view in zip(self._tensors, self._views):
+                view.copy_(joined.tensor.data)
+        self._attach()
+
+    def take_over(self) -> None:
+        """The model becomes what the front is; the buffers aside are the script's own."""
+        with torch.no_grad():
+            for at, (joined, view) in enumerate(zip(self._tensors, self._views)):
+                if at < self._trained:
+                    joined.tensor.data.copy_(view)
+                else:
+                    view.copy_(joined.tensor.data)
+        self._attach()
+
+    def collect(self) -> None:
+        """Before a STEP: the front becomes what the script has made of the model."""
+        if self._layout.follow_buffers():
+            self._bound = [joined.tensor for joined in self._here]
+        if [t.data_ptr() for t in self._bound] != self._addresses:
+            self._put_back()
+        for at in self._away:
+            tensor, view, shown = self._tensors[at].tensor.data, self._views[at], self._shown[at]
+            if shown is None:
+                view.copy_(tensor)
+            else:
+                view.add_((tensor.float() - shown.float()).to(view.device))
+
+    def show(self) -> None:
+        """After a STEP: the model becomes what the front is."""
+        for at in self._away:
+            if at < self._trained:
+                self._tensors[at].tensor.data.copy_(self._views[at])
+                self._note(at)
+
+    def release(self) -> None:
+        """The model gets memory of its own. Nothing of the script's lies in the front any more."""
+        if self._released:
+            return
+        self._released = True
+        addresses = set(self._addresses)
+        for joined in self._here:
+            if joined.tensor.data_ptr() in addresses or not joined.tensor.numel():
+                joined.tensor.data = joined.tensor.data.clone()
+                _tie(joined)
+        os.close(self._descriptor)
+
+    def make_private(self) -> None:
+        """In a child of a fork: the memory stays where it is, and no write reaches the parent's."""
+        if self._released or not self._addresses:
+            return
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        access, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _MAP_FIXED
+        _libc.mmap(address, len(self._map), access, kind, self._descriptor, 0)
+
+    def _attach(self) -> None:
+        for joined, view, here in zip(self._tensors, self._views, self._in_place):
+            if here:
+                joined.tensor.data = view
+                _tie(joined)
+        for at in self._away:
+            self._note(at)
+
+    def _note(self, at: int) -> None:
+        """Remembers what the script is shown, where that is rounded."""
+        tensor = self._tensors[at].tensor.data
+        if tensor.dtype == torch.float32 or at >= self._trained:
+            return
+        shown = self._shown[at]
+        if shown is None:
+            self._shown[at] = tensor.clone()
+        else:
+            shown.copy_(tensor)
+
+    def _put_back(self) -> None:
+        """Somebody has given tensors other memory: their values count, the views are put back."""
+        views = [v for v, here in zip(self._views, self._in_place) if here]
+        for joined, view, address in zip(self._here, views, self._addresses):
+            tensor, moved = joined.tensor, joined.tensor.data_ptr()
+            if moved == address:
+                continue
+            if (
+                tensor.shape != view.shape
+                or tensor.device.type != "cpu"
+                or tensor.dtype != view.dtype
+            ):
+                raise ValueError(
+                    "%s has changed its shape, type or device: %s" % (joined.name, _AGAIN)
+                )
+            if any(twin.data_ptr() not in (moved, address) for twin in joined.twins):
+                raise ValueError("%s is tied no longer: %s" % (joined.name, _AGAIN))
+            view.copy_(tensor.data)
+            tensor.data = view
+            _tie(joined)
+
+
+def _can_be_view(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous()
+
+
+def _tie(joined: Joined) -> None:
+    for twin in joined.twins:
+        twin.data = joined.tensor.data.as_strided(twin.shape, twin.stride())

@@ -1,0 +1,222 @@
+"""What a script and its node say to each other: records of 80 bytes over a unix stream socket.
+
+A record is one Cap'n Proto struct without pointers, in one segment (messages/guest.capnp), so
+`struct` reads and writes it. The script asks, the node answers, one question at a time; `wait`
+comes once a second before an answer that takes longer. A descriptor travels beside the record
+that announces it.
+"""
+
+from __future__ import annotations
+
+import array
+import enum
+import os
+import socket
+import struct
+import time
+from typing import NamedTuple, Optional, Tuple
+
+VERSION = 1
+RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
+# One segment of nine words; its root is a struct of eight words without pointers.
+HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
+ANY_RANK = 0xFFFFFFFF
+SILENCE_S = 5.0  # without a record: the node is taken for gone
+LONGEST_TEXT = 16 << 20
+
+
+class Kind(enum.IntEnum):
+    """What a record asks or answers."""
+
+    JOIN = 0
+    WELCOME = 1
+    REFUSED = 2
+    STEP = 3
+    FRONT = 4
+    MEAN = 5
+    KEEP = 6
+    KEPT = 7
+    FINISH = 8
+    LEAVE = 9
+    BYE = 10
+    WAIT = 11
+
+
+class Flag(enum.IntFlag):
+    """Of an answer."""
+
+    RESUMED = 1  # of `welcome`: the rank has parameters, the script takes them over
+    END = 2  # of `front`: no more steps are taken
+    NOT_FINITE = 4  # of `front`: what was not finite was left out
+
+
+class Record(NamedTuple):
+    """The fields of a record, in the order in which they travel."""
+
+    head: bytes = HEAD
+    version: int = VERSION
+    kind: int = 0
+    flags: int = 0
+    dtype: int = 0
+    rank: int = 0
+    ranks: int = 0
+    number: int = 0
+    run_steps: int = 0
+    exchanges: int = 0
+    size: int = 0  # `count`: bytes of text or blob that follow or are meant
+    value: float = 0.0
+    epoch: int = 0
+
+
+class NodeGone(ConnectionError):
+    """The node does not answer. The parameters are whole: what the last step left."""
+
+
+class Refused(ValueError):
+    """The node does not take this script; the text says why."""
+
+
+class Overdue(Exception):
+    """The answer has not come in the time that the asker had; the question is still open."""
+
+
+class Connection:
+    """A socket to a node, and the one question that may be open on it.
+
+    Any signal may end a wait by an exception, Ctrl+C for one. The buffer itself says whether an
+    answer has come, so `answer` may be called again at any moment and loses nothing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path[len("unix:") :] if path.startswith("unix:") else path
+        self._buffer = bytearray(RECORD.size)
+        self._filled = 0  # bytes of an answer that came in pieces
+        self._open = False
+        self._descriptor: Optional[int] = None
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.settimeout(SILENCE_S)
+            self._socket.connect(self.path)
+        except OSError as error:
+            self._socket.close()
+            raise NodeGone("no node answers at %s: %s" % (self.path, error)) from None
+
+    def ask(
+        self,
+        question: Record,
+        text: bytes = b"",
+        descriptor: Optional[int] = None,
+        deadline: Optional[float] = None,
+    ) -> Record:
+        """Sends a question and waits for its answer; `take_descriptor` has what came with it.
+
+        A question that was left open is answered first, and that answer dropped. Raises `NodeGone`,
+        `Refused` with the node's words, or `Overdue` after `deadline` (of `time.monotonic`).
+        """
+        if self._open:
+            self.settle()
+        self.send(question, text, descriptor)
+        return self.answer(deadline)
+
+    def send(self, question: Record, text: bytes = b"", descriptor: Optional[int] = None) -> None:
+        self._forget()
+        data = RECORD.pack(*question) + text
+        try:
+            self._open = True
+            if descriptor is None:
+                self._socket.sendall(data)
+            else:
+                socket.send_fds(self._socket, [data], [descriptor])
+        except OSError as error:
+            raise NodeGone(self._gone(error)) from None
+
+    def answer(self, deadline: Optional[float] = None) -> Record:
+        """The answer to the open question."""
+        while True:
+            self._receive()
+            record = Record._make(RECORD.unpack(self._buffer))
+            if record.head != HEAD or record.version != VERSION or record.kind > max(Kind):
+                raise NodeGone("what answers at %s speaks no record of version 1" % self.path)
+            if record.kind == Kind.REFUSED:
+                raise Refused(self._read_text(record.size))
+            if record.kind != Kind.WAIT:
+                self._open = False
+                return record
+            self._forget()
+            if deadline is not None and time.monotonic() >= deadline:
+                raise Overdue()
+
+    def settle(self, seconds: float = SILENCE_S) -> Optional[Record]:
+        """Reads the answer to the open question, if there is one; None where there is none."""
+        if not self._open:
+            return None
+        self._socket.settimeout(seconds)
+        try:
+            return self.answer(time.monotonic() + seconds)
+        except (Overdue, Refused) as error:
+            raise NodeGone(self._gone(error)) from None
+        finally:
+            self._socket.settimeout(SILENCE_S)
+
+    def take_descriptor(self) -> int:
+        """The descriptor that came with the last answer; the caller closes it."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            raise NodeGone("%s sent no memory where it should" % self.path)
+        return descriptor
+
+    def close(self) -> None:
+        self._forget()
+        self._socket.close()
+
+    def _gone(self, error: BaseException) -> str:
+        silent = isinstance(error, (socket.timeout, Overdue))
+        return "%s: %s" % (self.path, "it says nothing" if silent else error)
+
+    def _forget(self) -> None:
+        """The buffer is as before an answer: its first byte of the head's length is zero."""
+        self._buffer[4] = self._filled = 0
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _receive(self) -> None:
+        """Fills the buffer. A node sends records whole: where one has begun, all of it is there."""
+        if self._buffer[4] != 0 and not self._filled:
+            return
+        while self._filled < RECORD.size:
+            try:
+                size, beside, _, _ = self._socket.recvmsg_into(
+                    [memoryview(self._buffer)[self._filled :]],
+                    socket.CMSG_SPACE(4),
+                    socket.MSG_CMSG_CLOEXEC,
+                )
+            except OSError as error:
+                raise NodeGone(self._gone(error)) from None
+            if beside:
+                self._keep_descriptor(beside[0])
+            if size == 0:
+                raise NodeGone("%s has closed the connection" % self.path)
+            if size == RECORD.size:
+                return
+            self._filled += size
+        self._filled = 0
+
+    def _keep_descriptor(self, message: Tuple[int, int, bytes]) -> None:
+        level, kind, data = message
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            numbers = array.array("i", data[: len(data) - len(data) % 4])
+            self._descriptor = numbers[0] if len(numbers) else None
+
+    def _read_text(self, count: int) -> str:
+        self._open = False
+        text = b""
+        while len(text) < min(count, LONGEST_TEXT):
+            try:
+                more = self._socket.recv(min(count, LONGEST_TEXT) - len(text))
+            except OSError as error:
+                raise NodeGone(self._gone(error)) from None
+            if not more:
+                break
+            text += more
+        return text.decode("utf-8", "replace")

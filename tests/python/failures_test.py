@@ -1,0 +1,254 @@
+"""What happens when a script, a node or a child of a script ends, stands or is interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+import warnings
+
+import torch
+
+import grapevine
+from networks import linear, sgd, step, values
+from node import Node, until
+
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script.py")
+
+
+class Script:
+    """script.py in a process; `line` is its next word."""
+
+    def __init__(self, node, *words):
+        command = [sys.executable, SCRIPT, node.path, *words]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )
+
+    def line(self):
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(self.process.stderr.read())
+        return line
+
+    def until_going(self):
+        said = self.line()
+        if self.line() != "going":
+            raise RuntimeError("it does not train")
+        return said
+
+    def kill(self):
+        """With its loader's workers, which outlive it for a while and hold its pipes."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def interrupt(self):
+        """Ctrl+C; what the script says last."""
+        self.process.send_signal(signal.SIGINT)
+        said, problems = self.process.communicate(timeout=60)
+        return said.strip() or problems
+
+
+def seat(node):
+    """Joins, as soon as a seat is free; the steps of the rank."""
+
+    def joined():
+        try:
+            model = linear()
+            with grapevine.join(model, sgd(model), node.path) as rank:
+                return (rank.steps,)
+        except grapevine.Refused:
+            return None
+
+    return until("a free seat", joined)[0]
+
+
+class Scripts(unittest.TestCase):
+    def test_a_killed_script_frees_its_seat_and_its_rank_keeps_where_it_stood(self):
+        for words in ([], ["loader=fork"], ["loader=forkserver"], ["loader=spawn"]):
+            with self.subTest(words=words), Node() as node:
+                script = Script(node, *words)
+                script.until_going()
+                script.process.kill()
+                self.assertGreaterEqual(seat(node), 20)
+                script.kill()
+
+    def test_a_script_that_comes_back_has_values_steps_and_blob(self):
+        with Node() as node:
+            script = Script(node, "keep")
+            script.until_going()
+            script.kill()
+            model = linear()
+            model.weight.data.fill_(9.0)
+            with grapevine.join(model, sgd(model), node.path) as rank:
+                self.assertGreaterEqual(rank.steps, 20)
+                self.assertNotIn(9.0, model.weight)
+                self.assertIn(rank.kept()["step"], (rank.steps, rank.steps - 1))
+
+    def test_a_worker_that_imports_an_unguarded_script_does_not_join(self):
+        with Node(4) as node:
+            script = Script(node, "loader=spawn", "unguarded")
+            _, problems = script.process.communicate(timeout=60)
+            self.assertNotEqual(script.process.returncode, 0)
+            self.assertIn('if __name__ == "__main__":', problems)
+
+    def test_an_interrupted_script_closes_in_order(self):
+        with Node() as node:
+            script = Script(node)
+            script.until_going()
+            self.assertEqual(script.interrupt(), "closed True")
+
+    def test_an_interrupt_while_the_node_stands_still_ends_the_script(self):
+        with Node() as node:
+            script = Script(node)
+            script.until_going()
+            node.signal(signal.SIGSTOP)
+            self.assertEqual(script.interrupt(), "closed True")
+            node.signal(signal.SIGCONT)
+
+
+class Forks(unittest.TestCase):
+    def setUp(self):
+        self.node = Node()
+        self.addCleanup(self.node.close)
+        self.model = linear()
+        self.optimizer = sgd(self.model)
+        self.rank = grapevine.join(self.model, self.optimizer, self.node.path)
+        self.addCleanup(self.rank.close)
+
+    def child(self, do):
+        """Forks; whether the child has done it without an exception."""
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                do()
+                status = 0
+            finally:
+                os._exit(status)
+        return os.waitpid(pid, 0)[1] == 0
+
+    def test_a_child_cannot_step_and_the_parent_goes_on(self):
+        def cannot():
+            with self.assertRaisesRegex(RuntimeError, "forked from the script of rank 0"):
+                step(self.model, self.optimizer)
+            with self.assertRaises(RuntimeError):
+                self.rank.mean_state_dict()
+            self.rank.close()
+
+        self.assertTrue(self.child(cannot))
+        step(self.model, self.optimizer)
+        self.assertEqual(self.rank.steps, 1)
+
+    def test_what_a_child_writes_does_not_reach_the_parent(self):
+        def write():
+            with torch.no_grad():
+                self.model.weight.fill_(7.0)
+                self.assertEqual(self.model.weight[0, 0], 7.0)
+
+        self.assertTrue(self.child(write))
+        self.assertNotIn(7.0, self.model.weight)
+
+
+class Nodes(unittest.TestCase):
+    def setUp(self):
+        self.node = Node()
+        self.addCleanup(self.node.close)
+        self.model = linear()
+        self.optimizer = sgd(self.model)
+
+    def join(self, **options):
+        rank = grapevine.join(self.model, self.optimizer, self.node.path, **options)
+        self.addCleanup(rank.close)
+        return rank
+
+    def steps(self, count=1):
+        """Trains; what was warned of."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(count):
+                step(self.model, self.optimizer)
+        return [str(w.message) for w in caught if w.category is UserWarning]
+
+    def test_the_script_goes_on_alone_is_told_once_and_finds_the_node_again(self):
+        rank = self.join()
+        self.assertEqual(self.steps(3), [])
+        self.node.kill()
+        before = self.model.weight.detach().clone()
+        self.assertRegex(" ".join(self.steps(4)), "^rank 0: the node is gone.*trains on alone$")
+        self.assertTrue(rank.alone)
+        self.assertFalse(torch.equal(before, self.model.weight))
+        own = rank.mean_state_dict()
+        self.assertTrue(torch.equal(own["weight"], self.model.weight))
+        self.assertFalse(rank.keep({}))
+        with rank.mean() as model:
+            self.assertIs(model, self.model)
+        self.node.start()
+        said = until("the node again", self.steps)
+        self.assertRegex(said[0], "joined again as rank 0, with the script's")
+        self.assertFalse(rank.alone)
+        self.steps(2)
+        self.assertEqual(rank.steps, 2)
+        self.assertTrue(torch.equal(rank.mean_state_dict()["weight"], self.model.weight))
+
+    def test_after_its_patience_the_script_is_told_that_the_node_is_gone(self):
+        self.join(alone=0.0)
+        self.node.kill()
+        with self.assertRaisesRegex(grapevine.NodeGone, "has been gone for"):
+            until("the end of patience", lambda: self.steps() == 0)
+
+    def test_a_node_that_stands_still_is_taken_for_gone(self):
+        rank = self.join()
+        self.steps(2)
+        self.node.signal(signal.SIGSTOP)
+        self.assertRegex(self.steps()[0], "it says nothing")
+        self.assertTrue(rank.alone)
+        self.node.signal(signal.SIGCONT)
+
+    def test_no_node_and_no_address_are_said_in_a_line(self):
+        with self.assertRaisesRegex(grapevine.NodeGone, "no node answers at /nowhere"):
+            grapevine.join(self.model, self.optimizer, "/nowhere")
+        with self.assertRaisesRegex(ValueError, "GRAPEVINE_NODE"):
+            grapevine.join(self.model, self.optimizer)
+        os.environ["GRAPEVINE_NODE"] = self.node.path
+        self.addCleanup(os.environ.pop, "GRAPEVINE_NODE")
+        grapevine.join(self.model, self.optimizer).close()
+
+    def test_an_interrupt_while_the_answer_is_awaited_is_raised_and_loses_nothing(self):
+        rank = self.join()
+        self.steps(2)
+        own = values(self.model)
+        self.node.signal(signal.SIGSTOP)
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        again = threading.Timer(0.6, self.node.signal, (signal.SIGCONT,))
+        timer.start()
+        again.start()
+        with self.assertRaises(KeyboardInterrupt):
+            rank.step()
+        timer.join()
+        again.join()
+        self.assertFalse(rank.alone)
+        self.assertEqual(rank.steps, 3)
+        self.assertTrue(torch.equal(own[0], self.model.weight))
+        self.steps(2)
+        self.assertEqual(rank.steps, 5)
+
+    def test_interrupts_at_any_moment_leave_the_rank_in_step(self):
+        rank = self.join()
+        for after in range(1, 80):
+            made = rank.steps
+            timer = threading.Timer(after * 1e-4, os.kill, (os.getpid(), signal.SIGINT))
+            with self.assertRaises(KeyboardInterrupt):
+                timer.start()
+                while True:
+                    rank.step()
+            timer.join()
+            rank.step()
+            self.assertFalse(rank.alone)
+            self.assertGreater(rank.steps, made)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Runs the tests of the Python package: run.py [--program PATH] [NAME...]
+
+A NAME is a file without `.py`, or `file.Class.test`. Files in NEEDS_TORCH run only where torch can
+be imported, and those in NEEDS_GUESTS only with a program that has guests; what is left out is
+said aloud. The last line counts as Catch2 does, which ./test reads.
+"""
+
+import argparse
+import glob
+import importlib.util
+import os
+import subprocess
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+NEEDS_TORCH = {
+    "optimizers_test": "every optimizer of torch, alone to the bit",
+    "models_test": "which models join, and what a script may do with them",
+    "failures_test": "scripts, nodes and forks that end or stand still",
+}
+NEEDS_GUESTS = {*NEEDS_TORCH}
+
+
+class Outcome(unittest.TextTestResult):
+    """Says aloud what is skipped, as the other tests do, and counts cases."""
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print(f"SKIPPED: {test.id().split('.')[-1].replace('_', ' ')}: {reason}", flush=True)
+
+
+def has_guests(program):
+    asked = subprocess.run([program, "node", "--help"], capture_output=True, text=True, check=False)
+    return "--guests" in asked.stdout
+
+
+def chosen(names, program):
+    """The files to load; the others are said to be left out."""
+    torch, guests = importlib.util.find_spec("torch") is not None, has_guests(program)
+    for name in sorted(os.path.basename(path)[:-3] for path in glob.glob(HERE + "/*_test.py")):
+        if names and not any(wanted.split(".")[0] == name for wanted in names):
+            continue
+        if name in NEEDS_TORCH and not torch:
+            said = f"{NEEDS_TORCH[name]}: torch cannot be imported (./test --with-torch fetches it)"
+            print(f"SKIPPED: {name}: {said}")
+        elif name in NEEDS_GUESTS and not guests:
+            print(f"SKIPPED: {name}: this program has no guests")
+        else:
+            yield name
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", default=os.path.join(ROOT, "build/release/grapevine"))
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    program = os.path.abspath(given.program)
+    os.environ["GRAPEVINE"] = program
+    os.environ.pop("GRAPEVINE_NODE", None)
+    package = os.path.join(ROOT, "app", "python")
+    os.environ["PYTHONPATH"] = os.pathsep.join([package, HERE])
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.path[:0] = [package, HERE]
+    sys.dont_write_bytecode = True
+    loader = unittest.TestLoader()
+    suite = unittest.TestSuite()
+    for name in chosen(given.names, program):
+        wanted = [n for n in given.names if n.split(".")[0] == name] or [name]
+        suite.addTests(loader.loadTestsFromNames(wanted))
+    runner = unittest.TextTestRunner(sys.stdout, resultclass=Outcome, verbosity=2)
+    outcome = runner.run(suite)
+    failed = len({test.id() for test, _ in outcome.failures + outcome.errors})
+    passed = outcome.testsRun - failed - len(outcome.skipped)
+    print(f"test cases: {outcome.testsRun} | {passed} passed | {failed} failed")
+    sys.exit(0 if outcome.wasSuccessful() else 1)
+
+
+if __name__ == "__main__":
+    main()
