@@ -32,7 +32,7 @@ class Package(unittest.TestCase):
             names = zipfile.ZipFile(wheel).namelist()
             self.assertIn("grapevine/py.typed", names)
             self.assertIn("grapevine/rank.py", names)
-            code = "import sys; sys.path[:0] = [%r]; import grapevine; print(grapevine.join.__doc__)"
+            code = "import sys; sys.path[:0] = [%r]; import grapevine as g; print(g.join.__doc__)"
             if importlib.util.find_spec("torch"):
                 ran = subprocess.run(
                     [sys.executable, "-I", "-c", code % wheel], capture_output=True, text=True
