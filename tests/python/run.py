@@ -20,6 +20,9 @@ NEEDS_TORCH = {
     "optimizers_test": "every optimizer of torch, alone to the bit",
     "models_test": "which models join, and what a script may do with them",
     "failures_test": "scripts, nodes and forks that end or stand still",
+    "means_test": "several scripts: means, ends, shares of the data",
+    "wrappers_test": "torch.compile and DDP around a joined model",
+    "examples_test": "the examples in Python",
 }
 NEEDS_GUESTS = {*NEEDS_TORCH}
 

@@ -21,6 +21,7 @@ from .sampler import Sampler
 from .wire import ANY_RANK, Connection, Flag, Kind, NodeGone, Overdue, Record, Refused
 
 INTERRUPT_S = 2.0  # how long an interrupted STEP waits for its answer
+SEAT_S = 2.0  # until a seat that was left is free again
 DIAL_S = 2.0  # between two attempts to find the node again
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
 
@@ -245,6 +246,8 @@ class Rank:
         self._lost_at = time.monotonic()
         self._dial_at = self._lost_at + DIAL_S
         self._release()
+        if self.stopped:
+            return  # the run has ended, so has its node
         warnings.warn(
             "rank %d: the node is gone (%s); the script trains on alone" % (self.rank, why),
             stacklevel=2,
@@ -254,7 +257,7 @@ class Rank:
         """Looks for the node again, once in a while. Whether a STEP can be made: never at once, for
         the rank's parameters have just taken the place of the script's, or the other way round."""
         now = time.monotonic()
-        if now < self._dial_at or self._lost_at is None:
+        if now < self._dial_at or self._lost_at is None or self.stopped:
             return False
         self._dial_at = now + DIAL_S
         try:
@@ -289,6 +292,23 @@ class Rank:
     def _release(self) -> None:
         self._finalizer()
         self._node.close()
+
+    def _sit_again(self) -> None:
+        """Gives a question up that nobody can take back: by a new connection to the same rank."""
+        self._release()
+        end = time.monotonic() + SEAT_S
+        while True:
+            try:
+                self._enter(self.rank)
+                return
+            except Refused as refused:  # the node has not seen the old connection's end yet
+                if time.monotonic() > end:
+                    self._go_alone(NodeGone(str(refused)))
+                    return
+                time.sleep(0.01)
+            except NodeGone as gone:
+                self._go_alone(gone)
+                return
 
     def _unhook(self) -> None:
         self._ended = True
@@ -346,6 +366,7 @@ class Rank:
         try:
             means = self._mean(Record(kind=Kind.FINISH), deadline)
         except (KeyboardInterrupt, Overdue):
+            self._sit_again()
             means = self._mean(Record(kind=Kind.MEAN))
         return self._state_dict(means)
 

@@ -1,0 +1,34 @@
+"""A small network on Fashion-MNIST. `images.py` is the script as anybody would write it,
+`images_joined.py` the same as one rank of many: five lines make the difference.
+
+    python examples/python/images.py
+    grapevine launch --guests 4 -- python examples/python/images_joined.py
+"""
+
+import grapevine
+import torch
+from datasets import images
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+
+def main():
+    data, test = images()
+    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    rank = grapevine.join(model, optimizer)
+    loader = DataLoader(data, 32, sampler=rank.sampler(data))
+    for epoch in range(3):
+        for pixels, labels in loader:
+            optimizer.zero_grad()
+            functional.cross_entropy(model(pixels), labels).backward()
+            optimizer.step()
+        right = (model(test.tensors[0]).argmax(1) == test.tensors[1]).float().mean()
+        print(f"epoch {epoch}: {100 * right:.1f} % of the test images", flush=True)
+    torch.save(rank.finish(), "model.pt")
+    rank.close()
+
+
+if __name__ == "__main__":
+    main()
