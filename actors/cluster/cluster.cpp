@@ -244,10 +244,7 @@ void Cluster::on_settled(MeanSettled& settled) {
       handle([](Membership& m, double now, MembershipEffects& out) { m.tell_mean(now, {}, out); });
     ending_.mean = settled.mean;
     ending_.missing = std::move(settled.missing);
-    ending_.nodes = settled.mean ? 1 : 0;
-    for (const Member& m : membership_->members())
-      ending_.nodes += settled.mean && m.node != membership_->self().node &&
-                       m.mean.number == settled.mean->number;
+    ending_.nodes = settled.mean ? settled.mean->nodes : 0;
     lifecycle_.averaged();
     return consider();
   }

@@ -100,6 +100,7 @@ void MeanExchange::begin(double now, const MeanKey& key, MeanEffects& out) {
   const auto place = static_cast<int>(self - key.members.begin());
   is_in_ = self != key.members.end() && tree.places[static_cast<size_t>(place)].in;
   is_root_ = is_in_ && tree.root == place;
+  nodes_ = static_cast<int>(std::ranges::count_if(tree.places, [](const auto& p) { return p.in; }));
   if (!is_in_) return;
   const uint32_t all = tree.places[static_cast<size_t>(tree.root)].ranks_at_most;
   for (const int other : tree.neighbours(place)) {
@@ -161,6 +162,7 @@ void MeanExchange::own(double now, uint64_t number, MeanSum sum, MeanEffects& ou
       result->vectors.emplace_back(v.count, v.dtype);
     }
     result->number = number_;
+    result->nodes = nodes_;
     result->hash = kHashStart;
     sum_ = std::make_shared<MeanSum>(std::move(sum));
     result_ = std::move(result);

@@ -56,7 +56,7 @@ struct MeanShape {
 
 struct Mean {
   std::vector<Buffer> vectors;  // as the shape has them
-  int ranks = 0;                // that are in it
+  int ranks = 0, nodes = 0;     // that are in it
   uint64_t number = 0, hash = 0;
 };
 
@@ -176,6 +176,7 @@ class MeanExchange {
   std::map<std::string, Neighbour> neighbours_;
   std::map<std::pair<std::string, MeanPiece::Way>, MeanAsk> early_;  // for numbers to come
   bool is_in_ = false, is_root_ = false;
+  int nodes_ = 0;                 // in the tree
   std::shared_ptr<MeanSum> sum_;  // of the ranks here, and of the children's as they come
   std::shared_ptr<Mean> result_;
   uint32_t made_ = 0;  // pieces of the result

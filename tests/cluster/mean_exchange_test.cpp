@@ -77,7 +77,7 @@ class World {
     link(a, b, false);
     link(b, a, false);
   }
-  void mute(size_t k) { nodes_[k].mute = true; }  // nobody hears that it has a mean
+  void mute(size_t k) { nodes_[k].mute = true; }    // nobody hears that it has a mean
   void deafen(size_t k) { nodes_[k].deaf = true; }  // it is there, and does nothing
 
   /// Until nothing is left to do, or `until_s`.
@@ -397,6 +397,7 @@ TEST_CASE("who has left having said that it had the mean has seen all others say
   for (const size_t k : {1u, 2u}) {
     REQUIRE(world.settled(k));
     CHECK(world.end_of(k).mean->ranks == 4);
+    CHECK(world.end_of(k).mean->nodes == 3);
     CHECK(world.end_of(k).missing == std::vector<std::string>{});
   }
 }
