@@ -16,7 +16,30 @@ constexpr double kAcross = kWidth - kLeft - kRight;
 const char* const kColours[] = {"#1a6", "#c33", "#26c", "#d80", "#829", "#088",
                                 "#666", "#a52", "#c2a", "#480", "#039", "#b70"};
 
-const char* colour(size_t k) { return kColours[k % std::size(kColours)]; }
+// Of a line: beyond the colours, dashes tell series apart.
+std::string stroke(size_t k) {
+  const char* const dashes[] = {"", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\"",
+                                " stroke-dasharray=\"9 3 2 3\""};
+  return std::string("stroke=\"") + kColours[k % std::size(kColours)] + "\"" +
+         dashes[k / std::size(kColours) % std::size(dashes)];
+}
+
+// 1, 2 or 5 times a power of ten: some five of them in the span.
+double round_step(double span) {
+  const double least = span / 5, power = std::pow(10, std::floor(std::log10(least)));
+  for (const double times : {1.0, 2.0, 5.0})
+    if (times * power >= least * (1 - 1e-9)) return times * power;
+  return 10 * power;
+}
+
+std::vector<double> multiples(double step, double low, double high) {
+  std::vector<double> all;
+  const auto first = static_cast<int64_t>(std::ceil(low / step - 1e-9));
+  const auto last = static_cast<int64_t>(std::floor(high / step + 1e-9));
+  for (int64_t k = first; k <= last; ++k)
+    all.push_back(static_cast<double>(k) * step);
+  return all;
+}
 
 // An axis in the units it is drawn in: logarithms to base 10 where it is logarithmic.
 struct Axis {
@@ -30,15 +53,13 @@ struct Axis {
   std::string text(double at) const { return as_short(value(at)); }
 
   std::vector<double> ticks() const {
-    std::vector<double> at;
-    if (logarithmic && high - low >= 1) {
-      const double step = std::ceil((high - low) / 6);
-      for (double t = std::ceil(low); t <= high; t += step)
-        at.push_back(t);
-    } else {
-      for (int k = 0; k <= 4; ++k)
-        at.push_back(low + (high - low) * k / 4);
-    }
+    if (!(high > low)) return {low};
+    if (!logarithmic) return multiples(round_step(high - low), low, high);
+    if (high - low >= 1) return multiples(std::ceil((high - low) / 6), low, high);
+    const double least = value(low), most = value(high);  // less than a decade: round values
+    std::vector<double> at = multiples(round_step(most - least), least, most);
+    for (double& t : at)
+      t = drawn(t);
     return at;
   }
 };
@@ -103,12 +124,26 @@ void add_frame(std::ostream& out, const Panel& panel, const Axes& axes, double t
            panel.x_name + (panel.log_x ? " (log)" : ""));
 }
 
-void add_panel(std::ostream& out, const Panel& panel, double top) {
-  const Axes axes = axes_of(panel);
+// Panels that show one quantity along x show one range of it.
+std::vector<Axes> axes_of(const std::vector<Panel>& panels) {
+  std::vector<Axes> all;
+  for (const Panel& panel : panels)
+    all.push_back(axes_of(panel));
+  for (size_t a = 0; a < all.size(); ++a) {
+    for (size_t b = 0; b < all.size(); ++b) {
+      if (panels[a].x_name != panels[b].x_name || panels[a].log_x != panels[b].log_x) continue;
+      all[a].x.low = std::min(all[a].x.low, all[b].x.low);
+      all[a].x.high = std::max(all[a].x.high, all[b].x.high);
+    }
+  }
+  return all;
+}
+
+void add_panel(std::ostream& out, const Panel& panel, const Axes& axes, double top) {
   add_frame(out, panel, axes, top);
   for (size_t c = 0; c < panel.series.size(); ++c) {
     const Series& s = panel.series[c];
-    out << "<polyline fill=\"none\" stroke=\"" << colour(c) << "\" stroke-width=\"1.5\" points=\"";
+    out << "<polyline fill=\"none\" " << stroke(c) << " stroke-width=\"1.5\" points=\"";
     bool first = true;
     for (size_t k = 0; k < s.x.size(); ++k) {
       if (!axes.shows(s, k)) continue;
@@ -134,12 +169,13 @@ std::string chart_svg(const std::string& title, const std::vector<Panel>& panels
   if (panels.empty()) add_text(out, kWidth / 2, 60, "middle", "fewer than three samples");
   for (size_t k = 0; k < names; ++k) {
     const double down = kTop + kLine * static_cast<double>(k);
-    out << "<path d=\"M" << kLeft << " " << down - 4 << "h24\" stroke=\"" << colour(k)
-        << "\" stroke-width=\"3\"/>\n";
+    out << "<path d=\"M" << kLeft << " " << down - 4 << "h24\" " << stroke(k)
+        << " stroke-width=\"3\"/>\n";
     add_text(out, kLeft + 32, down, "start", panels[0].series[k].name);
   }
+  const std::vector<Axes> axes = axes_of(panels);
   for (size_t k = 0; k < panels.size(); ++k)
-    add_panel(out, panels[k], below + static_cast<double>(k) * (kPanel + kGap));
+    add_panel(out, panels[k], axes[k], below + static_cast<double>(k) * (kPanel + kGap));
   out << "</svg>\n";
   return out.str();
 }

@@ -18,8 +18,9 @@ struct Panel {
   std::vector<Series> series;
 };
 
-/// A linear x axis begins at 0. The colour of a series goes by its place in its panel; with more
-/// than one series the first panel's names are told under the title.
+/// A linear x axis begins at 0, and panels with one name of x share its range. Colour and dashes of
+/// a series go by its place in its panel; with more than one series the first panel's names are
+/// told under the title.
 std::string chart_svg(const std::string& title, const std::vector<Panel>&);
 
 }  // namespace grapevine

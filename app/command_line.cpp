@@ -68,6 +68,8 @@ const CommandRow kCommands[] = {
      "Examples:\n"
      "  grapevine data --partition dirichlet:0.1 --ranks 16\n"
      "  grapevine data --dataset a9a --data DIR --partition label --json\n"},
+    {kMethods, "methods", "All training methods: equation, paper, and what each needs.",
+     "Example: grapevine methods --json\n"},
     {kCompare, "compare", "Methods x seeds x partitions from one file, on the virtual clock.",
      kCompareFooter},
     {kReproduce, "reproduce", "Published figures beside what the actors give, with a verdict.",

@@ -83,6 +83,8 @@ Result<int> node(Options options) {
   if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
+  if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
+    return taken.error();
   if (interrupts() > 0) return 130;
   std::optional<InputEnd> launcher;
   if (options.peers.ends_with_input)
@@ -91,6 +93,9 @@ Result<int> node(Options options) {
       kill(getpid(), SIGTERM);
     });
   const std::string description = (*objective)->description();
+  if (options.out.empty() && options.save)
+    options.out =
+        default_run_path(settings.method, settings.topology, settings.seed, options.peers.name);
   auto record = RunRecord::begin("node", options, description, options.out);
   if (!record) return record.error();
   std::string address;

@@ -13,6 +13,8 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
+  if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
+    return taken.error();
   auto record = RunRecord::begin("simulate", options, (*objective)->description(), options.out);
   if (!record) return record.error();
   runs.push_back(execute(settings, *objective, (*record)->watch()));

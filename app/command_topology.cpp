@@ -9,7 +9,6 @@
 #include "app/json_output.hpp"
 #include "app/words.hpp"
 #include "kernels/write_file.hpp"
-#include "topologies/edge_file.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
@@ -93,13 +92,7 @@ void print(const Topology& graph, const Costs& c) {
 
 Result<int> show_topology(const Options& options) {
   const Settings& s = options.settings;
-  int ranks = s.ranks;
-  if (names_edge_file(s.topology)) {  // which brings its number of ranks
-    const auto named = ranks_of_edge_file(s.topology);
-    if (!named) return named.error();
-    ranks = *named;
-  }
-  const auto graph = make_topology(s.topology, ranks, s.rate);
+  const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
   const Result<Costs> costs = costs_of(*graph);
   if (!costs) return costs.error();

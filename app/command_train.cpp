@@ -15,9 +15,7 @@ using Instant = std::chrono::steady_clock::time_point;
 
 Instant now() { return std::chrono::steady_clock::now(); }
 
-double since(Instant start) {
-  return std::chrono::duration<double>(now() - start).count();
-}
+double since(Instant start) { return std::chrono::duration<double>(now() - start).count(); }
 
 Json training_json(const Settings& settings, const Summary& s, const TrainingTimes& times,
                    const std::string& run_dir) {
@@ -36,9 +34,11 @@ Result<int> train(Options options) {
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
+  if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
+    return taken.error();
   if (interrupts() > 0) return 130;
   const std::string description = (*objective)->description();
-  if (options.out.empty())
+  if (options.out.empty() && options.save)
     options.out = default_run_path(settings.method, settings.topology, settings.seed);
   auto record = RunRecord::begin("train", options, description, options.out);
   if (!record) return record.error();

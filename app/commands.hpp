@@ -10,6 +10,7 @@ Result<int> simulate(Options);
 Result<int> stragglers(Options);
 Result<int> show_topology(const Options&);
 Result<int> show_data(const Options&);
+Result<int> show_methods(const Options&);
 Result<int> compare(const Options&);
 Result<int> reproduce(const Options&);
 Result<int> node(Options);

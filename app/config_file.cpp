@@ -2,6 +2,8 @@
 
 #include "app/plan_file.hpp"
 #include "app/toml_options.hpp"
+#include "topologies/edge_file.hpp"
+#include "topologies/topology.hpp"
 
 namespace grapevine {
 
@@ -36,6 +38,13 @@ Result<Options> resolve_options(Command command, const std::vector<ConfigEntry>&
       error.message = entry.where + error.message;
       return error;
     }
+  }
+  Settings& s = options.settings;
+  if ((command & (kTopology | kRuns)) != 0 && names_edge_file(s.topology) &&
+      s.ranks == Settings{}.ranks) {  // the file brings its own number
+    const auto named = ranks_of_edge_file(s.topology);
+    if (!named) return named.error();
+    s.ranks = *named;
   }
   if ((command & (kRuns | kProcesses)) == 0) return options;
   if (!options.plan.empty()) {

@@ -166,6 +166,19 @@ Result<std::shared_ptr<Objective>> make_objective_of(const Settings& settings) {
   return make_objective(settings);
 }
 
+Status take_epochs(uint64_t epochs, const Objective& objective, Settings& settings) {
+  if (epochs == 0) return Done{};
+  uint64_t pass = 0;
+  for (int rank = 0; rank < settings.ranks; ++rank)
+    pass += objective.gradients_per_pass(rank);
+  if (pass == 0)
+    return user_error(
+        fmt::format("epochs is {} with objective \"{}\", which has no data, accepted: --gradients",
+                    epochs, settings.objective.objective));
+  settings.gradients = epochs * pass;
+  return Done{};
+}
+
 Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
                 const Watch& watch) {
   Summary summary;

@@ -22,6 +22,10 @@ struct Watch {
 /// Makes the objective for these settings: as many threads as they compute with.
 Result<std::shared_ptr<Objective>> make_objective_of(const Settings&);
 
+/// As many gradients as `epochs` passes of all ranks over their data; 0 leaves them. Error (user):
+/// the objective has no data.
+Status take_epochs(uint64_t epochs, const Objective&, Settings&);
+
 /// REQUIRES: check(settings), an objective made by make_objective_of for them.
 Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);
 

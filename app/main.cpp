@@ -16,6 +16,7 @@ Result<int> carry_out(Invocation invocation) {
     case kSimulate: return simulate(std::move(invocation.options));
     case kStragglers: return stragglers(std::move(invocation.options));
     case kData: return show_data(invocation.options);
+    case kMethods: return show_methods(invocation.options);
     case kCompare: return compare(invocation.options);
     case kReproduce: return reproduce(invocation.options);
     case kNode: return node(std::move(invocation.options));

@@ -1,4 +1,7 @@
 // The rows of the table of options, by what they are about.
+#include <fmt/core.h>
+
+#include "actors/algorithms/method_registry.hpp"
 #include "app/options.hpp"
 
 namespace grapevine {
@@ -18,7 +21,8 @@ OptionTable rows_of_the_run(Options& o) {
       {"topology", &s.topology, kGraphs, "SPEC", "the graph; grapevine topology --help lists all"},
       {"ranks", &s.ranks, kGraphs | kData, "N", "participants, each with a model of its own"},
       {"rate", &s.rate, kGraphs, "R", "exchanges per rank and mean gradient"},
-      {"method", &s.method, kRuns, "M", "the training method: a2cid2, relaysgd, powergossip, ..."},
+      {"method", &s.method, kRuns, "M",
+       fmt::format("the training method: {}; see grapevine methods", method_names())},
       {"seed", &s.seed, kRuns | kData | kReproduce, "S", "of all that is random"},
       {"pacing", choice(s.pacing, {"poisson", "greedy"}), kRuns, "P",
        "gradients: poisson, or greedy (one after the other)"},
@@ -26,8 +30,12 @@ OptionTable rows_of_the_run(Options& o) {
        "exchanges: free (own clocks, no repeats), or poisson (a clock per edge)"},
       {"plan", &o.plan, kTrain | kSimulate, "FILE", "a plan of faults (TOML)"},
       {"out", &o.out, kTrain | kSimulate | kCompare, "DIR",
-       "the run directory; of compare: where finished runs are kept, else JOB's stem + .results"},
+       "the run directory, else runs/TIME-METHOD-GRAPH-SEED; of simulate: none; of compare: where "
+       "finished runs are kept, else JOB's stem + .results"},
+      {"save", &o.save, kTrain, "", "write a run directory: model, curves and record"},
       {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until"},
+      {"epochs", &o.epochs, kTrain | kSimulate, "N",
+       "passes of all ranks over the data, in place of --gradients; 0: those count"},
       {"until", &s.until_s, kRuns, "T", "stop after so many seconds of the run's clock; 0: never"},
       {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
        "between two samples of the consensus distance; 0: none"},
@@ -162,8 +170,8 @@ OptionTable rows_of_the_program(Options& o) {
       {"steps", &o.steps, kReproduce, "N",
        "rounds of a run at most, for a quick look that fails; 0: as many as it takes"},
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
-      {"json", &o.json, kRuns | kTopology | kData | kCompare | kReproduce | kCtl, "",
-       "print one JSON object on standard output"},
+      {"json", &o.json, kRuns | kTopology | kData | kMethods | kCompare | kReproduce | kCtl, "",
+       "print one JSON value on standard output"},
       {"quiet", &o.quiet, kRuns | kCompare | kReproduce, "",
        "no progress and no events on standard error"},
   };

@@ -196,6 +196,9 @@ Status complete(Command command, Options& o) {
   Settings& s = o.settings;
   if (command & kProcesses)
     if (Status known = complete_peers(command, o); !known) return known;
+  if (!o.save && !o.out.empty())
+    return user_error(
+        fmt::format("out is {} with --no-save, accepted: one of the two", quoted(o.out)));
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
   if (s.exchanges_at_once < 1) {
     return user_error(

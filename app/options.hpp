@@ -29,6 +29,7 @@ enum Command : unsigned {
   kCtl = 512,
   kKeygen = 1024,
   kDoctor = 2048,
+  kMethods = 4096,
 };
 constexpr unsigned kRuns = kTrain | kSimulate | kStragglers;
 constexpr unsigned kProcesses = kNode | kLaunch;  // take whatever train takes
@@ -50,11 +51,13 @@ struct PeerOptions {
 struct Options {
   Settings settings;
   std::string config, plan, out, svg;
-  std::string job;     // compare: the job file
-  std::string name;    // reproduce: which; all: what needs no data
-  bool list = false;   // reproduce: name them
-  uint64_t steps = 0;  // reproduce: rounds of a run at most; 0: as many as the figures ask for
-  double test_s = 0;   // simulate: between two tests of the averaged network; 0: at the end
+  uint64_t epochs = 0;  // passes over the data, in place of settings.gradients; 0: those count
+  bool save = true;     // train, node, launch: a run directory, where `out` names none
+  std::string job;      // compare: the job file
+  std::string name;     // reproduce: which; all: what needs no data
+  bool list = false;    // reproduce: name them
+  uint64_t steps = 0;   // reproduce: rounds of a run at most; 0: as many as the figures ask for
+  double test_s = 0;    // simulate: between two tests of the averaged network; 0: at the end
   bool json = false, quiet = false;
   uint64_t seeds = 1;  // so many runs, from settings.seed on; reproduce, 0: its own number
   int slow_rank = 0;   // stragglers
@@ -79,7 +82,7 @@ struct Option {
   Field field;
   unsigned commands;  // whose command lines take it; a configuration file may hold any of them
   const char* value;  // what stands for the value in --help; empty: a flag
-  const char* help;
+  std::string help;
 };
 
 using OptionTable = std::vector<Option>;

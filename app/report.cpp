@@ -44,8 +44,10 @@ void print_idle_by_rank(const Summary& s) {
     const bool opens = r % 8 == 0, closes = r % 8 == 7 || r + 1 == s.ranks.size();
     if (opens) std::printf("  %-22s", r == 0 ? "  rank by rank, %" : "");
     const double idle = s.ranks[r].idle_fraction;
-    if (std::isfinite(idle)) std::printf(" %5.2f", 100 * idle);
-    else std::printf("  gone");
+    if (std::isfinite(idle))
+      std::printf(" %5.2f", 100 * idle);
+    else
+      std::printf("  gone");
     if (closes) std::printf("\n");
   }
 }
@@ -109,7 +111,7 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
   print_idle_by_rank(s);
   row("time", fmt::format("{}: training {}, testing {}", as_seconds(times.total_s),
                           as_seconds(s.seconds), as_seconds(times.evaluation_s)));
-  row("run directory", run_dir);
+  if (!run_dir.empty()) row("run directory", run_dir);
   print_curves(s);
 }
 

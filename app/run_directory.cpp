@@ -85,13 +85,14 @@ Status RunDirectory::end_stream() {
   return world_error(fmt::format("cannot write {}: {}", whole, failure_));
 }
 
-std::string default_run_path(const std::string& method, const std::string& topology,
-                             uint64_t seed) {
-  std::string graph = topology.substr(topology.find_last_of('/') + 1);
-  for (char& c : graph)
-    if (c == ':' || c == '.' || c == ' ') c = '-';
-  const std::string path =
-      fmt::format("runs/{}-{}-{}-{}", utc("%Y%m%dT%H%M%SZ"), method, graph, seed);
+std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,
+                             const std::string& node) {
+  std::string name =
+      fmt::format("{}-{}-{}{}{}", method, topology.substr(topology.find_last_of('/') + 1), seed,
+                  node.empty() ? "" : "-", node);
+  for (char& c : name)
+    if (c == ':' || c == '.' || c == ' ' || c == '/') c = '-';
+  const std::string path = fmt::format("runs/{}-{}", utc("%Y%m%dT%H%M%SZ"), name);
   std::error_code unreadable;
   std::string free = path;
   for (int k = 2; fs::exists(free, unreadable); ++k)

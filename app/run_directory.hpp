@@ -47,8 +47,10 @@ class RunDirectory {
   std::string failure_;
 };
 
-/// runs/<UTC time>-<method>-<topology>-<seed>, the first of that name that is not there yet.
-std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed);
+/// runs/<UTC time>-<method>-<topology>-<seed>[-<node>], the first of that name that is not there
+/// yet.
+std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,
+                             const std::string& node = "");
 
 /// 2024-03-01T12:00:00Z
 std::string utc_now();

@@ -1,5 +1,10 @@
-// A graph from a file: one edge a line, `i j rate`, rate in exchanges per unit of time; everything
-// after a # is a comment, empty lines are allowed.
+// A graph from a file, an edge a line:
+//
+//   i j rate      in exchanges per unit of time; or no rate in any line, then as of a named graph
+//   i,j,rate      commas, semicolons, blanks and tabs are one
+//   i j {'weight': rate}, i j {}      as networkx.write_edgelist writes them
+//
+// Everything after a # is a comment, empty lines are allowed, and the first line may be a header.
 #include "topologies/edge_file.hpp"
 
 #include <algorithm>
@@ -15,29 +20,41 @@ namespace {
 
 struct Line {
   Edge edge;
+  bool rated = false;
   int number = 0;
 };
 
 std::vector<std::string_view> words_of(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
+  constexpr std::string_view kBetween = " \t\r,;{}:'\"";
   std::vector<std::string_view> words;
-  for (size_t at = text.find_first_not_of(kBlank); at != text.npos;
-       at = text.find_first_not_of(kBlank, at)) {
-    const size_t end = std::min(text.find_first_of(kBlank, at), text.size());
+  for (size_t at = text.find_first_not_of(kBetween); at != text.npos;
+       at = text.find_first_not_of(kBetween, at)) {
+    const size_t end = std::min(text.find_first_of(kBetween, at), text.size());
     words.push_back(text.substr(at, end - at));
     at = end;
   }
   return words;
 }
 
-std::optional<Edge> edge_of(const std::vector<std::string_view>& words) {
-  if (words.size() != 3) return std::nullopt;
+std::optional<Line> line_of(std::vector<std::string_view> words, int number) {
+  if (words.size() == 4 && (words[2] == "weight" || words[2] == "rate"))
+    words.erase(words.begin() + 2);
+  if (words.size() != 2 && words.size() != 3) return std::nullopt;
   const auto i = number_of<int64_t>(words[0]), j = number_of<int64_t>(words[1]);
-  const auto rate = number_of<double>(words[2]);
+  const bool rated = words.size() == 3;
+  const auto rate = rated ? number_of<double>(words[2]) : std::optional(1.0);
   if (!i || !j || !rate || *i != static_cast<int>(*i) || *j != static_cast<int>(*j)) {
     return std::nullopt;
   }
-  return Edge{static_cast<int>(std::min(*i, *j)), static_cast<int>(std::max(*i, *j)), *rate};
+  const Edge edge{static_cast<int>(std::min(*i, *j)), static_cast<int>(std::max(*i, *j)), *rate};
+  return Line{edge, rated, number};
+}
+
+// Names of columns: words that are no numbers.
+bool is_header(const std::vector<std::string_view>& words) {
+  return words.size() >= 2 && words.size() <= 3 &&
+         std::ranges::none_of(words,
+                              [](std::string_view w) { return number_of<double>(w).has_value(); });
 }
 
 // Sorts the lines by their edge.
@@ -67,19 +84,19 @@ Result<int> ranks_of_edge_file(const std::string& spec) {
   const auto edges = read_edge_file(spec, kMostRanks);
   if (!edges) return edges.error();
   int highest = 0;
-  for (const Edge& edge : *edges)
+  for (const Edge& edge : edges->edges)
     highest = std::max({highest, edge.i, edge.j});
   return highest + 1;
 }
 
-Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks) {
+Result<EdgeList> read_edge_file(const std::string& path, int ranks) {
   std::error_code ignored;
   const bool regular = !std::filesystem::is_directory(path, ignored);
   std::ifstream file(path);
   if (!regular || !file) {
     return user_error("topology " + in_quotes(path) +
                       ": no such file to read; a spec with '/' or '.' "
-                      "names a file of lines `i j rate`");
+                      "names a file of lines `i j rate` or `i j`");
   }
   const auto at_line = [&](const std::string& rest) {
     return user_error("topology " + in_quotes(path) + " line " + rest);
@@ -87,23 +104,33 @@ Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks) {
   std::vector<Line> lines;
   std::string text;
   for (int number = 1; std::getline(file, text); ++number) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (number == 1 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     const auto words = words_of(std::string_view(text).substr(0, text.find('#')));
-    if (words.empty()) continue;
-    const auto edge = edge_of(words);
-    if (!edge) {
+    if (words.empty() || (number == 1 && is_header(words))) continue;
+    const auto line = line_of(words, number);
+    if (!line) {
       return at_line(std::to_string(number) + ": " + in_quotes(text) +
-                     " is not of the form `i j rate` with two ranks and a number");
+                     " is not of the form `i j rate` or `i j` with two ranks and a number");
     }
-    const std::string complaint = edge_complaint(*edge, ranks);
+    if (!lines.empty() && line->rated != lines.front().rated) {
+      return at_line(std::to_string(number) + ": " + in_quotes(text) + " has " +
+                     (line->rated ? "a rate" : "no rate") + " and line " +
+                     std::to_string(lines.front().number) + " has " +
+                     (line->rated ? "none" : "one") + "; all lines must be alike");
+    }
+    const std::string complaint = edge_complaint(line->edge, ranks);
     if (!complaint.empty()) return at_line(std::to_string(number) + ": " + complaint);
-    lines.push_back({*edge, number});
+    lines.push_back(*line);
   }
   if (file.bad()) return world_error("topology " + in_quotes(path) + ": reading the file failed");
   const std::string repeated = repeated_edge(lines);
   if (!repeated.empty()) return at_line(repeated);
-  std::vector<Edge> edges;
-  for (const Line& line : lines) edges.push_back(line.edge);
-  return edges;
+  EdgeList list;
+  list.rates_given = lines.empty() || lines.front().rated;
+  for (const Line& line : lines)
+    list.edges.push_back(line.edge);
+  return list;
 }
 
 }  // namespace grapevine

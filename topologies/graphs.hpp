@@ -59,9 +59,14 @@ struct Sides {
 };
 Result<Sides> torus_sides(const GraphRequest&);
 
-/// Lines `i j rate`; names the file and the line of whatever is wrong. Says nothing of
-/// connectivity.
-Result<std::vector<Edge>> read_edge_file(const std::string& path, int ranks);
+struct EdgeList {
+  std::vector<Edge> edges;
+  bool rates_given = false;
+};
+
+/// Lines `i j rate`, or all of them `i j`; names the file and the line of whatever is wrong. Says
+/// nothing of connectivity.
+Result<EdgeList> read_edge_file(const std::string& path, int ranks);
 
 /// What is wrong with one edge by itself, as a sentence; empty when nothing is.
 std::string edge_complaint(const Edge&, int ranks);

@@ -59,20 +59,20 @@ std::string accepted_names() {
   return names + "or a file (a name with '/' or '.')";
 }
 
-Result<std::vector<Edge>> edges_of_kind(const GraphKind& kind, const GraphRequest& request) {
+Result<EdgeList> edges_of_kind(const GraphKind& kind, const GraphRequest& request) {
   if (request.arguments.size() > kind.most_arguments) {
     return refused(request,
                    "too many arguments; accepted: " + std::string(kind.name) + kind.arguments);
   }
   const auto links = kind.make(request);
   if (!links) return links.error();
-  std::vector<Edge> edges;
-  edges.reserve(links->size());
+  EdgeList list;
+  list.edges.reserve(links->size());
   for (const Link& link : *links) {
-    edges.push_back(
+    list.edges.push_back(
         {std::min(link.i, link.j), std::max(link.i, link.j), 1, link.multiplicity, link.trees});
   }
-  return edges;
+  return list;
 }
 
 // The colours that one rank's edges have, 64 to a word, only the words that are not empty.
@@ -188,10 +188,10 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate) 
   if (!named && !names_edge_file(spec)) {
     return refused(request, "unknown graph; accepted: " + accepted_names());
   }
-  auto edges = named ? edges_of_kind(*kind, request) : read_edge_file(spec, ranks);
-  if (!edges) return edges.error();
-  auto graph = Topology::from_edges(ranks, std::move(*edges), spec);
-  if (!graph || !named) return graph;
+  auto list = named ? edges_of_kind(*kind, request) : read_edge_file(spec, ranks);
+  if (!list) return list.error();
+  auto graph = Topology::from_edges(ranks, std::move(list->edges), spec);
+  if (!graph || list->rates_given) return graph;
   graph->rates_given_ = false;
   const std::vector<double> equal(static_cast<size_t>(ranks), 1.0);
   const std::vector<double> rates = wanted_rates(*graph, rate, equal);
@@ -209,7 +209,7 @@ std::string topology_specs() {
   for (const GraphKind& kind : graph_kinds()) {
     add(std::string(kind.name) + kind.arguments, kind.sentence);
   }
-  add("FILE", "lines `i j rate`, # comments; the name contains '/' or '.'");
+  add("FILE", "lines `i j rate` or `i j`, # comments; the name contains '/' or '.'");
   return text;
 }
 

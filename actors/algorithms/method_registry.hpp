@@ -2,6 +2,7 @@
 // of the graph.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 
 #include "actors/algorithms/rule.hpp"
@@ -30,9 +31,11 @@ struct Method {
   bool any_optimizer = true;  // false: SGD, with a momentum of its own
   Status (*check_compress)(const Method&, const std::string& spec) = nullptr;  // null: takes none
   int (*phases)(const RuleSettings&) = [](const RuleSettings&) { return 1; };  // of a round
-  const char* sentence = "";                                                   // for --help
+  const char *sentence = "", *paper = "", *equation = "";                      // for people
 };
 
+/// By name.
+std::span<const Method> all_methods();
 /// The row of a name, or null.
 const Method* find_method(const std::string& name);
 /// REQUIRES: the name is known.

@@ -21,6 +21,7 @@
 #include "app/launch/process_group.hpp"
 #include "app/launch/report.hpp"
 #include "app/progress.hpp"
+#include "app/run_directory.hpp"
 #include "kernels/write_file.hpp"
 
 namespace grapevine {
@@ -52,12 +53,19 @@ class PassingFile {
   std::string path_;
 };
 
+// What a pass over the data is, only the nodes know.
+Settings known_end(const Options& options) {
+  Settings s = options.settings;
+  if (options.epochs > 0) s.gradients = 0;
+  return s;
+}
+
 class Launch {
  public:
   Launch(const Options& options, std::vector<LaunchHost> hosts, std::string plan)
       : options_(options),
         processes_(options, std::move(hosts), std::move(plan)),
-        progress_(options.settings, options.quiet) {}
+        progress_(known_end(options), options.quiet) {}
 
   Result<int> run() {
     tell_shares();
@@ -289,6 +297,9 @@ Result<int> launch(Options options) {
     options.peers.total_ranks = options.nodes * options.settings.local_ranks;
     options.settings.ranks = options.peers.total_ranks;
   }
+  const Settings& s = options.settings;
+  if (options.out.empty() && options.save)
+    options.out = default_run_path(s.method, s.topology, s.seed);
   PassingFile file;
   std::string plan;
   if (!options.plan.empty()) {

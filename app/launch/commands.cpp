@@ -93,7 +93,10 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
     join += (join.empty() ? "" : ",") + address;
   if (!join.empty()) add("join", join);
   if (!node.plan.empty()) add("plan", node.plan);
-  if (!launch.out.empty()) add("out", fmt::format("{}/node-{}", launch.out, node.number));
+  if (!launch.out.empty()) {
+    const std::string again = node.starts > 1 ? fmt::format("-{}", node.starts) : "";
+    add("out", fmt::format("{}/node-{}{}", launch.out, node.number, again));
+  }
   words.insert(words.end(), {"--json", "--quiet"});
   return words;
 }

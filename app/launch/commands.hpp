@@ -21,6 +21,7 @@ struct LaunchedNode {
   std::string listen;  // empty: as a node does by itself
   std::vector<std::string> join;
   std::string plan;  // a file; empty: none
+  int starts = 1;    // this one included
 };
 
 /// The compute threads of each process: those asked for, else its share of this machine's cores and

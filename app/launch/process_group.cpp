@@ -42,8 +42,8 @@ Status ProcessGroup::start() {
 }
 
 Status ProcessGroup::start(int number, std::vector<std::string> join) {
-  LaunchedNode node{number, "", std::move(join), plan_};
   const auto place = static_cast<size_t>(number);
+  LaunchedNode node{number, "", std::move(join), plan_, nodes_[place].starts + 1};
   if (!hosts_.empty()) node.listen = hosts_[place].address + ":0";
   std::vector<std::string> words = node_arguments(launch_, node);
   if (hosts_.empty()) {
@@ -54,7 +54,7 @@ Status ProcessGroup::start(int number, std::vector<std::string> join) {
   }
   auto child = ChildProcess::start(words);
   if (!child) return child.error();
-  nodes_[place] = Node{std::move(*child), {}, false, false};
+  nodes_[place] = Node{std::move(*child), {}, false, false, node.starts};
   return Done{};
 }
 

@@ -44,6 +44,7 @@ class ProcessGroup {
     std::unique_ptr<ChildProcess> child;
     std::string address;  // once it listens
     bool killed = false, paused = false;
+    int starts = 0;
   };
   const Node& at(int node) const { return nodes_[static_cast<size_t>(node)]; }
   Status start(int node, std::vector<std::string> join);

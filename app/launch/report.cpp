@@ -56,6 +56,8 @@ void print_launch(const Settings& settings, const Json& told) {
   print_prediction(told);
   row("time", fmt::format("{}: training {}", as_seconds(real("total_seconds")),
                           as_seconds(real("seconds"))));
+  if (const std::string out = told["run_dir"]; !out.empty())
+    row("run directories", out + "/node-*");
 }
 
 }  // namespace grapevine

@@ -25,7 +25,7 @@ struct Method {
   const char* words;
 };
 
-constexpr Method kMethods[] = {
+constexpr Method kCompared[] = {
     {"all-reduce", "method=all_reduce lr=0.1"},
     {"RelaySGD, double binary trees",
      "method=relaysgd topology=double-binary-trees relay-lr=false lr=0.2"},
@@ -52,13 +52,13 @@ Result<double> accuracy_of(const Method& method, const std::string& alpha, uint6
 }  // namespace
 
 Result<Claims> reproduce_heterogeneity(const Effort& effort) {
-  constexpr size_t kCells = std::size(kAlphas) * std::size(kMethods);
+  constexpr size_t kCells = std::size(kAlphas) * std::size(kCompared);
   const uint64_t seeds = effort.seeds_or(1);
   std::vector<double> accuracy(kCells * seeds);
   const Status done = for_all(accuracy.size(), effort, [&](size_t k) -> Status {
     const size_t cell = k / seeds;
     const auto measured =
-        accuracy_of(kMethods[cell % std::size(kMethods)], kAlphas[cell / std::size(kMethods)],
+        accuracy_of(kCompared[cell % std::size(kCompared)], kAlphas[cell / std::size(kCompared)],
                     effort.seed + k % seeds, effort);
     if (!measured) return measured.error();
     accuracy[k] = *measured;
@@ -67,13 +67,13 @@ Result<Claims> reproduce_heterogeneity(const Effort& effort) {
   if (!done) return done.error();
   Claims claims;
   for (size_t alpha = 0; alpha < std::size(kAlphas); ++alpha) {
-    double mean[std::size(kMethods)] = {};
-    for (size_t method = 0; method < std::size(kMethods); ++method)
+    double mean[std::size(kCompared)] = {};
+    for (size_t method = 0; method < std::size(kCompared); ++method)
       for (uint64_t k = 0; k < seeds; ++k)
-        mean[method] += accuracy[(alpha * std::size(kMethods) + method) * seeds + k] /
+        mean[method] += accuracy[(alpha * std::size(kCompared) + method) * seeds + k] /
                         static_cast<double>(seeds);
     const auto named = [&](size_t method) {
-      return fmt::format("Dirichlet {}, {}", kAlphas[alpha], kMethods[method].what);
+      return fmt::format("Dirichlet {}, {}", kAlphas[alpha], kCompared[method].what);
     };
     claims.push_back({named(kRelay) + ": accuracy, at most 2 points below all-reduce's",
                       mean[kAllReduce] - kNear, mean[kRelay], 0, Accept::at_least});

@@ -25,6 +25,13 @@ std::string complaint(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("the example plan is one") {
+  const auto plan = read_plan(GRAPEVINE_SOURCE_DIR "/examples/plan.toml");
+  REQUIRE(plan);
+  CHECK(plan->rank_faults.size() == 4);
+  CHECK(plan->reconfigurations.size() == 1);
+}
+
 TEST_CASE("faults of ranks, and new graphs, are read with their times and factors") {
   const Plan plan = plan_of(R"(
 [[fault]]

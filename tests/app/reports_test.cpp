@@ -1,12 +1,16 @@
 // Numbers as words, curves, and the table of idle times.
 #include <cmath>
 
+#include "actors/algorithms/method_registry.hpp"
+#include "app/chart.hpp"
 #include "app/curves.hpp"
 #include "app/report.hpp"
 #include "app/words.hpp"
+#include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;
+using namespace grapevine::test;
 
 TEST_CASE("numbers are rounded as people read them") {
   CHECK(with_commas(0) == "0");
@@ -48,7 +52,8 @@ std::vector<RunSample> falling(uint64_t gradients_a_sample) {
 
 size_t count(const std::string& text, const std::string& what) {
   size_t n = 0;
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1))
+    ++n;
   return n;
 }
 
@@ -90,4 +95,40 @@ TEST_CASE("idle time leaves out the slow rank, and ranks that are gone") {
   CHECK(others.rank == 3);
   CHECK(all.rank == 0);
   CHECK(idle_of(Summary()).rank == -1);
+}
+
+TEST_CASE("a chart has round ticks, one range of x, and lines that differ beyond the colours") {
+  Series small, large;
+  small.x = {0, 370};
+  small.y = {0.13, 0.87};
+  large.x = {0, 1234};
+  large.y = {0, 1};
+  const Panel below{"b", "steps", false, false, false, std::vector<Series>(13, large)};
+  const std::string svg = chart_svg("", {{"a", "steps", false, false, false, {small}}, below});
+  const auto count = [&svg](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = svg.find(part); at != svg.npos; at = svg.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  CHECK(count(">500<") == 2);
+  CHECK(count(">1,000<") == 2);
+  CHECK(count(">0.2<") == 2);
+  CHECK(count(">370<") + count(">1,234<") + count(">0.13<") == 0);
+  CHECK(count("stroke-dasharray") == 1);
+}
+
+TEST_CASE("every method is listed with its equation, its paper and what it needs") {
+  const Ran ran = run_grapevine("methods --json");
+  REQUIRE(ran.status == 0);
+  const auto list = nlohmann::json::parse(ran.out);
+  CHECK(list.size() == all_methods().size());
+  const std::string text = run_grapevine("methods").out, help = run_grapevine("train --help").out;
+  for (const auto& method : list) {
+    INFO(method.dump());
+    for (const char* key : {"name", "what", "paper", "equation", "pattern", "graph", "takes"})
+      CHECK_FALSE(method[key].get<std::string>().empty());
+    CHECK_THAT(text, Catch::Contains(method["equation"].get<std::string>()));
+    CHECK_THAT(help, Catch::Contains(method["name"].get<std::string>()));
+  }
 }

@@ -35,7 +35,11 @@ Ran run_command(const std::string& command) {
 }
 
 Ran run_grapevine(const std::string& arguments, const std::string& before) {
-  return run_command(before + " " + kProgram + " " + arguments);
+  const bool runs = arguments.starts_with("node ") || arguments.starts_with("launch ");
+  const bool kept =
+      arguments.find("--out") != std::string::npos || arguments.find("--save") != std::string::npos;
+  return run_command(before + " " + kProgram + " " + arguments +
+                     (runs && !kept ? " --no-save" : ""));
 }
 
 nlohmann::json json_of(const std::string& arguments) {

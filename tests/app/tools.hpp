@@ -17,7 +17,8 @@ struct Ran {
 /// Through the shell; what it says is caught.
 Ran run_command(const std::string& command);
 
-/// Runs `grapevine ARGUMENTS` through the shell, after `before` ("ulimit -f 100;", "cd DIR;").
+/// Runs `grapevine ARGUMENTS` through the shell, after `before` ("ulimit -f 100;", "cd DIR;"). A
+/// node or a launch leaves no run directory that was not asked for.
 Ran run_grapevine(const std::string& arguments, const std::string& before = "");
 
 /// The one JSON object that a command printed; fails the test where there is more or less.

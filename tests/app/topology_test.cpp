@@ -45,6 +45,8 @@ TEST_CASE("a graph from a file brings its number of ranks") {
   const std::string file = scratch.file("ring.txt", ring);
   CHECK(json_of("topology " + file)["ranks"] == 34);
   CHECK(json_of("topology spanning:" + file + "@3")["edges"] == 33);
+  CHECK(json_of("simulate --until 1 --topology " + file)["ranks"] == 34);
+  check_refused("simulate --ranks 35 --topology " + file, 2, {"not connected", "rank 34"});
   const std::string open = scratch.file("open.txt", std::string("0 1 1\n3 4 1\n"));
   check_refused("topology " + open, 2, {"not connected", "rank 2"});
 }

@@ -127,5 +127,12 @@ TEST_CASE("a network learns from a small data set, on both clocks, and is saved 
     CHECK(exists(scratch.path(command + "/model.safetensors")));
     CHECK(exists(scratch.path(command + "/model.pt")));
   }
+  const auto twice = json_of("simulate" + job + scratch.path("twice") + " --epochs 2");
+  CHECK(twice["gradients"].get<int>() >= 2 * 320 / 16);
+  CHECK(twice["gradients"].get<int>() < 3 * 320 / 16);
+}
+
+TEST_CASE("epochs are for objectives with data") {
+  check_refused("simulate --objective quadratic --epochs 2", 2, {"epochs is 2", "no data"});
 }
 #endif

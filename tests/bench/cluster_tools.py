@@ -185,8 +185,7 @@ class Cluster:
             words.append(f"--key={self.key}")
         elif any(w.startswith("--listen=") and "unix:" not in w for w in words):
             words.append("--no-key")
-        if self.out:
-            words.append(f"--out={self.out}/{name}")
+        words.append(f"--out={self.out}/{name}" if self.out else "--no-save")
         alive = [n for n in self.nodes if n.process.poll() is None]
         if alive:
             words.append("--join=" + ",".join(n.address() for n in alive[:4]))

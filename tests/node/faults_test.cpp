@@ -120,9 +120,11 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
   const Ran ran = run_grapevine(
       "launch --nodes 3 --ranks 2 --objective quadratic --mu 0.5 --gradients 0 "
       "--until 2.5 --json --plan " +
-      plan);
+      plan + " --out " + scratch.path("run"));
   INFO(ran.err);
   CHECK(ran.status == 0);
+  for (const char* node : {"node-0", "node-1-2", "node-2"})
+    CHECK(exists(scratch.path("run/") + node + "/model.safetensors"));
   const Json told = Json::parse(ran.out, nullptr, false);
   REQUIRE(told.is_object());
   CHECK(told["suboptimality"].get<double>() < 1e-12);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 
 #include "app/ask_node.hpp"
 #include "tests/app/tools.hpp"
@@ -239,6 +240,22 @@ TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
   REQUIRE(all.end() == 0);
   CHECK(all.result()["ranks"] == 4);
   CHECK(all.result()["interrupted"] == true);
+}
+
+TEST_CASE("nodes save the mean, curves and a record where they run, and say where") {
+  const Scratch scratch;
+  const Ran ran =
+      run_grapevine("launch --nodes 2 --ranks 1 --objective quadratic --gradients 2000 --save",
+                    "cd " + scratch.path() + " &&");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK_THAT(ran.out, Catch::Contains("run directories        runs/"));
+  int whole = 0;
+  for (const auto& run : std::filesystem::directory_iterator(scratch.path("runs")))
+    for (const auto& node : std::filesystem::directory_iterator(run))
+      whole += exists(node.path() / "model.safetensors") && exists(node.path() / "curves.svg") &&
+               Json::parse(text_of(node.path() / "run.json"))["state"] == "finished";
+  CHECK(whole == 2);
 }
 
 TEST_CASE("launch with a file of hosts starts each node over ssh") {

@@ -23,6 +23,10 @@ constexpr char kListening[] = "listening on ";
 Process::Process(std::vector<std::string> arguments, std::vector<std::string> variables) {
   variables.insert(variables.begin(), "/usr/bin/env");
   variables.push_back(GRAPEVINE_BINARY_DIR "/grapevine");
+  const bool runs = !arguments.empty() && (arguments[0] == "node" || arguments[0] == "launch");
+  const bool kept = std::ranges::any_of(
+      arguments, [](const std::string& word) { return word.starts_with("--out"); });
+  if (runs && !kept) arguments.push_back("--no-save");
   variables.insert(variables.end(), arguments.begin(), arguments.end());
   auto child = ChildProcess::start(variables);
   REQUIRE(child);

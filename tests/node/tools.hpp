@@ -11,7 +11,8 @@
 
 namespace grapevine::test {
 
-/// A `grapevine ARGUMENTS` of its own; killed with the object.
+/// A `grapevine ARGUMENTS` of its own; killed with the object. It leaves no run directory that was
+/// not asked for.
 class Process {
  public:
   /// `variables`: NAME=VALUE, of its environment.

@@ -189,6 +189,27 @@ TEST_CASE("a file gives edges and their absolute rates, with comments, in any or
   CHECK_FALSE(graph("ring", 4).rates_given());
 }
 
+TEST_CASE("a file without rates has those of a named graph; separators and headers are free") {
+  const Topology ring = graph("ring", 4, 3.0);
+  for (const char* text :
+       {"0 1\n1 2\n2 3\n3 0\n", "\xEF\xBB\xBFsource,target\n0,1\n1,2\n2,3\n0,3\n",
+        "0 1 {}\n0 3 {}\n1 2 {}\n2 3 {}\n", "i;j\r\n0; 1\r\n1; 2\r\n2; 3\r\n3; 0\r\n"}) {
+    const TextFile file(text);
+    const Topology made = graph(file.path(), 4, 3.0);
+    CHECK_FALSE(made.rates_given());
+    CHECK(ends_of(made) == ends_of(ring));
+    for (size_t e = 0; e < 4; ++e)
+      CHECK(made.edges()[e].rate == ring.edges()[e].rate);
+  }
+  for (const char* text : {"source,target,weight\n0,1,0.25\n", "0 1 {'weight': 0.25}\n",
+                           "1\t0\t0.25", "# nodes\n0;1;0.25"}) {
+    const TextFile file(text);
+    const Topology made = graph(file.path(), 2);
+    CHECK(made.rates_given());
+    CHECK(made.edges()[0].rate == 0.25);
+  }
+}
+
 TEST_CASE("a hundred thousand ranks are a graph like any other") {
   CHECK(graph("ring", 100000).edges().size() == 100000);
   CHECK(graph("star", 100000).degree(0) == 99999);

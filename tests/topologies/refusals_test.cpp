@@ -122,7 +122,7 @@ TEST_CASE("a spanning tree without a graph, or from a root that is no rank, is r
 TEST_CASE("a file that is not there is named") {
   const std::string rest =
       ": no such file to read; a spec with '/' or '.' names a file of lines "
-      "`i j rate`";
+      "`i j rate` or `i j`";
   CHECK(refusal("no/such/graph", 8) == "topology 'no/such/graph'" + rest);
   CHECK(refusal("graph.txt", 8) == "topology 'graph.txt'" + rest);
   CHECK(refusal("./", 8) == "topology './'" + rest);
@@ -131,16 +131,24 @@ TEST_CASE("a file that is not there is named") {
 TEST_CASE("a wrong line of a file is named by its number") {
   const std::string first = "# two good lines first\n0 1 1\n";
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"1 2", " line 3: '1 2' is not of the form `i j rate` with two ranks and a number"},
-      {"1 2 3 4", " line 3: '1 2 3 4' is not of the form `i j rate` with two ranks and a number"},
-      {"1 two 3", " line 3: '1 two 3' is not of the form `i j rate` with two ranks and a number"},
-      {"1 2.0 3", " line 3: '1 2.0 3' is not of the form `i j rate` with two ranks and a number"},
-      {"1 2 3s", " line 3: '1 2 3s' is not of the form `i j rate` with two ranks and a number"},
+      {"1 2", " line 3: '1 2' has no rate and line 2 has one; all lines must be alike"},
+      {"1", " line 3: '1' is not of the form `i j rate` or `i j` with two ranks and a number"},
+      {"one two three",
+       " line 3: 'one two three' is not of the form `i j rate` or `i j` with two ranks and a "
+       "number"},
+      {"1 2 3 4",
+       " line 3: '1 2 3 4' is not of the form `i j rate` or `i j` with two ranks and a number"},
+      {"1 two 3",
+       " line 3: '1 two 3' is not of the form `i j rate` or `i j` with two ranks and a number"},
+      {"1 2.0 3",
+       " line 3: '1 2.0 3' is not of the form `i j rate` or `i j` with two ranks and a number"},
+      {"1 2 3s",
+       " line 3: '1 2 3s' is not of the form `i j rate` or `i j` with two ranks and a number"},
       {"1 4294967298 1",
-       " line 3: '1 4294967298 1' is not of the form `i j rate` with two ranks "
+       " line 3: '1 4294967298 1' is not of the form `i j rate` or `i j` with two ranks "
        "and a number"},
       {"4294967296 1 1",
-       " line 3: '4294967296 1 1' is not of the form `i j rate` with two ranks "
+       " line 3: '4294967296 1 1' is not of the form `i j rate` or `i j` with two ranks "
        "and a number"},
       {"2 2 1", " line 3: edge 2 2 joins a rank to itself; two ranks are needed"},
       {"1 3 1", " line 3: edge 1 3 names rank 3; accepted: 0 to 2"},
