@@ -1,5 +1,7 @@
 #include "app/chart.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -16,11 +18,13 @@ constexpr double kAcross = kWidth - kLeft - kRight;
 const char* const kColours[] = {"#1a6", "#c33", "#26c", "#d80", "#829", "#088",
                                 "#666", "#a52", "#c2a", "#480", "#039", "#b70"};
 
+const char* colour(size_t k) { return kColours[k % std::size(kColours)]; }
+
 // Of a line: beyond the colours, dashes tell series apart.
 std::string stroke(size_t k) {
   const char* const dashes[] = {"", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\"",
                                 " stroke-dasharray=\"9 3 2 3\""};
-  return std::string("stroke=\"") + kColours[k % std::size(kColours)] + "\"" +
+  return std::string("stroke=\"") + colour(k) + "\"" +
          dashes[k / std::size(kColours) % std::size(dashes)];
 }
 
@@ -139,10 +143,29 @@ std::vector<Axes> axes_of(const std::vector<Panel>& panels) {
   return all;
 }
 
+// What lies below the lowest y that is shown is drawn there.
+void add_band(std::ostream& out, const Series& s, const Axes& axes, size_t place, double top) {
+  std::string there, back;
+  for (size_t k = 0; k < s.around.size(); ++k) {
+    if (!axes.shows(s, k)) continue;
+    const double x = kLeft + kAcross * axes.x.part(axes.x.drawn(s.x[k]));
+    const auto point = [&](double y) {
+      const double part = axes.y.shows(y) ? std::clamp(axes.y.part(axes.y.drawn(y)), 0.0, 1.0) : 0;
+      return fmt::format("{:g},{:g} ", x, top + kPanel * (1 - part));
+    };
+    there += point(s.y[k] + s.around[k]);
+    back = point(s.y[k] - s.around[k]) + back;
+  }
+  if (there.empty()) return;
+  out << "<polygon fill-opacity=\"0.15\" fill=\"" << colour(place) << "\" points=\"" << there
+      << back << "\"/>\n";
+}
+
 void add_panel(std::ostream& out, const Panel& panel, const Axes& axes, double top) {
   add_frame(out, panel, axes, top);
   for (size_t c = 0; c < panel.series.size(); ++c) {
     const Series& s = panel.series[c];
+    add_band(out, s, axes, c, top);
     out << "<polyline fill=\"none\" " << stroke(c) << " stroke-width=\"1.5\" points=\"";
     bool first = true;
     for (size_t k = 0; k < s.x.size(); ++k) {

@@ -9,6 +9,7 @@ namespace grapevine {
 struct Series {
   std::string name;
   std::vector<double> x, y;  // a point that is not finite, or not positive where logarithmic: none
+  std::vector<double> around = {};  // the band is y -+ that; empty: none
 };
 
 struct Panel {

@@ -1,11 +1,13 @@
 #include "app/run_directory.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "kernels/write_file.hpp"
 
@@ -51,6 +53,7 @@ Result<RunDirectory> RunDirectory::make(const std::string& path) {
     if (made) fs::remove(path, failed);
     return unwritable(path, why);
   }
+  std::setvbuf(metrics.get(), nullptr, _IONBF, 0);
   return RunDirectory(path, std::move(metrics));
 }
 
@@ -65,24 +68,29 @@ Status RunDirectory::write(const std::string& name, const std::string& text) con
   return write_whole_file(fmt::format("{}/{}", path_, name), {{text.data(), text.size()}});
 }
 
-void RunDirectory::stream(const std::string& line) {
-  if (!failure_.empty()) return;
+Status RunDirectory::stream(const std::string& line) {
   const std::string whole = line + "\n";
-  const bool written = std::fwrite(whole.data(), 1, whole.size(), metrics_.get()) == whole.size();
-  if (!written || std::fflush(metrics_.get()) != 0) failure_ = std::strerror(errno);
+  if (std::fwrite(whole.data(), 1, whole.size(), metrics_.get()) == whole.size()) {
+    written_ += static_cast<long>(whole.size());
+    failing_ = false;
+    return Done{};
+  }
+  failure_ = std::strerror(errno);
+  ++missing_;
+  std::clearerr(metrics_.get());
+  if (ftruncate(fileno(metrics_.get()), written_) == 0)
+    std::fseek(metrics_.get(), written_, SEEK_SET);
+  if (std::exchange(failing_, true)) return Done{};
+  return world_error(fmt::format("cannot write {}: {}; lines are missing until it can be again",
+                                 part_of(path_), failure_));
 }
 
 Status RunDirectory::end_stream() {
   const std::string part = part_of(path_), whole = fmt::format("{}/{}", path_, kMetrics);
-  if (failure_.empty()) {
-    const Status finished = finish_file(fileno(metrics_.get()), part, whole);
-    metrics_.reset();
-    return finished;
-  }
+  const Status finished = finish_file(fileno(metrics_.get()), part, whole);
   metrics_.reset();
-  std::error_code ignored;
-  fs::remove(part, ignored);
-  return world_error(fmt::format("cannot write {}: {}", whole, failure_));
+  if (!finished || missing_ == 0) return finished;
+  return world_error(fmt::format("{} lacks {} lines: {}", whole, missing_, failure_));
 }
 
 std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,

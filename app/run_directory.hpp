@@ -7,6 +7,7 @@
 //   curves.svg          loss and consensus distance
 //   model.safetensors, model.pt   the averaged model (written by the objective)
 #pragma once
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -29,9 +30,13 @@ class RunDirectory {
 
   Status write(const std::string& name, const std::string& text) const;
 
-  /// Adds a line to metrics.jsonl.part, at once. What fails is told by end_stream.
-  void stream(const std::string& line);
-  Status end_stream();  // metrics.jsonl
+  /// Adds a line to metrics.jsonl.part, at once. A line that cannot be written whole is left out,
+  /// and the next one is tried again. Error (world): the first that is left out after one that was
+  /// not.
+  Status stream(const std::string& line);
+  /// metrics.jsonl, of all lines that were written. Error (world): how many are missing, or what
+  /// the system says.
+  Status end_stream();
 
  private:
   struct Close {
@@ -44,7 +49,10 @@ class RunDirectory {
 
   std::string path_;
   File metrics_;
-  std::string failure_;
+  long written_ = 0;      // bytes, of whole lines
+  uint64_t missing_ = 0;  // lines
+  bool failing_ = false;
+  std::string failure_;  // the last
 };
 
 /// runs/<UTC time>-<method>-<topology>-<seed>[-<node>], the first of that name that is not there

@@ -18,16 +18,16 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   watch_.interrupts = &interrupts();
   watch_.test_s = options.test_s;
   watch_.on_point = [this](const RunSample& p) {
-    if (directory_) directory_->stream(json_of(p).dump());
+    stream(json_of(p).dump());
     if (progress_) progress_->point(p);
   };
   watch_.on_epoch = [this](const EpochInfo& e) {
-    if (directory_) directory_->stream(json_of(e).dump());
+    stream(json_of(e).dump());
     const bool news = e.epoch > 1 || options_.settings.clock == Clock::wall;
     if (progress_ && news) progress_->say(epoch_text(e));
   };
   watch_.on_event = [this](const std::string& event) {
-    if (directory_) directory_->stream(Json{{"event", event}}.dump());
+    stream(Json{{"event", event}}.dump());
     if (progress_) progress_->say(event);
   };
 }
@@ -68,25 +68,30 @@ std::string RunRecord::run_json(const char* state, const std::string& result) co
   return object.dump(2) + "\n";
 }
 
+void RunRecord::stream(const std::string& line) {
+  if (!directory_) return;
+  const Status written = directory_->stream(line);
+  if (!written && progress_) progress_->say("ALARM: " + written.error().message);
+}
+
 void RunRecord::quiet() { progress_.reset(); }
 
 Status RunRecord::finish(const Summary& s, Objective& objective, const std::string& result) {
   quiet();
   if (!directory_) return Done{};
-  return write_all(s, objective, result);
+  const Status metrics = directory_->end_stream(), whole = write_all(s, objective);
+  const char* state = s.failure || !whole ? "failed" : s.interrupted ? "interrupted" : "finished";
+  const Status recorded = directory_->write("run.json", run_json(state, result));
+  return !whole ? whole : !recorded ? recorded : metrics;
 }
 
-Status RunRecord::write_all(const Summary& s, Objective& objective, const std::string& result) {
-  if (Status ok = directory_->end_stream(); !ok) return ok;
+Status RunRecord::write_all(const Summary& s, Objective& objective) {
   const Settings& settings = options_.settings;
   const std::string title = fmt::format("{}, {} of {}, seed {}", settings.method, settings.topology,
                                         settings.ranks, settings.seed);
   if (Status ok = directory_->write("curves.svg", curves_svg(title, s.curve)); !ok) return ok;
-  if (!s.failure) {
-    if (Status ok = objective.save_model(directory_->path(), s.mean.vec()); !ok) return ok;
-  }
-  const char* state = s.failure ? "failed" : s.interrupted ? "interrupted" : "finished";
-  return directory_->write("run.json", run_json(state, result));
+  if (s.failure) return Done{};
+  return objective.save_model(directory_->path(), s.mean.vec());
 }
 
 }  // namespace grapevine

@@ -27,13 +27,15 @@ class RunRecord {
   void quiet();
 
   /// Metrics, curves, the averaged model, and run.json with `result` (a JSON text), in this order:
-  /// a run.json that says "finished" stands beside whole files. A failed run has no model.
+  /// a run.json that says "finished" stands beside whole files, and one beside a model that could
+  /// not be written says "failed". A failed run has no model.
   Status finish(const Summary&, Objective&, const std::string& result);
 
  private:
   RunRecord(const char* command, const Options&, const std::string& description);
   std::string run_json(const char* state, const std::string& result) const;
-  Status write_all(const Summary&, Objective&, const std::string& result);
+  void stream(const std::string& line);
+  Status write_all(const Summary&, Objective&);
 
   const char* command_;
   Options options_;

@@ -29,6 +29,8 @@ Result<int> compare(const Options& options) {
       options.out.empty()
           ? std::filesystem::path(options.job).replace_extension(".results").string()
           : options.out;
+  const auto lock = FolderLock::take(folder);
+  if (!lock) return lock.error();
   const auto outcome = run_job(*job, folder, options.settings.threads, options.quiet);
   if (!outcome) return outcome.error();
   if (outcome->refused == job->cells.size())
@@ -39,6 +41,8 @@ Result<int> compare(const Options& options) {
   if (Status ok = write(folder + "/compare.svg", comparison_svg(*job, *outcome)); !ok)
     return ok.error();
   if (Status ok = write(folder + "/compare.json", json.dump() + "\n"); !ok) return ok.error();
+  if (Status ok = write(folder + "/compare.csv", comparison_csv(*job, comparison)); !ok)
+    return ok.error();
   if (options.json) {
     print_json(json);
   } else {

@@ -9,12 +9,18 @@
 namespace grapevine {
 namespace {
 
-// Sample by sample the mean over runs, as far as all of them go.
-std::vector<ErrorPoint> mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
+struct MeanCurve {
+  std::vector<ErrorPoint> mean;
+  std::vector<double> deviation;  // of the value; empty for one run
+};
+
+// Sample by sample over runs, as far as all of them go.
+MeanCurve mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
   size_t length = curves.front().size();
   for (const auto& curve : curves)
     length = std::min(length, curve.size());
-  std::vector<ErrorPoint> mean(length);
+  MeanCurve made{std::vector<ErrorPoint>(length), {}};
+  std::vector<ErrorPoint>& mean = made.mean;
   const auto n = static_cast<double>(curves.size());
   for (const auto& curve : curves) {
     for (size_t k = 0; k < length; ++k) {
@@ -23,7 +29,14 @@ std::vector<ErrorPoint> mean_curve(const std::vector<std::vector<ErrorPoint>>& c
       mean[k].value += curve[k].value / n;
     }
   }
-  return mean;
+  if (curves.size() < 2) return made;
+  for (size_t k = 0; k < length; ++k) {
+    double squares = 0;
+    for (const auto& curve : curves)
+      squares += (curve[k].value - mean[k].value) * (curve[k].value - mean[k].value);
+    made.deviation.push_back(std::sqrt(squares / (n - 1)));
+  }
+  return made;
 }
 
 }  // namespace
@@ -61,8 +74,9 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
       if (const Json& record = outcome.cells[k].record; !record.is_null())
         curves.push_back(error_curve(job.measure, record.at("result")));
     if (curves.empty()) continue;
-    Series bytes{group, {}, {}}, time{group, {}, {}};
-    for (const ErrorPoint& p : mean_curve(curves)) {
+    const MeanCurve curve = mean_curve(curves);
+    Series bytes{group, {}, {}, curve.deviation}, time{group, {}, {}, curve.deviation};
+    for (const ErrorPoint& p : curve.mean) {
       const double error = tests ? 1 - p.value : p.value;
       bytes.x.push_back(p.bytes);
       bytes.y.push_back(error);

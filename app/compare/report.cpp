@@ -1,6 +1,8 @@
 #include "app/compare/report.hpp"
 
 #include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -89,16 +91,27 @@ std::string cell_text(const Figure& figure, const MeanAndDeviation& value, size_
   return text;
 }
 
+// Columns that do not fit into the terminal follow below, each block with the first column.
 void print_rows(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows)
     for (size_t k = 0; k < row.size(); ++k)
       widths[k] = std::max(widths[k], row[k].size());
-  for (const auto& row : rows) {
-    std::printf("  %-*s", static_cast<int>(widths[0]), row[0].c_str());
-    for (size_t k = 1; k < row.size(); ++k)
-      std::printf("  %*s", static_cast<int>(widths[k]), row[k].c_str());
-    std::printf("\n");
+  winsize size{};
+  const bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const size_t room = terminal ? size.ws_col : std::numeric_limits<size_t>::max();
+  for (size_t first = 1; first < rows[0].size();) {
+    size_t end = first + 1, used = 2 + widths[0] + 2 + widths[first];
+    while (end < widths.size() && used + 2 + widths[end] < room)
+      used += 2 + widths[end++];
+    if (first > 1) std::printf("\n");
+    for (const auto& row : rows) {
+      std::printf("  %-*s", static_cast<int>(widths[0]), row[0].c_str());
+      for (size_t k = first; k < end; ++k)
+        std::printf("  %*s", static_cast<int>(widths[k]), row[k].c_str());
+      std::printf("\n");
+    }
+    first = end;
   }
 }
 
@@ -150,6 +163,74 @@ Json cells_json(const Job& job, const JobOutcome& outcome, const Comparison& com
   return cells;
 }
 
+size_t figure_of(const Job& job) {
+  size_t k = 0;
+  while (job.measure.name != kFigures[k].name)
+    ++k;
+  return k;
+}
+
+std::vector<BestStepSize> best_step_sizes(const Job& job, const std::vector<GroupFigures>& groups) {
+  struct Tried {
+    BestStepSize best;
+    double value = kNone, least = 0, most = 0;
+    size_t rates = 0;
+  };
+  std::vector<Tried> all;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const double lr = number_in(groups[g].settings, "lr");
+    const double value = groups[g].of[figure_of(job)].mean;
+    if (!std::isfinite(lr)) continue;
+    Json others = groups[g].settings;
+    others.erase("lr");
+    const auto same = [&](const Tried& t) {
+      return t.best.label == groups[g].label && t.best.settings == others;
+    };
+    auto tried = std::find_if(all.begin(), all.end(), same);
+    if (tried == all.end())
+      tried = all.insert(all.end(), {{groups[g].label, others, lr, g, false}, value, lr, lr, 0});
+    ++tried->rates;
+    tried->least = std::min(tried->least, lr);
+    tried->most = std::max(tried->most, lr);
+    const bool better = job.measure.more_is_better ? value > tried->value : value < tried->value;
+    if (!better && !(std::isfinite(value) && !std::isfinite(tried->value))) continue;
+    tried->value = value;
+    tried->best.lr = lr;
+    tried->best.group = g;
+  }
+  std::vector<BestStepSize> best;
+  for (Tried& t : all) {
+    if (t.rates < 2) continue;
+    t.best.at_end = t.best.lr == t.least || t.best.lr == t.most;
+    best.push_back(std::move(t.best));
+  }
+  return best;
+}
+
+// How fast a method may step is part of what is compared: where it differs, it is told.
+std::vector<std::string> pacing_column(const Job& job, const Comparison& comparison) {
+  std::vector<std::string> column{"pacing"};
+  bool differs = false;
+  for (const GroupFigures& g : comparison.groups) {
+    const auto cell = std::find_if(job.cells.begin(), job.cells.end(),
+                                   [&g](const Cell& c) { return c.group == g.group; });
+    const Settings& s = cell->options.settings;
+    std::string text = s.pacing == Pacing::greedy ? "greedy" : "poisson";
+    if (s.rule.relay_lr) text += ", relay-lr";
+    column.push_back(std::move(text));
+    differs = differs || column.back() != column[1];
+  }
+  return differs ? column : std::vector<std::string>();
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text)
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
 }  // namespace
 
 Comparison compare_cells(const Job& job, const JobOutcome& outcome, const std::string& folder) {
@@ -168,7 +249,26 @@ Comparison compare_cells(const Job& job, const JobOutcome& outcome, const std::s
     finish_group(runs, g);
     made.groups.push_back(std::move(g));
   }
+  made.best = best_step_sizes(job, made.groups);
   return made;
+}
+
+std::string comparison_csv(const Job& job, const Comparison& comparison) {
+  std::string text = "label,group,method,topology,ranks,partition,pacing,lr,seed";
+  for (const Figure& figure : kFigures)
+    text += fmt::format(",{}", figure.name);
+  text += "\n";
+  for (size_t k = 0; k < job.cells.size(); ++k) {
+    const Cell& cell = job.cells[k];
+    const Settings& s = cell.options.settings;
+    text += fmt::format("{},{},{},{},{},{},{},{},{}", csv_field(cell.label), csv_field(cell.group),
+                        s.method, csv_field(s.topology), s.ranks, csv_field(s.objective.partition),
+                        s.pacing == Pacing::greedy ? "greedy" : "poisson", s.lr.peak, s.seed);
+    for (const double value : comparison.cells[k])
+      text += std::isfinite(value) ? fmt::format(",{}", value) : ",";
+    text += "\n";
+  }
+  return text;
 }
 
 void print_comparison(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
@@ -193,11 +293,18 @@ void print_comparison(const Job& job, const JobOutcome& outcome, const Compariso
       rows[g + 1].push_back(std::move(text));
     }
   }
+  if (const auto pacing = pacing_column(job, comparison); !pacing.empty())
+    for (size_t k = 0; k < rows.size(); ++k)
+      rows[k].insert(rows[k].begin() + 2, pacing[k]);
   std::printf("\n");
   if (!comparison.groups.empty()) print_rows(rows);
+  for (const BestStepSize& b : comparison.best)
+    std::printf("  best step size of %s: %s%s\n", comparison.groups[b.group].group.c_str(),
+                as_short(b.lr).c_str(),
+                b.at_end ? ", at the end of those tried: a better one may lie beyond" : "");
   for (const CellOutcome& cell : outcome.cells)
     if (!cell.complaint.empty()) std::printf("  failed: %s\n", cell.complaint.c_str());
-  std::printf("\n  runs and compare.svg in %s\n", comparison.folder.c_str());
+  std::printf("\n  runs, compare.csv and compare.svg in %s\n", comparison.folder.c_str());
 }
 
 Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
@@ -212,6 +319,13 @@ Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison
       object[kFigures[k].name] = {{"mean", g.of[k].mean}, {"sd", g.of[k].deviation}};
     aggregates.push_back(std::move(object));
   }
+  Json best = Json::array();
+  for (const BestStepSize& b : comparison.best)
+    best.push_back({{"label", b.label},
+                    {"settings", b.settings},
+                    {"lr", b.lr},
+                    {"group", comparison.groups[b.group].group},
+                    {"at_end", b.at_end}});
   return {{"job", job.path},
           {"results", comparison.folder},
           {"svg", comparison.folder + "/compare.svg"},
@@ -223,7 +337,8 @@ Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison
           {"failed", outcome.failed},
           {"interrupted", outcome.interrupted},
           {"cells", cells_json(job, outcome, comparison)},
-          {"aggregates", aggregates}};
+          {"aggregates", aggregates},
+          {"best_step_sizes", best}};
 }
 
 }  // namespace grapevine

@@ -16,15 +16,28 @@ struct GroupFigures {
   std::vector<MeanAndDeviation> of;  // by figure; NaN where no run has it
 };
 
+/// Of what differs in the learning rate alone: the group that came furthest.
+struct BestStepSize {
+  std::string label;
+  Json settings;  // without the rate
+  double lr = 0;
+  size_t group = 0;     // its place
+  bool at_end = false;  // the smallest or the largest that was tried: a better one may lie beyond
+};
+
 struct Comparison {
   std::string folder;
   std::vector<std::vector<double>> cells;  // [cell][figure]; NaN: none
   std::vector<GroupFigures> groups;        // with a finished run
+  std::vector<BestStepSize> best;          // where rates were varied
 };
 
 Comparison compare_cells(const Job&, const JobOutcome&, const std::string& folder);
 
 void print_comparison(const Job&, const JobOutcome&, const Comparison&);
+
+/// A line a run: what it was, and its figures; an empty field where it has none.
+std::string comparison_csv(const Job&, const Comparison&);
 
 Json comparison_json(const Job&, const JobOutcome&, const Comparison&);
 

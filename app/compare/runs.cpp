@@ -1,10 +1,15 @@
 #include "app/compare/runs.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
 #include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -181,14 +186,29 @@ Json settings_of(const Cell& cell) {
   return settings;
 }
 
-Result<JobOutcome> run_job(const Job& job, const std::string& folder, int at_once, bool quiet) {
+Result<FolderLock> FolderLock::take(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  if (failed) {
+  const std::string why = failed ? failed.message() : "";
+  const int fd = failed ? -1 : open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
     return world_error(
         fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can",
-                    folder, failed.message()));
+                    folder, failed ? why : std::strerror(errno)));
   }
+  FolderLock lock(fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+    return user_error(fmt::format(
+        "out is \"{}\", where another compare is at work, accepted: its end, or another --out",
+        folder));
+  return lock;
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<JobOutcome> run_job(const Job& job, const std::string& folder, int at_once, bool quiet) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return JobRunner(job, folder, quiet).run(at_once > 0 ? static_cast<size_t>(at_once) : cores);
 }

@@ -8,6 +8,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/compare/job.hpp"
@@ -28,10 +29,24 @@ struct JobOutcome {
   bool interrupted = false;
 };
 
+/// While it is held no other process compares in that folder. It ends with the process, however
+/// that ends.
+class FolderLock {
+ public:
+  /// Makes the folder with its parents. Errors: world, it cannot be made; user, another has it.
+  static Result<FolderLock> take(const std::string& folder);
+  FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
 /// Runs what `folder` does not have, `at_once` (0: one per core) beside each other, with progress
 /// on standard error unless `quiet`. An interrupt kills what goes on and is no error, nor is a run
 /// that fails, of a loss that is not finite for one: the others go on. Errors: the folder cannot be
-/// written.
+/// written. REQUIRES: the folder's lock.
 Result<JobOutcome> run_job(const Job&, const std::string& folder, int at_once, bool quiet);
 
 /// What the cell's entries say, with their types.

@@ -90,6 +90,9 @@ class Launch {
   }
 
  private:
+  struct Reached {  // by a node that may be gone, or begin anew
+    uint64_t gradients = 0, exchange_ends = 0;
+  };
   struct Incident {
     double at = 0;
     std::function<Status()> happens;
@@ -191,20 +194,28 @@ class Launch {
     RunSample p;
     p.at_s = since_begin();
     p.loss = p.consensus_distance = std::numeric_limits<double>::quiet_NaN();
-    uint64_t ends = 0;
     for (int k = 0; k < options_.nodes; ++k) {
       if (!processes_.listens(k) || processes_.paused(k)) continue;
       const Json status = processes_.ask(k);
       if (!status.is_object()) continue;
+      uint64_t gradients = 0, exchange_ends = 0;
       for (const Json& g : status["gradients"])
-        p.gradients += g.get<uint64_t>();
+        gradients += g.get<uint64_t>();
       for (const Json& e : status["exchanges"])
-        ends += e.get<uint64_t>();
+        exchange_ends += e.get<uint64_t>();
+      Reached& reached = reached_[k];
+      reached.gradients = std::max(reached.gradients, gradients);
+      reached.exchange_ends = std::max(reached.exchange_ends, exchange_ends);
       for (const Json& link : status["links"])
         round_trip_s_ = link["round_trip_seconds"].get<double>();
       tell_members(status);
     }
-    p.exchanges = ends / 2;
+    uint64_t exchange_ends = 0;
+    for (const auto& [node, reached] : reached_) {
+      p.gradients += reached.gradients;
+      exchange_ends += reached.exchange_ends;
+    }
+    p.exchanges = exchange_ends / 2;
     if (p.gradients + p.exchanges > 0) progress_.point(p);
     poll_at_s_ = since_begin() + kBetweenLooks_s;
   }
@@ -279,6 +290,7 @@ class Launch {
   double round_trip_s_ = 0;  // of the link looked at last
   bool interrupted_ = false;
   std::set<int> ended_;
+  std::map<int, Reached> reached_;                                   // by node
   std::set<std::string> told_;                                       // addresses
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
 };

@@ -1,4 +1,8 @@
 // grapevine compare: cells from one file, each a run of simulate, kept as it ends.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -124,6 +128,40 @@ TEST_CASE("the table has a row for each group, the picture a curve in both panel
   CHECK(count(svg, "relays &lt;&amp;&gt; chains") == 1);
   CHECK(json::parse(text_of(scratch.path("kept/compare.json")))["finished"] == 2);
   CHECK(records(scratch.path("kept")).size() == 2);
+}
+
+TEST_CASE("the best step size of each method is named, and whether a better one may lie beyond") {
+  const Scratch scratch;
+  const std::string job =
+      scratch.file("job.toml",
+                   "objective = \"quadratic\"\ndim = 10\nzeta2 = 1\nranks = 4\n"
+                   "until = 200\nlrs = [1e-4, 0.05, 5e-4]\n"
+                   "[[method]]\nname = \"d_psgd\"\n"
+                   "[[method]]\nname = \"a2cid2\"\nlabel = \"pairs, \\\"ours\\\"\"\n");
+  const json compared = json_of("compare " + job + " --out " + scratch.path("kept"));
+  REQUIRE(compared["best_step_sizes"].size() == 2);
+  for (const json& best : compared["best_step_sizes"]) {
+    CHECK(best["lr"] == 0.05);
+    CHECK(best["at_end"] == true);
+  }
+  const Ran ran = run_grapevine("compare " + job + " --quiet --out " + scratch.path("kept"));
+  CHECK_THAT(ran.out,
+             Catch::Contains("best step size of d_psgd, lr 0.05: 0.05, at the end of those"));
+  CHECK_THAT(ran.out, Catch::Contains("pacing") && Catch::Contains("greedy"));
+  const std::string csv = text_of(scratch.path("kept/compare.csv"));
+  CHECK_THAT(csv, Catch::StartsWith("label,group,method,topology,ranks,partition,pacing,lr,seed,"));
+  CHECK_THAT(csv, Catch::Contains("\n\"pairs, \"\"ours\"\"\","));
+  CHECK(count(csv, "\n") == 7);
+}
+
+TEST_CASE("two at once on one job are refused in a sentence") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const int folder = open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(flock(folder, LOCK_EX) == 0);
+  check_refused("compare " + job + " --out " + scratch.path(), 2, {"another compare is at work"});
+  close(folder);
+  CHECK(run_grapevine("compare " + job + " --out " + scratch.path()).status == 0);
 }
 
 TEST_CASE("the example's job finds D2 and RelaySGD at the optimum, and D-PSGD beside it") {

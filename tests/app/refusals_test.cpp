@@ -2,6 +2,7 @@
 // what is accepted; status 2 for the user's, 1 for the world's.
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -99,9 +100,28 @@ TEST_CASE("a disk that is full at the end of a run is one line, and nothing half
   CHECK(std::count(ran.err.begin(), ran.err.end(), '\n') == 1);
   CHECK_THAT(ran.err, Catch::Contains(run + "/model.safetensors"));
   CHECK_FALSE(exists(run + "/model.safetensors"));
-  CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "running");
+  CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "failed");
   for (const auto& entry : std::filesystem::directory_iterator(run))
     CHECK(entry.path().extension() != ".part");
+}
+
+TEST_CASE("metrics that the disk has no room for raise an alarm, and the rest is saved") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const Ran ran = run_grapevine(
+      "train --objective quadratic --ranks 4 --gradients 0 --until 2 --sample-seconds 0.002 "
+      "--out " +
+          run,
+      "ulimit -f 150;");
+  INFO(ran.err);
+  CHECK(ran.status == 1);
+  CHECK_THAT(ran.err, Catch::Contains("ALARM: cannot write " + run + "/metrics.jsonl.part: "));
+  CHECK_THAT(ran.err, Catch::Contains("/metrics.jsonl lacks "));
+  CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "finished");
+  CHECK(exists(run + "/model.safetensors"));
+  std::istringstream metrics(text_of(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(metrics, line);)
+    CHECK_FALSE(nlohmann::json::parse(line, nullptr, false).is_discarded());
 }
 
 TEST_CASE("a loss that is not finite ends the run, and no model is left") {

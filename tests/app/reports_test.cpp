@@ -1,16 +1,13 @@
 // Numbers as words, curves, and the table of idle times.
 #include <cmath>
 
-#include "actors/algorithms/method_registry.hpp"
 #include "app/chart.hpp"
 #include "app/curves.hpp"
 #include "app/report.hpp"
 #include "app/words.hpp"
-#include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;
-using namespace grapevine::test;
 
 TEST_CASE("numbers are rounded as people read them") {
   CHECK(with_commas(0) == "0");
@@ -116,19 +113,4 @@ TEST_CASE("a chart has round ticks, one range of x, and lines that differ beyond
   CHECK(count(">0.2<") == 2);
   CHECK(count(">370<") + count(">1,234<") + count(">0.13<") == 0);
   CHECK(count("stroke-dasharray") == 1);
-}
-
-TEST_CASE("every method is listed with its equation, its paper and what it needs") {
-  const Ran ran = run_grapevine("methods --json");
-  REQUIRE(ran.status == 0);
-  const auto list = nlohmann::json::parse(ran.out);
-  CHECK(list.size() == all_methods().size());
-  const std::string text = run_grapevine("methods").out, help = run_grapevine("train --help").out;
-  for (const auto& method : list) {
-    INFO(method.dump());
-    for (const char* key : {"name", "what", "paper", "equation", "pattern", "graph", "takes"})
-      CHECK_FALSE(method[key].get<std::string>().empty());
-    CHECK_THAT(text, Catch::Contains(method["equation"].get<std::string>()));
-    CHECK_THAT(help, Catch::Contains(method["name"].get<std::string>()));
-  }
 }
