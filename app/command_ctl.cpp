@@ -10,6 +10,7 @@
 
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
+#include "app/metrics/metrics_text.hpp"
 #include "app/node_status_json.hpp"
 #include "app/words.hpp"
 #include "kernels/spec.hpp"
@@ -17,7 +18,7 @@
 namespace grapevine {
 namespace {
 
-constexpr char kFollow[] = "follow";
+constexpr char kFollow[] = "follow", kMetrics[] = "metrics";
 
 struct Verb {
   const char* name;
@@ -28,6 +29,7 @@ struct Verb {
 
 constexpr Verb kVerbs[] = {
     {"status", ConsoleVerb::status, nullptr},
+    {kMetrics, ConsoleVerb::status, nullptr},
     {"topology", ConsoleVerb::topology, nullptr},
     {"reconfigure", ConsoleVerb::reconfigure, "SPEC"},
     {"drain", ConsoleVerb::drain, nullptr},
@@ -140,8 +142,13 @@ void print_status(const Json& s) {
                 m["node"].get<std::string>().c_str(), m["state"].get<std::string>().c_str(),
                 m["incarnation"].dump().c_str(), m["address"].get<std::string>().c_str(),
                 joined(m["ranks"]).c_str());
-  std::printf("  gradients by rank    %s\n  exchanges by rank    %s\n",
-              joined(s["gradients"]).c_str(), joined(s["exchanges"]).c_str());
+  std::printf("  ranks here           %s\n  gradients by rank    %s\n  exchanges by rank    %s\n",
+              joined(s["ranks_here"]).c_str(), joined(s["gradients"]).c_str(),
+              joined(s["exchanges"]).c_str());
+  std::printf("  progress             %s, %s gradients a second here, loss %s\n",
+              known(s["progress"], as_percent).c_str(),
+              known(s["gradients_per_second"], as_short).c_str(),
+              known(s["loss"], as_short).c_str());
   const Json& refusals = s["refusals"];
   std::printf("  consensus distance   %s, from the edges below\n",
               known(s["consensus_distance"], as_short).c_str());
@@ -189,7 +196,9 @@ Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
   }
   const Json object = Json::parse(text, nullptr, false);
   if (!object.is_object() || !object.contains("members")) return malformed;
-  if (verb == ConsoleVerb::status) {
+  if (o.verb == kMetrics) {
+    std::fputs(metrics_text(object, MetricsFormat::prometheus).c_str(), stdout);
+  } else if (verb == ConsoleVerb::status) {
     if (o.json)
       print_json(object);
     else
@@ -197,8 +206,7 @@ Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
   } else if (verb == ConsoleVerb::topology) {
     if (o.json)
       print_json(part_of(object, {"node", "epoch", "topology", "graph", "graph_ranks", "chi1",
-                                  "chi2", "eta", "alpha_tilde", "constants_age_seconds",
-                                  "edges"}));
+                                  "chi2", "eta", "alpha_tilde", "constants_age_seconds", "edges"}));
     else
       print_topology(object);
   } else {

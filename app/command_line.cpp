@@ -96,6 +96,7 @@ const CommandRow kCommands[] = {
     {kCtl, "ctl", "Ask a node, or tell it something, while it runs.",
      "Verbs:\n"
      "  status              members, graph, counts, edges\n"
+     "  metrics             the same for Prometheus, as --metrics of node serves it\n"
      "  topology            the graph and its constants\n"
      "  reconfigure SPEC    another graph, for all nodes\n"
      "  drain               this node finishes what it has begun and leaves\n"
@@ -170,7 +171,7 @@ constexpr Positional kPositionals[] = {
     {kCompare, "job", "JOB", "the job file, as --job"},
     {kReproduce, "name", "NAME", "which one, as --name"},
     {kCtl, "address", "ADDR", "where a node listens"},
-    {kCtl, "verb", "VERB", "status, topology, reconfigure, drain, stop, inject, snapshot, events"},
+    {kCtl, "verb", "VERB", "status, metrics, topology, reconfigure, drain, stop, inject, snapshot, events"},
     {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
     {kKeygen, "argument", "FILE", "where it goes"},
 };

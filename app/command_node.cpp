@@ -10,6 +10,7 @@
 #include "app/commands.hpp"
 #include "app/input_end.hpp"
 #include "app/interrupts.hpp"
+#include "app/metrics/metrics_server.hpp"
 #include "app/node_status_json.hpp"
 #include "app/report.hpp"
 #include "app/run_record.hpp"
@@ -98,10 +99,18 @@ Result<int> node(Options options) {
         default_run_path(settings.method, settings.topology, settings.seed, options.peers.name);
   auto record = RunRecord::begin("node", options, description, options.out);
   if (!record) return record.error();
+  std::unique_ptr<MetricsServer> metrics;
+  if (!options.peers.metrics.empty()) {
+    auto started = MetricsServer::start(options.peers.metrics);
+    if (!started) return started.error();
+    metrics = std::move(*started);
+    std::fprintf(stderr, "metrics at %s\n", metrics->url().c_str());
+  }
   std::string address;
   auto told = execute_node(settings, options.peers, *objective, (*record)->watch(),
-                           [&address](const std::string& where) {
+                           [&](const std::string& where) {
                              address = where;
+                             if (metrics) metrics->ask(where, options.peers.key);
                              std::fprintf(stderr, "listening on %s\n", where.c_str());
                            });
   (*record)->quiet();

@@ -198,6 +198,33 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
 
 namespace {
 
+// What the samples of the ranks here say, for who looks at the node while it runs.
+struct Pulse {
+  double at_s = 0, gradients = 0;
+  double gradients_per_second = kNone, loss = kNone, consensus_distance = kNone;
+
+  Pulse after(const RunSample& sample) const {
+    const auto gradients_now = static_cast<double>(sample.gradients);
+    Pulse next{sample.at_s, gradients_now, gradients_per_second, loss, sample.consensus_distance};
+    if (sample.at_s > at_s)
+      next.gradients_per_second = (gradients_now - gradients) / (sample.at_s - at_s);
+    if (std::isfinite(sample.loss)) next.loss = sample.loss;
+    return next;
+  }
+};
+
+Json json_of(const Settings& s, const Pulse& p) {
+  const double here = static_cast<double>(ranks_here(s)) / s.ranks;
+  const double horizon = static_cast<double>(s.gradients) * here;
+  double progress = kNone;
+  if (s.until_s > 0) progress = p.at_s / s.until_s;
+  if (horizon > 0) progress = std::fmax(progress, p.gradients / horizon);
+  return {{"consensus_distance_here", p.consensus_distance},
+          {"loss", p.loss},
+          {"gradients_per_second", p.gradients_per_second},
+          {"progress", std::fmin(1.0, progress)}};
+}
+
 constexpr char kAnyPort[] = "127.0.0.1:0";
 
 Result<NodeSettings> node_settings(const PeerOptions& p) {
@@ -239,16 +266,16 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   NodeHooks hooks;
   hooks.run = hooks_of(watch, summary, turn, tester);
   hooks.on_listening = std::move(on_listening);
-  const auto distance = std::make_shared<std::atomic<double>>(kNone);  // of the ranks here
-  hooks.run.sink.on_sample = [distance, told = hooks.run.sink.on_sample](const RunSample& sample) {
-    *distance = sample.consensus_distance;
+  const auto pulse = std::make_shared<Guarded<Pulse>>();
+  hooks.run.sink.on_sample = [pulse, told = hooks.run.sink.on_sample](const RunSample& sample) {
+    pulse->set(pulse->get().after(sample));
     told(sample);
   };
   const auto alarm = std::make_shared<Guarded<std::string>>();
   hooks.run.sink.on_alarm = [alarm](const Alarm& a) { alarm->set(a.line()); };
-  hooks.render = [distance, alarm](const NodeStatus& status) {
+  hooks.render = [pulse, alarm, settings](const NodeStatus& status) {
     Json object = json_of(status);
-    object["consensus_distance_here"] = distance->load();
+    object.update(json_of(settings, pulse->get()));
     object["alarm"] = alarm->get();
     return object.dump();
   };

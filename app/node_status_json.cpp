@@ -120,8 +120,7 @@ Json edges_json(const NodeStatus& s) {
         {{"ranks", {ends.first, ends.second}},
          {"in_graph", edge.in_graph},
          {"exchanges", edge.exchanges},
-         {"exchanges_per_second",
-          edge.in_graph && rate != rates.end() ? rate->second : 0},
+         {"exchanges_per_second", edge.in_graph && rate != rates.end() ? rate->second : 0},
          {"round_trip_seconds", round_trip_s},
          {"staleness_seconds", edge.applied_at < 0 ? Json() : Json(s.uptime_s - edge.applied_at)},
          {"distance", edge.distance},
@@ -211,11 +210,17 @@ Json departures_json(const std::vector<Departure>& departures) {
 }
 
 Json json_of(const NodeStatus& s) {
-  Json gradients = Json::array(), exchanges = Json::array();
-  for (const WorkerReport& w : s.ranks.workers)
+  Json gradients = Json::array(), exchanges = Json::array(), idle = Json::array(),
+       alive = Json::array(), ranks = Json::array();
+  for (const WorkerReport& w : s.ranks.workers) {
     gradients.push_back(w.gradients);
-  for (const CommunicatorReport& c : s.ranks.communicators)
+    idle.push_back(w.idle_s);
+    alive.push_back(w.alive_s);
+  }
+  for (const CommunicatorReport& c : s.ranks.communicators) {
+    ranks.push_back(c.rank);
     exchanges.push_back(c.counts.applied);
+  }
   std::map<int, double> weight_of;
   for (const StateReport& state : s.states)
     for (const auto& [rank, counts] : state.counts)
@@ -238,7 +243,10 @@ Json json_of(const NodeStatus& s) {
           {"eta", s.epoch.eta},
           {"alpha_tilde", s.epoch.alpha_tilde},
           {"constants_age_seconds", s.uptime_s - s.epoch.solved_at_s},
+          {"ranks_here", ranks},
           {"gradients", gradients},
+          {"idle_seconds", idle},
+          {"alive_seconds", alive},
           {"exchanges", exchanges},
           {"edges", edges_json(s)},
           {"links", links_json(s)},

@@ -148,6 +148,9 @@ OptionTable rows_of_several_processes(Options& o) {
        "to wait for before the run begins; 0: begins at once, and grows"},
       {"patience", &p.patience_s, kProcesses, "T",
        "seconds to wait for the others at the start and at the end"},
+      {"metrics", &p.metrics, kProcesses, "[HOST:]PORT",
+       "serve /metrics over HTTP on loopback, as Prometheus reads it; of launch: the first node's, "
+       "the others' follow"},
       {"bulk-encryption", &p.bulk_encryption, kProcesses, "", "with a key: of vectors too"},
       {"nodes", &o.nodes, kLaunch, "N", "processes, each with --ranks ranks"},
       {"hosts", &o.hosts, kLaunch, "FILE",

@@ -45,6 +45,7 @@ struct PeerOptions {
   bool ends_with_input = false;
   int first_rank = -1, total_ranks = 0;
   double patience_s = 15;
+  std::string metrics;  // [host:]port of loopback; empty: not served
   bool bulk_encryption = true;
 };
 

@@ -9,14 +9,15 @@
 #include <thread>
 
 #include "app/toml_file.hpp"
+#include "kernels/spec.hpp"
 
 namespace grapevine {
 namespace {
 
 // Told by launch itself, or its own.
 const std::set<std::string>& own_options() {
-  static const std::set<std::string> names = {"config", "plan",  "out",   "json",   "quiet",
-                                              "ranks",  "nodes", "hosts", "threads"};
+  static const std::set<std::string> names = {"config", "plan",  "out",   "json",    "quiet",
+                                              "ranks",  "nodes", "hosts", "threads", "metrics"};
   return names;
 }
 
@@ -25,6 +26,14 @@ std::string quoted(const std::string& word) {
   for (const char c : word)
     text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
+}
+
+// [host:]port, so many ports on; what is no port, or 0, stays.
+std::string port_after(const std::string& where, int count) {
+  const size_t begin = where.rfind(':') + 1;  // 0 where there is no colon
+  const auto port = number_of<int>(std::string_view(where).substr(begin));
+  if (!port || *port == 0) return where;
+  return where.substr(0, begin) + std::to_string(*port + count);
 }
 
 }  // namespace
@@ -93,6 +102,8 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
     join += (join.empty() ? "" : ",") + address;
   if (!join.empty()) add("join", join);
   if (!node.plan.empty()) add("plan", node.plan);
+  if (!launch.peers.metrics.empty())
+    add("metrics", port_after(launch.peers.metrics, launch.hosts.empty() ? node.number : 0));
   if (!launch.out.empty()) {
     const std::string again = node.starts > 1 ? fmt::format("-{}", node.starts) : "";
     add("out", fmt::format("{}/node-{}{}", launch.out, node.number, again));

@@ -14,9 +14,9 @@ using Rooms = std::set<std::string>;
 
 // Which rooms a room may include, beside itself.
 const std::map<std::string, Rooms>& arrows() {
-  static const Rooms below_actors{"kernels",           "topologies",            "messages",
-                                  "models",            "actors/algorithms",     "actors/conversations",
-                                  "actors/membership", "actors/transport"};
+  static const Rooms below_actors{
+      "kernels",           "topologies",           "messages",          "models",
+      "actors/algorithms", "actors/conversations", "actors/membership", "actors/transport"};
   const auto with = [](Rooms rooms, std::initializer_list<const char*> more) {
     rooms.insert(more.begin(), more.end());
     return rooms;
@@ -24,7 +24,8 @@ const std::map<std::string, Rooms>& arrows() {
   // The rooms of the CAF actors are one floor.
   static const Rooms actors =
       with(below_actors, {"actors", "actors/clocks", "actors/cluster", "actors/run"});
-  static const Rooms app = with(actors, {"app/compare", "app/launch", "app/reproduce"});
+  static const Rooms app =
+      with(actors, {"app/compare", "app/launch", "app/metrics", "app/reproduce"});
   static const std::map<std::string, Rooms> map{
       {"kernels", {}},
       {"topologies", {"kernels"}},
@@ -41,6 +42,7 @@ const std::map<std::string, Rooms>& arrows() {
       {"app", app},
       {"app/compare", with(actors, {"app"})},
       {"app/launch", with(actors, {"app"})},
+      {"app/metrics", with(actors, {"app"})},
       {"app/reproduce", with(actors, {"app"})},
       {"tests", with(app, {"app"})},
       {"examples", actors},
@@ -59,7 +61,7 @@ struct Wall {
 };
 
 const std::vector<Wall>& walls() {
-  static const Rooms app{"app", "app/compare", "app/launch", "app/reproduce"};
+  static const Rooms app{"app", "app/compare", "app/launch", "app/metrics", "app/reproduce"};
   static const std::vector<Wall> list{
       {"Eigen", "(unsupported/)?Eigen/", {"topologies"}},
       {"LibTorch", "(torch|ATen|c10)/", {"models"}},
@@ -74,6 +76,7 @@ const std::vector<Wall>& walls() {
       {"spdlog", "spdlog/", {"actors", "actors/cluster", "actors/run", "actors/transport", "app"}},
       {"toml++", "toml\\+\\+|toml\\.hpp", app},
       {"CLI11", "CLI/", {"app"}},
+      {"cpp-httplib", "httplib", {"app/metrics"}},
       {"nlohmann-json", "nlohmann/", app},
       {"zlib and lzma", "zlib\\.h|lzma\\.h", {"models"}},
       {"CUDA and NCCL",

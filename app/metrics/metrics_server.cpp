@@ -1,0 +1,107 @@
+#include "app/metrics/metrics_server.hpp"
+
+#include <fmt/core.h>
+#include <httplib.h>
+
+#include <mutex>
+#include <thread>
+
+#include "app/ask_node.hpp"
+#include "app/metrics/metrics_text.hpp"
+#include "kernels/spec.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr size_t kThreads = 2;  // of scrapes at once
+constexpr int kRefusedStatus = 503;
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+}  // namespace
+
+struct MetricsServer::Parts {
+  httplib::Server server;
+  std::string url;
+  std::mutex mutex;
+  std::string address, key;  // of the console
+  std::thread thread;
+
+  void answer(const httplib::Request& request, httplib::Response& response) {
+    std::string console, secret;
+    {
+      const std::lock_guard lock(mutex);
+      console = address;
+      secret = key;
+    }
+    const auto refuse = [&response](const std::string& why) {
+      response.status = kRefusedStatus;
+      response.set_content(why + "\n", "text/plain");
+    };
+    if (console.empty()) return refuse("the node does not listen yet");
+    const auto told = ask_node(console, secret, {ConsoleVerb::status, {}});
+    if (!told) return refuse(told.error().message);
+    const Json status = Json::parse(*told, nullptr, false);
+    if (!status.is_object()) return refuse("the node's answer is no status");
+    const MetricsFormat format = metrics_format(request.get_header_value("Accept"));
+    response.set_content(metrics_text(status, format), content_type(format));
+  }
+};
+
+MetricsServer::MetricsServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& where) {
+  const size_t colon = where.rfind(':');
+  std::string host = colon == where.npos ? "127.0.0.1" : where.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const auto port =
+      number_of<int>(std::string_view(where).substr(colon == where.npos ? 0 : colon + 1));
+  if (!port || *port < 0 || *port > 65535 || !is_loopback(host))
+    return user_error(
+        fmt::format("metrics is \"{}\", accepted: a port, or one of loopback as 127.0.0.1:9400; a "
+                    "collector on this machine may pass them on",
+                    where));
+  auto parts = std::make_unique<Parts>();
+  httplib::Server& server = parts->server;
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  // By itself the library lets two processes share a port.
+  server.set_socket_options([](int socket) {
+    const int on = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  });
+  server.Get("/metrics",
+             [parts = parts.get()](const httplib::Request& request, httplib::Response& response) {
+               parts->answer(request, response);
+             });
+  const int bound = *port == 0 ? server.bind_to_any_port(host.c_str())
+                    : server.bind_to_port(host.c_str(), *port) ? *port
+                                                               : -1;
+  if (bound < 0)
+    return world_error(
+        fmt::format("metrics is \"{}\", where nothing can listen: it is taken, or "
+                    "not an address of this machine",
+                    where));
+  parts->url = fmt::format("http://{}:{}/metrics", host, bound);
+  parts->thread = std::thread([parts = parts.get()] { parts->server.listen_after_bind(); });
+  return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));
+}
+
+MetricsServer::~MetricsServer() {
+  while (!parts_->server.is_running() && parts_->thread.joinable())
+    std::this_thread::yield();  // stop() before the loop begins would be forgotten
+  parts_->server.stop();
+  parts_->thread.join();
+}
+
+const std::string& MetricsServer::url() const { return parts_->url; }
+
+void MetricsServer::ask(const std::string& address, const std::string& key) {
+  const std::lock_guard lock(parts_->mutex);
+  parts_->address = address;
+  parts_->key = key;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,31 @@
+// MetricsServer: serves a node's metrics over HTTP, GET /metrics. A resource, with a thread of its
+// own.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+class MetricsServer {
+ public:
+  /// `where`: a port, or an address of this machine's loopback with one; port 0: any. The page has
+  /// no secret of the run in it, and no key: so it is not offered to other machines. Errors: user,
+  /// another address; world, the port is taken.
+  static Result<std::unique_ptr<MetricsServer>> start(const std::string& where);
+  ~MetricsServer();
+
+  /// Where it listens, as a URL.
+  const std::string& url() const;
+
+  /// Who is asked, from now on: the node's console. Until then the answer is 503.
+  void ask(const std::string& address, const std::string& key);
+
+ private:
+  struct Parts;
+  explicit MetricsServer(std::unique_ptr<Parts>);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,184 @@
+#include "app/metrics/metrics_text.hpp"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace grapevine {
+namespace {
+
+// One family after the other: its type, its help, then its series.
+class Page {
+ public:
+  explicit Page(MetricsFormat format) : open_(format == MetricsFormat::open_metrics) {}
+
+  /// `kind`: gauge, counter or info. The name is without _total and _info.
+  void family(const char* name, const char* kind, const char* help) {
+    name_ = fmt::format("grapevine_{}", name);
+    const std::string type = kind;
+    const char* ending = type == "counter" ? "_total" : type == "info" ? "_info" : "";
+    // The older format knows no info, and calls a family by its series.
+    const std::string family = open_ ? name_ : name_ + ending;
+    name_ += ending;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", family, help, family,
+                         !open_ && type == "info" ? "gauge" : type);
+  }
+  void series(const std::string& labels, const Json& value) {
+    if (!value.is_number() || !std::isfinite(value.get<double>())) return;
+    const std::string in_braces = labels.empty() ? "" : fmt::format("{{{}}}", labels);
+    text_ += fmt::format("{}{} {}\n", name_, in_braces, value.dump());
+  }
+  std::string end() { return text_ + (open_ ? "# EOF\n" : ""); }
+
+ private:
+  bool open_;
+  std::string name_, text_;
+};
+
+std::string label(const char* name, const std::string& value) {
+  std::string text = fmt::format("{}=\"", name);
+  for (const char c : value) {
+    if (c == '\n') {
+      text += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + "\"";
+}
+
+void add_run(Page& page, const Json& s) {
+  page.family("node", "info", "Its own name, the program's version and the graph.");
+  page.series(label("node", s["node"]) + "," + label("version", GRAPEVINE_VERSION) + "," +
+                  label("graph", s["graph"]),
+              1);
+  const struct {
+    const char *name, *key, *help;
+  } gauges[] = {
+      {"uptime_seconds", "uptime_seconds", "Since the process began."},
+      {"epoch", "epoch", "Raised by every change of the members or of the graph."},
+      {"ranks", "graph_ranks", "In the graph."},
+      {"chi1", "chi1", "The graph's relaxation time."},
+      {"chi2", "chi2", "The graph's largest effective resistance, halved."},
+      {"eta", "eta", "Rate of the continuous momentum."},
+      {"constants_age_seconds", "constants_age_seconds", "Since chi1, chi2 and eta were found."},
+      {"loss", "loss", "Mean over the gradients of the ranks here since the last sample."},
+      {"learning_rate", "learning_rate", "Of the next gradient."},
+      {"progress_ratio", "progress", "Of the run: 0 to 1."},
+      {"gradients_per_second", "gradients_per_second", "Of the ranks here, between two samples."},
+      {"consensus_distance", "consensus_distance", "Half the mean square distance over edges."},
+      {"consensus_distance_here", "consensus_distance_here", "Mean over the ranks here."},
+  };
+  for (const auto& g : gauges) {
+    if (!s.contains(g.key) || !s[g.key].is_number()) continue;
+    page.family(g.name, "gauge", g.help);
+    page.series("", s[g.key]);
+  }
+  page.family("alarm", "gauge", "1 while an alarm is raised: grapevine ctl status has its line.");
+  page.series("", s.contains("alarm") && s["alarm"] != "" ? 1 : 0);
+  page.family("members", "gauge", "Nodes that this one knows, by state.");
+  for (const char* state : {"alive", "suspect", "dead", "left"}) {
+    int count = 0;
+    for (const Json& m : s["members"])
+      count += m["state"] == state;
+    page.series(label("state", state), count);
+  }
+}
+
+void add_ranks(Page& page, const Json& s) {
+  const struct {
+    const char *name, *key, *help;
+  } counters[] = {
+      {"gradients", "gradients", "Steps of a rank here."},
+      {"exchanges", "exchanges", "Messages of a rank here that moved its model."},
+      {"idle_seconds", "idle_seconds", "Neither computing nor queued for a compute thread."},
+      {"alive_seconds", "alive_seconds", "Since a rank here began."},
+  };
+  for (const auto& c : counters) {
+    if (!s.contains(c.key)) continue;
+    page.family(c.name, "counter", c.help);
+    for (size_t k = 0; k < s[c.key].size(); ++k)
+      page.series(label("rank", s["ranks_here"].at(k).dump()), s[c.key][k]);
+  }
+}
+
+void add_edges(Page& page, const Json& s) {
+  const struct {
+    const char *name, *key, *kind, *help;
+  } rows[] = {
+      {"edge_exchanges", "exchanges", "counter", "Exchanges on an edge of a rank here."},
+      {"edge_bytes", "bytes", "counter", "Sent by the ranks here."},
+      {"edge_declined", "declined", "counter", "Offers on it that were declined."},
+      {"edge_exchanges_per_second", "exchanges_per_second", "gauge", "As measured."},
+      {"edge_distance", "distance", "gauge", "Between its two models, at the last exchange."},
+      {"edge_staleness_seconds", "staleness_seconds", "gauge", "Since the last exchange."},
+      {"edge_round_trip_seconds", "round_trip_seconds", "gauge", "Of the link that carries it."},
+  };
+  for (const auto& row : rows) {
+    page.family(row.name, row.kind, row.help);
+    for (const Json& e : s["edges"])
+      if (e["in_graph"].get<bool>())
+        page.series(label("rank", e["ranks"][0].dump()) + "," + label("peer", e["ranks"][1].dump()),
+                    e[row.key]);
+  }
+}
+
+void add_reasons(Page& page, const char* name, const char* help, const Json& counts) {
+  page.family(name, "counter", help);
+  for (const auto& [reason, count] : counts.items())
+    page.series(label("reason", reason), count);
+}
+
+void add_links(Page& page, const Json& s) {
+  page.family("links", "gauge", "To other nodes.");
+  page.series("", s["links"].size());
+  page.family("link_bytes", "counter", "Over the links that are up, by direction.");
+  for (const char* way : {"sent", "received"}) {
+    double sum = 0;
+    for (const Json& link : s["links"])
+      sum += link[fmt::format("bytes_{}", way)].get<double>();
+    page.series(label("direction", way), sum);
+  }
+  const Json& refusals = s["refusals"];
+  add_reasons(page, "offers_declined", "Offers, by reason.", refusals["declined_because"]);
+  add_reasons(page, "refused", "What links brought and was not believed, by reason.",
+              refusals["by_links"]);
+  add_reasons(page, "frames_lost", "Frames that did not arrive, by reason.", s["frames_lost"]);
+  const struct {
+    const char *name, *key, *help;
+  } counters[] = {
+      {"protocol_errors", "protocol_errors", "Frames that no honest peer sends."},
+      {"exchanges_skipped", "exchanges_skipped", "That both ends judged as too far apart."},
+      {"exchanges_broken_before", "exchanges_broken_before", "Whose other end died, not applied."},
+      {"exchanges_broken_after", "exchanges_broken_after", "Whose other end died, applied here."},
+  };
+  for (const auto& c : counters) {
+    page.family(c.name, "counter", c.help);
+    page.series("", refusals[c.key]);
+  }
+}
+
+}  // namespace
+
+MetricsFormat metrics_format(const std::string& accept) {
+  return accept.find("application/openmetrics-text") == accept.npos ? MetricsFormat::prometheus
+                                                                    : MetricsFormat::open_metrics;
+}
+
+const char* content_type(MetricsFormat format) {
+  return format == MetricsFormat::open_metrics
+             ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+             : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string metrics_text(const Json& status, MetricsFormat format) {
+  Page page(format);
+  add_run(page, status);
+  add_ranks(page, status);
+  add_edges(page, status);
+  add_links(page, status);
+  return page.end();
+}
+
+}  // namespace grapevine
