@@ -2,9 +2,9 @@
 
     grapevine launch --guests 4 -- python examples/python/shakespeare.py
 
-A rank takes 300 steps of 16 pieces of 64 characters, drawn from its own part of the text. At the end
-each script has the mean of all models and says its loss on the last tenth of the text, in nats a
-character; a uniform guess has 5.5, the frequencies of the characters alone 3.3.
+A rank takes 300 steps of 16 pieces of 64 characters, drawn from its own part of the text. At the
+end each script has the mean of all models and says its loss on the last tenth of the text, in nats:
+a uniform guess has 5.5, the frequencies of the characters alone 3.3.
 """
 
 import os

@@ -23,6 +23,7 @@ NEEDS_TORCH = {
     "means_test": "several scripts: means, ends, shares of the data",
     "wrappers_test": "torch.compile and DDP around a joined model",
     "examples_test": "the examples in Python",
+    "trainers_test": "Lightning, the Trainer of Hugging Face, accelerate",
 }
 NEEDS_GUESTS = {*NEEDS_TORCH}
 

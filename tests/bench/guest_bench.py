@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""What a joined script pays, and four of them on a ring beside DDP with Gloo. Needs torch.
+
+    guest_bench.py step [ROUNDS] [MODEL...]    bare loop, joined, joined with exchanges
+    guest_bench.py hook                        a STEP beside a question, and beside a copy
+    guest_bench.py ring [ROUNDS]               four guests and DDP, also with a slow one
+
+Read ratios within one run. `step` takes four steps of each in turn, the script on one core and the
+nodes, which stand still while it is not their turn, on another. Medians over rounds, ranges in
+brackets. $GRAPEVINE is the program, build/release/grapevine without it.
+"""
+
+import os
+import signal
+import statistics
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+os.environ.setdefault("GRAPEVINE", os.path.join(ROOT, "build/release/grapevine"))
+os.environ.setdefault("GRAPEVINE_DATA", os.path.join(ROOT, "..", "shared", "data"))
+for folder in ("app/python", "tests/python", "examples/python"):
+    sys.path.insert(0, os.path.join(ROOT, folder))
+
+import torch  # noqa: E402
+import torch.distributed as distributed  # noqa: E402
+import torch.multiprocessing as processes  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import grapevine  # noqa: E402
+import shakespeare  # noqa: E402
+from grapevine.wire import Connection, Kind, Record  # noqa: E402
+from networks import linear  # noqa: E402
+from node import Node  # noqa: E402
+
+CHUNK = 4
+
+
+def cnn():
+    """0.42 M parameters."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10)),
+    )
+
+
+def mlp():
+    """10.0 M parameters and little work for each: the worst case."""
+    wide = [nn.Linear(784, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU()]
+    return nn.Sequential(nn.Flatten(), *wide, nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10))
+
+
+class Transformer(nn.Module):
+    """10.8 M parameters, tied embeddings; 4 pieces of 128."""
+
+    def __init__(self, width=384):
+        super().__init__()
+        self.codes = nn.Embedding(256, width)
+        self.places = nn.Parameter(torch.zeros(128, width))
+        layer = nn.TransformerEncoderLayer(
+            width, 6, 4 * width, dropout=0.0, batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+
+    def forward(self, codes):
+        mask = nn.Transformer.generate_square_subsequent_mask(128)
+        hidden = self.layers(self.codes(codes) + self.places, mask=mask, is_causal=True)
+        return hidden @ self.codes.weight.T
+
+
+def images(generator):
+    pixels = torch.randn(32, 1, 28, 28, generator=generator)
+    return pixels, torch.randint(10, (32,), generator=generator)
+
+
+def words(generator):
+    codes = torch.randint(256, (4, 129), generator=generator)
+    return codes[:, :-1], codes[:, 1:]
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, 0.01, momentum=0.9, weight_decay=5e-4)
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, 1e-4)
+
+
+MODELS = {
+    "cnn-sgd": (cnn, sgd, images),
+    "cnn-adamw": (cnn, adamw, images),
+    "transformer": (Transformer, adamw, words),
+    "mlp-sgd": (mlp, sgd, images),
+}
+
+
+class Loop:
+    """A training loop; `run` takes CHUNK steps and gives the milliseconds of each."""
+
+    def __init__(self, make, make_optimizer, batch):
+        torch.manual_seed(1)
+        self.make = make
+        self.model = make()
+        self.optimizer = make_optimizer(self.model.parameters())
+        self.batch = batch
+        self.generator = torch.Generator().manual_seed(0)
+        self.node = self.rank = self.idle = None
+
+    def join(self, exchanges):
+        """At a node of its own; for exchanges beside a second rank, which never steps.
+
+        The rate is thrice what is wanted, for the node stands still two thirds of the time.
+        """
+        self.node = Node(2, "--rate", "6") if exchanges else Node()
+        os.sched_setaffinity(self.node.process.pid, {max(os.sched_getaffinity(0)) + 1})
+        self.rank = grapevine.join(self.model, self.optimizer, self.node.path)
+        if exchanges:
+            self.idle = grapevine.join(self.make(), None, self.node.path)
+        return self
+
+    def run(self):
+        if self.node:
+            self.node.signal(signal.SIGCONT)
+        times = []
+        for _ in range(CHUNK):
+            begin = time.perf_counter()
+            inputs, wanted = self.batch(self.generator)
+            self.optimizer.zero_grad()
+            scores = self.model(inputs)
+            functional.cross_entropy(scores.flatten(0, -2), wanted.flatten()).backward()
+            self.optimizer.step()
+            times.append(1e3 * (time.perf_counter() - begin))
+        if self.node:
+            self.node.signal(signal.SIGSTOP)
+        return times
+
+    def close(self):
+        if self.node:
+            self.node.signal(signal.SIGCONT)
+            for rank in filter(None, (self.rank, self.idle)):
+                rank.close()
+            self.node.close()
+
+
+def spread(values):
+    return "x%.3f (%.3f-%.3f)" % (statistics.median(values), min(values), max(values))
+
+
+def bench_step(rounds, names):
+    os.sched_setaffinity(0, {0})
+    for name in names:
+        bare = Loop(*MODELS[name])
+        loops = [Loop(*MODELS[name]).join(False), Loop(*MODELS[name]).join(True)]
+        ratios, made = [[], []], []
+        for k in range(rounds + 1):
+            times = [[] for _ in range(3)]
+            for _ in range(2):
+                for at, loop in enumerate([bare, *loops]):
+                    times[at] += loop.run()
+            middle = [statistics.median(t) for t in times]
+            if k > 0:  # the first warms up
+                made.append(middle[0])
+                for at in (0, 1):
+                    ratios[at].append(middle[at + 1] / middle[0])
+        per_step = loops[1].rank.exchanges / max(1, loops[1].rank.steps)
+        print("%-12s bare %.2f ms, joined %s, with %.1f exchanges a step %s" % (
+            name, statistics.median(made), spread(ratios[0]), per_step, spread(ratios[1])))
+        for loop in loops:
+            loop.close()
+
+
+def timed(work, times):
+    begin = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - begin) / times
+
+
+def bench_hook():
+    """In a tight loop: a STEP beside a question that the door answers, and beside a copy."""
+    with Node() as node, grapevine.join(nn.Linear(10, 10), None, node.path) as rank:
+        question = Record(kind=Kind.KEPT)
+        pairs = [(timed(rank.step, 500), timed(lambda: rank._node.ask(question), 500))
+                 for _ in range(9)]
+        print("a STEP of 110 parameters %.1f us, %s a question that the door answers" % (
+            1e6 * statistics.median(p[0] for p in pairs), spread([a / b for a, b in pairs])))
+    with Node() as node, grapevine.join(mlp(), None, node.path) as rank:
+        source, target = torch.randn(10_000_000), torch.zeros(10_000_000)
+        pairs = [(timed(rank.step, 5), timed(lambda: target.copy_(source), 5)) for _ in range(9)]
+        print("a STEP of 10.0 M parameters %.2f ms, %s a copy of as many" % (
+            1e3 * statistics.median(p[0] for p in pairs), spread([a / b for a, b in pairs])))
+
+
+def one_of_four(place, path, folder, seconds, slow, queue):
+    """A process of DDP (without a path), or a guest: what it has done in so many seconds."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = shakespeare.Reader()
+    rank = None
+    if not path:
+        group = f"file://{folder}/group"
+        distributed.init_process_group("gloo", rank=place, world_size=4, init_method=group)
+        stepped = nn.parallel.DistributedDataParallel(model)
+    else:
+        stepped = model
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    if path:
+        rank = grapevine.join(model, optimizer, path)
+    codes = shakespeare.text()
+    part = len(codes) * 9 // 10 // 4
+    own, held_out = codes[place * part : (place + 1) * part], codes[-len(codes) // 10 :]
+    generator = torch.Generator().manual_seed(place)
+    factor = slow if place == 3 else 1
+    steps, begin, spent = 0, time.perf_counter(), time.process_time()
+    while True:
+        started = time.perf_counter()
+        optimizer.zero_grad()
+        shakespeare.loss_of(stepped, shakespeare.pieces_of(own, generator)).backward()
+        if factor > 1:
+            time.sleep((factor - 1) * (time.perf_counter() - started))
+        optimizer.step()
+        steps += 1
+        over = torch.tensor(float(time.perf_counter() - begin > seconds))
+        if not path:
+            distributed.all_reduce(over)
+        if over:
+            break
+    took, spent = time.perf_counter() - begin, time.process_time() - spent
+    exchanges = rank.exchanges if rank else 0
+    if rank:
+        state = rank.finish()
+        rank.close()
+        model.load_state_dict(state)
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(99)
+        drawn = (shakespeare.pieces_of(held_out, generator) for _ in range(10))
+        loss = statistics.mean(shakespeare.loss_of(model, pieces).item() for pieces in drawn)
+    queue.put((place, steps, took, spent, exchanges, loss))
+    if not path:
+        distributed.destroy_process_group()
+
+
+def four(guests, seconds, slow):
+    with Node(4 if guests else 1) as node:
+        context = processes.get_context("spawn")
+        queue = context.SimpleQueue()
+        path = node.path if guests else ""
+        arguments = (path, node.folder, seconds, slow, queue)
+        started = processes.spawn(one_of_four, arguments, nprocs=4, join=False)
+        said = sorted(queue.get() for _ in range(4))
+        while not started.join():
+            pass
+    return said
+
+
+def bench_ring(rounds):
+    """Four processes of each kind in turn; one of them made slow by waiting after its gradient."""
+    seconds, rates = 12, {}
+    for slow in (1, 3, 10):
+        for _ in range(rounds):
+            own, theirs = four(True, seconds, slow), four(False, seconds, slow)
+            speeds = [sum(steps / took for _, steps, took, *_ in said) for said in (own, theirs)]
+            fast = own[:3]
+            rates.setdefault(slow, []).append((
+                speeds[0] / speeds[1],
+                sum(steps / spent for _, steps, _, spent, *_ in fast),
+                sum(exchanges / spent for _, _, _, spent, exchanges, _ in fast),
+                own[0][5], theirs[0][5], sum(s[1] for s in own), sum(s[1] for s in theirs),
+            ))
+        ratio, steps, exchanges, loss, ddp, made, all_made = zip(*rates[slow])
+        print("one of four x%d slower: steps a second %s those of DDP; loss of the mean %.2f after "
+              "%d steps, DDP %.2f after %d" % (slow, spread(ratio), statistics.median(loss),
+              statistics.median(made), statistics.median(ddp), statistics.median(all_made)))
+        if slow > 1:
+            even = rates[1]
+            print("   the other three, per processor second, beside no slow one: steps %s, "
+                  "exchanges %s" % (
+                      spread([a[1] / b[1] for a, b in zip(rates[slow], even)]),
+                      spread([a[2] / b[2] for a, b in zip(rates[slow], even)])))
+
+
+def main():
+    torch.set_num_threads(1)
+    words = sys.argv[1:] or ["step"]
+    rounds = next((int(word) for word in words if word.isdigit()), 9)
+    if words[0] == "step":
+        bench_step(rounds, [word for word in words if word in MODELS] or list(MODELS))
+    elif words[0] == "hook":
+        bench_hook()
+    elif words[0] == "ring":
+        bench_ring(rounds)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
