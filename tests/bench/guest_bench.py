@@ -3,6 +3,7 @@
 
     guest_bench.py step [ROUNDS] [MODEL...]    bare loop, joined, joined with exchanges
     guest_bench.py hook                        a STEP beside a question, and beside a copy
+    guest_bench.py seat                        from SIGKILL to a free seat, loader workers alive
     guest_bench.py ring [ROUNDS]               four guests and DDP, also with a slow one
 
 Read ratios within one run. `step` takes four steps of each in turn, the script on one core and the
@@ -22,6 +23,7 @@ os.environ.setdefault("GRAPEVINE", os.path.join(ROOT, "build/release/grapevine")
 os.environ.setdefault("GRAPEVINE_DATA", os.path.join(ROOT, "..", "shared", "data"))
 for folder in ("app/python", "tests/python", "examples/python"):
     sys.path.insert(0, os.path.join(ROOT, folder))
+os.environ["PYTHONPATH"] = os.path.join(ROOT, "app/python")
 
 import torch  # noqa: E402
 import torch.distributed as distributed  # noqa: E402
@@ -31,7 +33,9 @@ from torch.nn import functional  # noqa: E402
 
 import grapevine  # noqa: E402
 import shakespeare  # noqa: E402
-from grapevine.wire import Connection, Kind, Record  # noqa: E402
+from failures_test import Script  # noqa: E402
+from grapevine.layout import layout_of  # noqa: E402
+from grapevine.wire import ANY_RANK, Connection, Kind, Record  # noqa: E402
 from networks import linear  # noqa: E402
 from node import Node  # noqa: E402
 
@@ -194,6 +198,31 @@ def bench_hook():
             1e3 * statistics.median(p[0] for p in pairs), spread([a / b for a, b in pairs])))
 
 
+def bench_seat(rounds):
+    """Scripts with and without workers of a data loader, which inherit all that they have open."""
+    for words in ([], ["loader=fork"], ["loader=forkserver"], ["loader=spawn"]):
+        times = []
+        for _ in range(rounds):
+            with Node() as node:
+                script = Script(node, *words)
+                script.until_going()
+                begin = time.perf_counter()
+                script.process.kill()
+                text = layout_of(linear(), []).text("")
+                while True:
+                    try:
+                        visitor = Connection(node.path)
+                        visitor.ask(Record(kind=Kind.JOIN, rank=ANY_RANK, size=len(text)), text)
+                        break
+                    except grapevine.Refused:
+                        visitor.close()
+                times.append(1e3 * (time.perf_counter() - begin))
+                visitor.close()
+                script.kill()
+        print("seat free after SIGKILL, %s: %.0f ms (%.0f-%.0f)" % (
+            " ".join(words) or "no loader", statistics.median(times), min(times), max(times)))
+
+
 def one_of_four(place, path, folder, seconds, slow, queue):
     """A process of DDP (without a path), or a guest: what it has done in so many seconds."""
     torch.set_num_threads(1)
@@ -290,6 +319,8 @@ def main():
         bench_step(rounds, [word for word in words if word in MODELS] or list(MODELS))
     elif words[0] == "hook":
         bench_hook()
+    elif words[0] == "seat":
+        bench_seat(min(rounds, 5))
     elif words[0] == "ring":
         bench_ring(rounds)
     else:

@@ -132,6 +132,7 @@ class Forks(unittest.TestCase):
 
     def test_a_child_cannot_step_and_the_parent_goes_on(self):
         def cannot():
+            self.assertEqual(self.rank._node._socket.fileno(), -1)  # it hides no death of ours
             with self.assertRaisesRegex(RuntimeError, "forked from the script of rank 0"):
                 step(self.model, self.optimizer)
             with self.assertRaises(RuntimeError):

@@ -202,6 +202,31 @@ class Optimizers(unittest.TestCase):
         for bare, own in zip(*results):
             self.assertTrue(torch.equal(bare, own))
 
+    def test_two_half_steps_of_which_the_inner_optimizer_makes_the_second(self):
+        def run(model, optimizer):
+            losses = []
+            for _ in range(4):
+                train_gradient(model)
+                with torch.no_grad():
+                    away = [0.05 * p.grad / (p.grad.norm() + 1e-12) for p in model.parameters()]
+                    for parameter, by in zip(model.parameters(), away):
+                        parameter.add_(by)
+                optimizer.zero_grad()
+                losses.append(train_gradient(model))
+                with torch.no_grad():
+                    for parameter, by in zip(model.parameters(), away):
+                        parameter.sub_(by)
+                optimizer.step()
+                optimizer.zero_grad()
+            return losses
+
+        def train_gradient(model):
+            loss = functional.cross_entropy(model(IMAGES), LABELS)
+            loss.backward()
+            return loss.item()
+
+        self.same(sgd, run=run, steps=4)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -459,12 +459,24 @@ def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer
 
 
-def _increment_version(tensors: List[torch.Tensor]) -> None:
+def _takes_many() -> bool:
+    """Whether torch increments the versions of many tensors in one call: from 2.5 on."""
     try:
+        torch.autograd.graph.increment_version([torch.zeros(1)])
+    except (RuntimeError, TypeError):
+        return False
+    return True
+
+
+_TAKES_MANY = _takes_many()
+
+
+def _increment_version(tensors: List[torch.Tensor]) -> None:
+    if _TAKES_MANY:
         torch.autograd.graph.increment_version(tensors)
-    except TypeError:  # torch before 2.5 takes one at a time
-        for tensor in tensors:
-            torch.autograd.graph.increment_version(tensor)
+        return
+    for tensor in tensors:
+        torch.autograd.graph.increment_version(tensor)
 
 
 def _after_fork_in_child() -> None:
