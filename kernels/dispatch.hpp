@@ -63,6 +63,14 @@ void typed_pass(const StepArguments& a, const Run& run) {
 }
 
 template <class T, class Run>
+void typed_pass(const TakeArguments& a, const Run& run) {
+  with_flag(a.x_tilde != nullptr, [&](auto tilde) {
+    run(TakePass<T, decltype(tilde)::value>{T(a.c), out<T>(a.front), out<T>(a.base), out<T>(a.x),
+                                            out<T>(a.x_tilde)});
+  });
+}
+
+template <class T, class Run>
 void typed_pass(const AxpyArguments& a, const Run& run) {
   run(AxpyPass<T>{T(a.a), in<T>(a.x), out<T>(a.y)});
 }

@@ -114,6 +114,43 @@ template <class T, bool kNesterov, bool kV, bool kTilde, bool kCopy> struct Step
   }
 };
 
+/// Written with differences whose zero is positive, so that a zero keeps its sign where nobody else
+/// moves x. at() returns whether the elements of `front` are finite.
+template <class T, bool kTilde> struct TakePass {
+  using Element = T;
+  T c;
+  T *front, *base, *x, *x_tilde;
+
+  template <int N> GV_ELEMENT bool at(size_t i) const {
+    const auto f = load<N>(front, i);
+    const auto from = load<N>(base, i);
+    auto a = load<N>(x, i);
+    bool finite = true;
+    if constexpr (kTilde) {
+      auto b = load<N>(x_tilde, i);
+      for (int k = 0; k < N; ++k) {
+        const T mixed = a.at[k] - c * (a.at[k] - b.at[k]);
+        const T twin = b.at[k] - c * (b.at[k] - a.at[k]);
+        const bool good = f.at[k] - f.at[k] == T(0);
+        a.at[k] = good ? f.at[k] - (from.at[k] - mixed) : mixed;
+        b.at[k] = good ? f.at[k] - (from.at[k] - twin) : twin;
+        finite = finite && good;
+      }
+      store<N>(x_tilde, i, b);
+    } else {
+      for (int k = 0; k < N; ++k) {
+        const bool good = f.at[k] - f.at[k] == T(0);
+        a.at[k] = good ? f.at[k] - (from.at[k] - a.at[k]) : a.at[k];
+        finite = finite && good;
+      }
+    }
+    store<N>(x, i, a);
+    store<N>(front, i, a);
+    store<N>(base, i, a);
+    return finite;
+  }
+};
+
 template <class T> struct AxpyPass {
   using Element = T;
   T a;

@@ -109,6 +109,20 @@ void adam_step(const Execution& on, double c, const AdamStep& step, ConstVec g, 
         [&](size_t first, size_t last) { best_build().adam(wide(x.dtype), a, first, last); });
 }
 
+bool mix_and_take(const Execution& on, double c, Vec front, Vec base, Vec x, Vec x_tilde) {
+  check_same(x, x);
+  check_same(x, front);
+  check_same(x, base);
+  check_optional(x, x_tilde);
+  const TakeArguments a{c, front.data, base.data, x.data, x_tilde.data};
+  GV_ON_GPU(take(wide(x.dtype), a, x.size, on.stream));
+  std::atomic<bool> finite{true};
+  split(on, x, [&](size_t first, size_t last) {
+    if (!best_build().take(wide(x.dtype), a, first, last)) finite = false;
+  });
+  return finite;
+}
+
 namespace {
 
 /// `terms` from `first` element on, at most kMost of them.

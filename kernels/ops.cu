@@ -1,6 +1,7 @@
 // The CUDA twins: the passes of elements.hpp in grid-stride loops.
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda_check.cuh"
 #include "kernels/dispatch.hpp"
@@ -38,6 +39,19 @@ __global__ void run_pass(const Pass pass, size_t head, size_t packs, size_t size
   for (size_t i = tail + me; i < size; i += all) pass.template at<1>(i);
 }
 
+/// As run_pass, of a pass that says whether what it saw is finite: `others` becomes 1 where not.
+template <int N, class Pass>
+__global__ void run_taking(const Pass pass, size_t head, size_t packs, size_t size, int* others) {
+  const size_t me = blockIdx.x * size_t{kThreads} + threadIdx.x;
+  const size_t all = gridDim.x * size_t{kThreads};
+  bool finite = true;
+  for (size_t i = me; i < packs; i += all) finite &= pass.template at<N>(head + i * N);
+  const size_t tail = head + packs * N;
+  for (size_t i = me; i < head; i += all) finite &= pass.template at<1>(i);
+  for (size_t i = tail + me; i < size; i += all) finite &= pass.template at<1>(i);
+  if (!finite) *others = 1;
+}
+
 constexpr size_t kPackBytes = 16;
 
 /// How far the pointers of a call are from a 16-byte boundary, if all are equally far.
@@ -60,17 +74,25 @@ template <class... Pointers> Alignment alignment_of(Pointers... pointers) {
   return alignment;
 }
 
-template <class Pass, class T>
-void launch_as(const Pass& pass, const Alignment& alignment, size_t size, cudaStream_t stream) {
+/// Calls start(N, head, packs): packs of N where every pointer allows it, else of one.
+template <class T, class Start>
+void in_packs(const Alignment& alignment, size_t size, const Start& start) {
   constexpr int n = kPackBytes / sizeof(T);
   if (alignment.common && size >= 2 * n) {
     const size_t head = (kPackBytes - alignment.offset_bytes) % kPackBytes / sizeof(T);
-    const size_t packs = (size - head) / n;
-    run_pass<n><<<blocks_for(packs), kThreads, 0, stream>>>(pass, head, packs, size);
+    start(std::integral_constant<int, n>{}, head, (size - head) / n);
   } else {
-    run_pass<1><<<blocks_for(size), kThreads, 0, stream>>>(pass, 0, size, size);
+    start(std::integral_constant<int, 1>{}, size_t{0}, size);
   }
   GV_CUDA(cudaGetLastError());
+}
+
+template <class Pass, class T>
+void launch_as(const Pass& pass, const Alignment& alignment, size_t size, cudaStream_t stream) {
+  in_packs<T>(alignment, size, [&](auto n, size_t head, size_t packs) {
+    run_pass<decltype(n)::value>
+        <<<blocks_for(packs), kThreads, 0, stream>>>(pass, head, packs, size);
+  });
 }
 
 template <class Arguments>
@@ -156,6 +178,27 @@ void jump(bool wide, const JumpArguments& a, size_t size, void* stream) {
 
 void step(bool wide, const StepArguments& a, size_t size, void* stream) {
   launch(wide, a, alignment_of(a.g, a.v, a.x, a.x_tilde, a.copy), size, stream);
+}
+
+bool take(bool wide, const TakeArguments& a, size_t size, void* stream) {
+  if (size == 0) return true;
+  const cudaStream_t on = queue(stream);
+  int* others = nullptr;
+  int seen = 0;
+  GV_CUDA(cudaMallocAsync(&others, sizeof(int), on));
+  GV_CUDA(cudaMemsetAsync(others, 0, sizeof(int), on));
+  with_pass(a, wide, [&](const auto& pass) {
+    using T = typename std::remove_cvref_t<decltype(pass)>::Element;
+    const Alignment alignment = alignment_of(a.front, a.base, a.x, a.x_tilde);
+    in_packs<T>(alignment, size, [&](auto n, size_t head, size_t packs) {
+      run_taking<decltype(n)::value>
+          <<<blocks_for(packs), kThreads, 0, on>>>(pass, head, packs, size, others);
+    });
+  });
+  GV_CUDA(cudaMemcpyAsync(&seen, others, sizeof(int), cudaMemcpyDeviceToHost, on));
+  GV_CUDA(cudaFreeAsync(others, on));
+  GV_CUDA(cudaStreamSynchronize(on));
+  return seen == 0;
 }
 
 void axpy(bool wide, const AxpyArguments& a, size_t size, void* stream) {

@@ -67,6 +67,13 @@ struct AdamStep {
 void adam_step(const Execution&, double c, const AdamStep&, ConstVec g, Vec m, Vec v, Vec x,
                Vec x_tilde, Vec copy);
 
+/// What was done to `front` outside is taken as a step of x and x~ alike. Mix by c; where front is
+/// finite x += front - base and x~ += front - base;  front = base = x. Returns whether all of
+/// front was finite: elsewhere x and x~ are as they were mixed. With x~ = x = base the new x has
+/// the bits of front, a zero's sign included. 8 words. Optional: x_tilde (without it c is not used:
+/// 6).
+bool mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde);
+
 /// One summand of a linear combination.
 struct Term {
   double a;

@@ -34,6 +34,11 @@ struct StepArguments {
   bool streamed = false;         // CPU: `copy` is written past the caches
 };
 
+struct TakeArguments {
+  double c;
+  void *front, *base, *x, *x_tilde;  // x_tilde may be null
+};
+
 struct AxpyArguments {
   double a;
   const void* x;
@@ -89,6 +94,7 @@ struct CpuBuild {
   void (*extrapolate)(bool wide, const ExtrapolateArguments&, size_t first, size_t last);
   void (*jump)(bool wide, const JumpArguments&, size_t first, size_t last);
   void (*step)(bool wide, const StepArguments&, size_t first, size_t last);
+  bool (*take)(bool wide, const TakeArguments&, size_t first, size_t last);
   void (*axpy)(bool wide, const AxpyArguments&, size_t first, size_t last);
   void (*scale)(bool wide, const ScaleArguments&, size_t first, size_t last);
   void (*adam)(bool wide, const AdamArguments&, size_t first, size_t last);
@@ -119,6 +125,7 @@ void copy(const void* x, void* out, size_t bytes, void* stream);
 void extrapolate(bool wide, const ExtrapolateArguments&, size_t size, void* stream);
 void jump(bool wide, const JumpArguments&, size_t size, void* stream);
 void step(bool wide, const StepArguments&, size_t size, void* stream);
+bool take(bool wide, const TakeArguments&, size_t size, void* stream);
 void axpy(bool wide, const AxpyArguments&, size_t size, void* stream);
 void scale(bool wide, const ScaleArguments&, size_t size, void* stream);
 void adam(bool wide, const AdamArguments&, size_t size, void* stream);

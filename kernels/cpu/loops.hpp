@@ -79,11 +79,24 @@ void elementwise(bool wide, const Arguments& arguments, size_t first, size_t las
   });
 }
 
+bool take_of(bool wide, const TakeArguments& arguments, size_t first, size_t last) {
+  int others = 0;
+  with_pass(arguments, wide, [&](const auto pass) {
+    int seen = 0;
+#pragma GCC ivdep
+    for (size_t i = first; i < last; ++i)
+      seen |= !pass.template at<1>(i);
+    others = seen;
+  });
+  return others == 0;
+}
+
 constexpr CpuBuild build_named(const char* name) {
   return {name,
           elementwise<ExtrapolateArguments>,
           elementwise<JumpArguments>,
           elementwise<StepArguments>,
+          take_of,
           elementwise<AxpyArguments>,
           elementwise<ScaleArguments>,
           elementwise<AdamArguments>,

@@ -31,6 +31,10 @@ void bare_jump_alone(const float* sent, const float* received, float* x, size_t 
   GV_BARE_LOOP(x[i] += sent[i] + received[i])
 }
 
+void bare_take(float* front, float* base, float* x, float* x_tilde, size_t first, size_t last) {
+  GV_BARE_LOOP(const float a = front[i]; base[i] += a; x[i] += a; x_tilde[i] += a; front[i] = x[i])
+}
+
 void bare_step(const float* g, float* v, float* x, float* x_tilde, float* copy, size_t first,
                size_t last) {
   GV_BARE_LOOP(const float a = g[i]; v[i] += a; x[i] += a; x_tilde[i] += a; copy[i] = a)

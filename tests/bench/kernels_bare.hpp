@@ -13,6 +13,7 @@ void bare_jump(const float* sent, const float* received, float* x, float* x_tild
                size_t last);
 void bare_jump_alone(const float* sent, const float* received, float* x, size_t first,
                      size_t last);
+void bare_take(float* front, float* base, float* x, float* x_tilde, size_t first, size_t last);
 void bare_step(const float* g, float* v, float* x, float* x_tilde, float* copy, size_t first,
                size_t last);
 void bare_step_no_copy(const float* g, float* v, float* x, float* x_tilde, size_t first,

@@ -88,6 +88,12 @@ std::vector<Row> rows() {
            bare_step_no_copy(b.p(b.g), b.p(b.v), b.p(b.x), b.p(b.x_tilde), i, n);
          });
        }},
+      {"mix_and_take", 8, [](Bench& b) { mix_and_take(b.on, 0.2, b.g, b.v, b.x, b.x_tilde); },
+       [](Bench& b) {
+         b.split([&](size_t i, size_t n) {
+           bare_take(b.p(b.g), b.p(b.v), b.p(b.x), b.p(b.x_tilde), i, n);
+         });
+       }},
       {"axpy", 3, [](Bench& b) { axpy(b.on, 1e-6, b.x, b.copy); },
        [](Bench& b) {
          b.split([&](size_t i, size_t n) { bare_axpy(b.p(b.x), b.p(b.copy), i, n); });

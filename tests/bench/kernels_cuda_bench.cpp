@@ -66,6 +66,7 @@ int main() {
       {"jump, no x~", 4, [&] { mix_and_jump(on, 0, 0.5, 0, g, v, x, {}); }},
       {"mix_and_step", 8, [&] { mix_and_step(on, 0.2, step, g, v, x, x_tilde, out); }},
       {"step, no copy", 7, [&] { mix_and_step(on, 0.2, step, g, v, x, x_tilde, {}); }},
+      {"mix_and_take", 8, [&] { mix_and_take(on, 0.2, g, v, x, x_tilde); }},
       {"axpy", 3, [&] { axpy(on, 1e-6, x, out); }},
       {"scale", 2, [&] { scale(on, 0.5, x, out); }},
       {"dot", 2, [&] { dot(on, x, x_tilde); }},

@@ -85,6 +85,8 @@ TEST_CASE("the CUDA dot product and finiteness agree with the CPU") {
       CHECK(std::abs(ours - theirs) <= 1e-12 * static_cast<double>(size));
       CHECK(all_finite(stream.execution(), device.views()[0]));
       for (const double bad : {std::nan(""), HUGE_VAL}) {
+        CHECK(mix_and_take(stream.execution(), 0.1, device.views()[0], device.views()[1],
+                           device.views()[3], device.views()[4]));
         if (size == 0) continue;
         Buffer one(1, dtype);
         if (dtype == DType::f32) {
@@ -94,6 +96,8 @@ TEST_CASE("the CUDA dot product and finiteness agree with the CPU") {
         }
         upload(stream, one, device.views()[0].part(size - 1, 1));
         CHECK_FALSE(all_finite(stream.execution(), device.views()[0]));
+        CHECK_FALSE(mix_and_take(stream.execution(), 0.1, device.views()[0], device.views()[1],
+                                 device.views()[3], device.views()[4]));
       }
     }
   }

@@ -1,6 +1,7 @@
 // What the passes promise to the rules: mixing is a semigroup, sums are kept, averaging is the
 // special case.
 #include <cmath>
+#include <cstring>
 
 #include "kernels/ops.hpp"
 #include "tests/catch.hpp"
@@ -150,5 +151,60 @@ TEST_CASE("a step moves x and x~ alike, and its copy is the new x") {
     CHECK(distance(x, x_tilde) == 0);
     CHECK(distance(x, copy) == 0);
     CHECK(distance(x, before) > 0.01);
+  }
+}
+
+TEST_CASE("what was done to the front alone is x to the bit, a zero's sign included") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const bool tilde : {true, false}) {
+      Buffer x = random_buffer(kSize, dtype, 1), base = copied(x), x_tilde = copied(x);
+      for (uint64_t step = 0; step < 3; ++step) {
+        Buffer front = random_buffer(kSize, dtype, 2 + step);
+        scale(kCpu, -0.0, front.vec().part(0, 40), front.vec().part(0, 40));  // of either sign
+        const Buffer made = copied(front);
+        CHECK(mix_and_take(kCpu, 0.3, front, base, x, tilde ? x_tilde.vec() : Vec()));
+        for (Buffer* now : {&x, &front, &base})
+          CHECK(std::memcmp(now->vec().data, made.vec().data, made.vec().bytes()) == 0);
+        if (tilde) CHECK(std::memcmp(x_tilde.vec().data, x.vec().data, x.vec().bytes()) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("an element of the front that is not finite leaves its x as mixing left it, no other") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+      const auto start = [dtype](uint64_t k) { return random_buffer(kSize, dtype, k); };
+      Buffer x = start(1), x_tilde = start(2), base = start(3), front = start(4);
+      Buffer y = start(1), y_tilde = start(2), y_base = start(3), y_front = start(4);
+      for (const size_t i : {size_t{0}, kSize / 2, kSize - 1}) {
+        if (dtype == DType::f32)
+          front.vec().as<float>()[i] = static_cast<float>(bad);
+        else
+          front.vec().as<double>()[i] = bad;
+        scale(kCpu, 1, base.vec().part(i, 1), y_front.vec().part(i, 1));  // as if left alone
+        scale(kCpu, 1, base.vec().part(i, 1), y_base.vec().part(i, 1));
+      }
+      CHECK_FALSE(mix_and_take(kCpu, 0.3, front, base, x, x_tilde));
+      CHECK(mix_and_take(kCpu, 0.3, y_front, y_base, y, y_tilde));
+      CHECK(distance(x, y) < 8 * rounding(dtype));
+      CHECK(distance(x_tilde, y_tilde) < 8 * rounding(dtype));
+      CHECK(distance(front, x) == 0);
+      CHECK(distance(base, x) == 0);
+    }
+  }
+}
+
+TEST_CASE("a step taken from a front moves x~ - x by nothing") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Buffer x = random_buffer(kSize, dtype, 1), x_tilde = random_buffer(kSize, dtype, 2);
+    Buffer y = copied(x), y_tilde = copied(x_tilde);
+    Buffer base = random_buffer(kSize, dtype, 3), front = random_buffer(kSize, dtype, 4);
+    mix_and_take(kCpu, 0.2, front, base, x, x_tilde);
+    mix(0.2, y, y_tilde);
+    for (Buffer* twin : {&x_tilde, &y_tilde})
+      axpy(kCpu, -1, twin == &x_tilde ? x : y, *twin);
+    CHECK(distance(x_tilde, y_tilde) < 16 * rounding(dtype));
+    CHECK(distance(x, y) > 1);
   }
 }

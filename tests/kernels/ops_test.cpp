@@ -50,6 +50,7 @@ Expected expected(const Case& c, Real g, Real received, Expected s) {
       if (c.with_copy) s.out = s.x;
       break;
     }
+    case Case::take: break;  // front and base are g and `received`: see expected_take
     case Case::axpy: s.x += c.alpha * g; break;
     case Case::scale: s.out = c.alpha * g; break;
     case Case::adam: break;  // the first moment is `received`: see expected_adam
@@ -82,6 +83,14 @@ Expected expected_adam(const Case& c, Real g, Real& m, Expected s) {
   return s;
 }
 
+Expected expected_take(const Case& c, Real& front, Real& base, Expected s) {
+  s = mixed(c, s);
+  s.x += front - base;
+  if (c.tilde) s.x_tilde += front - base;
+  front = base = s.x;
+  return s;
+}
+
 /// The largest error over all vectors, in units of the dtype's rounding of a number of size 1.
 double worst_error(const Case& c, size_t size, DType dtype, size_t shift, const Execution& on) {
   const Streams before(size, dtype, shift);
@@ -91,10 +100,11 @@ double worst_error(const Case& c, size_t size, DType dtype, size_t shift, const 
   for (size_t i = 0; i < size; ++i) {
     const auto at = [i](const Streams& s, int k) -> Real { return element(s.view(k), i); };
     const Expected start{at(before, 2), at(before, 3), at(before, 4), at(before, 5)};
-    Real received = at(before, 1);
-    const Expected e = c.pass == Case::adam ? expected_adam(c, at(before, 0), received, start)
-                                            : expected(c, at(before, 0), received, start);
-    const Real want[] = {at(before, 0), received, e.v, e.x, e.x_tilde, e.out};
+    Real g = at(before, 0), received = at(before, 1);
+    const Expected e = c.pass == Case::adam   ? expected_adam(c, g, received, start)
+                       : c.pass == Case::take ? expected_take(c, g, received, start)
+                                              : expected(c, g, received, start);
+    const Real want[] = {g, received, e.v, e.x, e.x_tilde, e.out};
     for (int k = 0; k < Streams::kCount; ++k) {
       worst = std::max(worst, static_cast<double>(std::abs(want[k] - at(after, k))));
     }

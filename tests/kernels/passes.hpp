@@ -14,6 +14,7 @@ struct Case {
     extrapolate,
     jump,
     step,
+    take,
     axpy,
     scale,
     adam,
@@ -30,8 +31,8 @@ struct Case {
   size_t first = 0, stride = 1;  // gather, scatter
 
   std::string name() const {
-    const char* names[] = {"extrapolate", "mix_and_jump", "mix_and_step", "axpy",   "scale",
-                           "adam_step",   "combine",      "gather",       "scatter"};
+    const char* names[] = {"extrapolate", "mix_and_jump", "mix_and_step", "mix_and_take", "axpy",
+                           "scale",       "adam_step",    "combine",      "gather",       "scatter"};
     return std::string(names[pass]) + (tilde ? " x~" : "") + (with_v ? " v" : "") +
            (with_copy ? " copy" : "") + (how.nesterov ? " nesterov" : "") +
            (how.weight_decay > 0 ? " decay" : "") + (decoupled ? " decoupled" : "") +
@@ -62,6 +63,7 @@ inline std::vector<Case> all_cases() {
   for (const bool tilde : {true, false}) {
     cases.push_back({Case::extrapolate, tilde});
     cases.push_back({Case::jump, tilde});
+    cases.push_back({Case::take, tilde});
     for (const bool v : {true, false}) {
       for (const bool copy : {true, false}) {
         for (const bool nesterov : {true, false}) {
@@ -111,6 +113,7 @@ inline void run_on(const Case& c, const Execution& on, const std::vector<Vec>& s
       return mix_and_jump(on, c.c, c.alpha, c.alpha_tilde, s[0], s[1], s[3], x_tilde);
     case Case::step:
       return mix_and_step(on, c.c, c.how, s[0], v, s[3], x_tilde, c.with_copy ? s[5] : Vec());
+    case Case::take: return void(mix_and_take(on, c.c, s[0], s[1], s[3], x_tilde));
     case Case::axpy: return axpy(on, c.alpha, s[0], s[3]);
     case Case::scale: return scale(on, c.alpha, s[0], s[5]);
     case Case::adam:

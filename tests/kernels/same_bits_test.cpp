@@ -34,6 +34,7 @@ void run_build(const Case& c, const CpuBuild& build, bool streamed, Streams& s) 
           {c.c, c.how.lr, c.how.momentum, c.how.weight_decay, c.how.nesterov, p[0],
            c.with_v ? p[2] : nullptr, p[3], tilde, c.with_copy ? p[5] : nullptr, streamed},
           0, n);
+    case Case::take: return void(build.take(wide, {c.c, p[0], p[1], p[3], tilde}, 0, n));
     case Case::axpy: return build.axpy(wide, {c.alpha, p[0], p[3]}, 0, n);
     case Case::scale: return build.scale(wide, {c.alpha, p[0], p[5]}, 0, n);
     case Case::adam: {
