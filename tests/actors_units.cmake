@@ -6,7 +6,7 @@ grapevine_test(actors_units
     conversations/collective_test.cpp conversations/pair_exchange_test.cpp
     conversations/partner_policy_test.cpp
     algorithms/rules_test.cpp algorithms/rules_oracle_test.cpp
-    algorithms/rules_constants_test.cpp
+    algorithms/rules_constants_test.cpp algorithms/take_test.cpp
     algorithms/optimizer_test.cpp conversations/numbers_test.cpp
     algorithms/expected_distance_test.cpp
     transport/simulated_transport_test.cpp transport/link_transport_test.cpp

@@ -35,6 +35,12 @@ void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   written_ = phase_;
 }
 
+bool A2cid2::take(double now, Vec front, Vec base) {
+  const bool finite = mix_and_take(execution_, mixing_until(now), front, base, x_, x_tilde_);
+  written_ = phase_;
+  return finite;
+}
+
 void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
   messages_->write(execution_, key, mixing_until(now), x_, x_tilde_, out);
   out.lease.set_phase(phase_);

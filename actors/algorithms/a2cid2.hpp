@@ -22,8 +22,9 @@
 // So what i gains j loses however late the answer is, and nobody is ever locked.
 // Invariant: only gradients change the sum of x + x~ over all ranks.
 //
-// Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy. Memory:
-// x, x~, momentum. What is sent may be less than x (pair_messages.hpp).
+// Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy, or a
+// step that was made outside 8. Memory: x, x~, momentum. What is sent may be less than x
+// (pair_messages.hpp).
 #pragma once
 #include "actors/algorithms/pair_rule.hpp"
 
@@ -38,6 +39,7 @@ class A2cid2 : public PairRule {
   void set_eta(double now, double eta) override;
   void read(double now, Vec out) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  bool take(double now, Vec front, Vec base) override;
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
             double alpha_tilde) override;

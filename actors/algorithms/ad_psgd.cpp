@@ -8,6 +8,10 @@ void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
   optimizer_.step(execution_, 0, lr, g, x_, {}, copy);
 }
 
+bool AdPsgd::take(double, Vec front, Vec base) {
+  return mix_and_take(execution_, 0, front, base, x_, {});
+}
+
 void AdPsgd::snapshot(double, const ExchangeKey& key, Payload& out) {
   messages_->write(execution_, key, 0, x_, {}, out);
   out.lease.set_phase(0);

@@ -9,6 +9,17 @@ void add_to(const Execution& execution, ConstVec x, Vec sum) {
   add_deviation(execution, x, zero, sum);
 }
 
+// By on_gradient, with g = base - front.
+bool Rule::take(double now, Vec front, Vec base) {
+  Buffer moved(front.size, front.dtype);
+  const bool finite = mix_and_take({}, 0, front, base, moved, {});
+  scale({}, -1, moved, moved);
+  on_gradient(now, 1, moved, {});
+  read(now, front);
+  read(now, base);
+  return finite;
+}
+
 RoundRule::RoundRule(const RuleContext& context)
     : rank_(context.rank),
       seed_(context.seed),

@@ -74,6 +74,12 @@ class Rule {
   /// Pairwise: steps at once. Rounds: the local part of a round; copy is empty.
   virtual void on_gradient(double now, double lr, ConstVec g, Vec copy) = 0;
 
+  /// A step that somebody else has made: what was done to `front` since it was `base` is taken as a
+  /// step of length 1, with no optimizer of the rule's own. Both lie in host memory and become x;
+  /// in rounds, x after the local part, so the caller reads it again when the round is over.
+  /// Returns whether all of front was finite: elsewhere nothing was done.
+  virtual bool take(double now, Vec front, Vec base);
+
   /// The sum of what gossip conserves (x + x~, or x) over this rank, added to fp64 `sum`.
   virtual void add_conserved(double now, Vec sum) = 0;
 
