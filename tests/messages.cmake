@@ -1,13 +1,13 @@
 grapevine_test(messages 
   SOURCES messages/codec_test.cpp messages/parcel_test.cpp messages/control_test.cpp
-    messages/bounds_test.cpp
+    messages/bounds_test.cpp messages/guest_test.cpp
   USES grapevine_messages CapnProto::capnp)
 target_include_directories(messages_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
 grapevine_benchmark(codec SOURCES bench/codec_bench.cpp USES grapevine_messages)
 
 # The fuzz targets need clang's libFuzzer, so they are compiled by clang++ beside a build that g++
 # makes: a codec, the generated schemas and the harness in one command. `ninja codec_fuzz
-# control_fuzz codec_seeds` builds them, `./test fuzz` runs them.
+# control_fuzz guest_fuzz codec_seeds` builds them, `./test fuzz` runs them.
 find_program(GRAPEVINE_CLANGXX NAMES clang++ clang++-14)
 set(codec_fuzz_flags -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined
   -fno-sanitize-recover=all -Wno-overloaded-shift-op-parentheses)  # GV_CHECK is such a shift
@@ -27,20 +27,23 @@ if(GRAPEVINE_LIBFUZZER)
   target_link_libraries(codec_seeds PRIVATE grapevine_messages grapevine_options)
   set(generated ${CMAKE_BINARY_DIR}/generated)
   set(messages ${PROJECT_SOURCE_DIR}/messages)
-  foreach(target codec control)
+  foreach(target codec control guest)
     set(program ${CMAKE_BINARY_DIR}/bin/${target}_fuzz)
     set(sources ${CMAKE_CURRENT_LIST_DIR}/fuzz/${target}_fuzz.cpp ${messages}/codec.cpp)
     if(target STREQUAL "control")
       list(APPEND sources ${messages}/control_decode.cpp ${messages}/control_encode.cpp
         ${messages}/control_validate.cpp)
+    elseif(target STREQUAL "guest")
+      list(APPEND sources ${messages}/guest_codec.cpp)
     endif()
     add_custom_command(OUTPUT ${program}
       COMMAND ${GRAPEVINE_CLANGXX} ${codec_fuzz_flags} -I${PROJECT_SOURCE_DIR} -isystem ${generated}
         ${sources} ${generated}/messages/wire.capnp.c++ ${generated}/messages/control.capnp.c++
+        ${generated}/messages/guest.capnp.c++
         -lcapnp -lkj -o ${program}
       # The library stands for the generated schemas, which it is compiled from.
       DEPENDS grapevine_messages ${sources} ${messages}/codec.hpp ${messages}/control_codec.hpp
-        ${messages}/control.hpp ${messages}/frame.hpp ${messages}/parcel.hpp
+        ${messages}/guest.hpp ${messages}/guest_codec.hpp ${messages}/control.hpp ${messages}/frame.hpp ${messages}/parcel.hpp
       VERBATIM)
     add_custom_target(${target}_fuzz DEPENDS ${program})
   endforeach()

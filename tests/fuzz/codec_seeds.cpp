@@ -1,6 +1,6 @@
-// Writes the fuzzers' first inputs into the two folders named as arguments: one valid frame of each
-// kind and dtype, one parcel of each kind, one control message of each kind, and what a malicious
-// member says.
+// Writes the fuzzers' first inputs into the three folders named as arguments: one valid frame of
+// each kind and dtype, one parcel of each kind, one control message of each kind, what a malicious
+// member says, and a guest's record of each kind with a layout.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -11,6 +11,7 @@
 
 #include "messages/codec.hpp"
 #include "messages/control_codec.hpp"
+#include "messages/guest_codec.hpp"
 #include "tests/messages/control_messages.hpp"
 #include "tests/messages/malicious_member.hpp"
 
@@ -32,8 +33,8 @@ void write(const std::string& path, std::initializer_list<std::span<const std::b
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::cerr << "usage: codec_seeds FRAMES_FOLDER CONTROL_FOLDER\n";
+  if (argc != 4) {
+    std::cerr << "usage: codec_seeds FRAMES_FOLDER CONTROL_FOLDER GUEST_FOLDER\n";
     return 2;
   }
   const uint64_t limit_bytes = 1 << 20;
@@ -70,5 +71,13 @@ int main(int argc, char** argv) {
     write(std::string(argv[2]) + "/lie_" + std::to_string(k), {*bytes});
     write(std::string(argv[1]) + "/lie_" + std::to_string(k),
           {std::as_bytes(std::span(&limit_bytes, 1)), encode(liar.header())});
+  }
+  const std::string layout = "run\ntrained fc.weight 3 4\ntrained scale\naside bn.mean 5\n";
+  for (int kind = 0; kind < kGuestKinds; ++kind) {
+    GuestRecord r;
+    r.kind = static_cast<GuestKind>(kind);
+    r.count = layout.size();
+    write(std::string(argv[3]) + "/kind_" + std::to_string(kind),
+          {encode(r), std::as_bytes(std::span(layout))});
   }
 }

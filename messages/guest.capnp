@@ -1,0 +1,39 @@
+# What a guest (a script that computes a rank's steps) and its node say to each other on the node's door: one
+# struct without pointers, in one segment of nine words, 80 bytes. `count` bytes of text follow a join or a refusal.
+#
+# Fields are only ever appended, and each change of meaning raises `version`. README.md says what each field means
+# in which record.
+@0xc3d6f0a91e5b7a42;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("grapevine::wire");
+
+enum GuestKind {
+  join @0;
+  welcome @1;
+  refused @2;
+  step @3;
+  front @4;
+  mean @5;
+  keep @6;
+  kept @7;
+  finish @8;
+  leave @9;
+  bye @10;
+  wait @11;
+}
+
+struct GuestRecord {
+  version @0 :UInt16;     # 1
+  kind @1 :UInt16;        # a GuestKind
+  flags @2 :UInt16;       # 1 resumed, 2 end, 4 not finite
+  dtype @3 :UInt16;       # of the front: 0, f32
+  rank @4 :UInt32;        # 2^32 - 1: any
+  ranks @5 :UInt32;       # of the run; of a mean: in it
+  number @6 :UInt64;      # steps of the rank
+  runSteps @7 :UInt64;    # of all ranks together, as the node estimates them
+  exchanges @8 :UInt64;   # that have moved the rank
+  count @9 :UInt64;       # bytes of the text, or of what a descriptor holds
+  value @10 :Float64;     # step: the loss; front: seconds in the node; wait: seconds so far
+  epoch @11 :UInt64;      # of the graph
+}

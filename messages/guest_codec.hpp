@@ -1,0 +1,33 @@
+// The codec of what guests say: GuestRecord to bytes and back, by the schema in guest.capnp, and
+// the text of a join to a GuestLayout. Validated here, once.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "kernels/result.hpp"
+#include "messages/guest.hpp"
+
+namespace grapevine {
+
+constexpr uint16_t kGuestVersion = 1;
+constexpr size_t kGuestRecordBytes = 80;
+constexpr uint64_t kGuestTextBytes = uint64_t{16} << 20;  // of a layout or a refusal, at most
+constexpr uint64_t kGuestElements = uint64_t{1} << 34;    // trained and aside together, at most
+
+using GuestRecordBytes = std::array<std::byte, kGuestRecordBytes>;
+
+GuestRecordBytes encode(const GuestRecord&);
+
+/// Refuses, with one line: another length, what is not one segment with one such struct, another
+/// version, an unknown kind or flag, a dtype other than fp32, a text above kGuestTextBytes of a
+/// join or a refusal.
+Result<GuestRecord> decode_guest(std::span<const std::byte> bytes);
+
+/// Refuses, with one line: a line that is neither `trained` nor `aside`, nothing trained, trained
+/// behind aside, a name that is empty, given twice or has control characters, a size that is no
+/// number or negative, more than kGuestElements in all.
+Result<GuestLayout> read_guest_layout(std::string_view text);
+
+}  // namespace grapevine

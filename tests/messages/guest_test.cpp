@@ -1,0 +1,116 @@
+// What guests say: a record has one encoding at fixed places, and what is none is refused.
+#include <cmath>
+#include <cstring>
+
+#include "messages/guest_codec.hpp"
+#include "tests/catch.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+GuestRecord record() {
+  GuestRecord r;
+  r.kind = GuestKind::front;
+  r.flags = kGuestEnd | kGuestNotFinite;
+  r.rank = 0x01020304;
+  r.ranks = 5;
+  r.number = 6;
+  r.run_steps = 7;
+  r.exchanges = 8;
+  r.count = 9;
+  r.value = 1.5;
+  r.epoch = 0x1122334455667788;
+  return r;
+}
+
+template <class T>
+std::string refusal_with(size_t at, T value) {
+  GuestRecordBytes bytes = encode(record());
+  std::memcpy(bytes.data() + at, &value, sizeof value);
+  const auto decoded = decode_guest(bytes);
+  return decoded ? "accepted" : decoded.error().message;
+}
+
+std::string refusal_of(const std::string& text) {
+  const auto layout = read_guest_layout(text);
+  return layout ? "accepted" : layout.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a guest's record lies little-endian at the offsets that the README gives") {
+  const GuestRecordBytes b = encode(record());
+  const std::vector<uint8_t> head{0, 0, 0, 0, 9, 0, 0, 0,   // one segment of nine words
+                                  0, 0, 0, 0, 8, 0, 0, 0,   // a struct of eight words
+                                  1, 0, 4, 0, 6, 0, 0, 0,   // version, kind, flags, dtype
+                                  4, 3, 2, 1, 5, 0, 0, 0};  // rank, ranks
+  CHECK(std::memcmp(b.data(), head.data(), head.size()) == 0);
+  const uint64_t numbers[] = {6, 7, 8, 9};
+  CHECK(std::memcmp(b.data() + 32, numbers, sizeof numbers) == 0);
+  const double value = 1.5;
+  CHECK(std::memcmp(b.data() + 64, &value, 8) == 0);
+  CHECK(static_cast<int>(b[72]) == 0x88);
+}
+
+TEST_CASE("a guest's record comes back as it was, a loss that is no number included") {
+  for (int kind = 0; kind < kGuestKinds; ++kind) {
+    GuestRecord r = record();
+    r.kind = static_cast<GuestKind>(kind);
+    r.value = kind % 2 == 0 ? 2.5 : std::nan("");
+    const GuestRecordBytes bytes = encode(r);
+    const auto decoded = decode_guest(bytes);
+    REQUIRE(decoded);
+    CHECK(encode(*decoded) == bytes);
+    CHECK(decoded->kind == r.kind);
+    CHECK(decoded->epoch == r.epoch);
+    CHECK(std::isnan(decoded->value) == std::isnan(r.value));
+  }
+}
+
+TEST_CASE("what is no record of a guest is refused in a line that says what is accepted") {
+  CHECK_THAT(refusal_with<uint8_t>(4, 10), Catch::Contains("malformed"));
+  CHECK_THAT(refusal_with<uint8_t>(8, 4), Catch::Contains("malformed"));
+  CHECK_THAT(refusal_with<uint16_t>(16, 2), Catch::Contains("version 2, accepted: 1"));
+  CHECK_THAT(refusal_with<uint16_t>(18, 12), Catch::Contains("kind 12"));
+  CHECK_THAT(refusal_with<uint16_t>(20, 8), Catch::Contains("flags 8"));
+  CHECK_THAT(refusal_with<uint16_t>(22, 1), Catch::Contains("dtype 1"));
+  const GuestRecordBytes bytes = encode(record());
+  CHECK_FALSE(decode_guest(std::span(bytes).first(79)));
+  GuestRecord join;
+  join.count = kGuestTextBytes;
+  CHECK(decode_guest(encode(join)));
+  ++join.count;
+  CHECK_FALSE(decode_guest(encode(join)));
+}
+
+TEST_CASE(
+    "the text of a join becomes a layout: names and shapes in their order, what is aside apart") {
+  const auto layout =
+      read_guest_layout("a run\ntrained fc.weight 3 4\ntrained scale\naside bn.mean 5\n");
+  REQUIRE(layout);
+  CHECK(layout->run == "a run");
+  REQUIRE(layout->trained.size() == 2);
+  CHECK(layout->trained[0] == GuestLayout::Tensor{"fc.weight", {3, 4}});
+  CHECK(layout->trained[1] == GuestLayout::Tensor{"scale", {}});
+  CHECK(layout->trained_elements() == 13);
+  CHECK(layout->aside_elements() == 5);
+  CHECK(read_guest_layout("\ntrained w 1"));
+}
+
+TEST_CASE("a layout that cannot be is refused in a line, and no size overflows") {
+  CHECK_THAT(refusal_of(""), Catch::Contains("nothing is trained"));
+  CHECK_THAT(refusal_of("run\naside w 3\n"), Catch::Contains("nothing is trained"));
+  CHECK_THAT(refusal_of("run\ntrained w 0\n"), Catch::Contains("nothing is trained"));
+  CHECK_THAT(refusal_of("run\nfrozen w 3\n"), Catch::Contains("line 2"));
+  CHECK_THAT(refusal_of("run\ntrained\n"), Catch::Contains("no name"));
+  CHECK_THAT(refusal_of("run\ntrained w 3\ntrained w 3\n"), Catch::Contains("second time"));
+  CHECK_THAT(refusal_of("run\naside a 1\ntrained w 3\n"), Catch::Contains("behind aside"));
+  CHECK_THAT(refusal_of("run\ntrained w x\n"), Catch::Contains("a size that is no number"));
+  CHECK_THAT(refusal_of("run\ntrained w -3\n"), Catch::Contains("a size that is no number"));
+  CHECK_THAT(refusal_of("run\ntrained w 3  4\n"), Catch::Contains("a size that is no number"));
+  CHECK_THAT(refusal_of("run\ntrained w\t3\n"), Catch::Contains("control characters"));
+  CHECK_THAT(refusal_of("run\ntrained w 4294967296 4294967296\n"), Catch::Contains("too large"));
+  CHECK_THAT(refusal_of("run\ntrained w 9223372036854775808\n"), Catch::Contains("no number"));
+  CHECK_THAT(refusal_of("run\ntrained w 17179869184\naside b 1\n"), Catch::Contains("too many"));
+}
