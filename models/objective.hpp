@@ -59,6 +59,8 @@ class Objective {
 
   virtual const ParameterLayout& layout() const = 0;
   virtual bool has_gradients() const { return true; }  // false: consensus, gossip alone
+  /// Whether somebody computes the ranks' steps: gradients, or scripts of their own (guest.hpp).
+  virtual bool has_workers() const { return has_gradients(); }
 
   /// Writes rank's start. Networks: the same for every rank. Consensus: Gaussian, a stream per
   /// rank.

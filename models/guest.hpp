@@ -1,0 +1,40 @@
+// GuestObjective: what a guest trains, a script that computes a rank's steps in a process of its
+// own. The script's layout and starting point; the script alone has the loss, the data and the
+// gradients.
+#pragma once
+#include <vector>
+
+#include "models/objective.hpp"
+
+namespace grapevine {
+
+/// How settings name it: make_objective does not make it, a script brings it.
+inline constexpr char kGuestObjective[] = "guest";
+
+class GuestObjective final : public Objective {
+ public:
+  /// `start` has the layout's size. `aside`: what is averaged in means and never gossiped (running
+  /// statistics). All fp32.
+  GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start);
+
+  const ParameterLayout& layout() const override { return layout_; }
+  const ParameterLayout& aside() const { return aside_; }
+  bool has_gradients() const override { return false; }
+  bool has_workers() const override { return true; }
+  void initial_point(int rank, Vec x) const override;
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override;
+  Evaluation evaluate(int thread, int rank, ConstVec x) override;  // only the scripts can: NaN
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override;
+
+  /// Under the script's names, what is aside included.
+  Status save_model(const std::string& directory, ConstVec x) override;
+  /// What is aside in the saved model. Not while it is saved.
+  void set_aside(ConstVec values);
+
+ private:
+  ParameterLayout layout_, aside_;
+  Buffer start_, aside_values_;
+};
+
+}  // namespace grapevine
