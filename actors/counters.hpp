@@ -13,7 +13,8 @@ struct Counters {
   std::atomic<uint64_t> gradients{0};
   std::atomic<uint64_t> applied_ends{0};  // two for each exchange
   std::atomic<uint64_t> frames{0}, bytes{0};
-  std::atomic<double> loss_sum{0};                                // over `gradients`
+  std::atomic<double> loss_sum{0};  // over `gradients`, but
+  std::atomic<uint64_t> silent{0};  // those of guests that did not say theirs
   std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
   std::atomic<uint64_t> skipped{0};                               // exchanges, messages, rounds
   std::atomic<uint64_t> skipped_last{0};                          // edge() of the last of them

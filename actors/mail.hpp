@@ -59,10 +59,15 @@ struct CommunicatorReport {
   uint64_t overflowed = 0;           // messages that a paused rank had no room for
 };
 
+struct GuestSeat;  // guest_seat.hpp
+
 // To a worker.
 struct Parameters {
   Lease x;
   uint64_t gradients = 0;
+  // Where the rank is a guest's: x is the front of this seat, and so many exchanges have moved it.
+  std::shared_ptr<GuestSeat> seat;
+  uint64_t exchanges = 0;
 };  // of the rank; gradients it has taken so far
 struct Computed {
   uint64_t index = 0;
@@ -94,6 +99,10 @@ struct Gradient {
   Lease g;
   bool wants_copy = true;
 };
+struct TakeStep {
+  int rank = 0;
+  std::shared_ptr<GuestSeat> seat;
+};  // what a guest did to its front; answered by Parameters, when the round is over
 struct Fetch {
   int rank = 0;
 };  // answered by Parameters to the rank's worker

@@ -36,10 +36,17 @@ CommunicatorActor Node::spawn_communicator(int rank) {
 
 WorkerActor Node::spawn_worker(int rank) {
   const bool pairs = method_named(deps_.settings->method).pattern == Pattern::pairwise;
-  if (pairs && !deps_.objective->has_gradients()) return {};
-  WorkerDependencies deps{rank,           deps_.clock,      deps_.settings,
-                          horizon_,       deps_.gradient_s, deps_.compute,
-                          deps_.counters, state_of(rank),   caf::actor_cast<NodeActor>(this)};
+  if (pairs && !deps_.objective->has_workers()) return {};
+  WorkerDependencies deps{.rank = rank,
+                          .place = rank - first_rank_,
+                          .clock = deps_.clock,
+                          .settings = deps_.settings,
+                          .horizon = horizon_,
+                          .gradient_s = deps_.gradient_s,
+                          .compute = deps_.compute,
+                          .counters = deps_.counters,
+                          .state = state_of(rank),
+                          .node = caf::actor_cast<NodeActor>(this)};
   WorkerActor worker = deps_.make_worker(system(), std::move(deps));
   monitor(worker);
   return worker;

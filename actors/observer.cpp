@@ -53,10 +53,11 @@ void Observer::conclude() {
   s.exchanges = deps_.counters->applied_ends.load(std::memory_order_relaxed) / 2;
   s.bytes = deps_.counters->bytes.load(std::memory_order_relaxed);
   const double loss = deps_.counters->loss_sum.load(std::memory_order_relaxed);
-  s.loss = s.gradients > gradients_before_
-               ? (loss - loss_before_) / static_cast<double>(s.gradients - gradients_before_)
-               : std::numeric_limits<double>::quiet_NaN();
-  gradients_before_ = s.gradients;
+  const uint64_t told =
+      s.gradients - std::min(s.gradients, deps_.counters->silent.load(std::memory_order_relaxed));
+  s.loss = told > told_before_ ? (loss - loss_before_) / static_cast<double>(told - told_before_)
+                               : std::numeric_limits<double>::quiet_NaN();
+  told_before_ = told;
   loss_before_ = loss;
   if (deps_.sink.on_sample) deps_.sink.on_sample(s);
   watch(s);

@@ -71,7 +71,7 @@ class Observer final : public ObserverActor::base {
   double squares_ = 0;
   int ranks_ = 0;
   size_t awaited_ = 0;
-  uint64_t gradients_before_ = 0;
+  uint64_t told_before_ = 0;  // losses
   DivergenceWatch watch_;
   std::vector<double> first_mean_;
   bool diverged_ = false;

@@ -33,8 +33,8 @@ struct Attach {
 
 using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
-                     Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>, Takes<Inherit>,
-                     Answers<Donate, Donation>, Answers<Sample, SampleReply>,
+                     Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
+                     Takes<Inherit>, Answers<Donate, Donation>, Answers<Sample, SampleReply>,
                      Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 /// The actors of the ranks that live here, by rising rank; it replaces what was said before.
@@ -88,6 +88,7 @@ GV_LOCAL_MESSAGE(TakeRequest)
 GV_LOCAL_MESSAGE(WriteRequest)
 GV_LOCAL_MESSAGE(ApplyRequest)
 GV_LOCAL_MESSAGE(Gradient)
+GV_LOCAL_MESSAGE(TakeStep)
 GV_LOCAL_MESSAGE(Fetch)
 GV_LOCAL_MESSAGE(SetView)
 GV_LOCAL_MESSAGE(Attach)

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "actors/guest_seat.hpp"
 #include "kernels/check.hpp"
 
 namespace grapevine {
@@ -100,7 +102,8 @@ void State::combine(Member& member, Apply& a) {
   if (a.phase + 1 < rounds(member).phases()) return write(member, a.phase + 1);
   if (!method_.waits) write(member, 0);
   ++member.gradients;
-  if (member.owes_copy) send_copy(member, read(member));
+  count_exchange(member);
+  if (member.owes_copy) pay_copy(member);
 }
 
 // --- what is left out because it is too far off
@@ -118,7 +121,7 @@ State::Edge& State::edge(Member& member, int peer) {
 double State::bound_of(Member& member, int peer) {
   constexpr double kUnknown = 1000, kAsFar = 10;
   constexpr uint64_t kBegun = 32;  // gradients
-  if (!deps_.objective->has_gradients()) return kNever;
+  if (!deps_.objective->has_workers()) return kNever;
   double farthest = 0;
   for (const Edge& e : member.edges) {
     if (!e.expected.known()) continue;
@@ -163,6 +166,7 @@ void State::jump(Member& member, Apply& a) {
   }
   known.last_jump = static_cast<float>((0.5 + a.alpha_tilde) * distance);
   pairwise(member).jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
+  count_exchange(member);
   // What is sent may be less than the parameters: a part of low rank says no distance.
   if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
     distances_[{member.rank, a.exchange.peer}] = distance;
@@ -179,13 +183,18 @@ void State::finish(Member& member, const Apply& a) {
     const bool keeps = gradient ? sound(member, -1, norm, 0) : std::isfinite(norm);
     if (!keeps) contributions = 0;
   }
-  Lease copy = gradient && member.owes_copy ? snapshots_.take() : Lease{};
+  const Guest* guest = this->guest(member);
+  const bool is_guests = guest != nullptr && guest->owed != nullptr;
+  const bool leases = gradient && member.owes_copy && !is_guests;
+  Lease copy = leases ? snapshots_.take() : Lease{};
   audited(member, -1, 1, [&] {
     collective(member).finish(deps_.clock.now(), a.vector, contributions,
                               copy ? copy.writable() : Vec{});
   });
   member.gradients += gradient;
+  if (gradient) count_exchange(member);
   if (copy) send_copy(member, std::move(copy));
+  if (gradient && is_guests) pay_copy(member);
 }
 
 void State::apply(ApplyRequest& request) {
@@ -223,9 +232,7 @@ void State::gradient(Gradient& g) {
       if (g.wants_copy) send_copy(*member, read(*member));
       return;
     }
-    if (is(Pattern::rounds) && method_.waits) return write(*member, 0);
-    send(member->communicator, Messages{member->epoch, 0, {}});
-    return;
+    return step_together(*member);
   }
   Lease copy = g.wants_copy ? snapshots_.take() : Lease{};
   audited(*member, -1, 1,
@@ -234,9 +241,68 @@ void State::gradient(Gradient& g) {
   if (g.wants_copy) send_copy(*member, std::move(copy));
 }
 
+// The local part of a round is done.
+void State::step_together(Member& member) {
+  if (is(Pattern::rounds) && method_.waits) return write(member, 0);
+  send(member.communicator, Messages{member.epoch, 0, {}});
+}
+
+// --- what guests do
+
+State::Guest* State::guest(const Member& member) {
+  const auto found = guests_.find(member.rank);
+  return found == guests_.end() ? nullptr : &found->second;
+}
+
+void State::count_exchange(const Member& member) {
+  if (guests_.empty()) return;
+  if (Guest* known = guest(member)) ++known->exchanges;
+}
+
+void State::take_step(TakeStep& step) {
+  Member* member = find(step.rank);
+  if (member == nullptr) return;
+  Guest& guest = guests_[step.rank];
+  if (guest.owed != nullptr) {  // a round is open, of one who has gone
+    guest.owed = std::move(step.seat);
+    return;
+  }
+  if (!std::exchange(step.seat->steps, false)) return show(*member, std::move(step.seat));
+  const bool together =
+      !is(Pattern::pairwise) && member->rule->communicates(member->gradients);
+  audited(*member, -1, 1, [&] {
+    GuestSeat& seat = *step.seat;
+    seat.finite = member->rule->take(deps_.clock.now(), seat.front, seat.base);
+  });
+  if (together) {
+    member->owes_copy = true;
+    guest.owed = std::move(step.seat);
+    return step_together(*member);
+  }
+  ++member->gradients;
+  if (!is(Pattern::pairwise)) return show(*member, std::move(step.seat));
+  send(member->worker, Parameters{{}, member->gradients, std::move(step.seat), guest.exchanges});
+}
+
+void State::show(Member& member, std::shared_ptr<GuestSeat> seat) {
+  const double now = deps_.clock.now();
+  member.rule->read(now, seat->front);
+  member.rule->read(now, seat->base);
+  const Guest* known = guest(member);
+  const uint64_t exchanges = known != nullptr ? known->exchanges : 0;
+  send(member.worker, Parameters{{}, member.gradients, std::move(seat), exchanges});
+}
+
+void State::pay_copy(Member& member) {
+  Guest* known = guest(member);
+  if (known != nullptr && known->owed != nullptr)
+    return show(member, std::exchange(known->owed, nullptr));
+  send_copy(member, read(member));
+}
+
 void State::send_copy(Member& member, Lease copy) {
   GV_CHECK(static_cast<bool>(copy));  // the pool is sized for one per rank beside the exchanges'
-  send(member.worker, Parameters{std::move(copy), member.gradients});
+  send(member.worker, Parameters{std::move(copy), member.gradients, {}, 0});
 }
 
 // --- ranks that come, go on elsewhere, and go
@@ -316,6 +382,7 @@ void State::detach(int rank) {
   audited(*member, -1, 0, [] {});
   std::erase_if(heirlooms_, [rank](const Inherit& i) { return i.rank == rank; });
   std::erase_if(distances_, [rank](const auto& d) { return d.first.first == rank; });
+  guests_.erase(rank);
   *member = {};
 }
 
@@ -382,6 +449,7 @@ State::behavior_type State::make_behavior() {
       },
       [this](ApplyRequest& r) { apply(r); },
       [this](Gradient& g) { gradient(g); },
+      [this](TakeStep& step) { take_step(step); },
       [this](Fetch f) {
         Member* m = find(f.rank);
         if (m == nullptr) return;

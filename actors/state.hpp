@@ -62,6 +62,11 @@ class State final : public StateActor::base {
     std::vector<Edge> edges;  // by rising peer
   };
 
+  struct Guest {
+    std::shared_ptr<GuestSeat> owed;  // x, when the round is finished
+    uint64_t exchanges = 0;           // that have moved it, or rounds, since the first script
+  };
+
   Member* find(int rank);
   bool is(Pattern pattern) const { return method_.pattern == pattern; }
   // REQUIRES: the method's rules are of this form.
@@ -81,6 +86,12 @@ class State final : public StateActor::base {
   void finish(Member&, const Apply&);
   void set_view(Member&, const View&);
   void gradient(Gradient&);
+  void step_together(Member&);
+  void take_step(TakeStep&);
+  void show(Member&, std::shared_ptr<GuestSeat>);
+  Guest* guest(const Member&);
+  void count_exchange(const Member&);
+  void pay_copy(Member&);
   void send_copy(Member&, Lease copy);
   void attach(Attach&);
   void take_over(Member&, const RankState&);
@@ -103,6 +114,7 @@ class State final : public StateActor::base {
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
   std::map<std::pair<int, int>, double> distances_;  // from a rank to its peer, as last seen
   double broken_after_norm_ = 0;    // of jumps whose other half may be missing, summed
+  std::map<int, Guest> guests_;     // by rank: those whose steps scripts have taken
   std::vector<Inherit> heirlooms_;  // of epochs that have not come
   Buffer expected_;                 // fp64: what the sum of x + x~ must be
 };

@@ -126,7 +126,8 @@ Worker::behavior_type Worker::make_behavior() {
 }
 
 void Worker::on_exit() {
-  deps_ = WorkerDependencies{0, deps_.clock, {}, 0, 1, {}, {}, {}, {}};
+  deps_ = {
+      .clock = deps_.clock, .settings = {}, .compute = {}, .counters = {}, .state = {}, .node = {}};
   held_ = {};
   held_answer_ = {};
 }

@@ -23,6 +23,7 @@ namespace grapevine {
 
 struct WorkerDependencies {
   int rank = 0;
+  int place = 0;  // among the ranks here; a rank that goes on under another number keeps it
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   uint64_t horizon = 0;   // gradients of this rank; 0: no end

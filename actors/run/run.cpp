@@ -115,7 +115,10 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
                          .pool = pool,
                          .ranks = s.ranks,
                          .groups = static_cast<int>(groups)};
-  if (!objective->has_gradients()) deps.rule.optimizer = {};
+  if (!objective->has_gradients()) {  // guests have optimizers and rates of their own
+    deps.rule.optimizer = {};
+    deps.rule.relay_lr = false;
+  }
   if (s.rule.gamma == 0) deps.rule.gamma = gamma_of_graph(s);
   const auto members = (static_cast<size_t>(ranks_here(s)) + groups - 1) / groups;
   deps.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds

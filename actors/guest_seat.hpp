@@ -1,0 +1,45 @@
+// GuestSeat: where a guest, a script that computes a rank's steps, meets its rank: the memory that
+// both use, and whose turn it is.
+//
+// The front is the parameters as the script sees them. It is the script's alone between two
+// answers, and the rank's alone between a question and its answer, so there is no lock: `turn` says
+// whose it is, and whoever has it writes all other fields. The rank's true x is elsewhere, and
+// gossips on meanwhile. Any script is a seat: one of another process (transport/guest_door.hpp), or
+// a simulated one.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "kernels/vec.hpp"
+
+namespace grapevine {
+
+struct GuestAnswer {
+  uint64_t steps = 0;      // of the rank
+  uint64_t exchanges = 0;  // that have moved it
+  bool end = false;        // no more steps are taken; the last one was not
+};
+
+struct GuestSeat {
+  enum class Turn { script, rank };
+
+  /// Neither is null. `answer` is called in an actor, with the turn the script's again.
+  GuestSeat(Vec front, std::shared_ptr<void> memory, std::function<void(const GuestAnswer&)> answer)
+      : front(front),
+        base(front.size, front.dtype),
+        memory(std::move(memory)),
+        answer(std::move(answer)) {}
+
+  Vec front;
+  Buffer base;                   // the front as it was handed over
+  std::shared_ptr<void> memory;  // of the front
+  std::function<void(const GuestAnswer&)> answer;
+
+  std::atomic<Turn> turn{Turn::script};
+  bool steps = false;  // to be taken; else, and once it has been, x alone is wanted
+  double loss = 0;     // of the step
+  bool finite = true;  // all of the front, when the step was taken
+};
+
+}  // namespace grapevine

@@ -1,0 +1,213 @@
+// Ranks whose steps come from guests, on the virtual clock: a script that does SGD is a worker to
+// rounding, costs itself alone what it is slow, and may come and go.
+#include <algorithm>
+#include <cmath>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "tests/catch.hpp"
+#include "tests/run/simulated_runs.hpp"
+#include "tests/run/simulated_scripts.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+constexpr int kRanks = 8;
+
+Settings descending(const std::string& method, const std::string& topology, double momentum) {
+  Settings s = gossip(topology, kRanks, method);
+  s.pacing = Pacing::greedy;
+  s.pairing = Pairing::free;
+  s.link = {0.02, 0.5, 0.1, 0};
+  s.target = 0;
+  s.until_s = 40.5;
+  s.objective.objective = "diagonal";
+  s.objective.dim = 12;
+  s.objective.noise = 0.3;
+  s.objective.mu = 0.1;
+  s.objective.zeta2 = 1;
+  s.lr = {0.1, Schedule::constant, 0};
+  s.rule.optimizer = {momentum, 0};
+  s.rule.relay_lr = false;
+  return s;
+}
+
+RunResult with_scripts(Settings s, uint64_t seed,
+                       const std::vector<std::vector<ScriptOptions>>& scripts,
+                       std::unique_ptr<SimulatedScripts>* kept = nullptr) {
+  s.seed = seed;
+  s.rule.optimizer = {};
+  auto objective = *make_objective(s);
+  auto all = std::make_unique<SimulatedScripts>(s, objective, scripts);
+  RunResult result = run(s, objective, all->hooks());
+  if (kept != nullptr) *kept = std::move(all);
+  return result;
+}
+
+std::vector<std::vector<ScriptOptions>> alike(const ScriptOptions& options) {
+  return std::vector<std::vector<ScriptOptions>>(kRanks, {options});
+}
+
+double apart(const RunResult& a, const RunResult& b) {
+  double worst = 0;
+  for (size_t k = 0; k < a.outcome.parameters.size(); ++k)
+    for (size_t i = 0; i < a.outcome.parameters[k].x->size(); ++i)
+      worst = std::max(worst, std::abs(a.outcome.parameters[k].x->vec().as<double>()[i] -
+                                       b.outcome.parameters[k].x->vec().as<double>()[i]));
+  return worst;
+}
+
+uint64_t steps_of(const RunResult& r, int rank) {
+  for (const WorkerReport& w : r.outcome.workers)
+    if (w.rank == rank) return w.gradients;
+  return 0;
+}
+
+uint64_t exchanges_of(const RunResult& r, int rank) {
+  for (const CommunicatorReport& c : r.outcome.communicators)
+    if (c.rank == rank) return c.counts.applied;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("a script that does SGD is a worker to rounding, with the same seeds, by every method") {
+  const std::pair<const char*, const char*> methods[] = {
+      {"a2cid2", "ring"},    {"ad_psgd", "ring"},    {"all_reduce", "ring"},
+      {"d_psgd", "ring"},    {"qgm", "ring"},        {"gradient_tracking", "ring"},
+      {"sgp", "ring"},       {"choco", "ring"},      {"deepsqueeze", "ring"},
+      {"relaysgd", "chain"}, {"powergossip", "ring"}};
+  for (const auto& [method, topology] : methods) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      INFO(method << " seed " << seed);
+      Settings s = descending(method, topology, 0);
+      if (method == std::string("choco")) s.rule.compress = "top-k:0.5", s.rule.gamma = 0.4;
+      if (method == std::string("deepsqueeze")) s.rule.compress = "sign", s.rule.gamma = 0.4;
+      const RunResult own = simulate_one(s, seed);
+      const RunResult guests = with_scripts(s, seed, alike({.lr = 0.1}));
+      CHECK(guests.outcome.gradients == own.outcome.gradients);
+      CHECK(guests.outcome.exchanges == own.outcome.exchanges);
+      REQUIRE(guests.outcome.parameters.size() == static_cast<size_t>(kRanks));
+      CHECK(apart(guests, own) < 1e-11);
+      CHECK(own.outcome.gradients > 100u);
+    }
+  }
+}
+
+TEST_CASE("a script's own momentum is the rule's, and nothing is lost between its steps") {
+  for (const std::string method : {"a2cid2", "ad_psgd", "d_psgd", "all_reduce"}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      INFO(method << " seed " << seed);
+      const Settings s = descending(method, "ring", 0.9);
+      const RunResult own = simulate_one(s, seed);
+      const RunResult guests = with_scripts(s, seed, alike({.lr = 0.1, .momentum = 0.9}));
+      CHECK(apart(guests, own) < 1e-10);
+      CHECK(guests.outcome.conserved_error < 1e-9);
+    }
+  }
+}
+
+TEST_CASE("a script that is ten times slower costs nobody a step or an exchange") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const Settings s = descending("a2cid2", "ring", 0);
+    auto scripts = alike({});
+    const RunResult equal = with_scripts(s, seed, scripts);
+    scripts[3][0].slowness = 10;
+    const RunResult slow = with_scripts(s, seed, scripts);
+    INFO("seed " << seed);
+    CHECK(steps_of(slow, 3) * 9 < steps_of(equal, 3));
+    uint64_t before = 0, after = 0;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == 3) continue;
+      CHECK(steps_of(slow, rank) == steps_of(equal, rank));
+      before += exchanges_of(equal, rank);
+      after += exchanges_of(slow, rank);
+    }
+    // Its neighbours' clocks follow what they measure of it: some fewer, elsewhere more.
+    CHECK(static_cast<double>(after) > 0.9 * static_cast<double>(before));
+  }
+}
+
+TEST_CASE("a rank without a script gossips on, and the next one takes over what it has by then") {
+  for (const std::string method : {"a2cid2", "ad_psgd"}) {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      INFO(method << " seed " << seed);
+      auto scripts = alike({});
+      scripts[2] = {{.goes_s = 10.5}, {.comes_s = 20.25}};
+      std::unique_ptr<SimulatedScripts> seen;
+      const RunResult r = with_scripts(descending(method, "ring", 0), seed, scripts, &seen);
+      CHECK(seen->log(2, 0).steps == 10);
+      CHECK(seen->log(2, 1).first == 10);  // steps of the rank, not of the script
+      CHECK(seen->log(2, 1).steps == 20);
+      CHECK(steps_of(r, 2) == 30);
+      CHECK(seen->log(2, 1).exchanges > seen->log(2, 0).exchanges + 5);
+      CHECK(r.outcome.conserved_error < 1e-9);
+    }
+  }
+}
+
+TEST_CASE("a rank that is killed and comes back answers its script, which never noticed") {
+  for (const std::string method : {"a2cid2", "d_psgd"}) {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      INFO(method << " seed " << seed);
+      Settings s = descending(method, "ring", 0);
+      s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {5}, 10.3),
+                            rank_fault(RankFaultKind::restart, {5}, 20.1)};
+      std::unique_ptr<SimulatedScripts> seen;
+      const RunResult r = with_scripts(s, seed, alike({}), &seen);
+      REQUIRE(r.outcome.parameters.size() == static_cast<size_t>(kRanks));
+      CHECK(seen->log(5, 0).steps > 25);
+      CHECK(seen->log(5, 0).steps < 35);
+      CHECK(steps_of(r, 5) > 30);  // it goes on with a neighbour's count
+    }
+  }
+}
+
+TEST_CASE("a new graph while scripts compute loses no step") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Settings s = descending("a2cid2", "ring", 0);
+    s.plan.reconfigurations = {{10.2, "complete"}, {20.2, "ring"}};
+    std::unique_ptr<SimulatedScripts> seen;
+    const RunResult r = with_scripts(s, seed, alike({}), &seen);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      CHECK(steps_of(r, rank) == 40);
+      CHECK(seen->log(static_cast<size_t>(rank), 0).steps == 40);
+    }
+    CHECK(r.outcome.conserved_error < 1e-9);
+  }
+}
+
+TEST_CASE("at the horizon a script is told that no more steps are taken, and none is") {
+  Settings s = descending("a2cid2", "ring", 0);
+  s.gradients = kRanks * 15;
+  s.until_s = 0;
+  std::unique_ptr<SimulatedScripts> seen;
+  const RunResult r = with_scripts(s, 1, alike({}), &seen);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CHECK(steps_of(r, rank) == 15);
+    CHECK(seen->log(static_cast<size_t>(rank), 0).end);
+  }
+}
+
+TEST_CASE("a run ends when all scripts have said that they have done their share") {
+  Settings s = descending("a2cid2", "ring", 0);
+  s.until_s = 1000;
+  auto scripts = alike({.steps = 12});
+  scripts[1][0].steps = 25;
+  const RunResult r = with_scripts(s, 1, scripts);
+  CHECK(r.outcome.seconds < 30);
+  CHECK(steps_of(r, 0) == 12);
+  CHECK(steps_of(r, 1) == 25);
+}
+
+TEST_CASE("a script that makes a number which is none hears of it, and nobody else has it") {
+  std::unique_ptr<SimulatedScripts> seen;
+  auto scripts = alike({});
+  scripts[4][0].spoils_at = 7;
+  const RunResult r = with_scripts(descending("a2cid2", "ring", 0), 1, scripts, &seen);
+  CHECK(seen->log(4, 0).not_finite == 1);
+  CHECK(seen->log(4, 0).steps == 40);
+  for (const RankParameters& p : r.outcome.parameters)
+    for (size_t i = 0; i < p.x->size(); ++i)
+      CHECK(std::isfinite(p.x->vec().as<double>()[i]));
+}
