@@ -268,8 +268,7 @@ void State::take_step(TakeStep& step) {
     return;
   }
   if (!std::exchange(step.seat->steps, false)) return show(*member, std::move(step.seat));
-  const bool together =
-      !is(Pattern::pairwise) && member->rule->communicates(member->gradients);
+  const bool together = !is(Pattern::pairwise) && member->rule->communicates(member->gradients);
   audited(*member, -1, 1, [&] {
     GuestSeat& seat = *step.seat;
     seat.finite = member->rule->take(deps_.clock.now(), seat.front, seat.base);

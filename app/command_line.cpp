@@ -85,6 +85,9 @@ const CommandRow kCommands[] = {
      "Two machines, with the run key (grapevine keygen run.key) at both:\n"
      "  grapevine node --listen 10.0.0.1:7001 --key run.key --ranks 8 --total-ranks 16\n"
      "  grapevine node --join 10.0.0.1:7001 --listen 10.0.0.2:7001 --key run.key ...\n"
+     "Ranks whose steps are a script's own (app/python: any PyTorch script joins with five "
+     "lines):\n"
+     "  grapevine node --guests 4\n"
      "Under srun and torchrun it finds the others by the environment. Every option of train.\n"
      "Ctrl+C once leaves politely; twice stops at once.\n"},
     {kLaunch, "launch", "Start and watch several processes that train together.",
@@ -92,6 +95,7 @@ const CommandRow kCommands[] = {
      "  grapevine launch --nodes 4 --ranks 4                the main job in four processes\n"
      "  grapevine launch --nodes 4 --ranks 4 --plan p.toml  kill, pause and restart processes\n"
      "  grapevine launch --hosts hosts.txt --key run.key    over ssh\n"
+     "  grapevine launch --guests 4 -- python train.py      a node, and four scripts that join it\n"
      "Every option of train. Ctrl+C once drains all; twice stops at once.\n"},
     {kCtl, "ctl", "Ask a node, or tell it something, while it runs.",
      "Verbs:\n"
@@ -115,7 +119,8 @@ const CommandRow kCommands[] = {
 
 using Given = std::vector<ConfigEntry>;
 
-Result<Invocation> resolve(Command command, const Given& given) {
+Result<Invocation> resolve(Command command, const Given& given,
+                           const std::vector<std::string>& script) {
   std::vector<ConfigEntry> entries;
   const ConfigEntry* config = nullptr;
   for (const ConfigEntry& entry : given)
@@ -127,7 +132,7 @@ Result<Invocation> resolve(Command command, const Given& given) {
     entries = std::move(*read);
   }
   entries.insert(entries.end(), given.begin(), given.end());
-  auto options = resolve_options(command, entries);
+  auto options = resolve_options(command, entries, script);
   if (!options) return options.error();
   return Invocation{command, std::move(*options)};
 }
@@ -214,6 +219,12 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
 }  // namespace
 
 CommandLine read_command_line(int argc, char** argv) {
+  std::vector<std::string> script;  // what is behind -- is another program's
+  for (int k = 2; k < argc && std::string_view(argv[1]) == "launch"; ++k) {
+    if (std::string_view(argv[k]) != "--") continue;
+    script.assign(argv + k + 1, argv + argc);
+    argc = k;
+  }
   CLI::App app("Grapevine trains one network on many ranks that never wait for each other.",
                "grapevine");
   app.set_version_flag("--version", std::string("grapevine ") + GRAPEVINE_VERSION);
@@ -239,7 +250,7 @@ CommandLine read_command_line(int argc, char** argv) {
     if (!subs[k]->parsed()) continue;
     if (const auto extra = subs[k]->remaining(); !extra.empty())
       return unknown_option(extra.front(), kCommands[k]);
-    auto made = resolve(kCommands[k].command, given[k]);
+    auto made = resolve(kCommands[k].command, given[k], script);
     if (!made) return made.error();
     return std::move(*made);
   }

@@ -2,11 +2,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <optional>
 
+#include "actors/guest_hall.hpp"
 #include "app/commands.hpp"
 #include "app/input_end.hpp"
 #include "app/interrupts.hpp"
@@ -72,9 +74,26 @@ Error complain_of_missing(const std::vector<std::string>& missing) {
                      ", accepted: one mean at all nodes");
 }
 
+// Waits, with the door open, until the first script says what is trained and where it begins.
+Result<std::shared_ptr<GuestHall>> open_hall(const Options& o) {
+  return GuestHall::open({.places = o.guests,
+                          .first_rank = std::max(0, o.peers.first_rank),
+                          .run = o.peers.run,
+                          .node = o.peers.name,
+                          .door = o.door});
+}
+
+Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hall) {
+  if (hall == nullptr) return make_objective_of(o.settings);
+  std::shared_ptr<Objective> objective;
+  while (objective == nullptr && interrupts() == 0)
+    objective = hall->await_objective(std::chrono::milliseconds(50));
+  return objective;
+}
+
 }  // namespace
 
-Result<int> node(Options options) {
+Result<int> node(Options options, const std::function<void(const std::string&)>& on_door) {
   const auto start = std::chrono::steady_clock::now();
   const auto since_start = [start] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -82,17 +101,25 @@ Result<int> node(Options options) {
   Settings& settings = options.settings;
   if (options.peers.name.empty()) options.peers.name = own_name();
   if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
-  auto objective = make_objective_of(settings);
-  if (!objective) return objective.error();
-  if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
-    return taken.error();
-  if (interrupts() > 0) return 130;
   std::optional<InputEnd> launcher;
   if (options.peers.ends_with_input)
     launcher.emplace([] {
       std::fputs("standard input has ended: so does this node\n", stderr);
       kill(getpid(), SIGTERM);
     });
+  std::shared_ptr<GuestHall> hall;
+  if (options.guests > 0) {
+    auto opened = open_hall(options);
+    if (!opened) return opened.error();
+    hall = std::move(*opened);
+    std::fprintf(stderr, "scripts come in at %s\n", hall->door().c_str());
+    if (on_door) on_door(hall->door());
+  }
+  auto objective = objective_of(options, hall.get());
+  if (!objective) return objective.error();
+  if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
+    return taken.error();
+  if (interrupts() > 0) return 130;
   const std::string description = (*objective)->description();
   if (options.out.empty() && options.save)
     options.out =
@@ -107,7 +134,7 @@ Result<int> node(Options options) {
     std::fprintf(stderr, "metrics at %s\n", metrics->url().c_str());
   }
   std::string address;
-  auto told = execute_node(settings, options.peers, *objective, (*record)->watch(),
+  auto told = execute_node(settings, options.peers, *objective, hall, (*record)->watch(),
                            [&](const std::string& where) {
                              address = where;
                              if (metrics) metrics->ask(where, options.peers.key);
@@ -117,7 +144,7 @@ Result<int> node(Options options) {
   if (!told) return told.error();
   Summary& summary = *told;
   TrainingTimes times;
-  if (!summary.failure && summary.ranks_in_mean > 0) {
+  if (!summary.failure && summary.ranks_in_mean > 0 && hall == nullptr) {  // scripts test theirs
     const double before_s = since_start();
     evaluate(settings, **objective, summary);
     times.evaluation_s = since_start() - before_s;

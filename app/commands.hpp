@@ -1,6 +1,9 @@
 // The commands. Each prints its own report (or JSON) and returns the exit status, or the error to
 // be told.
 #pragma once
+#include <functional>
+#include <string>
+
 #include "app/options.hpp"
 
 namespace grapevine {
@@ -13,7 +16,8 @@ Result<int> show_data(const Options&);
 Result<int> show_methods(const Options&);
 Result<int> compare(const Options&);
 Result<int> reproduce(const Options&);
-Result<int> node(Options);
+/// `on_door` is told where scripts come in, if there are guests; it may be empty.
+Result<int> node(Options, const std::function<void(const std::string& door)>& on_door = {});
 Result<int> launch(Options);
 Result<int> control(const Options&);
 Result<int> make_key(const Options&);

@@ -2,6 +2,7 @@
 
 #include "app/plan_file.hpp"
 #include "app/toml_options.hpp"
+#include "models/guest.hpp"
 #include "topologies/edge_file.hpp"
 #include "topologies/topology.hpp"
 
@@ -26,11 +27,15 @@ Result<std::vector<ConfigEntry>> read_config(const std::string& path, const Opti
   return entries;
 }
 
-Result<Options> resolve_options(Command command, const std::vector<ConfigEntry>& entries) {
+Result<Options> resolve_options(Command command, const std::vector<ConfigEntry>& entries,
+                                const std::vector<std::string>& script) {
   std::string objective = default_objective(command);
+  for (const ConfigEntry& entry : entries)
+    if (entry.name == "guests" && entry.text != "0") objective = kGuestObjective;
   for (const ConfigEntry& entry : entries)
     if (entry.name == "objective") objective = entry.text;
   Options options = default_options(command, objective);
+  options.script = script;
   const OptionTable table = option_table(options);
   for (const ConfigEntry& entry : entries) {
     if (Status set = set_option(*find_option(table, entry.name), entry.text); !set) {

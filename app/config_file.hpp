@@ -19,7 +19,8 @@ Result<std::vector<ConfigEntry>> read_config(const std::string& path, const Opti
 
 /// The defaults of the command and of the objective that the entries name, then the entries in
 /// their order, the last one winning. For the commands that run something also the plan, and
-/// everything checked.
-Result<Options> resolve_options(Command, const std::vector<ConfigEntry>&);
+/// everything checked. `script`: the command of guests.
+Result<Options> resolve_options(Command, const std::vector<ConfigEntry>&,
+                                const std::vector<std::string>& script = {});
 
 }  // namespace grapevine

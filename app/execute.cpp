@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actors/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
 #include "app/ask_node.hpp"
 #include "app/node_status_json.hpp"
@@ -225,6 +226,17 @@ Json json_of(const Settings& s, const Pulse& p) {
           {"progress", std::fmin(1.0, progress)}};
 }
 
+Json guests_json(const GuestHall& hall) {
+  Json scripts = Json::array();
+  for (const GuestStatus& s : hall.status())
+    scripts.push_back({{"rank", s.rank},
+                       {"process", s.process},
+                       {"steps", s.steps},
+                       {"seconds_since_step", s.since_step_s},
+                       {"visits", s.visits}});
+  return {{"door", hall.door()}, {"scripts", std::move(scripts)}};
+}
+
 constexpr char kAnyPort[] = "127.0.0.1:0";
 
 Result<NodeSettings> node_settings(const PeerOptions& p) {
@@ -256,7 +268,8 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
 }  // namespace
 
 Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
-                             std::shared_ptr<Objective> objective, const Watch& watch,
+                             std::shared_ptr<Objective> objective,
+                             std::shared_ptr<GuestHall> guests, const Watch& watch,
                              std::function<void(const std::string&)> on_listening) {
   const auto node = node_settings(peers);
   if (!node) return node.error();
@@ -266,6 +279,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   NodeHooks hooks;
   hooks.run = hooks_of(watch, summary, turn, tester);
   hooks.on_listening = std::move(on_listening);
+  hooks.guests = guests;
   const auto pulse = std::make_shared<Guarded<Pulse>>();
   hooks.run.sink.on_sample = [pulse, told = hooks.run.sink.on_sample](const RunSample& sample) {
     pulse->set(pulse->get().after(sample));
@@ -273,8 +287,9 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   };
   const auto alarm = std::make_shared<Guarded<std::string>>();
   hooks.run.sink.on_alarm = [alarm](const Alarm& a) { alarm->set(a.line()); };
-  hooks.render = [pulse, alarm, settings](const NodeStatus& status) {
+  hooks.render = [pulse, alarm, guests, settings](const NodeStatus& status) {
     Json object = json_of(status);
+    if (guests) object["guests"] = guests_json(*guests);
     object.update(json_of(settings, pulse->get()));
     object["alarm"] = alarm->get();
     return object.dump();

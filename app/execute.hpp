@@ -10,6 +10,8 @@
 
 namespace grapevine {
 
+class GuestHall;
+
 /// Told while a run goes on, one call at a time.
 struct Watch {
   std::function<void(const RunSample&)> on_point;
@@ -30,9 +32,11 @@ Status take_epochs(uint64_t epochs, const Objective&, Settings&);
 Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);
 
 /// The same for the ranks of this process among others: their counts, the mean over all ranks of
-/// the run. `on_listening` is told the address. Fails where it cannot listen or meets nobody.
+/// the run. `guests`: whose scripts compute the steps here; may be null. `on_listening` is told the
+/// address. Fails where it cannot listen or meets nobody.
 Result<Summary> execute_node(const Settings&, const PeerOptions&, std::shared_ptr<Objective>,
-                             const Watch&, std::function<void(const std::string&)> on_listening);
+                             std::shared_ptr<GuestHall> guests, const Watch&,
+                             std::function<void(const std::string&)> on_listening);
 
 /// Tests the averaged model and every rank's own, on the objective's threads.
 void evaluate(const Settings&, Objective&, Summary&);

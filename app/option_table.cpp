@@ -152,6 +152,9 @@ OptionTable rows_of_several_processes(Options& o) {
        "serve /metrics over HTTP on loopback, as Prometheus reads it; of launch: the first node's, "
        "the others' follow"},
       {"bulk-encryption", &p.bulk_encryption, kProcesses, "", "with a key: of vectors too"},
+      {"guests", &o.guests, kProcesses, "N",
+       "ranks whose steps scripts compute; of launch: scripts, each the command behind --"},
+      {"door", &o.door, kNode, "PATH", "a unix socket for them; none: of this user, by the name"},
       {"nodes", &o.nodes, kLaunch, "N", "processes, each with --ranks ranks"},
       {"hosts", &o.hosts, kLaunch, "FILE",
        "start them over ssh: a host a line, the address where it is reached"},

@@ -9,6 +9,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "app/node_environment.hpp"
 #include "kernels/spec.hpp"
+#include "models/guest.hpp"
 
 namespace grapevine {
 namespace {
@@ -161,10 +162,34 @@ namespace {
 
 constexpr int kNodesAtMost = 1024;
 
+// The ranks of the process are the scripts'.
+Status complete_guests(Command command, Options& o) {
+  constexpr int kMost = 64;  // as many scripts as a door lets in
+  const std::string& objective = o.settings.objective.objective;
+  if (o.guests < 0 || o.guests > kMost)
+    return user_error(fmt::format("guests is {}, accepted: from 0 to {}", o.guests, kMost));
+  if ((o.guests > 0) != (objective == kGuestObjective))
+    return user_error(fmt::format(
+        "objective is {} with guests {}, accepted: guests without an objective, which is theirs",
+        quoted(objective), o.guests));
+  if (o.guests == 0 && !o.door.empty())
+    return user_error(
+        fmt::format("door is {} without guests, accepted: with guests", quoted(o.door)));
+  if (o.guests == 0 && !o.script.empty())
+    return user_error("a command behind -- without guests, accepted: with guests");
+  if (o.guests == 0) return Done{};
+  if (command == kLaunch && o.script.empty())
+    return user_error("guests without a command, accepted: launch --guests N -- COMMAND");
+  o.settings.ranks = o.guests;
+  if (command == kLaunch) o.nodes = 1;
+  return Done{};
+}
+
 // --ranks are those of one process; the settings tell of the whole run.
 Status complete_peers(Command command, Options& o) {
   Settings& s = o.settings;
   PeerOptions& p = o.peers;
+  if (Status scripts = complete_guests(command, o); !scripts) return scripts;
   s.local_ranks = s.ranks;
   if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));
   if (!(p.patience_s > 0))
@@ -223,7 +248,8 @@ Status complete(Command command, Options& o) {
   const bool in_step = method != nullptr && method->pattern != Pattern::pairwise;
   if (in_step) s.pacing = Pacing::greedy;  // a round begins when the last one has ended
   const bool ends = s.until_s > 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
-  if (!ends && command != kStragglers) s.until_s = s.clock == Clock::wall ? 10 : 100;
+  if (!ends && command != kStragglers && o.guests == 0)
+    s.until_s = s.clock == Clock::wall ? 10 : 100;
   if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
     return user_error(fmt::format("gradients is {}, accepted: 0, or at least {}, one for each rank",
                                   s.gradients, s.ranks));

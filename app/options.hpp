@@ -65,6 +65,9 @@ struct Options {
   double factor = 3;
   PeerOptions peers;
   int nodes = 4;  // launch
+  int guests = 0;    // node, launch: ranks whose steps scripts compute, all of them here
+  std::string door;  // where scripts come in
+  std::vector<std::string> script;  // launch: the command of each
   std::string hosts;
   std::string address, verb, argument;  // ctl; keygen: the argument is the file
 };

@@ -47,7 +47,7 @@ void use_huge_pages(void* data, size_t bytes) {
 
 }  // namespace
 
-std::shared_ptr<SharedMemory> SharedMemory::make(size_t bytes) {
+std::shared_ptr<SharedMemory> SharedMemory::make(size_t bytes, Writers writers) {
   static std::atomic<uint64_t> made{0};
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->fd_ = ::memfd_create("grapevine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -58,7 +58,8 @@ std::shared_ptr<SharedMemory> SharedMemory::make(size_t bytes) {
   memory->bytes_ = bytes;
   memory->number_ = ++made;
   use_huge_pages(data, bytes);
-  if (::fcntl(memory->fd_, F_ADD_SEALS, kSizeSeals | kFutureWriteSeal | F_SEAL_SEAL) != 0 &&
+  const int write_seal = writers == Writers::maker ? kFutureWriteSeal : 0;
+  if (::fcntl(memory->fd_, F_ADD_SEALS, kSizeSeals | write_seal | F_SEAL_SEAL) != 0 &&
       ::fcntl(memory->fd_, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
     return nullptr;
   return memory;

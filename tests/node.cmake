@@ -8,6 +8,10 @@ grapevine_test(node
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON GrapevineDep::HTTPLIB)
 add_dependencies(node_test grapevine)
 
+# The door of a node, driven by plain Python.
+add_test(NAME guests COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/node/guests_test.py
+  $<TARGET_FILE:grapevine>)
+
 # A minute of kills and joins; cluster.py has the other faults, and ten minutes of it.
 add_test(NAME churn COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/bench/cluster.py churn 1
   --program $<TARGET_FILE:grapevine>)

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/guest_hall.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/transport/arrivals.hpp"
 #include "kernels/hash.hpp"
@@ -14,6 +15,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
 namespace grapevine {
 
 namespace {
+
+constexpr std::chrono::seconds kForScripts{60};  // to hear of the end in their own time
+constexpr std::chrono::seconds kInterrupted{5};  // when somebody waits for this process
 
 // Frames that a plan delays are mail to an actor, which gives them back when their time has come.
 using HolderActor = caf::typed_actor<Takes<LinkTransport::Held>>;
@@ -41,6 +45,12 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   hello.incarnation = 1;
   hello.job = fnv1a(s.method + "/" + s.rule.compress, layout.hash());
   hello.job_is = s.method + " of " + std::to_string(layout.size()) + " parameters";
+  // A sum of gradients and of steps has no sense.
+  const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;
+  if (sends_gradients && s.objective.objective == kGuestObjective) {
+    hello.job = fnv1a("steps", hello.job);
+    hello.job_is += ", whose steps scripts compute";
+  }
   return hello;
 }
 
@@ -204,6 +214,30 @@ ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& clu
   }
 }
 
+// The steps are those of scripts, which hear of every epoch.
+void let_scripts_in(NodeHooks& hooks) {
+  hooks.run.make_worker = guest_workers(hooks.guests->table());
+  hooks.run.sink.on_epoch = [guests = hooks.guests,
+                             told = hooks.run.sink.on_epoch](const EpochInfo& info) {
+    guests->on_epoch(info);
+    if (told) told(info);
+  };
+  hooks.guests->set_sink(hooks.run.sink.on_event);
+}
+
+void take_mean(const ClusterEnding& end, NodeResult& result) {
+  if (end.mean && end.mean->ranks > 0) {
+    result.mean = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[0]);
+    result.ranks = end.mean->ranks;
+  }
+  result.nodes = end.nodes;
+  if (!result.mean && !result.outcome.parameters.empty()) {  // that of the ranks here alone
+    result.mean = std::make_shared<const Buffer>(mean_parameters(result.outcome));
+    result.ranks = static_cast<int>(result.outcome.parameters.size());
+    result.nodes = 1;
+  }
+}
+
 }  // namespace
 
 void SpawnedNode::start(const std::shared_ptr<Links>& links) {
@@ -272,6 +306,7 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
     begun_s->store(std::min(begun_s->load(), info.at_s));
     if (told) told(info);
   };
+  if (hooks.guests) let_scripts_in(hooks);
   SpawnedNode node = spawn_node(system, s, n, std::move(objective), hooks,
                                 {[&](Outcome o) { ended.keep(std::move(o)); },
                                  [&](ClusterEnding e) { ending.keep(std::move(e)); }});
@@ -283,23 +318,20 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   const std::shared_ptr<Links> links = std::move(*opened);
   if (hooks.on_listening) hooks.on_listening(links->address());
   node.start(links);
+  if (hooks.guests) hooks.guests->begin({&system, node.cluster, node.run->counters});
 
   const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
   const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts);
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
+  take_mean(end, result);
+  if (hooks.guests) {
+    const auto* interrupts = hooks.run.interrupts;
+    const bool hurries = interrupts != nullptr && interrupts->load() > 0;
+    hooks.guests->end(result.mean, result.ranks, hurries ? kInterrupted : kForScripts);
+  }
   node.stop();
   if (end.failure) return *end.failure;
-  if (end.mean && end.mean->ranks > 0) {
-    result.mean = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[0]);
-    result.ranks = end.mean->ranks;
-  }
-  result.nodes = end.nodes;
-  if (!result.mean && !result.outcome.parameters.empty()) {  // that of the ranks here alone
-    result.mean = std::make_shared<const Buffer>(mean_parameters(result.outcome));
-    result.ranks = static_cast<int>(result.outcome.parameters.size());
-    result.nodes = 1;
-  }
   result.missing = end.missing;
   result.departures = end.departures;
   return result;

@@ -25,8 +25,11 @@ struct NodeSettings {
   uint32_t generation = 0;  // of the run: one that is resumed has a later one
 };
 
+class GuestHall;  // actors/guest_hall.hpp
+
 struct NodeHooks {
   RunHooks run;
+  std::shared_ptr<GuestHall> guests;  // whose scripts compute the steps of the ranks here
   std::function<void(const std::string& address)> on_listening;
   // What consoles ask for; where one is empty, they are told so.
   std::function<std::string(const NodeStatus&)> render;

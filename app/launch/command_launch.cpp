@@ -17,6 +17,7 @@
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
+#include "app/launch/guest_scripts.hpp"
 #include "app/launch/prediction.hpp"
 #include "app/launch/process_group.hpp"
 #include "app/launch/report.hpp"
@@ -298,6 +299,7 @@ class Launch {
 }  // namespace
 
 Result<int> launch(Options options) {
+  if (options.guests > 0) return launch_guests(std::move(options));
   std::vector<LaunchHost> hosts;
   if (!options.hosts.empty()) {
     auto read = read_hosts(options.hosts);

@@ -1,0 +1,109 @@
+#include "actors/guest_hall.hpp"
+
+#include <utility>
+
+#include "actors/guest_visit.hpp"
+
+namespace grapevine {
+
+Result<std::shared_ptr<GuestHall>> GuestHall::open(GuestHallOptions options) {
+  std::shared_ptr<GuestHall> hall(new GuestHall(std::move(options)));
+  const GuestHallOptions& o = hall->options_;
+  auto door = GuestDoor::open(
+      o.door, o.node, [h = hall.get()](GuestConnection& script) { GuestVisit(*h, script).run(); });
+  if (!door) return door.error();
+  hall->path_ = (*door)->path();
+  hall->door_ = std::move(*door);
+  return hall;
+}
+
+GuestHall::GuestHall(GuestHallOptions options)
+    : options_(std::move(options)),
+      table_(std::make_shared<GuestTable>(options_.places)),
+      places_(static_cast<size_t>(options_.places)) {}
+
+GuestHall::~GuestHall() { end({}, 0, std::chrono::seconds(0)); }
+
+std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, limit, [this] { return objective_ != nullptr; });
+  return objective_;
+}
+
+void GuestHall::begin(Run run) {
+  const std::lock_guard lock(mutex_);
+  run_ = std::move(run);
+  changed_.notify_all();
+}
+
+void GuestHall::on_epoch(const EpochInfo& epoch) {
+  const std::lock_guard lock(mutex_);
+  epoch_ = epoch;
+}
+
+void GuestHall::end(std::shared_ptr<const Buffer> mean, int ranks, std::chrono::seconds patience) {
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::over) {
+    stage_ = Stage::over;
+    mean_ = std::move(mean);
+    ranks_in_mean_ = ranks;
+    if (objective_ != nullptr && objective_->aside().size() > 0) {
+      const std::vector<float> aside = mean_of_aside();
+      objective_->set_aside({aside.data(), aside.size(), DType::f32});
+    }
+  }
+  changed_.notify_all();
+  changed_.wait_for(lock, patience, [this] { return visits_ == 0; });
+  auto door = std::move(door_);
+  lock.unlock();
+  door.reset();  // joins its threads
+  table_->close();
+  lock.lock();
+  run_ = {};
+  say_ = {};
+}
+
+std::vector<float> GuestHall::mean_of_aside() const {
+  std::vector<double> sum(layout_ ? layout_->aside_elements() : 0);
+  int count = 0;
+  for (const Place& place : places_) {
+    if (place.aside.size() != sum.size()) continue;
+    ++count;
+    for (size_t k = 0; k < sum.size(); ++k)
+      sum[k] += static_cast<double>(place.aside[k]);
+  }
+  std::vector<float> mean(sum.size());
+  for (size_t k = 0; count > 0 && k < sum.size(); ++k)
+    mean[k] = static_cast<float>(sum[k] / count);
+  return mean;
+}
+
+std::vector<GuestStatus> GuestHall::status() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<GuestStatus> all;
+  for (size_t k = 0; k < places_.size(); ++k) {
+    const Place& place = places_[k];
+    GuestStatus one = place.status;
+    one.rank = table_->server(static_cast<int>(k)).rank;
+    const std::chrono::duration<double> since = Clock::now() - place.answered_at;
+    one.since_step_s = place.taken ? since.count() : 0;
+    all.push_back(one);
+  }
+  return all;
+}
+
+void GuestHall::set_sink(std::function<void(const std::string&)> say) {
+  const std::lock_guard lock(mutex_);
+  say_ = std::move(say);
+}
+
+void GuestHall::say(const std::string& line) const {
+  std::function<void(const std::string&)> told;
+  {
+    const std::lock_guard lock(mutex_);
+    told = say_;
+  }
+  if (told) told(line);
+}
+
+}  // namespace grapevine

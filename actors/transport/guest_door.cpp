@@ -1,0 +1,247 @@
+#include "actors/transport/guest_door.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "actors/transport/local_socket.hpp"
+#include "kernels/check.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr int kPatience_ms = 5000;
+constexpr char kEnding[] = ".door";
+
+/// The process that connected, while it lives; -1 where the system has no such descriptor.
+int watch_process(int process) {
+  if (process <= 0) return -1;
+  return static_cast<int>(::syscall(SYS_pidfd_open, process, 0u));
+}
+
+int peer_process(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
+/// What came beside a message: the first descriptor is kept, others are closed.
+void keep_first(msghdr& header, Descriptor& kept) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t k = 0; k < count; ++k) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + k * sizeof(int), sizeof fd);
+      Descriptor one(fd);
+      if (!kept) kept = std::move(one);
+    }
+  }
+}
+
+bool asks(GuestKind kind) {
+  switch (kind) {
+    case GuestKind::join:
+    case GuestKind::step:
+    case GuestKind::mean:
+    case GuestKind::keep:
+    case GuestKind::kept:
+    case GuestKind::finish:
+    case GuestKind::leave: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+// --- a script
+
+/// The first byte may take its time, the others have kPatience_ms.
+bool GuestConnection::receive(void* to, size_t bytes, Descriptor* beside) {
+  auto* at = static_cast<char*>(to);
+  for (size_t got = 0; got < bytes;) {
+    pollfd ready{socket_.fd(), POLLIN, 0};
+    if (beside == nullptr || got > 0)
+      if (::poll(&ready, 1, kPatience_ms) <= 0) return false;
+    iovec part{at + got, bytes - got};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> room{};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = room.data();
+    header.msg_controllen = room.size();
+    const ssize_t n = ::recvmsg(socket_.fd(), &header, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    Descriptor none;
+    keep_first(header, beside != nullptr ? *beside : none);
+    got += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+bool GuestConnection::next(GuestQuestion& question) {
+  question = {};
+  GuestRecordBytes bytes;
+  if (!receive(bytes.data(), bytes.size(), &question.descriptor)) return false;
+  const auto record = decode_guest(bytes);
+  if (!record) return refuse(record.error().message), false;
+  if (!asks(record->kind))
+    return refuse(fmt::format("record refused: kind {}, accepted: a question",
+                              static_cast<int>(record->kind))),
+           false;
+  question.record = *record;
+  if (record->kind != GuestKind::join) return true;
+  constexpr size_t kChunk = 1 << 16;  // what is announced is not believed before it comes
+  while (question.text.size() < record->count) {
+    const size_t before = question.text.size();
+    question.text.resize(before + std::min<size_t>(kChunk, record->count - before));
+    if (!receive(question.text.data() + before, question.text.size() - before, nullptr))
+      return false;
+  }
+  return true;
+}
+
+bool GuestConnection::answer(GuestRecord record, std::string_view text, int fd) {
+  if (!text.empty()) record.count = text.size();
+  const GuestRecordBytes bytes = encode(record);
+  iovec parts[] = {{const_cast<std::byte*>(bytes.data()), bytes.size()},
+                   {const_cast<char*>(text.data()), text.size()}};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+  msghdr header{};
+  header.msg_iov = parts;
+  header.msg_iovlen = text.empty() ? 1 : 2;
+  if (fd >= 0) {
+    header.msg_control = room.data();
+    header.msg_controllen = room.size();
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  ssize_t sent = 0;
+  do
+    sent = ::sendmsg(socket_.fd(), &header, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(bytes.size() + text.size());
+}
+
+void GuestConnection::refuse(const std::string& why) {
+  GuestRecord record;
+  record.kind = GuestKind::refused;
+  answer(record, std::string_view(why).substr(0, kGuestTextBytes));
+  hang_up();
+}
+
+bool GuestConnection::gone() const {
+  pollfd end{socket_.fd(), POLLRDHUP, 0};
+  return ::poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void GuestConnection::hang_up() { ::shutdown(socket_.fd(), SHUT_RDWR); }
+
+// --- the door
+
+Result<std::unique_ptr<GuestDoor>> GuestDoor::open(const std::string& path, const std::string& name,
+                                                   Serve serve) {
+  std::string at = path.starts_with("unix:") ? path.substr(5) : path;
+  if (at.empty()) {
+    const auto folder = local_folder();
+    if (!folder) return folder.error();
+    at = name;
+    std::replace(at.begin(), at.end(), '/', '-');
+    at = *folder + "/" + at + kEnding;
+  }
+  auto listening = listen_on_path(at);
+  if (!listening) return listening.error();
+  ::chmod(at.c_str(), 0600);
+  return std::unique_ptr<GuestDoor>(new GuestDoor(at, Descriptor(listening->fd), std::move(serve)));
+}
+
+GuestDoor::GuestDoor(std::string path, Descriptor listener, Serve serve)
+    : path_(std::move(path)),
+      listener_(std::move(listener)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      serve_(std::move(serve)) {
+  GV_CHECK(static_cast<bool>(wake_));
+  watcher_ = std::thread([this] { watch(); });
+}
+
+GuestDoor::~GuestDoor() {
+  ::unlink(path_.c_str());
+  closing_ = true;
+  const uint64_t one = 1;
+  GV_CHECK(::write(wake_.fd(), &one, sizeof one) == static_cast<ssize_t>(sizeof one));
+  watcher_.join();
+  for (const auto& guest : guests_) {
+    guest->connection->hang_up();
+    guest->thread.join();
+  }
+}
+
+// Waits for scripts that come, and for the ends of those that have.
+void GuestDoor::watch() {
+  while (!closing_) {
+    std::vector<pollfd> ends{{wake_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+    for (const auto& guest : guests_)
+      ends.push_back({guest->process.fd(), POLLIN, 0});  // poll leaves out what is negative
+    if (::poll(ends.data(), ends.size(), -1) < 0) continue;
+    uint64_t count = 0;
+    if (ends[0].revents != 0 && ::read(wake_.fd(), &count, sizeof count) < 0) continue;
+    for (size_t k = 0; k < guests_.size(); ++k) {
+      if (ends[k + 2].revents == 0) continue;
+      guests_[k]->connection->hang_up();
+      guests_[k]->process = {};
+    }
+    clear_away();
+    if (ends[1].revents != 0) let_in();
+  }
+}
+
+void GuestDoor::clear_away() {
+  std::erase_if(guests_, [](const auto& guest) {
+    if (!guest->over) return false;
+    guest->thread.join();
+    return true;
+  });
+}
+
+void GuestDoor::let_in() {
+  Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) return;
+  const timeval patience{kPatience_ms / 1000, 0};
+  ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const bool ours = is_of_this_user(socket.fd());
+  const int process = peer_process(socket.fd());
+  Descriptor life(watch_process(process));
+  auto guest = std::make_unique<Guest>();
+  guest->connection = std::make_unique<GuestConnection>(std::move(socket), process);
+  if (!ours) return guest->connection->refuse("this node is another user's");
+  if (guests_.size() >= kScripts)
+    return guest->connection->refuse(fmt::format("{} scripts are served, no more", kScripts));
+  guest->process = std::move(life);
+  guest->thread = std::thread([this, g = guest.get()] {
+    serve_(*g->connection);
+    g->connection->hang_up();
+    g->over = true;
+    const uint64_t one = 1;
+    static_cast<void>(!::write(wake_.fd(), &one, sizeof one));
+  });
+  guests_.push_back(std::move(guest));
+}
+
+}  // namespace grapevine

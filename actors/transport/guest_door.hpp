@@ -1,0 +1,112 @@
+// GuestDoor: where guests come in, scripts of this user that compute a rank's steps in processes of
+// their own. A unix socket, and a thread for each script that has come.
+//
+// A thread sits in one receive between two questions, so a step costs two system calls. What a
+// script sends is judged here (messages/guest_codec.hpp): who errs is told so in one line and sent
+// away. The end of a socket is hidden where a child of the script has inherited it, so the script's
+// process is watched too (pidfd). Half a record, and an answer that nobody takes in, have five
+// seconds; between questions a script may take its time.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/result.hpp"
+#include "messages/guest_codec.hpp"
+
+namespace grapevine {
+
+/// A descriptor, closed with the object.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct GuestQuestion {
+  GuestRecord record;
+  std::string text;       // of a join
+  Descriptor descriptor;  // that came with it; may be none
+};
+
+/// One script. For the thread that serves it; gone() and hang_up() for any.
+class GuestConnection {
+ public:
+  GuestConnection(Descriptor socket, int process) : socket_(std::move(socket)), process_(process) {}
+
+  /// The next question. False: the script has gone, or has said what is no question and was told.
+  bool next(GuestQuestion&);
+  /// False: the script has gone. `fd` is sent beside it, and stays the caller's.
+  bool answer(GuestRecord, std::string_view text = {}, int fd = -1);
+  /// Tells the script why, in one line. It is served no more.
+  void refuse(const std::string& why);
+  /// Whether the script is known to have gone.
+  bool gone() const;
+  void hang_up();
+
+  int process() const { return process_; }  // 0: unknown
+
+ private:
+  bool receive(void* to, size_t bytes, Descriptor* beside);
+
+  Descriptor socket_;
+  int process_;
+};
+
+class GuestDoor {
+ public:
+  static constexpr size_t kScripts = 64;  // at once
+
+  /// Serves a script, on a thread of its own, until it has gone.
+  using Serve = std::function<void(GuestConnection&)>;
+
+  /// Empty: a path in this user's folder of local sockets, by `name`. Errors: the path's, see
+  /// local_socket.hpp. The file goes with the object.
+  static Result<std::unique_ptr<GuestDoor>> open(const std::string& path, const std::string& name,
+                                                 Serve);
+
+  /// Hangs up on all, and waits until none is served.
+  ~GuestDoor();
+  GuestDoor(const GuestDoor&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Guest {
+    std::unique_ptr<GuestConnection> connection;
+    Descriptor process;  // a pidfd; may be none
+    std::atomic<bool> over{false};
+    std::thread thread;
+  };
+
+  GuestDoor(std::string path, Descriptor listener, Serve);
+  void watch();
+  void let_in();
+  void clear_away();
+
+  std::string path_;
+  Descriptor listener_, wake_;
+  Serve serve_;
+  std::vector<std::unique_ptr<Guest>> guests_;  // the watcher's
+  std::atomic<bool> closing_{false};
+  std::thread watcher_;
+};
+
+}  // namespace grapevine

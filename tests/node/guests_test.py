@@ -1,0 +1,479 @@
+"""A node's door, driven by plain Python: every record, scripts that die in each state, and rubbish.
+
+Usage: guests_test.py PROGRAM. No torch: what a script trains is an array here. The last line counts.
+"""
+import array
+import contextlib
+import fcntl
+import json
+import mmap
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
+HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
+JOIN, WELCOME, REFUSED, STEP, FRONT, MEAN, KEEP, KEPT, FINISH, LEAVE, BYE, WAIT = range(12)
+RESUMED, END, NOT_FINITE = 1, 2, 4
+ANY = 0xFFFFFFFF
+NAN = float("nan")
+PATIENCE_S = 60
+LAYOUT = "\ntrained w 2 2\ntrained scale\naside running 3\n"
+TRAINED, ASIDE = 5, 3
+SEALS = 0x1 | 0x2 | 0x4 | 0x8  # of a memfd: sealing, shrinking, growing, writing
+
+
+class Refused(Exception):
+    pass
+
+
+class Answer:
+    def __init__(self, fields, fd):
+        (_, _, self.kind, self.flags, _, self.rank, self.ranks, self.number, self.run_steps,
+         self.exchanges, self.count, self.value, self.epoch) = fields
+        self.fd = fd
+
+
+def record(kind, number=0, count=0, value=NAN, rank=ANY, version=1, flags=0, dtype=0):
+    return RECORD.pack(HEAD, version, kind, flags, dtype, rank, 0, number, 0, 0, count, value, 0)
+
+
+class Script:
+    """A guest that speaks by hand."""
+
+    def __init__(self, node):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect(node.door)
+        self.waits = 0
+
+    def send(self, data, fd=None):
+        if fd is None:
+            self.socket.sendall(data)
+        else:
+            socket.send_fds(self.socket, [data], [fd])
+
+    def read(self):
+        """The next answer that is no `wait`."""
+        while True:
+            data, fds = b"", []
+            while len(data) < RECORD.size:
+                more, came, _, _ = socket.recv_fds(self.socket, RECORD.size - len(data), 4)
+                fds += came
+                if not more:
+                    raise ConnectionError("the node has hung up")
+                data += more
+            answer = Answer(RECORD.unpack(data), fds[0] if fds else None)
+            if answer.kind == WAIT:
+                self.waits += 1
+            elif answer.kind == REFUSED:
+                text = b""
+                while len(text) < answer.count:
+                    text += self.socket.recv(answer.count - len(text))
+                raise Refused(text.decode())
+            else:
+                return answer
+
+    def ask(self, kind, fd=None, **fields):
+        self.send(record(kind, **fields), fd)
+        return self.read()
+
+    def join(self, text=LAYOUT, rank=ANY):
+        self.send(record(JOIN, rank=rank, count=len(text.encode())) + text.encode())
+        welcome = self.read()
+        self.front = mmap.mmap(welcome.fd, 4 * (TRAINED + ASIDE))
+        os.close(welcome.fd)
+        self.number = welcome.number
+        return welcome
+
+    def values(self):
+        return list(array.array("f", self.front[:]))
+
+    def fill(self, values):
+        self.front[:] = array.array("f", values).tobytes()
+
+    def step(self, change=None, loss=NAN):
+        if change is not None:
+            self.fill([a + change for a in self.values()[:TRAINED]] + self.values()[TRAINED:])
+        answer = self.ask(STEP, number=self.number + 1, value=loss)
+        self.number = answer.number
+        return answer
+
+    def begin(self, values):
+        """As the first script of a node: the starting point."""
+        welcome = self.join()
+        assert not welcome.flags & RESUMED
+        self.fill(values)
+        return self.ask(STEP, number=welcome.number)
+
+    def close(self):
+        self.socket.close()
+
+
+START = [1, 2, 3, 4, 5, 10, 20, 30]
+
+
+class Node:
+    def __init__(self, guests, *options):
+        self.folder = tempfile.mkdtemp(prefix="grapevine-guests-")
+        self.door = os.path.join(self.folder, "door")
+        self.err = open(os.path.join(self.folder, "err"), "w+")
+        self.out = open(os.path.join(self.folder, "out"), "w+")
+        self.process = subprocess.Popen(
+            [PROGRAM, "node", "--guests", str(guests), "--door", self.door, "--json", *options],
+            stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
+            env={**os.environ, "XDG_RUNTIME_DIR": self.folder})
+        until("the door opens", lambda: self.ended() or self.opened())
+        assert not self.ended(), self.said()
+
+    def opened(self):
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(self.door) == 0
+
+    def ended(self):
+        return self.process.poll() is not None
+
+    def said(self):
+        self.err.flush()
+        with open(self.err.name) as err:
+            return err.read()
+
+    def result(self):
+        self.process.wait(PATIENCE_S)
+        with open(self.out.name) as out:
+            return json.loads(out.read())
+
+    def script(self):
+        return Script(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.err.close()
+        self.out.close()
+
+
+def until(what, holds):
+    end = time.monotonic() + PATIENCE_S
+    while not (held := holds()):
+        if time.monotonic() > end:
+            raise TimeoutError(what)
+        time.sleep(0.005)
+    return held
+
+
+def joins(node, resumed=True):
+    """A script at a place that is about to become free."""
+    def attempt():
+        script = node.script()
+        try:
+            welcome = script.join()
+        except Refused as why:
+            assert "no seat" in str(why), why
+            script.close()
+            return None
+        assert bool(welcome.flags & RESUMED) == resumed
+        return script
+    return until("a seat is free", attempt)
+
+
+def blob_of(data, seals=SEALS):
+    fd = os.memfd_create("blob", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, data)
+    fcntl.fcntl(fd, 1033, seals)
+    return fd
+
+
+class Records(unittest.TestCase):
+    def test_the_first_script_brings_the_start_and_alone_a_rank_has_what_it_did_to_the_bit(self):
+        with Node(1) as node:
+            script = node.script()
+            front = script.begin(START)
+            self.assertEqual((front.kind, front.number), (FRONT, 0))
+            self.assertEqual(script.values(), START)
+            for k in range(1, 30):
+                want = [random.uniform(-1, 1) for _ in range(TRAINED + ASIDE)]
+                script.fill(want)
+                made = script.front[:]
+                front = script.step(loss=0.5)
+                self.assertEqual((front.kind, front.number, front.flags), (FRONT, k, 0))
+                self.assertEqual(script.front[:], made)
+                self.assertGreaterEqual(front.value, 0)
+
+    def test_a_number_that_was_taken_is_answered_and_not_repeated(self):
+        with Node(1) as node:
+            script = node.script()
+            script.begin(START)
+            script.step(change=1)
+            script.fill([a + 1 for a in START])
+            again = script.ask(STEP, number=1)
+            self.assertEqual((again.kind, again.number), (FRONT, 1))
+            self.assertEqual(script.step().number, 2)
+            with self.assertRaisesRegex(Refused, "step 9, accepted: 3"):
+                script.ask(STEP, number=9)
+
+    def test_what_is_not_finite_is_told_and_left_out(self):
+        with Node(1) as node:
+            script = node.script()
+            script.begin(START)
+            script.fill([NAN, 7, 7, 7, float("inf"), 0, 0, 0])
+            self.assertEqual(script.step().flags, NOT_FINITE)
+            self.assertEqual(script.values()[:TRAINED], [1, 7, 7, 7, 5])
+            self.assertEqual(script.step().flags, 0)
+
+    def test_two_scripts_gossip_and_both_hear_the_mean_at_the_end(self):
+        with Node(2) as node:
+            first = node.script()
+            first.begin(START)
+            second = node.script()
+            welcome = second.join("\n" + LAYOUT[1:])
+            self.assertTrue(welcome.flags & RESUMED)
+            self.assertEqual((welcome.rank, welcome.ranks), (1, 2))
+            self.assertEqual(second.values()[:TRAINED], START[:TRAINED])
+            second.fill(second.values()[:TRAINED] + [0, 0, 0])
+            def near():
+                for script in (first, second):
+                    answer = script.step()
+                return answer.exchanges > 3 and abs(first.values()[0] - second.values()[0]) < 1e-3
+            first.step(change=8)
+            until("the ranks agree", near)
+            mean = first.ask(MEAN)
+            self.assertEqual((mean.kind, mean.ranks), (MEAN, 2))
+            values = array.array("f", os.pread(mean.fd, mean.count, 0))
+            self.assertEqual(len(values), TRAINED + ASIDE)
+            for k in range(TRAINED):
+                self.assertAlmostEqual(values[k], START[k] + 4, places=4)
+            self.assertEqual(list(values[TRAINED:]), [5, 10, 15])
+            first.send(record(FINISH))
+            second.send(record(FINISH))
+            ends = [script.read() for script in (first, second)]
+            for end in ends:
+                self.assertEqual((end.kind, end.ranks), (MEAN, 2))
+                self.assertAlmostEqual(array.array("f", os.pread(end.fd, 4, 0))[0], 5, places=4)
+            for script in (first, second):
+                self.assertEqual(script.ask(LEAVE).kind, BYE)
+            self.assertEqual(node.process.wait(PATIENCE_S), 0)
+            self.assertEqual(node.result()["ranks"], 2)
+
+    def test_a_blob_is_there_for_the_next_script_with_its_step(self):
+        with Node(1) as node:
+            script = node.script()
+            script.begin(START)
+            self.assertEqual(script.ask(KEPT).count, 0)
+            script.step(change=1)
+            kept = script.ask(KEEP, fd=blob_of(b"x" * 100000), number=1, count=100000)
+            self.assertEqual(kept.kind, KEPT)
+            self.assertEqual(script.ask(LEAVE).kind, BYE)
+            script.close()
+            script = joins(node)
+            self.assertEqual(script.number, 1)
+            self.assertEqual(script.values()[0], 2)
+            kept = script.ask(KEPT)
+            self.assertEqual((kept.number, kept.count), (1, 100000))
+            self.assertEqual(os.pread(kept.fd, 200000, 0), b"x" * 100000)
+
+    def test_waiting_scripts_hear_wait_once_a_second(self):
+        with Node(2) as node:
+            first, second = node.script(), node.script()
+            first.begin(START)
+            second.join()
+            first.send(record(FINISH))
+            time.sleep(2.5)
+            second.send(record(FINISH))
+            self.assertEqual(first.read().kind, MEAN)
+            self.assertIn(first.waits, (2, 3, 4))
+
+    def test_a_node_that_is_interrupted_says_end_and_has_the_mean(self):
+        with Node(1) as node:
+            script = node.script()
+            script.begin(START)
+            script.step(change=1)
+            node.process.send_signal(signal.SIGINT)
+            def ended():
+                return script.step().flags & END
+            until("the end is said", ended)
+            mean = script.ask(FINISH)
+            self.assertEqual(array.array("f", os.pread(mean.fd, 4, 0))[0], 2)
+            script.ask(LEAVE)
+            self.assertEqual(node.process.wait(PATIENCE_S), 0)
+
+
+class Refusals(unittest.TestCase):
+    def refusal(self, node, data, fd=None, prepare=lambda script: None):
+        script = node.script()
+        prepare(script)
+        with self.assertRaises(Refused) as refused:
+            script.send(data, fd)
+            script.read()
+        self.assertNotIn("\n", str(refused.exception))
+        with self.assertRaises((ConnectionError, Refused)):
+            script.ask(MEAN)
+        script.close()
+        return str(refused.exception)
+
+    def test_seats_layouts_ranks_and_runs_that_there_are_not(self):
+        with Node(1, "--run-name", "mine") as node:
+            script = node.script()
+            script.begin(START)
+            def join(text, rank=ANY):
+                return record(JOIN, rank=rank, count=len(text)) + text.encode()
+            self.assertIn("no seat is free: all 1", self.refusal(node, join(LAYOUT)))
+            self.assertIn('run "mine", not of "yours"', self.refusal(node, join("yours" + LAYOUT)))
+            other = self.refusal(node, join("\ntrained w 2 3\n"))
+            self.assertIn("6 parameters in 1 tensors", other)
+            self.assertIn("w [2, 3] where this run has w [2, 2]", other)
+            self.assertIn("rank 7 is not free", self.refusal(node, join(LAYOUT, 7)))
+            script.step(change=1)
+            script.close()
+            self.assertEqual(joins(node).number, 1)
+
+    def test_rubbish_is_refused_in_a_line_and_the_node_goes_on(self):
+        with Node(1) as node:
+            refused = lambda data, **more: self.refusal(node, data, **more)
+            self.assertIn("malformed", refused(b"\xff" * RECORD.size))
+            self.assertIn("version 2, accepted: 1", refused(record(JOIN, version=2)))
+            self.assertIn("kind 77", refused(record(77)))
+            self.assertIn("dtype 1", refused(record(JOIN, dtype=1)))
+            self.assertIn("flags 64", refused(record(JOIN, flags=64)))
+            self.assertIn("the first question is a join", refused(record(STEP)))
+            self.assertIn("accepted: a question", refused(record(WELCOME)))
+            self.assertIn("bytes of text", refused(record(JOIN, count=1 << 40)))
+            self.assertIn("layout refused", refused(record(JOIN, count=4) + b"\nx y"))
+            self.assertIn("nothing is trained", refused(record(JOIN)))
+            join = lambda script: script.join()
+            self.assertIn("the run has not begun", refused(record(MEAN), prepare=join))
+            self.assertIn("before the starting point", refused(record(STEP, 5), prepare=join))
+            def not_finite(script):
+                script.join()
+                script.fill([NAN] * (TRAINED + ASIDE))
+            self.assertIn("not finite", refused(record(STEP), prepare=not_finite))
+            begin = lambda script: script.begin(START)
+            self.assertIn("keep without", refused(record(KEEP, count=9), prepare=begin))
+            again = lambda script: joined.append(joins(node))
+            joined = []
+            again(None)
+            joined[0].step(change=1)
+            joined[0].send(record(KEEP, number=1, count=3), blob_of(b"abc", seals=0))
+            with self.assertRaisesRegex(Refused, "sealed"):
+                joined[0].read()
+            rng = random.Random(1)
+            for _ in range(200):
+                with contextlib.suppress(Refused, OSError), contextlib.closing(node.script()) as s:
+                    s.socket.settimeout(0.02)
+                    good = record(JOIN, count=len(LAYOUT)) + LAYOUT.encode()
+                    data = bytearray(good if rng.random() < 0.7 else rng.randbytes(rng.randrange(300)))
+                    for _ in range(rng.randrange(4)):
+                        if data:
+                            data[rng.randrange(len(data))] = rng.randrange(256)
+                    s.send(bytes(data[:rng.randrange(len(data) + 1)]))
+                    s.read()
+            script = joins(node)
+            self.assertEqual(script.step().kind, FRONT)
+            self.assertFalse(node.ended(), node.said())
+
+
+class Deaths(unittest.TestCase):
+    def test_a_script_that_dies_before_it_has_begun_leaves_the_node_to_the_next(self):
+        with Node(2) as node:
+            dying = [node.script() for _ in range(3)]
+            dying[1].send(record(JOIN)[:17])
+            dying[2].join("\ntrained another 2 4\n")
+            for script in dying:
+                script.close()
+            joins(node, resumed=False).close()
+            self.assertEqual(joins(node, resumed=False).ask(STEP).number, 0)
+
+    def test_whatever_a_script_is_doing_when_it_dies_its_rank_stays_as_it_was(self):
+        with Node(1) as node:
+            script = node.script()
+            script.begin(START)
+            for k, last_words in enumerate([b"", record(STEP)[:40], record(MEAN)]):
+                script.step(change=1)
+                script.fill([1e30] * (TRAINED + ASIDE))  # half-way through a step of its own
+                script.send(last_words)
+                script.close()
+                script = joins(node)
+                self.assertEqual(script.values()[0], 2 + k)
+                self.assertEqual(script.number, k + 1)
+            self.assertEqual(script.step(change=1).number, 4)
+
+    def test_a_killed_script_frees_its_seat_though_a_child_has_its_socket(self):
+        with Node(1) as node:
+            program = (
+                "import os, socket, sys, time\n"
+                "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
+                "s.sendall(bytes.fromhex(sys.argv[2])); s.recv(80)\n"
+                "child = os.fork()\n"
+                "print(child, flush=True) if child else None\n"
+                "time.sleep(600)\n")
+            text = LAYOUT.encode()
+            founder = node.script()
+            founder.begin(START)
+            founder.ask(LEAVE)
+            until("the seat is free", lambda: "has gone" in node.said())
+            join = (record(JOIN, count=len(text)) + text).hex()
+            script = subprocess.Popen([sys.executable, "-c", program, node.door, join],
+                                      stdout=subprocess.PIPE)
+            child = int(script.stdout.readline())
+            with self.assertRaises(Refused):
+                node.script().join()
+            began = time.monotonic()
+            script.kill()
+            joins(node)
+            print("seat free %.0f ms after SIGKILL, a child still has the socket"
+                  % (1e3 * (time.monotonic() - began)))
+            os.kill(child, signal.SIGKILL)
+            script.wait()
+            script.stdout.close()
+
+
+class Launch(unittest.TestCase):
+    SCRIPT = (
+        "import os, sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "print('at', os.environ['GRAPEVINE_NODE'] != '', flush=True)\n"
+        "sys.argv = ['', '/bin/true']\n"
+        "import guests_test as g\n"
+        "class Door: door = os.environ['GRAPEVINE_NODE']\n"
+        "s = g.Script(Door); w = s.join()\n"
+        "if not w.flags & g.RESUMED: s.fill(g.START); s.ask(g.STEP)\n"
+        "[s.step(change=1) for _ in range(5)]\n"
+        "m = s.ask(g.FINISH); s.ask(g.LEAVE)\n")
+
+    def launch(self, *command):
+        return subprocess.run(
+            [PROGRAM, "launch", "--guests", "2", "--json", "--", *command], text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE_S,
+            env={**os.environ, "XDG_RUNTIME_DIR": tempfile.mkdtemp(prefix="grapevine-guests-")})
+
+    def test_launch_starts_a_node_and_scripts_and_passes_on_what_they_say(self):
+        done = self.launch(sys.executable, "-c", self.SCRIPT, os.path.dirname(__file__))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["gradients"], 10)
+        self.assertIn("[0] at True", done.stderr)
+        self.assertIn("[1] at True", done.stderr)
+
+    def test_a_script_that_fails_is_told_and_is_the_status(self):
+        done = self.launch(sys.executable, "-c", "import sys; sys.exit('no such model')")
+        self.assertIn("[1] no such model", done.stderr)
+        self.assertIn("script 0 has ended with status 1", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1, warnings="ignore")
+    bad = len(program.result.failures) + len(program.result.errors)
+    good = program.result.testsRun - bad
+    print("test cases: %d | %d passed | %d failed" % (good + bad, good, bad))
+    sys.exit(bad != 0)
