@@ -6,6 +6,12 @@
 
 namespace grapevine {
 
+namespace {
+
+constexpr double kStands = 10;  // times as long as usual between two steps
+
+}  // namespace
+
 void GuestTable::sit(int place, std::shared_ptr<GuestSeat> seat) {
   const std::lock_guard lock(mutex_);
   Place& at = places_[static_cast<size_t>(place)];
@@ -46,8 +52,7 @@ GuestWorker::GuestWorker(caf::actor_config& config, WorkerDependencies deps)
     : GuestWorkerActor::base(config), deps_(std::move(deps)) {}
 
 void GuestWorker::seated(Seated& now) {
-  if (seat_ != nullptr && busy_since_s_ < kNever)
-    busy_s_ += deps_.clock.now() - std::exchange(busy_since_s_, kNever);
+  computed();
   seat_ = std::move(now.seat);
   asked_ = false;
   if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script)
@@ -55,10 +60,17 @@ void GuestWorker::seated(Seated& now) {
   ask();
 }
 
+/// The script has asked, or has gone.
+void GuestWorker::computed() {
+  if (busy_since_s_ == kNever) return;
+  busy_s_ += deps_.clock.now() - std::exchange(busy_since_s_, kNever);
+  ++spells_;
+}
+
 void GuestWorker::ask() {
   const bool turn = seat_ != nullptr && seat_->turn == GuestSeat::Turn::rank;
   if (!turn || !begun_ || paused_ || asked_) return;
-  if (busy_since_s_ < kNever) busy_s_ += deps_.clock.now() - std::exchange(busy_since_s_, kNever);
+  computed();
   if (seat_->steps && over()) return answer();
   asked_ = true;
   if (seat_->steps) {
@@ -96,7 +108,9 @@ WorkerReport GuestWorker::report() const {
   const double now = std::min(finished_s_, deps_.clock.now());
   const double busy = busy_s_ + std::max(0.0, now - busy_since_s_);
   const double alive = now - born_s_;
-  return {deps_.rank, gradients_, std::max(0.0, alive - busy), alive};
+  const double usual_s = busy_s_ / static_cast<double>(std::max<uint64_t>(1, spells_));
+  const bool stands = spells_ > 0 && deps_.clock.now() - busy_since_s_ > kStands * usual_s;
+  return {deps_.rank, gradients_, std::max(0.0, alive - busy), alive, stands};
 }
 
 GuestWorker::behavior_type GuestWorker::make_behavior() {

@@ -1,13 +1,12 @@
 // GuestWorker: the worker of a rank whose steps a guest computes, a script that has sat down at its
 // place.
 //
-//   script --Computed (loss)--> worker --TakeStep--> state --Parameters--> worker --answer-->
-//   script
+//   script --Computed--> worker --TakeStep--> state --Parameters--> worker --answer--> script
 //
 // Without a script the rank gossips on and takes no steps. A script may come and go at any time,
 // and so may the worker: a question that was under way when a worker went is asked again by the
 // next, and no step is taken twice. It computes between an answer and the next question, and is
-// idle else.
+// idle else; where it computes for much longer than usual it tests, say, and no rate is measured.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -70,6 +69,7 @@ class GuestWorker final : public GuestWorkerActor::base {
   void on_parameters(Parameters&);
   void answer();
   void finish();
+  void computed();
   bool over() const { return draining_ || finished_s_ < kNever; }
   WorkerReport report() const;
 
@@ -80,6 +80,7 @@ class GuestWorker final : public GuestWorkerActor::base {
   Parameters held_;             // arrived while paused
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   double born_s_ = 0, busy_since_s_ = kNever, busy_s_ = 0;
+  uint64_t spells_ = 0;  // that busy_s_ consists of
 };
 
 }  // namespace grapevine

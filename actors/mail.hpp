@@ -78,6 +78,7 @@ struct WorkerReport {
   int rank = 0;
   uint64_t gradients = 0;
   double idle_s = 0, alive_s = 0;  // idle: neither computing nor queued for a compute thread
+  bool stands = false;             // its guest does something else for a while: no rate is measured
 };
 
 // To a state actor.

@@ -136,7 +136,8 @@ void TopologyManager::renew() {
     request(member.worker, caf::infinite, Report{})
         .then(
             [this, rank](const WorkerReport& report) {
-              gradients_[rank].add(report.gradients, elapsed_s_, kGradientWindow * gradient_s_);
+              if (!report.stands)
+                gradients_[rank].add(report.gradients, elapsed_s_, kGradientWindow * gradient_s_);
               on_reports();
             },
             [this](const caf::error&) { on_reports(); });

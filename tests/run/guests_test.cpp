@@ -128,6 +128,22 @@ TEST_CASE("a script that is ten times slower costs nobody a step or an exchange"
   }
 }
 
+TEST_CASE("a script that does something else for a while leaves the rates of exchanges alone") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Settings s = descending("a2cid2", "ring", 0);
+    s.until_s = 200.5;
+    auto scripts = alike({});
+    const RunResult equal = with_scripts(s, seed, scripts);
+    scripts[3][0].tests_at = 20;
+    scripts[3][0].tests_s = 160;
+    const RunResult tests = with_scripts(s, seed, scripts);
+    INFO("seed " << seed);
+    CHECK(steps_of(tests, 3) < 45);
+    CHECK(static_cast<double>(exchanges_of(tests, 3)) >
+          0.95 * static_cast<double>(exchanges_of(equal, 3)));
+  }
+}
+
 TEST_CASE("a rank without a script gossips on, and the next one takes over what it has by then") {
   for (const std::string method : {"a2cid2", "ad_psgd"}) {
     for (uint64_t seed = 1; seed <= 4; ++seed) {

@@ -94,7 +94,9 @@ class Script final : public ScriptActor::base {
     mix_and_step({}, 0, {o.lr, o.momentum, false, 0}, g, v_, seat.front, {}, {});
     if (o.spoils_at > 0 && static_cast<double>(log.steps) == o.spoils_at)
       *seat.front.as<double>() = std::nan("");
-    at(deps_.clock.now() + deps_.gradient_s * o.slowness, kStepMade);
+    const bool tests = o.tests_s > 0 && static_cast<double>(log.steps) == o.tests_at;
+    const double takes_s = deps_.gradient_s * o.slowness + (tests ? o.tests_s : 0);
+    at(deps_.clock.now() + takes_s, kStepMade);
   }
 
   ScriptDependencies deps_;

@@ -15,6 +15,7 @@ struct ScriptOptions {
   double slowness = 1;                  // a step takes settings.gradient_s times this
   double comes_s = 0, goes_s = kNever;  // it sits down, it is killed
   uint64_t steps = 0;                   // then it says that it has done its share; 0: never
+  double tests_at = 0, tests_s = 0;     // after so many steps it does something else for so long
   double spoils_at = 0;                 // after so many steps one number is none; 0: never
 };
 
