@@ -151,6 +151,18 @@ TEST_CASE("a shared slot is seen by whoever maps it, read-only and of one size f
   CHECK(own.take().shared() == nullptr);
 }
 
+TEST_CASE("memory that is made for all to write has one size for ever and is everybody's") {
+  const auto made = SharedMemory::make(8000, SharedMemory::Writers::all);
+  REQUIRE(made != nullptr);
+  void* theirs = ::mmap(nullptr, 8000, PROT_READ | PROT_WRITE, MAP_SHARED, made->fd(), 0);
+  REQUIRE(theirs != MAP_FAILED);
+  static_cast<double*>(theirs)[999] = 4;
+  CHECK(static_cast<const double*>(made->data())[999] == 4);
+  CHECK(::ftruncate(made->fd(), 0) != 0);
+  CHECK(::ftruncate(made->fd(), 16000) != 0);
+  ::munmap(theirs, 8000);
+}
+
 TEST_CASE("a retired slot leaves its memory to those who map it and gets another") {
   SnapshotPool pool(10, DType::f32, 1, SnapshotPool::Memory::shared);
   Lease a = pool.take();

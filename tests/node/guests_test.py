@@ -122,15 +122,16 @@ START = [1, 2, 3, 4, 5, 10, 20, 30]
 
 
 class Node:
-    def __init__(self, guests, *options):
+    def __init__(self, guests, *options, beside=None):
         self.folder = tempfile.mkdtemp(prefix="grapevine-guests-")
         self.door = os.path.join(self.folder, "door")
+        self.home = beside.home if beside else self.folder  # of local sockets
         self.err = open(os.path.join(self.folder, "err"), "w+")
         self.out = open(os.path.join(self.folder, "out"), "w+")
         self.process = subprocess.Popen(
             [PROGRAM, "node", "--guests", str(guests), "--door", self.door, "--json", *options],
             stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
-            env={**os.environ, "XDG_RUNTIME_DIR": self.folder})
+            env={**os.environ, "XDG_RUNTIME_DIR": self.home})
         until("the door opens", lambda: self.ended() or self.opened())
         assert not self.ended(), self.said()
 
@@ -307,6 +308,84 @@ class Records(unittest.TestCase):
             self.assertEqual(array.array("f", os.pread(mean.fd, 4, 0))[0], 2)
             script.ask(LEAVE)
             self.assertEqual(node.process.wait(PATIENCE_S), 0)
+
+
+class Nodes(unittest.TestCase):
+    def test_a_script_on_another_node_is_a_newcomer_and_takes_over_what_the_run_has(self):
+        with Node(1, "--node-name", "a") as a:
+            first = a.script()
+            first.begin(START)
+            first.step(change=4)
+            with Node(1, "--node-name", "b", "--join", "a", beside=a) as b:
+                second = b.script()
+                front = second.begin([100] * (TRAINED + ASIDE))
+                self.assertEqual(front.number, 1)  # the donor's
+                self.assertEqual(second.values()[:TRAINED], [5, 6, 7, 8, 9])
+                def both():
+                    return second.step().ranks == 2 and first.step().ranks == 2
+                until("both know of two ranks", both)
+                def gossip():
+                    return min(first.step().exchanges, second.step().exchanges) > 3
+                until("they gossip", gossip)
+                for script in (first, second):
+                    script.send(record(FINISH))
+                means = [script.read() for script in (first, second)]
+                self.assertEqual([m.ranks for m in means], [2, 2])
+                bits = {os.pread(m.fd, 4 * TRAINED, 0) for m in means}
+                self.assertEqual(len(bits), 1)
+                for script in (first, second):
+                    script.ask(LEAVE)
+                self.assertEqual(b.process.wait(PATIENCE_S), 0)
+            self.assertEqual(a.process.wait(PATIENCE_S), 0)
+
+    def test_every_method_takes_the_steps_of_scripts(self):
+        for method in ("ad_psgd", "d_psgd", "all_reduce", "gradient_tracking", "sgp"):
+            with self.subTest(method), Node(2, "--method", method) as node:
+                scripts = [node.script(), node.script()]
+                scripts[0].begin(START)
+                scripts[1].join()
+                for _ in range(20):  # in rounds each waits for the other
+                    for k, script in enumerate(scripts):
+                        script.fill([a + k for a in script.values()])
+                        script.send(record(STEP, number=script.number + 1))
+                    for script in scripts:
+                        script.number = script.read().number
+                for script in scripts:
+                    self.assertEqual(script.number, 20)
+                    script.send(record(FINISH))
+                for script in scripts:
+                    mean = array.array("f", os.pread(script.read().fd, 4 * TRAINED, 0))
+                    for k in range(TRAINED):
+                        self.assertAlmostEqual(mean[k], START[k] + 10, places=3)
+
+
+class Options(unittest.TestCase):
+    def test_what_makes_no_sense_with_guests_is_refused_in_a_line_and_status_2(self):
+        for words, line in (
+            (["node", "--guests", "65"], "guests is 65, accepted: from 0 to 64"),
+            (["node", "--guests", "-1"], "guests is -1"),
+            (["node", "--door", "x"], 'door is "x" without guests'),
+            (["node", "--guests", "2", "--objective", "quadratic"], "guests without an objective"),
+            (["launch", "--guests", "2"], "launch --guests N -- COMMAND"),
+            (["launch", "--", "true"], "a command behind -- without guests"),
+            (["node", "--guests", "1", "--door", "/tmp/" + "x" * 200], "accepted: 1 to 107"),
+        ):
+            done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(line, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_ctl_says_who_sits_where(self):
+        with Node(2, "--node-name", "a") as node:
+            script = node.script()
+            script.begin(START)
+            script.step(change=1)
+            done = subprocess.run([PROGRAM, "ctl", "a", "status", "--json"], capture_output=True,
+                                  env={**os.environ, "XDG_RUNTIME_DIR": node.home}, timeout=60)
+            guests = json.loads(done.stdout)["guests"]
+            self.assertEqual(guests["door"], node.door)
+            self.assertEqual([s["process"] for s in guests["scripts"]], [os.getpid(), 0])
+            self.assertEqual([s["steps"] for s in guests["scripts"]], [1, 0])
 
 
 class Refusals(unittest.TestCase):
