@@ -134,6 +134,19 @@ std::string counted(const Json& counts) {
   return text.empty() ? "none" : text;
 }
 
+void print_guests(const Json& guests) {
+  std::printf("scripts come in at %s\n", guests["door"].get<std::string>().c_str());
+  for (const Json& script : guests["scripts"]) {
+    const bool there = script["process"] != 0;
+    std::printf("  rank %-4s %s, %s steps\n", script["rank"].dump().c_str(),
+                there ? fmt::format("process {}, the last step {} ago", script["process"].dump(),
+                                    as_seconds(script["seconds_since_step"].get<double>()))
+                            .c_str()
+                      : "no script",
+                script["steps"].dump().c_str());
+  }
+}
+
 void print_status(const Json& s) {
   std::printf("%s, up %s\n", s["node"].get<std::string>().c_str(),
               as_seconds(s["uptime_seconds"].get<double>()).c_str());
@@ -164,6 +177,7 @@ void print_status(const Json& s) {
                 d["ranks"].dump().c_str(), d["of"].dump().c_str(),
                 known(d["mean_changed_by"], as_short).c_str());
   print_topology(s);
+  if (s.contains("guests")) print_guests(s["guests"]);
 }
 
 Json part_of(const Json& status, std::initializer_list<const char*> names) {

@@ -61,8 +61,8 @@ class Script:
         else:
             socket.send_fds(self.socket, [data], [fd])
 
-    def read(self):
-        """The next answer that is no `wait`."""
+    def read(self, waits=()):
+        """The next answer that is no `wait`, or one of these."""
         while True:
             data, fds = b"", []
             while len(data) < RECORD.size:
@@ -74,6 +74,8 @@ class Script:
             answer = Answer(RECORD.unpack(data), fds[0] if fds else None)
             if answer.kind == WAIT:
                 self.waits += 1
+                if WAIT in waits:
+                    return answer
             elif answer.kind == REFUSED:
                 text = b""
                 while len(text) < answer.count:
@@ -284,16 +286,17 @@ class Records(unittest.TestCase):
             self.assertEqual((kept.number, kept.count), (1, 100000))
             self.assertEqual(os.pread(kept.fd, 200000, 0), b"x" * 100000)
 
-    def test_waiting_scripts_hear_wait_once_a_second(self):
+    def test_a_script_that_waits_for_others_hears_so_until_it_has_its_answer(self):
         with Node(2) as node:
             first, second = node.script(), node.script()
             first.begin(START)
             second.join()
             first.send(record(FINISH))
-            time.sleep(2.5)
+            said = [first.read(waits=[WAIT]) for _ in range(2)]
+            self.assertEqual([wait.kind for wait in said], [WAIT, WAIT])
+            self.assertLess(said[0].value, said[1].value)
             second.send(record(FINISH))
             self.assertEqual(first.read().kind, MEAN)
-            self.assertIn(first.waits, (2, 3, 4))
 
     def test_a_node_that_is_interrupted_says_end_and_has_the_mean(self):
         with Node(1) as node:
@@ -542,6 +545,27 @@ class Launch(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["gradients"], 10)
         self.assertIn("[0] at True", done.stderr)
         self.assertIn("[1] at True", done.stderr)
+
+    def test_an_interrupt_drains_and_the_scripts_end_as_they_hear_of_it(self):
+        until_end = self.SCRIPT.replace("[s.step(change=1) for _ in range(5)]",
+                                        "print('steps', flush=True)\n"
+                                        "while not s.step(change=1).flags & g.END: pass")
+        with tempfile.TemporaryDirectory(prefix="grapevine-guests-") as folder:
+            with open(os.path.join(folder, "err"), "w+") as err:
+                launch = subprocess.Popen(
+                    [PROGRAM, "launch", "--guests", "2", "--json", "--", sys.executable, "-c",
+                     until_end, os.path.dirname(__file__)],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True,
+                    env={**os.environ, "XDG_RUNTIME_DIR": folder})
+                def said():
+                    with open(err.name) as file:
+                        return file.read()
+                until("both take steps", lambda: "[0] steps" in said() and "[1] steps" in said())
+                launch.send_signal(signal.SIGINT)
+                out, _ = launch.communicate(timeout=PATIENCE_S)
+                self.assertEqual(launch.returncode, 0, said())
+                self.assertTrue(json.loads(out)["interrupted"])
+                self.assertIn("script 1 has ended with status 0", said())
 
     def test_a_script_that_fails_is_told_and_is_the_status(self):
         done = self.launch(sys.executable, "-c", "import sys; sys.exit('no such model')")
