@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/membership/member_table.hpp"
 #include "app/node_environment.hpp"
 #include "kernels/spec.hpp"
 #include "models/guest.hpp"
@@ -204,8 +205,13 @@ Status complete_peers(Command command, Options& o) {
     gethostname(host, sizeof host - 1);
     if (Status found = find_peers(this_environment(), host, s.ranks, p); !found) return found;
   }
-  if (p.first_rank < -1)
-    return user_error(fmt::format("first-rank is {}, accepted: -1 or more", p.first_rank));
+  if (static_cast<uint32_t>(s.local_ranks) > kRanksOfNodeAtMost)
+    return user_error(fmt::format("ranks is {}, accepted of one process: 1 to {}", s.local_ranks,
+                                  kRanksOfNodeAtMost));
+  const auto last = static_cast<int>(kRankNumbersAtMost) - s.local_ranks;
+  if (p.first_rank < -1 || p.first_rank > last)
+    return user_error(
+        fmt::format("first-rank is {}, accepted: -1, or 0 to {}", p.first_rank, last));
   const int needed = std::max(0, p.first_rank) + s.ranks;
   if (p.total_ranks != 0 && p.total_ranks < needed)
     return user_error(

@@ -47,7 +47,8 @@ void add_clique(Links& links, int first, int last) {
 
 Result<Links> cliques(const GraphRequest& request) {
   const int half = request.ranks / 2;
-  if (const auto error = too_many(request, 0.25 * request.ranks * request.ranks)) return *error;
+  if (const auto error = too_many(request, 0.25 * request.ranks * request.ranks, kMostDenseEdges))
+    return *error;
   Links links;
   add_clique(links, 0, half);
   add_clique(links, half, request.ranks);
@@ -183,7 +184,8 @@ Result<Sides> torus_sides(const GraphRequest& request) {
 }
 
 Result<Links> complete(const GraphRequest& request) {
-  if (const auto error = too_many(request, 0.5 * request.ranks * (request.ranks - 1.0))) {
+  if (const auto error =
+          too_many(request, 0.5 * request.ranks * (request.ranks - 1.0), kMostDenseEdges)) {
     return *error;
   }
   Links links;
@@ -197,10 +199,10 @@ Error refused(const GraphRequest& request, const std::string& complaint) {
                     complaint);
 }
 
-std::optional<Error> too_many(const GraphRequest& request, double edges) {
-  if (edges <= static_cast<double>(kMostEdges)) return std::nullopt;
-  return refused(request, "about " + shown(edges) + " edges; at most " +
-                              std::to_string(kMostEdges) + " are accepted");
+std::optional<Error> too_many(const GraphRequest& request, double edges, int64_t most) {
+  if (edges <= static_cast<double>(most)) return std::nullopt;
+  return refused(request, "about " + shown(edges) + " edges; at most " + std::to_string(most) +
+                              " are accepted");
 }
 
 std::string in_quotes(std::string_view text) {

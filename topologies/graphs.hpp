@@ -77,8 +77,10 @@ constexpr int64_t kMostEdges = int64_t{1} << 24;  // beyond, some gigabytes: sur
 /// "topology 'SPEC' with N ranks: COMPLAINT"
 Error refused(const GraphRequest&, const std::string& complaint);
 
-/// A refusal when the graph would have more than kMostEdges.
-std::optional<Error> too_many(const GraphRequest&, double edges);
+constexpr int64_t kMostDenseEdges = int64_t{1} << 21;  // of graphs that join nearly all pairs
+
+/// A refusal when the graph would have more edges than that.
+std::optional<Error> too_many(const GraphRequest&, double edges, int64_t most = kMostEdges);
 
 /// The text in quotes, cut when long, control characters replaced: fit for a one-line message.
 std::string in_quotes(std::string_view);

@@ -155,7 +155,8 @@ Result<Links> erdos_renyi(const GraphRequest& request) {
                                   " is not a number above 0 and at most 1");
     }
   }
-  if (const auto error = too_many(request, 0.5 * p * n * (n - 1))) return *error;
+  const int64_t most = p < 0.1 ? kMostEdges : kMostDenseEdges;
+  if (const auto error = too_many(request, 0.5 * p * n * (n - 1), most)) return *error;
   const auto seed = seed_of(request);
   if (!seed) return seed.error();
   if (p == 1) return complete(request);

@@ -113,7 +113,8 @@ const char* impossible(const Member& m) {
   if (m.incarnation == 0 || m.incarnation > kIncarnationsAtMost ||
       m.refutations > kRefutationsAtMost)
     return "an incarnation that cannot be";
-  if (m.ranks > kRanksOfNodeAtMost || first > kRanksAtMost - m.ranks) return "ranks that cannot be";
+  if (m.ranks > kRanksOfNodeAtMost || first > kRankNumbersAtMost - m.ranks)
+    return "ranks that cannot be";
   if (!possible_gone(m)) return "ranks gone that cannot be";
   const auto& names = m.unreachable;
   if (names.size() > kMaxUnreachable || !std::is_sorted(names.begin(), names.end()))

@@ -37,12 +37,14 @@ constexpr uint32_t kGenerationsAtMost = 1u << 16;  // of a run
 constexpr uint32_t kMeansAtMost = 1u << 30;        // of a run
 constexpr uint32_t kChangesAtMost = 253;           // of the ranks of a node in one incarnation
 constexpr uint32_t kRefutationsAtMost = 1u << 30;  // in one incarnation
-constexpr uint32_t kRanksOfNodeAtMost = 4096;
-constexpr size_t kGraphRanksAtMost = 64 * 1024;  // ranks beyond these wait outside
-constexpr uint64_t kStrangersUntil = 1u << 30;   // of the counter below: then names, and leaps of
-constexpr uint32_t kLeap = 64;                   // more incarnations than this, are refused
-constexpr size_t kMembersAtMost = 4096;          // records kept; later names are refused
-constexpr size_t kEdgeRatesAtMost = 64 * 1024;   // rates kept
+// What one member claims costs all others: they have to keep it, to solve for it and to try it.
+constexpr uint32_t kRanksOfNodeAtMost = 256;
+constexpr uint32_t kRankNumbersAtMost = 64 * 1024;  // ranks are numbered below it
+constexpr size_t kGraphRanksAtMost = 16 * 1024;     // ranks beyond these wait outside
+constexpr uint64_t kStrangersUntil = 1u << 30;  // of the counter below: then names, and leaps of
+constexpr uint32_t kLeap = 64;                  // more incarnations than this, are refused
+constexpr size_t kMembersAtMost = 4096;         // records kept; later names are refused
+constexpr size_t kEdgeRatesAtMost = 64 * 1024;  // rates kept
 
 uint64_t name_hash(std::string_view);
 

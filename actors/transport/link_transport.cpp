@@ -3,11 +3,11 @@
 namespace grapevine {
 
 void LinkTransport::place(std::vector<Place> places) {
-  std::vector<std::shared_ptr<const std::string>> nodes;
+  std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes;
+  std::shared_ptr<const std::string> last;
   for (Place& p : places) {
-    const auto rank = static_cast<size_t>(p.rank);
-    if (nodes.size() <= rank) nodes.resize(rank + 1);
-    nodes[rank] = std::make_shared<const std::string>(std::move(p.node));
+    if (!last || *last != p.node) last = std::make_shared<const std::string>(std::move(p.node));
+    nodes[static_cast<uint32_t>(p.rank)] = last;
   }
   const std::unique_lock lock(mutex_);
   nodes_ = std::move(nodes);
@@ -21,7 +21,8 @@ void LinkTransport::set_faults(std::vector<LinkFault> faults) {
 
 std::shared_ptr<const std::string> LinkTransport::node_of(uint32_t rank) const {
   const std::shared_lock lock(mutex_);
-  return rank < nodes_.size() ? nodes_[rank] : nullptr;
+  const auto found = nodes_.find(rank);
+  return found == nodes_.end() ? nullptr : found->second;
 }
 
 FrameFate LinkTransport::fate_of(const FrameHeader& h, double now) {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "actors/transport/frame_fate.hpp"
@@ -69,10 +70,10 @@ class LinkTransport final : public Transport {
   HoldUntil hold_until_;
   uint64_t seed_;
   std::atomic<Links*> links_ = nullptr;
-  mutable std::shared_mutex mutex_;                        // guards what follows
-  std::vector<std::shared_ptr<const std::string>> nodes_;  // by rank
-  std::shared_ptr<const std::vector<LinkFault>> faults_;   // null: none
-  std::mutex narrow_mutex_;                                // guards the next
+  mutable std::shared_mutex mutex_;                                         // guards what follows
+  std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes_;  // by rank
+  std::shared_ptr<const std::vector<LinkFault>> faults_;                    // null: none
+  std::mutex narrow_mutex_;                                                 // guards the next
   NarrowLinks narrow_;
   std::atomic<uint64_t> draws_ = 0, lost_ = 0, corrupt_ = 0, refused_ = 0, strangers_ = 0,
                         misdirected_ = 0;

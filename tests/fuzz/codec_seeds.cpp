@@ -71,6 +71,8 @@ int main(int argc, char** argv) {
     write(std::string(argv[2]) + "/lie_" + std::to_string(k), {*bytes});
     write(std::string(argv[1]) + "/lie_" + std::to_string(k),
           {std::as_bytes(std::span(&limit_bytes, 1)), encode(liar.header())});
+    write(std::string(argv[1]) + "/false_parcel_" + std::to_string(k),
+          {std::as_bytes(std::span(&limit_bytes, 1)), encode(liar.parcel())});
   }
   const std::string layout = "run\ntrained fc.weight 3 4\ntrained scale\naside bn.mean 5\n";
   for (int kind = 0; kind < kGuestKinds; ++kind) {

@@ -272,7 +272,7 @@ TEST_CASE("whose ranks overlap is settled by all nodes alike, at once, and nobod
 
 TEST_CASE("records that cannot be are refused, and so are more than a table keeps") {
   MemberTable table(member("a", 0), {});
-  Member m = member("b", kRanksAtMost);
+  Member m = member("b", kRankNumbersAtMost);
   CHECK(table.merge(m).refused != nullptr);  // ranks beyond the last number
   m = member("b", 2, 0);
   CHECK(table.merge(m).refused != nullptr);  // incarnations count from 1

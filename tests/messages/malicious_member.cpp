@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "messages/codec.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine::test {
@@ -154,6 +155,30 @@ FrameHeader MaliciousMember::header() {
   if (one_in(8)) h.epoch = long_word(h.epoch);
   h.count = carries_payload(h.kind) && one_in(2) ? random_.below(65) : 0;
   return h;
+}
+
+Parcel MaliciousMember::parcel() {
+  for (;;) {
+    Parcel p;
+    p.dtype = static_cast<DType>(random_.below(3));
+    p.count = 1 + random_.below(64);
+    switch (random_.below(3)) {
+      case 0:
+        p.what = MeanPiece{static_cast<MeanPiece::Way>(random_.below(2)), long_word(last_mean()),
+                           word(0), long_word(0), word(2)};
+        break;
+      case 1: p.what = StatePiece{long_word(1), word(0)}; break;
+      default: p.what = PushSumMass{long_word(1), word(0), real()};
+    }
+    if (decode_parcel(encode(p), kMaxPayloadBytes)) return p;
+  }
+}
+
+/// The number of one that somebody has said to have.
+uint64_t MaliciousMember::last_mean() const {
+  for (const auto& [node, m] : known_)
+    if (m.mean.number != 0) return m.mean.number;
+  return 1;
 }
 
 Manifest MaliciousMember::manifest() {

@@ -23,6 +23,7 @@ class MaliciousMember {
   /// One that encode_control accepts: of any kind that one node may send another whose link stands.
   ControlMessage message();
   MembershipPacket packet();
+  Parcel parcel();       // valid, of at most 64 elements
   FrameHeader header();  // with or without a payload of at most 64 elements
   Random& random() { return random_; }
 
@@ -35,6 +36,7 @@ class MaliciousMember {
   Member record();
   void twist(Member&);
   Manifest manifest();
+  uint64_t last_mean() const;
   bool one_in(uint32_t n) { return random_.below(n) == 0; }
 
   Random random_;

@@ -1,0 +1,200 @@
+// A member that lies (tests/messages/malicious_member.hpp) among processes of the built program.
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "actors/transport/links.hpp"
+#include "messages/control_codec.hpp"
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/messages/malicious_member.hpp"
+#include "tests/node/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+constexpr int kHonest = 3, kMessages = 20'000;
+constexpr double kMibAtMost = 1024;
+
+const std::vector<std::string> kJob = {"--method=ad_psgd", "--topology=complete", "--gradients=0",
+                                       "--until=600"};
+
+/// What a process of this job says of it: the first message to whom it is told to join.
+Hello hello_of_job(const Scratch& scratch) {
+  const std::string path = scratch.path("door");
+  const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  REQUIRE(path.size() < sizeof at.sun_path);
+  std::strcpy(at.sun_path, path.c_str());
+  REQUIRE(::bind(door, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+  REQUIRE(::listen(door, 1) == 0);
+  std::vector<std::string> words = {"node",          "--objective=quadratic", "--ranks=1",
+                                    "--quiet",       "--threads=1",           "--node-name=scout",
+                                    "--patience=60", "--join=unix:" + path};
+  words.insert(words.end(), kJob.begin(), kJob.end());
+  Process scout(words);
+  const int socket = ::accept(door, nullptr, nullptr);
+  std::vector<std::byte> bytes(8);
+  REQUIRE(::recv(socket, bytes.data(), 8, MSG_WAITALL) == 8);
+  uint32_t length = 0;
+  std::memcpy(&length, bytes.data() + 4, sizeof length);
+  bytes.resize(8 + 8 * size_t{length});
+  REQUIRE(::recv(socket, bytes.data() + 8, bytes.size() - 8, MSG_WAITALL) ==
+          static_cast<ssize_t>(bytes.size() - 8));
+  ::close(socket);
+  ::close(door);
+  const auto said = decode_control(bytes);
+  REQUIRE(said);
+  REQUIRE(std::holds_alternative<Hello>(*said));
+  return std::get<Hello>(*said);
+}
+
+/// Has links, a name and a place among the members, and says what it likes.
+class Liar {
+ public:
+  Liar(Hello self, const std::vector<std::string>& addresses, uint64_t seed)
+      : tongue_(seed, "liar", {"a", "b", "c"}), addresses_(addresses) {
+    self.node = "liar";
+    self.address.clear();
+    LinksOptions options;
+    options.self = std::move(self);
+    LinkEvents events;
+    events.up = [this](const Hello& peer) {
+      const std::lock_guard lock(mutex_);
+      up_.insert(peer.node);
+    };
+    events.down = [this](const std::string& node, uint32_t, const std::string&) {
+      const std::lock_guard lock(mutex_);
+      up_.erase(node);
+    };
+    events.control = [this](const std::string& node, const ControlMessage& m) { hear(node, m); };
+    events.frame = [this](const std::string&, const Frame& frame) {
+      const std::lock_guard lock(mutex_);
+      tongue_.hear(frame.header);
+    };
+    events.buffer = [](const FrameHeader&) { return Lease(); };
+    events.parcel_buffer = [](const std::string&, const Parcel&) { return Lease(); };
+    auto opened = Links::open(std::move(options), std::move(events));
+    REQUIRE(opened);
+    links_ = std::move(*opened);
+    record_.node = "liar";
+    record_.incarnation = 1;
+    record_.address = links_->address();
+    record_.id = links_->id();
+    record_.first_rank = 2 * kHonest;
+    record_.ranks = 1;
+  }
+  ~Liar() { links_.reset(); }
+
+  /// One to each that it has a link with. False: it has none, and dials again.
+  bool speak() {
+    std::set<std::string> up;
+    std::vector<std::pair<std::string, ControlMessage>> said;
+    {
+      const std::lock_guard lock(mutex_);
+      up = up_;
+      for (const std::string& node : up) {
+        MembershipPacket truth;
+        truth.kind = MembershipPacket::Kind::sync_reply;
+        truth.news.push_back(record_);
+        if (tongue_.random().below(4) == 0)
+          said.emplace_back(node, truth);
+        else
+          said.emplace_back(node, tongue_.message());
+      }
+    }
+    for (const auto& [node, message] : said)
+      links_->send(node, message);
+    if (up.size() < addresses_.size())
+      for (const std::string& address : addresses_)
+        links_->dial(address);
+    return !up.empty();
+  }
+
+ private:
+  void hear(const std::string& node, const ControlMessage& m) {
+    const std::lock_guard lock(mutex_);
+    const auto* packet = std::get_if<MembershipPacket>(&m);
+    if (packet == nullptr) return;
+    tongue_.hear(*packet);
+    for (const Member& about : packet->news)
+      if (about.node == record_.node && about.incarnation >= record_.incarnation)
+        record_.incarnation = about.incarnation + (about.state == MemberState::alive ? 0 : 1);
+    if (packet->kind != MembershipPacket::Kind::ping || !links_) return;
+    MembershipPacket ack;
+    ack.kind = MembershipPacket::Kind::ack;
+    ack.sequence = packet->sequence;
+    links_->send(node, ack);
+  }
+
+  std::mutex mutex_;  // guards what follows, but the links
+  MaliciousMember tongue_;
+  Member record_;
+  std::set<std::string> up_;
+  std::vector<std::string> addresses_;
+  std::unique_ptr<Links> links_;
+};
+
+/// Of all processes that have ended, the largest.
+double mib_of_children() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+}  // namespace
+
+TEST_CASE("whatever a member says to real processes, they live, train on and end with one mean") {
+  const Scratch scratch;
+  const Hello job = hello_of_job(scratch);
+  auto nodes = start_nodes(kHonest, 2, kJob);
+  std::vector<std::string> addresses;
+  for (auto& node : nodes) {
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 2 * kHonest; });
+    addresses.push_back(node->address());
+  }
+  int said = 0;
+  {
+    Liar liar(job, addresses, 1);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (said < kMessages && std::chrono::steady_clock::now() < end) {
+      said += liar.speak();
+      ChildProcess::wait_any({&nodes[0]->child(), &nodes[1]->child(), &nodes[2]->child()}, 1);
+      for (auto& node : nodes) {
+        INFO(node->err());
+        REQUIRE_FALSE(node->ended());
+      }
+    }
+  }
+  CHECK(said > 100);
+  uint64_t refused = 0;
+  for (auto& node : nodes) {
+    const Json before =
+        node->wait_for([](const Json& s) { return s["graph_ranks"] == 2 * kHonest; });
+    node->wait_for(
+        [&](const Json& s) { return sum_of(s["exchanges"]) > sum_of(before["exchanges"]); });
+    for (const auto& [why, count] : before["refusals"]["disbelieved"].items())
+      refused += count.get<uint64_t>();
+  }
+  CHECK(refused > 0u);
+  WARN(said << " rounds of lies, " << refused << " refused by the membership");
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
+  std::set<std::string> hashes;
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    const Json result = node->result();
+    hashes.insert(result["mean_hash"].dump());
+  }
+  CHECK(hashes.size() == 1u);
+  CHECK(mib_of_children() < kMibAtMost);
+}
