@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/cluster/needed_links.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
@@ -11,6 +12,9 @@ namespace {
 
 constexpr double kPoll_s = 0.1;   // between two considerations, at most
 constexpr double kTell_s = 0.02;  // between two views of the members for the transfers
+constexpr double kFetchDials_s = 3;
+constexpr size_t kFetchDials = 3;
+constexpr size_t kGraphMade = 512;
 constexpr size_t kDeparturesKept = 100, kSnapshotsWanted = 64;
 
 bool serves(const Member& m, int rank) {
@@ -50,6 +54,8 @@ void Cluster::carry_out(MembershipEffects& effects) {
     parts_.links->send(to, packet);
   for (const std::string& address : effects.dials)
     parts_.links->dial(address);
+  for (const std::string& node : effects.closes)
+    parts_.links->close(node);
   for (const std::string& line : effects.lines)
     say(line);
   for (const std::string& node : effects.died)
@@ -80,6 +86,7 @@ void Cluster::arm(double at) {
 void Cluster::on_tick() {
   armed_s_ = kNever;
   if (deps_.clock.now() >= tell_at_s_) tell_members();
+  if (fetch_until_s_ < kNever) fetch_from_somebody();
   handle([](Membership& m, double now, MembershipEffects& out) { m.timer(now, out); });
 }
 
@@ -100,14 +107,32 @@ void Cluster::new_roster() {
   if (roster->topology != deps_.membership.topology && names_edge_file(roster->topology))
     roster->topology = deps_.membership.topology;
   std::vector<LinkTransport::Place> places;
-  for (const MemberTable::Place& place : membership_->table().places()) {
+  const std::vector<MemberTable::Place> all = membership_->table().places();
+  for (const MemberTable::Place& place : all) {
     const auto rank = static_cast<int>(place.rank);
     roster->ranks.push_back({rank, place.incarnation});
     places.push_back({rank, place.member == 0 ? "" : membership_->table().at(place.member).node});
   }
   graph_ranks_ = static_cast<int>(places.size());
   deps_.transport->place(std::move(places));
+  const std::string topology = roster->topology;
   send(parts_.manager, RosterPtr(std::move(roster)));
+  talk_with(all, topology);
+}
+
+void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
+                        const std::string& topology) {
+  // Few nodes are linked anyway; a graph of many ranks takes a while to make.
+  if (membership_->table().live_count() <= kAllLinked + 1 && places.size() > kGraphMade) return;
+  std::vector<uint32_t> members;
+  for (const MemberTable::Place& place : places)
+    members.push_back(place.member);
+  const std::vector<uint32_t> others = nodes_talked_to(*deps_.settings, topology, members, 0);
+  if (others.size() > kNeighboursAtMost)
+    say("the ranks here talk to those of " + std::to_string(others.size()) + " nodes, with " +
+        std::to_string(kNeighboursAtMost) + " of which they have links: another graph is needed");
+  handle(
+      [&](Membership& m, double now, MembershipEffects& out) { m.talks_with(now, others, out); });
 }
 
 // --- the way through the run
@@ -155,10 +180,28 @@ void Cluster::begin() {
 }
 
 void Cluster::fetch() {
+  fetch_until_s_ = deps_.clock.now() + kFetchDials_s;
+  fetch_from_somebody();
+}
+
+// From those with whom links stand; where there are none, some are dialled first.
+void Cluster::fetch_from_somebody() {
   FetchFrom from;
-  for (const Member& m : membership_->graph())
-    if (m.node != membership_->self().node && membership_->linked(m.node))
-      from.sources.push_back({m.node, m.first_rank});
+  std::vector<std::string> others;
+  for (const Member& m : membership_->graph()) {
+    if (m.node == membership_->self().node) continue;
+    others.push_back(m.node);
+    if (membership_->linked(m.node)) from.sources.push_back({m.node, m.first_rank});
+  }
+  if (from.sources.empty() && !others.empty() && deps_.clock.now() < fetch_until_s_) {
+    const size_t turn = name_hash(membership_->self().node) % others.size();
+    for (size_t k = 0; k < std::min(kFetchDials, others.size()); ++k)
+      handle([&](Membership& m, double now, MembershipEffects& out) {
+        m.need_link(now, others[(turn + k) % others.size()], out);
+      });
+    return;  // it is tried again with the next poll
+  }
+  fetch_until_s_ = kNever;
   if (from.sources.empty()) {
     say("nobody is there to give the state of a rank: the ranks here begin at the start");
     return again(StateCame{});
@@ -232,6 +275,8 @@ void Cluster::begin_mean(BeginMean begin) {
     else
       cut_.insert(node);
   }
+  for (const std::string& node : cut_)  // perhaps it can be reached by the next mean
+    handle([&](Membership& m, double now, MembershipEffects& out) { m.need_link(now, node, out); });
   tell_members();
   send(parts_.transfers, std::move(begin));
 }
@@ -311,6 +356,10 @@ void Cluster::departed(const std::string& node) {
 Result<std::string> Cluster::reconfigure(const std::string& topology) {
   const auto graph = make_topology(topology, graph_ranks_, deps_.settings->rate);
   if (!graph) return graph.error();
+  std::vector<uint32_t> members;
+  for (const MemberTable::Place& place : membership_->table().places())
+    members.push_back(place.member);
+  if (const Status fits = check_links(*deps_.settings, *graph, members); !fits) return fits.error();
   handle([&](Membership& m, double now, MembershipEffects& out) {
     m.reconfigure(now, topology, out);
   });
@@ -351,6 +400,11 @@ NodeStatus Cluster::status() const {
   status.graph = membership_->spec();
   status.roster_epoch = roster_epoch_;
   status.rates = membership_->edge_rates();
+  std::set<uint32_t> ranks;
+  for (const MemberTable::Place& place : membership_->table().places())
+    ranks.insert(place.rank);
+  std::erase_if(status.rates,
+                [&](const EdgeRate& r) { return ranks.count(r.i) == 0 || ranks.count(r.j) == 0; });
   status.departures = departures_;
   status.suspects = suspects_;
   for (const auto& [why, count] : membership_->refusals())
@@ -385,8 +439,10 @@ void Cluster::on_link(LinkUp& up) {
 
 void Cluster::on_link(LinkDown& down) {
   if (!membership_) return again(std::move(down));
-  handle(
-      [&](Membership& m, double now, MembershipEffects& out) { m.link_down(now, down.node, out); });
+  const bool goodbye = down.reason == kSaidGoodbye || down.reason == kClosedHere;
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    m.link_down(now, down.node, out, goodbye);
+  });
 }
 
 void Cluster::on_link(DialFailed& failed) {
@@ -525,6 +581,12 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](StateCame& came) { on_transfers(came); },
       [this](HasMean has) { on_transfers(has); },
       [this](const CannotReach& other) { on_transfers(other); },
+      [this](const NeedLinks& need) {
+        for (const std::string& node : need.nodes)
+          handle([&](Membership& m, double now, MembershipEffects& out) {
+            m.need_link(now, node, out);
+          });
+      },
       [this](MeanSettled& settled) { on_settled(settled); },
       [this](const LeavingMeasured& measured) { on_transfers(measured); },
       [this](const MassGiven& given) { on_transfers(given); },

@@ -65,9 +65,11 @@ class Cluster final : public ClusterActor::base {
   void arm(double at);
   void on_tick();
   void new_roster();
+  void talk_with(const std::vector<MemberTable::Place>&, const std::string& topology);
   void tell_members();
   void begin();
   void fetch();
+  void fetch_from_somebody();
   void hand_over();
   void conclude();
   void on_start(ClusterStart&);
@@ -116,7 +118,8 @@ class Cluster final : public ClusterActor::base {
   bool averages_ = false;  // a mean is under way
   uint64_t mean_serial_ = 0;  // of the last snapshot that began here
   double armed_s_ = kNever, tell_at_s_ = kNever;
-  std::string heir_;  // that has not confirmed what it was handed
+  double fetch_until_s_ = kNever;  // somebody is dialled to fetch from
+  std::string heir_;               // that has not confirmed what it was handed
   uint64_t roster_epoch_ = 0, told_digest_ = 0;
   int graph_ranks_ = 0;
   std::vector<Departure> departures_;

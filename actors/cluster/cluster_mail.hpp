@@ -70,6 +70,9 @@ struct HasMean {
 struct CannotReach {
   std::string node;
 };
+struct NeedLinks {
+  std::vector<std::string> nodes;  // for some seconds
+};
 using MeanPtr = std::shared_ptr<const Mean>;
 struct MeanSettled {
   uint64_t serial = 0;  // of the snapshot; 0: the mean at the end
@@ -122,7 +125,7 @@ struct ConsoleStart;
 using ClusterActor = MembershipActor::extend<
     Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Heard>,
     Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>, Takes<HasMean>,
-    Takes<CannotReach>, Takes<MeanSettled>, Takes<LeavingMeasured>, Takes<MassGiven>, Takes<Tick>,
+    Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>, Takes<LeavingMeasured>, Takes<MassGiven>, Takes<Tick>,
     Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanSettled>>;
 
 using TransfersActor =
@@ -174,6 +177,7 @@ GV_LOCAL_MESSAGE(RunEnded)
 GV_LOCAL_MESSAGE(StateCame)
 GV_LOCAL_MESSAGE(HasMean)
 GV_LOCAL_MESSAGE(CannotReach)
+GV_LOCAL_MESSAGE(NeedLinks)
 GV_LOCAL_MESSAGE(MeanSettled)
 GV_LOCAL_MESSAGE(MassGiven)
 GV_LOCAL_MESSAGE(WantStatus)

@@ -10,6 +10,8 @@ namespace grapevine {
 
 namespace {
 
+constexpr double kNeedAgain_s = 2;
+
 bool serves(const Member& m, uint32_t rank) { return rank - m.first_rank < m.ranks; }
 
 MeanMember seen_by_mean(const Member& m) {
@@ -135,10 +137,21 @@ void Transfers::averaging(
     deps_.say(line);
   for (const std::string& node : out.cut)
     send(parts_.cluster, CannotReach{node});
+  need_links();
   if (out.told) send(parts_.cluster, HasMean{{out.told->first, out.told->second}});
   if (out.settled) settled(*out.settled);
   if (out.sample) sum(*out.sample);
   arm();
+}
+
+// The cluster keeps them for some seconds after it was told last.
+void Transfers::need_links() {
+  std::vector<std::string> nodes = mean_.neighbours();
+  const double now = deps_.clock.now();
+  if (nodes.empty() || (nodes == needed_ && now < needed_at_s_ + kNeedAgain_s)) return;
+  needed_ = nodes;
+  needed_at_s_ = now;
+  send(parts_.cluster, NeedLinks{std::move(nodes)});
 }
 
 void Transfers::settled(MeanEffects::Settled& end) {

@@ -43,6 +43,7 @@ class Transfers final : public TransfersActor::base {
   void see(const MembersSeen&);
 
   void averaging(const std::function<void(MeanExchange&, double now, MeanEffects&)>& event);
+  void need_links();
   void sum(uint64_t number);
   void sum_parameters(uint64_t number);
   void summed(uint64_t number, MeanSum);
@@ -67,6 +68,8 @@ class Transfers final : public TransfersActor::base {
   double mean_due_s_ = kNever, source_due_s_ = kNever, fetcher_due_s_ = kNever,
          mass_due_s_ = kNever;
   double armed_s_ = kNever;
+  std::vector<std::string> needed_;  // nodes with whom links are, as the cluster was told
+  double needed_at_s_ = -kNever;
 };
 
 }  // namespace grapevine

@@ -59,7 +59,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (settle_at_ <= now) settle_ranks(now, out);
   if (contested_ >= self().incarnation && contest_at_ <= now)
     contest(now, contested_, contested_why_, out);
-  connector_.run(now, table_, random_, out.dials);
+  connector_.run(now, table_, random_, out.dials, out.closes);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_ && tell_at_ <= now) {
     fresh_ = false;
@@ -144,7 +144,10 @@ void Membership::link_up(double now, const std::string& node, const std::string&
   begin(now, out);
   const auto member = table_.find(node);
   if (member) {
-    connector_.link_up(*member, dialled);
+    connector_.link_up(now, *member, dialled, table_);
+    ProbeResults results;
+    prober_.link_up(now, *member, results);
+    carry_out(now, results, out);
     if (*member < told_at_.size()) told_at_[*member] = -std::numeric_limits<double>::infinity();
   } else {
     strangers_.push_back({node, dialled});
@@ -154,13 +157,29 @@ void Membership::link_up(double now, const std::string& node, const std::string&
   finish(now, out);
 }
 
-void Membership::link_down(double now, const std::string& node, MembershipEffects& out) {
+void Membership::link_down(double now, const std::string& node, MembershipEffects& out,
+                           bool goodbye) {
   begin(now, out);
   std::erase_if(strangers_, [&](const auto& s) { return s.first == node; });
   if (const auto member = table_.find(node); member && connector_.linked(*member)) {
-    connector_.link_down(now, *member, table_);
-    accuse(now, *member, "its link broke", out);
+    connector_.link_down(now, *member, table_, goodbye);
+    if (!goodbye) connector_.need(now, *member);  // is its port still there?
+    if (!goodbye) accuse(now, *member, "its link broke", out);
   }
+  finish(now, out);
+}
+
+void Membership::talks_with(double now, const std::vector<uint32_t>& members,
+                            MembershipEffects& out) {
+  begin(now, out);
+  connector_.talks_with(members);
+  finish(now, out);
+}
+
+void Membership::need_link(double now, const std::string& node, MembershipEffects& out) {
+  begin(now, out);
+  if (const auto member = table_.find(node); member && table_.live(*member))
+    connector_.need(now, *member);
   finish(now, out);
 }
 
@@ -363,6 +382,11 @@ std::vector<EdgeRate> Membership::edge_rates() const {
 bool Membership::linked(const std::string& node) const {
   const auto member = table_.find(node);
   return member && connector_.linked(*member);
+}
+
+bool Membership::needs_link(double now, const std::string& node) const {
+  const auto member = table_.find(node);
+  return member && table_.live(*member) && connector_.needs(now, *member);
 }
 
 double Membership::round_trip_s(const std::string& node) const {

@@ -64,13 +64,14 @@ struct MembershipEffects {
     MembershipPacket packet;
   };
   std::vector<Packet> sends;
-  std::vector<std::string> dials;  // addresses; each answered by link_up, refused, or not at all
-  double timer_at = 0;             // always set: call timer() then; replaces the earlier one
-  bool changed = false;            // the epoch: spec, members, incarnations or ranks
-  bool facts = false;              // of the run have changed: facts()
-  bool reborn = false;             // own incarnation has grown: self().incarnation
-  bool ranks_moved = false;        // own ranks have: self().first_rank
-  bool name_taken = false;         // by another process: this one is to end
+  std::vector<std::string> dials;   // addresses; each answered by link_up, refused, or not at all
+  std::vector<std::string> closes;  // nodes whose links are not needed; each answered by link_down
+  double timer_at = 0;              // always set: call timer() then; replaces the earlier one
+  bool changed = false;             // the epoch: spec, members, incarnations or ranks
+  bool facts = false;               // of the run have changed: facts()
+  bool reborn = false;              // own incarnation has grown: self().incarnation
+  bool ranks_moved = false;         // own ranks have: self().first_rank
+  bool name_taken = false;          // by another process: this one is to end
   std::vector<std::string>
       died;  // nodes whose known incarnation has ended; drop what was open with it
   std::vector<std::string> lines;  // for the log
@@ -91,9 +92,14 @@ class Membership {
   /// `dialled`: the address that was dialled, or that the peer says it listens on. May be repeated:
   /// for a second dial that was folded into the link, and for a dial that found this node itself.
   void link_up(double now, const std::string& node, const std::string& dialled, MembershipEffects&);
-  void link_down(double now, const std::string& node, MembershipEffects&);
+  /// `goodbye`: one end closed it, and nobody is suspected.
+  void link_down(double now, const std::string& node, MembershipEffects&, bool goodbye = false);
   /// A dial was refused by the host: nobody listens there. Time-outs are not reported.
   void refused(double now, const std::string& address, MembershipEffects&);
+  /// Whom the ranks here talk to, by their places in the table: until the next call.
+  void talks_with(double now, const std::vector<uint32_t>& members, MembershipEffects&);
+  /// A link with it is needed now, and for some seconds.
+  void need_link(double now, const std::string& node, MembershipEffects&);
   /// An exchange with a rank of it timed out: it is probed at once.
   void suspect(double now, const std::string& node, MembershipEffects&);
 
@@ -132,8 +138,10 @@ class Membership {
   const RunFacts& facts() const { return table_.facts(); }
   uint64_t epoch() const { return table_.epoch(); }
   bool linked(const std::string& node) const;
-  double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
-  int health() const { return prober_.health(); }      // 0 is best, 8 worst: time-outs x (1 + it)
+  bool needs_link(double now, const std::string& node) const;
+  size_t links_needed() const { return connector_.needed(); }  // kLinksAtMost at most
+  double round_trip_s(const std::string& node) const;          // smoothed; 0: not measured yet
+  int health() const { return prober_.health(); }  // 0 is best, 8 worst: time-outs x (1 + it)
 
  private:
   struct Suspicion {

@@ -148,11 +148,12 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   const bool new_incarnation = !before || before->incarnation != m.incarnation;
   if (before && !is_over(*before) && (new_incarnation || is_over(m))) out.died.push_back(m.node);
   std::erase_if(strangers_, [&](const auto& stranger) {
-    if (stranger.first == m.node) connector_.link_up(merged.index, stranger.second);
+    if (stranger.first == m.node) connector_.link_up(now, merged.index, stranger.second, table_);
     return stranger.first == m.node;
   });
   if (new_incarnation || is_over(m)) prober_.forget(merged.index);
   if (new_incarnation && !is_over(m)) connector_.born(now, merged.index, table_);
+  connector_.changed();
   if (!before || !has_ranks_of(*before, m)) settle_at_ = std::min(settle_at_, now + kSettle_s);
   std::erase_if(suspicions_, [&](const Suspicion& s) { return s.member == merged.index; });
   std::erase_if(claims_, [&](const Claim& c) { return c.member == merged.index; });
@@ -243,7 +244,7 @@ void Membership::settle_ranks(double now, MembershipEffects& out) {
   settle_at_ = std::numeric_limits<double>::infinity();
   if (self().first_rank == kAnyRank && !met_) return;
   const auto first = table_.move_to();
-  if (first && *first > kRanksAtMost - self().ranks) return;
+  if (first && *first > kRankNumbersAtMost - self().ranks) return;
   Member m = self();
   const uint32_t next = last_incarnation(m) + 1;
   const bool lost_some = !m.gone.empty();

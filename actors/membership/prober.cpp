@@ -19,6 +19,7 @@ constexpr double kLongest_s = 2;                   // of anything, however ill t
 constexpr int kWorstHealth = 8;
 constexpr size_t kHelpers = 3;
 constexpr size_t kIndirectProbesAtMost = 256, kPastAtMost = 64;
+constexpr double kDial_s = 1, kHelpersDial_s = 0.15;
 constexpr double kNap_s = 0.1;  // a timer this late says more of us than of round trips
 
 MembershipPacket packet_of(Kind kind, uint64_t sequence, const std::string& target = {}) {
@@ -92,7 +93,7 @@ bool Prober::is_target(uint32_t member) const {
                       [&](const Probe& p) { return p.member == member; });
 }
 
-std::optional<uint32_t> Prober::next_target() {
+std::optional<uint32_t> Prober::next_target(double now) {
   by_name_ = !by_name_;
   if (by_name_) {
     const auto& order = table_.by_name();
@@ -104,15 +105,18 @@ std::optional<uint32_t> Prober::next_target() {
       break;
     }
   }
+  const auto near = [&](uint32_t member) {
+    return connector_.linked(member) || connector_.needs(now, member);
+  };
   for (size_t rounds = 0; rounds < 2; ++rounds) {
     for (; !round_.empty(); round_.pop_back()) {
       const uint32_t member = round_.back();
-      if (!is_target(member)) continue;
+      if (!is_target(member) || !near(member)) continue;
       round_.pop_back();
       return member;
     }
     for (uint32_t member = 1; member < table_.size(); ++member) {
-      if (table_.live(member)) round_.push_back(member);
+      if (table_.live(member) && near(member)) round_.push_back(member);
     }
     shuffle(round_.begin(), static_cast<uint32_t>(round_.size()), random_);
   }
@@ -148,20 +152,40 @@ void Prober::suspect(double now, uint32_t member, ProbeResults& out) {
 
 void Prober::probe(double now, uint32_t member, ProbeResults& out) {
   if (!is_target(member)) return;
-  const double timeout = timeout_s(member);
   Probe p;
   p.member = member;
   p.sequence = ++sequence_;
-  p.sent_at = now;
-  p.indirect_at = now + timeout;
-  p.ends_at = now + std::min(std::max(3 * timeout, kLeastWindow_s * (1 + health_)), kLongest_s);
+  set_clock(now, p);
   if (connector_.linked(member)) {
     out.sends.push_back({member, packet_of(Kind::ping, p.sequence)});
   } else {
-    p.indirect_at = now;
+    p.dials = !connector_.was_linked(member);
+    p.indirect_at = p.dials ? now + kDial_s : now;
+    p.ends_at = std::max(p.ends_at, p.indirect_at);
+    connector_.need(now, member);
   }
   probes_.push_back(p);
   if (p.indirect_at <= now) ask_helpers(now, probes_.back(), out);
+}
+
+void Prober::set_clock(double now, Probe& p) {
+  const double timeout = timeout_s(p.member);
+  p.sent_at = now;
+  p.indirect_at = now + timeout;
+  p.ends_at = now + std::min(std::max(3 * timeout, kLeastWindow_s * (1 + health_)), kLongest_s);
+}
+
+void Prober::link_up(double now, uint32_t member, ProbeResults& out) {
+  for (Probe& p : probes_) {
+    if (p.member != member || !std::exchange(p.dials, false) || p.helpers >= 0) continue;
+    set_clock(now, p);
+    out.sends.push_back({member, packet_of(Kind::ping, p.sequence)});
+  }
+  for (IndirectProbe& e : indirect_probes_) {
+    if (e.target != member || !std::exchange(e.dials, false)) continue;
+    e.sent_at = now;
+    out.sends.push_back({member, packet_of(Kind::ping, e.ours)});
+  }
 }
 
 void Prober::ask_helpers(double now, Probe& p, ProbeResults& out) {
@@ -204,7 +228,7 @@ void Prober::run(double now, ProbeResults& out) {
   std::erase_if(indirect_probes_, [&](const IndirectProbe& e) { return e.ends_at <= now; });
   if (probe_at_ <= now) {
     probe_at_ = now + period_s();
-    if (const auto target = next_target()) probe(now, *target, out);
+    if (const auto target = next_target(now)) probe(now, *target, out);
   }
 }
 
@@ -263,6 +287,10 @@ void Prober::on_ping_request(double now, uint32_t from, const MembershipPacket& 
   e.ends_at = now + kLongest_s;
   if (connector_.linked(*target)) {
     out.sends.push_back({*target, packet_of(Kind::ping, e.ours)});
+  } else if (table_.live(*target)) {
+    e.dials = true;
+    e.nack_at += kHelpersDial_s;
+    connector_.need(now, *target);
   }
   indirect_probes_.push_back(e);
 }

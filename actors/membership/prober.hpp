@@ -10,7 +10,8 @@
 // more, W = 3 T, 0.2 s or more; the period is twice the usual T, 0.2 to 2 s. All stretch with the
 // health score h (0 best, 8 worst) by 1 + h, up to 2 s. Where no helper says a word, it may be we
 // who are deaf: the probe waits on, three times as long. Missing nacks worsen h. Late timers worsen
-// h and void what lapsed meanwhile.
+// h and void what lapsed meanwhile. A member without a link is dialled, and the clock of its probe
+// starts when the link is up; helpers are asked where that takes a second, or where the link broke.
 #pragma once
 #include <optional>
 #include <utility>
@@ -34,7 +35,7 @@ struct ProbeResults {
 
 class Prober {
  public:
-  Prober(const MemberTable& table, const Connector& connector, Random& random)
+  Prober(const MemberTable& table, Connector& connector, Random& random)
       : table_(table), connector_(connector), random_(random) {}
   Prober(const Prober&) = delete;
   Prober& operator=(const Prober&) = delete;
@@ -45,6 +46,7 @@ class Prober {
   void suspect(double now, uint32_t member, ProbeResults&);
   /// Of kind ping, ack, ping_request, nack.
   void packet(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
+  void link_up(double now, uint32_t member, ProbeResults&);
   void forget(uint32_t member);  // its incarnation is over
   double next() const;
 
@@ -69,19 +71,22 @@ class Prober {
     int helpers = -1, nacks = 0;  // -1: not asked yet
     bool extended = false;        // no helper has spoken: do we hear anything?
     bool teaches = true;          // its answer is a sample of the round trip
+    bool dials = false;           // it has not been sent: there is no link yet
   };
   struct IndirectProbe {  // a probe for somebody else
     uint32_t requester = 0, target = 0;
     uint64_t theirs = 0, ours = 0;
     double sent_at = 0, nack_at = 0, ends_at = 0;
+    bool dials = false;
   };
 
   RoundTrip& round_trip(uint32_t member);
   void learn(double now, uint32_t member, double sent_at);
   double timeout_s(uint32_t member);
   double period_s();
-  std::optional<uint32_t> next_target();
+  std::optional<uint32_t> next_target(double now);
   void probe(double now, uint32_t member, ProbeResults&);
+  void set_clock(double now, Probe&);
   bool is_target(uint32_t member) const;
   void ask_helpers(double now, Probe&, ProbeResults&);
   void conclude(double now, const Probe&, ProbeResults&);
@@ -89,7 +94,7 @@ class Prober {
   void on_ping_request(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
 
   const MemberTable& table_;
-  const Connector& connector_;
+  Connector& connector_;
   Random& random_;
   std::vector<RoundTrip> round_trips_;  // by member
   std::vector<Probe> probes_;

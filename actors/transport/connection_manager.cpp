@@ -142,7 +142,7 @@ ConnectionManager::Connection* ConnectionManager::adopt(kj::AuthenticatedStream 
 }
 
 void ConnectionManager::close(const std::string& node) {
-  if (Connection* c = standing(node)) finish(*c, "closed here");
+  if (Connection* c = standing(node)) finish(*c, kClosedHere);
 }
 
 void ConnectionManager::refuse(Connection& c, const std::string& reason) {

@@ -29,7 +29,7 @@ void ConnectionManager::on_message(Connection& c, std::span<const std::byte> byt
   auto decoded = decode_control(bytes);
   if (!decoded) return refuse_message(c, decoded.error().message);
   ControlMessage& m = *decoded;
-  if (std::holds_alternative<Bye>(m)) return c.link->close("the other end said goodbye");
+  if (std::holds_alternative<Bye>(m)) return c.link->close(kSaidGoodbye);
   if (const auto* refusal = std::get_if<Refusal>(&m)) return c.link->close(refusal->reason);
   if (c.stage == Stage::up) return on_peer_message(c, std::move(m), bytes.size());
   if (c.stage == Stage::console) return on_console_message(c, std::move(m));

@@ -109,6 +109,10 @@ constexpr std::array<const char*, kLinkRefusals> kLinkRefusalNames{
 /// does not answer within a second is let go for the new one.
 constexpr char kNameTaken[] = "another process of this name is there and answers";
 
+/// Why a link is down that one end has closed politely.
+constexpr char kSaidGoodbye[] = "the other end said goodbye";
+constexpr char kClosedHere[] = "closed here";
+
 class Links {
  public:
   /// The real ones, over sockets. Listens; refuses an address that does not resolve, is in use, or

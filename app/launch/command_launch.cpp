@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "actors/cluster/needed_links.hpp"
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
@@ -296,6 +297,16 @@ class Launch {
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
 };
 
+// Of many processes: whether links enough can stand.
+Status check_links_of(const Options& options) {
+  const Settings& s = options.settings;
+  std::vector<uint32_t> nodes;
+  for (int rank = 0; rank < options.peers.total_ranks; ++rank)
+    nodes.push_back(static_cast<uint32_t>(rank / s.local_ranks));
+  const auto graph = make_topology(s.topology, options.peers.total_ranks, s.rate);
+  return graph ? check_links(s, *graph, nodes) : Status(graph.error());
+}
+
 }  // namespace
 
 Result<int> launch(Options options) {
@@ -311,6 +322,7 @@ Result<int> launch(Options options) {
     options.peers.total_ranks = options.nodes * options.settings.local_ranks;
     options.settings.ranks = options.peers.total_ranks;
   }
+  if (const Status fits = check_links_of(options); !fits) return fits.error();
   const Settings& s = options.settings;
   if (options.out.empty() && options.save)
     options.out = default_run_path(s.method, s.topology, s.seed);

@@ -183,6 +183,13 @@ def parcel_bytes(nodes):
     return sum(link["parcel_bytes_sent"] for n in nodes for link in n.status()["links"])
 
 
+def sent_between(before, after):
+    """On the links that stood at both looks."""
+    sent = {link["node"]: link["bytes_sent"] for link in before["links"]}
+    return sum(link["bytes_sent"] - sent[link["node"]] for link in after["links"]
+               if link["node"] in sent)
+
+
 def nodes(program, tell, processes=64):
     """Many processes join, lose a tenth, change their graph, take a snapshot and stop."""
     processes, dim = int(processes), 65536
@@ -193,6 +200,17 @@ def nodes(program, tell, processes=64):
             wait("all are in one graph", lambda n=n: n.said(f" of {processes}, "), 600)
         took = max(n.said(f" of {processes}, ") for n in c.nodes) - began
         tell(f"{processes} processes, each knows all after", "", f"{took:.1f} s", True)
+        time.sleep(15)  # what was needed to meet is closed by then
+        before = [n.status() for n in c.nodes]
+        began = time.monotonic()
+        time.sleep(5)
+        after = [n.status() for n in c.nodes]
+        took = time.monotonic() - began
+        links = [len(s["links"]) for s in after]
+        tell("links of a node, mean and most", "2 + a few",
+             f"{statistics.mean(links):.1f}, {max(links)}", max(links) <= 16)
+        sent = [sent_between(a, b) for a, b in zip(before, after)]
+        tell("KB a node sends a second", "", f"{statistics.mean(sent) / took / 1e3:.1f}", True)
         dead = c.nodes[1::10][:processes // 10]
         for n in dead:
             n.kill()

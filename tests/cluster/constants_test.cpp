@@ -43,6 +43,9 @@ Constants constants_of(SimulatedCluster& cluster, int nodes) {
     CHECK(s.epoch.ranks == nodes * kRanksHere);
     CHECK(s.epoch.solved_at_s > s.epoch.at_s);  // not those of the epoch's beginning
     CHECK(s.epoch.solved_at_s <= cluster.at(p).status_at_s);
+    CHECK_FALSE(s.rates.empty());
+    for (const EdgeRate& r : s.rates)  // of ranks that have left there are none
+      CHECK(std::max(r.i, r.j) < static_cast<uint32_t>(nodes * kRanksHere));
     c.least_eta = std::min(c.least_eta, s.epoch.eta);
     c.most_eta = std::max(c.most_eta, s.epoch.eta);
     c.least_tilde = std::min(c.least_tilde, s.epoch.alpha_tilde);

@@ -356,3 +356,73 @@ TEST_CASE("a slow node accuses nobody, and a suspect is answered by a probe at o
   });
   CHECK(until_all_see(*world, 3, MemberState::suspect) < 0.3);
 }
+
+TEST_CASE("of many nodes each has links with few, and what is not needed any more is closed") {
+  const auto world = settled(nodes(64, 19));
+  world->run(world->now() + 30);
+  int most = 0, sum = 0;
+  for (int node = 0; node < 64; ++node) {
+    most = std::max(most, world->links_of(node));
+    sum += world->links_of(node);
+  }
+  WARN("64 nodes: " << sum / 64.0 << " links each, " << most << " at most");
+  CHECK(most <= 12);
+  const auto linked = [&](int a, int b) { return world->at(a).linked(World::name(b)); };
+  const auto talk = [&](int node, const std::vector<int>& others) {
+    std::vector<uint32_t> members;
+    for (const int other : others)
+      members.push_back(*world->at(node).table().find(World::name(other)));
+    world->act(node, [&](Membership& m, MembershipEffects& out) {
+      m.talks_with(world->now(), members, out);
+    });
+  };
+  std::vector<int> others;
+  for (int other = 0; other < 64; ++other)
+    if (other != 7 && !linked(7, other)) others.push_back(other);
+  talk(7, others);
+  const auto all = [&] { return world->links_of(7) == 63; };
+  CHECK(world->run_until(all, 5) < 1);
+  CHECK(world->at(7).links_needed() >= others.size());
+  world->run(world->now() + 20);
+  CHECK(world->links_of(7) == 63);
+  talk(7, {});
+  world->run(world->now() + 9);
+  CHECK(world->links_of(7) == 63);  // it may be needed again soon
+  world->run(world->now() + 6);
+  CHECK(world->links_of(7) <= 12);
+  world->act(7, [&](Membership& m, MembershipEffects& out) {
+    m.need_link(world->now(), World::name(others.front()), out);
+  });
+  CHECK(world->run_until([&] { return linked(7, others.front()); }, 5) < 0.1);
+  world->run(world->now() + 17);
+  CHECK_FALSE(linked(7, others.front()));
+  CHECK(world->accusations() == 0);
+  CHECK(world->view_difference() == "");
+}
+
+TEST_CASE("no node has more links than it may, whatever is said to it") {
+  const auto world = settled(nodes(200, 20));
+  for (int node = 1; node < 200; ++node)
+    world->act(node, [&](Membership& m, MembershipEffects& out) {
+      m.need_link(world->now(), World::name(0), out);
+    });
+  world->run(world->now() + 4);
+  CHECK(world->links_of(0) <= static_cast<int>(kLinksAtMost));
+  CHECK(world->links_of(0) > static_cast<int>(kLinksAtMost / 2));
+  CHECK(world->false_deaths() == 0);
+}
+
+TEST_CASE("a suspect without a link is dialled, and its clock starts when the link is up") {
+  const auto world = settled(nodes(64, 21));
+  world->run(world->now() + 20);  // what was needed to meet is closed
+  int far = 1;
+  while (world->at(0).linked(World::name(far)))
+    ++far;
+  world->act(0, [&](Membership& m, MembershipEffects& out) {
+    m.suspect(world->now(), World::name(far), out);
+  });
+  CHECK(world->run_until([&] { return world->at(0).linked(World::name(far)); }, 5) < 0.1);
+  world->run(world->now() + 5);
+  CHECK(world->at(0).round_trip_s(World::name(far)) > 0);
+  CHECK(world->accusations() == 0);
+}

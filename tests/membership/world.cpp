@@ -77,16 +77,23 @@ void World::acquaint() {
   for (int i = 0; i < count(); ++i)
     all.news.push_back(at(i).self());
   for (int i = 0; i < count(); ++i) {
-    Node& n = nodes_[index(i)];
-    n.links.assign(nodes_.size(), true);
     MembershipEffects out;
-    n.membership->packet(0, name(i == 0), all, out);
-    for (int j = 0; j < count(); ++j) {
-      if (i != j) n.membership->link_up(0, name(j), i > 0 && j == 0 ? address(0) : "", out);
-    }
-    n.membership->start(0, out);
-    out = {};
-    n.membership->timer(0, out);
+    nodes_[index(i)].membership->start(0, out);
+    nodes_[index(i)].membership->packet(0, name(i == 0), all, out);
+  }
+  const auto link = [this](int i, int j) {
+    if (nodes_[index(i)].links[index(j)]) return;
+    nodes_[index(i)].links[index(j)] = nodes_[index(j)].links[index(i)] = true;
+    MembershipEffects out;
+    nodes_[index(i)].membership->link_up(0, name(j), j == 0 ? address(0) : "", out);
+    nodes_[index(j)].membership->link_up(0, name(i), i == 0 ? address(0) : "", out);
+  };
+  for (int i = 0; i < count(); ++i)
+    for (int j = 0; j < count(); ++j)
+      if (i != j && (j == 0 || at(i).needs_link(0, name(j)))) link(i, j);
+  for (int i = 0; i < count(); ++i) {
+    MembershipEffects out;
+    nodes_[index(i)].membership->timer(0, out);
     carry_out(i, out);
   }
 }
@@ -177,7 +184,8 @@ void World::carry_out(int node, MembershipEffects& out) {
     if (size > kControlBytes) complain("a packet of " + std::to_string(size) + " bytes");
     if (const Status fits = validate(packet); !fits) complain(fits.error().message);
     if (!reachable(node, to) || random_.uniform() < settings_.loss) continue;
-    if (!n.links[index(to)]) {  // its end broke unseen; now the other host says so
+    if (!n.links[index(to)]) {                 // its end broke unseen; now the other host says so
+      if (n.goodbyes.count(to) > 0) continue;  // it is about to hear so
       post(now_ + delay() + delay(), node,
            [this, gone = to_name](Membership& m, MembershipEffects& o) {
              m.link_down(now_, gone, o);
@@ -191,6 +199,8 @@ void World::carry_out(int node, MembershipEffects& out) {
   }
   for (const std::string& address : out.dials)
     dial(node, address);
+  for (const std::string& other : out.closes)
+    if (const int to = node_of(other, 1, count()); to >= 0) unlink(node, to, true);
   n.timer_at = out.timer_at;
   if (n.timer_at < n.timer_queued && n.timer_at < std::numeric_limits<double>::infinity()) {
     n.timer_queued = n.timer_at;
@@ -244,6 +254,8 @@ void World::dial(int from, const std::string& address) {
     if (!other.alive || other.stopped || !reachable(from, to) || !reachable(to, from)) return;
     const bool was_linked = from == to || here.links[index(to)];
     here.links[index(to)] = other.links[index(from)] = from != to;
+    here.goodbyes.erase(to);
+    other.goodbyes.erase(from);
     m.link_up(now_, name(to), address, out);
     if (was_linked) return;
     post(now_, to, [this, from](Membership& o, MembershipEffects& effects) {
@@ -252,14 +264,16 @@ void World::dial(int from, const std::string& address) {
   });
 }
 
-void World::unlink(int a, int b) {
+void World::unlink(int a, int b, bool goodbye) {
   if (!nodes_[index(a)].links[index(b)]) return;
   nodes_[index(a)].links[index(b)] = nodes_[index(b)].links[index(a)] = false;
   for (const auto& [here, there] : {std::pair(a, b), std::pair(b, a)}) {
     if (!nodes_[index(here)].alive || !reachable(there, here)) continue;
-    post(now_ + delay(), here, [this, gone = name(there)](Membership& m, MembershipEffects& out) {
-      m.link_down(now_, gone, out);
-    });
+    if (goodbye) nodes_[index(here)].goodbyes.insert(there);
+    post(now_ + delay(), here,
+         [this, gone = name(there), goodbye](Membership& m, MembershipEffects& out) {
+           m.link_down(now_, gone, out, goodbye);
+         });
   }
 }
 

@@ -68,7 +68,7 @@ class World {
   static std::string address(int node);
   MemberState state_of(int node, int as_seen_by) const;
   /// All running nodes know the same: each other as alive and ready, all others as dead or left,
-  /// one epoch, one graph, no rank twice, and all are linked.
+  /// one epoch, one graph, no rank twice, and whoever needs a link has it.
   bool one_view() const;
   bool all_see(int node, MemberState) const;  // all other running nodes
   std::string view_difference() const;        // empty if one_view
@@ -76,6 +76,7 @@ class World {
   int false_deaths() const { return false_deaths_; }
   int accusations_by(int node) const { return nodes_[index(node)].accusations; }
   int accusations() const;
+  int links_of(int node) const;
   double packets() const { return packets_; }
   double bytes() const { return bytes_; }
 
@@ -90,6 +91,7 @@ class World {
     uint32_t counter = 0;  // of its latest epoch
     int side = 0, accusations = 0;
     std::vector<bool> links;
+    std::set<int> goodbyes;  // links that one end has closed
     std::vector<std::function<void()>> waiting;  // while stopped
   };
   struct Event {
@@ -115,7 +117,7 @@ class World {
   void watch(int node, const MembershipEffects&);
   void push(Event);
   void dial(int from, const std::string& address);
-  void unlink(int a, int b);
+  void unlink(int a, int b, bool goodbye = false);
   void complain(const std::string&);
 
   WorldSettings settings_;

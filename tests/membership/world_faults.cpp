@@ -1,4 +1,5 @@
 // What goes wrong in a World, and what is so in it.
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -99,6 +100,11 @@ int World::accusations() const {
   return sum;
 }
 
+int World::links_of(int node) const {
+  const auto& links = nodes_[index(node)].links;
+  return static_cast<int>(std::count(links.begin(), links.end(), true));
+}
+
 std::string World::view_difference() const {
   int first = 0;
   while (first < count() && !running(first))
@@ -126,6 +132,7 @@ std::string World::view_difference() const {
     if (at(i).table().digest() != at(first).table().digest()) return pair + "two views";
     for (int j = 0; j < count(); ++j) {
       if (!running(j) || i == j) continue;
+      if (!at(i).needs_link(now_, name(j))) continue;
       const bool linked = at(i).linked(name(j)) && nodes_[index(i)].links[index(j)];
       if (!linked) return name(i) + ": no link to " + name(j);
     }

@@ -1,6 +1,7 @@
 // Links that are cut, and that turn bits over, in the middle of exchanges: what the ranks hold
 // together stays.
 #include <map>
+#include <set>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -16,6 +17,9 @@ namespace {
 const std::vector<std::string> kGossip = {
     "--objective=consensus", "--method=ad_psgd", "--topology=chain", "--dim=20000", "--rate=50",
     "--gradients=0",         "--until=600"};
+
+const std::vector<std::string> kEndlessRing = {"--topology=ring", "--rate=20", "--gradients=0",
+                                               "--until=600"};
 
 /// The mean of all ranks before anything has happened.
 std::vector<double> mean_at_the_start(const Scratch& scratch, int ranks) {
@@ -126,4 +130,27 @@ TEST_CASE("strangers at the door of a node that trains: it trains on, and lets a
   nodes[0]->wait_for([&](const Json& s) { return sum_of(s["gradients"]) > before + 1000; });
   for (size_t k = 0; k < crowd.size(); k += 3)
     CHECK(crowd[k].is_closed());  // at once: what it announces is never stored
+}
+
+TEST_CASE("a ring of sixteen processes holds few links each, and they end with one mean") {
+  auto nodes = start_nodes(16, 1, kEndlessRing);
+  for (auto& node : nodes)
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 16; });
+  size_t most = 0;
+  for (auto& node : nodes) {  // what was needed to find the others is closed by and by
+    const Json status = node->wait_for([](const Json& s) { return s["links"].size() <= 10; });
+    most = std::max(most, status["links"].size());
+    for (const Json& e : status["edges"])
+      CHECK(e["in_graph"] == true);
+  }
+  WARN("sixteen processes on a ring: " << most << " links at most");
+  REQUIRE(run_grapevine("ctl " + nodes[3]->address() + " stop").status == 0);
+  std::set<std::string> hashes;
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    const Json result = node->result();
+    CHECK(result["protocol_errors"] == 0);
+    hashes.insert(result["mean_hash"].dump());
+  }
+  CHECK(hashes.size() == 1u);
 }

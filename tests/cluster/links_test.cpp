@@ -1,0 +1,169 @@
+// Whole nodes that have links by need: many of them find each other, lose a tenth, change their
+// graph and end as one.
+//
+//   GRAPEVINE_NODES=1000 bin/cluster_test "many whole nodes*"    more than the usual 24
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+
+#include "tests/catch.hpp"
+#include "tests/cluster/simulated_cluster.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+int nodes_wanted() {
+  const char* many = std::getenv("GRAPEVINE_NODES");
+  return many != nullptr ? std::atoi(many) : 24;
+}
+
+Settings settings_of(int nodes) {
+  Settings s;
+  s.ranks = nodes;
+  s.local_ranks = 1;
+  s.clock = Clock::simulated;
+  s.method = "ad_psgd";
+  s.topology = "ring";
+  s.gradient_s = 0.5;
+  s.gradients = 0;
+  s.lr = {0.01, Schedule::constant, 0};
+  s.rule = with_optimizer({});
+  s.sample_s = 0;
+  s.link.latency_s = 0.01;
+  return s;
+}
+
+class Crowd {
+ public:
+  explicit Crowd(int nodes) : cluster_({}, 1), nodes_(nodes) {
+    for (int p = 0; p < nodes; ++p)
+      cluster_.start(p, settings_of(nodes), -1, nodes,
+                     p == 0 ? std::vector<int>{} : std::vector{0});
+  }
+
+  SimulatedCluster& cluster() { return cluster_; }
+  int count() const { return nodes_; }
+
+  const NodeStatus& status(int p) { return cluster_.at(p).status; }
+  void ask_all() {
+    for (int p = 0; p < nodes_; ++p)
+      if (cluster_.running(p)) cluster_.ask(p, ConsoleVerb::status);
+    cluster_.run(cluster_.now() + 0.3);
+  }
+  int running() {
+    int sum = 0;
+    for (int p = 0; p < nodes_; ++p)
+      sum += cluster_.running(p);
+    return sum;
+  }
+
+  /// Until it holds of the status of each that runs; how long that took, infinite where it did not.
+  double until_all(const std::function<bool(const NodeStatus&)>& holds, double limit_s) {
+    const double begin_s = cluster_.now();
+    while (cluster_.now() < begin_s + limit_s) {
+      ask_all();
+      bool all = true;
+      for (int p = 0; p < nodes_ && all; ++p)
+        all = !cluster_.running(p) || holds(status(p));
+      if (all) return cluster_.now() - begin_s;
+    }
+    return std::numeric_limits<double>::infinity();
+  }
+
+  /// Of the nodes' own lines: when the last of those that run said it, from `since` on.
+  double last_said(const std::string& words, double since) {
+    double last = since;
+    for (int p = 0; p < nodes_; ++p) {
+      if (!cluster_.at(p).alive && !cluster_.at(p).ending) continue;
+      double said = std::numeric_limits<double>::infinity();
+      for (const std::string& line : cluster_.at(p).lines)
+        if (line.find(words) != std::string::npos) said = std::min(said, std::atof(line.c_str()));
+      last = std::max(last, said);
+    }
+    return last;
+  }
+
+ private:
+  SimulatedCluster cluster_;
+  int nodes_;
+};
+
+double mib_resident_at_most() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+}  // namespace
+
+TEST_CASE("many whole nodes with few links each lose a tenth, change their graph and end as one") {
+  const auto began = std::chrono::steady_clock::now();
+  Crowd crowd(nodes_wanted());
+  SimulatedCluster& cluster = crowd.cluster();
+  const int count = crowd.count();
+  const auto in_one_graph = [&](const NodeStatus& s) {
+    return s.epoch.epoch == s.roster_epoch && s.epoch.ranks == crowd.running();
+  };
+  const double together_s = crowd.until_all(in_one_graph, 60);
+  CHECK(together_s < 60);
+  cluster.run(cluster.now() + 20);
+  crowd.ask_all();
+  size_t most = 0, sum = 0;
+  uint64_t bytes = 0;
+  for (int p = 0; p < count; ++p) {
+    most = std::max(most, crowd.status(p).links.size());
+    sum += crowd.status(p).links.size();
+    for (const NodeStatus::Link& link : crowd.status(p).links)
+      bytes += link.counts.message_bytes_sent;
+    for (const CommunicatorReport& c : crowd.status(p).ranks.communicators)
+      CHECK(c.counts.applied > 0u);
+  }
+  CHECK(most <= 12);
+  const double links = static_cast<double>(sum) / count;
+
+  cluster.network().cut(0, 1);  // one way, between two of them
+  for (int p = 3; p < count; p += 10)
+    cluster.kill(p);
+  const double known_s = crowd.until_all(in_one_graph, 40);
+  CHECK(known_s < 40);
+  cluster.network().heal();
+  cluster.ask(1, ConsoleVerb::reconfigure, "chain");
+  const auto is_chain = [&](const NodeStatus& s) {
+    return in_one_graph(s) && s.epoch.topology == "chain";
+  };
+  const double changed_s = crowd.until_all(is_chain, 30);
+  CHECK(changed_s < 30);
+
+  const double stop_s = cluster.now();
+  cluster.ask(count / 2, ConsoleVerb::stop);
+  while (crowd.running() > 0 && cluster.now() < stop_s + 120)
+    cluster.run(cluster.now() + 0.5);
+  const double heard_s = crowd.last_said("the run is to stop", stop_s) - stop_s;
+  CHECK(heard_s < 3);
+  const SimulatedCluster::Process& first = cluster.at(0);
+  REQUIRE(first.ending);
+  REQUIRE(first.ending->mean);
+  CHECK(first.ending->mean->ranks == count - (count + 6) / 10);
+  for (int p = 0; p < count; ++p) {
+    if (p % 10 == 3) continue;
+    INFO(cluster.at(p).name);
+    REQUIRE(cluster.at(p).ending);
+    CHECK_FALSE(cluster.at(p).ending->failure);
+    CHECK(cluster.at(p).ending->missing.empty());
+    REQUIRE(cluster.at(p).ending->mean);
+    CHECK(cluster.at(p).ending->mean->hash == first.ending->mean->hash);
+  }
+  const double took_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  WARN(count << " whole nodes: one graph after " << together_s << " s, " << links << " links each, "
+             << most << " at most, " << static_cast<double>(bytes) / count
+             << " bytes of messages on them; a tenth killed is known to all after " << known_s
+             << " s, a new graph after " << changed_s << " s, a stop after " << heard_s << " s; "
+             << cluster.fired() << " events, " << took_s << " s, " << mib_resident_at_most()
+             << " MiB");
+}
