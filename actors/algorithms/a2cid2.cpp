@@ -42,7 +42,7 @@ bool A2cid2::take(double now, Vec front, Vec base) {
 }
 
 void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
-  messages_->write(execution_, key, mixing_until(now), x_, x_tilde_, out);
+  write(key, mixing_until(now), x_tilde_, out);
   out.lease.set_phase(phase_);
 }
 
@@ -50,9 +50,7 @@ void A2cid2::jump(double now, const ExchangeKey& key, const Payload& sent, const
                   double alpha_tilde) {
   const double c = mixing_until(now);
   const double z = mixing_over(phase_ - sent.lease.phase()) * (alpha_tilde - kAlpha);
-  if (messages_->jump(execution_, key, sent, received, c, kAlpha + z, alpha_tilde - z, x_,
-                      x_tilde_))
-    written_ = phase_;
+  if (apply(key, sent, received, c, kAlpha + z, alpha_tilde - z, x_tilde_)) written_ = phase_;
 }
 
 void A2cid2::reset(double now, ConstVec x) {

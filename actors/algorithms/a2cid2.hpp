@@ -24,7 +24,7 @@
 //
 // Cost: snapshot 3 words per parameter, jump 6, gradient 8 with momentum and the next copy, or a
 // step that was made outside 8. Memory: x, x~, momentum. What is sent may be less than x
-// (pair_messages.hpp).
+// (pair_rule.hpp).
 #pragma once
 #include "actors/algorithms/pair_rule.hpp"
 

@@ -13,13 +13,13 @@ bool AdPsgd::take(double, Vec front, Vec base) {
 }
 
 void AdPsgd::snapshot(double, const ExchangeKey& key, Payload& out) {
-  messages_->write(execution_, key, 0, x_, {}, out);
+  write(key, 0, {}, out);
   out.lease.set_phase(0);
 }
 
 void AdPsgd::jump(double, const ExchangeKey& key, const Payload& sent, const Payload& received,
                   double) {
-  messages_->jump(execution_, key, sent, received, 0, 0.5, 0.5, x_, {});
+  apply(key, sent, received, 0, 0.5, 0.5, {});
 }
 
 }  // namespace grapevine

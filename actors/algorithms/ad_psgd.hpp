@@ -10,7 +10,7 @@
 // Cost: snapshot 2 words per parameter, jump 4, gradient 6 with momentum and the next copy. Memory:
 // x, momentum.
 //
-// What is sent may be less than x (pair_messages.hpp).
+// What is sent may be less than x (pair_rule.hpp).
 #pragma once
 #include "actors/algorithms/pair_rule.hpp"
 

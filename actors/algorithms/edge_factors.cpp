@@ -220,12 +220,13 @@ void EdgeFactors::name(RuleState& state) {
 // --- the edges of a rank
 
 PairFactors::PairFactors(const RuleContext& context)
-    : plan_(std::make_shared<FactorPlan>(context.layout,
+    : execution_(context.execution),
+      plan_(std::make_shared<FactorPlan>(context.layout,
                                          *parse_power_gossip(context.settings.compress))),
       seed_(context.seed),
       rank_(context.rank) {}
 
-EdgeFactors& PairFactors::at(const Execution& execution, const ExchangeKey& key) {
+EdgeFactors& PairFactors::at(const ExchangeKey& key) {
   const auto found =
       std::lower_bound(edges_.begin(), edges_.end(), key.peer,
                        [](const EdgeFactors& known, int peer) { return known.edge().peer < peer; });
@@ -233,18 +234,18 @@ EdgeFactors& PairFactors::at(const Execution& execution, const ExchangeKey& key)
   if (known && found->edge().incarnation == key.incarnation &&
       found->edge().peer_incarnation == key.peer_incarnation)
     return *found;
-  EdgeFactors anew(execution, plan_, seed_, rank_, key);
+  EdgeFactors anew(execution_, plan_, seed_, rank_, key);
   if (!known) return *edges_.insert(found, std::move(anew));
   *found = std::move(anew);
   return *found;
 }
 
-void PairFactors::write(const Execution& execution, const ExchangeKey& key, double c, ConstVec x,
-                        ConstVec x_tilde, Payload& out) {
-  if (!x_tilde) return at(execution, key).encode(x, out);
+void PairFactors::write(const ExchangeKey& key, double c, ConstVec x, ConstVec x_tilde,
+                        Payload& out) {
+  if (!x_tilde) return at(key).encode(x, out);
   if (mixed_.size() == 0) mixed_ = Buffer(x.size, x.dtype);
-  extrapolate(execution, c, x, x_tilde, mixed_);
-  at(execution, key).encode(mixed_, out);
+  extrapolate(execution_, c, x, x_tilde, mixed_);
+  at(key).encode(mixed_, out);
 }
 
 void PairFactors::name(RuleState& state) {
@@ -252,10 +253,9 @@ void PairFactors::name(RuleState& state) {
     edge.name(state);
 }
 
-bool PairFactors::jump(const Execution& execution, const ExchangeKey& key, const Payload& sent,
-                       const Payload& received, double c, double alpha, double alpha_tilde, Vec x,
-                       Vec x_tilde) {
-  const bool jumped = at(execution, key).jump(sent, received, c, alpha, alpha_tilde, x, x_tilde);
+bool PairFactors::jump(const ExchangeKey& key, const Payload& sent, const Payload& received,
+                       double c, double alpha, double alpha_tilde, Vec x, Vec x_tilde) {
+  const bool jumped = at(key).jump(sent, received, c, alpha, alpha_tilde, x, x_tilde);
   reseeded_ += !jumped;
   return jumped;
 }

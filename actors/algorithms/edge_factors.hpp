@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/algorithms/pair_messages.hpp"
+#include "actors/algorithms/rule.hpp"
 #include "kernels/low_rank.hpp"
 #include "kernels/random.hpp"
 #include "kernels/result.hpp"
@@ -114,22 +114,23 @@ class EdgeFactors {
 };
 
 /// The edges of one rank of a pairwise method: factors per peer, anew with every incarnation.
-class PairFactors final : public PairMessages {
+class PairFactors {
  public:
   explicit PairFactors(const RuleContext&);  // compress is a spec that parses
 
-  size_t bytes() const override { return plan_->message_bytes(); }
-  void write(const Execution&, const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde,
-             Payload& out) override;
+  size_t bytes() const { return plan_->message_bytes(); }  // of the largest message
+  /// The message of x mixed by c (kernels/ops.hpp), of x itself where there is no twin.
+  void write(const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde, Payload& out);
   /// As EdgeFactors::jump. False counts as reseeded.
-  bool jump(const Execution&, const ExchangeKey&, const Payload& sent, const Payload& received,
-            double c, double alpha, double alpha_tilde, Vec x, Vec x_tilde) override;
-  void name(RuleState&) override;
-  uint64_t reseeded() const override { return reseeded_; }
+  bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
+            double alpha, double alpha_tilde, Vec x, Vec x_tilde);
+  void name(RuleState&);
+  uint64_t reseeded() const { return reseeded_; }  // edges that began anew
 
  private:
-  EdgeFactors& at(const Execution&, const ExchangeKey&);
+  EdgeFactors& at(const ExchangeKey&);
 
+  Execution execution_;
   std::shared_ptr<const FactorPlan> plan_;
   uint64_t seed_;
   int rank_;

@@ -22,7 +22,7 @@ Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& set
   }
   if (runs_.size() == 1) {
     if (!runs_[0].decays) settings_.weight_decay = 0;
-    runs_ = {};
+    runs_ = std::vector<Run>();  // gives its memory back
   }
   const bool adam = settings.kind != OptimizerKind::sgd;
   if (adam || settings.momentum != 0) first_ = Buffer(layout.size(), layout.dtype());

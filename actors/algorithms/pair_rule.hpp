@@ -1,24 +1,50 @@
-// PairRule: what the pairwise rules have in common: x, a local optimizer, and messages of x.
+// PairRule: what the pairwise rules have in common: x, a local optimizer, and how the difference
+// m = x_i - x_j of an exchange is sent and acts.
+//
+//   whole models      m is the difference of the two vectors as sent
+//   low-rank factors  compress=powergossip:rank=R (ours): exchange k of an edge is iteration k of
+//                     edge_factors.hpp, and m the low-rank difference that both ends get from the
+//                     two messages: sum m R (odd k) or sum n R numbers, and the raw tensors
+//
+// Both ends get the same m, with opposite signs, from the same two messages. Memory: x, the
+// optimizer's; with factors those, and one more x where the rule has a twin.
 #pragma once
-#include "actors/algorithms/pair_messages.hpp"
+#include <memory>
+
+#include "actors/algorithms/rule.hpp"
 
 namespace grapevine {
 
+class PairFactors;
+
 class PairRule : public PairwiseRule {
  public:
+  /// REQUIRES: settings.compress is empty or a spec that parses (edge_factors.hpp).
   explicit PairRule(const RuleContext&);
+  PairRule(PairRule&&) noexcept;
+  ~PairRule() override;
 
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
   void add_conserved(double now, Vec sum) override;
-  size_t snapshot_bytes() const override { return messages_->bytes(); }
-  RuleCounts counts() const override { return {.reseeded = messages_->reseeded()}; }
+  size_t snapshot_bytes() const override;
+  RuleCounts counts() const override;
 
  protected:
+  /// The message of x mixed by c (kernels/ops.hpp), of x itself where there is no twin.
+  void write(const ExchangeKey&, double c, ConstVec x_tilde, Payload& out);
+
+  /// Mixes by c, then x -= alpha m, x~ -= alpha_tilde m; without a twin x -= alpha m alone. False:
+  /// the two messages do not fit together, and x and x~ are as they were, not mixed.
+  bool apply(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
+             double alpha, double alpha_tilde, Vec x_tilde);
+
   Execution execution_;
   Optimizer optimizer_;
   Buffer x_;
-  std::unique_ptr<PairMessages> messages_;
+
+ private:
+  std::unique_ptr<PairFactors> factors_;  // null: whole models
 };
 
 }  // namespace grapevine

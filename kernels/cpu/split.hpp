@@ -69,6 +69,11 @@ std::vector<T> blocks(const Execution& on, const ConstVec& x, const One& one) {
 template <class One>
 double block_sum(const Execution& on, const ConstVec& x, const One& one) {
   double total = 0;
+  if (on.pool == nullptr || x.bytes() <= kSplitBytes) {  // in order: nothing is to be kept
+    for (size_t i = 0; i < x.size; i += kReductionBlock)
+      total += one(i, std::min(x.size, i + kReductionBlock));
+    return total;
+  }
   for (const double s : blocks<double>(on, x, one))
     total += s;
   return total;
