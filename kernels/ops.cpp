@@ -265,9 +265,9 @@ double dot(const Execution& on, ConstVec x, ConstVec y) {
 }
 
 double square_distance(const Execution& on, ConstVec x, ConstVec y) {
-  GV_CHECK((on.device == Execution::Device::cpu));
   check_same(x, x);
   check_same(x, y);
+  GV_ON_GPU(distance(wide(x.dtype), x.data, y.data, x.size, on.stream));
   return block_sum(on, x, [&](size_t first, size_t last) {
     return best_build().distance(wide(x.dtype), x.data, y.data, first, last);
   });

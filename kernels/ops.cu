@@ -118,17 +118,6 @@ __device__ double block_sum(double value) {
 
 constexpr unsigned kReductionBlocks = 1024;  // fixed, so that a sum does not depend on the GPU
 
-template <class T>
-__global__ void dot_blocks(const T* x, const T* y, size_t size, double* partial) {
-  double sum = 0;
-  const size_t all = gridDim.x * size_t{kThreads};
-  for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < size; i += all) {
-    sum += static_cast<double>(x[i]) * static_cast<double>(y[i]);
-  }
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
-
 template <class T> __global__ void count_others(const T* x, size_t size, double* partial) {
   double others = 0;
   const size_t all = gridDim.x * size_t{kThreads};
@@ -157,6 +146,67 @@ template <class First> double reduced(void* stream, const First& first) {
   GV_CUDA(cudaMemcpyAsync(&result, partial + kReductionBlocks, sizeof(double),
                           cudaMemcpyDeviceToHost, queue(stream)));
   GV_CUDA(cudaFreeAsync(partial, queue(stream)));
+  GV_CUDA(cudaStreamSynchronize(queue(stream)));
+  return result;
+}
+
+// --- sums with the bits of the CPU's
+
+template <class T> struct Product {
+  const T *x, *y;
+  __device__ double operator()(size_t i) const {
+    return static_cast<double>(x[i]) * static_cast<double>(y[i]);
+  }
+};
+
+template <class T> struct SquaredDifference {
+  const T *x, *y;
+  __device__ double operator()(size_t i) const {
+    const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    return d * d;
+  }
+};
+
+/// Blocks of kReductionBlock elements, each by as many neighbouring threads as it has lanes.
+template <class Term>
+__global__ void sum_blocks(const Term term, size_t size, size_t blocks, double* partial) {
+  constexpr unsigned kLanes = kReductionLanes;
+  const unsigned lane = threadIdx.x % kLanes;
+  const unsigned mates = ((1u << kLanes) - 1) << (threadIdx.x % warpSize - lane);
+  const size_t all = gridDim.x * size_t{kThreads} / kLanes;
+  size_t block = (blockIdx.x * size_t{kThreads} + threadIdx.x) / kLanes;
+  for (; block < blocks; block += all) {
+    const size_t first = block * kReductionBlock;
+    const size_t last = min(size, first + kReductionBlock);
+    double sum = 0;
+    for (size_t i = first + lane; i < last; i += kLanes) sum += term(i);
+    for (unsigned width = kLanes / 2; width > 0; width /= 2) {
+      sum += __shfl_down_sync(mates, sum, width, kLanes);
+    }
+    if (lane == 0) partial[block] = sum;
+  }
+}
+
+__global__ void add_in_order(const double* partial, size_t blocks, double* result) {
+  double sum = 0;
+  for (size_t k = 0; k < blocks; ++k) sum += partial[k];
+  *result = sum;
+}
+
+template <class Term> double ordered_sum(const Term& term, size_t size, void* stream) {
+  const size_t blocks = (size + kReductionBlock - 1) / kReductionBlock;
+  const Scratch scratch((blocks + 1) * sizeof(double), stream);
+  auto* partial = static_cast<double*>(scratch.data());
+  if (blocks > 0) {
+    sum_blocks<<<blocks_for(blocks * kReductionLanes), kThreads, 0, queue(stream)>>>(
+        term, size, blocks, partial);
+    GV_CUDA(cudaGetLastError());
+  }
+  add_in_order<<<1, 1, 0, queue(stream)>>>(partial, blocks, partial + blocks);
+  GV_CUDA(cudaGetLastError());
+  double result = 0;
+  GV_CUDA(cudaMemcpyAsync(&result, partial + blocks, sizeof(double), cudaMemcpyDeviceToHost,
+                          queue(stream)));
   GV_CUDA(cudaStreamSynchronize(queue(stream)));
   return result;
 }
@@ -234,15 +284,13 @@ Scratch::Scratch(size_t bytes, void* stream) : stream_(stream) {
 Scratch::~Scratch() { GV_CUDA(cudaFreeAsync(data_, queue(stream_))); }
 
 double dot(bool wide, const void* x, const void* y, size_t size, void* stream) {
-  return reduced(stream, [&](double* partial) {
-    if (wide) {
-      dot_blocks<<<kReductionBlocks, kThreads, 0, queue(stream)>>>(in<double>(x), in<double>(y),
-                                                                   size, partial);
-    } else {
-      dot_blocks<<<kReductionBlocks, kThreads, 0, queue(stream)>>>(in<float>(x), in<float>(y),
-                                                                   size, partial);
-    }
-  });
+  return wide ? ordered_sum(Product<double>{in<double>(x), in<double>(y)}, size, stream)
+              : ordered_sum(Product<float>{in<float>(x), in<float>(y)}, size, stream);
+}
+
+double distance(bool wide, const void* x, const void* y, size_t size, void* stream) {
+  return wide ? ordered_sum(SquaredDifference<double>{in<double>(x), in<double>(y)}, size, stream)
+              : ordered_sum(SquaredDifference<float>{in<float>(x), in<float>(y)}, size, stream);
 }
 
 bool finite(bool wide, const void* x, size_t size, void* stream) {

@@ -101,12 +101,12 @@ void scale(const Execution&, double a, ConstVec x, Vec y);
 /// `reference` and `sum` are fp64. CPU memory only. The sampling of a consensus distance.
 double add_deviation(const Execution&, ConstVec x, ConstVec reference, Vec sum);
 
-/// x . y, accumulated in double.
+/// x . y, accumulated in double in one fixed order: the same bits in every build, for any number of
+/// threads and on a GPU. 2 words.
 double dot(const Execution&, ConstVec x, ConstVec y);
 
-/// |x - y|^2, accumulated in double in one fixed order: the same bits in every build, for any
-/// number of threads, and whichever of the two is x. Not finite where an element is not. 2 words.
-/// CPU memory only.
+/// |x - y|^2, accumulated as `dot` is; the same bits whichever of the two is x. Not finite where an
+/// element is not. 2 words.
 double square_distance(const Execution&, ConstVec x, ConstVec y);
 
 /// True when every element is finite. 1 word.

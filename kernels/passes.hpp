@@ -85,8 +85,9 @@ struct ScatterArguments {
 };
 
 /// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed
-/// them.
-constexpr size_t kReductionBlock = 8192;
+/// them. Within a block element i belongs to lane i mod kReductionLanes; then the upper half of the
+/// lanes is added to the lower one until one is left.
+constexpr size_t kReductionBlock = 8192, kReductionLanes = 16;
 
 /// One build for the CPU. `wide` means fp64. Elements [first, last).
 struct CpuBuild {
@@ -133,6 +134,7 @@ void combine(bool wide, const CombineArguments&, size_t size, void* stream);
 void gather(bool wide, const GatherArguments&, size_t size, void* stream);
 void scatter(bool wide, const ScatterArguments&, size_t size, void* stream);
 double dot(bool wide, const void* x, const void* y, size_t size, void* stream);
+double distance(bool wide, const void* x, const void* y, size_t size, void* stream);
 bool finite(bool wide, const void* x, size_t size, void* stream);
 
 /// Device memory for the passes that are queued on `stream` during its incarnation.

@@ -1,4 +1,4 @@
-// The reductions of one CPU build, included by cpu_loops.hpp. Sums run in 16 double lanes and are
+// The reductions of one CPU build, included by cpu_loops.hpp. Sums run in double lanes and are
 // folded in a fixed order, so they too are the same in every build.
 #pragma once
 #include "kernels/dispatch.hpp"
@@ -6,25 +6,23 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kLanes = 16;
-
-inline double fold(double (&lane)[kLanes]) {
-  for (size_t width = kLanes / 2; width > 0; width /= 2) {
+inline double fold(double (&lane)[kReductionLanes]) {
+  for (size_t width = kReductionLanes / 2; width > 0; width /= 2) {
     for (size_t l = 0; l < width; ++l)
       lane[l] += lane[l + width];
   }
   return lane[0];
 }
 
-/// Adds term(i) to lane i mod 16; `term` is inlined and the inner loop becomes one or a few vector
-/// instructions.
+/// Adds term(i) to lane i mod kReductionLanes; `term` is inlined and the inner loop becomes one or
+/// a few vector instructions.
 template <class Term>
 double sum(size_t first, size_t last, const Term& term) {
-  double lane[kLanes] = {};
+  double lane[kReductionLanes] = {};
   size_t i = first;
-  for (; i + kLanes <= last; i += kLanes) {
+  for (; i + kReductionLanes <= last; i += kReductionLanes) {
 #pragma GCC ivdep
-    for (size_t l = 0; l < kLanes; ++l)
+    for (size_t l = 0; l < kReductionLanes; ++l)
       lane[l] += term(i + l);
   }
   for (size_t l = 0; i < last; ++i, ++l)

@@ -73,16 +73,18 @@ TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misalign
   }
 }
 
-TEST_CASE("the CUDA dot product and finiteness agree with the CPU") {
+TEST_CASE("the CUDA dot product and distance have the CPU's bits, and finiteness is the same") {
   if (has_no_device()) return;
   const DeviceStream stream;
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (const size_t size : {0, 1, 17, 1000003}) {
+    for (const size_t size : {0, 1, 15, 17, 8191, 8192, 8209, 1000003, 3000017}) {
       Streams host(size, dtype, 0);
       const DeviceStreams device(stream, host, 1, 0);
       const double ours = dot({}, host.view(0), host.view(1));
       const double theirs = dot(stream.execution(), device.views()[0], device.views()[1]);
-      CHECK(std::abs(ours - theirs) <= 1e-12 * static_cast<double>(size));
+      CHECK(ours == theirs);
+      CHECK(square_distance({}, host.view(0), host.view(1)) ==
+            square_distance(stream.execution(), device.views()[0], device.views()[1]));
       CHECK(all_finite(stream.execution(), device.views()[0]));
       for (const double bad : {std::nan(""), HUGE_VAL}) {
         CHECK(mix_and_take(stream.execution(), 0.1, device.views()[0], device.views()[1],
