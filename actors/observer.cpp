@@ -71,7 +71,7 @@ bool DivergenceWatch::sees(double distance, double moved) {
   growths_ = distance > before_ ? growths_ + 1 : 0;
   before_ = distance;
   const double scale = std::max(scale_, moved);
-  return scale > 0 && growths_ >= kGrowths && distance > kFarther * scale;
+  return growths_ >= kGrowths && is_far(distance, scale);
 }
 
 void Observer::watch(const RunSample& s) {
@@ -102,8 +102,13 @@ void Observer::watch_skips(double now) {
   alarm.rank = static_cast<int>(edge >> 32);
   alarm.peer = static_cast<int>(static_cast<int32_t>(edge));
   alarm.at_s = now;
-  alarm.is = alarm.peer < 0 ? "what came from the others is left out"
-                            : "what rank " + std::to_string(alarm.peer) + " sends is left out";
+  if (alarm.peer == alarm.rank) {
+    alarm.is = "what it computes itself is left out";
+  } else if (alarm.peer < 0) {
+    alarm.is = "what came from the others is left out";
+  } else {
+    alarm.is = "what rank " + std::to_string(alarm.peer) + " sends is left out";
+  }
   alarm.reason = "it is not finite, or a hundred times as far off as it was";
   alarm.advice = "look at the learning rate and the data there";
   raise(std::move(alarm));

@@ -3,6 +3,7 @@
 // The consensus distance is sampled, never computed per event: each state actor answers with two
 // sums over its ranks, taken relative to the last known mean so that nothing cancels.
 #pragma once
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -38,6 +39,10 @@ class DivergenceWatch {
  public:
   /// `moved`: |mean - the first mean|^2. True: they do.
   bool sees(double distance, double moved);
+  /// Of one sample alone: whether it is that far from what it is compared with.
+  static bool is_far(double distance, double scale) {
+    return !std::isfinite(distance) || (scale > 0 && distance > kFarther * scale);
+  }
 
  private:
   static constexpr double kFarther = 1e6;

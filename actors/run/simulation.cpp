@@ -1,5 +1,6 @@
 #include "actors/run/simulation.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -17,12 +18,14 @@ class Simulation {
         config_(Clock::simulated),
         system_(config_),
         scheduler_(VirtualScheduler::of(system_)),
-        interrupts_(hooks.interrupts) {
+        interrupts_(hooks.interrupts),
+        takes_steps_(objective->has_gradients()) {
     auto outer = hooks.sink.on_sample;
     hooks.sink.on_sample = [this, outer](const RunSample& s) {
       last_ = s;
       if (outer && !sampling_quietly_) outer(s);
     };
+    on_event_ = hooks.sink.on_event;
     hooks.sink.on_alarm = [this, told = hooks.sink.on_alarm](const Alarm& alarm) {
       if (told) told(alarm);
       if (alarm.what == Alarm::What::divergence) alarm_ = alarm;
@@ -42,6 +45,7 @@ class Simulation {
 
   RunResult drive() {
     result_.consensus_norm_start = norm();
+    const RunSample first = last_;
     const auto start = std::chrono::steady_clock::now();
     const uint64_t fired = scheduler_.clock().fired();
     while (!outcome_ && !alarm_ && !over() && scheduler_.step()) {
@@ -50,6 +54,8 @@ class Simulation {
     result_.events = scheduler_.clock().fired() - fired;
     result_.events_per_second = static_cast<double>(result_.events) / took.count();
     result_.consensus_norm_end = norm();
+    if (!alarm_ && DivergenceWatch::is_far(last_.consensus_distance, scale_since(first)))
+      raise_divergence();
     caf::anon_send(run_->node, Finish{});
     scheduler_.run();
     while (!outcome_ && scheduler_.step()) {
@@ -68,6 +74,26 @@ class Simulation {
     scheduler_.run();
     sampling_quietly_ = false;
     return std::sqrt(last_.consensus_distance * last_.ranks);
+  }
+
+  // What ranks that agree may be apart by: as much as at first, or, where they take steps, as they
+  // have moved together.
+  double scale_since(const RunSample& first) const {
+    if (!takes_steps_) return first.consensus_distance;
+    double moved = 0;
+    for (size_t k = 0; k < first.mean->size(); ++k) {
+      const double d = (*last_.mean)[k] - (*first.mean)[k];
+      moved += d * d;
+    }
+    return std::max(first.consensus_distance, moved);
+  }
+
+  // Nobody has sampled while it ran, or too seldom.
+  void raise_divergence() {
+    alarm_ = divergence_under(settings_);
+    alarm_->at_s = last_.at_s;
+    alarm_->is = "the ranks have drifted apart without end";
+    if (on_event_) on_event_(alarm_->line());
   }
 
   bool over() {
@@ -89,9 +115,11 @@ class Simulation {
   caf::actor_system system_;
   VirtualScheduler& scheduler_;
   const std::atomic<int>* interrupts_;
+  const bool takes_steps_;
   std::optional<SpawnedRun> run_;
   std::optional<Outcome> outcome_;
   std::optional<Alarm> alarm_;  // the run has diverged
+  std::function<void(const std::string&)> on_event_;
   RunSample last_;
   bool sampling_quietly_ = false;
   uint64_t next_check_ = 0;
