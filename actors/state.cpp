@@ -93,6 +93,8 @@ void State::write(Member& member, int phase) {
 
 void State::combine(Member& member, Apply& a) {
   const auto& near = rounds(member).neighbourhood().neighbours;
+  if (const double own = rounds(member).addition(); own > 0)
+    edge(member, member.rank).expected.learn(own);
   for (size_t k = 0; k < a.incoming.size(); ++k) {
     if (!a.incoming[k]) continue;
     const int peer = near.size() == a.incoming.size() ? near[k].rank : -1;
@@ -115,19 +117,29 @@ State::Edge& State::edge(Member& member, int peer) {
   return *member.edges.insert(at, {peer, {}, 0});
 }
 
+bool State::adds_alike(const Member& member) const {
+  return is(Pattern::rounds) && std::any_of(member.edges.begin(), member.edges.end(),
+                                            [&](const Edge& e) { return e.peer == member.rank; });
+}
+
 // Of a peer that nothing is known about: a thousand times the largest level of the others, or ten
-// times as far as this rank has come, a thousand times while it has hardly begun. Where no rank
-// takes steps none can diverge.
+// times as far as this rank has come, a thousand times while it has hardly begun. Where ranks add
+// what is alike, a peer may also do as the others and this rank itself do. Where no rank takes
+// steps none can diverge.
 double State::bound_of(Member& member, int peer) {
   constexpr double kUnknown = 1000, kAsFar = 10;
   constexpr uint64_t kBegun = 32;  // gradients
   if (!deps_.objective->has_workers()) return kNever;
-  double farthest = 0;
+  double known = 0, others = 0;
   for (const Edge& e : member.edges) {
     if (!e.expected.known()) continue;
-    if (e.peer == peer) return e.expected.bound();
-    farthest = std::max(farthest, kUnknown * e.expected.level());
+    if (e.peer == peer) known = e.expected.bound();
+    if (e.peer != peer) others = std::max(others, e.expected.level());
   }
+  if (adds_alike(member)) return std::max(known, ExpectedDistance::kFarther * others);
+  if (known > 0) return known;
+  if (is(Pattern::collective)) return kNever;  // at all ranks alike
+  const double farthest = kUnknown * others;
   const double times = member.gradients < kBegun ? kUnknown : kAsFar;
   const double most = std::max(farthest, times * reach(member));
   return most > 0 ? most : kNever;
@@ -145,10 +157,13 @@ double State::reach(Member& member) {
   return std::sqrt(square_distance(execution_, x, start));
 }
 
+// What is left out raises what is expected, so that ranks which have drifted apart meet again; but
+// no sum gets better by what one rank adds to it.
 bool State::sound(Member& member, int peer, double distance, uint64_t number) {
   const bool is_sound = std::isfinite(distance) && distance <= bound_of(member, peer);
+  const bool adds = peer == member.rank || adds_alike(member);
   ExpectedDistance& known = edge(member, peer).expected;
-  if (is_sound || known.known()) known.learn(distance);
+  if (is_sound || (known.known() && !adds)) known.learn(distance);
   if (!is_sound) send(member.communicator, Skipped{peer, number});
   return is_sound;
 }
@@ -172,14 +187,26 @@ void State::jump(Member& member, Apply& a) {
     distances_[{member.rank, a.exchange.peer}] = distance;
 }
 
+// A gradient that is far off what this rank's own were before is not added: the others go on
+// without it.
+void State::begin(Member& member, const Apply& a) {
+  collective(member).begin(deps_.clock.now(), a.vector);
+  if (a.vector != 0 || a.contributions == 1) return;
+  const Vec own = collective(member).part(0, deps_.objective->layout().size());
+  if (sound(member, member.rank, std::sqrt(dot(execution_, own, own)), 0)) return;
+  const Buffer none(own.size, own.dtype);
+  scale(execution_, 1, none, own);
+}
+
 // All ranks have the same sum and have had the same ones before in this epoch, so all drop a round
-// or none does.
+// or none does. Where nobody has added anything, each finds that the others are as far off as it.
 void State::finish(Member& member, const Apply& a) {
   const bool gradient = a.vector == 0;
   int contributions = a.contributions;
   if (contributions > 1) {
     const Vec sum = collective(member).part(0, deps_.objective->layout().size());
     const double norm = std::sqrt(dot(execution_, sum, sum));
+    if (gradient && norm == 0) edge(member, member.rank).expected = {};
     const bool keeps = gradient ? sound(member, -1, norm, 0) : std::isfinite(norm);
     if (!keeps) contributions = 0;
   }
@@ -201,7 +228,6 @@ void State::apply(ApplyRequest& request) {
   Member* member = find(request.rank);
   if (member == nullptr) return;
   Apply& a = request.apply;
-  const double now = deps_.clock.now();
   const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
   if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
   switch (a.operation) {
@@ -214,7 +240,7 @@ void State::apply(ApplyRequest& request) {
     case Apply::Operation::assign:
       return scale(execution_, 1, a.received.vec(), collective(*member).part(a.offset, a.count));
     case Apply::Operation::combine: return combine(*member, a);
-    case Apply::Operation::begin: return collective(*member).begin(now, a.vector);
+    case Apply::Operation::begin: return begin(*member, a);
     case Apply::Operation::finish: return finish(*member, a);
   }
 }
@@ -344,7 +370,8 @@ void State::take_over(Member& member, const RankState& donated) {
 
 void State::set_view(Member& member, const View& view) {
   if (is(Pattern::pairwise)) pairwise(member).set_eta(deps_.clock.now(), view.eta);
-  if (is(Pattern::collective) && view.epoch != member.epoch) member.edges.clear();
+  if (is(Pattern::collective) && view.epoch != member.epoch)
+    std::erase_if(member.edges, [&](const Edge& e) { return e.peer != member.rank; });
   if (is(Pattern::collective) && !view.ring.empty()) {
     member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();

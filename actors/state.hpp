@@ -46,7 +46,7 @@ class State final : public StateActor::base {
 
  private:
   struct Edge {
-    int peer = 0;
+    int peer = 0;  // the rank itself: what it adds to a sum; -1: what all add together
     ExpectedDistance expected;
     float last_jump = 0;  // |the change of what gossip conserves|
   };
@@ -77,8 +77,10 @@ class State final : public StateActor::base {
   std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity) const;
   void write(Member&, int phase);
   void apply(ApplyRequest&);
+  void begin(Member&, const Apply&);
   void combine(Member&, Apply&);
   Edge& edge(Member&, int peer);
+  bool adds_alike(const Member&) const;
   double bound_of(Member&, int peer);
   double reach(Member&);
   void jump(Member&, Apply&);

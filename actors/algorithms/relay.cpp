@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace grapevine {
@@ -96,6 +98,24 @@ void Relay::write(const Execution& execution, size_t edge, Payload& out) {
   }
 }
 
+double Relay::distance(const Execution& execution, size_t edge, const Payload& m,
+                       double own) const {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  if (m.count != message_size(edge) || m.dtype != dtype_) return kNone;
+  double squares = 0;
+  for (size_t tree = 0; tree < trees_; ++tree) {
+    if (!carries(edge, tree)) continue;
+    const ConstVec sum = m.vec().part(place(edge, tree), part_size(tree));
+    const double count = number(m.vec(), place(edge, tree) + part_size(tree));
+    if (!(count >= 1)) return kNone;
+    const ConstVec y = part(tree);
+    squares += dot(execution, sum, sum) / (count * count);
+    if (own != 0)
+      squares += own * (own * dot(execution, y, y) - 2 * dot(execution, sum, y) / count);
+  }
+  return std::sqrt(squares < 0 ? 0 : squares);  // below 0 by rounding alone
+}
+
 void Relay::receive(std::span<const Payload> in) {
   GV_CHECK(in.size() == near_.size());
   for (size_t k = 0; k < in.size(); ++k) {
@@ -152,6 +172,14 @@ void RelayRule::enter(const Neighbourhood& near) {
 }
 
 void RelayRule::write(int, size_t edge, Payload& out) { relay_.write(execution_, edge, out); }
+
+double RelayRule::distance(size_t edge, const Payload& message) {
+  return relay_.distance(execution_, edge, message, 1);
+}
+
+double RelayRule::reach(ConstVec start) {
+  return std::sqrt(square_distance(execution_, x_, start));
+}
 
 void RelayRule::combine(double, int, std::span<const Payload> in) {
   relay_.receive(in);

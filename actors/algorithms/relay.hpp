@@ -43,6 +43,10 @@ class Relay {
   void write(const Execution&, size_t edge, Payload& out);
   void receive(std::span<const Payload> in);
 
+  /// What a message of this edge says of a rank behind it, in the mean: m / c, less `own` times y.
+  /// The norm over the trees of the edge; NaN where the message is none of this edge.
+  double distance(const Execution&, size_t edge, const Payload&, double own) const;
+
   size_t trees() const { return trees_; }
   /// n_i of tree k, of what receive() had.
   double count(size_t tree) const;
@@ -89,6 +93,9 @@ class RelayRule : public RoundRule {
   bool broadcasts() const override { return false; }
   size_t message_bytes() const override { return relay_.message_bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
+  /// How far the mean of the ranks behind the edge is from y.
+  double distance(size_t edge, const Payload&) override;
+  double reach(ConstVec start) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
   bool conserves() const override { return false; }
   RuleCounts counts() const override { return {.relay_count = count_}; }

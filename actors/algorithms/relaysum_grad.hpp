@@ -23,6 +23,9 @@ class RelaySumGrad final : public RelayRule {
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
+  /// How long a step of the ranks behind the edge is, in the mean.
+  double distance(size_t edge, const Payload&) override;
+  double addition() override;
 
  private:
   ConstVec said() const override { return u_; }

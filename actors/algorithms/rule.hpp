@@ -104,8 +104,8 @@ class PairwiseRule : public Rule {
 
 /// Rules whose ranks trade messages with their neighbours, round by round. A round is
 /// on_gradient, then per phase: write() the messages, combine() what came. Holds what they all
-/// have: x, the optimizer and the neighbourhood. Methods that do not wait (choose.hpp) combine()
-/// first, with what is new, and write() then.
+/// have: x, the optimizer and the neighbourhood. Methods that do not wait (method_registry.hpp)
+/// combine() first, with what is new, and write() then.
 class RoundRule : public Rule {
  public:
   explicit RoundRule(const RuleContext&);
@@ -133,6 +133,9 @@ class RoundRule : public Rule {
   virtual double distance(size_t edge, const Payload&);
   /// The like of it for how far this rank has come from where it began. By default the norm of x.
   virtual double reach(ConstVec start);
+  /// Where the distances say how much each rank adds in a round, so that those of all edges are
+  /// alike: what this rank adds. Else 0.
+  virtual double addition() { return 0; }
   /// in[k] is what neighbours[k] sent (where the method's schedule says who sends: in the
   /// schedule's order); empty where it was lost. After the last phase x is the new one.
   virtual void combine(double now, int phase, std::span<const Payload> in) = 0;

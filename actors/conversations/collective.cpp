@@ -95,6 +95,7 @@ void Collective::begin(double now, Effects& out) {
   Apply apply;
   apply.operation = Apply::Operation::begin;
   apply.vector = vector();
+  apply.contributions = n_;
   out.requests.push_back(apply);
   if (n_ == 1) return finish(now, 1, out);
   untaken_ = 1;

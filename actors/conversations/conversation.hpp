@@ -106,7 +106,7 @@ struct Apply {
   double bound = kNever;         // of jump: snapshots that are farther apart are left alone
   size_t offset = 0, count = 0;  // of add and assign
   int vector = 0;         // of begin and finish: 0 the gradient, k the rule's vectors()[k - 1]
-  int contributions = 1;  // of finish: ranks in the sum; 0: none came, no step is taken
+  int contributions = 1;  // of begin and finish: ranks in the sum; 0: none came, no step is taken
 };
 
 struct Arm {  // replaces the earlier time of this timer; kNever disarms it

@@ -95,6 +95,46 @@ TEST_CASE("a late joiner takes free ranks and trains with the others") {
     if (m["node"] == "late") CHECK(m["ranks"] == Json({4, 5}));
 }
 
+TEST_CASE("a node whose steps diverge ends alone, and the others train on to the optimum") {
+  for (const char* method : {"a2cid2", "d_psgd", "relaysum_grad"}) {
+    INFO(method);
+    std::vector<std::string> words = kEndless;
+    words.insert(words.end(), {"--topology=chain", "--mu=0.5", "--r0=10", "--sample-seconds=0.2",
+                               std::string("--method=") + method});
+    auto nodes = start_nodes(2, 1, words);
+    for (auto& node : nodes)
+      wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 2; });
+    std::vector<std::string> own = {"node",
+                                    "--objective=quadratic",
+                                    "--ranks=1",
+                                    "--threads=1",
+                                    "--total-ranks=2",
+                                    "--node-name=wild",
+                                    "--json",
+                                    "--quiet",
+                                    "--join=" + nodes[0]->address(),
+                                    "--lr=50"};
+    own.insert(own.end(), words.begin(), words.end());
+    Process wild(own);
+    CHECK(wild.end() == 2);
+    CHECK_THAT(wild.err(), Catch::Contains("loss is") && Catch::Contains("a smaller --lr"));
+    std::string alarms;
+    for (auto& node : nodes) {
+      const Json s = wait_for_status(node->address(), [](const Json& now) {
+        return state_of(now, "wild") != "alive" && now["graph_ranks"] == 2;
+      });
+      alarms += s["alarm"].dump();
+      wait_for_more(node->address(), 500);
+    }
+    CHECK_THAT(alarms, Catch::Contains("what rank 2 sends is left out"));
+    REQUIRE(run_grapevine("ctl " + nodes[1]->address() + " stop").status == 0);
+    for (auto& node : nodes) {
+      CHECK(node->end() == 0);
+      CHECK(node->result()["suboptimality"].get<double>() < 1e-9);  // from 50
+    }
+  }
+}
+
 TEST_CASE("a killed process that is started again comes back in a new incarnation") {
   auto nodes = start_nodes(2, 2, kEndless);
   wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
