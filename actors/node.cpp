@@ -11,7 +11,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr int kPolls = 1000;  // for quiet, before the rest counts as half-done
+constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
 
 }  // namespace
@@ -169,6 +169,10 @@ void Node::await_quiet() {
     const auto& reports = outcome_.communicators;
     outcome_.quiet = std::all_of(reports.begin(), reports.end(),
                                  [](const CommunicatorReport& r) { return r.quiet; });
+    uint64_t applied = 0;
+    for (const CommunicatorReport& r : reports)
+      applied += r.counts.applied;
+    if (std::exchange(applied_, applied) != applied) polls_ = 0;  // it gets on
     if (outcome_.quiet || ++polls_ >= kPolls) return collect();
     const Settings& s = *deps_.settings;
     const double wait = s.clock == Clock::wall

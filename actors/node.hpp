@@ -100,6 +100,7 @@ class Node final : public NodeActor::base {
   bool finishing_ = false;
   Counts carried_;  // of ranks here that have had other numbers
   int polls_ = 0;
+  uint64_t applied_ = 0;  // exchanges, when it asked last
   Outcome outcome_;
 };
 

@@ -128,7 +128,10 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
 }
 
 PairExchange::Next PairExchange::settle(const Moment& m, int timer) {
-  duration_ += (m.now - opened_at_ - duration_) / 4;
+  // What had to be said again has taken as long as this end has waited: where time-outs have an
+  // upper bound only what came after that is learnt from, else waiting teaches to wait longer.
+  const bool waited = m.own.most_timeout_s < kNever && open_->repeated_at > 0;
+  duration_ += (m.now - (waited ? open_->repeated_at : opened_at_) - duration_) / 4;
   ++done_;
   strays_.reset();
   open_.reset();
@@ -270,7 +273,7 @@ PairExchange::Next PairExchange::hear_accept(const Moment& m, const FrameHeader&
   if (open_->taking) return Next::nothing;
   if (open_->applied) send(m, FrameKind::ack, h.number);
   if (!open_->acked && m.now - open_->sent_at > kLost * duration_) {
-    open_->sent_at = m.now;
+    open_->sent_at = open_->repeated_at = m.now;
     send(m, FrameKind::data, h.number);
   }
   return Next::nothing;
@@ -281,10 +284,13 @@ PairExchange::Next PairExchange::hear_accept(const Moment& m, const FrameHeader&
 void PairExchange::repeat(const Moment& m, int timer, double cap_s) {
   backoff_ = std::min(uint32_t{2} * backoff_, kSlowest);
   if (backoff_ == kSuspicious) m.out.suspects.push_back(peer_);
-  double wait = timeout(m.own) * backoff_ + m.own.least_timeout_s;
+  // The floor doubles too: where answers take no time the rest of it is nothing.
+  const double least_s = m.own.least_timeout_s;
+  double wait = std::max(timeout(m.own), least_s) * backoff_ + least_s;
   if (offered_) {
     send(m, FrameKind::offer, done_ + 1);
   } else {
+    open_->repeated_at = m.now;
     send(m, open_->acked ? FrameKind::accept : FrameKind::ask, done_ + 1);
     if (!open_->applied) wait += duration_;
   }

@@ -104,8 +104,8 @@ class PairExchange {
     double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
     double bound = kNever, peer_bound = kNever;
     bool taking = true, applied = false, acked = false;
-    bool owes_accept = false;  // once the snapshot is there
-    double sent_at = 0;
+    bool owes_accept = false;             // once the snapshot is there
+    double sent_at = 0, repeated_at = 0;  // repeated: the last frame but offers; 0: none
     Payload sent, received;
   };
 

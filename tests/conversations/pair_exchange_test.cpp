@@ -10,16 +10,29 @@ constexpr int kTimer = 1;
 
 /// An end of rank 0 towards rank 1, in exchange 1, whose snapshot has left.
 struct End {
-  End() {
+  explicit End(double round_trip_s = 1e-3, double duration_s = 1e-2)
+      : exchange(1, 0, 0, round_trip_s, duration_s) {
     own.least_timeout_s = 1e-6;
+    open();
+  }
+
+  void open() {
     event([&](const Moment& m) { exchange.open(m, 1, false, 0); });
     event([&](const Moment& m) { exchange.taken(m, snapshot(), kNever, kTimer); });
+  }
+
+  /// Nothing has come until the timer rings.
+  void repeat(double cap_s) {
+    now = rings_at;
+    event([&](const Moment& m) { exchange.repeat(m, kTimer, cap_s); });
   }
 
   template <class Event>
   void event(Event&& call) {
     Effects out;
-    call(Moment{1, own, counts, out});
+    call(Moment{now, own, counts, out});
+    for (const Arm& a : out.arms)
+      rings_at = a.at;
     requests = out.requests.size();
     kinds.clear();
     for (const Send& s : out.sends)
@@ -44,7 +57,8 @@ struct End {
   SnapshotPool pool{2, DType::f64, 8};
   PairRank own;
   Counts counts;
-  PairExchange exchange{1, 0, 0, 1e-3, 1e-2};
+  PairExchange exchange;
+  double now = 1, rings_at = kNever;
   std::vector<FrameKind> kinds;  // that the last event sent
   size_t requests = 0;
 };
@@ -88,4 +102,26 @@ TEST_CASE("an exchange that ends with its peer is dropped, or its half is named 
   CHECK(before.requests == 0u);
   CHECK(after.counts.broken_after == 1u);
   CHECK(after.requests == 1u);
+}
+
+TEST_CASE("waiting for what was lost does not teach an end to wait longer") {
+  End end;
+  end.own.most_timeout_s = 1;
+  const double first_s = end.rings_at - end.now;
+  for (uint64_t number = 1; number <= 20; ++number) {
+    end.repeat(10);
+    end.hear(FrameKind::data, number);
+    CHECK(end.hear(FrameKind::ack, number) == PairExchange::Next::settled);
+    end.open();
+    CHECK(end.rings_at - end.now <= first_s);
+  }
+}
+
+TEST_CASE("where answers take no time, what nobody answers is said again ever more seldom") {
+  End end(0, 0);
+  int repeats = 0;
+  for (; end.rings_at < 11 && repeats < 1000; ++repeats)
+    end.repeat(1);
+  CHECK(repeats >= 10);  // one a second at least
+  CHECK(repeats <= 40);
 }

@@ -200,6 +200,30 @@ TEST_CASE("a paused rank is left alone and catches up when it comes back") {
     if (rank != 2) CHECK(idle_fraction(r, rank) < 1e-6);
 }
 
+TEST_CASE("where the network takes no time, silence costs some frames a second") {
+  RankFault pause = rank_fault(RankFaultKind::pause, {2}, 1);
+  pause.until = 9;
+  LinkFault cut = loss_of(FrameClass::all, 1);
+  cut.links = {{2, 3}};
+  cut.at = 1;
+  cut.until = 9;
+  LinkFault all = loss_of(FrameClass::all, 1);
+  all.at = 1;
+  const Plan plans[] = {{{pause}, {}, {}}, {{}, {cut}, {}}, {{}, {all}, {}}};
+  for (const Plan& plan : plans) {
+    for (const Pairing pairing : {Pairing::free, Pairing::poisson}) {
+      Settings s = gossip("ring", 8);
+      s.pairing = pairing;
+      s.target = 0;
+      s.until_s = 10;
+      s.plan = plan;
+      const RunResult r = simulate_one(s, 1);
+      CHECK(r.outcome.frames > 100u);
+      CHECK(r.outcome.frames < 8 * 10 * 100u);
+    }
+  }
+}
+
 TEST_CASE("a loss that is not finite ends the run with one line") {
   Settings s = training("ring", 4);
   s.objective.mu = 1;
