@@ -44,6 +44,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (const auto* error = std::get_if<Error>(&line)) return refuse(*error);
+  for (const std::string& warning : std::get<Invocation>(line).options.warnings)
+    std::fprintf(stderr, "grapevine: %s\n", warning.c_str());
   count_interrupts();
   const Result<int> status = carry_out(std::move(std::get<Invocation>(line)));
   return status ? *status : refuse(status.error());

@@ -253,7 +253,8 @@ Status complete(Command command, Options& o) {
   const bool rounds = method != nullptr && method->pattern == Pattern::rounds;
   const bool in_step = method != nullptr && method->pattern != Pattern::pairwise;
   if (in_step) s.pacing = Pacing::greedy;  // a round begins when the last one has ended
-  const bool ends = s.until_s > 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
+  const bool ends =
+      s.until_s != 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
   if (!ends && command != kStragglers && o.guests == 0)
     s.until_s = s.clock == Clock::wall ? 10 : 100;
   if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
@@ -262,11 +263,16 @@ Status complete(Command command, Options& o) {
   }
   s.objective.ranks = s.ranks;
   s.objective.seed = s.seed;
-  if (!(command & kProcesses)) return check(s);
-  Settings whole = s;  // its plan may have faults of links: they are real ones
-  whole.plan = {};
+  Settings whole = s;
+  if (command & kProcesses) whole.plan = {};  // it may have faults of links: they are real ones
   if (Status fits = check(whole); !fits) return fits;
-  return check(s.plan, s.ranks, false);
+  if (Status fits = check(s.plan, s.ranks, s.clock == Clock::wall && !(command & kProcesses));
+      !fits)
+    return fits;
+  const bool by_graph =
+      method != nullptr && method->pattern != Pattern::collective && !method->one_peer;
+  o.warnings = without_effect(s.plan, by_graph ? s.topology : "", s.ranks, s.until_s);
+  return Done{};
 }
 
 }  // namespace grapevine

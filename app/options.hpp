@@ -70,6 +70,7 @@ struct Options {
   std::vector<std::string> script;  // launch: the command of each
   std::string hosts;
   std::string address, verb, argument;  // ctl; keygen: the argument is the file
+  std::vector<std::string> warnings;    // what the user should look at, a line each
 };
 
 /// One of a few names, kept as their index by whoever made it.

@@ -59,13 +59,15 @@ class FaultReader {
     if (row == nullptr) return *wrong_;
     if (Status known = check_keys(*row); !known) return known;
     if (const auto* kind = std::get_if<RankFaultKind>(&row->kind)) {
-      plan.rank_faults.push_back({*kind, ranks(), at(), until(), number("factor", 1)});
+      plan.rank_faults.push_back(
+          {*kind, ranks(), at(), until(), number("factor", 1), where()});
     } else if (const auto* kind = std::get_if<LinkFaultKind>(&row->kind)) {
       plan.link_faults.push_back({*kind, frames(), ranks(), links(), at(), until(),
                                   number("probability", 1), number("seconds", 0),
-                                  number("factor", 1), number("bytes_per_second", 0)});
+                                  number("factor", 1), number("bytes_per_second", 0), where()});
     } else {
-      plan.reconfigurations.push_back({at(), text("topology", "a graph, for instance \"ring\"")});
+      plan.reconfigurations.push_back(
+          {at(), text("topology", "a graph, for instance \"ring\""), where()});
     }
     if (wrong_) return *wrong_;
     return Done{};
@@ -122,6 +124,9 @@ class FaultReader {
     if (node->is_number()) return *node->value<double>();
     refuse(key, *node, "a number");
     return otherwise;
+  }
+  std::string where() const {
+    return fmt::format("{}:{}", path_, table_.source().begin.line);
   }
   double at() { return number("at", 0); }
   double until() { return number("until", kNever); }

@@ -57,6 +57,9 @@ Result<MakeNetwork*> open_module() {
 Result<std::shared_ptr<const Partition>> deal_out(const ObjectiveSpec& spec, size_t samples,
                                                   std::span<const uint8_t> labels) {
   GV_CHECK(samples <= size_t{std::numeric_limits<uint32_t>::max()});
+  if (static_cast<size_t>(spec.batch) > samples)
+    return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 to " +
+                      std::to_string(samples) + ", the samples that there are");
   const std::string suits = is_text(spec.dataset) ? "contiguous" : "iid";
   Result<Partition> made =
       make_partition(spec.partition == "auto" ? suits : spec.partition,

@@ -26,6 +26,7 @@ struct RankFault {
   std::vector<int> ranks;         // empty: all
   double at = 0, until = kNever;  // seconds; slow and pause
   double factor = 1;              // slow
+  std::string where = "plan";     // it was said: FILE:LINE
 
   bool touches(int rank, double now) const {
     if (now < at || now >= until) return false;
@@ -39,6 +40,7 @@ struct RankFault {
 struct Reconfiguration {
   double at = 0;
   std::string topology;
+  std::string where = "plan";
 };
 
 struct Plan {
@@ -54,7 +56,14 @@ struct Plan {
 };
 
 /// Every rank named is one of 0..ranks-1, times do not run backwards, factors and probabilities are
-/// possible, every topology can be made; with the wall clock, no link faults. One line otherwise.
+/// possible, every topology can be made; with the wall clock, no link faults. One line otherwise,
+/// which begins with where the plan says so.
 Status check(const Plan&, int ranks, bool wall_clock);
+
+/// What can have no effect, a line each: what begins after `until_s` (0: there is no end), what
+/// never happens, and, unless `topology` is empty, links of ranks that are neighbours neither there
+/// nor in any later graph of the plan. REQUIRES: it was checked.
+std::vector<std::string> without_effect(const Plan&, const std::string& topology, int ranks,
+                                        double until_s);
 
 }  // namespace grapevine

@@ -24,20 +24,22 @@ double LearningRate::at(double done) const {
 
 namespace {
 
+constexpr double kShortest_s = 1e-9, kLongest_s = 1e9;  // that clocks count
+constexpr double kFew = 1e-6, kMany = 1e6, kRarest = 1e-9;
+
 struct Range {
   const char* name;
   double value;
-  double low;
-  bool low_allowed;
-  double high;
+  double low, high;
+  bool or_0 = false;
 };
 
 Status check(const Range& r) {
-  const bool above = r.low_allowed ? r.value >= r.low : r.value > r.low;
-  if (std::isfinite(r.value) && above && r.value <= r.high) return Done{};
-  std::string accepted = fmt::format("{} {}", r.low_allowed ? "from" : "above", r.low);
+  const bool inside = r.value >= r.low && r.value <= r.high;
+  if (std::isfinite(r.value) && (inside || (r.or_0 && r.value == 0))) return Done{};
+  std::string accepted = fmt::format("{}a number from {}", r.or_0 ? "0 or " : "", r.low);
   if (r.high < kNever) accepted += fmt::format(" to {}", r.high);
-  return user_error(fmt::format("{} is {}, accepted: a number {}", r.name, r.value, accepted));
+  return user_error(fmt::format("{} is {}, accepted: {}", r.name, r.value, accepted));
 }
 
 }  // namespace
@@ -45,22 +47,22 @@ Status check(const Range& r) {
 Status check(const Settings& s) {
   if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));
   const Range ranges[] = {
-      {"rate", s.rate, 0, false, kNever},
-      {"lr", s.lr.peak, 0, true, kNever},
-      {"warmup", s.lr.warmup, 0, true, 1},
-      {"momentum", s.rule.optimizer.momentum, 0, true, 0.999999},
-      {"weight-decay", s.rule.optimizer.weight_decay, 0, true, kNever},
-      {"sample-seconds", s.sample_s, 0, true, kNever},
-      {"latency", s.link.latency_s, 0, true, kNever},
-      {"jitter", s.link.jitter, 0, true, 1},
-      {"transfer", s.link.transfer_s, 0, true, kNever},
-      {"bandwidth", s.link.bandwidth, 0, true, kNever},
-      {"gradient-seconds", s.gradient_s, 0, false, kNever},
-      {"speed-spread", s.speed_spread, 0, true, 10},
-      {"until", s.until_s, 0, true, kNever},
-      {"target", s.target, 0, true, 1},
-      {"noise", s.objective.noise, 0, true, kNever},
-      {"gamma", s.rule.gamma, 0, true, kNever},
+      {"rate", s.rate, kRarest, kMany},
+      {"lr", s.lr.peak, 0, kNever},
+      {"warmup", s.lr.warmup, 0, 1},
+      {"momentum", s.rule.optimizer.momentum, 0, 0.999999},
+      {"weight-decay", s.rule.optimizer.weight_decay, 0, kNever},
+      {"sample-seconds", s.sample_s, kFew, kLongest_s, true},
+      {"latency", s.link.latency_s, kShortest_s, kLongest_s, true},
+      {"jitter", s.link.jitter, 0, 1},
+      {"transfer", s.link.transfer_s, kShortest_s, kLongest_s, true},
+      {"bandwidth", s.link.bandwidth, 1, kNever, true},
+      {"gradient-seconds", s.gradient_s, kFew, kLongest_s},
+      {"speed-spread", s.speed_spread, 0, 10},
+      {"until", s.until_s, kShortest_s, kLongest_s, true},
+      {"target", s.target, 0, 1},
+      {"noise", s.objective.noise, 0, kNever},
+      {"gamma", s.rule.gamma, 0, kNever},
   };
   for (const Range& range : ranges)
     if (Status in = check(range); !in) return in;

@@ -1,7 +1,7 @@
-// LinkFault: what a plan does to frames on some links for some time. A value; ranks and seconds
-// only.
+// LinkFault: what a plan does to frames on some links for some time. A value.
 #pragma once
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +20,7 @@ struct LinkFault {
   double seconds = 0;                                              // delay: added
   double factor = 1;            // delay: multiplies latency and transfer
   double bytes_per_second = 0;  // bandwidth: of each direction of each pair of ranks
+  std::string where = "plan";   // it was said: FILE:LINE
 
   bool touches(int from, int to, bool bulk, double now) const {
     if (now < at || now >= until) return false;

@@ -180,3 +180,15 @@ TEST_CASE("link faults are for the virtual clock, and train says so") {
   const std::string plan = scratch.file("p.toml", std::string("[[fault]]\nkind = \"cut\"\n"));
   check_refused("train --objective quadratic --plan " + plan, 2, {"link faults", "simulate"});
 }
+
+TEST_CASE("what of a plan can have no effect is said with its file and line, and the run goes on") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("p.toml", std::string("[[fault]]\nkind = \"cut\"\nlinks = [[0, 3]]\n\n"
+                                         "[[fault]]\nkind = \"pause\"\nranks = [1]\nat = 50\n"));
+  const Ran ran = run_grapevine("simulate --quiet --ranks 8 --until 10 --plan " + plan);
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  CHECK_THAT(ran.err, Catch::Contains("p.toml:1: without effect: ranks 0 and 3"));
+  CHECK_THAT(ran.err, Catch::Contains("p.toml:5: without effect: it begins at 50 s"));
+}

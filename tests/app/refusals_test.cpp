@@ -34,7 +34,10 @@ TEST_CASE("a value that is none is refused with its text") {
 TEST_CASE("no ranks, a negative rate, no seeds and too few gradients are refused") {
   for (const std::string command : {"train", "simulate"}) {
     check_refused(command + " --ranks 0", 2, {"ranks is 0", "accepted: 1 or more"});
-    check_refused(command + " --rate -1", 2, {"rate is -1", "accepted: a number above 0"});
+    check_refused(command + " --rate -1", 2, {"rate is -1", "accepted: a number from 1e-09"});
+    check_refused(command + " --rate 1e300", 2, {"rate is 1e+300", "accepted: a number from"});
+    check_refused(command + " --rate 1e-300", 2, {"rate is 1e-300", "accepted: a number from"});
+    check_refused(command + " --until nan", 2, {"until is nan", "accepted: 0 or a number from"});
   }
   check_refused("topology ring --ranks 0", 2, {"ring", "0 ranks", "at least 1"});
   check_refused("topology ring --rate -1", 2, {"ring", "rate -1", "positive"});

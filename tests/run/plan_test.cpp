@@ -105,3 +105,39 @@ TEST_CASE("slowness is the product of the slow faults that hold, and of no other
   CHECK(plan.slowness(1, 10) == 2);
   CHECK(plan.slowness(1, 20) == 1);
 }
+
+TEST_CASE("what is wrong with a plan is said with its place") {
+  Plan plan;
+  plan.rank_faults.emplace_back();
+  plan.link_faults.emplace_back();
+  plan.link_faults[0].where = "plan.toml:7";
+  plan.link_faults[0].probability = 2;
+  CHECK(refusal(plan).rfind("plan.toml:7: probability", 0) == 0);
+}
+
+TEST_CASE("what of a plan can have no effect is named with its place and the reason") {
+  const auto lines = [](const Plan& plan, const char* topology = "ring", double until_s = 10) {
+    std::string all;
+    for (const std::string& line : without_effect(plan, topology, 16, until_s))
+      all += line + "\n";
+    return all;
+  };
+  Plan sound, plan;
+  sound.link_faults.push_back({LinkFaultKind::cut, FrameClass::all, {}, {{3, 4}, {15, 0}}, 9});
+  sound.rank_faults.push_back({RankFaultKind::slow, {1}, 0, kNever, 3});
+  CHECK(lines(sound) == "");
+  CHECK(lines(sound, "ring", 9) == "plan: without effect: it begins at 9 s, the run ends at 9 s\n");
+  CHECK(lines(sound, "ring", 0) == "");  // no end
+  plan.link_faults.push_back({LinkFaultKind::cut, FrameClass::all, {}, {{3, 5}}});
+  plan.link_faults[0].where = "plan.toml:2";
+  CHECK(lines(plan) == "plan.toml:2: without effect: ranks 3 and 5 are no neighbours\n");
+  CHECK(lines(plan, "") == "");  // whoever talks to whom
+  plan.reconfigurations.push_back({5, "complete"});
+  CHECK(lines(plan) == "");
+  plan = {};
+  plan.link_faults.push_back({LinkFaultKind::loss, FrameClass::all, {}, {}, 0, kNever, 0});
+  plan.rank_faults.push_back({RankFaultKind::slow, {}, 0, kNever, 1});
+  CHECK(lines(plan) ==
+        "plan: without effect: slower by the factor 1\n"
+        "plan: without effect: probability is 0\n");
+}

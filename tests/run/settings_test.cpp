@@ -1,5 +1,8 @@
 // What is refused before a run, beyond single values: settings that do not go together.
 #include "actors/run/settings.hpp"
+
+#include <cmath>
+
 #include "tests/catch.hpp"
 
 using namespace grapevine;
@@ -22,4 +25,30 @@ TEST_CASE(
     CHECK(check(s));
     s.pacing = Pacing::poisson;
   }
+}
+
+TEST_CASE("times, rates and bandwidths that no clock can count are refused in a line") {
+  const double nan = std::nan("");
+  const auto refused = [](double Settings::*what, double value) {
+    Settings s;
+    s.clock = Clock::simulated;
+    s.*what = value;
+    const Status status = check(s);
+    INFO(value);
+    if (!status) CHECK(status.error().message.find("accepted: ") != std::string::npos);
+    return !status && status.error().exit_status() == 2;
+  };
+  for (const double value : {1e300, 1e-300, nan, kNever, -1.0}) {
+    CHECK(refused(&Settings::rate, value));
+    CHECK(refused(&Settings::until_s, value));
+    CHECK(refused(&Settings::gradient_s, value));
+    CHECK(refused(&Settings::sample_s, value));
+  }
+  for (const double value : {1.0, 1e-3, 1e3}) {
+    CHECK_FALSE(refused(&Settings::rate, value));
+    CHECK_FALSE(refused(&Settings::until_s, value));
+  }
+  CHECK_FALSE(refused(&Settings::until_s, 0));
+  CHECK_FALSE(refused(&Settings::sample_s, 0));
+  CHECK(refused(&Settings::rate, 0));
 }
