@@ -1,10 +1,9 @@
 // ExpectedDistance: how far apart the two ends of an edge may be, as far as their last exchanges
 // tell.
 //
-//   bound = F level               what is farther than that is not averaged with: F is 100, and
-//   more
-//                                 at first, 10,000 after the first exchange down to 100 after the
-//                                 eighth: an edge may rest while a learning rate warms up
+//   bound = F level               what is farther than that is not averaged with: F is 100, first
+//                                 more: from 10,000 after the first exchange down to 100 after the
+//                                 eighth, since an edge may rest while a learning rate warms up
 //   level                         follows the distances: down by a tenth at most, up by the factor
 //                                 1 + 4 / (6 + n) at most, n exchanges so far, counted up to 24
 //

@@ -19,7 +19,7 @@ enum class Missing {
                 // comparison)
 };
 
-/// What a method may be told. Each rule reads what concerns it; choose.hpp refuses the rest.
+/// What a method may be told. Each rule reads what concerns it; the registry refuses the rest.
 struct RuleSettings {
   OptimizerSettings optimizer;
   Normalisation normalisation = Normalisation::counts;

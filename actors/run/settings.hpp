@@ -31,7 +31,7 @@ struct LearningRate {
 
 struct Settings {
   Clock clock = Clock::wall;
-  std::string method = "a2cid2";  // algorithms/choose.cpp has them all
+  std::string method = "a2cid2";  // algorithms/method_registry.cpp has them
   std::string topology = "ring";
   int ranks = 16;       // of the whole run
   int local_ranks = 0;  // of this process; 0: all

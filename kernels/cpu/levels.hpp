@@ -24,20 +24,6 @@ GV_ELEMENT void level_blocks(size_t first, size_t last, const Body& body) {
 }
 
 template <class T>
-void levels_of(const T* v, size_t size, T scale, T shift, T top, int32_t* levels) {
-#pragma GCC ivdep
-  for (size_t k = 0; k < size; ++k)
-    levels[k] = level_of(v[k] * scale + shift, top);
-}
-
-template <class T>
-void add_levels(const int32_t* levels, size_t size, T slope, T offset, T* y) {
-#pragma GCC ivdep
-  for (size_t k = 0; k < size; ++k)
-    y[k] += slope * T(levels[k]) + offset;
-}
-
-template <class T>
 void quantise(const QuantiseArguments& g, size_t first, size_t last, uint8_t* bytes) {
   const T scale = T(g.scale), shift = T(g.shift), top = T((1 << g.bits) - 1);
   with_bits(g.bits, [&](auto bits) {
