@@ -77,18 +77,23 @@ void Connector::link_up(double now, uint32_t member, const std::string& dialled,
   if (member == 0) return;
   Link& l = link(member);
   l.up = l.was_up = true;
+  l.broke = false;
   l.up_since = now;
   if (found) l.close_at = now + kIdle_s;
   chosen_ = false;
 }
 
-// Who said goodbye may have more links than it can keep.
+// Who closed a link that is needed here did not need it itself; who does so again may have more
+// than it can keep.
 void Connector::link_down(double now, uint32_t member, const MemberTable& table, bool goodbye) {
   Link& l = link(member);
   l.up = false;
+  l.broke = !goodbye;
   l.close_at = kNotOurs;
   chosen_ = false;
-  if (table.live(member) && needs(now, member)) want(goodbye ? now + kGoodbye_s : now, member);
+  const bool again = goodbye && now < l.goodbye_at + kIdle_s;
+  if (goodbye) l.goodbye_at = now;
+  if (table.live(member) && needs(now, member)) want(again ? now + kGoodbye_s : now, member);
 }
 
 // --- whom it needs
@@ -180,6 +185,7 @@ void Connector::close(double now, const MemberTable& table, std::vector<std::str
     Link& l = links_[member];
     if (!l.up) continue;
     ++up;
+    if (!table.live(member)) continue;  // it may be back before the link is gone
     if (needs(now, member)) {
       if (!l.chosen) close_at_ = std::min(close_at_, l.needed_until);
       continue;

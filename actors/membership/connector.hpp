@@ -47,8 +47,8 @@ class Connector {
   void changed() { chosen_ = false; }  // somebody's state
 
   bool linked(uint32_t member) const { return member < links_.size() && links_[member].up; }
-  bool was_linked(uint32_t member) const {  // in its incarnation
-    return member < links_.size() && links_[member].was_up;
+  bool broke(uint32_t member) const {  // its last link, which nobody had closed
+    return member < links_.size() && links_[member].broke;
   }
   bool needs(double now, uint32_t member) const;
   size_t needed() const { return needed_; }  // members, not counting those for a while
@@ -70,7 +70,8 @@ class Connector {
     bool chosen = false, talk = false;  // needed as long as that is so
     double needed_until = 0;            // for a while
     double close_at = kNotOurs;         // if it is up and not needed until then
-    double up_since = 0, wanted_since = 0;
+    bool broke = false;
+    double up_since = 0, wanted_since = 0, goodbye_at = -kNotOurs;
     double dial_at = 0, wait = 0;
   };
   struct Join {

@@ -163,6 +163,7 @@ void Membership::link_down(double now, const std::string& node, MembershipEffect
   std::erase_if(strangers_, [&](const auto& s) { return s.first == node; });
   if (const auto member = table_.find(node); member && connector_.linked(*member)) {
     connector_.link_down(now, *member, table_, goodbye);
+    if (goodbye) prober_.goodbye(*member);
     if (!goodbye) connector_.need(now, *member);  // is its port still there?
     if (!goodbye) accuse(now, *member, "its link broke", out);
   }

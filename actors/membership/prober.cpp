@@ -159,7 +159,7 @@ void Prober::probe(double now, uint32_t member, ProbeResults& out) {
   if (connector_.linked(member)) {
     out.sends.push_back({member, packet_of(Kind::ping, p.sequence)});
   } else {
-    p.dials = !connector_.was_linked(member);
+    p.dials = !connector_.broke(member);
     p.indirect_at = p.dials ? now + kDial_s : now;
     p.ends_at = std::max(p.ends_at, p.indirect_at);
     connector_.need(now, member);
@@ -186,6 +186,11 @@ void Prober::link_up(double now, uint32_t member, ProbeResults& out) {
     e.sent_at = now;
     out.sends.push_back({member, packet_of(Kind::ping, e.ours)});
   }
+}
+
+void Prober::goodbye(uint32_t member) {
+  std::erase_if(probes_,
+                [&](const Probe& p) { return p.member == member && !p.dials && p.helpers < 0; });
 }
 
 void Prober::ask_helpers(double now, Probe& p, ProbeResults& out) {

@@ -47,7 +47,8 @@ class Prober {
   /// Of kind ping, ack, ping_request, nack.
   void packet(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
   void link_up(double now, uint32_t member, ProbeResults&);
-  void forget(uint32_t member);  // its incarnation is over
+  void goodbye(uint32_t member);  // its link was closed: a ping on it proves nothing
+  void forget(uint32_t member);   // its incarnation is over
   double next() const;
 
   /// The timer came late by so much: nobody is accused for what lapsed meanwhile.
