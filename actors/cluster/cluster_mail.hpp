@@ -125,8 +125,8 @@ struct ConsoleStart;
 using ClusterActor = MembershipActor::extend<
     Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Heard>,
     Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>, Takes<HasMean>,
-    Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>, Takes<LeavingMeasured>, Takes<MassGiven>, Takes<Tick>,
-    Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanSettled>>;
+    Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>, Takes<LeavingMeasured>,
+    Takes<MassGiven>, Takes<Tick>, Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanSettled>>;
 
 using TransfersActor =
     caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
