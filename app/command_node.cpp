@@ -74,15 +74,24 @@ Error complain_of_missing(const std::vector<std::string>& missing) {
                      ", accepted: one mean at all nodes");
 }
 
-// Waits, with the door open, until the first script says what is trained and where it begins.
-Result<std::shared_ptr<GuestHall>> open_hall(const Options& o) {
-  return GuestHall::open({.places = o.guests,
-                          .first_rank = std::max(0, o.peers.first_rank),
-                          .run = o.peers.run,
-                          .node = o.peers.name,
-                          .door = o.door});
+using OnDoor = std::function<void(const std::string& door)>;
+
+// Null without guests.
+Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnDoor& on_door) {
+  if (o.guests == 0) return std::shared_ptr<GuestHall>();
+  auto hall = GuestHall::open({.places = o.guests,
+                               .first_rank = std::max(0, o.peers.first_rank),
+                               .run = o.peers.run,
+                               .node = o.peers.name,
+                               .door = o.door});
+  if (!hall) return hall.error();
+  std::fprintf(stderr, "scripts come in at %s\n", (*hall)->door().c_str());
+  if (on_door) on_door((*hall)->door());
+  return hall;
 }
 
+// Waits, with the door open, until the first script says what is trained and where it begins. Null
+// where an interrupt came first.
 Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hall) {
   if (hall == nullptr) return make_objective_of(o.settings);
   std::shared_ptr<Objective> objective;
@@ -93,7 +102,7 @@ Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hal
 
 }  // namespace
 
-Result<int> node(Options options, const std::function<void(const std::string&)>& on_door) {
+Result<int> node(Options options, const OnDoor& on_door) {
   const auto start = std::chrono::steady_clock::now();
   const auto since_start = [start] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -107,19 +116,14 @@ Result<int> node(Options options, const std::function<void(const std::string&)>&
       std::fputs("standard input has ended: so does this node\n", stderr);
       kill(getpid(), SIGTERM);
     });
-  std::shared_ptr<GuestHall> hall;
-  if (options.guests > 0) {
-    auto opened = open_hall(options);
-    if (!opened) return opened.error();
-    hall = std::move(*opened);
-    std::fprintf(stderr, "scripts come in at %s\n", hall->door().c_str());
-    if (on_door) on_door(hall->door());
-  }
+  const auto opened = open_hall(options, on_door);
+  if (!opened) return opened.error();
+  const std::shared_ptr<GuestHall> hall = *opened;
   auto objective = objective_of(options, hall.get());
   if (!objective) return objective.error();
+  if (interrupts() > 0) return 130;
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
-  if (interrupts() > 0) return 130;
   const std::string description = (*objective)->description();
   if (options.out.empty() && options.save)
     options.out =

@@ -132,7 +132,7 @@ class Node:
         self.out = open(os.path.join(self.folder, "out"), "w+")
         self.process = subprocess.Popen(
             [PROGRAM, "node", "--guests", str(guests), "--door", self.door, "--json", *options],
-            stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
+            stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=self.folder,
             env={**os.environ, "XDG_RUNTIME_DIR": self.home})
         until("the door opens", lambda: self.ended() or self.opened())
         assert not self.ended(), self.said()
@@ -537,7 +537,8 @@ class Launch(unittest.TestCase):
         return subprocess.run(
             [PROGRAM, "launch", "--guests", "2", "--json", "--", *command], text=True,
             stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE_S,
-            env={**os.environ, "XDG_RUNTIME_DIR": tempfile.mkdtemp(prefix="grapevine-guests-")})
+            cwd=(folder := tempfile.mkdtemp(prefix="grapevine-guests-")),
+            env={**os.environ, "XDG_RUNTIME_DIR": folder})
 
     def test_launch_starts_a_node_and_scripts_and_passes_on_what_they_say(self):
         done = self.launch(sys.executable, "-c", self.SCRIPT, os.path.dirname(__file__))
@@ -556,6 +557,7 @@ class Launch(unittest.TestCase):
                     [PROGRAM, "launch", "--guests", "2", "--json", "--", sys.executable, "-c",
                      until_end, os.path.dirname(__file__)],
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True,
+                    cwd=folder,
                     env={**os.environ, "XDG_RUNTIME_DIR": folder})
                 def said():
                     with open(err.name) as file:
