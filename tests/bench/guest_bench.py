@@ -102,7 +102,7 @@ MODELS = {
 
 
 class Loop:
-    """A training loop; `run` takes CHUNK steps and gives the milliseconds of each."""
+    """A training loop; `run` takes CHUNK steps: of each its seconds and those of the processor."""
 
     def __init__(self, make, make_optimizer, batch):
         torch.manual_seed(1)
@@ -130,13 +130,13 @@ class Loop:
             self.node.signal(signal.SIGCONT)
         times = []
         for _ in range(CHUNK):
-            begin = time.perf_counter()
+            begin, spent = time.perf_counter(), time.thread_time()
             inputs, wanted = self.batch(self.generator)
             self.optimizer.zero_grad()
             scores = self.model(inputs)
             functional.cross_entropy(scores.flatten(0, -2), wanted.flatten()).backward()
             self.optimizer.step()
-            times.append(1e3 * (time.perf_counter() - begin))
+            times.append((time.perf_counter() - begin, time.thread_time() - spent))
         if self.node:
             self.node.signal(signal.SIGSTOP)
         return times
@@ -158,20 +158,24 @@ def bench_step(rounds, names):
     for name in names:
         bare = Loop(*MODELS[name])
         loops = [Loop(*MODELS[name]).join(False), Loop(*MODELS[name]).join(True)]
-        ratios, made = [[], []], []
+        ratios, spent, made = [[], []], [[], []], []
         for k in range(rounds + 1):
             times = [[] for _ in range(3)]
             for _ in range(2):
                 for at, loop in enumerate([bare, *loops]):
                     times[at] += loop.run()
-            middle = [statistics.median(t) for t in times]
+            middle = [statistics.median(seconds for seconds, _ in t) for t in times]
+            busy = [statistics.median(seconds for _, seconds in t) for t in times]
             if k > 0:  # the first warms up
-                made.append(middle[0])
+                made.append(1e3 * middle[0])
                 for at in (0, 1):
                     ratios[at].append(middle[at + 1] / middle[0])
+                    spent[at].append(busy[at + 1] / busy[0])
         per_step = loops[1].rank.exchanges / max(1, loops[1].rank.steps)
-        print("%-12s bare %.2f ms, joined %s, with %.1f exchanges a step %s" % (
-            name, statistics.median(made), spread(ratios[0]), per_step, spread(ratios[1])))
+        print("%-12s bare %.2f ms, joined %s, with %.1f exchanges a step %s; of the script's "
+              "processor time %s, %s" % (
+                  name, statistics.median(made), spread(ratios[0]), per_step, spread(ratios[1]),
+                  spread(spent[0]), spread(spent[1])), flush=True)
         for loop in loops:
             loop.close()
 
