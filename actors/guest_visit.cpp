@@ -264,10 +264,22 @@ void GuestVisit::remember_aside() {
   hall_.places_[static_cast<size_t>(place_)].aside.assign(first, first + aside_);
 }
 
+/// Waits until the node has told of its run: a worker may serve a seat a moment before. False: the
+/// script has gone, or the run is over.
+bool GuestVisit::begun() {
+  const bool here = await([&] {
+    std::unique_lock lock(hall_.mutex_);
+    return hall_.changed_.wait_for(lock, kLook, [&] {
+      return hall_.run_.system != nullptr || hall_.stage_ == GuestHall::Stage::over;
+    });
+  });
+  return here && !over();
+}
+
 std::optional<GuestAnswer> GuestVisit::ask(bool steps, double loss) {
   if (!visitor_) {
+    if (!begun()) return std::nullopt;
     const std::lock_guard lock(hall_.mutex_);
-    if (hall_.run_.system == nullptr) return std::nullopt;
     visitor_.emplace(*hall_.run_.system);
     visitor_->set_computing(false);  // no timer waits for a script
   }
@@ -376,6 +388,7 @@ bool GuestVisit::send_mean(ConstVec mean, int ranks) {
 }
 
 bool GuestVisit::mean() {
+  if (!begun() && !over()) return false;
   GuestHall::Run run;
   {
     const std::lock_guard lock(hall_.mutex_);

@@ -35,6 +35,7 @@ class GuestVisit {
   bool send_mean(ConstVec mean, int ranks);
 
   /// Asks the worker. Nothing: the script has gone, or the run is over.
+  bool begun();
   std::optional<GuestAnswer> ask(bool steps, double loss);
   /// Waits until `there()`, while the script is told that it takes longer. False: it has gone.
   template <class There>
