@@ -107,7 +107,7 @@ void SimulatedNetwork::kill(int p) {
   });
 }
 
-void SimulatedNetwork::leave(int p) { vanish(p, "the other end said goodbye", {}); }
+void SimulatedNetwork::leave(int p) { vanish(p, kSaidGoodbye, {}); }
 
 void SimulatedNetwork::vanish(int p, const std::string& reason,
                               const std::function<void(Link&, int side)>& break_off) {
@@ -149,7 +149,7 @@ void SimulatedNetwork::close(int p, const std::string& node, const std::string& 
   const auto found = process(p).standing.find(node);
   if (found == process(p).standing.end()) return;
   const int id = found->second, side = side_of(link(id), p);
-  push(id, side, {Item::Kind::end, {}, {}, {}, "the other end said goodbye"});
+  push(id, side, {Item::Kind::end, {}, {}, {}, kSaidGoodbye});
   end(id, side, reason);
 }
 

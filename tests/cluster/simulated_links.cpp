@@ -58,7 +58,7 @@ class SimulatedLinks final : public Links {
   }
   void close(const std::string& node) override {
     network_.at(network_.now(),
-                [n = &network_, p = process_, node] { n->close(p, node, "closed"); });
+                [n = &network_, p = process_, node] { n->close(p, node, kClosedHere); });
   }
   LinkRefusals refusals() const override { return {}; }
   LinkCounts counts(const std::string& node) const override {
