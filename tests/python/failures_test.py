@@ -236,6 +236,17 @@ class Nodes(unittest.TestCase):
         self.steps(2)
         self.assertEqual(rank.steps, 5)
 
+    def test_an_interrupt_while_a_seat_is_awaited_leaves_the_model_its_own(self):
+        self.node.signal(signal.SIGSTOP)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            self.join()
+        timer.join()
+        self.node.signal(signal.SIGCONT)
+        self.steps(1)
+        self.assertEqual(until("a seat", lambda: seat(self.node) + 1), 1)
+
     def test_interrupts_at_any_moment_leave_the_rank_in_step(self):
         rank = self.join()
         for after in range(1, 80):

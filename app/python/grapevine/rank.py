@@ -225,6 +225,8 @@ class Rank:
             answer = node.ask(Record(kind=Kind.JOIN, rank=wanted, size=len(text)), text)
             front = Front(self._layout, node.take_descriptor())
             self._node, self._front = node, front
+            self._finalizer = weakref.finalize(self, front.release)
+            self._finalizer.atexit = False
             self._note(answer, Kind.WELCOME)
             self.rank = answer.rank
             resumed = bool(answer.flags & Flag.RESUMED)
@@ -238,8 +240,6 @@ class Rank:
                 front.release()
             node.close()
             raise
-        self._finalizer = weakref.finalize(self, front.release)
-        self._finalizer.atexit = False
         return resumed
 
     def _go_alone(self, why: NodeGone) -> None:
