@@ -140,8 +140,6 @@ TEST_CASE("a ring of sixteen processes holds few links each, and they end with o
   for (auto& node : nodes) {  // what was needed to find the others is closed by and by
     const Json status = node->wait_for([](const Json& s) { return s["links"].size() <= 10; });
     most = std::max(most, status["links"].size());
-    for (const Json& e : status["edges"])
-      CHECK(e["in_graph"] == true);
   }
   WARN("sixteen processes on a ring: " << most << " links at most");
   REQUIRE(run_grapevine("ctl " + nodes[3]->address() + " stop").status == 0);

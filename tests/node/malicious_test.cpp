@@ -22,7 +22,8 @@ using namespace grapevine::test;
 
 namespace {
 
-constexpr int kHonest = 3, kMessages = 20'000;
+constexpr int kHonest = 3, kRounds = 80;              // of lies, to each of them
+constexpr auto kSettled = std::chrono::seconds(100);  // nodes that it invented die one by one
 constexpr double kMibAtMost = 1024;
 
 const std::vector<std::string> kJob = {"--method=ad_psgd", "--topology=complete", "--gradients=0",
@@ -145,6 +146,19 @@ class Liar {
   std::unique_ptr<Links> links_;
 };
 
+/// Its status, once there are none but honest nodes in its graph.
+Json settled(Process& node) {
+  const auto deadline = std::chrono::steady_clock::now() + kSettled;
+  for (;;) {
+    const Json status = status_of(node.address());
+    if (status.is_object() && status["graph_ranks"] == 2 * kHonest) return status;
+    INFO(node.err());
+    REQUIRE_FALSE(node.ended());
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    ChildProcess::wait_any({&node.child()}, 100);
+  }
+}
+
 /// Of all processes that have ended, the largest.
 double mib_of_children() {
   rusage usage{};
@@ -167,20 +181,19 @@ TEST_CASE("whatever a member says to real processes, they live, train on and end
   {
     Liar liar(job, addresses, 1);
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (said < kMessages && std::chrono::steady_clock::now() < end) {
+    while (said < kRounds && std::chrono::steady_clock::now() < end) {
       said += liar.speak();
-      ChildProcess::wait_any({&nodes[0]->child(), &nodes[1]->child(), &nodes[2]->child()}, 1);
+      ChildProcess::wait_any({&nodes[0]->child(), &nodes[1]->child(), &nodes[2]->child()}, 20);
       for (auto& node : nodes) {
         INFO(node->err());
         REQUIRE_FALSE(node->ended());
       }
     }
   }
-  CHECK(said > 100);
+  CHECK(said == kRounds);
   uint64_t refused = 0;
   for (auto& node : nodes) {
-    const Json before =
-        node->wait_for([](const Json& s) { return s["graph_ranks"] == 2 * kHonest; });
+    const Json before = settled(*node);
     node->wait_for(
         [&](const Json& s) { return sum_of(s["exchanges"]) > sum_of(before["exchanges"]); });
     for (const auto& [why, count] : before["refusals"]["disbelieved"].items())
