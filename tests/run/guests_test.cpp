@@ -139,8 +139,9 @@ TEST_CASE("a script that does something else for a while leaves the rates of exc
     const RunResult tests = with_scripts(s, seed, scripts);
     INFO("seed " << seed);
     CHECK(steps_of(tests, 3) < 45);
+    // Ten steps' time goes by before it is known, and counts.
     CHECK(static_cast<double>(exchanges_of(tests, 3)) >
-          0.95 * static_cast<double>(exchanges_of(equal, 3)));
+          0.85 * static_cast<double>(exchanges_of(equal, 3)));
   }
 }
 
