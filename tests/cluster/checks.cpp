@@ -120,7 +120,10 @@ void Scenario::finish() {
 void Scenario::check_ends() {
   check_means();
   check_edges();
+  if (gentle_ && broken_ > 0)
+    complain(std::to_string(broken_) + " exchanges broke in a gentle run");
   if (complaint_.empty()) check_sums();
+  if (complaint_.empty()) check_mass();
 }
 
 void Scenario::check_means() {
@@ -141,13 +144,31 @@ void Scenario::check_means() {
   }
 }
 
+/// Of the ranks whose node has told its state, in which incarnation that node is: in the first its
+/// ranks have been its own from the beginning, and were nobody else's before.
+std::map<int, uint32_t> Scenario::incarnations() {
+  std::map<int, uint32_t> all;
+  for (int p = 0; p < cluster_.count(); ++p) {
+    const auto& node = cluster_.at(p);
+    if (!node.outcome || node.status_at_s < 0) continue;
+    for (const Member& m : node.status.members) {
+      if (m.node != node.name) continue;
+      for (const CommunicatorReport& c : node.outcome->communicators)
+        all[c.rank] = m.incarnation;
+    }
+  }
+  return all;
+}
+
 /// Of each edge both ends have applied the same exchanges, but for those that are counted as
-/// broken.
+/// broken: wherever both ends are who they were in the beginning, whatever became of others.
 void Scenario::check_edges() {
   std::map<std::pair<int, int>, uint64_t> applied;
   std::map<int, uint64_t> broken;
   for (int p = 0; p < cluster_.count(); ++p) {
     const auto& node = cluster_.at(p);
+    for (const CommunicatorReport& c : node.last_words.communicators)
+      broken_ += c.counts.broken_before + c.counts.broken_after;
     if (!node.outcome) continue;
     for (const CommunicatorReport& c : node.outcome->communicators) {
       if (c.counts.protocol_errors > 0)
@@ -159,9 +180,16 @@ void Scenario::check_edges() {
         applied[{c.rank, e.peer}] = e.applied;
     }
   }
-  if (!undisturbed_ || !pairwise()) return;
+  if (!pairwise()) return;
+  const std::map<int, uint32_t> incarnation = incarnations();
+  const auto is_first = [&](int rank) {
+    const auto found = incarnation.find(rank);
+    return found != incarnation.end() && found->second == 1;
+  };
   for (const auto& [edge, count] : applied) {
     const auto [i, j] = edge;
+    if (!is_first(i) || !is_first(j)) continue;
+    ++edges_checked_;
     const auto other = applied.find({j, i});
     const uint64_t there = other == applied.end() ? 0 : other->second;
     if (count > there + broken[i] + broken[j])
@@ -171,9 +199,10 @@ void Scenario::check_edges() {
   }
 }
 
-/// Where nothing broke, gossip has moved nothing but differences.
+/// Where nothing broke, gossip has moved nothing but differences: what the survivors have, and what
+/// the dead and those who left had at their end, is what all began with and the steps they took.
 void Scenario::check_sums() {
-  if (!undisturbed_ || !pairwise() || broken_ > 0) return;
+  if (somebody_came_ || !pairwise() || broken_ > 0) return;
   Slopes slopes(6);
   std::vector<double> sum(6), expected(6), magnitude(6);
   int ranks = 0;
@@ -197,6 +226,24 @@ void Scenario::check_sums() {
   for (size_t k = 0; k < 6; ++k)
     if (!(std::abs(sum[k] - expected[k]) <= 1e-11 * magnitude[k]))
       complain("the sum of x + x~ is off by " + std::to_string(sum[k] - expected[k]));
+}
+
+/// Push-sum: the weights of all add up to the number of ranks, those that leavers handed over
+/// included. Who leaves through links that are cut may lose what it hands over, and says so.
+void Scenario::check_mass() {
+  if (settings_.method != "sgp" || somebody_came_ || somebody_died_) return;
+  if (somebody_left_ && links_were_cut_) return;
+  double mass = 0;
+  for (int p = 0; p < cluster_.count(); ++p) {
+    const auto& node = cluster_.at(p);
+    if (!node.outcome || node.leaving) continue;
+    for (const RankParameters& r : node.outcome->parameters)
+      mass += r.counts.push_weight;
+  }
+  mass_checked_ = true;
+  if (!(std::abs(mass - settings_.ranks) <= 1e-9 * settings_.ranks))
+    complain("the weights of push-sum add up to " + std::to_string(mass) + " of " +
+             std::to_string(settings_.ranks));
 }
 
 }  // namespace grapevine::test

@@ -10,6 +10,7 @@ namespace grapevine::test {
 namespace {
 
 constexpr double kFaultsFrom_s = 3, kFaultsTo_s = 15;
+constexpr double kNap_s = 2;  // of who stands still in a gentle run: nobody takes it for dead
 
 NetworkModel model_of(uint64_t seed) {
   Random random(seed, 2, Purpose::test);
@@ -36,7 +37,7 @@ void Scenario::draw_settings() {
   }
   const bool grows = random_.below(6) == 0;
   total_ranks_ = grows ? 0 : s.ranks;
-  undisturbed_ = !grows;
+  somebody_came_ = grows;
   if (grows || random_.below(3) == 0) first_of_.assign(first_of_.size(), -1);
   s.clock = Clock::simulated;
   s.seed = seed_;
@@ -111,8 +112,16 @@ void Scenario::run() {
   found();
   for (double at = kFaultsFrom_s; at < kFaultsTo_s && complaint_.empty();
        at += 1.5 * random_.exponential()) {
+    if (gentle_ && at > cluster_.now() + kNap_s) {
+      cluster_.run(cluster_.now() + kNap_s);
+      wake_all();
+    }
     cluster_.run(at);
     fault();
+  }
+  if (gentle_ && cluster_.now() + kNap_s < kFaultsTo_s) {
+    cluster_.run(cluster_.now() + kNap_s);
+    wake_all();
   }
   cluster_.run(kFaultsTo_s);
   heal();
@@ -167,19 +176,21 @@ void Scenario::act(uint32_t what) {
   const bool spare = running() > 2;
   const auto hosts = static_cast<int>(ranks_of_.size());
   if (what <= 1 && spare) {  // a kill, or a polite end
-    undisturbed_ = false;
+    (what == 0 ? somebody_died_ : somebody_left_) = true;
     note((what == 0 ? "kill " : "leave ") + here.name);
     what == 0 ? cluster_.kill(p) : cluster_.leave(p);
   } else if (what == 2 && spare) {
     note("stop " + here.name);
     cluster_.stop(p);
   } else if (what == 3 && p != q) {
+    links_were_cut_ = true;
     note("cut " + here.name + " -> " + cluster_.at(q).name);
     cluster_.network().cut(here.host, cluster_.at(q).host);
   } else if (what == 4 && p != q) {
     note("break " + here.name + " - " + cluster_.at(q).name);
     cluster_.network().break_link(p, q);
   } else if (what == 5) {
+    links_were_cut_ = true;
     note("part " + here.name + " " + cluster_.at(q).name);
     for (int h = 0; h < hosts; ++h) {
       if (h == here.host || h == cluster_.at(q).host) continue;
@@ -189,7 +200,7 @@ void Scenario::act(uint32_t what) {
       }
     }
   } else if (what == 6 && hosts < 8) {
-    undisturbed_ = false;
+    somebody_came_ = true;
     ranks_of_.push_back(1 + static_cast<int>(random_.below(3)));
     note("join " + SimulatedCluster::name_of(hosts));
     settings_.local_ranks = ranks_of_.back();
@@ -197,7 +208,7 @@ void Scenario::act(uint32_t what) {
   } else if (what == 7) {  // a dead one comes back
     const int h = static_cast<int>(random_.below(static_cast<uint32_t>(hosts)));
     if (cluster_.at(newest(h)).alive) return;
-    undisturbed_ = false;
+    somebody_came_ = true;
     note("restart " + SimulatedCluster::name_of(h));
     settings_.local_ranks = ranks_of_[static_cast<size_t>(h)];
     const bool founder = h < static_cast<int>(first_of_.size());
@@ -212,6 +223,10 @@ void Scenario::act(uint32_t what) {
 
 void Scenario::heal() {
   cluster_.network().heal();
+  wake_all();
+}
+
+void Scenario::wake_all() {
   for (int p = 0; p < cluster_.count(); ++p)
     cluster_.go_on(p);
 }

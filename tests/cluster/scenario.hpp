@@ -22,8 +22,10 @@ class Scenario {
   uint64_t log_hash();
   double virtual_s() const { return cluster_.now(); }
   uint64_t fired() const { return cluster_.fired(); }
-  std::string lines();  // what all nodes said
+  std::string lines();                                       // what all nodes said
+  bool edges_checked() const { return edges_checked_ > 0; }  // of at least one edge, between nodes
   bool sums_checked() const { return sums_checked_; }
+  bool mass_checked() const { return mass_checked_; }
   uint64_t broken() const { return broken_; }
 
  private:
@@ -32,6 +34,7 @@ class Scenario {
   void fault();
   void act(uint32_t what);
   void heal();
+  void wake_all();
   void agree();
   void train_on();
   void finish();
@@ -39,6 +42,8 @@ class Scenario {
   void check_means();
   void check_edges();
   void check_sums();
+  void check_mass();
+  std::map<int, uint32_t> incarnations();
   void ask_all();
   std::string difference();
   std::string difference_at(int process);
@@ -54,13 +59,15 @@ class Scenario {
   uint64_t seed_;
   Random random_;
   Settings settings_;
-  std::vector<int> ranks_of_;  // by host
-  std::vector<int> first_of_;  // of founders; -1: whichever are free
-  int total_ranks_ = 0;        // that the nodes wait for
-  bool by_share_ = false;      // the run ends when all ranks have done their share, else by `stop`
-  bool gentle_ = false;        // nobody comes, goes or is taken for dead: nothing may break
-  bool undisturbed_ = true;    // no process went, or came after the run had begun
-  bool sums_checked_ = false;
+  std::vector<int> ranks_of_;   // by host
+  std::vector<int> first_of_;   // of founders; -1: whichever are free
+  int total_ranks_ = 0;         // that the nodes wait for
+  bool by_share_ = false;       // the run ends when all ranks have done their share, else by `stop`
+  bool gentle_ = false;         // nobody comes, goes or is taken for dead: nothing may break
+  bool somebody_came_ = false;  // after the run had begun
+  bool somebody_died_ = false, somebody_left_ = false, links_were_cut_ = false;
+  bool sums_checked_ = false, mass_checked_ = false;
+  uint64_t edges_checked_ = 0;
   uint64_t broken_ = 0;
   std::string faults_, complaint_;
   SimulatedCluster cluster_;

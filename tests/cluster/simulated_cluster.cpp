@@ -9,7 +9,8 @@ namespace grapevine::test {
 
 namespace {
 
-constexpr size_t kSize = 6;  // of the model
+constexpr size_t kSize = 6;     // of the model
+constexpr int kMostRanks = 64;  // of a scenario
 
 // What a rank has at the end, from the actor that owns it.
 void ask_rank(caf::actor_system& system, const StateActor& state, int rank,
@@ -104,21 +105,25 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
 }
 
 void SimulatedCluster::collect(int process) {
+  for (const RankParameters& r : at(process).outcome->parameters)
+    collect_rank(process, r.rank);
+}
+
+/// What it has now; nothing where it is no rank of the process.
+void SimulatedCluster::collect_rank(int process, int rank) {
+  const auto took = [this, process, rank](const Donation& state) {
+    if (!state) return;
+    RankEnd end{rank, state->gradients, std::vector<double>(kSize)};
+    const auto& vectors = state->vectors;
+    for (size_t k = 0; k < kSize; ++k) {
+      const double x = std::as_const(vectors[0]).vec().as<double>()[k];
+      const auto& twin = vectors.size() > 1 ? vectors[1] : vectors[0];
+      end.sum[k] = x + std::as_const(twin).vec().as<double>()[k];
+    }
+    at(process).ranks.push_back(std::move(end));
+  };
   Process& p = at(process);
-  for (const RankParameters& r : p.outcome->parameters) {
-    const auto took = [this, process, rank = r.rank](const Donation& state) {
-      if (!state) return;
-      RankEnd end{rank, state->gradients, std::vector<double>(kSize)};
-      const auto& vectors = state->vectors;
-      for (size_t k = 0; k < kSize; ++k) {
-        const double x = std::as_const(vectors[0]).vec().as<double>()[k];
-        const auto& twin = vectors.size() > 1 ? vectors[1] : vectors[0];
-        end.sum[k] = x + std::as_const(twin).vec().as<double>()[k];
-      }
-      at(process).ranks.push_back(std::move(end));
-    };
-    ask_rank(*p.system, p.node.run->states.front(), r.rank, took);
-  }
+  ask_rank(*p.system, p.node.run->states.front(), rank, took);
 }
 
 /// Its actors end; nobody outside hears of it from here.
@@ -130,6 +135,18 @@ void SimulatedCluster::bury(Process& p) {
 }
 
 void SimulatedCluster::kill(int process) {
+  if (!at(process).outcome) {  // what it takes with it
+    for (int rank = 0; rank < kMostRanks; ++rank)
+      collect_rank(process, rank);
+    at(process).system->spawn(
+        [](caf::event_based_actor* self, const NodeActor& node, NodeReport* told) {
+          self->request(node, caf::infinite, Report{}).then([told](NodeReport& report) {
+            *told = std::move(report);
+          });
+        },
+        at(process).node.run->node, &at(process).last_words);
+    at(process).scheduler->run();
+  }
   network_->kill(process);
   bury(at(process));
 }

@@ -35,7 +35,7 @@ class Slopes final : public Objective {
   ParameterLayout layout_;
 };
 
-struct RankEnd {  // of a rank whose node has drained
+struct RankEnd {  // of a rank whose node has drained, or was killed
   int rank = 0;
   uint64_t gradients = 0;
   std::vector<double> sum;  // x + x~; 2 x where there is no twin
@@ -54,8 +54,9 @@ class SimulatedCluster {
     bool alive = true, stopped = false, leaving = false;
     double begun_s = 0;
     std::optional<Outcome> outcome;  // of its ranks
+    NodeReport last_words;           // of a process that was killed before that
     std::optional<ClusterEnding> ending;
-    std::vector<RankEnd> ranks;  // at the end
+    std::vector<RankEnd> ranks;  // at the end, or at the moment of its death
     NodeStatus status;           // the last that it told
     double status_at_s = -1;
     std::vector<std::string> lines;
@@ -89,6 +90,7 @@ class SimulatedCluster {
   void settle();
   void bury(Process&);
   void collect(int process);
+  void collect_rank(int process, int rank);
 
   std::shared_ptr<VirtualClock> clock_;
   VirtualConfig world_config_;
