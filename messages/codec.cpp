@@ -210,11 +210,11 @@ void fill(wire::Parcel::Builder root, const PushSumMass& m) {
 }
 
 Status judge(const MeanPiece& m, const Parcel& p) {
-  if (p.dtype == DType::bytes || (m.way == MeanPiece::Way::up && p.dtype != DType::f64))
+  if (p.dtype == (m.way == MeanPiece::Way::up ? DType::f32 : DType::bytes))
     return parcel_refused("dtype of a mean", static_cast<uint64_t>(p.dtype),
-                          "numbers, fp64 on the way up");
-  if (m.ranks == 0 || m.ranks > kRanksAtMost)
-    return parcel_refused("ranks in a mean", m.ranks, "1 to " + std::to_string(kRanksAtMost));
+                          "fp64 or packed on the way up, numbers on the way down");
+  if (m.ranks > kRanksAtMost)
+    return parcel_refused("ranks in a mean", m.ranks, "up to " + std::to_string(kRanksAtMost));
   if (m.offset > ~uint64_t{0} - p.count)
     return parcel_refused("first element", m.offset, "so that the last one fits 64 bits");
   return Done{};

@@ -33,7 +33,7 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
 
 /// `bytes` is what stands before the payload. Refuses, with one line, beside what decode refuses:
 /// no payload at all; elements beyond 64 bits; a mean or mass that is not of numbers, a sum that is
-/// not fp64, one over no rank or over more than kRanksAtMost; a piece beyond kMaxPieces; a weight
+/// neither fp64 nor packed, one over more than kRanksAtMost; a piece beyond kMaxPieces; a weight
 /// that is not finite and positive; anything in fields that the kind does not have.
 Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payload_bytes);
 

@@ -13,14 +13,14 @@ namespace grapevine {
 /// Of a mean over ranks, along the tree that belongs to its number (actors/cluster/mean_exchange).
 struct MeanPiece {
   enum class Way : uint8_t {
-    up = 0,  // a sum over the sender's part of the tree, fp64
+    up = 0,  // a sum over the sender's part of the tree: fp64, or packed bytes (mean_sums.hpp)
     down     // the mean itself, the root's bits
   };
   Way way = Way::up;
   uint64_t mean = 0;    // its number
   uint32_t vector = 0;  // which of the vectors that are averaged
   uint64_t offset = 0;  // of the first element, in that vector
-  uint32_t ranks = 0;   // up: that are in the sum; down: in the mean
+  uint32_t ranks = 0;   // up: that are in the sum; down: in the mean. 0: all have diverged
   bool operator==(const MeanPiece&) const = default;
 };
 

@@ -65,7 +65,7 @@ struct Parcel {
   count @2 :UInt64;            # elements of the payload, which follows the message: at least one
   union {
     meanPiece :group {         # of a mean over ranks
-      way @3 :Way;             # up: a sum in fp64; down: the mean itself
+      way @3 :Way;             # up: a sum, in fp64 or packed; down: the mean itself
       vector @4 :UInt32;       # which of those that are averaged
       mean @5 :UInt64;         # its number
       offset @6 :UInt64;       # of the first element, in that vector

@@ -10,6 +10,7 @@ grapevine_test(cluster
 # What a cluster is made of, without actors.
 grapevine_test(cluster_units
   SOURCES
-    cluster/mean_tree_test.cpp cluster/mean_exchange_test.cpp cluster/mass_hand_over_test.cpp
+    cluster/mean_tree_test.cpp cluster/mean_sums_test.cpp cluster/mean_exchange_test.cpp
+    cluster/mass_hand_over_test.cpp
     cluster/run_lifecycle_test.cpp
   USES grapevine_actors)

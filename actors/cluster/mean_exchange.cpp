@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "actors/cluster/mean_sums.hpp"
 #include "actors/cluster/state_pieces.hpp"
 #include "kernels/hash.hpp"
 #include "kernels/ops.hpp"
@@ -19,8 +20,8 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
 constexpr double kUnlinked_s = 2;  // then a neighbour cannot be reached
 constexpr double kFirstLapse_s = 2, kLeastLapse_s = 0.5, kLongestLapse_s = 8;
+constexpr double kTries = 4;     // of a piece, at least, before it is too late for it
 constexpr int kBad = 3;          // pieces that were refused: then the neighbour is done without
-constexpr uint32_t kAtOnce = 4;  // pieces that are divided in one event
 constexpr size_t kReasons = 32;  // that are kept
 
 void divide_into(ConstVec sum, double ranks, Vec mean) {
@@ -210,7 +211,9 @@ void MeanExchange::lapse(double now, MeanEffects& out) {
 
 // --- the end of each event
 
+// Of what takes time, an event divides one piece and packs one; the others follow at once.
 void MeanExchange::finish(double now, MeanEffects& out) {
+  bool all_sent = true;
   if (sum_) {
     divide();
     if (stage_ == Stage::trading && made_ == shape_.pieces()) {
@@ -220,7 +223,7 @@ void MeanExchange::finish(double now, MeanEffects& out) {
       progress_at_ = now;
     }
     ask_more(now, out);
-    pour(out);
+    all_sent = pour(out);
   }
   if (!settled_ && stage_ == Stage::whole && (!ending_ || agreed()))
     settle(ending_ ? awaited() : std::vector<std::string>(), out);
@@ -231,7 +234,7 @@ void MeanExchange::finish(double now, MeanEffects& out) {
   out.timer_at = kNotYet;
   if (stage_ == Stage::idle || (ending_ && settled_)) return;
   out.timer_at = progress_at_ + waits_s();
-  if (is_root_ && sum_ && made_ < summed()) out.timer_at = now;
+  if (sum_ && (!all_sent || (is_root_ && made_ < summed()))) out.timer_at = now;
   for (const auto& [name, n] : neighbours_) {
     if (gives(n)) out.timer_at = std::min(out.timer_at, n.in.due_at);
     if (needs(name, n))
@@ -253,7 +256,7 @@ bool MeanExchange::agreed() const {
 
 void MeanExchange::settle(std::vector<std::string> missing, MeanEffects& out) {
   settled_ = true;
-  const bool here = stage_ == Stage::whole;
+  const bool here = stage_ == Stage::whole && whole_->ranks > 0;
   out.settled = MeanEffects::Settled{here ? whole_ : nullptr, std::move(missing)};
 }
 
@@ -323,7 +326,8 @@ double MeanExchange::waits_s() const {
 
 double MeanExchange::lapse_s(const Source& s) const {
   const double usual = s.gap_s > 0 ? 4 * kMeanWindow * s.gap_s : kFirstLapse_s;
-  return std::clamp(usual * (1 << std::min(s.lapses, 3)), kLeastLapse_s, kLongestLapse_s);
+  const double longest = std::clamp(waits_s() / kTries, kLeastLapse_s, kLongestLapse_s);
+  return std::clamp(usual * (1 << std::min(s.lapses, 3)), kLeastLapse_s, longest);
 }
 
 void MeanExchange::ask(double now, const std::string& to, Neighbour& n, bool again,
@@ -341,50 +345,67 @@ void MeanExchange::ask_more(double now, MeanEffects& out) {
   }
 }
 
-void MeanExchange::pour(MeanEffects& out) {
-  const uint32_t sums = summed();
-  for (auto& [name, n] : neighbours_) {
-    const uint32_t there = n.child ? made_ : sums;
-    for (; n.out.next < std::min(n.out.until, there); ++n.out.next) {
-      const MeanShape::Place at = shape_.place_of(n.out.next);
-      MeanEffects::Piece piece;
-      piece.to = name;
-      piece.what = {n.child ? Way::down : Way::up, number_, at.vector, at.offset,
-                    static_cast<uint32_t>(n.child ? result_->ranks : ranks_in_sum())};
-      const Buffer& from = n.child ? result_->vectors[at.vector] : sum_->vectors[at.vector];
-      piece.payload = from.vec().part(at.offset, at.count);
-      if (n.child)
-        piece.keeps = result_;
-      else
-        piece.keeps = sum_;
-      out.pieces.push_back(std::move(piece));
-      ++pieces_sent_;
-    }
+MeanEffects::Piece MeanExchange::piece_for(const std::string& to, const Neighbour& n) const {
+  const MeanShape::Place at = shape_.place_of(n.out.next);
+  const DType dtype = shape_.vectors[at.vector].dtype;
+  const auto ranks = static_cast<uint32_t>(n.child ? result_->ranks : ranks_in_sum());
+  MeanEffects::Piece piece;
+  piece.to = to;
+  piece.what = {n.child ? Way::down : Way::up, number_, at.vector, at.offset, ranks};
+  const Buffer& from = n.child ? result_->vectors[at.vector] : sum_->vectors[at.vector];
+  piece.payload = from.vec().part(at.offset, at.count);
+  if (n.child) {
+    piece.keeps = result_;
+  } else if (dtype == DType::f64) {
+    piece.keeps = sum_;
+  } else {
+    const PackedShape shape = packed_shape(at.count, dtype);
+    auto packed = std::make_shared<Buffer>(shape.count, shape.dtype);
+    pack(piece.payload, ranks, *packed);
+    piece.payload = packed->vec();
+    piece.keeps = std::move(packed);
   }
+  return piece;
+}
+
+bool MeanExchange::pour(MeanEffects& out) {
+  const uint32_t sums = summed();
+  bool all_sent = true;
+  for (auto& [name, n] : neighbours_) {
+    const uint32_t until = std::min(n.out.until, n.child ? made_ : sums);
+    const uint32_t now_until = n.child ? until : std::min(until, n.out.next + 1);
+    for (; n.out.next < now_until; ++n.out.next, ++pieces_sent_)
+      out.pieces.push_back(piece_for(name, n));
+    all_sent &= n.out.next >= until;
+  }
+  return all_sent;
 }
 
 void MeanExchange::divide() {
-  const uint32_t sums = summed();
-  for (uint32_t k = 0; is_root_ && k < kAtOnce && made_ < sums; ++k, ++made_) {
-    const MeanShape::Place at = shape_.place_of(made_);
-    result_->ranks = static_cast<int>(ranks_in_sum());
-    const Vec mean = result_->vectors[at.vector].vec().part(at.offset, at.count);
-    const ConstVec sum = std::as_const(sum_->vectors[at.vector]).vec().part(at.offset, at.count);
-    divide_into(sum, std::max(1, result_->ranks), mean);
-    const uint64_t hash = piece_hash(mean);
-    result_->hash = fnv1a(std::as_bytes(std::span(&hash, 1)), result_->hash);
-  }
+  if (!is_root_ || made_ >= summed()) return;
+  const MeanShape::Place at = shape_.place_of(made_++);
+  result_->ranks = static_cast<int>(ranks_in_sum());
+  const Vec mean = result_->vectors[at.vector].vec().part(at.offset, at.count);
+  const ConstVec sum = std::as_const(sum_->vectors[at.vector]).vec().part(at.offset, at.count);
+  divide_into(sum, std::max(1, result_->ranks), mean);
+  const uint64_t hash = piece_hash(mean);
+  result_->hash = fnv1a(std::as_bytes(std::span(&hash, 1)), result_->hash);
 }
 
-std::string MeanExchange::complaint_about(const Neighbour& n, const MeanPiece& p,
-                                          ConstVec payload) const {
+/// `next`: the place of the piece that is in turn; of any other the size is not judged.
+std::string MeanExchange::complaint_about(const Neighbour& n, const MeanPiece& p, ConstVec payload,
+                                          const MeanShape::Place& next) const {
   if (n.child != (p.way == Way::up)) return "a piece against the tree";
-  const DType dtype = n.child ? DType::f64 : shape_.vectors[p.vector].dtype;
-  if (payload.dtype != dtype) return "a piece of another type";
+  const DType mean = shape_.vectors[p.vector].dtype;
+  const PackedShape shape =
+      n.child ? packed_shape(next.count, mean) : PackedShape{mean, next.count};
+  if (payload.dtype != shape.dtype) return "a piece of another type";
   if (p.ranks > n.ranks_at_most) return "a piece of more ranks than there are";
   if (n.in.ranks >= 0 && n.in.ranks != int64_t{p.ranks}) return "pieces of unlike numbers of ranks";
-  if (!all_finite({}, payload)) return "a piece that is not finite";
-  return "";
+  if (p.vector != next.vector || p.offset != next.offset) return "";
+  if (payload.size != shape.count) return "a piece of another size";
+  const bool finite = n.child ? is_finite(payload, next.count) : all_finite({}, payload);
+  return finite ? "" : "a piece that is not finite";
 }
 
 void MeanExchange::refuse(const std::string& from, const std::string& why, MeanEffects& out) {
@@ -408,9 +429,9 @@ void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p
     } else if (Neighbour& n = found->second; gives(n)) {
       const MeanShape::Place next = shape_.place_of(n.in.have);
       const bool in_turn = p.vector == next.vector && p.offset == next.offset;
-      const std::string why = complaint_about(n, p, payload);
-      if (!why.empty() || (in_turn && payload.size != next.count)) {
-        refuse(from, why.empty() ? "a piece of another size" : why, out);
+      const std::string why = complaint_about(n, p, payload, next);
+      if (!why.empty()) {
+        refuse(from, why, out);
       } else if (in_turn) {
         take_in(now, n, p, payload);
       } else if (std::pair(p.vector, p.offset) > std::pair(next.vector, next.offset) &&
@@ -425,7 +446,7 @@ void MeanExchange::piece(double now, const std::string& from, const MeanPiece& p
 void MeanExchange::take_in(double now, Neighbour& n, const MeanPiece& p, ConstVec payload) {
   const MeanShape::Place at = shape_.place_of(n.in.have);
   if (n.child) {
-    axpy({}, 1, payload, sum_->vectors[at.vector].vec().part(at.offset, at.count));
+    add_packed(payload, p.ranks, sum_->vectors[at.vector].vec().part(at.offset, at.count));
   } else {
     const Vec mean = result_->vectors[at.vector].vec().part(at.offset, at.count);
     std::memcpy(mean.data, payload.data, payload.bytes());

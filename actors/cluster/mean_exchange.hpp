@@ -3,9 +3,11 @@
 //
 //   child                                       parent
 //         <---------------------------------   MeanAsk up   [from, until)
-//   MeanPiece up: fp64 sums, ranks in them  ->  added to its own; whole once all children's are in
+//   MeanPiece up: sums, ranks in them   ----->  added to its own; whole once all children's are in
 //   MeanAsk down [from, until)              ->
 //         <---------------------------------   MeanPiece down: the mean itself
+//
+// Sums are fp64 in memory, and travel as mean_sums.hpp packs them.
 //
 // Whoever wants pieces asks for them, so it takes them at its own pace: at most kMeanWindow of at
 // most 1 MiB are under way between two nodes, and a node hands on a piece as soon as it has it from
@@ -34,7 +36,7 @@
 
 namespace grapevine {
 
-constexpr uint64_t kMeanPieceElements = 128 * 1024;  // 1 MiB of fp64 on the way up
+constexpr uint64_t kMeanPieceElements = 128 * 1024;  // at most 1 MiB, of fp64
 constexpr uint32_t kMeanWindow = 4;
 
 /// The vectors that are averaged: both ends know them from what they have agreed on.
@@ -79,7 +81,7 @@ struct MeanEffects {
     std::shared_ptr<const void> keeps;  // the payload, which nobody changes any more
   };
   struct Settled {
-    std::shared_ptr<const Mean> mean;  // null: it did not come here
+    std::shared_ptr<const Mean> mean;  // null: it did not come here, or is of no ranks
     std::vector<std::string> missing;  // by name; of a snapshot: none
   };
   std::vector<Ask> asks;
@@ -150,11 +152,13 @@ class MeanExchange {
   void settle(std::vector<std::string> missing, MeanEffects&);
   void lapse(double now, MeanEffects&);
   // Pieces.
-  std::string complaint_about(const Neighbour&, const MeanPiece&, ConstVec payload) const;
+  std::string complaint_about(const Neighbour&, const MeanPiece&, ConstVec payload,
+                              const MeanShape::Place& next) const;
   void refuse(const std::string& from, const std::string& why, MeanEffects&);
   void take_in(double now, Neighbour&, const MeanPiece&, ConstVec payload);
   void divide();
-  void pour(MeanEffects&);
+  MeanEffects::Piece piece_for(const std::string& to, const Neighbour&) const;
+  bool pour(MeanEffects&);  // false: more could be sent
   void ask_more(double now, MeanEffects&);
   void ask(double now, const std::string& to, Neighbour&, bool again, MeanEffects&);
   void grant(Neighbour&, const MeanAsk&) const;

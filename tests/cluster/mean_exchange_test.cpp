@@ -9,6 +9,7 @@
 #include <set>
 
 #include "actors/cluster/mean_exchange.hpp"
+#include "actors/cluster/mean_sums.hpp"
 #include "actors/membership/member_table.hpp"
 #include "kernels/random.hpp"
 #include "tests/catch.hpp"
@@ -77,8 +78,9 @@ class World {
     link(a, b, false);
     link(b, a, false);
   }
-  void mute(size_t k) { nodes_[k].mute = true; }    // nobody hears that it has a mean
-  void deafen(size_t k) { nodes_[k].deaf = true; }  // it is there, and does nothing
+  void diverge(size_t k) { nodes_[k].diverged = true; }  // its ranks have no finite numbers
+  void mute(size_t k) { nodes_[k].mute = true; }         // nobody hears that it has a mean
+  void deafen(size_t k) { nodes_[k].deaf = true; }       // it is there, and does nothing
 
   /// Until nothing is left to do, or `until_s`.
   void run(double until_s = 1e4) {
@@ -121,6 +123,7 @@ class World {
   }
 
   double now = 0;
+  uint64_t payload_bytes = 0, largest_payload = 0;
   std::vector<std::string> lines;
 
  private:
@@ -128,7 +131,7 @@ class World {
   struct Node {
     MeanMember record;
     std::unique_ptr<MeanExchange> exchange;
-    bool alive = true, known = true, deaf = false, mute = false;
+    bool alive = true, known = true, deaf = false, mute = false, diverged = false;
     double timer_at = std::numeric_limits<double>::infinity();
     std::optional<MeanEffects::Settled> settled;
   };
@@ -145,11 +148,14 @@ class World {
             [from = n.record.node, ask = ask.ask](MeanExchange& e, double t, MeanEffects& o) {
               e.asked(t, from, ask, o);
             });
-    for (const auto& piece : out.pieces)
+    for (const auto& piece : out.pieces) {
+      payload_bytes += piece.payload.bytes();
+      largest_payload = std::max<uint64_t>(largest_payload, piece.payload.bytes());
       carry(k, piece.to, piece.payload.bytes(),
             [from = n.record.node, piece](MeanExchange& e, double t, MeanEffects& o) {
               e.piece(t, from, piece.what, piece.payload, o);
             });
+    }
     for (const std::string& other : out.cut)
       n.record.unreachable.push_back(name_hash(other));
     if (out.told && !n.mute) std::tie(n.record.told_number, n.record.told_hash) = *out.told;
@@ -170,7 +176,7 @@ class World {
 
   void sum(size_t k, uint64_t number) {
     MeanSum sum;
-    sum.ranks = static_cast<int>(nodes_[k].record.ranks);
+    sum.ranks = nodes_[k].diverged ? 0 : static_cast<int>(nodes_[k].record.ranks);
     for (uint32_t v = 0; v < shape_.vectors.size(); ++v) {
       double* x = sum.vectors.emplace_back(shape_.vectors[v].count, DType::f64).vec().as<double>();
       for (size_t i = 0; i < shape_.vectors[v].count; ++i)
@@ -274,6 +280,46 @@ TEST_CASE("every edge of the tree carries the model twice, once as a sum and onc
   CHECK(world.pieces() == 2 * 29 * 3);
 }
 
+TEST_CASE("an edge of the tree carries at most 2.2 models, and no message more than 1 MiB") {
+  constexpr uint64_t kCount = 3 * kMeanPieceElements + 5;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    World world(30, {{{"x", kCount, dtype}}});
+    world.end();
+    world.run();
+    check_one_mean(world, all_but(30, {}));
+    const auto model_bytes = static_cast<double>(kCount * size_of(dtype));
+    const double models = static_cast<double>(world.payload_bytes) / 29 / model_bytes;
+    WARN(models << " models of fp" << 8 * size_of(dtype) << " an edge, " << world.largest_payload
+                << " bytes at most in a message");
+    CHECK(models <= 2.2);
+    CHECK(world.largest_payload <= 1 << 20);
+  }
+}
+
+TEST_CASE("a node whose ranks have diverged is in no mean, and keeps nobody from it") {
+  World world(9, small());
+  world.diverge(1);  // with nodes below it
+  world.end();
+  world.run();
+  for (size_t k = 0; k < 9; ++k) {
+    REQUIRE(world.settled(k));
+    REQUIRE(world.end_of(k).mean);
+    CHECK(world.is_mean_of(*world.end_of(k).mean, all_but(9, {1})));
+  }
+}
+
+TEST_CASE("where all ranks have diverged there is no mean, and all nodes say so") {
+  World world(6, small());
+  for (size_t k = 0; k < 6; ++k)
+    world.diverge(k);
+  world.end();
+  world.run();
+  for (size_t k = 0; k < 6; ++k) {
+    REQUIRE(world.settled(k));
+    CHECK(world.end_of(k).mean == nullptr);
+  }
+}
+
 TEST_CASE("depth costs latency and no bandwidth: pieces are handed on as they come") {
   constexpr uint64_t kPieces = 24;
   double took_s[2];
@@ -285,7 +331,7 @@ TEST_CASE("depth costs latency and no bandwidth: pieces are handed on as they co
     check_one_mean(world, all_but(nodes, {}));
     took_s[k++] = world.now;
   }
-  const double piece_s = kMeanPieceElements * 8 / kBandwidth;
+  const double piece_s = kMeanPieceElements * 4.5 / kBandwidth;
   CHECK(took_s[0] > kPieces * piece_s);
   CHECK(took_s[1] < took_s[0] + 6 * piece_s);  // and by no means by a whole model more
 }
@@ -334,7 +380,7 @@ TEST_CASE(
   for (const size_t dead : {0u, 1u, 19u}) {
     World world(20, large(8));
     world.want(1);
-    world.run(0.03);
+    world.run(0.017);
     REQUIRE_FALSE(world.settled(2));
     world.kill(dead);
     world.run();
@@ -346,7 +392,7 @@ TEST_CASE(
 TEST_CASE("who dies after the end has begun is named by those who end without it") {
   World world(5, large(8));
   world.end();
-  world.run(0.03);
+  world.run(0.017);
   world.kill(4);
   world.run();
   for (size_t k = 0; k < 4; ++k) {
@@ -404,6 +450,14 @@ TEST_CASE("who has left having said that it had the mean has seen all others say
 
 namespace {
 
+/// A sum of zeros on its way up, of a mean in fp32.
+Buffer packed_zeros(uint64_t count) {
+  const PackedShape shape = packed_shape(count, DType::f32);
+  Buffer packed(shape.count, shape.dtype);
+  pack(Buffer(count, DType::f64), 1, packed);
+  return packed;
+}
+
 // The root of two nodes, whose child the test plays.
 struct Root {
   MeanExchange exchange{"a", large(6), kPatience_s};
@@ -442,10 +496,10 @@ struct Root {
 TEST_CASE(
     "what a peer may not send is refused and counted, and the third time it is done without") {
   using Way = MeanPiece::Way;
-  const Buffer good(kMeanPieceElements, DType::f64), narrow(kMeanPieceElements, DType::f32),
-      small(7, DType::f64);
-  Buffer poisoned(kMeanPieceElements, DType::f64);
-  poisoned.vec().as<double>()[5] = std::numeric_limits<double>::quiet_NaN();
+  const Buffer good = packed_zeros(kMeanPieceElements), small = packed_zeros(7),
+               narrow(kMeanPieceElements, DType::f32);
+  Buffer poisoned = packed_zeros(kMeanPieceElements);
+  static_cast<float*>(poisoned.vec().data)[5] = std::numeric_limits<float>::quiet_NaN();
   struct Case {
     const char* reason;
     std::string from;
@@ -483,7 +537,7 @@ TEST_CASE(
 TEST_CASE("a peer has one request open, whatever it asks for and however often") {
   using Way = MeanPiece::Way;
   Root root;
-  const Buffer good(kMeanPieceElements, DType::f64);
+  const Buffer good = packed_zeros(kMeanPieceElements);
   for (uint64_t k = 0; k < 6; ++k)
     root.piece("b", {Way::up, root.number, 0, k * kMeanPieceElements, 2}, good);
   MeanEffects later;

@@ -117,13 +117,13 @@ TEST_CASE("what the codec refuses is not read, of a parcel as of a frame") {
   };
   FrameHeader infinite = data(1, 1);
   infinite.alpha_tilde = 1 / 0.0;
-  const Parcel nobodys{MeanPiece{MeanPiece::Way::down, 1, 0, 0, 0}, DType::f32, 1};
+  const Parcel crowded{MeanPiece{MeanPiece::Way::down, 1, 0, 0, kRanksAtMost + 1}, DType::f32, 1};
   are_refused(
       LinkRefusal::header,
       {record(BulkRecord::frame, encode(infinite)), record(BulkRecord::parcel, encode(data(1, 1))),
        record(BulkRecord::parcel, encode(piece(0))),  // a header and nothing behind it
        record(BulkRecord::parcel, encode(piece(kMaxPayloadBytes))),
-       record(BulkRecord::parcel_in_place, encode(nobodys))});
+       record(BulkRecord::parcel_in_place, encode(crowded))});
 }
 
 TEST_CASE("a token is good once, and no more when another one has been handed out for it") {

@@ -1,0 +1,32 @@
+// Sums on their way up the tree of a mean (mean_exchange.hpp): of fp64 means as they are, of fp32
+// means in 36 bits a number, so that an edge carries 1.125 models up and one down.
+//
+//   m = sum / ranks;   high = fp32(m);   low = 16 (m - high) / ulp(high), rounded, in [-8, 8)
+//
+// A sum so keeps 28 bits where fp32 keeps 24: each edge on the way to the root adds at most a
+// sixteenth of an fp32's last place, of the mean of the ranks below it. It goes as a mean because
+// a sum of fp32 numbers may be beyond their range. In memory sums stay fp64.
+//
+// Packed: all `high`, then all `low` + 8, two in a byte, the first in its lower half.
+#pragma once
+#include "kernels/vec.hpp"
+
+namespace grapevine {
+
+/// Of what travels up: elements, of a type.
+struct PackedShape {
+  DType dtype = DType::f64;
+  uint64_t count = 0;
+};
+PackedShape packed_shape(uint64_t count, DType mean);
+
+/// For an fp32 mean, whose shape `packed` has. `ranks`: that are in the sums; 0: none, all is 0.
+void pack(ConstVec sums, double ranks, Vec packed);
+
+/// sums += what was packed. REQUIRES: `packed` has their shape and is_finite().
+void add_packed(ConstVec packed, double ranks, Vec sums);
+
+/// `count` sums, of the shape for them, from a peer.
+bool is_finite(ConstVec packed, uint64_t count);
+
+}  // namespace grapevine
