@@ -126,10 +126,13 @@ struct SampleReply {
   double squares = 0;                              // sum over ranks of |x - reference|^2
   std::shared_ptr<const std::vector<double>> sum;  // sum over ranks of x - reference
 };
+struct ReadRank {
+  int rank = 0;
+};  // answered by its parameters, mixed to now
 struct RankParameters {
   int rank = 0;
   RuleCounts counts;
-  std::shared_ptr<const Buffer> x;
+  std::shared_ptr<const Buffer> x;  // null: no such rank
 };
 struct Inherit {
   int rank = 0;

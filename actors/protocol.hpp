@@ -35,7 +35,8 @@ using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
                      Takes<Inherit>, Answers<Donate, Donation>, Answers<Sample, SampleReply>,
-                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
+                     Answers<ReadRank, RankParameters>, Answers<Collect, Collected>,
+                     Answers<Report, StateReport>>;
 
 /// The actors of the ranks that live here, by rising rank; it replaces what was said before.
 struct RankActors {
@@ -99,6 +100,8 @@ GV_LOCAL_MESSAGE(Donate)
 GV_LOCAL_MESSAGE(Donation)
 GV_LOCAL_MESSAGE(Sample)
 GV_LOCAL_MESSAGE(SampleReply)
+GV_LOCAL_MESSAGE(ReadRank)
+GV_LOCAL_MESSAGE(RankParameters)
 GV_LOCAL_MESSAGE(Collect)
 GV_LOCAL_MESSAGE(Collected)
 GV_LOCAL_MESSAGE(Reconfigure)

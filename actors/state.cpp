@@ -498,6 +498,14 @@ State::behavior_type State::make_behavior() {
         return m != nullptr ? donate(*m, d.whole) : nullptr;
       },
       [this](Sample& s) { return sample(s); },
+      [this](ReadRank r) -> RankParameters {
+        Member* m = find(r.rank);
+        if (m == nullptr) return {r.rank, {}, nullptr};
+        const ParameterLayout& layout = deps_.objective->layout();
+        auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
+        m->rule->read(deps_.clock.now(), *x);
+        return {r.rank, m->rule->counts(), std::move(x)};
+      },
       [this](Collect) { return collect(); },
       [this](Report) { return report(); },
   };

@@ -295,7 +295,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
     return object.dump();
   };
   hooks.describe_snapshot = [objective](const Mean& mean) {
-    return snapshot_json(objective->layout(), mean).dump();
+    return snapshot_json(objective->layout(), objective->statistics(), mean).dump();
   };
   hooks.read_plan = [](const std::string& text) { return plan_of_text("plan", text); };
   auto result = run_node(settings, *node, objective, std::move(hooks));
@@ -312,6 +312,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
     summary.mean = Buffer(mean.size, mean.dtype);
     std::memcpy(summary.mean.vec().data, mean.data, mean.bytes());
   }
+  if (result->statistics) objective->set_average_statistics(result->statistics->vec());
   return summary;
 }
 

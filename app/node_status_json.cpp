@@ -175,7 +175,8 @@ Json refusals_json(const NodeStatus& s) {
           {"frames_misdirected", s.frames.misdirected},
           {"by_links", by_links},
           {"turned_away", s.turned_away},
-          {"disbelieved", s.disbelieved}};
+          {"disbelieved", s.disbelieved},
+          {"pieces", s.refused_pieces}};
 }
 
 Json lost_json(const NodeStatus& s) {

@@ -13,8 +13,9 @@ namespace grapevine {
 Json json_of(const NodeStatus&);
 Json departures_json(const std::vector<Departure>&);
 
-/// {"mean": its number, "ranks", "dtype", "bytes", "tensors": [{"name", "shape"}]}
-Json snapshot_json(const ParameterLayout&, const Mean&);
+/// {"mean": its number, "ranks", "dtype", "bytes", "tensors": [{"name", "shape"}]}; `statistics`:
+/// of the mean's second vector, without entries where it has none.
+Json snapshot_json(const ParameterLayout&, const ParameterLayout& statistics, const Mean&);
 
 /// Writes what such an object describes as safetensors. Errors: a malformed object or bytes that do
 /// not fit it (world), and the file's.

@@ -5,14 +5,18 @@
 #include "models/model_file.hpp"
 
 namespace grapevine {
-Json snapshot_json(const ParameterLayout& layout, const Mean& mean) {
+
+Json snapshot_json(const ParameterLayout& layout, const ParameterLayout& statistics,
+                   const Mean& mean) {
+  GV_CHECK((statistics.size() == 0 || statistics.dtype() == layout.dtype()));
   Json tensors = Json::array();
-  for (const ParameterEntry& entry : layout.entries())
-    tensors.push_back({{"name", entry.name}, {"shape", entry.shape}});
+  for (const ParameterLayout* part : {&layout, &statistics})
+    for (const ParameterEntry& entry : part->entries())
+      tensors.push_back({{"name", entry.name}, {"shape", entry.shape}});
   return {{"mean", mean.number},
           {"ranks", mean.ranks},
           {"dtype", layout.dtype() == DType::f64 ? "f64" : "f32"},
-          {"bytes", layout.bytes()},
+          {"bytes", layout.bytes() + statistics.bytes()},
           {"tensors", tensors}};
 }
 

@@ -5,6 +5,15 @@
 
 namespace grapevine {
 
+const ParameterLayout& Objective::statistics() const {
+  static const ParameterLayout none;
+  return none;
+}
+
+void Objective::read_statistics(int, Vec out) const { GV_CHECK(out.size == 0u); }
+
+void Objective::set_average_statistics(ConstVec average) { GV_CHECK(average.size == 0u); }
+
 Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {
   if (spec.ranks < 1) {
     return user_error("ranks is " + std::to_string(spec.ranks) + ", accepted: 1 or more");

@@ -70,8 +70,17 @@ class Objective {
   /// Returns the loss.
   virtual double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) = 0;
 
+  /// What beside the parameters is averaged over the ranks at the end and for a snapshot: the
+  /// running statistics of a network. Empty where there are none.
+  virtual const ParameterLayout& statistics() const;
+  /// Those of a rank, whole, while others compute; where it has taken no gradient, the start.
+  virtual void read_statistics(int rank, Vec out) const;
+  /// The average over the ranks of all nodes: from now on it is the one that evaluate() of rank -1
+  /// and save_model() go by.
+  virtual void set_average_statistics(ConstVec);
+
   /// The test set's loss and accuracy at x (analytic: f(x) - minimum). rank: whose running
-  /// statistics to use; -1: their average over all ranks.
+  /// statistics to use; -1: their average over all ranks here, or what was set.
   virtual Evaluation evaluate(int thread, int rank, ConstVec x) = 0;
 
   /// Gradients per pass over one rank's share of the data; 0 where there is no data.

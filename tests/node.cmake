@@ -8,6 +8,10 @@ grapevine_test(node
     messages/malicious_member.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON GrapevineDep::HTTPLIB)
 add_dependencies(node_test grapevine)
+if(TARGET grapevine-network)
+  add_dependencies(node_test grapevine-network)
+  target_compile_definitions(node_test PRIVATE GRAPEVINE_HAS_NETWORKS)
+endif()
 
 # The door of a node, driven by plain Python.
 add_test(NAME guests COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/node/guests_test.py

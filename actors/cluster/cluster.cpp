@@ -1,5 +1,7 @@
 #include "actors/cluster/cluster.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -19,12 +21,6 @@ constexpr size_t kDeparturesKept = 100, kSnapshotsWanted = 64;
 
 bool serves(const Member& m, int rank) {
   return static_cast<uint32_t>(rank) - m.first_rank < m.ranks;
-}
-
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
 }
 
 }  // namespace
@@ -307,9 +303,10 @@ void Cluster::on_settled(MeanSettled& settled) {
 // --- others are gone
 
 void Cluster::record(Departure d) {
-  const std::string jump =
-      std::isnan(d.mean_changed_by) ? "" : ", the mean moves by " + short_number(d.mean_changed_by);
-  say(std::to_string(d.ranks) + " of " + std::to_string(d.of) + " ranks go with " + d.node + jump);
+  const std::string jump = std::isnan(d.mean_changed_by)
+                               ? ""
+                               : fmt::format(", the mean moves by {:.3g}", d.mean_changed_by);
+  say(fmt::format("{} of {} ranks go with {}{}", d.ranks, d.of, d.node, jump));
   if (departures_.size() >= kDeparturesKept) departures_.erase(departures_.begin());
   departures_.push_back(std::move(d));
 }
@@ -500,8 +497,8 @@ int Cluster::neighbour_of(int rank) const {
 
 void Cluster::on_transfers(StateCame& came) {
   if (came.state)
-    say("the ranks here begin with the state of another, after " +
-        std::to_string(came.state->gradients) + " gradients");
+    say(fmt::format("the ranks here begin with the state of another, after {} gradients",
+                    came.state->gradients));
   fetched_ = std::move(came.state);
   lifecycle_.fetched();
   consider();

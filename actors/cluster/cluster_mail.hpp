@@ -1,6 +1,7 @@
 // Mail between the actors that join a process to the others of its run, and their interfaces: the
 // cluster agent, the transfers and the console server.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -107,6 +108,14 @@ struct NodeGone {
   std::string node;    // its ranks are out of the graph
   uint64_t epoch = 0;  // from this one on
 };
+struct SumMore {
+  uint64_t mean = 0;
+};                      // to itself: the next piece of the ranks' sum, for the mean of this number
+struct HashMore {};     // to itself: the next piece of a state that is wanted
+struct WantRefused {};  // answered by what peers sent and might not
+struct Refused {
+  std::map<std::string, uint64_t> by_reason;  // pieces, requests and masses
+};
 struct MeasureLeaving {};  // of the next snapshot: how far is the others' mean from that of all?
 struct LeavingMeasured {
   int here = 0, of = 0;  // ranks
@@ -131,7 +140,8 @@ using ClusterActor = MembershipActor::extend<
 using TransfersActor =
     caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
                      Takes<ParcelCame>, Takes<MembersSeen>, Takes<FetchFrom>, Takes<BeginMean>,
-                     Takes<MeasureLeaving>, Takes<GiveMass>, Takes<NodeGone>, Takes<Tick>>;
+                     Takes<MeasureLeaving>, Takes<GiveMass>, Takes<NodeGone>, Takes<SumMore>,
+                     Takes<HashMore>, Takes<Tick>, Answers<WantRefused, Refused>>;
 
 using ConsoleActor =
     caf::typed_actor<Takes<ConsoleStart>, Takes<Asked>, Takes<ConsoleGone>, Takes<TurnedAway>,
@@ -156,6 +166,7 @@ struct ConsoleStart {
   NodeActor node;
   std::vector<StateActor> states;
   ClusterActor cluster;
+  TransfersActor transfers;
 };
 
 }  // namespace grapevine
@@ -188,6 +199,10 @@ GV_LOCAL_MESSAGE(MembersSeen)
 GV_LOCAL_MESSAGE(BeginMean)
 GV_LOCAL_MESSAGE(GiveMass)
 GV_LOCAL_MESSAGE(NodeGone)
+GV_LOCAL_MESSAGE(SumMore)
+GV_LOCAL_MESSAGE(HashMore)
+GV_LOCAL_MESSAGE(WantRefused)
+GV_LOCAL_MESSAGE(Refused)
 GV_LOCAL_MESSAGE(MeasureLeaving)
 GV_LOCAL_MESSAGE(LeavingMeasured)
 GV_LOCAL_MESSAGE(Note)

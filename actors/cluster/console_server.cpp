@@ -1,5 +1,7 @@
 #include "actors/cluster/console_server.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -57,8 +59,9 @@ void ConsoleServer::turned_away(const TurnedAway& away) {
 // Exchanges ask again for what was lost.
 void ConsoleServer::bulk_ended(const BulkEnded& ended) {
   if (ended.lost == 0) return;
-  note("the bulk link with " + ended.node + " ended, " + std::to_string(ended.lost) +
-       (ended.lost == 1 ? " frame was lost: " : " frames were lost: ") + ended.reason);
+  note(fmt::format("the bulk link with {} ended, {} lost: {}", ended.node,
+                   ended.lost == 1 ? "1 frame was" : fmt::format("{} frames were", ended.lost),
+                   ended.reason));
 }
 
 // What has happened so far, and then each event as it comes.
@@ -162,10 +165,17 @@ void ConsoleServer::finish_status(uint64_t console, NodeStatus known) {
   status->events.assign(events_.begin(), events_.end());
   for (NodeStatus::Link& link : status->links)
     link.counts = parts_.links->counts(link.node);
-  auto awaited = std::make_shared<size_t>(parts_.states.size());
+  auto awaited = std::make_shared<size_t>(parts_.states.size() + 1);
   const auto one_less = [this, console, status, awaited] {
     if (--*awaited == 0) reply(console, true, deps_.render(*status));
   };
+  request(parts_.transfers, caf::infinite, WantRefused{})
+      .then(
+          [status, one_less](Refused& refused) {
+            status->refused_pieces = std::move(refused.by_reason);
+            one_less();
+          },
+          [one_less](const caf::error&) { one_less(); });
   for (const StateActor& state : parts_.states)
     request(state, caf::infinite, Report{})
         .then(
@@ -237,7 +247,8 @@ ConsoleServer::behavior_type ConsoleServer::make_behavior() {
       [this](const EpochInfo& info) {
         const bool begins = std::exchange(epoch_, info).epoch != info.epoch;
         if (begins)
-          note("the graph is " + info.topology + " of " + std::to_string(info.ranks) + " ranks");
+          note(fmt::format("the graph is {} of {} rank{}", info.topology, info.ranks,
+                           info.ranks == 1 ? "" : "s"));
       },
       [this](const Note& told) { note(told.line); },
       [this](Tick) {

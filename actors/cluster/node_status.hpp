@@ -31,6 +31,7 @@ struct NodeStatus {
   std::vector<Departure> departures;            // the last ones
   std::map<std::string, uint64_t> turned_away;  // at the door, by reason
   std::map<std::string, uint64_t> disbelieved;  // of what members said of nodes, by reason
+  std::map<std::string, uint64_t> refused_pieces;  // of means, and masses, by reason
   uint64_t suspects = 0;                        // ranks of others that did not answer in time
   std::vector<std::string> events;              // the last ones
 };

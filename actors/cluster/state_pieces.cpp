@@ -97,11 +97,16 @@ Manifest manifest_of(std::span<const Buffer> vectors, std::vector<uint64_t> numb
   m.gradients = gradients;
   m.numbers = std::move(numbers);
   m.piece_bytes = piece_bytes(shape);
-  for (uint32_t piece = 0; piece < piece_count(shape); ++piece) {
-    const PiecePlace at = place_of(shape, piece);
-    m.hashes.push_back(piece_hash(ConstVec(vectors[at.vector].vec().part(at.offset, at.count))));
-  }
   return m;
+}
+
+uint64_t hash_next(std::span<const Buffer> vectors, Manifest& m) {
+  const SnapshotShape shape = shape_of(vectors);
+  if (m.hashes.size() == piece_count(shape)) return 0;
+  const PiecePlace at = place_of(shape, static_cast<uint32_t>(m.hashes.size()));
+  const ConstVec piece = vectors[at.vector].vec().part(at.offset, at.count);
+  m.hashes.push_back(piece_hash(piece));
+  return piece.bytes();
 }
 
 std::string complaint_about(const Manifest& m, const SnapshotShape& shape) {

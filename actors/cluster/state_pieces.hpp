@@ -1,5 +1,5 @@
 // A snapshot in pieces: how the vectors of a rank are cut up for a newcomer, and how each piece is
-// recognised. Values and pure functions, for transfer.hpp.
+// recognised. Values and pure functions, for state_transfer.hpp.
 //
 // Every vector is cut alone, so a piece is a view into one of them: pieces 0, 1, ... of vector 0,
 // then those of vector 1. Both ends know the shape (from the rule and the layout that they have
@@ -43,8 +43,11 @@ uint64_t piece_hash(ConstVec);
 
 /// Of vectors that all have one dtype and size.
 SnapshotShape shape_of(std::span<const Buffer>);
+/// Without hashes: hash_next() for each piece makes it whole.
 Manifest manifest_of(std::span<const Buffer>, std::vector<uint64_t> numbers, uint64_t transfer,
                      uint64_t gradients, uint32_t ranks);
+/// Adds the hash of the next piece: how many bytes that was. 0: it has them all.
+uint64_t hash_next(std::span<const Buffer>, Manifest&);
 
 /// One line that says what is wrong with it, empty if nothing is.
 std::string complaint_about(const Manifest&, const SnapshotShape&);

@@ -24,7 +24,7 @@ namespace grapevine {
 using SnapshotPtr = std::shared_ptr<const std::vector<Buffer>>;
 
 struct DonorEffects {
-  struct Take {  // have it taken and hashed (manifest_of), then call taken()
+  struct Take {  // have it taken and hashed, a piece at a time (hash_next), then call taken()
     std::string node;
     FetchState fetch;
   };

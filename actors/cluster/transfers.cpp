@@ -1,5 +1,7 @@
 #include "actors/cluster/transfers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -174,53 +176,64 @@ void Transfers::settled(MeanEffects::Settled& end) {
 }
 
 // The sum over the ranks here: of the mean at the end what they had when they ended, else asked of
-// the state actors.
+// the state actors, one rank after the other.
 void Transfers::sum(uint64_t number) {
-  if (ends_) return sum_parameters(number);
-  struct All {
-    MeanSum sum;
-    size_t awaited = 0;
-  };
-  auto all = std::make_shared<All>();
-  all->awaited = parts_.states.size();
-  const auto zero = std::make_shared<const std::vector<double>>(deps_.shape.count, 0.0);
-  for (const StateActor& state : parts_.states) {
-    request(state, caf::infinite, Sample{zero}).then([=, this](const SampleReply& reply) {
-      all->sum.ranks += reply.ranks;
-      if (all->sum.vectors.empty()) all->sum.vectors.emplace_back(deps_.shape.count, DType::f64);
-      const ConstVec part(reply.sum->data(), reply.sum->size(), DType::f64);
-      axpy({}, 1, part, all->sum.vectors[0]);
-      if (--all->awaited == 0) summed(number, std::move(all->sum));
-    });
-  }
+  sum_.emplace(number, deps_.mean);
+  to_sum_.clear();
+  const Member* self = find(members_, deps_.self);
+  const bool is_in = self != nullptr && in_graph(*self);
+  const auto first = static_cast<int>(is_in && !ends_ ? self->first_rank : 0);
+  const size_t ranks = ends_ ? parameters_.size() : is_in ? self->ranks : 0;
+  for (size_t k = 0; k < ranks; ++k)
+    to_sum_.push_back(first + static_cast<int>(k));
+  sum_next_rank();
 }
 
-void Transfers::sum_parameters(uint64_t number) {
-  MeanSum sum;
-  sum.vectors.emplace_back(deps_.shape.count, DType::f64);
-  const Buffer zero(deps_.shape.count, DType::f64);
-  for (const RankParameters& p : parameters_) {
-    add_deviation({}, p.x->vec(), zero, sum.vectors[0]);
-    ++sum.ranks;
-  }
-  summed(number, std::move(sum));
+void Transfers::sum_next_rank() {
+  if (to_sum_.empty()) return summed();
+  const auto next = static_cast<size_t>(to_sum_.front());
+  to_sum_.pop_front();
+  if (ends_) return add(parameters_[next]);
+  const StateActor& state = parts_.states[next % parts_.states.size()];
+  request(state, caf::infinite, ReadRank{static_cast<int>(next)})
+      .then([this, number = sum_->number()](const RankParameters& rank) {
+        if (!sum_ || sum_->number() != number) return;  // another mean has begun
+        rank.x ? add(rank) : sum_next_rank();
+      });
 }
 
-// A rank that has diverged poisons nobody's mean.
-void Transfers::summed(uint64_t number, MeanSum sum) {
-  if (!all_finite({}, sum.vectors[0])) {
-    deps_.say("the ranks here are not finite: they are not in the mean");
-    sum = {};
+void Transfers::add(const RankParameters& rank) {
+  std::vector<std::shared_ptr<const Buffer>> vectors{rank.x};
+  if (const ParameterLayout& layout = deps_.objective->statistics(); layout.size() > 0) {
+    auto statistics = std::make_shared<Buffer>(layout.size(), layout.dtype());
+    deps_.objective->read_statistics(rank.rank % deps_.ranks, *statistics);
+    vectors.push_back(std::move(statistics));
   }
-  if (measures_ && sum.ranks > 0) {
+  sum_->add(std::move(vectors));
+  again(SumMore{sum_->number()});
+}
+
+void Transfers::sum_more(SumMore more) {
+  if (!sum_ || sum_->number() != more.mean || !sum_->busy()) return;
+  sum_->step();
+  sum_->busy() ? again(more) : sum_next_rank();
+}
+
+void Transfers::summed() {
+  const uint64_t number = sum_->number();
+  if (sum_->left_out() > 0)
+    deps_.say(fmt::format("{} of the ranks here {} not finite: not in the mean", sum_->left_out(),
+                          sum_->left_out() == 1 ? "is" : "are"));
+  const auto sum = std::make_shared<MeanSum>(sum_->take());
+  sum_.reset();
+  if (measures_ && sum->ranks > 0) {
     auto own = std::make_shared<Mean>();
-    own->ranks = sum.ranks;
-    own->vectors.push_back(mean_of(sum.vectors[0].vec(), sum.ranks, deps_.shape.dtype));
+    own->ranks = sum->ranks;
+    own->vectors.push_back(mean_of(sum->vectors[0].vec(), sum->ranks, deps_.shape.dtype));
     own_ = std::move(own);
   }
-  auto shared = std::make_shared<MeanSum>(std::move(sum));
-  averaging([number, shared](MeanExchange& m, double now, MeanEffects& out) {
-    m.own(now, number, std::move(*shared), out);
+  averaging([number, sum](MeanExchange& m, double now, MeanEffects& out) {
+    m.own(now, number, std::move(*sum), out);
   });
 }
 
@@ -268,25 +281,39 @@ void Transfers::serving(const std::function<void(Donor&, double now, DonorEffect
 }
 
 void Transfers::take_for(const DonorEffects::Take& take) {
-  const auto taken = [this, take](const Donation& state) {
-    Manifest manifest;
-    SnapshotPtr snapshot;
-    if (state && !state->vectors.empty()) {
-      manifest =
-          manifest_of(state->vectors, state->numbers, take.fetch.transfer, state->gradients, 1);
-      snapshot = SnapshotPtr(state, &state->vectors);
-    } else {
-      manifest.transfer = take.fetch.transfer;
-      manifest.refused = "rank " + std::to_string(take.fetch.rank) + " is not here";
-    }
-    serving([&](Donor& d, double now, DonorEffects& out) {
-      d.taken(now, take.node, std::move(manifest), std::move(snapshot), out);
-    });
-  };
   const Member* self = find(members_, deps_.self);
-  if (self == nullptr || !in_graph(*self) || !serves(*self, take.fetch.rank)) return taken(nullptr);
+  if (self == nullptr || !in_graph(*self) || !serves(*self, take.fetch.rank))
+    return give_state(take, nullptr);
   const StateActor& state = parts_.states[take.fetch.rank % parts_.states.size()];
-  request(state, caf::infinite, Donate{static_cast<int>(take.fetch.rank)}).then(taken);
+  request(state, caf::infinite, Donate{static_cast<int>(take.fetch.rank)})
+      .then([this, take](const Donation& copy) { give_state(take, copy); });
+}
+
+void Transfers::give_state(const DonorEffects::Take& take, const Donation& copy) {
+  if (copy && !copy->vectors.empty()) {
+    hashing_.push_back(
+        {take.node, SnapshotPtr(copy, &copy->vectors),
+         manifest_of(copy->vectors, copy->numbers, take.fetch.transfer, copy->gradients, 1)});
+    if (hashing_.size() == 1) again(HashMore{});
+    return;
+  }
+  Manifest none;
+  none.transfer = take.fetch.transfer;
+  none.refused = fmt::format("rank {} is not here", take.fetch.rank);
+  serving([&](Donor& d, double now, DonorEffects& out) {
+    d.taken(now, take.node, std::move(none), nullptr, out);
+  });
+}
+
+void Transfers::hash_more() {
+  Hashing& first = hashing_.front();
+  if (hash_next(*first.snapshot, first.manifest) > 0) return again(HashMore{});
+  Hashing done = std::move(first);
+  hashing_.pop_front();
+  if (!hashing_.empty()) again(HashMore{});
+  serving([&](Donor& d, double now, DonorEffects& out) {
+    d.taken(now, done.node, std::move(done.manifest), std::move(done.snapshot), out);
+  });
 }
 
 // --- push-sum's mass
@@ -303,10 +330,8 @@ void Transfers::handing_over(
   for (MassEffects::Inherit& heirloom : out.inherits) {
     const auto rank = static_cast<int>(heirloom.rank);
     const StateActor& state = parts_.states[heirloom.rank % parts_.states.size()];
-    char weight[32];
-    std::snprintf(weight, sizeof weight, "%.3g", heirloom.weight);
-    deps_.say("rank " + std::to_string(rank) + " takes over the push-sum mass " + weight + " of " +
-              heirloom.from);
+    deps_.say(fmt::format("rank {} takes over the push-sum mass {:.3g} of {}", rank,
+                          heirloom.weight, heirloom.from));
     send(state, Inherit{rank, heirloom.weight, std::move(heirloom.mean), epoch_});
   }
   if (out.arrived) send(parts_.cluster, MassGiven{mass_.heir()});
@@ -364,6 +389,13 @@ Transfers::behavior_type Transfers::make_behavior() {
           begin.serial == 0 ? m.end(now, begin.expected, out) : m.want(now, begin.serial, out);
         });
       },
+      [this](WantRefused) {
+        Refused all{mean_.refused()};
+        all.by_reason.insert(mass_.refused().begin(), mass_.refused().end());
+        return all;
+      },
+      [this](SumMore more) { sum_more(more); },
+      [this](HashMore) { hash_more(); },
       [this](MeasureLeaving) { measures_ = true; },
       [this](const GiveMass& what) { give(what); },
       [this](const NodeGone& gone) {
@@ -376,6 +408,7 @@ Transfers::behavior_type Transfers::make_behavior() {
 
 void Transfers::on_exit() {
   deps_.say = {};
+  deps_.objective.reset();
   parts_ = {};
 }
 

@@ -1,9 +1,14 @@
 // Transfers: the actor that owns whatever is as large as the model and travels between nodes: the
 // mean, the state that a newcomer begins with, push-sum's mass. One per process.
 //
-// It answers no probes, so nobody is taken for dead while it adds up, copies or hashes. What is to
-// happen when, its state machines say; what they want of the membership goes to the cluster agent.
+// It answers no probes, so nobody is taken for dead while it adds up or hashes; and it does so a
+// piece of at most 1 MiB a message, so no request waits for a model either. Two things are one pass
+// over the model, as an exchange is: a rank is read, or copied for a newcomer, by the state actor
+// that owns it, for a copy is of one instant; and who leaves measures or hands over once. What is
+// to happen when, its state machines say; what they want of the membership goes to the cluster
+// agent.
 #pragma once
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,12 +18,16 @@
 #include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
 #include "actors/cluster/mass_hand_over.hpp"
+#include "actors/cluster/rank_sum.hpp"
+#include "models/objective.hpp"
 
 namespace grapevine {
 
 struct TransfersDependencies {
   RunClock clock;
   std::string self;     // this node's name
+  std::shared_ptr<const Objective> objective;
+  int ranks = 1;        // of the objective
   SnapshotShape shape;  // of a rank's state; its count is the parameters'
   MeanShape mean;
   double patience_s = 15;  // with a mean that does not move
@@ -34,6 +43,12 @@ class Transfers final : public TransfersActor::base {
   void on_exit() override;
 
  private:
+  struct Hashing {  // of a state that is wanted
+    std::string node;
+    SnapshotPtr snapshot;
+    Manifest manifest;
+  };
+
   template <class Mail>
   void again(Mail mail);
   void arm();
@@ -45,12 +60,16 @@ class Transfers final : public TransfersActor::base {
   void averaging(const std::function<void(MeanExchange&, double now, MeanEffects&)>& event);
   void need_links();
   void sum(uint64_t number);
-  void sum_parameters(uint64_t number);
-  void summed(uint64_t number, MeanSum);
+  void sum_next_rank();
+  void add(const RankParameters&);
+  void sum_more(SumMore);
+  void summed();
   void settled(MeanEffects::Settled&);
   void fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event);
   void serving(const std::function<void(Donor&, double now, DonorEffects&)>& event);
   void take_for(const DonorEffects::Take&);
+  void give_state(const DonorEffects::Take&, const Donation&);
+  void hash_more();
   void handing_over(const std::function<void(MassHandOver&, double now, MassEffects&)>& event);
   void give(const GiveMass&);
 
@@ -64,6 +83,9 @@ class Transfers final : public TransfersActor::base {
   uint64_t epoch_ = 0;
   bool ends_ = false, measures_ = false;
   std::vector<RankParameters> parameters_;  // at the end
+  std::optional<RankSum> sum_;              // of the ranks here, while it is added up
+  std::deque<int> to_sum_;                  // ranks, or places in parameters_
+  std::deque<Hashing> hashing_;             // the first is under way
   std::shared_ptr<const Mean> own_;         // of the ranks here, to be measured
   double mean_due_s_ = kNever, source_due_s_ = kNever, fetcher_due_s_ = kNever,
          mass_due_s_ = kNever;

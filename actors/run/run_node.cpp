@@ -180,10 +180,15 @@ LifecycleOptions lifecycle_of(const Settings& s, const NodeSettings& n) {
 }
 
 Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSettings& n,
-                     const ParameterLayout& layout, const SnapshotShape& shape,
-                     const NodeHooks& hooks, const std::shared_ptr<LinkTransport>& transport,
+                     const std::shared_ptr<const Objective>& objective, const NodeHooks& hooks,
+                     const std::shared_ptr<LinkTransport>& transport,
                      std::function<void(ClusterEnding)> done) {
   const RunClock clock(system);
+  const ParameterLayout& layout = objective->layout();
+  const ParameterLayout& statistics = objective->statistics();
+  MeanShape mean{{{"x", layout.size(), layout.dtype()}}};
+  if (statistics.size() > 0)
+    mean.vectors.push_back({"statistics", statistics.size(), statistics.dtype()});
   const auto say = [told = hooks.run.sink.on_event](const std::string& line) {
     if (told) told(line);
   };
@@ -192,8 +197,9 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
       clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
       MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, layout), n.generation},
       lifecycle_of(s, n), say, std::move(done)});
-  to.transfers = system.spawn<Transfers>(TransfersDependencies{
-      clock, n.name, shape, MeanShape{{{"x", layout.size(), layout.dtype()}}}, n.patience_s, say});
+  to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
+                                                               shape_of_rank(s, *objective),
+                                                               std::move(mean), n.patience_s, say});
   to.console = system.spawn<ConsoleServer>(ConsoleDependencies{
       clock, transport, hooks.render, hooks.describe_snapshot, hooks.read_plan, say});
   return to;
@@ -228,6 +234,8 @@ void let_scripts_in(NodeHooks& hooks) {
 void take_mean(const ClusterEnding& end, NodeResult& result) {
   if (end.mean && end.mean->ranks > 0) {
     result.mean = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[0]);
+    if (end.mean->vectors.size() > 1)
+      result.statistics = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[1]);
     result.ranks = end.mean->ranks;
   }
   result.nodes = end.nodes;
@@ -243,7 +251,7 @@ void take_mean(const ClusterEnding& end, NodeResult& result) {
 void SpawnedNode::start(const std::shared_ptr<Links>& links) {
   transport->use(links.get());
   caf::anon_send(transfers, TransfersStart{links, run->states, cluster});
-  caf::anon_send(console, ConsoleStart{links, run->node, run->states, cluster});
+  caf::anon_send(console, ConsoleStart{links, run->node, run->states, cluster, transfers});
   caf::anon_send(cluster,
                  ClusterStart{links, run->node, run->manager, run->states, transfers, console});
 }
@@ -276,9 +284,8 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.holder = *holder =
       caf::actor_cast<caf::strong_actor_ptr>(system.spawn(hold, node.transport));
 
-  const SnapshotShape shape = shape_of_rank(s, *objective);
-  const Handles to = spawn_agents(system, s, n, objective->layout(), shape, hooks, node.transport,
-                                  std::move(ends.node));
+  const Handles to =
+      spawn_agents(system, s, n, objective, hooks, node.transport, std::move(ends.node));
   node.cluster = to.cluster;
   node.transfers = to.transfers;
   node.console = to.console;

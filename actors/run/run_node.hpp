@@ -40,6 +40,8 @@ struct NodeHooks {
 struct NodeResult {
   Outcome outcome;                     // of the ranks here
   std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
+  std::shared_ptr<const Buffer>
+      statistics;                      // likewise (Objective::statistics); null: there are none
   int ranks = 0, nodes = 0;            // that are in it
   std::vector<std::string> missing;    // nodes of whom it is not known that they have the same
   std::vector<Departure> departures;   // of other nodes, and of this one

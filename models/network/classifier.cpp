@@ -30,6 +30,12 @@ class Classifier final : public Objective {
       std::fill_n(start.begin() + norm.offset + norm.channels, norm.channels, 1.0f);
     }
     statistics_.assign(static_cast<size_t>(spec.ranks), start);
+    for (const NormStatistics& norm : plan_.norms) {
+      GV_CHECK(norm.offset == statistics_layout_.size());
+      const std::vector<int64_t> shape = {static_cast<int64_t>(norm.channels)};
+      statistics_layout_.add(norm.name + ".running_mean", shape, false);
+      statistics_layout_.add(norm.name + ".running_var", shape, false);
+    }
   }
 
   const ParameterLayout& layout() const override { return plan_.layout; }
@@ -48,6 +54,21 @@ class Classifier final : public Objective {
     const double loss = checked([&] { return replica.gradient(rows.size(), x, g, spec_.clip); });
     store_statistics(rank, replica);
     return loss;
+  }
+
+  const ParameterLayout& statistics() const override { return statistics_layout_; }
+
+  void read_statistics(int rank, Vec out) const override {
+    const std::lock_guard lock(statistics_mutex_);
+    const std::vector<float>& now = statistics_.at(static_cast<size_t>(rank));
+    GV_CHECK(out.size == now.size());
+    std::copy(now.begin(), now.end(), out.as<float>());
+  }
+
+  void set_average_statistics(ConstVec average) override {
+    GV_CHECK(average.size == plan_.statistics_size);
+    const std::lock_guard lock(statistics_mutex_);
+    average_.assign(average.as<float>(), average.as<float>() + average.size);
   }
 
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
@@ -127,8 +148,10 @@ class Classifier final : public Objective {
     ++gradients_[static_cast<size_t>(rank)];
   }
 
-  /// Over the ranks that have computed a gradient here; the start if none has. REQUIRES: the lock.
+  /// What was set; else over the ranks that have computed a gradient here, the start if none has.
+  /// REQUIRES: the lock.
   std::vector<float> average_statistics() const {
+    if (!average_.empty()) return average_;
     std::vector<double> sum(plan_.statistics_size, 0.0);
     double ranks = 0;
     for (size_t rank = 0; rank < statistics_.size(); ++rank) {
@@ -149,9 +172,11 @@ class Classifier final : public Objective {
   const std::shared_ptr<const DataSet> data_;
   const std::shared_ptr<const Partition> partition_;
   const Gatherer gatherer_;
+  ParameterLayout statistics_layout_{DType::f32};
   std::vector<Replica> replicas_;               // per thread
-  std::mutex statistics_mutex_;                 // guards the two below
+  mutable std::mutex statistics_mutex_;         // guards the three below
   std::vector<std::vector<float>> statistics_;  // per rank: the running ones
+  std::vector<float> average_;                  // over all nodes; empty: not set
   std::vector<int64_t> gradients_;              // per rank, counted where there are norms
 };
 

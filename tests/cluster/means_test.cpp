@@ -13,26 +13,8 @@ namespace {
 
 constexpr int kNodes = 4;
 
-Settings settings_of(int nodes) {
-  Settings s;
-  s.clock = Clock::simulated;
-  s.ranks = 2 * nodes;
-  s.local_ranks = 2;
-  s.method = "a2cid2";
-  s.topology = "ring";
-  s.gradient_s = 0.1;
-  s.gradients = 0;
-  s.lr = {0.01, Schedule::constant, 0};
-  s.rule = with_optimizer({});
-  s.sample_s = 0;
-  s.link.latency_s = 0.01;
-  return s;
-}
-
-void start(SimulatedCluster& cluster, int nodes) {
-  for (int h = 0; h < nodes; ++h)
-    cluster.start(h, settings_of(nodes), 2 * h, 2 * nodes,
-                  h == 0 ? std::vector<int>{} : std::vector<int>{0});
+void start(SimulatedCluster& cluster) {
+  found(cluster, kNodes, endless("a2cid2", "ring", 2 * kNodes, 2));
   cluster.run(5);
 }
 
@@ -61,7 +43,7 @@ void check_one_mean(SimulatedCluster& cluster, const std::vector<int>& who, int 
 
 TEST_CASE("a stop at one node ends all of them, with one mean of all ranks") {
   SimulatedCluster cluster({}, 1);
-  start(cluster, kNodes);
+  start(cluster);
   cluster.ask(2, ConsoleVerb::stop);
   cluster.run(cluster.now() + 10);
   check_one_mean(cluster, {0, 1, 2, 3}, 2 * kNodes);
@@ -71,7 +53,7 @@ TEST_CASE("with any one of six pairs cut all nodes hear of a stop and have one m
   for (int a = 0; a < kNodes; ++a) {
     for (int b = a + 1; b < kNodes; ++b) {
       SimulatedCluster cluster({}, 1);
-      start(cluster, kNodes);
+      start(cluster);
       cut(cluster, a, b);
       cluster.run(12);
       cluster.ask(a, ConsoleVerb::stop);
@@ -84,7 +66,7 @@ TEST_CASE("with any one of six pairs cut all nodes hear of a stop and have one m
 
 TEST_CASE("a node that dies while the run ends is missing by name, at all that are left") {
   SimulatedCluster cluster({}, 1);
-  start(cluster, kNodes);
+  start(cluster);
   cluster.stop(3);
   cluster.ask(0, ConsoleVerb::stop);
   cluster.run(cluster.now() + 60);
@@ -93,7 +75,7 @@ TEST_CASE("a node that dies while the run ends is missing by name, at all that a
 
 TEST_CASE("snapshots that are asked for at once share a mean, and training goes on") {
   SimulatedCluster cluster({}, 1);
-  start(cluster, kNodes);
+  start(cluster);
   for (const int p : {0, 1, 1, 3})
     cluster.ask(p, ConsoleVerb::snapshot);
   cluster.run(cluster.now() + 3);
@@ -107,7 +89,7 @@ TEST_CASE("snapshots that are asked for at once share a mean, and training goes 
 
 TEST_CASE("a snapshot is of those that live: who has been killed is not waited for") {
   SimulatedCluster cluster({}, 1);
-  start(cluster, kNodes);
+  start(cluster);
   cluster.kill(0);
   cluster.run(cluster.now() + 1);
   cluster.ask(2, ConsoleVerb::snapshot);
@@ -117,13 +99,44 @@ TEST_CASE("a snapshot is of those that live: who has been killed is not waited f
 
 TEST_CASE("a node that joins after a snapshot does not wait for it") {
   SimulatedCluster cluster({}, 1);
-  start(cluster, kNodes);
+  start(cluster);
   cluster.ask(1, ConsoleVerb::snapshot);
   cluster.run(cluster.now() + 3);
-  Settings late = settings_of(kNodes);
-  const int p = cluster.start(kNodes, late, -1, 0, {0});
+  const int p = cluster.start(kNodes, endless("a2cid2", "ring", 2 * kNodes, 2), -1, 0, {0});
   cluster.run(cluster.now() + 10);
   cluster.ask(p, ConsoleVerb::snapshot);
   cluster.run(cluster.now() + 6);
   CHECK(cluster.answers() == std::vector<std::string>{"8", "10"});
+}
+
+TEST_CASE("what a member may not send is refused, and its console says how often and why") {
+  SimulatedCluster cluster({}, 1);
+  start(cluster);
+  constexpr uint64_t kNumbers = 6;
+  SnapshotPool pool(kNumbers, DType::f64, 1);
+  const Payload mean{pool.take(), DType::f64, kNumbers, 0};
+  cluster.at(1).links->send_parcel(cluster.at(0).name,
+                                   {PushSumMass{1, 0, 1e9}, DType::f64, kNumbers}, mean);
+  cluster.run(cluster.now() + 1);
+  cluster.ask(0, ConsoleVerb::status);
+  cluster.run(cluster.now() + 1);
+  const std::map<std::string, uint64_t> counted{{"mass of an impossible weight", 1}};
+  CHECK(cluster.at(0).status.refused_pieces == counted);
+}
+
+TEST_CASE("the statistics of a mean are the mean of the ranks', at all nodes to the bit") {
+  SimulatedCluster cluster({}, 1);
+  start(cluster);
+  cluster.ask(2, ConsoleVerb::stop);
+  cluster.run(cluster.now() + 10);
+  check_one_mean(cluster, {0, 1, 2, 3}, 2 * kNodes);
+  for (int p = 0; p < kNodes; ++p) {
+    const Mean& mean = *cluster.at(p).ending->mean;
+    REQUIRE(mean.vectors.size() == 2);
+    const ConstVec statistics = mean.vectors[1].vec();
+    REQUIRE(statistics.size == 3);
+    CHECK(statistics.as<float>()[0] == 1.0f);
+    CHECK(statistics.as<float>()[1] == 3.5f);   // of ranks 0 to 7
+    CHECK(statistics.as<float>()[2] == 17.5f);  // of their squares
+  }
 }

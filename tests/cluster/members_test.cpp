@@ -22,28 +22,10 @@ namespace {
 
 constexpr int kEvilHost = 9;
 
-Settings settings_of(int ranks, int here, uint64_t seed) {
-  Settings s;
-  s.ranks = ranks;
-  s.local_ranks = here;
-  s.clock = Clock::simulated;
-  s.seed = seed;
-  s.method = "ad_psgd";
-  s.topology = "complete";
-  s.gradient_s = 0.1;
-  s.gradients = 0;
-  s.lr = {0.01, Schedule::constant, 0};
-  s.rule = with_optimizer({});
-  s.sample_s = 0;
-  s.link.latency_s = 0.01;
-  return s;
-}
-
 void found(SimulatedCluster& cluster, int hosts, uint64_t seed) {
-  for (int h = 0; h < hosts; ++h)
-    cluster.start(h, settings_of(2 * hosts, 2, seed), 2 * h, 2 * hosts,
-                  h == 0 ? std::vector<int>{} : std::vector<int>{0});
-  cluster.run(3);
+  Settings settings = endless("ad_psgd", "complete", 2 * hosts, 2);
+  settings.seed = seed;
+  found(cluster, hosts, settings);
 }
 
 NodeStatus status_of(SimulatedCluster& cluster, int process) {

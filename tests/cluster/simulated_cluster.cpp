@@ -41,6 +41,36 @@ double Slopes::gradient(int, int rank, uint64_t, ConstVec x, Vec g) {
   return loss;
 }
 
+void Slopes::read_statistics(int rank, Vec out) const {
+  const auto r = static_cast<float>(rank);
+  for (size_t k = 0; k < out.size; ++k)
+    out.as<float>()[k] = k == 0 ? 1 : k == 1 ? r : r * r;
+}
+
+Settings endless(const std::string& method, const std::string& topology, int ranks, int here) {
+  Settings s;
+  s.clock = Clock::simulated;
+  s.ranks = ranks;
+  s.local_ranks = here;
+  s.method = method;
+  s.topology = topology;
+  s.gradient_s = 0.1;
+  s.gradients = 0;
+  s.lr = {0.01, Schedule::constant, 0};
+  s.rule = with_optimizer({});
+  s.sample_s = 0;
+  s.link.latency_s = 0.01;
+  return s;
+}
+
+void found(SimulatedCluster& cluster, int hosts, const Settings& settings) {
+  const int here = settings.ranks / hosts;
+  for (int h = 0; h < hosts; ++h)
+    cluster.start(h, settings, here * h, settings.ranks,
+                  h == 0 ? std::vector<int>{} : std::vector<int>{0});
+  cluster.run(3);
+}
+
 SimulatedCluster::SimulatedCluster(NetworkModel model, uint64_t seed)
     : clock_(std::make_shared<VirtualClock>()),
       world_config_(clock_),

@@ -30,9 +30,12 @@ class Slopes final : public Objective {
   uint64_t gradients_per_pass(int) const override { return 0; }
   std::string description() const override { return "slopes"; }
   Status save_model(const std::string&, ConstVec) override { return Done{}; }
+  const ParameterLayout& statistics() const override { return statistics_; }
+  void read_statistics(int rank, Vec out) const override;  // {1, rank, rank^2}
 
  private:
   ParameterLayout layout_;
+  ParameterLayout statistics_ = ParameterLayout::flat(3, DType::f32);
 };
 
 struct RankEnd {  // of a rank whose node has drained, or was killed
@@ -101,5 +104,10 @@ class SimulatedCluster {
   std::shared_ptr<Objective> objective_;
   std::shared_ptr<SpectrumCache> spectra_ = std::make_shared<SpectrumCache>();
 };
+
+/// Of a run that trains until it is stopped, a gradient in a tenth of a second.
+Settings endless(const std::string& method, const std::string& topology, int ranks, int here);
+/// That many hosts, the first of which the others join, each with as many ranks; and 3 s.
+void found(SimulatedCluster&, int hosts, const Settings&);
 
 }  // namespace grapevine::test

@@ -1,5 +1,6 @@
 // A newcomer fetches a rank's state: whole, over lossy links, from a second donor when the first
 // dies, and never from one that lies.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <queue>
@@ -30,6 +31,15 @@ bool equal(const std::vector<Buffer>& a, const std::vector<Buffer>& b) {
     if (std::memcmp(a[v].vec().data, b[v].vec().data, a[v].vec().bytes()) != 0) return false;
   }
   return a.size() == b.size();
+}
+
+/// `largest`: bytes that were hashed at once.
+Manifest whole_manifest(const std::vector<Buffer>& vectors, uint64_t transfer,
+                        uint64_t gradients = 0, uint64_t* largest = nullptr) {
+  Manifest m = manifest_of(vectors, {}, transfer, gradients, 1);
+  while (const uint64_t bytes = hash_next(vectors, m))
+    if (largest != nullptr) *largest = std::max(*largest, bytes);
+  return m;
 }
 
 // One newcomer and its donors, with a queue of what is under way.
@@ -102,7 +112,7 @@ class Exchange {
     Source& s = sources_[std::stoul(name)];
     for (const DonorEffects::Take& take : out.takes) {
       DonorEffects more;
-      Manifest m = manifest_of(*s.snapshot, {}, take.fetch.transfer, 7, 1);
+      Manifest m = whole_manifest(*s.snapshot, take.fetch.transfer, 7);
       s.lies(m);
       s.donor.taken(now, take.node, m, s.snapshot, more);
       serve(name, more);
@@ -137,6 +147,18 @@ class Exchange {
 using Source = Exchange::Source;
 
 }  // namespace
+
+TEST_CASE("a state is hashed a piece of at most 1 MiB at a time, and each has its hash") {
+  const SnapshotPtr vectors = snapshot(1);
+  uint64_t largest = 0;
+  const Manifest m = whole_manifest(*vectors, 3, 7, &largest);
+  WARN(m.hashes.size() << " pieces, the largest of " << largest << " bytes");
+  CHECK(largest == kPieceBytes);
+  CHECK(m.hashes.size() == 8u);
+  CHECK(complaint_about(m, kShape) == "");
+  const PiecePlace last = place_of(kShape, 7);
+  CHECK(m.hashes[7] == piece_hash((*vectors)[1].vec().part(last.offset, last.count)));
+}
 
 TEST_CASE("pieces cover every element of every vector once, and are never too many") {
   for (const uint64_t count : {1ull, 1000ull, 262'144ull, 262'145ull, 3'000'000'000ull}) {
@@ -255,7 +277,7 @@ TEST_CASE("a donor serves two at a time, asks no more of a stranger, and lets go
   CHECK(out.takes.size() == 2u);
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.refused == "serves 2 newcomers already");
-  donor.taken(1, "a", manifest_of(*vectors, {}, 1, 0, 1), vectors, out);
+  donor.taken(1, "a", whole_manifest(*vectors, 1), vectors, out);
   out = {};
   donor.fetch(2, "a", fetch(1, {0, 7, 8, 0xffffffff}), out);
   CHECK(out.pieces.size() == 2u);
@@ -288,7 +310,7 @@ TEST_CASE("one snapshot at a time is taken for a newcomer, however often it asks
   CHECK(out.replies.empty());
   CHECK(donor.held() == 1u);
   const SnapshotPtr vectors = snapshot(1);
-  donor.taken(1, "a", manifest_of(*vectors, {}, out.takes[0].fetch.transfer, 0, 1), vectors, out);
+  donor.taken(1, "a", whole_manifest(*vectors, out.takes[0].fetch.transfer), vectors, out);
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.transfer == 20'000);
 }

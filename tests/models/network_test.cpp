@@ -213,11 +213,22 @@ TEST_CASE("Running statistics belong to a rank, are averaged for the mean model,
   gradient(*objective, 1, 2, 0, x);
   gradient(*objective, 1, 2, 1, x);
   CHECK(objective->evaluate(0, -1, view(x)).loss != own);
+
+  const ParameterLayout& statistics = objective->statistics();
+  REQUIRE(statistics.entries().size() == 2 * 20);
+  CHECK(statistics.entries()[0].name == "bn1.running_mean");
+  CHECK(statistics.entries()[1].name == "bn1.running_var");
+  Flat average(statistics.size());
+  objective->read_statistics(1, view(average));
+  objective->set_average_statistics(view(average));  // as other nodes have told it
+  CHECK(objective->evaluate(0, -1, view(x)).loss == own);
   REQUIRE(objective->save_model(scratch.path(), view(x)));
   const auto stored = read_safetensors(scratch.path("model.safetensors"));
   REQUIRE(stored);
   CHECK(stored->size() == 62 + 3 * 20);
   for (const StoredTensor& tensor : *stored) {
+    if (tensor.name == "bn1.running_mean")
+      CHECK(std::memcmp(tensor.bytes.data(), average.data(), tensor.bytes.size()) == 0);
     if (tensor.name != "bn1.num_batches_tracked") continue;
     int64_t counted = 0;
     std::memcpy(&counted, tensor.bytes.data(), sizeof counted);

@@ -187,7 +187,7 @@ TEST_CASE("a snapshot's bytes become the file that it was made of") {
   const std::string bytes(static_cast<const char*>(x.vec().data), 28);
   Mean mean;
   mean.ranks = 4;
-  const Json sent = snapshot_json(layout, mean);
+  const Json sent = snapshot_json(layout, ParameterLayout(), mean);
   REQUIRE(write_snapshot(Json::parse(sent.dump()), bytes, scratch.path("m.safetensors")));
   Buffer back(7, DType::f32);
   REQUIRE(load_parameters(scratch.path("m.safetensors"), layout, back));

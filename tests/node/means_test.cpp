@@ -6,6 +6,7 @@
 #include "models/model_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
+#include "tests/models/tools.hpp"
 #include "tests/node/tools.hpp"
 
 using namespace grapevine;
@@ -70,6 +71,36 @@ TEST_CASE("a snapshot is fetched from any offset on, each answer with its hash")
   REQUIRE(tail(mean + 1, 0));
   CHECK(from_within.empty());
 }
+
+#ifdef GRAPEVINE_HAS_NETWORKS
+TEST_CASE("nodes that train a network with batch norms save one model, its statistics too") {
+  const Scratch scratch;
+  write_optdigits(scratch, 320, 40);
+  auto nodes =
+      start_nodes(2, 1,
+                  {"--objective=network", "--model=resnet18", "--dataset=optdigits", "--batch=4",
+                   "--gradients=8", "--data=" + scratch.path(), "--out=" + scratch.path("@")});
+  for (const auto& node : nodes) {
+    INFO(node->err());
+    REQUIRE(node->end() == 0);
+  }
+  const auto a = read_safetensors(scratch.path("a/model.safetensors"));
+  const auto b = read_safetensors(scratch.path("b/model.safetensors"));
+  REQUIRE(a);
+  REQUIRE(b);
+  REQUIRE(a->size() == b->size());
+  size_t statistics = 0;
+  for (size_t k = 0; k < a->size(); ++k) {
+    const StoredTensor &ours = (*a)[k], &theirs = (*b)[k];
+    INFO(ours.name);
+    CHECK(ours.name == theirs.name);
+    if (ours.name.ends_with(".num_batches_tracked")) continue;
+    CHECK(ours.bytes == theirs.bytes);
+    statistics += ours.name.find(".running_") != std::string::npos;
+  }
+  CHECK(statistics == 2 * 20);
+}
+#endif
 
 TEST_CASE("all nodes end with one mean, whoever was told to stop") {
   auto nodes = start_nodes(5, 1, {"--until=600", "--gradients=0", "--dim=1000"});

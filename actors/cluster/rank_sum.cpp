@@ -1,0 +1,59 @@
+#include "actors/cluster/rank_sum.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+
+namespace {
+
+uint64_t largest_piece(const MeanShape& shape) {
+  uint64_t most = 0;
+  for (const MeanShape::Vector& v : shape.vectors)
+    most = std::max(most, std::min(v.count, kMeanPieceElements));
+  return most;
+}
+
+}  // namespace
+
+RankSum::RankSum(uint64_t number, MeanShape shape)
+    : number_(number), shape_(std::move(shape)), zero_(largest_piece(shape_), DType::f64) {}
+
+void RankSum::add(std::vector<std::shared_ptr<const Buffer>> vectors) {
+  GV_CHECK(!busy());
+  GV_CHECK(vectors.size() == shape_.vectors.size());
+  for (size_t k = 0; k < vectors.size(); ++k)
+    GV_CHECK(vectors[k]->size() == shape_.vectors[k].count);
+  vectors_ = std::move(vectors);
+  looked_at_ = false;
+  next_ = 0;
+}
+
+uint64_t RankSum::step() {
+  const MeanShape::Place at = shape_.place_of(next_++);
+  const ConstVec x = vectors_[at.vector]->vec().part(at.offset, at.count);
+  const bool is_last = next_ == shape_.pieces();
+  if (is_last) next_ = 0;
+  if (!looked_at_) {
+    looked_at_ = is_last;
+    if (!all_finite({}, x)) {
+      ++left_out_;
+      vectors_.clear();
+    }
+    return at.count;
+  }
+  if (sum_.vectors.empty())
+    for (const MeanShape::Vector& v : shape_.vectors)
+      sum_.vectors.emplace_back(v.count, DType::f64);
+  add_deviation({}, x, zero_.vec().part(0, at.count),
+                sum_.vectors[at.vector].vec().part(at.offset, at.count));
+  if (is_last) {
+    ++sum_.ranks;
+    vectors_.clear();
+  }
+  return at.count;
+}
+
+}  // namespace grapevine
