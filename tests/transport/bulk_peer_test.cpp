@@ -19,7 +19,7 @@ constexpr size_t kMemoryBytes = 4096;
 
 /// "b", with a control link to the node "a".
 struct Peer {
-  TestNode a{"a"};
+  TestNode a{"a", without_key()};
   Stranger control = peer_of(a, "b");
   std::shared_ptr<SharedMemory> memory = SharedMemory::make(kMemoryBytes);
 

@@ -12,8 +12,10 @@ inline FrameHeader data(uint64_t number, size_t count) {
   return h;
 }
 
+/// Payloads as they are, beside a control link in TLS.
 inline LinksOptions only_tcp() {
   LinksOptions options;
+  options.bulk_encryption = false;
   options.same_host = false;
   return options;
 }

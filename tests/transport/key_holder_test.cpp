@@ -57,7 +57,7 @@ TEST_CASE("a holder of the run key who says the id of another process than its o
 }
 
 TEST_CASE("the 513th stranger at the door is closed at once, and a place is given back") {
-  LinksOptions patient;
+  LinksOptions patient = without_key();
   patient.connect_s = 60;  // nobody is closed because its time is up
   TestNode a("a", patient);
   std::vector<Stranger> strangers;

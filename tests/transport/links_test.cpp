@@ -100,7 +100,7 @@ TEST_CASE("peers of another run, job, version or name are refused with one line 
 }
 
 TEST_CASE("a dial to a dead port, to a bad name and off loopback fails with its reason") {
-  TestNode a("a");
+  TestNode a("a", without_key());
   std::string dead;
   {
     TestNode gone("gone");
@@ -274,7 +274,7 @@ TEST_CASE("many threads send at once, and each one's messages keep their order")
 }
 
 TEST_CASE("a console asks and is answered in parts, each console by itself") {
-  TestNode a("a");
+  TestNode a("a", without_key());
   const auto one = Console::open(a.address(), {}), two = Console::open(a.address(), {});
   REQUIRE(one);
   REQUIRE(two);
@@ -299,7 +299,7 @@ TEST_CASE("a console asks and is answered in parts, each console by itself") {
 TEST_CASE("a console at a dead address, or whose node ends, gets one line") {
   std::string dead;
   {
-    TestNode a("a");
+    TestNode a("a", without_key());
     dead = a.address();
     const auto console = Console::open(a.address(), {});
     REQUIRE(console);

@@ -113,8 +113,8 @@ TEST_CASE("bulk is in the clear only when both ends say so") {
 
 TEST_CASE("another run key, none, or one where none is wanted: refused at both ends") {
   const RunKey key = RunKey::generate();
-  TestNode a("a", with(key)), open("open");
-  TestNode other("b", with(RunKey::generate())), plain("c");
+  TestNode a("a", with(key)), open("open", without_key());
+  TestNode other("b", with(RunKey::generate())), plain("c", without_key());
   other.links().dial(a.address());
   REQUIRE(other.wait([&] { return other.failures.size() == 1; }));
   REQUIRE(a.wait([&] { return a.turned_away.size() == 1; }));

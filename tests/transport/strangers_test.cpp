@@ -40,11 +40,12 @@ double cpu_s() {
 LinksOptions hasty(double connect_s = 0.3) {
   LinksOptions options;
   options.connect_s = connect_s;
+  options.no_key = true;
   return options;
 }
 
 void is_served(TestNode& a) {
-  TestNode honest("honest");
+  TestNode honest("honest", without_key());
   connect(honest, a, "honest", "a");
   honest.end();
   a.wait_down("honest");
@@ -116,7 +117,7 @@ TEST_CASE("when no descriptors are left the door waits, and opens again") {
 }
 
 TEST_CASE("a peer that turns malicious loses its link with the reason, and nobody else notices") {
-  TestNode a("a", hasty(2)), good("good");
+  TestNode a("a", hasty(2)), good("good", without_key());
   connect(good, a, "good", "a");
   const auto ends = [&](const std::string& name, const std::vector<std::byte>& bytes,
                         const std::string& why) {
@@ -226,7 +227,7 @@ TEST_CASE("a killed process is noticed by the end of its links") {
     for (;;)
       ::pause();
   }
-  TestNode a("a");
+  TestNode a("a", without_key());
   REQUIRE(::write(where[1], a.address().c_str(), a.address().size()) > 0);
   REQUIRE(a.wait_up("b"));
   const auto killed = std::chrono::steady_clock::now();

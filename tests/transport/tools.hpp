@@ -15,6 +15,18 @@
 
 namespace grapevine {
 
+/// The run key of all nodes of a test program.
+inline const RunKey& key_of_tests() {
+  static const RunKey key = RunKey::generate();
+  return key;
+}
+
+/// TCP without a key, as it has to be asked for: where a plain socket plays the other end.
+inline LinksOptions without_key(LinksOptions options = {}) {
+  options.no_key = true;
+  return options;
+}
+
 class TestNode {
  public:
   struct Arrived {
@@ -30,9 +42,10 @@ class TestNode {
   };
 
 
-  /// On TCP, with or without a key, unless the options say otherwise; "local": by its name.
+  /// On TCP with key_of_tests(), unless the options say otherwise; "local": by its name.
   explicit TestNode(const std::string& name, LinksOptions options = {}, uint32_t incarnation = 1)
       : pool_(1 << 20, DType::f32, 64) {
+    if (options.listen.empty() && !options.no_key && !options.key) options.key = key_of_tests();
     options.no_key = !options.key;
     if (options.listen.empty()) options.listen = "127.0.0.1:0";
     if (options.listen == "local") options.listen.clear();
