@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Which tests fail now and then: every case again and again, beside two busy threads.
+
+    tests/bench/repeat.py [--runs 50] [--long 10] [--log FILE] PROGRAM... [-- CASE...]
+
+PROGRAM is node, transport, app or another of build/release/bin/*_test; CASE is a name or a pattern
+of Catch2's. A case whose first run takes more than 20 s is run as often as --long says, any other
+as often as --runs. Rounds go over all cases, so that a case meets many states of the machine.
+Prints each failure with what the program said, then how many runs of which case failed. Status 1
+where any did.
+"""
+import argparse
+import collections
+import pathlib
+import subprocess
+import sys
+import time
+
+BUILD = pathlib.Path(__file__).resolve().parents[2] / "build" / "release"
+LONG_S, PATIENCE_S = 20, 600
+BUSY = [sys.executable, "-c", "while True: pass"]
+
+
+def cases_of(program, patterns):
+    listed = subprocess.run([BUILD / "bin" / f"{program}_test", *patterns,
+                             "--list-test-names-only"], stdout=subprocess.PIPE, text=True)
+    return [line.strip() for line in listed.stdout.splitlines() if line.strip()]
+
+
+def escaped(name):
+    return "".join("\\" + c if c in "\\,[" else c for c in name)
+
+
+def run(program, case):
+    """(whether it passed, what it said, seconds)"""
+    began = time.monotonic()
+    try:
+        done = subprocess.run([BUILD / "bin" / f"{program}_test", escaped(case), "-w", "NoTests"],
+                              cwd=BUILD, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=PATIENCE_S)
+        return done.returncode == 0, done.stdout, time.monotonic() - began
+    except subprocess.TimeoutExpired as hung:
+        return False, f"it hangs\n{hung.stdout or ''}", time.monotonic() - began
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    words.add_argument("--runs", type=int, default=50)
+    words.add_argument("--long", type=int, default=10)
+    words.add_argument("--log")
+    words.add_argument("programs", nargs="+")
+    given, patterns = sys.argv[1:], []
+    if "--" in given:
+        patterns, given = given[given.index("--") + 1:], given[:given.index("--")]
+    asked = words.parse_args(given)
+    log = open(asked.log, "a", buffering=1) if asked.log else sys.stdout
+    cases = [(p, c) for p in asked.programs for c in cases_of(p, patterns)]
+    wanted = dict.fromkeys(cases, asked.runs)
+    runs, failures = collections.Counter(), collections.Counter()
+    busy = [subprocess.Popen(BUSY) for _ in range(2)]
+    try:
+        for turn in range(max(asked.runs, asked.long)):
+            for case in cases:
+                if runs[case] >= wanted[case]:
+                    continue
+                passed, said, seconds = run(*case)
+                if seconds > LONG_S:
+                    wanted[case] = asked.long
+                runs[case] += 1
+                if not passed:
+                    failures[case] += 1
+                    print(f"=== {case[0]}: {case[1]}: run {runs[case]}, {seconds:.0f} s\n{said}",
+                          file=log)
+            print(f"round {turn + 1}: {sum(runs.values())} runs of {len(cases)} cases, "
+                  f"{sum(failures.values())} failures", file=log, flush=True)
+    finally:
+        for child in busy:
+            child.kill()
+        for case, count in sorted(failures.items()):
+            print(f"{count} of {runs[case]} runs failed: {case[0]}: {case[1]}", file=log)
+        print(f"{sum(runs.values())} runs of {len(cases)} cases, {sum(failures.values())} failed",
+              file=log)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
