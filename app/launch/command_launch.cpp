@@ -102,13 +102,16 @@ class Launch {
   };
 
   void tell_shares() {
+    const auto counted = [](int n, const char* one, const char* several) {
+      return fmt::format("{} {}", n, n == 1 ? one : several);
+    };
     const int threads = threads_of_each(options_);
-    const std::string each = threads == 0   ? "a compute thread for each core there"
-                             : threads == 1 ? "1 compute thread"
-                                            : fmt::format("{} compute threads", threads);
-    progress_.say(fmt::format("{} processes with {} ranks and {} each, {} cores here",
-                              options_.nodes, options_.settings.local_ranks, each,
-                              std::thread::hardware_concurrency()));
+    progress_.say(fmt::format(
+        "{} with {} and {} each, {} here", counted(options_.nodes, "process", "processes"),
+        counted(options_.settings.local_ranks, "rank", "ranks"),
+        threads == 0 ? "a compute thread for each core there"
+                     : counted(threads, "compute thread", "compute threads"),
+        counted(static_cast<int>(std::thread::hardware_concurrency()), "core", "cores")));
   }
 
   double since_begin() const {

@@ -32,11 +32,13 @@ TEST_CASE("without faults a rank has at most two exchanges open and not applied,
       REQUIRE(gossip.complaint() == "");
       CHECK(gossip.most_open() <= 2);
       CHECK(gossip.counts().protocol_errors == 0u);
+      CHECK(gossip.exchanges() > 200u);
       ++runs;
       with_two += gossip.most_open() == 2;
     }
   }
   INFO(with_two << " of " << runs);
+  CHECK(with_two > 0);  // the bound is reached, and by no means always
   CHECK(with_two < runs);
 }
 

@@ -1,4 +1,6 @@
 // Processes that die, stand still, come back or come late: the others train on.
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "tests/app/tools.hpp"
@@ -151,6 +153,11 @@ TEST_CASE("a killed process that is started again comes back in a new incarnatio
 }
 
 TEST_CASE("launch kills and restarts processes by the plan, and the run ends well") {
+  // However few gradients a busy machine computes in that time: with a rate of 0.1 and --mu 0.5 a
+  // step of every rank takes a tenth off what is left of 50. Half of that is asked for.
+  const auto bound_after = [](double gradients) {
+    return std::max(1e-12, 50 * std::exp(-0.05 * gradients / 6));
+  };
   const Scratch scratch;
   const std::string plan =
       scratch.file("plan.toml",
@@ -167,11 +174,11 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
     CHECK(exists(scratch.path("run/") + node + "/model.safetensors"));
   const Json told = Json::parse(ran.out, nullptr, false);
   REQUIRE(told.is_object());
-  CHECK(told["suboptimality"].get<double>() < 1e-12);
+  CHECK(told["suboptimality"].get<double>() < bound_after(told["gradients"]));
   CHECK_THAT(ran.err, Catch::Contains("node-1 is started anew"));
   REQUIRE(told.contains("predicted"));  // the same on the virtual clock
   const Json& simulated = told["predicted"];
-  CHECK(simulated["suboptimality"].get<double>() < 1e-12);
+  CHECK(simulated["suboptimality"].get<double>() < bound_after(simulated["gradients"]));
   const double gradients = simulated["gradients"], real = told["gradients"];
   CHECK(gradients > real / 4);
   CHECK(gradients < 4 * real);

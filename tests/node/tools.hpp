@@ -37,10 +37,11 @@ class Process {
 /// Its status, by its console; null where it does not answer.
 Json status_of(const std::string& address);
 
-/// Asks until it holds, for at most half a minute. Returns the last answer.
+/// Asks until it holds, for at most half a minute, some fifty times a second: the nodes need the
+/// cores too. Returns the last answer.
 Json wait_for_status(
     const std::string& address, const std::function<bool(const Json&)>& holds,
-    const std::function<void()>& otherwise = [] {});
+    const std::function<void()>& otherwise = [] { ChildProcess::wait_any({}, 20); });
 
 /// The numbers of a .safetensors file with one tensor, of f64.
 std::vector<double> numbers_of(const std::string& path);
