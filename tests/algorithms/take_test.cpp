@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "actors/algorithms/a2cid2.hpp"
-#include "kernels/spec.hpp"
 #include "tests/algorithms/rules_tools.hpp"
 #include "tests/catch.hpp"
 
@@ -12,14 +11,6 @@ using namespace grapevine;
 using namespace grapevine::test;
 
 namespace {
-
-std::vector<std::string> all_methods() {
-  const std::string all = method_names();
-  std::vector<std::string> names;
-  for (const std::string_view word : split(all, ','))
-    names.emplace_back(word.substr(word.find_first_not_of(' ')));
-  return names;
-}
 
 void end_round_alone(Rule& rule, double now) {
   if (auto* rounds = dynamic_cast<RoundRule*>(&rule)) {
@@ -41,7 +32,8 @@ TEST_CASE("a step taken from a front is a gradient's of length 1, by every metho
   const ParameterLayout layout = three_tensors(DType::f64);
   const size_t size = layout.size();
   REQUIRE(all_methods().size() > 10);
-  for (const std::string& method : all_methods()) {
+  for (const Method& each : all_methods()) {
+    const std::string method = each.name;
     INFO(method);
     Random random(6, 0, Purpose::test);
     const Buffer x = buffer_of(normal_row(random, size), DType::f64);
@@ -69,7 +61,8 @@ TEST_CASE("a step taken from a front is a gradient's of length 1, by every metho
 TEST_CASE("what is not finite in a front leaves its element alone, by every method") {
   const ParameterLayout layout = three_tensors(DType::f64);
   const size_t size = layout.size();
-  for (const std::string& method : all_methods()) {
+  for (const Method& each : all_methods()) {
+    const std::string method = each.name;
     for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
       INFO(method << " " << bad);
       Random random(7, 0, Purpose::test);
