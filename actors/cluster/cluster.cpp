@@ -135,9 +135,7 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
 
 void Cluster::consider() {
   LifecycleEffects effects;
-  lifecycle_.consider(
-      deps_.clock.now(), membership_->table(),
-      [this](const std::string& node) { return membership_->linked(node); }, effects);
+  lifecycle_.consider(deps_.clock.now(), membership_->table(), effects);
   carry_out(effects);  // its time comes with a poll
 }
 

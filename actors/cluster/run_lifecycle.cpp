@@ -23,9 +23,8 @@ void RunLifecycle::drained(bool failed) {
   leaves_ = leaves_ || failed;
 }
 
-void RunLifecycle::consider(double now, const MemberTable& table, const Linked& linked,
-                            LifecycleEffects& out) {
-  while (step(now, table, linked, out)) {
+void RunLifecycle::consider(double now, const MemberTable& table, LifecycleEffects& out) {
+  while (step(now, table, out)) {
   }
   out.timer_at = std::min(deadline_s_, phase_ == Phase::joining ? muster_until_s_ : kNoDeadline);
 }
@@ -37,8 +36,7 @@ bool RunLifecycle::enter(Phase phase, double deadline_s) {
 }
 
 /// True if it has entered another phase.
-bool RunLifecycle::step(double now, const MemberTable& table, const Linked& linked,
-                        LifecycleEffects& out) {
+bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& out) {
   const bool due = now >= deadline_s_;
   switch (phase_) {
     case Phase::awaiting:
@@ -71,7 +69,7 @@ bool RunLifecycle::step(double now, const MemberTable& table, const Linked& link
     case Phase::left: {
       bool somebody = false;  // who has not gone yet
       for (uint32_t k = 1; k < table.size() && !due && !somebody; ++k)
-        somebody = table.live(k) && gone_.count(table.at(k).node) == 0 && linked(table.at(k).node);
+        somebody = table.live(k) && gone_.count(table.at(k).node) == 0;
       if (somebody || (leaves_ && !due)) return false;
       out.conclude = true;
       return enter(Phase::over, kNoDeadline);

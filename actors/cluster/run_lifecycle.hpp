@@ -10,14 +10,14 @@
 //              this node leaves
 //   averaging  the mean at the end, if they had begun
 //   handing    a node that leaves gives what would be lost with it to another
-//   left       the membership knows that it goes; the links stay until all linked have gone too
+//   left       the membership knows that it goes; it stays until all others have gone too, for
+//              whoever has still to hear of the mean, through whomever: links are few
 //   over
 //
 // Nobody is first among nodes: each decides by what it knows, and all that know the same decide the
 // same. A node that is awaited in vain costs the others one deadline. Events say what has happened;
 // consider() is called after each of them, and whenever the membership or the time has moved.
 #pragma once
-#include <functional>
 #include <set>
 #include <string>
 
@@ -60,7 +60,6 @@ class RunLifecycle {
     left,
     over
   };
-  using Linked = std::function<bool(const std::string& node)>;
 
   explicit RunLifecycle(LifecycleOptions options) : options_(std::move(options)) {}
 
@@ -77,13 +76,13 @@ class RunLifecycle {
   void handed_over() { handed_over_ = true; }
   void gone(const std::string& node) { gone_.insert(node); }  // heard of one that has left or died
 
-  void consider(double now, const MemberTable&, const Linked&, LifecycleEffects&);
+  void consider(double now, const MemberTable&, LifecycleEffects&);
 
   Phase phase() const { return phase_; }
   bool leaving() const { return leaves_; }
 
  private:
-  bool step(double now, const MemberTable&, const Linked&, LifecycleEffects&);
+  bool step(double now, const MemberTable&, LifecycleEffects&);
   bool muster(double now, const MemberTable&, LifecycleEffects&);
   bool train(LifecycleEffects&);
   bool end(LifecycleEffects&);

@@ -1,5 +1,8 @@
 // A node's way through a run, phase by phase.
 #include "actors/cluster/run_lifecycle.hpp"
+
+#include <functional>
+
 #include "tests/catch.hpp"
 
 using namespace grapevine;
@@ -25,8 +28,7 @@ struct Node {
 
   LifecycleEffects at(double now) {
     LifecycleEffects out;
-    lifecycle.consider(
-        now, table, [this](const std::string& node) { return linked == node; }, out);
+    lifecycle.consider(now, table, out);
     return out;
   }
   void hear(Member m) { REQUIRE(table.merge(m).news); }
@@ -39,7 +41,6 @@ struct Node {
 
   RunLifecycle lifecycle;
   MemberTable table;
-  std::string linked;
 };
 
 LifecycleOptions founder() { return {4, 15, "", true}; }
@@ -179,21 +180,18 @@ TEST_CASE("an heir that says nothing is waited for two seconds") {
   CHECK(node.at(3).leave);
 }
 
-TEST_CASE("a node that has its mean stays for those who are linked, until they have gone too") {
+TEST_CASE("a node that has its mean stays for the others, until they have gone too") {
   Node node = training();
-  node.linked = "b";
   node.lifecycle.drained(false);
   node.at(1);
   node.lifecycle.averaged();
   CHECK_FALSE(node.at(1).conclude);
-  SECTION("b has gone") { node.lifecycle.gone("b"); }
-  SECTION("the link to b is down") { node.linked = ""; }
+  node.lifecycle.gone("b");
   CHECK(node.at(1.1).conclude);
 }
 
 TEST_CASE("a node that has its mean stays for two seconds at most") {
   Node node = training();
-  node.linked = "b";
   node.lifecycle.drained(false);
   node.at(1);
   node.lifecycle.averaged();

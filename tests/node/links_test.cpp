@@ -145,7 +145,9 @@ TEST_CASE("a ring of sixteen processes holds few links each, and they end with o
   REQUIRE(run_grapevine("ctl " + nodes[3]->address() + " stop").status == 0);
   std::set<std::string> hashes;
   for (auto& node : nodes) {
-    CHECK(node->end() == 0);
+    const int status = node->end();
+    INFO(node->err());
+    CHECK(status == 0);
     const Json result = node->result();
     CHECK(result["protocol_errors"] == 0);
     hashes.insert(result["mean_hash"].dump());
