@@ -213,7 +213,7 @@ TEST_CASE("a second start runs nothing; what changed, and what is not whole, run
 TEST_CASE("killed in the middle and started again, it runs only what was not finished") {
   const Scratch scratch;
   const std::string three = std::string("seeds = 3\n") + kQuadratics + kShort;
-  const std::string job = scratch.file("job.toml", three + kEndless + "1e12\n");
+  const std::string job = scratch.file("job.toml", three + kEndless + "1e9\n");
   const std::string folder = scratch.path("job.results");
   Running running("compare " + job + " --threads 2");
   REQUIRE(running.wait_for("3/6 "));  // the others never end
@@ -234,7 +234,7 @@ TEST_CASE("killed in the middle and started again, it runs only what was not fin
 TEST_CASE("Ctrl+C ends it with what is finished") {
   const Scratch scratch;
   const std::string job =
-      scratch.file("job.toml", std::string(kQuadratics) + kShort + kEndless + "1e12\n");
+      scratch.file("job.toml", std::string(kQuadratics) + kShort + kEndless + "1e9\n");
   Running running("compare " + job + " --threads 1");
   REQUIRE(running.wait_for("1/2 "));
   running.signal(SIGINT);
@@ -249,7 +249,7 @@ TEST_CASE("Ctrl+C ends it with what is finished") {
 TEST_CASE("a run that dies is told and runs again next time, the others stand") {
   const Scratch scratch;
   const std::string endless = std::string(kQuadratics) + kEndless;
-  const std::string job = scratch.file("job.toml", endless + "1e12\n" + kMethods);
+  const std::string job = scratch.file("job.toml", endless + "1e9\n" + kMethods);
   const Ran ran = run_grapevine("compare --json " + job, "ulimit -c 0; ulimit -t 1;");
   CHECK(ran.status == 1);
   const json compared = json::parse(ran.out);

@@ -32,7 +32,7 @@ TEST_CASE("without faults a rank has at most two exchanges open and not applied,
       REQUIRE(gossip.complaint() == "");
       CHECK(gossip.most_open() <= 2);
       CHECK(gossip.counts().protocol_errors == 0u);
-      CHECK(gossip.exchanges() > 200u);
+      CHECK(gossip.exchanges() > 50u);  // a hub of a star has time for 60 / 0.9
       ++runs;
       with_two += gossip.most_open() == 2;
     }

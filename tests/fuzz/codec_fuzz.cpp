@@ -35,7 +35,7 @@ void check_promises(const Parcel& p, std::span<const std::byte> bytes, uint64_t 
   GV_CHECK(p.count <= kMaxPayloadBytes);
   GV_CHECK(payload_bytes(p) <= limit_bytes);
   if (const auto* mean = std::get_if<MeanPiece>(&p.what)) {
-    GV_CHECK((mean->ranks > 0 && mean->ranks <= kRanksAtMost));
+    GV_CHECK(mean->ranks <= kRanksAtMost);
     GV_CHECK(mean->offset + p.count >= p.count);
   } else if (const auto* piece = std::get_if<StatePiece>(&p.what)) {
     GV_CHECK(piece->piece < kMaxPieces);
