@@ -14,6 +14,11 @@ import subprocess
 import sys
 import unittest
 
+try:  # torch.compile wants it before anything else takes the standard library's distutils.
+    import setuptools  # noqa: F401
+except ImportError:
+    pass
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 NEEDS_TORCH = {
