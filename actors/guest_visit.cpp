@@ -59,9 +59,8 @@ GuestVisit::~GuestVisit() {
   bool tells = false;
   {
     const std::lock_guard lock(hall_.mutex_);
-    GuestHall::Place& place = hall_.places_[static_cast<size_t>(place_)];
-    place.taken = false;
-    place.status.process = 0;
+    place().taken = false;
+    place().status.process = 0;
     if (founds_ && hall_.stage_ == GuestHall::Stage::filling) {
       hall_.stage_ = GuestHall::Stage::empty;
       hall_.layout_.reset();
@@ -117,6 +116,9 @@ GuestRecord GuestVisit::record(GuestKind kind) const {
                   static_cast<uint64_t>(hall_.options_.places);
   return r;
 }
+
+/// REQUIRES: it has one, and the lock is held.
+GuestHall::Place& GuestVisit::place() { return hall_.places_[static_cast<size_t>(place_)]; }
 
 bool GuestVisit::over() const {
   const std::lock_guard lock(hall_.mutex_);
@@ -204,11 +206,10 @@ std::string GuestVisit::seat_for(const GuestLayout& layout, uint32_t wanted) {
     hall_.stage_ = Stage::filling;
     hall_.layout_ = layout;
   }
-  GuestHall::Place& place = hall_.places_[static_cast<size_t>(free)];
-  place.taken = true;
-  place.status.process = script_.process();
-  place.answered_at = GuestHall::Clock::now();
-  ++place.status.visits;
+  place().taken = true;
+  place().status.process = script_.process();
+  place().answered_at = GuestHall::Clock::now();
+  ++place().status.visits;
   ++hall_.visits_;
   return {};
 }
@@ -249,10 +250,7 @@ bool GuestVisit::found(const Question& question) {
     hall_.changed_.notify_all();
   }
   if (!sit_down()) return false;
-  GuestRecord front = record(GuestKind::front);
-  front.value = Seconds(GuestHall::Clock::now() - asked_at_).count();
-  if (over()) front.flags = kGuestEnd;
-  return script_.answer(front);
+  return give_front(0);
 }
 
 // --- steps
@@ -261,7 +259,7 @@ void GuestVisit::remember_aside() {
   if (aside_ == 0) return;
   const auto* first = static_cast<const float*>(memory_->data()) + trained_;
   const std::lock_guard lock(hall_.mutex_);
-  hall_.places_[static_cast<size_t>(place_)].aside.assign(first, first + aside_);
+  place().aside.assign(first, first + aside_);
 }
 
 /// Waits until the node has told of its run: a worker may serve a seat a moment before. False: the
@@ -314,16 +312,20 @@ bool GuestVisit::step(const Question& question) {
       if (!std::exchange(seat_->finite, true)) flags |= kGuestNotFinite;
     }
   }
-  if (over()) flags |= kGuestEnd;
+  return give_front(flags);
+}
+
+/// The answer to a step, which took from asked_at_ until now.
+bool GuestVisit::give_front(uint16_t flags) {
   GuestRecord front = record(GuestKind::front);
   front.flags = flags;
+  if (over()) front.flags |= kGuestEnd;
   const auto now = GuestHall::Clock::now();
   front.value = Seconds(now - asked_at_).count();
   {
     const std::lock_guard lock(hall_.mutex_);
-    GuestHall::Place& place = hall_.places_[static_cast<size_t>(place_)];
-    place.status.steps = number_;
-    place.answered_at = now;
+    place().status.steps = number_;
+    place().answered_at = now;
   }
   return script_.answer(front);
 }
@@ -346,10 +348,9 @@ bool GuestVisit::keep(Question& question) {
   answer.count = question.record.count;
   {
     const std::lock_guard lock(hall_.mutex_);
-    GuestHall::Place& place = hall_.places_[static_cast<size_t>(place_)];
-    place.blob = std::move(question.descriptor);
-    place.blob_number = question.record.number;
-    place.blob_bytes = question.record.count;
+    place().blob = std::move(question.descriptor);
+    place().blob_number = question.record.number;
+    place().blob_bytes = question.record.count;
   }
   return script_.answer(answer);
 }
@@ -359,10 +360,9 @@ bool GuestVisit::kept() {
   Descriptor blob;
   {
     const std::lock_guard lock(hall_.mutex_);
-    const GuestHall::Place& place = hall_.places_[static_cast<size_t>(place_)];
-    answer.number = place.blob_number;
-    answer.count = place.blob_bytes;
-    if (place.blob) blob = Descriptor(::fcntl(place.blob.fd(), F_DUPFD_CLOEXEC, 0));
+    answer.number = place().blob_number;
+    answer.count = place().blob_bytes;
+    if (place().blob) blob = Descriptor(::fcntl(place().blob.fd(), F_DUPFD_CLOEXEC, 0));
   }
   if (!blob) answer.count = 0;
   return script_.answer(answer, {}, blob.fd());

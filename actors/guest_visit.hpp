@@ -41,6 +41,8 @@ class GuestVisit {
   template <class There>
   bool await(const There& there);
   void remember_aside();
+  bool give_front(uint16_t flags);
+  GuestHall::Place& place();
   bool over() const;
   GuestRecord record(GuestKind) const;
 

@@ -197,7 +197,7 @@ ViewPtr TopologyManager::view_of(int place) {
   view->alpha_tilde = solved_.constants.alpha_tilde;
   view->ranks = graph_.ranks();
   view->relay_delay = relay_delay_;
-  if (method.pattern == Pattern::collective || method.one_peer) {  // with everybody
+  if (!method.goes_by_graph()) {  // with everybody
     for (const int rank : ranks_)
       view->ring.push_back({rank, member_of(rank).incarnation, 0, 0});
     return view;

@@ -22,7 +22,7 @@ const char* pattern_of(const Method& m) {
 
 std::string graph_of(const Method& m) {
   if (m.relays) return "a tree, or double-binary-trees";
-  if (m.one_peer || m.pattern == Pattern::collective) return "any: its edges play no role";
+  if (!m.goes_by_graph()) return "any: its edges play no role";
   if (m.eigenvalues_above > -1)
     return fmt::format("connected; eigenvalues of the weights above {:.3g}", m.eigenvalues_above);
   return "any that is connected";

@@ -125,9 +125,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
   const std::string description = (*objective)->description();
-  if (options.out.empty() && options.save)
-    options.out =
-        default_run_path(settings.method, settings.topology, settings.seed, options.peers.name);
+  options.out = run_path(options, options.peers.name);
   auto record = RunRecord::begin("node", options, description, options.out);
   if (!record) return record.error();
   std::unique_ptr<MetricsServer> metrics;

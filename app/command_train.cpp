@@ -38,8 +38,7 @@ Result<int> train(Options options) {
     return taken.error();
   if (interrupts() > 0) return 130;
   const std::string description = (*objective)->description();
-  if (options.out.empty() && options.save)
-    options.out = default_run_path(settings.method, settings.topology, settings.seed);
+  options.out = run_path(options);
   auto record = RunRecord::begin("train", options, description, options.out);
   if (!record) return record.error();
   if (!options.quiet)

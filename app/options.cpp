@@ -269,8 +269,7 @@ Status complete(Command command, Options& o) {
   if (Status fits = check(s.plan, s.ranks, s.clock == Clock::wall && !(command & kProcesses));
       !fits)
     return fits;
-  const bool by_graph =
-      method != nullptr && method->pattern != Pattern::collective && !method->one_peer;
+  const bool by_graph = method != nullptr && method->goes_by_graph();
   o.warnings = without_effect(s.plan, by_graph ? s.topology : "", s.ranks, s.until_s);
   return Done{};
 }

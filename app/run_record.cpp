@@ -12,6 +12,11 @@
 
 namespace grapevine {
 
+std::string run_path(const Options& o, const std::string& node) {
+  if (!o.out.empty() || !o.save) return o.out;
+  return default_run_path(o.settings.method, o.settings.topology, o.settings.seed, node);
+}
+
 RunRecord::RunRecord(const char* command, const Options& options, const std::string& description)
     : command_(command), options_(options), description_(description), started_(utc_now()) {
   progress_.emplace(options.settings, options.quiet);

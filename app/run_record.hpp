@@ -12,6 +12,9 @@
 
 namespace grapevine {
 
+/// --out, or the default where there is none and a run is to be saved; empty: it is not.
+std::string run_path(const Options&, const std::string& node = "");
+
 class RunRecord {
  public:
   /// `directory`: empty for none. Writes run.json ("running") and the plan. Errors: the

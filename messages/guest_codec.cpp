@@ -4,10 +4,10 @@
 #include <capnp/serialize.h>
 
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <set>
 
+#include "kernels/spec.hpp"
 #include "messages/guest.capnp.h"
 
 namespace grapevine {
@@ -66,16 +66,15 @@ Status read_shape(std::string_view text, size_t line, GuestLayout::Tensor& tenso
   uint64_t product = 1;
   while (!text.empty()) {
     const std::string_view word = next_word(text);
-    int64_t size = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-    if (word.empty() || error != std::errc{} || end != word.data() + word.size() || size < 0)
+    const auto size = number_of<int64_t>(word);
+    if (!size || *size < 0)
       return bad_layout(line, "a size that is no number, accepted: 0 or more");
-    const auto count = static_cast<uint64_t>(size);
+    const auto count = static_cast<uint64_t>(*size);
     if (count > 0 && product > kGuestElements / count)
       return bad_layout(line, "a tensor too large, accepted: " + std::to_string(kGuestElements) +
                                   " numbers in all");
     product *= count;
-    tensor.shape.push_back(size);
+    tensor.shape.push_back(*size);
   }
   elements += product;
   if (elements <= kGuestElements) return Done{};

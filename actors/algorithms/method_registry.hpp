@@ -32,6 +32,9 @@ struct Method {
   Status (*check_compress)(const Method&, const std::string& spec) = nullptr;  // null: takes none
   int (*phases)(const RuleSettings&) = [](const RuleSettings&) { return 1; };  // of a round
   const char *sentence = "", *paper = "", *equation = "";                      // for people
+
+  /// Its ranks talk to their neighbours; else to everybody, or by a schedule of their own.
+  bool goes_by_graph() const { return pattern != Pattern::collective && !one_peer; }
 };
 
 /// By name.

@@ -19,6 +19,14 @@ constexpr size_t kFetchDials = 3;
 constexpr size_t kGraphMade = 512;
 constexpr size_t kDeparturesKept = 100, kSnapshotsWanted = 64;
 
+// The member of each rank, in the order of the graph's places.
+std::vector<uint32_t> members_of(const std::vector<MemberTable::Place>& places) {
+  std::vector<uint32_t> members;
+  for (const MemberTable::Place& place : places)
+    members.push_back(place.member);
+  return members;
+}
+
 bool serves(const Member& m, int rank) {
   return static_cast<uint32_t>(rank) - m.first_rank < m.ranks;
 }
@@ -120,10 +128,8 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
                         const std::string& topology) {
   // Few nodes are linked anyway; a graph of many ranks takes a while to make.
   if (membership_->table().live_count() <= kAllLinked + 1 && places.size() > kGraphMade) return;
-  std::vector<uint32_t> members;
-  for (const MemberTable::Place& place : places)
-    members.push_back(place.member);
-  const std::vector<uint32_t> others = nodes_talked_to(*deps_.settings, topology, members, 0);
+  const std::vector<uint32_t> others =
+      nodes_talked_to(*deps_.settings, topology, members_of(places), 0);
   if (others.size() > kNeighboursAtMost)
     say("the ranks here talk to those of " + std::to_string(others.size()) + " nodes, with " +
         std::to_string(kNeighboursAtMost) + " of which they have links: another graph is needed");
@@ -351,9 +357,7 @@ void Cluster::departed(const std::string& node) {
 Result<std::string> Cluster::reconfigure(const std::string& topology) {
   const auto graph = make_topology(topology, graph_ranks_, deps_.settings->rate);
   if (!graph) return graph.error();
-  std::vector<uint32_t> members;
-  for (const MemberTable::Place& place : membership_->table().places())
-    members.push_back(place.member);
+  const std::vector<uint32_t> members = members_of(membership_->table().places());
   if (const Status fits = check_links(*deps_.settings, *graph, members); !fits) return fits.error();
   handle([&](Membership& m, double now, MembershipEffects& out) {
     m.reconfigure(now, topology, out);

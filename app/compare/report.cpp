@@ -207,6 +207,8 @@ std::vector<BestStepSize> best_step_sizes(const Job& job, const std::vector<Grou
   return best;
 }
 
+std::string pacing_of(const Cell& cell) { return json_of(cell.options).at("pacing"); }
+
 // How fast a method may step is part of what is compared: where it differs, it is told.
 std::vector<std::string> pacing_column(const Job& job, const Comparison& comparison) {
   std::vector<std::string> column{"pacing"};
@@ -214,9 +216,8 @@ std::vector<std::string> pacing_column(const Job& job, const Comparison& compari
   for (const GroupFigures& g : comparison.groups) {
     const auto cell = std::find_if(job.cells.begin(), job.cells.end(),
                                    [&g](const Cell& c) { return c.group == g.group; });
-    const Settings& s = cell->options.settings;
-    std::string text = s.pacing == Pacing::greedy ? "greedy" : "poisson";
-    if (s.rule.relay_lr) text += ", relay-lr";
+    std::string text = pacing_of(*cell);
+    if (cell->options.settings.rule.relay_lr) text += ", relay-lr";
     column.push_back(std::move(text));
     differs = differs || column.back() != column[1];
   }
@@ -263,7 +264,7 @@ std::string comparison_csv(const Job& job, const Comparison& comparison) {
     const Settings& s = cell.options.settings;
     text += fmt::format("{},{},{},{},{},{},{},{},{}", csv_field(cell.label), csv_field(cell.group),
                         s.method, csv_field(s.topology), s.ranks, csv_field(s.objective.partition),
-                        s.pacing == Pacing::greedy ? "greedy" : "poisson", s.lr.peak, s.seed);
+                        pacing_of(cell), s.lr.peak, s.seed);
     for (const double value : comparison.cells[k])
       text += std::isfinite(value) ? fmt::format(",{}", value) : ",";
     text += "\n";

@@ -23,7 +23,7 @@
 #include "app/launch/process_group.hpp"
 #include "app/launch/report.hpp"
 #include "app/progress.hpp"
-#include "app/run_directory.hpp"
+#include "app/run_record.hpp"
 #include "kernels/write_file.hpp"
 
 namespace grapevine {
@@ -326,9 +326,7 @@ Result<int> launch(Options options) {
     options.settings.ranks = options.peers.total_ranks;
   }
   if (const Status fits = check_links_of(options); !fits) return fits.error();
-  const Settings& s = options.settings;
-  if (options.out.empty() && options.save)
-    options.out = default_run_path(s.method, s.topology, s.seed);
+  options.out = run_path(options);
   PassingFile file;
   std::string plan;
   if (!options.plan.empty()) {

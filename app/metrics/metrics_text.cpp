@@ -35,6 +35,10 @@ class Page {
   std::string name_, text_;
 };
 
+struct Row {  // a family, and where the status has it
+  const char *name, *key, *help, *kind = "counter";
+};
+
 std::string label(const char* name, const std::string& value) {
   std::string text = fmt::format("{}=\"", name);
   for (const char c : value) {
@@ -53,9 +57,7 @@ void add_run(Page& page, const Json& s) {
   page.series(label("node", s["node"]) + "," + label("version", GRAPEVINE_VERSION) + "," +
                   label("graph", s["graph"]),
               1);
-  const struct {
-    const char *name, *key, *help;
-  } gauges[] = {
+  constexpr Row kGauges[] = {
       {"uptime_seconds", "uptime_seconds", "Since the process began."},
       {"epoch", "epoch", "Raised by every change of the members or of the graph."},
       {"ranks", "graph_ranks", "In the graph."},
@@ -70,7 +72,7 @@ void add_run(Page& page, const Json& s) {
       {"consensus_distance", "consensus_distance", "Half the mean square distance over edges."},
       {"consensus_distance_here", "consensus_distance_here", "Mean over the ranks here."},
   };
-  for (const auto& g : gauges) {
+  for (const Row& g : kGauges) {
     if (!s.contains(g.key) || !s[g.key].is_number()) continue;
     page.family(g.name, "gauge", g.help);
     page.series("", s[g.key]);
@@ -87,35 +89,31 @@ void add_run(Page& page, const Json& s) {
 }
 
 void add_ranks(Page& page, const Json& s) {
-  const struct {
-    const char *name, *key, *help;
-  } counters[] = {
+  constexpr Row kCounters[] = {
       {"gradients", "gradients", "Steps of a rank here."},
       {"exchanges", "exchanges", "Messages of a rank here that moved its model."},
       {"idle_seconds", "idle_seconds", "Neither computing nor queued for a compute thread."},
       {"alive_seconds", "alive_seconds", "Since a rank here began."},
   };
-  for (const auto& c : counters) {
+  for (const Row& c : kCounters) {
     if (!s.contains(c.key)) continue;
-    page.family(c.name, "counter", c.help);
+    page.family(c.name, c.kind, c.help);
     for (size_t k = 0; k < s[c.key].size(); ++k)
       page.series(label("rank", s["ranks_here"].at(k).dump()), s[c.key][k]);
   }
 }
 
 void add_edges(Page& page, const Json& s) {
-  const struct {
-    const char *name, *key, *kind, *help;
-  } rows[] = {
-      {"edge_exchanges", "exchanges", "counter", "Exchanges on an edge of a rank here."},
-      {"edge_bytes", "bytes", "counter", "Sent by the ranks here."},
-      {"edge_declined", "declined", "counter", "Offers on it that were declined."},
-      {"edge_exchanges_per_second", "exchanges_per_second", "gauge", "As measured."},
-      {"edge_distance", "distance", "gauge", "Between its two models, at the last exchange."},
-      {"edge_staleness_seconds", "staleness_seconds", "gauge", "Since the last exchange."},
-      {"edge_round_trip_seconds", "round_trip_seconds", "gauge", "Of the link that carries it."},
+  constexpr Row kRows[] = {
+      {"edge_exchanges", "exchanges", "Exchanges on an edge of a rank here."},
+      {"edge_bytes", "bytes", "Sent by the ranks here."},
+      {"edge_declined", "declined", "Offers on it that were declined."},
+      {"edge_exchanges_per_second", "exchanges_per_second", "As measured.", "gauge"},
+      {"edge_distance", "distance", "Between its two models, at the last exchange.", "gauge"},
+      {"edge_staleness_seconds", "staleness_seconds", "Since the last exchange.", "gauge"},
+      {"edge_round_trip_seconds", "round_trip_seconds", "Of the link that carries it.", "gauge"},
   };
-  for (const auto& row : rows) {
+  for (const Row& row : kRows) {
     page.family(row.name, row.kind, row.help);
     for (const Json& e : s["edges"])
       if (e["in_graph"].get<bool>())
@@ -145,16 +143,14 @@ void add_links(Page& page, const Json& s) {
   add_reasons(page, "refused", "What links brought and was not believed, by reason.",
               refusals["by_links"]);
   add_reasons(page, "frames_lost", "Frames that did not arrive, by reason.", s["frames_lost"]);
-  const struct {
-    const char *name, *key, *help;
-  } counters[] = {
+  constexpr Row kCounters[] = {
       {"protocol_errors", "protocol_errors", "Frames that no honest peer sends."},
       {"exchanges_skipped", "exchanges_skipped", "That both ends judged as too far apart."},
       {"exchanges_broken_before", "exchanges_broken_before", "Whose other end died, not applied."},
       {"exchanges_broken_after", "exchanges_broken_after", "Whose other end died, applied here."},
   };
-  for (const auto& c : counters) {
-    page.family(c.name, "counter", c.help);
+  for (const Row& c : kCounters) {
+    page.family(c.name, c.kind, c.help);
     page.series("", refusals[c.key]);
   }
 }

@@ -27,9 +27,8 @@ inline std::unique_ptr<Rule> rule_of(const std::string& method, const ParameterL
   return method_named(method).make(context_of(layout, optimizer, x));
 }
 
-/// A step of a rank that has no neighbours.
-inline void step_alone(Rule& rule, double now, ConstVec g) {
-  rule.on_gradient(now, 0.1, g, {});
+/// The round, if it has rounds, of a rank that has no neighbours.
+inline void end_round_alone(Rule& rule, double now) {
   if (auto* rounds = dynamic_cast<RoundRule*>(&rule)) {
     for (int phase = 0; phase < rounds->phases(); ++phase)
       rounds->combine(now, phase, {});
@@ -37,6 +36,12 @@ inline void step_alone(Rule& rule, double now, ConstVec g) {
     collective->begin(now, 0);
     collective->finish(now, 0, 1, {});
   }
+}
+
+/// A step of a rank that has no neighbours.
+inline void step_alone(Rule& rule, double now, ConstVec g) {
+  rule.on_gradient(now, 0.1, g, {});
+  end_round_alone(rule, now);
 }
 
 /// `to` goes on where `from` stands: all of it, or what follows the model.

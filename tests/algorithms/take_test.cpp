@@ -12,16 +12,6 @@ using namespace grapevine::test;
 
 namespace {
 
-void end_round_alone(Rule& rule, double now) {
-  if (auto* rounds = dynamic_cast<RoundRule*>(&rule)) {
-    for (int phase = 0; phase < rounds->phases(); ++phase)
-      rounds->combine(now, phase, {});
-  } else if (auto* collective = dynamic_cast<CollectiveRule*>(&rule)) {
-    collective->begin(now, 0);
-    collective->finish(now, 0, 1, {});
-  }
-}
-
 bool same_bits(ConstVec a, ConstVec b) {
   return a.bytes() == b.bytes() && std::memcmp(a.data, b.data, a.bytes()) == 0;
 }

@@ -23,18 +23,8 @@ int nodes_wanted() {
 }
 
 Settings settings_of(int nodes) {
-  Settings s;
-  s.ranks = nodes;
-  s.local_ranks = 1;
-  s.clock = Clock::simulated;
-  s.method = "ad_psgd";
-  s.topology = "ring";
+  Settings s = endless("ad_psgd", "ring", nodes, 1);
   s.gradient_s = 0.5;
-  s.gradients = 0;
-  s.lr = {0.01, Schedule::constant, 0};
-  s.rule = with_optimizer({});
-  s.sample_s = 0;
-  s.link.latency_s = 0.01;
   return s;
 }
 

@@ -14,6 +14,7 @@
 #include "tests/catch.hpp"
 #include "tests/cluster/simulated_cluster.hpp"
 #include "tests/messages/malicious_member.hpp"
+#include "tests/seeds.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -121,13 +122,9 @@ class Evil {
     const auto* packet = std::get_if<MembershipPacket>(&m);
     if (packet == nullptr) return;
     liar_.hear(*packet);
-    for (const Member& about : packet->news)
-      if (about.node == self_.node && about.incarnation >= self_.incarnation)
-        self_.incarnation = about.incarnation + (about.state == MemberState::alive ? 0 : 1);
+    outlive(self_, *packet);
     if (packet->kind != MembershipPacket::Kind::ping) return;
-    MembershipPacket ack;
-    ack.kind = MembershipPacket::Kind::ack;
-    ack.sequence = packet->sequence;
+    const MembershipPacket ack = ack_of(*packet);
     cluster_.network().at(cluster_.now(), [this, node, ack] { links_->send(node, ack); });
   }
 
@@ -225,15 +222,6 @@ namespace {
 constexpr int kHonest = 3;  // nodes
 constexpr double kLies_s = 8, kOneView_s = 40, kEnd_s = 60;
 constexpr double kBytesAtMost = 1e9;  // of this process, all seeds together
-
-std::pair<uint64_t, uint64_t> seeds_wanted() {
-  if (const char* one = std::getenv("GRAPEVINE_SEED")) {
-    const auto seed = static_cast<uint64_t>(std::strtoull(one, nullptr, 10));
-    return {seed, seed};
-  }
-  const char* many = std::getenv("GRAPEVINE_SEEDS");
-  return {1, many != nullptr ? std::strtoull(many, nullptr, 10) : 200};
-}
 
 /// Three honest nodes, a liar among them or none, and what they did meanwhile.
 class Siege {
@@ -429,7 +417,7 @@ double bytes_resident_at_most() {
 }  // namespace
 
 TEST_CASE("whatever a member says, honest nodes live, keep one view, exchange and end as one") {
-  const auto [first, last] = seeds_wanted();
+  const auto [first, last, alone] = seeds_wanted(200);
   uint64_t said = 0, refused = 0, exact = 0, with_the_enemy = 0;
   double least = 1e9, most_moved = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {

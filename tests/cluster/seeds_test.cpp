@@ -3,10 +3,10 @@
 //   GRAPEVINE_SEEDS=1000 bin/cluster_test "after any faults*"     more seeds than the usual 100
 //   GRAPEVINE_SEED=17    bin/cluster_test "after any faults*"     that one alone, with its log
 #include <cstdio>
-#include <cstdlib>
 
 #include "tests/catch.hpp"
 #include "tests/cluster/scenario.hpp"
+#include "tests/seeds.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -17,25 +17,10 @@ namespace {
 // go by pairs, and one by push-sum.
 constexpr uint64_t kLeastEdges = 40, kLeastSums = 15, kLeastMass = 2;
 
-struct Seeds {
-  uint64_t first = 1, last = 100;
-  bool alone = false;
-};
-
-Seeds seeds_wanted() {
-  if (const char* one = std::getenv("GRAPEVINE_SEED")) {
-    const auto seed = static_cast<uint64_t>(std::strtoull(one, nullptr, 10));
-    return {seed, seed, true};
-  }
-  if (const char* many = std::getenv("GRAPEVINE_SEEDS"))
-    return {1, static_cast<uint64_t>(std::strtoull(many, nullptr, 10)), false};
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("after any faults whole nodes agree, train on, end together and have lost nothing") {
-  const Seeds seeds = seeds_wanted();
+  const Seeds seeds = seeds_wanted(100);
   double virtual_s = 0;
   uint64_t fired = 0, edges = 0, exact = 0, mass = 0, broken = 0;
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {

@@ -9,6 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/membership/world.hpp"
 #include "tests/messages/malicious_member.hpp"
+#include "tests/seeds.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -16,15 +17,6 @@ using namespace grapevine::test;
 namespace {
 
 constexpr double kLies_s = 10, kOneView_s = 60;
-
-std::pair<uint64_t, uint64_t> seeds_wanted() {
-  if (const char* one = std::getenv("GRAPEVINE_SEED")) {
-    const auto seed = static_cast<uint64_t>(std::strtoull(one, nullptr, 10));
-    return {seed, seed};
-  }
-  const char* many = std::getenv("GRAPEVINE_SEEDS");
-  return {1, many != nullptr ? std::strtoull(many, nullptr, 10) : 200};
-}
 
 WorldSettings nodes(int count, uint64_t seed) {
   WorldSettings s;
@@ -96,7 +88,7 @@ std::string disputes(const World& world, int honest) {
 }  // namespace
 
 TEST_CASE("whatever a member says, the others keep one view, and bounds on what they remember") {
-  const auto [first, last] = seeds_wanted();
+  const auto [first, last, alone] = seeds_wanted(200);
   uint64_t refused = 0, said = 0;
   double worst_s = 0;
   uint32_t most = 0;

@@ -2,8 +2,7 @@
 //
 //   GRAPEVINE_SEEDS=1000 bin/membership_test "after any faults*"     more seeds than the usual 100
 //   GRAPEVINE_SEED=17    bin/membership_test "after any faults*"     that one alone
-#include <cstdlib>
-
+#include "tests/seeds.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/catch.hpp"
 #include "tests/membership/world.hpp"
@@ -15,21 +14,6 @@ namespace {
 
 constexpr double kFaults_s = 40;
 constexpr double kOneView_s = 15;  // after the last fault
-
-struct Seeds {
-  uint64_t first = 1, last = 100;
-};
-
-Seeds seeds_wanted() {
-  if (const char* one = std::getenv("GRAPEVINE_SEED")) {
-    const auto seed = static_cast<uint64_t>(std::strtoull(one, nullptr, 10));
-    return {seed, seed};
-  }
-  if (const char* many = std::getenv("GRAPEVINE_SEEDS")) {
-    return {1, static_cast<uint64_t>(std::strtoull(many, nullptr, 10))};
-  }
-  return {};
-}
 
 // A running node, at least one of which there always is.
 int someone(World& world) {
@@ -91,7 +75,7 @@ void end_all_faults(World& world) {
 
 TEST_CASE("after any faults all nodes come to one view, one graph and one epoch within 15 s") {
   double worst_s = 0, sum_s = 0;
-  const Seeds seeds = seeds_wanted();
+  const Seeds seeds = seeds_wanted(100);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     WorldSettings settings;
     settings.seed = seed;

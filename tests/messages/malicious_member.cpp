@@ -228,4 +228,17 @@ ControlMessage MaliciousMember::message() {
   }
 }
 
+void outlive(Member& own, const MembershipPacket& said) {
+  for (const Member& about : said.news)
+    if (about.node == own.node && about.incarnation >= own.incarnation)
+      own.incarnation = about.incarnation + (about.state == MemberState::alive ? 0 : 1);
+}
+
+MembershipPacket ack_of(const MembershipPacket& ping) {
+  MembershipPacket ack;
+  ack.kind = MembershipPacket::Kind::ack;
+  ack.sequence = ping.sequence;
+  return ack;
+}
+
 }  // namespace grapevine::test

@@ -47,4 +47,9 @@ class MaliciousMember {
   std::vector<FrameHeader> frames_;
 };
 
+/// What any member does that wants to stay one: outlives what is said of its own record, and
+/// answers a ping.
+void outlive(Member& own, const MembershipPacket& said);
+MembershipPacket ack_of(const MembershipPacket& ping);
+
 }  // namespace grapevine::test

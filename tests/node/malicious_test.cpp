@@ -128,14 +128,8 @@ class Liar {
     const auto* packet = std::get_if<MembershipPacket>(&m);
     if (packet == nullptr) return;
     tongue_.hear(*packet);
-    for (const Member& about : packet->news)
-      if (about.node == record_.node && about.incarnation >= record_.incarnation)
-        record_.incarnation = about.incarnation + (about.state == MemberState::alive ? 0 : 1);
-    if (packet->kind != MembershipPacket::Kind::ping || !links_) return;
-    MembershipPacket ack;
-    ack.kind = MembershipPacket::Kind::ack;
-    ack.sequence = packet->sequence;
-    links_->send(node, ack);
+    outlive(record_, *packet);
+    if (packet->kind == MembershipPacket::Kind::ping && links_) links_->send(node, ack_of(*packet));
   }
 
   std::mutex mutex_;  // guards what follows, but the links
