@@ -223,7 +223,7 @@ Json json_of(const Settings& s, const Pulse& p) {
   return {{"consensus_distance_here", p.consensus_distance},
           {"loss", p.loss},
           {"gradients_per_second", p.gradients_per_second},
-          {"progress", std::fmin(1.0, progress)}};
+          {"progress", std::min(progress, 1.0)}};  // NaN, where no end is known, stays NaN
 }
 
 Json guests_json(const GuestHall& hall) {
