@@ -6,7 +6,7 @@
 """
 
 import torch
-from datasets import images
+from example_data import images
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader

@@ -7,7 +7,7 @@
 
 import grapevine
 import torch
-from datasets import images
+from example_data import images
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader

@@ -11,7 +11,7 @@ import os
 
 import grapevine
 import torch
-from datasets import text
+from example_data import text
 from torch import nn
 from torch.nn import functional
 

@@ -62,7 +62,7 @@ class Examples(unittest.TestCase):
         sys.path.insert(0, FOLDER)
         self.addCleanup(sys.path.remove, FOLDER)
         os.environ.update(environment())
-        from datasets import images
+        from example_data import images
 
         pixels, labels = images()[1].tensors
         hidden = torch.relu(pixels @ one["0.weight"].T + one["0.bias"])
