@@ -8,6 +8,7 @@
 // for the same tensors. Little-endian machines.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,15 @@ std::vector<ModelTensor> tensors_of(const ParameterLayout&, ConstVec x);
 Status write_safetensors(const std::string& path, const std::vector<ModelTensor>&);
 Status write_state_dict(const std::string& path, const std::vector<ModelTensor>&);
 
-/// In the order of the file. Errors (world): it is missing, cut, or not a safetensors file of F32,
-/// F64 and I64.
+/// What a safetensors file of these tensors begins with; their bytes follow, one after the other.
+std::string safetensors_head(const std::vector<ModelTensor>&);
+
+/// In the order of the file, each name once, and never more bytes than the file has. Errors
+/// (world): it is missing, cut, or not a safetensors file of F32, F64 and I64.
 Result<std::vector<StoredTensor>> read_safetensors(const std::string& path);
+/// The same of a file in memory; errors call it `path`.
+Result<std::vector<StoredTensor>> parse_safetensors(const std::string& path,
+                                                    std::span<const uint8_t> file);
 
 /// Reads the parameters of a layout; further tensors in the file are ignored. x is written only if
 /// all are there. Errors (world): as above, or a tensor that is missing, or of another shape or

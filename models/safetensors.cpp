@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstring>
 #include <string_view>
 
@@ -42,11 +44,15 @@ class HeaderReader {
   }
 
   std::string string() {
-    need('"');
     std::string value;
+    if (!good_ || peek() != '"') return fail(), value;
+    ++at_;
     while (good_ && at_ < text_.size() && text_[at_] != '"') {
-      if (text_[at_] == '\\') ++at_;  // names of ours have none; others keep the escaped character
-      if (at_ < text_.size()) value += text_[at_++];
+      if (text_[at_] == '\\') {
+        value += escaped();
+      } else {
+        value += text_[at_++];
+      }
     }
     need('"');
     return value;
@@ -73,6 +79,20 @@ class HeaderReader {
   }
 
  private:
+  // What stands behind a backslash; of characters by number only those below 128.
+  char escaped() {
+    static constexpr std::string_view kNamed = "\"\\/bfnrt", kMeant = "\"\\/\b\f\n\r\t";
+    const std::string_view rest = text_.substr(at_ + 1);
+    const size_t named = rest.empty() ? kNamed.npos : kNamed.find(rest[0]);
+    if (named != kNamed.npos) return at_ += 2, kMeant[named];
+    unsigned code = 0x80;
+    if (rest.size() > 4 && rest[0] == 'u')
+      std::from_chars(rest.data() + 1, rest.data() + 5, code, 16);
+    if (code >= 0x80) fail();
+    at_ += 6;
+    return static_cast<char>(code);
+  }
+
   char peek() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -92,9 +112,14 @@ TensorType read_type(HeaderReader& header) {
   return TensorType::f32;
 }
 
-/// One entry of the header; its bytes are copied out of `data`.
-StoredTensor read_tensor(HeaderReader& header, std::string name, const uint8_t* data,
-                         size_t data_bytes) {
+/// The data behind a header, of which each byte is given to at most one tensor.
+struct Data {
+  const uint8_t* first = nullptr;
+  size_t bytes = 0, left = 0;  // left: not given yet, so that no header makes more of them
+};
+
+/// One entry of the header; its bytes are copied out of the data.
+StoredTensor read_tensor(HeaderReader& header, std::string name, Data& data) {
   StoredTensor tensor;
   tensor.name = std::move(name);
   std::vector<uint64_t> offsets;
@@ -111,55 +136,87 @@ StoredTensor read_tensor(HeaderReader& header, std::string name, const uint8_t* 
       header.fail();
     }
   });
-  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes) header.fail();
+  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data.bytes) header.fail();
   if (!header.good()) return tensor;
-  uint64_t expected = size_of(tensor.type);  // number() and the break keep it from overflowing
-  for (const int64_t d : tensor.shape) {
+  const uint64_t length = offsets[1] - offsets[0];
+  const auto zero = [](int64_t d) { return d == 0; };
+  uint64_t expected = std::any_of(tensor.shape.begin(), tensor.shape.end(), zero) ? 0 : 1;
+  for (const int64_t d : tensor.shape) {  // by division: no product overflows
+    if (expected == 0) break;
+    if (static_cast<uint64_t>(d) > length / expected) return header.fail(), tensor;
     expected *= static_cast<uint64_t>(d);
-    if (expected > data_bytes) break;
   }
-  if (expected != offsets[1] - offsets[0]) header.fail();
-  if (header.good()) tensor.bytes.assign(data + offsets[0], data + offsets[1]);
+  if (expected * size_of(tensor.type) != length || length > data.left) header.fail();
+  if (!header.good()) return tensor;
+  data.left -= length;
+  tensor.bytes.assign(data.first + offsets[0], data.first + offsets[1]);
   return tensor;
+}
+
+/// As JSON has it.
+std::string quoted(const std::string& name) {
+  std::string text = "\"";
+  for (const char c : name) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < 0x20) {
+      static constexpr char kDigits[] = "0123456789abcdef";
+      text += {'\\', 'u', '0', '0', kDigits[code >> 4], kDigits[code & 15]};
+      continue;
+    }
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + "\"";
+}
+
+bool names_repeat(const std::vector<StoredTensor>& tensors) {
+  std::vector<std::string_view> names;
+  for (const StoredTensor& tensor : tensors)
+    names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  return std::adjacent_find(names.begin(), names.end()) != names.end();
 }
 
 }  // namespace
 
-Status write_safetensors(const std::string& path, const std::vector<ModelTensor>& tensors) {
-  std::string header = "{\"__metadata__\":{\"format\":\"pt\"}";
+std::string safetensors_head(const std::vector<ModelTensor>& tensors) {
+  std::string head = "{\"__metadata__\":{\"format\":\"pt\"}";
   size_t at = 0;
-  std::vector<Piece> pieces(2);
   for (const ModelTensor& tensor : tensors) {
-    header += ",\"" + tensor.name + "\":{\"dtype\":\"" + name_of(tensor.type) + "\",\"shape\":[";
+    head += "," + quoted(tensor.name) + ":{\"dtype\":\"" + name_of(tensor.type) + "\",\"shape\":[";
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
-      header += (d > 0 ? "," : "") + std::to_string(tensor.shape[d]);
+      head += (d > 0 ? "," : "") + std::to_string(tensor.shape[d]);
     }
     const size_t end = at + tensor.bytes();
-    header += "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(end) + "]}";
-    pieces.push_back({tensor.data, tensor.bytes()});
+    head += "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(end) + "]}";
     at = end;
   }
-  header += "}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = header.size();
-  pieces[0] = {&length, sizeof length};
-  pieces[1] = {header.data(), header.size()};
+  head += "}";
+  head.resize((head.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = head.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + head;
+}
+
+Status write_safetensors(const std::string& path, const std::vector<ModelTensor>& tensors) {
+  const std::string head = safetensors_head(tensors);
+  std::vector<Piece> pieces = {{head.data(), head.size()}};
+  for (const ModelTensor& tensor : tensors)
+    pieces.push_back({tensor.data, tensor.bytes()});
   return write_whole_file(path, pieces);
 }
 
-Result<std::vector<StoredTensor>> read_safetensors(const std::string& path) {
-  const Result<Bytes> file = read_whole_file(path, kMaxFileBytes);
-  if (!file) return file.error();
+Result<std::vector<StoredTensor>> parse_safetensors(const std::string& path,
+                                                    std::span<const uint8_t> file) {
   uint64_t length = 0;
-  if (file->size() >= sizeof length) std::memcpy(&length, file->data(), sizeof length);
-  if (file->size() < sizeof length || length > file->size() - sizeof length ||
+  if (file.size() >= sizeof length) std::memcpy(&length, file.data(), sizeof length);
+  if (file.size() < sizeof length || length > file.size() - sizeof length ||
       length > kMaxHeaderBytes) {
-    return world_error(path + " is cut or no safetensors file: " + with_commas(file->size()) +
+    return world_error(path + " is cut or no safetensors file: " + with_commas(file.size()) +
                        " bytes, its first eight announce a header of " + with_commas(length));
   }
-  const uint8_t* data = file->data() + sizeof length + length;
-  const size_t data_bytes = file->size() - sizeof length - length;
-  HeaderReader header({reinterpret_cast<const char*>(file->data()) + sizeof length, length});
+  const size_t data_bytes = file.size() - sizeof length - length;
+  Data data{file.data() + sizeof length + length, data_bytes, data_bytes};
+  HeaderReader header({reinterpret_cast<const char*>(file.data()) + sizeof length, length});
   std::vector<StoredTensor> tensors;
   header.list('{', '}', [&] {
     std::string name = header.string();
@@ -167,13 +224,19 @@ Result<std::vector<StoredTensor>> read_safetensors(const std::string& path) {
     if (name == "__metadata__") {
       header.list('{', '}', [&] { header.string(), header.need(':'), header.string(); });
     } else {
-      tensors.push_back(read_tensor(header, std::move(name), data, data_bytes));
+      tensors.push_back(read_tensor(header, std::move(name), data));
     }
   });
-  if (header.good() && header.at_end()) return tensors;
+  if (header.good() && header.at_end() && !names_repeat(tensors)) return tensors;
   return world_error(path + " is cut or damaged: its header does not describe its " +
                      with_commas(data_bytes) + " bytes of F32, F64 and I64 tensors" +
                      (tensors.empty() ? "" : ", at tensor " + tensors.back().name));
+}
+
+Result<std::vector<StoredTensor>> read_safetensors(const std::string& path) {
+  const Result<Bytes> file = read_whole_file(path, kMaxFileBytes);
+  if (!file) return file.error();
+  return parse_safetensors(path, *file);
 }
 
 }  // namespace grapevine

@@ -145,6 +145,61 @@ TEST_CASE("A cut or flipped safetensors file gives an error or tensors of the an
   CHECK(refused > 350);
 }
 
+namespace {
+
+// A file with this header, and so many bytes behind it.
+Bytes with_header(const std::string& header, size_t data_bytes) {
+  const uint64_t length = header.size();
+  Bytes file(sizeof length + header.size() + data_bytes);
+  std::memcpy(file.data(), &length, sizeof length);
+  std::memcpy(file.data() + sizeof length, header.data(), header.size());
+  return file;
+}
+
+std::string tensor(const std::string& name, const std::string& shape, size_t first, size_t last) {
+  return "\"" + name + R"(":{"dtype":"F32","shape":[)" + shape + R"(],"data_offsets":[)" +
+         std::to_string(first) + "," + std::to_string(last) + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("A hostile safetensors header is an error: bytes given twice, names twice, overflows") {
+  const std::string good = "{" + tensor("a", "2", 0, 8) + "," + tensor("b", "2", 8, 16) + "}";
+  REQUIRE(parse_safetensors("m", with_header(good, 16)));
+  std::string bytes_twice = "{" + tensor("a", "4", 0, 16), nested = "{\"a\":";
+  for (int k = 0; k < 1000; ++k)
+    bytes_twice += "," + tensor("b" + std::to_string(k), "4", 0, 16);
+  nested += std::string(100000, '[');
+  // 2^47 2^47 2^47 2^47 4 is 0, and 2^33 2^33 4 + 0 is 0 modulo 2^64.
+  const std::string huge = "140737488355328,140737488355328,140737488355328,140737488355328";
+  for (const std::string& header :
+       {bytes_twice + "}", "{" + tensor("a", "2", 0, 8) + "," + tensor("a", "2", 8, 16) + "}",
+        "{" + tensor("a", huge, 0, 0) + "}", "{" + tensor("a", "8589934592,8589934592", 0, 0) + "}",
+        "{" + tensor("a", "2", 8, 0) + "}", "{" + tensor("a", "2", 16, 24) + "}", nested,
+        std::string("{\"a\\"), std::string("{\"a\\u00"), std::string("{\"\\ud83d\":{}}"),
+        std::string("{\"a\":{}}"), std::string("{"), std::string()}) {
+    INFO(header.substr(0, 200));
+    CHECK_FALSE(parse_safetensors("m", with_header(header, 16)));
+  }
+  Bytes longer = with_header("{}", 0);
+  longer[7] = 0xff;
+  CHECK_FALSE(parse_safetensors("m", longer));
+  const auto empty =
+      parse_safetensors("m", with_header("{" + tensor("a", huge + ",0", 0, 0) + "}", 0));
+  REQUIRE(empty);
+  CHECK(empty->front().bytes.empty());
+}
+
+TEST_CASE("A tensor may have any name") {
+  const Scratch scratch;
+  const std::string name = "it's \"a\"\\b\n\t";
+  const float one = 1;
+  REQUIRE(write_safetensors(scratch.path("m"), {{name, {1}, TensorType::f32, &one}}));
+  const auto stored = read_safetensors(scratch.path("m"));
+  REQUIRE(stored);
+  CHECK(stored->front().name == name);
+}
+
 TEST_CASE("A file that cannot be finished leaves nothing behind, and an older one as it was") {
   const Scratch scratch;
   const std::string path = scratch.path("m");
