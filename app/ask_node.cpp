@@ -3,15 +3,13 @@
 #include <fmt/core.h>
 
 #include "actors/cluster/state_pieces.hpp"
-#include "actors/transport/console.hpp"
 #include "actors/transport/local_socket.hpp"
 #include "app/json_output.hpp"
 
 namespace grapevine {
-namespace {
 
-Result<std::unique_ptr<Console>> console_of(const std::string& address, const std::string& key,
-                                            double deadline_s) {
+Result<std::unique_ptr<Console>> open_console(const std::string& address, const std::string& key,
+                                              double deadline_s) {
   std::optional<RunKey> secret;
   if (!key.empty()) {
     auto read = RunKey::read(key);
@@ -21,8 +19,6 @@ Result<std::unique_ptr<Console>> console_of(const std::string& address, const st
   return Console::open(address, secret, deadline_s);
 }
 
-}  // namespace
-
 Result<std::string> address_of_node(const std::string& text) {
   if (text.starts_with('/')) return "unix:" + text;
   if (text.find(':') != text.npos) return text;
@@ -31,7 +27,7 @@ Result<std::string> address_of_node(const std::string& text) {
 
 Result<std::string> ask_node(const std::string& address, const std::string& key,
                              const ConsoleRequest& request, double deadline_s, double silence_s) {
-  auto console = console_of(address, key, deadline_s);
+  auto console = open_console(address, key, deadline_s);
   if (!console) return console.error();
   std::string text;
   bool ok = true;
@@ -88,7 +84,7 @@ Result<SnapshotAnswer> fetch_snapshot(const std::string& address, const std::str
   const auto size = object["bytes"].get<uint64_t>();
   Status last = Done{};
   for (int k = 0; k < kConnections && answer.bytes.size() < size; ++k) {
-    auto console = console_of(address, key, 2);
+    auto console = open_console(address, key, 2);
     if (!console) {
       last = console.error();
       continue;
@@ -105,7 +101,7 @@ Result<SnapshotAnswer> fetch_snapshot(const std::string& address, const std::str
 Status follow_node(const std::string& address, const std::string& key,
                    const ConsoleRequest& request,
                    const std::function<bool(const ConsoleReply&)>& part) {
-  auto console = console_of(address, key, 2);
+  auto console = open_console(address, key, 2);
   if (!console) return console.error();
   return (*console)->ask(request, part, 0);
 }

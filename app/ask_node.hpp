@@ -3,8 +3,8 @@
 #include <functional>
 #include <string>
 
+#include "actors/transport/console.hpp"
 #include "kernels/result.hpp"
-#include "messages/console.hpp"
 
 namespace grapevine {
 
@@ -12,11 +12,15 @@ namespace grapevine {
 /// that listens locally. Error (user): no node, or several, of that name.
 Result<std::string> address_of_node(const std::string& text);
 
+/// `key`: the file with the run key; empty: none. Errors: nobody is there (world); no such key
+/// (user).
+Result<std::unique_ptr<Console>> open_console(const std::string& address, const std::string& key,
+                                              double deadline_s = 2);
+
 /// `key`: the file with the run key; empty: none. Errors: nobody is there (world); the node's own
 /// reason where it refuses (user).
 Result<std::string> ask_node(const std::string& address, const std::string& key,
-                             const ConsoleRequest&, double deadline_s = 2,
-                             double silence_s = 10);
+                             const ConsoleRequest&, double deadline_s = 2, double silence_s = 10);
 
 /// Hands each part of the answer on as it comes, until the node ends or `part` says false.
 Status follow_node(const std::string& address, const std::string& key, const ConsoleRequest&,

@@ -145,8 +145,8 @@ void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& 
     if (!console)
       doctor.ill("peer", console.error().message);
     else
-      doctor.well("peer", fmt::format("{} is {}, protocol version {}", address, (*console)->node(),
-                                      kControlVersion));
+      doctor.well("peer", fmt::format("{} is {}, protocol version {}", address,
+                                      (*console)->node().node, kControlVersion));
   }
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
-#include "app/config_file.hpp"
+#include "app/run_settings.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
@@ -81,10 +81,10 @@ const CommandRow kCommands[] = {
     {kNode, "node", "One process of a run of several: --ranks are those of this process.",
      "Examples, two terminals:\n"
      "  grapevine node --node-name a --ranks 8 --total-ranks 16\n"
-     "  grapevine node --join a --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join a --ranks 8           takes the job's options from the run\n"
      "Two machines, with the run key (grapevine keygen run.key) at both:\n"
      "  grapevine node --listen 10.0.0.1:7001 --key run.key --ranks 8 --total-ranks 16\n"
-     "  grapevine node --join 10.0.0.1:7001 --listen 10.0.0.2:7001 --key run.key ...\n"
+     "  grapevine node --join 10.0.0.1:7001 --key run.key --ranks 8\n"
      "Ranks whose steps are a script's own (app/python: any PyTorch script joins with five "
      "lines):\n"
      "  grapevine node --guests 4\n"
@@ -132,6 +132,11 @@ Result<Invocation> resolve(Command command, const Given& given,
     entries = std::move(*read);
   }
   entries.insert(entries.end(), given.begin(), given.end());
+  if (command == kNode) {
+    auto all = with_settings_of_run(entries);
+    if (!all) return all.error();
+    entries = std::move(*all);
+  }
   auto options = resolve_options(command, entries, script);
   if (!options) return options.error();
   return Invocation{command, std::move(*options)};
@@ -176,7 +181,8 @@ constexpr Positional kPositionals[] = {
     {kCompare, "job", "JOB", "the job file, as --job"},
     {kReproduce, "name", "NAME", "which one, as --name"},
     {kCtl, "address", "ADDR", "where a node listens"},
-    {kCtl, "verb", "VERB", "status, metrics, topology, reconfigure, drain, stop, inject, snapshot, events"},
+    {kCtl, "verb", "VERB",
+     "status, metrics, topology, reconfigure, drain, stop, inject, snapshot, events"},
     {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
     {kKeygen, "argument", "FILE", "where it goes"},
 };

@@ -116,6 +116,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
       std::fputs("standard input has ended: so does this node\n", stderr);
       kill(getpid(), SIGTERM);
     });
+  const RunSettings told_to_others = run_settings(options);
   const auto opened = open_hall(options, on_door);
   if (!opened) return opened.error();
   const std::shared_ptr<GuestHall> hall = *opened;
@@ -136,8 +137,8 @@ Result<int> node(Options options, const OnDoor& on_door) {
     std::fprintf(stderr, "metrics at %s\n", metrics->url().c_str());
   }
   std::string address;
-  auto told = execute_node(settings, options.peers, *objective, hall, (*record)->watch(),
-                           [&](const std::string& where) {
+  auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
+                           (*record)->watch(), [&](const std::string& where) {
                              address = where;
                              if (metrics) metrics->ask(where, options.peers.key);
                              std::fprintf(stderr, "listening on %s\n", where.c_str());

@@ -12,6 +12,7 @@
 
 #include "actors/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
+#include "actors/transport/sockets.hpp"
 #include "app/ask_node.hpp"
 #include "app/node_status_json.hpp"
 #include "app/plan_file.hpp"
@@ -245,15 +246,18 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
   n.name = p.name;
   n.listen = p.listen;
   n.no_key = p.no_key;
+  std::string from;  // where the others reach this machine
   bool tcp = !p.key.empty();
   for (const std::string_view word : split(p.join, ',')) {
     if (word.empty()) continue;
     auto address = address_of_node(std::string(word));
     if (!address) return address.error();
-    tcp = tcp || !address->starts_with("unix:");
+    const bool other = !address->starts_with("unix:");
+    tcp = tcp || other;
+    if (other && from.empty()) from = own_address_towards(*address);
     n.join.push_back(*std::move(address));
   }
-  if (n.listen.empty() && tcp) n.listen = kAnyPort;
+  if (n.listen.empty() && tcp) n.listen = from.empty() ? kAnyPort : from;
   n.first_rank = p.first_rank;
   n.total_ranks = p.total_ranks;
   n.patience_s = p.patience_s;
@@ -268,11 +272,13 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
 }  // namespace
 
 Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
-                             std::shared_ptr<Objective> objective,
+                             const RunSettings& told, std::shared_ptr<Objective> objective,
                              std::shared_ptr<GuestHall> guests, const Watch& watch,
                              std::function<void(const std::string&)> on_listening) {
-  const auto node = node_settings(peers);
+  auto node = node_settings(peers);
   if (!node) return node.error();
+  node->settings = text_of(told.alike);
+  node->defaults = text_of(told.defaults);
   Summary summary;
   auto turn = std::make_shared<std::mutex>();
   auto tester = std::make_shared<Tester>(settings, objective, 0);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/options.hpp"
+#include "app/run_settings.hpp"
 #include "app/summary.hpp"
 
 namespace grapevine {
@@ -34,9 +35,9 @@ Summary execute(const Settings&, std::shared_ptr<Objective>, const Watch&);
 /// The same for the ranks of this process among others: their counts, the mean over all ranks of
 /// the run. `guests`: whose scripts compute the steps here; may be null. `on_listening` is told the
 /// address. Fails where it cannot listen or meets nobody.
-Result<Summary> execute_node(const Settings&, const PeerOptions&, std::shared_ptr<Objective>,
-                             std::shared_ptr<GuestHall> guests, const Watch&,
-                             std::function<void(const std::string&)> on_listening);
+Result<Summary> execute_node(const Settings&, const PeerOptions&, const RunSettings&,
+                             std::shared_ptr<Objective>, std::shared_ptr<GuestHall> guests,
+                             const Watch&, std::function<void(const std::string&)> on_listening);
 
 /// Tests the averaged model and every rank's own, on the objective's threads.
 void evaluate(const Settings&, Objective&, Summary&);

@@ -18,25 +18,32 @@ Choice choice(Enum& value, std::vector<std::string> names_in_order) {
 OptionTable rows_of_the_run(Options& o) {
   Settings& s = o.settings;
   return {
-      {"topology", &s.topology, kGraphs, "SPEC", "the graph; grapevine topology --help lists all"},
+      {"topology", &s.topology, kGraphs, "SPEC", "the graph; grapevine topology --help lists all",
+       Shared::always},
       {"ranks", &s.ranks, kGraphs | kData, "N", "participants, each with a model of its own"},
-      {"rate", &s.rate, kGraphs, "R", "exchanges per rank and mean gradient"},
+      {"rate", &s.rate, kGraphs, "R", "exchanges per rank and mean gradient", Shared::always},
       {"method", &s.method, kRuns, "M",
-       fmt::format("the training method: {}; see grapevine methods", method_names())},
-      {"seed", &s.seed, kRuns | kData | kReproduce, "S", "of all that is random"},
+       fmt::format("the training method: {}; see grapevine methods", method_names()),
+       Shared::always},
+      {"seed", &s.seed, kRuns | kData | kReproduce, "S", "of all that is random", Shared::always},
+      {"data", &s.objective.data_dir, kRuns | kData | kReproduce, "DIR",
+       "where the data set is, or a folder with its folder"},
       {"pacing", choice(s.pacing, {"poisson", "greedy"}), kRuns, "P",
-       "gradients: poisson, or greedy (one after the other)"},
+       "gradients: poisson, or greedy (one after the other)", Shared::by_default},
       {"pairing", choice(s.pairing, {"free", "poisson"}), kRuns, "P",
-       "exchanges: free (own clocks, no repeats), or poisson (a clock per edge)"},
+       "exchanges: free (own clocks, no repeats), or poisson (a clock per edge)", Shared::always},
       {"plan", &o.plan, kTrain | kSimulate, "FILE", "a plan of faults (TOML)"},
       {"out", &o.out, kTrain | kSimulate | kCompare, "DIR",
        "the run directory, else runs/TIME-METHOD-GRAPH-SEED; of simulate: none; of compare: where "
        "finished runs are kept, else JOB's stem + .results"},
       {"save", &o.save, kTrain, "", "write a run directory: model, curves and record"},
-      {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until"},
+      {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until",
+       Shared::always},
       {"epochs", &o.epochs, kTrain | kSimulate, "N",
-       "passes of all ranks over the data, in place of --gradients; 0: those count"},
-      {"until", &s.until_s, kRuns, "T", "stop after so many seconds of the run's clock; 0: never"},
+       "passes of all ranks over the data, in place of --gradients; 0: those count",
+       Shared::always},
+      {"until", &s.until_s, kRuns, "T", "stop after so many seconds of the run's clock; 0: never",
+       Shared::by_default},
       {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
        "between two samples of the consensus distance; 0: none"},
       {"test-seconds", &o.test_s, kSimulate, "T",
@@ -88,13 +95,11 @@ OptionTable rows_of_the_objective(Options& o) {
       {"model", &b.model, kRuns, "NAME", "linear, mlp, cnn-small, cnn-big or resnet18"},
       {"dataset", &b.dataset, kRuns | kData, "NAME",
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a"},
-      {"data", &b.data_dir, kRuns | kData | kReproduce, "DIR",
-       "where the data set is, or a folder with its folder"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
        "of the data over ranks: iid, label, dirichlet:ALPHA or contiguous"},
-      {"batch", &b.batch, kRuns, "N", "samples per gradient"},
+      {"batch", &b.batch, kRuns, "N", "samples per gradient", Shared::by_default},
       {"window", &b.window, kRuns, "N", "text: characters or words that a gradient goes back"},
-      {"clip", &b.clip, kRuns, "X", "the longest gradient, a norm; 0: any"},
+      {"clip", &b.clip, kRuns, "X", "the longest gradient, a norm; 0: any", Shared::by_default},
       {"flip", &b.flip, kRuns, "", "mirror images at random, where the set allows it"},
       {"dim", &b.dim, kRuns, "N", "coordinates of the analytic objectives"},
       {"noise", &b.noise, kRuns, "X",
@@ -133,8 +138,10 @@ OptionTable rows_of_several_processes(Options& o) {
   PeerOptions& p = o.peers;
   return {
       {"listen", &p.listen, kNode | kDoctor, "ADDR",
-       "host:port (port 0: any) or unix:/path; none: a unix socket of this user"},
-      {"join", &p.join, kNode | kDoctor, "ADDR,..", "nodes of the run; any live one will do"},
+       "host:port (port 0: any) or unix:/path; none: a unix socket of this user, or where those of "
+       "--join reach this machine"},
+      {"join", &p.join, kNode | kDoctor, "ADDR,..",
+       "nodes of the run; any live one will do, and tells the settings of the run"},
       {"node-name", &p.name, kNode, "NAME", "its own in the run; none: of host and process"},
       {"run-name", &p.run, kProcesses, "NAME", "nodes of another run are refused"},
       {"key", &p.key, kProcesses | kCtl | kDoctor, "FILE",
@@ -145,7 +152,7 @@ OptionTable rows_of_several_processes(Options& o) {
        "leave when standard input ends, as launch asks of nodes on other machines"},
       {"first-rank", &p.first_rank, kNode, "N", "of its ranks; -1: those that are free"},
       {"total-ranks", &p.total_ranks, kNode, "N",
-       "to wait for before the run begins; 0: begins at once, and grows"},
+       "to wait for before the run begins; 0: begins at once, and grows", Shared::by_default},
       {"patience", &p.patience_s, kProcesses, "T",
        "seconds to wait for the others at the start and at the end"},
       {"metrics", &p.metrics, kProcesses, "[HOST:]PORT",
@@ -183,15 +190,29 @@ OptionTable rows_of_the_program(Options& o) {
   };
 }
 
+struct Group {
+  OptionTable (*rows)(Options&);
+  Shared shared;  // those that do not say
+};
+
+constexpr Group kGroups[] = {
+    {rows_of_the_run, Shared::no},
+    {rows_of_the_method, Shared::always},
+    {rows_of_the_objective, Shared::unless_guests},
+    {rows_of_the_virtual_clock, Shared::no},
+    {rows_of_several_processes, Shared::no},
+    {rows_of_the_program, Shared::no},
+};
+
 }  // namespace
 
 OptionTable option_table(Options& o) {
   OptionTable table;
-  for (const auto rows :
-       {rows_of_the_run, rows_of_the_method, rows_of_the_objective, rows_of_the_virtual_clock,
-        rows_of_several_processes, rows_of_the_program}) {
-    const OptionTable more = rows(o);
-    table.insert(table.end(), more.begin(), more.end());
+  for (const Group& group : kGroups) {
+    for (Option option : group.rows(o)) {
+      if (option.shared == Shared::no) option.shared = group.shared;
+      table.push_back(std::move(option));
+    }
   }
   for (Option& option : table)
     if (option.commands & kTrain) option.commands |= kProcesses;

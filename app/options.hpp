@@ -64,7 +64,7 @@ struct Options {
   int slow_rank = 0;   // stragglers
   double factor = 3;
   PeerOptions peers;
-  int nodes = 4;  // launch
+  int nodes = 4;     // launch
   int guests = 0;    // node, launch: ranks whose steps scripts compute, all of them here
   std::string door;  // where scripts come in
   std::vector<std::string> script;  // launch: the command of each
@@ -82,12 +82,21 @@ struct Choice {
 
 using Field = std::variant<std::string*, double*, int*, uint64_t*, bool*, Choice>;
 
+/// How nodes of one run come by a value.
+enum class Shared {
+  no,             // each has its own
+  by_default,     // who joins takes the run's, where it is not told another
+  always,         // all have the same
+  unless_guests,  // all have the same, but for nodes whose scripts have an objective of their own
+};
+
 struct Option {
   const char* name;
   Field field;
   unsigned commands;  // whose command lines take it; a configuration file may hold any of them
   const char* value;  // what stands for the value in --help; empty: a flag
   std::string help;
+  Shared shared = Shared::no;
 };
 
 using OptionTable = std::vector<Option>;

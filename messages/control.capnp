@@ -42,6 +42,8 @@ struct Hello {
   node @6 :Text;                   # the sender's name, as in its certificate
   address @7 :Text;                # where the sender listens
   id @8 :UInt64;                   # of the sender's process; 0 for a console
+  settings @9 :Text;               # "lr=0.1\n...": what all nodes of the run have alike
+  defaults @10 :Text;              # likewise: what a node that joins takes, where it is told nothing else
 }
 
 struct BulkToken {

@@ -19,20 +19,23 @@ constexpr uint16_t kControlVersion = 2;
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
 constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
 constexpr size_t kAddressBytes = 255;
-constexpr size_t kLineBytes = 511;      // of a reason, or of a job in words
-constexpr size_t kSpecBytes = 4095;     // of a topology's spec
-constexpr size_t kMaxNews = 40;         // members in one packet
-constexpr size_t kMaxRates = 512;       // edges in one packet
-constexpr size_t kMaxNumbers = 16;      // that go along with a snapshot
-constexpr size_t kMaxGone = 64;         // ranks of one node that have died or were reborn
-constexpr size_t kMaxUnreachable = 16;  // of one node
+constexpr size_t kLineBytes = 511;       // of a reason, or of a job in words
+constexpr size_t kSettingsBytes = 1279;  // of the settings of a run, in lines
+constexpr size_t kSpecBytes = 4095;      // of a topology's spec
+constexpr size_t kMaxNews = 40;          // members in one packet
+constexpr size_t kMaxRates = 512;        // edges in one packet
+constexpr size_t kMaxNumbers = 16;       // that go along with a snapshot
+constexpr size_t kMaxGone = 64;          // ranks of one node that have died or were reborn
+constexpr size_t kMaxUnreachable = 16;   // of one node
 constexpr uint64_t kMaxCount = uint64_t{1} << 53;   // of steps, rounds and the like
 constexpr uint32_t kIncarnationsAtMost = 1u << 24;  // of a node
 
 enum class LinkPurpose : uint8_t { control = 0, console };
 
-/// The first message each way. Both ends must agree on version, run and job (a console on the
-/// version alone); the reason for a refusal goes to the other end as a Refusal.
+/// The first message each way. Both ends must agree on version, run, job and on each of the
+/// settings that both name (a console on the version alone); the reason for a refusal goes to the
+/// other end as a Refusal. Whoever wants to join asks as a console, and begins with the settings it
+/// is told.
 struct Hello {
   uint16_t version = kControlVersion;
   LinkPurpose purpose = LinkPurpose::control;
@@ -43,6 +46,8 @@ struct Hello {
   uint32_t incarnation = 0;  // the sender's: grows with each start
   std::string address;       // where the sender listens, "host:port"
   uint64_t id = 0;           // of the sender's process: two of one name differ; 0 for a console
+  std::string settings;      // "name=value" lines: what all nodes of the run have alike
+  std::string defaults;      // likewise: of a node that joins and is told nothing else
   bool operator==(const Hello&) const = default;
 };
 

@@ -62,6 +62,8 @@ Hello read(Judge& judge, wire::Hello::Reader in) {
   m.node = judge.text("node", in.getNode(), kNameBytes);
   m.address = judge.text("address", in.getAddress(), kAddressBytes);
   m.id = in.getId();
+  m.settings = judge.text("settings", in.getSettings(), kSettingsBytes);
+  m.defaults = judge.text("defaults", in.getDefaults(), kSettingsBytes);
   return m;
 }
 

@@ -25,6 +25,8 @@ void fill(Control::Builder out, const Hello& m) {
   hello.setNode(m.node);
   hello.setAddress(m.address);
   hello.setId(m.id);
+  hello.setSettings(m.settings);
+  hello.setDefaults(m.defaults);
 }
 
 void fill(Control::Builder out, const Refusal& m) { out.setRefusal(m.reason); }

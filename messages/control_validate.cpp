@@ -55,6 +55,8 @@ class Judge {
 void judge(Judge& j, const Hello& m) {
   j.text("run", m.run, kNameBytes).text("jobIs", m.job_is, kLineBytes).name("node", m.node);
   j.text("address", m.address, kAddressBytes);
+  j.text("settings", m.settings, kSettingsBytes, true);
+  j.text("defaults", m.defaults, kSettingsBytes, true);
 }
 void judge(Judge& j, const Refusal& m) { j.text("refusal", m.reason, kLineBytes); }
 void judge(Judge&, const Bye&) {}
@@ -91,7 +93,8 @@ void judge(Judge& j, const Manifest& m) {
 }
 void judge(Judge& j, const ConsoleRequest& m) { j.text("argument", m.argument, kTextBytes, true); }
 void judge(Judge& j, const ConsoleReply& m) {
-  j.text("text", m.text, kTextBytes, true).list("bytes", m.text.size() + m.bytes.size(), kTextBytes);
+  j.text("text", m.text, kTextBytes, true)
+      .list("bytes", m.text.size() + m.bytes.size(), kTextBytes);
 }
 void judge(Judge& j, const MeanAsk& m) {
   j.holds(m.from <= m.until, "pieces that end before they begin");
@@ -108,9 +111,9 @@ Status validate(const ControlMessage& m) {
 
 const char* name_of(const ControlMessage& m) {
   static constexpr std::array<const char*, std::variant_size_v<ControlMessage>> kNames{
-      "hello",      "refusal", "bye",      "agree",           "bulk token",   "frame",
-      "membership", "fetch",   "manifest", "console request", "console reply",
-      "mean ask",   "mass receipt"};
+      "hello",         "refusal",    "bye",         "agree",    "bulk token",
+      "frame",         "membership", "fetch",       "manifest", "console request",
+      "console reply", "mean ask",   "mass receipt"};
   return kNames[m.index()];
 }
 

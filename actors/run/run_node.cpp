@@ -43,8 +43,11 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   hello.run = n.run;
   hello.node = n.name;
   hello.incarnation = 1;
+  hello.settings = n.settings;
+  hello.defaults = n.defaults;
   hello.job = fnv1a(s.method + "/" + s.rule.compress, layout.hash());
   hello.job_is = s.method + " of " + std::to_string(layout.size()) + " parameters";
+  if (!s.rule.compress.empty()) hello.job_is += ", compressed by " + s.rule.compress;
   // A sum of gradients and of steps has no sense.
   const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;
   if (sends_gradients && s.objective.objective == kGuestObjective) {

@@ -23,6 +23,9 @@ struct NodeSettings {
   int total_ranks = 0;    // to wait for before the run begins; 0: it begins at once
   double patience_s = 15;
   uint32_t generation = 0;  // of the run: one that is resumed has a later one
+  // "name=value" lines (messages/setting_lines.hpp): who names another value of one of `settings`
+  // is refused; who joins is told both.
+  std::string settings, defaults;
 };
 
 class GuestHall;  // actors/guest_hall.hpp
@@ -41,10 +44,10 @@ struct NodeResult {
   Outcome outcome;                     // of the ranks here
   std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
   std::shared_ptr<const Buffer>
-      statistics;                      // likewise (Objective::statistics); null: there are none
-  int ranks = 0, nodes = 0;            // that are in it
-  std::vector<std::string> missing;    // nodes of whom it is not known that they have the same
-  std::vector<Departure> departures;   // of other nodes, and of this one
+      statistics;                     // likewise (Objective::statistics); null: there are none
+  int ranks = 0, nodes = 0;           // that are in it
+  std::vector<std::string> missing;   // nodes of whom it is not known that they have the same
+  std::vector<Departure> departures;  // of other nodes, and of this one
 };
 
 /// What the actors of a process tell once, when it is over for them.

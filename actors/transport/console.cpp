@@ -97,7 +97,7 @@ class Console::Impl {
   }
 
   const std::string address;
-  std::string node;
+  Hello node;
   std::mutex mutex;  // guards the next three
   std::condition_variable changed;
   std::deque<ControlMessage> came;
@@ -120,7 +120,7 @@ Result<std::unique_ptr<Console>> Console::open(const std::string& address,
   if (hello->version != kControlVersion)
     return world_error(fmt::format("{}: protocol version {}, accepted: {}", address, hello->version,
                                    kControlVersion));
-  impl->node = hello->node;
+  impl->node = *hello;
   return std::unique_ptr<Console>(new Console(std::move(impl)));
 }
 
@@ -128,7 +128,7 @@ Console::Console(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Console::~Console() = default;
 
-const std::string& Console::node() const { return impl_->node; }
+const Hello& Console::node() const { return impl_->node; }
 
 Status Console::ask(const ConsoleRequest& request,
                     const std::function<bool(const ConsoleReply&)>& part, double silence_s) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/transport/run_key.hpp"
-#include "messages/console.hpp"
+#include "messages/control.hpp"
 
 namespace grapevine {
 
@@ -24,7 +24,7 @@ class Console {
   Status ask(const ConsoleRequest&, const std::function<bool(const ConsoleReply&)>& part,
              double silence_s = 10);
 
-  const std::string& node() const;  // its name
+  const Hello& node() const;  // what it says of itself
 
  private:
   class Impl;

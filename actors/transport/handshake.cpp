@@ -5,6 +5,7 @@
 #include "actors/transport/bulk_board.hpp"
 #include "actors/transport/connection_manager.hpp"
 #include "messages/control_codec.hpp"
+#include "messages/setting_lines.hpp"
 
 namespace grapevine {
 namespace {
@@ -102,6 +103,10 @@ std::string ConnectionManager::disagreement(const Connection& c, const Hello& h)
   if (h.node == self.node) return "the name " + h.node + " is this node's own";
   if (h.run != self.run) return differ("run", h.run, self.run);
   if (h.job != self.job) return differ("job", h.job_is, self.job_is);
+  const SettingLines ours = setting_lines(self.settings);
+  for (const auto& [name, theirs] : setting_lines(h.settings))
+    if (const auto own = ours.find(name); own != ours.end() && own->second != theirs)
+      return differ(name.c_str(), theirs, own->second);
   return {};
 }
 

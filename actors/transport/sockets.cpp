@@ -108,6 +108,32 @@ std::string reachable(const std::string& address) {
   return "127.0.0.1" + address.substr(colon);
 }
 
+std::string own_address_towards(const std::string& peer) {
+  const size_t colon = peer.rfind(':');
+  if (colon == peer.npos) return {};
+  std::string host = peer.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing
+  addrinfo* list = nullptr;
+  if (::getaddrinfo(host.c_str(), peer.substr(colon + 1).c_str(), &hints, &list) != 0) return {};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, ::freeaddrinfo);
+  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+    const int fd = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    auto* address = reinterpret_cast<sockaddr*>(&own);
+    const bool known =
+        ::connect(fd, one->ai_addr, one->ai_addrlen) == 0 && ::getsockname(fd, address, &size) == 0;
+    ::close(fd);
+    if (!known) continue;
+    const std::string text = address_text(*address);
+    return text.substr(0, text.rfind(':')) + ":0";
+  }
+  return {};
+}
+
 std::string address_text(const sockaddr& address) {
   if (address.sa_family != AF_INET && address.sa_family != AF_INET6) return "unix";
   const socklen_t size = address.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);

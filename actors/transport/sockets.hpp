@@ -25,6 +25,10 @@ Result<Listening> listen_on(const std::string& address, Reach reach);
 /// What others can dial: the same, with an address of this host where it was a wildcard's.
 std::string reachable(const std::string& address);
 
+/// "host:0" with the address of this host from which `peer` ("host:port") is reached; empty: there
+/// is no way to it.
+std::string own_address_towards(const std::string& peer);
+
 /// A socket that is bound and listens; -1 with errno. `family` of the address.
 int bind_and_listen(int family, const sockaddr* address, unsigned size);
 

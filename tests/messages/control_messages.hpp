@@ -49,7 +49,8 @@ inline std::vector<ControlMessage> one_of_each() {
   manifest.piece_bytes = 1 << 20;
   manifest.hashes = {12, ~uint64_t{0}};
   manifest.numbers = {13};
-  return {Hello{2, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000", 86},
+  return {Hello{2, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000", 86,
+                "lr=0.1\nseed=1\n", "batch=128\n"},
           Refusal{"another run"},
           Bye{},
           Agree{},

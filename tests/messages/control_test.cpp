@@ -97,7 +97,8 @@ ControlMessage random_message() {
       return Hello{
           *rc::gen::arbitrary<uint16_t>(), LinkPurpose::console, *text(63),
           *rc::gen::arbitrary<uint64_t>(), *text(200),           *name(),
-          *rc::gen::arbitrary<uint32_t>(), *text(200),           *rc::gen::arbitrary<uint64_t>()};
+          *rc::gen::arbitrary<uint32_t>(), *text(200),           *rc::gen::arbitrary<uint64_t>(),
+          *text(kSettingsBytes),           *text(kSettingsBytes)};
     default: return ConsoleReply{*rc::gen::arbitrary<bool>(), true, *text(5000)};
   }
 }

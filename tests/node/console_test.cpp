@@ -68,11 +68,26 @@ TEST_CASE("the status of a node that trains has all that a console is promised")
         return false;
     return s["consensus_distance"].is_number();
   });
-  for (const char* name :
-       {"node", "members", "epoch", "topology", "chi1", "chi2", "eta", "alpha_tilde",
-        "constants_age_seconds", "gradients",
-        "exchanges", "edges", "uptime_seconds", "consensus_distance", "refusals", "frames_lost",
-        "suspects", "departures", "links", "events"})
+  for (const char* name : {"node",
+                           "members",
+                           "epoch",
+                           "topology",
+                           "chi1",
+                           "chi2",
+                           "eta",
+                           "alpha_tilde",
+                           "constants_age_seconds",
+                           "gradients",
+                           "exchanges",
+                           "edges",
+                           "uptime_seconds",
+                           "consensus_distance",
+                           "refusals",
+                           "frames_lost",
+                           "suspects",
+                           "departures",
+                           "links",
+                           "events"})
     CHECK(s.contains(name));
   for (const Json& m : s["members"])
     for (const char* name : {"node", "state", "incarnation", "address", "ranks"})

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <csignal>
 
+#include "app/config_file.hpp"
+#include "app/execute.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/node/tools.hpp"
@@ -17,6 +19,31 @@ const std::vector<std::string> kEndless = {"--until=600", "--gradients=0"};
 void wait_for_more(const std::string& address, uint64_t more) {
   const uint64_t before = sum_of(status_of(address)["gradients"]);
   wait_for_status(address, [&](const Json& s) { return sum_of(s["gradients"]) > before + more; });
+}
+
+/// A node of this program which tells nobody what its learning rate is: 50.
+Error end_of_wild_node(const char* method, const std::string& join) {
+  auto options = resolve_options(kNode, {{"objective", "quadratic", ""},
+                                         {"method", method, ""},
+                                         {"topology", "chain", ""},
+                                         {"until", "600", ""},
+                                         {"gradients", "0", ""},
+                                         {"ranks", "1", ""},
+                                         {"threads", "1", ""},
+                                         {"mu", "0.5", ""},
+                                         {"r0", "10", ""},
+                                         {"lr", "50", ""},
+                                         {"total-ranks", "2", ""},
+                                         {"node-name", "wild", ""},
+                                         {"join", join, ""}});
+  REQUIRE(options);
+  auto objective = make_objective_of(options->settings);
+  REQUIRE(objective);
+  const auto told = execute_node(options->settings, options->peers, {}, *objective, nullptr, {},
+                                 [](const std::string&) {});
+  if (!told) return told.error();
+  REQUIRE(told->failure);
+  return *told->failure;
 }
 
 }  // namespace
@@ -106,20 +133,9 @@ TEST_CASE("a node whose steps diverge ends alone, and the others train on to the
     auto nodes = start_nodes(2, 1, words);
     for (auto& node : nodes)
       wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 2; });
-    std::vector<std::string> own = {"node",
-                                    "--objective=quadratic",
-                                    "--ranks=1",
-                                    "--threads=1",
-                                    "--total-ranks=2",
-                                    "--node-name=wild",
-                                    "--json",
-                                    "--quiet",
-                                    "--join=" + nodes[0]->address(),
-                                    "--lr=50"};
-    own.insert(own.end(), words.begin(), words.end());
-    Process wild(own);
-    CHECK(wild.end() == 2);
-    CHECK_THAT(wild.err(), Catch::Contains("loss is") && Catch::Contains("a smaller --lr"));
+    const Error why = end_of_wild_node(method, nodes[0]->address());
+    CHECK(why.exit_status() == 2);
+    CHECK_THAT(why.message, Catch::Contains("loss is") && Catch::Contains("a smaller --lr"));
     for (auto& node : nodes) {
       wait_for_status(node->address(), [](const Json& now) {
         return state_of(now, "wild") != "alive" && now["graph_ranks"] == 2;

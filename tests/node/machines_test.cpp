@@ -72,8 +72,8 @@ class Nodes {
                                         "--quiet",       "--json",
                                         "--key=" + key_, "--node-name=n" + number};
       words.push_back("--first-rank=" + std::to_string(2 * k));
-      words.push_back("--listen=10.78.0." + std::to_string(k + 1) + ":0");
-      if (k > 0) words.push_back("--join=" + addresses_[0]);
+      // The others listen where the first one reaches them.
+      words.push_back(k == 0 ? "--listen=10.78.0.1:0" : "--join=" + addresses_[0]);
       processes.push_back(std::make_unique<Process>(
           words, std::vector<std::string>{"ip", "netns", "exec", machines.name(k)}));
       addresses_.push_back(processes.back()->address());

@@ -39,23 +39,24 @@ Hello hello_of_job(const Scratch& scratch) {
   std::strcpy(at.sun_path, path.c_str());
   REQUIRE(::bind(door, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
   REQUIRE(::listen(door, 1) == 0);
-  std::vector<std::string> words = {"node",          "--objective=quadratic", "--ranks=1",
-                                    "--quiet",       "--threads=1",           "--node-name=scout",
-                                    "--patience=60", "--join=unix:" + path};
+  std::vector<std::string> words = {
+      "node",          "--objective=quadratic", "--ranks=1",
+      "--quiet",       "--threads=1",           "--node-name=scout",
+      "--patience=60", "--first-rank=0",        "--join=unix:" + path};
   words.insert(words.end(), kJob.begin(), kJob.end());
   Process scout(words);
   const int socket = ::accept(door, nullptr, nullptr);
-  std::vector<std::byte> bytes(8);
-  REQUIRE(::recv(socket, bytes.data(), 8, MSG_WAITALL) == 8);
-  uint32_t length = 0;
-  std::memcpy(&length, bytes.data() + 4, sizeof length);
-  bytes.resize(8 + 8 * size_t{length});
-  REQUIRE(::recv(socket, bytes.data() + 8, bytes.size() - 8, MSG_WAITALL) ==
-          static_cast<ssize_t>(bytes.size() - 8));
+  std::vector<std::byte> bytes;
+  auto said = decode_control(bytes);
+  while (!said) {
+    std::byte more[4096];
+    const ssize_t size = ::recv(socket, more, sizeof more, 0);
+    REQUIRE(size > 0);
+    bytes.insert(bytes.end(), more, more + size);
+    said = decode_control(bytes);
+  }
   ::close(socket);
   ::close(door);
-  const auto said = decode_control(bytes);
-  REQUIRE(said);
   REQUIRE(std::holds_alternative<Hello>(*said));
   return std::get<Hello>(*said);
 }

@@ -44,10 +44,11 @@ TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
 
 TEST_CASE("nodes of another run, method or model are told so at once, and disturb nobody") {
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
-  const std::string join = kAlone + "--join " + nodes[0]->address();
+  const std::string join = kAlone + "--gradients 0 --first-rank 1 --join " + nodes[0]->address();
   check_ends(join + " --run-name other", 1, {"another run", "other", "grapevine"});
   check_ends(join + " --method ad_psgd", 1, {"ad_psgd", "a2cid2"});
   check_ends(join + " --dim 17", 1, {"17 parameters", "16 parameters"});
+  check_ends(join + " --lr 0.25", 1, {"another lr: 0.25 at "});
   const Json status = status_of(nodes[0]->address());
   CHECK(status["members"].size() == 1);
   const std::string events = status["events"].dump();  // it says so, too
@@ -56,6 +57,24 @@ TEST_CASE("nodes of another run, method or model are told so at once, and distur
   wait_for_status(nodes[0]->address(), [&](const Json& s) {
     return sum_of(s["gradients"]) > sum_of(status["gradients"]);
   });
+}
+
+TEST_CASE("a node that joins takes the settings of the run, and is refused where it has others") {
+  auto nodes = start_nodes(1, 1,
+                           {"--until=600", "--gradients=0", "--method=ad_psgd", "--dim=17",
+                            "--lr=0.03", "--run-name=evening"});
+  const std::string join = "--join=" + nodes[0]->address();
+  Process knows_nothing({"node", join, "--node-name=late", "--ranks=2", "--threads=1", "--quiet"});
+  for (Process* node : {nodes[0].get(), &knows_nothing})
+    node->wait_for(
+        [](const Json& s) { return s["graph_ranks"] == 3 && sum_of(s["exchanges"]) > 0; });
+  const std::string at = "the run at " + nodes[0]->address();
+  check_refused("node " + join + " --lr 0.25", 2, {"lr is \"0.25\"", "accepted: \"0.03\"", at});
+  check_refused("node " + join + " --method a2cid2", 2, {"method is \"a2cid2\"", "ad_psgd", at});
+  check_refused("node " + join + " --topology star", 2, {"topology is \"star\"", "reconfigure"});
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", "lr = 0.03\nseed = 3\n");
+  check_refused("node " + join + " --config " + job, 2, {"job.toml:2: seed is \"3\""});
 }
 
 TEST_CASE("with another run key, or none, both ends say so in a line, and nobody is disturbed") {

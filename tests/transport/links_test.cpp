@@ -278,7 +278,7 @@ TEST_CASE("a console asks and is answered in parts, each console by itself") {
   const auto one = Console::open(a.address(), {}), two = Console::open(a.address(), {});
   REQUIRE(one);
   REQUIRE(two);
-  CHECK((*one)->node() == "a");
+  CHECK((*one)->node().node == "a");
   std::thread answers([&] {
     REQUIRE(a.wait([&] { return a.requests.size() == 1; }));
     a.links().reply(a.requests[0].first, {true, true, "first "});

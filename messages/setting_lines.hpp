@@ -1,0 +1,17 @@
+// Settings as a Hello carries them: "name=value" lines.
+#pragma once
+#include <map>
+#include <string>
+
+namespace grapevine {
+
+using SettingLines = std::map<std::string, std::string>;
+
+/// At most kSettingsBytes. A setting that is not printable or too long for a line of words is left
+/// out: whoever joins is not told it.
+std::string text_of(const SettingLines&);
+
+/// What is no such line is left out.
+SettingLines setting_lines(const std::string& text);
+
+}  // namespace grapevine
