@@ -106,9 +106,10 @@ std::string spaced(std::string name) {
 
 void print_topology(const Json& s) {
   std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s, found %s ago\n",
-              s["epoch"].dump().c_str(), s["topology"].get<std::string>().c_str(),
-              s["graph_ranks"].dump().c_str(), as_short(s["chi1"].get<double>()).c_str(),
-              as_short(s["chi2"].get<double>()).c_str(), as_short(s["eta"].get<double>()).c_str(),
+              as_epoch(s["epoch"].get<uint64_t>()).c_str(),
+              s["topology"].get<std::string>().c_str(), s["graph_ranks"].dump().c_str(),
+              as_short(s["chi1"].get<double>()).c_str(), as_short(s["chi2"].get<double>()).c_str(),
+              as_short(s["eta"].get<double>()).c_str(),
               as_short(s["alpha_tilde"].get<double>()).c_str(),
               as_seconds(s["constants_age_seconds"].get<double>()).c_str());
   std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", "edge", "exchanges/s", "round trip",
@@ -124,13 +125,29 @@ void print_topology(const Json& s) {
   }
 }
 
-// What is not zero of an object of counts, by name: "busy 3, epoch 1".
+// What is not zero of an object of counts, by name: "strangers 3, cut 1".
 std::string counted(const Json& counts) {
   std::string text;
   for (const auto& [name, count] : counts.items()) {
     if (!count.is_number() || count == 0) continue;
     text += fmt::format("{}{} {}", (text.empty() ? "" : ", "), spaced(name), count.dump());
   }
+  return text.empty() ? "none" : text;
+}
+
+// Most are nobody's fault: an offer comes at a moment at which its rank cannot take it.
+std::string declined(const Json& by_reason) {
+  constexpr std::pair<const char*, const char*> kWords[] = {
+      {"busy", "in another exchange"},   {"not_yet", "before their time"},
+      {"repeat", "by the last partner"}, {"older_caller", "while its own is older"},
+      {"epoch", "of another epoch"},     {"no_buffer", "without room for a model"},
+      {"gone", "of what is settled"},
+  };
+  std::string text;
+  for (const auto& [name, words] : kWords)
+    if (const Json& count = by_reason[name]; count != 0)
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "" : ", ", with_commas(count.get<double>()), words);
   return text.empty() ? "none" : text;
 }
 
@@ -165,7 +182,7 @@ void print_status(const Json& s) {
   const Json& refusals = s["refusals"];
   std::printf("  consensus distance   %s, from the edges below\n",
               known(s["consensus_distance"], as_short).c_str());
-  std::printf("  offers declined      %s\n", counted(refusals["declined_because"]).c_str());
+  std::printf("  offers declined      %s\n", declined(refusals["declined_because"]).c_str());
   std::printf("  turned away          %s\n", counted(refusals["turned_away"]).c_str());
   Json others = refusals;
   others.erase("offers_declined");

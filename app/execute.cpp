@@ -215,12 +215,16 @@ struct Pulse {
   }
 };
 
-Json json_of(const Settings& s, const Pulse& p) {
+// The workers know what their ranks had done before they came here.
+Json json_of(const Settings& s, const Pulse& p, const std::vector<WorkerReport>& workers) {
   const double here = static_cast<double>(ranks_here(s)) / s.ranks;
   const double horizon = static_cast<double>(s.gradients) * here;
+  double gradients = 0;
+  for (const WorkerReport& w : workers)
+    gradients += static_cast<double>(w.gradients);
   double progress = kNone;
   if (s.until_s > 0) progress = p.at_s / s.until_s;
-  if (horizon > 0) progress = std::fmax(progress, p.gradients / horizon);
+  if (horizon > 0) progress = std::fmax(progress, gradients / horizon);
   return {{"consensus_distance_here", p.consensus_distance},
           {"loss", p.loss},
           {"gradients_per_second", p.gradients_per_second},
@@ -296,7 +300,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   hooks.render = [pulse, alarm, guests, settings](const NodeStatus& status) {
     Json object = json_of(status);
     if (guests) object["guests"] = guests_json(*guests);
-    object.update(json_of(settings, pulse->get()));
+    object.update(json_of(settings, pulse->get(), status.ranks.workers));
     object["alarm"] = alarm->get();
     return object.dump();
   };

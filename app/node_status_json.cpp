@@ -143,6 +143,13 @@ double consensus_distance_of(const NodeStatus& s) {
   return count > 0 ? squares / (2 * count) : std::numeric_limits<double>::quiet_NaN();
 }
 
+template <class Report>
+std::vector<Report> by_rank(std::vector<Report> reports) {
+  std::sort(reports.begin(), reports.end(),
+            [](const Report& a, const Report& b) { return a.rank < b.rank; });
+  return reports;
+}
+
 Json declines_json(const NodeStatus& s) {
   constexpr const char* kNames[kDeclineReasons] = {"none",         "busy",  "not_yet",   "repeat",
                                                    "older_caller", "epoch", "no_buffer", "gone"};
@@ -213,12 +220,12 @@ Json departures_json(const std::vector<Departure>& departures) {
 Json json_of(const NodeStatus& s) {
   Json gradients = Json::array(), exchanges = Json::array(), idle = Json::array(),
        alive = Json::array(), ranks = Json::array();
-  for (const WorkerReport& w : s.ranks.workers) {
+  for (const WorkerReport& w : by_rank(s.ranks.workers)) {
     gradients.push_back(w.gradients);
     idle.push_back(w.idle_s);
     alive.push_back(w.alive_s);
   }
-  for (const CommunicatorReport& c : s.ranks.communicators) {
+  for (const CommunicatorReport& c : by_rank(s.ranks.communicators)) {
     ranks.push_back(c.rank);
     exchanges.push_back(c.counts.applied);
   }

@@ -79,7 +79,7 @@ void print_accuracy(const Summary& s) {
 
 std::string epoch_text(const EpochInfo& e) {
   return fmt::format("epoch {}: {} of {}, chi1 {:.4g}, chi2 {:.4g}, eta {:.4g}, alpha~ {:.4g}",
-                     e.epoch, e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde);
+                     as_epoch(e.epoch), e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde);
 }
 
 Idle idle_of(const Summary& s, int without) {

@@ -48,4 +48,10 @@ std::string as_short(double value) {
   return text;
 }
 
+std::string as_epoch(uint64_t epoch) {
+  const uint64_t count = epoch >> 32;
+  if (count == 0) return fmt::format("{}", epoch);
+  return fmt::format("{}-{:04x}", count, epoch >> 16 & 0xffff);
+}
+
 }  // namespace grapevine

@@ -1,9 +1,11 @@
 #include "actors/cluster/console_server.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 
 #include "actors/cluster/state_pieces.hpp"
 #include "topologies/topology.hpp"
@@ -36,12 +38,16 @@ std::string bytes_of(const Mean& mean, uint64_t offset, uint64_t count) {
   return bytes;
 }
 
+// For people, who compare the events of several nodes: never part of what is decided.
+std::string time_of_day() { return fmt::format("{:%H:%M:%S}", fmt::localtime(std::time(nullptr))); }
+
 }  // namespace
 
 ConsoleServer::ConsoleServer(caf::actor_config& config, ConsoleDependencies deps)
     : ConsoleActor::base(config), deps_(std::move(deps)) {}
 
-void ConsoleServer::note(const std::string& line) {
+void ConsoleServer::note(const std::string& what) {
+  const std::string line = time_of_day() + " " + what;
   events_.push_back(line);
   if (events_.size() > kEventsKept) events_.pop_front();
   for (const uint64_t console : followers_)

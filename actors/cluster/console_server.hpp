@@ -43,7 +43,7 @@ class ConsoleServer final : public ConsoleActor::base {
     double used_s = 0;
   };
 
-  void note(const std::string& line);
+  void note(const std::string& what);  // with the time of day
   void turned_away(const TurnedAway&);
   void bulk_ended(const BulkEnded&);
   void follow(uint64_t console);

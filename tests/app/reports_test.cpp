@@ -28,6 +28,8 @@ TEST_CASE("numbers are rounded as people read them") {
   CHECK(as_short(1.23e-7) == "1.23e-7");
   CHECK(as_short(42) == "42");
   CHECK(as_short(1.5e-10) == "1.5e-10");
+  CHECK(as_epoch(3) == "3");
+  CHECK(as_epoch(uint64_t{257} << 32 | 0xc0c22211) == "257-c0c2");
   for (const auto& text : {with_commas(NAN), as_percent(NAN), as_seconds(NAN), as_short(INFINITY)})
     CHECK(text == "n/a");
 }

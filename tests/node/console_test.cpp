@@ -145,7 +145,9 @@ TEST_CASE("a console follows the events until the node ends, and asks for the la
   CHECK(nodes[1]->end() == 0);
   nodes[0]->wait_for([](const Json& s) { return departure_of(s, "b").is_object(); });
   const Ran last = run_grapevine("ctl " + address + " events 1 --json");
-  CHECK(Json::parse(last.out)["events"].size() == 1);
+  const Json events = Json::parse(last.out)["events"];
+  REQUIRE(events.size() == 1);
+  CHECK_THAT(events[0].get<std::string>(), Catch::Matches("[0-2][0-9](:[0-5][0-9]){2} .+"));
   check_refused("ctl " + address + " events some", 2, {"some", "accepted", "follow"});
   REQUIRE(run_grapevine("ctl " + address + " stop").status == 0);
   CHECK(nodes[0]->end() == 0);

@@ -152,6 +152,22 @@ TEST_CASE("a node whose steps diverge ends alone, and the others train on to the
   }
 }
 
+TEST_CASE("a process that comes back knows how far the run is") {
+  const std::vector<std::string> words = {"--gradients=2000000000", "--until=0"};
+  auto nodes = start_nodes(2, 2, words);
+  const Json before = wait_for_status(nodes[0]->address(), [](const Json& s) {
+    return s["graph_ranks"] == 4 && sum_of(s["gradients"]) > 50000;
+  });
+  nodes[1]->signal(SIGKILL);
+  wait_for_status(nodes[0]->address(), [](const Json& s) { return state_of(s, "b") == "dead"; });
+  Process again({"node", "--ranks=2", "--node-name=b", "--threads=1", "--json", "--quiet",
+                 "--join=" + nodes[0]->address()});
+  const Json status =
+      wait_for_status(again.address(), [](const Json& s) { return sum_of(s["gradients"]) > 0; });
+  CHECK(status["progress"].get<double>() > 0.8 * before["progress"].get<double>());
+  CHECK(std::is_sorted(status["ranks_here"].begin(), status["ranks_here"].end()));
+}
+
 TEST_CASE("a killed process that is started again comes back in a new incarnation") {
   auto nodes = start_nodes(2, 2, kEndless);
   wait_for_status(nodes[0]->address(), [](const Json& s) { return s["graph_ranks"] == 4; });
