@@ -36,6 +36,8 @@ OptionTable rows_of_the_run(Options& o) {
       {"out", &o.out, kTrain | kSimulate | kCompare, "DIR",
        "the run directory, else runs/TIME-METHOD-GRAPH-SEED; of simulate: none; of compare: where "
        "finished runs are kept, else JOB's stem + .results"},
+      {"tensorboard", &o.tensorboard, kTrain | kSimulate, "",
+       "also write event files for TensorBoard, in the run directory"},
       {"save", &o.save, kTrain, "", "write a run directory: model, curves and record"},
       {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until",
        Shared::always},

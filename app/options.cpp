@@ -230,6 +230,8 @@ Status complete(Command command, Options& o) {
   if (!o.save && !o.out.empty())
     return user_error(
         fmt::format("out is {} with --no-save, accepted: one of the two", quoted(o.out)));
+  if (o.tensorboard && (!o.save || (command == kSimulate && o.out.empty())))
+    return user_error("tensorboard without a run directory, accepted: with one, see --out");
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
   if (s.exchanges_at_once < 1) {
     return user_error(

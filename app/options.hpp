@@ -53,6 +53,7 @@ struct Options {
   Settings settings;
   std::string config, plan, out, svg;
   uint64_t epochs = 0;  // passes over the data, in place of settings.gradients; 0: those count
+  bool tensorboard = false;  // event files in the run directory
   bool save = true;     // train, node, launch: a run directory, where `out` names none
   std::string job;      // compare: the job file
   std::string name;     // reproduce: which; all: what needs no data

@@ -1,10 +1,7 @@
 #include "app/run_directory.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <utility>
@@ -47,14 +44,12 @@ Result<RunDirectory> RunDirectory::make(const std::string& path) {
   std::error_code failed;
   const bool made = fs::create_directories(path, failed);
   if (failed) return unwritable(path, failed.message());
-  File metrics(std::fopen(part_of(path).c_str(), "wx"));
+  auto metrics = GrowingFile::make(part_of(path));
   if (!metrics) {
-    const std::string why = std::strerror(errno);
     if (made) fs::remove(path, failed);
-    return unwritable(path, why);
+    return unwritable(path, metrics.error().message);
   }
-  std::setvbuf(metrics.get(), nullptr, _IONBF, 0);
-  return RunDirectory(path, std::move(metrics));
+  return RunDirectory(path, std::move(*metrics));
 }
 
 RunDirectory::~RunDirectory() {
@@ -68,29 +63,15 @@ Status RunDirectory::write(const std::string& name, const std::string& text) con
   return write_whole_file(fmt::format("{}/{}", path_, name), {{text.data(), text.size()}});
 }
 
-Status RunDirectory::stream(const std::string& line) {
-  const std::string whole = line + "\n";
-  if (std::fwrite(whole.data(), 1, whole.size(), metrics_.get()) == whole.size()) {
-    written_ += static_cast<long>(whole.size());
-    failing_ = false;
-    return Done{};
-  }
-  failure_ = std::strerror(errno);
-  ++missing_;
-  std::clearerr(metrics_.get());
-  if (ftruncate(fileno(metrics_.get()), written_) == 0)
-    std::fseek(metrics_.get(), written_, SEEK_SET);
-  if (std::exchange(failing_, true)) return Done{};
-  return world_error(fmt::format("cannot write {}: {}; lines are missing until it can be again",
-                                 part_of(path_), failure_));
-}
+Status RunDirectory::stream(const std::string& line) { return metrics_->append(line + "\n"); }
 
 Status RunDirectory::end_stream() {
-  const std::string part = part_of(path_), whole = fmt::format("{}/{}", path_, kMetrics);
-  const Status finished = finish_file(fileno(metrics_.get()), part, whole);
-  metrics_.reset();
-  if (!finished || missing_ == 0) return finished;
-  return world_error(fmt::format("{} lacks {} lines: {}", whole, missing_, failure_));
+  const std::unique_ptr<GrowingFile> metrics = std::move(metrics_);
+  const std::string whole = fmt::format("{}/{}", path_, kMetrics);
+  const Status finished = finish_file(metrics->descriptor(), metrics->path(), whole);
+  if (!finished || metrics->missing() == 0) return finished;
+  return world_error(
+      fmt::format("{} lacks {} lines: {}", whole, metrics->missing(), metrics->failure()));
 }
 
 std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,

@@ -8,10 +8,10 @@
 //   model.safetensors, model.pt   the averaged model (written by the objective)
 #pragma once
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 
+#include "app/growing_file.hpp"
 #include "kernels/result.hpp"
 
 namespace grapevine {
@@ -30,29 +30,18 @@ class RunDirectory {
 
   Status write(const std::string& name, const std::string& text) const;
 
-  /// Adds a line to metrics.jsonl.part, at once. A line that cannot be written whole is left out,
-  /// and the next one is tried again. Error (world): the first that is left out after one that was
-  /// not.
+  /// Adds a line to metrics.jsonl.part, as GrowingFile does.
   Status stream(const std::string& line);
   /// metrics.jsonl, of all lines that were written. Error (world): how many are missing, or what
   /// the system says.
   Status end_stream();
 
  private:
-  struct Close {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-  };
-  using File = std::unique_ptr<std::FILE, Close>;
-
-  RunDirectory(std::string path, File metrics)
-      : path_(std::move(path)), metrics_(std::move(metrics)) {}
+  RunDirectory(std::string path, GrowingFile metrics)
+      : path_(std::move(path)), metrics_(std::make_unique<GrowingFile>(std::move(metrics))) {}
 
   std::string path_;
-  File metrics_;
-  long written_ = 0;      // bytes, of whole lines
-  uint64_t missing_ = 0;  // lines
-  bool failing_ = false;
-  std::string failure_;  // the last
+  std::unique_ptr<GrowingFile> metrics_;  // null once it has its name
 };
 
 /// runs/<UTC time>-<method>-<topology>-<seed>[-<node>], the first of that name that is not there

@@ -24,6 +24,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   watch_.test_s = options.test_s;
   watch_.on_point = [this](const RunSample& p) {
     stream(json_of(p).dump());
+    tell_events(p);
     if (progress_) progress_->point(p);
   };
   watch_.on_epoch = [this](const EpochInfo& e) {
@@ -47,6 +48,8 @@ Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const O
   record->directory_.emplace(std::move(*made));
   if (Status s = record->directory_->write("run.json", record->run_json("running", "")); !s)
     return s.error();
+  if (options.tensorboard)
+    if (Status s = record->begin_events(); !s) return s.error();
   if (options.plan.empty()) return record;
   std::ostringstream plan;
   plan << std::ifstream(options.plan).rdbuf();
@@ -75,8 +78,58 @@ std::string RunRecord::run_json(const char* state, const std::string& result) co
 
 void RunRecord::stream(const std::string& line) {
   if (!directory_) return;
-  const Status written = directory_->stream(line);
+  alarm(directory_->stream(line));
+}
+
+void RunRecord::alarm(const Status& written) {
   if (!written && progress_) progress_->say("ALARM: " + written.error().message);
+}
+
+// --- TensorBoard: the mean's curves while it goes on, what each rank came to at the end
+
+Status RunRecord::begin_events() {
+  auto made = EventFile::make(directory_->path() + "/tensorboard/mean");
+  if (!made) return made.error();
+  events_.emplace(std::move(*made));
+  const Json options = json_of(options_);
+  std::map<std::string, std::string> settings;
+  for (const auto& [name, value] : options.items())
+    settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  return events_->hyper_parameters(settings);
+}
+
+void RunRecord::tell_events(const RunSample& p) {
+  if (!events_) return;
+  alarm(events_->scalars(p.gradients, {{"loss", p.loss},
+                                       {"accuracy", p.accuracy},
+                                       {"suboptimality", p.suboptimality},
+                                       {"consensus_distance", p.consensus_distance},
+                                       {"exchanges", static_cast<double>(p.exchanges)},
+                                       {"bytes", static_cast<double>(p.bytes)},
+                                       {"seconds", p.at_s},
+                                       {"ranks", static_cast<double>(p.ranks)}}));
+}
+
+Status RunRecord::end_events(const Summary& s) {
+  const Status mean = events_->scalars(
+      s.gradients, {{"final_loss", s.averaged.loss}, {"final_accuracy", s.averaged.accuracy}});
+  if (!mean) return mean;
+  size_t alive = 0;
+  for (size_t r = 0; r < s.ranks.size(); ++r) {
+    const RankSummary& rank = s.ranks[r];
+    auto file = EventFile::make(fmt::format("{}/tensorboard/rank-{}", directory_->path(),
+                                            s.first_rank + static_cast<int>(r)));
+    if (!file) return file.error();
+    EventFile::Scalars scalars{{"gradients", static_cast<double>(rank.gradients)},
+                               {"idle_fraction", rank.idle_fraction}};
+    if (rank.alive && alive < s.by_rank.size()) {
+      scalars.push_back({"final_loss", s.by_rank[alive].loss});
+      scalars.push_back({"final_accuracy", s.by_rank[alive].accuracy});
+    }
+    alive += rank.alive;
+    if (Status written = file->scalars(s.gradients, scalars); !written) return written;
+  }
+  return Done{};
 }
 
 void RunRecord::quiet() { progress_.reset(); }
@@ -84,7 +137,9 @@ void RunRecord::quiet() { progress_.reset(); }
 Status RunRecord::finish(const Summary& s, Objective& objective, const std::string& result) {
   quiet();
   if (!directory_) return Done{};
-  const Status metrics = directory_->end_stream(), whole = write_all(s, objective);
+  Status metrics = directory_->end_stream();
+  if (events_ && metrics) metrics = end_events(s);
+  const Status whole = write_all(s, objective);
   const char* state = s.failure || !whole ? "failed" : s.interrupted ? "interrupted" : "finished";
   const Status recorded = directory_->write("run.json", run_json(state, result));
   return !whole ? whole : !recorded ? recorded : metrics;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/execute.hpp"
+#include "app/metrics/event_file.hpp"
 #include "app/options.hpp"
 #include "app/progress.hpp"
 #include "app/run_directory.hpp"
@@ -38,6 +39,10 @@ class RunRecord {
   RunRecord(const char* command, const Options&, const std::string& description);
   std::string run_json(const char* state, const std::string& result) const;
   void stream(const std::string& line);
+  Status begin_events();
+  void tell_events(const RunSample&);
+  Status end_events(const Summary&);
+  void alarm(const Status& written);
   Status write_all(const Summary&, Objective&);
 
   const char* command_;
@@ -45,6 +50,7 @@ class RunRecord {
   std::string description_, started_;
   std::optional<RunDirectory> directory_;
   std::optional<Progress> progress_;
+  std::optional<EventFile> events_;  // with --tensorboard
   Watch watch_;
 };
 

@@ -106,18 +106,19 @@ get_libtorch() {
   rm -f build/*/configured
 }
 
-# pycapnp for the Python script among the examples. Its test says so aloud where it cannot be had.
-get_pycapnp() {
-  local into=.deps/pycapnp python=python3
-  [ ! -e $into/capnp/__init__.py ] || return 0
+# Modules of Python for tests: pycapnp for the script among the examples, Prometheus' own reader for
+# the metrics. The tests say so aloud where they cannot be had.
+get_test_modules() {
+  local into=.deps/modules python=python3
+  [ ! -e $into ] || return 0
   "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
   rm -rf $into.part
   mkdir -p "$logs"
   if "$python" -m pip install --quiet --only-binary=:all: --no-deps --target $into.part \
-    pycapnp==2.2.4 >"$logs/pycapnp.log" 2>&1 </dev/null; then
+    pycapnp==2.2.4 prometheus-client==0.23.1 >"$logs/modules.log" 2>&1 </dev/null; then
     mv $into.part $into
   else
-    echo "pycapnp cannot be had (see $logs/pycapnp.log): examples/status.py is not tested" >&2
+    echo "modules for tests cannot be had (see $logs/modules.log): some readers are not tested" >&2
   fi
 }
 
@@ -134,7 +135,7 @@ get_torch() {
 
 make_torch() {  # PYTHON INTO
   "$1" -m venv "$2"
-  "$2/bin/python" -m pip install torch==2.11.0 numpy safetensors setuptools wheel
+  "$2/bin/python" -m pip install torch==2.11.0 numpy safetensors tensorboard setuptools wheel
 }
 
 # configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other

@@ -37,7 +37,7 @@ std::vector<double> snapshot_of(const std::string& address, int dim) {
 
 // The words before the script's name; "" where none works.
 std::string python_with_pycapnp() {
-  const std::string path = "PYTHONPATH=" GRAPEVINE_SOURCE_DIR "/.deps/pycapnp ";
+  const std::string path = "PYTHONPATH=" GRAPEVINE_SOURCE_DIR "/.deps/modules ";
   for (const char* python : {"python3", "/usr/bin/python3"})
     if (run_command(path + python + " -c 'import capnp'").status == 0) return path + python;
   return "";
@@ -160,7 +160,7 @@ TEST_CASE("a Python script that speaks the schema is answered like any console")
   const std::string script = GRAPEVINE_SOURCE_DIR "/examples/status.py";
   const std::string python = python_with_pycapnp();
   if (python.empty()) {
-    return skipped("no Python here has pycapnp, ./test would install it into .deps/pycapnp");
+    return skipped("no Python here has pycapnp, ./test would install it into .deps/modules");
   }
   const Scratch scratch;
   const std::string socket = "unix:" + scratch.path("node.sock");

@@ -86,7 +86,7 @@ TEST_CASE("a node serves its metrics, to whom asks for either format") {
 
   const Scratch scratch;
   const Ran read =
-      run_command("python3 " GRAPEVINE_SOURCE_DIR "/tests/node/metrics_reader.py " +
+      run_command("PYTHONPATH=" GRAPEVINE_SOURCE_DIR "/.deps/modules python3 " GRAPEVINE_SOURCE_DIR "/tests/node/metrics_reader.py " +
                   scratch.file("plain", plain->body) + " " + scratch.file("open", open->body));
   INFO(read.out << read.err);
   if (read.status == 77) return skipped("no prometheus_client here, so it did not read the page");

@@ -1,0 +1,39 @@
+// EventFile: scalars as TensorBoard reads them, in its own format, so that no client of its is
+// needed: records of {u64 length, masked CRC-32C of it, Event, masked CRC-32C of that}, each Event
+// in the wire format of Protocol Buffers (tensorflow/core/util/event.proto,
+// framework/summary.proto; the hyper-parameters: tensorboard/plugins/hparams/plugin_data.proto).
+//
+// The few fields are written by hand: LibTorch brings a Protocol Buffers library of its own into
+// the process, and two versions of it do not live together.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/growing_file.hpp"
+
+namespace grapevine {
+
+class EventFile {
+ public:
+  using Scalars = std::vector<std::pair<std::string, double>>;  // tag, value
+
+  /// FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS, with the folder. Error (world): the system's.
+  static Result<EventFile> make(const std::string& folder);
+
+  /// Both as GrowingFile::append does. What is not finite is left out.
+  Status scalars(uint64_t step, const Scalars&);
+  Status hyper_parameters(const std::map<std::string, std::string>&);
+
+ private:
+  explicit EventFile(GrowingFile file) : file_(std::move(file)) {}
+  Status add(uint64_t step, const std::string& field);
+
+  GrowingFile file_;
+};
+
+/// CRC-32C (Castagnoli), as RFC 3720 has it.
+uint32_t crc32c(const std::string& bytes);
+
+}  // namespace grapevine
