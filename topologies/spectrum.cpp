@@ -10,6 +10,7 @@
 
 #include "kernels/check.hpp"
 #include "topologies/graphs.hpp"
+#include "topologies/spectrum_chi.hpp"
 #include "topologies/spectrum_sparse.hpp"
 
 namespace grapevine {
@@ -107,14 +108,8 @@ std::vector<double> all_eigenvalues(const Topology& graph, std::span<const doubl
 
 }  // namespace
 
-Result<Spectrum> spectrum(const Topology& graph, std::span<const double> rates) {
+Result<Spectrum> spectrum_chi(const Topology& graph, std::span<const double> rates) {
   GV_CHECK(graph.ranks() >= 1);
-  std::vector<double> own;
-  if (rates.empty()) {
-    for (const Edge& edge : graph.edges())
-      own.push_back(edge.rate);
-    rates = own;
-  }
   GV_CHECK(rates.size() == graph.edges().size());
   for (size_t e = 0; e < rates.size(); ++e) {
     if (rates[e] > 0 && std::isfinite(rates[e])) continue;
@@ -127,13 +122,24 @@ Result<Spectrum> spectrum(const Topology& graph, std::span<const double> rates) 
   auto closed = closed_form(graph, rates);
   Result<Spectrum> solved = closed ? std::move(*closed) : spectrum_sparse(graph, rates);
   if (!solved) return solved;
-  Spectrum& result = *solved;
+  const Spectrum& result = *solved;
   const auto possible = [](double chi) { return chi > 0 && std::isfinite(chi); };
   if (!possible(result.chi1) || !possible(result.chi2))
     return world_error("spectrum of " + graph.name() + ": chi1 is " + shown(result.chi1) +
                        " and chi2 " + shown(result.chi2) + "; rates are too large or too small");
-  if (closed) return solved;
-  if (graph.ranks() <= kDenseRanks) {
+  return solved;
+}
+
+Result<Spectrum> spectrum(const Topology& graph, std::span<const double> rates) {
+  std::vector<double> own;
+  if (rates.empty()) {
+    for (const Edge& edge : graph.edges())
+      own.push_back(edge.rate);
+    rates = own;
+  }
+  Result<Spectrum> solved = spectrum_chi(graph, rates);
+  if (!solved || !solved->eigenvalues.empty()) return solved;
+  if (Spectrum& result = *solved; graph.ranks() <= kDenseRanks) {
     result.eigenvalues = all_eigenvalues(graph, rates);
     // The first two are known with all their digits, however wide the spectrum is.
     const double lambda_2 = 1 / result.chi1;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "topologies/spectrum_chi.hpp"
+
 namespace grapevine {
 
 std::shared_ptr<const Result<Spectrum>> SpectrumCache::find(const Topology& graph,
@@ -26,7 +28,7 @@ std::shared_ptr<const Result<Spectrum>> SpectrumCache::of(const Topology& graph,
   Entry entry{graph.ranks(), {}, {rates.begin(), rates.end()}, {}};
   for (const Edge& e : graph.edges())
     entry.ends.emplace_back(e.i, e.j);
-  entry.spectrum = std::make_shared<const Result<Spectrum>>(spectrum(graph, rates));
+  entry.spectrum = std::make_shared<const Result<Spectrum>>(spectrum_chi(graph, rates));
   auto answer = entry.spectrum;
   const std::lock_guard lock(mutex_);
   ++solved_;

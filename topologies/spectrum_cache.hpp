@@ -18,7 +18,7 @@ constexpr size_t kSpectraKept = 64, kEdgesKept = 256 * 1024;
 
 class SpectrumCache {
  public:
-  /// As spectrum(); `rates` has one entry per edge.
+  /// As spectrum_chi(); `rates` has one entry per edge.
   std::shared_ptr<const Result<Spectrum>> of(const Topology&, std::span<const double> rates);
 
   uint64_t solved() const;  // so far, of all that were asked for
