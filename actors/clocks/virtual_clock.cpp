@@ -24,6 +24,7 @@ VirtualScheduler::VirtualScheduler(caf::actor_system& system)
     : abstract_coordinator(system), unit_(*this) {
   const auto* config = dynamic_cast<const VirtualConfig*>(&system.config());
   clock_ = config != nullptr ? config->clock : std::make_shared<VirtualClock>();
+  if (config != nullptr) when_ready_ = config->when_ready;
 }
 
 void VirtualScheduler::start() {  // aout() prints at once; the spare argument dodges a CAF trap
@@ -48,6 +49,7 @@ void VirtualScheduler::stop() {
 }
 
 void VirtualScheduler::run() {
+  running_ = true;
   while (!jobs_.empty()) {
     caf::resumable* job = jobs_.front();
     jobs_.pop_front();
@@ -57,6 +59,7 @@ void VirtualScheduler::run() {
       default: intrusive_ptr_release(job);
     }
   }
+  running_ = false;
 }
 
 }  // namespace grapevine

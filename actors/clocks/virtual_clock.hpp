@@ -11,6 +11,7 @@
 #include <caf/scheduler/abstract_coordinator.hpp>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -42,6 +43,7 @@ class VirtualClock final : public TimerClock {
 struct VirtualConfig : caf::actor_system_config {
   explicit VirtualConfig(std::shared_ptr<VirtualClock> clock);
   std::shared_ptr<VirtualClock> clock;
+  std::function<void()> when_ready;  // called as an actor gets ready where none was, outside run()
 };
 
 class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
@@ -56,7 +58,7 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
 
   VirtualClock& clock() noexcept override { return *clock_; }
   bool detaches_utility_actors() const override { return false; }
-  void enqueue(caf::resumable* job) override { jobs_.push_back(job); }
+  void enqueue(caf::resumable* job) override { add(job); }
   void start() override;
   void stop() override;
 
@@ -70,11 +72,18 @@ class VirtualScheduler final : public caf::scheduler::abstract_coordinator {
   struct Unit final : caf::execution_unit {
     explicit Unit(VirtualScheduler& scheduler)
         : execution_unit(&scheduler.system()), scheduler(scheduler) {}
-    void exec_later(caf::resumable* job) override { scheduler.jobs_.push_back(job); }
+    void exec_later(caf::resumable* job) override { scheduler.add(job); }
     VirtualScheduler& scheduler;
   } unit_;
+  void add(caf::resumable* job) {
+    if (jobs_.empty() && !running_ && when_ready_) when_ready_();
+    jobs_.push_back(job);
+  }
+
   std::shared_ptr<VirtualClock> clock_;
+  std::function<void()> when_ready_;
   std::deque<caf::resumable*> jobs_;
+  bool running_ = false;
 };
 
 }  // namespace grapevine

@@ -96,6 +96,7 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
   p.name = name_of(host);
   p.begun_s = now();
   p.config = std::make_unique<VirtualConfig>(clock_);
+  p.config->when_ready = [this, number] { ready_.insert(number); };
   p.system = std::make_unique<caf::actor_system>(*p.config);
   p.scheduler = &VirtualScheduler::of(*p.system);
   NodeSettings n;
@@ -211,10 +212,13 @@ void SimulatedCluster::settle() {
   for (bool any = true; any;) {
     any = !world.idle();
     world.run();
-    for (const auto& p : processes_) {
-      if (p->stopped || p->scheduler->idle()) continue;
-      any = true;
-      p->scheduler->run();
+    for (auto next = ready_.begin(); next != ready_.end();) {  // by rising number
+      const int number = *next++;
+      if (at(number).stopped) continue;
+      any |= !at(number).scheduler->idle();
+      at(number).scheduler->run();
+      ready_.erase(number);
+      next = ready_.upper_bound(number);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,7 @@ class SimulatedCluster {
   VirtualConfig world_config_;
   caf::actor_system world_;
   std::unique_ptr<SimulatedNetwork> network_;
+  std::set<int> ready_;  // processes of which an actor is
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::string> answers_;  // of consoles, but status
   std::shared_ptr<Objective> objective_;

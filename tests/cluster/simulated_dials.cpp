@@ -33,9 +33,9 @@ void SimulatedNetwork::attempt(int p, const std::string& address, double waited_
     if (process(l.ends[1 - side_of(l, p)]).address == address)
       return fail(p, address, "a link with " + node + " stands already", false);
   }
-  int there = -1, listener = -1;  // the last process that had the address; it, if it lives
-  for (int q = 0; q < static_cast<int>(processes_.size()); ++q)
-    if (process(q).address == address) there = q;
+  const auto found = at_address_.find(address);
+  const int there = found == at_address_.end() ? -1 : found->second;
+  int listener = -1;  // it, if it lives
   if (there >= 0 && process(there).alive) listener = there;
   if (there >= 0 && (blocked(p, there) || blocked(there, p))) {
     if (waited_s >= kConnect_s) return fail(p, address, "no connection in time", false);
@@ -61,9 +61,10 @@ void SimulatedNetwork::attempt(int p, const std::string& address, double waited_
 /// Whether the higher name knows of a link with the lower one that stands or is offered.
 bool SimulatedNetwork::stands(int high, int low) {
   if (process(high).standing.count(name(low)) > 0) return true;
-  return std::any_of(links_.begin(), links_.end(), [&](const auto& l) {
-    return l->ends[0] == low && l->ends[1] == high && l->up[0] && !l->was_up[1];
-  });
+  const auto between = links_between_.find({low, high});
+  if (between == links_between_.end()) return false;
+  return std::any_of(between->second.begin(), between->second.end(),
+                     [&](int id) { return link(id).up[0] && !link(id).was_up[1]; });
 }
 
 void SimulatedNetwork::agree(int connector, int listener, const std::string& address) {
@@ -81,6 +82,9 @@ void SimulatedNetwork::agree(int connector, int listener, const std::string& add
     links_.push_back(std::make_unique<Link>());
     link(id).ends[0] = low;
     link(id).ends[1] = high;
+    links_between_[{low, high}].push_back(id);
+    process(low).links.push_back(id);
+    process(high).links.push_back(id);
     stand(id, 0);
     push(id, 0, {Item::Kind::agree, {}, {}, {}, {}});
   });
@@ -117,9 +121,8 @@ void SimulatedNetwork::vanish(int p, const std::string& reason,
   gone.inbox.clear();
   gone.standing.clear();
   gone.events = {};
-  for (int id = 0; id < static_cast<int>(links_.size()); ++id) {
+  for (const int id : gone.links) {
     Link& l = link(id);
-    if (l.ends[0] != p && l.ends[1] != p) continue;
     const int side = side_of(l, p);
     if (!std::exchange(l.up[side], false)) continue;
     if (break_off) break_off(l, side);

@@ -105,6 +105,7 @@ std::shared_ptr<Links> SimulatedNetwork::open(int host, const std::string& addre
   made->address = options.self.address = address;
   made->options = std::move(options);
   made->events = std::move(events);
+  at_address_[address] = static_cast<int>(processes_.size());
   processes_.push_back(std::move(made));
   return std::make_shared<SimulatedLinks>(*this, static_cast<int>(processes_.size()) - 1);
 }
@@ -142,6 +143,7 @@ bool SimulatedNetwork::send(int p, const std::string& node, const ControlMessage
   }
   ++l.counts[side].messages_sent;
   l.counts[side].message_bytes_sent += bytes->size();
+  message_bytes_ += bytes->size();
   fold(now(), fnv1a(std::span<const std::byte>(*bytes)));
   push(found->second, side, {Item::Kind::control, std::move(*bytes), {}, {}, {}});
   return true;

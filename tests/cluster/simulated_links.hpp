@@ -51,8 +51,9 @@ class SimulatedNetwork {
   using Answer = std::function<void(const ConsoleReply& whole)>;
   void ask(int process, ConsoleRequest, Answer);
 
-  uint64_t log_hash() const { return hash_; }  // of all that was sent, and when
-  size_t lost() const { return lost_; }        // payloads
+  uint64_t log_hash() const { return hash_; }                // of all that was sent, and when
+  size_t lost() const { return lost_; }                      // payloads
+  uint64_t message_bytes() const { return message_bytes_; }  // sent by all, but payloads
 
  private:
   friend class SimulatedLinks;
@@ -64,6 +65,7 @@ class SimulatedNetwork {
     bool alive = true, stopped = false;
     std::vector<std::function<void()>> inbox;  // while stopped
     std::map<std::string, int> standing;       // links, by the other's name
+    std::vector<int> links;                    // all that it ever had
     std::map<uint64_t, std::pair<std::string, Answer>> consoles;
   };
   struct Item {
@@ -128,10 +130,13 @@ class SimulatedNetwork {
   NetworkModel model_;
   Random random_;
   std::vector<std::unique_ptr<Process>> processes_;
+  std::map<std::string, int> at_address_;  // the last process that had it
   std::vector<std::unique_ptr<Link>> links_;
+  std::map<std::pair<int, int>, std::vector<int>> links_between_;  // by ends
   std::set<std::pair<int, int>> cuts_;
   uint64_t hash_, consoles_ = 0;
   size_t lost_ = 0;
+  uint64_t message_bytes_ = 0;
 };
 
 }  // namespace grapevine::test
