@@ -107,6 +107,10 @@ void Connector::talks_with(const std::vector<uint32_t>& members) {
   chosen_ = false;
 }
 
+bool Connector::alone() const {
+  return std::none_of(links_.begin(), links_.end(), [](const Link& l) { return l.up; });
+}
+
 bool Connector::needs(double now, uint32_t member) const {
   if (member >= links_.size()) return false;
   const Link& l = links_[member];
@@ -237,7 +241,7 @@ void Connector::run(double now, const MemberTable& table, Random& random,
     l.dial_at = now + backed_off(l.wait, kLongestWait_s, random);
     dials.push_back(table.at(member).address);
   }
-  const bool any = std::any_of(links_.begin(), links_.end(), [](const Link& l) { return l.up; });
+  const bool any = !alone();
   for (Join& j : joins_) {
     if (j.address == table.self().address) j.member = 0;
     if (j.member || j.dial_at > now) continue;

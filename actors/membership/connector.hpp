@@ -47,6 +47,7 @@ class Connector {
   void changed() { chosen_ = false; }  // somebody's state
 
   bool linked(uint32_t member) const { return member < links_.size() && links_[member].up; }
+  bool alone() const;                  // no link stands
   bool broke(uint32_t member) const {  // its last link, which nobody had closed
     return member < links_.size() && links_[member].broke;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace grapevine {
 
@@ -75,7 +76,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (known_epoch_ != epoch()) {
     known_epoch_ = epoch();
     out.changed = true;
-    forget_old_rates();
+    if (std::exchange(ranks_went_, false)) forget_old_rates();
   }
   double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_});
   if (fresh_) at = std::min(at, tell_at_);

@@ -138,9 +138,11 @@ class Membership {
   const RunFacts& facts() const { return table_.facts(); }
   uint64_t epoch() const { return table_.epoch(); }
   bool linked(const std::string& node) const;
+  bool alone() const { return connector_.alone(); }  // no link with a member stands
   bool needs_link(double now, const std::string& node) const;
   size_t links_needed() const { return connector_.needed(); }  // kLinksAtMost at most
   double round_trip_s(const std::string& node) const;          // smoothed; 0: not measured yet
+  size_t open_probes() const { return prober_.open(); }
   int health() const { return prober_.health(); }  // 0 is best, 8 worst: time-outs x (1 + it)
 
  private:
@@ -211,7 +213,8 @@ class Membership {
   std::vector<double> told_at_;   // by member: our whole view, since its link came up
   std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
   bool fresh_ = false;                                          // something is to be told at once
-  bool met_ = false;  // somebody's whole view was heard, or there is nobody
+  bool met_ = false;         // somebody's whole view was heard, or there is nobody
+  bool ranks_went_ = false;  // of somebody, out of the graph or elsewhere
   uint64_t known_epoch_ = 0, measurements_ = 0;
   double armed_at_ = 0, sync_at_ = 0, tell_at_ = 0, lonely_at_ = 0, settle_at_ = 0;
 };

@@ -153,8 +153,9 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   });
   if (new_incarnation || is_over(m)) prober_.forget(merged.index);
   if (new_incarnation && !is_over(m)) connector_.born(now, merged.index, table_);
-  connector_.changed();
+  if (new_incarnation || before->state != m.state) connector_.changed();
   if (!before || !has_ranks_of(*before, m)) settle_at_ = std::min(settle_at_, now + kSettle_s);
+  ranks_went_ |= before && in_graph(*before) && !has_ranks_of(*before, m);
   std::erase_if(suspicions_, [&](const Suspicion& s) { return s.member == merged.index; });
   std::erase_if(claims_, [&](const Claim& c) { return c.member == merged.index; });
   if (merged.index >= known_.size()) known_.resize(merged.index + 1);
@@ -221,6 +222,7 @@ void Membership::contest(double now, uint32_t incarnation, const char* why,
 
 void Membership::renew_self(const Member& m) {
   GV_CHECK(table_.merge(m).news);
+  ranks_went_ = true;
   piggyback_.member(0);
   fresh_ = true;
 }
@@ -403,8 +405,9 @@ void Membership::on_view(double now, uint32_t from, const MembershipPacket& pack
 void Membership::forget_old_rates() {
   if (table_.rates().empty()) return;
   std::map<uint32_t, uint32_t> ranges;  // first rank -> end
-  for (const Member& m : graph())
-    ranges.emplace(m.first_rank, m.first_rank + m.ranks);
+  for (const uint32_t member : table_.by_name())
+    if (const Member& m = table_.at(member); in_graph(m))
+      ranges.emplace(m.first_rank, m.first_rank + m.ranks);
   table_.keep_rates_of([&](uint32_t rank) {
     const auto above = ranges.upper_bound(rank);
     return above != ranges.begin() && rank < std::prev(above)->second;

@@ -18,6 +18,7 @@ constexpr double kDeaf_s = 0.8, kDeafWindows = 3;  // how much longer where no h
 constexpr double kLongest_s = 2;                   // of anything, however ill this node is
 constexpr int kWorstHealth = 8;
 constexpr size_t kHelpers = 3;
+constexpr size_t kProbesAtOnce = 16;
 constexpr size_t kIndirectProbesAtMost = 256, kPastAtMost = 64;
 constexpr double kDial_s = 1, kHelpersDial_s = 0.15;
 constexpr double kNap_s = 0.1;  // a timer this late says more of us than of round trips
@@ -147,6 +148,7 @@ std::vector<uint32_t> Prober::some_linked(size_t count, uint32_t but) {
 // --- a probe
 
 void Prober::suspect(double now, uint32_t member, ProbeResults& out) {
+  if (probes_.size() >= kProbesAtOnce) return;
   if (now > round_trip(member).answered_at + kLeastWindow_s) probe(now, member, out);
 }
 

@@ -42,8 +42,10 @@ class Prober {
 
   void start(double now);
   void run(double now, ProbeResults&);
-  /// Probes it at once, unless it has just answered or is being probed.
+  /// Probes it at once, unless it has just answered or is being probed, or sixteen are: of many
+  /// suspects at once, each of whom may have to be dialled, others find out about the rest.
   void suspect(double now, uint32_t member, ProbeResults&);
+  size_t open() const { return probes_.size(); }
   /// Of kind ping, ack, ping_request, nack.
   void packet(double now, uint32_t from, const MembershipPacket&, ProbeResults&);
   void link_up(double now, uint32_t member, ProbeResults&);

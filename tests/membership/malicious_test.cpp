@@ -175,6 +175,19 @@ TEST_CASE("what two say of a death is believed, and so is what one's own probe f
   }
 }
 
+TEST_CASE("of all whose deaths one member invents, few are looked for at once") {
+  const auto world = settled(64, 7);
+  for (int node = 2; node < 62; ++node) {
+    Member dead = seen(*world, node, 0);
+    dead.state = MemberState::dead;
+    say(*world, 63, 0, news_of(dead));
+  }
+  CHECK(world->at(0).open_probes() > 0u);
+  CHECK(world->at(0).open_probes() <= 16u);
+  CHECK(world->run_until([&] { return world->one_view(); }, 30) < 15);
+  CHECK(world->false_deaths() == 0);
+}
+
 TEST_CASE("a liar costs a node one incarnation a second at most") {
   const auto world = settled(5, 3);
   const uint32_t incarnation = world->at(2).self().incarnation;
