@@ -12,8 +12,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kPoll_s = 0.1;   // between two considerations, at most
-constexpr double kTell_s = 0.02;  // between two views of the members for the transfers
+constexpr double kPoll_s = 0.1;       // between two considerations, at most
+constexpr double kRounding_s = 1e-6;  // of a timer's time
 constexpr double kFetchDials_s = 3;
 constexpr size_t kFetchDials = 3;
 constexpr size_t kGraphMade = 512;
@@ -64,9 +64,13 @@ void Cluster::carry_out(MembershipEffects& effects) {
     say(line);
   for (const std::string& node : effects.died)
     departed(node);
-  if (effects.changed) new_roster();
-  for (const std::string& node : effects.died)
-    send(parts_.transfers, NodeGone{node, roster_epoch_});
+  died_.insert(died_.end(), effects.died.begin(), effects.died.end());
+  const double now = deps_.clock.now();
+  const size_t nodes = membership_->table().live_count();
+  if (effects.changed || !died_.empty()) rosters_.want(now, nodes);
+  if (effects.reborn || effects.ranks_moved) rosters_.want_at_once(now);
+  if (membership_->table().digest() != told_digest_) views_.want(now, nodes);
+  publish_what_is_due();
   if (effects.name_taken) name_taken();
   if (effects.ranks_moved && lifecycle_.phase() == RunLifecycle::Phase::training) begin();
   if (membership_->facts().stopping && !std::exchange(stops_, true)) {
@@ -74,35 +78,52 @@ void Cluster::carry_out(MembershipEffects& effects) {
     lifecycle_.stop();
   }
   begin_wanted_mean();
-  if (membership_->table().digest() != told_digest_)
-    tell_at_s_ = std::min(tell_at_s_, deps_.clock.now() + kTell_s);
   arm(effects.timer_at);
 }
 
-// A CAF timer cannot be taken back: at most one is under way for the time that is needed first.
+// A CAF timer cannot be taken back: one that is not for the time that is needed first is ignored
+// when it comes. (If it armed another, timers would be more and more.)
 void Cluster::arm(double at) {
-  const double wanted_s = std::min({at, deps_.clock.now() + kPoll_s, tell_at_s_});
+  const double wanted_s = std::min(
+      {at, deps_.clock.now() + kPoll_s, rosters_.at(), views_.at(), rates_.at(), armed_s_});
   if (wanted_s >= armed_s_) return;
   armed_s_ = wanted_s;
   scheduled_send(caf::actor_cast<ClusterActor>(this), deps_.clock.instant(armed_s_), Tick{});
 }
 
 void Cluster::on_tick() {
+  if (deps_.clock.now() + kRounding_s < armed_s_) return;
   armed_s_ = kNever;
-  if (deps_.clock.now() >= tell_at_s_) tell_members();
+  if (!membership_) return;
+  publish_what_is_due();
   if (fetch_until_s_ < kNever) fetch_from_somebody();
   handle([](Membership& m, double now, MembershipEffects& out) { m.timer(now, out); });
 }
 
+void Cluster::publish_what_is_due() {
+  const double now = deps_.clock.now();
+  if (rosters_.due(now)) new_roster();
+  if (views_.due(now)) tell_members();
+  if (rates_.due(now)) tell_rates();
+}
+
 /// The transfers, of who there is.
 void Cluster::tell_members() {
-  tell_at_s_ = kNever;
+  views_.done(deps_.clock.now());
   told_digest_ = membership_->table().digest();
   send(parts_.transfers,
        MembersSeen{std::make_shared<const std::vector<Member>>(membership_->members())});
 }
 
 void Cluster::new_roster() {
+  rosters_.done(deps_.clock.now());
+  const std::vector<std::string> died = std::exchange(died_, {});
+  publish_roster();
+  for (const std::string& node : died)
+    send(parts_.transfers, NodeGone{node, roster_epoch_});
+}
+
+void Cluster::publish_roster() {
   if (membership_->epoch() == roster_epoch_) return;
   roster_epoch_ = membership_->epoch();
   auto roster = std::make_shared<Roster>();
@@ -149,6 +170,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
   if (effects.fetch) fetch();
   if (effects.begin) {
     begin();
+    rosters_.want_at_once(deps_.clock.now());
     handle(
         [](Membership& m, double now, MembershipEffects& out) { m.become(now, true, false, out); });
   }
@@ -355,9 +377,10 @@ void Cluster::departed(const std::string& node) {
 
 // The graph changes once the nodes have heard of it.
 Result<std::string> Cluster::reconfigure(const std::string& topology) {
-  const auto graph = make_topology(topology, graph_ranks_, deps_.settings->rate);
-  if (!graph) return graph.error();
   const std::vector<uint32_t> members = members_of(membership_->table().places());
+  const auto ranks = static_cast<int>(members.size());
+  const auto graph = make_topology(topology, ranks, deps_.settings->rate);
+  if (!graph) return graph.error();
   if (const Status fits = check_links(*deps_.settings, *graph, members); !fits) return fits.error();
   handle([&](Membership& m, double now, MembershipEffects& out) {
     m.reconfigure(now, topology, out);
@@ -372,22 +395,33 @@ void Cluster::on_heard(Heard& heard) {
   handle([&](Membership& m, double now, MembershipEffects& out) {
     m.packet(now, heard.node, heard.packet, out);
   });
-  if (!heard.packet.rates.empty()) tell_rates();
+  if (!heard.packet.rates.empty()) rates_have_come();
+}
+
+// Those measured here are used as they are told to the others.
+void Cluster::rates_have_come() {
+  if (!membership_) return;
+  const double now = deps_.clock.now();
+  rates_.want(now, membership_->table().live_count());
+  publish_what_is_due();
+  arm(rates_.at());
 }
 
 void Cluster::tell_rates() {
-  if (!membership_) return;
+  rates_.done(deps_.clock.now());
   send(parts_.manager,
        EdgeRatesPtr(std::make_shared<std::vector<EdgeRate>>(membership_->edge_rates())));
 }
 
 void Cluster::suspect(int rank) {
   if (!membership_) return;
-  for (const Member& m : membership_->members()) {
-    if (is_over(m) || !serves(m, rank) || m.node == membership_->self().node) continue;
+  const MemberTable& table = membership_->table();
+  for (const uint32_t member : table.by_name()) {
+    const Member& m = table.at(member);
+    if (member == 0 || is_over(m) || !serves(m, rank)) continue;
     ++suspects_;
-    return handle([&](Membership& membership, double now, MembershipEffects& out) {
-      membership.suspect(now, m.node, out);
+    return handle([node = m.node](Membership& membership, double now, MembershipEffects& out) {
+      membership.suspect(now, node, out);
     });
   }
 }
@@ -456,11 +490,7 @@ void Cluster::on_link(DialFailed& failed) {
   });
 }
 
-bool Cluster::alone() const {
-  for (const Member& m : membership_->members())
-    if (membership_->linked(m.node)) return false;
-  return true;
-}
+bool Cluster::alone() const { return membership_->alone(); }
 
 void Cluster::name_taken() {
   ending_.failure =
@@ -564,7 +594,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](const EdgeRatesPtr& rates) {
         handle(
             [&](Membership& m, double now, MembershipEffects& out) { m.rates(now, *rates, out); });
-        tell_rates();  // those measured here are used as they were told to the others
+        rates_have_come();
       },
       [this](const EpochInfo& info) { send(parts_.console, info); },
       [this](Suspected d) { suspect(d.rank); },

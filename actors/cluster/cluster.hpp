@@ -15,6 +15,7 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
+#include "actors/cluster/pace.hpp"
 #include "actors/cluster/run_lifecycle.hpp"
 #include "actors/run/settings.hpp"
 #include "actors/transport/link_transport.hpp"
@@ -55,6 +56,8 @@ class Cluster final : public ClusterActor::base {
     caf::typed_response_promise<MeanSettled> promise;
   };
 
+  static constexpr double kView_s = 0.02;  // until the members are told of at the earliest
+
   template <class Mail>
   void again(Mail mail);
   /// Tells the membership, carries out what it wants, and considers what follows.
@@ -64,7 +67,9 @@ class Cluster final : public ClusterActor::base {
   void carry_out(const LifecycleEffects&);
   void arm(double at);
   void on_tick();
+  void publish_what_is_due();
   void new_roster();
+  void publish_roster();
   void talk_with(const std::vector<MemberTable::Place>&, const std::string& topology);
   void tell_members();
   void begin();
@@ -92,6 +97,7 @@ class Cluster final : public ClusterActor::base {
   caf::result<MeanSettled> on_wanted(WantMean);
   Result<std::string> reconfigure(const std::string& topology);
   void tell_rates();
+  void rates_have_come();
   void suspect(int rank);
   bool takes_part() const;
   void want_mean();
@@ -117,7 +123,10 @@ class Cluster final : public ClusterActor::base {
   bool stops_ = false;     // the whole run
   bool averages_ = false;  // a mean is under way
   uint64_t mean_serial_ = 0;  // of the last snapshot that began here
-  double armed_s_ = kNever, tell_at_s_ = kNever;
+  double armed_s_ = kNever;
+  Pace rosters_, rates_;           // that are published here
+  Pace views_{kView_s};            // of the members, for the transfers
+  std::vector<std::string> died_;  // in the next roster they are not
   double fetch_until_s_ = kNever;  // somebody is dialled to fetch from
   std::string heir_;               // that has not confirmed what it was handed
   uint64_t roster_epoch_ = 0, told_digest_ = 0;

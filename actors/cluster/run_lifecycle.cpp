@@ -101,6 +101,18 @@ bool RunLifecycle::everybody_finished(const MemberTable& table) const {
   return true;
 }
 
+/// At all members: once for all packets that tell the same.
+void RunLifecycle::look(const MemberTable& table) {
+  seen_ = {table.digest(), 0, false, true, table.move_to().has_value()};
+  for (uint32_t k = 0; k < table.size(); ++k) {
+    const Member& m = table.at(k);
+    seen_.all_live &= !is_over(m);
+    if (is_over(m)) continue;
+    seen_.ranks += m.first_rank == kAnyRank ? 0 : m.ranks;  // the others are about to take some
+    seen_.others_train |= m.ready && k != 0;
+  }
+}
+
 bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects& out) {
   const Member& self = table.self();
   if (stops_ || leaves_) return end(out);
@@ -109,22 +121,16 @@ bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects
     out.failure = "nobody answers at " + options_.joins + (why_.empty() ? "" : ": " + why_);
     return enter(Phase::over, kNoDeadline);
   }
-  if (!met || self.first_rank == kAnyRank || table.move_to()) return false;
-  uint32_t ranks = 0;
-  bool others_train = false, all_live = true;
-  for (uint32_t k = 0; k < table.size(); ++k) {
-    const Member& m = table.at(k);
-    all_live &= !is_over(m);
-    if (is_over(m)) continue;
-    ranks += m.first_rank == kAnyRank ? 0 : m.ranks;  // the others are about to take some
-    others_train |= m.ready && k != 0;
-  }
+  if (!met || self.first_rank == kAnyRank) return false;
+  if (seen_.digest != table.digest()) look(table);
+  if (seen_.moves) return false;
   // One of those that all wait for begins at the start, even if the news come late that all are
   // there.
   const uint32_t total = options_.total_ranks;
+  const bool others_train = seen_.others_train;
   const bool founds =
-      self.incarnation == 1 && all_live && total > 0 && self.first_rank + self.ranks <= total;
-  const bool everybody = ranks >= total;
+      self.incarnation == 1 && seen_.all_live && total > 0 && self.first_rank + self.ranks <= total;
+  const bool everybody = seen_.ranks >= total;
   if (founds && others_train) muster_until_s_ = std::min(muster_until_s_, now + kMuster_s);
   if (!everybody && now < (others_train && !founds ? 0 : std::min(deadline_s_, muster_until_s_)))
     return false;

@@ -84,6 +84,7 @@ class RunLifecycle {
  private:
   bool step(double now, const MemberTable&, LifecycleEffects&);
   bool muster(double now, const MemberTable&, LifecycleEffects&);
+  void look(const MemberTable&);
   bool train(LifecycleEffects&);
   bool end(LifecycleEffects&);
   bool part(double now, LifecycleEffects&);
@@ -95,6 +96,11 @@ class RunLifecycle {
   double deadline_s_ = kNoDeadline, muster_until_s_ = kNoDeadline;
   bool begun_ = false, met_ = false, fetched_ = false, share_done_ = false, stops_ = false,
        leaves_ = false, weighed_ = false, drained_ = false, averaged_ = false, handed_over_ = false;
+  struct Seen {           // of all members
+    uint64_t digest = 0;  // of the table
+    uint32_t ranks = 0;   // of those that live
+    bool others_train = false, all_live = true, moves = false;
+  } seen_;
   std::string why_;  // the last dial failed
   std::set<std::string> gone_;
 

@@ -13,6 +13,7 @@ namespace grapevine {
 namespace {
 
 constexpr double kNeedAgain_s = 2;
+constexpr double kRounding_s = 1e-6;  // of a timer's time
 
 bool serves(const Member& m, uint32_t rank) { return rank - m.first_rank < m.ranks; }
 
@@ -50,7 +51,8 @@ void Transfers::again(Mail mail) {
   send(caf::actor_cast<TransfersActor>(this), std::move(mail));
 }
 
-// A CAF timer cannot be taken back: at most one is under way for the time that is needed first.
+// A CAF timer cannot be taken back: one that is not for the time that is needed first is ignored
+// when it comes.
 void Transfers::arm() {
   const double at = std::min({mean_due_s_, source_due_s_, fetcher_due_s_, mass_due_s_});
   if (at >= armed_s_ || at == kNever) return;
@@ -59,8 +61,9 @@ void Transfers::arm() {
 }
 
 void Transfers::on_tick() {
-  armed_s_ = kNever;
   const double now = deps_.clock.now();
+  if (now + kRounding_s < armed_s_) return;
+  armed_s_ = kNever;
   if (now >= mean_due_s_)
     averaging([](MeanExchange& m, double t, MeanEffects& out) { m.timer(t, out); });
   if (now >= source_due_s_) serving([](Donor& d, double t, DonorEffects& out) { d.timer(t, out); });

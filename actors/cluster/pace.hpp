@@ -1,0 +1,43 @@
+// Pace: how often a node does what costs more the more nodes there are: publish a roster, look at
+// all members, hand on all rates. A value without time of its own; `now` in seconds.
+//
+// While nodes pour in, each is news to all others. If each made a roster, and with it a graph, the
+// work of all would grow with the cube of their number. So what is wanted is done at once where the
+// last time is long enough ago, and as soon as it is otherwise: a millisecond for each node. Where
+// all nodes are linked anyway they are few, and nothing waits.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "actors/membership/connector.hpp"
+
+namespace grapevine {
+
+class Pace {
+ public:
+  /// `least_s` after it is wanted at the earliest.
+  explicit Pace(double least_s = 0) : least_s_(least_s) {}
+
+  void want(double now, size_t nodes) {
+    const double apart_s = nodes <= kAllLinked + 1 ? 0 : kApart_s * static_cast<double>(nodes);
+    due_s_ = std::min(due_s_, std::max(now + least_s_, done_s_ + apart_s));
+  }
+  void want_at_once(double now) { due_s_ = std::min(due_s_, now); }
+  void done(double now) {
+    done_s_ = now;
+    due_s_ = kNotWanted;
+  }
+
+  bool due(double now) const { return due_s_ <= now; }
+  double at() const { return due_s_; }  // infinite: not wanted
+
+ private:
+  static constexpr double kApart_s = 1e-3;  // for each node
+  static constexpr double kNotWanted = std::numeric_limits<double>::infinity();
+
+  double least_s_;
+  double done_s_ = -kNotWanted, due_s_ = kNotWanted;
+};
+
+}  // namespace grapevine
