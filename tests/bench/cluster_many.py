@@ -1,4 +1,5 @@
 """Many processes, strangers at the door, and processes that come and go. See cluster.py."""
+import concurrent.futures
 import os
 import random
 import socket
@@ -179,66 +180,87 @@ def scale(program, tell, processes=64):
     tell(f"{processes} processes, each knows all after", "< 15 s", f"{took:.1f} s", took < 15)
 
 
-def parcel_bytes(nodes):
-    return sum(link["parcel_bytes_sent"] for n in nodes for link in n.status()["links"])
+def of_all(nodes, what):
+    """What each says, asked of several at a time."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return list(pool.map(what, nodes))
 
 
-def sent_between(before, after):
-    """On the links that stood at both looks."""
-    sent = {link["node"]: link["bytes_sent"] for link in before["links"]}
-    return sum(link["bytes_sent"] - sent[link["node"]] for link in after["links"]
-               if link["node"] in sent)
+def sent_between(before, after, kind):
+    """On each of the links that stood at both looks."""
+    sent = {link["node"]: link[kind] for link in before["links"]}
+    return [link[kind] - sent.get(link["node"], 0) for link in after["links"]
+            if kind == "parcel_bytes_sent" or link["node"] in sent]
 
 
 def nodes(program, tell, processes=64):
     """Many processes join, lose a tenth, change their graph, take a snapshot and stop."""
-    processes, dim = int(processes), 65536
+    processes, dim = int(processes), 8192
     began = time.monotonic()
-    words = QUADRATIC + [f"--dim={dim}", "--lr=0.001"]
-    with scratch() as folder, Cluster(program, processes, 1, words) as c:
-        for n in c.nodes:
-            wait("all are in one graph", lambda n=n: n.said(f" of {processes}, "), 600)
-        took = max(n.said(f" of {processes}, ") for n in c.nodes) - began
-        tell(f"{processes} processes, each knows all after", "", f"{took:.1f} s", True)
-        time.sleep(15)  # what was needed to meet is closed by then
-        before = [n.status() for n in c.nodes]
-        began = time.monotonic()
-        time.sleep(5)
-        after = [n.status() for n in c.nodes]
-        took = time.monotonic() - began
-        links = [len(s["links"]) for s in after]
-        tell("links of a node, mean and most", "2 + a few",
-             f"{statistics.mean(links):.1f}, {max(links)}", max(links) <= 16)
-        sent = [sent_between(a, b) for a, b in zip(before, after)]
-        tell("KB a node sends a second", "", f"{statistics.mean(sent) / took / 1e3:.1f}", True)
-        dead = c.nodes[1::10][:processes // 10]
-        for n in dead:
-            n.kill()
-        left = [n for n in c.nodes if n not in dead]
-        for n in left:
-            wait("one graph of those that live", lambda n=n:
-                 n.status().get("graph_ranks") == len(left), 120)
-        wait("reconfigure", lambda: left[0].ctl("reconfigure", "chain"))
-        for n in left:
-            wait("the new graph", lambda n=n: n.status().get("topology") == "chain", 120)
-        before = parcel_bytes(left)
-        wait("a snapshot", lambda: left[-1].ctl("snapshot", f"{folder}/m.safetensors",
-                                                patience_s=300), 300)
-        models = (parcel_bytes(left) - before) / (8 * dim * (len(left) - 1))
-        tell("models per edge of the snapshot's tree", "<= 2.2", f"{models:.2f}", models <= 2.2)
-        stopped = time.monotonic()
-        wait("a stop", lambda: left[len(left) // 2].ctl("stop"))
-        results = [n.result(300) for n in left]
-        known = max(n.said("the run is to stop") for n in left) - stopped
-        tell("a stop is known to all after", "< 3 s", f"{known:.2f} s", known < 3)
-        ended = time.monotonic() - stopped
-        tell("all have ended after", "", f"{ended:.1f} s", True)
-        hashes = {r["mean_hash"] for r in results}
-        tell("means at the end", "1", len(hashes), len(hashes) == 1)
-        tell("ranks in them", len(left), results[0]["ranks"],
-             all(r["ranks"] == len(left) for r in results))
-        tell("missing", "0", sum(len(r["missing"]) for r in results),
-             not any(r["missing"] for r in results))
+    # A gradient takes some 10 us: so each node has about one a second, and one exchange.
+    words = QUADRATIC + [f"--dim={dim}", "--lr=0.001", "--pacing=poisson", "--rate=1e-5",
+                         "--sample-seconds=0"]
+    with scratch() as folder:
+        with open(f"{folder}/slow.toml", "w") as plan:  # else they have the cores to themselves
+            plan.write('[[fault]]\nkind = "slow"\nfactor = 1e5\n')
+        with Cluster(program, processes, 1, words + [f"--plan={folder}/slow.toml"]) as c:
+            many_live(c, tell, folder, began, dim)
+
+
+def many_live(c, tell, folder, began, dim):
+    for n in c.nodes:
+        wait("all are in one graph", lambda n=n: n.said(f" of {c.total}, "), 600)
+    took = max(n.said(f" of {c.total}, ") for n in c.nodes) - began
+    tell(f"{c.total} processes, each knows all after", "", f"{took:.1f} s", True)
+    time.sleep(15)  # what was needed to meet is closed by then
+    before, began = of_all(c.nodes, lambda n: (time.monotonic(), n.status())), time.monotonic()
+    cpu = sum(n.cpu_s() for n in c.nodes)
+    time.sleep(max(5, time.monotonic() - began))
+    after = of_all(c.nodes, lambda n: (time.monotonic(), n.status()))
+    links = [len(s["links"]) for _, s in after]
+    tell("links of a node, mean and most", "2 + a few",
+         f"{statistics.mean(links):.1f}, {max(links)}", max(links) <= 16)
+    rates = [sum(sent_between(a, b, "bytes_sent")) / (t - s)
+             for (s, a), (t, b) in zip(before, after)]
+    tell("KB a node sends a second, models too", "", f"{statistics.mean(rates) / 1e3:.1f}", True)
+    cpu = (sum(n.cpu_s() for n in c.nodes) - cpu) / (time.monotonic() - began)
+    tell("processor time of a node, gradients and consoles too", "",
+         f"{100 * cpu / c.total:.2f} %", True)
+    resident = max(n.resident_mib() for n in c.nodes)
+    tell("memory of a node", "< 60 MiB", f"{resident:.0f} MiB", resident < 60)
+    dead = c.nodes[1::10][:c.total // 10]
+    for n in dead:
+        n.kill()
+    began = time.monotonic()
+    left = [n for n in c.nodes if n not in dead]
+    of_all(left, lambda n: wait("one graph of those that live", lambda:
+                                n.status().get("graph_ranks") == len(left), 240))
+    tell(f"{len(dead)} killed, all know after", "", f"{time.monotonic() - began:.1f} s", True)
+    wait("reconfigure", lambda: left[0].ctl("reconfigure", "chain"))
+    of_all(left, lambda n: wait("the new graph", lambda: n.status().get("topology") == "chain", 240))
+    before = of_all(left, lambda n: n.status())
+    wait("a snapshot", lambda: left[-1].ctl("snapshot", f"{folder}/m.safetensors",
+                                            patience_s=300), 300)
+    after = of_all(left, lambda n: n.status())
+    ends = [sent / (8 * dim) for a, b in zip(before, after)
+            for sent in sent_between(a, b, "parcel_bytes_sent") if sent > 0]
+    tell("models per edge of the snapshot's tree, most at an end", "<= 2.2",
+         f"{2 * statistics.mean(ends):.2f}, {max(ends):.2f}", 2 * statistics.mean(ends) <= 2.2)
+    tell("nodes with a link of the tree", "all that stand still",
+         f"{len(ends)} ends", len(ends) > len(left))
+    stopped = time.monotonic()
+    wait("a stop", lambda: left[len(left) // 2].ctl("stop"))
+    results = [n.result(300) for n in left]
+    known = max(n.said("the run is to stop") for n in left) - stopped
+    tell("a stop is known to all after", "< 3 s", f"{known:.2f} s", known < 3)
+    ended = time.monotonic() - stopped
+    tell("all have ended after", "", f"{ended:.1f} s", True)
+    hashes = {r["mean_hash"] for r in results}
+    tell("means at the end", "1", len(hashes), len(hashes) == 1)
+    tell("ranks in them", len(left), results[0]["ranks"],
+         all(r["ranks"] == len(left) for r in results))
+    tell("missing", "0", sum(len(r["missing"]) for r in results),
+         not any(r["missing"] for r in results))
 
 
 def snapshot(program, tell):
