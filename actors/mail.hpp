@@ -13,6 +13,7 @@
 #include "actors/conversations/conversation.hpp"
 #include "actors/membership/roster.hpp"
 #include "actors/rank_state.hpp"
+#include "actors/run/samples.hpp"
 #include "actors/transport/transport.hpp"
 
 namespace grapevine {
@@ -44,21 +45,6 @@ struct PeerDown {
   int rank = 0;
   uint32_t incarnation = 0;  // that is over
 };
-struct PeerTraffic {
-  int peer = 0;
-  uint32_t declined = 0;  // of its offers
-  uint64_t bytes = 0;     // sent to it
-};
-struct CommunicatorReport {
-  int rank = 0;
-  bool quiet = true;
-  uint64_t frames = 0, bytes = 0;  // sent
-  Counts counts;
-  std::vector<EdgeCount> edges;
-  std::vector<PeerTraffic> traffic;  // by rising peer
-  uint64_t overflowed = 0;           // messages that a paused rank had no room for
-};
-
 struct GuestSeat;  // guest_seat.hpp
 
 // To a worker.
@@ -73,12 +59,6 @@ struct Computed {
   uint64_t index = 0;
   double loss = 0, seconds = 0;
   Lease g;
-};
-struct WorkerReport {
-  int rank = 0;
-  uint64_t gradients = 0;
-  double idle_s = 0, alive_s = 0;  // idle: neither computing nor queued for a compute thread
-  bool stands = false;             // its guest does something else for a while: no rate is measured
 };
 
 // To a state actor.
@@ -129,11 +109,6 @@ struct SampleReply {
 struct ReadRank {
   int rank = 0;
 };  // answered by its parameters, mixed to now
-struct RankParameters {
-  int rank = 0;
-  RuleCounts counts;
-  std::shared_ptr<const Buffer> x;  // null: no such rank
-};
 struct Inherit {
   int rank = 0;
   double weight = 0;

@@ -47,8 +47,8 @@ WorkerActor Node::spawn_worker(int rank) {
                           .counters = deps_.counters,
                           .state = state_of(rank),
                           .node = caf::actor_cast<NodeActor>(this)};
-  WorkerActor worker = deps_.make_worker(system(), std::move(deps));
-  monitor(worker);
+  WorkerActor worker = deps_.make_worker(system(), std::move(deps)).actor;
+  if (worker) monitor(worker);
   return worker;
 }
 

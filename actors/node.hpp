@@ -14,21 +14,11 @@
 #include "actors/mailboxes.hpp"
 #include "actors/observer.hpp"
 #include "actors/protocol.hpp"
+#include "actors/run/samples.hpp"
 #include "actors/run/settings.hpp"
 #include "actors/worker.hpp"
 
 namespace grapevine {
-
-struct Outcome : RunTotals {
-  std::vector<WorkerReport> workers;  // by rank
-  std::vector<CommunicatorReport> communicators;
-  std::vector<RankParameters> parameters;  // by rank, at one time
-
-  void fail(const Alarm& divergence) {
-    alarm = divergence;
-    if (!failure) failure = world_error(divergence.line());
-  }
-};
 
 struct CommunicatorDependencies;
 

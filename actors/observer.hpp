@@ -12,15 +12,9 @@
 #include "actors/clocks/run_clock.hpp"
 #include "actors/counters.hpp"
 #include "actors/protocol.hpp"
+#include "actors/run/samples.hpp"
 
 namespace grapevine {
-
-struct Sink {
-  std::function<void(const RunSample&)> on_sample;
-  std::function<void(const EpochInfo&)> on_epoch;
-  std::function<void(const std::string&)> on_event;  // a rank lost, restarted, ...: one line
-  std::function<void(const Alarm&)> on_alarm;        // each once; on_event has had its line
-};
 
 struct ObserverDependencies {
   RunClock clock;

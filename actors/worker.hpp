@@ -11,13 +11,14 @@
 // in step. A worker of your own only has to speak WorkerActor's messages: slow, failing or clever,
 // nobody else will notice.
 #pragma once
-#include <functional>
 #include <memory>
+#include <utility>
 
 #include "actors/compute.hpp"
 #include "actors/counters.hpp"
 #include "actors/protocol.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/run/run.hpp"
+#include "kernels/random.hpp"
 
 namespace grapevine {
 
@@ -34,8 +35,14 @@ struct WorkerDependencies {
   NodeActor node;
 };
 
-/// How a node makes its workers: replace it to add a worker of your own.
-using MakeWorker = std::function<WorkerActor(caf::actor_system&, WorkerDependencies)>;
+/// What a MakeWorker (run.hpp) answers: put one into RunHooks to add a worker of your own.
+struct SpawnedWorker {
+  SpawnedWorker() = default;  // none: the rank computes nothing
+  SpawnedWorker(WorkerActor made) : actor(std::move(made)) {}
+
+  WorkerActor actor;
+};
+
 WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
 
 class Worker final : public WorkerActor::base {

@@ -186,7 +186,12 @@ Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
   Summary summary;
   auto turn = std::make_shared<std::mutex>();
   auto tester = std::make_shared<Tester>(settings, objective, watch.test_s);
-  RunResult result = run(settings, std::move(objective), hooks_of(watch, summary, turn, tester));
+  const auto ran = run(settings, std::move(objective), hooks_of(watch, summary, turn, tester));
+  if (!ran) {
+    summary.failure = ran.error();
+    return summary;
+  }
+  const RunResult& result = *ran;
   const std::lock_guard lock(*turn);
   take_in(settings, result.outcome, watch, summary);
   summary.events = result.events;

@@ -233,10 +233,6 @@ Status complete(Command command, Options& o) {
   if (o.tensorboard && (!o.save || (command == kSimulate && o.out.empty())))
     return user_error("tensorboard without a run directory, accepted: with one, see --out");
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
-  if (s.exchanges_at_once < 1) {
-    return user_error(
-        fmt::format("exchanges-at-once is {}, accepted: 1 or more", s.exchanges_at_once));
-  }
   const std::string& objective = s.objective.objective;
   const bool gossips_only = objective == "consensus" || objective == "matrix";
   if (s.target > 0 && !gossips_only) {

@@ -1,5 +1,6 @@
 # The language, the warnings, the sanitizers: what every target of ours is built with.
 option(GRAPEVINE_TESTS "build tests, benchmarks and examples" ON)
+option(BUILD_SHARED_LIBS "build the libraries as shared ones" OFF)
 option(GRAPEVINE_WERROR "treat warnings as errors" OFF)
 set(GRAPEVINE_SANITIZE "" CACHE STRING "sanitizers, e.g. address,undefined or thread")
 
@@ -34,9 +35,11 @@ endif()
 # grapevine_library(NAME SOURCES ... [USES ...] [PRIVATE_USES ...])
 function(grapevine_library name)
   cmake_parse_arguments(A "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
-  add_library(${name} STATIC ${A_SOURCES})
+  add_library(${name} ${A_SOURCES})  # static, or shared with BUILD_SHARED_LIBS, from the same objects
+  set_target_properties(${name} PROPERTIES DEFINE_SYMBOL "")
+  target_compile_features(${name} INTERFACE cxx_std_20)
   target_include_directories(${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/grapevine>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(${name} PUBLIC ${A_USES}
     PRIVATE ${A_PRIVATE_USES} $<BUILD_INTERFACE:grapevine_options>)
 endfunction()

@@ -31,8 +31,7 @@ double exchanges_needed(const std::string& method, int ranks) {
     settings.seed = static_cast<uint64_t>(seed);
     settings.target = 1e-3;
     settings.sample_s = 0;
-    const auto objective = example::objective_for(settings);
-    const RunResult result = run(settings, objective, {});
+    const RunResult result = example::or_exit(run(settings));
     if (!result.reached_target) std::printf("seed %d did not get there\n", seed);
     sum += static_cast<double>(result.outcome.exchanges);
   }

@@ -33,9 +33,9 @@ int main() {
     settings.lr = {0.1, Schedule::constant, 0};
     settings.rule.optimizer.momentum = 0;
     settings.rule.optimizer.weight_decay = 0;
-    const auto objective = example::objective_for(settings);
-    const Outcome outcome = run(settings, objective, {}).outcome;
-    const double excess = objective->evaluate(0, -1, mean_parameters(outcome)).loss;
+    const RunResult result = example::or_exit(run(settings));
+    const Outcome& outcome = result.outcome;
+    const double excess = result.objective->evaluate(0, -1, mean_parameters(outcome)).loss;
     std::printf("%-10s %12.6f  %18.6f\n", method, excess, consensus_distance(outcome));
   }
 }

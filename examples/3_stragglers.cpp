@@ -13,6 +13,8 @@
 //   a2cid2            100    300       0.0 %    0.0 %
 //   ad_psgd           100    300       0.0 %    0.0 %
 //   all_reduce         99    100       0.5 %   66.7 %
+#include <algorithm>
+
 #include "examples/example.hpp"
 
 using namespace grapevine;
@@ -34,8 +36,7 @@ void show(const char* method) {
   slow.ranks = {kSlow};
   slow.factor = 3;
   settings.plan.rank_faults = {slow};
-  const auto objective = example::objective_for(settings);
-  const Outcome outcome = run(settings, objective, {}).outcome;
+  const Outcome outcome = example::or_exit(run(settings)).outcome;
 
   uint64_t least = ~uint64_t{0};
   double idlest = 0, slow_idle = 0;

@@ -11,12 +11,10 @@
 //   ranks exchanged while they computed: yes
 //   accuracy of the averaged model above 0.75: yes
 #include "examples/example.hpp"
-#include "models/heap.hpp"
 
 using namespace grapevine;
 
 int main() {
-  prepare_heap();
   Settings settings;  // a2cid2 on a ring, cnn-small, Fashion-MNIST, batches of 16
   settings.ranks = 8;
   settings.gradients = 2000;
@@ -26,7 +24,7 @@ int main() {
     return 0;
   }
   const std::shared_ptr<Objective> objective = std::move(*made);
-  const Outcome outcome = run(settings, objective, {}).outcome;
+  const Outcome outcome = example::or_exit(run(settings, objective)).outcome;
 
   const double accuracy = objective->evaluate(0, -1, mean_parameters(outcome)).accuracy;
   const double per_gradient =

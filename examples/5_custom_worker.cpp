@@ -13,6 +13,8 @@
 //   rank  7: 300 gradients
 //   rank 15: 300 gradients
 //   idle, worst rank: below 2 %
+#include <grapevine/actors.hpp>
+
 #include "examples/example.hpp"
 
 using namespace grapevine;
@@ -75,7 +77,6 @@ int main() {
   settings.objective.objective = "quadratic";
   settings.gradients = 0;  // no end but the time's
   settings.until_s = 300.5;
-  const auto objective = example::objective_for(settings);
 
   RunHooks hooks;
   hooks.make_worker = [failed = false](caf::actor_system& system, WorkerDependencies deps) mutable {
@@ -87,7 +88,7 @@ int main() {
                 : spawn_worker(system, std::move(deps));
   };
   hooks.sink.on_event = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
-  const Outcome outcome = run(settings, objective, std::move(hooks)).outcome;
+  const Outcome outcome = example::or_exit(run(settings, std::move(hooks))).outcome;
 
   double idlest = 0;
   for (const WorkerReport& w : outcome.workers) {

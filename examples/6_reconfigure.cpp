@@ -18,7 +18,8 @@
 //   steps: 4800 of 4800, idle at most 0.0 %
 //   exchanges begun and not ended: 0 of 2342
 //   x + x~ summed over ranks: conserved
-#include "actors/clocks/virtual_clock.hpp"
+#include <grapevine/actors.hpp>
+
 #include "examples/example.hpp"
 
 using namespace grapevine;
@@ -42,7 +43,7 @@ int main() {
   settings.topology = "ring";
   settings.gradients = 16 * 300;
   settings.link = {0.02, 0.5, 0.1, 0};  // latency, jitter, transfer
-  const auto objective = example::objective_for(settings);
+  const auto objective = example::or_exit(make_objective(settings));
 
   RunSystemConfig config(settings.clock);
   caf::actor_system system{config};

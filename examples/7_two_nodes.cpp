@@ -16,9 +16,7 @@
 #include <future>
 #include <thread>
 
-#include "actors/run/run_node.hpp"
 #include "examples/example.hpp"
-#include "kernels/hash.hpp"
 
 using namespace grapevine;
 
@@ -43,8 +41,8 @@ NodeResult train(const std::string& name, const std::string& join,
   if (!join.empty()) node.join = {join};
   NodeHooks hooks;
   hooks.on_listening = std::move(on_listening);
-  return example::or_exit(
-      run_node(settings, node, example::objective_for(settings), std::move(hooks)));
+  const auto objective = example::or_exit(make_objective(settings));
+  return example::or_exit(run_node(settings, node, objective, std::move(hooks)));
 }
 
 int main() {
@@ -60,7 +58,7 @@ int main() {
   std::printf("gradients: %lu\n", one.outcome.gradients + two.outcome.gradients);
   std::printf("both have the same mean: %s\n",
               fnv1a(one.mean->vec()) == fnv1a(two.mean->vec()) ? "yes" : "no");
-  const auto objective = example::objective_for(half_of_a_run());
+  const auto objective = example::or_exit(make_objective(half_of_a_run()));
   const double loss = objective->evaluate(0, -1, one.mean->vec()).loss;
   std::fprintf(stderr, "excess loss %.3g\n", loss);
   std::printf("excess loss below 1e-6: %s\n", loss < 1e-6 ? "yes" : "no");

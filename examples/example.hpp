@@ -1,10 +1,9 @@
-// What the examples share: an objective for some settings, or one line and the right exit status.
+// What the examples share: the value of a result, or its one line and the right exit status.
 #pragma once
+#include <grapevine/grapevine.hpp>
+
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-
-#include "actors/run/run.hpp"
 
 namespace grapevine::example {
 
@@ -13,11 +12,6 @@ T or_exit(Result<T> result) {
   if (result) return std::move(*result);
   std::fprintf(stderr, "%s\n", result.error().message.c_str());
   std::exit(result.error().exit_status());
-}
-
-inline std::shared_ptr<Objective> objective_for(const Settings& settings) {
-  or_exit(check(settings));
-  return or_exit(make_objective(settings));
 }
 
 }  // namespace grapevine::example

@@ -1,8 +1,10 @@
 #include "kernels/compressor.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "kernels/registry.hpp"
 #include "kernels/spec.hpp"
 #include "kernels/tensor_codec.hpp"
 
@@ -17,19 +19,39 @@ struct Compressor::Plan {
   uint64_t seed = 0;
   size_t size = 0, bytes = 0;
   std::vector<Tensor> tensors;
-  std::vector<double> start;  // of the subspace iterations
+  std::vector<double> start;                    // of the subspace iterations
+  std::shared_ptr<const TensorCompressor> own;  // of a registered kind: it does all tensors
 };
 
 namespace {
 
 constexpr const char* kAccepted =
     "accepted: identity, top-k:RATIO, random-k:RATIO, sign, low-rank:RANK, quantise:BITS";
+constexpr std::string_view kNames[] = {"identity", "top-k",    "random-k",
+                                       "sign",     "low-rank", "quantise"};
+
+struct OwnKind {
+  std::string name;
+  std::function<Result<std::shared_ptr<const TensorCompressor>>(const std::string& value)> make;
+};
+
+Registry<OwnKind>& registered() {
+  static Registry<OwnKind> kinds;
+  return kinds;
+}
+
+std::string accepted() {
+  std::string names = kAccepted;
+  registered().for_each([&names](const OwnKind& kind) { names += ", " + kind.name; });
+  return names;
+}
 
 struct Parsed {
   Kind kind;
   double ratio = 1;
   size_t rank = 1;
   int bits = 0;
+  std::shared_ptr<const TensorCompressor> own = nullptr;
 };
 
 Error refused(const std::string& spec, const std::string& why) {
@@ -63,7 +85,12 @@ Result<Parsed> parse(const std::string& spec) {
     }
     return Parsed{Kind::quantise, 1, 1, *bits};
   }
-  return refused(spec, kAccepted);
+  const OwnKind* own = registered().find(name);
+  if (own == nullptr) return refused(spec, accepted());
+  auto made = own->make(std::string(value));
+  if (!made) return refused(spec, made.error().message);
+  if (*made == nullptr) return refused(spec, "its maker made none");
+  return Parsed{.kind = Kind::identity, .own = std::move(*made)};
 }
 
 Tensor plan_tensor(const Parsed& spec, const ParameterEntry& entry) {
@@ -108,12 +135,22 @@ Result<Compressor> Compressor::make(const std::string& spec, const ParameterLayo
     if (entry.size() == 0) continue;
     Tensor t = plan_tensor(*parsed, entry);
     t.at_byte = plan->bytes;
-    t.bytes = codec::bytes_of(t, plan->dtype);
+    t.bytes = parsed->own ? parsed->own->bytes(t.rows, t.columns, plan->dtype)
+                          : codec::bytes_of(t, plan->dtype);
     plan->bytes += t.bytes;
     plan->tensors.push_back(t);
   }
   plan->start = start_of(plan->tensors);
+  plan->own = parsed->own;
   return Compressor(std::move(plan));
+}
+
+Status register_compressor(
+    const std::string& name,
+    std::function<Result<std::shared_ptr<const TensorCompressor>>(const std::string& value)> make) {
+  if (!make) return user_error("a compressor without make cannot be registered");
+  const bool taken = std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+  return registered().add("compressor", {name, std::move(make)}, taken);
 }
 
 size_t Compressor::bytes() const { return plan_->bytes; }
@@ -127,6 +164,10 @@ void Compressor::encode(const Execution& on, ConstVec v, uint32_t rank, uint64_t
   GV_CHECK((v.dtype == plan_->dtype));
   Random places(plan_->seed, rank, Purpose::compression, index);
   for (const Tensor& t : plan_->tensors) {
+    if (plan_->own) {
+      plan_->own->encode(v.part(t.offset, t.size), t.rows, t.columns, out + t.at_byte);
+      continue;
+    }
     codec::encode(on, t, v.part(t.offset, t.size), places, plan_->start, out + t.at_byte);
   }
 }
@@ -138,6 +179,10 @@ void Compressor::decode(const Execution& on, const std::byte* in, uint32_t rank,
   GV_CHECK((y.dtype == plan_->dtype));
   Random places(plan_->seed, rank, Purpose::compression, index);
   for (const Tensor& t : plan_->tensors) {
+    if (plan_->own) {
+      plan_->own->decode(in + t.at_byte, t.rows, t.columns, a, y.part(t.offset, t.size));
+      continue;
+    }
     codec::decode(on, t, in + t.at_byte, places, a, y.part(t.offset, t.size));
   }
 }

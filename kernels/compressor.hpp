@@ -20,6 +20,7 @@
 // All are contractions, |v - C(v)| < |v|, but quantise:B, which is one only while the largest |v|
 // is below 2^B - 1 times their root mean square.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,11 +30,32 @@
 
 namespace grapevine {
 
+/// How one tensor is compressed by a kind of the caller's own. Immutable; any thread; it must not
+/// throw.
+class TensorCompressor {
+ public:
+  virtual ~TensorCompressor() = default;
+
+  /// What an encoded tensor costs; every one of this shape costs the same.
+  virtual size_t bytes(size_t rows, size_t columns, DType) const = 0;
+  /// Writes C(v) to out[0, bytes()).
+  virtual void encode(ConstVec v, size_t rows, size_t columns, std::byte* out) const = 0;
+  /// y += a C(v). `in` may hold anything: it comes from another rank.
+  virtual void decode(const std::byte* in, size_t rows, size_t columns, double a, Vec y) const = 0;
+};
+
+/// From now on Compressor::make knows NAME[:VALUE]; `make` is given VALUE ("" without one) and
+/// answers a sentence for what it does not accept. Errors (user): a name that is taken or cannot be
+/// one, no `make`.
+Status register_compressor(
+    const std::string& name,
+    std::function<Result<std::shared_ptr<const TensorCompressor>>(const std::string& value)> make);
+
 class Compressor {
  public:
-  /// "identity", "top-k:0.01", "random-k:0.01", "sign", "low-rank:2", "quantise:4". User errors: an
-  /// unknown kind, a ratio outside (0, 1], a rank below 1, bits outside 1 to 16. `seed` keys the
-  /// places of random-k and is the same at both ends.
+  /// "identity", "top-k:0.01", "random-k:0.01", "sign", "low-rank:2", "quantise:4", and what was
+  /// registered. User errors: an unknown kind, a ratio outside (0, 1], a rank below 1, bits outside
+  /// 1 to 16. `seed` keys the places of random-k and is the same at both ends.
   static Result<Compressor> make(const std::string& spec, const ParameterLayout&,
                                  uint64_t seed = 0);
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <exception>
 #include <tuple>
 #include <utility>
 
 #include "kernels/check.hpp"
+#include "kernels/registry.hpp"
 #include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
 
@@ -52,10 +54,39 @@ std::vector<int> listed_degrees(const Topology& graph) {
   return degrees;
 }
 
+Registry<TopologyKind>& registered() {
+  static Registry<TopologyKind> kinds;
+  return kinds;
+}
+
+const GraphKind* built_in(std::string_view name) {
+  const auto at = std::ranges::find(graph_kinds(), name, &GraphKind::name);
+  return at == graph_kinds().end() ? nullptr : &*at;
+}
+
+bool is_name(std::string_view name) { return built_in(name) || registered().find(name); }
+
+Result<EdgeList> edges_of_kind(const TopologyKind& kind, const GraphRequest& request) {
+  if (request.arguments.size() > kind.most_arguments)
+    return refused(request, "too many arguments; accepted: " + kind.name + kind.arguments);
+  EdgeList list;
+  try {
+    auto edges = kind.make(request.ranks, request.arguments);
+    if (!edges) return refused(request, edges.error().message);
+    list.edges = std::move(*edges);
+  } catch (const std::exception& e) {
+    return refused(request, e.what());
+  }
+  for (Edge& edge : list.edges)
+    edge.rate = 1;
+  return list;
+}
+
 std::string accepted_names() {
   std::string names;
   for (const GraphKind& kind : graph_kinds())
     names += std::string(kind.name) + ", ";
+  registered().for_each([&names](const TopologyKind& kind) { names += kind.name + ", "; });
   return names + "or a file (a name with '/' or '.')";
 }
 
@@ -166,12 +197,16 @@ std::span<const Neighbour> Topology::neighbours(int rank) const {
   return std::span(neighbour_).subspan(first_[rank], first_[rank + 1] - first_[rank]);
 }
 
+Status register_topology(TopologyKind kind) {
+  if (!kind.make) return user_error("a graph without make cannot be registered");
+  const bool taken = built_in(kind.name) != nullptr;
+  return registered().add("topology", std::move(kind), taken);
+}
+
 bool names_edge_file(const std::string& spec) {
   const Spec given(spec);
   if (given.name == "spanning" && given.value) return names_edge_file(std::string(*given.value));
-  const bool named =
-      std::ranges::find(graph_kinds(), given.name, &GraphKind::name) != graph_kinds().end();
-  return !named && spec.find_first_of("/.") != spec.npos;
+  return !is_name(given.name) && spec.find_first_of("/.") != spec.npos;
 }
 
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate) {
@@ -183,12 +218,14 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate) 
                                 " exchanges per rank and unit of time; it must "
                                 "be positive and finite");
   }
-  const auto kind = std::ranges::find(graph_kinds(), Spec(spec).name, &GraphKind::name);
-  const bool named = kind != graph_kinds().end();
-  if (!named && !names_edge_file(spec)) {
+  const GraphKind* kind = built_in(Spec(spec).name);
+  const TopologyKind* added = kind != nullptr ? nullptr : registered().find(Spec(spec).name);
+  if (kind == nullptr && added == nullptr && !names_edge_file(spec)) {
     return refused(request, "unknown graph; accepted: " + accepted_names());
   }
-  auto list = named ? edges_of_kind(*kind, request) : read_edge_file(spec, ranks);
+  auto list = kind != nullptr    ? edges_of_kind(*kind, request)
+              : added != nullptr ? edges_of_kind(*added, request)
+                                 : read_edge_file(spec, ranks);
   if (!list) return list.error();
   auto graph = Topology::from_edges(ranks, std::move(list->edges), spec);
   if (!graph || list->rates_given) return graph;
@@ -209,6 +246,8 @@ std::string topology_specs() {
   for (const GraphKind& kind : graph_kinds()) {
     add(std::string(kind.name) + kind.arguments, kind.sentence);
   }
+  registered().for_each(
+      [&add](const TopologyKind& kind) { add(kind.name + kind.arguments, kind.sentence); });
   add("FILE", "lines `i j rate` or `i j`, # comments; the name contains '/' or '.'");
   return text;
 }

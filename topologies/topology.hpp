@@ -10,6 +10,7 @@
 // A graph is a pure function of (spec, ranks): every node that knows both has the same one.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,6 +63,22 @@ class Topology {
 /// edge) | social | spanning:GRAPH[@ROOT] (a tree of any of these) | a file (a spec that contains
 /// '/' or '.', lines `i j rate`, # comments). `rate` is r, exchanges per rank and unit of time.
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate);
+
+/// A graph of the caller's own, which a spec names: NAME[:ARGUMENT[:ARGUMENT]].
+struct TopologyKind {
+  std::string name;
+  std::string arguments;      // as shown to people: "[:WIDTH]"
+  size_t most_arguments = 0;  // more are refused
+  std::string sentence;       // for --help
+  /// Each edge once, in any order and direction, without rates (those of the ranks follow from
+  /// their degrees). A pure function, for every node asks its own; any thread.
+  std::function<Result<std::vector<Edge>>(int ranks, const std::vector<std::string>& arguments)>
+      make;
+};
+
+/// From now on make_topology knows it. Errors (user): a name that is taken or cannot be one, no
+/// `make`.
+Status register_topology(TopologyKind);
 
 /// Whether make_topology would read a file for this spec, itself or for the graph that it spans.
 bool names_edge_file(const std::string& spec);

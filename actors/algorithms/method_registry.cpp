@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "actors/algorithms/a2cid2_reference.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/all_reduce.hpp"
@@ -19,6 +21,7 @@
 #include "actors/algorithms/relaysgd_async.hpp"
 #include "actors/algorithms/relaysum_grad.hpp"
 #include "actors/algorithms/requirements.hpp"
+#include "kernels/registry.hpp"
 
 namespace grapevine {
 
@@ -198,11 +201,21 @@ constexpr Method kMethods[] = {
      .equation = "(x, w) = 1/2 (x, w) + 1/2 (x_j, w_j), z = x / w"},
 };
 
+const Method* built_in(std::string_view name) {
+  const auto at = std::ranges::find_if(kMethods, [&](const Method& m) { return name == m.name; });
+  return at == std::end(kMethods) ? nullptr : at;
+}
+
+Registry<Method>& registered() {
+  static Registry<Method> methods;
+  return methods;
+}
+
 Status check_compress(const Method& method, const std::string& spec) {
   if (spec.empty()) return Done{};
   if (method.check_compress != nullptr) return method.check_compress(method, spec);
   std::string takers;
-  for (const Method& m : kMethods)
+  for (const Method& m : all_methods())
     if (m.check_compress != nullptr) takers += (takers.empty() ? "" : ", ") + std::string(m.name);
   return user_error(fmt::format("method {} takes no compress (\"{}\"), accepted by: {}",
                                 method.name, spec, takers));
@@ -210,12 +223,22 @@ Status check_compress(const Method& method, const std::string& spec) {
 
 }  // namespace
 
-std::span<const Method> all_methods() { return kMethods; }
+Status register_method(const Method& method) {
+  if (method.name == nullptr || method.make == nullptr || method.phases == nullptr)
+    return user_error("a method without a name, make or phases cannot be registered");
+  return registered().add("method", method, built_in(method.name) != nullptr);
+}
+
+std::vector<Method> all_methods() {
+  std::vector<Method> all(std::begin(kMethods), std::end(kMethods));
+  registered().for_each([&all](const Method& method) { all.push_back(method); });
+  std::ranges::sort(all, {}, [](const Method& m) { return std::string_view(m.name); });
+  return all;
+}
 
 const Method* find_method(const std::string& name) {
-  for (const Method& method : kMethods)
-    if (name == method.name) return &method;
-  return nullptr;
+  const Method* method = built_in(name);
+  return method != nullptr ? method : registered().find(name);
 }
 
 const Method& method_named(const std::string& name) {
@@ -226,7 +249,7 @@ const Method& method_named(const std::string& name) {
 
 std::string method_names() {
   std::string names;
-  for (const Method& method : kMethods)
+  for (const Method& method : all_methods())
     names += (names.empty() ? "" : ", ") + std::string(method.name);
   return names;
 }

@@ -2,8 +2,8 @@
 // of the graph.
 #pragma once
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "actors/algorithms/rule.hpp"
 #include "kernels/result.hpp"
@@ -37,8 +37,13 @@ struct Method {
   bool goes_by_graph() const { return pattern != Pattern::collective && !one_peer; }
 };
 
+/// Adds a method of the caller's own to those that settings may name. Its texts are literals: they
+/// are not copied. `make` may be called by many threads. Errors (user): a name that is taken or
+/// cannot be one, no `make` or `phases`.
+Status register_method(const Method&);
+
 /// By name.
-std::span<const Method> all_methods();
+std::vector<Method> all_methods();
 /// The row of a name, or null.
 const Method* find_method(const std::string& name);
 /// REQUIRES: the name is known.

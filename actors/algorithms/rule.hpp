@@ -11,6 +11,7 @@
 
 #include "actors/algorithms/exchange_key.hpp"
 #include "actors/algorithms/optimizer.hpp"
+#include "actors/algorithms/rule_counts.hpp"
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/algorithms/rule_state.hpp"
 #include "kernels/lease.hpp"
@@ -37,13 +38,6 @@ struct Neighbourhood {
   double self_weight = 1;             // W_ii
   int ranks = 1;                      // all live ones
   double relay_delay = 0;             // mean over pairs, of a tree
-};
-
-/// What a rule counts, for reports.
-struct RuleCounts {
-  double relay_count = 0;  // ranks whose contribution is in the average (relay methods)
-  double push_weight = 0;  // of push-sum
-  uint64_t reseeded = 0;   // edges whose factors differed and began anew
 };
 
 class Rule {

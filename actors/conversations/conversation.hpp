@@ -11,18 +11,16 @@
 // Apply has it in.
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <memory_resource>
 #include <variant>
 #include <vector>
 
 #include "actors/algorithms/exchange_key.hpp"
+#include "actors/conversations/counts.hpp"
 #include "kernels/lease.hpp"
 #include "messages/frame.hpp"
 
 namespace grapevine {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// One neighbour in one epoch, as this rank sees it.
 struct EdgeView {
@@ -125,24 +123,6 @@ struct Effects {
   std::pmr::vector<int> suspects;  // ranks that let a question and its repeat go unanswered
 };
 
-/// What a conversation counts, from its start.
-struct Counts {
-  uint64_t opened = 0;         // exchanges entered
-  uint64_t applied = 0;        // jumps applied (rounds: finished)
-  uint64_t declined = 0;       // offers of others answered with no
-  uint64_t repeated = 0;       // frames that brought nothing new
-  uint64_t broken_before = 0;  // the peer died, the exchange was dropped
-  uint64_t broken_after = 0;   // the peer died after we had applied it: its half may be missing
-  uint64_t lost = 0;           // messages of rounds that went on without them
-  uint64_t protocol_errors = 0;
-  uint64_t skipped = 0;  // of those applied: left out, what came was too far off
-  uint64_t renewed = 0;  // ends that began anew because the numbers of the two could never meet
-  double longest_offer_s = 0;  // an unanswered offer of ours held us this long
-  double waited_s = 0;         // time between due and open, summed
-
-  Counts& operator+=(const Counts&);  // sums; the longest offer is the longest
-};
-
 struct Outgoing {  // what a neighbour is to get in a phase of a round
   int peer = -1;   // -1: whoever gets something
   Payload payload;
@@ -152,14 +132,6 @@ struct Messages {  // of a phase, written under the neighbourhood of `epoch`
   uint64_t epoch = 0;
   int phase = 0;
   std::vector<Outgoing> outgoing;
-};
-
-struct EdgeCount {  // exchanges with a neighbour, for measured rates and for reports
-  int peer = 0;
-  uint64_t applied = 0;
-  double applied_at = -1;  // the last one; negative: none yet
-  bool in_graph = true;    // false: a neighbour of an earlier graph
-  uint64_t skipped = 0;    // of those applied: left out, what came was too far off
 };
 
 class Conversation {

@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "actors/conversations/pair_exchange.hpp"
+#include "actors/conversations/pairing.hpp"
 #include "kernels/random.hpp"
 
 namespace grapevine {
-
-enum class Pairing { free, poisson };
 
 struct PairwiseOptions {
   Pairing pairing = Pairing::free;

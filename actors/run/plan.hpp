@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/conversations/conversation.hpp"
+#include "actors/conversations/counts.hpp"
 #include "actors/transport/link_faults.hpp"
 #include "kernels/result.hpp"
 

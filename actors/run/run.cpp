@@ -10,8 +10,10 @@
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/faults.hpp"
 #include "actors/local_membership.hpp"
+#include "actors/node.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/run/simulation.hpp"
+#include "actors/run/spawn_run.hpp"
 #include "actors/state.hpp"
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
@@ -226,16 +228,17 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   state.memory = site.memory;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
-  auto observer = system.spawn<Observer>(ObserverDependencies{
-      clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
-      divergence_under(s)});
+  auto observer = system.spawn<Observer>(
+      ObserverDependencies{clock, s.sample_s, objective->layout().size(), counters, states,
+                           hooks.sink, divergence_under(s)});
+  const auto spectra = hooks.spectra ? hooks.spectra : std::make_shared<SpectrumCache>();
   auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
                                                                    .settings = settings,
                                                                    .compute = compute,
                                                                    .gradient_s = gradient_s,
                                                                    .observers = {observer},
                                                                    .membership = site.membership,
-                                                                   .spectra = hooks.spectra});
+                                                                   .spectra = spectra});
   auto node = system.spawn<Node>(NodeDependencies{
       .clock = clock,
       .settings = settings,
@@ -269,7 +272,8 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
 
 namespace {
 
-RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
+RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
+                   const Thrown& thrown) {
   Promised<Alarm> alarmed;  // actors use it until the system has ended
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
@@ -287,7 +291,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   std::optional<Outcome> outcome;
   std::optional<Alarm> alarm;
   for (bool asked = false; !(outcome = ended.wait(std::chrono::milliseconds(50)));) {
-    const bool over = std::chrono::steady_clock::now() >= deadline ||
+    const bool over = std::chrono::steady_clock::now() >= deadline || thrown.any() ||
                       (interrupts != nullptr && interrupts->load() > 0);
     if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
     if (asked || !(over || alarm)) continue;
@@ -303,10 +307,30 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
 
 }  // namespace
 
-RunResult run(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
-  if (settings.clock == Clock::wall)
-    return run_wall(settings, std::move(objective), std::move(hooks));
-  return simulate(settings, std::move(objective), std::move(hooks));
+Result<RunResult> run(const Settings& settings, std::shared_ptr<Objective> objective,
+                      RunHooks hooks) {
+  if (settings.local_ranks != 0 && settings.local_ranks != settings.ranks)
+    return user_error("local_ranks is " + std::to_string(settings.local_ranks) +
+                      " in a run of one process, accepted: 0, which is all " +
+                      std::to_string(settings.ranks));
+  if (Status possible = check(settings); !possible) return possible.error();
+  const auto thrown = std::make_shared<Thrown>();
+  const auto guarded = guard(objective, thrown);
+  if (!guarded) return guarded.error();
+  guard(hooks, thrown);
+  RunResult result = settings.clock == Clock::wall
+                         ? run_wall(settings, *guarded, std::move(hooks), *thrown)
+                         : simulate(settings, *guarded, std::move(hooks), *thrown);
+  if (const auto what = thrown->first()) return *what;
+  result.objective = std::move(objective);
+  return result;
+}
+
+Result<RunResult> run(const Settings& settings, RunHooks hooks) {
+  if (Status possible = check(settings); !possible) return possible.error();
+  auto objective = make_objective(settings);
+  if (!objective) return objective.error();
+  return run(settings, std::move(*objective), std::move(hooks));
 }
 
 }  // namespace grapevine

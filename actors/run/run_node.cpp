@@ -1,12 +1,19 @@
 #include "actors/run/run_node.hpp"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/compute.hpp"
 #include "actors/guest_hall.hpp"
+#include "actors/mailboxes.hpp"
+#include "actors/run/guarded.hpp"
 #include "actors/run/promised.hpp"
+#include "actors/run/spawn_node.hpp"
 #include "actors/transport/arrivals.hpp"
 #include "kernels/hash.hpp"
 
@@ -210,10 +217,11 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
 
 // To the end of the run, or of this node in it.
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
-                        const std::function<bool()>& is_over, const std::atomic<int>* interrupts) {
+                        const std::function<bool()>& is_over, const std::atomic<int>* interrupts,
+                        const Thrown& thrown) {
   for (bool asked = false;;) {
     if (auto end = ending.wait(std::chrono::milliseconds(50))) return std::move(*end);
-    const bool leaves = interrupts != nullptr && interrupts->load() > 0;
+    const bool leaves = thrown.any() || (interrupts != nullptr && interrupts->load() > 0);
     if (asked || !(leaves || is_over())) continue;
     asked = true;
     if (leaves)
@@ -304,8 +312,12 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   return node;
 }
 
-Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
-                            std::shared_ptr<Objective> objective, NodeHooks hooks) {
+namespace {
+
+// Once all that is said of it is in order.
+Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
+                               std::shared_ptr<Objective> objective, NodeHooks hooks,
+                               Thrown& thrown) {
   RunSystemConfig config(Clock::wall);
   caf::actor_system system{config};
   const RunClock clock(system);
@@ -326,12 +338,14 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
     return opened.error();
   }
   const std::shared_ptr<Links> links = std::move(*opened);
-  if (hooks.on_listening) hooks.on_listening(links->address());
+  if (hooks.on_listening)
+    guarded(thrown, "the hook on_listening", false,
+            [&] { return hooks.on_listening(links->address()), true; });
   node.start(links);
   if (hooks.guests) hooks.guests->begin({&system, node.cluster, node.run->counters});
 
   const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
-  const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts);
+  const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts, thrown);
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
   take_mean(end, result);
@@ -344,6 +358,92 @@ Result<NodeResult> run_node(const Settings& s, const NodeSettings& n,
   if (end.failure) return *end.failure;
   result.missing = end.missing;
   result.departures = end.departures;
+  return result;
+}
+
+std::string name_of_this_process() {
+  char host[64] = "node";
+  gethostname(host, sizeof host - 1);
+  const std::string process = fmt::format("-{}", getpid());
+  return std::string(host).substr(0, kNameBytes - process.size()) + process;
+}
+
+Status check_text(const char* what, const std::string& text, size_t most) {
+  const bool printable =
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 127; });
+  if (printable && text.size() <= most) return Done{};
+  return user_error(
+      fmt::format("the node's {} has {} bytes{}, accepted: at most {}, printable ASCII", what,
+                  text.size(), printable ? "" : ", not all printable", most));
+}
+
+void guard(NodeHooks& hooks, const std::shared_ptr<Thrown>& thrown) {
+  guard(hooks.run, thrown);
+  if (hooks.render)
+    hooks.render = [told = std::move(hooks.render), thrown](const NodeStatus& status) {
+      return guarded(*thrown, "the hook render", std::string(), [&] { return told(status); });
+    };
+  if (hooks.describe_snapshot)
+    hooks.describe_snapshot = [told = std::move(hooks.describe_snapshot),
+                               thrown](const Mean& mean) {
+      return guarded(*thrown, "the hook describe_snapshot", std::string(),
+                     [&] { return told(mean); });
+    };
+  if (hooks.read_plan)
+    hooks.read_plan = [told = std::move(hooks.read_plan), thrown](const std::string& text) {
+      return guarded(*thrown, "the hook read_plan", Result<Plan>(user_error("it cannot be read")),
+                     [&] { return told(text); });
+    };
+}
+
+}  // namespace
+
+Status check(const NodeSettings& n, const Settings& s) {
+  const int here = ranks_here(s);
+  if (s.clock != Clock::wall)
+    return user_error("the clock of a node is simulated, accepted: the wall clock");
+  if (s.local_ranks < 0 || here > s.ranks || here > static_cast<int>(kRanksOfNodeAtMost))
+    return user_error(fmt::format(
+        "local_ranks is {} of {}, accepted of a node: 1 to {}, or 0 for all", s.local_ranks,
+        s.ranks, std::min(s.ranks, static_cast<int>(kRanksOfNodeAtMost))));
+  const int last = static_cast<int>(kRankNumbersAtMost) - here;
+  if (n.first_rank < -1 || n.first_rank > last)
+    return user_error(
+        fmt::format("first_rank is {}, accepted: -1, or 0 to {}", n.first_rank, last));
+  const int needed = std::max(0, n.first_rank) + here;
+  if (n.total_ranks != 0 && n.total_ranks < needed)
+    return user_error(
+        fmt::format("total_ranks is {}, accepted: 0, or {} or more, with those of this node",
+                    n.total_ranks, needed));
+  if (!(n.patience_s > 0 && n.patience_s < kNever))
+    return user_error(fmt::format("patience_s is {}, accepted: a number above 0", n.patience_s));
+  if (Status fits = check_text("run", n.run, kNameBytes); !fits) return fits;
+  if (Status fits = check_text("name", n.name, kNameBytes); !fits) return fits;
+  if (Status fits = check_text("listen", n.listen, kAddressBytes); !fits) return fits;
+  for (const std::string& address : n.join)
+    if (Status fits = check_text("join", address, kAddressBytes); !fits) return fits;
+  for (const std::string* lines : {&n.settings, &n.defaults})
+    if (lines->size() > kSettingsBytes)
+      return user_error(
+          fmt::format("the node's settings or defaults have {} bytes, accepted: at most {}",
+                      lines->size(), kSettingsBytes));
+  return Done{};
+}
+
+Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
+                            std::shared_ptr<Objective> objective, NodeHooks hooks) {
+  if (Status possible = check(given); !possible) return possible.error();
+  if (Status possible = check(asked, given); !possible) return possible.error();
+  Settings settings = given;
+  settings.local_ranks = ranks_here(given);
+  NodeSettings node = asked;
+  if (node.name.empty()) node.name = name_of_this_process();
+  const auto thrown = std::make_shared<Thrown>();
+  auto checked = guard(std::move(objective), thrown);
+  if (!checked) return checked.error();
+  guard(hooks, thrown);
+  auto result = run_checked(settings, node, std::move(*checked), std::move(hooks), *thrown);
+  if (const auto what = thrown->first()) return *what;
   return result;
 }
 

@@ -1,18 +1,22 @@
 // run_node: the ranks of this process in a run of several processes, under the wall clock, from
-// joining the others to leaving them; and its actors alone, for links and a clock of another kind.
+// joining the others to leaving them.
 //
-// Every process runs the same function; none is first. See run_lifecycle.hpp for what happens when.
+// Every process runs the same function; none is first. See actors/cluster/run_lifecycle.hpp for
+// what happens when.
 #pragma once
-#include "actors/cluster/cluster.hpp"
-#include "actors/cluster/console_server.hpp"
-#include "actors/cluster/transfers.hpp"
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/departure.hpp"
 #include "actors/run/run.hpp"
+#include "actors/transport/run_key.hpp"
 
 namespace grapevine {
 
 struct NodeSettings {
   std::string run = "grapevine";  // the run's name: nodes of another are refused
-  std::string name;               // this node's, its own in the run
+  std::string name;               // this node's, its own in the run; empty: HOST-PROCESS
   std::string listen;             // empty: a unix socket of this user, by the name
   std::vector<std::string> join;  // addresses of nodes; any live one will do
   std::optional<RunKey> key;
@@ -28,7 +32,9 @@ struct NodeSettings {
   std::string settings, defaults;
 };
 
-class GuestHall;  // actors/guest_hall.hpp
+class GuestHall;    // actors/guest_hall.hpp
+struct Mean;        // actors/cluster/mean_exchange.hpp
+struct NodeStatus;  // actors/cluster/node_status.hpp
 
 struct NodeHooks {
   RunHooks run;
@@ -43,41 +49,22 @@ struct NodeHooks {
 struct NodeResult {
   Outcome outcome;                     // of the ranks here
   std::shared_ptr<const Buffer> mean;  // over the ranks of all nodes that were there at the end
-  std::shared_ptr<const Buffer>
-      statistics;                     // likewise (Objective::statistics); null: there are none
+  // Likewise (Objective::statistics); null: there are none.
+  std::shared_ptr<const Buffer> statistics;
   int ranks = 0, nodes = 0;           // that are in it
   std::vector<std::string> missing;   // nodes of whom it is not known that they have the same
   std::vector<Departure> departures;  // of other nodes, and of this one
 };
 
-/// What the actors of a process tell once, when it is over for them.
-struct NodeEnds {
-  std::function<void(Outcome)> ranks;  // before `node`, if they have begun
-  std::function<void(ClusterEnding)> node;
-};
+/// Everything that can be refused before this process meets others: names, addresses, ranks.
+Status check(const NodeSettings&, const Settings&);
 
-/// The actors of one process among several, and what its links are to be opened with.
-struct SpawnedNode {
-  ClusterActor cluster;
-  TransfersActor transfers;
-  ConsoleActor console;
-  std::optional<SpawnedRun> run;  // always, but before and after
-  std::shared_ptr<LinkTransport> transport;
-  caf::strong_actor_ptr holder;  // of frames that a plan delays
-  LinksOptions options;
-  LinkEvents events;
-
-  void start(const std::shared_ptr<Links>&);  // it joins the others; before that it waits
-  void stop();                                // sends every actor its exit, drops the handles
-};
-
-/// REQUIRES: as run_node, under either clock. The links must outlive stop().
-SpawnedNode spawn_node(caf::actor_system&, const Settings&, const NodeSettings&,
-                       std::shared_ptr<Objective>, const NodeHooks&, NodeEnds);
-
-/// REQUIRES: check(settings) with the wall clock, settings.local_ranks set, an objective as for
-/// run(). Fails where it cannot listen, or meets nobody.
+/// settings.ranks are those of the whole run, settings.local_ranks (0: all of them) those here.
+/// Errors: what both checks refuse; an objective that is null or has no parameters; it cannot
+/// listen, or meets nobody; what the objective or a hook threw, by its text: this process then
+/// leaves the others.
+/// REQUIRES: the objective is made for settings.ranks and compute_threads(settings).
 Result<NodeResult> run_node(const Settings&, const NodeSettings&, std::shared_ptr<Objective>,
-                            NodeHooks);
+                            NodeHooks = {});
 
 }  // namespace grapevine

@@ -1,6 +1,7 @@
 // What a run tells of itself, while it goes on and at its end. Values that know no actor.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -8,8 +9,10 @@
 #include <vector>
 
 #include "actors/alarm.hpp"
-#include "actors/conversations/conversation.hpp"
+#include "actors/algorithms/rule_counts.hpp"
+#include "actors/conversations/counts.hpp"
 #include "kernels/result.hpp"
+#include "kernels/vec.hpp"
 
 namespace grapevine {
 
@@ -45,6 +48,54 @@ struct RunTotals {
   double broken_after_norm = 0;    // of the jumps whose other half may be missing, summed
   double conserved_error = 0;      // see Collected; NaN: not audited
   bool quiet = true;               // no exchange was left half-done
+};
+
+struct PeerTraffic {
+  int peer = 0;
+  uint32_t declined = 0;  // of its offers
+  uint64_t bytes = 0;     // sent to it
+};
+struct CommunicatorReport {
+  int rank = 0;
+  bool quiet = true;
+  uint64_t frames = 0, bytes = 0;  // sent
+  Counts counts;
+  std::vector<EdgeCount> edges;
+  std::vector<PeerTraffic> traffic;  // by rising peer
+  uint64_t overflowed = 0;           // messages that a paused rank had no room for
+};
+
+struct WorkerReport {
+  int rank = 0;
+  uint64_t gradients = 0;
+  double idle_s = 0, alive_s = 0;  // idle: neither computing nor queued for a compute thread
+  bool stands = false;             // its guest does something else for a while: no rate is measured
+};
+struct RankParameters {
+  int rank = 0;
+  RuleCounts counts;
+  std::shared_ptr<const Buffer> x;  // null: no such rank
+};
+
+/// Of one process, at the end.
+struct Outcome : RunTotals {
+  std::vector<WorkerReport> workers;  // by rank
+  std::vector<CommunicatorReport> communicators;
+  std::vector<RankParameters> parameters;  // by rank, at one time
+
+  void fail(const Alarm& divergence) {
+    alarm = divergence;
+    if (!failure) failure = world_error(divergence.line());
+  }
+};
+
+/// Called on the threads of the run, never two at once for one function; one that throws ends the
+/// run, which then fails with its text.
+struct Sink {
+  std::function<void(const RunSample&)> on_sample;
+  std::function<void(const EpochInfo&)> on_epoch;
+  std::function<void(const std::string&)> on_event;  // a rank lost, restarted, ...: one line
+  std::function<void(const Alarm&)> on_alarm;        // each once; on_event has had its line
 };
 
 }  // namespace grapevine

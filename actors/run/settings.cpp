@@ -66,6 +66,9 @@ Status check(const Settings& s) {
   };
   for (const Range& range : ranges)
     if (Status in = check(range); !in) return in;
+  if (s.exchanges_at_once < 1)
+    return user_error(
+        fmt::format("exchanges-at-once is {}, accepted: 1 or more", s.exchanges_at_once));
   if (s.threads < 0)
     return user_error(fmt::format("threads is {}, accepted: 0 (all) or more", s.threads));
   const auto graph = make_topology(s.topology, s.ranks, s.rate);

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "actors/algorithms/rule.hpp"
-#include "actors/conversations/pairwise.hpp"
+#include "actors/algorithms/rule_settings.hpp"
+#include "actors/conversations/pairing.hpp"
 #include "actors/run/plan.hpp"
-#include "actors/transport/simulated.hpp"
+#include "actors/transport/link_model.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {

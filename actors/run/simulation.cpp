@@ -5,6 +5,10 @@
 #include <cmath>
 
 #include "actors/clocks/virtual_clock.hpp"
+#include "actors/compute.hpp"
+#include "actors/counters.hpp"
+#include "actors/observer.hpp"
+#include "actors/run/spawn_run.hpp"
 
 namespace grapevine {
 
@@ -13,8 +17,10 @@ namespace {
 // Drives the virtual clock until the run is over, its time is up, or the ranks agree well enough.
 class Simulation {
  public:
-  Simulation(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks)
+  Simulation(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
+             const Thrown& thrown)
       : settings_(settings),
+        thrown_(thrown),
         config_(Clock::simulated),
         system_(config_),
         scheduler_(VirtualScheduler::of(system_)),
@@ -101,6 +107,7 @@ class Simulation {
         scheduler_.clock().next() > run_->clock.instant(settings_.until_s))
       return true;
     if (interrupts_ != nullptr && interrupts_->load(std::memory_order_relaxed) > 0) return true;
+    if (thrown_.any()) return true;
     if (settings_.target <= 0) return false;
     const uint64_t exchanges = run_->counters->applied_ends.load(std::memory_order_relaxed) / 2;
     if (exchanges < next_check_) return false;
@@ -111,6 +118,7 @@ class Simulation {
   }
 
   const Settings& settings_;
+  const Thrown& thrown_;
   RunSystemConfig config_;
   caf::actor_system system_;
   VirtualScheduler& scheduler_;
@@ -128,8 +136,9 @@ class Simulation {
 
 }  // namespace
 
-RunResult simulate(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks) {
-  return Simulation(settings, std::move(objective), std::move(hooks)).drive();
+RunResult simulate(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
+                   const Thrown& thrown) {
+  return Simulation(settings, std::move(objective), std::move(hooks), thrown).drive();
 }
 
 }  // namespace grapevine

@@ -1,9 +1,10 @@
 // simulate: a run on the virtual clock, driven event by event on the calling thread.
 #pragma once
-#include "actors/run/run.hpp"
+#include "actors/run/guarded.hpp"
 
 namespace grapevine {
 
-RunResult simulate(const Settings&, std::shared_ptr<Objective>, RunHooks);
+/// Ends early where something was thrown.
+RunResult simulate(const Settings&, std::shared_ptr<Objective>, RunHooks, const Thrown&);
 
 }  // namespace grapevine

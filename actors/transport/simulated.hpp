@@ -13,17 +13,11 @@
 #include <vector>
 
 #include "actors/transport/frame_fate.hpp"
+#include "actors/transport/link_model.hpp"
 #include "actors/transport/transport.hpp"
 #include "kernels/random.hpp"
 
 namespace grapevine {
-
-struct LinkModel {
-  double latency_s = 0;   // one way, of a control frame
-  double jitter = 0;      // fraction of the latency
-  double transfer_s = 0;  // of a bulk frame, beside the latency
-  double bandwidth = 0;   // bytes per second; 0: unlimited
-};
 
 class SimulatedTransport final : public Transport {
  public:

@@ -1,11 +1,14 @@
 #include "models/data/data_set.hpp"
 
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <span>
 
+#include "kernels/registry.hpp"
 #include "models/data/file.hpp"
 #include "models/data/readers.hpp"
+#include "models/data/text_set.hpp"
 
 namespace grapevine {
 namespace {
@@ -152,6 +155,57 @@ void measure_pixels(DataSet& data) {
   }
 }
 
+struct OwnSource {
+  std::string name;
+  std::function<Result<DataSet>(const std::string& folder)> read;
+};
+
+Registry<OwnSource>& registered() {
+  static Registry<OwnSource> all;
+  return all;
+}
+
+/// What is wrong with samples; empty when nothing is.
+std::string complaint_of(const Samples& samples, int classes) {
+  const SampleShape& s = samples.shape;
+  if (samples.count() == 0) return "there are none";
+  if (s.channels < 1 || s.height < 1 || s.width < 1) return "a side of their shape is below 1";
+  const size_t numbers = s.image ? samples.pixels.size() : samples.features.size();
+  if (numbers != samples.count() * s.size())
+    return with_commas(samples.count()) + " labels and " + with_commas(numbers) + " numbers of " +
+           with_commas(s.size()) + " a sample";
+  for (const uint8_t label : samples.labels)
+    if (label >= classes)
+      return "label " + std::to_string(label) + " of " + std::to_string(classes) + " classes";
+  return "";
+}
+
+Result<DataSet> read_own(const OwnSource& source, const std::string& folder) {
+  const auto wrong = [&](const std::string& why) {
+    return world_error("data set " + source.name + ": " + why);
+  };
+  try {
+    Result<DataSet> data = source.read(folder);
+    if (!data) return data.error();
+    data->name = source.name;
+    if (data->classes < 2 || data->classes > 256) return wrong("its classes are not 2 to 256");
+    std::string why = complaint_of(data->train, data->classes);
+    if (!why.empty()) return wrong("its training samples: " + why);
+    why = complaint_of(data->test, data->classes);
+    if (!why.empty()) return wrong("its test samples: " + why);
+    if (data->train.shape != data->test.shape)
+      return wrong("its training and test samples differ in shape");
+    if (!data->train.shape.image) return data;
+    const auto channels = static_cast<size_t>(data->train.shape.channels);
+    if (data->mean.empty() && data->deviation.empty()) measure_pixels(*data);
+    if (data->mean.size() != channels || data->deviation.size() != channels)
+      return wrong("its mean and deviation are not one number a channel");
+    return data;
+  } catch (const std::exception& e) {
+    return wrong(e.what());
+  }
+}
+
 }  // namespace
 
 std::string DataSet::description() const {
@@ -166,10 +220,20 @@ std::string DataSet::description() const {
 std::string data_set_names() {
   std::string names;
   for (const Source& source : sources()) names += (names.empty() ? "" : ", ") + source.name;
+  registered().for_each([&names](const OwnSource& source) { names += ", " + source.name; });
   return names;
 }
 
+Status register_data_set(const std::string& name,
+                         std::function<Result<DataSet>(const std::string& folder)> read) {
+  if (!read) return user_error("a data set without read cannot be registered");
+  bool taken = is_text(name);
+  for (const Source& source : sources()) taken = taken || source.name == name;
+  return registered().add("data set", {name, std::move(read)}, taken);
+}
+
 Result<DataSet> read_data_set(const std::string& name, const std::string& folder) {
+  if (const OwnSource* own = registered().find(name)) return read_own(*own, folder);
   for (const Source& source : sources()) {
     if (source.name != name) continue;
     const Result<std::string> found = find_folder(source, folder);

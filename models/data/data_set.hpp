@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,12 @@ struct DataSet {
 
   std::string description() const;
 };
+
+/// From now on read_data_set() knows it; `read` gets the folder as it was given. What it answers is
+/// checked (sizes, labels, shapes); an image set without mean and deviation gets them measured.
+/// Errors (user): a name that is taken or cannot be one, no `read`.
+Status register_data_set(const std::string& name,
+                         std::function<Result<DataSet>(const std::string& folder)> read);
 
 /// The names that read_data_set() accepts, separated by ", ".
 std::string data_set_names();

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "actors/run/run.hpp"
+#include "actors/worker.hpp"
 #include "kernels/ops.hpp"
 #include "models/heap.hpp"
 #include "tests/bench/bare_loops.hpp"
@@ -154,7 +155,7 @@ Contestant grapevine(std::string name, int ranks, int width, int batch) {
               work.before = usage();
               return spawn_worker(system, std::move(deps));
             };
-            const Outcome outcome = run(settings, objective, std::move(hooks)).outcome;
+            const Outcome outcome = run(settings, objective, std::move(hooks))->outcome;
             work.steps = double(outcome.gradients);
             work.seconds = outcome.seconds;
             work.exchanges = double(outcome.exchanges);

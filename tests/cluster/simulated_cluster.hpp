@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "actors/clocks/virtual_clock.hpp"
-#include "actors/run/run_node.hpp"
+#include "actors/run/spawn_node.hpp"
 #include "tests/cluster/simulated_links.hpp"
 
 namespace grapevine::test {

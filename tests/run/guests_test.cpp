@@ -39,7 +39,7 @@ RunResult with_scripts(Settings s, uint64_t seed,
   s.rule.optimizer = {};
   auto objective = *make_objective(s);
   auto all = std::make_unique<SimulatedScripts>(s, objective, scripts);
-  RunResult result = run(s, objective, all->hooks());
+  RunResult result = *run(s, objective, all->hooks());
   if (kept != nullptr) *kept = std::move(all);
   return result;
 }

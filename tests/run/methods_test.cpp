@@ -147,7 +147,7 @@ TEST_CASE("every method computes what another program does, whatever its optimiz
     const bool collective = method_named(row.method).pattern == Pattern::collective;
     const auto bowls =
         std::make_shared<Bowls>(kRanks, collective ? Bowls::Start::together : Bowls::Start::apart);
-    const RunResult r = run(s, bowls, {});
+    const RunResult r = *run(s, bowls, {});
     REQUIRE(r.outcome.gradients == kRounds * kRanks);
     if (!method_named(row.method).waits) {  // the order that oracle.py has as ORDER
       const std::vector<int> order{5, 3, 4, 2, 0, 1};
@@ -169,7 +169,7 @@ TEST_CASE("two ranks that only exchange are where another program has them after
       s.until_s = until_s;
       s.objective.objective = "diagonal";
       s.rule.compress = row.compress;
-      const RunResult r = run(s, std::make_shared<Bowls>(2, Bowls::Start::pairs), {});
+      const RunResult r = *run(s, std::make_shared<Bowls>(2, Bowls::Start::pairs), {});
       INFO(row.compress << ", " << r.outcome.exchanges << " exchanges");
       REQUIRE(r.outcome.exchanges > 0u);
       const PairRow* there = &row;

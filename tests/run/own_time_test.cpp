@@ -55,7 +55,7 @@ TEST_CASE("a rank that comes back goes on with its donor's optimizer, the count 
   s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {2}, 40.3),
                         rank_fault(RankFaultKind::restart, {2}, 60.1)};
   s.objective.ranks = s.ranks;
-  const RunResult r = run(s, std::make_unique<Slope>(s.objective), {});
+  const RunResult r = *run(s, std::make_unique<Slope>(s.objective), {});
   REQUIRE(r.outcome.parameters.size() == 4u);
   CHECK(r.outcome.exchanges == 0u);
   for (const RankParameters& p : r.outcome.parameters) {

@@ -51,7 +51,7 @@ RunResult simulate_one(Settings s, uint64_t seed, RunHooks hooks) {
   GV_CHECK(static_cast<bool>(possible));
   auto objective = make_objective(s);
   GV_CHECK(static_cast<bool>(objective));
-  return run(s, std::move(*objective), std::move(hooks));
+  return *run(s, std::move(*objective), std::move(hooks));
 }
 
 void for_seeds(int count, const std::function<void(int)>& work) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run/run.hpp"
+#include "actors/run/spawn_run.hpp"
 
 namespace grapevine {
 

@@ -127,7 +127,7 @@ RunHooks SimulatedScripts::hooks() const {
                                                              WorkerDependencies deps) {
     const auto place = static_cast<size_t>(deps.place);
     const RunClock clock = deps.clock;
-    WorkerActor worker = make(system, std::move(deps));
+    WorkerActor worker = make(system, std::move(deps)).actor;
     if (begun->at(place)) return worker;
     begun->at(place) = true;
     for (size_t k = 0; k < scripts_[place].size(); ++k)

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/guest_worker.hpp"
-#include "actors/run/run.hpp"
+#include "actors/run/spawn_run.hpp"
 
 namespace grapevine {
 

@@ -9,7 +9,7 @@
 
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/core_share.hpp"
-#include "actors/run/run.hpp"
+#include "actors/run/spawn_run.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;
@@ -261,7 +261,7 @@ TEST_CASE("runs on the wall clock make every gradient and end, however short") {
     s.seed = seed;
     auto objective = make_objective(s);
     REQUIRE(objective);
-    const RunResult r = run(s, *objective, {});
+    const RunResult r = *run(s, *objective, {});
     CHECK(!r.outcome.failure);
     CHECK(r.outcome.gradients == 600);
     CHECK(r.outcome.quiet);

@@ -39,6 +39,7 @@ const std::map<std::string, Rooms>& arrows() {
       {"actors/cluster", actors},
       {"actors/run", actors},
       {"actors", actors},
+      {"actors/include", actors},  // the doors of the library
       {"app", app},
       {"app/compare", with(actors, {"app"})},
       {"app/launch", with(actors, {"app"})},
@@ -52,7 +53,7 @@ const std::map<std::string, Rooms>& arrows() {
 
 // topologies/ is beside kernels/, and takes no more of it than these.
 const Rooms kForTopologies{"kernels/check.hpp", "kernels/result.hpp", "kernels/random.hpp",
-                           "kernels/spec.hpp"};
+                           "kernels/registry.hpp", "kernels/spec.hpp"};
 
 struct Wall {
   const char* library;
@@ -64,14 +65,14 @@ const std::vector<Wall>& walls() {
   static const Rooms app{"app", "app/compare", "app/launch", "app/metrics", "app/reproduce"};
   static const std::vector<Wall> list{
       {"Eigen", "(unsupported/)?Eigen/", {"topologies"}},
-      {"LibTorch", "(torch|ATen|c10)/", {"models"}},
+      {"LibTorch", "(torch|ATen|c10)/", {"models", "actors/include", "examples"}},
       {"Cap'n Proto", "capnp/|.*\\.capnp\\.h$", {"messages"}},
       {"KJ", "kj/", {"messages", "actors/transport"}},
       {"OpenSSL", "openssl/", {"actors/transport"}},
       {"CAF",
        "caf/",
-       {"actors", "actors/clocks", "actors/cluster", "actors/run", "app", "app/launch",
-        "examples"}},
+       {"actors", "actors/clocks", "actors/cluster", "actors/include", "actors/run", "app",
+        "app/launch", "examples"}},
       {"xxHash", "xxh", {"kernels"}},
       {"spdlog", "spdlog/", {"actors", "actors/cluster", "actors/run", "actors/transport", "app"}},
       {"toml++", "toml\\+\\+|toml\\.hpp", app},
@@ -160,7 +161,7 @@ void check_include(const std::string& path, const Include& include, Complaints& 
   } else if (room == "topologies" && target == "kernels" &&
              kForTopologies.count(include.name) == 0) {
     out.push_back(here + "includes " + include.name +
-                  ", but topologies/ takes only check, result, random and spec of kernels/");
+                  ", but topologies/ takes only check, random, registry, result and spec of kernels/");
   }
 }
 

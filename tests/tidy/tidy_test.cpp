@@ -64,8 +64,8 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
         "models/\n");
   CHECK(complaint("kernels/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
   CHECK(complaint("topologies/a.cpp", "#include \"kernels/vec.hpp\"\n") ==
-        "topologies/a.cpp:1: includes kernels/vec.hpp, but topologies/ takes only check, result, "
-        "random and spec of kernels/\n");
+        "topologies/a.cpp:1: includes kernels/vec.hpp, but topologies/ takes only check, random, "
+        "registry, result and spec of kernels/\n");
   CHECK(complaint("actors/algorithms/a.hpp", "#include \"messages/frame.hpp\"\n") != "");
   CHECK(complaint("actors/conversations/a.hpp", "#include \"actors/worker.hpp\"\n") != "");
   CHECK(complaint("actors/transport/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");

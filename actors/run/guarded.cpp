@@ -1,0 +1,148 @@
+#include "actors/run/guarded.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "actors/worker.hpp"
+
+namespace grapevine {
+
+namespace {
+
+void clear(Vec v) { std::memset(v.data, 0, v.bytes()); }
+
+class GuardedObjective final : public Objective {
+ public:
+  GuardedObjective(std::shared_ptr<Objective> objective, std::shared_ptr<Thrown> thrown)
+      : objective_(std::move(objective)),
+        thrown_(std::move(thrown)),
+        layout_(objective_->layout()),
+        statistics_(objective_->statistics()),
+        has_gradients_(objective_->has_gradients()),
+        has_workers_(objective_->has_workers()),
+        description_(objective_->description()) {}
+
+  const ParameterLayout& layout() const override { return layout_; }
+  const ParameterLayout& statistics() const override { return statistics_; }
+  bool has_gradients() const override { return has_gradients_; }
+  bool has_workers() const override { return has_workers_; }
+  std::string description() const override { return description_; }
+
+  void initial_point(int rank, Vec x) const override {
+    const auto work = [&] { objective_->initial_point(rank, x); };
+    if (!done("the initial point of rank " + std::to_string(rank), work)) clear(x);
+  }
+
+  // No words are made for what goes well: a gradient may take a microsecond.
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
+    std::string text = "what it threw is no std::exception";
+    try {
+      return objective_->gradient(thread, rank, index, x, g);
+    } catch (const std::exception& e) {
+      text = e.what();
+    } catch (...) {
+    }
+    thrown_->keep("the gradient " + std::to_string(index) + " of rank " + std::to_string(rank),
+                  text);
+    clear(g);
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+
+  void read_statistics(int rank, Vec out) const override {
+    const auto work = [&] { objective_->read_statistics(rank, out); };
+    if (!done("the statistics of rank " + std::to_string(rank), work)) clear(out);
+  }
+
+  void set_average_statistics(ConstVec average) override {
+    done("taking the average statistics", [&] { objective_->set_average_statistics(average); });
+  }
+
+  Evaluation evaluate(int thread, int rank, ConstVec x) override {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    return guarded(*thrown_, "the evaluation", Evaluation{kNone, kNone},
+                   [&] { return objective_->evaluate(thread, rank, x); });
+  }
+
+  uint64_t gradients_per_pass(int rank) const override {
+    return guarded(*thrown_, "the length of a pass", uint64_t{0},
+                   [&] { return objective_->gradients_per_pass(rank); });
+  }
+
+  Status save_model(const std::string& directory, ConstVec x) override {
+    return objective_->save_model(directory, x);  // no actor calls it
+  }
+
+ private:
+  template <class Work>
+  bool done(const std::string& where, Work&& work) const {
+    return guarded(*thrown_, where, false, [&] { return work(), true; });
+  }
+
+  const std::shared_ptr<Objective> objective_;
+  const std::shared_ptr<Thrown> thrown_;
+  const ParameterLayout layout_, statistics_;
+  const bool has_gradients_, has_workers_;
+  const std::string description_;
+};
+
+}  // namespace
+
+void Thrown::keep(const std::string& where, const std::string& text) {
+  std::string line = where + " failed: " + text;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  const std::lock_guard lock(mutex_);
+  if (!first_) first_ = world_error(std::move(line));
+  any_ = true;
+}
+
+std::optional<Error> Thrown::first() const {
+  const std::lock_guard lock(mutex_);
+  return first_;
+}
+
+Result<std::shared_ptr<Objective>> guard(std::shared_ptr<Objective> objective,
+                                         std::shared_ptr<Thrown> thrown) {
+  if (objective == nullptr) return user_error("there is no objective (a null pointer)");
+  const std::shared_ptr<Objective> made = guarded(
+      *thrown, "the objective", std::shared_ptr<Objective>(), [&]() -> std::shared_ptr<Objective> {
+        return std::make_shared<GuardedObjective>(objective, thrown);
+      });
+  if (made == nullptr) return *thrown->first();
+  const ParameterLayout& layout = made->layout();
+  if (layout.size() == 0) return user_error("the objective has no parameters, accepted: 1 or more");
+  if (layout.dtype() == DType::bytes)
+    return user_error("the objective's parameters are bytes, accepted: fp32 and fp64");
+  return made;
+}
+
+namespace {
+
+template <class Value>
+void guard(std::function<void(Value)>& told, const char* name, std::shared_ptr<Thrown> thrown,
+           std::shared_ptr<std::mutex> turn) {
+  if (!told) return;
+  told = [told = std::move(told), where = std::string("the sink's ") + name,
+          thrown = std::move(thrown), turn = std::move(turn)](Value value) {
+    const std::lock_guard lock(*turn);
+    if (!thrown->any()) guarded(*thrown, where, false, [&] { return told(value), true; });
+  };
+}
+
+}  // namespace
+
+void guard(RunHooks& hooks, std::shared_ptr<Thrown> thrown) {
+  const auto turn = std::make_shared<std::mutex>();
+  guard(hooks.sink.on_sample, "on_sample", thrown, turn);
+  guard(hooks.sink.on_epoch, "on_epoch", thrown, turn);
+  guard(hooks.sink.on_event, "on_event", thrown, turn);
+  guard(hooks.sink.on_alarm, "on_alarm", thrown, turn);
+  if (!hooks.make_worker) return;
+  hooks.make_worker = [make = std::move(hooks.make_worker), thrown](caf::actor_system& system,
+                                                                    WorkerDependencies deps) {
+    const std::string where = "the worker of rank " + std::to_string(deps.rank);
+    return guarded(*thrown, where, SpawnedWorker(), [&] { return make(system, std::move(deps)); });
+  };
+}
+
+}  // namespace grapevine

@@ -1,0 +1,25 @@
+# The public headers, staged for installation: those of actors/include/grapevine, and all that they include.
+# Run with -DSOURCE=... -DSTAGE=... Afterwards every include is by its path below include/, so that no folder
+# of a user's project can stand in for one of ours: "kernels/vec.hpp" is "grapevine/kernels/vec.hpp".
+cmake_minimum_required(VERSION 3.22)
+set(doors actors/include/grapevine)
+set(rooms "kernels|topologies|messages|models|actors")
+
+file(REMOVE_RECURSE ${STAGE})
+file(GLOB waiting RELATIVE ${SOURCE} ${SOURCE}/${doors}/*.hpp)
+set(known ${waiting})
+while(waiting)
+  list(POP_FRONT waiting header)
+  file(READ ${SOURCE}/${header} text)
+  string(REGEX MATCHALL "#include \"(${rooms})/[^\"]+\"" lines "${text}")
+  foreach(line ${lines})
+    string(REGEX REPLACE "#include \"([^\"]+)\"" "\\1" included "${line}")
+    if(NOT included IN_LIST known)
+      list(APPEND known ${included})
+      list(APPEND waiting ${included})
+    endif()
+  endforeach()
+  string(REGEX REPLACE "#include \"(${rooms})/" "#include \"grapevine/\\1/" text "${text}")
+  string(REPLACE "${doors}/" "" place ${header})
+  file(WRITE ${STAGE}/${place} "${text}")
+endwhile()
