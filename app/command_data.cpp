@@ -83,6 +83,10 @@ Result<int> show_data(const Options& options) {
   const auto objective = make_objective_of(s);
   if (!objective) return objective.error();
   const LabelCounts counts = (*objective)->label_counts();
+  if (counts.empty())
+    return user_error(fmt::format("dataset is \"{}\", whose targets are no classes, accepted: whole "
+                                  "numbers from 0 to 255, one a sample",
+                                  spec.dataset));
   if (options.json) {
     print_json(json_of(s, counts));
   } else {

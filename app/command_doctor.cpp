@@ -150,17 +150,14 @@ void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& 
   }
 }
 
-// A model that there is not: the module that says so has been loaded.
 void check_networks(Doctor& doctor, const Options& o) {
-  ObjectiveSpec spec;
-  spec.model = "none";
-  const auto made = make_network(spec);
-  const bool loaded = made || made.error().kind == Error::Kind::user;
+  const auto module = open_network_module();
   const std::string threads =
       o.settings.threads > 0 ? std::to_string(o.settings.threads) : std::string("one per core");
-  doctor.judge(loaded, "LibTorch",
-               loaded ? fmt::format("{}, threads: {}", GRAPEVINE_TORCH_VERSION, threads)
-                      : made.error().message);
+  doctor.judge(static_cast<bool>(module), "LibTorch",
+               module ? fmt::format("{}, loaded by {}, threads: {}", GRAPEVINE_TORCH_VERSION,
+                                    *module, threads)
+                      : module.error().message);
 }
 
 void check_device(Doctor& doctor) {

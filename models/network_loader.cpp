@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -25,14 +26,22 @@ std::vector<fs::path> module_candidates() {
   if (!unknown) {
     const fs::path folder = program.parent_path();
     candidates.push_back(folder / kNetworkModuleFile);
+    candidates.push_back(folder / "bin" / kNetworkModuleFile);  // where a build puts it
     candidates.push_back((folder / "../lib/grapevine").lexically_normal() / kNetworkModuleFile);
   }
-  candidates.emplace_back(fs::path(GRAPEVINE_NETWORK_MODULE_FOLDER) / kNetworkModuleFile);
+  Dl_info here{};  // a shared library of ours, or again the program
+  if (dladdr(reinterpret_cast<const void*>(&module_candidates), &here) != 0 && here.dli_fname)
+    candidates.push_back(fs::path(here.dli_fname).parent_path() / "grapevine" / kNetworkModuleFile);
   return candidates;
 }
 
+struct OpenModule {
+  MakeNetwork* make = nullptr;
+  std::string path;
+};
+
 // Never closed: LibTorch does not survive it.
-Result<MakeNetwork*> open_module() {
+Result<OpenModule> open_module() {
   std::string looked_at;
   for (const fs::path& path : module_candidates()) {
     std::error_code unreadable;
@@ -47,11 +56,13 @@ Result<MakeNetwork*> open_module() {
       return world_error("cannot load the network module " + path.string() + ": " +
                          (why ? why : "no reason given"));
     }
-    return reinterpret_cast<MakeNetwork*>(symbol);
+    return OpenModule{reinterpret_cast<MakeNetwork*>(symbol), path};
   }
   return world_error(std::string("networks need ") + kNetworkModuleFile +
                      " (built where LibTorch is found), which is in none of: " + looked_at);
 }
+
+bool is_script(const std::string& model) { return model.ends_with(".pt"); }
 
 /// The partition asked for, "auto" being what suits the data.
 Result<std::shared_ptr<const Partition>> deal_out(const ObjectiveSpec& spec, size_t samples,
@@ -71,18 +82,64 @@ Result<std::shared_ptr<const Partition>> deal_out(const ObjectiveSpec& spec, siz
 Result<NetworkInputs> classifier_inputs(const ObjectiveSpec& spec) {
   // Names first: reading the data takes half a second.
   const SampleShape any_image{1, 28, 28, true};
-  if (const auto known = plan_network(spec.model, any_image, 10, true); !known) {
-    return known.error();
-  }
+  const bool script = is_script(spec.model);
+  if (spec.loss == "mse")
+    return user_error("loss is mse, the targets of data set " + spec.dataset +
+                      " are classes, accepted: cross_entropy");
+  const std::string model = script ? "linear" : spec.model;  // takes samples of any shape
+  if (const auto known = plan_network(model, any_image, 10, true); !known) return known.error();
   Result<DataSet> data = read_data_set(spec.dataset, spec.data_dir);
   if (!data) return data.error();
   Result<NetworkPlan> plan =
-      plan_network(spec.model, data->train.shape, data->classes, spec.decay_norms_and_biases);
+      plan_network(model, data->train.shape, data->classes, spec.decay_norms_and_biases);
   if (!plan) return plan.error();
   auto partition = deal_out(spec, data->train.count(), data->train.labels);
   if (!partition) return partition.error();
   return NetworkInputs{std::move(*plan), std::make_shared<const DataSet>(std::move(*data)), nullptr,
-                       std::move(*partition)};
+                       nullptr, std::move(*partition)};
+}
+
+bool is_huge(int64_t side) { return side > std::numeric_limits<int>::max(); }
+
+/// What an image or a row of features of the user's is to the zoo.
+Result<SampleShape> shape_of(const OwnData& data) {
+  const std::vector<int64_t>& s = data.train_inputs.shape;
+  if (s.size() < 2 || s.size() > 4 || std::any_of(s.begin() + 1, s.end(), is_huge))
+    return user_error(data.name + " has samples of " + std::to_string(s.size() - 1) +
+                      " dimensions, accepted by the zoo's models: [features], [height, width] or "
+                      "[channels, height, width]");
+  const auto side = [&s](size_t k) { return static_cast<int>(s[k]); };
+  if (s.size() == 2) return SampleShape{side(1), 1, 1, false};
+  if (s.size() == 3) return SampleShape{1, side(1), side(2), true};
+  return SampleShape{side(1), side(2), side(3), true};
+}
+
+/// Of a file; sets the loss that its targets ask for.
+Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
+  Result<OwnData> read = read_own_data(spec.dataset);
+  if (!read) return read.error();
+  const auto data = std::make_shared<const OwnData>(std::move(*read));
+  if (spec.loss == "auto") spec.loss = data->has_classes() ? "cross_entropy" : "mse";
+  if (spec.loss == "cross_entropy" && !data->has_classes())
+    return user_error("loss is cross_entropy, the targets of " + data->name +
+                      " are no classes, accepted: whole numbers from 0 on, one a sample; or mse");
+  NetworkPlan plan;
+  if (!is_script(spec.model)) {
+    const auto shape = shape_of(*data);
+    if (!shape) return shape.error();
+    const int outputs = spec.loss == "mse" ? std::max(1, data->outputs) : data->classes;
+    auto planned = plan_network(spec.model, *shape, outputs, spec.decay_norms_and_biases);
+    if (!planned) return planned.error();
+    plan = std::move(*planned);
+  }
+  const StoredTensor& targets = data->train_targets;
+  std::vector<uint8_t> labels;
+  if (data->has_classes() && data->classes <= 256)
+    for (size_t k = 0; k < targets.bytes.size(); k += sizeof(int64_t))
+      labels.push_back(targets.bytes[k]);  // little-endian
+  auto partition = deal_out(spec, static_cast<size_t>(targets.shape[0]), labels);
+  if (!partition) return partition.error();
+  return NetworkInputs{std::move(plan), nullptr, nullptr, data, std::move(*partition)};
 }
 
 Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
@@ -98,7 +155,7 @@ Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
   auto partition = deal_out(spec, (text->train.size() - 1) / window, {});
   if (!partition) return partition.error();
   return NetworkInputs{std::move(plan), nullptr, std::make_shared<const TextSet>(std::move(*text)),
-                       std::move(*partition)};
+                       nullptr, std::move(*partition)};
 }
 
 }  // namespace
@@ -110,6 +167,8 @@ Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
   if (!(spec.clip >= 0 && std::isfinite(spec.clip))) {
     return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
   }
+  if (spec.loss != "auto" && spec.loss != "cross_entropy" && spec.loss != "mse")
+    return user_error("loss is \"" + spec.loss + "\", accepted: auto, cross_entropy, mse");
   const bool reads_text = spec.model == kCharacterModel || spec.model == kWordModel;
   if (reads_text && !is_text(spec.dataset)) {
     return user_error("model " + spec.model + " reads text, the data set is \"" + spec.dataset +
@@ -119,13 +178,22 @@ Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
     return user_error("model is \"" + spec.model + "\" and data set " + spec.dataset +
                       " is text, accepted: lm-char, lm-word");
   }
-  Result<NetworkInputs> inputs = reads_text ? language_inputs(spec) : classifier_inputs(spec);
+  ObjectiveSpec told = spec;
+  Result<NetworkInputs> inputs = is_own_data(spec.dataset) ? own_inputs(told)
+                                 : reads_text              ? language_inputs(spec)
+                                                           : classifier_inputs(spec);
   if (!inputs) return inputs.error();
-  const Result<MakeNetwork*> make = open_module();
-  if (!make) return make.error();
-  std::unique_ptr<Objective> made;
-  (**make)(spec, std::move(*inputs), made);
+  const Result<OpenModule> module = open_module();
+  if (!module) return module.error();
+  Result<std::unique_ptr<Objective>> made = world_error("the network module made nothing");
+  (*module->make)(told, std::move(*inputs), made);
   return made;
+}
+
+Result<std::string> open_network_module() {
+  const Result<OpenModule> module = open_module();
+  if (!module) return module.error();
+  return module->path;
 }
 
 }  // namespace grapevine

@@ -2,8 +2,9 @@
 // on demand.
 //
 // Only networks need LibTorch (some 110 MB in a process and a tenth of a second to load), so what
-// trains none never opens it. The module is looked for beside the running program, in
-// ../lib/grapevine from there, and where this build put it. It stays loaded until the process ends.
+// trains none never opens it. The module is looked for in $GRAPEVINE_MODULE_PATH, beside the
+// running program, in bin/ and ../lib/grapevine from there, and in grapevine/ beside the shared
+// library that this is part of. It stays loaded until the process ends.
 #pragma once
 #include <memory>
 
@@ -11,8 +12,11 @@
 
 namespace grapevine {
 
-/// Errors (world): no module at any of the three places, or one that cannot be loaded; the line
+/// Errors (world): no module at any of these places, or one that cannot be loaded; the line
 /// names them.
 Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec&);
+
+/// Opens the very module that a network would be made by, and says where it is. Errors: as above.
+Result<std::string> open_network_module();
 
 }  // namespace grapevine

@@ -27,8 +27,11 @@ struct ObjectiveSpec {
   int threads = 1;
   uint64_t seed = 1;
   // network
-  std::string model = "cnn-small";        // plan_network() and plan_language_model() know them
-  std::string dataset = "fashion-mnist";  // read_data_set() knows them; or text:FILE
+  std::string model = "cnn-small";        // plan_network() and plan_language_model() know them;
+                                          // or a TorchScript FILE.pt
+  std::string dataset = "fashion-mnist";  // read_data_set() knows them; or text:FILE, or a file
+                                          // that own_data.hpp knows
+  std::string loss = "auto";  // cross_entropy where targets are classes, else mse; or one of these
   std::string data_dir;                   // empty: where the distribution's package puts it
   std::string partition = "auto";         // iid, text: contiguous; or partition.hpp's
   int batch = 16;

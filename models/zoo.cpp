@@ -115,7 +115,8 @@ Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& in
   const bool convolutional = model == "cnn-small" || model == "cnn-big" || model == "resnet18";
   if (!convolutional) {
     return user_error("model is \"" + model +
-                      "\", accepted: linear, mlp, cnn-small, cnn-big, resnet18, lm-char, lm-word");
+                      "\", accepted: linear, mlp, cnn-small, cnn-big, resnet18, lm-char, lm-word, or a "
+                      "TorchScript FILE.pt");
   }
   if (!input.image || input.height < 4 || input.width < 4) {
     return user_error("model " + model + " takes images of at least 4 x 4 pixels, " +

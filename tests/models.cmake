@@ -3,15 +3,15 @@ grapevine_test(models
     models/tools.cpp models/analytic_test.cpp models/problems_test.cpp models/partition_test.cpp
     models/quadratics_test.cpp
     models/batches_test.cpp models/data_test.cpp models/text_test.cpp
-    models/real_data_test.cpp models/files_test.cpp models/guest_test.cpp
+    models/real_data_test.cpp models/files_test.cpp models/own_data_test.cpp models/guest_test.cpp
   USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA)
 
 # With LibTorch: the module is loaded as the program does, and checked against torch::nn.
 if(TARGET Torch::cpu)
   grapevine_test(models_network
     SOURCES models/tools.cpp models/network_test.cpp models/language_test.cpp
-      models/logistic_test.cpp
-    USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA Torch::cpu)
+      models/logistic_test.cpp models/torch_objective_test.cpp
+    USES grapevine_torch grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA Torch::cpu)
   add_dependencies(models_network_test grapevine-network)
 
   # The bare loops are a library: whoever measures an overhead needs the same base.

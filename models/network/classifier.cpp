@@ -1,15 +1,23 @@
 #include <algorithm>
-#include <mutex>
 
 #include "models/data/file.hpp"
 #include "models/model_file.hpp"
 #include "models/network/objectives.hpp"
 #include "models/network/replica.hpp"
+#include "models/network/running_statistics.hpp"
 
 namespace grapevine {
 namespace {
 
 constexpr size_t kTestBatch = 250;
+
+std::vector<float> start_of(const NetworkPlan& plan) {
+  std::vector<float> start(plan.statistics_size, 0.0f);
+  for (const NormStatistics& norm : plan.norms)
+    std::fill_n(start.begin() + static_cast<std::ptrdiff_t>(norm.offset + norm.channels),
+                norm.channels, 1.0f);
+  return start;
+}
 
 class Classifier final : public Objective {
  public:
@@ -19,17 +27,12 @@ class Classifier final : public Objective {
         data_(std::move(inputs.data)),
         partition_(std::move(inputs.partition)),
         gatherer_(*data_),
-        gradients_(static_cast<size_t>(spec.ranks)) {
+        statistics_(spec.ranks, start_of(plan_)) {
     const Batches batches(partition_, spec.seed, spec.batch);
     const size_t largest = std::max(kTestBatch, static_cast<size_t>(spec.batch));
     for (int thread = 0; thread < spec.threads; ++thread) {
       replicas_.emplace_back(plan_, batches, largest);
     }
-    std::vector<float> start(plan_.statistics_size, 0.0f);
-    for (const NormStatistics& norm : plan_.norms) {
-      std::fill_n(start.begin() + norm.offset + norm.channels, norm.channels, 1.0f);
-    }
-    statistics_.assign(static_cast<size_t>(spec.ranks), start);
     for (const NormStatistics& norm : plan_.norms) {
       GV_CHECK(norm.offset == statistics_layout_.size());
       const std::vector<int64_t> shape = {static_cast<int64_t>(norm.channels)};
@@ -50,30 +53,24 @@ class Classifier final : public Objective {
       gatherer_.gather(data_->train, rows[k], views[k], replica.input(k));
       replica.label(k) = data_->train.labels[rows[k]];
     }
-    load_statistics(rank, replica);
+    statistics_.load(rank, replica.statistics().data());
     const double loss = checked([&] { return replica.gradient(rows.size(), x, g, spec_.clip); });
-    store_statistics(rank, replica);
+    statistics_.store(rank, replica.statistics().data());
     return loss;
   }
 
   const ParameterLayout& statistics() const override { return statistics_layout_; }
 
   void read_statistics(int rank, Vec out) const override {
-    const std::lock_guard lock(statistics_mutex_);
-    const std::vector<float>& now = statistics_.at(static_cast<size_t>(rank));
-    GV_CHECK(out.size == now.size());
-    std::copy(now.begin(), now.end(), out.as<float>());
+    GV_CHECK(out.size == statistics_.size());
+    statistics_.load(rank, out.as<float>());
   }
 
-  void set_average_statistics(ConstVec average) override {
-    GV_CHECK(average.size == plan_.statistics_size);
-    const std::lock_guard lock(statistics_mutex_);
-    average_.assign(average.as<float>(), average.as<float>() + average.size);
-  }
+  void set_average_statistics(ConstVec average) override { statistics_.set_average(average); }
 
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
     Replica& replica = replica_of(thread);
-    load_statistics(rank, replica);
+    statistics_.load(rank, replica.statistics().data());
     Replica::Outcome sum;
     const size_t total = data_->test.count();
     for (size_t first = 0; first < total; first += kTestBatch) {
@@ -106,13 +103,8 @@ class Classifier final : public Objective {
 
   Status save_model(const std::string& directory, ConstVec x) override {
     std::vector<ModelTensor> tensors = tensors_of(plan_.layout, x);
-    std::vector<float> running;
-    int64_t batches_tracked = 0;
-    {
-      const std::lock_guard lock(statistics_mutex_);
-      running = average_statistics();
-      batches_tracked = *std::max_element(gradients_.begin(), gradients_.end());
-    }
+    const std::vector<float> running = statistics_.average();
+    const int64_t batches_tracked = statistics_.most_gradients();
     for (const NormStatistics& norm : plan_.norms) {
       const std::vector<int64_t> shape = {static_cast<int64_t>(norm.channels)};
       const float* mean = running.data() + norm.offset;
@@ -132,52 +124,14 @@ class Classifier final : public Objective {
     return replicas_[static_cast<size_t>(thread)];
   }
 
-  // Copies under a lock: one thread may test the average while others train.
-  void load_statistics(int rank, Replica& replica) {
-    if (plan_.norms.empty()) return;
-    const std::lock_guard lock(statistics_mutex_);
-    const std::vector<float> now =
-        rank < 0 ? average_statistics() : statistics_.at(static_cast<size_t>(rank));
-    std::copy(now.begin(), now.end(), replica.statistics().begin());
-  }
-
-  void store_statistics(int rank, Replica& replica) {
-    if (plan_.norms.empty()) return;
-    const std::lock_guard lock(statistics_mutex_);
-    statistics_[static_cast<size_t>(rank)] = replica.statistics();
-    ++gradients_[static_cast<size_t>(rank)];
-  }
-
-  /// What was set; else over the ranks that have computed a gradient here, the start if none has.
-  /// REQUIRES: the lock.
-  std::vector<float> average_statistics() const {
-    if (!average_.empty()) return average_;
-    std::vector<double> sum(plan_.statistics_size, 0.0);
-    double ranks = 0;
-    for (size_t rank = 0; rank < statistics_.size(); ++rank) {
-      if (gradients_[rank] == 0) continue;
-      ++ranks;
-      for (size_t k = 0; k < sum.size(); ++k)
-        sum[k] += statistics_[rank][k];
-    }
-    if (ranks == 0) return statistics_[0];
-    std::vector<float> average(sum.size());
-    for (size_t k = 0; k < sum.size(); ++k)
-      average[k] = static_cast<float>(sum[k] / ranks);
-    return average;
-  }
-
   const ObjectiveSpec spec_;
   const NetworkPlan plan_;
   const std::shared_ptr<const DataSet> data_;
   const std::shared_ptr<const Partition> partition_;
   const Gatherer gatherer_;
   ParameterLayout statistics_layout_{DType::f32};
-  std::vector<Replica> replicas_;               // per thread
-  mutable std::mutex statistics_mutex_;         // guards the three below
-  std::vector<std::vector<float>> statistics_;  // per rank: the running ones
-  std::vector<float> average_;                  // over all nodes; empty: not set
-  std::vector<int64_t> gradients_;              // per rank, counted where there are norms
+  std::vector<Replica> replicas_;  // per thread
+  RunningStatistics statistics_;
 };
 
 }  // namespace

@@ -21,6 +21,11 @@ FlatParameters::FlatParameters(const NetworkPlan& plan) : layout_(&plan.layout) 
   }
 }
 
+FlatParameters::FlatParameters(const ParameterLayout& layout, std::vector<at::Tensor> leaves)
+    : layout_(&layout), tensors_(std::move(leaves)) {
+  GV_CHECK(tensors_.size() == layout.entries().size());
+}
+
 // A view holds an address and no memory, so one that outlives its vector is harmless until it is
 // asked for again, and then the address is the new vector's.
 const FlatParameters::Views& FlatParameters::views_of(const void* data) {

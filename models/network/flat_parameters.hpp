@@ -23,8 +23,10 @@ at::Tensor view_of(const float* data, at::IntArrayRef shape);
 class FlatParameters {
  public:
   explicit FlatParameters(const NetworkPlan& plan);  // the plan outlives it
+  /// Leaves of a network, one per entry, fp32 and of its shape. The layout outlives it.
+  FlatParameters(const ParameterLayout&, std::vector<at::Tensor> leaves);
 
-  /// In the order of the plan, at the x bound last.
+  /// In the order of the layout, at the x bound last.
   const std::vector<at::Tensor>& tensors() const { return tensors_; }
 
   void bind(ConstVec x);

@@ -5,11 +5,15 @@
 #include "models/heap.hpp"
 #include "models/network/objectives.hpp"
 
-extern "C" __attribute__((visibility("default"))) void grapevine_network_v3(
+extern "C" __attribute__((visibility("default"))) void grapevine_network_v4(
     const grapevine::ObjectiveSpec& spec, grapevine::NetworkInputs&& inputs,
-    std::unique_ptr<grapevine::Objective>& made) {
+    grapevine::Result<std::unique_ptr<grapevine::Objective>>& made) {
   grapevine::prepare_heap();
   at::set_num_threads(1);  // also of threads that start later; results then depend on no split
-  made = inputs.text ? grapevine::make_language_model(spec, std::move(inputs))
-                     : grapevine::make_classifier(spec, std::move(inputs));
+  if (inputs.text)
+    made = grapevine::make_language_model(spec, std::move(inputs));
+  else if (inputs.own || spec.model.ends_with(".pt"))
+    made = grapevine::make_own_network(spec, std::move(inputs));
+  else
+    made = grapevine::make_classifier(spec, std::move(inputs));
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "models/data/data_set.hpp"
+#include "models/data/own_data.hpp"
 #include "models/data/text_set.hpp"
 #include "models/objective.hpp"
 #include "models/partition.hpp"
@@ -15,15 +16,18 @@
 namespace grapevine {
 
 inline constexpr const char* kNetworkModuleFile = "libgrapevine-network.so";
-inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v3";
+inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v4";
 
 struct NetworkInputs {
   NetworkPlan plan;
   std::shared_ptr<const DataSet> data;  // of a classifier
-  std::shared_ptr<const TextSet> text;  // of a language model: one of the two is there
+  std::shared_ptr<const TextSet> text;  // of a language model
+  std::shared_ptr<const OwnData> own;   // from the user's file: one of the three is there
   std::shared_ptr<const Partition> partition;
 };
 
-using MakeNetwork = void(const ObjectiveSpec&, NetworkInputs&&, std::unique_ptr<Objective>& made);
+/// `made` begins as an error.
+using MakeNetwork = void(const ObjectiveSpec&, NetworkInputs&&,
+                         Result<std::unique_ptr<Objective>>& made);
 
 }  // namespace grapevine

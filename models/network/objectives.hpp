@@ -1,4 +1,5 @@
-// The module's two objectives: a classifier of samples, and a language model of a text.
+// The module's objectives: a classifier of samples, a language model of a text, and what the user
+// has brought in files.
 #pragma once
 #include <exception>
 #include <memory>
@@ -10,6 +11,7 @@ namespace grapevine {
 
 std::unique_ptr<Objective> make_classifier(const ObjectiveSpec&, NetworkInputs&&);
 std::unique_ptr<Objective> make_language_model(const ObjectiveSpec&, NetworkInputs&&);
+Result<std::unique_ptr<Objective>> make_own_network(const ObjectiveSpec&, NetworkInputs&&);
 
 /// LibTorch reports our bugs by exceptions; they end the process like any other bug of ours.
 template <class Work>

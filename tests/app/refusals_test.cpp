@@ -137,3 +137,12 @@ TEST_CASE("a loss that is not finite ends the run, and no model is left") {
     CHECK_FALSE(exists(scratch.path(run + "/model.safetensors")));
   }
 }
+
+TEST_CASE("the doctor opens the very module that networks would be made by") {
+  const Scratch scratch;
+  const std::string module = scratch.file("libgrapevine-network.so", std::string("no library"));
+  const Ran ill = run_grapevine("doctor", "export GRAPEVINE_MODULE_PATH=" + scratch.path() + ";");
+  CHECK(ill.status == 1);
+  CHECK_THAT(ill.out, Catch::Contains("FAIL  LibTorch"));
+  CHECK_THAT(ill.out, Catch::Contains(module));
+}

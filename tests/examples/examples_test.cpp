@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -55,6 +56,17 @@ void keeps_its_promise(const std::string& example) {
   CHECK(ran.out == promised(example));
 }
 
+void keeps_its_promise_or_says_why(const std::string& example) {
+  const Ran ran = run(example);
+  CHECK(ran.status == 0);
+  if (ran.out.starts_with(kSkipped)) {
+    grapevine::test::skipped(ran.out.substr(kSkipped.size(), ran.out.find('\n') - kSkipped.size()));
+    CHECK(ran.out.size() > kSkipped.size() + 1);
+  } else {
+    CHECK(ran.out == promised(example));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("the consensus example prints what it promises") { keeps_its_promise("1_consensus"); }
@@ -64,14 +76,22 @@ TEST_CASE("the quadratics example prints what it promises") { keeps_its_promise(
 TEST_CASE("the stragglers example prints what it promises") { keeps_its_promise("3_stragglers"); }
 
 TEST_CASE("the image run prints what it promises, or says that it was skipped and why") {
-  const Ran ran = run("4_images");
-  CHECK(ran.status == 0);
-  if (ran.out.starts_with(kSkipped)) {
-    grapevine::test::skipped(ran.out.substr(kSkipped.size(), ran.out.find('\n') - kSkipped.size()));
-    CHECK(ran.out.size() > kSkipped.size() + 1);
-  } else {
-    CHECK(ran.out == promised("4_images"));
+  keeps_its_promise_or_says_why("4_images");
+}
+
+TEST_CASE("a network of one's own is trained in sixty lines to the accuracy of the zoo's") {
+  std::ifstream file(GRAPEVINE_SOURCE_DIR "/examples/8_own_network.cpp");
+  int lines = 0;
+  bool program = false;
+  for (std::string line; std::getline(file, line);) {
+    program = program || !line.starts_with("//");
+    lines += program;
   }
+  CHECK(lines > 10);
+  CHECK(lines <= 60);
+  if (!std::filesystem::exists(GRAPEVINE_BINARY_DIR "/bin/8_own_network"))
+    return grapevine::test::skipped("a network of one's own: this build has no LibTorch");
+  keeps_its_promise_or_says_why("8_own_network");
 }
 
 TEST_CASE("the custom workers print what they promise") { keeps_its_promise("5_custom_worker"); }
@@ -81,3 +101,9 @@ TEST_CASE("the reconfiguring example prints what it promises") {
 }
 
 TEST_CASE("two nodes in one program print what they promise") { keeps_its_promise("7_two_nodes"); }
+
+TEST_CASE("a method and a graph from outside the library print what they promise") {
+  keeps_its_promise("9_own_rule");
+}
+
+TEST_CASE("the sink of one's own prints what it promises") { keeps_its_promise("10_own_sink"); }

@@ -1,17 +1,20 @@
-// A stranger's program: the constants of a ring, a mixed vector and a frame, through the package.
+// A stranger's program: a whole run, through the public header alone.
+#include <grapevine/grapevine.hpp>
+
 #include <cstdio>
 
-#include "kernels/ops.hpp"
-#include "messages/codec.hpp"
-#include "topologies/spectrum.hpp"
-
 int main() {
-  using namespace grapevine;
-  const auto ring = make_topology("ring", 16, 1);
-  Buffer x(3, DType::f32), x_tilde(3, DType::f32), mixed(3, DType::f32);
-  x_tilde.vec().as<float>()[1] = 4;
-  extrapolate({}, 0.25, x, x_tilde, mixed);
-  const auto back = decode(encode({.from = 7}), kMaxPayloadBytes);
-  std::printf("chi1 %.2f mixed %.1f from %u\n", spectrum(*ring)->chi1,
-              mixed.vec().as<float>()[1], back->from);
+  grapevine::Settings settings;
+  settings.clock = grapevine::Clock::simulated;
+  settings.gradients = 16000;
+  settings.rule.optimizer = {};
+  settings.objective.objective = "quadratic";
+  settings.objective.mu = 0.5;
+  auto result = grapevine::run(settings);
+  if (!result) return std::fprintf(stderr, "%s\n", result.error().message.c_str()), 1;
+  const auto mean = grapevine::mean_parameters(result->outcome);
+  const double loss = result->objective->evaluate(0, -1, mean).loss;
+  std::printf("%zu ranks took %lu gradients: the loss of their mean is %s 1e-3\n",
+              result->outcome.parameters.size(), result->outcome.gradients,
+              loss < 1e-3 ? "below" : "not below");
 }

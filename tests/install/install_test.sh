@@ -1,33 +1,86 @@
 #!/usr/bin/env bash
-# Installs a build into an empty prefix and builds a stranger's project against it: BUILD SOURCE.
+# Installs a build into an empty prefix, moves it, and builds a stranger's project against it: BUILD SOURCE
+# [--shared]. With --shared the libraries are built once more, as shared ones, in a folder beside the build that
+# is kept; ccache has the objects already.
 set -euo pipefail
 build=$1 source=$2
+if [ "${3-}" = --shared ]; then
+  export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$source
+  cmake -S "$source" -B "$build/shared" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
+    -DGRAPEVINE_TESTS=OFF >/dev/null
+  nice ninja -C "$build/shared" | tail -n 1
+  build=$build/shared
+else
+  echo "static libraries; the shared ones are tried by $0 $build $source --shared"
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+fail() { echo "$1"; exit 1; }
+quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
-test -x "$work/prefix/bin/grapevine"
-test -f "$work/prefix/include/grapevine/topologies/topology.hpp"
+mv "$work/prefix" "$work/moved"
+prefix=$work/moved
+include=$prefix/include
+test -x "$prefix/bin/grapevine"
+test -f "$prefix/share/doc/Grapevine/LICENSE"
+"$prefix/bin/grapevine" topology ring --ranks 16 >/dev/null
+
+# What is installed is the surface, and no header of it is found by a name that a user's own folder may have.
+headers=$(find "$include" -name '*.hpp' | wc -l)
+echo "$headers headers"
+[ "$headers" -le 80 ] || fail "more headers are installed than the surface has"
+[ ! -e "$include/grapevine/actors/cluster/cluster.hpp" ] || fail "internals are installed"
+if grep -rnE '#include "(kernels|topologies|messages|models|actors)/' "$include"; then
+  fail "a header includes another by a path that is not below include/"
+fi
+for door in "$include"/grapevine/*.hpp; do
+  case $door in */torch.hpp) continue ;; esac  # LibTorch's headers are wanted there
+  echo "#include <grapevine/$(basename "$door")>" >"$work/door.cpp"
+  c++ -std=c++20 -I"$include" -MM -MG "$work/door.cpp" >/dev/null
+  c++ -std=c++20 -I"$include" -M "$work/door.cpp" >"$work/seen"
+  grep -qE '/(torch|ATen|c10)/' "$work/seen" && fail "$(basename "$door") shows LibTorch"
+  case $door in
+    */actors.hpp) ;;
+    *) grep -q '/caf/' "$work/seen" && fail "$(basename "$door") shows CAF" ;;
+  esac
+done
+
 if [ -e "$build/bin/libgrapevine-network.so" ]; then
-  module=$work/prefix/lib/grapevine/libgrapevine-network.so
+  module=$prefix/lib/grapevine/libgrapevine-network.so
   test -f "$module"
-  if ldd "$module" | grep 'not found'; then
-    echo "the installed network module does not find its libraries"
-    exit 1
-  fi
+  if ldd "$module" | grep 'not found'; then fail "the installed network module does not find its libraries"; fi
 fi
-# A package that names the tree it was built from works here and nowhere else.
-if grep -rn -F -e "$source" -e "$build" --include='*.cmake' "$work/prefix"; then
-  echo "the package names its build or source folder"
-  exit 1
+# A package that names the tree it was built from, or where it was before it was moved, works there and nowhere else.
+if grep -rnF -e "$source" -e "$build" -e "$work/prefix" "$prefix"/lib*/cmake "$prefix"/lib*/pkgconfig; then
+  fail "the package names its build or source folder"
 fi
-cmake -S "$source/tests/install" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-said=$("$work/build/consumer")
-echo "the consumer says: $said"
-wanted="chi1 13.14 mixed 1.0 from 7"
-if [ "$said" != "$wanted" ]; then
-  echo "wanted:            $wanted"
-  exit 1
+
+# The README's program, as it stands there.
+awk '/^```cpp$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source/README.md" >"$work/readme.cpp"
+libtorch=
+if [ -e "$build/bin/libgrapevine-network.so" ]; then
+  libtorch=$(sed -n 's/^GRAPEVINE_LIBTORCH:STRING=//p' "$build/CMakeCache.txt")
+  libtorch=${libtorch:-$source/.deps/libtorch}
+fi
+quiet cmake -S "$source/tests/install" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_PREFIX_PATH="$prefix" -DREADME="$work/readme.cpp" -DGRAPEVINE_LIBTORCH="$libtorch"
+quiet cmake --build "$work/build"
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name grapevine.pc)")
+# shellcheck disable=SC2046
+quiet c++ -o "$work/by_pkg_config" "$source/tests/install/consumer.cpp" \
+  $(pkg-config --cflags --libs grapevine)
+libraries=$(dirname "$PKG_CONFIG_PATH")
+wanted="16 ranks took 16000 gradients: the loss of their mean is below 1e-3"
+for program in "$work/build/consumer" "$work/by_pkg_config"; do
+  said=$(LD_LIBRARY_PATH=$libraries "$program")
+  echo "$(basename "$program") says: $said"
+  [ "$said" = "$wanted" ] || fail "wanted: $wanted"
+done
+said=$("$work/build/worker")
+[ "$said" = "workers of the stranger's making took 400 steps" ] || fail "the worker says: $said"
+if [ -n "$libtorch" ]; then
+  said=$("$work/build/network")
+  [ "$said" = "a module of torch's is near the line" ] || fail "the network says: $said"
 fi

@@ -1,0 +1,399 @@
+#include "models/network/torch_objective.hpp"
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "kernels/random.hpp"
+#include "models/batches.hpp"
+#include "models/data/file.hpp"
+#include "models/heap.hpp"
+#include "models/model_file.hpp"
+#include "models/network/flat_parameters.hpp"
+#include "models/network/running_statistics.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr size_t kTestBatch = 250;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// LibTorch's exceptions carry where they were thrown, line after line: only what went wrong is
+/// passed on.
+template <class Work>
+auto in_words(Work&& work) {
+  try {
+    return work();
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(one_line(error.what_without_backtrace()));
+  }
+}
+
+bool is_trained(const at::Tensor& t) { return t.defined() && t.requires_grad(); }
+bool is_statistic(const at::Tensor& t) { return t.defined() && t.is_floating_point(); }
+
+/// The trained parameters, each once.
+Named trained(const TorchNetwork& network) {
+  Named found;
+  for (const auto& [name, tensor] : network.parameters) {
+    const auto same = [&](const auto& other) { return other.second.is_same(tensor); };
+    if (is_trained(tensor) && std::none_of(found.begin(), found.end(), same))
+      found.emplace_back(name, tensor);
+  }
+  return found;
+}
+
+/// What is saved beside them: parameters that stay, and buffers.
+Named kept(const TorchNetwork& network, bool statistics) {
+  Named found;
+  for (const auto& [name, tensor] : network.buffers)
+    if (tensor.defined() && is_statistic(tensor) == statistics) found.emplace_back(name, tensor);
+  if (statistics) return found;
+  for (const auto& [name, tensor] : network.parameters)
+    if (tensor.defined() && !tensor.requires_grad()) found.emplace_back(name, tensor);
+  return found;
+}
+
+std::vector<at::Tensor> tensors_of(const Named& named) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : named)
+    tensors.push_back(tensor);
+  return tensors;
+}
+
+ParameterLayout layout_of(const Named& named, bool all_decay) {
+  ParameterLayout layout(DType::f32);
+  for (const auto& [name, tensor] : named)
+    layout.add(name, tensor.sizes().vec(), all_decay || tensor.dim() > 1);
+  return layout;
+}
+
+std::vector<float> values_of(const Named& named) {
+  const c10::NoGradGuard no_gradients;
+  std::vector<float> values;
+  for (const auto& [name, tensor] : named) {
+    const at::Tensor flat = tensor.detach().to(at::kFloat).contiguous();
+    const float* first = flat.const_data_ptr<float>();
+    values.insert(values.end(), first, first + flat.numel());
+  }
+  return values;
+}
+
+/// Class numbers of all training samples, for partitions by label; none where targets are no such.
+std::vector<uint8_t> labels_of(const TorchData& data) {
+  std::vector<uint8_t> labels;
+  std::vector<uint32_t> rows(kTestBatch);
+  for (size_t first = 0; first < data.size; first += rows.size()) {
+    rows.resize(std::min(kTestBatch, data.size - first));
+    std::iota(rows.begin(), rows.end(), static_cast<uint32_t>(first));
+    const at::Tensor targets = data.batch(rows).targets;
+    if (targets.dim() != 1 || !at::isIntegralType(targets.scalar_type(), false)) return {};
+    const at::Tensor classes = targets.to(at::kLong).contiguous();
+    for (int64_t k = 0; k < classes.numel(); ++k) {
+      const int64_t label = classes.const_data_ptr<int64_t>()[k];
+      if (label < 0 || label > 255) return {};
+      labels.push_back(static_cast<uint8_t>(label));
+    }
+  }
+  return labels;
+}
+
+struct Replica {
+  TorchNetwork network;
+  FlatParameters parameters;
+  std::vector<at::Tensor> statistics;  // of the network
+  std::vector<float> flat_statistics;  // a rank's, on their way in and out
+  Batches batches;
+  bool trains = true;
+};
+
+class TorchObjective final : public Objective {
+ public:
+  TorchObjective(const ObjectiveSpec& spec, TorchTask task, std::vector<TorchNetwork> networks,
+                 std::shared_ptr<const Partition> partition)
+      : spec_(spec),
+        task_(std::move(task)),
+        partition_(std::move(partition)),
+        layout_(layout_of(trained(networks[0]), task_.decay_norms_and_biases)),
+        statistics_layout_(layout_of(kept(networks[0], true), false)),
+        start_(values_of(trained(networks[0]))),
+        statistics_(spec.ranks, values_of(kept(networks[0], true))) {
+    for (TorchNetwork& network : networks) {
+      FlatParameters parameters(layout_, tensors_of(trained(network)));
+      std::vector<at::Tensor> statistics = tensors_of(kept(network, true));
+      replicas_.push_back({std::move(network), std::move(parameters), std::move(statistics),
+                           std::vector<float>(statistics_.size()),
+                           Batches(partition_, spec.seed, spec.batch)});
+    }
+  }
+
+  const ParameterLayout& layout() const override { return layout_; }
+  void initial_point(int, Vec x) const override {
+    GV_CHECK(x.size == start_.size());
+    std::copy(start_.begin(), start_.end(), x.as<float>());
+  }
+
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
+    Replica& replica = replica_of(thread, rank, true);
+    return in_words([&] {
+      const TorchBatch batch = task_.train.batch(replica.batches.rows(rank, index));
+      if (spec_.threads == 1) at::manual_seed(draws_of(rank, index));
+      replica.parameters.bind(x, g);
+      const at::Tensor loss = task_.loss(replica.network.forward(batch.inputs), batch.targets);
+      if (loss.requires_grad()) loss.backward();
+      replica.parameters.finish_gradient(g, spec_.clip);
+      store_statistics(rank, replica);
+      return loss.item<double>();
+    });
+  }
+
+  const ParameterLayout& statistics() const override { return statistics_layout_; }
+  void read_statistics(int rank, Vec out) const override {
+    GV_CHECK(out.size == statistics_.size());
+    statistics_.load(rank, out.as<float>());
+  }
+  void set_average_statistics(ConstVec average) override { statistics_.set_average(average); }
+
+  Evaluation evaluate(int thread, int rank, ConstVec x) override {
+    Replica& replica = replica_of(thread, rank, false);
+    if (task_.test.size == 0) return {kNone, kNone};
+    double loss = 0, right = 0;
+    bool classes = true;
+    in_words([&] {
+      const c10::NoGradGuard no_gradients;
+      replica.parameters.bind(x);
+      std::vector<uint32_t> rows(kTestBatch);
+      for (size_t first = 0; first < task_.test.size; first += rows.size()) {
+        rows.resize(std::min(kTestBatch, task_.test.size - first));
+        std::iota(rows.begin(), rows.end(), static_cast<uint32_t>(first));
+        const TorchBatch batch = task_.test.batch(rows);
+        const at::Tensor outputs = replica.network.forward(batch.inputs);
+        loss +=
+            task_.loss(outputs, batch.targets).item<double>() * static_cast<double>(rows.size());
+        classes = classes && batch.targets.dim() == 1 && outputs.dim() == 2 &&
+                  at::isIntegralType(batch.targets.scalar_type(), false);
+        if (classes)
+          right += static_cast<double>(outputs.argmax(1).eq(batch.targets).sum().item<int64_t>());
+      }
+    });
+    const double n = static_cast<double>(task_.test.size);
+    return {loss / n, classes ? right / n : kNone};
+  }
+
+  uint64_t gradients_per_pass(int rank) const override {
+    const uint64_t batch = static_cast<uint64_t>(spec_.batch);
+    return (partition_->share_size(rank) + batch - 1) / batch;
+  }
+
+  std::vector<std::vector<uint64_t>> label_counts() const override {
+    const std::vector<uint8_t> labels = in_words([&] { return labels_of(task_.train); });
+    if (labels.empty()) return {};
+    return partition_->label_counts(labels, 1 + *std::max_element(labels.begin(), labels.end()));
+  }
+
+  std::string description() const override {
+    return task_.name + " (" + with_commas(layout_.size()) + " parameters) on " +
+           with_commas(task_.train.size) + " + " + with_commas(task_.test.size) + " " +
+           task_.train.name;
+  }
+
+  Status save_model(const std::string& directory, ConstVec x) override {
+    std::vector<ModelTensor> tensors = grapevine::tensors_of(layout_, x);
+    const std::vector<float> average = statistics_.average();
+    for (const ParameterEntry& entry : statistics_layout_.entries())
+      tensors.push_back({entry.name, entry.shape, TensorType::f32, average.data() + entry.offset});
+    std::vector<at::Tensor> copies;  // what `tensors` points into
+    const int64_t tracked = statistics_.most_gradients();
+    for (const auto& [name, tensor] : kept(replicas_[0].network, false)) {
+      const bool counts = name.ends_with("num_batches_tracked") && tensor.numel() == 1;
+      const bool whole = !tensor.is_floating_point();
+      copies.push_back(tensor.detach().to(whole ? at::kLong : at::kFloat).contiguous());
+      tensors.push_back({name, tensor.sizes().vec(), whole ? TensorType::i64 : TensorType::f32,
+                         counts ? &tracked : copies.back().const_data_ptr()});
+    }
+    if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
+    return write_state_dict(directory + "/model.pt", tensors);
+  }
+
+ private:
+  // With the rank's statistics in its buffers.
+  Replica& replica_of(int thread, int rank, bool trains) {
+    GV_CHECK(thread >= 0);
+    GV_CHECK(thread < spec_.threads);
+    Replica& replica = replicas_[static_cast<size_t>(thread)];
+    if (std::exchange(replica.trains, trains) != trains && replica.network.train)
+      replica.network.train(trains);
+    if (replica.statistics.empty()) return replica;
+    const c10::NoGradGuard no_gradients;
+    statistics_.load(rank, replica.flat_statistics.data());
+    for (size_t k = 0; k < replica.statistics.size(); ++k) {
+      const ParameterEntry& entry = statistics_layout_.entries()[k];
+      replica.statistics[k].copy_(
+          view_of(replica.flat_statistics.data() + entry.offset, entry.shape));
+    }
+    return replica;
+  }
+
+  void store_statistics(int rank, Replica& replica) {
+    const c10::NoGradGuard no_gradients;
+    for (size_t k = 0; k < replica.statistics.size(); ++k) {
+      const ParameterEntry& entry = statistics_layout_.entries()[k];
+      view_of(replica.flat_statistics.data() + entry.offset, entry.shape)
+          .copy_(replica.statistics[k]);
+    }
+    statistics_.store(rank, replica.flat_statistics.data());
+  }
+
+  uint64_t draws_of(int rank, uint64_t index) const {
+    return Random(spec_.seed, static_cast<uint32_t>(rank), Purpose::augmentation, index).bits();
+  }
+
+  const ObjectiveSpec spec_;
+  const TorchTask task_;
+  const std::shared_ptr<const Partition> partition_;
+  const ParameterLayout layout_, statistics_layout_;
+  const std::vector<float> start_;
+  RunningStatistics statistics_;
+  std::vector<Replica> replicas_;  // per thread
+};
+
+Status check_task(const ObjectiveSpec& spec, const TorchTask& task) {
+  if (!task.make || !task.loss || !task.train.batch)
+    return user_error("a network of torch's needs make, loss and training samples");
+  if (task.test.size > 0 && !task.test.batch) return user_error("the test samples have no batch");
+  if (spec.ranks < 1 || spec.threads < 1)
+    return user_error("ranks and threads are " + std::to_string(spec.ranks) + " and " +
+                      std::to_string(spec.threads) + ", accepted: 1 or more of both");
+  if (!(spec.clip >= 0 && std::isfinite(spec.clip)))
+    return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
+  const size_t most = std::min<size_t>(task.train.size, std::numeric_limits<int32_t>::max());
+  if (spec.batch >= 1 && static_cast<size_t>(spec.batch) <= most &&
+      task.train.size <= size_t{std::numeric_limits<uint32_t>::max()})
+    return Done{};
+  return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 to " +
+                    with_commas(most) + ", the samples that there are");
+}
+
+Status check_network(const TorchNetwork& network) {
+  if (!network.forward) return user_error("the network has no forward");
+  const Named parameters = trained(network);
+  if (parameters.empty()) return user_error("the network has no parameters that need a gradient");
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.scalar_type() == at::kFloat && tensor.device().is_cpu() && tensor.is_leaf())
+      continue;
+    return user_error("parameter " + name + " is " + c10::toString(tensor.scalar_type()) + " on " +
+                      tensor.device().str() + ", accepted: fp32 on the CPU");
+  }
+  return Done{};
+}
+
+/// What does not fit together throws here, and not in the middle of a run.
+void try_out(const TorchNetwork& network, const TorchTask& task) {
+  const c10::NoGradGuard no_gradients;
+  if (network.train) network.train(false);
+  for (const TorchData* data : {&task.train, &task.test}) {
+    const std::vector<uint32_t> rows{0, static_cast<uint32_t>(data->size - 1)};
+    if (data->size == 0) continue;
+    const TorchBatch batch = data->batch(rows);
+    const at::Tensor loss = task.loss(network.forward(batch.inputs), batch.targets);
+    if (loss.numel() != 1)
+      throw std::runtime_error("the loss has " + std::to_string(loss.numel()) +
+                               " numbers, accepted: one");
+  }
+}
+
+Result<std::unique_ptr<Objective>> make(const ObjectiveSpec& spec, TorchTask task) {
+  at::set_num_threads(1);  // also of threads that start later; results then depend on no split
+  std::vector<TorchNetwork> networks;
+  for (int thread = 0; thread < spec.threads; ++thread) {
+    at::manual_seed(spec.seed);
+    networks.push_back(task.make());
+    if (Status fits = check_network(networks.back()); !fits) return fits.error();
+    if (thread == 0) try_out(networks[0], task);
+    if (networks.back().train) networks.back().train(true);
+    const Named first = trained(networks[0]), own = trained(networks.back());
+    if (values_of(first) != values_of(own) ||
+        layout_of(first, true).hash() != layout_of(own, true).hash())
+      return user_error("make gives networks that differ, accepted: equal ones each time");
+  }
+  const bool by_label =
+      spec.partition != "auto" && spec.partition != "iid" && spec.partition != "contiguous";
+  const std::vector<uint8_t> labels = by_label ? labels_of(task.train) : std::vector<uint8_t>();
+  auto partition =
+      make_partition(spec.partition == "auto" ? "iid" : spec.partition,
+                     static_cast<uint32_t>(task.train.size), labels, spec.ranks, spec.seed);
+  if (!partition) return partition.error();
+  return std::unique_ptr<Objective>(
+      std::make_unique<TorchObjective>(spec, std::move(task), std::move(networks),
+                                       std::make_shared<const Partition>(std::move(*partition))));
+}
+
+}  // namespace
+
+TorchData TorchData::of(at::Tensor inputs, at::Tensor targets) {
+  TorchData data;
+  const bool fit = inputs.defined() && targets.defined() && inputs.dim() > 0 && targets.dim() > 0 &&
+                   inputs.size(0) == targets.size(0);
+  if (!fit) return data;  // no samples, which make_torch_objective refuses
+  data.size = static_cast<size_t>(inputs.size(0));
+  data.batch = [inputs = std::move(inputs),
+                targets = std::move(targets)](std::span<const uint32_t> rows) {
+    at::Tensor which = at::empty({static_cast<int64_t>(rows.size())}, at::kLong);
+    std::copy(rows.begin(), rows.end(), which.mutable_data_ptr<int64_t>());
+    return TorchBatch{inputs.index_select(0, which), targets.index_select(0, which)};
+  };
+  return data;
+}
+
+TorchData TorchData::of(std::shared_ptr<const DataSet> set, bool test) {
+  TorchData data;
+  const Samples& samples = test ? set->test : set->train;
+  data.size = samples.count();
+  data.name = set->name;
+  data.batch = [set, &samples, gatherer = Gatherer(*set)](std::span<const uint32_t> rows) {
+    const SampleShape& shape = samples.shape;
+    const int64_t n = static_cast<int64_t>(rows.size());
+    const int64_t c = shape.channels, h = shape.height, w = shape.width;
+    at::Tensor inputs = shape.image ? at::empty({n, h, w, c}) : at::empty({n, c});
+    at::Tensor targets = at::empty({n}, at::kLong);
+    for (size_t k = 0; k < rows.size(); ++k) {
+      gatherer.gather(samples, rows[k], {}, inputs.mutable_data_ptr<float>() + k * shape.size());
+      targets.mutable_data_ptr<int64_t>()[k] = samples.labels[rows[k]];
+    }
+    return TorchBatch{shape.image ? inputs.permute({0, 3, 1, 2}) : inputs, targets};
+  };
+  return data;
+}
+
+at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& classes) {
+  return at::cross_entropy_loss(scores, classes.to(at::kLong));
+}
+
+at::Tensor mean_square(const at::Tensor& outputs, const at::Tensor& targets) {
+  return at::mse_loss(outputs.view_as(targets), targets.to(outputs.scalar_type()));
+}
+
+Result<std::unique_ptr<Objective>> make_torch_objective(const ObjectiveSpec& spec, TorchTask task) {
+  if (Status fits = check_task(spec, task); !fits) return fits.error();
+  prepare_heap();
+  try {
+    return in_words([&] { return make(spec, std::move(task)); });
+  } catch (const std::exception& error) {
+    return user_error("the network cannot be made: " + one_line(error.what()));
+  }
+}
+
+}  // namespace grapevine

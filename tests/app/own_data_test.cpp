@@ -1,0 +1,69 @@
+// Data and networks of the user's own, from files on the command line.
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/skipped.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+/// Two classes that a line tells apart, or a target that is a line's height.
+std::string table(bool classes) {
+  std::string text = classes ? "a,b,label\n" : "a,b,height\n";
+  for (int k = 0; k < 200; ++k) {
+    const double a = (k * 37 % 101) / 50.0 - 1, b = (k * 53 % 103) / 50.0 - 1;
+    text += std::to_string(a) + "," + std::to_string(b) + "," +
+            (classes ? std::to_string(a > b) : std::to_string(0.25 + a - 2 * b)) + "\n";
+  }
+  return text;
+}
+
+const std::string kShort = "--ranks 4 --gradients 2000 --lr 0.2 --batch 8 --no-save --quiet --json";
+
+}  // namespace
+
+TEST_CASE("a table is trained on: classes to their accuracy, numbers to their least squares") {
+#ifndef GRAPEVINE_HAS_NETWORKS
+  return skipped("own data: this build has no LibTorch");
+#endif
+  const Scratch scratch;
+  const std::string classes = scratch.file("classes.csv", table(true));
+  const auto sorted = json_of("train --model linear --dataset " + classes + " " + kShort);
+  INFO(sorted.dump(1));
+  CHECK(sorted["accuracy"] > 0.9);
+  const std::string heights = scratch.file("heights.csv", table(false));
+  const auto fitted =
+      json_of("train --model linear --loss mse --dataset " + heights + " " + kShort);
+  INFO(fitted.dump(1));
+  CHECK(fitted["test_loss"] < 1e-3);
+  CHECK(fitted["accuracy"].is_null());
+  const auto counts = json_of("data --ranks 2 --partition label --dataset " + classes);
+  CHECK(counts["counts"][0].size() == 2);
+}
+
+TEST_CASE("files of one's own that cannot be are refused in a line") {
+#ifndef GRAPEVINE_HAS_NETWORKS
+  return skipped("own data: this build has no LibTorch");
+#endif
+  const Scratch scratch;
+  const std::string good = scratch.file("good.csv", table(true));
+  const std::string train = "train --no-save --model linear --dataset ";
+  check_refused(train + scratch.path("nowhere.npz"), 2, {"nowhere.npz"});
+  check_refused(train + scratch.file("cut.npz", std::string("PK\x03\x04 and no more")), 2,
+                {"cut.npz", "cut or damaged"});
+  check_refused(train + scratch.file("bad.csv", std::string("a,b\n1,one\n")), 2,
+                {"bad.csv, line 2", "\"one\"", "accepted: a number"});
+  check_refused(train + scratch.file("bad.safetensors", std::string("12345678")), 2,
+                {"bad.safetensors", "cut"});
+  check_refused(train + scratch.file("heights.csv", table(false)) + " --loss cross_entropy", 2,
+                {"heights.csv", "are no classes"});
+  check_refused(train + good + " --loss hinge", 2, {"loss", "hinge", "accepted"});
+  check_refused("train --no-save --dataset " + good, 2, {"cnn-small", "rows of features"});
+  check_refused("train --no-save --dataset " + good + " --model " + scratch.path("no.pt"), 2,
+                {"no.pt"});
+  check_refused("train --no-save --dataset " + good + " --model " +
+                    scratch.file("bad.pt", std::string("no script")),
+                2, {"the network cannot be made"});
+  check_refused("data --ranks 2 --dataset " + scratch.path("heights.csv"), 2, {"no classes"});
+}

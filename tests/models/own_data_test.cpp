@@ -1,0 +1,262 @@
+// Samples from files of the user's own. Files are made byte by byte here, and damaged.
+#include "models/data/own_data.hpp"
+
+#include <zlib.h>
+
+#include <cstring>
+
+#include "kernels/random.hpp"
+#include "models/data/npz.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/tools.hpp"
+
+namespace grapevine {
+namespace {
+
+using Catch::Contains;
+using test::Scratch;
+
+struct Array {
+  std::string name, type, shape;
+  Bytes data;
+};
+
+template <class T>
+Array array(const std::string& name, const std::string& type, const std::string& shape,
+            const std::vector<T>& values) {
+  Bytes data(values.size() * sizeof(T));
+  std::memcpy(data.data(), values.data(), data.size());
+  return {name, type, shape, data};
+}
+
+void put(Bytes& to, uint64_t value, int bytes) {
+  for (int k = 0; k < bytes; ++k)
+    to.push_back(static_cast<uint8_t>(value >> 8 * k));
+}
+void put(Bytes& to, const std::string& text) { to.insert(to.end(), text.begin(), text.end()); }
+
+Bytes npy(const Array& a) {
+  std::string header =
+      "{'descr': '" + a.type + "', 'fortran_order': False, 'shape': " + a.shape + ", }";
+  header.resize((header.size() + 11) / 64 * 64 + 53, ' ');
+  header += '\n';
+  Bytes bytes;
+  put(bytes, "\x93NUMPY\x01");
+  put(bytes, 0, 1);
+  put(bytes, header.size(), 2);
+  put(bytes, header);
+  bytes.insert(bytes.end(), a.data.begin(), a.data.end());
+  return bytes;
+}
+
+Bytes deflated(const Bytes& bytes) {
+  Bytes out(bytes.size() + 1000);
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = const_cast<Bytef*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = out.data();
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+/// As numpy.savez writes it (`packs`: savez_compressed): the sizes in the local headers are
+/// zip64's.
+Bytes npz(const std::vector<Array>& arrays, bool packs = false) {
+  Bytes file, directory;
+  for (const Array& a : arrays) {
+    const Bytes plain = npy(a), stored = packs ? deflated(plain) : plain;
+    const uint64_t crc = crc32_z(0, plain.data(), plain.size()), at = file.size();
+    put(file, 0x04034b50, 4), put(file, 45, 2), put(file, 0, 2), put(file, packs ? 8 : 0, 2);
+    put(file, 0, 4), put(file, crc, 4), put(file, 0xffffffff, 4), put(file, 0xffffffff, 4);
+    put(file, a.name.size() + 4, 2), put(file, 20, 2), put(file, a.name + ".npy");
+    put(file, 1, 2), put(file, 16, 2), put(file, plain.size(), 8), put(file, stored.size(), 8);
+    file.insert(file.end(), stored.begin(), stored.end());
+    put(directory, 0x02014b50, 4), put(directory, 45, 2), put(directory, 45, 2);
+    put(directory, 0, 2), put(directory, packs ? 8 : 0, 2), put(directory, 0, 4);
+    put(directory, crc, 4), put(directory, stored.size(), 4), put(directory, plain.size(), 4);
+    put(directory, a.name.size() + 4, 2), put(directory, 0, 2), put(directory, 0, 2);
+    put(directory, 0, 2), put(directory, 0, 2), put(directory, 0, 4), put(directory, at, 4);
+    put(directory, a.name + ".npy");
+  }
+  const size_t at = file.size();
+  file.insert(file.end(), directory.begin(), directory.end());
+  put(file, 0x06054b50, 4), put(file, 0, 4), put(file, arrays.size(), 2);
+  put(file, arrays.size(), 2), put(file, directory.size(), 4), put(file, at, 4), put(file, 0, 2);
+  return file;
+}
+
+std::vector<Array> four() {
+  return {array<float>("train_inputs", "<f4", "(3, 2)", {1, 2, 3, 4, 5, 6}),
+          array<uint8_t>("train_targets", "|u1", "(3,)", {0, 2, 1}),
+          array<double>("test_inputs", "<f8", "(1, 2)", {7, 8}),
+          array<int64_t>("test_targets", "<i8", "(1,)", {1})};
+}
+
+std::string refused(const std::string& path) {
+  const auto data = read_own_data(path);
+  REQUIRE_FALSE(data);
+  CHECK(data.error().exit_status() == 2);
+  CHECK(data.error().message.find('\n') == std::string::npos);
+  return data.error().message;
+}
+
+float number_of(const StoredTensor& t, size_t k) {
+  float value;
+  std::memcpy(&value, t.bytes.data() + k * sizeof value, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("an npz file gives samples and classes, stored or deflated") {
+  const Scratch scratch;
+  for (const bool packs : {false, true}) {
+    const auto data = read_own_data(scratch.file("own.npz", npz(four(), packs)));
+    REQUIRE(data);
+    CHECK(data->has_classes());
+    CHECK(data->classes == 3);
+    CHECK(data->train_inputs.shape == std::vector<int64_t>{3, 2});
+    CHECK(number_of(data->train_inputs, 5) == 6);
+    CHECK(number_of(data->test_inputs, 1) == 8);
+    int64_t label = 0;
+    std::memcpy(&label, data->train_targets.bytes.data() + 8, 8);
+    CHECK(label == 2);
+    CHECK_THAT(data->description(), Contains("3 + 1 samples of [2], 3 classes"));
+  }
+}
+
+TEST_CASE("an npz file that is cut anywhere, or flipped anywhere, is refused or whole") {
+  const Scratch scratch;
+  for (const bool packs : {false, true}) {
+    const Bytes good = npz(four(), packs);
+    for (size_t size = 0; size < good.size(); ++size) {
+      const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+      INFO(size);
+      CHECK_THAT(refused(scratch.file("cut.npz", cut)), Contains("cut"));
+    }
+    Random random(5, 0, Purpose::test);
+    for (int trial = 0; trial < 2000; ++trial) {
+      Bytes flipped = good;
+      flipped[random.below(static_cast<uint32_t>(good.size()))] ^= 1 << random.below(8);
+      const auto tensors = read_npz(scratch.file("flipped.npz", flipped));
+      if (!tensors) continue;
+      for (const StoredTensor& t : *tensors) {
+        const ModelTensor like{t.name, t.shape, t.type, nullptr};
+        CHECK(t.bytes.size() == like.bytes());
+      }
+    }
+  }
+}
+
+TEST_CASE("sizes that an npz file only announces are not believed") {
+  const Scratch scratch;
+  const std::string huge = "(9007199254740992, 9007199254740992)";
+  CHECK_THAT(refused(scratch.file("a.npz", npz({array<float>("inputs", "<f4", huge, {1})}))),
+             Contains("cut or damaged"));
+  CHECK_THAT(refused(scratch.file("b.npz", npz({array<float>("inputs", "<f4", "(4, 4)", {1})}))),
+             Contains("cut or damaged"));
+  Bytes bomb = npz({array<float>("inputs", "<f4", "(1,)", {1})}, true);
+  const size_t size_at = bomb.size() - 22 - 46 - 10 + 24;  // of the entry in the directory
+  for (size_t k = 0; k < 4; ++k)
+    bomb[size_at + k] = 0xfe;
+  CHECK_THAT(refused(scratch.file("c.npz", bomb)), Contains("cut or damaged"));
+  CHECK_THAT(refused(scratch.file("d.npz", npz({array<float>("inputs", "<c8", "(1,)", {1, 2})}))),
+             Contains("\"<c8\", accepted: floats"));
+}
+
+TEST_CASE("a safetensors file gives samples, every tenth for the test where none are named so") {
+  const Scratch scratch;
+  std::vector<float> inputs(20 * 3), targets(20);
+  for (size_t k = 0; k < inputs.size(); ++k)
+    inputs[k] = static_cast<float>(k);
+  for (size_t k = 0; k < targets.size(); ++k)
+    targets[k] = static_cast<float>(k) / 2;
+  const std::string path = scratch.path("own.safetensors");
+  REQUIRE(write_safetensors(path, {{"inputs", {20, 3}, TensorType::f32, inputs.data()},
+                                   {"targets", {20}, TensorType::f32, targets.data()}}));
+  const auto data = read_own_data(path);
+  REQUIRE(data);
+  CHECK_FALSE(data->has_classes());
+  CHECK(data->outputs == 1);
+  CHECK(data->train_inputs.shape == std::vector<int64_t>{18, 3});
+  CHECK(data->test_inputs.shape == std::vector<int64_t>{2, 3});
+  CHECK(number_of(data->test_inputs, 0) == 27);
+  CHECK(number_of(data->test_targets, 1) == 9.5f);
+  CHECK(number_of(data->train_inputs, 9 * 3) == 30);
+}
+
+TEST_CASE("a table gives features and a target, by name or the last one") {
+  const Scratch scratch;
+  std::string rows = "a,label,b\n";
+  for (int k = 0; k < 20; ++k)
+    rows += std::to_string(k) + ".5," + std::to_string(k % 3) + ",-1e3\r\n";
+  const auto data = read_own_data(scratch.file("own.csv", rows));
+  REQUIRE(data);
+  CHECK(data->classes == 3);
+  CHECK(data->train_inputs.shape == std::vector<int64_t>{18, 2});
+  CHECK(number_of(data->train_inputs, 2) == 1.5f);
+  CHECK(number_of(data->train_inputs, 3) == -1000);
+  std::string prices = "a,price\n";
+  for (int k = 0; k < 20; ++k)
+    prices += "1," + std::to_string(k) + ".25\n";
+  const auto regression = read_own_data(scratch.file("prices.csv", prices));
+  REQUIRE(regression);
+  CHECK_FALSE(regression->has_classes());
+
+  const auto complaint = [&](const std::string& text) {
+    return refused(scratch.file("bad.csv", text));
+  };
+  CHECK_THAT(complaint("a,b\n1,2\n1\n"), Contains("line 3: 1 columns, accepted: 2"));
+  CHECK_THAT(complaint("a,b\n1,x\n"), Contains("line 2: \"x\", accepted: a number"));
+  CHECK_THAT(complaint("1,2\n3,4\n"), Contains("first a line with the columns' names"));
+  CHECK_THAT(complaint("a\n1\n"), Contains("2 or more, separated by commas"));
+  CHECK_THAT(complaint("a,b\n1,2"), Contains("cut: line 2 has no end"));
+  CHECK_THAT(complaint("a,b\n1,2\n"), Contains("test_inputs has no samples"));
+  CHECK_THAT(complaint("a,b\nnan,2\n"), Contains("bad.csv"));
+}
+
+TEST_CASE("samples that cannot be trained on are refused with the tensor and what is accepted") {
+  const Scratch scratch;
+  const auto complaint = [&](auto change) {
+    std::vector<Array> arrays = four();
+    change(arrays);
+    return refused(scratch.file("own.npz", npz(arrays)));
+  };
+  using Arrays = std::vector<Array>;
+  CHECK_THAT(complaint([](Arrays& a) { a[0].name = "images"; }),
+             Contains("accepted: train_inputs"));
+  CHECK_THAT(complaint([](Arrays& a) { a.pop_back(); }), Contains("accepted: train_inputs"));
+  CHECK_THAT(complaint([](Arrays& a) {
+               a[1] = array<int64_t>("train_targets", "<i8", "(2,)", {0, 1});
+             }),
+             Contains("as many of both"));
+  CHECK_THAT(complaint([](Arrays& a) {
+               a[1] = array<int64_t>("train_targets", "<i8", "(3,)", {0, -1, 1});
+             }),
+             Contains("class -1 in sample 1"));
+  CHECK_THAT(complaint([](Arrays& a) {
+               a[1] = array<int64_t>("train_targets", "<i8", "(3,)", {0, 1 << 20, 1});
+             }),
+             Contains("class 1048576"));
+  CHECK_THAT(complaint([](Arrays& a) {
+               a[2] = array<double>("test_inputs", "<f8", "(1, 3)", {7, 8, 9});
+             }),
+             Contains("another shape"));
+  CHECK_THAT(complaint([](Arrays& a) {
+               a[0] = array<float>("train_inputs", "<f4", "(3,)", {1, 2, 3});
+             }),
+             Contains("[samples, ...]"));
+  CHECK_THAT(complaint([](Arrays& a) {
+               a[0] = array<float>("train_inputs", "<f4", "(3, 2)", {1, 2, 3, NAN, 5, 6});
+             }),
+             Contains("not finite in sample 1"));
+  CHECK_THAT(complaint([](Arrays& a) { a[0] = array<float>("train_inputs", "<f4", "(0, 2)", {}); }),
+             Contains("no samples"));
+  CHECK_THAT(refused(scratch.path("nowhere.npz")), Contains("nowhere.npz"));
+}
+
+}  // namespace grapevine

@@ -1,0 +1,374 @@
+// Networks of the user's own against the zoo's, and against torch::nn by hand.
+#include "models/network/torch_objective.hpp"
+
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <stdexcept>
+
+#include "models/batches.hpp"
+#include "models/data/own_data.hpp"
+#include "models/model_file.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/objective_tools.hpp"
+#include "tests/models/tools.hpp"
+
+namespace grapevine {
+
+using namespace test;
+using Catch::Contains;
+
+namespace {
+
+struct Mlp : torch::nn::Module {
+  torch::nn::Linear fc1{64, 128}, fc2{128, 10};
+  Mlp() { register_module("fc1", fc1), register_module("fc2", fc2); }
+  at::Tensor forward(const at::Tensor& x) { return fc2(fc1(x.flatten(1)).relu()); }
+};
+
+/// With all that is not plain: a norm, a tied weight, a frozen one, an unused one, a mask.
+struct Odd : torch::nn::Module {
+  torch::nn::Linear in{4, 4}, out{4, 2};
+  torch::nn::BatchNorm1d norm{4};
+  at::Tensor again, frozen, unused, mask;
+  Odd() {
+    register_module("in", in), register_module("norm", norm), register_module("out", out);
+    again = register_parameter("again", in->weight);
+    frozen = register_parameter("frozen", torch::full({4}, 2.0f), false);
+    unused = register_parameter("unused", torch::ones({3}));
+    mask = register_buffer("mask", torch::ones({4}, torch::kBool));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return out(at::matmul(norm(in(x)), again) * frozen * mask);
+  }
+};
+
+ObjectiveSpec spec_for(int ranks, int batch) {
+  ObjectiveSpec spec;
+  spec.ranks = ranks;
+  spec.threads = 2;
+  spec.batch = batch;
+  return spec;
+}
+
+/// 40 samples of four features, and 12 to test with.
+TorchTask odd_task() {
+  at::manual_seed(3);
+  TorchTask task;
+  task.make = [] { return network_of(std::make_shared<Odd>()); };
+  task.train = TorchData::of(torch::randn({40, 4}) + 3, torch::randint(2, {40}));
+  task.test = TorchData::of(torch::randn({12, 4}) + 3, torch::randint(2, {12}));
+  return task;
+}
+
+std::unique_ptr<Objective> made_of(const ObjectiveSpec& spec, TorchTask task) {
+  auto objective = make_torch_objective(spec, std::move(task));
+  if (!objective) FAIL(objective.error().message);
+  return std::move(*objective);
+}
+
+std::string refused(const ObjectiveSpec& spec, TorchTask task) {
+  const auto objective = make_torch_objective(spec, std::move(task));
+  REQUIRE_FALSE(objective);
+  CHECK(objective.error().exit_status() == 2);
+  CHECK(objective.error().message.find('\n') == std::string::npos);
+  return objective.error().message;
+}
+
+using Floats = std::vector<float>;
+
+Vec vec(Floats& v) { return {v.data(), v.size(), DType::f32}; }
+
+Floats beginning(const Objective& objective) {
+  Floats x(objective.layout().size());
+  objective.initial_point(0, vec(x));
+  return x;
+}
+
+Floats gradient_at(Objective& objective, int thread, int rank, uint64_t index, Floats x) {
+  Floats g(x.size());
+  objective.gradient(thread, rank, index, vec(x), vec(g));
+  return g;
+}
+
+Floats statistics_of(const Objective& objective, int rank) {
+  Floats out(objective.statistics().size());
+  objective.read_statistics(rank, vec(out));
+  return out;
+}
+
+/// A script as Python's torch.jit.script writes it: one layer, and a norm's like.
+void write_script(const std::string& path, int features, int outputs) {
+  at::manual_seed(4);
+  torch::jit::Module script("Script");
+  script.register_attribute("training", c10::BoolType::get(), true);
+  script.register_parameter(
+      "weight", (torch::randn({outputs, features}) * 0.1).set_requires_grad(true), false);
+  script.register_parameter("bias", torch::zeros({outputs}).set_requires_grad(true), false);
+  script.register_buffer("seen", torch::zeros({1}));
+  script.define(R"(
+def forward(self, x):
+    if self.training:
+        self.seen.add_(1.0)
+    return torch.linear(torch.flatten(x, 1), self.weight, self.bias)
+)");
+  script.save(path);
+}
+
+}  // namespace
+
+TEST_CASE("A network of one's own has the very gradients of the zoo's with the same layers") {
+  const Scratch scratch;
+  write_optdigits(scratch, 100, 20);
+  auto read = read_data_set("optdigits", scratch.path());
+  REQUIRE(read);
+  const auto set = std::make_shared<const DataSet>(std::move(*read));
+  ObjectiveSpec spec = spec_for(4, 8);
+  spec.model = "mlp";
+  spec.dataset = "optdigits";
+  spec.data_dir = scratch.path();
+  const auto zoo = made(spec);
+  TorchTask task;
+  task.make = [] { return network_of(std::make_shared<Mlp>()); };
+  task.train = TorchData::of(set, false);
+  task.test = TorchData::of(set, true);
+  const auto own = made_of(spec, std::move(task));
+  CHECK(own->layout().hash() == zoo->layout().hash());
+  const Floats x = beginning(*zoo);
+  for (const uint64_t index : {0, 9})
+    CHECK(gradient_at(*own, 1, 2, index, x) == gradient_at(*zoo, 0, 2, index, x));
+  Floats at = x;
+  CHECK(own->evaluate(0, -1, vec(at)).loss == Approx(zoo->evaluate(0, -1, vec(at)).loss));
+  CHECK(own->evaluate(0, -1, vec(at)).accuracy == zoo->evaluate(0, -1, vec(at)).accuracy);
+  CHECK(own->gradients_per_pass(0) == zoo->gradients_per_pass(0));
+}
+
+TEST_CASE("Tied parameters count once, frozen ones stay, unused ones have no gradient") {
+  const auto objective = made_of(spec_for(4, 5), odd_task());
+  std::vector<std::string> names;
+  for (const ParameterEntry& entry : objective->layout().entries())
+    names.push_back(entry.name);
+  CHECK(names == std::vector<std::string>{"again", "unused", "in.bias", "norm.weight", "norm.bias",
+                                          "out.weight", "out.bias"});
+  const Floats x = beginning(*objective), g = gradient_at(*objective, 0, 1, 0, x);
+  CHECK(beginning(*made_of(spec_for(4, 5), odd_task())) == x);
+  for (const ParameterEntry& entry : objective->layout().entries()) {
+    double squares = 0;
+    for (size_t k = 0; k < entry.size(); ++k)
+      squares += g[entry.offset + k] * g[entry.offset + k];
+    INFO(entry.name);
+    CHECK((squares == 0) == (entry.name == "unused"));
+  }
+}
+
+TEST_CASE("Running statistics of a network of one's own are each rank's, averaged and saved") {
+  const Scratch scratch;
+  const auto objective = made_of(spec_for(4, 5), odd_task());
+  const Floats x = beginning(*objective);
+  const Floats fresh = statistics_of(*objective, 0);
+  REQUIRE(fresh.size() == 8u);  // a mean and a variance of four
+  gradient_at(*objective, 0, 1, 0, x);
+  CHECK(statistics_of(*objective, 0) == fresh);
+  const Floats of_1 = statistics_of(*objective, 1);
+  CHECK(of_1 != fresh);
+  gradient_at(*objective, 1, 2, 0, x);  // on the other thread
+  gradient_at(*objective, 0, 1, 1, x);
+  const Floats later = statistics_of(*objective, 1), of_2 = statistics_of(*objective, 2);
+  CHECK(later != of_1);
+  Floats at = x;
+  CHECK(objective->evaluate(0, 1, vec(at)).loss != objective->evaluate(0, 2, vec(at)).loss);
+  CHECK(objective->evaluate(0, 1, vec(at)).loss == objective->evaluate(1, 1, vec(at)).loss);
+  CHECK(statistics_of(*objective, 1) == later);  // a test changes nothing
+
+  REQUIRE(objective->save_model(scratch.path(), vec(at)));
+  const auto stored = read_safetensors(scratch.path("model.safetensors"));
+  REQUIRE(stored);
+  int found = 0;
+  for (const StoredTensor& t : *stored) {
+    if (t.name == "norm.running_mean") {
+      ++found;
+      for (size_t k = 0; k < 4; ++k) {
+        float mean;
+        std::memcpy(&mean, t.bytes.data() + 4 * k, 4);
+        CHECK(mean == Approx((later[k] + of_2[k]) / 2));
+      }
+    }
+    if (t.name == "norm.num_batches_tracked") {
+      ++found;
+      CHECK(t.bytes[0] == 2);
+    }
+    found += t.name == "frozen" || t.name == "mask";
+  }
+  CHECK(found == 4);
+}
+
+TEST_CASE("What a network of one's own cannot be is refused in a sentence") {
+  const auto complaint = [](auto change, ObjectiveSpec spec = spec_for(4, 5)) {
+    TorchTask task = odd_task();
+    change(task, spec);
+    return refused(spec, std::move(task));
+  };
+  using Task = TorchTask;
+  using Spec = ObjectiveSpec;
+  CHECK_THAT(complaint([](Task& t, Spec&) { t.make = {}; }), Contains("needs make"));
+  CHECK_THAT(complaint([](Task& t, Spec&) { t.train = {}; }), Contains("training samples"));
+  CHECK_THAT(complaint([](Task&, Spec& s) { s.batch = 41; }), Contains("batch is 41"));
+  CHECK_THAT(complaint([](Task&, Spec& s) { s.ranks = 41; }), Contains("ranks"));
+  CHECK_THAT(complaint([](Task& t, Spec&) {
+               t.make = [] { return network_of(std::make_shared<torch::nn::ReLUImpl>()); };
+             }),
+             Contains("no parameters"));
+  CHECK_THAT(complaint([](Task& t, Spec&) {
+               t.make = [] {
+                 auto net = std::make_shared<torch::nn::LinearImpl>(4, 2);
+                 net->to(torch::kDouble);
+                 return network_of(net);
+               };
+             }),
+             Contains("parameter weight is Double on cpu, accepted: fp32"));
+  CHECK_THAT(complaint([](Task& t, Spec&) {
+               t.make = [] { return network_of(std::make_shared<torch::nn::LinearImpl>(5, 2)); };
+             }),
+             Contains("mat1 and mat2 shapes cannot be multiplied"));
+  CHECK_THAT(complaint([](Task& t, Spec&) {
+               t.make = []() -> TorchNetwork { throw std::runtime_error("no layers left"); };
+             }),
+             Contains("no layers left"));
+  CHECK_THAT(complaint([](Task& t, Spec&) {
+               t.make = [n = std::make_shared<int>(0)] {
+                 auto net = std::make_shared<torch::nn::LinearImpl>(4, 2);
+                 const torch::NoGradGuard no_gradients;
+                 net->bias.fill_((*n)++);
+                 return network_of(net);
+               };
+             }),
+             Contains("networks that differ"));
+  CHECK_THAT(complaint([](Task& t, Spec&) {
+               t.loss = [](const at::Tensor& out, const at::Tensor&) { return out; };
+             }),
+             Contains("the loss has 4 numbers"));
+}
+
+TEST_CASE("A set of torch::data and a callable that fills tensors give the same samples") {
+  struct Ramp : torch::data::datasets::Dataset<Ramp> {
+    torch::data::Example<> get(size_t k) override {
+      return {torch::full({4}, static_cast<float>(k)), torch::tensor(static_cast<int64_t>(k % 2))};
+    }
+    torch::optional<size_t> size() const override { return 40; }
+  };
+  TorchTask set = odd_task(), filled = odd_task();
+  set.train = TorchData::from(Ramp());
+  filled.train.size = 40;
+  filled.train.batch = [](std::span<const uint32_t> rows) {
+    const auto n = static_cast<int64_t>(rows.size());
+    TorchBatch batch{torch::empty({n, 4}), torch::empty({n}, torch::kLong)};
+    for (int64_t k = 0; k < n; ++k) {
+      batch.inputs[k].fill_(static_cast<float>(rows[static_cast<size_t>(k)]));
+      batch.targets[k] = static_cast<int64_t>(rows[static_cast<size_t>(k)] % 2);
+    }
+    return batch;
+  };
+  const auto one = made_of(spec_for(4, 5), set), two = made_of(spec_for(4, 5), filled);
+  CHECK(gradient_at(*one, 0, 3, 2, beginning(*one)) == gradient_at(*two, 0, 3, 2, beginning(*two)));
+}
+
+TEST_CASE("What a network of one's own throws in a gradient is one line") {
+  struct Tired : torch::nn::Module {
+    torch::nn::Linear fc{4, 2};
+    Tired() { register_module("fc", fc); }
+    at::Tensor forward(const at::Tensor& x) {
+      return x.size(0) == 5 ? fc(x.flatten()) : fc(x);  // only a batch of five is too much
+    }
+  };
+  TorchTask task = odd_task();
+  task.make = [] { return network_of(std::make_shared<Tired>()); };
+  const auto objective = made_of(spec_for(4, 5), task);
+  try {
+    gradient_at(*objective, 0, 0, 0, beginning(*objective));
+    FAIL("it did not throw");
+  } catch (const std::exception& e) {
+    CHECK_THAT(e.what(), Contains("shapes cannot be multiplied"));
+    CHECK(std::string(e.what()).find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("A TorchScript file trains on a set of the registry and on samples from a file") {
+  const Scratch scratch;
+  write_optdigits(scratch, 200, 40);
+  const std::string script = scratch.path("net.pt");
+  write_script(script, 64, 10);
+  ObjectiveSpec spec = spec_for(2, 8);
+  spec.model = script;
+  spec.dataset = "optdigits";
+  spec.data_dir = scratch.path();
+  const auto objective = made(spec);
+  Floats x = beginning(*objective), g(x.size());
+  const double before = objective->evaluate(0, -1, vec(x)).accuracy;
+  for (uint64_t step = 0; step < 200; ++step) {
+    objective->gradient(0, 0, step, vec(x), vec(g));
+    for (size_t k = 0; k < x.size(); ++k)
+      x[k] -= 0.05f * g[k];
+  }
+  CHECK(objective->evaluate(0, -1, vec(x)).accuracy > std::max(0.85, before));
+  CHECK(statistics_of(*objective, 0) == Floats{200});
+  CHECK(statistics_of(*objective, 1) == Floats{0});
+
+  std::vector<float> inputs(30 * 3), targets(30);
+  for (size_t k = 0; k < inputs.size(); ++k)
+    inputs[k] = static_cast<float>(k % 7) - 3;
+  for (size_t k = 0; k < targets.size(); ++k)
+    targets[k] = 2 * inputs[3 * k] - inputs[3 * k + 1] + 0.5f;
+  const std::string own = scratch.path("own.safetensors");
+  REQUIRE(write_safetensors(own, {{"inputs", {30, 3}, TensorType::f32, inputs.data()},
+                                  {"targets", {30}, TensorType::f32, targets.data()}}));
+  write_script(script, 3, 1);
+  spec.dataset = own;
+  for (const std::string model : {script, std::string("linear")}) {
+    spec.model = model;
+    const auto regression = made(spec);
+    Floats w = beginning(*regression), slope(w.size());
+    for (uint64_t step = 0; step < 400; ++step) {
+      regression->gradient(0, static_cast<int>(step % 2), step / 2, vec(w), vec(slope));
+      for (size_t k = 0; k < w.size(); ++k)
+        w[k] -= 0.05f * slope[k];
+    }
+    const Evaluation end = regression->evaluate(1, -1, vec(w));
+    INFO(model << ", loss " << end.loss);
+    CHECK(end.loss < 1e-4);
+    CHECK(std::isnan(end.accuracy));
+  }
+  spec.loss = "cross_entropy";
+  CHECK_THAT(refusal(spec), Contains("are no classes"));
+  spec.loss = "hinge";
+  CHECK_THAT(refusal(spec), Contains("accepted: auto, cross_entropy, mse"));
+}
+
+TEST_CASE("A TorchScript file that is none, cut or of other samples is refused in one line") {
+  const Scratch scratch;
+  write_optdigits(scratch, 100, 20);
+  const std::string script = scratch.path("net.pt");
+  ObjectiveSpec spec = spec_for(2, 8);
+  spec.dataset = "optdigits";
+  spec.data_dir = scratch.path();
+  spec.model = script;
+  const auto complaint = [&] {
+    const std::string said = refusal(spec);
+    CHECK(said.find('\n') == std::string::npos);
+    return said;
+  };
+  CHECK_THAT(complaint(), Contains("net.pt"));
+  scratch.file("net.pt", std::string("no script at all"));
+  CHECK_THAT(complaint(), Contains("the network cannot be made"));
+  write_script(script, 64, 10);
+  const Bytes good = read_raw(script);
+  for (size_t part = 0; part < 40; ++part) {
+    scratch.file(
+        "net.pt",
+        Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(good.size() * part / 40)));
+    complaint();
+  }
+  write_script(script, 63, 10);
+  CHECK_THAT(complaint(), Contains("shapes cannot be multiplied"));
+}
+
+}  // namespace grapevine
