@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/observer.hpp"
 #include "actors/worker.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"

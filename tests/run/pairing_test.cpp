@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/random.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"
 
