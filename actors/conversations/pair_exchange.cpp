@@ -215,6 +215,11 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
       send(m, FrameKind::ack, h.number);
     return Next::nothing;
   }
+  // An answer to an offer of an earlier life, which only says that there is a later one.
+  if (h.kind == FrameKind::decline && h.number > done_ + 1) {
+    ++m.counts.repeated;
+    return Next::nothing;
+  }
   // The peer has settled the exchange that is open here: this is its acknowledgement.
   if (h.number == done_ + 2 && applied()) return settle(m, timer);
   if (h.number != done_ + 1) {

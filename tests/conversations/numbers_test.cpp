@@ -20,7 +20,8 @@ TEST_CASE("a frame of the next number settles no exchange that was not applied h
     ahead.header.kind = forged;
     ahead.header.number = 2;
     zero.hear(now, ahead);
-    CHECK(zero.counts().protocol_errors == 1u);
+    // A no may be to an offer of an earlier life; nothing else has such a number without a lie.
+    CHECK(zero.counts().protocol_errors == (forged == FrameKind::decline ? 0u : 1u));
     CHECK(zero.jumps().empty());
     CHECK_FALSE(zero.quiet());
     zero.hear(now, yes[1]);  // the true data of number 1 are still welcome

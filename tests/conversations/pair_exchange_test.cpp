@@ -93,6 +93,22 @@ TEST_CASE("a frame of the next number acknowledges what was applied, and nothing
   CHECK(forged.exchange.done() == 0u);
 }
 
+TEST_CASE("an answer to an offer of an earlier life acknowledges nothing, and is no error") {
+  using Next = PairExchange::Next;
+  End open, applied;  // the peer has taken this end for dead at numbers that it has lost since
+  applied.hear(FrameKind::data, 1);
+  for (End* end : {&open, &applied}) {
+    for (int k = 0; k < 20; ++k)
+      for (const uint64_t number : {2u, 3u, 17u})
+        CHECK(end->hear(FrameKind::decline, number) == Next::nothing);
+    CHECK(end->counts.protocol_errors == 0u);
+    CHECK(end->counts.renewed == 0u);
+    CHECK(end->exchange.is_open());
+    CHECK(end->exchange.done() == 0u);
+  }
+  CHECK(applied.hear(FrameKind::ack, 1) == Next::settled);
+}
+
 TEST_CASE("an exchange that ends with its peer is dropped, or its half is named as missing") {
   End before, after;
   after.hear(FrameKind::data, 1);
