@@ -18,7 +18,8 @@ constexpr double kTellAgain_s = 0.005;
 constexpr size_t kTellAtOnce = 2;  // nodes, of what is new
 constexpr double kSync_s = 10, kSyncStranger_s = 0.5;
 constexpr double kRateMoves = 0.05;  // by less it is not told again
-constexpr double kLonely_s = 2;      // then a node that meets nobody begins alone
+constexpr double kGraphStands_s = 1, kGraphsInARow = 4;
+constexpr double kLonely_s = 2;  // then a node that meets nobody begins alone
 
 MemberTable first_table(Member self, const MembershipOptions& options) {
   self.state = MemberState::alive;
@@ -60,6 +61,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (settle_at_ <= now) settle_ranks(now, out);
   if (contested_ >= self().incarnation && contest_at_ <= now)
     contest(now, contested_, contested_why_, out);
+  change_graph(now, out);
   connector_.run(now, table_, random_, out.dials, out.closes);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_ && tell_at_ <= now) {
@@ -80,6 +82,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   }
   double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_});
   if (fresh_) at = std::min(at, tell_at_);
+  if (next_graph_) at = std::min(at, graph_due());
   if (contested_ >= self().incarnation) at = std::min(at, contest_at_);
   for (const Suspicion& s : suspicions_)
     at = std::min(at, dead_at(s));
@@ -236,13 +239,24 @@ void Membership::leave(double now, MembershipEffects& out) {
 
 void Membership::reconfigure(double now, const std::string& topology, MembershipEffects& out) {
   begin(now, out);
-  if (table_.merge(GraphSpec{spec().version + 1, self().node, topology})) {
+  const uint64_t newest = next_graph_ ? next_graph_->version : spec().version;
+  if (newest < kSpecsAtMost)
+    next_graph_ = GraphSpec{newest + 1, self().node, topology};
+  else
+    out.lines.push_back("the graph has changed too often, it stays " + spec().topology);
+  finish(now, out);
+}
+
+double Membership::graph_due() const { return graph_at_ - (kGraphsInARow - 1) * kGraphStands_s; }
+
+void Membership::change_graph(double now, MembershipEffects& out) {
+  if (!next_graph_ || now < graph_due()) return;
+  graph_at_ = std::max(graph_at_, now) + kGraphStands_s;
+  if (table_.merge(*std::exchange(next_graph_, std::nullopt))) {
     piggyback_.spec();
     fresh_ = true;
-  } else {
-    out.lines.push_back("the graph has changed too often, it stays " + spec().topology);
+    out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
   }
-  finish(now, out);
 }
 
 void Membership::rates(double now, std::span<const EdgeRate> measured, MembershipEffects& out) {

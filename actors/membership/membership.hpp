@@ -26,6 +26,11 @@
 // a process that it had not heard of before, has lost it and ends. Any other refutes such a record:
 // that it has not stood still is what no liar can deny.
 //
+// Any member may change the graph, for any user may by a message to any node. So a liar may too,
+// and what that costs is bounded: after four changes in a row a node makes one a second, to the
+// newest graph that it has heard of; one whose version is far above the last is refused and
+// counted. Who asked for a graph is named, as the member that told it says.
+//
 // News go to two others
 // as soon as they are heard, then ride on pings and acks some 3 log2(n) times; whole views are
 // compared by digest when a link comes up and every 10 s. Dead nodes are dialled now and then, so a
@@ -37,6 +42,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,6 +112,7 @@ class Membership {
   /// Of the own record. From ready to not ready is a new incarnation.
   void become(double now, bool ready, bool finished, MembershipEffects&);
   void leave(double now, MembershipEffects&);  // for good; tells every linked node
+  /// Begins at once, but after four changes in a row at all nodes one a second.
   void reconfigure(double now, const std::string& topology, MembershipEffects&);
   /// Own measurements: of each edge one node measures it, that of the lower rank. Told if it
   /// has moved by a twentieth; stamps are set here.
@@ -165,6 +172,8 @@ class Membership {
   // membership.cpp: events
   void begin(double now, MembershipEffects&);
   void take_in(const RunFacts&, MembershipEffects&);
+  void change_graph(double now, MembershipEffects&);
+  double graph_due() const;  // when the graph may change again
   void finish(double now, MembershipEffects&);
   // membership_news.cpp: what is made of what is heard, and what is told
   void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
@@ -173,6 +182,7 @@ class Membership {
   bool hearsay(double now, const std::string& from, const Member&, MembershipEffects&);
   bool accused_here(uint32_t member) const;
   bool take_in(double now, const Member&, MembershipEffects&);
+  void hear_of_graph(const GraphSpec&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(double now, const Member&, MembershipEffects&);
   void contest(double now, uint32_t incarnation, const char* why, MembershipEffects&);
@@ -205,6 +215,8 @@ class Membership {
   std::vector<Claim> claims_;  // one of a member
   std::vector<Known> known_;   // by member
   std::map<std::string_view, uint64_t> refusals_;
+  std::optional<GraphSpec> next_graph_;  // the newest that was heard of, until its time
+  double graph_at_ = 0;                  // until when those that have come were to stand
   uint32_t contested_ = 0;  // an incarnation of this node that others know of; the next is begun
   const char* contested_why_ = "";
   double contest_at_ = 0;         // when it may begin another

@@ -20,6 +20,7 @@ constexpr double kViewAgain_s = 1;  // to the same node at the earliest
 constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
 constexpr double kIncarnation_s = 1;  // between two that others make this node begin
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
+constexpr uint64_t kGraphsAtOnce = 1 << 16;  // versions, that a node may have missed
 constexpr size_t kOthersKept = 16;
 constexpr size_t kViewBytes = kControlBytes / 2;
 
@@ -54,15 +55,21 @@ void Membership::hear(double now, const std::string& from, const MembershipPacke
     else
       hear_of(now, from, m, out);
   }
-  if (table_.merge(packet.graph)) {
-    piggyback_.spec();
-    fresh_ = true;
-    out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
-  }
+  hear_of_graph(packet.graph);
   take_in(packet.facts, out);
   for (const EdgeRate& rate : packet.rates) {
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
   }
+}
+
+// The first whole view that a node hears may say any version.
+void Membership::hear_of_graph(const GraphSpec& said) {
+  const GraphSpec& newest = next_graph_ ? *next_graph_ : spec();
+  if (said.version > kSpecsAtMost || !wins(said, newest)) return;
+  if (met_ && said.version > spec().version + kGraphsAtOnce)
+    ++refusals_["a graph that jumps"];
+  else
+    next_graph_ = said;
 }
 
 void Membership::hear_of(double now, const std::string& from, const Member& m,

@@ -207,6 +207,42 @@ TEST_CASE("a liar costs a node one incarnation a second at most") {
   CHECK(world->run_until([&] { return world->one_view(); }, 20) < 10);
 }
 
+TEST_CASE("a liar changes the graph once a second after four in a row, and cannot use it up") {
+  const auto world = settled(5, 5);
+  const auto graph_of = [&](uint64_t version, const std::string& topology) {
+    MembershipPacket packet;
+    packet.kind = MembershipPacket::Kind::sync_reply;
+    packet.graph = {version, World::name(4), topology};
+    return packet;
+  };
+  std::string line;
+  world->act(0, [&](Membership& m, MembershipEffects& out) {
+    m.packet(world->now(), World::name(4), graph_of(m.spec().version + 1, "star"), out);
+    for (const std::string& each : out.lines)
+      line += each;
+  });
+  CHECK(line == "the graph is to be star, says " + World::name(4));
+  int changes = 0;
+  for (int k = 0; k < 1000; ++k) {
+    const GraphSpec before = world->at(1).spec();
+    say(*world, 4, k % 4,
+        graph_of(world->at(k % 4).spec().version + 1, "graph-" + std::to_string(k)));
+    world->run(world->now() + 0.01);
+    changes += !(world->at(1).spec() == before);
+  }
+  CHECK(changes >= 8);
+  CHECK(changes <= 14);  // in ten seconds
+  const uint64_t version = world->at(0).spec().version;
+  for (const uint64_t jump : {uint64_t{1} << 17, uint64_t{1} << 29, uint64_t{1} << 40})
+    say(*world, 4, 0, graph_of(version + jump, "far"));
+  CHECK(world->at(0).refusals().at("a graph that jumps") == 2);
+  CHECK(world->at(0).spec().topology != "far");
+  world->act(
+      2, [&](Membership& m, MembershipEffects& out) { m.reconfigure(world->now(), "torus", out); });
+  CHECK(world->run_until([&] { return world->one_view(); }, 20) < 15);
+  CHECK(world->at(0).spec().topology == "torus");
+}
+
 TEST_CASE("an incarnation that jumps is refused and counted, of oneself and of others") {
   const auto world = settled(4, 4);
   for (const uint32_t jump : {1u << 16, kIncarnationsAtMost - 1, kIncarnationsAtMost}) {
