@@ -1,6 +1,7 @@
 // Whole nodes under faults at random, one run per seed (scenario.hpp).
 //
 //   GRAPEVINE_SEEDS=1000 bin/cluster_test "after any faults*"     more seeds than the usual 100
+//   GRAPEVINE_FIRST_SEED=501 GRAPEVINE_SEEDS=500 bin/...           those from 501 on
 //   GRAPEVINE_SEED=17    bin/cluster_test "after any faults*"     that one alone, with its log
 #include <cstdio>
 

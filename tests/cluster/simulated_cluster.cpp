@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/worker.hpp"
 #include "kernels/hash.hpp"
 #include "kernels/ops.hpp"
 
@@ -116,6 +117,13 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
     p.status_at_s = now();
     return std::string("status");
   };
+  hooks.run.make_worker = [this, number](caf::actor_system& system, WorkerDependencies deps) {
+    const int place = deps.place, rank = deps.rank;
+    network_->at(now(), [this, number, place, rank] {  // before it has computed anything
+      if (at(number).alive) collect_rank(number, rank, at(number).begun[place]);
+    });
+    return spawn_worker(system, std::move(deps));
+  };
   hooks.describe_snapshot = [](const Mean& mean) { return std::to_string(mean.ranks); };
   hooks.read_plan = [](const std::string&) -> Result<Plan> { return Plan{}; };
   p.node = spawn_node(*p.system, settings, n, objective_, hooks,
@@ -137,12 +145,12 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
 
 void SimulatedCluster::collect(int process) {
   for (const RankParameters& r : at(process).outcome->parameters)
-    collect_rank(process, r.rank);
+    collect_rank(process, r.rank, at(process).ranks);
 }
 
 /// What it has now; nothing where it is no rank of the process.
-void SimulatedCluster::collect_rank(int process, int rank) {
-  const auto took = [this, process, rank](const Donation& state) {
+void SimulatedCluster::collect_rank(int process, int rank, std::vector<RankEnd>& into) {
+  const auto took = [rank, &into](const Donation& state) {
     if (!state) return;
     RankEnd end{rank, state->gradients, std::vector<double>(kSize)};
     const auto& vectors = state->vectors;
@@ -151,7 +159,7 @@ void SimulatedCluster::collect_rank(int process, int rank) {
       const auto& twin = vectors.size() > 1 ? vectors[1] : vectors[0];
       end.sum[k] = x + std::as_const(twin).vec().as<double>()[k];
     }
-    at(process).ranks.push_back(std::move(end));
+    into.push_back(std::move(end));
   };
   Process& p = at(process);
   ask_rank(*p.system, p.node.run->states.front(), rank, took);
@@ -168,7 +176,7 @@ void SimulatedCluster::bury(Process& p) {
 void SimulatedCluster::kill(int process) {
   if (!at(process).outcome) {  // what it takes with it
     for (int rank = 0; rank < kMostRanks; ++rank)
-      collect_rank(process, rank);
+      collect_rank(process, rank, at(process).ranks);
     at(process).system->spawn(
         [](caf::event_based_actor* self, const NodeActor& node, NodeReport* told) {
           self->request(node, caf::infinite, Report{}).then([told](NodeReport& report) {

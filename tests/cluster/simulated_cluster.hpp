@@ -61,7 +61,9 @@ class SimulatedCluster {
     NodeReport last_words;           // of a process that was killed before that
     std::optional<ClusterEnding> ending;
     std::vector<RankEnd> ranks;  // at the end, or at the moment of its death
-    NodeStatus status;           // the last that it told
+    // By place: what a rank had when it began, and whenever it went on under another number.
+    std::map<int, std::vector<RankEnd>> begun;
+    NodeStatus status;  // the last that it told
     double status_at_s = -1;
     std::vector<std::string> lines;
   };
@@ -94,7 +96,7 @@ class SimulatedCluster {
   void settle();
   void bury(Process&);
   void collect(int process);
-  void collect_rank(int process, int rank);
+  void collect_rank(int process, int rank, std::vector<RankEnd>& into);
 
   std::shared_ptr<VirtualClock> clock_;
   VirtualConfig world_config_;
