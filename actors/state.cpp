@@ -449,6 +449,8 @@ Collected State::collect() {
   const ParameterLayout& layout = deps_.objective->layout();
   Buffer sum(layout.size(), DType::f64);
   bool audited = deps_.audits;
+  for (const Inherit& i : std::exchange(heirlooms_, {}))  // no other epoch comes for them
+    if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
   for (Member& member : members_) {
     if (!member.rule) continue;
     auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());

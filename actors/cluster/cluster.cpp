@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "actors/cluster/needed_links.hpp"
 #include "topologies/topology.hpp"
@@ -64,10 +65,9 @@ void Cluster::carry_out(MembershipEffects& effects) {
     say(line);
   for (const std::string& node : effects.died)
     departed(node);
-  died_.insert(died_.end(), effects.died.begin(), effects.died.end());
   const double now = deps_.clock.now();
   const size_t nodes = membership_->table().live_count();
-  if (effects.changed || !died_.empty()) rosters_.want(now, nodes);
+  if (effects.changed) rosters_.want(now, nodes);
   if (effects.reborn || effects.ranks_moved) rosters_.want_at_once(now);
   if (membership_->table().digest() != told_digest_) views_.want(now, nodes);
   publish_what_is_due();
@@ -112,18 +112,12 @@ void Cluster::tell_members() {
   views_.done(deps_.clock.now());
   told_digest_ = membership_->table().digest();
   send(parts_.transfers,
-       MembersSeen{std::make_shared<const std::vector<Member>>(membership_->members())});
+       MembersSeen{std::make_shared<const std::vector<Member>>(membership_->members()),
+                   membership_->epoch()});
 }
 
 void Cluster::new_roster() {
   rosters_.done(deps_.clock.now());
-  const std::vector<std::string> died = std::exchange(died_, {});
-  publish_roster();
-  for (const std::string& node : died)
-    send(parts_.transfers, NodeGone{node, roster_epoch_});
-}
-
-void Cluster::publish_roster() {
   if (membership_->epoch() == roster_epoch_) return;
   roster_epoch_ = membership_->epoch();
   auto roster = std::make_shared<Roster>();
@@ -184,9 +178,15 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
     send(parts_.node, Finish{});
   }
   if (effects.average) begin_mean({0, ended_.parameters, expected_});
-  if (effects.hand_over) hand_over();
-  if (effects.leave)
-    handle([](Membership& m, double now, MembershipEffects& out) { m.leave(now, out); });
+  if (effects.hand_over) {  // push-sum's mass of the ranks here
+    tell_members();
+    send(parts_.transfers, GiveMass{ended_.parameters});
+  }
+  if (effects.leave) {
+    const auto last_word = ending_.mass_lost > 0 ? MemberState::dead : MemberState::left;
+    handle(
+        [&](Membership& m, double now, MembershipEffects& out) { m.leave(now, out, last_word); });
+  }
   if (effects.conclude) conclude();
   if (!effects.failure.empty()) {
     ending_.failure = world_error(effects.failure);
@@ -235,30 +235,8 @@ void Cluster::fetch_from_somebody() {
   send(parts_.transfers, std::move(from));
 }
 
-// The push-sum mass of the ranks here, and their weighted mean, go to one rank of the next node.
-void Cluster::hand_over() {
-  double weight = 0;
-  for (const RankParameters& p : ended_.parameters)
-    weight += p.counts.push_weight;
-  const Member self = membership_->self();
-  std::optional<Member> heir;  // by rising first rank, from ours on
-  for (const Member& m : membership_->graph()) {
-    if (m.node == self.node || !membership_->linked(m.node)) continue;
-    if (!heir || (heir->first_rank < self.first_rank && m.first_rank > self.first_rank)) heir = m;
-  }
-  if (!(weight > 0)) return again(MassGiven{});
-  if (!heir) {
-    say("nobody takes over the push-sum mass of the ranks here");
-    return again(MassGiven{});
-  }
-  heir_ = heir->node;
-  send(parts_.transfers, GiveMass{heir->node, heir->first_rank, ended_.parameters});
-}
-
 void Cluster::conclude() {
   if (!deps_.done) return;
-  if (!heir_.empty())
-    say(heir_ + " has not confirmed the push-sum mass of the ranks here: it may be lost");
   for (const Wanted& wanted : std::exchange(wanted_, {})) {
     auto promise = wanted.promise;
     promise.deliver(MeanSettled{});
@@ -506,7 +484,6 @@ void Cluster::on_ranks(ShareDone) {
 void Cluster::on_ranks(RunEnded& ended) {
   ended_ = std::move(ended);
   lifecycle_.drained(ended_.failed);
-  if (lifecycle_.leaving()) return consider();
   handle([](Membership& m, double now, MembershipEffects& out) { m.become(now, true, true, out); });
 }
 
@@ -556,13 +533,19 @@ void Cluster::on_transfers(const LeavingMeasured& measured) {
   consider();
 }
 
+// What was taken over in an earlier incarnation than this one is void: it is handed over again.
 void Cluster::on_transfers(const MassGiven& given) {
-  if (!given.heir.empty()) {
-    heir_.clear();
-    say(given.heir + " has the push-sum mass of the ranks here");
-    record({membership_->self().node, true, static_cast<int>(ended_.parameters.size()),
-            graph_ranks_, deps_.clock.now(), 0});
-  }
+  const Member& self = membership_->self();
+  const bool arrived = !given.heir.empty(), lost = given.lost > 0;
+  if (arrived && given.incarnation != self.incarnation) return;
+  if (arrived) say(given.heir + " has the push-sum mass of the ranks here");
+  if (lost)
+    say(fmt::format("the push-sum mass {:.3g} of the ranks here is lost: nobody has taken it over",
+                    given.lost));
+  ending_.mass_lost = given.lost;
+  if (arrived || lost)
+    record({self.node, arrived, static_cast<int>(ended_.parameters.size()), graph_ranks_,
+            deps_.clock.now(), arrived ? 0 : std::numeric_limits<double>::quiet_NaN()});
   lifecycle_.handed_over();
   consider();
 }
@@ -619,6 +602,11 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](MeanSettled& settled) { on_settled(settled); },
       [this](const LeavingMeasured& measured) { on_transfers(measured); },
       [this](const MassGiven& given) { on_transfers(given); },
+      [this](BeginIncarnation) {
+        handle([](Membership& m, double now, MembershipEffects& out) {
+          m.renew(now, "its mass is to have another heir", out);
+        });
+      },
       [this](Tick) { on_tick(); },
       [this](const Reconfigure& change) -> caf::result<std::string> {
         const Result<std::string> done = reconfigure(change.topology);

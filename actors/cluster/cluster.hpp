@@ -29,6 +29,7 @@ struct ClusterEnding {
   int nodes = 0;
   std::vector<std::string> missing;  // nodes of whom it is not known that they have the same mean
   std::vector<Departure> departures;
+  double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over
 };
 
 struct ClusterDependencies {
@@ -69,13 +70,11 @@ class Cluster final : public ClusterActor::base {
   void on_tick();
   void publish_what_is_due();
   void new_roster();
-  void publish_roster();
   void talk_with(const std::vector<MemberTable::Place>&, const std::string& topology);
   void tell_members();
   void begin();
   void fetch();
   void fetch_from_somebody();
-  void hand_over();
   void conclude();
   void on_start(ClusterStart&);
   void on_link(LinkUp&);
@@ -126,9 +125,7 @@ class Cluster final : public ClusterActor::base {
   double armed_s_ = kNever;
   Pace rosters_, rates_;           // that are published here
   Pace views_{kView_s};            // of the members, for the transfers
-  std::vector<std::string> died_;  // in the next roster they are not
   double fetch_until_s_ = kNever;  // somebody is dialled to fetch from
-  std::string heir_;               // that has not confirmed what it was handed
   uint64_t roster_epoch_ = 0, told_digest_ = 0;
   int graph_ranks_ = 0;
   std::vector<Departure> departures_;

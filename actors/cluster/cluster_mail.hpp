@@ -81,10 +81,13 @@ struct MeanSettled {
   std::vector<std::string> missing;
 };
 struct MassGiven {
-  std::string heir;  // empty: nobody has said that it has it
+  std::string heir;          // empty: nobody has said that it has it, or there was none
+  uint64_t incarnation = 0;  // of this node, for which the heir has said so
+  double lost = 0;           // weight
 };
-struct WantStatus {};  // answered by what the agent knows: the rest of it is empty
-struct WantMean {};    // answered by MeanSettled, of a mean that begins after it was asked for
+struct BeginIncarnation {};  // of this node: what an heir may have of the last one is void
+struct WantStatus {};        // answered by what the agent knows: the rest of it is empty
+struct WantMean {};  // answered by MeanSettled, of a mean that begins after it was asked for
 
 // To the transfers.
 struct FetchFrom {
@@ -93,6 +96,7 @@ struct FetchFrom {
 /// The members, whenever they have changed.
 struct MembersSeen {
   std::shared_ptr<const std::vector<Member>> all;  // by name
+  uint64_t epoch = 0;                              // that they make
 };
 struct BeginMean {
   uint64_t serial = 0;                     // 0: the mean at the end
@@ -100,13 +104,7 @@ struct BeginMean {
   std::vector<std::string> expected;       // nodes that took part when the end began
 };
 struct GiveMass {
-  std::string heir;
-  uint32_t rank = 0;
   std::vector<RankParameters> parameters;
-};
-struct NodeGone {
-  std::string node;    // its ranks are out of the graph
-  uint64_t epoch = 0;  // from this one on
 };
 struct SumMore {
   uint64_t mean = 0;
@@ -131,17 +129,19 @@ struct ClusterStart;
 struct TransfersStart;
 struct ConsoleStart;
 
-using ClusterActor = MembershipActor::extend<
-    Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Heard>,
-    Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>, Takes<HasMean>,
-    Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>, Takes<LeavingMeasured>,
-    Takes<MassGiven>, Takes<Tick>, Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanSettled>>;
+using ClusterActor =
+    MembershipActor::extend<Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
+                            Takes<Heard>, Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>,
+                            Takes<StateCame>, Takes<HasMean>, Takes<CannotReach>, Takes<NeedLinks>,
+                            Takes<MeanSettled>, Takes<LeavingMeasured>, Takes<MassGiven>,
+                            Takes<BeginIncarnation>, Takes<Tick>, Answers<WantStatus, NodeStatus>,
+                            Answers<WantMean, MeanSettled>>;
 
 using TransfersActor =
     caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
                      Takes<ParcelCame>, Takes<MembersSeen>, Takes<FetchFrom>, Takes<BeginMean>,
-                     Takes<MeasureLeaving>, Takes<GiveMass>, Takes<NodeGone>, Takes<SumMore>,
-                     Takes<HashMore>, Takes<Tick>, Answers<WantRefused, Refused>>;
+                     Takes<MeasureLeaving>, Takes<GiveMass>, Takes<SumMore>, Takes<HashMore>,
+                     Takes<Tick>, Answers<WantRefused, Refused>>;
 
 using ConsoleActor =
     caf::typed_actor<Takes<ConsoleStart>, Takes<Asked>, Takes<ConsoleGone>, Takes<TurnedAway>,
@@ -191,6 +191,7 @@ GV_LOCAL_MESSAGE(CannotReach)
 GV_LOCAL_MESSAGE(NeedLinks)
 GV_LOCAL_MESSAGE(MeanSettled)
 GV_LOCAL_MESSAGE(MassGiven)
+GV_LOCAL_MESSAGE(BeginIncarnation)
 GV_LOCAL_MESSAGE(WantStatus)
 GV_LOCAL_MESSAGE(WantMean)
 GV_LOCAL_MESSAGE(NodeStatus)
@@ -198,7 +199,6 @@ GV_LOCAL_MESSAGE(FetchFrom)
 GV_LOCAL_MESSAGE(MembersSeen)
 GV_LOCAL_MESSAGE(BeginMean)
 GV_LOCAL_MESSAGE(GiveMass)
-GV_LOCAL_MESSAGE(NodeGone)
 GV_LOCAL_MESSAGE(SumMore)
 GV_LOCAL_MESSAGE(HashMore)
 GV_LOCAL_MESSAGE(WantRefused)

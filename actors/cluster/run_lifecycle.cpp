@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kMuster_s = 1;      // for the news of who is there, once others have begun
 constexpr double kWeigh_s = 5;       // for a snapshot, by a node that leaves
-constexpr double kHandOver_s = 2;    // until the heir has said that it has all
+constexpr double kHandOver_s = 15;   // until it is known who has the mass; it takes ten at most
 constexpr double kLeave_s = 2;       // for others to hear what is under way to them
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "actors/run/run.hpp"
 #include "kernels/ops.hpp"
@@ -79,6 +80,12 @@ void Transfers::see(const MembersSeen& members) {
   averaging([this](MeanExchange& m, double now, MeanEffects& out) {
     m.view(now, seen_by_mean(*members_.all), out);
   });
+  handing_over([this](MassHandOver& m, double now, MassEffects& out) {
+    for (const Member& each : *members_.all)
+      m.seen(each.node, each.incarnation, each.state, out);
+    const Member* self = find(members_, deps_.self);
+    if (m.gives() && !is_over(*self)) m.view(now, self->incarnation, heirs(), out);
+  });
 }
 
 void Transfers::on_said(Said& said) {
@@ -115,9 +122,11 @@ void Transfers::on_parcel(ParcelCame& came) {
     const Member* giver = find(members_, came.node);
     const Member* self = find(members_, deps_.self);
     const bool here = self != nullptr && in_graph(*self) && serves(*self, mass->rank);
+    MassHandOver::Giver known;
+    if (giver != nullptr) known = {giver->ranks, giver->incarnation};
     handing_over([&](MassHandOver& m, double, MassEffects& out) {
-      m.came(came.node, *mass, came.payload, here, giver != nullptr ? giver->ranks : 0, out);
-      if (giver != nullptr && is_over(*giver)) m.gone(came.node, out);
+      m.came(came.node, *mass, came.payload, here && !ends_ && !leaves_, known, out);
+      if (giver != nullptr) m.seen(came.node, giver->incarnation, giver->state, out);
     });
   }
 }
@@ -331,20 +340,49 @@ void Transfers::handing_over(
   for (const MassEffects::Receipt& receipt : out.receipts)
     parts_.links->send(receipt.to, MassReceipt{receipt.hand_over});
   for (MassEffects::Inherit& heirloom : out.inherits) {
-    const auto rank = static_cast<int>(heirloom.rank);
-    const StateActor& state = parts_.states[heirloom.rank % parts_.states.size()];
-    deps_.say(fmt::format("rank {} takes over the push-sum mass {:.3g} of {}", rank,
+    const auto rank = static_cast<int>(rank_that_inherits(heirloom.rank));
+    const bool late = ends_ || leaves_;
+    deps_.say(fmt::format("rank {} {} the push-sum mass {:.3g} of {}", rank,
+                          late ? "has ended before it could take over" : "takes over",
                           heirloom.weight, heirloom.from));
-    send(state, Inherit{rank, heirloom.weight, std::move(heirloom.mean), epoch_});
+    if (late) continue;
+    const StateActor& state = parts_.states[static_cast<size_t>(rank) % parts_.states.size()];
+    send(state, Inherit{rank, heirloom.weight, std::move(heirloom.mean), members_.epoch});
   }
-  if (out.arrived) send(parts_.cluster, MassGiven{mass_.heir()});
+  if (!out.link.empty()) send(parts_.cluster, NeedLinks{{out.link}});
+  if (out.renews) send(parts_.cluster, BeginIncarnation{});
+  if (out.arrived) send(parts_.cluster, MassGiven{mass_.heir(), mass_.number(), 0});
+  if (out.lost > 0) send(parts_.cluster, MassGiven{"", 0, out.lost});
   arm();
+}
+
+// Not `wanted` where it has gone since, or the ranks here have other numbers by now.
+uint32_t Transfers::rank_that_inherits(uint32_t wanted) const {
+  const Member& self = *find(members_, deps_.self);
+  if (serves(self, wanted) && incarnation_of(self, wanted)) return wanted;
+  for (uint32_t rank = self.first_rank; rank < self.first_rank + self.ranks; ++rank)
+    if (incarnation_of(self, rank)) return rank;
+  return wanted;
+}
+
+// Of others whose ranks train, by rising first rank, from ours on.
+std::vector<MassHandOver::Heir> Transfers::heirs() const {
+  const uint32_t own = find(members_, deps_.self)->first_rank;
+  std::vector<MassHandOver::Heir> all;
+  for (const Member& m : *members_.all)
+    if (m.node != deps_.self && in_graph(m) && !m.finished)
+      all.push_back({m.node, m.first_rank, linked_.count(m.node) > 0});
+  std::sort(all.begin(), all.end(), [own](const auto& a, const auto& b) {
+    return std::tuple(a.rank < own, a.rank, a.node) < std::tuple(b.rank < own, b.rank, b.node);
+  });
+  return all;
 }
 
 void Transfers::give(const GiveMass& what) {
   double weight = 0;
   for (const RankParameters& p : what.parameters)
     weight += p.counts.push_weight;
+  leaves_ = true;
   if (!(weight > 0)) return send(parts_.cluster, MassGiven{});
   SnapshotPool pool(deps_.shape.count, deps_.shape.dtype, 1);
   Payload payload{pool.take(), deps_.shape.dtype, deps_.shape.count, 0};
@@ -353,7 +391,8 @@ void Transfers::give(const GiveMass& what) {
   for (const RankParameters& p : what.parameters)
     axpy({}, p.counts.push_weight / weight, *p.x, mean);
   handing_over([&](MassHandOver& m, double now, MassEffects& out) {
-    m.give(now, what.heir, what.rank, weight, std::move(payload), out);
+    m.give(now, weight, std::move(payload));
+    m.view(now, find(members_, deps_.self)->incarnation, heirs(), out);
   });
 }
 
@@ -361,11 +400,14 @@ Transfers::behavior_type Transfers::make_behavior() {
   return {
       [this](TransfersStart& start) { parts_ = std::move(start); },
       [this](const LinkUp& up) {
+        linked_.insert(up.peer.node);
+        if (mass_.gives()) see(members_);
         averaging([&](MeanExchange& m, double now, MeanEffects& out) {
           m.linked(now, up.peer.node, true, out);
         });
       },
       [this](const LinkDown& down) {
+        linked_.erase(down.node);
         averaging([&](MeanExchange& m, double now, MeanEffects& out) {
           m.linked(now, down.node, false, out);
         });
@@ -401,10 +443,6 @@ Transfers::behavior_type Transfers::make_behavior() {
       [this](HashMore) { hash_more(); },
       [this](MeasureLeaving) { measures_ = true; },
       [this](const GiveMass& what) { give(what); },
-      [this](const NodeGone& gone) {
-        epoch_ = gone.epoch;
-        handing_over([&](MassHandOver& m, double, MassEffects& out) { m.gone(gone.node, out); });
-      },
       [this](Tick) { on_tick(); },
   };
 }

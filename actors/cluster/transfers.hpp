@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ namespace grapevine {
 
 struct TransfersDependencies {
   RunClock clock;
-  std::string self;     // this node's name
+  std::string self;  // this node's name
   std::shared_ptr<const Objective> objective;
   int ranks = 1;        // of the objective
   SnapshotShape shape;  // of a rank's state; its count is the parameters'
@@ -72,6 +73,8 @@ class Transfers final : public TransfersActor::base {
   void hash_more();
   void handing_over(const std::function<void(MassHandOver&, double now, MassEffects&)>& event);
   void give(const GiveMass&);
+  uint32_t rank_that_inherits(uint32_t wanted) const;
+  std::vector<MassHandOver::Heir> heirs() const;
 
   TransfersDependencies deps_;
   TransfersStart parts_;
@@ -80,8 +83,9 @@ class Transfers final : public TransfersActor::base {
   Donor source_;
   std::optional<Fetcher> fetcher_;
   MassHandOver mass_;
-  uint64_t epoch_ = 0;
-  bool ends_ = false, measures_ = false;
+  std::set<std::string> linked_;
+  bool ends_ = false, leaves_ = false;  // the ranks here have ended
+  bool measures_ = false;
   std::vector<RankParameters> parameters_;  // at the end
   std::optional<RankSum> sum_;              // of the ranks here, while it is added up
   std::deque<int> to_sum_;                  // ranks, or places in parameters_

@@ -224,12 +224,19 @@ void Membership::become(double now, bool ready, bool finished, MembershipEffects
   finish(now, out);
 }
 
-void Membership::leave(double now, MembershipEffects& out) {
+void Membership::renew(double now, const std::string& why, MembershipEffects& out) {
+  if (is_over(self())) return finish(now, out);
+  begin(now, out);
+  begin_incarnation(self(), self().incarnation + 1, why, out);
+  finish(now, out);
+}
+
+void Membership::leave(double now, MembershipEffects& out, MemberState last_word) {
   if (is_over(self())) return finish(now, out);
   begin(now, out);
   Member m = self();
   ++m.refutations;
-  m.state = MemberState::left;
+  m.state = last_word;
   renew_self(m);
   for (uint32_t to = 1; to < table_.size(); ++to) {
     if (connector_.linked(to)) send_record(to, 0, out);

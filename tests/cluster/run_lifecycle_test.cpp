@@ -172,12 +172,12 @@ TEST_CASE("a node that leaves weighs what that changes, drains, hands over and t
   CHECK((out.drain && !out.weigh));
 }
 
-TEST_CASE("an heir that says nothing is waited for two seconds") {
+TEST_CASE("who does not hear what becomes of its mass waits for fifteen seconds") {
   Node node = training();
   node.lifecycle.drained(true);  // its ranks have failed: it leaves
   CHECK(node.at(1).hand_over);
-  CHECK_FALSE(node.at(2.9).leave);
-  CHECK(node.at(3).leave);
+  CHECK_FALSE(node.at(15.9).leave);
+  CHECK(node.at(16).leave);
 }
 
 TEST_CASE("a node that has its mean stays for the others, until they have gone too") {

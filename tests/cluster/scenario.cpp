@@ -176,21 +176,19 @@ void Scenario::act(uint32_t what) {
   const bool spare = running() > 2;
   const auto hosts = static_cast<int>(ranks_of_.size());
   if (what <= 1 && spare) {  // a kill, or a polite end
-    (what == 0 ? somebody_died_ : somebody_left_) = true;
+    somebody_died_ |= what == 0;
     note((what == 0 ? "kill " : "leave ") + here.name);
     what == 0 ? cluster_.kill(p) : cluster_.leave(p);
   } else if (what == 2 && spare) {
     note("stop " + here.name);
     cluster_.stop(p);
   } else if (what == 3 && p != q) {
-    links_were_cut_ = true;
     note("cut " + here.name + " -> " + cluster_.at(q).name);
     cluster_.network().cut(here.host, cluster_.at(q).host);
   } else if (what == 4 && p != q) {
     note("break " + here.name + " - " + cluster_.at(q).name);
     cluster_.network().break_link(p, q);
   } else if (what == 5) {
-    links_were_cut_ = true;
     note("part " + here.name + " " + cluster_.at(q).name);
     for (int h = 0; h < hosts; ++h) {
       if (h == here.host || h == cluster_.at(q).host) continue;
@@ -236,8 +234,7 @@ void Scenario::wake_all() {
 uint64_t Scenario::log_hash() {
   uint64_t hash = cluster_.log_hash();
   for (int p = 0; p < cluster_.count(); ++p)
-    if (const auto& end = cluster_.at(p).ending; end && end->mean)
-      hash ^= end->mean->hash;
+    if (const auto& end = cluster_.at(p).ending; end && end->mean) hash ^= end->mean->hash;
   return hash;
 }
 

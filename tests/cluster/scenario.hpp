@@ -43,6 +43,11 @@ class Scenario {
   void check_edges();
   void check_sums();
   void check_mass();
+  struct Said {
+    size_t lines = 0;
+    int epochs = 0;
+  };
+  Said after(const std::string& text, int process = -1);
   std::map<int, uint32_t> incarnations();
   void ask_all();
   std::string difference();
@@ -65,7 +70,7 @@ class Scenario {
   bool by_share_ = false;       // the run ends when all ranks have done their share, else by `stop`
   bool gentle_ = false;         // nobody comes, goes or is taken for dead: nothing may break
   bool somebody_came_ = false;  // after the run had begun
-  bool somebody_died_ = false, somebody_left_ = false, links_were_cut_ = false;
+  bool somebody_died_ = false;  // killed
   bool sums_checked_ = false, mass_checked_ = false;
   uint64_t edges_checked_ = 0;
   uint64_t broken_ = 0;
