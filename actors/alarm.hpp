@@ -5,6 +5,9 @@
 
 namespace grapevine {
 
+/// Begins the event of an alarm, so that whoever reads events alone can tell.
+constexpr char kAlarm[] = "ALARM: ";
+
 struct Alarm {
   enum class What {
     divergence,  // the ranks drift apart, or a loss is no number: nothing good comes any more

@@ -115,7 +115,7 @@ void Observer::watch_skips(double now) {
 }
 
 void Observer::raise(Alarm alarm) {
-  if (deps_.sink.on_event) deps_.sink.on_event(alarm.line());
+  if (deps_.sink.on_event) deps_.sink.on_event(kAlarm + alarm.line());
   if (deps_.sink.on_alarm) deps_.sink.on_alarm(alarm);
 }
 

@@ -85,7 +85,7 @@ Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnDoor& on_
                                .node = o.peers.name,
                                .door = o.door});
   if (!hall) return hall.error();
-  std::fprintf(stderr, "scripts come in at %s\n", (*hall)->door().c_str());
+  announce(o.log, "scripts come in at " + (*hall)->door());
   if (on_door) on_door((*hall)->door());
   return hall;
 }
@@ -134,14 +134,14 @@ Result<int> node(Options options, const OnDoor& on_door) {
     auto started = MetricsServer::start(options.peers.metrics);
     if (!started) return started.error();
     metrics = std::move(*started);
-    std::fprintf(stderr, "metrics at %s\n", metrics->url().c_str());
+    announce(options.log, "metrics at " + metrics->url());
   }
   std::string address;
   auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
                            (*record)->watch(), [&](const std::string& where) {
                              address = where;
                              if (metrics) metrics->ask(where, options.peers.key);
-                             std::fprintf(stderr, "listening on %s\n", where.c_str());
+                             announce(options.log, "listening on " + where);
                            });
   (*record)->quiet();
   if (!told) return told.error();

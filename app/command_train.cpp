@@ -1,6 +1,7 @@
 // grapevine train: a run under the wall clock, tested, told and saved.
+#include <fmt/core.h>
+
 #include <chrono>
-#include <cstdio>
 
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
@@ -41,8 +42,8 @@ Result<int> train(Options options) {
   options.out = run_path(options);
   auto record = RunRecord::begin("train", options, description, options.out);
   if (!record) return record.error();
-  if (!options.quiet)
-    std::fprintf(stderr, "%s; %d threads\n", description.c_str(), settings.objective.threads);
+  if (!options.log.quiet && options.log.level == LogLevel::info)
+    announce(options.log, fmt::format("{}; {} threads", description, settings.objective.threads));
 
   Summary summary = execute(settings, *objective, (*record)->watch());
   (*record)->quiet();

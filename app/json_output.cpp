@@ -47,7 +47,7 @@ Json json_of(Options options) {
   for (const Option& option : option_table(options)) {
     const std::string name = option.name;
     const bool of_a_run = (option.commands & (kTrain | kSimulate)) != 0;
-    if (!of_a_run || name == "json" || name == "quiet") continue;
+    if (!of_a_run || name == "json" || name == "quiet" || name.starts_with("log-")) continue;
     if (const auto* text = std::get_if<std::string*>(&option.field))
       object[name] = **text;
     else if (const auto* real = std::get_if<double*>(&option.field))

@@ -190,7 +190,11 @@ OptionTable rows_of_the_program(Options& o) {
       {"config", &o.config, kRuns | kTopology | kData, "FILE", "options from a file (TOML)"},
       {"json", &o.json, kRuns | kTopology | kData | kMethods | kCompare | kReproduce | kCtl, "",
        "print one JSON value on standard output"},
-      {"quiet", &o.quiet, kRuns | kCompare | kReproduce, "",
+      {"log-level", choice(o.log.level, {"info", "warning", "none"}), kTrain | kSimulate, "NAME",
+       "of what is said on standard error: info, warning (alarms alone) or none"},
+      {"log-format", choice(o.log.format, {"text", "json"}), kTrain | kSimulate, "NAME",
+       "of it: text, or json (an object a line)"},
+      {"quiet", &o.log.quiet, kRuns | kCompare | kReproduce, "",
        "no progress and no events on standard error"},
   };
 }

@@ -49,18 +49,29 @@ struct PeerOptions {
   bool bulk_encryption = true;
 };
 
+enum class LogLevel { info, warning, none };
+enum class LogFormat { text, json };
+
+/// What is said on standard error while a run goes on. quiet: nothing, as LogLevel::none.
+struct LogOptions {
+  bool quiet = false;
+  LogLevel level = LogLevel::info;
+  LogFormat format = LogFormat::text;
+};
+
 struct Options {
   Settings settings;
   std::string config, plan, out, svg;
-  uint64_t epochs = 0;  // passes over the data, in place of settings.gradients; 0: those count
+  uint64_t epochs = 0;       // passes over the data, in place of settings.gradients; 0: those count
   bool tensorboard = false;  // event files in the run directory
-  bool save = true;     // train, node, launch: a run directory, where `out` names none
-  std::string job;      // compare: the job file
-  std::string name;     // reproduce: which; all: what needs no data
-  bool list = false;    // reproduce: name them
-  uint64_t steps = 0;   // reproduce: rounds of a run at most; 0: as many as the figures ask for
-  double test_s = 0;    // simulate: between two tests of the averaged network; 0: at the end
-  bool json = false, quiet = false;
+  bool save = true;          // train, node, launch: a run directory, where `out` names none
+  std::string job;           // compare: the job file
+  std::string name;          // reproduce: which; all: what needs no data
+  bool list = false;         // reproduce: name them
+  uint64_t steps = 0;  // reproduce: rounds of a run at most; 0: as many as the figures ask for
+  double test_s = 0;   // simulate: between two tests of the averaged network; 0: at the end
+  bool json = false;
+  LogOptions log;
   uint64_t seeds = 1;  // so many runs, from settings.seed on; reproduce, 0: its own number
   int slow_rank = 0;   // stragglers
   double factor = 3;

@@ -11,12 +11,19 @@
 #include <cstdio>
 #include <limits>
 
+#include "app/json_output.hpp"
+#include "app/run_directory.hpp"
 #include "app/words.hpp"
 
 namespace grapevine {
 namespace {
 
 constexpr auto kBetweenPlainLines = std::chrono::seconds(5);
+
+// Of events in JSON; what is not UTF-8 is replaced.
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 size_t columns() {
   winsize size{};
@@ -29,17 +36,28 @@ std::string count_of(uint64_t n, const char* what) {
 
 }  // namespace
 
-Progress::Progress(const Settings& s, bool quiet)
+void announce(const LogOptions& options, const std::string& line) {
+  if (options.format == LogFormat::text)
+    std::fprintf(stderr, "%s\n", line.c_str());
+  else
+    std::fprintf(stderr, "{\"time\":\"%s\",\"level\":\"info\",\"event\":%s}\n", utc_now().c_str(),
+                 quoted(line).c_str());
+}
+
+Progress::Progress(const Settings& s, const LogOptions& options)
     : until_s_(s.until_s),
-      quiet_(quiet),
-      terminal_(isatty(STDERR_FILENO) == 1),
+      options_(options),
+      terminal_(options.format == LogFormat::text && isatty(STDERR_FILENO) == 1),
       begin_(std::chrono::steady_clock::now()),
       last_(begin_),
-      events_(std::make_shared<spdlog::logger>(
-          "grapevine", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
+      events_(std::make_shared<spdlog::logger>("grapevine",
+                                               std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
   const auto ranks = static_cast<uint64_t>(s.ranks);
   if (s.objective.objective != "consensus") horizon_ = s.gradients / ranks * ranks;
-  events_->set_pattern("%H:%M:%S %v");
+  const bool text = options.format == LogFormat::text;
+  events_->set_pattern(
+      text ? "%H:%M:%S %v" : "{\"time\":\"%Y-%m-%dT%H:%M:%S.%eZ\",\"level\":\"%l\",%v}",
+      text ? spdlog::pattern_time_type::local : spdlog::pattern_time_type::utc);
   events_->flush_on(spdlog::level::info);
 }
 
@@ -57,10 +75,15 @@ double Progress::left_s(const RunSample& p) const {
 }
 
 void Progress::point(const RunSample& p) {
-  if (quiet_) return;
+  if (options_.quiet || options_.level > LogLevel::info) return;
   const auto now = std::chrono::steady_clock::now();
   if (!terminal_ && now - last_ < kBetweenPlainLines) return;
   last_ = now;
+  if (options_.format == LogFormat::json) {
+    const std::string object = json_of(p).dump();
+    events_->info(object.substr(1, object.size() - 2));
+    return;
+  }
   std::string line;
   if (horizon_ > 0) {
     const double done = static_cast<double>(p.gradients) / static_cast<double>(horizon_);
@@ -92,10 +115,14 @@ void Progress::clear() {
   standing_ = false;
 }
 
-void Progress::say(const std::string& event) {
-  if (quiet_) return;
+void Progress::tell(LogLevel level, const std::string& event) {
+  if (options_.quiet || level < options_.level) return;
   clear();
-  events_->info(event);
+  const auto as = level == LogLevel::info ? spdlog::level::info : spdlog::level::warn;
+  if (options_.format == LogFormat::text)
+    events_->log(as, event);
+  else
+    events_->log(as, "\"event\":" + quoted(event));
 }
 
 }  // namespace grapevine

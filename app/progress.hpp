@@ -1,11 +1,13 @@
 // Progress: a run on standard error while it goes on. On a terminal one line that is rewritten;
-// elsewhere a plain line, at most one in five seconds. Events stand above it.
+// elsewhere a plain line, at most one in five seconds. Events stand above it, each with its time.
+// As JSON every one is an object on a line of its own, for whoever collects logs.
 #pragma once
 #include <chrono>
 #include <memory>
 #include <string>
 
 #include "actors/run/settings.hpp"
+#include "app/options.hpp"
 #include "app/summary.hpp"
 
 namespace spdlog {
@@ -14,24 +16,30 @@ class logger;
 
 namespace grapevine {
 
+/// One line on standard error, whatever the level: where this process can be reached.
+void announce(const LogOptions&, const std::string& line);
+
 class Progress {
  public:
-  Progress(const Settings&, bool quiet);
+  Progress(const Settings&, const LogOptions&);
   ~Progress();  // leaves the last line standing
 
   void point(const RunSample&);
-  void say(const std::string& event);
+  void say(const std::string& event) { tell(LogLevel::info, event); }
+  void warn(const std::string& event) { tell(LogLevel::warning, event); }
 
  private:
   using Instant = std::chrono::steady_clock::time_point;
 
+  void tell(LogLevel, const std::string& event);
   void show(const std::string& line);
   void clear();
   double left_s(const RunSample&) const;  // NaN: not known
 
   uint64_t horizon_ = 0;
   double until_s_ = 0;
-  bool quiet_, terminal_, standing_ = false;
+  const LogOptions options_;
+  bool terminal_, standing_ = false;
   Instant begin_, last_;
   std::shared_ptr<spdlog::logger> events_;
 };

@@ -19,7 +19,7 @@ std::string run_path(const Options& o, const std::string& node) {
 
 RunRecord::RunRecord(const char* command, const Options& options, const std::string& description)
     : command_(command), options_(options), description_(description), started_(utc_now()) {
-  progress_.emplace(options.settings, options.quiet);
+  progress_.emplace(options.settings, options.log);
   watch_.interrupts = &interrupts();
   watch_.test_s = options.test_s;
   watch_.on_point = [this](const RunSample& p) {
@@ -34,7 +34,11 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   };
   watch_.on_event = [this](const std::string& event) {
     stream(Json{{"event", event}}.dump());
-    if (progress_) progress_->say(event);
+    if (!progress_) return;
+    if (event.starts_with(kAlarm))
+      progress_->warn(event);
+    else
+      progress_->say(event);
   };
 }
 
@@ -82,7 +86,7 @@ void RunRecord::stream(const std::string& line) {
 }
 
 void RunRecord::alarm(const Status& written) {
-  if (!written && progress_) progress_->say("ALARM: " + written.error().message);
+  if (!written && progress_) progress_->warn(kAlarm + written.error().message);
 }
 
 // --- TensorBoard: the mean's curves while it goes on, what each rank came to at the end

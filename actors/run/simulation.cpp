@@ -99,7 +99,7 @@ class Simulation {
     alarm_ = divergence_under(settings_);
     alarm_->at_s = last_.at_s;
     alarm_->is = "the ranks have drifted apart without end";
-    if (on_event_) on_event_(alarm_->line());
+    if (on_event_) on_event_(kAlarm + alarm_->line());
   }
 
   bool over() {

@@ -31,7 +31,7 @@ Result<int> compare(const Options& options) {
           : options.out;
   const auto lock = FolderLock::take(folder);
   if (!lock) return lock.error();
-  const auto outcome = run_job(*job, folder, options.settings.threads, options.quiet);
+  const auto outcome = run_job(*job, folder, options.settings.threads, options.log.quiet);
   if (!outcome) return outcome.error();
   if (outcome->refused == job->cells.size())
     return user_error(

@@ -67,7 +67,7 @@ class Launch {
   Launch(const Options& options, std::vector<LaunchHost> hosts, std::string plan)
       : options_(options),
         processes_(options, std::move(hosts), std::move(plan)),
-        progress_(known_end(options), options.quiet) {}
+        progress_(known_end(options), options.log) {}
 
   Result<int> run() {
     tell_shares();

@@ -16,8 +16,9 @@ namespace {
 
 // Told by launch itself, or its own.
 const std::set<std::string>& own_options() {
-  static const std::set<std::string> names = {"config", "plan",  "out",   "json",    "quiet",
-                                              "ranks",  "nodes", "hosts", "threads", "metrics"};
+  static const std::set<std::string> names = {"config",  "plan",    "out",       "json",
+                                              "quiet",   "ranks",   "nodes",     "hosts",
+                                              "threads", "metrics", "log-level", "log-format"};
   return names;
 }
 

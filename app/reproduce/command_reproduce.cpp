@@ -114,7 +114,7 @@ Result<int> reproduce(const Options& options) {
   bool ok = true;
   for (const Reproduction* r : *wanted) {
     const auto begin = std::chrono::steady_clock::now();
-    effort.progress = progress_of(r->name, options.quiet);
+    effort.progress = progress_of(r->name, options.log.quiet);
     const auto claims = r->run(effort);
     if (!claims) return claims.error();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

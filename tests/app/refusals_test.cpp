@@ -9,6 +9,27 @@
 
 using namespace grapevine::test;
 
+TEST_CASE(
+    "what is said as JSON is an object a line, with its time; at level warning only alarms are") {
+  const std::string run =
+      "simulate --objective quadratic --ranks 16 --latency 0.4 --gradient-seconds 0.1 --until 40 "
+      "--topology ring --sample-seconds 0.5 --log-format json ";
+  const Ran all = run_grapevine(run), alarms = run_grapevine(run + "--log-level warning");
+  std::istringstream lines(all.err), warnings(alarms.err);
+  int objects = 0;
+  for (std::string line; std::getline(lines, line) && !line.starts_with("grapevine: "); ++objects) {
+    const Json object = Json::parse(line, nullptr, false);
+    INFO(line);
+    REQUIRE(object.is_object());
+    CHECK_THAT(object["time"].get<std::string>(), Catch::EndsWith("Z"));
+  }
+  CHECK(objects > 0);
+  for (std::string line; std::getline(warnings, line) && !line.starts_with("grapevine: ");)
+    CHECK(Json::parse(line, nullptr, false)["level"] == "warning");
+  CHECK(run_grapevine(run + "--log-level none").err.find('{') == std::string::npos);
+  check_refused(run + "--log-level loud", 2, {"log-level", "info, warning, none"});
+}
+
 TEST_CASE("an unknown option is refused with the nearest and the accepted ones") {
   check_refused("simulate --rnaks 4", 2, {"--rnaks", "mean --ranks?", "accepted: --topology"});
   check_refused("train --latency 1", 2, {"--latency", "belongs to: simulate"});
