@@ -18,14 +18,14 @@ TEST_CASE(
   std::istringstream lines(all.err), warnings(alarms.err);
   int objects = 0;
   for (std::string line; std::getline(lines, line) && !line.starts_with("grapevine: "); ++objects) {
-    const Json object = Json::parse(line, nullptr, false);
+    const auto object = nlohmann::json::parse(line, nullptr, false);
     INFO(line);
     REQUIRE(object.is_object());
     CHECK_THAT(object["time"].get<std::string>(), Catch::EndsWith("Z"));
   }
   CHECK(objects > 0);
   for (std::string line; std::getline(warnings, line) && !line.starts_with("grapevine: ");)
-    CHECK(Json::parse(line, nullptr, false)["level"] == "warning");
+    CHECK(nlohmann::json::parse(line, nullptr, false)["level"] == "warning");
   CHECK(run_grapevine(run + "--log-level none").err.find('{') == std::string::npos);
   check_refused(run + "--log-level loud", 2, {"log-level", "info, warning, none"});
 }

@@ -15,6 +15,7 @@
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/run/spawn_node.hpp"
 #include "tests/cluster/simulated_links.hpp"
+#include "topologies/spectrum_cache.hpp"
 
 namespace grapevine::test {
 
