@@ -432,7 +432,10 @@ Status check(const NodeSettings& n, const Settings& s) {
 
 Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
                             std::shared_ptr<Objective> objective, NodeHooks hooks) {
-  if (Status possible = check(given); !possible) return possible.error();
+  Settings without_plan = given;  // which may have faults of links: between processes they are real
+  without_plan.plan = {};
+  if (Status possible = check(without_plan); !possible) return possible.error();
+  if (Status possible = check(given.plan, given.ranks, false); !possible) return possible.error();
   if (Status possible = check(asked, given); !possible) return possible.error();
   Settings settings = given;
   settings.local_ranks = ranks_here(given);

@@ -12,8 +12,7 @@ using namespace grapevine::test;
 TEST_CASE(
     "what is said as JSON is an object a line, with its time; at level warning only alarms are") {
   const std::string run =
-      "simulate --objective quadratic --ranks 16 --latency 0.4 --gradient-seconds 0.1 --until 40 "
-      "--topology ring --sample-seconds 0.5 --log-format json ";
+      "simulate --topology ring --ranks 30 --latency 0.4 --until 200 --log-format json ";
   const Ran all = run_grapevine(run), alarms = run_grapevine(run + "--log-level warning");
   std::istringstream lines(all.err), warnings(alarms.err);
   int objects = 0;
