@@ -1,5 +1,4 @@
 // grapevine node: the ranks of one process in a run of several.
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <optional>
 
 #include "actors/guest_hall.hpp"
+#include "actors/run/run_node.hpp"
 #include "app/commands.hpp"
 #include "app/input_end.hpp"
 #include "app/interrupts.hpp"
@@ -47,13 +47,6 @@ Json node_json(const Options& options, const Summary& s, const TrainingTimes& ti
   object["total_seconds"] = times.total_s;
   object["run_dir"] = options.out;
   return object;
-}
-
-// No other process of the run has it.
-std::string own_name() {
-  char host[64] = "node";
-  gethostname(host, sizeof host - 1);
-  return fmt::format("{}-{}", host, getpid());
 }
 
 Status accept_plan(const Plan& plan) {
@@ -108,7 +101,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   Settings& settings = options.settings;
-  if (options.peers.name.empty()) options.peers.name = own_name();
+  if (options.peers.name.empty()) options.peers.name = name_of_this_process();
   if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
   std::optional<InputEnd> launcher;
   if (options.peers.ends_with_input)

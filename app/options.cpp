@@ -8,6 +8,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/membership/member_table.hpp"
+#include "actors/run/run_node.hpp"
 #include "app/node_environment.hpp"
 #include "kernels/spec.hpp"
 #include "models/guest.hpp"
@@ -261,12 +262,7 @@ Status complete(Command command, Options& o) {
   }
   s.objective.ranks = s.ranks;
   s.objective.seed = s.seed;
-  Settings whole = s;
-  if (command & kProcesses) whole.plan = {};  // it may have faults of links: they are real ones
-  if (Status fits = check(whole); !fits) return fits;
-  if (Status fits = check(s.plan, s.ranks, s.clock == Clock::wall && !(command & kProcesses));
-      !fits)
-    return fits;
+  if (Status fits = command & kProcesses ? check_of_node(s) : check(s); !fits) return fits;
   const bool by_graph = method != nullptr && method->goes_by_graph();
   o.warnings = without_effect(s.plan, by_graph ? s.topology : "", s.ranks, s.until_s);
   return Done{};

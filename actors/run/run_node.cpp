@@ -361,13 +361,6 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   return result;
 }
 
-std::string name_of_this_process() {
-  char host[64] = "node";
-  gethostname(host, sizeof host - 1);
-  const std::string process = fmt::format("-{}", getpid());
-  return std::string(host).substr(0, kNameBytes - process.size()) + process;
-}
-
 Status check_text(const char* what, const std::string& text, size_t most) {
   const bool printable =
       std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 127; });
@@ -397,6 +390,20 @@ void guard(NodeHooks& hooks, const std::shared_ptr<Thrown>& thrown) {
 }
 
 }  // namespace
+
+std::string name_of_this_process() {
+  char host[64] = "node";
+  gethostname(host, sizeof host - 1);
+  const std::string process = fmt::format("-{}", getpid());
+  return std::string(host).substr(0, kNameBytes - process.size()) + process;
+}
+
+Status check_of_node(const Settings& s) {
+  Settings without_plan = s;
+  without_plan.plan = {};
+  if (Status fits = check(without_plan); !fits) return fits;
+  return check(s.plan, s.ranks, false);
+}
 
 Status check(const NodeSettings& n, const Settings& s) {
   const int here = ranks_here(s);
@@ -432,10 +439,7 @@ Status check(const NodeSettings& n, const Settings& s) {
 
 Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
                             std::shared_ptr<Objective> objective, NodeHooks hooks) {
-  Settings without_plan = given;  // which may have faults of links: between processes they are real
-  without_plan.plan = {};
-  if (Status possible = check(without_plan); !possible) return possible.error();
-  if (Status possible = check(given.plan, given.ranks, false); !possible) return possible.error();
+  if (Status possible = check_of_node(given); !possible) return possible.error();
   if (Status possible = check(asked, given); !possible) return possible.error();
   Settings settings = given;
   settings.local_ranks = ranks_here(given);

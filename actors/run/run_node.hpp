@@ -56,6 +56,12 @@ struct NodeResult {
   std::vector<Departure> departures;  // of other nodes, and of this one
 };
 
+/// HOST-PROCESS: no other process of a run has it.
+std::string name_of_this_process();
+
+/// check(settings), but that a plan may have faults of links: between processes they are real ones.
+Status check_of_node(const Settings&);
+
 /// Everything that can be refused before this process meets others: names, addresses, ranks.
 Status check(const NodeSettings&, const Settings&);
 

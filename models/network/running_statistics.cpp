@@ -12,6 +12,11 @@ void RunningStatistics::load(int rank, float* out) const {
   std::copy(now.begin(), now.end(), out);
 }
 
+void RunningStatistics::load(int rank, Vec out) const {
+  GV_CHECK(out.size == size());
+  load(rank, out.as<float>());
+}
+
 void RunningStatistics::store(int rank, const float* now) {
   if (size() == 0) return;
   const std::lock_guard lock(mutex_);

@@ -20,6 +20,7 @@ class RunningStatistics {
 
   /// rank -1: the average.
   void load(int rank, float* out) const;
+  void load(int rank, Vec out) const;
   /// After a gradient.
   void store(int rank, const float* now);
   /// From now on the average is this one, over the ranks of all nodes.

@@ -161,10 +161,7 @@ class TorchObjective final : public Objective {
   }
 
   const ParameterLayout& statistics() const override { return statistics_layout_; }
-  void read_statistics(int rank, Vec out) const override {
-    GV_CHECK(out.size == statistics_.size());
-    statistics_.load(rank, out.as<float>());
-  }
+  void read_statistics(int rank, Vec out) const override { statistics_.load(rank, out); }
   void set_average_statistics(ConstVec average) override { statistics_.set_average(average); }
 
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
