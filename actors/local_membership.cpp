@@ -7,10 +7,10 @@
 namespace grapevine {
 
 LocalMembership::LocalMembership(caf::actor_config& config,
-                                 std::shared_ptr<const Settings> settings)
+                                 std::shared_ptr<const Settings> settings, uint64_t first_epoch)
     : LocalMembershipActor::base(config),
       settings_(std::move(settings)),
-      roster_(settings_->ranks, settings_->topology) {}
+      roster_(settings_->ranks, settings_->topology, first_epoch) {}
 
 caf::result<std::string> LocalMembership::reconfigure(const std::string& topology) {
   const auto ranks = static_cast<int>(roster_.ranks().size());

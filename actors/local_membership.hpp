@@ -21,7 +21,8 @@ using LocalMembershipActor = MembershipActor::extend<Takes<LocalStart>>;
 
 class LocalMembership final : public LocalMembershipActor::base {
  public:
-  LocalMembership(caf::actor_config& config, std::shared_ptr<const Settings> settings);
+  LocalMembership(caf::actor_config& config, std::shared_ptr<const Settings> settings,
+                  uint64_t first_epoch = 1);
 
  protected:
   behavior_type make_behavior() override;

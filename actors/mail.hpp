@@ -12,6 +12,7 @@
 #include "actors/algorithms/rule.hpp"
 #include "actors/conversations/conversation.hpp"
 #include "actors/membership/roster.hpp"
+#include "actors/rank_record.hpp"
 #include "actors/rank_state.hpp"
 #include "actors/run/samples.hpp"
 #include "actors/transport/transport.hpp"
@@ -98,6 +99,9 @@ struct Donate {
   int rank = 0;
   bool whole = false;  // for the rank itself, which goes on under another number
 };                     // answered by a Donation; null: no such rank
+struct RecordRank {
+  int rank = 0;
+};  // answered by a RankRecordPtr; null: no such rank
 struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };

@@ -35,13 +35,15 @@ CommunicatorActor Node::spawn_communicator(int rank) {
 }
 
 WorkerActor Node::spawn_worker(int rank) {
+  const auto place = static_cast<size_t>(rank - first_rank_);
   const bool pairs = method_named(deps_.settings->method).pattern == Pattern::pairwise;
   if (pairs && !deps_.objective->has_workers()) return {};
   WorkerDependencies deps{.rank = rank,
-                          .place = rank - first_rank_,
+                          .place = static_cast<int>(place),
                           .clock = deps_.clock,
                           .settings = deps_.settings,
                           .horizon = horizon_,
+                          .resumed_at = ranks_[place].resumed_at,
                           .gradient_s = deps_.gradient_s,
                           .compute = deps_.compute,
                           .counters = deps_.counters,
@@ -66,13 +68,17 @@ void Node::found(const Begin& given) {
   for (size_t place = 0; place < ranks_.size(); ++place) {
     const int rank = first_rank_ + static_cast<int>(place);
     Rank& actors = ranks_[place];
+    RankRecordPtr record = place < deps_.records.size() ? deps_.records[place] : nullptr;
+    if (record) actors.resumed_at = record->gradients;
     actors.communicator = spawn_communicator(rank);
     actors.worker = spawn_worker(rank);
     actors.alive = true;
     actors.retired = false;
     Donation donation = place < given.donations.size() ? given.donations[place] : nullptr;
-    send(state_of(rank), Attach{rank, std::move(donation), actors.communicator, actors.worker});
+    send(state_of(rank),
+         Attach{rank, std::move(donation), actors.communicator, actors.worker, std::move(record)});
   }
+  deps_.records.clear();  // only their first life goes on from them
   tell_manager();
   for (const Rank& actors : ranks_)
     if (actors.worker) send(actors.worker, Start{});
@@ -253,6 +259,7 @@ void Node::on_exit() {
   }
   ranks_.clear();
   deps_.done = {};
+  deps_.records.clear();
   deps_.manager = nullptr;
   deps_.membership = nullptr;
   communicating_.reset();

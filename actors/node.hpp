@@ -35,6 +35,7 @@ struct NodeDependencies {
   MembershipActor membership;
   MakeWorker make_worker;
   double gradient_s = 1;
+  std::vector<RankRecordPtr> records;  // by place: ranks that go on from an earlier life, or null
   Sink sink;
   std::function<void(Outcome)> done;  // called once
 };
@@ -54,6 +55,7 @@ class Node final : public NodeActor::base {
     bool alive = false, finished = false;
     bool retired = false;  // it is about to go on under another number
     int failures = 0;      // of its worker
+    uint64_t resumed_at = 0;  // gradients of an earlier life
   };
 
   const StateActor& state_of(int rank) const {

@@ -48,7 +48,7 @@ void Node::restart(int rank) {
 
 void Node::revive(int rank, const Donation& donated) {
   Rank& actors = actors_of(rank);
-  send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker});
+  send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker, {}});
   actors.alive = true;
   actors.finished = false;
   tell_manager();
@@ -72,7 +72,7 @@ void Node::worker_lost(int rank, const caf::error& reason) {
   say("the worker of rank " + std::to_string(rank) + " failed (" + system().render(reason) +
       "); another takes over");
   actors.worker = spawn_worker(rank);
-  send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker});
+  send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker, {}});
   tell_manager();
   send(actors.worker, Start{});
 }

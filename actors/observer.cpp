@@ -10,7 +10,8 @@ namespace grapevine {
 Observer::Observer(caf::actor_config& config, ObserverDependencies deps)
     : ObserverActor::base(config),
       deps_(std::move(deps)),
-      reference_(std::make_shared<const std::vector<double>>(deps_.size, 0.0)) {}
+      reference_(std::make_shared<const std::vector<double>>(deps_.size, 0.0)),
+      told_before_(deps_.counters->gradients.load()) {}
 
 void Observer::sample() {
   if (awaited_ > 0) return;

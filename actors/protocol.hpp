@@ -22,21 +22,22 @@ using CommunicatorActor =
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Pause>, Takes<Drain>, Answers<Report, WorkerReport>>;
 
-/// A rank joins a state actor: with another rank's state, or without one at the objective's initial
-/// point.
+/// A rank joins a state actor: with another rank's state, with its own of an earlier life, or
+/// without one at the objective's initial point.
 struct Attach {
   int rank = 0;
   Donation donation;
   CommunicatorActor communicator;
-  WorkerActor worker;  // may be empty: no gradients are computed here
+  WorkerActor worker;    // may be empty: no gradients are computed here
+  RankRecordPtr record;  // in place of an older donation
 };
 
 using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Inherit>, Answers<Donate, Donation>, Answers<Sample, SampleReply>,
-                     Answers<ReadRank, RankParameters>, Answers<Collect, Collected>,
-                     Answers<Report, StateReport>>;
+                     Takes<Inherit>, Answers<Donate, Donation>, Answers<RecordRank, RankRecordPtr>,
+                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
+                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 /// The actors of the ranks that live here, by rising rank; it replaces what was said before.
 struct RankActors {
@@ -98,6 +99,8 @@ GV_LOCAL_MESSAGE(Inherit)
 GV_LOCAL_MESSAGE(StateReport)
 GV_LOCAL_MESSAGE(Donate)
 GV_LOCAL_MESSAGE(Donation)
+GV_LOCAL_MESSAGE(RecordRank)
+GV_LOCAL_MESSAGE(RankRecordPtr)
 GV_LOCAL_MESSAGE(Sample)
 GV_LOCAL_MESSAGE(SampleReply)
 GV_LOCAL_MESSAGE(ReadRank)

@@ -114,7 +114,7 @@ State::Edge& State::edge(Member& member, int peer) {
   const auto earlier = [](const Edge& known, int rank) { return known.peer < rank; };
   const auto at = std::lower_bound(member.edges.begin(), member.edges.end(), peer, earlier);
   if (at != member.edges.end() && at->peer == peer) return *at;
-  return *member.edges.insert(at, {peer, {}, 0});
+  return *member.edges.insert(at, {peer, {}});
 }
 
 bool State::adds_alike(const Member& member) const {
@@ -175,11 +175,18 @@ void State::jump(Member& member, Apply& a) {
   const bool is_sound = std::isfinite(distance) && distance <= a.bound;
   if (is_sound || known.expected.known()) known.expected.learn(distance);
   known.last_jump = 0;
+  const auto& [peer, incarnation, peer_incarnation, number] = a.exchange;
+  if (known.incarnation != incarnation || known.peer_incarnation != peer_incarnation)
+    known.jumped = 0;
+  known.incarnation = incarnation;
+  known.peer_incarnation = peer_incarnation;
+  known.exchange = number;
   if (!is_sound) {
     send(member.communicator, Skipped{a.exchange.peer, a.exchange.number});
     return;
   }
   known.last_jump = static_cast<float>((0.5 + a.alpha_tilde) * distance);
+  known.jumped += (0.5 + a.alpha_tilde) * distance;
   pairwise(member).jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
   count_exchange(member);
   // What is sent may be less than the parameters: a part of low rank says no distance.
@@ -358,6 +365,7 @@ void State::attach(Attach& a) {
   member.communicator = a.communicator;
   member.worker = a.worker;
   if (a.donation) take_over(member, *a.donation);
+  if (a.record && a.record->gradients >= member.gradients) go_on_from(member, std::move(a.record));
   audited(member, 0, 1, [] {});
 }
 
@@ -366,6 +374,47 @@ void State::take_over(Member& member, const RankState& donated) {
   member.rule->reset(now, donated.vectors.front().vec());
   restore(execution_, donated, member.rule->state(now));
   member.gradients = donated.gradients;
+}
+
+void State::go_on_from(Member& member, RankRecordPtr record) {
+  const double now = deps_.clock.now();
+  member.rule->reset(now, record->vectors.front().values);
+  recall(execution_, *record, member.rule->state(now), Recalled::rank);
+  deps_.objective->set_statistics(member.rank % deps_.ranks, record->gradients, record->statistics);
+  member.gradients = record->gradients;
+  member.record = std::move(record);
+}
+
+// Of edges whose ends are those of the record. In rounds what an edge has fits its other end's
+// round alone, and the ends have been recorded in different ones: only a rank without any goes on.
+void State::recall_edges(Member& member, const View& view) {
+  const RankRecordPtr record = std::exchange(member.record, nullptr);
+  if (!record || (!is(Pattern::pairwise) && !view.edges.empty())) return;
+  for (const RankRecord::Edge& known : record->edges) {
+    const auto is_same = [&](const EdgeView& e) {
+      return e.peer == known.peer && e.peer_incarnation == known.peer_incarnation &&
+             view.incarnation == known.incarnation;
+    };
+    if (std::any_of(view.edges.begin(), view.edges.end(), is_same))
+      member.rule->meet({known.peer, known.incarnation, known.peer_incarnation, 0});
+  }
+  recall(execution_, *record, member.rule->state(deps_.clock.now()), Recalled::graph);
+}
+
+RankRecordPtr State::record(Member& member) {
+  const RuleState state = member.rule->state(deps_.clock.now());
+  auto record = std::make_shared<RankRecord>(record_of(execution_, state));
+  record->rank = member.rank;
+  record->gradients = member.gradients;
+  const ParameterLayout& statistics = deps_.objective->statistics();
+  record->statistics = Buffer(statistics.size(), statistics.dtype());
+  deps_.objective->read_statistics(member.rank % deps_.ranks, record->statistics);
+  for (const Edge& e : member.edges) {
+    if (e.peer < 0 || e.peer == member.rank) continue;
+    record->edges.push_back({e.peer, e.incarnation, e.peer_incarnation, e.exchange, e.jumped,
+                             static_cast<double>(e.last_jump)});
+  }
+  return record;
 }
 
 void State::set_view(Member& member, const View& view) {
@@ -381,7 +430,10 @@ void State::set_view(Member& member, const View& view) {
       chunks_ = pool_of(part, layout.dtype(), deps_.chunks);
     }
   }
-  if (!is(Pattern::rounds)) return;
+  if (!is(Pattern::rounds)) {
+    if (member.record) recall_edges(member, view);
+    return;
+  }
   Neighbourhood near;
   near.self_weight = view.self_weight;
   near.ranks = view.ranks;
@@ -390,6 +442,7 @@ void State::set_view(Member& member, const View& view) {
     near.neighbours.push_back({e.peer, e.weight, e.trees});
   rounds(member).enter(near);
   member.epoch = view.epoch;
+  if (member.record) recall_edges(member, view);
   inherit(member);
 }
 
@@ -498,6 +551,10 @@ State::behavior_type State::make_behavior() {
       [this](Donate d) -> Donation {
         Member* m = find(d.rank);
         return m != nullptr ? donate(*m, d.whole) : nullptr;
+      },
+      [this](RecordRank r) -> RankRecordPtr {
+        Member* m = find(r.rank);
+        return m != nullptr ? record(*m) : nullptr;
       },
       [this](Sample& s) { return sample(s); },
       [this](ReadRank r) -> RankParameters {

@@ -48,7 +48,10 @@ class State final : public StateActor::base {
   struct Edge {
     int peer = 0;  // the rank itself: what it adds to a sum; -1: what all add together
     ExpectedDistance expected;
-    float last_jump = 0;  // |the change of what gossip conserves|
+    float last_jump = 0;                             // |the change of what gossip conserves|
+    double jumped = 0;                               // the sum of them, in these incarnations
+    uint64_t exchange = 0;                           // the last one's number, left out or not
+    uint32_t incarnation = 0, peer_incarnation = 0;  // of the two ends then
   };
 
   struct Member {
@@ -60,6 +63,7 @@ class State final : public StateActor::base {
     WorkerActor worker;
     uint64_t gradients = 0;
     std::vector<Edge> edges;  // by rising peer
+    RankRecordPtr record;     // of an earlier life, until it has its first neighbours
   };
 
   struct Guest {
@@ -97,6 +101,9 @@ class State final : public StateActor::base {
   void send_copy(Member&, Lease copy);
   void attach(Attach&);
   void take_over(Member&, const RankState&);
+  void go_on_from(Member&, RankRecordPtr);
+  void recall_edges(Member&, const View&);
+  RankRecordPtr record(Member&);
   void detach(int rank);
   void inherit(Member&);
   Lease read(Member&);

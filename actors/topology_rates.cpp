@@ -137,7 +137,9 @@ void TopologyManager::renew() {
         .then(
             [this, rank](const WorkerReport& report) {
               if (!report.stands)
-                gradients_[rank].add(report.gradients, elapsed_s_, kGradientWindow * gradient_s_);
+                gradients_[rank].add(
+                    report.gradients - std::min(report.gradients, report.resumed_at), elapsed_s_,
+                    kGradientWindow * gradient_s_);
               on_reports();
             },
             [this](const caf::error&) { on_reports(); });

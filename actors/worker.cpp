@@ -120,7 +120,8 @@ Worker::behavior_type Worker::make_behavior() {
         const double busy = busy_s_ + (computing_ ? now - busy_since_s_ : 0);
         const double alive = now - born_s_;
         const bool instant = poisson() && deps_.settings->clock == Clock::simulated;
-        return WorkerReport{deps_.rank, gradients_, instant ? 0 : alive - busy, alive};
+        return WorkerReport{deps_.rank, gradients_, instant ? 0 : alive - busy,
+                            alive,      false,      deps_.resumed_at};
       },
   };
 }

@@ -28,6 +28,7 @@ struct WorkerDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
   uint64_t horizon = 0;   // gradients of this rank; 0: no end
+  uint64_t resumed_at = 0;  // of them, those of an earlier life
   double gradient_s = 1;  // expected mean: the Poisson rate, and the unit of an endless schedule
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;

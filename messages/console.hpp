@@ -18,7 +18,8 @@ enum class ConsoleVerb : uint8_t {
   stop,
   inject,
   snapshot,
-  events
+  events,
+  checkpoint
 };
 
 struct ConsoleRequest {

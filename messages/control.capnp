@@ -140,6 +140,7 @@ enum Verb {
   inject @5;
   snapshot @6;
   events @7;
+  checkpoint @8;
 }
 
 struct ConsoleRequest {

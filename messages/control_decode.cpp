@@ -17,7 +17,7 @@ using wire::Control;
 static_assert(int(wire::State::LEFT) == int(MemberState::left));
 static_assert(int(wire::Membership::Kind::SYNC_REPLY) == int(MembershipPacket::Kind::sync_reply));
 static_assert(int(wire::Fetch::What::NODE_SUM) == int(FetchState::What::node_sum));
-static_assert(int(wire::Verb::EVENTS) == int(ConsoleVerb::events));
+static_assert(int(wire::Verb::CHECKPOINT) == int(ConsoleVerb::checkpoint));
 static_assert(int(wire::Purpose::CONSOLE) == int(LinkPurpose::console));
 
 Error refused(const std::string& why) { return world_error("message refused: " + why); }
@@ -160,7 +160,7 @@ Manifest read(Judge& judge, wire::Manifest::Reader in) {
 }
 
 ConsoleRequest read(Judge& judge, wire::ConsoleRequest::Reader in) {
-  return {judge.word("verb", in.getVerb(), ConsoleVerb::events),
+  return {judge.word("verb", in.getVerb(), ConsoleVerb::checkpoint),
           judge.text("argument", in.getArgument(), kTextBytes), in.getMean(), in.getOffset()};
 }
 

@@ -12,6 +12,8 @@ const ParameterLayout& Objective::statistics() const {
 
 void Objective::read_statistics(int, Vec out) const { GV_CHECK(out.size == 0u); }
 
+void Objective::set_statistics(int, uint64_t, ConstVec now) { GV_CHECK(now.size == 0u); }
+
 void Objective::set_average_statistics(ConstVec average) { GV_CHECK(average.size == 0u); }
 
 Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {

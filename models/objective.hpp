@@ -78,6 +78,8 @@ class Objective {
   virtual const ParameterLayout& statistics() const;
   /// Those of a rank, whole, while others compute; where it has taken no gradient, the start.
   virtual void read_statistics(int rank, Vec out) const;
+  /// A rank goes on with these, after so many gradients of an earlier life.
+  virtual void set_statistics(int rank, uint64_t gradients, ConstVec);
   /// The average over the ranks of all nodes: from now on it is the one that evaluate() of rank -1
   /// and save_model() go by.
   virtual void set_average_statistics(ConstVec);

@@ -124,6 +124,7 @@ class PairFactors {
   /// As EdgeFactors::jump. False counts as reseeded.
   bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
             double alpha, double alpha_tilde, Vec x, Vec x_tilde);
+  void meet(const ExchangeKey& key) { at(key); }
   void name(RuleState&);
   uint64_t reseeded() const { return reseeded_; }  // edges that began anew
 

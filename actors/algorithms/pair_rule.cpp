@@ -28,6 +28,10 @@ RuleState PairRule::state(double) {
   return state;
 }
 
+void PairRule::meet(const ExchangeKey& key) {
+  if (factors_) factors_->meet(key);
+}
+
 void PairRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
 
 size_t PairRule::snapshot_bytes() const { return factors_ ? factors_->bytes() : x_.vec().bytes(); }

@@ -26,6 +26,7 @@ class PairRule : public PairwiseRule {
 
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
+  void meet(const ExchangeKey&) override;
   void add_conserved(double now, Vec sum) override;
   size_t snapshot_bytes() const override;
   RuleCounts counts() const override;

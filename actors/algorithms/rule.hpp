@@ -58,6 +58,9 @@ class Rule {
     static_cast<void>(x), static_cast<void>(weight);
   }
 
+  /// Makes what it keeps for an edge, as the first exchange of these two ends would. Pairwise.
+  virtual void meet(const ExchangeKey&) {}
+
   /// Rounds: whether the step that follows `gradients` others is one that the ranks take together;
   /// else it is this rank's alone, and no message belongs to it.
   virtual bool communicates(uint64_t gradients) const {

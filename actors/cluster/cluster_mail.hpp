@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/checkpointer.hpp"
 #include "actors/cluster/mean_exchange.hpp"
 #include "actors/cluster/node_status.hpp"
 #include "actors/cluster/state_transfer.hpp"
@@ -167,6 +168,7 @@ struct ConsoleStart {
   std::vector<StateActor> states;
   ClusterActor cluster;
   TransfersActor transfers;
+  CheckpointerActor checkpointer;  // null: there are no checkpoints
 };
 
 }  // namespace grapevine

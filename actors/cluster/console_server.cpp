@@ -101,6 +101,7 @@ void ConsoleServer::answer(const Asked& asked) {
       send(parts_.cluster, Stop{});
       return reply(asked.console, true, "all nodes finish what they have begun");
     case ConsoleVerb::inject: return inject(asked.console, r.argument);
+    case ConsoleVerb::checkpoint: return take_checkpoint(asked.console);
     case ConsoleVerb::snapshot:
       if (r.mean == 0) return take_snapshot(asked.console);
       return give_snapshot(asked.console, r.mean, r.offset);
@@ -145,6 +146,16 @@ void ConsoleServer::inject(uint64_t console, const std::string& text) {
                                  std::chrono::nanoseconds(static_cast<int64_t>(change.at * 1e9)),
                                  Reconfigure{change.topology});
         reply(console, true, "injected; it replaces what was injected before");
+      });
+}
+
+// Of the ranks here; answered once it is written, or cannot be.
+void ConsoleServer::take_checkpoint(uint64_t console) {
+  if (!parts_.checkpointer)
+    return reply(console, false, "this node writes no checkpoints: it has no run directory");
+  request(parts_.checkpointer, caf::infinite, SaveNow{})
+      .then([this, console](const std::string& line) {
+        reply(console, !line.starts_with(kNoCheckpoint), line);
       });
 }
 

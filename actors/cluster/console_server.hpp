@@ -52,6 +52,7 @@ class ConsoleServer final : public ConsoleActor::base {
   void finish_status(uint64_t console, NodeStatus);
   void reconfigure(uint64_t console, const std::string& topology);
   void inject(uint64_t console, const std::string& plan);
+  void take_checkpoint(uint64_t console);
   void take_snapshot(uint64_t console);
   void give_snapshot(uint64_t console, uint64_t mean, uint64_t offset);
   void forget_means();

@@ -2,8 +2,8 @@
 
 namespace grapevine {
 
-LocalRoster::LocalRoster(int ranks, std::string topology)
-    : topology_(std::move(topology)), ranks_(static_cast<size_t>(ranks)) {}
+LocalRoster::LocalRoster(int ranks, std::string topology, uint64_t first_epoch)
+    : epoch_(first_epoch), topology_(std::move(topology)), ranks_(static_cast<size_t>(ranks)) {}
 
 void LocalRoster::gone(int rank) {
   if (!has(rank)) return;

@@ -1,7 +1,7 @@
 // LocalRoster: the rosters of a run that has one process. A value without time or I/O.
 //
-// Epoch 1 has all ranks in incarnation 0. Each change of the graph or of its ranks is a new epoch,
-// and a rank that comes back is in its next incarnation.
+// Epoch 1, of a run that is resumed a later one, has all ranks in incarnation 0. Each change of the
+// graph or of its ranks is a new epoch, and a rank that comes back is in its next incarnation.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace grapevine {
 
 class LocalRoster {
  public:
-  LocalRoster(int ranks, std::string topology);
+  LocalRoster(int ranks, std::string topology, uint64_t first_epoch = 1);
 
   void gone(int rank);  // nothing where it was gone already
   void back(int rank);

@@ -54,6 +54,11 @@ class GuardedObjective final : public Objective {
     if (!done("the statistics of rank " + std::to_string(rank), work)) clear(out);
   }
 
+  void set_statistics(int rank, uint64_t gradients, ConstVec now) override {
+    done("taking the statistics of rank " + std::to_string(rank),
+         [&] { objective_->set_statistics(rank, gradients, now); });
+  }
+
   void set_average_statistics(ConstVec average) override {
     done("taking the average statistics", [&] { objective_->set_average_statistics(average); });
   }
@@ -137,6 +142,14 @@ void guard(RunHooks& hooks, std::shared_ptr<Thrown> thrown) {
   guard(hooks.sink.on_epoch, "on_epoch", thrown, turn);
   guard(hooks.sink.on_event, "on_event", thrown, turn);
   guard(hooks.sink.on_alarm, "on_alarm", thrown, turn);
+  if (hooks.checkpoints.write) {
+    hooks.checkpoints.write = [write = std::move(hooks.checkpoints.write), thrown](
+                                  CheckpointPart part, CheckpointOrders::Done done) {
+      if (!guarded(*thrown, "writing a checkpoint", false,
+                   [&] { return write(std::move(part), done), true; }))
+        done(false, kNoCheckpoint);
+    };
+  }
   if (!hooks.make_worker) return;
   hooks.make_worker = [make = std::move(hooks.make_worker), thrown](caf::actor_system& system,
                                                                     WorkerDependencies deps) {

@@ -11,6 +11,7 @@
 #include "actors/faults.hpp"
 #include "actors/local_membership.hpp"
 #include "actors/node.hpp"
+#include "actors/run/fits.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/run/simulation.hpp"
 #include "actors/run/spawn_run.hpp"
@@ -106,22 +107,27 @@ double gamma_of_graph(const Settings& s) {
   return best_gamma(*spectrum);
 }
 
+RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
+  RuleSettings rule = s.rule;
+  if (!objective.has_gradients()) {  // guests have optimizers and rates of their own
+    rule.optimizer = {};
+    rule.relay_lr = false;
+  }
+  if (rule.gamma == 0) rule.gamma = gamma_of_graph(s);
+  return rule;
+}
+
 StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
                                      const std::shared_ptr<Objective>& objective, size_t groups,
                                      const std::shared_ptr<ForkJoin>& pool) {
   StateDependencies deps{.clock = clock,
                          .objective = objective,
                          .method = s.method,
-                         .rule = s.rule,
+                         .rule = rule_settings_of(s, *objective),
                          .seed = s.seed,
                          .pool = pool,
                          .ranks = s.ranks,
                          .groups = static_cast<int>(groups)};
-  if (!objective->has_gradients()) {  // guests have optimizers and rates of their own
-    deps.rule.optimizer = {};
-    deps.rule.relay_lr = false;
-  }
-  if (s.rule.gamma == 0) deps.rule.gamma = gamma_of_graph(s);
   const auto members = (static_cast<size_t>(ranks_here(s)) + groups - 1) / groups;
   deps.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
   deps.messages = messages_at_most(s, members);
@@ -137,10 +143,35 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
 
 }  // namespace
 
+Status fits(const Settings& s, const Objective& objective, const Resumption& resumption) {
+  if (resumption.ranks.empty()) return Done{};
+  if (resumption.ranks.size() > static_cast<size_t>(ranks_here(s)))
+    return user_error(std::to_string(resumption.ranks.size()) + " ranks have a record, accepted: " +
+                      std::to_string(ranks_here(s)) + " at most");
+  const ParameterLayout& layout = objective.layout();
+  const ParameterLayout& statistics = objective.statistics();
+  const Buffer x(layout.size(), layout.dtype());
+  Settings any = s;
+  any.rule.gamma = 1;  // its value changes nothing here
+  const auto rule =
+      method_named(s.method).make({0, s.seed, layout, {}, rule_settings_of(any, objective), x});
+  for (const RankRecordPtr& record : resumption.ranks) {
+    if (!record) continue;
+    std::string misfit = misfit_of(*record, rule->state(0));
+    if (misfit.empty() && record->statistics.size() != statistics.size()) misfit = "statistics";
+    if (!misfit.empty())
+      return user_error("rank " + std::to_string(record->rank) + " has no \"" + misfit +
+                        "\" of the size and type that " + s.method + " of " +
+                        std::to_string(layout.size()) + " parameters has");
+  }
+  return Done{};
+}
+
 void SpawnedRun::stop() {
   for (const StateActor& state : states)
     caf::anon_send_exit(state, caf::exit_reason::kill);
   caf::anon_send_exit(faults, caf::exit_reason::kill);
+  if (checkpointer) caf::anon_send_exit(checkpointer, caf::exit_reason::kill);
   caf::anon_send_exit(observer, caf::exit_reason::kill);
   caf::anon_send_exit(manager, caf::exit_reason::kill);
   caf::anon_send_exit(membership, caf::exit_reason::kill);
@@ -151,16 +182,17 @@ void SpawnedRun::stop() {
   membership = nullptr;
   observer = nullptr;
   faults = nullptr;
+  checkpointer = nullptr;
   states.clear();
 }
 
 namespace {
 
 // Of a run that has no other process.
-Site site_alone(caf::actor_system& system, const Settings& s) {
+Site site_alone(caf::actor_system& system, const Settings& s, uint64_t first_epoch) {
   Site site;
   site.mailboxes = std::make_shared<Mailboxes>();
-  site.membership = system.spawn<LocalMembership>(std::make_shared<const Settings>(s));
+  site.membership = system.spawn<LocalMembership>(std::make_shared<const Settings>(s), first_epoch);
   if (s.clock == Clock::wall) {
     site.transport = std::make_shared<LocalTransport>(deliver_to(site.mailboxes));
     return site;
@@ -199,13 +231,33 @@ LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& settings,
                      std::shared_ptr<Objective> objective, RunHooks hooks,
                      std::function<void(Outcome)> done) {
-  Site site = site_alone(system, settings);
+  Site site = site_alone(system, settings, hooks.resumption.epoch + 1);
   const auto membership = caf::actor_cast<LocalMembershipActor>(site.membership);
   SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
                              std::move(site), std::move(done));
   caf::anon_send(membership, LocalStart{run.node, run.manager});
   return run;
 }
+
+namespace {
+
+// It looks as often as a signal should be heard; on the virtual clock as often as it may be due.
+CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& clock,
+                                     const Settings& s, const std::vector<StateActor>& states,
+                                     const std::shared_ptr<Counters>& counters,
+                                     const CheckpointOrders& orders) {
+  constexpr double kLook_s = 0.1;
+  if (!orders.write) return {};
+  CheckpointerDependencies deps{clock, states, counters, ranks_here(s), kLook_s, orders};
+  if (s.clock == Clock::simulated)
+    deps.look_s = orders.every_steps > 0 ? s.gradient_s / 2 : orders.every_s;
+  const bool looks = deps.look_s > 0;
+  const auto actor = system.spawn<Checkpointer>(std::move(deps));
+  if (looks) caf::anon_send(actor, Tick{});
+  return actor;
+}
+
+}  // namespace
 
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
                      std::shared_ptr<Objective> objective, RunHooks hooks, Site site,
@@ -217,6 +269,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const double gradient_s = wall ? measure_gradient(*objective, s, threads) : s.gradient_s;
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
+  counters->gradients = gradients_of(hooks.resumption);
   const std::shared_ptr<Compute> compute = compute_for(system, clock, s, objective, site);
 
   const size_t groups = wall ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
@@ -252,22 +305,34 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .membership = site.membership,
       .make_worker = hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
       .gradient_s = gradient_s,
+      .records = std::move(hooks.resumption.ranks),
       .sink = hooks.sink,
       .done = std::move(done)});
   auto faults =
       system.spawn<Faults>(FaultsDependencies{clock, s.plan, s.ranks, node, site.membership});
   caf::anon_send(faults, Start{});
   if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
+  const CheckpointerActor checkpointer =
+      spawn_checkpointer(system, clock, s, states, counters, hooks.checkpoints);
   return {.node = node,
           .manager = manager,
           .membership = site.membership,
           .observer = observer,
           .faults = faults,
+          .checkpointer = checkpointer,
           .states = states,
           .compute = compute,
           .counters = counters,
           .clock = clock,
           .event_log_hash = std::move(site.event_log_hash)};
+}
+
+void save_last(caf::actor_system& system, const SpawnedRun& run) {
+  constexpr std::chrono::seconds kAtMost{60};
+  if (!run.checkpointer) return;
+  const caf::scoped_actor self{system};
+  self->request(run.checkpointer, kAtMost, SaveNow{})
+      .receive([](const std::string&) {}, [](const caf::error&) {});
 }
 
 namespace {
@@ -283,6 +348,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     if (alarm.what == Alarm::What::divergence) alarmed.keep(alarm);
   };
   const auto* interrupts = hooks.interrupts;
+  const auto settle = hooks.checkpoints.settle;
   SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
                              [&](Outcome o) { ended.keep(std::move(o)); });
   const auto deadline =
@@ -296,9 +362,11 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
     if (asked || !(over || alarm)) continue;
     asked = true;
+    if (!alarm && interrupts != nullptr && interrupts->load() > 0) save_last(system, run);
     caf::anon_send(run.node, Finish{});
   }
   run.stop();
+  if (settle) settle();
   RunResult result;
   result.outcome = std::move(*outcome);
   if (alarm) result.outcome.fail(*alarm);
@@ -318,6 +386,7 @@ Result<RunResult> run(const Settings& settings, std::shared_ptr<Objective> objec
   const auto guarded = guard(objective, thrown);
   if (!guarded) return guarded.error();
   guard(hooks, thrown);
+  if (Status fit = fits(settings, **guarded, hooks.resumption); !fit) return fit.error();
   RunResult result = settings.clock == Clock::wall
                          ? run_wall(settings, *guarded, std::move(hooks), *thrown)
                          : simulate(settings, *guarded, std::move(hooks), *thrown);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "actors/checkpoint_orders.hpp"
 #include "actors/run/samples.hpp"
 #include "actors/run/settings.hpp"
 
@@ -27,6 +28,8 @@ struct RunHooks {
   Sink sink;
   MakeWorker make_worker;                        // empty: spawn_worker
   const std::atomic<int>* interrupts = nullptr;  // Ctrl+C so far: at 1 the run drains and saves
+  CheckpointOrders checkpoints;                  // none without `write`
+  Resumption resumption;                         // empty: begins at the start
   // Of graphs and their rates; runs in one process may share it. Null: the run's own.
   std::shared_ptr<SpectrumCache> spectra;
 };
@@ -47,7 +50,8 @@ Result<std::shared_ptr<Objective>> make_objective(const Settings&);
 
 /// Runs to the end and returns it. An outcome whose `failure` is set ended early, with what there
 /// was by then. Errors: what check(settings) refuses; an objective that is null or has no
-/// parameters; what the objective or the sink threw, by its text.
+/// parameters; records of ranks of another model or method; what the objective or a hook threw, by
+/// its text.
 /// REQUIRES: the objective is made for settings.ranks and compute_threads(settings).
 Result<RunResult> run(const Settings&, std::shared_ptr<Objective>, RunHooks = {});
 

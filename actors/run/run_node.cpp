@@ -11,6 +11,7 @@
 #include "actors/compute.hpp"
 #include "actors/guest_hall.hpp"
 #include "actors/mailboxes.hpp"
+#include "actors/run/fits.hpp"
 #include "actors/run/guarded.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/run/spawn_node.hpp"
@@ -218,12 +219,13 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
 // To the end of the run, or of this node in it.
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
                         const std::function<bool()>& is_over, const std::atomic<int>* interrupts,
-                        const Thrown& thrown) {
+                        const Thrown& thrown, const std::function<void()>& save) {
   for (bool asked = false;;) {
     if (auto end = ending.wait(std::chrono::milliseconds(50))) return std::move(*end);
     const bool leaves = thrown.any() || (interrupts != nullptr && interrupts->load() > 0);
     if (asked || !(leaves || is_over())) continue;
     asked = true;
+    if (leaves) save();
     if (leaves)
       caf::anon_send(cluster, Leave{});
     else
@@ -262,7 +264,8 @@ void take_mean(const ClusterEnding& end, NodeResult& result) {
 void SpawnedNode::start(const std::shared_ptr<Links>& links) {
   transport->use(links.get());
   caf::anon_send(transfers, TransfersStart{links, run->states, cluster});
-  caf::anon_send(console, ConsoleStart{links, run->node, run->states, cluster, transfers});
+  caf::anon_send(
+      console, ConsoleStart{links, run->node, run->states, cluster, transfers, run->checkpointer});
   caf::anon_send(cluster,
                  ClusterStart{links, run->node, run->manager, run->states, transfers, console});
 }
@@ -332,6 +335,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   SpawnedNode node = spawn_node(system, s, n, std::move(objective), hooks,
                                 {[&](Outcome o) { ended.keep(std::move(o)); },
                                  [&](ClusterEnding e) { ending.keep(std::move(e)); }});
+  hooks.run.resumption = {};  // the ranks have it
   auto opened = Links::open(node.options, node.events);
   if (!opened) {
     node.stop();
@@ -345,7 +349,8 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (hooks.guests) hooks.guests->begin({&system, node.cluster, node.run->counters});
 
   const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
-  const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts, thrown);
+  const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts, thrown,
+                                      [&] { save_last(system, *node.run); });
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
   take_mean(end, result);
@@ -355,6 +360,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
     hooks.guests->end(result.mean, result.ranks, hurries ? kInterrupted : kForScripts);
   }
   node.stop();
+  if (hooks.run.checkpoints.settle) hooks.run.checkpoints.settle();
   if (end.failure) return *end.failure;
   result.missing = end.missing;
   result.departures = end.departures;
@@ -449,6 +455,7 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
   auto checked = guard(std::move(objective), thrown);
   if (!checked) return checked.error();
   guard(hooks, thrown);
+  if (Status fit = fits(settings, **checked, hooks.run.resumption); !fit) return fit.error();
   auto result = run_checked(settings, node, std::move(*checked), std::move(hooks), *thrown);
   if (const auto what = thrown->first()) return *what;
   return result;

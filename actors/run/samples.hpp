@@ -70,6 +70,7 @@ struct WorkerReport {
   uint64_t gradients = 0;
   double idle_s = 0, alive_s = 0;  // idle: neither computing nor queued for a compute thread
   bool stands = false;             // its guest does something else for a while: no rate is measured
+  uint64_t resumed_at = 0;         // gradients of an earlier life, from which the rank goes on
 };
 struct RankParameters {
   int rank = 0;

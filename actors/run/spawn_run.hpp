@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "actors/checkpointer.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/protocol.hpp"
 #include "actors/run/run.hpp"
@@ -29,6 +30,7 @@ struct SpawnedRun {
   MembershipActor membership;  // takes Reconfigure
   ObserverActor observer;
   FaultsActor faults;
+  CheckpointerActor checkpointer;  // null: there are no checkpoints
   std::vector<StateActor> states;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
@@ -42,6 +44,10 @@ struct SpawnedRun {
 /// throws as little as the sink. `done` is called once, in an actor.
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
+
+/// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
+/// for a disk that hangs keeps nobody.
+void save_last(caf::actor_system&, const SpawnedRun&);
 
 /// What is around the ranks of a process: how frames reach other ranks, and who owns membership.
 struct Site {

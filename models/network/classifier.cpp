@@ -65,6 +65,10 @@ class Classifier final : public Objective {
 
   void set_average_statistics(ConstVec average) override { statistics_.set_average(average); }
 
+  void set_statistics(int rank, uint64_t gradients, ConstVec now) override {
+    statistics_.set(rank, gradients, now);
+  }
+
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
     Replica& replica = replica_of(thread);
     statistics_.load(rank, replica.statistics().data());

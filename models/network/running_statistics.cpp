@@ -24,6 +24,13 @@ void RunningStatistics::store(int rank, const float* now) {
   ++gradients_[static_cast<size_t>(rank)];
 }
 
+void RunningStatistics::set(int rank, uint64_t gradients, ConstVec now) {
+  GV_CHECK(now.size == size());
+  const std::lock_guard lock(mutex_);
+  std::copy_n(now.as<float>(), size(), of_rank_.at(static_cast<size_t>(rank)).begin());
+  gradients_[static_cast<size_t>(rank)] = static_cast<int64_t>(gradients);
+}
+
 void RunningStatistics::set_average(ConstVec average) {
   GV_CHECK(average.size == size());
   const std::lock_guard lock(mutex_);

@@ -23,6 +23,8 @@ class RunningStatistics {
   void load(int rank, Vec out) const;
   /// After a gradient.
   void store(int rank, const float* now);
+  /// As an earlier life of the run has left them.
+  void set(int rank, uint64_t gradients, ConstVec now);
   /// From now on the average is this one, over the ranks of all nodes.
   void set_average(ConstVec average);
 

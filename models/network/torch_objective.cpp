@@ -162,6 +162,10 @@ class TorchObjective final : public Objective {
 
   const ParameterLayout& statistics() const override { return statistics_layout_; }
   void read_statistics(int rank, Vec out) const override { statistics_.load(rank, out); }
+
+  void set_statistics(int rank, uint64_t gradients, ConstVec now) override {
+    statistics_.set(rank, gradients, now);
+  }
   void set_average_statistics(ConstVec average) override { statistics_.set_average(average); }
 
   Evaluation evaluate(int thread, int rank, ConstVec x) override {

@@ -25,7 +25,7 @@ const std::map<std::string, Rooms>& arrows() {
   static const Rooms actors =
       with(below_actors, {"actors", "actors/clocks", "actors/cluster", "actors/run"});
   static const Rooms app =
-      with(actors, {"app/compare", "app/launch", "app/metrics", "app/reproduce"});
+      with(actors, {"app/checkpoint", "app/compare", "app/launch", "app/metrics", "app/reproduce"});
   static const std::map<std::string, Rooms> map{
       {"kernels", {}},
       {"topologies", {"kernels"}},
@@ -41,6 +41,7 @@ const std::map<std::string, Rooms>& arrows() {
       {"actors", actors},
       {"actors/include", actors},  // the doors of the library
       {"app", app},
+      {"app/checkpoint", with(actors, {"app"})},
       {"app/compare", with(actors, {"app"})},
       {"app/launch", with(actors, {"app"})},
       {"app/metrics", with(actors, {"app"})},
@@ -62,7 +63,8 @@ struct Wall {
 };
 
 const std::vector<Wall>& walls() {
-  static const Rooms app{"app", "app/compare", "app/launch", "app/metrics", "app/reproduce"};
+  static const Rooms app{"app",        "app/checkpoint", "app/compare",
+                         "app/launch", "app/metrics",    "app/reproduce"};
   static const std::vector<Wall> list{
       {"Eigen", "(unsupported/)?Eigen/", {"topologies"}},
       {"LibTorch", "(torch|ATen|c10)/", {"models", "actors/include", "examples"}},

@@ -5,7 +5,8 @@
 //   Objective      what is trained: make_objective(settings), or one of your own
 //   run            all ranks in this process, under the wall clock or the virtual one
 //   run_node       the ranks of this process, with those of others
-//   RunHooks       a sink of samples, epochs and events; interrupts; workers
+//   RunHooks       a sink of samples, epochs and events; interrupts; workers; checkpoints, and what
+//                  a run goes on from
 //   RunResult      the outcome: every rank's parameters, and what was counted
 //   Result<T>      what every call answers: a value, or an Error of one line
 //

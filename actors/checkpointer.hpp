@@ -1,0 +1,72 @@
+// Checkpointer: the actor that has the ranks of a process written down while they go on.
+//
+//   due (time, steps, or somebody asks)  ->  who is here?  ->  for each rank: RecordRank to its
+//   state, one instant of one rank  ->  `write` it  ->  its `done`: the next rank ...  ->  the end
+//
+// One copy of one rank's state exists at a time, and nobody waits but this actor: `write` hands a
+// record to whoever owns the disk and returns. Ranks are recorded at different instants, as gossip
+// sees them; what two ends of an edge had not both done by then, the records of the edge tell.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint_orders.hpp"
+#include "actors/clocks/run_clock.hpp"
+#include "actors/counters.hpp"
+#include "actors/protocol.hpp"
+
+namespace grapevine {
+
+struct SaveNow {};  // answered by what became of it, in a line, once it is written or cannot be
+struct PartWritten {
+  bool is_written = false;
+  std::string told;
+};
+
+using CheckpointerActor =
+    caf::typed_actor<Takes<Tick>, Takes<PartWritten>, Answers<SaveNow, std::string>>;
+
+struct CheckpointerDependencies {
+  RunClock clock;
+  std::vector<StateActor> states;  // rank r is served by states[r mod size]
+  std::shared_ptr<Counters> counters;
+  int ranks = 1;        // here
+  double look_s = 0.1;  // how often it looks whether one is due
+  CheckpointOrders orders;
+};
+
+class Checkpointer final : public CheckpointerActor::base {
+ public:
+  Checkpointer(caf::actor_config& config, CheckpointerDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  uint64_t steps() const;
+  bool is_due();
+  void look();
+  void begin();
+  void record_next();
+  void write(CheckpointPart);
+  void on_written(const PartWritten&);
+  void end(const std::string& told);
+
+  CheckpointerDependencies deps_;
+  double next_s_ = 0;
+  uint64_t next_steps_ = 0;
+  int asked_ = 0;         // of orders.asked, that have been served
+  bool writing_ = false;  // a checkpoint is under way
+  bool ending_ = false;   // all its ranks are written
+  uint64_t gradients_ = 0;
+  size_t awaited_ = 0;      // states that have not said who is there
+  std::vector<int> ranks_;  // that are still to be recorded, falling
+  std::vector<caf::typed_response_promise<std::string>> askers_, later_;  // later: of the next one
+};
+
+}  // namespace grapevine
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::SaveNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::PartWritten)

@@ -1,0 +1,11 @@
+// Whether the ranks of a process can go on from what an earlier life of the run has left.
+#pragma once
+#include "actors/checkpoint_orders.hpp"
+#include "actors/run/settings.hpp"
+
+namespace grapevine {
+
+/// Error (user): more ranks than are here, or what a record lacks, or has in another size or type.
+Status fits(const Settings&, const Objective&, const Resumption&);
+
+}  // namespace grapevine

@@ -1,0 +1,12 @@
+// An objective whose ranks begin at a given point; all else is another objective's.
+#pragma once
+#include <memory>
+
+#include "models/objective.hpp"
+
+namespace grapevine {
+
+/// REQUIRES: start has the objective's layout.
+std::shared_ptr<Objective> begun_at(Buffer start, std::shared_ptr<Objective>);
+
+}  // namespace grapevine
