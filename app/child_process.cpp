@@ -73,6 +73,10 @@ void ChildProcess::signal(int number) const {
   if (child_ > 0) kill(child_, number);
 }
 
+void ChildProcess::end_input() {
+  if (in_end_ >= 0) close(std::exchange(in_end_, -1));
+}
+
 void ChildProcess::take(int& end, std::string& text) {
   char block[1 << 16];
   const ssize_t n = read(end, block, sizeof block);

@@ -28,6 +28,7 @@ class ChildProcess {
   static void wait_any(const std::vector<ChildProcess*>&, int timeout_ms);
 
   void signal(int number) const;  // to it alone; nothing once it has ended
+  void end_input();
 
   bool ended() const { return child_ == 0; }
   int status() const { return status_; }  // once ended; 128 + the signal that ended it

@@ -36,6 +36,7 @@ constexpr Verb kVerbs[] = {
     {"stop", ConsoleVerb::stop, nullptr},
     {"inject", ConsoleVerb::inject, "PLAN"},
     {"snapshot", ConsoleVerb::snapshot, "FILE"},
+    {"checkpoint", ConsoleVerb::checkpoint, nullptr},
     {"events", ConsoleVerb::events, "N or follow", true},
 };
 
@@ -218,7 +219,7 @@ void tell_events(const Options& o, const Json& status) {
 Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
   const Error malformed = world_error(o.address + ": the answer is not what was asked for");
   if (verb == ConsoleVerb::reconfigure || verb == ConsoleVerb::drain || verb == ConsoleVerb::stop ||
-      verb == ConsoleVerb::inject) {
+      verb == ConsoleVerb::inject || verb == ConsoleVerb::checkpoint) {
     if (o.json)
       print_json({{"answer", text}});
     else
@@ -308,7 +309,10 @@ Result<int> control(const Options& given) {
     if (Status saved = save_snapshot(o); !saved) return saved.error();
     return 0;
   }
-  const auto answer = ask_node(o.address, o.peers.key, request);
+  constexpr double kConnects_s = 2, kAnswers_s = 10, kWritten_s = 600;
+  const bool writes = request.verb == ConsoleVerb::checkpoint;
+  const auto answer =
+      ask_node(o.address, o.peers.key, request, kConnects_s, writes ? kWritten_s : kAnswers_s);
   if (!answer) return answer.error();
   if (Status told = tell(o, request.verb, *answer); !told) return told.error();
   return 0;

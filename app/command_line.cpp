@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include "app/checkpoint/resume.hpp"
 #include "app/run_settings.hpp"
 #include "topologies/topology.hpp"
 
@@ -44,7 +45,9 @@ const CommandRow kCommands[] = {
      "  grapevine train --method all_reduce --gradients 8000  synchronous SGD, shorter\n"
      "  grapevine train --model mlp --dataset optdigits --data DIR --json\n"
      "  grapevine train --plan slow.toml --out runs/slow      with a fault plan\n"
-     "Ctrl+C once drains, evaluates and saves; twice stops at once.\n"},
+     "  grapevine train --resume runs/long                    goes on where it was killed\n"
+     "Ctrl+C once drains, evaluates and saves; twice stops at once. SIGUSR1 takes a checkpoint.\n"
+     "The same command again with an --out whose run was killed goes on with that run.\n"},
     {kSimulate, "simulate", "Run the same actors on the virtual clock, seeded and repeatable.",
      "Examples:\n"
      "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x|\n"
@@ -106,6 +109,7 @@ const CommandRow kCommands[] = {
      "  drain               this node finishes what it has begun and leaves\n"
      "  stop                all nodes do\n"
      "  inject PLAN         faults of links and changes of the graph, from a file\n"
+     "  checkpoint          this node saves its ranks, to go on from\n"
      "  snapshot FILE       the averaged model as it is now (safetensors)\n"
      "  events [N|follow]   what happened lately, or each event as it comes\n"
      "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
@@ -132,6 +136,9 @@ Result<Invocation> resolve(Command command, const Given& given,
     entries = std::move(*read);
   }
   entries.insert(entries.end(), given.begin(), given.end());
+  auto recorded = with_record(command, entries);
+  if (!recorded) return recorded.error();
+  entries = std::move(*recorded);
   if (command == kNode) {
     auto all = with_settings_of_run(entries);
     if (!all) return all.error();
@@ -182,7 +189,7 @@ constexpr Positional kPositionals[] = {
     {kReproduce, "name", "NAME", "which one, as --name"},
     {kCtl, "address", "ADDR", "where a node listens"},
     {kCtl, "verb", "VERB",
-     "status, metrics, topology, reconfigure, drain, stop, inject, snapshot, events"},
+     "status, metrics, topology, reconfigure, drain, stop, inject, checkpoint, snapshot, events"},
     {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
     {kKeygen, "argument", "FILE", "where it goes"},
 };

@@ -9,6 +9,7 @@
 
 #include "actors/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
+#include "app/checkpoint/warm.hpp"
 #include "app/commands.hpp"
 #include "app/input_end.hpp"
 #include "app/interrupts.hpp"
@@ -86,7 +87,11 @@ Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnDoor& on_
 // Waits, with the door open, until the first script says what is trained and where it begins. Null
 // where an interrupt came first.
 Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hall) {
-  if (hall == nullptr) return make_objective_of(o.settings);
+  if (hall == nullptr) {
+    auto made = make_objective_of(o.settings);
+    if (!made) return made;
+    return begun_as_told(o, std::move(*made));
+  }
   std::shared_ptr<Objective> objective;
   while (objective == nullptr && interrupts() == 0)
     objective = hall->await_objective(std::chrono::milliseconds(50));
@@ -118,9 +123,10 @@ Result<int> node(Options options, const OnDoor& on_door) {
   if (interrupts() > 0) return 130;
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
-  const std::string description = (*objective)->description();
+  auto begins = beginning_of(options, **objective);
+  if (!begins) return begins.error();
   options.out = run_path(options, options.peers.name);
-  auto record = RunRecord::begin("node", options, description, options.out);
+  auto record = RunRecord::begin("node", options, **objective, options.out, std::move(*begins));
   if (!record) return record.error();
   std::unique_ptr<MetricsServer> metrics;
   if (!options.peers.metrics.empty()) {

@@ -1,4 +1,5 @@
 // grapevine simulate: the same actors on the virtual clock, for one seed or several.
+#include "app/checkpoint/warm.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
 #include "app/json_output.hpp"
@@ -13,9 +14,13 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
+  objective = begun_as_told(options, std::move(*objective));
+  if (!objective) return objective.error();
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
-  auto record = RunRecord::begin("simulate", options, (*objective)->description(), options.out);
+  auto begins = beginning_of(options, **objective);
+  if (!begins) return begins.error();
+  auto record = RunRecord::begin("simulate", options, **objective, options.out, std::move(*begins));
   if (!record) return record.error();
   runs.push_back(execute(settings, *objective, (*record)->watch()));
   Summary& summary = runs.back();

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "app/checkpoint/warm.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
 #include "app/json_output.hpp"
@@ -35,15 +36,19 @@ Result<int> train(Options options) {
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
+  objective = begun_as_told(options, std::move(*objective));
+  if (!objective) return objective.error();
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
   if (interrupts() > 0) return 130;
-  const std::string description = (*objective)->description();
+  auto begins = beginning_of(options, **objective);
+  if (!begins) return begins.error();
   options.out = run_path(options);
-  auto record = RunRecord::begin("train", options, description, options.out);
+  auto record = RunRecord::begin("train", options, **objective, options.out, std::move(*begins));
   if (!record) return record.error();
   if (!options.log.quiet && options.log.level == LogLevel::info)
-    announce(options.log, fmt::format("{}; {} threads", description, settings.objective.threads));
+    announce(options.log, fmt::format("{}; {} threads", (*objective)->description(),
+                                      settings.objective.threads));
 
   Summary summary = execute(settings, *objective, (*record)->watch());
   (*record)->quiet();

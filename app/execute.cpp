@@ -80,6 +80,9 @@ RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mut
                   std::shared_ptr<Tester> tester) {
   RunHooks hooks;
   hooks.interrupts = watch.interrupts;
+  hooks.checkpoints = watch.checkpoints;
+  if (watch.resumption) hooks.resumption = std::exchange(*watch.resumption, {});
+  summary.resumed_at = gradients_of(hooks.resumption);
   hooks.sink.on_sample = [&watch, &summary, turn, tester](const RunSample& s) {
     const std::lock_guard lock(*turn);
     const auto [off, accuracy] = tester->test(s);
@@ -296,6 +299,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   hooks.on_listening = std::move(on_listening);
   hooks.guests = guests;
   const auto pulse = std::make_shared<Guarded<Pulse>>();
+  pulse->set({.gradients = static_cast<double>(summary.resumed_at)});
   hooks.run.sink.on_sample = [pulse, told = hooks.run.sink.on_sample](const RunSample& sample) {
     pulse->set(pulse->get().after(sample));
     told(sample);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/checkpoint_orders.hpp"
 #include "app/options.hpp"
 #include "app/run_settings.hpp"
 #include "app/summary.hpp"
@@ -19,6 +20,8 @@ struct Watch {
   std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;
   const std::atomic<int>* interrupts = nullptr;
+  CheckpointOrders checkpoints;
+  std::shared_ptr<Resumption> resumption;  // the run empties it; null: begins at the start
   double test_s = 0;  // virtual clock: between two tests of the averaged network; 0: none
 };
 

@@ -9,11 +9,16 @@
 
 namespace grapevine {
 
-Result<GrowingFile> GrowingFile::make(const std::string& path) {
-  File file(std::fopen(path.c_str(), "wx"));
-  if (!file) return world_error(std::strerror(errno));
+Result<GrowingFile> GrowingFile::make(const std::string& path) { return open(path, "wx"); }
+
+Result<GrowingFile> GrowingFile::go_on(const std::string& path) { return open(path, "a"); }
+
+Result<GrowingFile> GrowingFile::open(const std::string& path, const char* mode) {
+  File file(std::fopen(path.c_str(), mode));
+  if (!file || std::fseek(file.get(), 0, SEEK_END) != 0) return world_error(std::strerror(errno));
   std::setvbuf(file.get(), nullptr, _IONBF, 0);
-  return GrowingFile(path, std::move(file));
+  const long written = std::ftell(file.get());
+  return GrowingFile(path, std::move(file), written);
 }
 
 Status GrowingFile::append(const std::string& record) {

@@ -15,6 +15,9 @@ class GrowingFile {
   /// Error (world): what the system says, also where there is a file of that name.
   static Result<GrowingFile> make(const std::string& path);
 
+  /// The same, behind what is there.
+  static Result<GrowingFile> go_on(const std::string& path);
+
   /// At once. A record that cannot be written is left out, and the next one is tried again. Error
   /// (world): the first that is left out after one that was not.
   Status append(const std::string& record);
@@ -30,11 +33,13 @@ class GrowingFile {
   };
   using File = std::unique_ptr<std::FILE, Close>;
 
-  GrowingFile(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  static Result<GrowingFile> open(const std::string& path, const char* mode);
+  GrowingFile(std::string path, File file, long written)
+      : path_(std::move(path)), file_(std::move(file)), written_(written) {}
 
   std::string path_;
   File file_;
-  long written_ = 0;  // bytes, of whole records
+  long written_;  // bytes, of whole records
   uint64_t missing_ = 0;
   bool failing_ = false;
   std::string failure_;

@@ -9,5 +9,9 @@ namespace grapevine {
 void count_interrupts();
 
 const std::atomic<int>& interrupts();  // so far
+bool terminated();                     // the first of them was SIGTERM: somebody wants the machine
+
+/// SIGUSR1: asks for a checkpoint.
+const std::atomic<int>& checkpoint_requests();  // so far
 
 }  // namespace grapevine

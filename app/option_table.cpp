@@ -39,6 +39,13 @@ OptionTable rows_of_the_run(Options& o) {
       {"tensorboard", &o.tensorboard, kTrain | kSimulate, "",
        "also write event files for TensorBoard, in the run directory"},
       {"save", &o.save, kTrain, "", "write a run directory: model, curves and record"},
+      {"checkpoint-every", &o.checkpoint_every, kTrain | kSimulate, "T",
+       "save all that a run goes on from: 60s, 1000steps (of each rank), or 0: never; none: 300s, "
+       "of simulate 0"},
+      {"resume", &o.resume, kTrain | kSimulate, "DIR",
+       "go on with a run from its newest whole checkpoint, or from that one"},
+      {"init", &o.init, kTrain | kSimulate, "FILE",
+       "begin at a model: a safetensors file, another run's folder, or a checkpoint's mean"},
       {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until",
        Shared::always},
       {"epochs", &o.epochs, kTrain | kSimulate, "N",

@@ -141,6 +141,22 @@ std::string option_text(const Option& option) {
                     option.field);
 }
 
+Result<CheckpointEvery> checkpoint_every(const std::string& text) {
+  const std::string_view all = text;
+  const auto before = [&](std::string_view unit) {
+    return all.size() > unit.size() && all.ends_with(unit)
+               ? std::string(all.substr(0, all.size() - unit.size()))
+               : std::string();
+  };
+  if (text == "0") return CheckpointEvery{};
+  const auto steps = number_of<uint64_t>(before("steps"));
+  if (steps && *steps > 0) return CheckpointEvery{0, *steps};
+  const auto seconds = number_of<double>(before("s"));
+  if (seconds && *seconds > 0 && *seconds < 1e9) return CheckpointEvery{*seconds, 0};
+  return user_error(
+      fmt::format("checkpoint-every is {}, accepted: 60s, 1000steps or 0", quoted(text)));
+}
+
 const Option* find_option(const OptionTable& table, const std::string& name) {
   const std::string wanted = dashed(name);
   for (const Option& option : table)
@@ -233,6 +249,17 @@ Status complete(Command command, Options& o) {
         fmt::format("out is {} with --no-save, accepted: one of the two", quoted(o.out)));
   if (o.tensorboard && (!o.save || (command == kSimulate && o.out.empty())))
     return user_error("tensorboard without a run directory, accepted: with one, see --out");
+  if (!o.checkpoint_every.empty()) {
+    if (auto every = checkpoint_every(o.checkpoint_every); !every) return every.error();
+  }
+  const bool is_saved = (command & (kTrain | kProcesses)) != 0 ? o.save : !o.out.empty();
+  if (!is_saved && !o.checkpoint_every.empty() && o.checkpoint_every != "0")
+    return user_error(
+        fmt::format("checkpoint-every is {} without a run directory, accepted: with "
+                    "--out",
+                    quoted(o.checkpoint_every)));
+  if (!o.resume.empty() && o.seeds != 1)
+    return user_error(fmt::format("seeds is {} with resume, accepted: 1", o.seeds));
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
   const std::string& objective = s.objective.objective;
   const bool gossips_only = objective == "consensus" || objective == "matrix";

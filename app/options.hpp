@@ -65,6 +65,8 @@ struct Options {
   uint64_t epochs = 0;       // passes over the data, in place of settings.gradients; 0: those count
   bool tensorboard = false;  // event files in the run directory
   bool save = true;          // train, node, launch: a run directory, where `out` names none
+  std::string checkpoint_every;  // 60s, 1000steps, 0; empty: five minutes where a run is saved
+  std::string resume, init;      // a run's folder or a checkpoint; a model
   std::string job;           // compare: the job file
   std::string name;          // reproduce: which; all: what needs no data
   bool list = false;         // reproduce: name them
@@ -127,6 +129,14 @@ Status set_option(const Option&, const std::string& text);
 
 /// The present value of a row, as set_option would take it.
 std::string option_text(const Option&);
+
+/// How often checkpoints are taken.
+struct CheckpointEvery {
+  double seconds = 0;  // 0: not by time
+  uint64_t steps = 0;  // gradients of each rank; 0: not by them
+};
+/// Of "60s", "1000steps" or "0". Error (user): what is accepted.
+Result<CheckpointEvery> checkpoint_every(const std::string& text);
 
 /// The row of that name, - and _ being one; null: none.
 const Option* find_option(const OptionTable&, const std::string& name);

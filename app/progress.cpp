@@ -66,8 +66,10 @@ Progress::~Progress() {
 }
 
 double Progress::left_s(const RunSample& p) const {
-  double done = 0;
-  if (horizon_ > 0) done = static_cast<double>(p.gradients) / static_cast<double>(horizon_);
+  double done = 0;  // of what was to be done when it began
+  if (horizon_ > resumed_at_)
+    done = static_cast<double>(p.gradients - std::min(p.gradients, resumed_at_)) /
+           static_cast<double>(horizon_ - resumed_at_);
   if (until_s_ > 0) done = std::max(done, p.at_s / until_s_);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
   if (done <= 0 || spent.count() < 0.5) return std::numeric_limits<double>::quiet_NaN();

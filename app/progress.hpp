@@ -24,6 +24,8 @@ class Progress {
   Progress(const Settings&, const LogOptions&);
   ~Progress();  // leaves the last line standing
 
+  /// Of the gradients to come, those of earlier lives of the run: for the time that is left.
+  void resumed_at(uint64_t gradients) { resumed_at_ = gradients; }
   void point(const RunSample&);
   void say(const std::string& event) { tell(LogLevel::info, event); }
   void warn(const std::string& event) { tell(LogLevel::warning, event); }
@@ -36,7 +38,7 @@ class Progress {
   void clear();
   double left_s(const RunSample&) const;  // NaN: not known
 
-  uint64_t horizon_ = 0;
+  uint64_t horizon_ = 0, resumed_at_ = 0;
   double until_s_ = 0;
   const LogOptions options_;
   bool terminal_, standing_ = false;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "app/checkpoint/real_disk.hpp"
 #include "kernels/write_file.hpp"
 
 namespace grapevine {
@@ -30,12 +31,25 @@ Error unwritable(const std::string& path, const std::string& why) {
       "out is \"{}\", which cannot be written ({}), accepted: a folder that can", path, why));
 }
 
+// The lines of an earlier life, without the last one where it was cut off.
+void restore_part(const std::string& path) {
+  const std::string part = part_of(path), whole = fmt::format("{}/{}", path, kMetrics);
+  std::error_code failed;
+  if (fs::exists(whole, failed)) fs::rename(whole, part, failed);
+  const auto text = real_disk().read(part);
+  if (!text || text->empty() || text->back() == '\n') return;
+  const size_t end = text->rfind('\n');
+  fs::resize_file(part, end == text->npos ? 0 : end + 1, failed);
+}
+
 }  // namespace
 
-Result<RunDirectory> RunDirectory::make(const std::string& path) {
+Result<RunDirectory> RunDirectory::make(const std::string& path,
+                                        std::optional<FolderLock> taken_up) {
+  const bool takes_up = taken_up.has_value();
   for (const char* name : {"run.json", "metrics.jsonl", "model.safetensors", "model.pt"}) {
     std::error_code unreadable;
-    if (fs::exists(fs::path(path) / name, unreadable)) {
+    if (!takes_up && fs::exists(fs::path(path) / name, unreadable)) {
       return user_error(fmt::format(
           "out is \"{}\", which holds a run already ({}), accepted: a new or an empty folder", path,
           name));
@@ -44,12 +58,18 @@ Result<RunDirectory> RunDirectory::make(const std::string& path) {
   std::error_code failed;
   const bool made = fs::create_directories(path, failed);
   if (failed) return unwritable(path, failed.message());
-  auto metrics = GrowingFile::make(part_of(path));
+  auto lock = takes_up ? std::move(taken_up) : FolderLock::take(path);
+  if (!lock) return unwritable(path, lock.error().message);
+  if (!*lock)
+    return user_error(fmt::format(
+        "out is \"{}\", in which another process has its run, accepted: another folder", path));
+  if (takes_up) restore_part(path);
+  auto metrics = takes_up ? GrowingFile::go_on(part_of(path)) : GrowingFile::make(part_of(path));
   if (!metrics) {
     if (made) fs::remove(path, failed);
     return unwritable(path, metrics.error().message);
   }
-  return RunDirectory(path, std::move(*metrics));
+  return RunDirectory(path, std::move(**lock), std::move(*metrics));
 }
 
 RunDirectory::~RunDirectory() {

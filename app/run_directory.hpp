@@ -6,11 +6,14 @@
 //   plan.toml           the plan, where there is one
 //   curves.svg          loss and consensus distance
 //   model.safetensors, model.pt   the averaged model (written by the objective)
+//   checkpoints/        what the run can go on from (checkpoint/)
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "app/folder_lock.hpp"
 #include "app/growing_file.hpp"
 #include "kernels/result.hpp"
 
@@ -20,8 +23,10 @@ class RunDirectory {
  public:
   /// Makes the folder with its parents and opens the stream, so that a folder that cannot be
   /// written is known before any work is done. Errors: user, the folder holds a run already; world,
-  /// what the system says. What it made is gone after an error.
-  static Result<RunDirectory> make(const std::string& path);
+  /// what the system says. What it made is gone after an error. `taken_up`: the lock of a folder
+  /// in which it goes on with the run that was left there, behind the lines that it has written.
+  static Result<RunDirectory> make(const std::string& path,
+                                   std::optional<FolderLock> taken_up = {});
 
   RunDirectory(RunDirectory&&) = default;
   ~RunDirectory();  // an unfinished stream is removed
@@ -37,10 +42,13 @@ class RunDirectory {
   Status end_stream();
 
  private:
-  RunDirectory(std::string path, GrowingFile metrics)
-      : path_(std::move(path)), metrics_(std::make_unique<GrowingFile>(std::move(metrics))) {}
+  RunDirectory(std::string path, FolderLock lock, GrowingFile metrics)
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
+        metrics_(std::make_unique<GrowingFile>(std::move(metrics))) {}
 
   std::string path_;
+  FolderLock lock_;                       // no other process goes on with this run
   std::unique_ptr<GrowingFile> metrics_;  // null once it has its name
 };
 

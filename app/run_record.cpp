@@ -23,16 +23,20 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   watch_.interrupts = &interrupts();
   watch_.test_s = options.test_s;
   watch_.on_point = [this](const RunSample& p) {
+    const std::lock_guard lock(mutex_);
     stream(json_of(p).dump());
     tell_events(p);
     if (progress_) progress_->point(p);
   };
   watch_.on_epoch = [this](const EpochInfo& e) {
+    const std::lock_guard lock(mutex_);
+    if (checkpoints_) checkpoints_->set_epoch(e.epoch, e.topology);
     stream(json_of(e).dump());
     const bool news = e.epoch > 1 || options_.settings.clock == Clock::wall;
     if (progress_ && news) progress_->say(epoch_text(e));
   };
   watch_.on_event = [this](const std::string& event) {
+    const std::lock_guard lock(mutex_);
     stream(Json{{"event", event}}.dump());
     if (!progress_) return;
     if (event.starts_with(kAlarm))
@@ -43,22 +47,57 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
 }
 
 Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const Options& options,
-                                                    const std::string& description,
-                                                    const std::string& directory) {
-  std::unique_ptr<RunRecord> record(new RunRecord(command, options, description));
-  if (directory.empty()) return record;
-  auto made = RunDirectory::make(directory);
-  if (!made) return made.error();
-  record->directory_.emplace(std::move(*made));
-  if (Status s = record->directory_->write("run.json", record->run_json("running", "")); !s)
-    return s.error();
-  if (options.tensorboard)
-    if (Status s = record->begin_events(); !s) return s.error();
-  if (options.plan.empty()) return record;
-  std::ostringstream plan;
-  plan << std::ifstream(options.plan).rdbuf();
-  if (Status s = record->directory_->write("plan.toml", plan.str()); !s) return s.error();
+                                                    const Objective& objective,
+                                                    const std::string& directory,
+                                                    Beginning begins) {
+  std::unique_ptr<RunRecord> record(new RunRecord(command, options, objective.description()));
+  if (!directory.empty())
+    if (Status s = record->open(directory, std::move(begins.lock)); !s) return s.error();
+  const uint64_t epoch = begins.resumption.epoch;
+  record->progress_->resumed_at(gradients_of(begins.resumption));
+  record->watch_.resumption = std::make_shared<Resumption>(std::move(begins.resumption));
+  for (const std::string& line : begins.told)
+    record->watch_.on_event(line);
+  record->save(epoch, objective);
   return record;
+}
+
+RunRecord::~RunRecord() = default;
+
+Status RunRecord::open(const std::string& directory, std::optional<FolderLock> taken_up) {
+  auto made = RunDirectory::make(directory, std::move(taken_up));
+  if (!made) return made.error();
+  directory_.emplace(std::move(*made));
+  if (Status s = directory_->write("run.json", run_json("running", "")); !s) return s;
+  if (options_.tensorboard)
+    if (Status s = begin_events(); !s) return s;
+  if (options_.plan.empty()) return Done{};
+  std::ostringstream plan;
+  plan << std::ifstream(options_.plan).rdbuf();
+  return directory_->write("plan.toml", plan.str());
+}
+
+// A run on the virtual clock is over in seconds, and is saved where somebody asks for it.
+void RunRecord::save(uint64_t epoch, const Objective& objective) {
+  constexpr const char* kUsually = "300s";
+  const bool wall = options_.settings.clock == Clock::wall;
+  std::string how_often = options_.checkpoint_every;
+  const bool never = how_often == "0" || (how_often.empty() && !wall);
+  if (!directory_ || never) return;
+  // Of scripts' ranks a checkpoint lacks what the scripts keep, and so is taken on request alone.
+  if (how_often.empty()) how_often = options_.guests > 0 ? "0" : kUsually;
+  const auto every = checkpoint_every(how_often);
+  checkpoints_ = std::make_unique<CheckpointThread>(
+      directory_->path(), identity_of(options_, objective), wall, watch_.on_event);
+  checkpoints_->set_epoch(epoch, options_.settings.topology);
+  CheckpointOrders& orders = watch_.checkpoints;
+  orders.every_s = every->seconds;
+  orders.every_steps = every->steps;
+  orders.asked = &checkpoint_requests();
+  orders.write = [to = checkpoints_.get()](CheckpointPart part, CheckpointOrders::Done done) {
+    to->write(std::move(part), std::move(done));
+  };
+  orders.settle = [to = checkpoints_.get()] { to->settle(); };
 }
 
 std::string RunRecord::run_json(const char* state, const std::string& result) const {
@@ -73,6 +112,7 @@ std::string RunRecord::run_json(const char* state, const std::string& result) co
                    {"libtorch", GRAPEVINE_TORCH_VERSION}}},
                  {"objective", description_},
                  {"options", json_of(options_)}};
+  if (terminated()) object["preempted"] = true;
   if (!result.empty()) {
     object["ended"] = utc_now();
     object["result"] = Json::parse(result);

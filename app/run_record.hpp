@@ -2,9 +2,12 @@
 // what is written there at the end.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
+#include "app/checkpoint/checkpoint_thread.hpp"
+#include "app/checkpoint/resume.hpp"
 #include "app/execute.hpp"
 #include "app/metrics/event_file.hpp"
 #include "app/options.hpp"
@@ -18,11 +21,13 @@ std::string run_path(const Options&, const std::string& node = "");
 
 class RunRecord {
  public:
-  /// `directory`: empty for none. Writes run.json ("running") and the plan. Errors: the
+  /// `directory`: empty for none. Writes run.json ("running") and the plan. The run goes on from
+  /// where it begins, and its ranks are saved into the directory as the options say. Errors: the
   /// directory's.
   static Result<std::unique_ptr<RunRecord>> begin(const char* command, const Options&,
-                                                  const std::string& description,
-                                                  const std::string& directory);
+                                                  const Objective&, const std::string& directory,
+                                                  Beginning);
+  ~RunRecord();
 
   const Watch& watch() const { return watch_; }
   std::string directory() const { return directory_ ? directory_->path() : std::string(); }
@@ -44,6 +49,8 @@ class RunRecord {
   Status end_events(const Summary&);
   void alarm(const Status& written);
   Status write_all(const Summary&, Objective&);
+  Status open(const std::string& directory, std::optional<FolderLock> taken_up);
+  void save(uint64_t epoch, const Objective&);
 
   const char* command_;
   Options options_;
@@ -51,6 +58,8 @@ class RunRecord {
   std::optional<RunDirectory> directory_;
   std::optional<Progress> progress_;
   std::optional<EventFile> events_;  // with --tensorboard
+  std::mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints
+  std::unique_ptr<CheckpointThread> checkpoints_;
   Watch watch_;
 };
 

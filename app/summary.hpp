@@ -30,6 +30,7 @@ struct EdgeSummary {
 
 struct Summary : RunTotals {
   bool interrupted = false;
+  uint64_t resumed_at = 0;  // of the gradients: those of earlier lives of the run
   bool virtual_clock = false;
   uint64_t payload_bytes = 0;     // of the bytes: without the frames' headers
   double consensus_distance = 0;  // at the end

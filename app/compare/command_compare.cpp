@@ -29,7 +29,7 @@ Result<int> compare(const Options& options) {
       options.out.empty()
           ? std::filesystem::path(options.job).replace_extension(".results").string()
           : options.out;
-  const auto lock = FolderLock::take(folder);
+  const auto lock = lock_results(folder);
   if (!lock) return lock.error();
   const auto outcome = run_job(*job, folder, options.settings.threads, options.log.quiet);
   if (!outcome) return outcome.error();

@@ -1,12 +1,7 @@
 #include "app/compare/runs.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -186,26 +181,21 @@ Json settings_of(const Cell& cell) {
   return settings;
 }
 
-Result<FolderLock> FolderLock::take(const std::string& folder) {
+Result<FolderLock> lock_results(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  const std::string why = failed ? failed.message() : "";
-  const int fd = failed ? -1 : open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return world_error(
-        fmt::format("out is \"{}\", which cannot be written ({}), accepted: a folder that can",
-                    folder, failed ? why : std::strerror(errno)));
-  }
-  FolderLock lock(fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+  const auto unwritable = [&](const std::string& why) {
+    return world_error(fmt::format(
+        "out is \"{}\", which cannot be written ({}), accepted: a folder that can", folder, why));
+  };
+  if (failed) return unwritable(failed.message());
+  auto lock = FolderLock::take(folder);
+  if (!lock) return unwritable(lock.error().message);
+  if (!*lock)
     return user_error(fmt::format(
         "out is \"{}\", where another compare is at work, accepted: its end, or another --out",
         folder));
-  return lock;
-}
-
-FolderLock::~FolderLock() {
-  if (fd_ >= 0) close(fd_);
+  return std::move(**lock);
 }
 
 Result<JobOutcome> run_job(const Job& job, const std::string& folder, int at_once, bool quiet) {

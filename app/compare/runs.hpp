@@ -8,10 +8,10 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "app/compare/job.hpp"
+#include "app/folder_lock.hpp"
 #include "app/json_output.hpp"
 
 namespace grapevine {
@@ -29,19 +29,9 @@ struct JobOutcome {
   bool interrupted = false;
 };
 
-/// While it is held no other process compares in that folder. It ends with the process, however
-/// that ends.
-class FolderLock {
- public:
-  /// Makes the folder with its parents. Errors: world, it cannot be made; user, another has it.
-  static Result<FolderLock> take(const std::string& folder);
-  FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~FolderLock();
-
- private:
-  explicit FolderLock(int fd) : fd_(fd) {}
-  int fd_;
-};
+/// Makes the folder with its parents, and keeps others from comparing there. Errors: world, it
+/// cannot be made; user, another process compares there.
+Result<FolderLock> lock_results(const std::string& folder);
 
 /// Runs what `folder` does not have, `at_once` (0: one per core) beside each other, with progress
 /// on standard error unless `quiet`. An interrupt kills what goes on and is no error, nor is a run

@@ -251,7 +251,7 @@ class Launch {
       if (!result.is_object()) continue;
       gradients += result["gradients"].get<uint64_t>();
       for (const char* name : {"exchanges", "bytes", "payload_bytes", "messages",
-                               "broken_exchanges", "protocol_errors"})
+                               "broken_exchanges", "protocol_errors", "resumed_at"})
         sums[name] += result[name].get<uint64_t>();
       nodes.back()["mean_hash"] = result["mean_hash"];
       if (told.is_null()) told = result;
@@ -262,7 +262,7 @@ class Launch {
     for (const auto& [name, sum] : sums)
       told[name] = sum;
     told["interrupted"] = interrupted_;
-    told["gradients_per_second"] = static_cast<double>(gradients) / seconds;
+    told["gradients_per_second"] = static_cast<double>(gradients - sums["resumed_at"]) / seconds;
     told["total_seconds"] = since_begin();
     told["run_dir"] = options_.out;
     told["processes"] = nodes;

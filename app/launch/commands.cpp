@@ -16,9 +16,9 @@ namespace {
 
 // Told by launch itself, or its own.
 const std::set<std::string>& own_options() {
-  static const std::set<std::string> names = {"config",  "plan",    "out",       "json",
-                                              "quiet",   "ranks",   "nodes",     "hosts",
-                                              "threads", "metrics", "log-level", "log-format"};
+  static const std::set<std::string> names = {
+      "config", "plan",  "out",     "json",    "quiet",     "resume",    "ranks",
+      "nodes",  "hosts", "threads", "metrics", "log-level", "log-format"};
   return names;
 }
 
@@ -105,10 +105,11 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
   if (!node.plan.empty()) add("plan", node.plan);
   if (!launch.peers.metrics.empty())
     add("metrics", port_after(launch.peers.metrics, launch.hosts.empty() ? node.number : 0));
-  if (!launch.out.empty()) {
-    const std::string again = node.starts > 1 ? fmt::format("-{}", node.starts) : "";
-    add("out", fmt::format("{}/node-{}{}", launch.out, node.number, again));
-  }
+  // What is started in place of one that died goes on in its folder.
+  const bool goes_on = node.starts > 1 && !launch.out.empty();
+  if (!launch.resume.empty() && !goes_on)
+    add("resume", fmt::format("{}/node-{}", launch.resume, node.number));
+  if (!launch.out.empty()) add("out", fmt::format("{}/node-{}", launch.out, node.number));
   words.insert(words.end(), {"--json", "--quiet"});
   return words;
 }

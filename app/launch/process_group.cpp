@@ -124,10 +124,16 @@ Status ProcessGroup::restart(int node) {
 void ProcessGroup::interrupt() {
   for (int k = 0; k < launch_.nodes; ++k)
     if (at(k).paused) pause(k, false);
-  for (int k = 0; k < launch_.nodes; ++k)
-    if (listens(k) && ask_node(address(k), launch_.peers.key, {ConsoleVerb::stop, {}}, 1)) return;
-  for (const Node& n : nodes_)  // none listens yet
-    if (n.child && !n.child->ended()) n.child->signal(SIGINT);
+  for (int k = 0; k < launch_.nodes; ++k) {
+    ChildProcess* child = nodes_[static_cast<size_t>(k)].child.get();
+    if (child == nullptr || child->ended()) continue;
+    const bool told =
+        listens(k) && ask_node(address(k), launch_.peers.key, {ConsoleVerb::stop, {}}, 1);
+    if (hosts_.empty() || !told)
+      child->signal(terminated() ? SIGTERM : SIGINT);
+    else if (terminated())
+      child->end_input();  // which a node on another machine takes for SIGTERM
+  }
 }
 
 Json ProcessGroup::ask(int node) const {

@@ -34,7 +34,9 @@ class ProcessGroup {
   void kill(int node);
   void pause(int node, bool on);
   Status restart(int node);  // kills it first, where it runs
-  void interrupt();          // ends the run at all, with the mean of all
+  /// Ends the run at all nodes, with the mean of all. Each is told to stop, so that none leaves the
+  /// others, and given this process's own signal, by which it knows whether it may go on later.
+  void interrupt();
 
   /// The status of a node by its console; null where it does not answer.
   Json ask(int node) const;

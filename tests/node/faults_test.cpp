@@ -201,7 +201,7 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
       plan + " --out " + scratch.path("run"));
   INFO(ran.err);
   CHECK(ran.status == 0);
-  for (const char* node : {"node-0", "node-1-2", "node-2"})
+  for (const char* node : {"node-0", "node-1", "node-2"})
     CHECK(exists(scratch.path("run/") + node + "/model.safetensors"));
   const Json told = Json::parse(ran.out, nullptr, false);
   REQUIRE(told.is_object());

@@ -1,0 +1,53 @@
+// What is on a disk of checkpoints, and which of them a run can go on from. Pure: what it reads is
+// given to it.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/checkpoint/manifest.hpp"
+
+namespace grapevine {
+
+/// A disk to read from.
+struct DiskView {
+  std::function<std::vector<std::string>(const std::string& folder)> list;  // names; none: no such
+  std::function<std::optional<std::string>(const std::string& path)> read;  // nothing: it cannot
+};
+
+struct Checkpoint {
+  std::string path;  // its folder
+  CheckpointManifest manifest;
+  std::vector<RankRecordPtr> ranks;      // as the manifest has them
+  std::vector<std::string> passed_over;  // newer ones that are not whole, a line each
+};
+
+/// The folders in RUN/checkpoints, by their names.
+std::map<std::string, CheckpointFolder> checkpoints_in(const DiskView&, const std::string& folder);
+
+/// The newest whole checkpoint. `path` is a run's folder, or one checkpoint. Errors (user): there
+/// is none, the one that is meant is not whole and why, a later format: of a run whose newest might
+/// be one of those that cannot be read here, none is taken for it.
+Result<Checkpoint> load_checkpoint(const DiskView&, const std::string& path);
+
+/// The manifest of the newest that has a good one, whole or not: for what all of a run have in
+/// common. Errors: as above.
+Result<CheckpointManifest> newest_manifest(const DiskView&, const std::string& path);
+
+/// The edges whose ends have not had the same exchanges, and by how much the sum of what gossip
+/// conserves may differ from what it would be if both or neither had: at most this norm. Of edges
+/// to ranks that are not in the manifest nothing is known.
+struct Drift {
+  struct Edge {
+    int i = 0, j = 0;  // i has had more
+    uint64_t exchanges = 0;
+    double at_most = 0;
+  };
+  std::vector<Edge> edges;
+  double at_most = 0;
+};
+Drift drift_of(const CheckpointManifest&);
+
+}  // namespace grapevine

@@ -1,0 +1,102 @@
+#include "app/checkpoint/checkpoint_thread.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "actors/alarm.hpp"
+#include "app/checkpoint/real_disk.hpp"
+#include "app/run_directory.hpp"
+
+namespace grapevine {
+
+CheckpointThread::CheckpointThread(const std::string& run_folder, RunIdentity run, bool threaded,
+                                   std::function<void(const std::string&)> say)
+    : say_(std::move(say)),
+      writer_(run_folder + "/" + kCheckpointsFolder,
+              checkpoints_in(real_disk(), run_folder + "/" + kCheckpointsFolder), std::move(run)) {
+  if (threaded) thread_ = std::thread([this] { work(); });
+}
+
+CheckpointThread::~CheckpointThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void CheckpointThread::set_epoch(uint64_t epoch, const std::string& topology) {
+  const std::lock_guard lock(mutex_);
+  epoch_ = epoch;
+  topology_ = topology;
+}
+
+void CheckpointThread::write(CheckpointPart part, CheckpointOrders::Done done) {
+  if (!thread_.joinable()) return carry({std::move(part), std::move(done)});
+  const std::lock_guard lock(mutex_);
+  if (settled_) return;
+  GV_CHECK(!task_.has_value());
+  task_.emplace(Task{std::move(part), std::move(done)});
+  changed_.notify_all();
+}
+
+void CheckpointThread::settle() {
+  std::unique_lock lock(mutex_);
+  settled_ = true;
+  task_.reset();
+  changed_.wait(lock, [this] { return !busy_; });
+}
+
+void CheckpointThread::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ends_ || task_.has_value(); });
+    if (ends_) return;
+    Task task = std::move(*task_);
+    task_.reset();
+    busy_ = true;
+    lock.unlock();
+    carry(std::move(task));
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+void CheckpointThread::carry(Task task) {
+  const bool is_end = task.part.rank == nullptr;
+  const Status happened = is_end ? finish() : begin_and_write(task.part);
+  if (!happened) return fail(happened.error(), task.done);
+  task.part.rank = nullptr;  // before the next one is made
+  if (is_end) is_failing_ = false;
+  task.done(true, is_end ? "checkpoint " + writer_.path() : "");
+}
+
+Status CheckpointThread::begin_and_write(const CheckpointPart& part) {
+  if (!writer_.is_open())
+    if (Status begun = carry_out(writer_.begin(part.gradients)); !begun) return begun;
+  return carry_out(writer_.rank(part.rank));
+}
+
+Status CheckpointThread::finish() {
+  if (!writer_.is_open()) return world_error("no rank was there to be written");
+  std::unique_lock lock(mutex_);
+  const auto epoch = epoch_;
+  const std::string topology = topology_;
+  lock.unlock();
+  if (Status whole = carry_out(writer_.commit(epoch, topology, utc_now())); !whole) return whole;
+  if (Status tidied = carry_out(writer_.tidy()); !tidied) say_(kAlarm + tidied.error().message);
+  return Done{};
+}
+
+void CheckpointThread::fail(const Error& error, const CheckpointOrders::Done& done) {
+  if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));
+  const std::string line = fmt::format("{}: {}", kNoCheckpoint, error.message);
+  if (!std::exchange(is_failing_, true))
+    say_(kAlarm + line + "; the run goes on, and the next one is tried in time");
+  done(false, line);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,59 @@
+// CheckpointThread: carries out on the real disk what the ranks' records are to become. One thread,
+// so that nobody who answers anything ever waits for a disk; without one for the virtual clock,
+// where nothing else goes on.
+//
+// A disk that fails ends the checkpoint at hand, told once as an alarm until one can be written
+// again; the run goes on.
+#pragma once
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "actors/checkpoint_orders.hpp"
+#include "app/checkpoint/checkpoint_writer.hpp"
+
+namespace grapevine {
+
+class CheckpointThread {
+ public:
+  /// `say`: events and alarms, a line each; in any thread. `threaded`: else whoever calls
+  /// waits.
+  CheckpointThread(const std::string& run_folder, RunIdentity, bool threaded,
+                   std::function<void(const std::string&)> say);
+  CheckpointThread(const CheckpointThread&) = delete;
+  ~CheckpointThread();
+
+  /// The graph of now, for the manifests.
+  void set_epoch(uint64_t epoch, const std::string& topology);
+
+  void write(CheckpointPart, CheckpointOrders::Done);  // one at a time
+  void settle();
+
+ private:
+  struct Task {
+    CheckpointPart part;
+    CheckpointOrders::Done done;
+  };
+  void work();
+  void carry(Task);
+  Status begin_and_write(const CheckpointPart&);
+  Status finish();
+  void fail(const Error&, const CheckpointOrders::Done&);
+
+  const std::function<void(const std::string&)> say_;
+  CheckpointWriter writer_;  // the thread's
+  bool is_failing_ = false;  // likewise
+  std::mutex mutex_;         // guards what follows
+  std::condition_variable changed_;
+  std::optional<Task> task_;
+  bool busy_ = false, ends_ = false, settled_ = false;
+  uint64_t epoch_ = 0;
+  std::string topology_;
+  std::thread thread_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,153 @@
+#include "app/checkpoint/checkpoint_writer.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "kernels/checksum.hpp"
+#include "models/model_file.hpp"
+
+namespace grapevine {
+namespace {
+
+using Manifest = CheckpointFolder::Manifest;
+
+TensorType type_of(const Buffer& x) {
+  return x.dtype() == DType::f32 ? TensorType::f32 : TensorType::f64;
+}
+
+DiskEffects whole_file(WriteFile file) {
+  const std::string path = file.path;
+  file.path += ".part";
+  const std::string part = file.path;
+  return {std::move(file), SyncFile{part}, Rename{part, path}};
+}
+
+void add(DiskEffects& to, DiskEffects more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  return slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+RankFile describe(const WriteFile& file, const RankRecord& record, uint64_t batch) {
+  RankFile described;
+  described.rank = record.rank;
+  described.gradients = record.gradients;
+  described.position = record.gradients * batch;
+  described.edges = record.edges;
+  described.bytes = file.head.size();
+  Checksum sum;
+  sum.add(file.head.data(), file.head.size());
+  for (const Piece& piece : file.pieces) {
+    sum.add(piece.data, piece.bytes);
+    described.bytes += piece.bytes;
+  }
+  described.hash = sum.value();
+  described.counters.emplace_back("gradients", record.gradients);
+  for (const RankRecord::Number& n : record.numbers)
+    if (!n.is_real) described.counters.emplace_back(n.name, n.bits);
+  return described;
+}
+
+}  // namespace
+
+WriteFile file_of(const std::string& path, const RankRecordPtr& record) {
+  std::vector<ModelTensor> tensors;
+  const auto add_vector = [&](const std::string& name, const Buffer& x) {
+    tensors.push_back({name, {static_cast<int64_t>(x.size())}, type_of(x), x.vec().data});
+  };
+  for (const RankRecord::Vector& v : record->vectors)
+    add_vector(v.name, v.values);
+  if (record->statistics.size() > 0) add_vector("statistics", record->statistics);
+  for (const RankRecord::Number& n : record->numbers)
+    tensors.push_back({n.name, {}, n.is_real ? TensorType::f64 : TensorType::i64, &n.bits});
+  WriteFile file{path, safetensors_head(tensors), {}, record};
+  for (const ModelTensor& tensor : tensors)
+    file.pieces.push_back({tensor.data, tensor.bytes()});
+  return file;
+}
+
+CheckpointWriter::CheckpointWriter(std::string folder,
+                                   std::map<std::string, CheckpointFolder> there, RunIdentity run)
+    : folder_(std::move(folder)), there_(std::move(there)), run_(std::move(run)) {}
+
+DiskEffects CheckpointWriter::begin(uint64_t gradients) {
+  GV_CHECK(!open_);
+  open_ = true;
+  uint64_t newest = 0;
+  for (const auto& [name, known] : there_)
+    newest = std::max(newest, known.serial);
+  // One of this number stays: nothing may happen to it before the next one is whole.
+  name_ = checkpoint_name(gradients);
+  for (uint64_t k = newest + 1; stays(name_); ++k)
+    name_ = fmt::format("{}-{}", checkpoint_name(gradients), k);
+  manifest_ = {};
+  manifest_.run = run_;
+  manifest_.serial = newest + 1;
+  manifest_.gradients = gradients;
+  DiskEffects effects = {MakeFolder{folder_}, SyncFolder{parent_of(folder_)}};
+  if (there_.count(name_) > 0)
+    add(effects, {RemoveFile{path() + "/" + kManifestName}, SyncFolder{path()}});
+  there_[name_] = {};
+  add(effects, {MakeFolder{path()}, SyncFolder{folder_}});
+  return effects;
+}
+
+bool CheckpointWriter::stays(const std::string& name) const {
+  const auto known = there_.find(name);
+  return known != there_.end() &&
+         (known->second.manifest == Manifest::good || known->second.manifest == Manifest::later);
+}
+
+DiskEffects CheckpointWriter::rank(const RankRecordPtr& record) {
+  GV_CHECK(open_);
+  WriteFile file =
+      file_of(path() + "/rank-" + std::to_string(record->rank) + ".safetensors", record);
+  manifest_.ranks.push_back(describe(file, *record, run_.batch));
+  return whole_file(std::move(file));
+}
+
+DiskEffects CheckpointWriter::commit(uint64_t epoch, const std::string& topology,
+                                     const std::string& utc) {
+  GV_CHECK(open_);
+  manifest_.epoch = epoch;
+  manifest_.topology = topology;
+  manifest_.written = utc;
+  DiskEffects effects = {SyncFolder{path()}};
+  add(effects, whole_file({path() + "/" + kManifestName, text_of(manifest_), {}, nullptr}));
+  effects.push_back(SyncFolder{path()});
+  return effects;
+}
+
+DiskEffects CheckpointWriter::tidy() {
+  GV_CHECK(open_);
+  open_ = false;
+  there_[name_] = {Manifest::good, manifest_.serial};
+  std::vector<uint64_t> serials;
+  for (const auto& [name, known] : there_)
+    serials.push_back(known.serial);
+  std::sort(serials.rbegin(), serials.rend());
+  const uint64_t oldest = serials.size() >= kKept ? serials[kKept - 1] : 0;
+  DiskEffects effects;
+  std::erase_if(there_, [&](const auto& entry) {
+    const auto& [name, known] = entry;
+    const bool is_kept = known.manifest == Manifest::good && known.serial >= oldest;
+    if (is_kept || known.manifest == Manifest::later) return false;
+    const std::string old = folder_ + "/" + name;
+    // Without its manifest it is none, so half of it is none either.
+    add(effects, {RemoveFile{old + "/" + kManifestName}, SyncFolder{old}, RemoveFolder{old}});
+    return true;
+  });
+  return effects;
+}
+
+DiskEffects CheckpointWriter::abandon() {
+  open_ = false;
+  there_.erase(name_);
+  return {RemoveFile{path() + "/" + kManifestName}, RemoveFolder{path()}};
+}
+
+}  // namespace grapevine

@@ -1,0 +1,52 @@
+// CheckpointWriter: in which order a checkpoint comes onto a disk, so that what looks whole is
+// whole whenever the machine stops. A state machine without I/O: it says what is to happen
+// (disk_effect.hpp).
+//
+//   begin    the folder of its number; its parents' entries synced
+//   rank     NAME.part written, synced, renamed: one after the other, as they are recorded
+//   commit   the folder synced; manifest.json likewise, last; the folder synced again
+//   tidy     only now goes what is older than the last kKept, and what never became whole
+//
+// After an error of the disk: abandon(). What has a manifest of a later format is never touched.
+#pragma once
+#include <map>
+#include <set>
+
+#include "app/checkpoint/disk_effect.hpp"
+#include "app/checkpoint/manifest.hpp"
+
+namespace grapevine {
+
+class CheckpointWriter {
+ public:
+  static constexpr size_t kKept = 3;
+
+  /// `folder`: RUN/checkpoints. `there`: the folders in it.
+  CheckpointWriter(std::string folder, std::map<std::string, CheckpointFolder> there, RunIdentity);
+
+  bool is_open() const { return open_; }
+  DiskEffects begin(uint64_t gradients);  // REQUIRES: none is open
+  DiskEffects rank(const RankRecordPtr&);
+  DiskEffects commit(uint64_t epoch, const std::string& topology, const std::string& utc);
+  DiskEffects tidy();     // REQUIRES: what commit() said has happened
+  DiskEffects abandon();  // what has been written since begin() goes
+
+  /// Of the one that is open, or was last.
+  std::string path() const { return folder_ + "/" + name_; }
+
+ private:
+  bool stays(const std::string& name) const;
+
+  std::string folder_;
+  std::map<std::string, CheckpointFolder> there_;
+  RunIdentity run_;
+  bool open_ = false;
+  std::string name_;
+  CheckpointManifest manifest_;
+};
+
+/// What a rank's file begins with; the vectors' bytes follow in their order, the statistics', the
+/// numbers'.
+WriteFile file_of(const std::string& path, const RankRecordPtr&);
+
+}  // namespace grapevine

@@ -1,0 +1,43 @@
+// DiskEffect: one thing that is to happen on a disk. What writes checkpoints says in which order
+// such things happen; a disk carries them out: the real one (real_disk.hpp), or one of the tests
+// that loses what was not synced.
+#pragma once
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/write_file.hpp"
+
+namespace grapevine {
+
+struct MakeFolder {
+  std::string path;
+};  // nothing where it is there
+struct WriteFile {
+  std::string path;
+  std::string head;                   // what it begins with
+  std::vector<Piece> pieces;          // what follows
+  std::shared_ptr<const void> owner;  // of the pieces
+};  // new, or in place of what was there; nothing of it is kept back in the process
+struct SyncFile {
+  std::string path;
+};
+struct Rename {
+  std::string from, to;  // in place of what was there
+};
+struct SyncFolder {
+  std::string path;
+};
+struct RemoveFile {
+  std::string path;
+};  // nothing where it is not there
+struct RemoveFolder {
+  std::string path;
+};  // with what is left in it; nothing where it is not there
+
+using DiskEffect =
+    std::variant<MakeFolder, WriteFile, SyncFile, Rename, SyncFolder, RemoveFile, RemoveFolder>;
+using DiskEffects = std::vector<DiskEffect>;
+
+}  // namespace grapevine

@@ -1,0 +1,194 @@
+#include "app/checkpoint/manifest.hpp"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "kernels/checksum.hpp"
+
+namespace grapevine {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kEdgesAtMost = 1 << 20;
+constexpr char kHash[] = "xxh3";
+
+std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
+
+std::string hash_of(Json object) {
+  object.erase(kHash);
+  const std::string rest = object.dump();
+  Checksum sum;
+  sum.add(rest.data(), rest.size());
+  return hex(sum.value());
+}
+
+std::string text_with_hash(Json object) {
+  object[kHash] = hash_of(object);
+  return object.dump(1) + "\n";
+}
+
+bool has_its_hash(const Json& object) {
+  return object.is_object() && object.contains(kHash) && object[kHash] == hash_of(object);
+}
+
+Json json_of(const RankFile& rank) {
+  Json counters = Json::object(), edges = Json::array();
+  for (const auto& [name, count] : rank.counters)
+    counters[name] = count;
+  for (const RankRecord::Edge& e : rank.edges)
+    edges.push_back({{"peer", e.peer},
+                     {"incarnation", e.incarnation},
+                     {"peer_incarnation", e.peer_incarnation},
+                     {"exchanges", e.exchanges},
+                     {"moved", e.moved},
+                     {"last_jump", e.last}});
+  return {{"rank", rank.rank},           {"file", rank.file},
+          {"bytes", rank.bytes},         {kHash, hex(rank.hash)},
+          {"gradients", rank.gradients}, {"data_position", rank.position},
+          {"counters", counters},        {"edges", edges}};
+}
+
+/// Reads members of objects whose author may be anybody. After the first that is missing or of the
+/// wrong type good() is false.
+class MemberReader {
+ public:
+  explicit MemberReader(std::string& complaint) : complaint_(complaint) {}
+
+  bool good() const { return complaint_.empty(); }
+
+  const Json& at(const Json& object, const char* name, bool (Json::*is)() const noexcept) {
+    static const Json none;
+    const auto found = object.is_object() ? object.find(name) : object.end();
+    if (object.is_object() && found != object.end() && ((*found).*is)()) return *found;
+    if (good()) complaint_ = name;
+    return none;
+  }
+  std::string text(const Json& object, const char* name) {
+    const Json& member = at(object, name, &Json::is_string);
+    return member.is_string() ? member.get<std::string>() : "";
+  }
+  uint64_t count(const Json& object, const char* name, uint64_t most = ~uint64_t{0}) {
+    const Json& member = at(object, name, &Json::is_number_unsigned);
+    const uint64_t value = member.is_number_unsigned() ? member.get<uint64_t>() : 0;
+    if (value > most && good()) complaint_ = name;
+    return value;
+  }
+  uint64_t hash(const Json& object, const char* name) {
+    const std::string digits = text(object, name);
+    char* end = nullptr;
+    const uint64_t value = std::strtoull(digits.c_str(), &end, 16);
+    if ((digits.size() != 16 || *end != '\0') && good()) complaint_ = name;
+    return value;
+  }
+  double norm(const Json& object, const char* name) {
+    const auto found = object.is_object() ? object.find(name) : object.end();
+    if (!object.is_object() || found == object.end() || !found->is_number()) return 0;  // unknown
+    return found->get<double>();
+  }
+
+ private:
+  std::string& complaint_;
+};
+
+uint64_t format_of(const Json& object) {
+  std::string complaint;
+  return MemberReader(complaint).count(object, "format");
+}
+
+RankRecord::Edge edge_of(const Json& json, MemberReader& read) {
+  RankRecord::Edge edge;
+  edge.peer = static_cast<int>(read.count(json, "peer", 1 << 30));
+  edge.incarnation = static_cast<uint32_t>(read.count(json, "incarnation", ~uint32_t{0}));
+  edge.peer_incarnation = static_cast<uint32_t>(read.count(json, "peer_incarnation", ~uint32_t{0}));
+  edge.exchanges = read.count(json, "exchanges");
+  edge.moved = read.norm(json, "moved");
+  edge.last = read.norm(json, "last_jump");
+  return edge;
+}
+
+RankFile rank_of(const Json& json, MemberReader& read) {
+  RankFile rank;
+  rank.rank = static_cast<int>(read.count(json, "rank", 1 << 30));
+  rank.file = fmt::format("rank-{}.safetensors", rank.rank);  // and no other path
+  rank.bytes = read.count(json, "bytes");
+  rank.hash = read.hash(json, kHash);
+  rank.gradients = read.count(json, "gradients");
+  rank.position = read.count(json, "data_position");
+  const Json& edges = read.at(json, "edges", &Json::is_array);
+  for (size_t k = 0; k < edges.size() && k < kEdgesAtMost && read.good(); ++k)
+    rank.edges.push_back(edge_of(edges[k], read));
+  return rank;
+}
+
+}  // namespace
+
+std::string checkpoint_name(uint64_t gradients) { return fmt::format("{:09}", gradients); }
+
+std::string text_of(const CheckpointManifest& m) {
+  Json ranks = Json::array();
+  for (const RankFile& rank : m.ranks)
+    ranks.push_back(json_of(rank));
+  const Json object = {{"format", kCheckpointFormat},
+                       {"serial", m.serial},
+                       {"job", hex(m.run.job)},
+                       {"layout", hex(m.run.layout)},
+                       {"job_is", m.run.job_is},
+                       {"node", m.run.node},
+                       {"written", m.written},
+                       {"gradients", m.gradients},
+                       {"epoch", m.epoch},
+                       {"topology", m.topology},
+                       {"options", Json::parse(m.run.options, nullptr, false)},
+                       {"ranks", ranks}};
+  return text_with_hash(object);
+}
+
+std::string sealed(const std::string& object) { return text_with_hash(Json::parse(object)); }
+
+CheckpointFolder folder_of(const std::string& manifest_text) {
+  using Manifest = CheckpointFolder::Manifest;
+  if (const auto read = parse_manifest("", manifest_text)) return {Manifest::good, read->serial};
+  const Json object = Json::parse(manifest_text, nullptr, false);
+  const bool is_later = has_its_hash(object) && format_of(object) > kCheckpointFormat;
+  return {is_later ? Manifest::later : Manifest::damaged, 0};
+}
+
+Result<CheckpointManifest> parse_manifest(const std::string& path, const std::string& text) {
+  const Json object = Json::parse(text, nullptr, false);
+  if (!has_its_hash(object))
+    return user_error(path + " is damaged or no manifest: its hash is not that of the rest");
+  if (const uint64_t format = format_of(object); format > kCheckpointFormat)
+    return user_error(fmt::format("{} has format {}, accepted: {}; a later grapevine wrote it",
+                                  path, format, kCheckpointFormat));
+  std::string complaint;
+  MemberReader read(complaint);
+  CheckpointManifest m;
+  m.serial = read.count(object, "serial", ~uint64_t{0} >> 1);
+  m.run.job = read.hash(object, "job");
+  m.run.layout = read.hash(object, "layout");
+  m.run.job_is = read.text(object, "job_is");
+  m.run.node = read.text(object, "node");
+  m.run.options = read.at(object, "options", &Json::is_object).dump();
+  m.written = read.text(object, "written");
+  m.gradients = read.count(object, "gradients");
+  m.epoch = read.count(object, "epoch", ~uint64_t{0} >> 1);
+  m.topology = read.text(object, "topology");
+  const Json& ranks = read.at(object, "ranks", &Json::is_array);
+  int last = -1;
+  for (size_t k = 0; k < ranks.size() && read.good(); ++k) {
+    m.ranks.push_back(rank_of(ranks[k], read));
+    if (m.ranks.back().rank <= last && read.good()) complaint = "ranks";
+    last = m.ranks.back().rank;
+  }
+  if (read.good() && m.ranks.empty()) complaint = "ranks";
+  if (!read.good())
+    return user_error(
+        fmt::format("{} is no manifest: \"{}\" is missing or no such value", path, complaint));
+  return m;
+}
+
+}  // namespace grapevine

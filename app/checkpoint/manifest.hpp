@@ -1,0 +1,77 @@
+// The manifest: what a checkpoint consists of, and what it is of. Written last: a checkpoint is
+// whole when its manifest is there and the hashes that it tells are those of its files.
+//
+//   RUN/checkpoints/000012345/rank-7.safetensors    RankRecord: vectors, numbers (of no dimension)
+//                             manifest.json
+//
+// The folder's number is that of the gradients of all ranks here. What is newer the serial number
+// says, which no checkpoint of a run shares with another. Every format's manifest, of later ones
+// too, is a JSON object with its "format" and with "xxh3", the hash of all the rest: so a later
+// format can be told from a damaged manifest.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/rank_record.hpp"
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+constexpr int kCheckpointFormat = 1;
+constexpr char kManifestName[] = "manifest.json";
+constexpr char kCheckpointsFolder[] = "checkpoints";
+
+struct RankFile {
+  int rank = 0;
+  std::string file;
+  uint64_t bytes = 0, hash = 0;                            // XXH3 of the whole file
+  uint64_t gradients = 0;                                  // of the rank
+  uint64_t position = 0;                                   // in its data: samples that it has taken
+  std::vector<std::pair<std::string, uint64_t>> counters;  // of its random streams
+  std::vector<RankRecord::Edge> edges;
+};
+
+/// What a run says about itself in each of its checkpoints.
+struct RunIdentity {
+  uint64_t job = 0;     // hash of what a rank's state consists of
+  uint64_t layout = 0;  // hash of its tensors
+  std::string job_is;   // in words
+  std::string options;  // a JSON object, as run.json has it
+  std::string node;     // its name, of a run of several
+  uint64_t batch = 0;   // samples of a gradient
+};
+
+struct CheckpointManifest {
+  RunIdentity run;
+  uint64_t serial = 0;
+  uint64_t gradients = 0;  // of all ranks here, when it began
+  uint64_t epoch = 0;
+  std::string topology;
+  std::string written;          // UTC
+  std::vector<RankFile> ranks;  // rising
+};
+
+/// What a folder among the checkpoints is, by its manifest alone.
+struct CheckpointFolder {
+  enum class Manifest { none, damaged, later, good };  // later: its format is one of later programs
+  Manifest manifest = Manifest::none;
+  uint64_t serial = 0;  // of a good one
+};
+
+/// 000012345
+std::string checkpoint_name(uint64_t gradients);
+
+std::string text_of(const CheckpointManifest&);
+
+/// A JSON object's text with the hash of the rest in it, in place of the one that it had.
+std::string sealed(const std::string& object);
+
+CheckpointFolder folder_of(const std::string& manifest_text);
+
+/// Errors (user): no JSON, another hash, something missing or of the wrong type, a later format;
+/// each begins with `path`.
+Result<CheckpointManifest> parse_manifest(const std::string& path, const std::string& text);
+
+}  // namespace grapevine

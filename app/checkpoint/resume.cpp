@@ -1,0 +1,296 @@
+#include "app/checkpoint/resume.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "actors/run/fits.hpp"
+#include "app/checkpoint/real_disk.hpp"
+#include "app/json_output.hpp"
+#include "app/words.hpp"
+#include "kernels/hash.hpp"
+
+namespace grapevine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What may differ from one life of a run to the next: where it is, who sees it, how fast it is.
+bool may_differ(const std::string& name) {
+  static const std::set<std::string> names = {
+      "out",   "save",    "resume",     "init",           "config",       "json",
+      "quiet", "plan",    "until",      "sample-seconds", "test-seconds", "checkpoint-every",
+      "data",  "threads", "tensorboard"};
+  return names.count(name) != 0;
+}
+
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// As set_option understands it, so that 0.1 and 1e-1 are one value.
+std::string normal(const std::string& name, const std::string& text) {
+  Options scratch;
+  const OptionTable table = option_table(scratch);
+  const Option* option = find_option(table, name);
+  return option != nullptr && set_option(*option, text) ? option_text(*option) : text;
+}
+
+// The run's folder of a path that is one, or a checkpoint in it.
+std::string run_of(const std::string& path) {
+  const fs::path whole = fs::path(path).lexically_normal();
+  const fs::path folder = whole.filename().empty() ? whole.parent_path() : whole;
+  if (!fs::exists(folder / kManifestName)) return folder.string();
+  const fs::path above = folder.parent_path();
+  return above.filename() == kCheckpointsFolder ? above.parent_path().string() : "";
+}
+
+// run.json, or nothing.
+Json record_in(const std::string& folder) {
+  const auto text = real_disk().read(folder + "/run.json");
+  return text ? Json::parse(*text, nullptr, false) : Json();
+}
+
+std::string state_of(const Json& record) {
+  const auto found = record.is_object() ? record.find("state") : record.end();
+  const bool told = record.is_object() && found != record.end() && found->is_string();
+  return told ? found->get<std::string>() : "";
+}
+
+// It was killed, or ended because somebody wanted the machine.
+bool is_left(const Json& record) {
+  const std::string state = state_of(record);
+  return state == "running" || (state == "interrupted" && record.contains("preempted"));
+}
+
+Status same_options(const Json& record, const Options& options) {
+  const Json now = json_of(options);
+  const Json before = record.contains("options") ? record["options"] : Json::object();
+  for (const auto& [name, value] : now.items()) {
+    if (may_differ(name) || !before.contains(name) || before[name] == value) continue;
+    return user_error(fmt::format(
+        "{} is {}, but the run that was left in out \"{}\" has {}, accepted: the same, or another "
+        "folder",
+        name, text_of(value), options.out, text_of(before[name])));
+  }
+  return Done{};
+}
+
+Error refused(const Checkpoint& checkpoint, const std::string& why) {
+  return user_error(fmt::format("resume is \"{}\", {}", checkpoint.path, why));
+}
+
+RankRecordPtr clone_of(const RankRecord& of, int rank) {
+  auto clone = std::make_shared<RankRecord>();
+  clone->rank = rank;
+  clone->gradients = of.gradients;
+  clone->numbers = of.numbers;
+  const auto copy = [](const Buffer& from) {
+    Buffer to(from.size(), from.dtype());
+    scale({}, 1, from, to);
+    return to;
+  };
+  clone->statistics = copy(of.statistics);
+  for (const RankRecord::Vector& v : of.vectors)
+    clone->vectors.push_back({v.name, copy(v.name == "x~" ? of.vectors.front().values : v.values)});
+  return clone;
+}
+
+// A rank that was gone begins with the next one's x.
+void take_ranks(const Checkpoint& checkpoint, int first, int ranks, Beginning& begins) {
+  std::vector<RankRecordPtr>& places = begins.resumption.ranks;
+  places.resize(static_cast<size_t>(ranks));
+  for (const RankRecordPtr& record : checkpoint.ranks)
+    places[static_cast<size_t>(record->rank - first)] = record;
+  for (int rank = first; rank < first + ranks; ++rank) {
+    RankRecordPtr& place = places[static_cast<size_t>(rank - first)];
+    if (place) continue;
+    const auto next = std::find_if(checkpoint.ranks.begin(), checkpoint.ranks.end(),
+                                   [rank](const RankRecordPtr& r) { return r->rank > rank; });
+    const RankRecordPtr& near = next == checkpoint.ranks.end() ? checkpoint.ranks.front() : *next;
+    place = clone_of(*near, rank);
+    begins.told.push_back(
+        fmt::format("rank {} was gone, and begins with the x of rank {}", rank, near->rank));
+  }
+}
+
+void tell(const Checkpoint& checkpoint, Beginning& begins) {
+  const uint64_t gradients = gradients_of(begins.resumption);
+  for (const std::string& line : checkpoint.passed_over)
+    begins.told.push_back("passed over: " + line);
+  begins.told.push_back(fmt::format("goes on from {}, after {} gradients", checkpoint.path,
+                                    with_commas(static_cast<double>(gradients))));
+  const Drift drift = drift_of(checkpoint.manifest);
+  if (drift.edges.empty()) return;
+  constexpr size_t kNamed = 8;
+  std::string edges;
+  for (size_t k = 0; k < std::min(kNamed, drift.edges.size()); ++k)
+    edges += fmt::format("{}{}-{}", k > 0 ? ", " : "", drift.edges[k].i, drift.edges[k].j);
+  if (drift.edges.size() > kNamed) edges += ", ...";
+  begins.told.push_back(
+      fmt::format("the sum that gossip conserves is off by at most {} in norm: of {} edges one end "
+                  "had an exchange more ({})",
+                  as_short(drift.at_most), drift.edges.size(), edges));
+}
+
+// Of a node's ranks: those that it had, where no number is given.
+int first_rank_of(const Checkpoint& checkpoint, const Settings& s) {
+  return s.local_ranks > 0 ? checkpoint.ranks.front()->rank : 0;
+}
+
+Status check_fits(const Checkpoint& checkpoint, const Options& options,
+                  const Objective& objective) {
+  const RunIdentity own = identity_of(options, objective);
+  const Settings& s = options.settings;
+  if (checkpoint.manifest.run.job != own.job)
+    return refused(checkpoint, fmt::format("a checkpoint of {}, accepted: one of {}",
+                                           checkpoint.manifest.run.job_is, own.job_is));
+  for (const RankRecordPtr& record : checkpoint.ranks) {
+    const int place = record->rank - first_rank_of(checkpoint, s);
+    if (place >= ranks_here(s))
+      return refused(checkpoint, fmt::format("which has {} ranks or more, accepted: --ranks {}",
+                                             place + 1, place + 1));
+  }
+  const uint64_t horizon = s.gradients / static_cast<uint64_t>(s.ranks);
+  const bool all = std::all_of(checkpoint.ranks.begin(), checkpoint.ranks.end(),
+                               [&](const RankRecordPtr& r) { return r->gradients >= horizon; });
+  if (horizon > 0 && all)
+    return refused(checkpoint,
+                   "which has nothing left to do, accepted: a run with gradients to come");
+  return Done{};
+}
+
+Status go_on(const Checkpoint& checkpoint, Options& options, const Objective& objective,
+             Beginning& begins) {
+  if (Status fit = check_fits(checkpoint, options, objective); !fit) return fit;
+  Settings with_graph = options.settings;
+  with_graph.topology = checkpoint.manifest.topology;
+  if (!checkpoint.manifest.topology.empty() && check(with_graph))
+    options.settings.topology = with_graph.topology;
+  begins.resumption.epoch = checkpoint.manifest.epoch;
+  const int first = first_rank_of(checkpoint, options.settings);
+  take_ranks(checkpoint, first, ranks_here(options.settings), begins);
+  if (Status fit = fits(options.settings, objective, begins.resumption); !fit)
+    return refused(checkpoint, "where " + fit.error().message);
+  const bool fits_in = first + ranks_here(options.settings) <= options.settings.ranks;
+  if (options.settings.local_ranks > 0 && options.peers.first_rank < 0 && fits_in)
+    options.peers.first_rank = first;
+  tell(checkpoint, begins);
+  return Done{};
+}
+
+// Its last life may still be about to end: what it leaves is looked at once it has.
+Result<FolderLock> lock_run(const std::string& folder) {
+  constexpr double kPatience_s = 2;
+  auto lock = FolderLock::take(folder, kPatience_s);
+  if (!lock) return lock.error();
+  if (!*lock)
+    return user_error(fmt::format(
+        "out is \"{}\", in which another process has its run, accepted: another folder", folder));
+  return std::move(**lock);
+}
+
+// The same command again. What was killed before its first checkpoint begins anew.
+Result<Beginning> after_kill(Options& options, const Objective& objective) {
+  Beginning begins;
+  if (options.out.empty() || !is_left(record_in(options.out))) return begins;
+  auto lock = lock_run(options.out);
+  if (!lock) return lock.error();
+  const Json record = record_in(options.out);
+  if (!is_left(record)) return begins;
+  if (Status same = same_options(record, options); !same) return same.error();
+  begins.lock.emplace(std::move(*lock));
+  const auto there = checkpoints_in(real_disk(), options.out + "/" + kCheckpointsFolder);
+  if (std::all_of(there.begin(), there.end(), [](const auto& folder) {
+        return folder.second.manifest == CheckpointFolder::Manifest::none;
+      })) {
+    begins.told.push_back("the run that was left here has no checkpoint: it begins anew");
+    return begins;
+  }
+  const auto checkpoint = load_checkpoint(real_disk(), options.out);
+  if (!checkpoint) return checkpoint.error();
+  if (Status on = go_on(*checkpoint, options, objective, begins); !on) return on.error();
+  return begins;
+}
+
+}  // namespace
+
+Result<std::vector<ConfigEntry>> with_record(Command command,
+                                             const std::vector<ConfigEntry>& given) {
+  const auto last = std::find_if(given.rbegin(), given.rend(),
+                                 [](const ConfigEntry& e) { return e.name == "resume"; });
+  if (last == given.rend() || last->text.empty()) return given;
+  const bool several = (command & kProcesses) != 0;
+  const std::string path = command == kLaunch ? last->text + "/node-0" : last->text;
+  const auto manifest = newest_manifest(real_disk(), path);
+  if (!manifest) return manifest.error();
+  Json record = Json::parse(manifest->run.options, nullptr, false);
+  if (record.contains("epochs") && record["epochs"] != 0)
+    record.erase("gradients");  // they follow from the epochs
+  Options scratch;
+  const OptionTable table = option_table(scratch);
+  std::vector<ConfigEntry> entries;
+  for (const auto& [name, value] : record.items()) {
+    const Option* option = find_option(table, name);
+    const bool own = may_differ(name) || (several && name == "ranks");
+    const bool taken = option != nullptr && (!own || name == "until");
+    if (taken) entries.push_back({option->name, text_of(value), last->text + ": "});
+  }
+  for (const ConfigEntry& entry : given) {
+    const bool own = may_differ(entry.name) || (several && entry.name == "ranks");
+    const bool recorded = record.contains(entry.name) && !own;
+    if (recorded && normal(entry.name, entry.text) != text_of(record[entry.name]) &&
+        normal(entry.name, entry.text) != normal(entry.name, text_of(record[entry.name])))
+      return user_error(
+          fmt::format("{}{} is {} with resume \"{}\", whose run has {}, accepted: {}, "
+                      "or no {}",
+                      entry.where, entry.name, entry.text, last->text, text_of(record[entry.name]),
+                      text_of(record[entry.name]), entry.name));
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+RunIdentity identity_of(const Options& options, const Objective& objective,
+                        const std::string& node) {
+  const Settings& s = options.settings;
+  RunIdentity run;
+  const std::string state =
+      fmt::format("{}/{}/{}/{}", s.method, s.rule.compress, static_cast<int>(s.rule.optimizer.kind),
+                  s.rule.optimizer.momentum != 0);
+  const uint64_t shapes[] = {objective.layout().hash(), objective.statistics().hash()};
+  run.job = fnv1a(std::as_bytes(std::span(shapes)), fnv1a(state));
+  run.layout = shapes[0];
+  run.job_is = fmt::format("{} of {} parameters", s.method,
+                           with_commas(static_cast<double>(objective.layout().size())));
+  run.options = json_of(options).dump();
+  run.node = node;
+  if (objective.gradients_per_pass(0) > 0) run.batch = static_cast<uint64_t>(s.objective.batch);
+  return run;
+}
+
+Result<Beginning> beginning_of(Options& options, const Objective& objective) {
+  if (options.resume.empty()) return after_kill(options, objective);
+  const std::string run = run_of(options.resume);
+  const bool is_of_run = !run.empty() && record_in(run).is_object();
+  if (options.out.empty() && options.save && is_of_run) options.out = run;
+  Beginning begins;
+  std::error_code unlike;
+  if (!options.out.empty() && fs::equivalent(run, options.out, unlike)) {
+    auto lock = lock_run(run);
+    if (!lock) return lock.error();
+    begins.lock.emplace(std::move(*lock));
+  }
+  const auto checkpoint = load_checkpoint(real_disk(), options.resume);
+  if (!checkpoint) return checkpoint.error();
+  if (begins.lock && state_of(record_in(run)) == "finished")
+    return refused(*checkpoint,
+                   "whose run has finished, accepted: one that has not, or another "
+                   "folder by --out");
+  if (Status on = go_on(*checkpoint, options, objective, begins); !on) return on.error();
+  return begins;
+}
+
+}  // namespace grapevine

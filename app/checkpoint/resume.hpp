@@ -1,0 +1,34 @@
+// What a run goes on from: --resume, or the same command again in a folder whose run was killed.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint_orders.hpp"
+#include "app/checkpoint/checkpoint_reader.hpp"
+#include "app/config_file.hpp"
+#include "app/folder_lock.hpp"
+#include "app/options.hpp"
+
+namespace grapevine {
+
+/// With --resume among the entries: those of the run's record, then what is given beside them. Of
+/// several processes the record is that of a node, the first of launch; --ranks is given anew.
+/// Errors (user): there is no checkpoint, or a given option contradicts the record.
+Result<std::vector<ConfigEntry>> with_record(Command, const std::vector<ConfigEntry>& given);
+
+/// What a checkpoint of this run says it is of. `node`: this process's name in a run of several.
+RunIdentity identity_of(const Options&, const Objective&, const std::string& node = "");
+
+struct Beginning {
+  std::optional<FolderLock> lock;  // of --out, where an earlier life of the run goes on there
+  Resumption resumption;           // empty: begins at the start
+  std::vector<std::string> told;   // what the user should know, a line each
+};
+
+/// Sets --out where --resume implies it, and the graph that the run had. Errors (user): nothing to
+/// go on from and why, a checkpoint of something else, a run that has finished, options that are
+/// not those of the run in --out, or another process that has that run.
+Result<Beginning> beginning_of(Options&, const Objective&);
+
+}  // namespace grapevine

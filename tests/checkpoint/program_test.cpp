@@ -1,0 +1,321 @@
+// Checkpoints and resumption as users meet them: the built program, killed for real.
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "app/checkpoint/manifest.hpp"
+#include "kernels/random.hpp"
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/eventually.hpp"
+
+using namespace grapevine::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kRun = "--objective quadratic --ranks 4 --seed 3 --noise 0.1 ";
+
+nlohmann::json record_of(const std::string& run) {
+  return nlohmann::json::parse(text_of(run + "/run.json"));
+}
+
+std::vector<std::string> checkpoints_of(const std::string& run) {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (fs::directory_iterator at(run + "/checkpoints", none), end; !none && at != end; ++at)
+    if (fs::exists(at->path() / "manifest.json")) found.push_back(at->path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void overwrite(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "one rank on the virtual clock goes on from its checkpoint to the same bits, by the program") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run"), other = scratch.path("other");
+  const std::string job =
+      "simulate --objective quadratic --ranks 1 --noise 0.1 --gradients 300 "
+      "--momentum 0.9 --schedule cosine --lr 0.01 --seed 5 ";
+  const auto whole = json_of(job + "--checkpoint-every 40s --out " + run);
+  const auto kept = checkpoints_of(run);
+  REQUIRE(kept.size() == 3);
+  const auto resumed = json_of("simulate --resume " + kept.front() + " --out " + other);
+  CHECK(resumed["parameter_hash"] == whole["parameter_hash"]);
+  CHECK(resumed["gradients"] == 300);
+  CHECK(resumed["resumed_at"].get<int>() > 0);
+  CHECK(record_of(other)["options"]["lr"] == 0.01);
+  const auto manifest = nlohmann::json::parse(text_of(kept.front() + "/manifest.json"));
+  CHECK(manifest["ranks"][0]["gradients"] == resumed["resumed_at"]);
+}
+
+TEST_CASE("a run that is killed at any moment goes on when its command is given again") {
+  const char* wanted = std::getenv("GRAPEVINE_KILLS");
+  const int kills = wanted != nullptr ? std::atoi(wanted) : 10;
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const std::string job = "train " + kRun +
+                          "--dim 4000 --gradients 0 --until 1000 "
+                          "--checkpoint-every 100steps --out " +
+                          run;
+  grapevine::Random random(1, 0, grapevine::Purpose::test);
+  uint64_t before = 0;
+  for (int kill = 0; kill < kills; ++kill) {
+    INFO("kill " << kill);
+    Running life(job);
+    REQUIRE(life.wait_for(kill == 0 ? "epoch" : before > 0 ? "goes on from" : "left here"));
+    for (uint32_t more = 1 + random.below(4); more > 0; --more) {  // it sees a few of them
+      const auto kept = checkpoints_of(run);
+      REQUIRE(grapevine::eventually([&] { return checkpoints_of(run) != kept; }));
+    }
+    for (uint32_t k = random.below(2000000); k > 0; --k)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    life.signal(SIGKILL);
+    CHECK(life.end() == 128 + SIGKILL);
+    const auto kept = checkpoints_of(run);
+    REQUIRE_FALSE(kept.empty());
+    const uint64_t now = std::stoull(fs::path(kept.back()).filename().string());
+    CHECK(now >= before);
+    before = now;
+  }
+  const auto end = json_of("train --resume " + run + " --until 0.1");
+  CHECK(end["resumed_at"].get<uint64_t>() >= before);
+  CHECK(record_of(run)["state"] == "finished");
+  check_refused("train --resume " + run, 2, {"has finished"});
+}
+
+TEST_CASE(
+    "SIGTERM saves the run, and the same command goes on; after Ctrl+C it does not by itself") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const std::string job = "train " + kRun + "--gradients 0 --until 1000 --out " + run;
+  {
+    Running life(job);
+    REQUIRE(life.wait_for("epoch 1"));
+    life.signal(SIGTERM);
+    CHECK(life.end() == 0);
+    CHECK(record_of(run)["preempted"] == true);
+    CHECK(checkpoints_of(run).size() == 1);
+  }
+  check_refused(job + " --lr 0.7", 2, {"lr is 0.7", "left in out", "has 0.1"});
+  {
+    Running life(job);
+    REQUIRE(life.wait_for("goes on from"));
+    check_refused(job, 2, {"in which another process has its run"});
+    life.signal(SIGINT);
+    CHECK(life.end() == 0);
+  }
+  check_refused(job, 2, {"holds a run already"});
+  const auto more = json_of("train --resume " + run + " --until 0.1");
+  CHECK(more["resumed_at"].get<uint64_t>() > 0);
+}
+
+TEST_CASE("SIGUSR1 takes a checkpoint of a run that goes on") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  Running life("train " + kRun + "--gradients 0 --until 1000 --out " + run);
+  REQUIRE(life.wait_for("epoch 1"));
+  life.signal(SIGUSR1);
+  REQUIRE(grapevine::eventually([&] { return !checkpoints_of(run).empty(); }));
+  life.signal(SIGINT);
+  CHECK(life.end() == 0);
+  CHECK(record_of(run)["state"] == "interrupted");
+}
+
+TEST_CASE(
+    "an option that contradicts the run's record is refused by name, one that does not is taken") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  json_of("simulate " + kRun + "--gradients 400 --until 0 --checkpoint-every 20s --out " + run);
+  const std::string from = checkpoints_of(run).front(), out = " --out " + scratch.path("other");
+  check_refused("simulate --lr 0.3 --resume " + from + out, 2, {"lr is 0.3", "whose run has 0.1"});
+  check_refused("simulate --method ad_psgd --resume " + from + out, 2, {"method", "a2cid2"});
+  check_refused("simulate --resume " + from + out + " --seeds 3", 2, {"seeds is 3"});
+  const auto same = json_of("simulate --lr 1e-1 --resume " + from + out);
+  CHECK(same["gradients"] == 400);
+}
+
+TEST_CASE("what cannot be gone on from is told in one line, with status 2") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run"), out = " --out " + scratch.path("other");
+  check_refused("train --resume " + scratch.path("none"), 2, {"has no checkpoint"});
+  json_of("simulate " + kRun + "--gradients 400 --until 0 --checkpoint-every 20s --out " + run);
+  const auto kept = checkpoints_of(run);
+  REQUIRE(kept.size() == 3);
+  check_refused("simulate --resume " + run, 2, {"has finished"});
+  // A flipped bit of the newest passes it over; of the one that is named it is an error.
+  std::string rank = text_of(kept[2] + "/rank-1.safetensors");
+  rank[rank.size() / 2] ^= 4;
+  overwrite(kept[2] + "/rank-1.safetensors", rank);
+  const Ran passed = run_grapevine("simulate --resume " + run + out);
+  CHECK(passed.status == 0);
+  CHECK_THAT(passed.err, Catch::Contains("passed over") && Catch::Contains("rank-1.safetensors"));
+  check_refused("simulate --resume " + kept[2], 2, {"rank-1.safetensors", "hash differs"});
+  // Another model's rank files under this manifest; then another model's manifest.
+  std::string manifest = text_of(kept[1] + "/manifest.json");
+  auto other = nlohmann::json::parse(manifest);
+  other["job"] = "0123456789abcdef";
+  other["job_is"] = "d_psgd of 7 parameters";
+  overwrite(kept[1] + "/manifest.json", grapevine::sealed(other.dump()));
+  check_refused("simulate --resume " + kept[1] + out + "2", 2,
+                {"a checkpoint of d_psgd of 7 parameters"});
+  other["format"] = 2;
+  overwrite(kept[1] + "/manifest.json", grapevine::sealed(other.dump()));
+  for (const std::string& from : {kept[1], run})
+    check_refused("simulate --resume " + from + out + "3", 2,
+                  {kept[1] + "/manifest.json has format 2, accepted: 1"});
+  check_refused("simulate --init " + kept[1], 2, {"has format 2, accepted: 1"});
+}
+
+TEST_CASE("a disk that is full is an alarm, and the run goes on to its end") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const Ran ran = run_grapevine("simulate " + kRun +
+                                    "--dim 20000 --gradients 200 --until 0 "
+                                    "--checkpoint-every 10s --out " +
+                                    run,
+                                "ulimit -f 500;");
+  CHECK(ran.status == 0);
+  CHECK(record_of(run)["state"] == "finished");
+  CHECK_THAT(ran.err, Catch::Contains("ALARM: no checkpoint: cannot write"));
+  CHECK_THAT(ran.err, Catch::Contains("File too large"));
+  CHECK(checkpoints_of(run).empty());
+}
+
+TEST_CASE("a folder of checkpoints that cannot be written is an alarm, and the run finishes") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const Ran ran = run_grapevine("simulate " + kRun +
+                                    "--gradients 200 --until 0 --checkpoint-every "
+                                    "10s --out " +
+                                    run,
+                                "mkdir -p " + run + "; touch " + run + "/checkpoints;");
+  CHECK(ran.status == 0);
+  CHECK_THAT(ran.err, Catch::Contains("ALARM: no checkpoint: cannot write"));
+  CHECK(record_of(run)["state"] == "finished");
+}
+
+TEST_CASE("a warm start begins at another run's model, a file, or the mean of a checkpoint") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const std::string job = "simulate --objective quadratic --ranks 4 --seed 3 --zeta2 1 ";
+  const auto first = json_of(job + "--gradients 800 --until 0 --checkpoint-every 50s --out " + run);
+  const double off = first["suboptimality"];
+  const std::string still = job + "--lr 1e-300 --gradients 8 --until 0 ";
+  CHECK(json_of(still)["suboptimality"].get<double>() > 100 * off);
+  for (const std::string& from : {run, run + "/model.safetensors"})
+    CHECK(json_of(still + "--init " + from)["suboptimality"].get<double>() == Approx(off));
+  const std::string earlier = checkpoints_of(run).front();
+  const double before = json_of(still + "--init " + earlier)["suboptimality"];
+  CHECK(before < 100 * off + 1);
+  CHECK(before != off);
+  check_refused(still + "--init " + scratch.path("none"), 2, {"none"});
+  const Ran other = run_grapevine(job + "--dim 17 --init " + run);
+  CHECK(other.status == 2);
+  CHECK_THAT(other.err, Catch::Contains("tensor x has shape [16], accepted: [17]"));
+  CHECK_THAT(other.err, Catch::Contains("of which 1 tensor does not fit the model"));
+  check_refused(job + "--dim 17 --init " + earlier, 2, {"a checkpoint of a2cid2 of 16 parameters"});
+}
+
+#ifdef GRAPEVINE_HAS_NETWORKS
+TEST_CASE("a network goes on from its checkpoint, and another begins at its model") {
+  const Scratch scratch;
+  write_optdigits(scratch, 320, 200);
+  const std::string run = scratch.path("run"), data = " --data " + scratch.path();
+  const std::string job =
+      "--objective network --model mlp --dataset optdigits --ranks 1 --lr 0.05 "
+      "--gradients 400" +
+      data;
+  const auto whole = json_of("simulate " + job + " --checkpoint-every 150s --out " + run);
+  const std::string from = checkpoints_of(run).front();
+  const auto resumed = json_of("simulate --resume " + from + data + " --out " + scratch.path("on"));
+  CHECK(resumed["parameter_hash"] == whole["parameter_hash"]);
+  CHECK(resumed["accuracy"] == whole["accuracy"]);
+  const auto warm = json_of("simulate " + job + " --gradients 1 --init " + run);
+  CHECK(warm["accuracy"].get<double>() > whole["accuracy"].get<double>() - 0.1);
+}
+#endif
+
+TEST_CASE("processes that were all killed go on when their launch is given again") {
+  const Scratch scratch;
+  const std::string out = scratch.path("out");
+  const std::string job =
+      "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 "
+      "--checkpoint-every 20steps --out " +
+      out + " --until ";
+  {
+    Running life(job + "1000");
+    for (const char* node : {"/node-0", "/node-1"})
+      REQUIRE(grapevine::eventually([&] { return !checkpoints_of(out + node).empty(); },
+                                    std::chrono::seconds(60)));
+    life.signal(SIGKILL);
+    life.end();
+  }
+  const Ran again = run_grapevine(job + "1");
+  CHECK(again.status == 0);
+  for (const char* node : {"/node-0", "/node-1"}) {
+    const auto record = record_of(out + node);
+    CHECK(record["state"] == "finished");
+    CHECK(record["result"]["resumed_at"].get<uint64_t>() > 0);
+    CHECK(record["result"]["gradients"] > record["result"]["resumed_at"]);
+  }
+}
+
+TEST_CASE("a launch goes on by itself after SIGTERM, and after Ctrl+C when it is asked to") {
+  const Scratch scratch;
+  const std::string out = scratch.path("out"), nodes[] = {out + "/node-0", out + "/node-1"};
+  const std::string job =
+      "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 "
+      "--checkpoint-every 20steps --out " +
+      out + " --until ";
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Running life(job + "1000");
+    for (const std::string& node : nodes) {
+      const auto kept = checkpoints_of(node);
+      REQUIRE(grapevine::eventually([&] { return checkpoints_of(node) != kept; },
+                                    std::chrono::seconds(60)));
+    }
+    life.signal(signal);
+    CHECK(life.end() == 0);
+    for (const std::string& node : nodes) {
+      const auto record = record_of(node);
+      CHECK(record["state"] == "interrupted");
+      CHECK(record.contains("preempted") == (signal == SIGTERM));
+      CHECK(record["result"]["ranks"] == 4);  // the mean of all: none has left the other
+      CHECK((record["result"]["resumed_at"] > 0) == (signal == SIGINT));
+    }
+  }
+  const Ran again = run_grapevine(job + "1");
+  CHECK(again.status == 2);
+  CHECK_THAT(again.err, Catch::Contains("holds a run already"));
+  CHECK(run_grapevine(job + "1 --resume " + out).status == 0);
+  for (const std::string& node : nodes)
+    CHECK(record_of(node)["state"] == "finished");
+}
+
+TEST_CASE("a console asks a node for a checkpoint, and hears when it is written") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run"), name = "saved-" + std::to_string(getpid());
+  Running life("node --node-name " + name +
+               " --objective quadratic --ranks 2 --gradients 0 "
+               "--until 1000 --out " +
+               run);
+  REQUIRE(life.wait_for("epoch"));
+  const Ran asked = run_grapevine("ctl " + name + " checkpoint");
+  CHECK(asked.status == 0);
+  CHECK_THAT(asked.out, Catch::Contains("checkpoint " + run + "/checkpoints/"));
+  CHECK(checkpoints_of(run).size() == 1);
+  life.signal(SIGINT);
+  CHECK(life.end() == 0);
+  CHECK(checkpoints_of(run).size() == 2);
+}

@@ -1,0 +1,233 @@
+// Runs on the virtual clock that are interrupted and go on from what was recorded of their ranks.
+#include <cmath>
+#include <set>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/run/fits.hpp"
+#include "tests/catch.hpp"
+#include "tests/run/simulated_runs.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+using Records = std::vector<RankRecordPtr>;
+
+struct Recorded {
+  RunResult result;
+  std::vector<Records> checkpoints;
+};
+
+// Takes a checkpoint every so many seconds, into memory.
+Recorded run_recorded(const Settings& s, double every_s, Resumption resumption = {}) {
+  Recorded recorded;
+  auto objective = make_objective(s);
+  REQUIRE(objective);
+  RunHooks hooks;
+  hooks.resumption = std::move(resumption);
+  hooks.checkpoints.every_s = every_s;
+  Records open;
+  if (every_s > 0)
+    hooks.checkpoints.write = [&](CheckpointPart part, const CheckpointOrders::Done& done) {
+      if (part.rank) {
+        open.push_back(std::move(part.rank));
+      } else {
+        recorded.checkpoints.push_back(std::exchange(open, {}));
+      }
+      done(true, "");
+    };
+  auto result = run(s, *objective, std::move(hooks));
+  REQUIRE(result);
+  recorded.result = std::move(*result);
+  return recorded;
+}
+
+uint64_t hash_after(const Settings& s, const Records& from) {
+  return parameter_hash(run_recorded(s, 0, {from, 1}).result.outcome);
+}
+
+struct Case {
+  const char* method;
+  const char* topology = "ring";
+  const char* compress = "";
+  double gamma = 1;
+};
+
+const Case kMethods[] = {
+    {"a2cid2"},
+    {"a2cid2", "ring", "powergossip:rank=1"},
+    {"ad_psgd"},
+    {"ad_psgd", "ring", "powergossip:rank=1"},
+    {"all_reduce"},
+    {"choco", "ring", "top-k:0.1", 0.2},
+    {"choco", "ring", "sign", 0.2},
+    {"choco", "ring", "quantise:4", 0.2},
+    {"d2", "torus:2x3"},
+    {"d_psgd"},
+    {"deepsqueeze", "ring", "top-k:0.1", 0.1},
+    {"deepsqueeze", "ring", "quantise:8", 0.1},
+    {"gradient_tracking"},
+    {"mean_estimation", "chain"},
+    {"moniqua", "ring", "modulo:20", 0.1},
+    {"powergossip", "ring", "powergossip:rank=1"},
+    {"qgm"},
+    {"relaysgd", "chain"},
+    {"relaysgd_async", "chain"},
+    {"relaysum_grad", "chain"},
+    {"sgp"},
+};
+
+Settings quadratics(const Case& c, int ranks) {
+  Settings s = free_gossip(ranks == 1 ? "chain" : c.topology, ranks, 0.2);
+  const std::string method = c.method;
+  s.method = method;
+  s.pacing = Pacing::greedy;
+  s.target = 0;
+  s.until_s = 0;
+  s.gradients = 40 * static_cast<uint64_t>(ranks);
+  s.objective.objective = method == "mean_estimation" ? "mean" : "quadratic";
+  s.objective.dim = 24;
+  s.objective.noise = 0.1;
+  s.objective.zeta2 = ranks > 1 ? 1 : 0;                  // one rank has nobody to disagree with
+  if (c.compress == std::string("powergossip:rank=1")) {  // factors are those of matrices
+    s.objective.objective = "matrix";
+    s.objective.rows = 4;
+    s.objective.columns = 6;
+    if (method != "powergossip") s.until_s = 40;  // pairs have no gradients to end by
+  }
+  s.lr = {0.02, Schedule::cosine, 0.1};
+  s.speed_spread = 0.2;
+  s.rule.optimizer = {};
+  s.rule.compress = c.compress;
+  s.rule.gamma = c.gamma;
+  s.weights = method == "d2" ? "lazy" : "metropolis";
+  if (const Status possible = check(s); !possible) FAIL(possible.error().message);
+  return s;
+}
+
+// To the bit, at each of its moments.
+void check_interrupted(const Settings& s) {
+  const uint64_t whole = parameter_hash(run_recorded(s, 0).result.outcome);
+  const Recorded recorded = run_recorded(s, 3.7);
+  CHECK(parameter_hash(recorded.result.outcome) == whole);
+  REQUIRE(recorded.checkpoints.size() >= 8);
+  for (const Records& from : recorded.checkpoints) {
+    REQUIRE(from.size() == 1);
+    INFO("from gradient " << from.front()->gradients);
+    CHECK(hash_after(s, from) == whole);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one rank that is interrupted ends as it would have, by every method and compressor") {
+  std::set<std::string> methods;
+  for (const Case& c : kMethods) {
+    INFO(c.method << ' ' << c.compress);
+    methods.insert(c.method);
+    check_interrupted(quadratics(c, 1));
+  }
+  CHECK(methods.size() == all_methods().size());
+}
+
+TEST_CASE("one rank that is interrupted ends as it would have, by every optimizer and schedule") {
+  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw}) {
+    for (const bool nesterov : {false, true}) {
+      for (const Schedule schedule : {Schedule::constant, Schedule::step, Schedule::cosine}) {
+        INFO(static_cast<int>(kind) << ' ' << nesterov << ' ' << static_cast<int>(schedule));
+        Settings s = quadratics({"a2cid2"}, 1);
+        s.rule.optimizer = {0.9, 1e-3, nesterov, kind};
+        s.lr.schedule = schedule;
+        check_interrupted(s);
+      }
+    }
+  }
+}
+
+TEST_CASE("two resumptions of many ranks are the same to the bit, and end near the optimum") {
+  for (const Case& c : {Case{"a2cid2"}, Case{"ad_psgd"}, Case{"d_psgd"}, Case{"d2", "torus:2x3"},
+                        Case{"relaysgd", "binary-tree"}, Case{"all_reduce"}, Case{"sgp"},
+                        Case{"gradient_tracking"}, Case{"relaysgd_async", "binary-tree"}}) {
+    INFO(c.method);
+    Settings s = quadratics(c, 6);
+    s.gradients = 6 * 150;
+    s.lr = {0.05, Schedule::constant, 0};
+    s.objective.noise = 0;
+    const Recorded recorded = run_recorded(s, 29);
+    REQUIRE(recorded.checkpoints.size() >= 4);
+    const auto objective = make_objective(s);
+    const auto off = [&](const RunResult& r) {
+      return (*objective)->evaluate(0, -1, mean_parameters(r.outcome)).loss;
+    };
+    const double whole = off(recorded.result);
+    for (const Records& from : recorded.checkpoints) {
+      REQUIRE(from.size() == 6);
+      INFO("from gradient " << from.front()->gradients);
+      const RunResult resumed = run_recorded(s, 0, {from, 1}).result;
+      CHECK(parameter_hash(resumed.outcome) == hash_after(s, from));
+      CHECK(resumed.outcome.gradients == s.gradients);
+      CHECK(off(resumed) < 2 * whole + 0.02);
+      CHECK(consensus_distance(resumed.outcome) <
+            2 * consensus_distance(recorded.result.outcome) + 0.1);
+    }
+  }
+}
+
+TEST_CASE("the records of an edge's two ends bound how far the sum of x + x~ is off") {
+  Settings s = quadratics({"a2cid2"}, 8);
+  s.lr.peak = 0;  // nothing but gossip changes anything
+  s.objective.objective = "consensus";
+  s.gradients = 0;
+  s.link.latency_s = 0.2;
+  s.link.jitter = 0.9;
+  s.until_s = 40;
+  const Recorded recorded = run_recorded(s, 1.3);
+  REQUIRE(recorded.checkpoints.size() > 20);
+  const auto sum = [](const Records& records) {
+    std::vector<double> total(24, 0.0);
+    for (const RankRecordPtr& r : records)
+      for (size_t v = 0; v < 2; ++v)
+        for (size_t k = 0; k < total.size(); ++k)
+          total[k] += r->vectors[v].values.vec().as<double>()[k];
+    return total;
+  };
+  Settings start = s;
+  const auto objective = make_objective(start);
+  std::vector<double> begin(24, 0.0);
+  for (int rank = 0; rank < 8; ++rank) {
+    Buffer x((*objective)->layout().size(), DType::f64);
+    (*objective)->initial_point(rank, x);
+    for (size_t k = 0; k < begin.size(); ++k)
+      begin[k] += 2 * x.vec().as<double>()[k];
+  }
+  int off = 0;
+  for (const Records& records : recorded.checkpoints) {
+    double bound = 0;
+    for (const RankRecordPtr& r : records)
+      for (const RankRecord::Edge& e : r->edges)
+        for (const RankRecord::Edge& other : records[static_cast<size_t>(e.peer)]->edges)
+          if (other.peer == r->rank) bound += std::abs(e.moved - other.moved) / 2;
+    const std::vector<double> now = sum(records);
+    double square = 0;
+    for (size_t k = 0; k < now.size(); ++k)
+      square += std::pow(now[k] - begin[k], 2);
+    CHECK(std::sqrt(square) <= bound + 1e-9);
+    off += std::sqrt(square) > 1e-6;
+  }
+  CHECK(off > 5);  // exchanges that were half done were seen
+}
+
+TEST_CASE("a record of another model, or without all that a rule keeps, does not fit") {
+  const Settings s = quadratics({"a2cid2"}, 2);
+  const Recorded recorded = run_recorded(s, 9);
+  const auto objective = make_objective(s);
+  const Resumption good{recorded.checkpoints.front(), 1};
+  CHECK(fits(s, **objective, good));
+  Settings adam = s, larger = s;
+  adam.rule.optimizer.kind = OptimizerKind::adam;
+  larger.objective.dim = 25;
+  CHECK_FALSE(fits(adam, **objective, good));
+  CHECK_FALSE(fits(larger, **make_objective(larger), good));
+  CHECK_FALSE(run(larger, {.resumption = good}));
+  CHECK_FALSE(fits(quadratics({"a2cid2"}, 1), **objective, good));
+}
