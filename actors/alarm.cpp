@@ -19,8 +19,26 @@ std::string shown(double value) {
 
 std::string Alarm::line() const {
   std::string text = "at " + shown(at_s) + " s ";
-  if (rank >= 0 && what == What::left_out) text += "rank " + std::to_string(rank) + ": ";
-  return text + is + "; " + reason + "; " + advice;
+  if (what == What::silent_edge) {
+    text += "edge " + std::to_string(rank) + "-" + std::to_string(peer) + ": ";
+  } else if (rank >= 0 && what != What::divergence) {
+    text += "rank " + std::to_string(rank) + ": ";
+  }
+  text += is;
+  for (const std::string& more : {reason, advice})
+    if (!more.empty()) text += "; " + more;
+  return text;
+}
+
+const char* name_of(Alarm::What what) {
+  switch (what) {
+    case Alarm::What::divergence: return "divergence";
+    case Alarm::What::left_out: return "left_out";
+    case Alarm::What::silent_edge: return "silent_edge";
+    case Alarm::What::idle_rank: return "idle_rank";
+    case Alarm::What::conserved_sum: break;
+  }
+  return "conserved_sum";
 }
 
 Alarm divergence_under(const Settings& s) {

@@ -1,6 +1,8 @@
 // Alarm: something that a run will not recover from by itself, or that its user should look at;
-// told once, in one line: what, where, when, why in all likelihood, and what to do. A value.
+// told once, in one line: what, where, when, why in all likelihood, and what to do. Some pass: that
+// is told once too. A value.
 #pragma once
+#include <array>
 #include <string>
 
 namespace grapevine {
@@ -10,16 +12,29 @@ constexpr char kAlarm[] = "ALARM: ";
 
 struct Alarm {
   enum class What {
-    divergence,  // the ranks drift apart, or a loss is no number: nothing good comes any more
-    left_out,    // what a rank sends is so far off that another leaves it out
+    divergence,     // the ranks drift apart, or a loss is no number: nothing good comes any more
+    left_out,       // what a rank sends is so far off that another leaves it out
+    silent_edge,    // no exchange between two neighbours for long
+    idle_rank,      // a rank that waits more than it computes
+    conserved_sum,  // what a method never changes has changed
   };
   What what = What::divergence;
+  bool over = false;         // what was told before is so no longer
   int rank = -1, peer = -1;  // -1: all of them
   double at_s = 0;
-  std::string is, reason, advice;
+  std::string is, reason, advice;  // the last two are empty where it is over
 
   std::string line() const;
+  /// The same trouble at the same place, at whatever time.
+  bool same_place(const Alarm& a) const {
+    return what == a.what && rank == a.rank && peer == a.peer;
+  }
 };
+
+inline constexpr std::array kAlarms = {Alarm::What::divergence, Alarm::What::left_out,
+                                       Alarm::What::silent_edge, Alarm::What::idle_rank,
+                                       Alarm::What::conserved_sum};
+const char* name_of(Alarm::What);
 
 /// Why ranks that agreed drift apart under such settings, and what to do: the likeliest of it.
 struct Settings;

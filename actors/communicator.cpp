@@ -58,6 +58,8 @@ void Communicator::carry_out(Effects& effects) {
   }
   for (const Arm& a : effects.arms)
     arm(a);
+  for (const double seconds : effects.round_trips)
+    deps_->counters->round_trips.add(seconds);
   for (const int peer : effects.suspects)
     send(deps_->membership, Suspected{peer});
 }

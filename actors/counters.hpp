@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "actors/histogram.hpp"
 #include "messages/frame.hpp"
 
 namespace grapevine {
@@ -16,6 +17,7 @@ struct Counters {
   std::atomic<double> loss_sum{0};  // over `gradients`, but
   std::atomic<uint64_t> silent{0};  // those of guests that did not say theirs
   std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
+  DurationHistogram round_trips;                                  // of offers
   std::atomic<uint64_t> skipped{0};                               // exchanges, messages, rounds
   std::atomic<uint64_t> skipped_last{0};                          // edge() of the last of them
 

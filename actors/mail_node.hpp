@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/histogram.hpp"
 #include "actors/mail.hpp"
 #include "actors/run/samples.hpp"
 
@@ -41,6 +42,7 @@ struct NodeReport {
   std::vector<CommunicatorReport> communicators;
   Counts carried;                                    // of ranks here that have had other numbers
   std::array<uint64_t, kDeclineReasons> declines{};  // of offers, by reason, since the start
+  DurationCounts round_trips;                        // of offers, likewise
 };                                                   // answers Report
 struct Finished {
   int rank = 0;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
+constexpr int kPollQuiet = 0, kLook = 1;  // ticks
 
 }  // namespace
 
@@ -82,6 +83,27 @@ void Node::found(const Begin& given) {
   tell_manager();
   for (const Rank& actors : ranks_)
     if (actors.worker) send(actors.worker, Start{});
+  const Settings& s = *deps_.settings;
+  if (s.clock != Clock::wall || s.alarm_s <= 0) return;
+  const Method& method = method_named(s.method);
+  watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
+                                 .exchange_s = deps_.gradient_s / s.rate,
+                                 .paced = s.pacing == Pacing::poisson,
+                                 .waits = method.pattern != Pattern::pairwise && method.waits});
+  look();
+}
+
+// --- what stands still
+
+void Node::look() {
+  if (finishing_) return;
+  report([this](NodeReport& all) {
+    const double now = deps_.clock.now();
+    for (const Alarm& alarm : watch_->look(now, all.communicators, all.workers))
+      deps_.sink.raise(alarm);
+    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(now + watch_->period_s()),
+                   Tick{kLook});
+  });
 }
 
 void Node::tell_manager() {
@@ -124,8 +146,7 @@ void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then)
   }
 }
 
-caf::result<NodeReport> Node::report() {
-  auto promise = make_response_promise<NodeReport>();
+void Node::report(std::function<void(NodeReport&)> then) {
   auto all = std::make_shared<NodeReport>();
   all->carried = carried_;
   std::vector<WorkerActor> workers;
@@ -135,15 +156,12 @@ caf::result<NodeReport> Node::report() {
     communicators.push_back(actors.communicator);
     if (actors.worker) workers.push_back(actors.worker);
   }
-  ask_all(communicators, all->communicators, [this, workers, all, promise] {
+  ask_all(communicators, all->communicators, [this, workers, all, then = std::move(then)] {
     for (size_t k = 0; k < all->declines.size(); ++k)  // never less than what the ranks have said
       all->declines[k] = deps_.counters->declines[k].load(std::memory_order_relaxed);
-    ask_all(workers, all->workers, [all, promise] {
-      auto answer = promise;
-      answer.deliver(std::move(*all));
-    });
+    all->round_trips = deps_.counters->round_trips.counts();
+    ask_all(workers, all->workers, [all, then] { then(*all); });
   });
-  return promise;
 }
 
 void Node::finish() {
@@ -185,7 +203,7 @@ void Node::await_quiet() {
                             ? kPollWall_s
                             : std::max(0.01 * s.gradient_s, s.link.latency_s + s.link.transfer_s);
     const double at = deps_.clock.now() + wait;
-    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(at), Tick{});
+    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(at), Tick{kPollQuiet});
   });
 }
 
@@ -246,9 +264,13 @@ Node::behavior_type Node::make_behavior() {
         if (actors.worker) send(actors.worker, pause);
         send(actors.communicator, pause);
       },
-      [this](Tick) { await_quiet(); },
+      [this](Tick tick) { tick.id == kLook ? look() : await_quiet(); },
       [this](Finish) { finish(); },
-      [this](Report) { return report(); },
+      [this](Report) -> caf::result<NodeReport> {
+        const auto promise = make_response_promise<NodeReport>();
+        report([answer = promise](NodeReport& all) mutable { answer.deliver(std::move(all)); });
+        return promise;
+      },
   };
 }
 

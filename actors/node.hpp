@@ -16,6 +16,7 @@
 #include "actors/protocol.hpp"
 #include "actors/run/samples.hpp"
 #include "actors/run/settings.hpp"
+#include "actors/stall_watch.hpp"
 #include "actors/worker.hpp"
 
 namespace grapevine {
@@ -77,7 +78,8 @@ class Node final : public NodeActor::base {
   void check_finished();
   void finish();
   void await_quiet();
-  caf::result<NodeReport> report();
+  void report(std::function<void(NodeReport&)> then);
+  void look();
   void collect();
   void say(const std::string& line) const;
 
@@ -90,6 +92,7 @@ class Node final : public NodeActor::base {
   int first_rank_ = 0;
   std::vector<Rank> ranks_;  // from the first
   bool finishing_ = false;
+  std::optional<StallWatch> watch_;  // on the wall clock
   Counts carried_;  // of ranks here that have had other numbers
   int polls_ = 0;
   uint64_t applied_ = 0;  // exchanges, when it asked last

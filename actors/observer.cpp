@@ -87,7 +87,7 @@ void Observer::watch(const RunSample& s) {
     Alarm alarm = deps_.divergence;
     alarm.at_s = s.at_s;
     alarm.is = "the ranks drift apart without end";
-    raise(std::move(alarm));
+    deps_.sink.raise(alarm);
   }
   watch_skips(s.at_s);
 }
@@ -112,12 +112,7 @@ void Observer::watch_skips(double now) {
   }
   alarm.reason = "it is not finite, or a hundred times as far off as it was";
   alarm.advice = "look at the learning rate and the data there";
-  raise(std::move(alarm));
-}
-
-void Observer::raise(Alarm alarm) {
-  if (deps_.sink.on_event) deps_.sink.on_event(kAlarm + alarm.line());
-  if (deps_.sink.on_alarm) deps_.sink.on_alarm(alarm);
+  deps_.sink.raise(alarm);
 }
 
 Observer::behavior_type Observer::make_behavior() {

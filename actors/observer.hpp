@@ -62,7 +62,6 @@ class Observer final : public ObserverActor::base {
   void conclude();
   void watch(const RunSample&);
   void watch_skips(double now);
-  void raise(Alarm);
 
   ObserverDependencies deps_;
   std::shared_ptr<const std::vector<double>> reference_;  // the last known mean

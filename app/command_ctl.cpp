@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "actors/alarm.hpp"
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
 #include "app/metrics/metrics_text.hpp"
@@ -168,6 +169,8 @@ void print_guests(const Json& guests) {
 void print_status(const Json& s) {
   std::printf("%s, up %s\n", s["node"].get<std::string>().c_str(),
               as_seconds(s["uptime_seconds"].get<double>()).c_str());
+  for (const Json& alarm : s.value("alarms", Json::array()))
+    std::printf("%s%s\n", kAlarm, alarm["line"].get<std::string>().c_str());
   for (const Json& m : s["members"])
     std::printf("  %-20s %-8s incarnation %-3s %-22s ranks %s\n",
                 m["node"].get<std::string>().c_str(), m["state"].get<std::string>().c_str(),

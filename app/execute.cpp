@@ -40,6 +40,31 @@ class Guarded {
   T value_{};
 };
 
+// Those that are not over.
+class StandingAlarms {
+ public:
+  void take(const Alarm& alarm) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(alarms_, [&](const Alarm& a) { return a.same_place(alarm); });
+    if (!alarm.over) alarms_.push_back(alarm);
+  }
+  Json json() const {
+    const std::lock_guard lock(mutex_);
+    Json all = Json::array();
+    for (const Alarm& a : alarms_)
+      all.push_back({{"kind", name_of(a.what)},
+                     {"rank", a.rank < 0 ? Json() : Json(a.rank)},
+                     {"peer", a.peer < 0 ? Json() : Json(a.peer)},
+                     {"at", a.at_s},
+                     {"line", a.line()}});
+    return all;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Alarm> alarms_;
+};
+
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Tests the mean of the ranks at a sample. On the virtual clock only, where nothing else goes on.
@@ -304,13 +329,13 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
     pulse->set(pulse->get().after(sample));
     told(sample);
   };
-  const auto alarm = std::make_shared<Guarded<std::string>>();
-  hooks.run.sink.on_alarm = [alarm](const Alarm& a) { alarm->set(a.line()); };
-  hooks.render = [pulse, alarm, guests, settings](const NodeStatus& status) {
+  const auto alarms = std::make_shared<StandingAlarms>();
+  hooks.run.sink.on_alarm = [alarms](const Alarm& alarm) { alarms->take(alarm); };
+  hooks.render = [pulse, alarms, guests, settings](const NodeStatus& status) {
     Json object = json_of(status);
     if (guests) object["guests"] = guests_json(*guests);
     object.update(json_of(settings, pulse->get(), status.ranks.workers));
-    object["alarm"] = alarm->get();
+    object["alarms"] = alarms->json();
     return object.dump();
   };
   hooks.describe_snapshot = [objective](const Mean& mean) {

@@ -203,6 +203,10 @@ Json lost_json(const NodeStatus& s) {
           {"paused_rank", overflowed}, {"rounds_without", messages}};
 }
 
+Json round_trips_json(const DurationCounts& counts) {
+  return {{"bounds", kDurationBounds}, {"counts", counts.buckets}, {"sum_seconds", counts.sum_s}};
+}
+
 }  // namespace
 
 Json departures_json(const std::vector<Departure>& departures) {
@@ -257,6 +261,7 @@ Json json_of(const NodeStatus& s) {
           {"alive_seconds", alive},
           {"exchanges", exchanges},
           {"edges", edges_json(s)},
+          {"round_trips", round_trips_json(s.ranks.round_trips)},
           {"links", links_json(s)},
           {"consensus_distance", consensus_distance_of(s)},
           {"push_weights", weights},

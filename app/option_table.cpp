@@ -55,6 +55,8 @@ OptionTable rows_of_the_run(Options& o) {
        Shared::by_default},
       {"sample-seconds", &s.sample_s, kTrain | kSimulate, "T",
        "between two samples of the consensus distance; 0: none"},
+      {"alarm-seconds", &s.alarm_s, kTrain, "T",
+       "an edge without an exchange, or a rank that waits, for so long is an alarm; 0: never"},
       {"test-seconds", &o.test_s, kSimulate, "T",
        "between two tests of the averaged network, at samples; 0: at the end only"},
       {"threads", &s.threads, kTrain | kStragglers | kCompare | kReproduce, "N",
@@ -168,7 +170,7 @@ OptionTable rows_of_several_processes(Options& o) {
       {"patience", &p.patience_s, kProcesses, "T",
        "seconds to wait for the others at the start and at the end"},
       {"metrics", &p.metrics, kProcesses, "[HOST:]PORT",
-       "serve /metrics over HTTP on loopback, as Prometheus reads it; of launch: the first node's, "
+       "serve /metrics over HTTP as Prometheus reads it, on loopback where no HOST is given; of launch: the first node's, "
        "the others' follow"},
       {"bulk-encryption", &p.bulk_encryption, kProcesses, "", "with a key: of vectors too"},
       {"guests", &o.guests, kProcesses, "N",

@@ -115,12 +115,13 @@ struct Arm {  // replaces the earlier time of this timer; kNever disarms it
 /// Filled during one event, then carried out, perhaps in memory of the carrier's stack.
 struct Effects {
   explicit Effects(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
-      : sends(memory), requests(memory), arms(memory), suspects(memory) {}
+      : sends(memory), requests(memory), arms(memory), suspects(memory), round_trips(memory) {}
 
   std::pmr::vector<Send> sends;
   std::pmr::vector<std::variant<Take, Write, Apply>> requests;  // to the state actor, in this order
   std::pmr::vector<Arm> arms;
   std::pmr::vector<int> suspects;  // ranks that let a question and its repeat go unanswered
+  std::pmr::vector<double> round_trips;  // seconds from a question, asked once, to its answer
 };
 
 struct Outgoing {  // what a neighbour is to get in a phase of a round

@@ -232,7 +232,7 @@ PairExchange::Next PairExchange::hear(const Moment& m, const FrameHeader& h, con
     case FrameKind::accept: return hear_accept(m, h);
     case FrameKind::decline:
       if (!offered_ || h.part != attempt_) return Next::nothing;
-      learn_round_trip(m.now);
+      learn_round_trip(m);
       offered_ = false;
       return Next::declined;
     case FrameKind::data:
@@ -273,7 +273,7 @@ PairExchange::Next PairExchange::hear_offer(const Moment& m, const FrameHeader& 
 }
 
 PairExchange::Next PairExchange::hear_accept(const Moment& m, const FrameHeader& h) {
-  if (offered_) learn_round_trip(m.now);
+  if (offered_) learn_round_trip(m);
   if (!open_) return Next::open;
   if (open_->taking) return Next::nothing;
   if (open_->applied) send(m, FrameKind::ack, h.number);
@@ -303,9 +303,10 @@ void PairExchange::repeat(const Moment& m, int timer, double cap_s) {
   m.out.arms.push_back({timer, m.now + std::min(wait, cap)});
 }
 
-void PairExchange::learn_round_trip(double now) {
+void PairExchange::learn_round_trip(const Moment& m) {
   if (backoff_ != 1) return;  // only from first transmissions
-  const double sample = now - offered_at_;
+  const double sample = m.now - offered_at_;
+  m.out.round_trips.push_back(sample);
   rtt_var_ += (std::abs(sample - rtt_) - rtt_var_) / 4;
   rtt_ += (sample - rtt_) / 8;
 }

@@ -120,7 +120,7 @@ class PairExchange {
   Next stray(const Moment&, const FrameHeader&);
   Next misaddressed(const Moment&, const FrameHeader&);
   Next renew(const Moment&, uint32_t incarnation);
-  void learn_round_trip(double now);
+  void learn_round_trip(const Moment&);
   Next hear_offer(const Moment&, const FrameHeader&);
   Next hear_accept(const Moment&, const FrameHeader&);
   Next apply(const Moment&, int timer);

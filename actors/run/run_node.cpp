@@ -311,7 +311,12 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     told(std::move(o));
     caf::anon_send(to.cluster, std::move(what));
   };
-  node.run = spawn_run(system, s, std::move(objective), hooks.run, std::move(site), ended);
+  RunHooks ranks = hooks.run;
+  ranks.sink.on_event = [to, told = hooks.run.sink.on_event](const std::string& line) {
+    caf::anon_send(to.console, Note{line});
+    if (told) told(line);
+  };
+  node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
   return node;
 }
 

@@ -97,6 +97,11 @@ struct Sink {
   std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;  // a rank lost, restarted, ...: one line
   std::function<void(const Alarm&)> on_alarm;        // each once; on_event has had its line
+
+  void raise(const Alarm& alarm) const {
+    if (on_event) on_event((alarm.over ? "" : kAlarm) + alarm.line());
+    if (on_alarm) on_alarm(alarm);
+  }
 };
 
 }  // namespace grapevine

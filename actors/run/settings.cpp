@@ -53,6 +53,7 @@ Status check(const Settings& s) {
       {"momentum", s.rule.optimizer.momentum, 0, 0.999999},
       {"weight-decay", s.rule.optimizer.weight_decay, 0, kNever},
       {"sample-seconds", s.sample_s, kFew, kLongest_s, true},
+      {"alarm-seconds", s.alarm_s, kFew, kLongest_s, true},
       {"latency", s.link.latency_s, kShortest_s, kLongest_s, true},
       {"jitter", s.link.jitter, 0, 1},
       {"transfer", s.link.transfer_s, kShortest_s, kLongest_s, true},

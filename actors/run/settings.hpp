@@ -47,6 +47,7 @@ struct Settings {
   int threads = 0;                     // that compute gradients; 0: one per core
   Plan plan;
   double sample_s = 1;  // between two samples of the consensus distance; 0: none
+  double alarm_s = 30;  // patience with what stands still (actors/stall_watch.hpp); 0: for ever
 
   // The virtual clock's model.
   LinkModel link;

@@ -1,5 +1,7 @@
 #include "actors/run/simulation.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,6 +15,9 @@
 namespace grapevine {
 
 namespace {
+
+// Of the sum over ranks, relative to its largest coordinate: what single precision may gather.
+constexpr double kRounding = 1e-3;
 
 // Drives the virtual clock until the run is over, its time is up, or the ranks agree well enough.
 class Simulation {
@@ -31,7 +36,7 @@ class Simulation {
       last_ = s;
       if (outer && !sampling_quietly_) outer(s);
     };
-    on_event_ = hooks.sink.on_event;
+    sink_ = hooks.sink;
     hooks.sink.on_alarm = [this, told = hooks.sink.on_alarm](const Alarm& alarm) {
       if (told) told(alarm);
       if (alarm.what == Alarm::What::divergence) alarm_ = alarm;
@@ -68,7 +73,11 @@ class Simulation {
     }
     GV_CHECK(outcome_.has_value());
     result_.outcome = std::move(*outcome_);
-    if (alarm_) result_.outcome.fail(*alarm_);
+    if (alarm_) {
+      result_.outcome.fail(*alarm_);
+    } else {
+      audit();
+    }
     result_.event_log_hash = run_->event_log_hash();
     return std::move(result_);
   }
@@ -99,7 +108,26 @@ class Simulation {
     alarm_ = divergence_under(settings_);
     alarm_->at_s = last_.at_s;
     alarm_->is = "the ranks have drifted apart without end";
-    if (on_event_) on_event_(kAlarm + alarm_->line());
+    sink_.raise(*alarm_);
+  }
+
+  // What a method of its own, or a rule that loses a jump, would show.
+  void audit() const {
+    double most = 0;
+    for (const double m : *last_.mean)
+      most = std::max(most, std::abs(m));
+    const double off = result_.outcome.conserved_error;  // NaN: not audited
+    const double explained =
+        result_.outcome.broken_after_norm + kRounding * last_.ranks * (1 + most);
+    if (!(off > explained)) return;
+    Alarm alarm;
+    alarm.what = Alarm::What::conserved_sum;
+    alarm.at_s = last_.at_s;
+    alarm.is = fmt::format("the sum that {} conserves has moved by {:.3g}", settings_.method, off);
+    alarm.reason = fmt::format("exchanges that ended half-done explain {:.3g}",
+                               result_.outcome.broken_after_norm);
+    alarm.advice = "averages are not exact: look for a jump that one end applies and the other not";
+    sink_.raise(alarm);
   }
 
   bool over() {
@@ -127,7 +155,7 @@ class Simulation {
   std::optional<SpawnedRun> run_;
   std::optional<Outcome> outcome_;
   std::optional<Alarm> alarm_;  // the run has diverged
-  std::function<void(const std::string&)> on_event_;
+  Sink sink_;                   // the user's
   RunSample last_;
   bool sampling_quietly_ = false;
   uint64_t next_check_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <httplib.h>
 
+#include <chrono>
 #include <mutex>
 #include <thread>
 
@@ -16,10 +17,8 @@ namespace {
 
 constexpr size_t kThreads = 2;  // of scrapes at once
 constexpr int kRefusedStatus = 503;
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
+// However often it is asked, the node is asked at most that often: others may reach the page.
+constexpr std::chrono::milliseconds kFresh(100);
 
 }  // namespace
 
@@ -28,6 +27,9 @@ struct MetricsServer::Parts {
   std::string url;
   std::mutex mutex;
   std::string address, key;  // of the console
+  std::mutex asking;         // one thread at a time
+  Json status;               // as last told
+  std::chrono::steady_clock::time_point told_at;
   std::thread thread;
 
   void answer(const httplib::Request& request, httplib::Response& response) {
@@ -42,10 +44,15 @@ struct MetricsServer::Parts {
       response.set_content(why + "\n", "text/plain");
     };
     if (console.empty()) return refuse("the node does not listen yet");
-    const auto told = ask_node(console, secret, {ConsoleVerb::status, {}});
-    if (!told) return refuse(told.error().message);
-    const Json status = Json::parse(*told, nullptr, false);
-    if (!status.is_object()) return refuse("the node's answer is no status");
+    const std::lock_guard one(asking);
+    const auto now = std::chrono::steady_clock::now();
+    if (!status.is_object() || now - told_at > kFresh) {
+      const auto told = ask_node(console, secret, {ConsoleVerb::status, {}});
+      if (!told) return refuse(told.error().message);
+      status = Json::parse(*told, nullptr, false);
+      if (!status.is_object()) return refuse("the node's answer is no status");
+      told_at = std::chrono::steady_clock::now();
+    }
     const MetricsFormat format = metrics_format(request.get_header_value("Accept"));
     response.set_content(metrics_text(status, format), content_type(format));
   }
@@ -59,11 +66,11 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   const auto port =
       number_of<int>(std::string_view(where).substr(colon == where.npos ? 0 : colon + 1));
-  if (!port || *port < 0 || *port > 65535 || !is_loopback(host))
-    return user_error(
-        fmt::format("metrics is \"{}\", accepted: a port, or one of loopback as 127.0.0.1:9400; a "
-                    "collector on this machine may pass them on",
-                    where));
+  if (!port || *port < 0 || *port > 65535 || host.empty())
+    return user_error(fmt::format(
+        "metrics is \"{}\", accepted: a port, then of loopback, or an address of this machine with "
+        "one, as 10.0.0.5:9400",
+        where));
   auto parts = std::make_unique<Parts>();
   httplib::Server& server = parts->server;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
@@ -84,7 +91,8 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
         fmt::format("metrics is \"{}\", where nothing can listen: it is taken, or "
                     "not an address of this machine",
                     where));
-  parts->url = fmt::format("http://{}:{}/metrics", host, bound);
+  const bool six = host.find(':') != host.npos;
+  parts->url = fmt::format("http://{}:{}/metrics", six ? "[" + host + "]" : host, bound);
   parts->thread = std::thread([parts = parts.get()] { parts->server.listen_after_bind(); });
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));
 }

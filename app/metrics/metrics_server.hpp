@@ -10,9 +10,9 @@ namespace grapevine {
 
 class MetricsServer {
  public:
-  /// `where`: a port, or an address of this machine's loopback with one; port 0: any. The page has
-  /// no secret of the run in it, and no key: so it is not offered to other machines. Errors: user,
-  /// another address; world, the port is taken.
+  /// `where`: a port, of loopback, or an address of this machine with one; port 0: any. The page
+  /// has no secret of the run in it, and asks for no key: whoever reaches the address reads it.
+  /// Errors: user, no such address; world, the port is taken.
   static Result<std::unique_ptr<MetricsServer>> start(const std::string& where);
   ~MetricsServer();
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "actors/alarm.hpp"
+
 namespace grapevine {
 namespace {
 
@@ -12,7 +14,7 @@ class Page {
  public:
   explicit Page(MetricsFormat format) : open_(format == MetricsFormat::open_metrics) {}
 
-  /// `kind`: gauge, counter or info. The name is without _total and _info.
+  /// `kind`: gauge, counter, histogram or info. The name is without _total and _info.
   void family(const char* name, const char* kind, const char* help) {
     name_ = fmt::format("grapevine_{}", name);
     const std::string type = kind;
@@ -27,6 +29,20 @@ class Page {
     if (!value.is_number() || !std::isfinite(value.get<double>())) return;
     const std::string in_braces = labels.empty() ? "" : fmt::format("{{{}}}", labels);
     text_ += fmt::format("{}{} {}\n", name_, in_braces, value.dump());
+  }
+  /// Of a histogram: `counts` by bucket, one more than there are bounds.
+  void histogram(const Json& bounds, const Json& counts, const Json& sum) {
+    const std::string family = name_;
+    uint64_t below = 0;
+    name_ = family + "_bucket";
+    for (size_t k = 0; k < counts.size(); ++k) {
+      below += counts[k].get<uint64_t>();
+      series(fmt::format("le=\"{}\"", k < bounds.size() ? bounds[k].dump() : "+Inf"), below);
+    }
+    name_ = family + "_sum";
+    series("", sum);
+    name_ = family + "_count";
+    series("", below);
   }
   std::string end() { return text_ + (open_ ? "# EOF\n" : ""); }
 
@@ -77,8 +93,13 @@ void add_run(Page& page, const Json& s) {
     page.family(g.name, "gauge", g.help);
     page.series("", s[g.key]);
   }
-  page.family("alarm", "gauge", "1 while an alarm is raised: grapevine ctl status has its line.");
-  page.series("", s.contains("alarm") && s["alarm"] != "" ? 1 : 0);
+  page.family("alarms", "gauge", "That stand, by kind: grapevine ctl status has their lines.");
+  for (const Alarm::What kind : kAlarms) {
+    int count = 0;
+    for (const Json& alarm : s.value("alarms", Json::array()))
+      count += alarm["kind"] == name_of(kind);
+    page.series(label("kind", name_of(kind)), count);
+  }
   page.family("members", "gauge", "Nodes that this one knows, by state.");
   for (const char* state : {"alive", "suspect", "dead", "left"}) {
     int count = 0;
@@ -128,6 +149,13 @@ void add_reasons(Page& page, const char* name, const char* help, const Json& cou
     page.series(label("reason", reason), count);
 }
 
+void add_round_trips(Page& page, const Json& s) {
+  const Json& found = s["round_trips"];
+  page.family("offer_round_trip_seconds", "histogram",
+              "From an offer of a rank here to the answer, where it was asked once.");
+  page.histogram(found["bounds"], found["counts"], found["sum_seconds"]);
+}
+
 void add_links(Page& page, const Json& s) {
   page.family("links", "gauge", "To other nodes.");
   page.series("", s["links"].size());
@@ -173,6 +201,7 @@ std::string metrics_text(const Json& status, MetricsFormat format) {
   add_run(page, status);
   add_ranks(page, status);
   add_edges(page, status);
+  add_round_trips(page, status);
   add_links(page, status);
   return page.end();
 }

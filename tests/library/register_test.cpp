@@ -21,7 +21,7 @@ std::string refusal(const Status& status) {
 }
 
 /// Everybody on its own: nothing is sent that is listened to.
-class Deaf final : public RoundRule {
+class Deaf : public RoundRule {
  public:
   using RoundRule::RoundRule;
   size_t message_bytes() const override { return layout_.bytes(); }
@@ -30,6 +30,17 @@ class Deaf final : public RoundRule {
   }
   void combine(double, int, std::span<const Payload>) override {}
 };
+
+/// Says nothing of it, and adds to the sum that gossip conserves.
+class Leaky final : public Deaf {
+ public:
+  using Deaf::Deaf;
+  void combine(double, int, std::span<const Payload>) override { x_.vec().as<double>()[1] += 1; }
+};
+
+std::unique_ptr<Rule> make_leaky(const RuleContext& context) {
+  return std::make_unique<Leaky>(context);
+}
 
 std::unique_ptr<Rule> make_deaf(const RuleContext& context) {
   return std::make_unique<Deaf>(context);
@@ -99,6 +110,25 @@ TEST_CASE("a method from outside runs by its name, and names that are taken are 
     REQUIRE(result);
     CHECK(result->outcome.gradients == 200u);
     CHECK(consensus_distance(result->outcome) < 1e-20);  // in step, though nobody listens
+  }
+}
+
+TEST_CASE("a method from outside that loses what it should conserve is told so in a simulation") {
+  REQUIRE(register_method({.name = "sealed", .pattern = Pattern::rounds, .make = make_deaf}));
+  REQUIRE(register_method({.name = "leaky", .pattern = Pattern::rounds, .make = make_leaky}));
+  for (const bool leaks : {false, true}) {
+    Settings settings = short_run(Clock::simulated);
+    settings.method = leaks ? "leaky" : "sealed";
+    std::vector<Alarm> alarms;
+    RunHooks hooks;
+    hooks.sink.on_alarm = [&](const Alarm& alarm) { alarms.push_back(alarm); };
+    const auto result = run(settings, std::make_shared<Bowl>(), std::move(hooks));
+    REQUIRE(result);
+    CHECK_FALSE(result->outcome.failure);
+    REQUIRE(alarms.size() == (leaks ? 1u : 0u));
+    if (!leaks) continue;
+    CHECK(alarms[0].what == Alarm::What::conserved_sum);
+    CHECK_THAT(alarms[0].line(), Contains("the sum that leaky conserves has moved by 200"));
   }
 }
 

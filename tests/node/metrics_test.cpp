@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <httplib.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "tests/app/tools.hpp"
@@ -43,7 +44,11 @@ void check_page(const std::string& page) {
       continue;
     }
     words >> mark >> what;
-    CHECK(mark.substr(0, mark.find('{')) == family);
+    const std::string name = mark.substr(0, mark.find('{'));
+    if (type == "histogram")
+      CHECK((name == family + "_bucket" || name == family + "_sum" || name == family + "_count"));
+    else
+      CHECK(name == family);
     CHECK(family.ends_with("_total") == (type == "counter"));
     CHECK_NOTHROW(std::stod(what));
   }
@@ -71,7 +76,11 @@ TEST_CASE("a node serves its metrics, to whom asks for either format") {
   }
   CHECK(value_of(plain->body, "grapevine_ranks") == 4);
   CHECK(value_of(plain->body, "grapevine_members{state=\"alive\"}") == 2);
-  CHECK(value_of(plain->body, "grapevine_alarm") == 0);
+  CHECK(value_of(plain->body, "grapevine_alarms{kind=\"silent_edge\"}") == 0);
+  const double round_trips = value_of(plain->body, "grapevine_offer_round_trip_seconds_count");
+  CHECK(round_trips > 0);
+  CHECK(value_of(plain->body, "grapevine_offer_round_trip_seconds_bucket{le=\"+Inf\"}") ==
+        round_trips);
   CHECK(value_of(plain->body, "grapevine_edge_exchanges_total{rank=\"0\",peer=\"1\"}") >= 0);
   const auto open = client.Get("/metrics", {{"Accept", "application/openmetrics-text"}});
   REQUIRE(open);
@@ -86,17 +95,49 @@ TEST_CASE("a node serves its metrics, to whom asks for either format") {
 
   const Scratch scratch;
   const Ran read =
-      run_command("PYTHONPATH=" GRAPEVINE_SOURCE_DIR "/.deps/modules python3 " GRAPEVINE_SOURCE_DIR "/tests/node/metrics_reader.py " +
+      run_command("PYTHONPATH=" GRAPEVINE_SOURCE_DIR "/.deps/modules python3 " GRAPEVINE_SOURCE_DIR
+                  "/tests/node/metrics_reader.py " +
                   scratch.file("plain", plain->body) + " " + scratch.file("open", open->body));
   INFO(read.out << read.err);
   if (read.status == 77) return skipped("no prometheus_client here, so it did not read the page");
   CHECK(read.status == 0);
 }
 
-TEST_CASE("metrics are for this machine, on a port that is free") {
+TEST_CASE("an edge whose frames are lost is an alarm of both nodes, until the graph goes without it") {
+  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--alarm-seconds=0.3"});
+  const auto stands = [](const Json& s) {
+    const Json& alarms = s["alarms"];
+    return std::any_of(alarms.begin(), alarms.end(), [](const Json& a) {
+      return a["kind"] == "silent_edge" && a["rank"] == 1 && a["peer"] == 2;
+    });
+  };
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 4 && s["exchanges"][1] > 10; });
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("plan.toml", "[[fault]]\nkind = \"cut\"\nlinks = [[1, 2]]\n");
+  for (const auto& node : nodes)
+    REQUIRE(run_grapevine("ctl " + node->address() + " inject " + plan).status == 0);
+  for (const auto& node : nodes) {
+    node->wait_for(stands);
+    const std::string ctl = "ctl " + node->address();
+    CHECK_THAT(run_grapevine(ctl + " status").out, Catch::Contains("ALARM: at "));
+    CHECK_THAT(run_grapevine(ctl + " events").out, Catch::Contains("edge 1-2: no exchange for "));
+    CHECK(value_of(run_grapevine(ctl + " metrics").out,
+                   "grapevine_alarms{kind=\"silent_edge\"}") >= 1);
+  }
+  REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " reconfigure star").status == 0);
+  for (const auto& node : nodes) {
+    node->wait_for([&](const Json& s) { return !stands(s); });
+    CHECK_THAT(run_grapevine("ctl " + node->address() + " events").out,
+               Catch::Contains("edge 1-2: it has left the graph"));
+  }
+}
+
+TEST_CASE("metrics are served at an address of this machine, on a port that is free") {
   const std::string node = "node --objective quadratic --threads 1 --quiet --metrics ";
-  check_refused(node + "0.0.0.0:9400", 2, {"metrics is \"0.0.0.0:9400\"", "loopback"});
+  check_refused(node + ":9400", 2, {"metrics is \":9400\"", "an address of this machine"});
   check_refused(node + "many", 2, {"metrics is \"many\"", "accepted: a port"});
+  check_refused(node + "192.0.2.1:9400", 1, {"192.0.2.1", "not an address of this machine"});
   httplib::Server taken;
   const int port = taken.bind_to_any_port("127.0.0.1");
   REQUIRE(port > 0);

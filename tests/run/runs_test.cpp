@@ -268,6 +268,37 @@ TEST_CASE("under the wall clock every rank takes its gradients, through kills an
   CHECK(r.outcome.counts.protocol_errors == 0);
 }
 
+TEST_CASE("under the wall clock a rank that stands still is an alarm until it goes on") {
+  Settings s = training("ring", 4);
+  s.clock = Clock::wall;
+  s.plan = {};
+  s.link = {};
+  s.speed_spread = 0;
+  s.gradients = 0;
+  s.alarm_s = 0.2;
+  s.plan.rank_faults = {RankFault{RankFaultKind::pause, {2}, 0.5, 1.5}};
+  s.objective.threads = compute_threads(s);
+  std::atomic<int> interrupts{0};
+  std::vector<Alarm> stands, goes_on;
+  std::vector<std::string> events;
+  RunHooks hooks;
+  hooks.interrupts = &interrupts;
+  hooks.sink.on_event = [&](const std::string& line) { events.push_back(line); };
+  hooks.sink.on_alarm = [&](const Alarm& alarm) {
+    if (alarm.what != Alarm::What::silent_edge || (alarm.rank != 2 && alarm.peer != 2)) return;
+    (alarm.over ? goes_on : stands).push_back(alarm);
+    if (!goes_on.empty()) interrupts = 1;
+  };
+  const RunResult r = simulate_one(s, 1, hooks);
+  CHECK_FALSE(r.outcome.failure);
+  REQUIRE_FALSE(stands.empty());
+  REQUIRE_FALSE(goes_on.empty());
+  CHECK(stands.front().at_s >= 0.2);
+  CHECK(goes_on.front().at_s > stands.front().at_s);
+  CHECK(std::find(events.begin(), events.end(), kAlarm + stands.front().line()) != events.end());
+  CHECK(std::find(events.begin(), events.end(), goes_on.front().line()) != events.end());
+}
+
 TEST_CASE("a finish asked for from outside drains and keeps what was computed") {
   Settings s = training("ring", 4);
   s.clock = Clock::wall;
