@@ -45,7 +45,7 @@ OptionTable rows_of_the_run(Options& o) {
       {"resume", &o.resume, kTrain | kSimulate, "DIR",
        "go on with a run from its newest whole checkpoint, or from that one"},
       {"init", &o.init, kTrain | kSimulate, "FILE",
-       "begin at a model: a safetensors file, another run's folder, or a checkpoint's mean"},
+       "begin at a model: a safetensors or .pt file, another run's folder, or a checkpoint's mean"},
       {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until",
        Shared::always},
       {"epochs", &o.epochs, kTrain | kSimulate, "N",

@@ -72,6 +72,10 @@ Result<Checkpoint> load_folder(const DiskView& disk, const std::string& folder) 
     auto record = read_rank(disk, folder, file);
     if (!record) return record.error();
     loaded.ranks.push_back(std::move(*record));
+    const auto& [name, x] = loaded.ranks.back()->vectors.front();
+    const Buffer& first = loaded.ranks.front()->vectors.front().values;
+    if (x.size() != first.size() || x.dtype() != first.dtype())
+      return user_error(folder + "/" + file.file + " is of another model than the first rank's");
   }
   return loaded;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "actors/run/fits.hpp"
+#include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "app/json_output.hpp"
 #include "app/words.hpp"
@@ -82,38 +83,18 @@ Error refused(const Checkpoint& checkpoint, const std::string& why) {
   return user_error(fmt::format("resume is \"{}\", {}", checkpoint.path, why));
 }
 
-RankRecordPtr clone_of(const RankRecord& of, int rank) {
-  auto clone = std::make_shared<RankRecord>();
-  clone->rank = rank;
-  clone->gradients = of.gradients;
-  clone->numbers = of.numbers;
-  const auto copy = [](const Buffer& from) {
-    Buffer to(from.size(), from.dtype());
-    scale({}, 1, from, to);
-    return to;
-  };
-  clone->statistics = copy(of.statistics);
-  for (const RankRecord::Vector& v : of.vectors)
-    clone->vectors.push_back({v.name, copy(v.name == "x~" ? of.vectors.front().values : v.values)});
-  return clone;
-}
-
-// A rank that was gone begins with the next one's x.
-void take_ranks(const Checkpoint& checkpoint, int first, int ranks, Beginning& begins) {
-  std::vector<RankRecordPtr>& places = begins.resumption.ranks;
-  places.resize(static_cast<size_t>(ranks));
-  for (const RankRecordPtr& record : checkpoint.ranks)
-    places[static_cast<size_t>(record->rank - first)] = record;
-  for (int rank = first; rank < first + ranks; ++rank) {
-    RankRecordPtr& place = places[static_cast<size_t>(rank - first)];
-    if (place) continue;
-    const auto next = std::find_if(checkpoint.ranks.begin(), checkpoint.ranks.end(),
-                                   [rank](const RankRecordPtr& r) { return r->rank > rank; });
-    const RankRecordPtr& near = next == checkpoint.ranks.end() ? checkpoint.ranks.front() : *next;
-    place = clone_of(*near, rank);
-    begins.told.push_back(
-        fmt::format("rank {} was gone, and begins with the x of rank {}", rank, near->rank));
-  }
+void tell_drift(const CheckpointManifest& manifest, std::vector<std::string>& told) {
+  const Drift drift = drift_of(manifest);
+  if (drift.edges.empty()) return;
+  constexpr size_t kNamed = 8;
+  std::string edges;
+  for (size_t k = 0; k < std::min(kNamed, drift.edges.size()); ++k)
+    edges += fmt::format("{}{}-{}", k > 0 ? ", " : "", drift.edges[k].i, drift.edges[k].j);
+  if (drift.edges.size() > kNamed) edges += ", ...";
+  told.push_back(fmt::format(
+      "the sum that gossip conserves is off by at most {} in norm: of {} edge{} one end "
+      "had an exchange more ({})",
+      as_short(drift.at_most), drift.edges.size(), drift.edges.size() == 1 ? "" : "s", edges));
 }
 
 void tell(const Checkpoint& checkpoint, Beginning& begins) {
@@ -122,39 +103,30 @@ void tell(const Checkpoint& checkpoint, Beginning& begins) {
     begins.told.push_back("passed over: " + line);
   begins.told.push_back(fmt::format("goes on from {}, after {} gradients", checkpoint.path,
                                     with_commas(static_cast<double>(gradients))));
-  const Drift drift = drift_of(checkpoint.manifest);
-  if (drift.edges.empty()) return;
-  constexpr size_t kNamed = 8;
-  std::string edges;
-  for (size_t k = 0; k < std::min(kNamed, drift.edges.size()); ++k)
-    edges += fmt::format("{}{}-{}", k > 0 ? ", " : "", drift.edges[k].i, drift.edges[k].j);
-  if (drift.edges.size() > kNamed) edges += ", ...";
-  begins.told.push_back(
-      fmt::format("the sum that gossip conserves is off by at most {} in norm: of {} edges one end "
-                  "had an exchange more ({})",
-                  as_short(drift.at_most), drift.edges.size(), edges));
+  tell_drift(checkpoint.manifest, begins.told);
 }
 
-// Of a node's ranks: those that it had, where no number is given.
-int first_rank_of(const Checkpoint& checkpoint, const Settings& s) {
-  return s.local_ranks > 0 ? checkpoint.ranks.front()->rank : 0;
+// Where the ranks of the record were: of all processes there were as many as its options say.
+RankPlaces places_of(const Checkpoint& checkpoint, const Settings& s) {
+  const Json options = Json::parse(checkpoint.manifest.run.options, nullptr, false);
+  const auto ranks = options.is_object() ? options.find("ranks") : options.end();
+  const bool told = options.is_object() && ranks != options.end() && ranks->is_number_integer();
+  const int first = s.local_ranks > 0 ? checkpoint.ranks.front()->rank : 0;
+  const int least = checkpoint.ranks.back()->rank + 1;
+  return {first, least - first, std::max(least, told ? ranks->get<int>() : 0)};
 }
 
-Status check_fits(const Checkpoint& checkpoint, const Options& options,
-                  const Objective& objective) {
+Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption,
+                  const Options& options, const Objective& objective) {
   const RunIdentity own = identity_of(options, objective);
   const Settings& s = options.settings;
   if (checkpoint.manifest.run.job != own.job)
     return refused(checkpoint, fmt::format("a checkpoint of {}, accepted: one of {}",
                                            checkpoint.manifest.run.job_is, own.job_is));
-  for (const RankRecordPtr& record : checkpoint.ranks) {
-    const int place = record->rank - first_rank_of(checkpoint, s);
-    if (place >= ranks_here(s))
-      return refused(checkpoint, fmt::format("which has {} ranks or more, accepted: --ranks {}",
-                                             place + 1, place + 1));
-  }
+  if (Status fit = fits(s, objective, resumption); !fit)
+    return refused(checkpoint, "where " + fit.error().message);
   const uint64_t horizon = s.gradients / static_cast<uint64_t>(s.ranks);
-  const bool all = std::all_of(checkpoint.ranks.begin(), checkpoint.ranks.end(),
+  const bool all = std::all_of(resumption.ranks.begin(), resumption.ranks.end(),
                                [&](const RankRecordPtr& r) { return r->gradients >= horizon; });
   if (horizon > 0 && all)
     return refused(checkpoint,
@@ -164,20 +136,20 @@ Status check_fits(const Checkpoint& checkpoint, const Options& options,
 
 Status go_on(const Checkpoint& checkpoint, Options& options, const Objective& objective,
              Beginning& begins) {
-  if (Status fit = check_fits(checkpoint, options, objective); !fit) return fit;
-  Settings with_graph = options.settings;
-  with_graph.topology = checkpoint.manifest.topology;
-  if (!checkpoint.manifest.topology.empty() && check(with_graph))
-    options.settings.topology = with_graph.topology;
+  Settings& s = options.settings;
+  const RankPlaces were = places_of(checkpoint, s);
+  const int first = options.peers.first_rank < 0 ? were.first : options.peers.first_rank;
+  PlacedRanks placed = place_ranks(checkpoint.ranks, were, {first, ranks_here(s), s.ranks});
+  begins.resumption.ranks = std::move(placed.ranks);
   begins.resumption.epoch = checkpoint.manifest.epoch;
-  const int first = first_rank_of(checkpoint, options.settings);
-  take_ranks(checkpoint, first, ranks_here(options.settings), begins);
-  if (Status fit = fits(options.settings, objective, begins.resumption); !fit)
-    return refused(checkpoint, "where " + fit.error().message);
-  const bool fits_in = first + ranks_here(options.settings) <= options.settings.ranks;
-  if (options.settings.local_ranks > 0 && options.peers.first_rank < 0 && fits_in)
-    options.peers.first_rank = first;
+  if (Status fit = check_fits(checkpoint, begins.resumption, options, objective); !fit) return fit;
+  Settings with_graph = s;  // that the run had come to
+  with_graph.topology = checkpoint.manifest.topology;
+  if (were.total == s.ranks && !with_graph.topology.empty() && check(with_graph))
+    s.topology = with_graph.topology;
+  if (s.local_ranks > 0 && first + ranks_here(s) <= s.ranks) options.peers.first_rank = first;
   tell(checkpoint, begins);
+  begins.told.insert(begins.told.end(), placed.told.begin(), placed.told.end());
   return Done{};
 }
 
@@ -215,7 +187,46 @@ Result<Beginning> after_kill(Options& options, const Objective& objective) {
   return begins;
 }
 
+std::string folder_of_node(const std::string& folder, int node) {
+  return fmt::format("{}/node-{}", folder, node);
+}
+
+// The folders of a launch's nodes, from the first on.
+int nodes_in(const std::string& folder) {
+  int nodes = 0;
+  std::error_code unreadable;
+  while (fs::is_directory(folder_of_node(folder, nodes), unreadable))
+    ++nodes;
+  return nodes;
+}
+
 }  // namespace
+
+std::string resumed_by_node(const std::string& folder, int node) {
+  return folder_of_node(folder, node % std::max(1, nodes_in(folder)));
+}
+
+std::vector<std::string> told_of_nodes(const Options& launch) {
+  const std::string& folder = launch.resume.empty() ? launch.out : launch.resume;
+  CheckpointManifest all;
+  std::vector<std::string> told;
+  if (launch.resume.empty() && !is_left(record_in(folder_of_node(folder, 0)))) return told;
+  const int had = nodes_in(folder), nodes = launch.nodes;
+  for (int k = 0; k < had; ++k) {
+    auto manifest = newest_manifest(real_disk(), folder_of_node(folder, k));
+    if (!manifest) continue;
+    if (k >= nodes)
+      told.push_back(fmt::format("node-{} has no place any more: its {} ranks are left out", k,
+                                 manifest->ranks.size()));
+    else
+      std::move(manifest->ranks.begin(), manifest->ranks.end(), std::back_inserter(all.ranks));
+  }
+  if (nodes > had && had > 0)
+    told.push_back(
+        fmt::format("{} has {} nodes: the others begin with the x of theirs", folder, had));
+  tell_drift(all, told);
+  return told;
+}
 
 Result<std::vector<ConfigEntry>> with_record(Command command,
                                              const std::vector<ConfigEntry>& given) {
@@ -238,8 +249,12 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
     const bool taken = option != nullptr && (!own || name == "until");
     if (taken) entries.push_back({option->name, text_of(value), last->text + ": "});
   }
+  const bool other_ranks = !several && std::any_of(given.begin(), given.end(), [&](const auto& e) {
+    return e.name == "ranks" && record.contains("ranks") && e.text != text_of(record["ranks"]);
+  });
   for (const ConfigEntry& entry : given) {
-    const bool own = may_differ(entry.name) || (several && entry.name == "ranks");
+    const bool own = may_differ(entry.name) || entry.name == "ranks" ||
+                     (other_ranks && entry.name == "topology");
     const bool recorded = record.contains(entry.name) && !own;
     if (recorded && normal(entry.name, entry.text) != text_of(record[entry.name]) &&
         normal(entry.name, entry.text) != normal(entry.name, text_of(record[entry.name])))

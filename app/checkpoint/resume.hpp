@@ -12,8 +12,9 @@
 
 namespace grapevine {
 
-/// With --resume among the entries: those of the run's record, then what is given beside them. Of
-/// several processes the record is that of a node, the first of launch; --ranks is given anew.
+/// With --resume among the entries: those of the run's record, then what is given beside them;
+/// --ranks may be another number, and --topology another graph then. Of several processes the
+/// record is that of a node, the first of launch; --ranks is given anew.
 /// Errors (user): there is no checkpoint, or a given option contradicts the record.
 Result<std::vector<ConfigEntry>> with_record(Command, const std::vector<ConfigEntry>& given);
 
@@ -30,5 +31,13 @@ struct Beginning {
 /// go on from and why, a checkpoint of something else, a run that has finished, options that are
 /// not those of the run in --out, or another process that has that run.
 Result<Beginning> beginning_of(Options&, const Objective&);
+
+/// The folder among those of an earlier launch's nodes that a node of this launch goes on from: its
+/// own, or, where there are more nodes now, another's.
+std::string resumed_by_node(const std::string& folder, int node);
+
+/// What can be said of the nodes of the earlier launch that a launch goes on with, a line each: who
+/// is left out, who is new, and of which edges one end had an exchange more.
+std::vector<std::string> told_of_nodes(const Options& launch);
 
 }  // namespace grapevine

@@ -11,6 +11,7 @@
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "models/model_file.hpp"
+#include "models/state_dict_reader.hpp"
 #include "models/warm_start.hpp"
 
 namespace grapevine {
@@ -95,7 +96,7 @@ Error refused(const std::string& path, const std::string& why) {
 }
 
 Result<Buffer> from_file(const std::string& path, Objective& objective, int ranks) {
-  const auto stored = read_safetensors(path);
+  const auto stored = is_state_dict(path) ? read_state_dict(path) : read_safetensors(path);
   if (!stored) return user_error(stored.error().message);
   const ParameterLayout& layout = objective.layout();
   const ParameterLayout& statistics = objective.statistics();

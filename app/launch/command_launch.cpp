@@ -16,6 +16,7 @@
 
 #include "actors/cluster/needed_links.hpp"
 #include "app/ask_node.hpp"
+#include "app/checkpoint/resume.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
 #include "app/launch/guest_scripts.hpp"
@@ -71,6 +72,8 @@ class Launch {
 
   Result<int> run() {
     tell_shares();
+    for (const std::string& line : told_of_nodes(options_))
+      progress_.say(line);
     if (Status started = processes_.start(); !started) return started.error();
     begin_ = std::chrono::steady_clock::now();
     schedule();

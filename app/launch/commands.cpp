@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "app/checkpoint/resume.hpp"
 #include "app/toml_file.hpp"
 #include "kernels/spec.hpp"
 
@@ -108,7 +109,7 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
   // What is started in place of one that died goes on in its folder.
   const bool goes_on = node.starts > 1 && !launch.out.empty();
   if (!launch.resume.empty() && !goes_on)
-    add("resume", fmt::format("{}/node-{}", launch.resume, node.number));
+    add("resume", resumed_by_node(launch.resume, node.number));
   if (!launch.out.empty()) add("out", fmt::format("{}/node-{}", launch.out, node.number));
   words.insert(words.end(), {"--json", "--quiet"});
   return words;

@@ -143,6 +143,12 @@ TEST_CASE(
   check_refused("simulate --resume " + from + out + " --seeds 3", 2, {"seeds is 3"});
   const auto same = json_of("simulate --lr 1e-1 --resume " + from + out);
   CHECK(same["gradients"] == 400);
+  check_refused("simulate --topology complete --resume " + from + out + "2", 2, {"topology"});
+  const auto more = json_of("simulate --ranks 8 --topology complete --resume " + from + out + "3");
+  CHECK(more["gradients"] == 400);
+  CHECK(more["gradients_by_rank"].size() == 8);
+  CHECK(more["resumed_at"] > 0);
+  CHECK(record_of(scratch.path("other3"))["options"]["topology"] == "complete");
 }
 
 TEST_CASE("what cannot be gone on from is told in one line, with status 2") {
@@ -241,8 +247,10 @@ TEST_CASE("a network goes on from its checkpoint, and another begins at its mode
   const auto resumed = json_of("simulate --resume " + from + data + " --out " + scratch.path("on"));
   CHECK(resumed["parameter_hash"] == whole["parameter_hash"]);
   CHECK(resumed["accuracy"] == whole["accuracy"]);
-  const auto warm = json_of("simulate " + job + " --gradients 1 --init " + run);
-  CHECK(warm["accuracy"].get<double>() > whole["accuracy"].get<double>() - 0.1);
+  for (const std::string& model : {run, run + "/model.pt"}) {
+    const auto warm = json_of("simulate " + job + " --gradients 1 --init " + model);
+    CHECK(warm["accuracy"].get<double>() > whole["accuracy"].get<double>() - 0.1);
+  }
 }
 #endif
 
@@ -301,6 +309,17 @@ TEST_CASE("a launch goes on by itself after SIGTERM, and after Ctrl+C when it is
   CHECK(run_grapevine(job + "1 --resume " + out).status == 0);
   for (const std::string& node : nodes)
     CHECK(record_of(node)["state"] == "finished");
+  const std::string more = scratch.path("more");
+  const Ran three = run_grapevine(
+      "launch --nodes 3 --ranks 2 --objective quadratic --gradients 0 --until 1 --resume " + out +
+      " --out " + more);
+  INFO(three.err);
+  CHECK(three.status == 0);
+  CHECK_THAT(three.err,
+             Catch::Contains(out + " has 2 nodes: the others begin with the x of theirs"));
+  const auto newcomer = record_of(more + "/node-2");
+  CHECK(newcomer["result"]["ranks"] == 6);
+  CHECK(newcomer["result"]["resumed_at"] > 0);
 }
 
 TEST_CASE("a console asks a node for a checkpoint, and hears when it is written") {

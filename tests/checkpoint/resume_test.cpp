@@ -4,6 +4,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/run/fits.hpp"
+#include "app/checkpoint/place_ranks.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"
 
@@ -173,6 +174,83 @@ TEST_CASE("two resumptions of many ranks are the same to the bit, and end near t
   }
 }
 
+TEST_CASE("a run goes on with more ranks and with fewer, and does the rest of its gradients") {
+  for (const Case& c : {Case{"a2cid2"}, Case{"ad_psgd"}, Case{"d_psgd"}, Case{"sgp"}}) {
+    Settings s = quadratics(c, 6);
+    s.gradients = 6 * 400;
+    s.lr = {0.05, Schedule::constant, 0};
+    s.objective.noise = 0;
+    const Recorded recorded = run_recorded(s, 190);
+    REQUIRE(recorded.checkpoints.size() >= 2);
+    const Records& from = recorded.checkpoints.front();
+    uint64_t taken = 0;
+    for (const RankRecordPtr& rank : from)
+      taken += rank->gradients;
+    for (const int ranks : {3, 4, 9, 12}) {
+      INFO(c.method << " on " << ranks);
+      Settings other = s;
+      other.ranks = ranks;
+      PlacedRanks placed = place_ranks(from, {0, 6, 6}, {0, ranks, ranks});
+      CHECK(placed.ranks.size() == static_cast<size_t>(ranks));
+      CHECK_FALSE(placed.told.empty());
+      const uint64_t before = gradients_of({placed.ranks, 1});
+      const double share = static_cast<double>(before) / static_cast<double>(taken);
+      CHECK(share == Approx(1).margin(0.15));  // ranks are not equally fast
+      const RunResult resumed = run_recorded(other, 0, {placed.ranks, 1}).result;
+      CHECK(resumed.outcome.parameters.size() == static_cast<size_t>(ranks));
+      CHECK(resumed.outcome.gradients == s.gradients / static_cast<uint64_t>(ranks) * ranks);
+      const auto objective = make_objective(other);
+      const double off = (*objective)->evaluate(0, -1, mean_parameters(resumed.outcome)).loss;
+      CHECK(off < 0.05);
+    }
+  }
+}
+
+TEST_CASE("ranks without a place are left out, and by how much that moves the mean is told") {
+  Records four;
+  for (int rank = 0; rank < 4; ++rank) {
+    auto record = std::make_shared<RankRecord>();
+    record->rank = rank;
+    record->gradients = 90;
+    record->statistics = Buffer(0, DType::f32);
+    for (const char* name : {"x", "x~", "momentum"}) {
+      Buffer values(2, DType::f64);
+      values.vec().as<double>()[0] = rank;
+      values.vec().as<double>()[1] = *name;
+      record->vectors.push_back({name, std::move(values)});
+    }
+    record->edges.push_back({(rank + 1) % 4, 0, 0, 7, 1, 1});
+    four.push_back(record);
+  }
+  const auto at = [](const RankRecordPtr& r, size_t vector, size_t k) {
+    return r->vectors[vector].values.vec().as<double>()[k];
+  };
+  const PlacedRanks same = place_ranks(four, {0, 4, 4}, {0, 4, 4});
+  CHECK(same.ranks == four);
+  CHECK(same.told.empty());
+  const PlacedRanks fewer = place_ranks(four, {0, 4, 4}, {0, 2, 2});
+  REQUIRE(fewer.ranks.size() == 2);
+  CHECK(fewer.ranks[1]->gradients == 180);
+  CHECK(fewer.ranks[1]->edges.empty());
+  CHECK(at(fewer.ranks[1], 0, 0) == 1);
+  REQUIRE(fewer.told.size() == 2);
+  CHECK_THAT(fewer.told[0],
+             Catch::Contains("2 ranks have no place") && Catch::Contains("off by 1"));
+  const PlacedRanks more = place_ranks(four, {0, 4, 4}, {0, 6, 6});
+  REQUIRE(more.ranks.size() == 6);
+  CHECK(more.ranks[5]->gradients == 60);
+  CHECK(at(more.ranks[5], 0, 0) == 1);
+  CHECK(at(more.ranks[5], 1, 1) == 'x');  // x~ is x, and nothing of the other's x~
+  CHECK(at(more.ranks[5], 2, 1) == 'm');
+  Records gap = four;
+  gap.erase(gap.begin() + 1);
+  const PlacedRanks gone = place_ranks(gap, {0, 4, 4}, {0, 4, 4});
+  CHECK(gone.ranks[0] == four[0]);
+  CHECK(at(gone.ranks[1], 0, 0) == 2);
+  CHECK(gone.told ==
+        std::vector<std::string>{"rank 1 has no record, and begins with the x of rank 2"});
+}
+
 TEST_CASE("the records of an edge's two ends bound how far the sum of x + x~ is off") {
   Settings s = quadratics({"a2cid2"}, 8);
   s.lr.peak = 0;  // nothing but gossip changes anything
@@ -228,6 +306,8 @@ TEST_CASE("a record of another model, or without all that a rule keeps, does not
   larger.objective.dim = 25;
   CHECK_FALSE(fits(adam, **objective, good));
   CHECK_FALSE(fits(larger, **make_objective(larger), good));
-  CHECK_FALSE(run(larger, {.resumption = good}));
+  RunHooks hooks;
+  hooks.resumption = good;
+  CHECK_FALSE(run(larger, std::move(hooks)));
   CHECK_FALSE(fits(quadratics({"a2cid2"}, 1), **objective, good));
 }

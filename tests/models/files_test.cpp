@@ -6,10 +6,12 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 
 #include "kernels/random.hpp"
 #include "kernels/write_file.hpp"
 #include "models/model_file.hpp"
+#include "models/state_dict_reader.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"
 #include "tests/skipped.hpp"
@@ -143,6 +145,100 @@ TEST_CASE("A cut or flipped safetensors file gives an error or tensors of the an
     }
   }
   CHECK(refused > 350);
+}
+
+TEST_CASE("A state dict comes back bit by bit, and damaged it is an error or tensors") {
+  const Scratch scratch;
+  const Example example;
+  const std::string path = scratch.path("m.pt");
+  REQUIRE(write_state_dict(path, example.tensors()));
+  CHECK(is_state_dict(path));
+  const auto stored = read_state_dict(path);
+  REQUIRE(stored);
+  REQUIRE(stored->size() == 4);
+  for (size_t k = 0; k < 4; ++k) {
+    const ModelTensor wanted = example.tensors()[k];
+    CHECK((*stored)[k].name == wanted.name);
+    CHECK((*stored)[k].shape == wanted.shape);
+    CHECK((*stored)[k].type == wanted.type);
+    REQUIRE((*stored)[k].bytes.size() == wanted.bytes());
+    CHECK(std::memcmp((*stored)[k].bytes.data(), wanted.data, wanted.bytes()) == 0);
+  }
+  const Bytes good = test::read_raw(path);
+  Random random(4, 0, Purpose::test);
+  int refused = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    Bytes bytes = good;
+    if (trial % 4 == 0) {
+      bytes.resize(random.below(static_cast<uint32_t>(bytes.size())));
+    } else {
+      bytes[random.below(static_cast<uint32_t>(bytes.size()))] ^= 1 << random.below(8);
+    }
+    const auto read = read_state_dict(scratch.file("damaged", bytes));
+    refused += !read;
+    if (!read) continue;
+    for (const StoredTensor& tensor : *read) {
+      const ModelTensor like{tensor.name, tensor.shape, tensor.type, nullptr};
+      CHECK(tensor.bytes.size() == like.bytes());
+    }
+  }
+  CHECK(refused > 500);
+}
+
+namespace {
+
+// What torch.save makes of a value, or nothing where there is no torch.
+std::string saved_by_torch(const Scratch& scratch, const std::string& value) {
+  const std::string path = scratch.path("saved.pt");
+  const std::string script =
+      scratch.file("save.py",
+                   "import sys\ntry:\n  import torch\nexcept ImportError:\n  sys.exit(3)\n"
+                   "t = torch.arange(6, dtype=torch.float32).reshape(2, 3)\ntorch.save(" +
+                       value + ", '" + path + "')\n");
+  return std::system(("python3 " + script + " >/dev/null 2>&1").c_str()) == 0 ? path : "";
+}
+
+std::vector<float> floats_of(const StoredTensor& tensor) {
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("What torch.save wrote is read: views, narrow floats, a dict in a dict, and no code") {
+  const Scratch scratch;
+  const std::string path = saved_by_torch(
+      scratch,
+      "{'epoch': 3, 'state_dict': torch.nn.Sequential(torch.nn.Linear(3, 2)).state_dict()"
+      " | {'turned': t.T, 'row': t[1], 'half': t.half(), 'brain': (-t).bfloat16(),"
+      " 'tiny': torch.tensor([6e-8]).half(), 'one': torch.tensor(7),"
+      " 'own': torch.nn.Parameter(t)}}");
+  if (path.empty())
+    return test::skipped("no torch in this Python, so no file of torch.save's was read");
+  const auto stored = read_state_dict(path);
+  if (!stored) FAIL(stored.error().message);
+  std::map<std::string, StoredTensor> named;
+  for (const StoredTensor& tensor : *stored)
+    named[tensor.name] = tensor;
+  CHECK(named.at("0.weight").shape == std::vector<int64_t>{2, 3});
+  CHECK(named.at("turned").shape == std::vector<int64_t>{3, 2});
+  CHECK(floats_of(named.at("turned")) == std::vector<float>{0, 3, 1, 4, 2, 5});
+  CHECK(floats_of(named.at("row")) == std::vector<float>{3, 4, 5});
+  CHECK(floats_of(named.at("half")) == std::vector<float>{0, 1, 2, 3, 4, 5});
+  CHECK(floats_of(named.at("brain")) == std::vector<float>{0, -1, -2, -3, -4, -5});
+  CHECK(floats_of(named.at("tiny"))[0] == Approx(5.9604645e-8));
+  CHECK(floats_of(named.at("own")) == std::vector<float>{0, 1, 2, 3, 4, 5});
+  CHECK(named.at("one").type == TensorType::i64);
+  const std::string module = saved_by_torch(scratch, "torch.nn.Linear(3, 2)");
+  REQUIRE(read_state_dict(module).error().message.find("torch.nn.modules.linear Linear") !=
+          std::string::npos);
+  CHECK(read_state_dict(saved_by_torch(scratch, "[1, 2]"))
+            .error()
+            .message.find("accepted: a state dict") != std::string::npos);
+  CHECK(read_state_dict(saved_by_torch(scratch, "{'k': t.int()}"))
+            .error()
+            .message.find("tensor k is of torch IntStorage") != std::string::npos);
 }
 
 namespace {

@@ -43,7 +43,7 @@ const std::map<std::string, Rooms>& arrows() {
       {"app", app},
       {"app/checkpoint", with(actors, {"app"})},
       {"app/compare", with(actors, {"app"})},
-      {"app/launch", with(actors, {"app"})},
+      {"app/launch", with(actors, {"app", "app/checkpoint"})},
       {"app/metrics", with(actors, {"app"})},
       {"app/reproduce", with(actors, {"app"})},
       {"tests", with(app, {"app"})},

@@ -1,0 +1,106 @@
+#include "app/checkpoint/place_ranks.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/words.hpp"
+#include "kernels/ops.hpp"
+
+namespace grapevine {
+namespace {
+
+Buffer copy_of(const Buffer& from) {
+  Buffer to(from.size(), from.dtype());
+  scale({}, 1, from, to);
+  return to;
+}
+
+uint64_t share_of(uint64_t gradients, RankPlaces were, RankPlaces are) {
+  const double share = static_cast<double>(were.total) / static_cast<double>(are.total);
+  return static_cast<uint64_t>(std::floor(static_cast<double>(gradients) * share));
+}
+
+// Without what belongs to edges.
+std::shared_ptr<RankRecord> copy_of(const RankRecord& of, int rank) {
+  auto copy = std::make_shared<RankRecord>();
+  copy->rank = rank;
+  copy->gradients = of.gradients;
+  copy->numbers = of.numbers;
+  copy->statistics = copy_of(of.statistics);
+  for (const RankRecord::Vector& v : of.vectors)
+    copy->vectors.push_back({v.name, copy_of(v.values)});
+  return copy;
+}
+
+std::shared_ptr<RankRecord> clone_of(const RankRecord& of, int rank) {
+  auto clone = copy_of(of, rank);
+  for (RankRecord::Vector& v : clone->vectors)
+    if (v.name == "x~") v.values = copy_of(of.vectors.front().values);
+  return clone;
+}
+
+// The distance of the means of x over all and over some, and the norm of the former.
+std::pair<double, double> moved_mean(const std::vector<RankRecordPtr>& all,
+                                     const std::vector<RankRecordPtr>& some) {
+  const size_t size = all.front()->vectors.front().values.size();
+  const Buffer zero(size, DType::f64);
+  const auto mean_of = [&](const std::vector<RankRecordPtr>& records) {
+    Buffer mean(size, DType::f64);
+    for (const RankRecordPtr& record : records)
+      add_deviation({}, record->vectors.front().values, zero, mean);
+    scale({}, 1 / static_cast<double>(records.size()), mean, mean);
+    return mean;
+  };
+  const Buffer mean = mean_of(all);
+  return {std::sqrt(square_distance({}, mean, mean_of(some))),
+          std::sqrt(square_distance({}, mean, zero))};
+}
+
+}  // namespace
+
+PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
+                        RankPlaces are) {
+  PlacedRanks placed;
+  placed.ranks.resize(static_cast<size_t>(are.count));
+  std::vector<RankRecordPtr> kept;
+  for (const RankRecordPtr& record : recorded) {
+    const int place = record->rank - were.first;
+    if (place < are.count) kept.push_back(record);
+  }
+  if (kept.empty()) kept.push_back(recorded.front());
+  const bool is_same = were.first == are.first && were.total == are.total;
+  for (int place = 0; place < are.count; ++place) {
+    const int rank = are.first + place, was = were.first + place;
+    auto from = std::find_if(kept.begin(), kept.end(),
+                             [was](const RankRecordPtr& r) { return r->rank >= was; });
+    if (from == kept.end()) from = kept.begin() + place % static_cast<int>(kept.size());
+    const bool is_own = (*from)->rank == was && were.first == are.first;
+    RankRecordPtr& at = placed.ranks[static_cast<size_t>(place)];
+    if (is_own && is_same) {
+      at = *from;
+      continue;
+    }
+    const auto copy = is_own ? copy_of(**from, rank) : clone_of(**from, rank);
+    copy->gradients = share_of(copy->gradients, were, are);
+    at = copy;
+    if (!is_own)
+      placed.told.push_back(fmt::format("rank {} has no record, and begins with the x of rank {}",
+                                        rank, (*from)->rank));
+  }
+  if (const size_t out = recorded.size() - kept.size(); out > 0) {
+    const auto [moved, norm] = moved_mean(recorded, kept);
+    placed.told.push_back(fmt::format(
+        "{} rank{} no place any more; without {} the mean is off by {} in norm, of {}", out,
+        out == 1 ? " has" : "s have", out == 1 ? "it" : "them", as_short(moved), as_short(norm)));
+  }
+  if (were.total != are.total)
+    placed.told.push_back(fmt::format(
+        "{} ranks in place of {}: each counts as if it had taken {}/{} of its gradients, and the "
+        "data are cut anew",
+        are.total, were.total, were.total, are.total));
+  return placed;
+}
+
+}  // namespace grapevine

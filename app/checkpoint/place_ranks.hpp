@@ -1,0 +1,32 @@
+// The ranks of a checkpoint, at the places of a run that has as many ranks, fewer or more.
+//
+//   has a record      goes on from it
+//   is new, was gone  begins with the x of the next rank that has one, and x~ = x
+//   has no place      is left out; by how much that moves the mean is told
+//
+// Schedules and the end of a run go by the gradients of a rank. So where n' ranks take the place of
+// n, each counts as if it had taken n / n' of what it has: together they have done as much of the
+// whole, and do the rest. Exchanges of edges are forgotten then.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "actors/rank_record.hpp"
+
+namespace grapevine {
+
+struct RankPlaces {
+  int first = 0, count = 0;  // of this process
+  int total = 0;             // of all processes
+};
+
+struct PlacedRanks {
+  std::vector<RankRecordPtr> ranks;  // by place; none is null
+  std::vector<std::string> told;     // a line each
+};
+
+/// REQUIRES: recorded rise by rank, from were.first on, and there is one.
+PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
+                        RankPlaces are);
+
+}  // namespace grapevine
