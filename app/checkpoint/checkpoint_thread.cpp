@@ -47,6 +47,7 @@ void CheckpointThread::settle() {
   settled_ = true;
   task_.reset();
   changed_.wait(lock, [this] { return !busy_; });
+  if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));  // the run was faster
 }
 
 void CheckpointThread::work() {

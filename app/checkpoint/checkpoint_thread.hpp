@@ -31,6 +31,7 @@ class CheckpointThread {
   void set_epoch(uint64_t epoch, const std::string& topology);
 
   void write(CheckpointPart, CheckpointOrders::Done);  // one at a time
+  /// Nothing is written any more; what has been begun and is not whole goes.
   void settle();
 
  private:
@@ -45,7 +46,7 @@ class CheckpointThread {
   void fail(const Error&, const CheckpointOrders::Done&);
 
   const std::function<void(const std::string&)> say_;
-  CheckpointWriter writer_;  // the thread's
+  CheckpointWriter writer_;  // the thread's, until it has settled
   bool is_failing_ = false;  // likewise
   std::mutex mutex_;         // guards what follows
   std::condition_variable changed_;

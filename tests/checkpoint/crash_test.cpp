@@ -1,9 +1,11 @@
 // Checkpoints on a disk that forgets what was not synced: what is there after any crash.
 #include <type_traits>
 
-#include "app/checkpoint/checkpoint_writer.hpp"
+#include "app/checkpoint/checkpoint_thread.hpp"
+#include "app/checkpoint/real_disk.hpp"
 #include "tests/catch.hpp"
 #include "tests/checkpoint/forgetful_disk.hpp"
+#include "tests/models/tools.hpp"
 
 using namespace grapevine;
 using grapevine::test::ForgetfulDisk;
@@ -247,6 +249,21 @@ TEST_CASE("a checkpoint of a number that a whole one has leaves that one alone")
     REQUIRE_FALSE(again.save(1));
     CHECK(load_checkpoint(disk.view(), "run"));
   }
+}
+
+TEST_CASE("a checkpoint that the end of a run overtakes leaves nothing behind") {
+  const grapevine::test::Scratch scratch;
+  const std::string folder = scratch.path("checkpoints");
+  CheckpointThread writes(scratch.path(), identity(), false, [](const std::string&) {});
+  const auto done = [](bool is_written, const std::string&) { CHECK(is_written); };
+  writes.write({1000, record_of(0, 1)}, done);
+  writes.write({1000, nullptr}, done);
+  writes.write({2000, record_of(0, 2)}, done);
+  CHECK(checkpoints_in(real_disk(), folder).size() == 2);
+  writes.settle();
+  const auto left = checkpoints_in(real_disk(), folder);
+  REQUIRE(left.size() == 1);
+  CHECK(left.begin()->second.manifest == CheckpointFolder::Manifest::good);
 }
 
 TEST_CASE(

@@ -90,6 +90,8 @@ TEST_CASE("a run that is killed at any moment goes on when its command is given 
   }
   const auto end = json_of("train --resume " + run + " --until 0.1");
   CHECK(end["resumed_at"].get<uint64_t>() >= before);
+  for (const auto& folder : fs::directory_iterator(run + "/checkpoints"))
+    CHECK(fs::exists(folder.path() / "manifest.json"));  // its end leaves none that is not whole
   CHECK(record_of(run)["state"] == "finished");
   check_refused("train --resume " + run, 2, {"has finished"});
 }
@@ -320,6 +322,43 @@ TEST_CASE("a launch goes on by itself after SIGTERM, and after Ctrl+C when it is
   const auto newcomer = record_of(more + "/node-2");
   CHECK(newcomer["result"]["ranks"] == 6);
   CHECK(newcomer["result"]["resumed_at"] > 0);
+}
+
+TEST_CASE(
+    "a node that is killed and started again joins with its neighbour's state, which is fresher") {
+  const Scratch scratch;
+  const std::string name = "again-" + std::to_string(getpid()) + "-";
+  // The gradients of a node's rank, once there are more than so many.
+  const auto gradients_above = [&](const std::string& node, uint64_t least, int ranks) {
+    uint64_t gradients = 0;
+    const auto is_there = [&] {
+      const Ran ran = run_grapevine("ctl " + name + node + " status --json");
+      if (ran.status != 0) return false;
+      const auto status = nlohmann::json::parse(ran.out);
+      if (status["graph_ranks"] < ranks) return false;
+      gradients = status["gradients"][0];
+      return gradients > least;
+    };
+    REQUIRE(grapevine::eventually(is_there, std::chrono::seconds(60)));
+    return gradients;
+  };
+  const std::string job =
+      "node --objective quadratic --ranks 1 --gradients 0 --until 1000 --checkpoint-every 20steps "
+      "--node-name " +
+      name;
+  Running stays(job + "a --total-ranks 2 --out " + scratch.path("a"));
+  REQUIRE(stays.wait_for("listening on "));
+  uint64_t known = 0;
+  for (int life = 0; life < 4; ++life) {
+    INFO("life " << life);
+    Running node(job + "b --join " + name + "a --out " + scratch.path("b"));
+    if (life > 0) REQUIRE(node.wait_for("goes on from"));
+    CHECK(gradients_above("b", 0, 2) >= known);
+    REQUIRE(grapevine::eventually([&] { return !checkpoints_of(scratch.path("b")).empty(); }));
+    node.signal(SIGKILL);
+    node.end();
+    known = gradients_above("a", gradients_above("a", 0, 1) + 20000, 1);  // far beyond b's file
+  }
 }
 
 TEST_CASE("a console asks a node for a checkpoint, and hears when it is written") {
