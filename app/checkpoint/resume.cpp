@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 // What may differ from one life of a run to the next: where it is, who sees it, how fast it is.
 bool may_differ(const std::string& name) {
   static const std::set<std::string> names = {
-      "out",   "save",    "resume",     "init",           "config",       "json",
-      "quiet", "plan",    "until",      "sample-seconds", "test-seconds", "checkpoint-every",
-      "data",  "threads", "tensorboard"};
+      "out",   "save",    "resume",      "init",           "config",       "json",
+      "quiet", "plan",    "until",       "sample-seconds", "test-seconds", "checkpoint-every",
+      "data",  "threads", "tensorboard", "alarm-seconds"};
   return names.count(name) != 0;
 }
 
