@@ -1,5 +1,10 @@
 #include "actors/guest_hall.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <utility>
 
 #include "actors/guest_visit.hpp"
@@ -76,6 +81,48 @@ std::vector<float> GuestHall::mean_of_aside() const {
   for (size_t k = 0; count > 0 && k < sum.size(); ++k)
     mean[k] = static_cast<float>(sum[k] / count);
   return mean;
+}
+
+KeptBlob GuestHall::kept(int rank) const {
+  KeptBlob kept;
+  Descriptor blob;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t k = 0; k < places_.size() && !blob; ++k) {
+      if (!places_[k].blob || table_->server(static_cast<int>(k)).rank != rank) continue;
+      blob = Descriptor(::fcntl(places_[k].blob.fd(), F_DUPFD_CLOEXEC, 0));
+      kept.steps = places_[k].blob_number;
+      kept.bytes.resize(places_[k].blob_bytes);
+    }
+  }
+  size_t at = 0;
+  while (at < kept.bytes.size()) {
+    const ssize_t got =
+        ::pread(blob.fd(), kept.bytes.data() + at, kept.bytes.size() - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return {};
+    at += static_cast<size_t>(got);
+  }
+  return kept;
+}
+
+void GuestHall::keep(int place, const KeptBlob& kept) {
+  if (kept.bytes.empty()) return;
+  Descriptor blob(::memfd_create("kept", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  size_t at = 0;
+  while (blob && at < kept.bytes.size()) {
+    const ssize_t wrote = ::write(blob.fd(), kept.bytes.data() + at, kept.bytes.size() - at);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return;
+    at += static_cast<size_t>(wrote);
+  }
+  if (!blob || ::fcntl(blob.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+    return;
+  const std::lock_guard lock(mutex_);
+  Place& at_place = places_.at(static_cast<size_t>(place));
+  at_place.blob = std::move(blob);
+  at_place.blob_number = kept.steps;
+  at_place.blob_bytes = kept.bytes.size();
 }
 
 std::vector<GuestStatus> GuestHall::status() const {

@@ -20,6 +20,7 @@
 
 #include "actors/cluster/cluster_mail.hpp"
 #include "actors/guest_worker.hpp"
+#include "actors/kept_blob.hpp"
 #include "actors/transport/guest_door.hpp"
 #include "kernels/shared_memory.hpp"
 #include "models/guest.hpp"
@@ -69,6 +70,11 @@ class GuestHall {
   /// objective what is aside, and waits for so long until they have gone. Then no thread of the
   /// hall uses the run any more. `mean` may be null.
   void end(std::shared_ptr<const Buffer> mean, int ranks, std::chrono::seconds patience);
+
+  /// A copy of what a script has left with a rank.
+  KeptBlob kept(int rank) const;
+  /// As if a script had left it at that place: that of an earlier life of the run has.
+  void keep(int place, const KeptBlob&);
 
   std::vector<GuestStatus> status() const;
   /// A line for each script that comes or goes.

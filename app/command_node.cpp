@@ -98,6 +98,14 @@ Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hal
   return objective;
 }
 
+// What scripts have left with the ranks here: an earlier life's is there from the start.
+CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestHall>& hall, const Beginning& begins) {
+  if (hall == nullptr) return {};
+  for (size_t place = 0; place < begins.kept.size(); ++place)
+    hall->keep(static_cast<int>(place), begins.kept[place]);
+  return [hall](int rank) { return hall->kept(rank); };
+}
+
 }  // namespace
 
 Result<int> node(Options options, const OnDoor& on_door) {
@@ -126,7 +134,9 @@ Result<int> node(Options options, const OnDoor& on_door) {
   auto begins = beginning_of(options, **objective);
   if (!begins) return begins.error();
   options.out = run_path(options, options.peers.name);
-  auto record = RunRecord::begin("node", options, **objective, options.out, std::move(*begins));
+  auto kept = kept_in(hall, *begins);
+  auto record = RunRecord::begin("node", options, **objective, options.out, std::move(*begins),
+                                 std::move(kept));
   if (!record) return record.error();
   std::unique_ptr<MetricsServer> metrics;
   if (!options.peers.metrics.empty()) {

@@ -48,8 +48,8 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
 
 Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const Options& options,
                                                     const Objective& objective,
-                                                    const std::string& directory,
-                                                    Beginning begins) {
+                                                    const std::string& directory, Beginning begins,
+                                                    CheckpointThread::KeptOf kept) {
   std::unique_ptr<RunRecord> record(new RunRecord(command, options, objective.description()));
   if (!directory.empty())
     if (Status s = record->open(directory, std::move(begins.lock)); !s) return s.error();
@@ -58,7 +58,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const O
   record->watch_.resumption = std::make_shared<Resumption>(std::move(begins.resumption));
   for (const std::string& line : begins.told)
     record->watch_.on_event(line);
-  record->save(epoch, objective);
+  record->save(epoch, objective, std::move(kept));
   return record;
 }
 
@@ -78,17 +78,16 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
 }
 
 // A run on the virtual clock is over in seconds, and is saved where somebody asks for it.
-void RunRecord::save(uint64_t epoch, const Objective& objective) {
+void RunRecord::save(uint64_t epoch, const Objective& objective, CheckpointThread::KeptOf kept) {
   constexpr const char* kUsually = "300s";
   const bool wall = options_.settings.clock == Clock::wall;
   std::string how_often = options_.checkpoint_every;
   const bool never = how_often == "0" || (how_often.empty() && !wall);
   if (!directory_ || never) return;
-  // Of scripts' ranks a checkpoint lacks what the scripts keep, and so is taken on request alone.
-  if (how_often.empty()) how_often = options_.guests > 0 ? "0" : kUsually;
+  if (how_often.empty()) how_often = kUsually;
   const auto every = checkpoint_every(how_often);
   checkpoints_ = std::make_unique<CheckpointThread>(
-      directory_->path(), identity_of(options_, objective), wall, watch_.on_event);
+      directory_->path(), identity_of(options_, objective), wall, watch_.on_event, std::move(kept));
   checkpoints_->set_epoch(epoch, options_.settings.topology);
   CheckpointOrders& orders = watch_.checkpoints;
   orders.every_s = every->seconds;

@@ -26,7 +26,7 @@ class RunRecord {
   /// directory's.
   static Result<std::unique_ptr<RunRecord>> begin(const char* command, const Options&,
                                                   const Objective&, const std::string& directory,
-                                                  Beginning);
+                                                  Beginning, CheckpointThread::KeptOf = {});
   ~RunRecord();
 
   const Watch& watch() const { return watch_; }
@@ -50,7 +50,7 @@ class RunRecord {
   void alarm(const Status& written);
   Status write_all(const Summary&, Objective&);
   Status open(const std::string& directory, std::optional<FolderLock> taken_up);
-  void save(uint64_t epoch, const Objective&);
+  void save(uint64_t epoch, const Objective&, CheckpointThread::KeptOf);
 
   const char* command_;
   Options options_;

@@ -46,15 +46,21 @@ RankRecordPtr record_of(const RankFile& file, std::vector<StoredTensor> tensors)
   return record;
 }
 
-Result<RankRecordPtr> read_rank(const DiskView& disk, const std::string& folder,
-                                const RankFile& file) {
-  const std::string path = folder + "/" + file.file;
-  const auto bytes = disk.read(path);
+Result<std::string> read_whole(const DiskView& disk, const std::string& path, uint64_t size,
+                               uint64_t hash) {
+  auto bytes = disk.read(path);
   if (!bytes) return user_error(path + " is missing or cannot be read");
   Checksum sum;
   sum.add(bytes->data(), bytes->size());
-  if (bytes->size() != file.bytes || sum.value() != file.hash)
-    return user_error(path + " is not as it was written: its hash differs");
+  if (bytes->size() == size && sum.value() == hash) return std::move(*bytes);
+  return user_error(path + " is not as it was written: its hash differs");
+}
+
+Result<RankRecordPtr> read_rank(const DiskView& disk, const std::string& folder,
+                                const RankFile& file) {
+  const std::string path = folder + "/" + file.file;
+  const auto bytes = read_whole(disk, path, file.bytes, file.hash);
+  if (!bytes) return bytes.error();
   auto tensors =
       parse_safetensors(path, {reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
   if (!tensors) return user_error(tensors.error().message);
@@ -64,14 +70,25 @@ Result<RankRecordPtr> read_rank(const DiskView& disk, const std::string& folder,
   return record;
 }
 
+Result<KeptBlob> read_kept(const DiskView& disk, const std::string& folder, const RankFile& file) {
+  const auto& [size, hash, steps] = file.kept;
+  if (size == 0) return KeptBlob{};
+  auto bytes = read_whole(disk, folder + "/" + kept_file_name(file.rank), size, hash);
+  if (!bytes) return bytes.error();
+  return KeptBlob{std::move(*bytes), steps};
+}
+
 Result<Checkpoint> load_folder(const DiskView& disk, const std::string& folder) {
   auto manifest = read_manifest(disk, folder);
   if (!manifest) return manifest.error();
-  Checkpoint loaded{folder, std::move(*manifest), {}, {}};
+  Checkpoint loaded{folder, std::move(*manifest), {}, {}, {}};
   for (const RankFile& file : loaded.manifest.ranks) {
     auto record = read_rank(disk, folder, file);
     if (!record) return record.error();
     loaded.ranks.push_back(std::move(*record));
+    auto kept = read_kept(disk, folder, file);
+    if (!kept) return kept.error();
+    loaded.kept.push_back(std::move(*kept));
     const auto& [name, x] = loaded.ranks.back()->vectors.front();
     const Buffer& first = loaded.ranks.front()->vectors.front().values;
     if (x.size() != first.size() || x.dtype() != first.dtype())

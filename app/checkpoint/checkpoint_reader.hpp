@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/kept_blob.hpp"
 #include "app/checkpoint/manifest.hpp"
 
 namespace grapevine {
@@ -21,6 +22,7 @@ struct Checkpoint {
   std::string path;  // its folder
   CheckpointManifest manifest;
   std::vector<RankRecordPtr> ranks;      // as the manifest has them
+  std::vector<KeptBlob> kept;            // likewise: what their scripts have left
   std::vector<std::string> passed_over;  // newer ones that are not whole, a line each
 };
 

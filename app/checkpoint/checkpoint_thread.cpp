@@ -11,8 +11,9 @@
 namespace grapevine {
 
 CheckpointThread::CheckpointThread(const std::string& run_folder, RunIdentity run, bool threaded,
-                                   std::function<void(const std::string&)> say)
+                                   std::function<void(const std::string&)> say, KeptOf kept)
     : say_(std::move(say)),
+      kept_(std::move(kept)),
       writer_(run_folder + "/" + kCheckpointsFolder,
               checkpoints_in(real_disk(), run_folder + "/" + kCheckpointsFolder), std::move(run)) {
   if (threaded) thread_ = std::thread([this] { work(); });
@@ -78,7 +79,7 @@ void CheckpointThread::carry(Task task) {
 Status CheckpointThread::begin_and_write(const CheckpointPart& part) {
   if (!writer_.is_open())
     if (Status begun = carry_out(writer_.begin(part.gradients)); !begun) return begun;
-  return carry_out(writer_.rank(part.rank));
+  return carry_out(writer_.rank(part.rank, kept_ ? kept_(part.rank->rank) : KeptBlob()));
 }
 
 Status CheckpointThread::finish() {

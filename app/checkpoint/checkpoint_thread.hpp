@@ -20,10 +20,13 @@ namespace grapevine {
 
 class CheckpointThread {
  public:
+  /// What a script has left with a rank; in any thread. Empty: there are no scripts.
+  using KeptOf = std::function<KeptBlob(int rank)>;
+
   /// `say`: events and alarms, a line each; in any thread. `threaded`: else whoever calls
   /// waits.
   CheckpointThread(const std::string& run_folder, RunIdentity, bool threaded,
-                   std::function<void(const std::string&)> say);
+                   std::function<void(const std::string&)> say, KeptOf kept = {});
   CheckpointThread(const CheckpointThread&) = delete;
   ~CheckpointThread();
 
@@ -46,6 +49,7 @@ class CheckpointThread {
   void fail(const Error&, const CheckpointOrders::Done&);
 
   const std::function<void(const std::string&)> say_;
+  const KeptOf kept_;
   CheckpointWriter writer_;  // the thread's, until it has settled
   bool is_failing_ = false;  // likewise
   std::mutex mutex_;         // guards what follows

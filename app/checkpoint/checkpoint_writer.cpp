@@ -102,12 +102,19 @@ bool CheckpointWriter::stays(const std::string& name) const {
          (known->second.manifest == Manifest::good || known->second.manifest == Manifest::later);
 }
 
-DiskEffects CheckpointWriter::rank(const RankRecordPtr& record) {
+DiskEffects CheckpointWriter::rank(const RankRecordPtr& record, KeptBlob kept) {
   GV_CHECK(open_);
-  WriteFile file =
-      file_of(path() + "/rank-" + std::to_string(record->rank) + ".safetensors", record);
+  WriteFile file = file_of(path() + "/" + rank_file_name(record->rank), record);
   manifest_.ranks.push_back(describe(file, *record, run_.batch));
-  return whole_file(std::move(file));
+  DiskEffects effects = whole_file(std::move(file));
+  if (kept.bytes.empty()) return effects;
+  Checksum sum;
+  sum.add(kept.bytes.data(), kept.bytes.size());
+  manifest_.ranks.back().kept = {kept.bytes.size(), sum.value(), kept.steps};
+  add(effects,
+      whole_file(
+          {path() + "/" + kept_file_name(record->rank), std::move(kept.bytes), {}, nullptr}));
+  return effects;
 }
 
 DiskEffects CheckpointWriter::commit(uint64_t epoch, const std::string& topology,

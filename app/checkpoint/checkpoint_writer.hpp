@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "actors/kept_blob.hpp"
 #include "app/checkpoint/disk_effect.hpp"
 #include "app/checkpoint/manifest.hpp"
 
@@ -26,7 +27,8 @@ class CheckpointWriter {
 
   bool is_open() const { return open_; }
   DiskEffects begin(uint64_t gradients);  // REQUIRES: none is open
-  DiskEffects rank(const RankRecordPtr&);
+  /// `kept`: what a script has left with the rank, whatever it is.
+  DiskEffects rank(const RankRecordPtr&, KeptBlob kept = {});
   DiskEffects commit(uint64_t epoch, const std::string& topology, const std::string& utc);
   DiskEffects tidy();     // REQUIRES: what commit() said has happened
   DiskEffects abandon();  // what has been written since begin() goes

@@ -46,10 +46,13 @@ Json json_of(const RankFile& rank) {
                      {"exchanges", e.exchanges},
                      {"moved", e.moved},
                      {"last_jump", e.last}});
-  return {{"rank", rank.rank},           {"file", rank.file},
-          {"bytes", rank.bytes},         {kHash, hex(rank.hash)},
-          {"gradients", rank.gradients}, {"data_position", rank.position},
-          {"counters", counters},        {"edges", edges}};
+  Json object = {{"rank", rank.rank},           {"file", rank.file},
+                 {"bytes", rank.bytes},         {kHash, hex(rank.hash)},
+                 {"gradients", rank.gradients}, {"data_position", rank.position},
+                 {"counters", counters},        {"edges", edges}};
+  const auto& [bytes, hash, steps] = rank.kept;
+  if (bytes > 0) object["kept"] = {{"bytes", bytes}, {kHash, hex(hash)}, {"steps", steps}};
+  return object;
 }
 
 /// Reads members of objects whose author may be anybody. After the first that is missing or of the
@@ -113,11 +116,15 @@ RankRecord::Edge edge_of(const Json& json, MemberReader& read) {
 RankFile rank_of(const Json& json, MemberReader& read) {
   RankFile rank;
   rank.rank = static_cast<int>(read.count(json, "rank", 1 << 30));
-  rank.file = fmt::format("rank-{}.safetensors", rank.rank);  // and no other path
+  rank.file = rank_file_name(rank.rank);  // and no other path
   rank.bytes = read.count(json, "bytes");
   rank.hash = read.hash(json, kHash);
   rank.gradients = read.count(json, "gradients");
   rank.position = read.count(json, "data_position");
+  if (json.contains("kept")) {
+    const Json& kept = json["kept"];
+    rank.kept = {read.count(kept, "bytes"), read.hash(kept, kHash), read.count(kept, "steps")};
+  }
   const Json& edges = read.at(json, "edges", &Json::is_array);
   for (size_t k = 0; k < edges.size() && k < kEdgesAtMost && read.good(); ++k)
     rank.edges.push_back(edge_of(edges[k], read));
@@ -125,6 +132,10 @@ RankFile rank_of(const Json& json, MemberReader& read) {
 }
 
 }  // namespace
+
+std::string rank_file_name(int rank) { return fmt::format("rank-{}.safetensors", rank); }
+
+std::string kept_file_name(int rank) { return fmt::format("rank-{}.kept", rank); }
 
 std::string checkpoint_name(uint64_t gradients) { return fmt::format("{:09}", gradients); }
 

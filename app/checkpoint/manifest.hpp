@@ -2,6 +2,7 @@
 // whole when its manifest is there and the hashes that it tells are those of its files.
 //
 //   RUN/checkpoints/000012345/rank-7.safetensors    RankRecord: vectors, numbers (of no dimension)
+//                             rank-7.kept           what a script has left with it, as it is
 //                             manifest.json
 //
 // The folder's number is that of the gradients of all ranks here. What is newer the serial number
@@ -31,6 +32,10 @@ struct RankFile {
   uint64_t position = 0;                                   // in its data: samples that it has taken
   std::vector<std::pair<std::string, uint64_t>> counters;  // of its random streams
   std::vector<RankRecord::Edge> edges;
+  struct Kept {                    // what its script has left: rank-7.kept
+    uint64_t bytes = 0, hash = 0;  // 0 bytes: nothing
+    uint64_t steps = 0;
+  } kept;
 };
 
 /// What a run says about itself in each of its checkpoints.
@@ -62,6 +67,8 @@ struct CheckpointFolder {
 
 /// 000012345
 std::string checkpoint_name(uint64_t gradients);
+std::string rank_file_name(int rank);
+std::string kept_file_name(int rank);
 
 std::string text_of(const CheckpointManifest&);
 

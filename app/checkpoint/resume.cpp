@@ -148,6 +148,11 @@ Status go_on(const Checkpoint& checkpoint, Options& options, const Objective& ob
   if (were.total == s.ranks && !with_graph.topology.empty() && check(with_graph))
     s.topology = with_graph.topology;
   if (s.local_ranks > 0 && first + ranks_here(s) <= s.ranks) options.peers.first_rank = first;
+  begins.kept.resize(begins.resumption.ranks.size());
+  for (size_t k = 0; k < checkpoint.ranks.size(); ++k) {
+    const auto place = static_cast<size_t>(checkpoint.ranks[k]->rank - were.first);
+    if (place < begins.kept.size()) begins.kept[place] = checkpoint.kept[k];
+  }
   tell(checkpoint, begins);
   begins.told.insert(begins.told.end(), placed.told.begin(), placed.told.end());
   return Done{};

@@ -24,6 +24,7 @@ RunIdentity identity_of(const Options&, const Objective&, const std::string& nod
 struct Beginning {
   std::optional<FolderLock> lock;  // of --out, where an earlier life of the run goes on there
   Resumption resumption;           // empty: begins at the start
+  std::vector<KeptBlob> kept;      // by place; what scripts have left with the ranks
   std::vector<std::string> told;   // what the user should know, a line each
 };
 

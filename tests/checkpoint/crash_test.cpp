@@ -47,7 +47,8 @@ class Machine {
   bool save(uint64_t serial) {
     if (!happen(writer_.begin(1000 * serial))) return false;
     for (int rank = 0; rank < kRanks; ++rank)
-      if (!happen(writer_.rank(record_of(rank, serial)))) return false;
+      if (!happen(writer_.rank(record_of(rank, serial), {std::to_string(serial), serial})))
+        return false;
     if (!happen(writer_.commit(1, "ring", "now"))) return false;
     return happen(writer_.tidy());
   }
@@ -83,6 +84,9 @@ uint64_t serial_of(const Checkpoint& found) {
     CHECK(record->numbers.front().bits == serial);
     CHECK(record->edges.front().exchanges == serial);
   }
+  REQUIRE(found.kept.size() == kRanks);
+  for (const KeptBlob& kept : found.kept)
+    CHECK((kept.bytes == std::to_string(serial) && kept.steps == serial));
   return serial;
 }
 
@@ -172,7 +176,7 @@ TEST_CASE("a flipped bit anywhere in a checkpoint passes it over, and the one be
   REQUIRE(machine.save(2));
   const std::string newest = std::string(kFolder) + "/000002000/";
   Random random(5, 0, Purpose::test);
-  for (const char* file : {"rank-0.safetensors", "rank-2.safetensors"}) {
+  for (const char* file : {"rank-0.safetensors", "rank-1.kept", "rank-2.safetensors"}) {
     const size_t bits = 8 * disk.view().read(newest + file)->size();
     for (int trial = 0; trial < 100; ++trial) {
       const size_t bit = random.below(static_cast<uint32_t>(bits));
@@ -195,7 +199,8 @@ TEST_CASE("a manifest with any bit flipped is an error or a manifest") {
     CheckpointManifest m;
     m.run = identity();
     m.serial = 3;
-    m.ranks.push_back({0, "rank-0.safetensors", 12, 34, 56, 78, {}, {{1, 1, 1, 9, 0.5, 0.1}}});
+    m.ranks.push_back(
+        {0, "rank-0.safetensors", 12, 34, 56, 78, {}, {{1, 1, 1, 9, 0.5, 0.1}}, {5, 6, 7}});
     return m;
   }();
   const std::string text = text_of(written);

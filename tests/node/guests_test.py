@@ -5,6 +5,7 @@ Usage: guests_test.py PROGRAM. No torch: what a script trains is an array here. 
 import array
 import contextlib
 import fcntl
+import glob
 import json
 import mmap
 import os
@@ -285,6 +286,24 @@ class Records(unittest.TestCase):
             kept = script.ask(KEPT)
             self.assertEqual((kept.number, kept.count), (1, 100000))
             self.assertEqual(os.pread(kept.fd, 200000, 0), b"x" * 100000)
+
+    def test_a_rank_goes_on_after_a_kill_with_what_its_script_has_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            with Node(1, "--out", run) as node:
+                script = node.script()
+                script.begin(START)
+                script.step(change=1)
+                script.ask(KEEP, fd=blob_of(b"x" * 100000), number=1, count=100000)
+                node.process.send_signal(signal.SIGUSR1)
+                until("a checkpoint", lambda: glob.glob(run + "/checkpoints/*/manifest.json"))
+            with Node(1, "--out", run) as node:
+                script = node.script()
+                script.begin([0] * (TRAINED + ASIDE))  # for the layout: the rank has its own
+                self.assertEqual(script.values()[:TRAINED], [2, 3, 4, 5, 6])
+                kept = script.ask(KEPT)
+                self.assertEqual((kept.number, kept.count), (1, 100000))
+                self.assertEqual(os.pread(kept.fd, 200000, 0), b"x" * 100000)
 
     def test_a_script_that_waits_for_others_hears_so_until_it_has_its_answer(self):
         with Node(2) as node:
