@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Which tests fail now and then: every case again and again, beside two busy threads.
+"""Which tests fail now and then: every case again and again, beside busy threads.
 
-    tests/bench/repeat.py [--runs 50] [--long 10] [--log FILE] PROGRAM... [-- CASE...]
+    tests/bench/repeat.py [--runs 50] [--long 10] [--busy 2] [--log FILE] PROGRAM... [-- CASE...]
 
 PROGRAM is node, transport, app or another of build/release/bin/*_test; CASE is a name or a pattern
 of Catch2's. A case whose first run takes more than 20 s is run as often as --long says, any other
@@ -27,15 +27,16 @@ def cases_of(program, patterns):
     return [line.strip() for line in listed.stdout.splitlines() if line.strip()]
 
 
-def escaped(name):
-    return "".join("\\" + c if c in "\\,[" else c for c in name)
+def pattern_of(name):
+    pattern = "".join("\\" + c if c in "\\,[" else c for c in name)
+    return "*" + pattern.lstrip("-") if pattern.startswith("-") else pattern  # no option
 
 
 def run(program, case):
     """(whether it passed, what it said, seconds)"""
     began = time.monotonic()
     try:
-        done = subprocess.run([BUILD / "bin" / f"{program}_test", escaped(case), "-w", "NoTests"],
+        done = subprocess.run([BUILD / "bin" / f"{program}_test", pattern_of(case), "-w", "NoTests"],
                               cwd=BUILD, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace",
                               timeout=PATIENCE_S)
@@ -48,6 +49,7 @@ def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--runs", type=int, default=50)
     words.add_argument("--long", type=int, default=10)
+    words.add_argument("--busy", type=int, default=2, help="threads; 0: the machine is busy")
     words.add_argument("--log")
     words.add_argument("programs", nargs="+")
     given, patterns = sys.argv[1:], []
@@ -58,7 +60,7 @@ def main():
     cases = [(p, c) for p in asked.programs for c in cases_of(p, patterns)]
     wanted = dict.fromkeys(cases, asked.runs)
     runs, failures = collections.Counter(), collections.Counter()
-    busy = [subprocess.Popen(BUSY) for _ in range(2)]
+    busy = [subprocess.Popen(BUSY) for _ in range(asked.busy)]
     try:
         for turn in range(max(asked.runs, asked.long)):
             for case in cases:
