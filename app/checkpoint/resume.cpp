@@ -207,14 +207,16 @@ int nodes_in(const std::string& folder) {
 
 }  // namespace
 
-std::string resumed_by_node(const std::string& folder, int node) {
-  return folder_of_node(folder, node % std::max(1, nodes_in(folder)));
+std::string resumed_by_node(const Options& launch, int node) {
+  const int had = launch.hosts.empty() ? nodes_in(launch.resume) : 0;
+  return folder_of_node(launch.resume, had > 0 ? node % had : node);
 }
 
 std::vector<std::string> told_of_nodes(const Options& launch) {
   const std::string& folder = launch.resume.empty() ? launch.out : launch.resume;
   CheckpointManifest all;
   std::vector<std::string> told;
+  if (!launch.hosts.empty()) return told;
   if (launch.resume.empty() && !is_left(record_in(folder_of_node(folder, 0)))) return told;
   const int had = nodes_in(folder), nodes = launch.nodes;
   for (int k = 0; k < had; ++k) {

@@ -34,11 +34,12 @@ struct Beginning {
 Result<Beginning> beginning_of(Options&, const Objective&);
 
 /// The folder among those of an earlier launch's nodes that a node of this launch goes on from: its
-/// own, or, where there are more nodes now, another's.
-std::string resumed_by_node(const std::string& folder, int node);
+/// own, or, where there are more nodes now, another's. On other machines each has its own.
+std::string resumed_by_node(const Options& launch, int node);
 
 /// What can be said of the nodes of the earlier launch that a launch goes on with, a line each: who
-/// is left out, who is new, and of which edges one end had an exchange more.
+/// is left out, who is new, and of which edges one end had an exchange more. Of other machines'
+/// folders nothing.
 std::vector<std::string> told_of_nodes(const Options& launch);
 
 }  // namespace grapevine

@@ -108,8 +108,7 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
     add("metrics", port_after(launch.peers.metrics, launch.hosts.empty() ? node.number : 0));
   // What is started in place of one that died goes on in its folder.
   const bool goes_on = node.starts > 1 && !launch.out.empty();
-  if (!launch.resume.empty() && !goes_on)
-    add("resume", resumed_by_node(launch.resume, node.number));
+  if (!launch.resume.empty() && !goes_on) add("resume", resumed_by_node(launch, node.number));
   if (!launch.out.empty()) add("out", fmt::format("{}/node-{}", launch.out, node.number));
   words.insert(words.end(), {"--json", "--quiet"});
   return words;

@@ -1,4 +1,6 @@
 // What processes are told by environment and launch: pure functions.
+#include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "app/launch/commands.hpp"
@@ -132,6 +134,26 @@ TEST_CASE("launch hands a node its place, and every option that is not the defau
     CHECK(word.rfind("--momentum", 0) != 0);
     CHECK(word.rfind("--nodes", 0) != 0);
   }
+}
+
+TEST_CASE("launch has a node go on in its own folder, or from another's where it had none") {
+  const Scratch scratch;
+  for (const char* node : {"node-0", "node-1"})
+    std::filesystem::create_directories(scratch.path(node));
+  Options o = launch_options();
+  o.resume = scratch.path();
+  const auto from = [&](int node, const std::string& folder) {
+    return has(node_arguments(o, {node, "", {}, ""}), "--resume=" + scratch.path(folder));
+  };
+  CHECK(from(1, "node-1"));
+  CHECK(from(2, "node-0"));
+  o.hosts = "hosts";  // folders of other machines
+  CHECK(from(2, "node-2"));
+  o.out = "runs/y";
+  const auto again = node_arguments(o, {1, "", {}, "", 2});
+  CHECK(has(again, "--out=runs/y/node-1"));
+  CHECK(std::none_of(again.begin(), again.end(),
+                     [](const std::string& word) { return word.starts_with("--resume"); }));
 }
 
 TEST_CASE("over ssh each word arrives as it is, whatever is in it") {
