@@ -94,7 +94,7 @@ bool Prober::is_target(uint32_t member) const {
                       [&](const Probe& p) { return p.member == member; });
 }
 
-std::optional<uint32_t> Prober::next_target(double now) {
+std::optional<uint32_t> Prober::next_target() {
   by_name_ = !by_name_;
   if (by_name_) {
     const auto& order = table_.by_name();
@@ -106,8 +106,9 @@ std::optional<uint32_t> Prober::next_target(double now) {
       break;
     }
   }
+  // A link that was needed for a while is not dialled anew for a probe, which would need it again.
   const auto near = [&](uint32_t member) {
-    return connector_.linked(member) || connector_.needs(now, member);
+    return connector_.linked(member) || connector_.keeps(member);
   };
   for (size_t rounds = 0; rounds < 2; ++rounds) {
     for (; !round_.empty(); round_.pop_back()) {
@@ -235,7 +236,7 @@ void Prober::run(double now, ProbeResults& out) {
   std::erase_if(indirect_probes_, [&](const IndirectProbe& e) { return e.ends_at <= now; });
   if (probe_at_ <= now) {
     probe_at_ = now + period_s();
-    if (const auto target = next_target(now)) probe(now, *target, out);
+    if (const auto target = next_target()) probe(now, *target, out);
   }
 }
 

@@ -87,7 +87,7 @@ class Prober {
   void learn(double now, uint32_t member, double sent_at);
   double timeout_s(uint32_t member);
   double period_s();
-  std::optional<uint32_t> next_target(double now);
+  std::optional<uint32_t> next_target();
   void probe(double now, uint32_t member, ProbeResults&);
   void set_clock(double now, Probe&);
   bool is_target(uint32_t member) const;

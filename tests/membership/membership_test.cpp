@@ -400,7 +400,8 @@ TEST_CASE("of many nodes each has links with few, and what is not needed any mor
   CHECK(world->view_difference() == "");
 }
 
-TEST_CASE("no node has more links than it may, whatever is said to it") {
+TEST_CASE(
+    "no node has more links than it may, and those that others needed for a while are closed") {
   const auto world = settled(nodes(200, 20));
   for (int node = 1; node < 200; ++node)
     world->act(node, [&](Membership& m, MembershipEffects& out) {
@@ -425,4 +426,6 @@ TEST_CASE("a suspect without a link is dialled, and its clock starts when the li
   world->run(world->now() + 5);
   CHECK(world->at(0).round_trip_s(World::name(far)) > 0);
   CHECK(world->accusations() == 0);
+  world->run(world->now() + 30);
+  CHECK(world->links_of(0) <= 12);
 }
