@@ -368,8 +368,11 @@ Result<std::string> Cluster::reconfigure(const std::string& topology) {
 
 void Cluster::on_heard(Heard& heard) {
   if (!membership_) return again(std::move(heard));
-  for (const Member& m : heard.packet.news)  // a membership that has left hears no more
-    if (is_over(m)) lifecycle_.gone(m.node);
+  for (const Member& m : heard.packet.news) {  // a membership that has left hears no more
+    if (!is_over(m)) continue;
+    const auto known = membership_->table().find(m.node);
+    if (known && membership_->table().live(*known)) lifecycle_.gone(m.node);
+  }
   handle([&](Membership& m, double now, MembershipEffects& out) {
     m.packet(now, heard.node, heard.packet, out);
   });

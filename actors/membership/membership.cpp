@@ -15,9 +15,11 @@ constexpr double kLate_s = 0.02, kNap_s = 0.1, kSleep_s = 2;  // of timers
 constexpr double kAway_s = 0.9;  // somewhat less than others wait for it when its name is asked for
 constexpr double kAwayIsHeard_s = 30;  // for the news of who has it by now
 constexpr double kTellAgain_s = 0.005;
-constexpr size_t kTellAtOnce = 2;  // nodes, of what is new
-constexpr double kSync_s = 10, kSyncStranger_s = 0.5;
-constexpr double kRateMoves = 0.05;  // by less it is not told again
+constexpr size_t kTellAtOnce = 2;                        // nodes, of what is new
+constexpr double kForgetAgain_s = 1;                     // rates of those who have gone
+constexpr double kSync_s = 10, kSyncStranger_s = 0.5;    // between two comparisons, at most
+constexpr double kQuiet_s = 0.3, kQuietOfNode_s = 1e-3;  // after news
+constexpr double kRateMoves = 0.05;                      // by less it is not told again
 constexpr double kGraphStands_s = 1, kGraphsInARow = 4;
 constexpr double kLonely_s = 2;  // then a node that meets nobody begins alone
 
@@ -39,6 +41,13 @@ Membership::Membership(Member self, const MembershipOptions& options)
       prober_(table_, connector_, random_) {}
 
 // --- events
+
+// There are news: once there are no more, do all know the same?
+void Membership::sync_soon(double now) {
+  sync_gap_s_ = std::max(kQuiet_s, kQuietOfNode_s * static_cast<double>(table_.live_count()));
+  const double at = std::min(now + sync_gap_s_, synced_at_ + kSync_s);
+  sync_at_ = strangers_.empty() ? at : std::min(at, sync_at_);
+}
 
 void Membership::begin(double now, MembershipEffects& out) {
   const double late_s = now - armed_at_;
@@ -65,23 +74,29 @@ void Membership::finish(double now, MembershipEffects& out) {
   connector_.run(now, table_, random_, out.dials, out.closes);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_ && tell_at_ <= now) {
-    fresh_ = false;
     tell_at_ = now + kTellAgain_s;
-    for (const uint32_t to : prober_.some_linked(kTellAtOnce, 0)) {
+    const std::vector<uint32_t> some = prober_.some_linked(kTellAtOnce, 0);
+    for (const uint32_t to : some) {
       MembershipPacket packet;
       packet.kind = Kind::sync_reply;
       send(to, std::move(packet), out);
     }
+    fresh_ = !some.empty() && piggyback_.fresh(table_);
   }
   if (known_.empty()) known_.resize(1);
   if (known_[0].incarnation == 0 && in_graph(self())) known_[0] = {now, self().incarnation};
   if (known_epoch_ != epoch()) {
     known_epoch_ = epoch();
     out.changed = true;
-    if (std::exchange(ranks_went_, false)) forget_old_rates();
+  }
+  if (ranks_went_ && forget_at_ <= now) {
+    ranks_went_ = false;
+    forget_at_ = now + kForgetAgain_s;
+    forget_old_rates();
   }
   double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_});
   if (fresh_) at = std::min(at, tell_at_);
+  if (ranks_went_) at = std::min(at, forget_at_);
   if (next_graph_) at = std::min(at, graph_due());
   if (contested_ >= self().incarnation) at = std::min(at, contest_at_);
   for (const Suspicion& s : suspicions_)
@@ -93,6 +108,8 @@ void Membership::start(double now, MembershipEffects& out) {
   armed_at_ = now;
   prober_.start(now);
   connector_.start(now);
+  synced_at_ = now;
+  sync_gap_s_ = kSync_s;
   sync_at_ = now + kSync_s * random_.uniform(0.5, 1.5);
   met_ = options_.join.empty();
   settle_at_ = now;
@@ -117,7 +134,10 @@ void Membership::timer(double now, MembershipEffects& out) {
   for (const uint32_t member : lapsed)
     declare_dead(now, member, "it did not refute its suspicion", out);
   if (sync_at_ <= now) {
-    sync_at_ = now + (strangers_.empty() ? kSync_s : kSyncStranger_s) * random_.uniform(0.75, 1.25);
+    synced_at_ = now;
+    sync_gap_s_ = std::min(2 * sync_gap_s_, kSync_s);
+    const double gap_s = strangers_.empty() ? sync_gap_s_ : kSyncStranger_s;
+    sync_at_ = now + gap_s * random_.uniform(0.75, 1.25);
     for (const auto& [node, dialled] : strangers_)
       send_sync(node, out);
     for (const uint32_t to : prober_.some_linked(1, 0))

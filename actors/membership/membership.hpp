@@ -31,9 +31,11 @@
 // newest graph that it has heard of; one whose version is far above the last is refused and
 // counted. Who asked for a graph is named, as the member that told it says.
 //
-// News go to two others
-// as soon as they are heard, then ride on pings and acks some 3 log2(n) times; whole views are
-// compared by digest when a link comes up and every 10 s. Dead nodes are dialled now and then, so a
+// News go to two others as soon as they are heard, and to two more every 5 ms until each was told
+// log2(n) / 2 times; then they ride on pings and acks, some 3 log2(n) times in all. Whole views are
+// compared by digest when a link comes up, and with some node every 10 s. After news that is
+// sooner: once they have been quiet for 0.3 s (1 ms for each node), and again after twice as long
+// each time, so that who has missed some hears of it. Dead nodes are dialled now and then, so a
 // healed partition finds itself.
 //
 // `now` is in seconds, never decreases, and is the owner's clock. Draws come from (seed, name,
@@ -173,6 +175,7 @@ class Membership {
   };
 
   // membership.cpp: events
+  void sync_soon(double now);
   void begin(double now, MembershipEffects&);
   void take_in(const RunFacts&, MembershipEffects&);
   void change_graph(double now, MembershipEffects&);
@@ -203,6 +206,7 @@ class Membership {
   void carry_out(double now, ProbeResults, MembershipEffects&);
   void send(uint32_t to, MembershipPacket, MembershipEffects&);
   void send_record(uint32_t to, uint32_t member, MembershipEffects&);
+  std::optional<Member> said_of(uint32_t member) const;
   void send_sync(const std::string& to, MembershipEffects&);
   void send_view(double now, uint32_t to, MembershipEffects&);
   void on_view(double now, uint32_t from, const MembershipPacket&, MembershipEffects&);
@@ -231,7 +235,8 @@ class Membership {
   bool met_ = false;         // somebody's whole view was heard, or there is nobody
   bool ranks_went_ = false;  // of somebody, out of the graph or elsewhere
   uint64_t known_epoch_ = 0, measurements_ = 0;
-  double armed_at_ = 0, sync_at_ = 0, tell_at_ = 0, lonely_at_ = 0, settle_at_ = 0;
+  double armed_at_ = 0, sync_at_ = 0, synced_at_ = 0, sync_gap_s_ = 0, tell_at_ = 0, lonely_at_ = 0,
+         settle_at_ = 0, forget_at_ = 0;
 };
 
 }  // namespace grapevine

@@ -177,6 +177,7 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   if (!met_) return;  // the first view that a newcomer hears is no news to others
   piggyback_.member(merged.index);
   fresh_ = true;
+  sync_soon(now);
 }
 
 void Membership::hear_of_self(double now, const Member& m, MembershipEffects& out) {
@@ -347,12 +348,22 @@ void Membership::carry_out(double now, ProbeResults results, MembershipEffects& 
     send(to, std::move(packet), out);
 }
 
+// What a member is to hear of itself: that it is not plainly alive, as known here or, where another
+// says that it is over, as that one says.
+std::optional<Member> Membership::said_of(uint32_t member) const {
+  Member m = table_.at(member);
+  for (const Claim& c : claims_)
+    if (c.member == member) m.state = c.state;
+  if (m.state == MemberState::alive) return std::nullopt;
+  return m;
+}
+
 // Who is not plainly alive here hears what is said of it, in every packet.
 void Membership::send(uint32_t to, MembershipPacket packet, MembershipEffects& out) {
-  const Member& m = table_.at(to);
-  if (m.state != MemberState::alive && packet.news.empty()) packet.news.push_back(m);
+  if (packet.news.empty())
+    if (auto said = said_of(to)) packet.news.push_back(std::move(*said));
   piggyback_.load(table_, packet);
-  out.sends.push_back({m.node, std::move(packet)});
+  out.sends.push_back({table_.at(to).node, std::move(packet)});
 }
 
 void Membership::send_record(uint32_t to, uint32_t member, MembershipEffects& out) {
@@ -368,10 +379,8 @@ void Membership::send_sync(const std::string& to, MembershipEffects& out) {
   packet.sequence = table_.digest();
   packet.facts = facts();
   packet.news.push_back(self());
-  const auto member = table_.find(to);
-  if (member && table_.at(*member).state != MemberState::alive) {
-    packet.news.push_back(table_.at(*member));
-  }
+  if (const auto member = table_.find(to))
+    if (auto said = said_of(*member)) packet.news.push_back(std::move(*said));
   out.sends.push_back({to, std::move(packet)});
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 namespace grapevine {
 
@@ -19,6 +20,10 @@ size_t wire_bytes(const GraphSpec& spec) {
 
 int tellings(size_t members) { return 3 * std::bit_width(members); }
 
+int tellings_at_once(size_t members) {
+  return std::max(2, static_cast<int>(std::bit_width(members)) / 2);
+}
+
 }  // namespace
 
 size_t wire_bytes(const Member& m) {
@@ -33,23 +38,40 @@ size_t wire_bytes(const MembershipPacket& packet) {
   return bytes;
 }
 
-void PiggybackQueue::member(uint32_t index) {
-  for (Record& r : members_) {
-    if (r.index == index) return void(r.sent = 0);
+template <class Key>
+template <class Tell>
+void PiggybackQueue::Turns<Key>::each(int enough, const Tell& tell) {
+  std::vector<typename std::set<Turn>::node_type> told;
+  for (auto at = order_.begin(); at != order_.end();) {
+    const Then then = tell(at->key);
+    if (then == Then::full) break;
+    const auto here = at++;
+    if (then == Then::passed) continue;
+    if (then == Then::told && here->sent + 1 < enough) {
+      told.push_back(order_.extract(here));
+    } else {
+      of_.erase(here->key);
+      order_.erase(here);
+    }
   }
-  members_.push_back({index, 0});
+  for (auto& turn : told) {  // once all have had theirs
+    ++turn.value().sent;
+    turn.value().since = ++serial_;
+    const Key key = turn.value().key;
+    of_[key] = order_.insert(std::move(turn)).position;
+  }
 }
 
 void PiggybackQueue::rate(uint32_t i, uint32_t j) {
-  for (Rate& r : rates_) {
-    if (r.edge == std::pair(i, j)) return void(r.sent = 0);
-  }
-  if (rates_.size() < kPendingRatesAtMost) rates_.push_back({{i, j}, 0});
+  if (rates_.size() < kPendingRatesAtMost || rates_.has({i, j})) rates_.begin({i, j});
+}
+
+bool PiggybackQueue::fresh(const MemberTable& table) const {
+  return members_.fewest() < tellings_at_once(table.live_count());
 }
 
 void PiggybackQueue::load(const MemberTable& table, MembershipPacket& packet) {
   const int enough = tellings(table.live_count());
-  const auto fewest_first = [](const auto& a, const auto& b) { return a.sent < b.sent; };
   if (spec_sent_ < enough) {
     ++spec_sent_;
     packet.graph = table.spec();
@@ -59,28 +81,27 @@ void PiggybackQueue::load(const MemberTable& table, MembershipPacket& packet) {
     packet.facts = table.facts();
   }
   size_t bytes = wire_bytes(packet);
-  std::stable_sort(members_.begin(), members_.end(), fewest_first);
-  for (Record& r : members_) {
-    const Member& m = table.at(r.index);
-    const bool there = std::any_of(packet.news.begin(), packet.news.end(),
-                                   [&](const Member& n) { return n.node == m.node; });
-    if (there) continue;
-    if (!packet.news.empty() && bytes + wire_bytes(m) > kNewsBytes) break;
-    bytes += wire_bytes(m);
+  const size_t there_before = packet.news.size();
+  members_.each(enough, [&](uint32_t index) {
+    using Then = Turns<uint32_t>::Then;
+    const Member& m = table.at(index);
+    for (size_t k = 0; k < there_before; ++k)
+      if (packet.news[k].node == m.node) return Then::passed;
+    const size_t more = wire_bytes(m);
+    if (!packet.news.empty() && bytes + more > kNewsBytes) return Then::full;
+    bytes += more;
     packet.news.push_back(m);
-    ++r.sent;
-  }
-  std::erase_if(members_, [&](const Record& r) { return r.sent >= enough; });
-  std::stable_sort(rates_.begin(), rates_.end(), fewest_first);
-  for (Rate& r : rates_) {
-    if (bytes + kRateBytes > kNewsBytes) break;
-    const auto known = table.rates().find(r.edge);
-    r.sent = known == table.rates().end() ? enough : r.sent + 1;
-    if (known == table.rates().end()) continue;
+    return Then::told;
+  });
+  rates_.each(enough, [&](const std::pair<uint32_t, uint32_t>& edge) {
+    using Then = Turns<std::pair<uint32_t, uint32_t>>::Then;
+    if (bytes + kRateBytes > kNewsBytes) return Then::full;
+    const auto known = table.rates().find(edge);
+    if (known == table.rates().end()) return Then::over;
     bytes += kRateBytes;
     packet.rates.push_back(known->second);
-  }
-  std::erase_if(rates_, [&](const Rate& r) { return r.sent >= enough; });
+    return Then::told;
+  });
 }
 
 }  // namespace grapevine

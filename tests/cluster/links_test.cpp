@@ -79,7 +79,23 @@ class Crowd {
       ask_all();
       if (lacking().empty()) return cluster_.now() - begin_s;
     }
+    for (const int p : lacking())
+      notes_ << "\n  " << view_of(status(p));
     return std::numeric_limits<double>::infinity();
+  }
+
+  /// Of one that differs from what is so: whom it takes for what.
+  std::string view_of(const NodeStatus& s) {
+    std::ostringstream text;
+    text << s.node << ": epoch " << s.roster_epoch << ", its manager " << s.epoch.epoch << " of "
+         << s.epoch.ranks << " ranks, " << s.links.size() << " links";
+    for (const Member& m : s.members) {
+      const int p = std::stoi(m.node.substr(1)) - 100;
+      if (cluster_.running(p) == in_graph(m)) continue;
+      text << "; " << m.node << " in state " << static_cast<int>(m.state) << ", incarnation "
+           << m.incarnation << (m.ready ? "" : ", not ready");
+    }
+    return text.str();
   }
 
   /// What there was to do and what it took, since the last of these.
