@@ -79,7 +79,9 @@ void Connector::link_up(double now, uint32_t member, const std::string& dialled,
   l.up = l.was_up = true;
   l.broke = false;
   l.up_since = now;
-  if (found) l.close_at = now + kIdle_s;
+  // It is this node's to close, even where it had been closed meanwhile and was dialled again.
+  if (found || l.wanted || now < l.needed_until)
+    l.close_at = std::max(now, l.needed_until) + kIdle_s;
   chosen_ = false;
 }
 
