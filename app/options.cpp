@@ -196,6 +196,10 @@ Status complete_guests(Command command, Options& o) {
   if (o.guests == 0 && !o.script.empty())
     return user_error("a command behind -- without guests, accepted: with guests");
   if (o.guests == 0) return Done{};
+  if (!o.init.empty())
+    return user_error(fmt::format(
+        "init is {} with guests, accepted: none, for the first script brings the starting point",
+        quoted(o.init)));
   if (command == kLaunch && o.script.empty())
     return user_error("guests without a command, accepted: launch --guests N -- COMMAND");
   o.settings.ranks = o.guests;
@@ -258,6 +262,9 @@ Status complete(Command command, Options& o) {
         fmt::format("checkpoint-every is {} without a run directory, accepted: with "
                     "--out",
                     quoted(o.checkpoint_every)));
+  if (!o.init.empty() && !o.resume.empty())
+    return user_error(
+        fmt::format("init is {} with resume, accepted: one of the two", quoted(o.init)));
   if (!o.resume.empty() && o.seeds != 1)
     return user_error(fmt::format("seeds is {} with resume, accepted: 1", o.seeds));
   if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");

@@ -231,6 +231,8 @@ TEST_CASE("a warm start begins at another run's model, a file, or the mean of a 
   CHECK_THAT(other.err, Catch::Contains("tensor x has shape [16], accepted: [17]"));
   CHECK_THAT(other.err, Catch::Contains("of which 1 tensor does not fit the model"));
   check_refused(job + "--dim 17 --init " + earlier, 2, {"a checkpoint of a2cid2 of 16 parameters"});
+  check_refused("simulate --resume " + earlier + " --init " + run, 2, {"init", "with resume"});
+  check_refused("node --guests 1 --no-save --init " + run, 2, {"init", "with guests"});
 }
 
 #ifdef GRAPEVINE_HAS_NETWORKS
