@@ -358,19 +358,55 @@ TEST_CASE("a slow node accuses nobody, and a suspect is answered by a probe at o
   CHECK(until_all_see(*world, 3, MemberState::suspect) < 0.3);
 }
 
-TEST_CASE("who has missed news hears of it soon after, from whomever it compares views with") {
-  double worst_s = 0;
-  for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
-    const auto world = settled(nodes(4, seed));
-    world->loss(1);  // all that is sent at once
-    world->act(1, [&](Membership& m, MembershipEffects& out) {
-      m.tell_mean(world->now(), {5, 6}, out);
-    });
-    world->run(world->now() + 0.02);
-    world->loss(0);
-    worst_s = std::max(worst_s, until_one_view(*world));
+TEST_CASE("after news a node compares views soon, then less and less often") {
+  Member self, other;
+  self.node = "a";
+  self.address = "a:1";
+  other.node = "b";
+  other.address = "b:1";
+  other.incarnation = 1;
+  Membership a(self, {});
+  MembershipEffects first;
+  a.start(0, first);
+  double at = first.timer_at, news_at = 0;
+  a.link_up(0.01, "b", "b:1", first);
+  std::vector<double> compared;
+  // `b` says something new at 20 s, answers every ping, and says nothing else.
+  const auto say = [&](double now, MembershipPacket packet, MembershipEffects& out) {
+    a.packet(now, "b", packet, out);
+  };
+  MembershipPacket record;
+  record.kind = MembershipPacket::Kind::sync_reply;
+  record.news.push_back(other);
+  MembershipEffects out;
+  say(0.02, record, out);
+  at = out.timer_at;
+  while (at < 35) {
+    double now = at;
+    MembershipEffects effects;
+    if (news_at == 0 && now > 20) {
+      news_at = now;
+      ++record.news[0].refutations;
+      say(now, record, effects);
+    } else {
+      a.timer(now, effects);
+    }
+    for (const auto& [to, packet] : MembershipEffects(effects).sends) {
+      if (packet.kind == MembershipPacket::Kind::sync && news_at > 0)
+        compared.push_back(now - news_at);
+      if (packet.kind != MembershipPacket::Kind::ping) continue;
+      MembershipPacket ack;
+      ack.kind = MembershipPacket::Kind::ack;
+      ack.sequence = packet.sequence;
+      say(now + 1e-4, ack, effects);
+      now += 1e-4;
+    }
+    at = effects.timer_at;
   }
-  CHECK(worst_s < 2);
+  REQUIRE(compared.size() >= 4);
+  CHECK(compared.size() <= 6);
+  CHECK(compared[0] < 0.5);
+  CHECK(compared[3] - compared[2] > 2 * (compared[1] - compared[0]));
 }
 
 TEST_CASE("of many nodes each has links with few, and what is not needed any more is closed") {
@@ -426,9 +462,26 @@ TEST_CASE(
   world->run(world->now() + 4);
   CHECK(world->links_of(0) <= static_cast<int>(kLinksAtMost));
   CHECK(world->links_of(0) > static_cast<int>(kLinksAtMost / 2));
-  world->run(world->now() + 30);
+  world->run(world->now() + 20);
   CHECK(world->links_of(0) <= 12);
   CHECK(world->false_deaths() == 0);
+}
+
+TEST_CASE("that a link was needed for a while does not make it needed again") {
+  const auto world = settled(nodes(64, 22));
+  world->run(world->now() + 20);
+  int far = 1;
+  while (world->at(0).linked(World::name(far)))
+    ++far;
+  world->cut(0, far);
+  world->cut(far, 0);
+  world->act(0, [&](Membership& m, MembershipEffects& out) {
+    m.need_link(world->now(), World::name(far), out);
+  });
+  CHECK(world->at(0).needs_link(world->now(), World::name(far)));
+  world->run(world->now() + 6);
+  CHECK_FALSE(world->at(0).needs_link(world->now(), World::name(far)));
+  CHECK(world->accusations() == 0);
 }
 
 TEST_CASE("a suspect without a link is dialled, and its clock starts when the link is up") {
