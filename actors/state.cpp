@@ -168,25 +168,31 @@ bool State::sound(Member& member, int peer, double distance, uint64_t number) {
   return is_sound;
 }
 
+void State::note(int rank, const ExchangeKey& exchange, double moved) {
+  RankRecord::Edge& end = histories_[{rank, exchange.peer}];
+  const bool same =
+      end.incarnation == exchange.incarnation && end.peer_incarnation == exchange.peer_incarnation;
+  end = {exchange.peer,
+         exchange.incarnation,
+         exchange.peer_incarnation,
+         exchange.number,
+         (same ? end.moved : 0.0) + moved,
+         moved};
+}
+
 // Both ends judge the same two snapshots by the same bound, so either both apply the jump or none.
 void State::jump(Member& member, Apply& a) {
   const double distance = std::sqrt(square_distance(execution_, a.sent.vec(), a.received.vec()));
   Edge& known = edge(member, a.exchange.peer);
   const bool is_sound = std::isfinite(distance) && distance <= a.bound;
   if (is_sound || known.expected.known()) known.expected.learn(distance);
-  known.last_jump = 0;
-  const auto& [peer, incarnation, peer_incarnation, number] = a.exchange;
-  if (known.incarnation != incarnation || known.peer_incarnation != peer_incarnation)
-    known.jumped = 0;
-  known.incarnation = incarnation;
-  known.peer_incarnation = peer_incarnation;
-  known.exchange = number;
+  const double moved = is_sound ? (0.5 + a.alpha_tilde) * distance : 0;
+  known.last_jump = static_cast<float>(moved);
+  if (deps_.recorded) note(member.rank, a.exchange, moved);
   if (!is_sound) {
     send(member.communicator, Skipped{a.exchange.peer, a.exchange.number});
     return;
   }
-  known.last_jump = static_cast<float>((0.5 + a.alpha_tilde) * distance);
-  known.jumped += (0.5 + a.alpha_tilde) * distance;
   pairwise(member).jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
   count_exchange(member);
   // What is sent may be less than the parameters: a part of low rank says no distance.
@@ -382,14 +388,16 @@ void State::go_on_from(Member& member, RankRecordPtr record) {
   recall(execution_, *record, member.rule->state(now), Recalled::rank);
   deps_.objective->set_statistics(member.rank % deps_.ranks, record->gradients, record->statistics);
   member.gradients = record->gradients;
-  member.record = std::move(record);
+  resumed_[member.rank] = std::move(record);
 }
 
 // Of edges whose ends are those of the record. In rounds what an edge has fits its other end's
 // round alone, and the ends have been recorded in different ones: only a rank without any goes on.
 void State::recall_edges(Member& member, const View& view) {
-  const RankRecordPtr record = std::exchange(member.record, nullptr);
-  if (!record || (!is(Pattern::pairwise) && !view.edges.empty())) return;
+  const auto resumed = resumed_.extract(member.rank);
+  if (resumed.empty()) return;
+  const RankRecordPtr& record = resumed.mapped();
+  if (!is(Pattern::pairwise) && !view.edges.empty()) return;
   for (const RankRecord::Edge& known : record->edges) {
     const auto is_same = [&](const EdgeView& e) {
       return e.peer == known.peer && e.peer_incarnation == known.peer_incarnation &&
@@ -409,11 +417,8 @@ RankRecordPtr State::record(Member& member) {
   const ParameterLayout& statistics = deps_.objective->statistics();
   record->statistics = Buffer(statistics.size(), statistics.dtype());
   deps_.objective->read_statistics(member.rank % deps_.ranks, record->statistics);
-  for (const Edge& e : member.edges) {
-    if (e.peer < 0 || e.peer == member.rank) continue;
-    record->edges.push_back({e.peer, e.incarnation, e.peer_incarnation, e.exchange, e.jumped,
-                             static_cast<double>(e.last_jump)});
-  }
+  for (const auto& [ends, history] : histories_)
+    if (ends.first == member.rank) record->edges.push_back(history);
   return record;
 }
 
@@ -431,7 +436,7 @@ void State::set_view(Member& member, const View& view) {
     }
   }
   if (!is(Pattern::rounds)) {
-    if (member.record) recall_edges(member, view);
+    recall_edges(member, view);
     return;
   }
   Neighbourhood near;
@@ -442,7 +447,7 @@ void State::set_view(Member& member, const View& view) {
     near.neighbours.push_back({e.peer, e.weight, e.trees});
   rounds(member).enter(near);
   member.epoch = view.epoch;
-  if (member.record) recall_edges(member, view);
+  recall_edges(member, view);
   inherit(member);
 }
 
@@ -460,7 +465,10 @@ void State::detach(int rank) {
   if (member == nullptr) return;
   audited(*member, -1, 0, [] {});
   std::erase_if(heirlooms_, [rank](const Inherit& i) { return i.rank == rank; });
-  std::erase_if(distances_, [rank](const auto& d) { return d.first.first == rank; });
+  const auto of_rank = [rank](const auto& of_edge) { return of_edge.first.first == rank; };
+  std::erase_if(distances_, of_rank);
+  std::erase_if(histories_, of_rank);
+  resumed_.erase(rank);
   guests_.erase(rank);
   *member = {};
 }

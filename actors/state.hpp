@@ -33,6 +33,7 @@ struct StateDependencies {
   size_t chunks = 0;               // at most
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
   bool measures_distance = false;  // across an edge, now and then: how far apart are its ends?
+  bool recorded = false;           // its ranks will be, for checkpoints
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
 };
 
@@ -48,10 +49,7 @@ class State final : public StateActor::base {
   struct Edge {
     int peer = 0;  // the rank itself: what it adds to a sum; -1: what all add together
     ExpectedDistance expected;
-    float last_jump = 0;                             // |the change of what gossip conserves|
-    double jumped = 0;                               // the sum of them, in these incarnations
-    uint64_t exchange = 0;                           // the last one's number, left out or not
-    uint32_t incarnation = 0, peer_incarnation = 0;  // of the two ends then
+    float last_jump = 0;  // |the change of what gossip conserves|
   };
 
   struct Member {
@@ -63,7 +61,6 @@ class State final : public StateActor::base {
     WorkerActor worker;
     uint64_t gradients = 0;
     std::vector<Edge> edges;  // by rising peer
-    RankRecordPtr record;     // of an earlier life, until it has its first neighbours
   };
 
   struct Guest {
@@ -87,6 +84,7 @@ class State final : public StateActor::base {
   bool adds_alike(const Member&) const;
   double bound_of(Member&, int peer);
   double reach(Member&);
+  void note(int rank, const ExchangeKey&, double moved);
   void jump(Member&, Apply&);
   bool sound(Member&, int peer, double distance, uint64_t number);
   void finish(Member&, const Apply&);
@@ -122,6 +120,10 @@ class State final : public StateActor::base {
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
   std::map<std::pair<int, int>, double> distances_;  // from a rank to its peer, as last seen
+  // Of runs that have checkpoints: what exchanges with a peer had done to a rank; and by rank, what
+  // an earlier life left, until it has its first neighbours.
+  std::map<std::pair<int, int>, RankRecord::Edge> histories_;
+  std::map<int, RankRecordPtr> resumed_;
   double broken_after_norm_ = 0;    // of jumps whose other half may be missing, summed
   std::map<int, Guest> guests_;     // by rank: those whose steps scripts have taken
   std::vector<Inherit> heirlooms_;  // of epochs that have not come

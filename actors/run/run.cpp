@@ -279,6 +279,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   std::vector<StateActor> states;
   StateDependencies state = state_dependencies(s, clock, objective, groups, pool);
   state.memory = site.memory;
+  state.recorded = static_cast<bool>(hooks.checkpoints.write);
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
   auto observer = system.spawn<Observer>(
