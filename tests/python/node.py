@@ -58,6 +58,8 @@ class Node:
 
     def signal(self, number):
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:  # a busy machine lets it go on for a while
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def kill(self):
         """As a machine that fails: SIGKILL; the door's file is what the next start has to mind."""
