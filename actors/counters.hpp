@@ -25,12 +25,6 @@ struct Counters {
   static uint64_t edge(int rank, int peer) {
     return static_cast<uint64_t>(rank) << 32 | static_cast<uint32_t>(peer);
   }
-
-  static void add(std::atomic<double>& to, double value) {
-    double old = to.load(std::memory_order_relaxed);
-    while (!to.compare_exchange_weak(old, old + value, std::memory_order_relaxed)) {
-    }
-  }
 };
 
 }  // namespace grapevine

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "actors/guest_visit.hpp"
@@ -95,28 +94,15 @@ KeptBlob GuestHall::kept(int rank) const {
       kept.bytes.resize(places_[k].blob_bytes);
     }
   }
-  size_t at = 0;
-  while (at < kept.bytes.size()) {
-    const ssize_t got =
-        ::pread(blob.fd(), kept.bytes.data() + at, kept.bytes.size() - at, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return {};
-    at += static_cast<size_t>(got);
-  }
+  if (!read_all(blob.fd(), kept.bytes.data(), kept.bytes.size())) return {};
   return kept;
 }
 
 void GuestHall::keep(int place, const KeptBlob& kept) {
   if (kept.bytes.empty()) return;
   Descriptor blob(::memfd_create("kept", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  size_t at = 0;
-  while (blob && at < kept.bytes.size()) {
-    const ssize_t wrote = ::write(blob.fd(), kept.bytes.data() + at, kept.bytes.size() - at);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return;
-    at += static_cast<size_t>(wrote);
-  }
-  if (!blob || ::fcntl(blob.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+  if (!blob || !write_all(blob.fd(), kept.bytes.data(), kept.bytes.size()) ||
+      ::fcntl(blob.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
     return;
   const std::lock_guard lock(mutex_);
   Place& at_place = places_.at(static_cast<size_t>(place));

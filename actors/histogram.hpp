@@ -25,9 +25,7 @@ class DurationHistogram {
     const auto bound = std::lower_bound(kDurationBounds.begin(), kDurationBounds.end(), seconds);
     const auto bucket = static_cast<size_t>(bound - kDurationBounds.begin());
     buckets_[bucket].fetch_add(1, std::memory_order_relaxed);
-    double old = sum_s_.load(std::memory_order_relaxed);
-    while (!sum_s_.compare_exchange_weak(old, old + seconds, std::memory_order_relaxed)) {
-    }
+    sum_s_.fetch_add(seconds, std::memory_order_relaxed);
   }
   DurationCounts counts() const {
     DurationCounts counts;

@@ -78,7 +78,7 @@ void Worker::on_computed(Computed& c) {
   }
   if (draining_) return;
   deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
-  Counters::add(deps_.counters->loss_sum, c.loss);
+  deps_.counters->loss_sum.fetch_add(c.loss, std::memory_order_relaxed);
   const double lr = learning_rate(c.index);
   gradients_ = c.index + 1;
   send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || ended(gradients_)});

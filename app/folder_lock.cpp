@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -19,19 +18,15 @@ Result<std::optional<FolderLock>> FolderLock::take(const std::string& folder, do
   const auto failed = [&] {
     return world_error(fmt::format("cannot lock {}: {}", folder, std::strerror(errno)));
   };
-  FolderLock lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock.descriptor_ < 0) return failed();
-  while (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+  FolderLock lock(Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+  if (!lock.folder_) return failed();
+  while (::flock(lock.folder_.fd(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return failed();
     if (Clock::now() >= until) return std::optional<FolderLock>();
     std::this_thread::sleep_for(kLook);
   }
   return std::optional<FolderLock>(std::move(lock));
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 }  // namespace grapevine

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/descriptor.hpp"
 #include "kernels/result.hpp"
 
 namespace grapevine {
@@ -14,13 +15,10 @@ class FolderLock {
   /// Nothing where another process has it for so long: one that was just killed, or whose parent
   /// was, takes a moment to be gone. Error (world): no such folder, or it cannot be locked.
   static Result<std::optional<FolderLock>> take(const std::string& folder, double patience_s = 0);
-  FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  FolderLock& operator=(FolderLock&&) = delete;
-  ~FolderLock();
 
  private:
-  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  explicit FolderLock(Descriptor folder) : folder_(std::move(folder)) {}
+  Descriptor folder_;
 };
 
 }  // namespace grapevine

@@ -44,6 +44,11 @@ void restore_part(const std::string& path) {
 
 }  // namespace
 
+Error run_is_taken(const std::string& folder) {
+  return user_error(fmt::format(
+      "out is \"{}\", in which another process has its run, accepted: another folder", folder));
+}
+
 Result<RunDirectory> RunDirectory::make(const std::string& path,
                                         std::optional<FolderLock> taken_up) {
   const bool takes_up = taken_up.has_value();
@@ -60,9 +65,7 @@ Result<RunDirectory> RunDirectory::make(const std::string& path,
   if (failed) return unwritable(path, failed.message());
   auto lock = takes_up ? std::move(taken_up) : FolderLock::take(path);
   if (!lock) return unwritable(path, lock.error().message);
-  if (!*lock)
-    return user_error(fmt::format(
-        "out is \"{}\", in which another process has its run, accepted: another folder", path));
+  if (!*lock) return run_is_taken(path);
   if (takes_up) restore_part(path);
   auto metrics = takes_up ? GrowingFile::go_on(part_of(path)) : GrowingFile::make(part_of(path));
   if (!metrics) {

@@ -52,6 +52,9 @@ class RunDirectory {
   std::unique_ptr<GrowingFile> metrics_;  // null once it has its name
 };
 
+/// What is said of a folder whose lock another process has.
+Error run_is_taken(const std::string& folder);
+
 /// runs/<UTC time>-<method>-<topology>-<seed>[-<node>], the first of that name that is not there
 /// yet.
 std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,

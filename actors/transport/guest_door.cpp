@@ -63,10 +63,6 @@ bool asks(GuestKind kind) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 // --- a script
 
 /// The first byte may take its time, the others have kPatience_ms.

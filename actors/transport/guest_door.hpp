@@ -16,29 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/descriptor.hpp"
 #include "kernels/result.hpp"
 #include "messages/guest_codec.hpp"
 
 namespace grapevine {
-
-/// A descriptor, closed with the object.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int fd() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 struct GuestQuestion {
   GuestRecord record;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/checksum.hpp"
+#include "kernels/descriptor.hpp"
 #include "models/model_file.hpp"
 
 namespace grapevine {
@@ -25,11 +26,6 @@ DiskEffects whole_file(WriteFile file) {
 
 void add(DiskEffects& to, DiskEffects more) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-}
-
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  return slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
 RankFile describe(const WriteFile& file, const RankRecord& record, uint64_t batch) {

@@ -10,35 +10,12 @@
 #include <cstring>
 #include <filesystem>
 
+#include "kernels/descriptor.hpp"
+
 namespace grapevine {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  operator int() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-bool write_all(int file, const void* data, size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t wrote = ::write(file, at, bytes);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return false;
-    at += wrote;
-    bytes -= static_cast<size_t>(wrote);
-  }
-  return true;
-}
 
 // Each says whether it has happened; if not, errno says why.
 
@@ -49,20 +26,18 @@ bool happen(const MakeFolder& make) {
 bool happen(const WriteFile& write) {
   const Descriptor file(
       ::open(write.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (file < 0 || !write_all(file, write.head.data(), write.head.size())) return false;
+  if (!file || !write_all(file.fd(), write.head.data(), write.head.size())) return false;
   for (const Piece& piece : write.pieces)
-    if (!write_all(file, piece.data, piece.bytes)) return false;
+    if (!write_all(file.fd(), piece.data, piece.bytes)) return false;
   return true;
 }
 
-// A file system that cannot sync a folder says EINVAL.
-bool sync(const std::string& path, int flags) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
-  return file >= 0 && (::fsync(file) == 0 || ((flags & O_DIRECTORY) && errno == EINVAL));
+bool happen(const SyncFile& sync) {
+  const Descriptor file(::open(sync.path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file && ::fsync(file.fd()) == 0;
 }
 
-bool happen(const SyncFile& file) { return sync(file.path, 0); }
-bool happen(const SyncFolder& folder) { return sync(folder.path, O_DIRECTORY); }
+bool happen(const SyncFolder& folder) { return sync_folder(folder.path); }
 
 bool happen(const Rename& name) { return std::rename(name.from.c_str(), name.to.c_str()) == 0; }
 
@@ -91,17 +66,11 @@ std::optional<std::string> read_file(const std::string& path) {
   constexpr off_t kMostBytes = off_t{1} << 40;
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
-  if (file < 0 || ::fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
+  if (!file || ::fstat(file.fd(), &about) != 0 || !S_ISREG(about.st_mode) ||
       about.st_size > kMostBytes)
     return std::nullopt;
   std::string bytes(static_cast<size_t>(about.st_size), '\0');
-  size_t at = 0;
-  while (at < bytes.size()) {
-    const ssize_t got = ::read(file, bytes.data() + at, bytes.size() - at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return std::nullopt;
-    at += static_cast<size_t>(got);
-  }
+  if (!read_all(file.fd(), bytes.data(), bytes.size())) return std::nullopt;
   return bytes;
 }
 

@@ -10,6 +10,7 @@
 #include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "app/json_output.hpp"
+#include "app/run_directory.hpp"
 #include "app/words.hpp"
 #include "kernels/hash.hpp"
 
@@ -163,9 +164,7 @@ Result<FolderLock> lock_run(const std::string& folder) {
   constexpr double kPatience_s = 2;
   auto lock = FolderLock::take(folder, kPatience_s);
   if (!lock) return lock.error();
-  if (!*lock)
-    return user_error(fmt::format(
-        "out is \"{}\", in which another process has its run, accepted: another folder", folder));
+  if (!*lock) return run_is_taken(folder);
   return std::move(**lock);
 }
 

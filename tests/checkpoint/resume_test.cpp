@@ -106,6 +106,14 @@ Settings quadratics(const Case& c, int ranks) {
   return s;
 }
 
+Settings without_noise(const Case& c, int ranks, uint64_t gradients_of_rank) {
+  Settings s = quadratics(c, ranks);
+  s.gradients = gradients_of_rank * static_cast<uint64_t>(ranks);
+  s.lr = {0.05, Schedule::constant, 0};
+  s.objective.noise = 0;
+  return s;
+}
+
 // To the bit, at each of its moments.
 void check_interrupted(const Settings& s) {
   const uint64_t whole = parameter_hash(run_recorded(s, 0).result.outcome);
@@ -150,10 +158,7 @@ TEST_CASE("two resumptions of many ranks are the same to the bit, and end near t
                         Case{"relaysgd", "binary-tree"}, Case{"all_reduce"}, Case{"sgp"},
                         Case{"gradient_tracking"}, Case{"relaysgd_async", "binary-tree"}}) {
     INFO(c.method);
-    Settings s = quadratics(c, 6);
-    s.gradients = 6 * 150;
-    s.lr = {0.05, Schedule::constant, 0};
-    s.objective.noise = 0;
+    const Settings s = without_noise(c, 6, 150);
     const Recorded recorded = run_recorded(s, 29);
     REQUIRE(recorded.checkpoints.size() >= 4);
     const auto objective = make_objective(s);
@@ -176,10 +181,7 @@ TEST_CASE("two resumptions of many ranks are the same to the bit, and end near t
 
 TEST_CASE("a run goes on with more ranks and with fewer, and does the rest of its gradients") {
   for (const Case& c : {Case{"a2cid2"}, Case{"ad_psgd"}, Case{"d_psgd"}, Case{"sgp"}}) {
-    Settings s = quadratics(c, 6);
-    s.gradients = 6 * 400;
-    s.lr = {0.05, Schedule::constant, 0};
-    s.objective.noise = 0;
+    const Settings s = without_noise(c, 6, 400);
     const Recorded recorded = run_recorded(s, 190);
     REQUIRE(recorded.checkpoints.size() >= 2);
     const Records& from = recorded.checkpoints.front();

@@ -103,7 +103,7 @@ TEST_CASE("a node serves its metrics, to whom asks for either format") {
   CHECK(read.status == 0);
 }
 
-TEST_CASE("an edge whose frames are lost is an alarm of both nodes, until the graph goes without it") {
+TEST_CASE("an edge whose frames are lost is an alarm of both nodes until the graph lacks it") {
   auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0", "--alarm-seconds=0.3"});
   const auto stands = [](const Json& s) {
     const Json& alarms = s["alarms"];

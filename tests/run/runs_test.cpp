@@ -30,6 +30,15 @@ Settings training(const std::string& topology, int ranks, const std::string& met
   return s;
 }
 
+Settings on_the_wall(int ranks) {
+  Settings s = training("ring", ranks);
+  s.clock = Clock::wall;
+  s.link = {};
+  s.speed_spread = 0;
+  s.objective.threads = compute_threads(s);
+  return s;
+}
+
 double idle_fraction(const RunResult& r, int rank) {
   for (const WorkerReport& w : r.outcome.workers)
     if (w.rank == rank) return w.idle_s / w.alive_s;
@@ -244,16 +253,11 @@ TEST_CASE("of 16,384 ranks of a ring each costs at most 3 KiB beside its vectors
 #endif
 
 TEST_CASE("under the wall clock every rank takes its gradients, through kills and new graphs") {
-  Settings s = training("ring", 8);
-  s.clock = Clock::wall;
-  s.plan = {};
-  s.link = {};
-  s.speed_spread = 0;
+  Settings s = on_the_wall(8);
   s.gradients = 8 * 20000;
   s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {3}, 0.05),
                         rank_fault(RankFaultKind::restart, {3}, 0.1)};
   s.plan.reconfigurations = {{0.07, "complete"}, {0.15, "star"}};
-  s.objective.threads = compute_threads(s);
   std::vector<std::string> events;
   RunHooks hooks;
   hooks.sink.on_event = [&](const std::string& line) { events.push_back(line); };
@@ -269,15 +273,10 @@ TEST_CASE("under the wall clock every rank takes its gradients, through kills an
 }
 
 TEST_CASE("under the wall clock a rank that stands still is an alarm until it goes on") {
-  Settings s = training("ring", 4);
-  s.clock = Clock::wall;
-  s.plan = {};
-  s.link = {};
-  s.speed_spread = 0;
+  Settings s = on_the_wall(4);
   s.gradients = 0;
   s.alarm_s = 0.2;
   s.plan.rank_faults = {RankFault{RankFaultKind::pause, {2}, 0.5, 1.5}};
-  s.objective.threads = compute_threads(s);
   std::atomic<int> interrupts{0};
   std::vector<Alarm> stands, goes_on;
   std::vector<std::string> events;
@@ -300,12 +299,8 @@ TEST_CASE("under the wall clock a rank that stands still is an alarm until it go
 }
 
 TEST_CASE("a finish asked for from outside drains and keeps what was computed") {
-  Settings s = training("ring", 4);
-  s.clock = Clock::wall;
-  s.link = {};
-  s.speed_spread = 0;
+  Settings s = on_the_wall(4);
   s.gradients = 0;
-  s.objective.threads = compute_threads(s);
   std::atomic<int> interrupts{1};
   RunHooks hooks;
   hooks.interrupts = &interrupts;

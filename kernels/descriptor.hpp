@@ -1,0 +1,42 @@
+// Descriptor: a file descriptor that is closed with the object, and what is done with one in whole:
+// the system may do less at a time, and be interrupted.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace grapevine {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Each says whether it has happened; if not, errno says why.
+
+/// All bytes, from where the file stands.
+bool write_all(int fd, const void* data, size_t bytes);
+
+/// So many bytes from the file's beginning; false, too, where it has fewer.
+bool read_all(int fd, void* data, size_t bytes);
+
+/// A file system that cannot flush a folder says so, and counts as one that has.
+bool sync_folder(const std::string& path);
+
+/// The folder that a path's last name stands in.
+std::string parent_of(const std::string& path);
+
+}  // namespace grapevine
