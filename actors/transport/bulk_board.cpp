@@ -262,30 +262,10 @@ void BulkBoard::stand(Line& line, BulkStream made) {
   const uint64_t connection = line.peer->connection;
   if (line.link.get() != nullptr) give_up(line, "replaced by a newer connection", false);
   line.asked = line.wished = false;
-  const std::string node = line.peer->hello.node;
-  BulkLink::Handlers handlers{
-      [this, node](const BulkHeader& h) { return buffer_for(node, h); },
-      [this, node](const BulkHeader& h, Lease payload) { report(node, h, std::move(payload)); },
-      [this, connection](const std::string& reason) { lost(connection, reason); }};
-  line.link =
-      kj::heap<BulkLink>(kj::mv(made), line.peer, loop_, options_, refusals_, std::move(handlers));
+  line.link = kj::heap<BulkLink>(
+      kj::mv(made), line.peer, loop_, options_, events_, refusals_,
+      [this, connection](const std::string& reason) { lost(connection, reason); });
   line.link->start();
-}
-
-Lease BulkBoard::buffer_for(const std::string& node, const BulkHeader& header) const {
-  if (const auto* parcel = std::get_if<Parcel>(&header))
-    return events_.parcel_buffer ? events_.parcel_buffer(node, *parcel) : Lease();
-  return events_.buffer ? events_.buffer(std::get<FrameHeader>(header)) : Lease();
-}
-
-void BulkBoard::report(const std::string& node, const BulkHeader& header, Lease payload) const {
-  if (const auto* parcel = std::get_if<Parcel>(&header)) {
-    const auto count = static_cast<size_t>(parcel->count);
-    if (events_.parcel)
-      events_.parcel(node, *parcel, {std::move(payload), parcel->dtype, count, 0});
-  } else if (events_.frame) {
-    events_.frame(node, {std::get<FrameHeader>(header), std::move(payload)});
-  }
 }
 
 void BulkBoard::lost(uint64_t connection, const std::string& reason) {

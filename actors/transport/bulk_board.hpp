@@ -53,8 +53,6 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   kj::Promise<void> receive(Knock);
   kj::Promise<void> be_greeted(BulkStream);
   void stand(Line&, BulkStream);
-  Lease buffer_for(const std::string& node, const BulkHeader&) const;
-  void report(const std::string& node, const BulkHeader&, Lease payload) const;
   void lost(uint64_t connection, const std::string& reason);
   void give_up(Line&, const std::string& reason, bool for_good);
   void say(Line&, const BulkToken&);

@@ -86,7 +86,7 @@ void BulkLink::read_in_place(const BulkHeader& header) {
         return ConstVec(found->second->data(), static_cast<size_t>(one.count), one.dtype);
       },
       header);
-  on_.arrived(header, Lease::of(payload, let_go));
+  arrived(header, Lease::of(payload, let_go));
 }
 
 void BulkLink::release(uint64_t memory) {

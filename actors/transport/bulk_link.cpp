@@ -27,15 +27,17 @@ kj::Promise<void> read_hello(kj::AsyncIoStream& stream, BulkRecord& theirs) {
 }
 
 BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
-                   const LinksOptions& options, RefusalCounters& refusals, Handlers handlers)
+                   const LinksOptions& options, const LinkEvents& events, RefusalCounters& refusals,
+                   Closed closed)
     : stream_(kj::mv(made.stream)),
       unix_socket_(made.unix_socket),
       over_tcp_(made.path == BulkPath::tcp || made.path == BulkPath::tls),
       peer_(std::move(peer)),
       loop_(loop),
       options_(options),
+      events_(events),
       refusals_(refusals),
-      on_(std::move(handlers)) {
+      on_closed_(std::move(closed)) {
   peer_->counters.bulk = made.path;
   int plain_fd = -1;
   if (made.path != BulkPath::tls) {
@@ -69,7 +71,7 @@ void BulkLink::flush() {
 
 void BulkLink::close(const std::string& reason) {
   if (std::exchange(closed_, true)) return;
-  on_.closed(reason);
+  on_closed_(reason);
 }
 
 void BulkLink::refuse(LinkRefusal why, const std::string& reason) {
@@ -181,7 +183,7 @@ Result<BulkHeader> BulkLink::header_of_record() const {
 
 kj::Promise<void> BulkLink::read_payload(const BulkHeader& header) {
   const uint64_t size = payload_bytes(header);
-  receiving_ = on_.buffer(header);
+  receiving_ = buffer_for(header);
   if (!receiving_ || receiving_.vec().bytes() < size) {
     receiving_ = {};
     ++peer_->counters.discarded;
@@ -198,8 +200,25 @@ kj::Promise<void> BulkLink::read_payload(const BulkHeader& header) {
           return;
         }
         peer_->counters.received(header);
-        on_.arrived(header, std::move(payload));
+        arrived(header, std::move(payload));
       });
+}
+
+Lease BulkLink::buffer_for(const BulkHeader& header) const {
+  if (const auto* parcel = std::get_if<Parcel>(&header))
+    return events_.parcel_buffer ? events_.parcel_buffer(peer_->hello.node, *parcel) : Lease();
+  return events_.buffer ? events_.buffer(std::get<FrameHeader>(header)) : Lease();
+}
+
+void BulkLink::arrived(const BulkHeader& header, Lease payload) const {
+  const std::string& node = peer_->hello.node;
+  if (const auto* parcel = std::get_if<Parcel>(&header)) {
+    const auto count = static_cast<size_t>(parcel->count);
+    if (events_.parcel)
+      events_.parcel(node, *parcel, {std::move(payload), parcel->dtype, count, 0});
+  } else if (events_.frame) {
+    events_.frame(node, {std::get<FrameHeader>(header), std::move(payload)});
+  }
 }
 
 kj::Promise<void> BulkLink::read_rest(kj::ArrayPtr<kj::byte> rest) {

@@ -36,14 +36,11 @@ struct BulkStream {
 
 class BulkLink {
  public:
-  struct Handlers {
-    std::function<Lease(const BulkHeader&)> buffer;
-    std::function<void(const BulkHeader&, Lease)> arrived;
-    std::function<void(const std::string& reason)> closed;  // once, the last call
-  };
+  using Closed = std::function<void(const std::string& reason)>;  // once, the last call
 
-  BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, RefusalCounters&,
-           Handlers);
+  /// What arrives is told to `events`.
+  BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, const LinkEvents& events,
+           RefusalCounters&, Closed);
   ~BulkLink();
 
   void start();
@@ -61,6 +58,8 @@ class BulkLink {
   kj::Promise<void> take_record();
   Result<BulkHeader> header_of_record() const;
   kj::Promise<void> read_payload(const BulkHeader&);
+  Lease buffer_for(const BulkHeader&) const;
+  void arrived(const BulkHeader&, Lease payload) const;
   void read_in_place(const BulkHeader&);
   void refuse(LinkRefusal, const std::string& reason);
   void release(uint64_t memory);  // a payload of the other end's that was read
@@ -84,8 +83,9 @@ class BulkLink {
   std::shared_ptr<Peer> peer_;
   Loop& loop_;
   const LinksOptions& options_;
+  const LinkEvents& events_;
   RefusalCounters& refusals_;
-  Handlers on_;
+  const Closed on_closed_;
   bool writing_ = false, closed_ = false;
   std::optional<OutgoingPayload> sending_;
   BulkRecord lending_, telling_, in_;
