@@ -41,6 +41,7 @@ Json node_json(const Options& options, const Summary& s, const TrainingTimes& ti
   for (const RankSummary& rank : s.ranks)
     if (rank.counts.push_weight > 0) weights.push_back(rank.counts.push_weight);
   object["push_weights"] = weights;
+  object["push_weight_lost"] = s.push_weight_lost;
   object["missing"] = s.missing;
   object["departures"] = departures_json(s.departures);
   object["seconds"] = s.seconds;

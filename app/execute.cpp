@@ -351,6 +351,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   summary.ranks_in_mean = result->ranks;
   summary.missing = std::move(result->missing);
   summary.departures = std::move(result->departures);
+  summary.push_weight_lost = result->mass_lost;
   if (result->mean) {
     const ConstVec mean = result->mean->vec();
     summary.mean = Buffer(mean.size, mean.dtype);

@@ -40,6 +40,7 @@ struct Summary : RunTotals {
   int nodes = 0, ranks_in_mean = 0;  // of a run of several processes
   std::vector<std::string> missing;  // nodes of whom it is not known that they have this mean
   std::vector<Departure> departures; // of nodes, the own one among them
+  double push_weight_lost = 0;  // push-sum's, of the ranks here: nobody has taken it over
   std::vector<RankSummary> ranks;
   std::vector<EdgeSummary> edges;
   std::vector<RunSample> curve;  // without the means

@@ -369,6 +369,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (end.failure) return *end.failure;
   result.missing = end.missing;
   result.departures = end.departures;
+  result.mass_lost = end.mass_lost;
   return result;
 }
 

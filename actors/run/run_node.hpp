@@ -54,6 +54,7 @@ struct NodeResult {
   int ranks = 0, nodes = 0;           // that are in it
   std::vector<std::string> missing;   // nodes of whom it is not known that they have the same
   std::vector<Departure> departures;  // of other nodes, and of this one
+  double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over
 };
 
 /// HOST-PROCESS: no other process of a run has it.

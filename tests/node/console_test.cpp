@@ -250,4 +250,5 @@ TEST_CASE("who leaves hands its push-sum mass over, and none of it is lost") {
   }
   CHECK(std::abs(mass - 6) < 1e-5);
   CHECK(departure_of(nodes[2]->result(), "c")["mean_changed_by"] == 0);
+  CHECK(nodes[2]->result()["push_weight_lost"] == 0);
 }
