@@ -69,9 +69,13 @@ void deliver_at(caf::actor_system& system, const Mailboxes& mailboxes, RunClock:
 
 namespace {
 
+// Of a step that a script computes, which nobody can measure beforehand: short, so that it is soon
+// looked at how long it really takes.
+constexpr double kStepOfScript_s = 0.05;
+
 // How long one gradient of one rank takes when all ranks compute: the first guess for the rates.
 double measure_gradient(Objective& objective, const Settings& s, int threads) {
-  if (!objective.has_gradients()) return s.gradient_s;
+  if (!objective.has_gradients()) return kStepOfScript_s;
   const size_t size = objective.layout().size();
   Buffer x(size, objective.layout().dtype()), g(size, objective.layout().dtype());
   objective.initial_point(0, x);
