@@ -68,14 +68,16 @@ int main() {
   };
   const Method median{.name = "median", .pattern = Pattern::rounds, .make = make};
   example::or_exit(register_method(median));
-  example::or_exit(register_topology(
-      {.name = "wide-ring", .make = [](int ranks, const auto&) -> Result<std::vector<Edge>> {
-         std::vector<Edge> edges;
-         for (int i = 0; i < ranks; ++i)
-           for (const int far : {1, 2})
-             edges.push_back({.i = i, .j = (i + far) % ranks});
-         return edges;
-       }}));
+  TopologyKind wide_ring;
+  wide_ring.name = "wide-ring";
+  wide_ring.make = [](int ranks, const auto&) -> Result<std::vector<Edge>> {
+    std::vector<Edge> edges;
+    for (int i = 0; i < ranks; ++i)
+      for (const int far : {1, 2})
+        edges.push_back({.i = i, .j = (i + far) % ranks});
+    return edges;
+  };
+  example::or_exit(register_topology(wide_ring));
   for (const char* method : {"d_psgd", "median"}) {
     Settings settings;
     settings.clock = Clock::simulated;

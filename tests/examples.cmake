@@ -2,7 +2,7 @@
 grapevine_test(examples SOURCES examples/examples_test.cpp USES)
 add_dependencies(examples_test
   1_consensus 2_quadratics 3_stragglers 4_images 5_custom_worker 6_reconfigure 7_two_nodes
-  9_own_rule 10_own_sink)
+  9_own_rule 10_own_sink 11_guest grapevine)
 if(TARGET grapevine-network)
   add_dependencies(examples_test 8_own_network)
 endif()
