@@ -55,9 +55,11 @@ void are_refused(LinkRefusal why, const std::vector<Misdeed>& misdeeds) {
   peer.pass_memory(bulk);
   bulk.say(BulkRecord::frame_in_place, kMemory, encode(data(1, kMemoryBytes / 4)));
   REQUIRE(peer.a.wait([&] { return !peer.a.frames.empty(); }));
-  CHECK(peer.a.frames.size() == 1);
-  CHECK(peer.a.parcels.empty());
-  CHECK(peer.a.downs.empty());  // the control link stood all the time
+  peer.a.look([&] {
+    CHECK(peer.a.frames.size() == 1);
+    CHECK(peer.a.parcels.empty());
+    CHECK(peer.a.downs.empty());  // the control link stood all the time
+  });
 }
 
 Parcel piece(uint64_t count) { return {StatePiece{1, 2}, DType::f32, count}; }
