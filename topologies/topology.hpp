@@ -67,9 +67,9 @@ Result<Topology> make_topology(const std::string& spec, int ranks, double rate);
 /// A graph of the caller's own, which a spec names: NAME[:ARGUMENT[:ARGUMENT]].
 struct TopologyKind {
   std::string name;
-  std::string arguments;      // as shown to people: "[:WIDTH]"
-  size_t most_arguments = 0;  // more are refused
-  std::string sentence;       // for --help
+  std::string arguments = {};  // as shown to people: "[:WIDTH]"
+  size_t most_arguments = 0;   // more are refused
+  std::string sentence = {};   // for --help
   /// Each edge once, in any order and direction, without rates (those of the ranks follow from
   /// their degrees). A pure function, for every node asks its own; any thread.
   std::function<Result<std::vector<Edge>>(int ranks, const std::vector<std::string>& arguments)>
