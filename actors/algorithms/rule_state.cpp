@@ -32,6 +32,7 @@ void restore(const Execution& execution, const SavedState& copy, const RuleState
   auto vector = copy.vectors.begin();
   for (const RuleState::Vector& v : state.vectors) {
     if (!goes_along(v.follows, copy.whole)) continue;
+    if (vector == copy.vectors.end() && !copy.whole) break;
     GV_CHECK(vector != copy.vectors.end());
     scale(execution, 1, (vector++)->vec(), v.values);
   }

@@ -35,7 +35,7 @@ struct RuleState {
     Follows follows;
   };
 
-  std::vector<Vector> vectors;  // "x" first
+  std::vector<Vector> vectors;  // "x" first; of those that follow the model, an optimizer's last
   std::vector<Number> numbers;  // those that follow the model are counters
 
   void add(std::string name, Vec values, Follows follows) {
@@ -59,7 +59,9 @@ struct SavedState {
 
 SavedState save(const Execution&, const RuleState&, bool whole);
 
-/// Writes the copy into the state of a rule of the same method, settings and layout.
+/// Writes the copy into the state of a rule of the same method, settings and layout. What follows
+/// the model may be of a rank with another optimizer, or none: then the last vectors stay as they
+/// are.
 void restore(const Execution&, const SavedState&, const RuleState&);
 
 }  // namespace grapevine

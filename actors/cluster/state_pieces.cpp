@@ -1,5 +1,7 @@
 #include "actors/cluster/state_pieces.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -118,13 +120,17 @@ std::string complaint_about(const Manifest& m, const SnapshotShape& shape) {
     return differs("manifest of dtype", static_cast<uint64_t>(m.dtype),
                    static_cast<uint64_t>(shape.dtype));
   }
-  if (m.vectors != shape.vectors) return differs("manifest of vectors", m.vectors, shape.vectors);
+  const uint32_t most = shape.vectors + kMomentsAtMost;
+  if (m.vectors == 0 || m.vectors > most)
+    return fmt::format("manifest of vectors {}, accepted: 1 to {}", m.vectors, most);
+  SnapshotShape given = shape;
+  given.vectors = m.vectors;
   if (m.count != shape.count) return differs("manifest of elements", m.count, shape.count);
-  if (m.piece_bytes != piece_bytes(shape)) {
-    return differs("manifest of piece bytes", m.piece_bytes, piece_bytes(shape));
+  if (m.piece_bytes != piece_bytes(given)) {
+    return differs("manifest of piece bytes", m.piece_bytes, piece_bytes(given));
   }
-  if (m.hashes.size() != piece_count(shape)) {
-    return differs("manifest of pieces", m.hashes.size(), piece_count(shape));
+  if (m.hashes.size() != piece_count(given)) {
+    return differs("manifest of pieces", m.hashes.size(), piece_count(given));
   }
   if (m.numbers.size() != shape.numbers)
     return differs("manifest of counters", m.numbers.size(), shape.numbers);

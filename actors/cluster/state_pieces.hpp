@@ -4,7 +4,10 @@
 // Every vector is cut alone, so a piece is a view into one of them: pieces 0, 1, ... of vector 0,
 // then those of vector 1. Both ends know the shape (from the rule and the layout that they have
 // agreed on), hence the size of a piece, their number and the place of each; a manifest that
-// differs is refused, whatever it announces.
+// differs is refused, whatever it announces. But for one thing: a rank whose steps are a script's
+// has no optimizer, so a manifest may have a few vectors more than the newcomer wants, or fewer.
+// Those come last (rule_state.hpp): what is too much is not fetched, what is missing begins with
+// zero.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,6 +20,8 @@
 namespace grapevine {
 
 constexpr uint64_t kPieceBytes = 1 << 20;  // unless that would be more than kMaxPieces
+
+constexpr uint32_t kMomentsAtMost = 2;  // vectors of an optimizer
 
 struct SnapshotShape {
   DType dtype = DType::f32;

@@ -108,13 +108,19 @@ void Donor::timer(double now, DonorEffects& out) {
 
 // --- the newcomer
 
-Fetcher::Fetcher(const FetcherOptions& options)
-    : options_(options),
-      hashes_(piece_count(options.shape), 0),
-      there_(piece_count(options.shape), false) {
+Fetcher::Fetcher(const FetcherOptions& options) : options_(options), given_(options.shape) {
   GV_CHECK(!options.sources.empty());
-  for (uint32_t v = 0; v < options.shape.vectors; ++v)
-    vectors_.emplace_back(options.shape.count, options.shape.dtype);
+  expect(options.shape.vectors);
+}
+
+/// Begins anew, with a source that has so many.
+void Fetcher::expect(uint32_t vectors) {
+  given_.vectors = vectors;
+  hashes_.assign(piece_count(given_), 0);
+  there_.assign(piece_count(given_), false);
+  vectors_.clear();
+  for (uint32_t v = 0; v < std::min(vectors, options_.shape.vectors); ++v)
+    vectors_.emplace_back(options_.shape.count, options_.shape.dtype);
 }
 
 const FetcherOptions::Source& Fetcher::source() const {
@@ -191,7 +197,9 @@ void Fetcher::manifest(double now, const std::string& from, const Manifest& m,
       stage_ = Stage::fetching;
       manifest_ = m;
       kept_ = 0;
-      for (auto piece = static_cast<uint32_t>(m.hashes.size()); piece-- > 0;) {
+      if (m.vectors != given_.vectors) expect(m.vectors);
+      const auto wanted = static_cast<uint32_t>(vectors_.size()) * pieces_per_vector(given_);
+      for (uint32_t piece = wanted; piece-- > 0;) {
         const bool kept = there_[piece] && hashes_[piece] == m.hashes[piece];
         kept_ += kept;
         if (!kept) missing_.push_back(piece);
@@ -208,7 +216,7 @@ void Fetcher::piece(double now, const std::string& from, const StatePiece& came,
   const auto asked = std::find(asked_.begin(), asked_.end(), came.piece);
   if (stage_ == Stage::fetching && is_source(from) && came.transfer == turn_ &&
       asked != asked_.end()) {
-    const PiecePlace at = place_of(options_.shape, came.piece);
+    const PiecePlace at = place_of(given_, came.piece);
     const bool fits = payload.dtype == options_.shape.dtype && payload.size == at.count;
     const uint64_t hash = fits ? piece_hash(payload) : 0;
     if (fits && hash == manifest_.hashes[came.piece]) {

@@ -102,14 +102,15 @@ class Fetcher {
   void node_down(double now, const std::string& node, FetcherEffects&);
   void timer(double now, FetcherEffects&);
 
-  const Manifest& manifest() const { return manifest_; }  // of what was fetched
-  std::vector<Buffer> take() { return std::move(vectors_); }
+  const Manifest& manifest() const { return manifest_; }      // of what was fetched
+  std::vector<Buffer> take() { return std::move(vectors_); }  // the first of shape.vectors
   uint64_t corrupt() const { return corrupt_; }  // pieces that did not match their hash
   uint64_t kept() const { return kept_; }        // pieces that an earlier donor had given
 
  private:
   enum class Stage { idle, resting, asking, fetching, over };
 
+  void expect(uint32_t vectors);
   const FetcherOptions::Source& source() const;
   bool is_source(const std::string& node) const;
   void next_source(double now, const std::string& why, FetcherEffects&);
@@ -124,6 +125,7 @@ class Fetcher {
   Stage stage_ = Stage::idle;
   size_t turn_ = 0;  // of the sources; the transfer's number
   Manifest manifest_;
+  SnapshotShape given_;  // of the source
   std::vector<Buffer> vectors_;
   std::vector<uint64_t> hashes_;  // of what is in vectors_, by piece
   std::vector<bool> there_;       // vectors_ has something for this piece

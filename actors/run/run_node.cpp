@@ -1,6 +1,6 @@
 #include "actors/run/run_node.hpp"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,6 +45,26 @@ LinkTransport::HoldUntil hold_by(caf::actor_system& system, const RunClock& cloc
   };
 }
 
+// Which tensors decay is the settings', and a script's layout does not know it.
+uint64_t hash_of_tensors(const ParameterLayout& layout) {
+  ParameterLayout same(layout.dtype());
+  for (const ParameterEntry& tensor : layout.entries())
+    same.add(tensor.name, tensor.shape, true);
+  return same.hash();
+}
+
+// For who has other tensors, of which there may be as many parameters.
+std::string in_words(const ParameterLayout& layout) {
+  constexpr size_t kNameAtMost = 60;
+  const ParameterEntry& first = layout.entries().front();
+  std::string name = first.name.substr(0, kNameAtMost);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return fmt::format("{} parameters: {} [{}] and {} more, {:04x}", layout.size(), name,
+                     fmt::join(first.shape, ", "), layout.entries().size() - 1,
+                     hash_of_tensors(layout) & 0xffff);
+}
+
 // What both ends of a link must agree on.
 Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& layout) {
   Hello hello;
@@ -53,8 +73,8 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& 
   hello.incarnation = 1;
   hello.settings = n.settings;
   hello.defaults = n.defaults;
-  hello.job = fnv1a(s.method + "/" + s.rule.compress, layout.hash());
-  hello.job_is = s.method + " of " + std::to_string(layout.size()) + " parameters";
+  hello.job = fnv1a(s.method + "/" + s.rule.compress, hash_of_tensors(layout));
+  hello.job_is = s.method + " of " + in_words(layout);
   if (!s.rule.compress.empty()) hello.job_is += ", compressed by " + s.rule.compress;
   // A sum of gradients and of steps has no sense.
   const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;

@@ -15,9 +15,9 @@ namespace {
 
 constexpr SnapshotShape kShape{DType::f32, 2, 1'000'000};  // eight pieces of at most 1 MiB
 
-SnapshotPtr snapshot(uint64_t seed, size_t differs_from = 0) {
+SnapshotPtr snapshot(uint64_t seed, size_t differs_from = 0, uint32_t count = kShape.vectors) {
   auto vectors = std::make_shared<std::vector<Buffer>>();
-  for (uint32_t v = 0; v < kShape.vectors; ++v) {
+  for (uint32_t v = 0; v < count; ++v) {
     Random random(v < differs_from ? 0 : seed, v, Purpose::test);
     float* x = vectors->emplace_back(kShape.count, kShape.dtype).vec().as<float>();
     for (uint64_t i = 0; i < kShape.count; i += 8)
@@ -198,6 +198,20 @@ TEST_CASE("what a newcomer fetches is its donor's snapshot to the bit, also over
       if (loss == 0) CHECK(exchange.now < 0.1);
     }
   }
+}
+
+TEST_CASE("of a donor with an optimizer, or without, a newcomer has what both have") {
+  for (const uint32_t vectors : {1u, 2u, 3u, 4u}) {
+    INFO(vectors);
+    Source dies{snapshot(3)}, donor{snapshot(1, 0, vectors)};
+    dies.dies_after = 5;
+    Exchange exchange(1, {dies, donor});
+    REQUIRE(exchange.run(60));
+    CHECK(equal(exchange.fetcher->take(), *snapshot(1, 0, std::min(vectors, 2u))));
+  }
+  Exchange too_many(1, {Source{snapshot(1, 0, 5)}});
+  CHECK_FALSE(too_many.run(60));
+  CHECK_THAT(too_many.lines.at(0), Catch::Contains("vectors 5, accepted: 1 to 4"));
 }
 
 TEST_CASE("a donor that dies half-way is followed by another; what both have is not fetched anew") {

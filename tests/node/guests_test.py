@@ -360,6 +360,55 @@ class Nodes(unittest.TestCase):
                 self.assertEqual(b.process.wait(PATIENCE_S), 0)
             self.assertEqual(a.process.wait(PATIENCE_S), 0)
 
+    # As large as LAYOUT is.
+    LINEAR = "\ntrained fc.weight 2 3\ntrained fc.bias 2\n"
+
+    def test_a_script_and_a_rank_of_the_zoo_train_one_model(self):
+        with tempfile.TemporaryDirectory(prefix="grapevine-guests-") as home:
+            table = os.path.join(home, "table.csv")
+            with open(table, "w") as rows:
+                rows.write("a,b,c,class\n")
+                for k in range(200):
+                    rows.write(f"{k % 7},{k % 5},{k % 3},{k % 2}\n")
+            err = open(os.path.join(home, "err"), "w+")
+            zoo = subprocess.Popen(
+                [PROGRAM, "node", "--ranks", "1", "--model", "linear", "--dataset", table,
+                 "--gradients", "0", "--until", "600", "--node-name", "zoo", "--no-save"],
+                stdin=subprocess.DEVNULL, stdout=err, stderr=err,
+                env={**os.environ, "XDG_RUNTIME_DIR": home})
+            def said():
+                with open(err.name) as file:
+                    return file.read()
+            try:
+                until("the zoo trains", lambda: "ring of 1" in said() or zoo.poll() is not None)
+                if "where LibTorch is found" in said():
+                    return print("SKIPPED: a script beside a rank of the zoo: "
+                                 "this build has no LibTorch")
+                class Beside:
+                    pass
+                Beside.home = home
+                with Node(1, "--node-name", "b", "--join", "zoo", beside=Beside) as other:
+                    script = other.script()
+                    script.join("\ntrained fc.weights 2 3\ntrained fc.bias 2\n")
+                    with contextlib.suppress(ConnectionError, Refused):
+                        script.ask(STEP)
+                    self.assertNotEqual(other.process.wait(PATIENCE_S), 0)
+                    self.assertIn("8 parameters: fc.weight [2, 3] and 1 more", other.said())
+                    self.assertIn("8 parameters: fc.weights [2, 3] and 1 more", other.said())
+                with Node(1, "--node-name", "c", "--join", "zoo", beside=Beside) as node:
+                    script = node.script()
+                    script.join(self.LINEAR)
+                    script.fill([1000] * 8)
+                    front = script.ask(STEP, number=script.number)
+                    self.assertLess(max(map(abs, script.values())), 100)  # those of the run
+                    self.assertNotIn("accepted", node.said())
+                    self.assertGreater(front.number, 0)
+                    until("they gossip", lambda: script.step().exchanges > 10)
+            finally:
+                zoo.kill()
+                zoo.wait()
+                err.close()
+
     def test_every_method_takes_the_steps_of_scripts(self):
         for method in ("ad_psgd", "d_psgd", "all_reduce", "gradient_tracking", "sgp"):
             with self.subTest(method), Node(2, "--method", method) as node:

@@ -52,7 +52,8 @@ TEST_CASE("nodes of another run, method or model are told so at once, and distur
   const Json status = status_of(nodes[0]->address());
   CHECK(status["members"].size() == 1);
   const std::string events = status["events"].dump();  // it says so, too
-  for (const char* why : {"another run: other at ", "ad_psgd of 16", "a2cid2 of 17 parameters at "})
+  for (const char* why :
+       {"another run: other at ", "ad_psgd of 16", "a2cid2 of 17 parameters: x [17] and 0 more"})
     CHECK_THAT(events, Catch::Contains(why));
   wait_for_status(nodes[0]->address(), [&](const Json& s) {
     return sum_of(s["gradients"]) > sum_of(status["gradients"]);
