@@ -108,6 +108,14 @@ bool scheduled_actor::cleanup(error&& reason, execution_unit* unit) {
   return next(this, std::move(reason), unit);
 }
 
+// So does an actor that finds itself at its end.
+bool scheduled_actor::finalize() {
+  using Next = bool (*)(scheduled_actor*);
+  static const auto next = next_of<Next>("_ZN3caf15scheduled_actor8finalizeEv");
+  __tsan_acquire(this);
+  return next(this);
+}
+
 void ref_counted::deref() const noexcept {
   using Next = void (*)(const ref_counted*);
   static const auto next = next_of<Next>("_ZNK3caf11ref_counted5derefEv");
