@@ -14,7 +14,7 @@ State::State(caf::actor_config& config, StateDependencies deps)
     : StateActor::base(config),
       deps_(std::move(deps)),
       method_(method_named(deps_.method)),
-      execution_{Execution::Device::cpu, deps_.pool.get(), nullptr},
+      execution_{deps_.pool.get()},
       snapshots_(deps_.objective->layout().size(), deps_.objective->layout().dtype(),
                  deps_.snapshots),
       chunks_(pool_of(deps_.chunk_size, deps_.objective->layout().dtype(), deps_.chunks)),

@@ -17,6 +17,8 @@ struct SnapshotSlot {
     if (share) renew();
     if (shared == nullptr) buffer = Buffer(size, dtype);
   }
+  SnapshotSlot(size_t size, DType dtype, void* given, bool is_on_device)
+      : size(size), dtype(dtype), given(given), is_on_device(is_on_device) {}
   SnapshotSlot(ConstVec lent, std::function<void()> released)
       : size(lent.size), dtype(lent.dtype), lent(lent.data), released(std::move(released)) {}
 
@@ -25,7 +27,7 @@ struct SnapshotSlot {
     retired = false;
   }
   ConstVec view() const {
-    const void* plain = buffer ? buffer.vec().data : lent;
+    const void* plain = buffer ? buffer.vec().data : given != nullptr ? given : lent;
     return {shared != nullptr ? shared->data() : plain, size, dtype};
   }
 
@@ -33,8 +35,12 @@ struct SnapshotSlot {
   DType dtype;
   Buffer buffer;                         // or
   std::shared_ptr<SharedMemory> shared;  // or
+  void* given = nullptr;                 // in a block of the pool; or
   const void* lent = nullptr;
   std::function<void()> released;  // of what is lent
+  bool is_on_device = false;
+  Fence ready;
+  std::vector<Fence> readers;  // one of each stream at most
   std::atomic<bool> retired{false};
   double phase = 0;
   std::atomic<size_t> leases{0};
@@ -50,6 +56,14 @@ struct SnapshotPool::Shared {
   mutable std::mutex mutex;                          // guards what follows
   std::vector<std::unique_ptr<SnapshotSlot>> slots;  // every slot ever made
   std::vector<SnapshotSlot*> free;                   // last in, first out: the warmest slot
+  Fences* fences = nullptr;                          // of slots in a block
+  std::function<size_t(size_t)> choose;              // for tests
+
+  SnapshotSlot* pop(size_t place) {  // REQUIRES: the lock is held
+    SnapshotSlot* const slot = free[place];
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(place));
+    return slot;
+  }
 
   static void give_back(SnapshotSlot* slot) {
     if (slot->retired) {
@@ -81,6 +95,7 @@ Lease::~Lease() {
 
 ConstVec Lease::vec() const {
   GV_CHECK(slot_ != nullptr);
+  GV_CHECK((slot_->is_on_device || slot_->ready == nullptr));
   return slot_->view();
 }
 
@@ -88,6 +103,7 @@ Vec Lease::writable() {
   GV_CHECK(slot_ != nullptr);
   GV_CHECK(slot_->leases.load(std::memory_order_acquire) == 1u);
   GV_CHECK(slot_->lent == nullptr);
+  if (slot_->given != nullptr) return {slot_->given, slot_->size, slot_->dtype};
   return slot_->shared != nullptr ? Vec(slot_->shared->data(), slot_->size, slot_->dtype)
                                   : slot_->buffer.vec();
 }
@@ -113,6 +129,35 @@ Lease Lease::of(ConstVec memory, std::function<void()> released) {
   return Lease(slot);
 }
 
+bool Lease::on_device() const {
+  GV_CHECK(slot_ != nullptr);
+  return slot_->is_on_device;
+}
+
+const Fence& Lease::ready() const {
+  GV_CHECK(slot_ != nullptr);
+  return slot_->ready;
+}
+
+void Lease::set_ready(Fence fence) {
+  GV_CHECK(slot_ != nullptr);
+  GV_CHECK(slot_->leases.load(std::memory_order_acquire) == 1u);
+  slot_->ready = std::move(fence);
+}
+
+void Lease::set_seen() {
+  GV_CHECK(slot_ != nullptr);
+  slot_->ready = {};
+}
+
+void Lease::read_by(Fence fence) {
+  GV_CHECK(slot_ != nullptr);
+  GV_CHECK(slot_->given != nullptr);
+  std::erase_if(slot_->readers,
+                [&](const Fence& known) { return Fences::same_stream(known, fence); });
+  slot_->readers.push_back(std::move(fence));
+}
+
 const SharedMemory* Lease::shared() const {
   GV_CHECK(slot_ != nullptr);
   return slot_->shared.get();
@@ -131,9 +176,86 @@ SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory mem
   shared_->share = memory == Memory::shared;
 }
 
+namespace {
+/// Bytes from one slot of a block to the next.
+size_t stride_of(size_t size, DType dtype) {
+  constexpr size_t kApart = 256;
+  return std::max<size_t>(1, (size * size_of(dtype) + kApart - 1) / kApart) * kApart;
+}
+}  // namespace
+
+size_t SnapshotPool::bytes_for(size_t size, DType dtype, size_t capacity) {
+  return capacity * stride_of(size, dtype);
+}
+
+SnapshotPool::SnapshotPool(Fences& fences, const Block& block, size_t size, DType dtype,
+                           size_t capacity)
+    : SnapshotPool(size, dtype, capacity) {
+  GV_CHECK(bytes_for(size, dtype, capacity) <= block.bytes);
+  shared_->fences = &fences;
+  for (size_t k = capacity; k-- > 0;) {
+    shared_->slots.push_back(std::make_unique<SnapshotSlot>(
+        size, dtype, block.data + k * stride_of(size, dtype), block.kind == Block::Kind::device));
+    shared_->free.push_back(shared_->slots.back().get());
+  }
+}
+
 SnapshotPool::~SnapshotPool() = default;
 
+void SnapshotPool::choose_by(std::function<size_t(size_t)> choose) {
+  shared_->choose = std::move(choose);
+}
+
+Lease SnapshotPool::take(Stream writer, Where where) {
+  GV_CHECK((shared_->fences != nullptr));
+  SnapshotSlot* slot = nullptr;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    const size_t free = shared_->free.size();
+    if (free == 0) return {};
+    slot = shared_->pop(shared_->choose ? shared_->choose(free) : free - 1);
+  }
+  Lease lease = lend(slot);
+  bool works = shared_->fences->wait(writer, slot->ready, where) == Fate::ok;
+  for (const Fence& reader : slot->readers)
+    works = works && shared_->fences->wait(writer, reader, where) == Fate::ok;
+  if (!works) return {};
+  slot->ready = {};
+  slot->readers.clear();
+  return lease;
+}
+
+Lease SnapshotPool::take_host(Where where) {
+  GV_CHECK((shared_->fences != nullptr));
+  SnapshotSlot* slot = nullptr;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    const auto is_through = [&](const Fence& fence) {
+      return shared_->fences->query(fence, where) == Fate::ok;
+    };
+    for (size_t k = shared_->free.size(); k-- > 0 && slot == nullptr;) {
+      const SnapshotSlot& s = *shared_->free[k];
+      if (is_through(s.ready) && std::all_of(s.readers.begin(), s.readers.end(), is_through))
+        slot = shared_->pop(k);
+    }
+  }
+  if (slot == nullptr) return {};
+  GV_CHECK((!slot->is_on_device));
+  slot->ready = {};
+  slot->readers.clear();
+  return lend(slot);
+}
+
+Lease SnapshotPool::lend(SnapshotSlot* slot) {
+  slot->home = shared_;
+  slot->give_back = &Shared::give_back;
+  slot->phase = 0;
+  slot->leases.store(1, std::memory_order_relaxed);  // the lock orders it after the last lease
+  return Lease(slot);
+}
+
 Lease SnapshotPool::take() {
+  GV_CHECK((shared_->fences == nullptr));
   SnapshotSlot* slot = nullptr;
   {
     const std::lock_guard lock(shared_->mutex);
@@ -149,11 +271,7 @@ Lease SnapshotPool::take() {
       return {};
     }
   }
-  slot->home = shared_;
-  slot->give_back = &Shared::give_back;
-  slot->phase = 0;
-  slot->leases.store(1, std::memory_order_relaxed);  // the lock orders it after the last lease
-  return Lease(slot);
+  return lend(slot);
 }
 
 size_t SnapshotPool::in_use() const {

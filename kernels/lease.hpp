@@ -5,10 +5,17 @@
 // to its pool when the last lease goes, on whatever thread that happens. Leases are cheap to copy
 // (one atomic increment) and may outlive the pool object: the slots' memory goes with the last of
 // both.
+//
+// Slots that a device writes or reads (its own memory, or pinned memory of the host) are late. Such
+// a lease carries the fence behind which the slot holds what it was taken for, so it may be handed
+// on before the device has written it; and the slot keeps the fences of the work that reads it, so
+// it goes back when that work is queued and is written anew behind them. Fences are touched by the
+// owner of the device alone, on whatever thread the lease itself is.
 #pragma once
 #include <functional>
 #include <memory>
 
+#include "kernels/fence.hpp"
 #include "kernels/vec.hpp"
 
 namespace grapevine {
@@ -30,10 +37,22 @@ class Lease {
   static Lease of(ConstVec memory, std::function<void()> released);
 
   explicit operator bool() const { return slot_ != nullptr; }
-  ConstVec vec() const;          // REQUIRES: not empty
+  /// REQUIRES: not empty, and the slot is a device's or its fence has been seen.
+  ConstVec vec() const;
   Vec writable();                // REQUIRES: not empty, and no other lease on the slot exists
   double phase() const;          // the mixing phase when it was taken (see a2cid2.hpp)
   void set_phase(double phase);  // REQUIRES: as writable()
+
+  /// Whether it lies in a device's memory, where only passes and copies reach it.
+  bool on_device() const;
+  /// Behind it the slot holds what the lease stands for; null: it does already.
+  const Fence& ready() const;
+  void set_ready(Fence);  // REQUIRES: as writable()
+  /// The host has seen the fence come (Fences::query or when), and may read.
+  void set_seen();
+  /// Work that has been queued reads the slot: before this fence nobody writes it. To be said
+  /// before the last lease goes; not of work on the stream that writes the slot, which is in order.
+  void read_by(Fence);
 
   /// The memory that the slot lies in, from its start, when other processes may map it; else null.
   const SharedMemory* shared() const;
@@ -53,16 +72,31 @@ class SnapshotPool {
   enum class Memory { own, shared };  // shared: other processes of this host may read it in place
 
   SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory = Memory::own);
+  /// All slots lie in `block`, which outlives them, 256 bytes apart at least: bytes_for() in all.
+  SnapshotPool(Fences&, const Block& block, size_t size, DType dtype, size_t capacity);
+  static size_t bytes_for(size_t size, DType dtype, size_t capacity);
   ~SnapshotPool();
   SnapshotPool(const SnapshotPool&) = delete;
 
   /// A free slot, its contents unspecified; an empty lease when all are out. Any thread.
   Lease take();
+
+  // Of slots in a block; to be called by the owner of the device.
+  /// A free slot that work on `writer` is to write, from now on behind whatever read it last. Empty
+  /// also when the device is lost.
+  Lease take(Stream writer, Where = Where::current());
+  /// A free slot of pinned memory that the host is to write: one that no work reads any more.
+  Lease take_host(Where = Where::current());
+  /// For tests, whose slots come back in no order: which of n free ones is given out. Else the last
+  /// that came back.
+  void choose_by(std::function<size_t(size_t n)>);
+
   size_t in_use() const;
   size_t capacity() const;
 
  private:
   struct Shared;
+  Lease lend(SnapshotSlot*);
   std::shared_ptr<Shared> shared_;
 };
 

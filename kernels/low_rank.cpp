@@ -1,7 +1,6 @@
 #include "kernels/low_rank.hpp"
 
-#include "kernels/cpu/split.hpp"
-#include "kernels/low_rank_passes.hpp"
+#include "kernels/launch.hpp"
 
 namespace grapevine {
 
@@ -43,13 +42,10 @@ void times(const Execution& on, const LowRank& shape, ConstVec x, ConstVec q, Ve
   check_factors(shape, x, p, q);
   if (shape.rows == 0) return;
   for_thin(shape, [&](size_t k, size_t some) {
-    const ProductArguments g{shape.rows,
-                             shape.columns,
-                             some,
-                             x.data,
-                             thin(q, shape.columns, k, some).data,
-                             thin(p, shape.rows, k, some).data};
-    GV_ON_GPU(times(wide(x.dtype), g, on.stream));
+    const TimesArguments g{{shape.rows, shape.columns, some, x.data,
+                            thin(q, shape.columns, k, some).data,
+                            thin(p, shape.rows, k, some).data}};
+    if (on.device != nullptr) return queue(on, wide(x.dtype), g, x.size);
     split(on, shape.rows, x.bytes(), lines(shape.columns + 1), [&](size_t first, size_t last) {
       best_build().low_rank.times(wide(x.dtype), g, first, last);
     });
@@ -60,13 +56,10 @@ void transposed_times(const Execution& on, const LowRank& shape, ConstVec x, Con
   check_factors(shape, x, p, q);
   if (shape.columns == 0) return;
   for_thin(shape, [&](size_t k, size_t some) {
-    const ProductArguments g{shape.rows,
-                             shape.columns,
-                             some,
-                             x.data,
-                             thin(p, shape.rows, k, some).data,
-                             thin(q, shape.columns, k, some).data};
-    GV_ON_GPU(transposed_times(wide(x.dtype), g, on.stream));
+    const TransposedTimesArguments g{{shape.rows, shape.columns, some, x.data,
+                                      thin(p, shape.rows, k, some).data,
+                                      thin(q, shape.columns, k, some).data}};
+    if (on.device != nullptr) return queue(on, wide(x.dtype), g, x.size);
     split(on, shape.columns, x.bytes(), kColumnGrain, [&](size_t first, size_t last) {
       best_build().low_rank.transposed_times(wide(x.dtype), g, first, last);
     });
@@ -94,7 +87,7 @@ void mix_and_add_low_rank(const Execution& on, const LowRank& shape, double c, d
                                 thin(q, shape.columns, k, some).data,
                                 x.data,
                                 x_tilde.data};
-    GV_ON_GPU(add_low_rank(wide(x.dtype), g, on.stream));
+    if (on.device != nullptr) return queue(on, wide(x.dtype), g, x.size);
     split(on, shape.rows, x.bytes(), lines(shape.columns), [&](size_t first, size_t last) {
       best_build().low_rank.add(wide(x.dtype), g, first, last);
     });
@@ -104,7 +97,10 @@ void mix_and_add_low_rank(const Execution& on, const LowRank& shape, double c, d
 void orthonormalise(const Execution& on, size_t rows, size_t rank, Vec factor) {
   check_view(factor, rows * rank, factor.dtype);
   if (factor.size == 0) return;
-  GV_ON_GPU(orthonormalise(wide(factor.dtype), rows, rank, factor.data, on.stream));
+  if (on.device != nullptr) {
+    return queue(on, wide(factor.dtype), OrthonormaliseArguments{rows, rank, factor.data},
+                 factor.size);
+  }
   best_build().low_rank.orthonormalise(wide(factor.dtype), rows, rank, factor.data);
 }
 

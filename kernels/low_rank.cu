@@ -1,7 +1,9 @@
-// The CUDA twins of the low-rank passes. Simple: a block per row, a thread per column.
+// The CUDA twins of the low-rank passes. Simple: a block per row, a thread per column. Queued and
+// no more, as those of ops.cu.
+#include <cuda_runtime.h>
+
 #include <algorithm>
 
-#include "kernels/cuda_check.cuh"
 #include "kernels/elements_low_rank.hpp"
 #include "kernels/passes.hpp"
 
@@ -10,9 +12,8 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr size_t kMostBlocks = 65535;
-constexpr size_t kRowsOfChunk = 256;  // rows that one block of `transposed_times` sums
 
-cudaStream_t queue(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 unsigned blocks_for(size_t wanted) {
   return static_cast<unsigned>(std::clamp<size_t>(wanted, 1, kMostBlocks));
@@ -50,34 +51,21 @@ __global__ void times_rows(const ProductArguments g) {
   }
 }
 
-/// partial[chunk][k][j]: the sum over the chunk's rows.
+/// A thread sums a column over the rows, one after the other: the CPU's order, and its bits.
 template <class T, int kRank>
-__global__ void chunk_sums(const ProductArguments g, size_t chunks, T* partial) {
-  const size_t j = blockIdx.x * size_t{kThreads} + threadIdx.x;
-  if (j >= g.columns) return;
+__global__ void sum_columns(const ProductArguments g) {
   const T* factor = static_cast<const T*>(g.factor);
-  for (size_t chunk = blockIdx.y; chunk < chunks; chunk += gridDim.y) {
-    const size_t first = chunk * kRowsOfChunk;
-    const size_t last = first + kRowsOfChunk < g.rows ? first + kRowsOfChunk : g.rows;
+  T* out = static_cast<T*>(g.out);
+  for (size_t j = blockIdx.x * size_t{kThreads} + threadIdx.x; j < g.columns;
+       j += gridDim.x * size_t{kThreads}) {
     T sums[kRank] = {};
-    for (size_t i = first; i < last; ++i) {
+    for (size_t i = 0; i < g.rows; ++i) {
       const T x = static_cast<const T*>(g.x)[i * g.columns + j];
       for (int k = 0; k < kRank; ++k)
         sums[k] += x * factor[k * g.rows + i];
     }
     for (int k = 0; k < kRank; ++k)
-      partial[(chunk * kRank + k) * g.columns + j] = sums[k];
-  }
-}
-
-template <class T>
-__global__ void add_chunks(const T* partial, size_t chunks, size_t size, T* out) {
-  for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < size;
-       i += gridDim.x * size_t{kThreads}) {
-    T sum = 0;
-    for (size_t chunk = 0; chunk < chunks; ++chunk)
-      sum += partial[chunk * size + i];
-    out[i] = sum;
+      out[k * g.columns + j] = sums[k];
   }
 }
 
@@ -135,51 +123,41 @@ void typed(bool wide, size_t rank, const Body& body) {
 
 }  // namespace
 
-void times(bool wide, const ProductArguments& g, void* stream) {
+void queue(bool wide, const TimesArguments& g, size_t, void* stream) {
   typed(wide, g.rank, [&](auto zero, auto rank) {
     times_rows<decltype(zero), decltype(rank)::value>
-        <<<blocks_for(g.rows), kThreads, 0, queue(stream)>>>(g);
+        <<<blocks_for(g.rows), kThreads, 0, native(stream)>>>(g);
   });
-  GV_CUDA(cudaGetLastError());
 }
 
-void transposed_times(bool wide, const ProductArguments& g, void* stream) {
-  const size_t chunks = (g.rows + kRowsOfChunk - 1) / kRowsOfChunk;
-  const size_t size = g.rank * g.columns;
-  const Scratch scratch(chunks * size * sizeof(double) + 1, stream);
+void queue(bool wide, const TransposedTimesArguments& g, size_t, void* stream) {
   typed(wide, g.rank, [&](auto zero, auto rank) {
-    using T = decltype(zero);
-    T* const partial = static_cast<T*>(scratch.data());
-    const dim3 grid(static_cast<unsigned>((g.columns + kThreads - 1) / kThreads),
-                    blocks_for(chunks));
-    chunk_sums<T, decltype(rank)::value><<<grid, kThreads, 0, queue(stream)>>>(g, chunks, partial);
-    GV_CUDA(cudaGetLastError());
-    add_chunks<<<blocks_for((size + kThreads - 1) / kThreads), kThreads, 0, queue(stream)>>>(
-        partial, chunks, size, static_cast<T*>(g.out));
+    sum_columns<decltype(zero), decltype(rank)::value>
+        <<<blocks_for((g.columns + kThreads - 1) / kThreads), kThreads, 0, native(stream)>>>(g);
   });
-  GV_CUDA(cudaGetLastError());
 }
 
-void add_low_rank(bool wide, const AddLowRankArguments& g, void* stream) {
+void queue(bool wide, const AddLowRankArguments& g, size_t, void* stream) {
   typed(wide, g.rank, [&](auto zero, auto rank) {
     using T = decltype(zero);
     constexpr int r = decltype(rank)::value;
     if (g.x_tilde != nullptr) {
-      add_rows<T, r, true><<<blocks_for(g.rows), kThreads, 0, queue(stream)>>>(g);
+      add_rows<T, r, true><<<blocks_for(g.rows), kThreads, 0, native(stream)>>>(g);
     } else {
-      add_rows<T, r, false><<<blocks_for(g.rows), kThreads, 0, queue(stream)>>>(g);
+      add_rows<T, r, false><<<blocks_for(g.rows), kThreads, 0, native(stream)>>>(g);
     }
   });
-  GV_CUDA(cudaGetLastError());
 }
 
-void orthonormalise(bool wide, size_t rows, size_t rank, void* factor, void* stream) {
+void queue(bool wide, const OrthonormaliseArguments& g, size_t, void* stream) {
+  const auto run = [&](auto* factor) {
+    gram_schmidt<<<1, kOrthoLanes, 0, native(stream)>>>(g.rows, g.rank, factor);
+  };
   if (wide) {
-    gram_schmidt<<<1, kOrthoLanes, 0, queue(stream)>>>(rows, rank, static_cast<double*>(factor));
+    run(static_cast<double*>(g.factor));
   } else {
-    gram_schmidt<<<1, kOrthoLanes, 0, queue(stream)>>>(rows, rank, static_cast<float*>(factor));
+    run(static_cast<float*>(g.factor));
   }
-  GV_CUDA(cudaGetLastError());
 }
 
 }  // namespace grapevine::cuda

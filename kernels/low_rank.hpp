@@ -6,9 +6,9 @@
 // [k m, (k + 1) m), so the first columns of a factor are a factor. All views of a call have one
 // dtype and none overlaps another. Any rank >= 1; up to 4 X is read once.
 //
-// Sums have a fixed order whatever the number of threads and the instruction set. On a GPU the two
-// products have another order (equal to rounding), but `orthonormalise` gives the same bits on
-// every device: two ends of an edge that orthonormalise equal factors keep equal ones.
+// Sums have a fixed order whatever the number of threads and the instruction set. On a GPU `times`
+// has another order (equal to rounding); all else gives the same bits on every device: two ends of
+// an edge that orthonormalise equal factors keep equal ones.
 #pragma once
 #include "kernels/ops.hpp"
 

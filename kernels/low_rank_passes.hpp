@@ -15,11 +15,19 @@ struct ProductArguments {
   void* out;
 };
 
+struct TimesArguments : ProductArguments {};            // out = X factor
+struct TransposedTimesArguments : ProductArguments {};  // out = X^T factor
+
 struct AddLowRankArguments {
   size_t rows, columns, rank;  // of the factors here, at most kMostThin
   double c, a, b;
   const void *p, *q;
   void *x, *x_tilde;  // x_tilde may be null
+};
+
+struct OrthonormaliseArguments {
+  size_t rows, rank;
+  void* factor;
 };
 
 /// `wide` means fp64. A pass takes a range of the rows or of the columns of X; no result depends on
@@ -31,12 +39,5 @@ struct LowRankBuild {
   void (*add)(bool wide, const AddLowRankArguments&, size_t first_row, size_t last_row);
   void (*orthonormalise)(bool wide, size_t rows, size_t rank, void* factor);
 };
-
-namespace cuda {
-void times(bool wide, const ProductArguments&, void* stream);
-void transposed_times(bool wide, const ProductArguments&, void* stream);
-void add_low_rank(bool wide, const AddLowRankArguments&, void* stream);
-void orthonormalise(bool wide, size_t rows, size_t rank, void* factor, void* stream);
-}  // namespace cuda
 
 }  // namespace grapevine

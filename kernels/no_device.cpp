@@ -1,30 +1,19 @@
-// device_buffer.hpp in a build without CUDA: there is no device, and asking for one anyway is a
-// bug.
-#include "kernels/device_buffer.hpp"
+// cuda_device.hpp in a build without CUDA: there is no device.
+#include "kernels/cuda_device.hpp"
 
 namespace grapevine {
 namespace {
 
-[[noreturn]] void no_cuda(const char* asked) {
-  check_detail::fail(__FILE__, __LINE__, asked, "this build has no CUDA");
+Error none(int number) {
+  return user_error("no GPU " + std::to_string(number) + ": this build has no CUDA");
 }
 
 }  // namespace
 
-int device_count() { return 0; }
-std::string device_name() { return {}; }
+int cuda_device_count() { return 0; }
 
-DeviceStream::DeviceStream() { no_cuda("a DeviceStream was made"); }
-DeviceStream::~DeviceStream() = default;
-void DeviceStream::sync() const { no_cuda("a stream was waited for"); }
-double DeviceStream::timed_s(const std::function<void()>&) const { no_cuda("work was timed"); }
+Result<CudaFacts> cuda_facts(int number) { return none(number); }
 
-DeviceBuffer::DeviceBuffer(size_t, DType) { no_cuda("a DeviceBuffer was made"); }
-DeviceBuffer::~DeviceBuffer() = default;
-DeviceBuffer::DeviceBuffer(DeviceBuffer&&) noexcept = default;
-DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&&) noexcept = default;
-
-void upload(const DeviceStream&, ConstVec, Vec) { no_cuda("memory was copied to a device"); }
-void download(const DeviceStream&, ConstVec, Vec) { no_cuda("memory was copied from a device"); }
+Result<std::unique_ptr<Device>> open_cuda_device(int number) { return none(number); }
 
 }  // namespace grapevine

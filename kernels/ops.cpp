@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/split.hpp"
+#include "kernels/launch.hpp"
 
 namespace grapevine {
 
@@ -20,12 +20,39 @@ const CpuBuild& passes::best_build() {
 
 using namespace passes;
 
+namespace {
+
+/// The pass over `size` elements, each of `vector`'s width: queued on the device if there is one.
+template <class Arguments>
+void pass(const Execution& on, const ConstVec& vector, const Arguments& a,
+          Where where = Where::current()) {
+  const bool is_wide = wide(vector.dtype);
+  if (on.device != nullptr) {
+    if (vector.size > 0) queue(on, is_wide, a, vector.size, where);
+    return;
+  }
+  split(on, vector, [&](size_t first, size_t last) { run(best_build(), is_wide, a, first, last); });
+}
+
+/// One fp64 number, which a pass finds out.
+void check_result(const Vec& result) {
+  check_view(result, result.size, DType::f64);
+  GV_CHECK(result.size >= 1u);
+}
+
+void set(const Vec& result, double value) { *result.as<double>() = value; }
+
+}  // namespace
+
 void extrapolate(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) {
   check_same(x, x);
   check_optional(x, x_tilde);
   check_same(x, out);
   if (!x_tilde) {
-    GV_ON_GPU(copy(x.data, out.data, x.bytes(), on.stream));
+    if (on.device != nullptr) {  // as of a pass: a device that is lost has told its owner
+      if (x.size > 0) static_cast<void>(on.device->copy(on.stream, out.data, x.data, x.bytes()));
+      return;
+    }
     const size_t width = size_of(x.dtype);
     split(on, x, [&](size_t first, size_t last) {
       std::memcpy(static_cast<char*>(out.data) + first * width,
@@ -33,11 +60,7 @@ void extrapolate(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Ve
     });
     return;
   }
-  const ExtrapolateArguments a{c, x.data, x_tilde.data, out.data, x.bytes() >= kStreamedBytes};
-  GV_ON_GPU(extrapolate(wide(x.dtype), a, x.size, on.stream));
-  split(on, x, [&](size_t first, size_t last) {
-    best_build().extrapolate(wide(x.dtype), a, first, last);
-  });
+  pass(on, x, ExtrapolateArguments{c, x.data, x_tilde.data, out.data, x.bytes() >= kStreamedBytes});
 }
 
 void mix_and_jump(const Execution& on, double c, double alpha, double alpha_tilde, ConstVec sent,
@@ -46,10 +69,7 @@ void mix_and_jump(const Execution& on, double c, double alpha, double alpha_tild
   check_same(x, sent);
   check_same(x, received);
   check_optional(x, x_tilde);
-  const JumpArguments a{c, alpha, alpha_tilde, sent.data, received.data, x.data, x_tilde.data};
-  GV_ON_GPU(jump(wide(x.dtype), a, x.size, on.stream));
-  split(on, x,
-        [&](size_t first, size_t last) { best_build().jump(wide(x.dtype), a, first, last); });
+  pass(on, x, JumpArguments{c, alpha, alpha_tilde, sent.data, received.data, x.data, x_tilde.data});
 }
 
 void mix_and_step(const Execution& on, double c, const GradientStep& step, ConstVec g, Vec v, Vec x,
@@ -71,9 +91,7 @@ void mix_and_step(const Execution& on, double c, const GradientStep& step, Const
                         x_tilde.data,
                         copy.data,
                         x.bytes() >= kStreamedBytes};
-  GV_ON_GPU(step(wide(x.dtype), a, x.size, on.stream));
-  split(on, x,
-        [&](size_t first, size_t last) { best_build().step(wide(x.dtype), a, first, last); });
+  pass(on, x, a);
 }
 
 void adam_step(const Execution& on, double c, const AdamStep& step, ConstVec g, Vec m, Vec v, Vec x,
@@ -104,23 +122,38 @@ void adam_step(const Execution& on, double c, const AdamStep& step, ConstVec g, 
                         x_tilde.data,
                         copy.data,
                         x.bytes() >= kStreamedBytes};
-  GV_ON_GPU(adam(wide(x.dtype), a, x.size, on.stream));
-  split(on, x,
-        [&](size_t first, size_t last) { best_build().adam(wide(x.dtype), a, first, last); });
+  pass(on, x, a);
 }
 
-bool mix_and_take(const Execution& on, double c, Vec front, Vec base, Vec x, Vec x_tilde) {
+namespace {
+
+TakeArguments take_arguments(double c, Vec front, Vec base, Vec x, Vec x_tilde) {
   check_same(x, x);
   check_same(x, front);
   check_same(x, base);
   check_optional(x, x_tilde);
-  const TakeArguments a{c, front.data, base.data, x.data, x_tilde.data};
-  GV_ON_GPU(take(wide(x.dtype), a, x.size, on.stream));
+  return {c, front.data, base.data, x.data, x_tilde.data};
+}
+
+}  // namespace
+
+bool mix_and_take(const Execution& on, double c, Vec front, Vec base, Vec x, Vec x_tilde) {
+  GV_CHECK((on.device == nullptr));
+  const TakeArguments a = take_arguments(c, front, base, x, x_tilde);
   std::atomic<bool> finite{true};
   split(on, x, [&](size_t first, size_t last) {
     if (!best_build().take(wide(x.dtype), a, first, last)) finite = false;
   });
   return finite;
+}
+
+void mix_and_take(const Execution& on, double c, Vec front, Vec base, Vec x, Vec x_tilde,
+                  Vec result) {
+  check_result(result);
+  if (on.device == nullptr) return set(result, mix_and_take(on, c, front, base, x, x_tilde));
+  TakeArguments a = take_arguments(c, front, base, x, x_tilde);
+  a.finite = result.data;
+  queue(on, wide(x.dtype), a, x.size);
 }
 
 namespace {
@@ -162,23 +195,18 @@ void combine(const Execution& on, std::span<const Term> terms, Vec out) {
     check_same(out, term.x);
     in_place = in_place || term.x.data == out.data;
   }
-  const bool is_wide = wide(out.dtype);
   if (terms.size() <= CombineArguments::kMost) {
     CombineArguments a = combine_arguments(terms, 0, nullptr, out.data);
     a.streamed = !in_place && out.bytes() >= kStreamedBytes;
-    GV_ON_GPU(combine(is_wide, a, out.size, on.stream));
-    split(on, out,
-          [&](size_t first, size_t last) { best_build().combine(is_wide, a, first, last); });
-    return;
+    return pass(on, out, a);
   }
-#ifdef GRAPEVINE_CUDA
-  if (on_gpu(on)) {
-    const cuda::Scratch scratch(out.bytes(), on.stream);
-    return combine_many(terms, 0, scratch.data(), out.data, [&](const CombineArguments& a) {
-      cuda::combine(is_wide, a, out.size, on.stream);
-    });
+  if (on.device != nullptr) {  // what is summed so far stands in `out`
+    for (const Term& term : terms.subspan(CombineArguments::kMost))
+      GV_CHECK((term.x.data != out.data || out.size == 0));
+    return combine_many(terms, 0, out.data, out.data,
+                        [&](const CombineArguments& a) { pass(on, out, a); });
   }
-#endif
+  const bool is_wide = wide(out.dtype);
   split(on, out, [&](size_t first, size_t last) {
     constexpr size_t kBlock = 512;  // stays in the nearest cache
     alignas(64) double scratch[kBlock];
@@ -206,10 +234,7 @@ void gather(const Execution& on, ConstVec x, size_t first, size_t stride, Vec ou
   check_same(out, out);
   check_reach(x.size, first, stride, out.size);
   const size_t skipped = out.size > 0 ? first * size_of(x.dtype) : 0;
-  const GatherArguments a{stride, static_cast<const char*>(x.data) + skipped, out.data};
-  GV_ON_GPU(gather(wide(x.dtype), a, out.size, on.stream));
-  split(on, out,
-        [&](size_t begin, size_t end) { best_build().gather(wide(x.dtype), a, begin, end); });
+  pass(on, out, GatherArguments{stride, static_cast<const char*>(x.data) + skipped, out.data});
 }
 
 void scatter(const Execution& on, ConstVec x, size_t first, size_t stride, Vec out) {
@@ -217,34 +242,23 @@ void scatter(const Execution& on, ConstVec x, size_t first, size_t stride, Vec o
   check_view(out, out.size, x.dtype);
   check_reach(out.size, first, stride, x.size);
   const size_t skipped = x.size > 0 ? first * size_of(x.dtype) : 0;
-  const ScatterArguments a{stride, x.data, static_cast<char*>(out.data) + skipped};
-  GV_ON_GPU(scatter(wide(x.dtype), a, x.size, on.stream));
-  split(on, x,
-        [&](size_t begin, size_t end) { best_build().scatter(wide(x.dtype), a, begin, end); });
+  pass(on, x, ScatterArguments{stride, x.data, static_cast<char*>(out.data) + skipped});
 }
 
 void axpy(const Execution& on, double a, ConstVec x, Vec y) {
   check_same(x, x);
   check_same(x, y);
-  const AxpyArguments arguments{a, x.data, y.data};
-  GV_ON_GPU(axpy(wide(x.dtype), arguments, x.size, on.stream));
-  split(on, x, [&](size_t first, size_t last) {
-    best_build().axpy(wide(x.dtype), arguments, first, last);
-  });
+  pass(on, x, AxpyArguments{a, x.data, y.data});
 }
 
 void scale(const Execution& on, double a, ConstVec x, Vec y) {
   check_same(x, x);
   check_same(x, y);
-  const ScaleArguments arguments{a, x.data, y.data};
-  GV_ON_GPU(scale(wide(x.dtype), arguments, x.size, on.stream));
-  split(on, x, [&](size_t first, size_t last) {
-    best_build().scale(wide(x.dtype), arguments, first, last);
-  });
+  pass(on, x, ScaleArguments{a, x.data, y.data});
 }
 
 double add_deviation(const Execution& on, ConstVec x, ConstVec reference, Vec sum) {
-  GV_CHECK((on.device == Execution::Device::cpu));
+  GV_CHECK((on.device == nullptr));
   check_same(x, x);
   check_same(reference, sum);
   GV_CHECK(reference.size == x.size);
@@ -255,27 +269,52 @@ double add_deviation(const Execution& on, ConstVec x, ConstVec reference, Vec su
   });
 }
 
-double dot(const Execution& on, ConstVec x, ConstVec y) {
+size_t reduction_blocks(size_t size) { return (size + kReductionBlock - 1) / kReductionBlock; }
+
+namespace {
+
+void queue_sum(const Execution& on, bool distance, ConstVec x, ConstVec y, Vec blocks, Vec result) {
   check_same(x, x);
   check_same(x, y);
-  GV_ON_GPU(dot(wide(x.dtype), x.data, y.data, x.size, on.stream));
+  check_result(result);
+  check_view(blocks, reduction_blocks(x.size), DType::f64);
+  queue(on, wide(x.dtype), SumArguments{distance, x.data, y.data, blocks.data, result.data},
+        x.size);
+}
+
+}  // namespace
+
+double dot(const Execution& on, ConstVec x, ConstVec y) {
+  GV_CHECK((on.device == nullptr));
+  check_same(x, x);
+  check_same(x, y);
   return block_sum(on, x, [&](size_t first, size_t last) {
     return best_build().dot(wide(x.dtype), x.data, y.data, first, last);
   });
 }
 
+void dot(const Execution& on, ConstVec x, ConstVec y, Vec blocks, Vec result) {
+  if (on.device != nullptr) return queue_sum(on, false, x, y, blocks, result);
+  set(result, dot(on, x, y));
+}
+
 double square_distance(const Execution& on, ConstVec x, ConstVec y) {
+  GV_CHECK((on.device == nullptr));
   check_same(x, x);
   check_same(x, y);
-  GV_ON_GPU(distance(wide(x.dtype), x.data, y.data, x.size, on.stream));
   return block_sum(on, x, [&](size_t first, size_t last) {
     return best_build().distance(wide(x.dtype), x.data, y.data, first, last);
   });
 }
 
+void square_distance(const Execution& on, ConstVec x, ConstVec y, Vec blocks, Vec result) {
+  if (on.device != nullptr) return queue_sum(on, true, x, y, blocks, result);
+  set(result, square_distance(on, x, y));
+}
+
 bool all_finite(const Execution& on, ConstVec x) {
+  GV_CHECK((on.device == nullptr));
   check_same(x, x);
-  GV_ON_GPU(finite(wide(x.dtype), x.data, x.size, on.stream));
   std::atomic<bool> finite{true};
   split(on, x, [&](size_t first, size_t last) {
     for (size_t i = first; i < last && finite; i += kReductionBlock) {
@@ -285,6 +324,13 @@ bool all_finite(const Execution& on, ConstVec x) {
     }
   });
   return finite;
+}
+
+void all_finite(const Execution& on, ConstVec x, Vec result) {
+  check_result(result);
+  if (on.device == nullptr) return set(result, all_finite(on, x));
+  check_same(x, x);
+  queue(on, wide(x.dtype), FiniteArguments{x.data, result.data}, x.size);
 }
 
 }  // namespace grapevine

@@ -1,10 +1,13 @@
-// The CUDA twins: the passes of elements.hpp in grid-stride loops.
+// The CUDA twins: the passes of elements.hpp in grid-stride loops. They are queued and no more: no
+// call here waits, allocates or looks at an error (passes.hpp).
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda_check.cuh"
 #include "kernels/dispatch.hpp"
+#include "kernels/footprints.hpp"
 
 namespace grapevine::cuda {
 namespace {
@@ -12,13 +15,17 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlocksPerProcessor = 8;  // 2048 threads: a full multiprocessor
 
-cudaStream_t queue(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
 
+/// Of the device that was current first; it sets how a pass is cut up, never what it computes.
 int processors() {
-  int device = 0;
-  int count = 0;
-  GV_CUDA(cudaGetDevice(&device));
-  GV_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  static const int count = [] {
+    int device = 0;
+    int found = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device);
+    return std::max(1, found);
+  }();
   return count;
 }
 
@@ -39,9 +46,12 @@ __global__ void run_pass(const Pass pass, size_t head, size_t packs, size_t size
   for (size_t i = tail + me; i < size; i += all) pass.template at<1>(i);
 }
 
-/// As run_pass, of a pass that says whether what it saw is finite: `others` becomes 1 where not.
+__global__ void set(double* result, double value) { *result = value; }
+
+/// As run_pass, of a pass that says whether what it saw is finite: `result` becomes 0 where not.
 template <int N, class Pass>
-__global__ void run_taking(const Pass pass, size_t head, size_t packs, size_t size, int* others) {
+__global__ void run_taking(const Pass pass, size_t head, size_t packs, size_t size,
+                           double* result) {
   const size_t me = blockIdx.x * size_t{kThreads} + threadIdx.x;
   const size_t all = gridDim.x * size_t{kThreads};
   bool finite = true;
@@ -49,7 +59,7 @@ __global__ void run_taking(const Pass pass, size_t head, size_t packs, size_t si
   const size_t tail = head + packs * N;
   for (size_t i = me; i < head; i += all) finite &= pass.template at<1>(i);
   for (size_t i = tail + me; i < size; i += all) finite &= pass.template at<1>(i);
-  if (!finite) *others = 1;
+  if (!finite) *result = 0;
 }
 
 constexpr size_t kPackBytes = 16;
@@ -68,9 +78,13 @@ struct Alignment {
   }
 };
 
-template <class... Pointers> Alignment alignment_of(Pointers... pointers) {
+/// Of the vectors that are as long as the pass: others are not read in packs.
+template <class Arguments>
+Alignment alignment_of(Arguments a, size_t size, size_t width) {
   Alignment alignment;
-  (alignment.see(pointers), ...);
+  each(a, size, width, [&](auto* vector, size_t bytes, Access::Mode) {
+    if (bytes == size * width) alignment.see(vector);
+  });
   return alignment;
 }
 
@@ -84,11 +98,10 @@ void in_packs(const Alignment& alignment, size_t size, const Start& start) {
   } else {
     start(std::integral_constant<int, 1>{}, size_t{0}, size);
   }
-  GV_CUDA(cudaGetLastError());
 }
 
 template <class Pass, class T>
-void launch_as(const Pass& pass, const Alignment& alignment, size_t size, cudaStream_t stream) {
+void queue_as(const Pass& pass, const Alignment& alignment, size_t size, cudaStream_t stream) {
   in_packs<T>(alignment, size, [&](auto n, size_t head, size_t packs) {
     run_pass<decltype(n)::value>
         <<<blocks_for(packs), kThreads, 0, stream>>>(pass, head, packs, size);
@@ -96,58 +109,22 @@ void launch_as(const Pass& pass, const Alignment& alignment, size_t size, cudaSt
 }
 
 template <class Arguments>
-void launch(bool wide, const Arguments& arguments, const Alignment& alignment, size_t size,
-            void* stream) {
+void queue_elements(bool wide, const Arguments& arguments, size_t size, void* stream) {
   if (size == 0) return;
   with_pass(arguments, wide, [&](const auto& pass) {
     using Pass = std::remove_cvref_t<decltype(pass)>;
-    launch_as<Pass, typename Pass::Element>(pass, alignment, size, queue(stream));
+    using T = typename Pass::Element;
+    queue_as<Pass, T>(pass, alignment_of(arguments, size, sizeof(T)), size, native(stream));
   });
 }
 
-/// Folds the block's values in a fixed tree; the sum is in thread 0.
-__device__ double block_sum(double value) {
-  __shared__ double lanes[kThreads];
-  lanes[threadIdx.x] = value;
-  for (int width = kThreads / 2; width > 0; width /= 2) {
-    __syncthreads();
-    if (threadIdx.x < width) lanes[threadIdx.x] += lanes[threadIdx.x + width];
-  }
-  return lanes[0];
-}
-
-constexpr unsigned kReductionBlocks = 1024;  // fixed, so that a sum does not depend on the GPU
-
-template <class T> __global__ void count_others(const T* x, size_t size, double* partial) {
-  double others = 0;
+template <class T>
+__global__ void look_for_others(const T* x, size_t size, double* result) {
   const size_t all = gridDim.x * size_t{kThreads};
-  for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < size; i += all) {
-    if (!(x[i] - x[i] == T(0))) others = 1;
-  }
-  others = block_sum(others);
-  if (threadIdx.x == 0) partial[blockIdx.x] = others;
-}
-
-__global__ void add_partial(const double* partial, double* result) {
-  double sum = 0;
-  for (unsigned i = threadIdx.x; i < kReductionBlocks; i += kThreads) sum += partial[i];
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) *result = sum;
-}
-
-/// first(partial) fills one number a block; their sum comes back.
-template <class First> double reduced(void* stream, const First& first) {
-  double* partial = nullptr;
-  GV_CUDA(cudaMallocAsync(&partial, (kReductionBlocks + 1) * sizeof(double), queue(stream)));
-  first(partial);
-  add_partial<<<1, kThreads, 0, queue(stream)>>>(partial, partial + kReductionBlocks);
-  GV_CUDA(cudaGetLastError());
-  double result = 0;
-  GV_CUDA(cudaMemcpyAsync(&result, partial + kReductionBlocks, sizeof(double),
-                          cudaMemcpyDeviceToHost, queue(stream)));
-  GV_CUDA(cudaFreeAsync(partial, queue(stream)));
-  GV_CUDA(cudaStreamSynchronize(queue(stream)));
-  return result;
+  bool finite = true;
+  for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < size; i += all)
+    finite &= x[i] - x[i] == T(0);
+  if (!finite) *result = 0;
 }
 
 // --- sums with the bits of the CPU's
@@ -193,114 +170,89 @@ __global__ void add_in_order(const double* partial, size_t blocks, double* resul
   *result = sum;
 }
 
-template <class Term> double ordered_sum(const Term& term, size_t size, void* stream) {
+template <class Term>
+void queue_sum(const Term& term, const SumArguments& a, size_t size, void* stream) {
   const size_t blocks = (size + kReductionBlock - 1) / kReductionBlock;
-  const Scratch scratch((blocks + 1) * sizeof(double), stream);
-  auto* partial = static_cast<double*>(scratch.data());
   if (blocks > 0) {
-    sum_blocks<<<blocks_for(blocks * kReductionLanes), kThreads, 0, queue(stream)>>>(
-        term, size, blocks, partial);
-    GV_CUDA(cudaGetLastError());
+    sum_blocks<<<blocks_for(blocks * kReductionLanes), kThreads, 0, native(stream)>>>(
+        term, size, blocks, out<double>(a.blocks));
   }
-  add_in_order<<<1, 1, 0, queue(stream)>>>(partial, blocks, partial + blocks);
-  GV_CUDA(cudaGetLastError());
-  double result = 0;
-  GV_CUDA(cudaMemcpyAsync(&result, partial + blocks, sizeof(double), cudaMemcpyDeviceToHost,
-                          queue(stream)));
-  GV_CUDA(cudaStreamSynchronize(queue(stream)));
-  return result;
+  add_in_order<<<1, 1, 0, native(stream)>>>(out<double>(a.blocks), blocks, out<double>(a.result));
+}
+
+template <class T>
+void queue_sum_of(const SumArguments& a, size_t size, void* stream) {
+  const T* x = in<T>(a.x);
+  const T* y = in<T>(a.y);
+  if (a.distance) return queue_sum(SquaredDifference<T>{x, y}, a, size, stream);
+  queue_sum(Product<T>{x, y}, a, size, stream);
 }
 
 }  // namespace
 
-void copy(const void* x, void* out, size_t bytes, void* stream) {
-  if (bytes == 0) return;
-  GV_CUDA(cudaMemcpyAsync(out, x, bytes, cudaMemcpyDeviceToDevice, queue(stream)));
+void queue(bool wide, const ExtrapolateArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void extrapolate(bool wide, const ExtrapolateArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.x, a.x_tilde, a.out), size, stream);
+void queue(bool wide, const JumpArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void jump(bool wide, const JumpArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.sent, a.received, a.x, a.x_tilde), size, stream);
+void queue(bool wide, const StepArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void step(bool wide, const StepArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.g, a.v, a.x, a.x_tilde, a.copy), size, stream);
-}
-
-bool take(bool wide, const TakeArguments& a, size_t size, void* stream) {
-  if (size == 0) return true;
-  const cudaStream_t on = queue(stream);
-  int* others = nullptr;
-  int seen = 0;
-  GV_CUDA(cudaMallocAsync(&others, sizeof(int), on));
-  GV_CUDA(cudaMemsetAsync(others, 0, sizeof(int), on));
+void queue(bool wide, const TakeArguments& a, size_t size, void* stream) {
+  auto* result = out<double>(a.finite);
+  set<<<1, 1, 0, native(stream)>>>(result, 1);
+  if (size == 0) return;
   with_pass(a, wide, [&](const auto& pass) {
     using T = typename std::remove_cvref_t<decltype(pass)>::Element;
-    const Alignment alignment = alignment_of(a.front, a.base, a.x, a.x_tilde);
-    in_packs<T>(alignment, size, [&](auto n, size_t head, size_t packs) {
+    in_packs<T>(alignment_of(a, size, sizeof(T)), size, [&](auto n, size_t head, size_t packs) {
       run_taking<decltype(n)::value>
-          <<<blocks_for(packs), kThreads, 0, on>>>(pass, head, packs, size, others);
+          <<<blocks_for(packs), kThreads, 0, native(stream)>>>(pass, head, packs, size, result);
     });
   });
-  GV_CUDA(cudaMemcpyAsync(&seen, others, sizeof(int), cudaMemcpyDeviceToHost, on));
-  GV_CUDA(cudaFreeAsync(others, on));
-  GV_CUDA(cudaStreamSynchronize(on));
-  return seen == 0;
 }
 
-void axpy(bool wide, const AxpyArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.x, a.y), size, stream);
+void queue(bool wide, const AxpyArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void scale(bool wide, const ScaleArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.x, a.y), size, stream);
+void queue(bool wide, const ScaleArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void adam(bool wide, const AdamArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.g, a.m, a.v, a.x, a.x_tilde, a.copy), size, stream);
+void queue(bool wide, const AdamArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void combine(bool wide, const CombineArguments& a, size_t size, void* stream) {
-  Alignment alignment = alignment_of(a.base, a.out);
-  for (int k = 0; k < a.count; ++k) alignment.see(a.x[k]);
-  launch(wide, a, alignment, size, stream);
+void queue(bool wide, const CombineArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void gather(bool wide, const GatherArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.out), size, stream);
+void queue(bool wide, const GatherArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-void scatter(bool wide, const ScatterArguments& a, size_t size, void* stream) {
-  launch(wide, a, alignment_of(a.x), size, stream);
+void queue(bool wide, const ScatterArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
 }
 
-Scratch::Scratch(size_t bytes, void* stream) : stream_(stream) {
-  GV_CUDA(cudaMallocAsync(&data_, bytes, queue(stream)));
+void queue(bool wide, const SumArguments& a, size_t size, void* stream) {
+  wide ? queue_sum_of<double>(a, size, stream) : queue_sum_of<float>(a, size, stream);
 }
 
-Scratch::~Scratch() { GV_CUDA(cudaFreeAsync(data_, queue(stream_))); }
-
-double dot(bool wide, const void* x, const void* y, size_t size, void* stream) {
-  return wide ? ordered_sum(Product<double>{in<double>(x), in<double>(y)}, size, stream)
-              : ordered_sum(Product<float>{in<float>(x), in<float>(y)}, size, stream);
-}
-
-double distance(bool wide, const void* x, const void* y, size_t size, void* stream) {
-  return wide ? ordered_sum(SquaredDifference<double>{in<double>(x), in<double>(y)}, size, stream)
-              : ordered_sum(SquaredDifference<float>{in<float>(x), in<float>(y)}, size, stream);
-}
-
-bool finite(bool wide, const void* x, size_t size, void* stream) {
-  return reduced(stream, [&](double* partial) {
-    if (wide) {
-      count_others<<<kReductionBlocks, kThreads, 0, queue(stream)>>>(in<double>(x), size, partial);
-    } else {
-      count_others<<<kReductionBlocks, kThreads, 0, queue(stream)>>>(in<float>(x), size, partial);
-    }
-  }) == 0;
+void queue(bool wide, const FiniteArguments& a, size_t size, void* stream) {
+  auto* result = out<double>(a.result);
+  set<<<1, 1, 0, native(stream)>>>(result, 1);
+  if (size == 0) return;
+  const unsigned blocks = blocks_for(size);
+  if (wide) {
+    look_for_others<<<blocks, kThreads, 0, native(stream)>>>(in<double>(a.x), size, result);
+  } else {
+    look_for_others<<<blocks, kThreads, 0, native(stream)>>>(in<float>(a.x), size, result);
+  }
 }
 
 }  // namespace grapevine::cuda

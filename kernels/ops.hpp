@@ -6,26 +6,20 @@
 // optional vector leaves its part of the arithmetic out. "Words" are what a pass reads and writes
 // per parameter.
 //
+// What a pass finds out (a sum, whether all is finite) it returns on the CPU. On a device it has
+// only been queued and cannot: there the form with `result` writes one fp64 number, which the owner
+// of the device copies to where the host may look.
+//
 // c is the attraction coefficient (1 - exp(-2 dtheta)) / 2 of a mixing phase dtheta = integral of
 // eta dt, and mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
 // actors/algorithms/a2cid2.hpp).
 #pragma once
 #include <span>
 
+#include "kernels/execution.hpp"
 #include "kernels/vec.hpp"
 
 namespace grapevine {
-
-class ForkJoin;
-
-/// Where and how a pass runs. On the CPU, `pool` (may be null) splits passes over more than 1 MiB
-/// per vector; on a GPU the pass is queued on `stream` (a cudaStream_t) and has not finished when
-/// the call returns.
-struct Execution {
-  enum class Device { cpu, cuda } device = Device::cpu;
-  ForkJoin* pool = nullptr;
-  void* stream = nullptr;
-};
 
 /// out = x + c (x~ - x): the parameters at a later phase, without touching the state. 3 words (2
 /// with no x~: a copy).
@@ -73,6 +67,8 @@ void adam_step(const Execution&, double c, const AdamStep&, ConstVec g, Vec m, V
 /// the bits of front, a zero's sign included. 8 words. Optional: x_tilde (without it c is not used:
 /// 6).
 bool mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde);
+/// result[0] = 1 where all of front was finite, else 0.
+void mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde, Vec result);
 
 /// One summand of a linear combination.
 struct Term {
@@ -81,7 +77,8 @@ struct Term {
 };
 
 /// out = sum of a_k x_k, added in the order of the terms, of which there is at least one. `out` may
-/// be one of the x_k (but must not overlap one in part). K + 1 words.
+/// be one of the x_k (but must not overlap one in part); on a device only one of the first 8. K + 1
+/// words.
 void combine(const Execution&, std::span<const Term> terms, Vec out);
 
 /// out[i] = x[first + i stride]: `out` has its own length, and x reaches at least as far. 2 words
@@ -104,12 +101,18 @@ double add_deviation(const Execution&, ConstVec x, ConstVec reference, Vec sum);
 /// x . y, accumulated in double in one fixed order: the same bits in every build, for any number of
 /// threads and on a GPU. 2 words.
 double dot(const Execution&, ConstVec x, ConstVec y);
+/// `blocks` has room for reduction_blocks(x.size) numbers of fp64.
+void dot(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
+size_t reduction_blocks(size_t size);
 
 /// |x - y|^2, accumulated as `dot` is; the same bits whichever of the two is x. Not finite where an
 /// element is not. 2 words.
 double square_distance(const Execution&, ConstVec x, ConstVec y);
+void square_distance(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
 
 /// True when every element is finite. 1 word.
 bool all_finite(const Execution&, ConstVec x);
+/// result[0] = 1 or 0.
+void all_finite(const Execution&, ConstVec x, Vec result);
 
 }  // namespace grapevine

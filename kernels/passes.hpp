@@ -1,5 +1,5 @@
 // The inside of ops.hpp: a call's arguments once they are checked, and the builds that carry it
-// out.
+// out. What each pass touches stands in footprints.hpp.
 //
 // Plain structs and function pointers only: this header is also read by the sources that are
 // compiled for newer instruction sets, which must not leave an inline function behind that others
@@ -37,6 +37,7 @@ struct StepArguments {
 struct TakeArguments {
   double c;
   void *front, *base, *x, *x_tilde;  // x_tilde may be null
+  void* finite = nullptr;            // on a device, a double: 1 where front was finite, else 0
 };
 
 struct AxpyArguments {
@@ -84,6 +85,19 @@ struct ScatterArguments {
   void* out;
 };
 
+/// x . y or |x - y|^2, on a device.
+struct SumArguments {
+  bool distance;
+  const void *x, *y;
+  void *blocks, *result;  // doubles, `blocks` one of each block of the reduction
+};
+
+/// On a device: 1 where all of x is finite, else 0.
+struct FiniteArguments {
+  const void* x;
+  void* result;  // a double
+};
+
 /// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed
 /// them. Within a block element i belongs to lane i mod kReductionLanes; then the upper half of the
 /// lanes is added to the lower one until one is left.
@@ -119,36 +133,25 @@ extern const CpuBuild kAvx512Build;  // on x86-64 only
 /// The builds that this processor can run, the best one last; null after the end.
 const CpuBuild* const* cpu_builds();
 
-/// The CUDA twins: queued on `stream`, a cudaStream_t. The reductions wait for their result. In a
-/// build without CUDA none of them exists.
+/// The CUDA twins: queued on `stream`, a cudaStream_t, and neither waited for nor looked at: who
+/// queues them asks the runtime once (cuda_device.cu). In a build without CUDA none of them exists.
 namespace cuda {
-void copy(const void* x, void* out, size_t bytes, void* stream);
-void extrapolate(bool wide, const ExtrapolateArguments&, size_t size, void* stream);
-void jump(bool wide, const JumpArguments&, size_t size, void* stream);
-void step(bool wide, const StepArguments&, size_t size, void* stream);
-bool take(bool wide, const TakeArguments&, size_t size, void* stream);
-void axpy(bool wide, const AxpyArguments&, size_t size, void* stream);
-void scale(bool wide, const ScaleArguments&, size_t size, void* stream);
-void adam(bool wide, const AdamArguments&, size_t size, void* stream);
-void combine(bool wide, const CombineArguments&, size_t size, void* stream);
-void gather(bool wide, const GatherArguments&, size_t size, void* stream);
-void scatter(bool wide, const ScatterArguments&, size_t size, void* stream);
-double dot(bool wide, const void* x, const void* y, size_t size, void* stream);
-double distance(bool wide, const void* x, const void* y, size_t size, void* stream);
-bool finite(bool wide, const void* x, size_t size, void* stream);
-
-/// Device memory for the passes that are queued on `stream` during its incarnation.
-class Scratch {
- public:
-  Scratch(size_t bytes, void* stream);
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-  void* stream_;
-};
+void queue(bool wide, const ExtrapolateArguments&, size_t size, void* stream);
+void queue(bool wide, const JumpArguments&, size_t size, void* stream);
+void queue(bool wide, const StepArguments&, size_t size, void* stream);
+void queue(bool wide, const TakeArguments&, size_t size, void* stream);
+void queue(bool wide, const AxpyArguments&, size_t size, void* stream);
+void queue(bool wide, const ScaleArguments&, size_t size, void* stream);
+void queue(bool wide, const AdamArguments&, size_t size, void* stream);
+void queue(bool wide, const CombineArguments&, size_t size, void* stream);
+void queue(bool wide, const GatherArguments&, size_t size, void* stream);
+void queue(bool wide, const ScatterArguments&, size_t size, void* stream);
+void queue(bool wide, const SumArguments&, size_t size, void* stream);
+void queue(bool wide, const FiniteArguments&, size_t size, void* stream);
+void queue(bool wide, const TimesArguments&, size_t size, void* stream);
+void queue(bool wide, const TransposedTimesArguments&, size_t size, void* stream);
+void queue(bool wide, const AddLowRankArguments&, size_t size, void* stream);
+void queue(bool wide, const OrthonormaliseArguments&, size_t size, void* stream);
 }  // namespace cuda
 
 }  // namespace grapevine

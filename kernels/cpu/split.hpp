@@ -40,8 +40,8 @@ void check_optional(const ConstVec& x, const View& other) {
 
 /// Calls body(first, last) over [0, size), on the threads of the pool if a pass over `bytes` is
 /// worth them.
-template <class Body>
-void split(const Execution& on, size_t size, size_t bytes, size_t grain, const Body& body) {
+template <class Range>
+void split(const Execution& on, size_t size, size_t bytes, size_t grain, const Range& body) {
   if (on.pool != nullptr && bytes > kSplitBytes) {
     on.pool->run(size, grain, body);
   } else if (size > 0) {
@@ -49,8 +49,8 @@ void split(const Execution& on, size_t size, size_t bytes, size_t grain, const B
   }
 }
 
-template <class Body>
-void split(const Execution& on, const ConstVec& x, const Body& body) {
+template <class Range>
+void split(const Execution& on, const ConstVec& x, const Range& body) {
   split(on, x.size, x.bytes(), kReductionBlock, body);
 }
 
@@ -79,19 +79,4 @@ double block_sum(const Execution& on, const ConstVec& x, const One& one) {
   return total;
 }
 
-inline bool on_gpu(const Execution& on) {
-#ifndef GRAPEVINE_CUDA
-  constexpr bool built_with_cuda = false;
-  GV_CHECK((on.device == Execution::Device::cpu || built_with_cuda));
-#endif
-  return on.device == Execution::Device::cuda;
-}
-
 }  // namespace grapevine::passes
-
-#ifdef GRAPEVINE_CUDA
-#define GV_ON_GPU(...) \
-  if (::grapevine::passes::on_gpu(on)) return cuda::__VA_ARGS__
-#else
-#define GV_ON_GPU(...) ::grapevine::passes::on_gpu(on)
-#endif

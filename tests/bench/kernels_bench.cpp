@@ -31,7 +31,7 @@ constexpr size_t kLarge = 64000000;  // 256 MB a vector
 struct Bench {
   size_t size;
   ForkJoin pool;
-  Execution on{Execution::Device::cpu, &pool};
+  Execution on{&pool};
   Buffer g{size, DType::f32}, v{size, DType::f32}, x{size, DType::f32}, x_tilde{size, DType::f32},
       copy{size, DType::f32};
 

@@ -74,7 +74,7 @@ TEST_CASE("the encoded bytes do not depend on the number of threads, nor do the 
     const auto numbers_1 = numbers(compressed(c, v));
     for (const int threads : {2, 3}) {
       ForkJoin pool(threads);
-      const Execution on{Execution::Device::cpu, &pool};
+      const Execution on{&pool};
       INFO(spec << " on " << threads);
       CHECK(encoded(c, v, on) == bytes);
       CHECK(numbers(compressed(c, v, on)) == numbers_1);

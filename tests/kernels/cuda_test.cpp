@@ -1,9 +1,11 @@
 // Every CUDA twin against the CPU. Without a GPU these sentences say so and pass.
-#include <cmath>
+#include <unistd.h>
 
-#include "kernels/device_buffer.hpp"
-#include "tests/catch.hpp"
-#include "tests/kernels/passes.hpp"
+#include <atomic>
+#include <thread>
+
+#include "kernels/cuda_device.hpp"
+#include "tests/kernels/device_sentences.hpp"
 #include "tests/skipped.hpp"
 
 using namespace grapevine;
@@ -11,129 +13,97 @@ using namespace grapevine::testing;
 
 namespace {
 
-bool has_no_device() {
-  if (device_count() > 0) return false;
-  test::skipped("no CUDA device");
-  return true;
+constexpr size_t kMemoryBytes = size_t{256} << 20;
+
+/// The first GPU; null without one, and that is said.
+std::unique_ptr<Device> gpu() {
+  if (cuda_device_count() == 0) {
+    test::skipped("no CUDA device");
+    return nullptr;
+  }
+  auto opened = open_cuda_device(0);
+  REQUIRE(opened);
+  return std::move(*opened);
 }
-
-/// The streams on the GPU, each shifted as on the host and `extra` elements more for odd ones.
-class DeviceStreams {
- public:
-  DeviceStreams(const DeviceStream& stream, Streams& host, size_t shift, size_t extra)
-      : stream_(stream) {
-    for (int k = 0; k < Streams::kCount; ++k) {
-      const Vec from = host.view(k);
-      const size_t offset = shift + (k % 2 == 1 ? extra : 0);
-      memory_.emplace_back(from.size + offset, from.dtype);
-      views_.push_back(memory_.back().vec().part(offset, from.size));
-      upload(stream, from, views_.back());
-    }
-    stream.sync();
-  }
-
-  const std::vector<Vec>& views() const { return views_; }
-
-  void read_back(Streams& host) const {
-    for (int k = 0; k < Streams::kCount; ++k) {
-      download(stream_, views_[static_cast<size_t>(k)], host.view(k));
-    }
-    stream_.sync();
-  }
-
- private:
-  const DeviceStream& stream_;
-  std::vector<DeviceBuffer> memory_;
-  std::vector<Vec> views_;
-};
 
 }  // namespace
 
 TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misaligned views") {
-  if (has_no_device()) return;
-  const DeviceStream stream;
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
+  std::vector<Case> some;
+  for (const Case& c : all_cases())
+    if (c.with_v) some.push_back(c);
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (const size_t size : {0, 1, 3, 17, 1003, 1000003}) {
-      for (const size_t shift : {0, 1, 3}) {
-        for (const size_t extra : {0, 1}) {
-          for (const Case& c : all_cases()) {
-            if (size > 2000 && (!c.with_v || shift == 3)) continue;
-            Streams cpu(size, dtype, 0), gpu(size, dtype, 0);
-            run(c, {}, cpu);
-            const DeviceStreams device(stream, gpu, shift, extra);
-            run_on(c, stream.execution(), device.views());
-            device.read_back(gpu);
-            INFO(c.name() << " fp" << 8 * size_of(dtype) << " size " << size << " shift " << shift
-                          << " extra " << extra);
-            CHECK(cpu.same_bits(gpu));
-          }
-        }
+    for (const size_t shift : {0, 1, 3}) {
+      for (const size_t extra : {0, 1}) {
+        for (const size_t size : {0, 1, 3, 17, 1003})
+          check_passes(on, dtype, size, shift, extra, all_cases());
+        if (shift < 3) check_passes(on, dtype, 1000003, shift, extra, some);
       }
     }
   }
 }
 
-TEST_CASE("the CUDA dot product and distance have the CPU's bits, and finiteness is the same") {
-  if (has_no_device()) return;
-  const DeviceStream stream;
+TEST_CASE("what a CUDA pass finds out is what the CPU finds, to the last bit") {
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const size_t size : {0, 1, 15, 17, 8191, 8192, 8209, 1000003, 3000017})
+      check_results(on, dtype, size);
+}
+
+TEST_CASE(
+    "CUDA passes over matrices have the bits of the CPU, products with a factor its rounding") {
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (const size_t size : {0, 1, 15, 17, 8191, 8192, 8209, 1000003, 3000017}) {
-      Streams host(size, dtype, 0);
-      const DeviceStreams device(stream, host, 1, 0);
-      const double ours = dot({}, host.view(0), host.view(1));
-      const double theirs = dot(stream.execution(), device.views()[0], device.views()[1]);
-      CHECK(ours == theirs);
-      CHECK(square_distance({}, host.view(0), host.view(1)) ==
-            square_distance(stream.execution(), device.views()[0], device.views()[1]));
-      CHECK(all_finite(stream.execution(), device.views()[0]));
-      for (const double bad : {std::nan(""), HUGE_VAL}) {
-        CHECK(mix_and_take(stream.execution(), 0.1, device.views()[0], device.views()[1],
-                           device.views()[3], device.views()[4]));
-        if (size == 0) continue;
-        Buffer one(1, dtype);
-        if (dtype == DType::f32) {
-          one.vec().as<float>()[0] = static_cast<float>(bad);
-        } else {
-          one.vec().as<double>()[0] = bad;
-        }
-        upload(stream, one, device.views()[0].part(size - 1, 1));
-        CHECK_FALSE(all_finite(stream.execution(), device.views()[0]));
-        CHECK_FALSE(mix_and_take(stream.execution(), 0.1, device.views()[0], device.views()[1],
-                                 device.views()[3], device.views()[4]));
-      }
+    for (const LowRank shape :
+         {LowRank{1, 1, 1}, {3, 5, 2}, {17, 33, 4}, {64, 27, 6}, {300, 513, 4}, {1003, 140, 6}}) {
+      const MatrixErrors errors = matrix_errors(on, dtype, shape);
+      INFO(shape.rows << " x " << shape.columns << " fp" << 8 * size_of(dtype));
+      CHECK(errors.others == 0);
+      const double terms = static_cast<double>(shape.rows + shape.columns);
+      CHECK(errors.times <= 100 * rounding(dtype) * terms);
     }
   }
 }
 
-TEST_CASE("asking for a GPU that is not there ends the process and does not compute elsewhere") {
-  if (device_count() > 0) {
-    return test::skipped("a CUDA device is here");
-  }
-  Buffer x(10, DType::f32), y(10, DType::f32);
-  Execution on;
-  on.device = Execution::Device::cuda;
-  CHECK(last_words([&] { axpy(on, 1, x, y); }) != "");
-  CHECK(last_words([] { const DeviceStream stream; }) != "");
-  CHECK(device_name().empty());
+TEST_CASE("a GPU tells when an event has come, and shares memory between two openings of it") {
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
+  Block block, opened;
+  Event event;
+  REQUIRE(device->allocate(4096, Block::Kind::device, block) == Fate::ok);
+  REQUIRE(device->make_event(event) == Fate::ok);
+  const Buffer sent = random_buffer(1024, DType::f32, 1);
+  on.write(sent, {block.data, 1024, DType::f32});
+  REQUIRE(device->record(event, on.execution().stream) == Fate::ok);
+  std::atomic<int> told{0};
+  device->when(event, [&](Fate fate) { told += fate == Fate::ok ? 1 : 100; });
+  while (told == 0)
+    std::this_thread::yield();
+  CHECK(told == 1);
+  int descriptor = -1;
+  REQUIRE(device->share(block, descriptor) == Fate::ok);
+  REQUIRE(device->open(descriptor, 4096, opened) == Fate::ok);
+  close(descriptor);
+  REQUIRE(device->free(block) == Fate::ok);
+  Buffer back(1024, DType::f32);
+  on.read(Vec(opened.data, 1024, DType::f32), back);
+  CHECK(numbers(back) == numbers(sent));
+  CHECK(device->free(opened) == Fate::ok);
 }
 
-TEST_CASE("device memory starts zeroed, moves, and brings back what was sent") {
-  if (has_no_device()) return;
-  const DeviceStream stream;
-  DeviceBuffer a(1003, DType::f64);
-  Buffer host = random_buffer(1003, DType::f64, 1);
-  const auto sent = numbers(host.vec());
-  DeviceBuffer b = std::move(a);
-  download(stream, b, host);
-  stream.sync();
-  CHECK(numbers(host.vec()) == std::vector<double>(1003));
-  host = random_buffer(1003, DType::f64, 1);
-  upload(stream, host, b);
-  stream.sync();
-  scale({}, 0, host, host);
-  CHECK(numbers(host.vec()) == std::vector<double>(1003));
-  download(stream, b, host);
-  stream.sync();
-  CHECK(numbers(host.vec()) == sent);
-  CHECK_FALSE(device_name().empty());
+TEST_CASE("asking for a GPU that is not there is one line with the reason") {
+  const int number = cuda_device_count();
+  for (const Error& error : {open_cuda_device(number).error(), cuda_facts(number).error()}) {
+    CHECK(error.exit_status() == 2);
+    CHECK(error.message.find("no GPU " + std::to_string(number) + ": ") == 0);
+    CHECK(error.message.find('\n') == std::string::npos);
+  }
 }

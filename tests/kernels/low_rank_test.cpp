@@ -185,7 +185,7 @@ TEST_CASE("the low-rank passes give the same bits on any number of threads") {
       for (const int threads : {2, 3}) {
         ForkJoin pool(threads);
         Matrices many(s, dtype, 1);
-        run_all(many, {Execution::Device::cpu, &pool});
+        run_all(many, {&pool});
         CHECK(same_bits(one.x(), many.x()));
         CHECK(same_bits(one.x_tilde(), many.x_tilde()));
         CHECK(same_bits(one.p(), many.p()));

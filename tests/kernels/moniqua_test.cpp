@@ -125,7 +125,7 @@ TEST_CASE("Moniqua gives the same bits on any number of threads and in every bui
   const auto one = encoded(x);
   ForkJoin pool(3);
   std::vector<std::byte> many(moniqua_bytes(kSize) + 1, std::byte{0xa5});
-  moniqua_encode({Execution::Device::cpu, &pool}, kTheta, 7, 0, 5, x, many.data());
+  moniqua_encode({&pool}, kTheta, 7, 0, 5, x, many.data());
   CHECK(many == one);
   const Buffer mine = random_buffer(1003, DType::f32, 1),
                theirs = random_buffer(1003, DType::f32, 2);

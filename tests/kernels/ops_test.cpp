@@ -137,7 +137,7 @@ TEST_CASE("every pass equals its equation on a million and three elements and tw
     if (c.pass == Case::combine && c.terms != 20) continue;
     if (c.how.nesterov && c.how.weight_decay == 0) continue;
     INFO(c.name());
-    CHECK(worst_error(c, 1000003, DType::f32, 1, {Execution::Device::cpu, &pool}) < 100);
+    CHECK(worst_error(c, 1000003, DType::f32, 1, {&pool}) < 100);
   }
 }
 
@@ -198,7 +198,7 @@ TEST_CASE("one infinity or NaN anywhere is seen, and the largest finite number i
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const size_t size : {1u, 17u, 8193u, 600001u}) {
       ForkJoin pool(2);
-      const Execution on{Execution::Device::cpu, &pool};
+      const Execution on{&pool};
       Buffer x = random_buffer(size, dtype, 1);
       const auto set = [&](size_t i, double value) {
         if (dtype == DType::f32) {

@@ -103,8 +103,9 @@ inline std::vector<Case> all_cases() {
   return cases;
 }
 
-/// The pass on six given views; a stream that the case leaves out is passed as a null view.
-inline void run_on(const Case& c, const Execution& on, const std::vector<Vec>& s) {
+/// The pass on six given views; a stream that the case leaves out is passed as a null view. `found`
+/// gets what `take` finds out where it is given, as it must be on a device.
+inline void run_on(const Case& c, const Execution& on, const std::vector<Vec>& s, Vec found = {}) {
   const Vec v = c.with_v ? s[2] : Vec();
   const Vec x_tilde = c.tilde ? s[4] : Vec();
   switch (c.pass) {
@@ -113,7 +114,9 @@ inline void run_on(const Case& c, const Execution& on, const std::vector<Vec>& s
       return mix_and_jump(on, c.c, c.alpha, c.alpha_tilde, s[0], s[1], s[3], x_tilde);
     case Case::step:
       return mix_and_step(on, c.c, c.how, s[0], v, s[3], x_tilde, c.with_copy ? s[5] : Vec());
-    case Case::take: return void(mix_and_take(on, c.c, s[0], s[1], s[3], x_tilde));
+    case Case::take:
+      if (found) return mix_and_take(on, c.c, s[0], s[1], s[3], x_tilde, found);
+      return void(mix_and_take(on, c.c, s[0], s[1], s[3], x_tilde));
     case Case::axpy: return axpy(on, c.alpha, s[0], s[3]);
     case Case::scale: return scale(on, c.alpha, s[0], s[5]);
     case Case::adam:

@@ -103,7 +103,7 @@ TEST_CASE("the bits do not depend on the number of threads") {
     std::vector<double> dots, squares, distances;
     for (const int threads : {1, 2, 3}) {
       ForkJoin pool(threads);
-      const Execution on{Execution::Device::cpu, &pool};
+      const Execution on{&pool};
       const Streams s(kSize, dtype, 0);
       Buffer sum(kSize, DType::f64);
       dots.push_back(dot(on, s.view(0), s.view(1)));
@@ -121,7 +121,7 @@ TEST_CASE("the bits do not depend on the number of threads") {
       for (const int threads : {2, 3}) {
         ForkJoin pool(threads);
         Streams many(kSize, dtype, 0);
-        run(c, {Execution::Device::cpu, &pool}, many);
+        run(c, {&pool}, many);
         INFO(c.name() << " " << threads);
         CHECK(one.same_bits(many));
       }

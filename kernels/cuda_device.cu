@@ -1,0 +1,436 @@
+#include "kernels/cuda_device.hpp"
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/footprints.hpp"
+
+namespace grapevine {
+namespace {
+
+/// A call of the driver, looked up when it is first needed: a program linked so starts where no
+/// driver is. Null where the driver has none of this name.
+template <class Function>
+Function driver_call(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult how;
+  constexpr unsigned kVersion = 12000;
+  if (cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &how) !=
+      cudaSuccess) {
+    found = nullptr;
+  }
+  return reinterpret_cast<Function>(found);
+}
+#define GV_DRIVER(name) driver_call<decltype(&::name)>(#name)
+
+enum class Meaning { fine, later, out_of_memory, our_bug, lost };
+
+Meaning meaning(cudaError_t answer) {
+  switch (answer) {
+    case cudaSuccess: return Meaning::fine;
+    case cudaErrorNotReady: return Meaning::later;
+    case cudaErrorMemoryAllocation: return Meaning::out_of_memory;
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidDevicePointer:
+    case cudaErrorInvalidMemcpyDirection:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorNoKernelImageForDevice: return Meaning::our_bug;
+    default: return Meaning::lost;  // an illegal address, ECC, a time-out, off the bus, ...
+  }
+}
+
+Meaning meaning(CUresult answer) {
+  switch (answer) {
+    case CUDA_SUCCESS: return Meaning::fine;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_NOT_SUPPORTED: return Meaning::out_of_memory;
+    case CUDA_ERROR_INVALID_VALUE: return Meaning::our_bug;
+    default: return Meaning::lost;
+  }
+}
+
+/// Memory of one GPU that other processes can open.
+CUmemAllocationProp exported_memory(int number) {
+  CUmemAllocationProp p{};
+  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  p.location.id = number;
+  return p;
+}
+
+class CudaDevice final : public Device {
+ public:
+  /// Device memory comes in multiples of `granularity` bytes.
+  CudaDevice(int number, size_t granularity)
+      : number_(number), granularity_(granularity), watcher_([this] { watch(); }) {}
+  ~CudaDevice() override;
+
+  Fate allocate(size_t bytes, Block::Kind, Block& out) override;
+  Fate free(const Block&, Where) override;
+  Fate make_stream(bool urgent, Stream& out) override;
+  Fate make_event(Event& out) override;
+  Fate record(Event, Stream, Where) override;
+  Fate wait(Stream, Event, Where) override;
+  Fate query(Event, Where) override;
+  Fate copy(Stream, void* to, const void* from, size_t bytes, Where) override;
+  Fate launch(Stream, std::span<const Access>, Body, Where) override;
+  void when(Event, std::function<void(Fate)> then, Where) override;
+  void on_lost(std::function<void()> then) override;
+  Fate share(const Block&, int& descriptor) override;
+  Fate open(int descriptor, size_t bytes, Block& out) override;
+
+ private:
+  struct Awaited {
+    cudaEvent_t event;
+    std::function<void(Fate)> then;
+  };
+
+  bool enter();
+  Fate fate(Meaning, const char* call, const char* words);
+  Fate fate(cudaError_t answer, const char* call) {
+    return fate(meaning(answer), call, cudaGetErrorString(answer));
+  }
+  Fate fate(CUresult answer, const char* call) {
+    return fate(meaning(answer), call, ("driver error " + std::to_string(answer)).c_str());
+  }
+  Fate lose(const char* call, const char* words);
+  size_t padded(size_t bytes) const {
+    return (bytes + granularity_ - 1) / granularity_ * granularity_;
+  }
+  Fate map(CUmemGenericAllocationHandle, size_t bytes, Block& out);
+  void ring();
+  void watch();
+  std::vector<Awaited> ask(std::vector<Awaited> awaited);
+
+  static constexpr std::chrono::milliseconds kBelt{10};
+
+  const int number_;
+  const size_t granularity_;
+  std::atomic<bool> lost_{false};
+  std::vector<cudaStream_t> streams_, bells_;  // a bell is its stream's twin
+  std::vector<cudaEvent_t> events_;
+  std::vector<uint32_t> recorded_on_;  // by event: the stream
+  std::map<const std::byte*, CUmemGenericAllocationHandle> handles_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_;
+  std::vector<Awaited> awaited_;
+  std::function<void()> on_lost_;
+  bool stops_ = false, rung_ = false;
+  std::thread watcher_;  // last: it starts when all is there
+};
+
+CudaDevice::~CudaDevice() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  wake_.notify_one();
+  watcher_.join();
+  for (const Awaited& left : std::exchange(awaited_, {}))
+    left.then(Fate::lost);
+  if (!enter()) return;  // no call would succeed: the end of the process frees what is left
+  for (cudaEvent_t event : events_)
+    cudaEventDestroy(event);
+  for (cudaStream_t bell : bells_)
+    cudaStreamSynchronize(bell);  // none rings any more
+  for (const auto* all : {&streams_, &bells_})
+    for (cudaStream_t stream : *all)
+      cudaStreamDestroy(stream);
+}
+
+/// The owner may come on any thread, each of which has a current device of its own.
+bool CudaDevice::enter() {
+  return !lost_ && fate(cudaSetDevice(number_), "cudaSetDevice") == Fate::ok;
+}
+
+Fate CudaDevice::fate(Meaning meaning, const char* call, const char* words) {
+  switch (meaning) {
+    case Meaning::fine: return Fate::ok;
+    case Meaning::later: return Fate::later;
+    case Meaning::out_of_memory: cudaGetLastError(); return Fate::out_of_memory;
+    case Meaning::our_bug: check_detail::fail(__FILE__, __LINE__, call, words);
+    case Meaning::lost: break;
+  }
+  return lose(call, words);
+}
+
+Fate CudaDevice::lose(const char* call, const char* words) {
+  std::function<void()> tell;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_.exchange(true)) {
+      std::fprintf(stderr, "gpu %d is lost: %s: %s\n", number_, call, words);
+    }
+    tell = std::exchange(on_lost_, {});
+  }
+  wake_.notify_one();
+  if (tell) tell();
+  return Fate::lost;
+}
+
+// --- memory. Device blocks by the virtual memory calls: other processes can open them.
+
+Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
+  if (!enter()) return Fate::lost;
+  if (kind == Block::Kind::pinned) {
+    void* data = nullptr;
+    const Fate f = fate(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "cudaHostAlloc");
+    out = {static_cast<std::byte*>(data), bytes, kind};
+    return f;
+  }
+  const CUmemAllocationProp p = exported_memory(number_);
+  CUmemGenericAllocationHandle memory = 0;
+  const Fate f = fate(GV_DRIVER(cuMemCreate)(&memory, padded(bytes), &p, 0), "cuMemCreate");
+  return f == Fate::ok ? map(memory, bytes, out) : f;
+}
+
+Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Block& out) {
+  CUdeviceptr at = 0;
+  Fate f = fate(GV_DRIVER(cuMemAddressReserve)(&at, padded(bytes), 0, 0, 0), "cuMemAddressReserve");
+  if (f == Fate::ok) f = fate(GV_DRIVER(cuMemMap)(at, padded(bytes), 0, memory, 0), "cuMemMap");
+  if (f == Fate::ok) {
+    CUmemAccessDesc access{};
+    access.location = exported_memory(number_).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    f = fate(GV_DRIVER(cuMemSetAccess)(at, padded(bytes), &access, 1), "cuMemSetAccess");
+  }
+  if (f == Fate::ok) {
+    out = {reinterpret_cast<std::byte*>(at), bytes, Block::Kind::device};
+    handles_[out.data] = memory;
+  } else if (!lost_) {
+    GV_DRIVER(cuMemRelease)(memory);
+  }
+  return f;
+}
+
+Fate CudaDevice::free(const Block& block, Where) {
+  if (!enter()) return Fate::lost;
+  if (block.kind == Block::Kind::pinned) return fate(cudaFreeHost(block.data), "cudaFreeHost");
+  const auto found = handles_.find(block.data);
+  GV_CHECK((found != handles_.end()));
+  const auto at = reinterpret_cast<CUdeviceptr>(block.data);
+  const CUmemGenericAllocationHandle memory = found->second;
+  handles_.erase(found);
+  Fate f = fate(GV_DRIVER(cuMemUnmap)(at, padded(block.bytes)), "cuMemUnmap");
+  if (f == Fate::ok) f = fate(GV_DRIVER(cuMemRelease)(memory), "cuMemRelease");
+  if (f != Fate::ok) return f;
+  return fate(GV_DRIVER(cuMemAddressFree)(at, padded(block.bytes)), "cuMemAddressFree");
+}
+
+Fate CudaDevice::share(const Block& block, int& descriptor) {
+  if (!enter()) return Fate::lost;
+  return fate(GV_DRIVER(cuMemExportToShareableHandle)(&descriptor, handles_.at(block.data),
+                                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+              "cuMemExportToShareableHandle");
+}
+
+Fate CudaDevice::open(int descriptor, size_t bytes, Block& out) {
+  if (!enter()) return Fate::lost;
+  CUmemGenericAllocationHandle memory = 0;
+  void* const handle = reinterpret_cast<void*>(static_cast<uintptr_t>(descriptor));
+  const CUresult answer = GV_DRIVER(cuMemImportFromShareableHandle)(
+      &memory, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (meaning(answer) != Meaning::fine) return Fate::out_of_memory;  // the other end's, not ours
+  return map(memory, bytes, out);
+}
+
+// --- order
+
+Fate CudaDevice::make_stream(bool urgent, Stream& out) {
+  if (!enter()) return Fate::lost;
+  int least = 0;
+  int greatest = 0;
+  cudaStream_t stream = nullptr;
+  cudaStream_t bell = nullptr;
+  Fate f = fate(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the range of priorities");
+  if (f == Fate::ok) {
+    f = fate(
+        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least),
+        "cudaStreamCreateWithPriority");
+  }
+  if (f == Fate::ok) {
+    f = fate(cudaStreamCreateWithFlags(&bell, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  if (f != Fate::ok) return f;
+  out.id = static_cast<uint32_t>(streams_.size());
+  streams_.push_back(stream);
+  bells_.push_back(bell);
+  return f;
+}
+
+Fate CudaDevice::make_event(Event& out) {
+  if (!enter()) return Fate::lost;
+  cudaEvent_t event = nullptr;
+  const Fate f = fate(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  if (f != Fate::ok) return f;
+  out.id = static_cast<uint32_t>(events_.size());
+  events_.push_back(event);
+  recorded_on_.push_back(0);
+  return f;
+}
+
+Fate CudaDevice::record(Event e, Stream s, Where) {
+  if (!enter()) return Fate::lost;
+  recorded_on_[e.id] = s.id;
+  return fate(cudaEventRecord(events_[e.id], streams_[s.id]), "cudaEventRecord");
+}
+
+Fate CudaDevice::wait(Stream s, Event e, Where) {
+  if (!enter()) return Fate::lost;
+  return fate(cudaStreamWaitEvent(streams_[s.id], events_[e.id], 0), "cudaStreamWaitEvent");
+}
+
+Fate CudaDevice::query(Event e, Where) {
+  if (!enter()) return Fate::lost;
+  return fate(cudaEventQuery(events_[e.id]), "cudaEventQuery");
+}
+
+// --- work
+
+Fate CudaDevice::copy(Stream s, void* to, const void* from, size_t bytes, Where) {
+  if (!enter()) return Fate::lost;
+  return fate(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, streams_[s.id]),
+              "cudaMemcpyAsync");
+}
+
+Fate CudaDevice::launch(Stream s, std::span<const Access> accesses, Body body, Where) {
+  if (!enter()) return Fate::lost;
+  void* where[kMostAccesses];
+  GV_CHECK(accesses.size() <= kMostAccesses);
+  for (size_t k = 0; k < accesses.size(); ++k)
+    where[k] = const_cast<void*>(accesses[k].data);
+  body(streams_[s.id], where);
+  return fate(cudaGetLastError(), "a pass");
+}
+
+// --- how the owner learns of an event
+
+void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
+  const bool works = enter();
+  {
+    const std::lock_guard lock(mutex_);
+    awaited_.push_back({works ? events_[e.id] : nullptr, std::move(then)});
+  }
+  wake_.notify_one();  // to look after it from now on, at the latest by the belt
+  if (!works) return;
+  const cudaStream_t bell = bells_[recorded_on_[e.id]];
+  if (fate(cudaStreamWaitEvent(bell, events_[e.id], 0), "cudaStreamWaitEvent") != Fate::ok) return;
+  static_cast<void>(fate(cudaLaunchHostFunc(
+                             bell, [](void* me) { static_cast<CudaDevice*>(me)->ring(); }, this),
+                         "cudaLaunchHostFunc"));
+}
+
+void CudaDevice::on_lost(std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_) on_lost_ = std::exchange(then, {});
+  }
+  if (then) then();  // it was lost before
+}
+
+/// Called by CUDA on a thread of its own, where no call of CUDA is allowed.
+void CudaDevice::ring() {
+  {
+    const std::lock_guard lock(mutex_);
+    rung_ = true;
+  }
+  wake_.notify_one();
+}
+
+/// The device's own thread.
+void CudaDevice::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stops_) {
+    const auto is_rung = [this] { return stops_ || rung_; };
+    if (awaited_.empty()) {
+      wake_.wait(lock, [&] { return is_rung() || !awaited_.empty(); });
+    } else {
+      wake_.wait_for(lock, kBelt, is_rung);
+    }
+    rung_ = false;
+    std::vector<Awaited> asked = std::exchange(awaited_, {});
+    lock.unlock();
+    std::vector<Awaited> later = ask(std::move(asked));
+    lock.lock();
+    for (Awaited& a : later)
+      awaited_.push_back(std::move(a));
+  }
+}
+
+/// Those whose event has not come.
+std::vector<CudaDevice::Awaited> CudaDevice::ask(std::vector<Awaited> awaited) {
+  std::vector<Awaited> later;
+  for (Awaited& a : awaited) {
+    const Fate f = enter() ? fate(cudaEventQuery(a.event), "cudaEventQuery") : Fate::lost;
+    if (f == Fate::later) {
+      later.push_back(std::move(a));
+    } else {
+      a.then(f);
+    }
+  }
+  return later;
+}
+
+Error none(int number, cudaError_t answer) {
+  cudaGetLastError();  // not an error to carry along
+  return user_error("no GPU " + std::to_string(number) + ": " + cudaGetErrorString(answer));
+}
+
+}  // namespace
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+Result<CudaFacts> cuda_facts(int number) {
+  int count = 0;
+  cudaError_t answer = cudaGetDeviceCount(&count);
+  if (answer == cudaSuccess && (number < 0 || number >= count)) answer = cudaErrorInvalidDevice;
+  CudaFacts facts;
+  cudaDeviceProp properties{};
+  if (answer == cudaSuccess) answer = cudaSetDevice(number);
+  if (answer == cudaSuccess) answer = cudaMemGetInfo(&facts.free_bytes, &facts.memory_bytes);
+  if (answer == cudaSuccess) answer = cudaGetDeviceProperties(&properties, number);
+  if (answer == cudaSuccess) answer = cudaDriverGetVersion(&facts.driver);
+  if (answer != cudaSuccess) return none(number, answer);
+  facts.name = properties.name;
+  facts.copy_engines = properties.asyncEngineCount;
+  int shares = 0;
+  GV_DRIVER(cuDeviceGetAttribute)
+  (&shares, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, number);
+  facts.shares_memory = shares != 0;
+  return facts;
+}
+
+Result<std::unique_ptr<Device>> open_cuda_device(int number) {
+  const Result<CudaFacts> facts = cuda_facts(number);
+  if (!facts) return facts.error();
+  const CUmemAllocationProp p = exported_memory(number);
+  size_t granularity = 0;
+  const auto ask = GV_DRIVER(cuMemGetAllocationGranularity);
+  if (ask == nullptr || ask(&granularity, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS) {
+    return user_error("GPU " + std::to_string(number) + " (" + facts->name +
+                      "): its driver has no virtual memory calls, accepted: driver 11.2 or newer");
+  }
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(number, granularity));
+}
+
+}  // namespace grapevine

@@ -1,0 +1,113 @@
+// From a pass's arguments to the device that does it: queue(on, wide, arguments, size).
+//
+// Of each pass the footprint (footprints.hpp) and both twins come together here: the CUDA one of
+// cuda::queue, and the CPU one, over its whole length by the best build. The owner of a device
+// may have either done, and gets the same bits.
+#pragma once
+#include "kernels/cpu/split.hpp"
+#include "kernels/footprints.hpp"
+
+namespace grapevine::passes {
+
+// --- the CPU twins: elements [first, last)
+
+inline void run(const CpuBuild& build, bool wide, const ExtrapolateArguments& a, size_t first,
+                size_t last) {
+  build.extrapolate(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const JumpArguments& a, size_t first,
+                size_t last) {
+  build.jump(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const StepArguments& a, size_t first,
+                size_t last) {
+  build.step(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const AxpyArguments& a, size_t first,
+                size_t last) {
+  build.axpy(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const ScaleArguments& a, size_t first,
+                size_t last) {
+  build.scale(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const AdamArguments& a, size_t first,
+                size_t last) {
+  build.adam(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const CombineArguments& a, size_t first,
+                size_t last) {
+  build.combine(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const GatherArguments& a, size_t first,
+                size_t last) {
+  build.gather(wide, a, first, last);
+}
+inline void run(const CpuBuild& build, bool wide, const ScatterArguments& a, size_t first,
+                size_t last) {
+  build.scatter(wide, a, first, last);
+}
+
+// --- the CPU twins of what is done in one piece
+
+template <class Arguments>
+void run_whole(const CpuBuild& build, bool wide, const Arguments& a, size_t size) {
+  run(build, wide, a, 0, size);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const TakeArguments& a, size_t size) {
+  *static_cast<double*>(a.finite) = build.take(wide, a, 0, size) ? 1 : 0;
+}
+inline void run_whole(const CpuBuild& build, bool wide, const SumArguments& a, size_t size) {
+  const auto block = a.distance ? build.distance : build.dot;
+  double total = 0;
+  for (size_t i = 0, k = 0; i < size; i += kReductionBlock, ++k) {
+    const double sum = block(wide, a.x, a.y, i, std::min(size, i + kReductionBlock));
+    static_cast<double*>(a.blocks)[k] = sum;
+    total += sum;
+  }
+  *static_cast<double*>(a.result) = total;
+}
+inline void run_whole(const CpuBuild& build, bool wide, const FiniteArguments& a, size_t size) {
+  bool finite = true;
+  for (size_t i = 0; finite && i < size; i += kReductionBlock)
+    finite = build.finite(wide, a.x, i, std::min(size, i + kReductionBlock));
+  *static_cast<double*>(a.result) = finite ? 1 : 0;
+}
+inline void run_whole(const CpuBuild& build, bool wide, const TimesArguments& a, size_t) {
+  build.low_rank.times(wide, a, 0, a.rows);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const TransposedTimesArguments& a, size_t) {
+  build.low_rank.transposed_times(wide, a, 0, a.columns);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const AddLowRankArguments& a, size_t) {
+  build.low_rank.add(wide, a, 0, a.rows);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const OrthonormaliseArguments& a, size_t) {
+  build.low_rank.orthonormalise(wide, a.rows, a.rank, a.factor);
+}
+
+/// The pass on on.device, over `size` elements. REQUIRES: there is one.
+template <class Arguments>
+void queue(const Execution& on, bool wide, Arguments a, size_t size,
+           Where where = Where::current()) {
+  const size_t width = wide ? sizeof(double) : sizeof(float);
+  Access accesses[kMostAccesses];
+  size_t count = 0;
+  each(a, size, width, [&](auto*& vector, size_t bytes, Access::Mode mode) {
+    accesses[count++] = {vector, bytes, mode};
+  });
+  const auto body = [a, size, width, wide](void* native, void* const* addresses) {
+    Arguments here = a;
+    size_t k = 0;
+    each(here, size, width, [&](auto*& vector, size_t, Access::Mode) { vector = addresses[k++]; });
+#ifdef GRAPEVINE_CUDA
+    if (native != nullptr) return cuda::queue(wide, here, size, native);
+#endif
+    GV_CHECK(native == nullptr);
+    run_whole(best_build(), wide, here, size);
+  };
+  // A device that is lost has told its owner: who queues has nothing to add.
+  static_cast<void>(on.device->launch(on.stream, {accesses, count}, body, where));
+}
+
+}  // namespace grapevine::passes

@@ -1,0 +1,118 @@
+// What must hold of every pass on any device: it leaves the bits that the CPU leaves.
+#pragma once
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/low_rank.hpp"
+#include "tests/catch.hpp"
+#include "tests/kernels/on_device.hpp"
+#include "tests/kernels/passes.hpp"
+
+namespace grapevine::testing {
+
+/// On a device `combine` of many terms sums into its result: only an early term may be that.
+inline bool is_for_devices(const Case& c) { return !(c.in_place && c.terms > 9); }
+
+/// Views `shift` elements past a boundary, odd ones `extra` more.
+inline void check_passes(OnDevice& on, DType dtype, size_t size, size_t shift, size_t extra,
+                         const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    if (!is_for_devices(c)) continue;
+    Streams cpu(size, dtype, 0), back(size, dtype, 0);
+    Buffer found(1, DType::f64);
+    found.vec().as<double>()[0] = 1;
+    run(c, {}, cpu);
+    on.clear();
+    std::vector<Vec> views;
+    for (int k = 0; k < Streams::kCount; ++k)
+      views.push_back(on.upload(back.view(k), shift + (k % 2 == 1 ? extra : 0)));
+    const Vec there = on.upload(found);
+    run_on(c, on.execution(), views, there);
+    for (int k = 0; k < Streams::kCount; ++k)
+      on.read(views[static_cast<size_t>(k)], back.view(k));
+    INFO(c.name() << " fp" << 8 * size_of(dtype) << " size " << size << " shift " << shift
+                  << " extra " << extra);
+    CHECK(cpu.same_bits(back));
+    CHECK(on.number(there) == 1);
+  }
+}
+
+/// Sums, finiteness and what `take` finds out.
+inline void check_results(OnDevice& on, DType dtype, size_t size) {
+  on.clear();
+  Streams host(size, dtype, 0);
+  std::vector<Vec> views;
+  for (int k = 0; k < Streams::kCount; ++k)
+    views.push_back(on.upload(host.view(k), 1));
+  const Vec blocks = on.make(reduction_blocks(size), DType::f64);
+  const Vec result = on.make(1, DType::f64);
+  INFO("fp" << 8 * size_of(dtype) << " size " << size);
+  dot(on.execution(), views[0], views[1], blocks, result);
+  CHECK(on.number(result) == dot({}, host.view(0), host.view(1)));
+  square_distance(on.execution(), views[0], views[1], blocks, result);
+  CHECK(on.number(result) == square_distance({}, host.view(0), host.view(1)));
+  const auto finite = [&] {
+    all_finite(on.execution(), views[0], result);
+    const double first = on.number(result);
+    mix_and_take(on.execution(), 0.1, views[0], views[1], views[3], views[4], result);
+    CHECK(on.number(result) == first);
+    return first == 1;
+  };
+  CHECK(finite());
+  for (const double bad : {std::nan(""), HUGE_VAL}) {
+    if (size == 0) continue;
+    Buffer one(1, dtype);
+    if (dtype == DType::f32) {
+      one.vec().as<float>()[0] = static_cast<float>(bad);
+    } else {
+      one.vec().as<double>()[0] = bad;
+    }
+    on.write(one, views[0].part(size - 1, 1));
+    all_finite(on.execution(), views[0], result);
+    CHECK(on.number(result) == 0);
+    mix_and_take(on.execution(), 0.1, views[0], views[1], views[3], views[4], result);
+    CHECK(on.number(result) == 0);
+    CHECK(finite());  // a front that was not is x again
+  }
+}
+
+/// The largest difference of a matrix pass to the CPU's, of `times`, and of all others together.
+struct MatrixErrors {
+  double times = 0, others = 0;
+};
+
+inline MatrixErrors matrix_errors(OnDevice& on, DType dtype, const LowRank& shape) {
+  on.clear();
+  const size_t size = shape.rows * shape.columns;
+  Buffer x = random_buffer(size, dtype, 1), x_tilde = random_buffer(size, dtype, 2);
+  Buffer p = random_buffer(shape.rows * shape.rank, dtype, 3);
+  Buffer q = random_buffer(shape.columns * shape.rank, dtype, 4);
+  const Vec x_there = on.upload(x, 1), twin_there = on.upload(x_tilde);
+  const Vec p_there = on.upload(p), q_there = on.upload(q, 1);
+  const auto apart = [&](Vec there, Buffer& here) {
+    Buffer back(here.size(), dtype);
+    on.read(there, back);
+    double most = 0;
+    for (size_t i = 0; i < here.size(); ++i)
+      most = std::max(most, std::abs(element(back, i) - element(here, i)));
+    return most;
+  };
+  MatrixErrors errors;
+  mix_and_add_low_rank({}, shape, 0.2, 0.5, 1.5, p, q, x, x_tilde);
+  mix_and_add_low_rank(on.execution(), shape, 0.2, 0.5, 1.5, p_there, q_there, x_there, twin_there);
+  add_low_rank({}, shape, -0.3, p, q, x);
+  add_low_rank(on.execution(), shape, -0.3, p_there, q_there, x_there);
+  errors.others = std::max(apart(x_there, x), apart(twin_there, x_tilde));
+  transposed_times({}, shape, x, p, q);
+  transposed_times(on.execution(), shape, x_there, p_there, q_there);
+  orthonormalise({}, shape.columns, shape.rank, q);
+  orthonormalise(on.execution(), shape.columns, shape.rank, q_there);
+  errors.others = std::max(errors.others, apart(q_there, q));
+  times({}, shape, x, q, p);
+  times(on.execution(), shape, x_there, q_there, p_there);
+  errors.times = apart(p_there, p);
+  return errors;
+}
+
+}  // namespace grapevine::testing
