@@ -1,0 +1,9 @@
+# The adversary: a Device that does all that a GPU may do, on the CPU and from a seed.
+add_library(grapevine_adversary STATIC device/judge.cpp device/adverse_world.cpp
+  device/adversary.cpp)
+target_link_libraries(grapevine_adversary PUBLIC grapevine_kernels PRIVATE grapevine_options)
+
+grapevine_test(device
+  SOURCES device/adversary_test.cpp device/fence_test.cpp device/footprints_test.cpp
+    device/passes_test.cpp device/owner.cpp device/order_test.cpp
+  USES grapevine_adversary)
