@@ -428,7 +428,7 @@ void Adversary::settle() {
   if (lost_) return;
   for (const Queue& q : queues_) {
     if (q.work.empty()) continue;
-    return world_.judge().find("stuck: a stream waits for what never comes");
+    return world_.judge().find("what was queued is not all done");
   }
   for (auto& [first, area] : areas_) {
     if (area.opened) continue;

@@ -266,6 +266,13 @@ TEST_CASE("shared memory outlives a process that is killed, for whoever has it o
   CHECK(theirs.open(descriptor, kBytes, again) == Fate::out_of_memory);
 }
 
+TEST_CASE("what is queued and not done when all should be is found") {
+  Bench t;
+  t.set(t.a, t.x, 1);
+  t.adversary.settle();
+  CHECK(t.found("not all done"));
+}
+
 TEST_CASE("a seed replays a run, and another seed does not") {
   const auto took_s = [](uint64_t seed) {
     Bench t(seed);

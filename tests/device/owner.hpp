@@ -5,6 +5,7 @@
 // any that is free, so that every call that orders something is needed somewhere: order_test.cpp
 // leaves them out one by one.
 #pragma once
+#include <atomic>
 #include <optional>
 #include <vector>
 
@@ -40,6 +41,7 @@ class Owner {
   void end();
   void vanish();  // its process was killed
 
+  bool gone() const { return stage_ == Stage::gone; }
   bool has_failed() const { return failed_; }
   uint64_t gradients() const { return gradients_; }
   uint64_t exchanges() const { return exchanges_; }
@@ -89,7 +91,8 @@ class Owner {
   std::unique_ptr<SnapshotPool> copies_, computed_, snapshots_, received_, outgoing_, incoming_;
   std::vector<Rank> ranks_{kRanks};
   size_t left_to_end_ = 0;
-  uint64_t gradients_ = 0, exchanges_ = 0, asked_ = 0, told_ = 0;
+  uint64_t gradients_ = 0, exchanges_ = 0, asked_ = 0;
+  std::atomic<uint64_t> told_{0};  // by threads of the device
 };
 
 }  // namespace grapevine::testing

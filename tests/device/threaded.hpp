@@ -1,0 +1,63 @@
+// Threaded: a Device whose streams are threads, for the thread sanitizer.
+//
+// What an event orders is ordered here by one release and one acquire, and nothing else is: queues
+// have one writer and one reader and no lock. So two touches that no event orders are a data race
+// of two threads, which the sanitizer finds by means that the adversary knows nothing of. It never
+// fails, and memory of the device can be touched by anybody.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "kernels/device.hpp"
+
+namespace grapevine::testing {
+
+class Threaded final : public Device {
+ public:
+  /// At most `most` pieces of work in a stream during its life.
+  explicit Threaded(size_t most);
+  /// Waits for all that is queued.
+  ~Threaded() override;
+  Threaded(const Threaded&) = delete;
+
+  Fate allocate(size_t bytes, Block::Kind, Block& out) override;
+  Fate free(const Block&, Where) override;
+  Fate make_stream(bool urgent, Stream& out) override;
+  Fate make_event(Event& out) override;
+  Fate record(Event, Stream, Where) override;
+  Fate wait(Stream, Event, Where) override;
+  Fate query(Event, Where) override;
+  Fate copy(Stream, void* to, const void* from, size_t bytes, Where) override;
+  Fate launch(Stream, std::span<const Access>, Body, Where) override;
+  void when(Event, std::function<void(Fate)> then, Where) override;
+  void on_lost(std::function<void()>) override {}
+  Fate share(const Block&, int&) override { return Fate::out_of_memory; }
+  Fate open(int, size_t, Block&) override { return Fate::out_of_memory; }
+
+ private:
+  using Done = std::shared_ptr<std::atomic<bool>>;
+
+  /// A thread and what it has to do, one after the other.
+  class Line {
+   public:
+    explicit Line(size_t most);
+    ~Line();  // when all is done
+    void push(std::function<void()> work);
+
+   private:
+    void serve();
+    std::vector<std::function<void()>> work_;
+    std::atomic<size_t> queued_{0};
+    size_t done_ = 0;
+    std::thread thread_;
+  };
+
+  const size_t most_;
+  std::vector<Done> events_;  // null: never recorded
+  std::vector<std::unique_ptr<Line>> streams_;
+  Line tells_;  // those who wait: in the order in which they asked
+};
+
+}  // namespace grapevine::testing
