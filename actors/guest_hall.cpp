@@ -26,7 +26,7 @@ GuestHall::GuestHall(GuestHallOptions options)
       table_(std::make_shared<GuestTable>(options_.places)),
       places_(static_cast<size_t>(options_.places)) {}
 
-GuestHall::~GuestHall() { end({}, 0, std::chrono::seconds(0)); }
+GuestHall::~GuestHall() { end({}, {}, 0, std::chrono::seconds(0)); }
 
 std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
@@ -45,16 +45,14 @@ void GuestHall::on_epoch(const EpochInfo& epoch) {
   epoch_ = epoch;
 }
 
-void GuestHall::end(std::shared_ptr<const Buffer> mean, int ranks, std::chrono::seconds patience) {
+void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
+                    int ranks, std::chrono::seconds patience) {
   std::unique_lock lock(mutex_);
   if (stage_ != Stage::over) {
     stage_ = Stage::over;
     mean_ = std::move(mean);
+    mean_aside_ = std::move(aside);
     ranks_in_mean_ = ranks;
-    if (objective_ != nullptr && objective_->aside().size() > 0) {
-      const std::vector<float> aside = mean_of_aside();
-      objective_->set_aside({aside.data(), aside.size(), DType::f32});
-    }
   }
   changed_.notify_all();
   changed_.wait_for(lock, patience, [this] { return visits_ == 0; });
@@ -65,21 +63,6 @@ void GuestHall::end(std::shared_ptr<const Buffer> mean, int ranks, std::chrono::
   lock.lock();
   run_ = {};
   say_ = {};
-}
-
-std::vector<float> GuestHall::mean_of_aside() const {
-  std::vector<double> sum(layout_ ? layout_->aside_elements() : 0);
-  int count = 0;
-  for (const Place& place : places_) {
-    if (place.aside.size() != sum.size()) continue;
-    ++count;
-    for (size_t k = 0; k < sum.size(); ++k)
-      sum[k] += static_cast<double>(place.aside[k]);
-  }
-  std::vector<float> mean(sum.size());
-  for (size_t k = 0; count > 0 && k < sum.size(); ++k)
-    mean[k] = static_cast<float>(sum[k] / count);
-  return mean;
 }
 
 KeptBlob GuestHall::kept(int rank) const {

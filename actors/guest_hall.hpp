@@ -52,6 +52,7 @@ class GuestHall {
     caf::actor_system* system = nullptr;
     ClusterActor cluster;
     std::shared_ptr<Counters> counters;
+    int ranks = 1;  // that the objective tells apart
   };
 
   static Result<std::shared_ptr<GuestHall>> open(GuestHallOptions);
@@ -66,10 +67,11 @@ class GuestHall {
 
   void begin(Run);
   void on_epoch(const EpochInfo&);
-  /// The run has ended here. Tells scripts that wait for it the mean, over so many ranks, gives the
-  /// objective what is aside, and waits for so long until they have gone. Then no thread of the
-  /// hall uses the run any more. `mean` may be null.
-  void end(std::shared_ptr<const Buffer> mean, int ranks, std::chrono::seconds patience);
+  /// The run has ended here. Tells scripts that wait for it the mean, over so many ranks, of what
+  /// is trained and of what is aside, and waits for so long until they have gone. Then no thread of
+  /// the hall uses the run any more. Both may be null.
+  void end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside, int ranks,
+           std::chrono::seconds patience);
 
   /// A copy of what a script has left with a rank.
   KeptBlob kept(int rank) const;
@@ -90,11 +92,9 @@ class GuestHall {
     Clock::time_point answered_at{};
     Descriptor blob;
     uint64_t blob_number = 0, blob_bytes = 0;
-    std::vector<float> aside;  // as of the last step; empty: none yet
   };
 
   explicit GuestHall(GuestHallOptions);
-  std::vector<float> mean_of_aside() const;  // the lock is held
   void say(const std::string& line) const;
 
   GuestHallOptions options_;
@@ -108,7 +108,7 @@ class GuestHall {
   int visits_ = 0;  // that are going on
   Run run_;
   EpochInfo epoch_;
-  std::shared_ptr<const Buffer> mean_;
+  std::shared_ptr<const Buffer> mean_, mean_aside_;
   int ranks_in_mean_ = 0;
   std::function<void(const std::string&)> say_;
 

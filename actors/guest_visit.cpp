@@ -238,13 +238,14 @@ bool GuestVisit::found(const Question& question) {
   if (!all_finite({}, seat_->front))
     return script_.refuse("the starting point is not finite"), false;
   asked_at_ = GuestHall::Clock::now();
-  remember_aside();
   {
     const std::lock_guard lock(hall_.mutex_);
-    Buffer start(trained_, DType::f32);
-    std::memcpy(start.vec().data, seat_->front.data, seat_->front.bytes());
-    hall_.objective_ = std::make_shared<GuestObjective>(
-        layout_of(hall_.layout_->trained), layout_of(hall_.layout_->aside), std::move(start));
+    Buffer start(trained_, DType::f32), statistics(aside_, DType::f32);
+    scale({}, 1, seat_->front, start);
+    scale({}, 1, aside(), statistics);
+    hall_.objective_ = std::make_shared<GuestObjective>(layout_of(hall_.layout_->trained),
+                                                        layout_of(hall_.layout_->aside),
+                                                        std::move(start), std::move(statistics));
     hall_.stage_ = std::max(hall_.stage_, GuestHall::Stage::running);
     founds_ = false;
     hall_.changed_.notify_all();
@@ -257,9 +258,14 @@ bool GuestVisit::found(const Question& question) {
 
 void GuestVisit::remember_aside() {
   if (aside_ == 0) return;
-  const auto* first = static_cast<const float*>(memory_->data()) + trained_;
   const std::lock_guard lock(hall_.mutex_);
-  place().aside.assign(first, first + aside_);
+  if (hall_.run_.system == nullptr) return;
+  const int rank = hall_.table_->server(place_).rank;
+  hall_.objective_->set_statistics(rank % hall_.run_.ranks, number_, aside());
+}
+
+ConstVec GuestVisit::aside() const {
+  return {static_cast<const float*>(memory_->data()) + trained_, aside_, DType::f32};
 }
 
 /// Waits until the node has told of its run: a worker may serve a seat a moment before. False: the
@@ -370,20 +376,16 @@ bool GuestVisit::kept() {
 
 // --- means
 
-bool GuestVisit::send_mean(ConstVec mean, int ranks) {
+bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   auto memory = SharedMemory::make((trained_ + aside_) * sizeof(float));
-  if (memory == nullptr || mean.size != trained_)
+  if (memory == nullptr || mean.size != trained_ || aside.size != aside_)
     return script_.refuse("no memory for a mean is to be had"), false;
   auto* to = static_cast<float*>(memory->data());
   std::memcpy(to, mean.data, mean.bytes());
+  if (aside.size > 0) std::memcpy(to + trained_, aside.data, aside.bytes());
   GuestRecord answer = record(GuestKind::mean);
   answer.ranks = static_cast<uint32_t>(ranks);
   answer.count = memory->bytes();
-  {
-    const std::lock_guard lock(hall_.mutex_);
-    const std::vector<float> aside = hall_.mean_of_aside();
-    if (!aside.empty()) std::memcpy(to + trained_, aside.data(), aside.size() * sizeof(float));
-  }
   return script_.answer(answer, {}, memory->fd());
 }
 
@@ -417,8 +419,11 @@ bool GuestVisit::mean() {
     return false;
   });
   if (!here) return false;
-  if (settled.mean != nullptr)
-    return send_mean(settled.mean->vectors.front().vec(), settled.mean->ranks);
+  if (settled.mean != nullptr) {
+    const std::vector<Buffer>& vectors = settled.mean->vectors;
+    const ConstVec aside = vectors.size() > 1 ? vectors[1].vec() : ConstVec();
+    return send_mean(vectors[0].vec(), aside, settled.mean->ranks);
+  }
   return finish();
 }
 
@@ -432,15 +437,16 @@ bool GuestVisit::finish() {
                                    [&] { return hall_.stage_ == GuestHall::Stage::over; });
   });
   if (!here) return false;
-  std::shared_ptr<const Buffer> mean;
+  std::shared_ptr<const Buffer> mean, aside;
   int ranks = 0;
   {
     const std::lock_guard lock(hall_.mutex_);
     mean = hall_.mean_;
+    aside = hall_.mean_aside_;
     ranks = hall_.ranks_in_mean_;
   }
   if (mean == nullptr) return script_.refuse("the run has ended without a mean"), false;
-  return send_mean(mean->vec(), ranks);
+  return send_mean(mean->vec(), aside ? aside->vec() : ConstVec(), ranks);
 }
 
 }  // namespace grapevine

@@ -32,7 +32,7 @@ class GuestVisit {
   bool kept();
   bool mean();
   bool finish();
-  bool send_mean(ConstVec mean, int ranks);
+  bool send_mean(ConstVec mean, ConstVec aside, int ranks);
 
   /// Asks the worker. Nothing: the script has gone, or the run is over.
   bool begun();
@@ -41,6 +41,7 @@ class GuestVisit {
   template <class There>
   bool await(const There& there);
   void remember_aside();
+  ConstVec aside() const;  // as the script has it now
   bool give_front(uint16_t flags);
   GuestHall::Place& place();
   bool over() const;

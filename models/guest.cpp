@@ -4,17 +4,20 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/ops.hpp"
 #include "models/model_file.hpp"
 
 namespace grapevine {
 
-GuestObjective::GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start)
+GuestObjective::GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start,
+                               Buffer statistics)
     : layout_(std::move(layout)),
       aside_(std::move(aside)),
       start_(std::move(start)),
-      aside_values_(aside_.size(), DType::f32) {
+      average_(std::move(statistics)) {
   GV_CHECK(start_.size() == layout_.size());
   GV_CHECK((layout_.dtype() == DType::f32 && start_.dtype() == DType::f32));
+  GV_CHECK(average_.size() == aside_.size());
 }
 
 void GuestObjective::initial_point(int, Vec x) const {
@@ -40,17 +43,32 @@ std::string GuestObjective::description() const {
          counted(layout_.entries().size(), "tensor");
 }
 
+void GuestObjective::read_statistics(int rank, Vec out) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = statistics_.find(rank);
+  scale({}, 1, known == statistics_.end() ? average_ : known->second, out);
+}
+
+void GuestObjective::set_statistics(int rank, uint64_t, ConstVec now) {
+  GV_CHECK(now.size == aside_.size());
+  const std::lock_guard lock(mutex_);
+  Buffer& own = statistics_[rank];
+  if (own.size() != now.size) own = Buffer(now.size, DType::f32);
+  scale({}, 1, now, own);
+}
+
+void GuestObjective::set_average_statistics(ConstVec average) {
+  const std::lock_guard lock(mutex_);
+  scale({}, 1, average, average_);
+}
+
 Status GuestObjective::save_model(const std::string& directory, ConstVec x) {
+  const std::lock_guard lock(mutex_);
   std::vector<ModelTensor> tensors = tensors_of(layout_, x);
-  for (ModelTensor& tensor : tensors_of(aside_, std::as_const(aside_values_).vec()))
+  for (ModelTensor& tensor : tensors_of(aside_, std::as_const(average_).vec()))
     tensors.push_back(std::move(tensor));
   if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
   return write_state_dict(directory + "/model.pt", tensors);
-}
-
-void GuestObjective::set_aside(ConstVec values) {
-  GV_CHECK(values.size == aside_values_.size());
-  if (values.size > 0) std::memcpy(aside_values_.vec().as<float>(), values.data, values.bytes());
 }
 
 }  // namespace grapevine

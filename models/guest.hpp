@@ -2,7 +2,8 @@
 // own. The script's layout and starting point; the script alone has the loss, the data and the
 // gradients.
 #pragma once
-#include <vector>
+#include <map>
+#include <mutex>
 
 #include "models/objective.hpp"
 
@@ -13,12 +14,16 @@ inline constexpr char kGuestObjective[] = "guest";
 
 class GuestObjective final : public Objective {
  public:
-  /// `start` has the layout's size. `aside`: what is averaged in means and never gossiped (running
-  /// statistics). All fp32.
-  GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start);
+  /// `start` has the layout's size, and `statistics` theirs: what a script has aside, which is
+  /// averaged in means and never gossiped. All fp32.
+  GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start, Buffer statistics);
 
   const ParameterLayout& layout() const override { return layout_; }
-  const ParameterLayout& aside() const { return aside_; }
+  const ParameterLayout& statistics() const override { return aside_; }
+  /// As of the last step of the rank's script.
+  void read_statistics(int rank, Vec out) const override;
+  void set_statistics(int rank, uint64_t gradients, ConstVec) override;
+  void set_average_statistics(ConstVec) override;
   bool has_gradients() const override { return false; }
   bool has_workers() const override { return true; }
   void initial_point(int rank, Vec x) const override;
@@ -29,12 +34,13 @@ class GuestObjective final : public Objective {
 
   /// Under the script's names, what is aside included.
   Status save_model(const std::string& directory, ConstVec x) override;
-  /// What is aside in the saved model. Not while it is saved.
-  void set_aside(ConstVec values);
 
  private:
-  ParameterLayout layout_, aside_;
-  Buffer start_, aside_values_;
+  const ParameterLayout layout_, aside_;
+  const Buffer start_;
+  mutable std::mutex mutex_;  // guards what follows
+  Buffer average_;            // of the statistics; before there is one, the start
+  std::map<int, Buffer> statistics_;
 };
 
 }  // namespace grapevine

@@ -60,21 +60,24 @@ std::string in_words(const ParameterLayout& layout) {
   std::string name = first.name.substr(0, kNameAtMost);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return fmt::format("{} parameters: {} [{}] and {} more, {:04x}", layout.size(), name,
-                     fmt::join(first.shape, ", "), layout.entries().size() - 1,
-                     hash_of_tensors(layout) & 0xffff);
+  return fmt::format("{} parameters: {} [{}] and {} more", layout.size(), name,
+                     fmt::join(first.shape, ", "), layout.entries().size() - 1);
 }
 
 // What both ends of a link must agree on.
-Hello hello_of(const Settings& s, const NodeSettings& n, const ParameterLayout& layout) {
+Hello hello_of(const Settings& s, const NodeSettings& n, const Objective& objective) {
   Hello hello;
   hello.run = n.run;
   hello.node = n.name;
   hello.incarnation = 1;
   hello.settings = n.settings;
   hello.defaults = n.defaults;
-  hello.job = fnv1a(s.method + "/" + s.rule.compress, hash_of_tensors(layout));
-  hello.job_is = s.method + " of " + in_words(layout);
+  const uint64_t hashes[] = {hash_of_tensors(objective.layout()),
+                             hash_of_tensors(objective.statistics())};
+  const uint64_t tensors = fnv1a(std::as_bytes(std::span(hashes)));
+  hello.job = fnv1a(s.method + "/" + s.rule.compress, tensors);
+  hello.job_is =
+      fmt::format("{} of {}, {:04x}", s.method, in_words(objective.layout()), tensors & 0xffff);
   if (!s.rule.compress.empty()) hello.job_is += ", compressed by " + s.rule.compress;
   // A sum of gradients and of steps has no sense.
   const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;
@@ -92,8 +95,8 @@ std::shared_ptr<Arrivals> make_arrivals(uint64_t payload_bytes, const Settings& 
 }
 
 // What facts of the run are marked with. Never 0.
-uint64_t run_of(const Settings& s, const NodeSettings& n, const ParameterLayout& layout) {
-  const Hello hello = hello_of(s, n, layout);
+uint64_t run_of(const Settings& s, const NodeSettings& n, const Objective& objective) {
+  const Hello hello = hello_of(s, n, objective);
   return std::max<uint64_t>(fnv1a(hello.run, hello.job), 1);
 }
 
@@ -152,16 +155,16 @@ LinkEvents events_to(const Handles& to, std::shared_ptr<LinkTransport> transport
   return events;
 }
 
-LinksOptions links_options(const Settings& s, const NodeSettings& n,
-                           const ParameterLayout& layout) {
+LinksOptions links_options(const Settings& s, const NodeSettings& n, const Objective& objective) {
   LinksOptions options;
   options.listen = n.listen;
   options.key = n.key;
   options.no_key = n.no_key;
   options.bulk_encryption = n.bulk_encryption;
   options.same_host = n.same_host;
-  options.self = hello_of(s, n, layout);
-  options.max_payload_bytes = 2 * layout.bytes() + 64;
+  options.self = hello_of(s, n, objective);
+  options.max_payload_bytes =
+      2 * (objective.layout().bytes() + objective.statistics().bytes()) + 64;
   return options;
 }
 
@@ -226,7 +229,7 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
   Handles to;
   to.cluster = system.spawn<Cluster>(ClusterDependencies{
       clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
-      MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, layout), n.generation},
+      MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective), n.generation},
       lifecycle_of(s, n), say, std::move(done)});
   to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
                                                                shape_of_rank(s, *objective),
@@ -264,7 +267,21 @@ void let_scripts_in(NodeHooks& hooks) {
   hooks.guests->set_sink(hooks.run.sink.on_event);
 }
 
-void take_mean(const ClusterEnding& end, NodeResult& result) {
+std::shared_ptr<const Buffer> mean_statistics(const Objective& objective, const Outcome& outcome,
+                                              int ranks) {
+  const ParameterLayout& layout = objective.statistics();
+  if (layout.size() == 0) return nullptr;
+  Buffer one(layout.size(), layout.dtype()), sum(layout.size(), DType::f64);
+  for (const RankParameters& p : outcome.parameters) {
+    objective.read_statistics(p.rank % ranks, one);
+    add_to({}, one, sum);
+  }
+  const auto count = static_cast<double>(outcome.parameters.size());
+  return std::make_shared<const Buffer>(mean_of(sum, count, layout.dtype()));
+}
+
+void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
+               NodeResult& result) {
   if (end.mean && end.mean->ranks > 0) {
     result.mean = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[0]);
     if (end.mean->vectors.size() > 1)
@@ -274,6 +291,7 @@ void take_mean(const ClusterEnding& end, NodeResult& result) {
   result.nodes = end.nodes;
   if (!result.mean && !result.outcome.parameters.empty()) {  // that of the ranks here alone
     result.mean = std::make_shared<const Buffer>(mean_parameters(result.outcome));
+    result.statistics = mean_statistics(objective, result.outcome, ranks);
     result.ranks = static_cast<int>(result.outcome.parameters.size());
     result.nodes = 1;
   }
@@ -323,7 +341,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.cluster = to.cluster;
   node.transfers = to.transfers;
   node.console = to.console;
-  node.options = links_options(s, n, objective->layout());
+  node.options = links_options(s, n, *objective);
   node.events = events_to(to, node.transport, make_arrivals(node.options.max_payload_bytes, s));
   Site site = site_of(to.cluster, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
   const auto ended = [to, told = std::move(ends.ranks)](Outcome o) {
@@ -357,7 +375,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
     if (told) told(info);
   };
   if (hooks.guests) let_scripts_in(hooks);
-  SpawnedNode node = spawn_node(system, s, n, std::move(objective), hooks,
+  SpawnedNode node = spawn_node(system, s, n, objective, hooks,
                                 {[&](Outcome o) { ended.keep(std::move(o)); },
                                  [&](ClusterEnding e) { ending.keep(std::move(e)); }});
   hooks.run.resumption = {};  // the ranks have it
@@ -371,18 +389,19 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
     guarded(thrown, "the hook on_listening", false,
             [&] { return hooks.on_listening(links->address()), true; });
   node.start(links);
-  if (hooks.guests) hooks.guests->begin({&system, node.cluster, node.run->counters});
+  if (hooks.guests) hooks.guests->begin({&system, node.cluster, node.run->counters, s.ranks});
 
   const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
   const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts, thrown,
                                       [&] { save_last(system, *node.run); });
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
-  take_mean(end, result);
+  take_mean(end, *objective, s.ranks, result);
   if (hooks.guests) {
     const auto* interrupts = hooks.run.interrupts;
     const bool hurries = interrupts != nullptr && interrupts->load() > 0;
-    hooks.guests->end(result.mean, result.ranks, hurries ? kInterrupted : kForScripts);
+    hooks.guests->end(result.mean, result.statistics, result.ranks,
+                      hurries ? kInterrupted : kForScripts);
   }
   node.stop();
   if (hooks.run.checkpoints.settle) hooks.run.checkpoints.settle();

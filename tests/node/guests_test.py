@@ -353,8 +353,10 @@ class Nodes(unittest.TestCase):
                     script.send(record(FINISH))
                 means = [script.read() for script in (first, second)]
                 self.assertEqual([m.ranks for m in means], [2, 2])
-                bits = {os.pread(m.fd, 4 * TRAINED, 0) for m in means}
+                bits = {os.pread(m.fd, 4 * (TRAINED + ASIDE), 0) for m in means}
                 self.assertEqual(len(bits), 1)
+                aside = array.array("f", bits.pop())[TRAINED:]
+                self.assertEqual(list(aside), [55, 60, 65])  # of both nodes' scripts
                 for script in (first, second):
                     script.ask(LEAVE)
                 self.assertEqual(b.process.wait(PATIENCE_S), 0)
