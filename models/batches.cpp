@@ -17,9 +17,7 @@ Batches::Batches(std::shared_ptr<const Partition> partition, uint64_t seed, int 
 const std::vector<uint32_t>& Batches::order(int rank, uint64_t pass) {
   Pass& kept = passes_[static_cast<size_t>(rank)];
   if (kept.number != pass) {
-    kept.order = partition_->share(rank);
-    Random random(seed_, static_cast<uint32_t>(rank), Purpose::data_order, pass);
-    shuffle(kept.order.begin(), static_cast<uint32_t>(kept.order.size()), random);
+    kept.order = order_of_pass(*partition_, seed_, rank, pass);
     kept.number = pass;
   }
   return kept.order;
@@ -29,12 +27,31 @@ const std::vector<uint32_t>& Batches::rows(int rank, uint64_t index) {
   GV_CHECK(rank >= 0);
   GV_CHECK(rank < partition_->ranks());
   const uint64_t size = partition_->share_size(rank);
+  // A rank that begins with the state of one further behind walks as if nothing were left.
+  const bool goes_on = left_ != nullptr && index >= left_->since[static_cast<size_t>(rank)];
   uint64_t position = index * batch_;
+  if (!goes_on) {
+    for (uint32_t& row : rows_) {
+      row = order(rank, position / size)[position % size];
+      ++position;
+    }
+    return rows_;
+  }
+  const std::vector<uint32_t>& first = left_->first[static_cast<size_t>(rank)];
+  position -= left_->since[static_cast<size_t>(rank)] * batch_;
   for (uint32_t& row : rows_) {
-    row = order(rank, position / size)[position % size];
+    const uint64_t beyond = position - first.size();
+    row = position < first.size() ? first[position]
+                                  : order(rank, left_->pass + beyond / size)[beyond % size];
     ++position;
   }
   return rows_;
+}
+
+void Batches::go_on_with(std::shared_ptr<const DataLeft> left) {
+  GV_CHECK(left->first.size() == passes_.size());
+  GV_CHECK(left->since.size() == passes_.size());
+  left_ = std::move(left);
 }
 
 Gatherer::Gatherer(const DataSet& data) {

@@ -2,9 +2,10 @@
 // network.
 //
 // A rank walks through its share of the partition in an order that is shuffled anew for each pass,
-// keyed by (seed, rank, pass); a batch may end one pass and begin the next, so no sample is left
-// out. Mirroring and crops are keyed by (seed, rank, index). So a batch is a pure function of
-// (partition, seed, rank, index), whoever asks and when.
+// keyed by (seed, rank, pass), after what earlier lives of the run have left of theirs (walk.hpp);
+// a batch may end one pass and begin the next, so no sample is left out. Mirroring and crops are
+// keyed by (seed, rank, index). So a batch is a pure function of (partition, seed, rank, index) and
+// of what was left, whoever asks and when.
 //
 // Not thread-safe: the last order of each rank is kept. One object per thread; all of them share
 // one partition.
@@ -14,13 +15,16 @@
 #include <vector>
 
 #include "models/data/data_set.hpp"
-#include "models/partition.hpp"
+#include "models/walk.hpp"
 
 namespace grapevine {
 
 class Batches {
  public:
   Batches(std::shared_ptr<const Partition>, uint64_t seed, int batch);
+
+  /// REQUIRES: of this partition's ranks.
+  void go_on_with(std::shared_ptr<const DataLeft>);
 
   /// The samples of a batch: `batch` numbers into the training set. Valid until the next call.
   const std::vector<uint32_t>& rows(int rank, uint64_t index);
@@ -35,7 +39,8 @@ class Batches {
   std::shared_ptr<const Partition> partition_;
   uint64_t seed_;
   size_t batch_;
-  std::vector<Pass> passes_;  // per rank
+  std::shared_ptr<const DataLeft> left_;  // null: nothing
+  std::vector<Pass> passes_;              // per rank
   std::vector<uint32_t> rows_;
 };
 

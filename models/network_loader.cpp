@@ -65,18 +65,17 @@ Result<OpenModule> open_module() {
 bool is_script(const std::string& model) { return model.ends_with(".pt"); }
 
 /// The partition asked for, "auto" being what suits the data.
-Result<std::shared_ptr<const Partition>> deal_out(const ObjectiveSpec& spec, size_t samples,
-                                                  std::span<const uint8_t> labels) {
+Result<Dealt> deal_out(const ObjectiveSpec& spec, size_t samples, std::span<const uint8_t> labels) {
   GV_CHECK(samples <= size_t{std::numeric_limits<uint32_t>::max()});
-  if (static_cast<size_t>(spec.batch) > samples)
-    return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 to " +
-                      std::to_string(samples) + ", the samples that there are");
   const std::string suits = is_text(spec.dataset) ? "contiguous" : "iid";
-  Result<Partition> made =
-      make_partition(spec.partition == "auto" ? suits : spec.partition,
-                     static_cast<uint32_t>(samples), labels, spec.ranks, spec.seed);
-  if (!made) return made.error();
-  return std::make_shared<const Partition>(std::move(*made));
+  auto dealt =
+      deal(spec.partition == "auto" ? suits : spec.partition, static_cast<uint32_t>(samples),
+           labels, spec.ranks, spec.seed, spec.validation_split);
+  if (!dealt) return dealt;
+  if (const size_t left = dealt->partition->samples(); static_cast<size_t>(spec.batch) > left)
+    return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 to " +
+                      std::to_string(left) + ", the samples that there are");
+  return dealt;
 }
 
 Result<NetworkInputs> classifier_inputs(const ObjectiveSpec& spec) {
@@ -93,10 +92,10 @@ Result<NetworkInputs> classifier_inputs(const ObjectiveSpec& spec) {
   Result<NetworkPlan> plan =
       plan_network(model, data->train.shape, data->classes, spec.decay_norms_and_biases);
   if (!plan) return plan.error();
-  auto partition = deal_out(spec, data->train.count(), data->train.labels);
-  if (!partition) return partition.error();
+  auto dealt = deal_out(spec, data->train.count(), data->train.labels);
+  if (!dealt) return dealt.error();
   return NetworkInputs{std::move(*plan), std::make_shared<const DataSet>(std::move(*data)), nullptr,
-                       nullptr, std::move(*partition)};
+                       nullptr, std::move(*dealt)};
 }
 
 bool is_huge(int64_t side) { return side > std::numeric_limits<int>::max(); }
@@ -137,9 +136,9 @@ Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
   if (data->has_classes() && data->classes <= 256)
     for (size_t k = 0; k < targets.bytes.size(); k += sizeof(int64_t))
       labels.push_back(targets.bytes[k]);  // little-endian
-  auto partition = deal_out(spec, static_cast<size_t>(targets.shape[0]), labels);
-  if (!partition) return partition.error();
-  return NetworkInputs{std::move(plan), nullptr, nullptr, data, std::move(*partition)};
+  auto dealt = deal_out(spec, static_cast<size_t>(targets.shape[0]), labels);
+  if (!dealt) return dealt.error();
+  return NetworkInputs{std::move(plan), nullptr, nullptr, data, std::move(*dealt)};
 }
 
 Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
@@ -152,10 +151,10 @@ Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
   if (!text) return text.error();
   NetworkPlan plan = plan_language_model(spec.model, static_cast<int>(text->vocabulary.size()),
                                          spec.window, spec.decay_norms_and_biases);
-  auto partition = deal_out(spec, (text->train.size() - 1) / window, {});
-  if (!partition) return partition.error();
+  auto dealt = deal_out(spec, (text->train.size() - 1) / window, {});
+  if (!dealt) return dealt.error();
   return NetworkInputs{std::move(plan), nullptr, std::make_shared<const TextSet>(std::move(*text)),
-                       nullptr, std::move(*partition)};
+                       nullptr, std::move(*dealt)};
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "models/objective.hpp"
 
+#include <limits>
+
 #include "models/analytic.hpp"
 #include "models/network_loader.hpp"
+#include "models/walk.hpp"
 
 namespace grapevine {
 
@@ -15,6 +18,13 @@ void Objective::read_statistics(int, Vec out) const { GV_CHECK(out.size == 0u); 
 void Objective::set_statistics(int, uint64_t, ConstVec now) { GV_CHECK(now.size == 0u); }
 
 void Objective::set_average_statistics(ConstVec average) { GV_CHECK(average.size == 0u); }
+
+Evaluation Objective::validate(int, int, ConstVec) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  return {kNone, kNone};
+}
+
+Status Objective::go_on_in_data(const std::vector<DataCut>&) { return Done{}; }
 
 Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {
   if (spec.ranks < 1) {

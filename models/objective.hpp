@@ -21,10 +21,13 @@
 
 namespace grapevine {
 
+struct DataCut;  // models/walk.hpp
+
 struct ObjectiveSpec {
   std::string objective = "network";  // or one of analytic.hpp
   int ranks = 1;
   int threads = 1;
+  bool has_tester = false;  // one thread more, of the number `threads`, which only tests
   uint64_t seed = 1;
   // network
   std::string model = "cnn-small";        // plan_network() and plan_language_model() know them;
@@ -34,6 +37,7 @@ struct ObjectiveSpec {
   std::string loss = "auto";  // cross_entropy where targets are classes, else mse; or one of these
   std::string data_dir;                   // empty: where the distribution's package puts it
   std::string partition = "auto";         // iid, text: contiguous; or partition.hpp's
+  double validation_split = 0;  // share of the training samples that is set aside; below 1
   int batch = 16;
   bool decay_norms_and_biases = true;
   bool flip = true;  // mirror images at random, where the set allows it
@@ -88,8 +92,15 @@ class Objective {
   /// statistics to use; -1: their average over all ranks here, or what was set.
   virtual Evaluation evaluate(int thread, int rank, ConstVec x) = 0;
 
+  /// The same on the training samples that were set aside; NaN where there are none.
+  virtual Evaluation validate(int thread, int rank, ConstVec x);
+
   /// Gradients per pass over one rank's share of the data; 0 where there is no data.
   virtual uint64_t gradients_per_pass(int rank) const = 0;
+
+  /// What earlier lives of the run, with other numbers of ranks, have taken of the data, in their
+  /// order. Before the first gradient. Error (user): cuts that cannot be of this data.
+  virtual Status go_on_in_data(const std::vector<DataCut>&);
 
   /// How many training samples of each label each rank has, [rank][label]; empty without labels.
   virtual std::vector<std::vector<uint64_t>> label_counts() const { return {}; }

@@ -16,6 +16,7 @@ namespace {
 using Order = std::vector<uint32_t>;
 
 constexpr uint64_t kDirichletSeed = 100;  // added to the run's
+constexpr uint64_t kAside = ~uint32_t{0};  // the stream that draws what is set aside
 constexpr size_t kBlock = 10;             // auxiliary workers
 constexpr double kLeastAlpha = 1e-6, kMostAlpha = 1e6;
 constexpr int kMostDraws = 100000;  // of one block; half a second
@@ -152,6 +153,14 @@ std::vector<uint32_t> Partition::share(int rank) const {
   return {order_.begin() + first(rank), order_.begin() + first(rank + 1)};
 }
 
+Partition Partition::renamed(const std::vector<uint32_t>& rows) const {
+  GV_CHECK(rows.size() == order_.size());
+  Order order;
+  for (const uint32_t k : order_)
+    order.push_back(rows[k]);
+  return Partition(std::move(order), ranks_);
+}
+
 std::vector<std::vector<uint64_t>> Partition::label_counts(std::span<const uint8_t> labels,
                                                            int classes) const {
   std::vector<std::vector<uint64_t>> counts(static_cast<size_t>(ranks_));
@@ -196,6 +205,40 @@ Result<Partition> make_partition(const std::string& name, uint32_t samples,
                       " ranks half of its share, accepted: a larger ALPHA, or label");
   }
   return Partition(std::move(order), ranks);
+}
+
+std::string aside_text(const std::vector<uint32_t>& aside) {
+  return aside.empty() ? "" : ", " + with_commas(aside.size()) + " training samples set aside";
+}
+
+Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint8_t> labels,
+                   int ranks, uint64_t seed, double aside) {
+  if (!(aside >= 0 && aside < 1))
+    return user_error("validation-split is " + in_digits(aside) + ", accepted: from 0 to below 1");
+  const auto wanted = static_cast<size_t>(aside * static_cast<double>(samples));
+  const size_t count = aside > 0 ? std::max<size_t>(1, wanted) : 0;
+  Order drawn = in_order(samples);
+  Random random(seed, 0, Purpose::partition, kAside);
+  if (count > 0) shuffle(drawn.begin(), samples, random);
+  Dealt dealt;
+  dealt.aside.assign(drawn.begin(), drawn.begin() + static_cast<std::ptrdiff_t>(count));
+  Order rows(drawn.begin() + static_cast<std::ptrdiff_t>(count), drawn.end());
+  std::sort(dealt.aside.begin(), dealt.aside.end());
+  std::sort(rows.begin(), rows.end());
+  std::vector<uint8_t> of_rows;
+  for (size_t k = 0; k < rows.size() && !labels.empty(); ++k)
+    of_rows.push_back(labels[rows[k]]);
+  dealt.among = [=, rows = std::move(rows),
+                 labels = std::move(of_rows)](int among) -> Result<Partition> {
+    const auto left = static_cast<uint32_t>(rows.size());
+    auto made = make_partition(name, left, labels, among, seed);
+    if (!made) return made.error();
+    return made->renamed(rows);
+  };
+  auto made = dealt.among(ranks);
+  if (!made) return made.error();
+  dealt.partition = std::make_shared<const Partition>(std::move(*made));
+  return dealt;
 }
 
 }  // namespace grapevine

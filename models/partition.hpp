@@ -16,6 +16,8 @@
 //                    does not underflow.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +31,12 @@ class Partition {
   Partition(std::vector<uint32_t> order, int ranks);  // REQUIRES: samples >= ranks >= 1
 
   int ranks() const { return ranks_; }
+  size_t samples() const { return order_.size(); }
   uint32_t share_size(int rank) const { return first(rank + 1) - first(rank); }
   std::vector<uint32_t> share(int rank) const;
+
+  /// The same shares of other samples: rows[k] in the place of k. REQUIRES: as many as samples().
+  Partition renamed(const std::vector<uint32_t>& rows) const;
 
   /// How many samples of each label each rank has, [rank][label].
   std::vector<std::vector<uint64_t>> label_counts(std::span<const uint8_t> labels,
@@ -48,5 +54,22 @@ class Partition {
 /// ALPHA so small that no draw gives every rank half of its share.
 Result<Partition> make_partition(const std::string& name, uint32_t samples,
                                  std::span<const uint8_t> labels, int ranks, uint64_t seed);
+
+/// What each rank trains on, and what nobody does.
+struct Dealt {
+  std::shared_ptr<const Partition> partition;
+  std::vector<uint32_t> aside;  // rising
+  /// The same samples among another number of ranks. Errors: make_partition's.
+  std::function<Result<Partition>(int ranks)> among;
+};
+
+/// ", 6,000 training samples set aside"; empty where none are.
+std::string aside_text(const std::vector<uint32_t>& aside);
+
+/// Sets a share of the samples aside, one at least where the share is above 0, drawn by the seed
+/// alone: the same ones whoever asks. Deals the others out. Errors (user): no such share, or
+/// make_partition's.
+Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint8_t> labels,
+                   int ranks, uint64_t seed, double aside);
 
 }  // namespace grapevine

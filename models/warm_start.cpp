@@ -30,6 +30,12 @@ class WarmStart final : public Objective {
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
     return of_->evaluate(thread, rank, x);
   }
+  Evaluation validate(int thread, int rank, ConstVec x) override {
+    return of_->validate(thread, rank, x);
+  }
+  Status go_on_in_data(const std::vector<DataCut>& cuts) override {
+    return of_->go_on_in_data(cuts);
+  }
   uint64_t gradients_per_pass(int rank) const override { return of_->gradients_per_pass(rank); }
   std::vector<std::vector<uint64_t>> label_counts() const override { return of_->label_counts(); }
   std::string description() const override { return of_->description(); }

@@ -69,9 +69,20 @@ class GuardedObjective final : public Objective {
                    [&] { return objective_->evaluate(thread, rank, x); });
   }
 
+  Evaluation validate(int thread, int rank, ConstVec x) override {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    return guarded(*thrown_, "the validation", Evaluation{kNone, kNone},
+                   [&] { return objective_->validate(thread, rank, x); });
+  }
+
   uint64_t gradients_per_pass(int rank) const override {
     return guarded(*thrown_, "the length of a pass", uint64_t{0},
                    [&] { return objective_->gradients_per_pass(rank); });
+  }
+
+  Status go_on_in_data(const std::vector<DataCut>& cuts) override {
+    return guarded(*thrown_, "going on in the data", Status(Done{}),
+                   [&] { return objective_->go_on_in_data(cuts); });
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {

@@ -25,12 +25,12 @@ class Classifier final : public Objective {
       : spec_(spec),
         plan_(std::move(inputs.plan)),
         data_(std::move(inputs.data)),
-        partition_(std::move(inputs.partition)),
+        dealt_(std::move(inputs.dealt)),
         gatherer_(*data_),
         statistics_(spec.ranks, start_of(plan_)) {
-    const Batches batches(partition_, spec.seed, spec.batch);
+    const Batches batches(dealt_.partition, spec.seed, spec.batch);
     const size_t largest = std::max(kTestBatch, static_cast<size_t>(spec.batch));
-    for (int thread = 0; thread < spec.threads; ++thread) {
+    for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread) {
       replicas_.emplace_back(plan_, batches, largest);
     }
     for (const NormStatistics& norm : plan_.norms) {
@@ -70,36 +70,36 @@ class Classifier final : public Objective {
   }
 
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
-    Replica& replica = replica_of(thread);
-    statistics_.load(rank, replica.statistics().data());
-    Replica::Outcome sum;
-    const size_t total = data_->test.count();
-    for (size_t first = 0; first < total; first += kTestBatch) {
-      const size_t count = std::min(kTestBatch, total - first);
-      for (size_t k = 0; k < count; ++k) {
-        gatherer_.gather(data_->test, static_cast<uint32_t>(first + k), {}, replica.input(k));
-        replica.label(k) = data_->test.labels[first + k];
-      }
-      const Replica::Outcome part = checked([&] { return replica.test(count, x); });
-      sum.loss_sum += part.loss_sum;
-      sum.right += part.right;
-    }
-    const double n = static_cast<double>(total);
-    return {sum.loss_sum / n, static_cast<double>(sum.right) / n};
+    const auto row = [](size_t k) { return static_cast<uint32_t>(k); };
+    return test(replica_of(thread), rank, x, data_->test, data_->test.count(), row);
+  }
+
+  Evaluation validate(int thread, int rank, ConstVec x) override {
+    const auto row = [this](size_t k) { return dealt_.aside[k]; };
+    return test(replica_of(thread), rank, x, data_->train, dealt_.aside.size(), row);
   }
 
   uint64_t gradients_per_pass(int rank) const override {
     const uint64_t batch = static_cast<uint64_t>(spec_.batch);
-    return (partition_->share_size(rank) + batch - 1) / batch;
+    return (dealt_.partition->share_size(rank) + batch - 1) / batch;
+  }
+
+  Status go_on_in_data(const std::vector<DataCut>& cuts) override {
+    auto left = data_left(cuts, dealt_.among, spec_.ranks, spec_.seed);
+    if (!left) return left.error();
+    const auto shared = std::make_shared<const DataLeft>(std::move(*left));
+    for (Replica& replica : replicas_)
+      replica.batches().go_on_with(shared);
+    return Done{};
   }
 
   std::vector<std::vector<uint64_t>> label_counts() const override {
-    return partition_->label_counts(data_->train.labels, data_->classes);
+    return dealt_.partition->label_counts(data_->train.labels, data_->classes);
   }
 
   std::string description() const override {
     return plan_.model + " (" + with_commas(plan_.layout.size()) + " parameters) on " +
-           data_->description();
+           data_->description() + aside_text(dealt_.aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {
@@ -121,14 +121,34 @@ class Classifier final : public Objective {
  private:
   Replica& replica_of(int thread) {
     GV_CHECK(thread >= 0);
-    GV_CHECK(thread < spec_.threads);
+    GV_CHECK(static_cast<size_t>(thread) < replicas_.size());
     return replicas_[static_cast<size_t>(thread)];
+  }
+
+  // NaN without samples.
+  template <class Row>
+  Evaluation test(Replica& replica, int rank, ConstVec x, const Samples& samples, size_t total,
+                  Row&& row) {
+    statistics_.load(rank, replica.statistics().data());
+    Replica::Outcome sum;
+    for (size_t first = 0; first < total; first += kTestBatch) {
+      const size_t count = std::min(kTestBatch, total - first);
+      for (size_t k = 0; k < count; ++k) {
+        gatherer_.gather(samples, row(first + k), {}, replica.input(k));
+        replica.label(k) = samples.labels[row(first + k)];
+      }
+      const Replica::Outcome part = checked([&] { return replica.test(count, x); });
+      sum.loss_sum += part.loss_sum;
+      sum.right += part.right;
+    }
+    const double n = static_cast<double>(total);
+    return {sum.loss_sum / n, static_cast<double>(sum.right) / n};
   }
 
   const ObjectiveSpec spec_;
   const NetworkPlan plan_;
   const std::shared_ptr<const DataSet> data_;
-  const std::shared_ptr<const Partition> partition_;
+  const Dealt dealt_;
   const Gatherer gatherer_;
   ParameterLayout statistics_layout_{DType::f32};
   std::vector<Replica> replicas_;  // per thread

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <span>
 
 #include "models/batches.hpp"
 #include "models/data/file.hpp"
@@ -26,10 +27,10 @@ class LanguageModel final : public Objective {
       : spec_(spec),
         plan_(std::move(inputs.plan)),
         text_(std::move(inputs.text)),
-        partition_(std::move(inputs.partition)) {
-    for (int thread = 0; thread < spec.threads; ++thread) {
+        dealt_(std::move(inputs.dealt)) {
+    for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread) {
       replicas_.push_back(
-          {FlatParameters(plan_), Batches(partition_, spec.seed, spec.batch), {}, {}});
+          {FlatParameters(plan_), Batches(dealt_.partition, spec.seed, spec.batch), {}, {}});
     }
   }
 
@@ -38,14 +39,7 @@ class LanguageModel final : public Objective {
 
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
     Replica& replica = replica_of(thread);
-    const size_t window = static_cast<size_t>(spec_.window);
-    replica.tokens.clear();
-    replica.next.clear();
-    for (const uint32_t row : replica.batches.rows(rank, index)) {
-      const auto first = text_->train.begin() + static_cast<std::ptrdiff_t>(row * window);
-      replica.tokens.insert(replica.tokens.end(), first, first + spec_.window);
-      replica.next.insert(replica.next.end(), first + 1, first + spec_.window + 1);
-    }
+    gather(replica, replica.batches.rows(rank, index));
     return checked([&] {
       replica.parameters.bind(x, g);
       State state = fresh_state(spec_.batch);
@@ -90,14 +84,46 @@ class LanguageModel final : public Objective {
     return {loss / seen, right / seen};
   }
 
+  // Windows out of the training text, each from a state of zeros.
+  Evaluation validate(int thread, int, ConstVec x) override {
+    Replica& replica = replica_of(thread);
+    const std::vector<uint32_t>& aside = dealt_.aside;
+    double loss = 0, right = 0;
+    checked([&] {
+      const c10::NoGradGuard no_gradients;
+      replica.parameters.bind(x);
+      for (size_t first = 0; first < aside.size(); first += kStreams) {
+        const size_t n = std::min(kStreams, aside.size() - first);
+        gather(replica, std::span(aside).subspan(first, n));
+        State state = fresh_state(static_cast<int64_t>(n));
+        const at::Tensor scores = logits(replica, static_cast<int64_t>(n), spec_.window, state);
+        const at::Tensor next = numbers(replica.next);
+        loss += at::cross_entropy_loss(scores, next).item<double>() *
+                static_cast<double>(replica.next.size());
+        right += static_cast<double>(scores.argmax(1).eq(next).sum().item<int64_t>());
+      }
+    });
+    const double seen = static_cast<double>(aside.size()) * spec_.window;  // none: NaN
+    return {loss / seen, right / seen};
+  }
+
   uint64_t gradients_per_pass(int rank) const override {
     const uint64_t batch = static_cast<uint64_t>(spec_.batch);
-    return (partition_->share_size(rank) + batch - 1) / batch;
+    return (dealt_.partition->share_size(rank) + batch - 1) / batch;
+  }
+
+  Status go_on_in_data(const std::vector<DataCut>& cuts) override {
+    auto left = data_left(cuts, dealt_.among, spec_.ranks, spec_.seed);
+    if (!left) return left.error();
+    const auto shared = std::make_shared<const DataLeft>(std::move(*left));
+    for (Replica& replica : replicas_)
+      replica.batches.go_on_with(shared);
+    return Done{};
   }
 
   std::string description() const override {
     return plan_.model + " (" + with_commas(plan_.layout.size()) + " parameters) on " +
-           text_->description();
+           text_->description() + aside_text(dealt_.aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {
@@ -117,8 +143,20 @@ class LanguageModel final : public Objective {
 
   Replica& replica_of(int thread) {
     GV_CHECK(thread >= 0);
-    GV_CHECK(thread < spec_.threads);
+    GV_CHECK(static_cast<size_t>(thread) < replicas_.size());
     return replicas_[static_cast<size_t>(thread)];
+  }
+
+  /// Windows of the training text.
+  void gather(Replica& replica, std::span<const uint32_t> rows) const {
+    const size_t window = static_cast<size_t>(spec_.window);
+    replica.tokens.clear();
+    replica.next.clear();
+    for (const uint32_t row : rows) {
+      const auto first = text_->train.begin() + static_cast<std::ptrdiff_t>(row * window);
+      replica.tokens.insert(replica.tokens.end(), first, first + spec_.window);
+      replica.next.insert(replica.next.end(), first + 1, first + spec_.window + 1);
+    }
   }
 
   static at::Tensor numbers(std::vector<int64_t>& values) {
@@ -145,7 +183,7 @@ class LanguageModel final : public Objective {
   const ObjectiveSpec spec_;
   const NetworkPlan plan_;
   const std::shared_ptr<const TextSet> text_;
-  const std::shared_ptr<const Partition> partition_;
+  const Dealt dealt_;
   std::vector<Replica> replicas_;  // per thread
 };
 

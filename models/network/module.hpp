@@ -16,14 +16,14 @@
 namespace grapevine {
 
 inline constexpr const char* kNetworkModuleFile = "libgrapevine-network.so";
-inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v4";
+inline constexpr const char* kNetworkModuleSymbol = "grapevine_network_v5";
 
 struct NetworkInputs {
   NetworkPlan plan;
   std::shared_ptr<const DataSet> data;  // of a classifier
   std::shared_ptr<const TextSet> text;  // of a language model
   std::shared_ptr<const OwnData> own;   // from the user's file: one of the three is there
-  std::shared_ptr<const Partition> partition;
+  Dealt dealt;                          // the training samples, windows of a text
 };
 
 /// `made` begins as an error.

@@ -123,10 +123,10 @@ struct Replica {
 class TorchObjective final : public Objective {
  public:
   TorchObjective(const ObjectiveSpec& spec, TorchTask task, std::vector<TorchNetwork> networks,
-                 std::shared_ptr<const Partition> partition)
+                 Dealt dealt)
       : spec_(spec),
         task_(std::move(task)),
-        partition_(std::move(partition)),
+        dealt_(std::move(dealt)),
         layout_(layout_of(trained(networks[0]), task_.decay_norms_and_biases)),
         statistics_layout_(layout_of(kept(networks[0], true), false)),
         start_(values_of(trained(networks[0]))),
@@ -136,7 +136,7 @@ class TorchObjective final : public Objective {
       std::vector<at::Tensor> statistics = tensors_of(kept(network, true));
       replicas_.push_back({std::move(network), std::move(parameters), std::move(statistics),
                            std::vector<float>(statistics_.size()),
-                           Batches(partition_, spec.seed, spec.batch)});
+                           Batches(dealt_.partition, spec.seed, spec.batch)});
     }
   }
 
@@ -169,46 +169,40 @@ class TorchObjective final : public Objective {
   void set_average_statistics(ConstVec average) override { statistics_.set_average(average); }
 
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
-    Replica& replica = replica_of(thread, rank, false);
-    if (task_.test.size == 0) return {kNone, kNone};
-    double loss = 0, right = 0;
-    bool classes = true;
-    in_words([&] {
-      const c10::NoGradGuard no_gradients;
-      replica.parameters.bind(x);
-      std::vector<uint32_t> rows(kTestBatch);
-      for (size_t first = 0; first < task_.test.size; first += rows.size()) {
-        rows.resize(std::min(kTestBatch, task_.test.size - first));
-        std::iota(rows.begin(), rows.end(), static_cast<uint32_t>(first));
-        const TorchBatch batch = task_.test.batch(rows);
-        const at::Tensor outputs = replica.network.forward(batch.inputs);
-        loss +=
-            task_.loss(outputs, batch.targets).item<double>() * static_cast<double>(rows.size());
-        classes = classes && batch.targets.dim() == 1 && outputs.dim() == 2 &&
-                  at::isIntegralType(batch.targets.scalar_type(), false);
-        if (classes)
-          right += static_cast<double>(outputs.argmax(1).eq(batch.targets).sum().item<int64_t>());
-      }
-    });
-    const double n = static_cast<double>(task_.test.size);
-    return {loss / n, classes ? right / n : kNone};
+    std::vector<uint32_t> all(task_.test.size);
+    std::iota(all.begin(), all.end(), 0u);
+    return test(replica_of(thread, rank, false), x, task_.test, all);
+  }
+
+  Evaluation validate(int thread, int rank, ConstVec x) override {
+    return test(replica_of(thread, rank, false), x, task_.train, dealt_.aside);
   }
 
   uint64_t gradients_per_pass(int rank) const override {
     const uint64_t batch = static_cast<uint64_t>(spec_.batch);
-    return (partition_->share_size(rank) + batch - 1) / batch;
+    return (dealt_.partition->share_size(rank) + batch - 1) / batch;
+  }
+
+  Status go_on_in_data(const std::vector<DataCut>& cuts) override {
+    auto left = data_left(cuts, dealt_.among, spec_.ranks, spec_.seed);
+    if (!left) return left.error();
+    const auto shared = std::make_shared<const DataLeft>(std::move(*left));
+    for (Replica& replica : replicas_)
+      replica.batches.go_on_with(shared);
+    return Done{};
   }
 
   std::vector<std::vector<uint64_t>> label_counts() const override {
     const std::vector<uint8_t> labels = in_words([&] { return labels_of(task_.train); });
     if (labels.empty()) return {};
-    return partition_->label_counts(labels, 1 + *std::max_element(labels.begin(), labels.end()));
+    return dealt_.partition->label_counts(labels,
+                                          1 + *std::max_element(labels.begin(), labels.end()));
   }
 
   std::string description() const override {
     return task_.name + " (" + with_commas(layout_.size()) + " parameters) on " +
            with_commas(task_.train.size) + " + " + with_commas(task_.test.size) + " " +
-           task_.train.name;
+           task_.train.name + aside_text(dealt_.aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {
@@ -221,9 +215,13 @@ class TorchObjective final : public Objective {
     for (const auto& [name, tensor] : kept(replicas_[0].network, false)) {
       const bool counts = name.ends_with("num_batches_tracked") && tensor.numel() == 1;
       const bool whole = !tensor.is_floating_point();
+      const TensorType type = whole ? TensorType::i64 : TensorType::f32;
+      if (counts) {  // not looked at: others may compute
+        tensors.push_back({name, tensor.sizes().vec(), type, &tracked});
+        continue;
+      }
       copies.push_back(tensor.detach().to(whole ? at::kLong : at::kFloat).contiguous());
-      tensors.push_back({name, tensor.sizes().vec(), whole ? TensorType::i64 : TensorType::f32,
-                         counts ? &tracked : copies.back().const_data_ptr()});
+      tensors.push_back({name, tensor.sizes().vec(), type, copies.back().const_data_ptr()});
     }
     if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
     return write_state_dict(directory + "/model.pt", tensors);
@@ -233,7 +231,7 @@ class TorchObjective final : public Objective {
   // With the rank's statistics in its buffers.
   Replica& replica_of(int thread, int rank, bool trains) {
     GV_CHECK(thread >= 0);
-    GV_CHECK(thread < spec_.threads);
+    GV_CHECK(static_cast<size_t>(thread) < replicas_.size());
     Replica& replica = replicas_[static_cast<size_t>(thread)];
     if (std::exchange(replica.trains, trains) != trains && replica.network.train)
       replica.network.train(trains);
@@ -246,6 +244,31 @@ class TorchObjective final : public Objective {
           view_of(replica.flat_statistics.data() + entry.offset, entry.shape));
     }
     return replica;
+  }
+
+  // NaN without samples.
+  Evaluation test(Replica& replica, ConstVec x, const TorchData& data,
+                  std::span<const uint32_t> which) {
+    if (which.empty()) return {kNone, kNone};
+    double loss = 0, right = 0;
+    bool classes = true;
+    in_words([&] {
+      const c10::NoGradGuard no_gradients;
+      replica.parameters.bind(x);
+      for (size_t first = 0; first < which.size(); first += kTestBatch) {
+        const auto rows = which.subspan(first, std::min(kTestBatch, which.size() - first));
+        const TorchBatch batch = data.batch(rows);
+        const at::Tensor outputs = replica.network.forward(batch.inputs);
+        loss +=
+            task_.loss(outputs, batch.targets).item<double>() * static_cast<double>(rows.size());
+        classes = classes && batch.targets.dim() == 1 && outputs.dim() == 2 &&
+                  at::isIntegralType(batch.targets.scalar_type(), false);
+        if (classes)
+          right += static_cast<double>(outputs.argmax(1).eq(batch.targets).sum().item<int64_t>());
+      }
+    });
+    const double n = static_cast<double>(which.size());
+    return {loss / n, classes ? right / n : kNone};
   }
 
   void store_statistics(int rank, Replica& replica) {
@@ -264,7 +287,7 @@ class TorchObjective final : public Objective {
 
   const ObjectiveSpec spec_;
   const TorchTask task_;
-  const std::shared_ptr<const Partition> partition_;
+  const Dealt dealt_;
   const ParameterLayout layout_, statistics_layout_;
   const std::vector<float> start_;
   RunningStatistics statistics_;
@@ -319,7 +342,7 @@ void try_out(const TorchNetwork& network, const TorchTask& task) {
 Result<std::unique_ptr<Objective>> make(const ObjectiveSpec& spec, TorchTask task) {
   at::set_num_threads(1);  // also of threads that start later; results then depend on no split
   std::vector<TorchNetwork> networks;
-  for (int thread = 0; thread < spec.threads; ++thread) {
+  for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread) {
     at::manual_seed(spec.seed);
     networks.push_back(task.make());
     if (Status fits = check_network(networks.back()); !fits) return fits.error();
@@ -333,13 +356,12 @@ Result<std::unique_ptr<Objective>> make(const ObjectiveSpec& spec, TorchTask tas
   const bool by_label =
       spec.partition != "auto" && spec.partition != "iid" && spec.partition != "contiguous";
   const std::vector<uint8_t> labels = by_label ? labels_of(task.train) : std::vector<uint8_t>();
-  auto partition =
-      make_partition(spec.partition == "auto" ? "iid" : spec.partition,
-                     static_cast<uint32_t>(task.train.size), labels, spec.ranks, spec.seed);
-  if (!partition) return partition.error();
-  return std::unique_ptr<Objective>(
-      std::make_unique<TorchObjective>(spec, std::move(task), std::move(networks),
-                                       std::make_shared<const Partition>(std::move(*partition))));
+  auto dealt = deal(spec.partition == "auto" ? "iid" : spec.partition,
+                    static_cast<uint32_t>(task.train.size), labels, spec.ranks, spec.seed,
+                    spec.validation_split);
+  if (!dealt) return dealt.error();
+  return std::unique_ptr<Objective>(std::make_unique<TorchObjective>(
+      spec, std::move(task), std::move(networks), std::move(*dealt)));
 }
 
 }  // namespace

@@ -117,6 +117,81 @@ def forward(self, x):
 
 }  // namespace
 
+TEST_CASE("Samples that are set aside judge, and no rank's gradients have them, whoever made it") {
+  const Scratch scratch;
+  write_optdigits(scratch, 100, 20);
+  auto read = read_data_set("optdigits", scratch.path());
+  REQUIRE(read);
+  const auto set = std::make_shared<const DataSet>(std::move(*read));
+  ObjectiveSpec spec = spec_for(4, 8);
+  spec.model = "mlp";
+  spec.dataset = "optdigits";
+  spec.data_dir = scratch.path();
+  spec.validation_split = 0.3;
+  spec.has_tester = true;
+  const auto zoo = made(spec);
+  TorchTask task;
+  task.make = [] { return network_of(std::make_shared<Mlp>()); };
+  task.train = TorchData::of(set, false);
+  const auto seen = std::make_shared<std::vector<int>>(100);
+  task.train.batch = [seen, batch = task.train.batch](std::span<const uint32_t> rows) {
+    for (const uint32_t row : rows)
+      ++(*seen)[row];
+    return batch(rows);
+  };
+  const auto own = made_of(spec, std::move(task));
+  CHECK_THAT(own->description(), Contains("30 training samples set aside"));
+  CHECK(own->gradients_per_pass(0) == 3);  // 17 or 18 samples
+  Floats x = beginning(*zoo);
+  seen->assign(100, 0);
+  for (int rank = 0; rank < 4; ++rank)
+    for (uint64_t index = 0; index < 9; ++index)
+      gradient_at(*own, 1, rank, index, x);
+  const std::vector<int> trained = *seen;
+  seen->assign(100, 0);
+  const Evaluation mine = own->validate(2, -1, vec(x)), theirs = zoo->validate(2, -1, vec(x));
+  for (size_t row = 0; row < 100; ++row)
+    CHECK(((trained[row] > 0) != ((*seen)[row] == 1)));
+  CHECK(mine.loss == Approx(theirs.loss).epsilon(1e-5));
+  CHECK(mine.accuracy == theirs.accuracy);
+  spec.validation_split = 0;
+  CHECK(std::isnan(made(spec)->validate(0, -1, vec(x)).loss));
+}
+
+TEST_CASE("The walk through the data goes on where ranks of another number have left it") {
+  const Scratch scratch;
+  write_optdigits(scratch, 100, 20);
+  ObjectiveSpec spec = spec_for(4, 5);
+  const auto seen = std::make_shared<std::vector<int>>(100);
+  const auto counting = [&](int ranks) {
+    TorchTask task = odd_task();
+    task.train = TorchData::of(torch::randn({100, 4}), torch::randint(2, {100}));
+    task.train.batch = [seen, batch = task.train.batch](std::span<const uint32_t> rows) {
+      for (const uint32_t row : rows)
+        ++(*seen)[row];
+      return batch(rows);
+    };
+    spec.ranks = ranks;
+    auto made = made_of(spec, std::move(task));
+    seen->assign(100, 0);
+    return made;
+  };
+  const auto four = counting(4);
+  Floats x = beginning(*four);
+  for (int rank = 0; rank < 4; ++rank)
+    for (uint64_t index = 0; index < 2; ++index)
+      gradient_at(*four, 0, rank, index, x);
+  const std::vector<int> before = *seen;
+  const auto two = counting(2);
+  CHECK_FALSE(two->go_on_in_data({{{10, 10, 10, 10}, {4, 4, 4}}}));
+  REQUIRE(two->go_on_in_data({{{10, 10, 10, 10}, {4, 4}}}));
+  for (int rank = 0; rank < 2; ++rank)  // has 30 of its 50 samples left
+    for (uint64_t index = 4; index < 10; ++index)
+      gradient_at(*two, 1, rank, index, x);
+  for (size_t row = 0; row < 100; ++row)
+    CHECK(before[row] + (*seen)[row] == 1);
+}
+
 TEST_CASE("A network of one's own has the very gradients of the zoo's with the same layers") {
   const Scratch scratch;
   write_optdigits(scratch, 100, 20);

@@ -1,0 +1,49 @@
+// Walk: in which order the ranks of a run go through the training samples.
+//
+// A rank goes through its share pass after pass, each in an order of its own, keyed by (seed, rank,
+// pass). Where a run goes on with another number of ranks, the shares are cut anew in the middle of
+// a pass. With P the latest pass that a rank had begun:
+//
+//   what is left      of each sample as many as its rank had still to take to the end of pass P
+//   a rank from then  first what is left of its new share, shuffled; then passes P + 1, P + 2, ...
+//
+// So at the end of the pass at hand every sample has come as often as every other, and what had
+// been taken of it does not come twice. A rank that is more than kCatchUp passes behind catches up
+// with so many.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "models/partition.hpp"
+
+namespace grapevine {
+
+/// One change of the number of ranks.
+struct DataCut {
+  std::vector<uint64_t> taken;  // samples since the cut before, by rank before
+  std::vector<uint64_t> first;  // the gradient with which it begins, by rank from then on
+
+  bool operator==(const DataCut&) const = default;
+};
+
+constexpr uint64_t kCatchUp = 16;
+
+/// How far the data had been taken when the ranks of now began.
+struct DataLeft {
+  uint64_t pass = 0;                         // the next one that is whole
+  std::vector<std::vector<uint32_t>> first;  // by rank: what it takes before; all empty: nothing
+  std::vector<uint64_t> since;               // by rank: its gradient with which that begins
+};
+
+/// After these cuts, in their order. `ranks`: of now. Errors (user): a cut that is not of this
+/// data, or not of so many ranks.
+Result<DataLeft> data_left(const std::vector<DataCut>&,
+                           const std::function<Result<Partition>(int ranks)>& among, int ranks,
+                           uint64_t seed);
+
+/// The samples of a rank's share, in the order of that pass.
+std::vector<uint32_t> order_of_pass(const Partition&, uint64_t seed, int rank, uint64_t pass);
+
+}  // namespace grapevine
