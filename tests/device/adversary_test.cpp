@@ -266,6 +266,40 @@ TEST_CASE("shared memory outlives a process that is killed, for whoever has it o
   CHECK(theirs.open(descriptor, kBytes, again) == Fate::out_of_memory);
 }
 
+TEST_CASE("freeing what others have open is judged by what one's own work did there") {
+  for (const bool waits : {true, false}) {
+    Bench t;
+    Adversary other(t.world, "B");
+    Block opened;
+    int descriptor = -1;
+    REQUIRE(ok(t.device.share(t.x, descriptor)));
+    REQUIRE(ok(other.open(descriptor, kBytes, opened)));
+    t.set(t.a, t.x, 1);
+    CHECK(ok(t.device.record(t.e, t.a)));
+    if (waits) {
+      t.run();
+      CHECK(ok(t.device.query(t.e)));
+    }
+    CHECK(ok(t.device.free(t.x)));
+    CHECK(t.found("the host of A frees") == !waits);
+  }
+}
+
+TEST_CASE("who has a dead process's memory open may free it, whatever that did there unheard") {
+  Bench t;
+  Adversary other(t.world, "B");
+  Device& theirs = other;
+  Block opened;
+  int descriptor = -1;
+  REQUIRE(ok(t.device.share(t.x, descriptor)));
+  REQUIRE(ok(theirs.open(descriptor, kBytes, opened)));
+  t.set(t.a, t.x, 1);
+  t.run();
+  t.adversary.kill();
+  CHECK(ok(theirs.free(opened)));
+  CHECK(t.clean());
+}
+
 TEST_CASE("what is queued and not done when all should be is found") {
   Bench t;
   t.set(t.a, t.x, 1);

@@ -183,6 +183,10 @@ TEST_CASE("a lost device has no slots, and leases may outlive it and their pool"
     Lease other = pool.take(t.rules);
     other.read_by(t.work(t.out, other, Access::Mode::updates));
     other = {};
+    {
+      Fence spare;
+      REQUIRE(t.fences.record(t.rules, spare) == Fate::ok);
+    }
     t.adversary.fail_call = t.adversary.calls + 1;
     CHECK_FALSE(pool.take(t.rules));
     CHECK(pool.in_use() == 1);

@@ -31,6 +31,17 @@ TEST_CASE("every pass on a device gives the bits of the CPU, for odd sizes and m
   t.check_clean();
 }
 
+TEST_CASE("in place a pass on a device reads what it overwrites") {
+  Adverse t;
+  Buffer host = random_buffer(100, DType::f32, 1), back(100, DType::f32);
+  const Vec x = t.on.upload(host);
+  scale(t.on.execution(), -0.3, x, x);
+  scale({}, -0.3, host, host);
+  t.on.read(x, back);
+  CHECK(numbers(back) == numbers(host));
+  t.check_clean();
+}
+
 TEST_CASE("what a pass on a device finds out is what the CPU finds") {
   Adverse t;
   for (const DType dtype : {DType::f32, DType::f64})
