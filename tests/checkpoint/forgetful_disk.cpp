@@ -65,7 +65,7 @@ void ForgetfulDisk::happen(const DiskEffect& effect) {
       Overloaded{
           [&](const MakeFolder& make) {
             if (folders_.count(make.path) > 0) return;
-            GV_CHECK(folders_.count(parent(make.path)) > 0);
+            GV_CHECK(folders_.contains(parent(make.path)));
             folders_[make.path];
             change(parent(make.path), {{name(make.path), kFolder}});
           },

@@ -25,7 +25,7 @@ ParameterLayout layout_of(std::initializer_list<std::pair<const char*, std::vect
 TEST_CASE("a guest's objective has workers and no gradients, and every rank begins at its start") {
   const Buffer start = testing::random_buffer(7, DType::f32, 1);
   GuestObjective objective(layout_of({{"fc.weight", {2, 3}}, {"scale", {}}}), {},
-                           testing::random_buffer(7, DType::f32, 1));
+                           testing::random_buffer(7, DType::f32, 1), {});
   CHECK_FALSE(objective.has_gradients());
   CHECK(objective.has_workers());
   for (const int rank : {0, 5}) {
@@ -37,12 +37,27 @@ TEST_CASE("a guest's objective has workers and no gradients, and every rank begi
   CHECK(objective.description() == "a guest's model: 7 parameters in 2 tensors");
 }
 
+TEST_CASE("a rank whose script has said nothing has the statistics of the start") {
+  const Buffer start = testing::random_buffer(4, DType::f32, 4);
+  GuestObjective objective(layout_of({{"scale", {}}}), layout_of({{"bn.running_mean", {4}}}),
+                           Buffer(1, DType::f32), testing::random_buffer(4, DType::f32, 4));
+  const Buffer own = testing::random_buffer(4, DType::f32, 5);
+  objective.set_statistics(1, 3, own);
+  Buffer read(4, DType::f32);
+  objective.read_statistics(1, read);
+  CHECK(testing::numbers(read) == testing::numbers(own));
+  objective.read_statistics(0, read);
+  CHECK(testing::numbers(read) == testing::numbers(start));
+  CHECK(objective.statistics().size() == 4);
+}
+
 TEST_CASE("a guest's model is saved under the script's names, what is aside included") {
   GuestObjective objective(layout_of({{"fc.weight", {2, 3}}, {"scale", {}}}),
-                           layout_of({{"bn.running_mean", {4}}}), Buffer(7, DType::f32));
+                           layout_of({{"bn.running_mean", {4}}}), Buffer(7, DType::f32),
+                           Buffer(4, DType::f32));
   const Buffer x = testing::random_buffer(7, DType::f32, 2);
   const Buffer aside = testing::random_buffer(4, DType::f32, 3);
-  objective.set_aside(aside);
+  objective.set_average_statistics(aside);
   const std::string folder = std::filesystem::temp_directory_path() / "grapevine_guest_test";
   std::filesystem::create_directories(folder);
   REQUIRE(objective.save_model(folder, x));
