@@ -398,7 +398,7 @@ TEST_CASE("A TorchScript file trains on a set of the registry and on samples fro
                                   {"targets", {30}, TensorType::f32, targets.data()}}));
   write_script(script, 3, 1);
   spec.dataset = own;
-  for (const std::string model : {script, std::string("linear")}) {
+  for (const std::string& model : {script, std::string("linear")}) {
     spec.model = model;
     const auto regression = made(spec);
     Floats w = beginning(*regression), slope(w.size());
