@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/checkpointer.hpp"
 #include "actors/cluster/cluster_mail.hpp"
 #include "actors/guest_worker.hpp"
 #include "actors/kept_blob.hpp"
@@ -52,7 +53,8 @@ class GuestHall {
     caf::actor_system* system = nullptr;
     ClusterActor cluster;
     std::shared_ptr<Counters> counters;
-    int ranks = 1;  // that the objective tells apart
+    int ranks = 1;                        // that the objective tells apart
+    CheckpointerActor checkpointer = {};  // null: there are no checkpoints
   };
 
   static Result<std::shared_ptr<GuestHall>> open(GuestHallOptions);

@@ -96,6 +96,7 @@ bool GuestVisit::handle(Question& question) {
     case GuestKind::kept: return kept();
     case GuestKind::mean: return mean();
     case GuestKind::finish: return finish();
+    case GuestKind::checkpoint: return checkpoint();
     default: return script_.refuse("a script joins once"), false;
   }
 }
@@ -372,6 +373,36 @@ bool GuestVisit::kept() {
   }
   if (!blob) answer.count = 0;
   return script_.answer(answer, {}, blob.fd());
+}
+
+/// All ranks of the node are written down, with what their scripts have kept.
+bool GuestVisit::checkpoint() {
+  if (!begun() && !over()) return false;
+  GuestHall::Run run;
+  {
+    const std::lock_guard lock(hall_.mutex_);
+    run = hall_.run_;
+  }
+  std::optional<std::string> told;
+  if (over()) {
+    told = fmt::format("{}: the run is over", kNoCheckpoint);
+  } else if (!run.checkpointer) {
+    told = fmt::format("{}: this node has no run directory", kNoCheckpoint);
+  } else {  // as in mean(): of a helper
+    auto promise = std::make_shared<Promised<std::string>>();
+    run.system->spawn([promise, to = run.checkpointer](caf::event_based_actor* self) {
+      self->request(to, caf::infinite, SaveNow{})
+          .then([promise](const std::string& line) { promise->keep(line); },
+                [promise](const caf::error&) {
+                  promise->keep(fmt::format("{}: the run is over", kNoCheckpoint));
+                });
+    });
+    if (!await([&] { return (told = promise->wait(kLook)) || over(); })) return false;
+    if (!told) told = fmt::format("{}: the run is over", kNoCheckpoint);
+  }
+  GuestRecord answer = record(GuestKind::saved);
+  if (told->starts_with(kNoCheckpoint)) answer.flags |= kGuestNotSaved;
+  return script_.answer(answer, *told);
 }
 
 // --- means

@@ -32,6 +32,7 @@ class GuestVisit {
   bool kept();
   bool mean();
   bool finish();
+  bool checkpoint();
   bool send_mean(ConstVec mean, ConstVec aside, int ranks);
 
   /// Asks the worker. Nothing: the script has gone, or the run is over.

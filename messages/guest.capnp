@@ -1,5 +1,6 @@
 # What a guest (a script that computes a rank's steps) and its node say to each other on the node's door: one
-# struct without pointers, in one segment of nine words, 80 bytes. `count` bytes of text follow a join or a refusal.
+# struct without pointers, in one segment of nine words, 80 bytes. `count` bytes of text follow a join, a refusal or
+# what is said of a checkpoint.
 #
 # Fields are only ever appended, and each change of meaning raises `version`. README.md says what each field means
 # in which record.
@@ -21,12 +22,14 @@ enum GuestKind {
   leave @9;
   bye @10;
   wait @11;
+  checkpoint @12;
+  saved @13;
 }
 
 struct GuestRecord {
   version @0 :UInt16;     # 1
   kind @1 :UInt16;        # a GuestKind
-  flags @2 :UInt16;       # 1 resumed, 2 end, 4 not finite
+  flags @2 :UInt16;       # 1 resumed, 2 end, 4 not finite, 8 not saved
   dtype @3 :UInt16;       # of the front: 0, f32
   rank @4 :UInt32;        # 2^32 - 1: any
   ranks @5 :UInt32;       # of the run; of a mean: in it

@@ -9,6 +9,7 @@
 //   keep     a descriptor of a blob             -> kept
 //   kept                                        -> kept, with the descriptor where there is a blob
 //   finish   the script's share is done         -> mean, when the others have done theirs
+//   checkpoint                                  -> saved, text: what became of it
 //   leave                                       -> bye
 //
 // `wait` comes once a second before an answer that takes longer.
@@ -31,13 +32,16 @@ enum class GuestKind : uint16_t {
   finish,
   leave,
   bye,
-  wait
+  wait,
+  checkpoint,
+  saved
 };
-constexpr int kGuestKinds = 12;
+constexpr int kGuestKinds = 14;
 
 constexpr uint16_t kGuestResumed = 1;    // welcome: the rank has parameters, and they are the front
 constexpr uint16_t kGuestEnd = 2;        // front: no more steps are taken
 constexpr uint16_t kGuestNotFinite = 4;  // front: what was not finite has been left out
+constexpr uint16_t kGuestNotSaved = 8;   // saved: it could not be written
 constexpr uint32_t kAnyGuestRank = ~uint32_t{0};
 
 struct GuestRecord {

@@ -19,7 +19,9 @@ static_assert(kGuestRecordBytes == (1 + kSegmentWords) * sizeof(capnp::word));
 static_assert(capnp::_::structSize<wire::GuestRecord>().data == kStructWords);
 static_assert(capnp::_::structSize<wire::GuestRecord>().pointers == 0);
 static_assert(std::endian::native == std::endian::little);
-static_assert(int(wire::GuestKind::WAIT) == int(GuestKind::wait) && kGuestKinds == 12);
+static_assert(int(wire::GuestKind::SAVED) == int(GuestKind::saved) && kGuestKinds == 14);
+static_assert(int(wire::GuestKind::CHECKPOINT) == int(GuestKind::checkpoint));
+static_assert(int(wire::GuestKind::WAIT) == int(GuestKind::wait));
 static_assert(int(wire::GuestKind::BYE) == int(GuestKind::bye));
 static_assert(int(wire::GuestKind::LEAVE) == int(GuestKind::leave));
 static_assert(int(wire::GuestKind::FINISH) == int(GuestKind::finish));
@@ -31,7 +33,7 @@ static_assert(int(wire::GuestKind::STEP) == int(GuestKind::step));
 static_assert(int(wire::GuestKind::REFUSED) == int(GuestKind::refused));
 static_assert(int(wire::GuestKind::WELCOME) == int(GuestKind::welcome));
 
-constexpr uint16_t kFlags = kGuestResumed | kGuestEnd | kGuestNotFinite;
+constexpr uint16_t kFlags = kGuestResumed | kGuestEnd | kGuestNotFinite | kGuestNotSaved;
 
 // The table of a message of one segment, and the pointer to its root.
 constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
@@ -129,8 +131,8 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
       reinterpret_cast<const capnp::word*>(segment.data()));
   if (root.getVersion() != kGuestVersion)
     return refused("version", root.getVersion(), std::to_string(kGuestVersion));
-  if (root.getKind() >= kGuestKinds) return refused("kind", root.getKind(), "0 to 11");
-  if ((root.getFlags() & ~kFlags) != 0) return refused("flags", root.getFlags(), "0 to 7");
+  if (root.getKind() >= kGuestKinds) return refused("kind", root.getKind(), "0 to 13");
+  if ((root.getFlags() & ~kFlags) != 0) return refused("flags", root.getFlags(), "0 to 15");
   if (root.getDtype() != 0) return refused("dtype", root.getDtype(), "0 (f32)");
   GuestRecord r;
   r.kind = static_cast<GuestKind>(root.getKind());
@@ -143,7 +145,8 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
   r.count = root.getCount();
   r.value = root.getValue();
   r.epoch = root.getEpoch();
-  const bool has_text = r.kind == GuestKind::join || r.kind == GuestKind::refused;
+  const bool has_text =
+      r.kind == GuestKind::join || r.kind == GuestKind::refused || r.kind == GuestKind::saved;
   if (has_text && r.count > kGuestTextBytes)
     return refused("bytes of text", r.count, "at most " + std::to_string(kGuestTextBytes));
   return r;

@@ -22,7 +22,7 @@ GuestRecordBytes encode(const GuestRecord&);
 
 /// Refuses, with one line: another length, what is not one segment with one such struct, another
 /// version, an unknown kind or flag, a dtype other than fp32, a text above kGuestTextBytes of a
-/// join or a refusal.
+/// join, a refusal or what is said of a checkpoint.
 Result<GuestRecord> decode_guest(std::span<const std::byte> bytes);
 
 /// Refuses, with one line: a line that is neither `trained` nor `aside`, nothing trained, trained

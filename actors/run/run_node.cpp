@@ -389,7 +389,9 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
     guarded(thrown, "the hook on_listening", false,
             [&] { return hooks.on_listening(links->address()), true; });
   node.start(links);
-  if (hooks.guests) hooks.guests->begin({&system, node.cluster, node.run->counters, s.ranks});
+  if (hooks.guests)
+    hooks.guests->begin(
+        {&system, node.cluster, node.run->counters, s.ranks, node.run->checkpointer});
 
   const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
   const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts, thrown,

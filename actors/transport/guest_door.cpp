@@ -56,6 +56,7 @@ bool asks(GuestKind kind) {
     case GuestKind::keep:
     case GuestKind::kept:
     case GuestKind::finish:
+    case GuestKind::checkpoint:
     case GuestKind::leave: return true;
     default: return false;
   }

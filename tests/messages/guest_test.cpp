@@ -72,8 +72,8 @@ TEST_CASE("what is no record of a guest is refused in a line that says what is a
   CHECK_THAT(refusal_with<uint8_t>(4, 10), Catch::Contains("malformed"));
   CHECK_THAT(refusal_with<uint8_t>(8, 4), Catch::Contains("malformed"));
   CHECK_THAT(refusal_with<uint16_t>(16, 2), Catch::Contains("version 2, accepted: 1"));
-  CHECK_THAT(refusal_with<uint16_t>(18, 12), Catch::Contains("kind 12"));
-  CHECK_THAT(refusal_with<uint16_t>(20, 8), Catch::Contains("flags 8"));
+  CHECK_THAT(refusal_with<uint16_t>(18, 14), Catch::Contains("kind 14"));
+  CHECK_THAT(refusal_with<uint16_t>(20, 16), Catch::Contains("flags 16"));
   CHECK_THAT(refusal_with<uint16_t>(22, 1), Catch::Contains("dtype 1"));
   const GuestRecordBytes bytes = encode(record());
   CHECK_FALSE(decode_guest(std::span(bytes).first(79)));

@@ -22,8 +22,9 @@ import unittest
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
 HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
-JOIN, WELCOME, REFUSED, STEP, FRONT, MEAN, KEEP, KEPT, FINISH, LEAVE, BYE, WAIT = range(12)
-RESUMED, END, NOT_FINITE = 1, 2, 4
+JOIN, WELCOME, REFUSED, STEP, FRONT, MEAN, KEEP, KEPT, FINISH, LEAVE, BYE, WAIT, CHECKPOINT, \
+    SAVED = range(14)
+RESUMED, END, NOT_FINITE, NOT_SAVED = 1, 2, 4, 8
 ANY = 0xFFFFFFFF
 NAN = float("nan")
 PATIENCE_S = 60
@@ -83,6 +84,8 @@ class Script:
                     text += self.socket.recv(answer.count - len(text))
                 raise Refused(text.decode())
             else:
+                if answer.kind == SAVED:
+                    answer.text = self.socket.recv(answer.count, socket.MSG_WAITALL).decode()
                 return answer
 
     def ask(self, kind, fd=None, **fields):
@@ -304,6 +307,37 @@ class Records(unittest.TestCase):
                 kept = script.ask(KEPT)
                 self.assertEqual((kept.number, kept.count), (1, 100000))
                 self.assertEqual(os.pread(kept.fd, 200000, 0), b"x" * 100000)
+
+    def test_a_script_asks_for_a_checkpoint_and_the_next_life_goes_on_from_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            with Node(1, "--out", run) as node:
+                script = node.script()
+                script.begin(START)
+                script.step(change=1)
+                script.ask(KEEP, fd=blob_of(b"mine"), number=1, count=4)
+                saved = script.ask(CHECKPOINT)
+                self.assertEqual((saved.kind, saved.flags & NOT_SAVED), (SAVED, 0))
+                self.assertTrue(saved.text.startswith("checkpoint " + run + "/checkpoints/"))
+                at = saved.text[len("checkpoint "):]
+                for name in ("manifest.json", "rank-0.safetensors", "rank-0.kept"):
+                    self.assertTrue(os.path.exists(os.path.join(at, name)), name)
+                script.step(change=1)
+                node.process.kill()
+                node.process.wait()
+            with Node(1, "--out", run) as node:
+                script = node.script()
+                script.begin([0] * (TRAINED + ASIDE))
+                self.assertEqual(script.values()[:TRAINED], [2, 3, 4, 5, 6])
+
+    def test_a_checkpoint_that_cannot_be_is_told_and_the_script_goes_on(self):
+        with Node(1, "--no-save") as node:
+            script = node.script()
+            script.begin(START)
+            saved = script.ask(CHECKPOINT)
+            self.assertEqual((saved.kind, saved.flags & NOT_SAVED), (SAVED, NOT_SAVED))
+            self.assertIn("no run directory", saved.text)
+            self.assertEqual(script.step(change=1).number, 1)
 
     def test_a_script_that_waits_for_others_hears_so_until_it_has_its_answer(self):
         with Node(2) as node:

@@ -109,6 +109,43 @@ class Scripts(unittest.TestCase):
             node.signal(signal.SIGCONT)
 
 
+class Checkpoints(unittest.TestCase):
+    def test_a_rank_goes_on_from_the_checkpoint_that_its_script_asked_for(self):
+        with Node(1, "--out", "run") as node:
+            model = linear()
+            optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+            with grapevine.join(model, optimizer, node.path) as rank:
+                for _ in range(3):
+                    step(model, optimizer)
+                self.assertTrue(rank.keep(optimizer.state_dict()))
+                at = rank.checkpoint()
+                saved = model.weight.detach().clone()
+                self.assertTrue(os.path.exists(os.path.join(node.folder, at, "manifest.json")))
+                step(model, optimizer)  # which is lost
+                self.assertFalse(torch.equal(model.weight, saved))
+                node.kill()
+            node.start()
+            later = linear()
+            with grapevine.join(later, sgd(later), node.path) as rank:
+                self.assertEqual(rank.steps, 3)
+                self.assertTrue(torch.equal(later.weight, saved))
+                self.assertEqual(rank.kept()["state"][0]["step"], 3)
+
+    def test_where_none_can_be_written_the_reason_is_raised_and_the_rank_goes_on(self):
+        with Node(1, "--no-save") as node:
+            model = linear()
+            optimizer = sgd(model)
+            with grapevine.join(model, optimizer, node.path) as rank:
+                with self.assertRaisesRegex(RuntimeError, "no run directory"):
+                    rank.checkpoint()
+                step(model, optimizer)
+                self.assertEqual(rank.steps, 1)
+                node.kill()
+                with self.assertWarns(UserWarning):
+                    self.assertIsNone(rank.checkpoint())
+                self.assertIsNone(rank.checkpoint())
+
+
 class Forks(unittest.TestCase):
     def setUp(self):
         self.node = Node()

@@ -414,6 +414,25 @@ class Rank:
         self.kept_steps = answer.number
         return torch.load(data, weights_only=True)
 
+    def checkpoint(self) -> Optional[str]:
+        """Has the node write its ranks down, with what scripts have left by `keep`; as it does now
+        and then by itself. The checkpoint's folder, as the node calls it; None while it is gone.
+
+        Raises RuntimeError with the reason where none is written: the node has no run directory,
+        the disk is full.
+        """
+        self._check_process()
+        if self.alone:
+            return None
+        try:
+            answer = self._node.ask(Record(kind=Kind.CHECKPOINT))
+        except NodeGone as gone:
+            self._go_alone(gone)
+            return None
+        if answer.flags & Flag.NOT_SAVED:
+            raise RuntimeError(self._node.text)
+        return self._node.text[len("checkpoint ") :]
+
     def _mean(self, question: Record, deadline: Optional[float] = None) -> Dict[int, torch.Tensor]:
         """The mean of each joined tensor, by its identity; empty while the node is gone."""
         self._check_process()

@@ -40,6 +40,8 @@ class Kind(enum.IntEnum):
     LEAVE = 9
     BYE = 10
     WAIT = 11
+    CHECKPOINT = 12
+    SAVED = 13
 
 
 class Flag(enum.IntFlag):
@@ -48,6 +50,7 @@ class Flag(enum.IntFlag):
     RESUMED = 1  # of `welcome`: the rank has parameters, the script takes them over
     END = 2  # of `front`: no more steps are taken
     NOT_FINITE = 4  # of `front`: what was not finite was left out
+    NOT_SAVED = 8  # of `saved`: there is no checkpoint, the text says why
 
 
 class Record(NamedTuple):
@@ -92,6 +95,7 @@ class Connection:
         self._buffer = bytearray(RECORD.size)
         self._filled = 0  # bytes of an answer that came in pieces
         self._open = False
+        self.text = ""  # what came with the last answer
         self._descriptor: Optional[int] = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -141,6 +145,7 @@ class Connection:
                 raise Refused(self._read_text(record.size))
             if record.kind != Kind.WAIT:
                 self._open = False
+                self.text = self._read_text(record.size) if record.kind == Kind.SAVED else ""
                 return record
             self._forget()
             if deadline is not None and time.monotonic() >= deadline:
