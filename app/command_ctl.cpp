@@ -183,6 +183,9 @@ void print_status(const Json& s) {
               known(s["progress"], as_percent).c_str(),
               known(s["gradients_per_second"], as_short).c_str(),
               known(s["loss"], as_short).c_str());
+  if (s.contains("test_loss"))
+    std::printf("  tested               accuracy %s, loss %s\n",
+                known(s["accuracy"], as_percent).c_str(), known(s["test_loss"], as_short).c_str());
   const Json& refusals = s["refusals"];
   std::printf("  consensus distance   %s, from the edges below\n",
               known(s["consensus_distance"], as_short).c_str());

@@ -46,6 +46,8 @@ const CommandRow kCommands[] = {
      "  grapevine train --model mlp --dataset optdigits --data DIR --json\n"
      "  grapevine train --plan slow.toml --out runs/slow      with a fault plan\n"
      "  grapevine train --resume runs/long                    goes on where it was killed\n"
+     "  grapevine train --test-every 30s --validation-split 0.1 --early-stop 5\n"
+     "                              a tenth of the samples judges; keeps the best\n"
      "Ctrl+C once drains, evaluates and saves; twice stops at once. SIGUSR1 takes a checkpoint.\n"
      "The same command again with an --out whose run was killed goes on with that run.\n"},
     {kSimulate, "simulate", "Run the same actors on the virtual clock, seeded and repeatable.",

@@ -159,7 +159,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
   TrainingTimes times;
   if (!summary.failure && summary.ranks_in_mean > 0 && hall == nullptr) {  // scripts test theirs
     const double before_s = since_start();
-    evaluate(settings, **objective, summary);
+    evaluate(settings, (*record)->watch(), **objective, summary);
     times.evaluation_s = since_start() - before_s;
   }
   times.total_s = since_start();

@@ -25,7 +25,7 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   runs.push_back(execute(settings, *objective, (*record)->watch()));
   Summary& summary = runs.back();
   (*record)->quiet();
-  if (!summary.failure) evaluate(settings, **objective, summary);
+  if (!summary.failure) evaluate(settings, (*record)->watch(), **objective, summary);
   const std::string result = simulation_json(settings, runs).dump();
   if (Status saved = (*record)->finish(summary, **objective, result); !saved) return saved;
   if (summary.failure) return *summary.failure;

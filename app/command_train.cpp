@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "actors/run/run.hpp"
 #include "app/checkpoint/warm.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
@@ -47,15 +48,15 @@ Result<int> train(Options options) {
   auto record = RunRecord::begin("train", options, **objective, options.out, std::move(*begins));
   if (!record) return record.error();
   if (!options.log.quiet && options.log.level == LogLevel::info)
-    announce(options.log, fmt::format("{}; {} threads", (*objective)->description(),
-                                      settings.objective.threads));
+    announce(options.log,
+             fmt::format("{}; {} threads", (*objective)->description(), compute_threads(settings)));
 
   Summary summary = execute(settings, *objective, (*record)->watch());
   (*record)->quiet();
   TrainingTimes times;
   if (!summary.failure) {
     const auto tested = now();
-    evaluate(settings, **objective, summary);
+    evaluate(settings, (*record)->watch(), **objective, summary);
     times.evaluation_s = since(tested);
   }
   times.total_s = since(start);

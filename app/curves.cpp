@@ -21,8 +21,31 @@ Span span_of(const std::vector<double>& values) {
   return {*low, *high};
 }
 
+void add_tests(const std::vector<TestPoint>& tests, std::vector<Panel>& panels) {
+  struct Curve {
+    const char* name;
+    double (*of)(const TestPoint&);
+  };
+  constexpr Curve kCurves[] = {
+      {"test accuracy", [](const TestPoint& p) { return p.test.accuracy; }},
+      {"validation accuracy", [](const TestPoint& p) { return p.validation.accuracy; }},
+      {"test loss", [](const TestPoint& p) { return p.test.loss; }},
+      {"validation loss", [](const TestPoint& p) { return p.validation.loss; }},
+  };
+  for (const auto& [name, value_of] : kCurves) {
+    Series curve;
+    for (const TestPoint& p : tests)
+      if (std::isfinite(value_of(p))) {
+        curve.x.push_back(static_cast<double>(p.gradients));
+        curve.y.push_back(value_of(p));
+      }
+    if (curve.x.size() > 2) panels.push_back({name, "gradients", false, false, false, {curve}});
+  }
+}
+
 // One panel a curve.
-std::vector<Panel> panels_of(const std::vector<RunSample>& points) {
+std::vector<Panel> panels_of(const std::vector<RunSample>& points,
+                             const std::vector<TestPoint>& tests) {
   const bool computes = !points.empty() && points.back().gradients > 0;
   const char* x_name = computes ? "gradients" : "seconds";
   Series loss, distance;
@@ -41,6 +64,7 @@ std::vector<Panel> panels_of(const std::vector<RunSample>& points) {
   if (loss.x.size() > 2) panels.push_back({"loss", x_name, false, false, false, {loss}});
   if (distance.x.size() > 2)
     panels.push_back({"consensus distance", x_name, false, true, false, {distance}});
+  add_tests(tests, panels);
   return panels;
 }
 
@@ -94,12 +118,13 @@ std::string panel_text(const Panel& panel, double x_high) {
 
 }  // namespace
 
-std::string curves_svg(const std::string& title, const std::vector<RunSample>& points) {
-  return chart_svg(title, panels_of(points));
+std::string curves_svg(const std::string& title, const std::vector<RunSample>& points,
+                       const std::vector<TestPoint>& tests) {
+  return chart_svg(title, panels_of(points, tests));
 }
 
-std::string curves_text(const std::vector<RunSample>& points) {
-  const std::vector<Panel> panels = panels_of(points);
+std::string curves_text(const std::vector<RunSample>& points, const std::vector<TestPoint>& tests) {
+  const std::vector<Panel> panels = panels_of(points, tests);
   double x_high = 0;
   for (const Panel& panel : panels)
     x_high = std::max(x_high, span_of(panel.series.front().x).high);

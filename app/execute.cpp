@@ -14,6 +14,7 @@
 #include "actors/run/run_node.hpp"
 #include "actors/transport/sockets.hpp"
 #include "app/ask_node.hpp"
+#include "app/json_output.hpp"
 #include "app/node_status_json.hpp"
 #include "app/plan_file.hpp"
 #include "kernels/spec.hpp"
@@ -67,67 +68,78 @@ class StandingAlarms {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// Tests the mean of the ranks at a sample. On the virtual clock only, where nothing else goes on.
-class Tester {
- public:
-  Tester(const Settings& s, std::shared_ptr<Objective> objective, double every_s)
-      : objective_(std::move(objective)),
-        virtual_clock_(s.clock == Clock::simulated),
-        network_(s.objective.objective == "network"),
-        every_s_(every_s),
-        next_s_(every_s) {}
+// On the virtual clock, where nothing else goes on, an analytic objective is asked at each sample.
+double suboptimality_of(const Settings& s, Objective& objective, const RunSample& sample) {
+  if (s.clock != Clock::simulated || s.objective.objective == "network") return kNone;
+  const ConstVec mean(sample.mean->data(), sample.mean->size(), DType::f64);
+  return objective.evaluate(0, -1, mean).loss;
+}
 
-  struct Found {
-    double suboptimality = kNone, accuracy = kNone;
-  };
-  Found test(const RunSample& sample) {
-    if (!virtual_clock_) return {};
-    if (!network_) {
-      const ConstVec mean(sample.mean->data(), sample.mean->size(), DType::f64);
-      return {objective_->evaluate(0, -1, mean).loss, kNone};
-    }
-    if (!(every_s_ > 0) || sample.at_s < next_s_) return {};
-    while (next_s_ <= sample.at_s)
-      next_s_ += every_s_;
-    const std::vector<float> x(sample.mean->begin(), sample.mean->end());
-    const ConstVec rounded(x.data(), x.size(), DType::f32);
-    return {kNone, objective_->evaluate(0, -1, rounded).accuracy};
+// A run as it goes on: its sinks speak from several actors and threads; here they take turns.
+struct Course {
+  const Settings& settings;
+  const Watch& watch;
+  Summary& summary;
+  std::shared_ptr<std::mutex> turn = std::make_shared<std::mutex>();
+
+  std::function<void(const std::string&)> on_event() const {
+    return [this](const std::string& line) {
+      const std::lock_guard lock(*turn);
+      if (watch.on_event) watch.on_event(line);
+    };
   }
 
- private:
-  std::shared_ptr<Objective> objective_;
-  bool virtual_clock_, network_;
-  double every_s_, next_s_;
-};
+  std::shared_ptr<TestLane> lane(const std::shared_ptr<Objective>& objective) const {
+    TestOrders orders = watch.tests;
+    orders.on_test = [this](const TestPoint& point, const Score& best) {
+      const std::lock_guard lock(*turn);
+      summary.tests.push_back(point);
+      if (watch.tests.on_test) watch.tests.on_test(point, best);
+    };
+    return std::make_shared<TestLane>(settings, objective, std::move(orders), on_event());
+  }
 
-// The sinks of a run speak from several actors; here they take turns.
-RunHooks hooks_of(const Watch& watch, Summary& summary, std::shared_ptr<std::mutex> turn,
-                  std::shared_ptr<Tester> tester) {
-  RunHooks hooks;
-  hooks.interrupts = watch.interrupts;
-  hooks.checkpoints = watch.checkpoints;
-  if (watch.resumption) hooks.resumption = std::exchange(*watch.resumption, {});
-  summary.resumed_at = gradients_of(hooks.resumption);
-  hooks.sink.on_sample = [&watch, &summary, turn, tester](const RunSample& s) {
+  /// The lane outlives the run.
+  RunHooks hooks(const std::shared_ptr<Objective>& objective,
+                 const std::shared_ptr<TestLane>& lane) const {
+    RunHooks hooks;
+    hooks.interrupts = watch.interrupts;
+    hooks.is_enough = &lane->is_enough();
+    hooks.checkpoints = watch.checkpoints;
+    if (watch.resumption) hooks.resumption = std::exchange(*watch.resumption, {});
+    summary.resumed_at = gradients_of(hooks.resumption);
+    hooks.sink.on_sample = [this, objective, lane](const RunSample& s) {
+      const auto tested = lane->offer(s);
+      const double off = suboptimality_of(settings, *objective, s);
+      const std::lock_guard lock(*turn);
+      RunSample& point = summary.curve.emplace_back(s);
+      point.suboptimality = off;
+      if (tested) point.accuracy = tested->test.accuracy;
+      point.mean = nullptr;
+      if (watch.on_point) watch.on_point(point);
+    };
+    hooks.sink.on_epoch = [this](const EpochInfo& e) {
+      const std::lock_guard lock(*turn);
+      summary.epochs.push_back(e);
+      if (watch.on_epoch) watch.on_epoch(e);
+    };
+    hooks.sink.on_event = on_event();
+    return hooks;
+  }
+
+  /// For who looks at a node.
+  Json last_test() const {
     const std::lock_guard lock(*turn);
-    const auto [off, accuracy] = tester->test(s);
-    RunSample& point = summary.curve.emplace_back(s);
-    point.suboptimality = off;
-    point.accuracy = accuracy;
-    point.mean = nullptr;
-    if (watch.on_point) watch.on_point(point);
-  };
-  hooks.sink.on_epoch = [&watch, &summary, turn](const EpochInfo& e) {
-    const std::lock_guard lock(*turn);
-    summary.epochs.push_back(e);
-    if (watch.on_epoch) watch.on_epoch(e);
-  };
-  hooks.sink.on_event = [&watch, turn](const std::string& line) {
-    const std::lock_guard lock(*turn);
-    if (watch.on_event) watch.on_event(line);
-  };
-  return hooks;
-}
+    return summary.tests.empty() ? Json::object() : found_json(summary.tests.back());
+  }
+
+  /// After the run.
+  void settle(TestLane& lane) const {
+    lane.settle();
+    summary.best = lane.best();
+    summary.stopped_early = lane.is_enough();
+  }
+};
 
 void add_ranks(const Settings& settings, const Outcome& outcome, Summary& summary) {
   const bool computes = !outcome.workers.empty();
@@ -212,15 +224,16 @@ Status take_epochs(uint64_t epochs, const Objective& objective, Settings& settin
 Summary execute(const Settings& settings, std::shared_ptr<Objective> objective,
                 const Watch& watch) {
   Summary summary;
-  auto turn = std::make_shared<std::mutex>();
-  auto tester = std::make_shared<Tester>(settings, objective, watch.test_s);
-  const auto ran = run(settings, std::move(objective), hooks_of(watch, summary, turn, tester));
+  const Course course{settings, watch, summary};
+  const auto lane = course.lane(objective);
+  const auto ran = run(settings, objective, course.hooks(objective, lane));
+  course.settle(*lane);
   if (!ran) {
     summary.failure = ran.error();
     return summary;
   }
   const RunResult& result = *ran;
-  const std::lock_guard lock(*turn);
+  const std::lock_guard lock(*course.turn);
   take_in(settings, result.outcome, watch, summary);
   summary.events = result.events;
   summary.events_per_second = result.events_per_second;
@@ -317,10 +330,10 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   node->settings = text_of(told.alike);
   node->defaults = text_of(told.defaults);
   Summary summary;
-  auto turn = std::make_shared<std::mutex>();
-  auto tester = std::make_shared<Tester>(settings, objective, 0);
+  const Course course{settings, watch, summary};
+  const auto lane = course.lane(objective);
   NodeHooks hooks;
-  hooks.run = hooks_of(watch, summary, turn, tester);
+  hooks.run = course.hooks(objective, lane);
   hooks.on_listening = std::move(on_listening);
   hooks.guests = guests;
   const auto pulse = std::make_shared<Guarded<Pulse>>();
@@ -331,9 +344,10 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   };
   const auto alarms = std::make_shared<StandingAlarms>();
   hooks.run.sink.on_alarm = [alarms](const Alarm& alarm) { alarms->take(alarm); };
-  hooks.render = [pulse, alarms, guests, settings](const NodeStatus& status) {
+  hooks.render = [pulse, alarms, guests, settings, &course](const NodeStatus& status) {
     Json object = json_of(status);
     if (guests) object["guests"] = guests_json(*guests);
+    object.update(course.last_test());
     object.update(json_of(settings, pulse->get(), status.ranks.workers));
     object["alarms"] = alarms->json();
     return object.dump();
@@ -343,8 +357,9 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   };
   hooks.read_plan = [](const std::string& text) { return plan_of_text("plan", text); };
   auto result = run_node(settings, *node, objective, std::move(hooks));
+  course.settle(*lane);
   if (!result) return result.error();
-  const std::lock_guard lock(*turn);
+  const std::lock_guard lock(*course.turn);
   take_in(settings, result->outcome, watch, summary);
   if (!summary.epochs.empty()) summary.seconds -= summary.epochs.front().at_s;
   summary.nodes = result->nodes;
@@ -361,7 +376,27 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   return summary;
 }
 
-void evaluate(const Settings& settings, Objective& objective, Summary& summary) {
+namespace {
+
+void judge_last(const Settings& settings, const Watch& watch, Objective& objective,
+                Summary& summary) {
+  const bool validated = settings.objective.validation_split > 0;
+  if (!watch.tests.every) return;
+  TestPoint last{summary.seconds, summary.gradients, summary.averaged, summary.validated};
+  Judge judge(validated, 0, summary.best);
+  judge.see(last);
+  summary.best = judge.best();
+  summary.tests.push_back(last);
+  const Score score = score_of(last, validated);
+  if (last.is_best && watch.tests.on_best)
+    watch.tests.on_best(last, score, objective, std::as_const(summary.mean).vec());
+  if (watch.tests.on_test) watch.tests.on_test(last, summary.best.value_or(score));
+}
+
+}  // namespace
+
+void evaluate(const Settings& settings, const Watch& watch, Objective& objective,
+              Summary& summary) {
   std::vector<int> alive;
   for (size_t r = 0; r < summary.ranks.size(); ++r)
     if (summary.ranks[r].alive) alive.push_back(static_cast<int>(r));
@@ -371,7 +406,9 @@ void evaluate(const Settings& settings, Objective& objective, Summary& summary) 
   auto work = [&](int thread) {
     for (size_t k = next++; k <= alive.size(); k = next++) {
       if (k == 0) {
-        summary.averaged = objective.evaluate(thread, -1, std::as_const(summary.mean).vec());
+        const ConstVec mean = std::as_const(summary.mean).vec();
+        summary.averaged = objective.evaluate(thread, -1, mean);
+        summary.validated = objective.validate(thread, -1, mean);
       } else {
         const int rank = alive[k - 1];
         const Buffer& x = *summary.ranks[static_cast<size_t>(rank)].x;
@@ -381,7 +418,7 @@ void evaluate(const Settings& settings, Objective& objective, Summary& summary) 
     }
   };
   std::vector<std::thread> threads;
-  for (int t = 1; t < settings.objective.threads; ++t)
+  for (int t = 1; t < compute_threads(settings); ++t)
     threads.emplace_back(work, t);
   work(0);
   for (std::thread& thread : threads)
@@ -389,6 +426,7 @@ void evaluate(const Settings& settings, Objective& objective, Summary& summary) 
   summary.worst_rank_accuracy = summary.by_rank.front().accuracy;
   for (const Evaluation& e : summary.by_rank)
     summary.worst_rank_accuracy = std::min(summary.worst_rank_accuracy, e.accuracy);
+  judge_last(settings, watch, objective, summary);
 }
 
 std::string runtime_version() {

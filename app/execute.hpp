@@ -9,6 +9,7 @@
 #include "app/options.hpp"
 #include "app/run_settings.hpp"
 #include "app/summary.hpp"
+#include "app/testing/test_lane.hpp"
 
 namespace grapevine {
 
@@ -22,7 +23,7 @@ struct Watch {
   const std::atomic<int>* interrupts = nullptr;
   CheckpointOrders checkpoints;
   std::shared_ptr<Resumption> resumption;  // the run empties it; null: begins at the start
-  double test_s = 0;  // virtual clock: between two tests of the averaged network; 0: none
+  TestOrders tests;
 };
 
 /// Makes the objective for these settings: as many threads as they compute with.
@@ -42,8 +43,9 @@ Result<Summary> execute_node(const Settings&, const PeerOptions&, const RunSetti
                              std::shared_ptr<Objective>, std::shared_ptr<GuestHall> guests,
                              const Watch&, std::function<void(const std::string&)> on_listening);
 
-/// Tests the averaged model and every rank's own, on the objective's threads.
-void evaluate(const Settings&, Objective&, Summary&);
+/// Tests the averaged model and every rank's own, on the objective's threads. Where the run was
+/// tested before, the averaged model is judged like those.
+void evaluate(const Settings&, const Watch&, Objective&, Summary&);
 
 std::string runtime_version();  // of the actor library
 

@@ -75,6 +75,27 @@ Json json_of(const RunSample& p) {
           {"accuracy", p.accuracy}};
 }
 
+Json found_json(const TestPoint& p) {
+  return {{"accuracy", p.test.accuracy},
+          {"test_loss", p.test.loss},
+          {"validation_accuracy", p.validation.accuracy},
+          {"validation_loss", p.validation.loss}};
+}
+
+Json json_of(const TestPoint& p) {
+  Json object = {{"tested_at", p.at_s}, {"gradients", p.gradients}};
+  object.update(found_json(p));
+  object["best"] = p.is_best;
+  return object;
+}
+
+Json json_of(const Score& s) {
+  return {{"by", s.by},
+          {"value", s.value},
+          {"more_is_better", s.more_is_better},
+          {"gradients", s.gradients}};
+}
+
 Json json_of(const EpochInfo& e) {
   return {{"epoch", e.epoch},
           {"at", e.at_s},
@@ -99,6 +120,8 @@ Json json_of(const Settings& settings, const Summary& s) {
       {"accuracy", s.averaged.accuracy},
       {"worst_rank_accuracy", s.worst_rank_accuracy},
       {"test_loss", s.averaged.loss},
+      {"validation_accuracy", s.validated.accuracy},
+      {"validation_loss", s.validated.loss},
       {"exchanges", s.exchanges},
       {"gradients", s.gradients},
       {"resumed_at", s.resumed_at},
@@ -131,6 +154,12 @@ Json json_of(const Settings& settings, const Summary& s) {
     edges.push_back({e.i, e.j, e.exchanges});
   for (const EpochInfo& e : s.epochs)
     epochs.push_back(json_of(e));
+  Json tests = Json::array();
+  for (const TestPoint& p : s.tests)
+    tests.push_back(json_of(p));
+  object["tests"] = tests;
+  object["best"] = s.best ? json_of(*s.best) : Json();
+  object["stopped_early"] = s.stopped_early;
   object["exchanges_by_edge"] = edges;
   object["epochs"] = epochs;
   return object;

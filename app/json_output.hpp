@@ -20,6 +20,11 @@ void print_json(const Json&);
 Json json_of(Options);
 
 Json json_of(const RunSample&);
+Json json_of(const TestPoint&);
+Json json_of(const Score&);
+
+/// Of a test: what was found.
+Json found_json(const TestPoint&);
 Json json_of(const EpochInfo&);
 
 /// Of the bits; 16 digits.

@@ -57,8 +57,11 @@ OptionTable rows_of_the_run(Options& o) {
        "between two samples of the consensus distance; 0: none"},
       {"alarm-seconds", &s.alarm_s, kTrain, "T",
        "an edge without an exchange, or a rank that waits, for so long is an alarm; 0: never"},
-      {"test-seconds", &o.test_s, kSimulate, "T",
-       "between two tests of the averaged network, at samples; 0: at the end only"},
+      {"test-every", &o.test_every, kTrain | kSimulate, "T",
+       "test the averaged model while it trains, at samples, and keep the best: 60s, 1000steps (of "
+       "each rank), or 0: at the end only"},
+      {"early-stop", &o.early_stop, kTrain | kSimulate, "N",
+       "end after so many tests without a better one; 0: never"},
       {"threads", &s.threads, kTrain | kStragglers | kCompare | kReproduce, "N",
        "that compute gradients; of compare and reproduce: runs at once; 0: one per core"},
   };
@@ -111,6 +114,8 @@ OptionTable rows_of_the_objective(Options& o) {
        "FILE.csv"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
        "of the data over ranks: iid, label, dirichlet:ALPHA or contiguous"},
+      {"validation-split", &b.validation_split, kRuns | kData, "F",
+       "share of the training samples that is set aside, by the seed: tests judge by them"},
       {"batch", &b.batch, kRuns, "N", "samples per gradient", Shared::by_default},
       {"window", &b.window, kRuns, "N", "text: characters or words that a gradient goes back"},
       {"clip", &b.clip, kRuns, "X", "the longest gradient, a norm; 0: any", Shared::by_default},

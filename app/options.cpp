@@ -9,6 +9,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/membership/member_table.hpp"
 #include "actors/run/run_node.hpp"
+#include "app/every.hpp"
 #include "app/node_environment.hpp"
 #include "kernels/spec.hpp"
 #include "models/guest.hpp"
@@ -141,22 +142,6 @@ std::string option_text(const Option& option) {
                     option.field);
 }
 
-Result<CheckpointEvery> checkpoint_every(const std::string& text) {
-  const std::string_view all = text;
-  const auto before = [&](std::string_view unit) {
-    return all.size() > unit.size() && all.ends_with(unit)
-               ? std::string(all.substr(0, all.size() - unit.size()))
-               : std::string();
-  };
-  if (text == "0") return CheckpointEvery{};
-  const auto steps = number_of<uint64_t>(before("steps"));
-  if (steps && *steps > 0) return CheckpointEvery{0, *steps};
-  const auto seconds = number_of<double>(before("s"));
-  if (seconds && *seconds > 0 && *seconds < 1e9) return CheckpointEvery{*seconds, 0};
-  return user_error(
-      fmt::format("checkpoint-every is {}, accepted: 60s, 1000steps or 0", quoted(text)));
-}
-
 const Option* find_option(const OptionTable& table, const std::string& name) {
   const std::string wanted = dashed(name);
   for (const Option& option : table)
@@ -244,6 +229,49 @@ Status complete_peers(Command command, Options& o) {
 
 }  // namespace
 
+namespace {
+
+// Tests of the model while it trains, and what is set aside for them.
+Status complete_tests(Options& o) {
+  Settings& s = o.settings;
+  const std::string& objective = s.objective.objective;
+  const double split = s.objective.validation_split;
+  if (!(split >= 0 && split < 1))
+    return user_error(
+        fmt::format("validation-split is {}, accepted: from 0 to below 1", shortest(split)));
+  if (split > 0 && objective != "network")
+    return user_error(
+        fmt::format("validation-split is {} with objective {}, which has no data, accepted: 0",
+                    shortest(split), quoted(objective)));
+  const auto every = every_of("test-every", o.test_every);
+  if (!every) return every.error();
+  s.objective.has_tester = *every && s.clock == Clock::wall;
+  if (!*every && o.early_stop > 0)
+    return user_error(fmt::format("early-stop is {} without tests, accepted: with test-every, or 0",
+                                  o.early_stop));
+  if (!*every) return Done{};
+  const bool has_loss =
+      objective != kGuestObjective && objective != "consensus" && objective != "matrix";
+  if (!has_loss)
+    return user_error(fmt::format(
+        "test-every is {} with objective {}, accepted: {}", quoted(o.test_every), quoted(objective),
+        objective == kGuestObjective ? "0, for scripts test what they train"
+                                     : "0, for it has no loss"));
+  if (o.early_stop > 0 && o.seeds > 1)
+    return user_error(
+        fmt::format("early-stop is {} with seeds {}, accepted: with one", o.early_stop, o.seeds));
+  // Tests begin at samples.
+  if (every->seconds > 0 && (s.sample_s <= 0 || s.sample_s > every->seconds))
+    s.sample_s = every->seconds;
+  if (every->steps > 0 && s.sample_s <= 0)
+    return user_error(fmt::format(
+        "test-every is {} with sample-seconds 0, accepted: with samples, at which tests begin",
+        quoted(o.test_every)));
+  return Done{};
+}
+
+}  // namespace
+
 Status complete(Command command, Options& o) {
   Settings& s = o.settings;
   if (command & kProcesses)
@@ -253,9 +281,7 @@ Status complete(Command command, Options& o) {
         fmt::format("out is {} with --no-save, accepted: one of the two", quoted(o.out)));
   if (o.tensorboard && (!o.save || (command == kSimulate && o.out.empty())))
     return user_error("tensorboard without a run directory, accepted: with one, see --out");
-  if (!o.checkpoint_every.empty()) {
-    if (auto every = checkpoint_every(o.checkpoint_every); !every) return every.error();
-  }
+  if (auto every = every_of("checkpoint-every", o.checkpoint_every); !every) return every.error();
   const bool is_saved = (command & (kTrain | kProcesses)) != 0 ? o.save : !o.out.empty();
   if (!is_saved && !o.checkpoint_every.empty() && o.checkpoint_every != "0")
     return user_error(
@@ -276,12 +302,7 @@ Status complete(Command command, Options& o) {
                     "with objective consensus or matrix",
                     shortest(s.target), quoted(objective)));
   }
-  if (o.test_s < 0 || (o.test_s > 0 && objective != "network")) {
-    return user_error(fmt::format(
-        "test-seconds is {} with objective {}, accepted: 0, or more with objective network",
-        shortest(o.test_s), quoted(objective)));
-  }
-  if (o.test_s > 0 && s.sample_s <= 0) s.sample_s = o.test_s;
+  if (Status tested = complete_tests(o); !tested) return tested;
   const Method* method = find_method(s.method);
   const bool rounds = method != nullptr && method->pattern == Pattern::rounds;
   const bool in_step = method != nullptr && method->pattern != Pattern::pairwise;

@@ -71,7 +71,8 @@ struct Options {
   std::string name;          // reproduce: which; all: what needs no data
   bool list = false;         // reproduce: name them
   uint64_t steps = 0;  // reproduce: rounds of a run at most; 0: as many as the figures ask for
-  double test_s = 0;   // simulate: between two tests of the averaged network; 0: at the end
+  std::string test_every;   // as checkpoint_every; empty: at the end only
+  uint64_t early_stop = 0;  // tests without a better one, after which the run ends; 0: never
   bool json = false;
   LogOptions log;
   uint64_t seeds = 1;  // so many runs, from settings.seed on; reproduce, 0: its own number
@@ -129,14 +130,6 @@ Status set_option(const Option&, const std::string& text);
 
 /// The present value of a row, as set_option would take it.
 std::string option_text(const Option&);
-
-/// How often checkpoints are taken.
-struct CheckpointEvery {
-  double seconds = 0;  // 0: not by time
-  uint64_t steps = 0;  // gradients of each rank; 0: not by them
-};
-/// Of "60s", "1000steps" or "0". Error (user): what is accepted.
-Result<CheckpointEvery> checkpoint_every(const std::string& text);
 
 /// The row of that name, - and _ being one; null: none.
 const Option* find_option(const OptionTable&, const std::string& name);

@@ -96,9 +96,24 @@ void Progress::point(const RunSample& p) {
   if (std::isfinite(p.consensus_distance))
     line += "consensus distance " + as_short(p.consensus_distance);
   if (line.size() > 1 && line[line.size() - 2] == ',') line.resize(line.size() - 2);
+  line += tested_;
   if (const double left = left_s(p); std::isfinite(left))
     line += fmt::format(", {} left", as_seconds(left));
   show(line);
+}
+
+void Progress::test(const TestPoint& p, const Score& best) {
+  if (options_.format == LogFormat::json) {
+    if (options_.quiet || options_.level > LogLevel::info) return;
+    const std::string object = json_of(p).dump();
+    events_->info(object.substr(1, object.size() - 2));
+    return;
+  }
+  const bool has_accuracy = std::isfinite(p.test.accuracy);
+  tested_ = has_accuracy ? fmt::format(", accuracy {}", as_percent(p.test.accuracy))
+                         : fmt::format(", test loss {}", as_short(p.test.loss));
+  tested_ += fmt::format(" (best {} {})", best.by,
+                         best.more_is_better ? as_percent(best.value) : as_short(best.value));
 }
 
 void Progress::show(const std::string& line) {

@@ -9,6 +9,7 @@
 #include "actors/run/settings.hpp"
 #include "app/options.hpp"
 #include "app/summary.hpp"
+#include "app/testing/score.hpp"
 
 namespace spdlog {
 class logger;
@@ -27,6 +28,8 @@ class Progress {
   /// Of the gradients to come, those of earlier lives of the run: for the time that is left.
   void resumed_at(uint64_t gradients) { resumed_at_ = gradients; }
   void point(const RunSample&);
+  /// Stands in the lines from then on.
+  void test(const TestPoint&, const Score& best);
   void say(const std::string& event) { tell(LogLevel::info, event); }
   void warn(const std::string& event) { tell(LogLevel::warning, event); }
 
@@ -40,6 +43,7 @@ class Progress {
 
   uint64_t horizon_ = 0, resumed_at_ = 0;
   double until_s_ = 0;
+  std::string tested_;  // what the last test found; empty: none
   const LogOptions options_;
   bool terminal_, standing_ = false;
   Instant begin_, last_;

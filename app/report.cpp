@@ -65,7 +65,7 @@ void print_common(const Settings& settings, const Summary& s) {
 }
 
 void print_curves(const Summary& s) {
-  const std::string plot = curves_text(s.curve);
+  const std::string plot = curves_text(s.curve, s.tests);
   if (!plot.empty()) std::printf("\n%s", plot.c_str());
 }
 
@@ -73,6 +73,11 @@ void print_accuracy(const Summary& s) {
   if (!std::isfinite(s.averaged.accuracy)) return;
   row("accuracy", as_percent(s.averaged.accuracy) + " of the averaged model");
   row("", as_percent(s.worst_rank_accuracy) + " of the worst rank");
+}
+
+void print_best(const Summary& s) {
+  if (s.best) row("best of the tests", score_text(*s.best));
+  if (s.stopped_early) row("", "and none better since: it ended early");
 }
 
 }  // namespace
@@ -106,6 +111,7 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
               s.interrupted ? ", stopped early" : "");
   print_accuracy(s);
   row("test loss", as_short(s.averaged.loss));
+  print_best(s);
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
   print_idle_by_rank(s);
@@ -125,6 +131,7 @@ void print_node(const Settings& settings, const Summary& s, const TrainingTimes&
   print_accuracy(s);
   row(settings.objective.objective == "network" ? "test loss" : "excess loss of mean",
       as_short(s.averaged.loss));
+  print_best(s);
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
   row("time", fmt::format("{}: training {}, testing {}", as_seconds(times.total_s),
@@ -141,6 +148,7 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
   print_accuracy(s);
   if (settings.objective.objective == "quadratic")
     row("excess loss of mean", as_short(s.averaged.loss));
+  print_best(s);
   print_common(settings, s);
   if (settings.objective.objective == "consensus")
     row("|pi x|", fmt::format("{} to {}", as_short(s.norm_start), as_short(s.norm_end)));

@@ -6,6 +6,8 @@
 //   plan.toml           the plan, where there is one
 //   curves.svg          loss and consensus distance
 //   model.safetensors, model.pt   the averaged model (written by the objective)
+//   best/               where it was tested while it trained: the best model, in the same files,
+//                       and best.json, what it was judged by
 //   checkpoints/        what the run can go on from (checkpoint/)
 #pragma once
 #include <cstdint>

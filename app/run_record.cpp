@@ -2,15 +2,45 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "app/checkpoint/real_disk.hpp"
 #include "app/curves.hpp"
 #include "app/interrupts.hpp"
 #include "app/json_output.hpp"
 #include "app/report.hpp"
 
 namespace grapevine {
+namespace {
+
+constexpr char kBest[] = "best", kBestScore[] = "best/best.json";
+constexpr char kModel[] = "model.safetensors";
+
+// What an earlier life of the run has left.
+std::optional<Score> best_in(const std::string& folder) {
+  const auto text = real_disk().read(folder + "/" + kBestScore);
+  const Json object = text ? Json::parse(*text, nullptr, false) : Json();
+  const bool is_whole = object.is_object() && object.contains("by") && object["by"].is_string() &&
+                        object.contains("value") && object["value"].is_number() &&
+                        object.contains("more_is_better") &&
+                        object["more_is_better"].is_boolean() && object.contains("gradients") &&
+                        object["gradients"].is_number_unsigned();
+  if (!is_whole) return {};
+  return Score{object["by"], object["value"], object["more_is_better"], object["gradients"]};
+}
+
+Json models_in(const std::string& folder) {
+  Json models = Json::object();
+  std::error_code unreadable;
+  if (std::filesystem::exists(folder + "/" + kModel, unreadable)) models["last"] = kModel;
+  const std::string best = std::string(kBest) + "/" + kModel;
+  if (std::filesystem::exists(folder + "/" + best, unreadable)) models["best"] = best;
+  return models;
+}
+
+}  // namespace
 
 std::string run_path(const Options& o, const std::string& node) {
   if (!o.out.empty() || !o.save) return o.out;
@@ -21,7 +51,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     : command_(command), options_(options), description_(description), started_(utc_now()) {
   progress_.emplace(options.settings, options.log);
   watch_.interrupts = &interrupts();
-  watch_.test_s = options.test_s;
+  order_tests();
   watch_.on_point = [this](const RunSample& p) {
     const std::lock_guard lock(mutex_);
     stream(json_of(p).dump());
@@ -46,6 +76,36 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   };
 }
 
+void RunRecord::order_tests() {
+  TestOrders& tests = watch_.tests;
+  tests.every = *every_of("test-every", options_.test_every);
+  tests.stop_after = options_.early_stop;
+  tests.on_test = [this](const TestPoint& p, const Score& best) {
+    const std::lock_guard lock(mutex_);
+    stream(json_of(p).dump());
+    tell_events(p);
+    if (progress_) progress_->test(p, best);
+    if (checkpoints_)
+      checkpoints_->set_score(score_of(p, options_.settings.objective.validation_split > 0));
+  };
+  tests.on_best = [this](const TestPoint&, const Score& score, Objective& objective, ConstVec x) {
+    if (directory_) keep_best(score, objective, x);
+  };
+}
+
+// Its model before what it was judged by: a life that is killed between the two leaves a model at
+// least as good as it says.
+void RunRecord::keep_best(const Score& score, Objective& objective, ConstVec x) {
+  const std::string folder = directory_->path() + "/" + kBest;
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  Status kept = failed ? Status(world_error("cannot make " + folder + ": " + failed.message()))
+                       : objective.save_model(folder, x);
+  if (kept) kept = directory_->write(kBestScore, json_of(score).dump(2) + "\n");
+  const std::lock_guard lock(mutex_);
+  alarm(kept);
+}
+
 Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const Options& options,
                                                     const Objective& objective,
                                                     const std::string& directory, Beginning begins,
@@ -58,7 +118,9 @@ Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const O
   record->watch_.resumption = std::make_shared<Resumption>(std::move(begins.resumption));
   for (const std::string& line : begins.told)
     record->watch_.on_event(line);
-  record->save(epoch, objective, std::move(kept));
+  RunIdentity run = identity_of(options, objective);
+  run.cuts = std::move(begins.cuts);
+  record->save(epoch, std::move(run), std::move(kept));
   return record;
 }
 
@@ -68,6 +130,7 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
   auto made = RunDirectory::make(directory, std::move(taken_up));
   if (!made) return made.error();
   directory_.emplace(std::move(*made));
+  watch_.tests.best = best_in(directory);
   if (Status s = directory_->write("run.json", run_json("running", "")); !s) return s;
   if (options_.tensorboard)
     if (Status s = begin_events(); !s) return s;
@@ -78,16 +141,16 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
 }
 
 // A run on the virtual clock is over in seconds, and is saved where somebody asks for it.
-void RunRecord::save(uint64_t epoch, const Objective& objective, CheckpointThread::KeptOf kept) {
+void RunRecord::save(uint64_t epoch, RunIdentity run, CheckpointThread::KeptOf kept) {
   constexpr const char* kUsually = "300s";
   const bool wall = options_.settings.clock == Clock::wall;
   std::string how_often = options_.checkpoint_every;
   const bool never = how_often == "0" || (how_often.empty() && !wall);
   if (!directory_ || never) return;
   if (how_often.empty()) how_often = kUsually;
-  const auto every = checkpoint_every(how_often);
-  checkpoints_ = std::make_unique<CheckpointThread>(
-      directory_->path(), identity_of(options_, objective), wall, watch_.on_event, std::move(kept));
+  const auto every = every_of("checkpoint-every", how_often);
+  checkpoints_ = std::make_unique<CheckpointThread>(directory_->path(), std::move(run), wall,
+                                                    watch_.on_event, std::move(kept));
   checkpoints_->set_epoch(epoch, options_.settings.topology);
   CheckpointOrders& orders = watch_.checkpoints;
   orders.every_s = every->seconds;
@@ -113,6 +176,7 @@ std::string RunRecord::run_json(const char* state, const std::string& result) co
                  {"options", json_of(options_)}};
   if (terminated()) object["preempted"] = true;
   if (!result.empty()) {
+    object["models"] = models_in(directory_->path());
     object["ended"] = utc_now();
     object["result"] = Json::parse(result);
   }
@@ -144,13 +208,20 @@ Status RunRecord::begin_events() {
 void RunRecord::tell_events(const RunSample& p) {
   if (!events_) return;
   alarm(events_->scalars(p.gradients, {{"loss", p.loss},
-                                       {"accuracy", p.accuracy},
                                        {"suboptimality", p.suboptimality},
                                        {"consensus_distance", p.consensus_distance},
                                        {"exchanges", static_cast<double>(p.exchanges)},
                                        {"bytes", static_cast<double>(p.bytes)},
                                        {"seconds", p.at_s},
                                        {"ranks", static_cast<double>(p.ranks)}}));
+}
+
+void RunRecord::tell_events(const TestPoint& p) {
+  if (!events_) return;
+  alarm(events_->scalars(p.gradients, {{"accuracy", p.test.accuracy},
+                                       {"test_loss", p.test.loss},
+                                       {"validation_accuracy", p.validation.accuracy},
+                                       {"validation_loss", p.validation.loss}}));
 }
 
 Status RunRecord::end_events(const Summary& s) {
@@ -192,7 +263,8 @@ Status RunRecord::write_all(const Summary& s, Objective& objective) {
   const Settings& settings = options_.settings;
   const std::string title = fmt::format("{}, {} of {}, seed {}", settings.method, settings.topology,
                                         settings.ranks, settings.seed);
-  if (Status ok = directory_->write("curves.svg", curves_svg(title, s.curve)); !ok) return ok;
+  if (Status ok = directory_->write("curves.svg", curves_svg(title, s.curve, s.tests)); !ok)
+    return ok;
   if (s.failure) return Done{};
   return objective.save_model(directory_->path(), s.mean.vec());
 }

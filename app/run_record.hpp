@@ -46,11 +46,14 @@ class RunRecord {
   void stream(const std::string& line);
   Status begin_events();
   void tell_events(const RunSample&);
+  void tell_events(const TestPoint&);
+  void order_tests();
+  void keep_best(const Score&, Objective&, ConstVec x);
   Status end_events(const Summary&);
   void alarm(const Status& written);
   Status write_all(const Summary&, Objective&);
   Status open(const std::string& directory, std::optional<FolderLock> taken_up);
-  void save(uint64_t epoch, const Objective&, CheckpointThread::KeptOf);
+  void save(uint64_t epoch, RunIdentity, CheckpointThread::KeptOf);
 
   const char* command_;
   Options options_;

@@ -10,6 +10,7 @@
 #include "actors/algorithms/rule.hpp"
 #include "actors/cluster/departure.hpp"
 #include "actors/run/samples.hpp"
+#include "app/testing/score.hpp"
 #include "kernels/vec.hpp"
 #include "models/objective.hpp"
 
@@ -45,6 +46,9 @@ struct Summary : RunTotals {
   std::vector<EdgeSummary> edges;
   std::vector<RunSample> curve;  // without the means
   std::vector<EpochInfo> epochs;
+  std::vector<TestPoint> tests;  // while it ran, and of the averaged model at the end
+  std::optional<Score> best;     // of them, or of an earlier life of the run
+  bool stopped_early = false;    // so many tests without a better one
   // The virtual clock's, else zero.
   uint64_t events = 0, event_log_hash = 0;
   double events_per_second = 0;   // of real time
@@ -52,6 +56,7 @@ struct Summary : RunTotals {
   bool reached_target = false;
   // After evaluate().
   Evaluation averaged;            // the averaged model
+  Evaluation validated{TestPoint::kNone, TestPoint::kNone};  // likewise, on what was set aside
   std::vector<Evaluation> by_rank;  // of the ranks that are alive
   double worst_rank_accuracy = 0; // NaN where the objective has none
 };

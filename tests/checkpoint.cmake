@@ -1,7 +1,8 @@
 # What a run goes on from: on a disk that forgets, on the virtual clock, and as users meet it.
 grapevine_test(checkpoint
   SOURCES
-    checkpoint/forgetful_disk.cpp checkpoint/crash_test.cpp checkpoint/resume_test.cpp
+    checkpoint/counted.cpp checkpoint/forgetful_disk.cpp checkpoint/crash_test.cpp
+    checkpoint/resume_test.cpp
     checkpoint/program_test.cpp app/tools.cpp models/tools.cpp
   USES grapevine_app grapevine_simulated_runs ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON)
 add_dependencies(checkpoint_test grapevine)

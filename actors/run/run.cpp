@@ -353,6 +353,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     if (alarm.what == Alarm::What::divergence) alarmed.keep(alarm);
   };
   const auto* interrupts = hooks.interrupts;
+  const auto* is_enough = hooks.is_enough;
   const auto settle = hooks.checkpoints.settle;
   SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
                              [&](Outcome o) { ended.keep(std::move(o)); });
@@ -363,6 +364,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   std::optional<Alarm> alarm;
   for (bool asked = false; !(outcome = ended.wait(std::chrono::milliseconds(50)));) {
     const bool over = std::chrono::steady_clock::now() >= deadline || thrown.any() ||
+                      (is_enough != nullptr && is_enough->load()) ||
                       (interrupts != nullptr && interrupts->load() > 0);
     if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
     if (asked || !(over || alarm)) continue;

@@ -28,6 +28,7 @@ struct RunHooks {
   Sink sink;
   MakeWorker make_worker;                        // empty: spawn_worker
   const std::atomic<int>* interrupts = nullptr;  // Ctrl+C so far: at 1 the run drains and saves
+  const std::atomic<bool>* is_enough = nullptr;  // true: the run ends as it does at until_s
   CheckpointOrders checkpoints;                  // none without `write`
   Resumption resumption;                         // empty: begins at the start
   // Of graphs and their rates; runs in one process may share it. Null: the run's own.

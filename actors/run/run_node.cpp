@@ -393,7 +393,11 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
     hooks.guests->begin(
         {&system, node.cluster, node.run->counters, s.ranks, node.run->checkpointer});
 
-  const auto is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; };
+  const auto* is_enough = hooks.run.is_enough;
+  const auto is_over = [&] {
+    return (is_enough != nullptr && is_enough->load()) ||
+           (s.until_s > 0 && clock.now() - *begun_s >= s.until_s);
+  };
   const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts, thrown,
                                       [&] { save_last(system, *node.run); });
   NodeResult result;

@@ -30,6 +30,7 @@ class Simulation {
         system_(config_),
         scheduler_(VirtualScheduler::of(system_)),
         interrupts_(hooks.interrupts),
+        is_enough_(hooks.is_enough),
         takes_steps_(objective->has_gradients()) {
     auto outer = hooks.sink.on_sample;
     hooks.sink.on_sample = [this, outer](const RunSample& s) {
@@ -135,6 +136,7 @@ class Simulation {
         scheduler_.clock().next() > run_->clock.instant(settings_.until_s))
       return true;
     if (interrupts_ != nullptr && interrupts_->load(std::memory_order_relaxed) > 0) return true;
+    if (is_enough_ != nullptr && is_enough_->load(std::memory_order_relaxed)) return true;
     if (thrown_.any()) return true;
     if (settings_.target <= 0) return false;
     const uint64_t exchanges = run_->counters->applied_ends.load(std::memory_order_relaxed) / 2;
@@ -151,6 +153,7 @@ class Simulation {
   caf::actor_system system_;
   VirtualScheduler& scheduler_;
   const std::atomic<int>* interrupts_;
+  const std::atomic<bool>* is_enough_;
   const bool takes_steps_;
   std::optional<SpawnedRun> run_;
   std::optional<Outcome> outcome_;

@@ -34,6 +34,11 @@ void CheckpointThread::set_epoch(uint64_t epoch, const std::string& topology) {
   topology_ = topology;
 }
 
+void CheckpointThread::set_score(const Score& score) {
+  const std::lock_guard lock(mutex_);
+  score_ = score;
+}
+
 void CheckpointThread::write(CheckpointPart part, CheckpointOrders::Done done) {
   if (!thread_.joinable()) return carry({std::move(part), std::move(done)});
   const std::lock_guard lock(mutex_);
@@ -87,8 +92,10 @@ Status CheckpointThread::finish() {
   std::unique_lock lock(mutex_);
   const auto epoch = epoch_;
   const std::string topology = topology_;
+  const std::optional<Score> score = score_;
   lock.unlock();
-  if (Status whole = carry_out(writer_.commit(epoch, topology, utc_now())); !whole) return whole;
+  if (Status whole = carry_out(writer_.commit(epoch, topology, utc_now(), score)); !whole)
+    return whole;
   if (Status tidied = carry_out(writer_.tidy()); !tidied) say_(kAlarm + tidied.error().message);
   return Done{};
 }

@@ -32,6 +32,8 @@ class CheckpointThread {
 
   /// The graph of now, for the manifests.
   void set_epoch(uint64_t epoch, const std::string& topology);
+  /// Of the last test, likewise.
+  void set_score(const Score&);
 
   void write(CheckpointPart, CheckpointOrders::Done);  // one at a time
   /// Nothing is written any more; what has been begun and is not whole goes.
@@ -58,6 +60,7 @@ class CheckpointThread {
   bool busy_ = false, ends_ = false, settled_ = false;
   uint64_t epoch_ = 0;
   std::string topology_;
+  std::optional<Score> score_;
   std::thread thread_;
 };
 

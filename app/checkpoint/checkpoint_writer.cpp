@@ -28,11 +28,21 @@ void add(DiskEffects& to, DiskEffects more) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-RankFile describe(const WriteFile& file, const RankRecord& record, uint64_t batch) {
+// Samples since the last cut of the data. Newcomers share the data of others.
+uint64_t position_of(const RankRecord& record, const RunIdentity& run) {
+  uint64_t first = 0;
+  if (!run.cuts.empty()) {
+    const std::vector<uint64_t>& firsts = run.cuts.back().first;
+    if (!firsts.empty()) first = firsts[static_cast<size_t>(record.rank) % firsts.size()];
+  }
+  return (record.gradients - std::min(first, record.gradients)) * run.batch;
+}
+
+RankFile describe(const WriteFile& file, const RankRecord& record, const RunIdentity& run) {
   RankFile described;
   described.rank = record.rank;
   described.gradients = record.gradients;
-  described.position = record.gradients * batch;
+  described.position = position_of(record, run);
   described.edges = record.edges;
   described.bytes = file.head.size();
   Checksum sum;
@@ -101,7 +111,7 @@ bool CheckpointWriter::stays(const std::string& name) const {
 DiskEffects CheckpointWriter::rank(const RankRecordPtr& record, KeptBlob kept) {
   GV_CHECK(open_);
   WriteFile file = file_of(path() + "/" + rank_file_name(record->rank), record);
-  manifest_.ranks.push_back(describe(file, *record, run_.batch));
+  manifest_.ranks.push_back(describe(file, *record, run_));
   DiskEffects effects = whole_file(std::move(file));
   if (kept.bytes.empty()) return effects;
   Checksum sum;
@@ -114,11 +124,12 @@ DiskEffects CheckpointWriter::rank(const RankRecordPtr& record, KeptBlob kept) {
 }
 
 DiskEffects CheckpointWriter::commit(uint64_t epoch, const std::string& topology,
-                                     const std::string& utc) {
+                                     const std::string& utc, std::optional<Score> score) {
   GV_CHECK(open_);
   manifest_.epoch = epoch;
   manifest_.topology = topology;
   manifest_.written = utc;
+  manifest_.score = std::move(score);
   DiskEffects effects = {SyncFolder{path()}};
   add(effects, whole_file({path() + "/" + kManifestName, text_of(manifest_), {}, nullptr}));
   effects.push_back(SyncFolder{path()});
@@ -128,7 +139,8 @@ DiskEffects CheckpointWriter::commit(uint64_t epoch, const std::string& topology
 DiskEffects CheckpointWriter::tidy() {
   GV_CHECK(open_);
   open_ = false;
-  there_[name_] = {Manifest::good, manifest_.serial};
+  there_[name_] = {Manifest::good, manifest_.serial, manifest_.score};
+  const std::string best_one = best();
   std::vector<uint64_t> serials;
   for (const auto& [name, known] : there_)
     serials.push_back(known.serial);
@@ -137,7 +149,8 @@ DiskEffects CheckpointWriter::tidy() {
   DiskEffects effects;
   std::erase_if(there_, [&](const auto& entry) {
     const auto& [name, known] = entry;
-    const bool is_kept = known.manifest == Manifest::good && known.serial >= oldest;
+    const bool is_kept =
+        known.manifest == Manifest::good && (known.serial >= oldest || name == best_one);
     if (is_kept || known.manifest == Manifest::later) return false;
     const std::string old = folder_ + "/" + name;
     // Without its manifest it is none, so half of it is none either.
@@ -145,6 +158,22 @@ DiskEffects CheckpointWriter::tidy() {
     return true;
   });
   return effects;
+}
+
+// By what the newest is judged by; of equals the oldest, which was written next to the test. Empty:
+// none tells a score.
+std::string CheckpointWriter::best() const {
+  std::map<uint64_t, std::string> names;
+  for (const auto& [name, known] : there_)
+    if (known.manifest == Manifest::good && known.score) names[known.serial] = name;
+  if (names.empty()) return {};
+  const std::string* best = &names.rbegin()->second;
+  for (auto at = names.rbegin(); at != names.rend(); ++at) {
+    const Score &score = *there_.at(at->second).score, &so_far = *there_.at(*best).score;
+    if (better(score, so_far) || (score.by == so_far.by && score.value == so_far.value))
+      best = &at->second;
+  }
+  return *best;
 }
 
 DiskEffects CheckpointWriter::abandon() {

@@ -5,7 +5,8 @@
 //   begin    the folder of its number; its parents' entries synced
 //   rank     NAME.part written, synced, renamed: one after the other, as they are recorded
 //   commit   the folder synced; manifest.json likewise, last; the folder synced again
-//   tidy     only now goes what is older than the last kKept, and what never became whole
+//   tidy     only now goes what is older than the last kKept, and what never became whole; of what
+//            is older stays the one that tells the best score
 //
 // After an error of the disk: abandon(). What has a manifest of a later format is never touched.
 #pragma once
@@ -29,7 +30,8 @@ class CheckpointWriter {
   DiskEffects begin(uint64_t gradients);  // REQUIRES: none is open
   /// `kept`: what a script has left with the rank, whatever it is.
   DiskEffects rank(const RankRecordPtr&, KeptBlob kept = {});
-  DiskEffects commit(uint64_t epoch, const std::string& topology, const std::string& utc);
+  DiskEffects commit(uint64_t epoch, const std::string& topology, const std::string& utc,
+                     std::optional<Score> = {});
   DiskEffects tidy();     // REQUIRES: what commit() said has happened
   DiskEffects abandon();  // what has been written since begin() goes
 
@@ -38,6 +40,7 @@ class CheckpointWriter {
 
  private:
   bool stays(const std::string& name) const;
+  std::string best() const;
 
   std::string folder_;
   std::map<std::string, CheckpointFolder> there_;

@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kEdgesAtMost = 1 << 20;
+constexpr size_t kNameBytes = 64;  // of what a model is judged by
 constexpr char kHash[] = "xxh3";
 
 std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
@@ -55,6 +56,20 @@ Json json_of(const RankFile& rank) {
   return object;
 }
 
+Json json_of(const Score& score) {
+  return {{"by", score.by},
+          {"value", score.value},
+          {"more_is_better", score.more_is_better},
+          {"gradients", score.gradients}};
+}
+
+Json json_of(const std::vector<DataCut>& cuts) {
+  Json array = Json::array();
+  for (const DataCut& cut : cuts)
+    array.push_back({{"taken", cut.taken}, {"first", cut.first}});
+  return array;
+}
+
 /// Reads members of objects whose author may be anybody. After the first that is missing or of the
 /// wrong type good() is false.
 class MemberReader {
@@ -86,6 +101,17 @@ class MemberReader {
     const uint64_t value = std::strtoull(digits.c_str(), &end, 16);
     if ((digits.size() != 16 || *end != '\0') && good()) complaint_ = name;
     return value;
+  }
+  std::vector<uint64_t> counts(const Json& object, const char* name, size_t most) {
+    const Json& member = at(object, name, &Json::is_array);
+    std::vector<uint64_t> values;
+    for (const Json& value : member.is_array() ? member : Json::array()) {
+      const bool fits = value.is_number_unsigned() && values.size() < most;
+      if (!fits && good()) complaint_ = name;
+      if (!fits) break;
+      values.push_back(value.get<uint64_t>());
+    }
+    return values;
   }
   double norm(const Json& object, const char* name) {
     const auto found = object.is_object() ? object.find(name) : object.end();
@@ -131,6 +157,26 @@ RankFile rank_of(const Json& json, MemberReader& read) {
   return rank;
 }
 
+Score score_of(const Json& json, MemberReader& read) {
+  Score score;
+  score.by = read.text(json, "by").substr(0, kNameBytes);
+  const Json& value = read.at(json, "value", &Json::is_number);
+  score.value = value.is_number() ? value.get<double>() : 0;
+  const Json& more = read.at(json, "more_is_better", &Json::is_boolean);
+  score.more_is_better = more.is_boolean() && more.get<bool>();
+  score.gradients = read.count(json, "gradients");
+  return score;
+}
+
+std::vector<DataCut> cuts_of(const Json& json, MemberReader& read) {
+  constexpr size_t kRanksAtMost = 1 << 20;
+  std::vector<DataCut> cuts;
+  for (size_t k = 0; k < json.size() && k < kCutsAtMost && read.good(); ++k)
+    cuts.push_back(
+        {read.counts(json[k], "taken", kRanksAtMost), read.counts(json[k], "first", kRanksAtMost)});
+  return cuts;
+}
+
 }  // namespace
 
 std::string rank_file_name(int rank) { return fmt::format("rank-{}.safetensors", rank); }
@@ -143,29 +189,32 @@ std::string text_of(const CheckpointManifest& m) {
   Json ranks = Json::array();
   for (const RankFile& rank : m.ranks)
     ranks.push_back(json_of(rank));
-  const Json object = {{"format", kCheckpointFormat},
-                       {"serial", m.serial},
-                       {"job", hex(m.run.job)},
-                       {"layout", hex(m.run.layout)},
-                       {"job_is", m.run.job_is},
-                       {"node", m.run.node},
-                       {"written", m.written},
-                       {"gradients", m.gradients},
-                       {"epoch", m.epoch},
-                       {"topology", m.topology},
-                       {"options", Json::parse(m.run.options, nullptr, false)},
-                       {"ranks", ranks}};
-  return text_with_hash(object);
+  Json object = {{"format", kCheckpointFormat},
+                 {"serial", m.serial},
+                 {"job", hex(m.run.job)},
+                 {"layout", hex(m.run.layout)},
+                 {"job_is", m.run.job_is},
+                 {"node", m.run.node},
+                 {"written", m.written},
+                 {"gradients", m.gradients},
+                 {"epoch", m.epoch},
+                 {"topology", m.topology},
+                 {"options", Json::parse(m.run.options, nullptr, false)},
+                 {"ranks", ranks}};
+  if (m.score && std::isfinite(m.score->value)) object["score"] = json_of(*m.score);
+  if (!m.run.cuts.empty()) object["cuts"] = json_of(m.run.cuts);
+  return text_with_hash(std::move(object));
 }
 
 std::string sealed(const std::string& object) { return text_with_hash(Json::parse(object)); }
 
 CheckpointFolder folder_of(const std::string& manifest_text) {
   using Manifest = CheckpointFolder::Manifest;
-  if (const auto read = parse_manifest("", manifest_text)) return {Manifest::good, read->serial};
+  if (const auto read = parse_manifest("", manifest_text))
+    return {Manifest::good, read->serial, read->score};
   const Json object = Json::parse(manifest_text, nullptr, false);
   const bool is_later = has_its_hash(object) && format_of(object) > kCheckpointFormat;
-  return {is_later ? Manifest::later : Manifest::damaged, 0};
+  return {is_later ? Manifest::later : Manifest::damaged, 0, {}};
 }
 
 Result<CheckpointManifest> parse_manifest(const std::string& path, const std::string& text) {
@@ -188,6 +237,8 @@ Result<CheckpointManifest> parse_manifest(const std::string& path, const std::st
   m.gradients = read.count(object, "gradients");
   m.epoch = read.count(object, "epoch", ~uint64_t{0} >> 1);
   m.topology = read.text(object, "topology");
+  if (object.contains("score")) m.score = score_of(object["score"], read);
+  if (object.contains("cuts")) m.run.cuts = cuts_of(read.at(object, "cuts", &Json::is_array), read);
   const Json& ranks = read.at(object, "ranks", &Json::is_array);
   int last = -1;
   for (size_t k = 0; k < ranks.size() && read.good(); ++k) {

@@ -11,16 +11,20 @@
 // format can be told from a damaged manifest.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/rank_record.hpp"
+#include "app/testing/score.hpp"
 #include "kernels/result.hpp"
+#include "models/walk.hpp"
 
 namespace grapevine {
 
 constexpr int kCheckpointFormat = 1;
+constexpr size_t kCutsAtMost = 64;
 constexpr char kManifestName[] = "manifest.json";
 constexpr char kCheckpointsFolder[] = "checkpoints";
 
@@ -29,7 +33,7 @@ struct RankFile {
   std::string file;
   uint64_t bytes = 0, hash = 0;                            // XXH3 of the whole file
   uint64_t gradients = 0;                                  // of the rank
-  uint64_t position = 0;                                   // in its data: samples that it has taken
+  uint64_t position = 0;  // in its data: samples that it has taken since the last cut
   std::vector<std::pair<std::string, uint64_t>> counters;  // of its random streams
   std::vector<RankRecord::Edge> edges;
   struct Kept {                    // what its script has left: rank-7.kept
@@ -46,6 +50,7 @@ struct RunIdentity {
   std::string options;  // a JSON object, as run.json has it
   std::string node;     // its name, of a run of several
   uint64_t batch = 0;   // samples of a gradient
+  std::vector<DataCut> cuts = {};  // of its data, by earlier lives with other numbers of ranks
 };
 
 struct CheckpointManifest {
@@ -55,6 +60,7 @@ struct CheckpointManifest {
   uint64_t epoch = 0;
   std::string topology;
   std::string written;          // UTC
+  std::optional<Score> score;   // of the last test before it was written
   std::vector<RankFile> ranks;  // rising
 };
 
@@ -62,7 +68,8 @@ struct CheckpointManifest {
 struct CheckpointFolder {
   enum class Manifest { none, damaged, later, good };  // later: its format is one of later programs
   Manifest manifest = Manifest::none;
-  uint64_t serial = 0;  // of a good one
+  uint64_t serial = 0;         // of a good one
+  std::optional<Score> score;  // likewise, where it tells one
 };
 
 /// 000012345

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/rank_record.hpp"
+#include "app/checkpoint/manifest.hpp"
 
 namespace grapevine {
 
@@ -28,5 +28,9 @@ struct PlacedRanks {
 /// REQUIRES: recorded rise by rank, from were.first on, and there is one.
 PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
                         RankPlaces are);
+
+/// What the data are to hear of it. Of ranks of other processes, whose records are elsewhere, it is
+/// taken for granted that they are as far as those of this one on average.
+DataCut cut_of(const CheckpointManifest&, const PlacedRanks&, RankPlaces were, RankPlaces are);
 
 }  // namespace grapevine

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 // What may differ from one life of a run to the next: where it is, who sees it, how fast it is.
 bool may_differ(const std::string& name) {
   static const std::set<std::string> names = {
-      "out",   "save",    "resume",      "init",           "config",       "json",
-      "quiet", "plan",    "until",       "sample-seconds", "test-seconds", "checkpoint-every",
-      "data",  "threads", "tensorboard", "alarm-seconds"};
+      "out",   "save",    "resume",      "init",           "config",     "json",
+      "quiet", "plan",    "until",       "sample-seconds", "test-every", "checkpoint-every",
+      "data",  "threads", "tensorboard", "alarm-seconds",  "early-stop"};
   return names.count(name) != 0;
 }
 
@@ -102,8 +102,10 @@ void tell(const Checkpoint& checkpoint, Beginning& begins) {
   const uint64_t gradients = gradients_of(begins.resumption);
   for (const std::string& line : checkpoint.passed_over)
     begins.told.push_back("passed over: " + line);
-  begins.told.push_back(fmt::format("goes on from {}, after {} gradients", checkpoint.path,
-                                    with_commas(static_cast<double>(gradients))));
+  const auto& score = checkpoint.manifest.score;
+  begins.told.push_back(fmt::format("goes on from {}, after {} gradients{}", checkpoint.path,
+                                    with_commas(static_cast<double>(gradients)),
+                                    score ? "; the last test: " + score_text(*score) : ""));
   tell_drift(checkpoint.manifest, begins.told);
 }
 
@@ -135,15 +137,32 @@ Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption,
   return Done{};
 }
 
-Status go_on(const Checkpoint& checkpoint, Options& options, const Objective& objective,
+// Of samples that have been taken none comes again before the others have.
+Status walk_on(const Checkpoint& checkpoint, const PlacedRanks& placed, RankPlaces were,
+               RankPlaces are, Objective& objective, Beginning& begins) {
+  if (objective.gradients_per_pass(0) == 0) return Done{};
+  begins.cuts = checkpoint.manifest.run.cuts;
+  if (were.total != are.total) {
+    if (begins.cuts.size() == kCutsAtMost) begins.cuts.clear();
+    begins.cuts.push_back(cut_of(checkpoint.manifest, placed, were, are));
+  }
+  if (begins.cuts.empty()) return Done{};
+  if (Status fits = objective.go_on_in_data(begins.cuts); !fits)
+    return refused(checkpoint, "where " + fits.error().message);
+  return Done{};
+}
+
+Status go_on(const Checkpoint& checkpoint, Options& options, Objective& objective,
              Beginning& begins) {
   Settings& s = options.settings;
   const RankPlaces were = places_of(checkpoint, s);
   const int first = options.peers.first_rank < 0 ? were.first : options.peers.first_rank;
-  PlacedRanks placed = place_ranks(checkpoint.ranks, were, {first, ranks_here(s), s.ranks});
-  begins.resumption.ranks = std::move(placed.ranks);
+  const RankPlaces are{first, ranks_here(s), s.ranks};
+  const PlacedRanks placed = place_ranks(checkpoint.ranks, were, are);
+  begins.resumption.ranks = placed.ranks;
   begins.resumption.epoch = checkpoint.manifest.epoch;
   if (Status fit = check_fits(checkpoint, begins.resumption, options, objective); !fit) return fit;
+  if (Status on = walk_on(checkpoint, placed, were, are, objective, begins); !on) return on;
   Settings with_graph = s;  // that the run had come to
   with_graph.topology = checkpoint.manifest.topology;
   if (were.total == s.ranks && !with_graph.topology.empty() && check(with_graph))
@@ -169,7 +188,7 @@ Result<FolderLock> lock_run(const std::string& folder) {
 }
 
 // The same command again. What was killed before its first checkpoint begins anew.
-Result<Beginning> after_kill(Options& options, const Objective& objective) {
+Result<Beginning> after_kill(Options& options, Objective& objective) {
   Beginning begins;
   if (options.out.empty() || !is_left(record_in(options.out))) return begins;
   auto lock = lock_run(options.out);
@@ -252,7 +271,8 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
   for (const auto& [name, value] : record.items()) {
     const Option* option = find_option(table, name);
     const bool own = may_differ(name) || (several && name == "ranks");
-    const bool taken = option != nullptr && (!own || name == "until");
+    const bool goes_on = name == "until" || name == "test-every" || name == "early-stop";
+    const bool taken = option != nullptr && (!own || goes_on);
     if (taken) entries.push_back({option->name, text_of(value), last->text + ": "});
   }
   const bool other_ranks = !several && std::any_of(given.begin(), given.end(), [&](const auto& e) {
@@ -292,7 +312,7 @@ RunIdentity identity_of(const Options& options, const Objective& objective,
   return run;
 }
 
-Result<Beginning> beginning_of(Options& options, const Objective& objective) {
+Result<Beginning> beginning_of(Options& options, Objective& objective) {
   if (options.resume.empty()) return after_kill(options, objective);
   const std::string run = run_of(options.resume);
   const bool is_of_run = !run.empty() && record_in(run).is_object();

@@ -25,13 +25,14 @@ struct Beginning {
   std::optional<FolderLock> lock;  // of --out, where an earlier life of the run goes on there
   Resumption resumption;           // empty: begins at the start
   std::vector<KeptBlob> kept;      // by place; what scripts have left with the ranks
+  std::vector<DataCut> cuts;       // of the data, which the objective has heard of
   std::vector<std::string> told;   // what the user should know, a line each
 };
 
 /// Sets --out where --resume implies it, and the graph that the run had. Errors (user): nothing to
 /// go on from and why, a checkpoint of something else, a run that has finished, options that are
 /// not those of the run in --out, or another process that has that run.
-Result<Beginning> beginning_of(Options&, const Objective&);
+Result<Beginning> beginning_of(Options&, Objective&);
 
 /// The folder among those of an earlier launch's nodes that a node of this launch goes on from: its
 /// own, or, where there are more nodes now, another's. On other machines each has its own.

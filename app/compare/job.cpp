@@ -87,12 +87,12 @@ double duration_s(const Settings& s) {
 void add_samples(const Settings& s, std::vector<ConfigEntry>& entries) {
   const double duration = duration_s(s);
   if (!(duration > 0)) return;
-  auto each = [&](const char* option, int count) {
+  auto each = [&](const char* option, int count, const char* unit) {
     if (!has(entries, option))
-      entries.push_back({option, fmt::format("{:.6g}", duration / count), ""});
+      entries.push_back({option, fmt::format("{:.6g}{}", duration / count, unit), ""});
   };
-  each("sample-seconds", kSamples);
-  if (s.objective.objective == "network") each("test-seconds", kTests);
+  each("sample-seconds", kSamples, "");
+  if (s.objective.objective == "network") each("test-every", kTests, "s");
 }
 
 Result<Cell> make_cell(const std::string& path, const MethodTable& table, std::string group,

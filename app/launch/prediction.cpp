@@ -76,7 +76,7 @@ std::optional<Json> predicted(const Options& launch, const Json& told, double ro
   if (!objective) return {};
   Summary summary = execute(s, *objective, {});
   if (summary.failure || summary.mean.size() == 0) return {};
-  evaluate(s, **objective, summary);
+  evaluate(s, {}, **objective, summary);
   return Json{{"gradients", summary.gradients},
               {"exchanges", summary.exchanges},
               {"broken_exchanges", summary.counts.broken_before + summary.counts.broken_after},

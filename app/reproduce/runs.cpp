@@ -78,7 +78,7 @@ Result<Summary> perform(const Run& run, std::shared_ptr<RoundMeans>* by_round) {
   Summary summary = execute(settings, objective, watch);
   if (summary.interrupted) return world_error("interrupted");
   if (summary.failure) return *summary.failure;
-  if (run.tested) evaluate(settings, *objective, summary);
+  if (run.tested) evaluate(settings, watch, *objective, summary);
   if (settings.sample_s > 0) summary.curve.pop_back();  // what was not sampled but is the end
   return summary;
 }

@@ -1,6 +1,7 @@
 // Event files: each record has its length and both sums, and is there at once.
 #include "app/metrics/event_file.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -66,9 +67,13 @@ TEST_CASE("an event file grows by whole records, and leaves out what is not fini
 
 TEST_CASE("with --tensorboard a run directory has the events of the mean and of each rank") {
   const Scratch scratch;
-  const std::string run = "simulate --objective quadratic --ranks 3 --until 20 --sample-seconds 5 ";
+  const std::string run =
+      "simulate --objective quadratic --ranks 3 --until 20 --sample-seconds 5 --test-every 10s ";
   REQUIRE(run_grapevine(run + "--tensorboard --out " + scratch.path("run")).status == 0);
-  CHECK(events_in(scratch.path("run/tensorboard/mean")).size() >= 5);
+  const auto mean = events_in(scratch.path("run/tensorboard/mean"));
+  CHECK(mean.size() >= 5);
+  CHECK(std::any_of(mean.begin(), mean.end(),
+                    [](const auto& e) { return e.find("test_loss") != e.npos; }));
   for (const char* rank : {"0", "1", "2"})
     CHECK(events_in(scratch.path("run/tensorboard/rank-") + rank).size() == 2);
   check_refused(run + "--tensorboard", 2, {"tensorboard", "--out"});

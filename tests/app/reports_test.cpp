@@ -59,7 +59,8 @@ size_t count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("curves are drawn against gradients, or against time where there are none") {
-  const std::string both = curves_svg("a < b", falling(100)), time = curves_svg("", falling(0));
+  const std::string both = curves_svg("a < b", falling(100), {}),
+                    time = curves_svg("", falling(0), {});
   CHECK(count(both, "<polyline") == 2);
   CHECK(count(time, "<polyline") == 1);
   CHECK(both.find(">gradients<") != both.npos);
@@ -70,7 +71,7 @@ TEST_CASE("curves are drawn against gradients, or against time where there are n
 }
 
 TEST_CASE("the text plot falls from its first column to its last") {
-  const std::string text = curves_text(falling(100));
+  const std::string text = curves_text(falling(100), {});
   CHECK(text.find("loss\n") == 0);
   CHECK(text.find("consensus distance (log)") != text.npos);
   const size_t distance = text.find("consensus distance");
@@ -78,7 +79,7 @@ TEST_CASE("the text plot falls from its first column to its last") {
   CHECK(top.find("1 |*") != top.npos);
   CHECK(text.find("0.0001 |" + std::string(55, ' ')) != text.npos);
   CHECK(text.find("4,000 gradients\n") != text.npos);
-  CHECK(curves_text({}).empty());
+  CHECK(curves_text({}, {}).empty());
 }
 
 TEST_CASE("idle time leaves out the slow rank, and ranks that are gone") {

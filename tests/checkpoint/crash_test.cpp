@@ -1,4 +1,6 @@
 // Checkpoints on a disk that forgets what was not synced: what is there after any crash.
+#include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "app/checkpoint/checkpoint_thread.hpp"
@@ -44,12 +46,12 @@ class Machine {
         writer_(kFolder, checkpoints_in(disk.view(), kFolder), identity()) {}
 
   /// False: it has stopped.
-  bool save(uint64_t serial) {
+  bool save(uint64_t serial, std::optional<Score> score = {}) {
     if (!happen(writer_.begin(1000 * serial))) return false;
     for (int rank = 0; rank < kRanks; ++rank)
       if (!happen(writer_.rank(record_of(rank, serial), {std::to_string(serial), serial})))
         return false;
-    if (!happen(writer_.commit(1, "ring", "now"))) return false;
+    if (!happen(writer_.commit(1, "ring", "now", score))) return false;
     return happen(writer_.tidy());
   }
   uint64_t left() const { return left_; }
@@ -243,6 +245,73 @@ TEST_CASE("a checkpoint of a later format is neither passed over nor touched") {
     REQUIRE(again.save(serial));
   CHECK(disk.view().read(manifest) == text);
   CHECK(manifests_in(disk) == CheckpointWriter::kKept + 1);
+}
+
+TEST_CASE(
+    "beside the last three the checkpoint of the best score stays, in every life of the run") {
+  const auto scored = [](double value) { return Score{"test loss", value, false, 5}; };
+  const auto left = [](const ForgetfulDisk& disk) {
+    std::vector<uint64_t> numbers;
+    for (const std::string& name : disk.view().list(kFolder))
+      numbers.push_back(std::stoull(name) / 1000);
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+  };
+  using Numbers = std::vector<uint64_t>;
+  ForgetfulDisk disk;
+  Machine first(disk, 100000);
+  REQUIRE(first.save(1));  // before any test
+  const double losses[] = {0.9, 0.2, 0.2, 0.5, 0.4, 0.3};
+  for (uint64_t serial = 2; serial <= 7; ++serial)
+    REQUIRE(first.save(serial, scored(losses[serial - 2])));
+  CHECK(left(disk) == Numbers{3, 5, 6, 7});  // of equals the one next to its test
+  const auto best = load_checkpoint(disk.view(), std::string(kFolder) + "/000003000");
+  REQUIRE(best);
+  REQUIRE(best->manifest.score);
+  CHECK(best->manifest.score->by == "test loss");
+  CHECK(best->manifest.score->value == 0.2);
+  CHECK(best->manifest.score->gradients == 5);
+  CHECK_FALSE(best->manifest.score->more_is_better);
+  Machine second(disk, 100000);
+  for (uint64_t serial = 8; serial <= 12; ++serial)
+    REQUIRE(second.save(serial, scored(0.6)));
+  CHECK(left(disk) == Numbers{3, 10, 11, 12});
+  REQUIRE(second.save(13, scored(0.1)));
+  CHECK(left(disk) == Numbers{11, 12, 13});
+  // What it is judged by is another thing now.
+  for (uint64_t serial = 14; serial <= 18; ++serial)
+    REQUIRE(second.save(serial,
+                        Score{"validation accuracy", 1.0 / static_cast<double>(serial), true, 5}));
+  CHECK(left(disk) == Numbers{14, 16, 17, 18});
+}
+
+TEST_CASE("a manifest's score and cuts come back as they were, and what is none is refused") {
+  CheckpointManifest m;
+  m.run = identity();
+  m.run.cuts = {{{64, 0, 128}, {4, 4}}, {{16, 32}, {5, 5, 5}}};
+  m.score = Score{"validation accuracy", 0.75, true, 900};
+  m.ranks.push_back(RankFile());
+  const auto again = parse_manifest("m", text_of(m));
+  REQUIRE(again);
+  CHECK(again->run.cuts == m.run.cuts);
+  CHECK(again->score->by == m.score->by);
+  CHECK(again->score->value == 0.75);
+  CHECK(again->score->more_is_better);
+  const std::string text = text_of(m);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    const size_t at = other.find(from);
+    REQUIRE(at != other.npos);
+    const auto read = parse_manifest("m", sealed(other.replace(at, from.size(), to)));
+    REQUIRE_FALSE(read);
+    CHECK(read.error().exit_status() == 2);
+    return read.error().message;
+  };
+  CHECK_THAT(refused("0.75", "\"high\""), Catch::Contains("\"value\""));
+  CHECK_THAT(refused("\"more_is_better\": true", "\"more_is_better\": 1"),
+             Catch::Contains("more_is_better"));
+  CHECK_THAT(refused("64", "-64"), Catch::Contains("\"taken\""));
+  CHECK_THAT(refused("\"taken\"", "\"took\""), Catch::Contains("\"taken\""));
 }
 
 TEST_CASE("a checkpoint of a number that a whole one has leaves that one alone") {

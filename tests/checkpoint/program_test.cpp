@@ -2,12 +2,15 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
-#include "app/checkpoint/manifest.hpp"
+#include "app/checkpoint/checkpoint_reader.hpp"
+#include "app/checkpoint/real_disk.hpp"
 #include "kernels/random.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -254,6 +257,41 @@ TEST_CASE("a network goes on from its checkpoint, and another begins at its mode
     CHECK(warm["accuracy"].get<double>() > whole["accuracy"].get<double>() - 0.1);
   }
 }
+
+TEST_CASE("a checkpoint tells where ranks are in their data, and how it was cut before") {
+  const Scratch scratch;
+  write_optdigits(scratch, 320, 200);
+  const std::string data = " --data " + scratch.path();
+  const auto newest = [](const std::string& run) {
+    return nlohmann::json::parse(text_of(checkpoints_of(run).back() + "/manifest.json"));
+  };
+  std::string run = scratch.path("first");
+  json_of(
+      "simulate --objective network --model linear --dataset optdigits --ranks 4 --gradients 4000 "
+      "--until 9 --checkpoint-every 3s --out " +
+      run + data);
+  CHECK_FALSE(newest(run).contains("cuts"));
+  for (size_t cuts = 1; cuts <= 2; ++cuts) {
+    const auto before = newest(run);
+    const std::string more = scratch.path("more" + std::to_string(cuts));
+    json_of("simulate --resume " + run + " --ranks " + (cuts == 1 ? "6" : "3") +
+            " --until 7 --checkpoint-every 3s --out " + more + data);
+    const auto after = newest(more);
+    REQUIRE(after["cuts"].size() == cuts);
+    const auto& [taken, first] = std::pair(after["cuts"].back()["taken"],
+                                           after["cuts"].back()["first"]);
+    REQUIRE(taken.size() == before["ranks"].size());
+    for (size_t rank = 0; rank < taken.size(); ++rank)
+      CHECK(taken[rank] == before["ranks"][rank]["data_position"]);
+    REQUIRE(first.size() == after["ranks"].size());
+    for (const auto& rank : after["ranks"]) {
+      const uint64_t began = first[rank["rank"].get<size_t>()];
+      CHECK(rank["data_position"] == 16 * (rank["gradients"].get<uint64_t>() - began));
+      CHECK(rank["gradients"] > began);
+    }
+    run = more;
+  }
+}
 #endif
 
 TEST_CASE("processes that were all killed go on when their launch is given again") {
@@ -324,24 +362,41 @@ TEST_CASE("a launch goes on by itself after SIGTERM, and after Ctrl+C when it is
   CHECK(newcomer["result"]["resumed_at"] > 0);
 }
 
+namespace {
+
+// The gradients of a node's rank, once there are more than so many, and so many ranks in the graph.
+uint64_t gradients_above(const std::string& node, uint64_t least, int ranks) {
+  uint64_t gradients = 0;
+  const auto is_there = [&] {
+    const Ran ran = run_grapevine("ctl " + node + " status --json");
+    if (ran.status != 0) return false;
+    const auto status = nlohmann::json::parse(ran.out);
+    if (status["graph_ranks"] < ranks) return false;
+    gradients = status["gradients"][0];
+    return gradients > least;
+  };
+  REQUIRE(grapevine::eventually(is_there, std::chrono::seconds(60)));
+  return gradients;
+}
+
+// The least gradients of a rank in the newest checkpoint.
+uint64_t gradients_in(const std::string& run) {
+  const auto newest = grapevine::newest_manifest(grapevine::real_disk(), run);
+  REQUIRE(newest);
+  uint64_t least = ~uint64_t{0};
+  for (const grapevine::RankFile& rank : newest->ranks)
+    least = std::min(least, rank.gradients);
+  return least;
+}
+
+}  // namespace
+
 TEST_CASE(
     "a node that is killed and started again joins with its neighbour's state, which is fresher") {
+  const char* wanted = std::getenv("GRAPEVINE_JOINS");
+  const int joins = wanted != nullptr ? std::atoi(wanted) : 3;
   const Scratch scratch;
   const std::string name = "again-" + std::to_string(getpid()) + "-";
-  // The gradients of a node's rank, once there are more than so many.
-  const auto gradients_above = [&](const std::string& node, uint64_t least, int ranks) {
-    uint64_t gradients = 0;
-    const auto is_there = [&] {
-      const Ran ran = run_grapevine("ctl " + name + node + " status --json");
-      if (ran.status != 0) return false;
-      const auto status = nlohmann::json::parse(ran.out);
-      if (status["graph_ranks"] < ranks) return false;
-      gradients = status["gradients"][0];
-      return gradients > least;
-    };
-    REQUIRE(grapevine::eventually(is_there, std::chrono::seconds(60)));
-    return gradients;
-  };
   const std::string job =
       "node --objective quadratic --ranks 1 --gradients 0 --until 1000 --checkpoint-every 20steps "
       "--node-name " +
@@ -349,16 +404,121 @@ TEST_CASE(
   Running stays(job + "a --total-ranks 2 --out " + scratch.path("a"));
   REQUIRE(stays.wait_for("listening on "));
   uint64_t known = 0;
-  for (int life = 0; life < 4; ++life) {
+  for (int life = 0; life <= joins; ++life) {
     INFO("life " << life);
     Running node(job + "b --join " + name + "a --out " + scratch.path("b"));
     if (life > 0) REQUIRE(node.wait_for("goes on from"));
-    CHECK(gradients_above("b", 0, 2) >= known);
+    CHECK(gradients_above(name + "b", 0, 2) >= known);
     REQUIRE(grapevine::eventually([&] { return !checkpoints_of(scratch.path("b")).empty(); }));
     node.signal(SIGKILL);
     node.end();
-    known = gradients_above("a", gradients_above("a", 0, 1) + 20000, 1);  // far beyond b's file
+    // Far beyond b's file.
+    known = gradients_above(name + "a", gradients_above(name + "a", 0, 1) + 20000, 1);
   }
+}
+
+TEST_CASE("a node that comes back to a run that is behind its own file goes on from the file") {
+  const Scratch scratch;
+  const std::string name = "ahead-" + std::to_string(getpid()) + "-";
+  const std::string job =
+      "node --objective quadratic --ranks 1 --gradients 0 --until 1000 --checkpoint-every 20steps "
+      "--node-name " +
+      name;
+  const std::string comes_back = job + "b --join " + name + "a --out " + scratch.path("b");
+  {
+    Running neighbour(job + "a --no-save");
+    REQUIRE(neighbour.wait_for("listening on "));
+    Running node(comes_back);
+    gradients_above(name + "b", 20000, 2);
+    const auto kept = checkpoints_of(scratch.path("b"));
+    REQUIRE(grapevine::eventually([&] { return checkpoints_of(scratch.path("b")) != kept; }));
+    for (Running* each : {&node, &neighbour}) {
+      each->signal(SIGKILL);
+      each->end();
+    }
+  }
+  const uint64_t in_file = gradients_in(scratch.path("b"));
+  CHECK(in_file > 10000);
+  // The run of this name is another one now, at its beginning, and slow.
+  const std::string slow =
+      scratch.file("slow.toml", "[[fault]]\nkind = \"slow\"\nranks = [0]\nfactor = 10000\n");
+  Running neighbour(job + "a --no-save --plan " + slow);
+  REQUIRE(neighbour.wait_for("listening on "));
+  const uint64_t behind = gradients_above(name + "a", 0, 1);
+  CHECK(behind < in_file);
+  Running node(comes_back);
+  REQUIRE(node.wait_for("goes on from"));
+  CHECK(gradients_above(name + "b", 0, 2) >= in_file);
+}
+
+TEST_CASE("push-sum's mass is in the files when all nodes have left, one after the other") {
+  const Scratch scratch;
+  const std::string name = "mass-" + std::to_string(getpid()) + "-";
+  const auto job = [&](const char* node) {
+    const std::string joins = *node == 'a' ? "" : " --join " + name + "a";
+    return "node --objective quadratic --method sgp --ranks 2 --total-ranks 6 --gradients 0 "
+           "--until 1000 --checkpoint-every 50steps --node-name " +
+           name + node + joins + " --out " + scratch.path(node);
+  };
+  const char* const names[] = {"a", "b", "c"};
+  std::vector<std::unique_ptr<Running>> nodes;
+  for (const char* node : names) {
+    nodes.push_back(std::make_unique<Running>(job(node)));
+    REQUIRE(nodes.back()->wait_for("listening on "));
+  }
+  for (const char* node : names)
+    gradients_above(name + node, 50, 6);
+  for (const int leaves : {2, 1, 0}) {
+    gradients_above(name + "a", 0, 2 * (leaves + 1));
+    nodes[static_cast<size_t>(leaves)]->signal(SIGTERM);
+    CHECK(nodes[static_cast<size_t>(leaves)]->end() == 0);
+  }
+  const auto last = grapevine::load_checkpoint(grapevine::real_disk(), scratch.path("a"));
+  REQUIRE(last);
+  double mass = 0;
+  for (const auto& rank : last->ranks)
+    for (const auto& number : rank->numbers)
+      if (number.name == "w" || number.name == "weight of the heirlooms")
+        mass += std::bit_cast<double>(number.bits);
+  CHECK(std::abs(mass - 6) < 1e-5);
+  // All come back, each with what it had.
+  nodes.clear();
+  for (const char* node : names) {
+    nodes.push_back(std::make_unique<Running>(job(node)));
+    REQUIRE(nodes.back()->wait_for("goes on from"));
+    REQUIRE(nodes.back()->wait_for("listening on "));
+  }
+  for (const char* node : names)
+    gradients_above(name + node, 50, 6);
+  REQUIRE(run_grapevine("ctl " + name + "a stop").status == 0);
+  double after = 0;
+  for (const char* node : names) {
+    CHECK(nodes[static_cast<size_t>(*node - 'a')]->end() == 0);
+    for (const auto& weight : record_of(scratch.path(node))["result"]["push_weights"])
+      after += weight.get<double>();
+  }
+  CHECK(after >= 6 - 1e-5);
+}
+
+TEST_CASE(
+    "a run that ctl stop has ended is finished: it goes on in another folder, when asked to") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run"), name = "stopped-" + std::to_string(getpid());
+  const std::string job = "node --node-name " + name +
+                          " --objective quadratic --ranks 2 --gradients 0 --until 1000 --out " +
+                          run;
+  Running life(job);
+  REQUIRE(life.wait_for("epoch"));
+  REQUIRE(run_grapevine("ctl " + name + " checkpoint").status == 0);
+  REQUIRE(run_grapevine("ctl " + name + " stop").status == 0);
+  CHECK(life.end() == 0);
+  CHECK(record_of(run)["state"] == "finished");
+  check_refused(job, 2, {"holds a run already"});
+  check_refused("node --resume " + run + " --out " + run, 2,
+                {"has finished", "another folder by --out"});
+  const std::string more = scratch.path("more");
+  CHECK(run_grapevine("node --resume " + run + " --until 0.2 --out " + more).status == 0);
+  CHECK(record_of(more)["result"]["resumed_at"] > 0);
 }
 
 TEST_CASE("a console asks a node for a checkpoint, and hears when it is written") {

@@ -1,14 +1,20 @@
 // Runs on the virtual clock that are interrupted and go on from what was recorded of their ranks.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/run/fits.hpp"
+#include "app/checkpoint/checkpoint_writer.hpp"
 #include "app/checkpoint/place_ranks.hpp"
 #include "tests/catch.hpp"
+#include "tests/checkpoint/counted.hpp"
 #include "tests/run/simulated_runs.hpp"
 
 using namespace grapevine;
+using grapevine::test::Counted;
+using grapevine::test::make_counted;
 
 namespace {
 
@@ -20,10 +26,14 @@ struct Recorded {
 };
 
 // Takes a checkpoint every so many seconds, into memory.
-Recorded run_recorded(const Settings& s, double every_s, Resumption resumption = {}) {
+Recorded run_recorded(const Settings& s, double every_s, Resumption resumption = {},
+                      std::shared_ptr<Objective> objective = nullptr) {
   Recorded recorded;
-  auto objective = make_objective(s);
-  REQUIRE(objective);
+  if (objective == nullptr) {
+    auto made = make_objective(s);
+    REQUIRE(made);
+    objective = *made;
+  }
   RunHooks hooks;
   hooks.resumption = std::move(resumption);
   hooks.checkpoints.every_s = every_s;
@@ -37,7 +47,7 @@ Recorded run_recorded(const Settings& s, double every_s, Resumption resumption =
       }
       done(true, "");
     };
-  auto result = run(s, *objective, std::move(hooks));
+  auto result = run(s, objective, std::move(hooks));
   REQUIRE(result);
   recorded.result = std::move(*result);
   return recorded;
@@ -251,6 +261,71 @@ TEST_CASE("ranks without a place are left out, and by how much that moves the me
   CHECK(at(gone.ranks[1], 0, 0) == 2);
   CHECK(gone.told ==
         std::vector<std::string>{"rank 1 has no record, and begins with the x of rank 2"});
+}
+
+namespace {
+
+// What the files of a checkpoint would say of it.
+CheckpointManifest manifest_of(const Records& records, const std::vector<DataCut>& cuts) {
+  RunIdentity run{1, 2, "", "{}", "", Counted::kBatch, cuts};
+  CheckpointWriter writer("run/checkpoints", {}, run);
+  writer.begin(1);
+  for (const RankRecordPtr& record : records)
+    writer.rank(record);
+  for (const DiskEffect& effect : writer.commit(1, "ring", "now"))
+    if (const auto* file = std::get_if<WriteFile>(&effect)) return *parse_manifest("", file->head);
+  FAIL("no manifest is written");
+  return {};
+}
+
+/// A life of the run, from its records (none: the start) to a checkpoint, by which `times` has
+/// risen, sample by sample. `checks`: what has been taken comes again only after the rest.
+Records live(const Settings& s, const std::string& partition, const Records& from,
+             const std::vector<DataCut>& cuts, double until_s, bool checks,
+             std::vector<int>& times) {
+  const auto counted = make_counted(s, partition);
+  if (!cuts.empty()) REQUIRE(counted->go_on_in_data(cuts));
+  const Recorded life = run_recorded(s, until_s, {from, 1}, counted);
+  REQUIRE_FALSE(life.checkpoints.empty());
+  const Records& records = life.checkpoints.front();
+  REQUIRE(records.size() == static_cast<size_t>(s.ranks));
+  const int most = *std::max_element(times.begin(), times.end());
+  for (const RankRecordPtr& record : records) {
+    const uint64_t first = from.empty() ? 0 : from[static_cast<size_t>(record->rank)]->gradients;
+    const std::vector<uint32_t> share = counted->partition().share(record->rank);
+    for (const uint32_t row : counted->walked(record->rank, first, record->gradients)) {
+      if (++times[row] <= most || !checks) continue;
+      for (const uint32_t own : share)
+        if (times[own] < most) FAIL("rank " << record->rank << " takes " << row << " again");
+    }
+  }
+  return records;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "on other numbers of ranks a run takes what is left of the pass at hand before the next") {
+  for (const char* partition : {"iid", "label", "contiguous"}) {
+    INFO(partition);
+    Settings s = quadratics({"a2cid2"}, 4);
+    s.gradients = 100000;
+    s.until_s = 60;
+    std::vector<int> times(Counted::kSamples, 0);
+    std::vector<DataCut> cuts;
+    Records records = live(s, partition, {}, {}, 8, false, times);
+    CHECK(std::accumulate(times.begin(), times.end(), 0) > 30);
+    CHECK(*std::max_element(times.begin(), times.end()) == 1);  // half a pass
+    for (const int ranks : {6, 3}) {
+      const RankPlaces were{0, s.ranks, s.ranks}, are{0, ranks, ranks};
+      const PlacedRanks placed = place_ranks(records, were, are);
+      cuts.push_back(cut_of(manifest_of(records, cuts), placed, were, are));
+      s.ranks = s.objective.ranks = ranks;
+      records = live(s, partition, placed.ranks, cuts, ranks == 6 ? 4 : 30, true, times);
+    }
+    // The last life has ended the pass at hand: nothing of it was left out.
+    CHECK(*std::min_element(times.begin(), times.end()) >= 1);
+  }
 }
 
 TEST_CASE("the records of an edge's two ends bound how far the sum of x + x~ is off") {

@@ -57,10 +57,12 @@ void check_page(const std::string& page) {
 }  // namespace
 
 TEST_CASE("a node serves its metrics, to whom asks for either format") {
-  auto nodes =
-      start_nodes(2, 2, {"--until=600", "--gradients=0", "--metrics=0", "--sample-seconds=0.05"});
+  auto nodes = start_nodes(2, 2,
+                           {"--until=600", "--gradients=0", "--metrics=0", "--sample-seconds=0.05",
+                            "--test-every=0.05s"});
   nodes[0]->wait_for([](const Json& s) {
-    return s["graph_ranks"] == 4 && s["loss"].is_number() && s["exchanges"][0] > 0;
+    return s["graph_ranks"] == 4 && s["loss"].is_number() && s["exchanges"][0] > 0 &&
+           s.contains("test_loss");
   });
   httplib::Client client("http://" + url_of(*nodes[0]));
   const auto plain = client.Get("/metrics");
@@ -75,6 +77,7 @@ TEST_CASE("a node serves its metrics, to whom asks for either format") {
           0);
   }
   CHECK(value_of(plain->body, "grapevine_ranks") == 4);
+  CHECK(value_of(plain->body, "grapevine_test_loss") >= 0);
   CHECK(value_of(plain->body, "grapevine_members{state=\"alive\"}") == 2);
   CHECK(value_of(plain->body, "grapevine_alarms{kind=\"silent_edge\"}") == 0);
   const double round_trips = value_of(plain->body, "grapevine_offer_round_trip_seconds_count");

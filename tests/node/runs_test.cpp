@@ -59,6 +59,19 @@ std::string free_port_of_jobs() {
 
 }  // namespace
 
+TEST_CASE("a run ends at all nodes where the tests of one find nothing better") {
+  auto nodes = start_nodes(2, 2,
+                           {"--until=600", "--gradients=0", "--lr=0", "--sample-seconds=0.05",
+                            "--test-every=0.05s", "--early-stop=3"});
+  bool said = false;
+  for (auto& node : nodes) {
+    CHECK(node->end() == 0);
+    CHECK(node->result()["ranks"] == 4);
+    said = said || node->err().find("no better one in 3 tests") != std::string::npos;
+  }
+  CHECK(said);
+}
+
 TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
   auto nodes =
       start_nodes(4, 4, {"--gradients=320000", "--topology=torus:4x4", "--r0=10", "--mu=0.5"});

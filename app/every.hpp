@@ -1,0 +1,20 @@
+// Every: how often something is done while a run goes on: "60s", "1000steps" or "0".
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+struct Every {
+  double seconds = 0;  // of the run's clock; 0: not by time
+  uint64_t steps = 0;  // gradients of each rank; 0: not by them
+
+  explicit operator bool() const { return seconds > 0 || steps > 0; }
+};
+
+/// `option`: whose text it is. "" is "0": never. Error (user): what is accepted.
+Result<Every> every_of(const char* option, const std::string& text);
+
+}  // namespace grapevine
