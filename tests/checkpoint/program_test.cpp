@@ -278,8 +278,8 @@ TEST_CASE("a checkpoint tells where ranks are in their data, and how it was cut 
             " --until 7 --checkpoint-every 3s --out " + more + data);
     const auto after = newest(more);
     REQUIRE(after["cuts"].size() == cuts);
-    const auto& [taken, first] = std::pair(after["cuts"].back()["taken"],
-                                           after["cuts"].back()["first"]);
+    const auto& [taken, first] =
+        std::pair(after["cuts"].back()["taken"], after["cuts"].back()["first"]);
     REQUIRE(taken.size() == before["ranks"].size());
     for (size_t rank = 0; rank < taken.size(); ++rank)
       CHECK(taken[rank] == before["ranks"][rank]["data_position"]);
@@ -421,10 +421,9 @@ TEST_CASE("a node that comes back to a run that is behind its own file goes on f
   const Scratch scratch;
   const std::string name = "ahead-" + std::to_string(getpid()) + "-";
   const std::string job =
-      "node --objective quadratic --ranks 1 --gradients 0 --until 1000 --checkpoint-every 20steps "
-      "--node-name " +
-      name;
-  const std::string comes_back = job + "b --join " + name + "a --out " + scratch.path("b");
+      "node --objective quadratic --ranks 1 --gradients 0 --until 1000 --node-name " + name;
+  const std::string comes_back =
+      job + "b --checkpoint-every 20steps --join " + name + "a --out " + scratch.path("b");
   {
     Running neighbour(job + "a --no-save");
     REQUIRE(neighbour.wait_for("listening on "));
@@ -494,7 +493,8 @@ TEST_CASE("push-sum's mass is in the files when all nodes have left, one after t
   double after = 0;
   for (const char* node : names) {
     CHECK(nodes[static_cast<size_t>(*node - 'a')]->end() == 0);
-    for (const auto& weight : record_of(scratch.path(node))["result"]["push_weights"])
+    const auto record = record_of(scratch.path(node));
+    for (const auto& weight : record["result"]["push_weights"])
       after += weight.get<double>();
   }
   CHECK(after >= 6 - 1e-5);
