@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What saving costs a run, interleaved with the same run that saves nothing.
+"""What saving and TensorBoard's event files cost a run, interleaved with the same run without.
 
     tests/bench/checkpoints.py PROGRAM [--pairs 8] [--every 10s] [-- OPTIONS of train]
 
@@ -28,8 +28,9 @@ def run(program, every, options):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "run"
         before = processor_s()
+        curves = [] if every == "0" else ["--tensorboard"]
         ran = subprocess.run([program, "train", *options, "--checkpoint-every", every, "--out", out,
-                              "--json"], capture_output=True, text=True, check=True)
+                              "--json", *curves], capture_output=True, text=True, check=True)
         used = processor_s() - before
         if "ALARM" in ran.stderr:
             sys.exit(ran.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a node that is killed again and again costs the three that go on.
 
-    tests/bench/restarts.py PROGRAM [--lives 20] [--seconds 3]
+    tests/bench/restarts.py PROGRAM [--lives 20] [--seconds 3] [--dim 100000]
 
 Four nodes train. One is ended by SIGKILL and started again by the same command, so many times. Of
 each life it prints whether the node joined no further back than the file of its earlier life and the
@@ -18,7 +18,7 @@ import time
 
 from cluster_tools import Cluster, scratch, wait
 
-QUADRATIC = ["--objective=quadratic", "--dim=2000", "--gradients=0", "--until=3600",
+QUADRATIC = ["--objective=quadratic", "--gradients=0", "--until=3600",
              "--checkpoint-every=1s"]
 
 
@@ -43,10 +43,12 @@ def main():
     words.add_argument("program")
     words.add_argument("--lives", type=int, default=20)
     words.add_argument("--seconds", type=float, default=3)
+    words.add_argument("--dim", type=int, default=100_000, help="numbers of the model")
     asked = words.parse_args()
     program = str(pathlib.Path(asked.program).resolve())
     ratios, back = [], 0
-    with scratch() as folder, Cluster(program, 4, 2, QUADRATIC, out=folder) as cluster:
+    with scratch() as folder, Cluster(
+            program, 4, 2, [*QUADRATIC, f"--dim={asked.dim}"], out=folder) as cluster:
         cluster.together()
         dies, others = cluster.nodes[3], cluster.nodes[:3]
         usual = per_processor_second(others, 3 * asked.seconds)
