@@ -11,41 +11,30 @@ namespace grapevine::passes {
 
 // --- the CPU twins: elements [first, last)
 
-inline void run(const CpuBuild& build, bool wide, const ExtrapolateArguments& a, size_t first,
-                size_t last) {
-  build.extrapolate(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const JumpArguments& a, size_t first,
-                size_t last) {
-  build.jump(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const StepArguments& a, size_t first,
-                size_t last) {
-  build.step(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const AxpyArguments& a, size_t first,
-                size_t last) {
-  build.axpy(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const ScaleArguments& a, size_t first,
-                size_t last) {
-  build.scale(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const AdamArguments& a, size_t first,
-                size_t last) {
-  build.adam(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const CombineArguments& a, size_t first,
-                size_t last) {
-  build.combine(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const GatherArguments& a, size_t first,
-                size_t last) {
-  build.gather(wide, a, first, last);
-}
-inline void run(const CpuBuild& build, bool wide, const ScatterArguments& a, size_t first,
-                size_t last) {
-  build.scatter(wide, a, first, last);
+template <class Arguments>
+inline constexpr auto kTwin = nullptr;
+template <>
+inline constexpr auto kTwin<ExtrapolateArguments> = &CpuBuild::extrapolate;
+template <>
+inline constexpr auto kTwin<JumpArguments> = &CpuBuild::jump;
+template <>
+inline constexpr auto kTwin<StepArguments> = &CpuBuild::step;
+template <>
+inline constexpr auto kTwin<AxpyArguments> = &CpuBuild::axpy;
+template <>
+inline constexpr auto kTwin<ScaleArguments> = &CpuBuild::scale;
+template <>
+inline constexpr auto kTwin<AdamArguments> = &CpuBuild::adam;
+template <>
+inline constexpr auto kTwin<CombineArguments> = &CpuBuild::combine;
+template <>
+inline constexpr auto kTwin<GatherArguments> = &CpuBuild::gather;
+template <>
+inline constexpr auto kTwin<ScatterArguments> = &CpuBuild::scatter;
+
+template <class Arguments>
+void run(const CpuBuild& build, bool wide, const Arguments& a, size_t first, size_t last) {
+  (build.*kTwin<Arguments>)(wide, a, first, last);
 }
 
 // --- the CPU twins of what is done in one piece
