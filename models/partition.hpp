@@ -61,6 +61,11 @@ struct Dealt {
   std::vector<uint32_t> aside;  // rising
   /// The same samples among another number of ranks. Errors: make_partition's.
   std::function<Result<Partition>(int ranks)> among;
+
+  uint64_t gradients_per_pass(int rank, int batch) const {
+    const auto samples = static_cast<uint64_t>(batch);
+    return (partition->share_size(rank) + samples - 1) / samples;
+  }
 };
 
 /// ", 6,000 training samples set aside"; empty where none are.

@@ -43,6 +43,19 @@ Result<DataLeft> data_left(const std::vector<DataCut>&,
                            const std::function<Result<Partition>(int ranks)>& among, int ranks,
                            uint64_t seed);
 
+/// All dealers of batches go on after these cuts: go_on_with(left) of batches_of(each).
+/// Errors: data_left's.
+template <class Dealers, class BatchesOf>
+Status go_on_after(const std::vector<DataCut>& cuts, const Dealt& dealt, int ranks, uint64_t seed,
+                   Dealers& dealers, BatchesOf batches_of) {
+  auto left = data_left(cuts, dealt.among, ranks, seed);
+  if (!left) return left.error();
+  const auto shared = std::make_shared<const DataLeft>(std::move(*left));
+  for (auto& dealer : dealers)
+    batches_of(dealer).go_on_with(shared);
+  return Done{};
+}
+
 /// The samples of a rank's share, in the order of that pass.
 std::vector<uint32_t> order_of_pass(const Partition&, uint64_t seed, int rank, uint64_t pass);
 

@@ -80,17 +80,12 @@ class Classifier final : public Objective {
   }
 
   uint64_t gradients_per_pass(int rank) const override {
-    const uint64_t batch = static_cast<uint64_t>(spec_.batch);
-    return (dealt_.partition->share_size(rank) + batch - 1) / batch;
+    return dealt_.gradients_per_pass(rank, spec_.batch);
   }
 
   Status go_on_in_data(const std::vector<DataCut>& cuts) override {
-    auto left = data_left(cuts, dealt_.among, spec_.ranks, spec_.seed);
-    if (!left) return left.error();
-    const auto shared = std::make_shared<const DataLeft>(std::move(*left));
-    for (Replica& replica : replicas_)
-      replica.batches().go_on_with(shared);
-    return Done{};
+    const auto batches_of = [](Replica& r) -> auto& { return r.batches(); };
+    return go_on_after(cuts, dealt_, spec_.ranks, spec_.seed, replicas_, batches_of);
   }
 
   std::vector<std::vector<uint64_t>> label_counts() const override {
