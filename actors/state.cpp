@@ -33,6 +33,24 @@ State::Member* State::find(int rank) {
   return place < members_.size() && members_[place].rule ? &members_[place] : nullptr;
 }
 
+// Every call into a rule is made in here, for rules of the caller's own may throw. False: it has.
+template <class Work>
+bool State::guarded(int rank, Work&& work) {
+  std::string text = "what it threw is no std::exception";
+  try {
+    work();
+    return true;
+  } catch (const std::exception& e) {
+    if (!deps_.on_throw) throw;
+    text = e.what();
+  } catch (...) {
+    if (!deps_.on_throw) throw;
+  }
+  deps_.on_throw("the rule of rank " + std::to_string(rank), text);
+  drop(rank);
+  return false;
+}
+
 // expected += sign_before (x + x~) before the change and sign_after (x + x~) after it.
 template <class Change>
 void State::audited(Member& member, double sign_before, double sign_after, Change&& change) {
@@ -54,12 +72,13 @@ Lease State::read(Member& member) {
   return lease;
 }
 
+void State::decline(const TakeRequest& request) {
+  send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}, 0});
+}
+
 void State::take(const TakeRequest& request) {
   Member* member = find(request.rank);
-  if (member == nullptr) {  // not attached yet, or gone
-    send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}, 0});
-    return;
-  }
+  if (member == nullptr) return decline(request);  // not attached yet, or gone
   Payload payload;
   if (is(Pattern::pairwise)) {
     payload.lease = messages_->take();
@@ -464,13 +483,17 @@ void State::detach(int rank) {
   Member* member = find(rank);
   if (member == nullptr) return;
   audited(*member, -1, 0, [] {});
+  drop(rank);
+}
+
+void State::drop(int rank) {
   std::erase_if(heirlooms_, [rank](const Inherit& i) { return i.rank == rank; });
   const auto of_rank = [rank](const auto& of_edge) { return of_edge.first.first == rank; };
   std::erase_if(distances_, of_rank);
   std::erase_if(histories_, of_rank);
   resumed_.erase(rank);
   guests_.erase(rank);
-  *member = {};
+  if (Member* member = find(rank)) *member = {};
 }
 
 // --- what it tells of its ranks
@@ -483,25 +506,34 @@ SampleReply State::sample(const Sample& request) {
   SampleReply reply;
   for (Member& member : members_) {
     if (!member.rule) continue;
-    member.rule->read(deps_.clock.now(), x);
-    reply.squares += add_deviation(execution_, x, reference, sum);
-    ++reply.ranks;
+    guarded(member.rank, [&] {
+      member.rule->read(deps_.clock.now(), x);
+      reply.squares += add_deviation(execution_, x, reference, sum);
+      ++reply.ranks;
+    });
   }
   const double* first = sum.vec().as<double>();
   reply.sum = std::make_shared<const std::vector<double>>(first, first + size);
   return reply;
 }
 
-StateReport State::report() const {
+StateReport State::report() {
   StateReport report;
   report.broken_after_norm = broken_after_norm_;
-  for (const Member& member : members_) {
+  for (Member& member : members_) {
     if (!member.rule) continue;
-    report.counts.push_back({member.rank, member.rule->counts()});
+    guarded(member.rank, [&] { report.counts.push_back({member.rank, member.rule->counts()}); });
   }
   for (const auto& [ends, distance] : distances_)
     report.distances.push_back({ends.first, ends.second, distance});
   return report;
+}
+
+RankParameters State::parameters_of(Member& member) {
+  const ParameterLayout& layout = deps_.objective->layout();
+  auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
+  member.rule->read(deps_.clock.now(), *x);
+  return {member.rank, member.rule->counts(), std::move(x)};
 }
 
 Collected State::collect() {
@@ -510,17 +542,22 @@ Collected State::collect() {
   const ParameterLayout& layout = deps_.objective->layout();
   Buffer sum(layout.size(), DType::f64);
   bool audited = deps_.audits;
-  for (const Inherit& i : std::exchange(heirlooms_, {}))  // no other epoch comes for them
-    if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
+  for (const Inherit& i : std::exchange(heirlooms_, {})) {  // no other epoch comes for them
+    guarded(i.rank, [&] {
+      if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
+    });
+  }
   for (Member& member : members_) {
     if (!member.rule) continue;
-    auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
-    member.rule->read(deps_.clock.now(), *x);
-    if (audited) member.rule->add_conserved(deps_.clock.now(), sum);
-    // Ranks in the middle of different rounds have no common sum.
-    const bool halfway = is(Pattern::rounds) && member.gradients != members_[0].gradients;
-    audited = audited && member.rule->conserves() && !halfway;
-    result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
+    guarded(member.rank, [&] {
+      auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
+      member.rule->read(deps_.clock.now(), *x);
+      if (audited) member.rule->add_conserved(deps_.clock.now(), sum);
+      // Ranks in the middle of different rounds have no common sum.
+      const bool halfway = is(Pattern::rounds) && member.gradients != members_[0].gradients;
+      audited = audited && member.rule->conserves() && !halfway;
+      result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
+    });
   }
   result.conserved_error = audited ? 0 : std::numeric_limits<double>::quiet_NaN();
   for (size_t k = 0; audited && k < layout.size(); ++k) {
@@ -532,46 +569,62 @@ Collected State::collect() {
 
 State::behavior_type State::make_behavior() {
   return {
-      [this](TakeRequest& r) { take(r); },
-      [this](WriteRequest& r) {
-        if (Member* m = find(r.rank)) write(*m, r.write.phase);
+      [this](TakeRequest& r) {
+        const bool taken = guarded(r.rank, [&] { take(r); });
+        if (!taken) decline(r);
       },
-      [this](ApplyRequest& r) { apply(r); },
-      [this](Gradient& g) { gradient(g); },
-      [this](TakeStep& step) { take_step(step); },
+      [this](WriteRequest& r) {
+        guarded(r.rank, [&] {
+          if (Member* m = find(r.rank)) write(*m, r.write.phase);
+        });
+      },
+      [this](ApplyRequest& r) { guarded(r.rank, [&] { apply(r); }); },
+      [this](Gradient& g) { guarded(g.rank, [&] { gradient(g); }); },
+      [this](TakeStep& step) { guarded(step.rank, [&] { take_step(step); }); },
       [this](Fetch f) {
-        Member* m = find(f.rank);
-        if (m == nullptr) return;
-        // None is left: a worker behind its clock has asked before, and those wait for it.
-        if (Lease copy = read(*m)) send_copy(*m, std::move(copy));
+        guarded(f.rank, [&] {
+          Member* m = find(f.rank);
+          if (m == nullptr) return;
+          // None is left: a worker behind its clock has asked before, and those wait for it.
+          if (Lease copy = read(*m)) send_copy(*m, std::move(copy));
+        });
       },
       [this](SetView& s) {
-        if (Member* m = find(s.rank)) set_view(*m, *s.view);
+        guarded(s.rank, [&] {
+          if (Member* m = find(s.rank)) set_view(*m, *s.view);
+        });
       },
-      [this](Attach& a) { attach(a); },
-      [this](Detach d) { detach(d.rank); },
+      [this](Attach& a) { guarded(a.rank, [&] { attach(a); }); },
+      [this](Detach d) { guarded(d.rank, [&] { detach(d.rank); }); },
       [this](Inherit& i) {
-        Member* m = find(i.rank);
-        if (m == nullptr) return;
-        heirlooms_.push_back(std::move(i));
-        inherit(*m);
+        guarded(i.rank, [&] {
+          Member* m = find(i.rank);
+          if (m == nullptr) return;
+          heirlooms_.push_back(std::move(i));
+          inherit(*m);
+        });
       },
       [this](Donate d) -> Donation {
-        Member* m = find(d.rank);
-        return m != nullptr ? donate(*m, d.whole) : nullptr;
+        Donation donation;
+        guarded(d.rank, [&] {
+          if (Member* m = find(d.rank)) donation = donate(*m, d.whole);
+        });
+        return donation;
       },
       [this](RecordRank r) -> RankRecordPtr {
-        Member* m = find(r.rank);
-        return m != nullptr ? record(*m) : nullptr;
+        RankRecordPtr kept;
+        guarded(r.rank, [&] {
+          if (Member* m = find(r.rank)) kept = record(*m);
+        });
+        return kept;
       },
       [this](Sample& s) { return sample(s); },
-      [this](ReadRank r) -> RankParameters {
-        Member* m = find(r.rank);
-        if (m == nullptr) return {r.rank, {}, nullptr};
-        const ParameterLayout& layout = deps_.objective->layout();
-        auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
-        m->rule->read(deps_.clock.now(), *x);
-        return {r.rank, m->rule->counts(), std::move(x)};
+      [this](ReadRank r) {
+        RankParameters parameters{r.rank, {}, nullptr};
+        guarded(r.rank, [&] {
+          if (Member* m = find(r.rank)) parameters = parameters_of(*m);
+        });
+        return parameters;
       },
       [this](Collect) { return collect(); },
       [this](Report) { return report(); },

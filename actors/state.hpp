@@ -4,6 +4,7 @@
 // weights. A snapshot is a lease from a fixed pool; an empty lease says that the pool is out, and
 // the exchange is declined.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,8 @@ struct StateDependencies {
   bool measures_distance = false;  // across an edge, now and then: how far apart are its ends?
   bool recorded = false;           // its ranks will be, for checkpoints
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
+  // Told which rank's rule has thrown what; that rank is as one that has gone. Empty: none throws.
+  std::function<void(const std::string& where, const std::string& text)> on_throw = {};
 };
 
 class State final : public StateActor::base {
@@ -69,11 +72,15 @@ class State final : public StateActor::base {
   };
 
   Member* find(int rank);
+  template <class Work>
+  bool guarded(int rank, Work&& work);
+  void drop(int rank);
   bool is(Pattern pattern) const { return method_.pattern == pattern; }
   // REQUIRES: the method's rules are of this form.
   static PairwiseRule& pairwise(Member& m) { return static_cast<PairwiseRule&>(*m.rule); }
   static RoundRule& rounds(Member& m) { return static_cast<RoundRule&>(*m.rule); }
   static CollectiveRule& collective(Member& m) { return static_cast<CollectiveRule&>(*m.rule); }
+  void decline(const TakeRequest&);
   void take(const TakeRequest&);
   std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity) const;
   void write(Member&, int phase);
@@ -107,7 +114,8 @@ class State final : public StateActor::base {
   Lease read(Member&);
   Donation donate(Member&, bool whole);
   SampleReply sample(const Sample&);
-  StateReport report() const;
+  StateReport report();
+  RankParameters parameters_of(Member&);
   Collected collect();
   template <class Change>
   void audited(Member&, double sign_before, double sign_after, Change&& change);

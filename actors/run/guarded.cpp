@@ -148,6 +148,9 @@ void guard(std::function<void(Value)>& told, const char* name, std::shared_ptr<T
 }  // namespace
 
 void guard(RunHooks& hooks, std::shared_ptr<Thrown> thrown) {
+  hooks.on_throw = [thrown](const std::string& where, const std::string& text) {
+    thrown->keep(where, text);
+  };
   const auto turn = std::make_shared<std::mutex>();
   guard(hooks.sink.on_sample, "on_sample", thrown, turn);
   guard(hooks.sink.on_epoch, "on_epoch", thrown, turn);

@@ -171,6 +171,12 @@ Status fits(const Settings& s, const Objective& objective, const Resumption& res
   return Done{};
 }
 
+Status fits(const Settings& s, const Objective& objective, const Resumption& resumption,
+            Thrown& thrown) {
+  return guarded(thrown, "the rule of method " + s.method, Status(Done{}),
+                 [&] { return fits(s, objective, resumption); });
+}
+
 void SpawnedRun::stop() {
   for (const StateActor& state : states)
     caf::anon_send_exit(state, caf::exit_reason::kill);
@@ -284,6 +290,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   StateDependencies state = state_dependencies(s, clock, objective, groups, pool);
   state.memory = site.memory;
   state.recorded = static_cast<bool>(hooks.checkpoints.write);
+  state.on_throw = hooks.on_throw;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
   auto observer = system.spawn<Observer>(
@@ -362,8 +369,9 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
       std::chrono::duration<double>(settings.until_s > 0 ? settings.until_s : 1e9);
   std::optional<Outcome> outcome;
   std::optional<Alarm> alarm;
-  for (bool asked = false; !(outcome = ended.wait(std::chrono::milliseconds(50)));) {
-    const bool over = std::chrono::steady_clock::now() >= deadline || thrown.any() ||
+  const auto lasts = [&] { return !(outcome = ended.wait(std::chrono::milliseconds(50))); };
+  for (bool asked = false; lasts() && !thrown.any();) {  // of one that threw nothing is left
+    const bool over = std::chrono::steady_clock::now() >= deadline ||
                       (is_enough != nullptr && is_enough->load()) ||
                       (interrupts != nullptr && interrupts->load() > 0);
     if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
@@ -375,7 +383,7 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   run.stop();
   if (settle) settle();
   RunResult result;
-  result.outcome = std::move(*outcome);
+  if (outcome) result.outcome = std::move(*outcome);
   if (alarm) result.outcome.fail(*alarm);
   return result;
 }
@@ -390,13 +398,13 @@ Result<RunResult> run(const Settings& settings, std::shared_ptr<Objective> objec
                       std::to_string(settings.ranks));
   if (Status possible = check(settings); !possible) return possible.error();
   const auto thrown = std::make_shared<Thrown>();
-  const auto guarded = guard(objective, thrown);
-  if (!guarded) return guarded.error();
+  const auto safe = guard(objective, thrown);
+  if (!safe) return safe.error();
   guard(hooks, thrown);
-  if (Status fit = fits(settings, **guarded, hooks.resumption); !fit) return fit.error();
+  if (Status fit = fits(settings, **safe, hooks.resumption, *thrown); !fit) return fit.error();
   RunResult result = settings.clock == Clock::wall
-                         ? run_wall(settings, *guarded, std::move(hooks), *thrown)
-                         : simulate(settings, *guarded, std::move(hooks), *thrown);
+                         ? run_wall(settings, *safe, std::move(hooks), *thrown)
+                         : simulate(settings, *safe, std::move(hooks), *thrown);
   if (const auto what = thrown->first()) return *what;
   result.objective = std::move(objective);
   return result;

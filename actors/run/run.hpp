@@ -31,6 +31,9 @@ struct RunHooks {
   const std::atomic<bool>* is_enough = nullptr;  // true: the run ends as it does at until_s
   CheckpointOrders checkpoints;                  // none without `write`
   Resumption resumption;                         // empty: begins at the start
+  // Told what a method's rule has thrown: run and run_node set it, and end with that. Empty: it
+  // goes on into the actor system.
+  std::function<void(const std::string& where, const std::string& text)> on_throw;
   // Of graphs and their rates; runs in one process may share it. Null: the run's own.
   std::shared_ptr<SpectrumCache> spectra;
 };

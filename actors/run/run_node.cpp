@@ -506,7 +506,8 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
   auto checked = guard(std::move(objective), thrown);
   if (!checked) return checked.error();
   guard(hooks, thrown);
-  if (Status fit = fits(settings, **checked, hooks.run.resumption); !fit) return fit.error();
+  if (Status fit = fits(settings, **checked, hooks.run.resumption, *thrown); !fit)
+    return fit.error();
   auto result = run_checked(settings, node, std::move(*checked), std::move(hooks), *thrown);
   if (const auto what = thrown->first()) return *what;
   return result;

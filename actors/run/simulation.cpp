@@ -66,7 +66,8 @@ class Simulation {
     result_.events = scheduler_.clock().fired() - fired;
     result_.events_per_second = static_cast<double>(result_.events) / took.count();
     result_.consensus_norm_end = norm();
-    if (!alarm_ && DivergenceWatch::is_far(last_.consensus_distance, scale_since(first)))
+    const bool sampled = first.mean != nullptr;  // not where every rule has thrown at once
+    if (sampled && !alarm_ && DivergenceWatch::is_far(last_.consensus_distance, scale_since(first)))
       raise_divergence();
     caf::anon_send(run_->node, Finish{});
     scheduler_.run();
@@ -76,7 +77,7 @@ class Simulation {
     result_.outcome = std::move(*outcome_);
     if (alarm_) {
       result_.outcome.fail(*alarm_);
-    } else {
+    } else if (sampled) {
       audit();
     }
     result_.event_log_hash = run_->event_log_hash();

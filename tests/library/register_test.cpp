@@ -1,6 +1,7 @@
 // What a program adds to the library under names of its own, through <grapevine/extend.hpp>.
 #include <grapevine/extend.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 
@@ -86,6 +87,113 @@ DataSet squares() {
   return set;
 }
 
+// Which call into a rule throws.
+struct Trap {
+  std::atomic<const char*> call{""};
+  std::atomic<int> before{0};  // calls of its kind that go well
+
+  void set(const char* on, int well = 30) {
+    before = well;
+    call = on;
+  }
+  void step(const char* on) {
+    if (std::strcmp(call, on) == 0 && --before < 0) throw std::runtime_error("out of ink");
+  }
+};
+Trap trap;
+
+class TrappedRounds final : public Deaf {
+ public:
+  explicit TrappedRounds(const RuleContext& context) : Deaf(context) { trap.step("make"); }
+  void read(double now, Vec out) override { trap.step("read"), Deaf::read(now, out); }
+  void on_gradient(double now, double lr, ConstVec g, Vec copy) override {
+    trap.step("on_gradient"), Deaf::on_gradient(now, lr, g, copy);
+  }
+  bool communicates(uint64_t) const override { return trap.step("communicates"), true; }
+  double distance(size_t, const Payload&) override { return trap.step("distance"), 1; }
+  void write(int phase, size_t edge, Payload& out) override {
+    trap.step("write"), Deaf::write(phase, edge, out);
+  }
+  void combine(double, int, std::span<const Payload>) override { trap.step("combine"); }
+  void enter(const Neighbourhood& near) override { trap.step("enter"), Deaf::enter(near); }
+};
+
+class TrappedPairs final : public PairRule {
+ public:
+  using PairRule::PairRule;
+  void set_eta(double, double) override { trap.step("set_eta"); }
+  void read(double, Vec out) override { trap.step("read"), scale({}, 1, x_, out); }
+  void on_gradient(double, double lr, ConstVec g, Vec copy) override {
+    trap.step("on_gradient");
+    optimizer_.step({}, 0, lr, g, x_, {}, copy);
+  }
+  void snapshot(double, const ExchangeKey& key, Payload& out) override {
+    trap.step("snapshot");
+    PairRule::write(key, 0, {}, out);
+  }
+  void jump(double, const ExchangeKey&, const Payload&, const Payload&, double) override {
+    trap.step("jump");
+  }
+  RuleCounts counts() const override { return trap.step("counts"), PairRule::counts(); }
+};
+
+class TrappedAll final : public CollectiveRule {
+ public:
+  explicit TrappedAll(const RuleContext& context)
+      : x_(context.layout.size(), DType::f64), sum_(context.layout.size(), DType::f64) {}
+  void read(double, Vec out) override { scale({}, 1, x_, out); }
+  void reset(double, ConstVec x) override { scale({}, 1, x, x_); }
+  RuleState state(double) override { return {}; }
+  void on_gradient(double, double, ConstVec, Vec) override {}
+  void add_conserved(double, Vec) override {}
+  bool conserves() const override { return false; }
+  void begin(double, int) override { trap.step("begin"); }
+  Vec part(size_t offset, size_t count) override {
+    return trap.step("part"), sum_.vec().part(offset, count);
+  }
+  void finish(double, int, int, Vec copy) override {
+    trap.step("finish");
+    if (copy) scale({}, 1, x_, copy);
+  }
+
+ private:
+  Buffer x_, sum_;
+};
+
+template <class Trapped>
+Method trapped(const char* name, Pattern pattern) {
+  const auto make = [](const RuleContext& context) -> std::unique_ptr<Rule> {
+    return std::make_unique<Trapped>(context);
+  };
+  return {.name = name, .pattern = pattern, .make = make};
+}
+
+// `once`: what each rank is asked once, so that it throws at once.
+void check_trapped(const Method& method, std::initializer_list<const char*> calls,
+                   std::initializer_list<const char*> once) {
+  REQUIRE(register_method(method));
+  std::vector<std::pair<const char*, int>> cases;
+  for (const char* call : calls)
+    cases.push_back({call, 30});
+  for (const char* call : once)
+    cases.push_back({call, 1});
+  for (const auto& [call, well] : cases) {
+    for (const Clock clock : {Clock::simulated, Clock::wall}) {
+      trap.set(call, well);
+      INFO(method.name << ", " << call << (clock == Clock::wall ? ", wall" : ", simulated"));
+      Settings settings = short_run(clock);
+      settings.method = method.name;
+      settings.gradients = 0;  // it has no other end
+      const auto result = run(settings, std::make_shared<Bowl>());
+      trap.set("");
+      REQUIRE_FALSE(result);
+      CHECK(result.error().exit_status() == 1);
+      CHECK_THAT(result.error().message, Contains("the rule of rank "));
+      CHECK_THAT(result.error().message, Contains(" failed: out of ink"));
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a method from outside runs by its name, and names that are taken are refused") {
@@ -110,6 +218,38 @@ TEST_CASE("a method from outside runs by its name, and names that are taken are 
     REQUIRE(result);
     CHECK(result->outcome.gradients == 200u);
     CHECK(consensus_distance(result->outcome) < 1e-20);  // in step, though nobody listens
+  }
+}
+
+TEST_CASE("what a rule from outside throws ends the run, with its text and whose rule it was") {
+  check_trapped(trapped<TrappedRounds>("trapped-rounds", Pattern::rounds),
+                {"read", "on_gradient", "communicates", "write", "distance", "combine"},
+                {"make", "enter"});
+  check_trapped(trapped<TrappedPairs>("trapped-pairs", Pattern::pairwise),
+                {"read", "on_gradient", "snapshot", "jump"}, {"set_eta"});
+  check_trapped(trapped<TrappedAll>("trapped-all", Pattern::collective),
+                {"begin", "part", "finish"}, {});
+}
+
+TEST_CASE("what a rule throws when the run ends is a value too") {
+  trap.set("");
+  REQUIRE(register_method(trapped<TrappedPairs>("trapped-at-last", Pattern::pairwise)));
+  for (const Clock clock : {Clock::simulated, Clock::wall}) {
+    RunHooks hooks;
+    std::atomic<int> interrupts{0};
+    hooks.interrupts = &interrupts;
+    hooks.sink.on_sample = [&](const RunSample& sample) {
+      if (sample.gradients < 20) return;
+      trap.set("counts", 0);
+      interrupts = 1;
+    };
+    Settings settings = short_run(clock);
+    settings.method = "trapped-at-last";
+    settings.gradients = 0;
+    const auto result = run(settings, std::make_shared<Bowl>(), hooks);
+    trap.set("");
+    REQUIRE_FALSE(result);
+    CHECK_THAT(result.error().message, Contains("failed: out of ink"));
   }
 }
 
