@@ -23,6 +23,8 @@ inline bool wide(DType dtype) { return dtype == DType::f64; }
 /// A required vector has this length and dtype and is not null.
 template <class View>
 void check_view(const View& view, size_t size, DType dtype) {
+  const bool is_there = view.data != nullptr || view.size == 0;
+  if (view.size == size && view.dtype == dtype && is_there) return;  // at once: passes are short
   GV_CHECK(view.size == size);
   GV_CHECK(static_cast<int>(view.dtype) == static_cast<int>(dtype));
   GV_CHECK((view.data != nullptr || view.size == 0));
