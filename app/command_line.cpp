@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
+#include <memory>
 
 #include "app/checkpoint/resume.hpp"
 #include "app/run_settings.hpp"
@@ -196,6 +197,15 @@ constexpr Positional kPositionals[] = {
     {kKeygen, "argument", "FILE", "where it goes"},
 };
 
+// CLI11 would write a flag's other spelling as --no-save{false}.
+struct PlainFlags : CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = Formatter::make_option_name(option, is_positional);
+    if (const size_t at = name.find("{false}"); at != std::string::npos) name.resize(at);
+    return name;
+  }
+};
+
 // One subcommand, its options handed to `given` as texts.
 CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
   CLI::App* sub = app.add_subcommand(row.name, row.sentence);
@@ -213,7 +223,8 @@ CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
         given.push_back({name, count > 0 ? "true" : "false", ""});
       };
       const bool on = text == "true";
-      sub->add_flag_function(fmt::format("{},!--no-{}", flag, name), set,
+      const bool is_no = name.rfind("no-", 0) == 0;
+      sub->add_flag_function(is_no ? flag : fmt::format("{},!--no-{}", flag, name), set,
                              std::string(option.help) + (on ? " [on]" : ""));
       continue;
     }
@@ -243,6 +254,7 @@ CommandLine read_command_line(int argc, char** argv) {
   CLI::App app("Grapevine trains one network on many ranks that never wait for each other.",
                "grapevine");
   app.set_version_flag("--version", std::string("grapevine ") + GRAPEVINE_VERSION);
+  app.formatter(std::make_shared<PlainFlags>());
   app.footer("`grapevine COMMAND --help` lists a command's options and shows examples.\n");
   app.allow_extras();
   app.require_subcommand(0, 1);  // what follows is its argument, whatever it is called

@@ -145,6 +145,7 @@ TEST_CASE("every command shows its options and examples, and the program its ver
     CHECK(help.err == "");
     CHECK_THAT(help.out, Catch::Contains("Examples:\n  grapevine " + command));
     CHECK_THAT(help.out, Catch::Contains("--topology SPEC"));
+    CHECK_THAT(help.out, !Catch::Contains("{false}") && !Catch::Contains("--no-no-"));
   }
   CHECK_THAT(run_grapevine("--help").out, Catch::Contains("simulate"));
   const Ran version = run_grapevine("--version");
