@@ -103,17 +103,17 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
   return placed;
 }
 
-DataCut cut_of(const CheckpointManifest& manifest, const PlacedRanks& placed, RankPlaces were,
+DataCut cut_of(const std::vector<RankFile>& recorded, const PlacedRanks& placed, RankPlaces were,
                RankPlaces are) {
   DataCut cut;
   uint64_t taken = 0, first = 0;
-  for (const RankFile& rank : manifest.ranks)
-    taken += rank.position / manifest.ranks.size();
+  for (const RankFile& rank : recorded)
+    taken += rank.position / recorded.size();
   for (const RankRecordPtr& rank : placed.ranks)
     first += rank->gradients / placed.ranks.size();
   cut.taken.assign(static_cast<size_t>(were.total), taken);
   cut.first.assign(static_cast<size_t>(are.total), first);
-  for (const RankFile& rank : manifest.ranks)
+  for (const RankFile& rank : recorded)
     cut.taken[static_cast<size_t>(rank.rank) % cut.taken.size()] = rank.position;
   for (const RankRecordPtr& rank : placed.ranks)
     cut.first[static_cast<size_t>(rank->rank) % cut.first.size()] = rank->gradients;

@@ -29,8 +29,9 @@ struct PlacedRanks {
 PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
                         RankPlaces are);
 
-/// What the data are to hear of it. Of ranks of other processes, whose records are elsewhere, it is
-/// taken for granted that they are as far as those of this one on average.
-DataCut cut_of(const CheckpointManifest&, const PlacedRanks&, RankPlaces were, RankPlaces are);
+/// What the data are to hear of it. `recorded`: of all processes, as far as their manifests are
+/// there; of the other ranks it is taken for granted that they are as far as those on average.
+DataCut cut_of(const std::vector<RankFile>& recorded, const PlacedRanks&, RankPlaces were,
+               RankPlaces are);
 
 }  // namespace grapevine

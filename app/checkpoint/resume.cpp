@@ -109,14 +109,50 @@ void tell(const Checkpoint& checkpoint, Beginning& begins) {
   tell_drift(checkpoint.manifest, begins.told);
 }
 
-// Where the ranks of the record were: of all processes there were as many as its options say.
-RankPlaces places_of(const Checkpoint& checkpoint, const Settings& s) {
-  const Json options = Json::parse(checkpoint.manifest.run.options, nullptr, false);
+std::string folder_of_node(const std::string& folder, int node) {
+  return fmt::format("{}/node-{}", folder, node);
+}
+
+// The folders of a launch's nodes, from the first on.
+int nodes_in(const std::string& folder) {
+  int nodes = 0;
+  std::error_code unreadable;
+  while (fs::is_directory(folder_of_node(folder, nodes), unreadable))
+    ++nodes;
+  return nodes;
+}
+
+// As many ranks as all processes of the run together had.
+int ranks_of_all(const CheckpointManifest& manifest) {
+  const Json options = Json::parse(manifest.run.options, nullptr, false);
   const auto ranks = options.is_object() ? options.find("ranks") : options.end();
   const bool told = options.is_object() && ranks != options.end() && ranks->is_number_integer();
+  return std::max(manifest.ranks.back().rank + 1, told ? ranks->get<int>() : 0);
+}
+
+// Where the ranks of the record were.
+RankPlaces places_of(const Checkpoint& checkpoint, const Settings& s) {
   const int first = s.local_ranks > 0 ? checkpoint.ranks.front()->rank : 0;
   const int least = checkpoint.ranks.back()->rank + 1;
-  return {first, least - first, std::max(least, told ? ranks->get<int>() : 0)};
+  return {first, least - first, ranks_of_all(checkpoint.manifest)};
+}
+
+// The ranks of the checkpoint, and those of the other nodes of its launch, whose folders are beside
+// its run's: as the newest manifest of each has them, if its run was of as many ranks.
+std::vector<RankFile> ranks_of_launch(const Checkpoint& checkpoint, int total) {
+  std::vector<RankFile> ranks = checkpoint.manifest.ranks;
+  const std::string run = run_of(checkpoint.path);
+  const std::string launch = fs::path(run).parent_path();
+  std::vector<std::string> nodes;
+  for (int k = 0; k < nodes_in(launch); ++k)
+    nodes.push_back(folder_of_node(launch, k));
+  if (std::erase(nodes, run) == 0) return ranks;  // a node of no launch
+  for (const std::string& node : nodes) {
+    auto manifest = newest_manifest(real_disk(), node);
+    if (!manifest || ranks_of_all(*manifest) != total) continue;
+    std::move(manifest->ranks.begin(), manifest->ranks.end(), std::back_inserter(ranks));
+  }
+  return ranks;
 }
 
 Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption,
@@ -144,7 +180,8 @@ Status walk_on(const Checkpoint& checkpoint, const PlacedRanks& placed, RankPlac
   begins.cuts = checkpoint.manifest.run.cuts;
   if (were.total != are.total) {
     if (begins.cuts.size() == kCutsAtMost) begins.cuts.clear();
-    begins.cuts.push_back(cut_of(checkpoint.manifest, placed, were, are));
+    begins.cuts.push_back(
+        cut_of(ranks_of_launch(checkpoint, were.total), placed, were, are));
   }
   if (begins.cuts.empty()) return Done{};
   if (Status fits = objective.go_on_in_data(begins.cuts); !fits)
@@ -208,19 +245,6 @@ Result<Beginning> after_kill(Options& options, Objective& objective) {
   if (!checkpoint) return checkpoint.error();
   if (Status on = go_on(*checkpoint, options, objective, begins); !on) return on.error();
   return begins;
-}
-
-std::string folder_of_node(const std::string& folder, int node) {
-  return fmt::format("{}/node-{}", folder, node);
-}
-
-// The folders of a launch's nodes, from the first on.
-int nodes_in(const std::string& folder) {
-  int nodes = 0;
-  std::error_code unreadable;
-  while (fs::is_directory(folder_of_node(folder, nodes), unreadable))
-    ++nodes;
-  return nodes;
 }
 
 }  // namespace

@@ -292,6 +292,40 @@ TEST_CASE("a checkpoint tells where ranks are in their data, and how it was cut 
     run = more;
   }
 }
+
+TEST_CASE("nodes of a launch with another number of them know where the ranks of all were") {
+  const Scratch scratch;
+  write_optdigits(scratch, 320, 200);
+  const std::string data = " --data " + scratch.path();
+  const std::string before = scratch.path("before"), after = scratch.path("after");
+  const auto manifests = [](const std::string& run, int nodes) {
+    std::vector<nlohmann::json> newest;
+    for (int k = 0; k < nodes; ++k) {
+      const auto there = checkpoints_of(run + "/node-" + std::to_string(k));
+      if (there.empty()) return std::vector<nlohmann::json>();
+      newest.push_back(nlohmann::json::parse(text_of(there.back() + "/manifest.json")));
+    }
+    return newest;
+  };
+  const auto until_saved = [&](const std::string& words, const std::string& run, int nodes) {
+    Running life("launch --gradients 0 --until 1000 --checkpoint-every 20steps --out " + run +
+                 " --nodes " + std::to_string(nodes) + words + data);
+    REQUIRE(grapevine::eventually([&] { return !manifests(run, nodes).empty(); },
+                                  std::chrono::seconds(60)));
+    life.signal(SIGKILL);
+    life.end();
+  };
+  until_saved(" --ranks 2 --objective network --model linear --dataset optdigits", before, 2);
+  std::vector<nlohmann::json> taken(4);
+  for (const auto& manifest : manifests(before, 2))
+    for (const auto& rank : manifest["ranks"])
+      taken[rank["rank"].get<size_t>()] = rank["data_position"];
+  until_saved(" --ranks 2 --resume " + before, after, 3);
+  for (const auto& manifest : manifests(after, 3)) {
+    REQUIRE(manifest["cuts"].size() == 1);
+    CHECK(manifest["cuts"][0]["taken"] == taken);
+  }
+}
 #endif
 
 TEST_CASE("processes that were all killed go on when their launch is given again") {

@@ -319,7 +319,7 @@ TEST_CASE(
     for (const int ranks : {6, 3}) {
       const RankPlaces were{0, s.ranks, s.ranks}, are{0, ranks, ranks};
       const PlacedRanks placed = place_ranks(records, were, are);
-      cuts.push_back(cut_of(manifest_of(records, cuts), placed, were, are));
+      cuts.push_back(cut_of(manifest_of(records, cuts).ranks, placed, were, are));
       s.ranks = s.objective.ranks = ranks;
       records = live(s, partition, placed.ranks, cuts, ranks == 6 ? 4 : 30, true, times);
     }
