@@ -5,11 +5,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <grapevine/checkpoint.hpp>
 #include <optional>
 
 #include "actors/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
-#include "app/checkpoint/warm.hpp"
 #include "app/commands.hpp"
 #include "app/input_end.hpp"
 #include "app/interrupts.hpp"
@@ -91,7 +91,7 @@ Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hal
   if (hall == nullptr) {
     auto made = make_objective_of(o.settings);
     if (!made) return made;
-    return begun_as_told(o, std::move(*made));
+    return warm_start(o.init, o.settings.ranks, std::move(*made));
   }
   std::shared_ptr<Objective> objective;
   while (objective == nullptr && interrupts() == 0)

@@ -1,5 +1,6 @@
 // grapevine simulate: the same actors on the virtual clock, for one seed or several.
-#include "app/checkpoint/warm.hpp"
+#include <grapevine/checkpoint.hpp>
+
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
 #include "app/json_output.hpp"
@@ -14,7 +15,7 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
-  objective = begun_as_told(options, std::move(*objective));
+  objective = warm_start(options.init, options.settings.ranks, std::move(*objective));
   if (!objective) return objective.error();
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();

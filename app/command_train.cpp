@@ -2,9 +2,9 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <grapevine/checkpoint.hpp>
 
 #include "actors/run/run.hpp"
-#include "app/checkpoint/warm.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
 #include "app/json_output.hpp"
@@ -37,7 +37,7 @@ Result<int> train(Options options) {
   Settings& settings = options.settings;
   auto objective = make_objective_of(settings);
   if (!objective) return objective.error();
-  objective = begun_as_told(options, std::move(*objective));
+  objective = warm_start(options.init, options.settings.ranks, std::move(*objective));
   if (!objective) return objective.error();
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();

@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <ctime>
 #include <filesystem>
 #include <utility>
 
 #include "app/checkpoint/real_disk.hpp"
+#include "app/words.hpp"
 #include "kernels/write_file.hpp"
 
 namespace grapevine {
@@ -17,14 +17,6 @@ namespace fs = std::filesystem;
 const char* const kMetrics = "metrics.jsonl";
 
 std::string part_of(const std::string& path) { return fmt::format("{}/{}.part", path, kMetrics); }
-
-std::string utc(const char* format) {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, format, &parts)};
-}
 
 Error unwritable(const std::string& path, const std::string& why) {
   return world_error(fmt::format(
@@ -104,14 +96,12 @@ std::string default_run_path(const std::string& method, const std::string& topol
                   node.empty() ? "" : "-", node);
   for (char& c : name)
     if (c == ':' || c == '.' || c == ' ' || c == '/') c = '-';
-  const std::string path = fmt::format("runs/{}-{}", utc("%Y%m%dT%H%M%SZ"), name);
+  const std::string path = fmt::format("runs/{}-{}", utc_now("%Y%m%dT%H%M%SZ"), name);
   std::error_code unreadable;
   std::string free = path;
   for (int k = 2; fs::exists(free, unreadable); ++k)
     free = fmt::format("{}-{}", path, k);
   return free;
 }
-
-std::string utc_now() { return utc("%Y-%m-%dT%H:%M:%SZ"); }
 
 }  // namespace grapevine

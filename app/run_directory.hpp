@@ -62,7 +62,4 @@ Error run_is_taken(const std::string& folder);
 std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,
                              const std::string& node = "");
 
-/// 2024-03-01T12:00:00Z
-std::string utc_now();
-
 }  // namespace grapevine

@@ -11,6 +11,7 @@
 #include "app/interrupts.hpp"
 #include "app/json_output.hpp"
 #include "app/report.hpp"
+#include "app/words.hpp"
 
 namespace grapevine {
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <ctime>
 
 namespace grapevine {
 
@@ -52,6 +53,14 @@ std::string as_epoch(uint64_t epoch) {
   const uint64_t count = epoch >> 32;
   if (count == 0) return fmt::format("{}", epoch);
   return fmt::format("{}-{:04x}", count, epoch >> 16 & 0xffff);
+}
+
+std::string utc_now(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
 }  // namespace grapevine

@@ -4,10 +4,10 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Grapevine)
-set(rooms actors models messages topologies kernels)  # as a linker wants them
+set(rooms checkpoint actors models messages topologies kernels)  # as a linker wants them
 
 add_library(grapevine_all INTERFACE)
-target_link_libraries(grapevine_all INTERFACE grapevine_actors)
+target_link_libraries(grapevine_all INTERFACE grapevine_checkpoint)
 set_target_properties(grapevine_all PROPERTIES EXPORT_NAME grapevine)
 install(TARGETS grapevine_all EXPORT GrapevineTargets)
 

@@ -1,12 +1,15 @@
-# The public headers, staged for installation: those of actors/include/grapevine, and all that they include.
+# The public headers, staged for installation: those in the rooms' include/grapevine, and all that they include.
 # Run with -DSOURCE=... -DSTAGE=... Afterwards every include is by its path below include/, so that no folder
 # of a user's project can stand in for one of ours: "kernels/vec.hpp" is "grapevine/kernels/vec.hpp".
 cmake_minimum_required(VERSION 3.22)
-set(doors actors/include/grapevine)
+set(doors actors/include/grapevine app/include/grapevine)
 set(rooms "kernels|topologies|messages|models|actors")
 
 file(REMOVE_RECURSE ${STAGE})
-file(GLOB waiting RELATIVE ${SOURCE} ${SOURCE}/${doors}/*.hpp)
+foreach(door ${doors})
+  file(GLOB headers RELATIVE ${SOURCE} ${SOURCE}/${door}/*.hpp)
+  list(APPEND waiting ${headers})
+endforeach()
 set(known ${waiting})
 while(waiting)
   list(POP_FRONT waiting header)
@@ -20,6 +23,6 @@ while(waiting)
     endif()
   endforeach()
   string(REGEX REPLACE "#include \"(${rooms})/" "#include \"grapevine/\\1/" text "${text}")
-  string(REPLACE "${doors}/" "" place ${header})
+  string(REGEX REPLACE "^(actors|app)/include/grapevine/" "" place ${header})
   file(WRITE ${STAGE}/${place} "${text}")
 endwhile()

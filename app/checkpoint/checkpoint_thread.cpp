@@ -6,7 +6,7 @@
 
 #include "actors/alarm.hpp"
 #include "app/checkpoint/real_disk.hpp"
-#include "app/run_directory.hpp"
+#include "app/words.hpp"
 
 namespace grapevine {
 
@@ -78,7 +78,7 @@ void CheckpointThread::carry(Task task) {
   if (!happened) return fail(happened.error(), task.done);
   task.part.rank = nullptr;  // before the next one is made
   if (is_end) is_failing_ = false;
-  task.done(true, is_end ? "checkpoint " + writer_.path() : "");
+  task.done(true, is_end ? kCheckpointAt + writer_.path() : "");
 }
 
 Status CheckpointThread::begin_and_write(const CheckpointPart& part) {

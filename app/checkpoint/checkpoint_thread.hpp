@@ -18,6 +18,8 @@
 
 namespace grapevine {
 
+constexpr char kCheckpointAt[] = "checkpoint ";  // is told of one that is whole, and its folder
+
 class CheckpointThread {
  public:
   /// What a script has left with a rank; in any thread. Empty: there are no scripts.

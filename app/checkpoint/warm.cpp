@@ -1,11 +1,10 @@
-#include "app/checkpoint/warm.hpp"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <grapevine/checkpoint.hpp>
 #include <set>
 
 #include "app/checkpoint/checkpoint_reader.hpp"
@@ -149,14 +148,13 @@ Result<Buffer> from_checkpoint(const std::string& path, Objective& objective, in
 
 }  // namespace
 
-Result<std::shared_ptr<Objective>> begun_as_told(const Options& options,
-                                                 std::shared_ptr<Objective> objective) {
-  if (options.init.empty()) return objective;
-  const fs::path path = options.init, model = path / "model.safetensors";
+Result<std::shared_ptr<Objective>> warm_start(const std::string& init, int ranks,
+                                              std::shared_ptr<Objective> objective) {
+  if (init.empty()) return objective;
+  const fs::path path = init, model = path / "model.safetensors";
   std::error_code unreadable;
   const bool is_folder = fs::is_directory(path, unreadable);
   const bool has_model = is_folder && fs::exists(model, unreadable);
-  const int ranks = options.settings.ranks;
   auto start = !is_folder  ? from_file(path.string(), *objective, ranks)
                : has_model ? from_file(model.string(), *objective, ranks)
                            : from_checkpoint(path.string(), *objective, ranks);

@@ -1,5 +1,7 @@
 // Checkpoints and resumption as users meet them: the built program, killed for real.
+#include <fmt/core.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -8,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <grapevine/checkpoint.hpp>
 
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/real_disk.hpp"
@@ -60,6 +63,30 @@ TEST_CASE(
   CHECK(record_of(other)["options"]["lr"] == 0.01);
   const auto manifest = nlohmann::json::parse(text_of(kept.front() + "/manifest.json"));
   CHECK(manifest["ranks"][0]["gradients"] == resumed["resumed_at"]);
+}
+
+TEST_CASE("what the program has saved goes on in a program of a user's own, to the same bits") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const auto whole = json_of(
+      "simulate --objective quadratic --ranks 1 --noise 0.1 --gradients 300 --momentum 0.9 "
+      "--weight-decay 0 --schedule cosine --warmup 0.05 --lr 0.01 --seed 5 --pacing greedy "
+      "--checkpoint-every 40s --out " +
+      run);
+  grapevine::Settings settings;
+  settings.clock = grapevine::Clock::simulated;
+  settings.ranks = 1;
+  settings.gradients = 300;
+  settings.seed = 5;
+  settings.lr.peak = 0.01;
+  settings.rule.optimizer = {0.9, 0};
+  settings.objective.objective = "quadratic";
+  settings.objective.noise = 0.1;
+  const auto went_on =
+      grapevine::run_saved(settings, {.out = scratch.path("mine"), .resume = checkpoints_of(run)[0]});
+  REQUIRE(went_on);
+  CHECK(whole["parameter_hash"] ==
+        fmt::format("{:016x}", grapevine::parameter_hash(went_on->outcome)));
 }
 
 TEST_CASE("a run that is killed at any moment goes on when its command is given again") {

@@ -42,6 +42,7 @@ const std::map<std::string, Rooms>& arrows() {
       {"actors/include", actors},  // the doors of the library
       {"app", app},
       {"app/checkpoint", with(actors, {"app"})},
+      {"app/include", actors},  // the door of the library that is up here
       {"app/compare", with(actors, {"app"})},
       {"app/launch", with(actors, {"app", "app/checkpoint"})},
       {"app/metrics", with(actors, {"app"})},

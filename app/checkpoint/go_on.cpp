@@ -1,0 +1,182 @@
+#include "app/checkpoint/go_on.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "actors/run/fits.hpp"
+#include "app/checkpoint/place_ranks.hpp"
+#include "app/checkpoint/real_disk.hpp"
+#include "app/words.hpp"
+#include "kernels/hash.hpp"
+
+namespace grapevine {
+
+namespace fs = std::filesystem;
+
+Error refused(const Checkpoint& checkpoint, const std::string& why) {
+  return user_error(fmt::format("resume is \"{}\", {}", checkpoint.path, why));
+}
+
+void tell_drift(const CheckpointManifest& manifest, std::vector<std::string>& told) {
+  const Drift drift = drift_of(manifest);
+  if (drift.edges.empty()) return;
+  constexpr size_t kNamed = 8;
+  std::string edges;
+  for (size_t k = 0; k < std::min(kNamed, drift.edges.size()); ++k)
+    edges += fmt::format("{}{}-{}", k > 0 ? ", " : "", drift.edges[k].i, drift.edges[k].j);
+  if (drift.edges.size() > kNamed) edges += ", ...";
+  told.push_back(fmt::format(
+      "the sum that gossip conserves is off by at most {} in norm: of {} edge{} one end "
+      "had an exchange more ({})",
+      as_short(drift.at_most), drift.edges.size(), drift.edges.size() == 1 ? "" : "s", edges));
+}
+
+std::string run_of(const std::string& path) {
+  const fs::path whole = fs::path(path).lexically_normal();
+  const fs::path folder = whole.filename().empty() ? whole.parent_path() : whole;
+  if (!fs::exists(folder / kManifestName)) return folder.string();
+  const fs::path above = folder.parent_path();
+  return above.filename() == kCheckpointsFolder ? above.parent_path().string() : "";
+}
+
+std::string folder_of_node(const std::string& folder, int node) {
+  return fmt::format("{}/node-{}", folder, node);
+}
+
+int nodes_in(const std::string& folder) {
+  int nodes = 0;
+  std::error_code unreadable;
+  while (fs::is_directory(folder_of_node(folder, nodes), unreadable))
+    ++nodes;
+  return nodes;
+}
+
+namespace {
+
+std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption& resumption) {
+  std::vector<std::string> told;
+  for (const std::string& line : checkpoint.passed_over)
+    told.push_back("passed over: " + line);
+  const auto& score = checkpoint.manifest.score;
+  told.push_back(fmt::format("goes on from {}, after {} gradients{}", checkpoint.path,
+                             with_commas(static_cast<double>(gradients_of(resumption))),
+                             score ? "; the last test: " + score_text(*score) : ""));
+  tell_drift(checkpoint.manifest, told);
+  return told;
+}
+
+// As many ranks as all processes of the run together had.
+int ranks_of_all(const CheckpointManifest& manifest) {
+  using Json = nlohmann::ordered_json;
+  const Json options = Json::parse(manifest.run.options, nullptr, false);
+  const auto ranks = options.is_object() ? options.find("ranks") : options.end();
+  const bool told = options.is_object() && ranks != options.end() && ranks->is_number_integer();
+  return std::max(manifest.ranks.back().rank + 1, told ? ranks->get<int>() : 0);
+}
+
+// Where the ranks of the record were.
+RankPlaces places_of(const Checkpoint& checkpoint, const Settings& s) {
+  const int first = s.local_ranks > 0 ? checkpoint.ranks.front()->rank : 0;
+  const int least = checkpoint.ranks.back()->rank + 1;
+  return {first, least - first, ranks_of_all(checkpoint.manifest)};
+}
+
+// The ranks of the checkpoint, and those of the other nodes of its launch, whose folders are beside
+// its run's: as the newest manifest of each has them, if its run was of as many ranks.
+std::vector<RankFile> ranks_of_launch(const Checkpoint& checkpoint, int total) {
+  std::vector<RankFile> ranks = checkpoint.manifest.ranks;
+  const std::string run = run_of(checkpoint.path);
+  const std::string launch = fs::path(run).parent_path();
+  std::vector<std::string> nodes;
+  for (int k = 0; k < nodes_in(launch); ++k)
+    nodes.push_back(folder_of_node(launch, k));
+  if (std::erase(nodes, run) == 0) return ranks;  // a node of no launch
+  for (const std::string& node : nodes) {
+    auto manifest = newest_manifest(real_disk(), node);
+    if (!manifest || ranks_of_all(*manifest) != total) continue;
+    std::move(manifest->ranks.begin(), manifest->ranks.end(), std::back_inserter(ranks));
+  }
+  return ranks;
+}
+
+Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption, const Settings& s,
+                  const Objective& objective) {
+  const RunIdentity own = identity_of(s, objective, "{}");
+  if (checkpoint.manifest.run.job != own.job)
+    return refused(checkpoint, fmt::format("a checkpoint of {}, accepted: one of {}",
+                                           checkpoint.manifest.run.job_is, own.job_is));
+  if (Status fit = fits(s, objective, resumption); !fit)
+    return refused(checkpoint, "where " + fit.error().message);
+  const uint64_t horizon = s.gradients / static_cast<uint64_t>(s.ranks);
+  const bool all = std::all_of(resumption.ranks.begin(), resumption.ranks.end(),
+                               [&](const RankRecordPtr& r) { return r->gradients >= horizon; });
+  if (horizon > 0 && all)
+    return refused(checkpoint,
+                   "which has nothing left to do, accepted: a run with gradients to come");
+  return Done{};
+}
+
+// Of samples that have been taken none comes again before the others have.
+Status walk_on(const Checkpoint& checkpoint, const PlacedRanks& placed, RankPlaces were,
+               RankPlaces are, Objective& objective, std::vector<DataCut>& cuts) {
+  if (objective.gradients_per_pass(0) == 0) return Done{};
+  cuts = checkpoint.manifest.run.cuts;
+  if (were.total != are.total) {
+    if (cuts.size() == kCutsAtMost) cuts.clear();
+    cuts.push_back(cut_of(ranks_of_launch(checkpoint, were.total), placed, were, are));
+  }
+  if (cuts.empty()) return Done{};
+  if (Status fits = objective.go_on_in_data(cuts); !fits)
+    return refused(checkpoint, "where " + fits.error().message);
+  return Done{};
+}
+
+}  // namespace
+
+RunIdentity identity_of(const Settings& s, const Objective& objective, const std::string& options,
+                        const std::string& node) {
+  RunIdentity run;
+  const std::string state =
+      fmt::format("{}/{}/{}/{}", s.method, s.rule.compress, static_cast<int>(s.rule.optimizer.kind),
+                  s.rule.optimizer.momentum != 0);
+  const uint64_t shapes[] = {objective.layout().hash(), objective.statistics().hash()};
+  run.job = fnv1a(std::as_bytes(std::span(shapes)), fnv1a(state));
+  run.layout = shapes[0];
+  run.job_is = fmt::format("{} of {} parameters", s.method,
+                           with_commas(static_cast<double>(objective.layout().size())));
+  run.options = options;
+  run.node = node;
+  if (objective.gradients_per_pass(0) > 0) run.batch = static_cast<uint64_t>(s.objective.batch);
+  return run;
+}
+
+Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first_rank,
+                      Objective& objective) {
+  const RankPlaces were = places_of(checkpoint, s);
+  const int first = first_rank < 0 ? were.first : first_rank;
+  const RankPlaces are{first, ranks_here(s), s.ranks};
+  const PlacedRanks placed = place_ranks(checkpoint.ranks, were, are);
+  GoingOn on;
+  on.resumption = {placed.ranks, checkpoint.manifest.epoch};
+  if (Status fit = check_fits(checkpoint, on.resumption, s, objective); !fit) return fit.error();
+  if (Status walks = walk_on(checkpoint, placed, were, are, objective, on.cuts); !walks)
+    return walks.error();
+  Settings with_graph = s;
+  with_graph.topology = checkpoint.manifest.topology;
+  const bool has_graph = were.total == s.ranks && !with_graph.topology.empty() && check(with_graph);
+  on.topology = has_graph ? with_graph.topology : s.topology;
+  on.first_rank = s.local_ranks > 0 && first + ranks_here(s) <= s.ranks ? first : first_rank;
+  on.kept.resize(on.resumption.ranks.size());
+  for (size_t k = 0; k < checkpoint.ranks.size(); ++k) {
+    const auto place = static_cast<size_t>(checkpoint.ranks[k]->rank - were.first);
+    if (place < on.kept.size()) on.kept[place] = checkpoint.kept[k];
+  }
+  on.told = told_of(checkpoint, on.resumption);
+  on.told.insert(on.told.end(), placed.told.begin(), placed.told.end());
+  return on;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,45 @@
+// What a checkpoint means for a run that goes on from it: what its ranks, its data and its graph
+// begin with, and what its user should know. Knows neither options nor folders of runs.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint_orders.hpp"
+#include "actors/run/settings.hpp"
+#include "app/checkpoint/checkpoint_reader.hpp"
+
+namespace grapevine {
+
+struct GoingOn {
+  Resumption resumption;
+  std::vector<KeptBlob> kept;     // by place; what scripts have left with the ranks
+  std::vector<DataCut> cuts;      // of the data, which the objective has heard of
+  std::string topology;           // that the run had come to; or that of the settings
+  int first_rank = -1;            // where the ranks here were; -1: anywhere
+  std::vector<std::string> told;  // a line each
+};
+
+/// settings.ranks may be another number than the record's. `first_rank`: of the ranks here; -1:
+/// where they were. Errors (user): a checkpoint of something else, one that lacks something, and
+/// one of a run that has nothing left to do.
+Result<GoingOn> go_on(const Checkpoint&, const Settings&, int first_rank, Objective&);
+
+/// What a checkpoint of such a run says it is of. `options`: a JSON object; `node`: this process's
+/// name in a run of several.
+RunIdentity identity_of(const Settings&, const Objective&, const std::string& options,
+                        const std::string& node = "");
+
+/// The run's folder of a path that is one, or a checkpoint in it; empty: it is neither.
+std::string run_of(const std::string& path);
+
+/// Where a launch keeps one of its nodes, and how many there are, from the first on.
+std::string folder_of_node(const std::string& folder, int node);
+int nodes_in(const std::string& folder);
+
+/// Of which edges one end had an exchange more, in a line, where there are any.
+void tell_drift(const CheckpointManifest&, std::vector<std::string>& told);
+
+/// resume is "PATH", why
+Error refused(const Checkpoint&, const std::string& why);
+
+}  // namespace grapevine
