@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "actors/algorithms/method_registry.hpp"
 #include "actors/run/fits.hpp"
 #include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
@@ -120,13 +121,14 @@ Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption, co
 }
 
 // Of samples that have been taken none comes again before the others have.
-Status walk_on(const Checkpoint& checkpoint, const PlacedRanks& placed, RankPlaces were,
-               RankPlaces are, Objective& objective, std::vector<DataCut>& cuts) {
+Status walk_on(const Checkpoint& checkpoint, const std::vector<RankFile>& recorded,
+               const PlacedRanks& placed, RankPlaces were, RankPlaces are, Objective& objective,
+               std::vector<DataCut>& cuts) {
   if (objective.gradients_per_pass(0) == 0) return Done{};
   cuts = checkpoint.manifest.run.cuts;
   if (were.total != are.total) {
     if (cuts.size() == kCutsAtMost) cuts.clear();
-    cuts.push_back(cut_of(ranks_of_launch(checkpoint, were.total), placed, were, are));
+    cuts.push_back(cut_of(recorded, placed, were, are));
   }
   if (cuts.empty()) return Done{};
   if (Status fits = objective.go_on_in_data(cuts); !fits)
@@ -158,11 +160,15 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
   const RankPlaces were = places_of(checkpoint, s);
   const int first = first_rank < 0 ? were.first : first_rank;
   const RankPlaces are{first, ranks_here(s), s.ranks};
-  const PlacedRanks placed = place_ranks(checkpoint.ranks, were, are);
+  const std::vector<RankFile> recorded = ranks_of_launch(checkpoint, were.total);
+  PlacedRanks placed = place_ranks(checkpoint.ranks, were, are);
+  const Method& method = method_named(s.method);
+  if (method.pattern == Pattern::rounds && method.waits)
+    level_rounds(recorded, placed, were, are);
   GoingOn on;
   on.resumption = {placed.ranks, checkpoint.manifest.epoch};
   if (Status fit = check_fits(checkpoint, on.resumption, s, objective); !fit) return fit.error();
-  if (Status walks = walk_on(checkpoint, placed, were, are, objective, on.cuts); !walks)
+  if (Status walks = walk_on(checkpoint, recorded, placed, were, are, objective, on.cuts); !walks)
     return walks.error();
   Settings with_graph = s;
   with_graph.topology = checkpoint.manifest.topology;

@@ -103,6 +103,24 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
   return placed;
 }
 
+void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks& placed, RankPlaces were,
+                  RankPlaces are) {
+  uint64_t most = 0;
+  for (const RankFile& rank : recorded)
+    most = std::max(most, rank.gradients);
+  uint64_t least = most;
+  for (const RankFile& rank : recorded)
+    if (rank.gradients + static_cast<uint64_t>(were.total) > most)  // else it had stopped before
+      least = std::min(least, rank.gradients);
+  const uint64_t level = share_of(least, were, are);
+  for (RankRecordPtr& rank : placed.ranks) {
+    if (rank->gradients <= level) continue;
+    const auto copy = copy_of(*rank, rank->rank);
+    copy->gradients = level;
+    rank = copy;
+  }
+}
+
 DataCut cut_of(const std::vector<RankFile>& recorded, const PlacedRanks& placed, RankPlaces were,
                RankPlaces are) {
   DataCut cut;

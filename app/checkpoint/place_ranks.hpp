@@ -29,6 +29,12 @@ struct PlacedRanks {
 PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
                         RankPlaces are);
 
+/// Of methods whose ranks wait for each other in rounds: a graph's ranks are in different ones when
+/// they are recorded, by less than there are of them. All go on from the least, so that no rank
+/// ends before the others and leaves them to a smaller graph. `recorded`: of all processes.
+void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks&, RankPlaces were,
+                  RankPlaces are);
+
 /// What the data are to hear of it. `recorded`: of all processes, as far as their manifests are
 /// there; of the other ranks it is taken for granted that they are as far as those on average.
 DataCut cut_of(const std::vector<RankFile>& recorded, const PlacedRanks&, RankPlaces were,

@@ -189,6 +189,74 @@ TEST_CASE("two resumptions of many ranks are the same to the bit, and end near t
   }
 }
 
+namespace {
+
+// What the files of a checkpoint would say of it.
+CheckpointManifest manifest_of(const Records& records, const std::vector<DataCut>& cuts) {
+  RunIdentity run{1, 2, "", "{}", "", Counted::kBatch, cuts};
+  CheckpointWriter writer("run/checkpoints", {}, run);
+  writer.begin(1);
+  for (const RankRecordPtr& record : records)
+    writer.rank(record);
+  for (const DiskEffect& effect : writer.commit(1, "ring", "now"))
+    if (const auto* file = std::get_if<WriteFile>(&effect)) return *parse_manifest("", file->head);
+  FAIL("no manifest is written");
+  return {};
+}
+
+struct Spread {
+  double mean = 0, deviation = 0;
+
+  explicit Spread(const std::vector<double>& of) {
+    for (const double x : of)
+      mean += x / static_cast<double>(of.size());
+    for (const double x : of)
+      deviation += (x - mean) * (x - mean) / static_cast<double>(of.size() - 1);
+    deviation = std::sqrt(deviation);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("many ranks that are interrupted at any of ten moments end within the spread of seeds") {
+  for (const Case& c : {Case{"a2cid2"}, Case{"ad_psgd"}, Case{"d_psgd"}, Case{"sgp"}, Case{"qgm"},
+                        Case{"d2", "torus:2x3"}, Case{"relaysgd", "binary-tree"},
+                        Case{"all_reduce"}, Case{"gradient_tracking"},
+                        Case{"relaysgd_async", "binary-tree"}}) {
+    INFO(c.method);
+    Settings s = without_noise(c, 6, 100);
+    s.objective.noise = 0.1;
+    const auto off = [](const Settings& of, const RunResult& r) {
+      return (*make_objective(of))->evaluate(0, -1, mean_parameters(r.outcome)).loss;
+    };
+    std::vector<double> losses, distances;
+    for (uint64_t seed = 101; seed <= 112; ++seed) {
+      Settings other = s;
+      other.seed = other.objective.seed = seed;
+      const RunResult whole = run_recorded(other, 0).result;
+      losses.push_back(off(other, whole));
+      distances.push_back(consensus_distance(whole.outcome));
+    }
+    const Spread loss(losses), distance(distances);
+    const Method& method = method_named(s.method);
+    const bool in_rounds = method.pattern == Pattern::rounds && method.waits;
+    const double of_shift = method.one_peer ? distance.mean : 0;  // which was the last one?
+    const Recorded recorded = run_recorded(s, 8.7);
+    REQUIRE(recorded.checkpoints.size() >= 10);
+    for (size_t moment = 0; moment < 10; ++moment) {
+      INFO("moment " << moment);
+      const Records& from = recorded.checkpoints[moment];
+      const RankPlaces same{0, s.ranks, s.ranks};
+      PlacedRanks placed = place_ranks(from, same, same);
+      if (in_rounds) level_rounds(manifest_of(from, {}).ranks, placed, same, same);
+      const RunResult resumed = run_recorded(s, 0, {placed.ranks, 1}).result;
+      CHECK(off(s, resumed) == Approx(loss.mean).margin(3 * loss.deviation));
+      CHECK(consensus_distance(resumed.outcome) ==
+            Approx(distance.mean).margin(3 * distance.deviation + of_shift));
+    }
+  }
+}
+
 TEST_CASE("a run goes on with more ranks and with fewer, and does the rest of its gradients") {
   for (const Case& c : {Case{"a2cid2"}, Case{"ad_psgd"}, Case{"d_psgd"}, Case{"sgp"}}) {
     const Settings s = without_noise(c, 6, 400);
@@ -264,19 +332,6 @@ TEST_CASE("ranks without a place are left out, and by how much that moves the me
 }
 
 namespace {
-
-// What the files of a checkpoint would say of it.
-CheckpointManifest manifest_of(const Records& records, const std::vector<DataCut>& cuts) {
-  RunIdentity run{1, 2, "", "{}", "", Counted::kBatch, cuts};
-  CheckpointWriter writer("run/checkpoints", {}, run);
-  writer.begin(1);
-  for (const RankRecordPtr& record : records)
-    writer.rank(record);
-  for (const DiskEffect& effect : writer.commit(1, "ring", "now"))
-    if (const auto* file = std::get_if<WriteFile>(&effect)) return *parse_manifest("", file->head);
-  FAIL("no manifest is written");
-  return {};
-}
 
 /// A life of the run, from its records (none: the start) to a checkpoint, by which `times` has
 /// risen, sample by sample. `checks`: what has been taken comes again only after the rest.
