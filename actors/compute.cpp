@@ -16,10 +16,9 @@ namespace grapevine {
 namespace {
 
 // Where there is nothing to descend, a step is zero: rounds of gossip alone.
-double evaluate(Objective& objective, int thread, const GradientJob& job, Vec g) {
-  if (objective.has_gradients())
-    return objective.gradient(thread, job.rank, job.index, job.x.vec(), g);
-  scale({}, 0, g, g);
+double evaluate(Objective& objective, int thread, int rank, uint64_t index, ConstVec x, Vec g) {
+  if (objective.has_gradients()) return objective.gradient(thread, rank, index, x, g);
+  fill({}, 0, g);
   return 0;
 }
 
@@ -114,7 +113,8 @@ void ThreadCompute::work(int number) {
 void ThreadCompute::run(Lane& lane, GradientJob& job) {
   Computed answer{job.index, 0, 0, gradients_.take()};
   const double start = clock_.now(), cpu_start_s = thread_cpu_s();
-  answer.loss = evaluate(*objective_, lane.number, job, answer.g.writable());
+  answer.loss =
+      evaluate(*objective_, lane.number, job.rank, job.index, job.x.vec(), answer.g.writable());
   const double took = clock_.now() - start;
   lane.cores.add(took, thread_cpu_s() - cpu_start_s);
   job.x = {};
@@ -132,27 +132,68 @@ void ThreadCompute::run(Lane& lane, GradientJob& job) {
 }
 
 InlineCompute::InlineCompute(RunClock clock, caf::actor_system& system,
-                             std::shared_ptr<Objective> objective, ComputeModel model, Log log)
+                             std::shared_ptr<Objective> objective, ComputeModel model, Log log,
+                             std::shared_ptr<DeviceShare> device)
     : clock_(clock),
       system_(system),
       objective_(std::move(objective)),
       model_(model),
       log_(std::move(log)),
+      device_(std::move(device)),
       gradients_(objective_->layout().size(), objective_->layout().dtype(), kGradients) {}
 
 void InlineCompute::submit(GradientJob job) {
-  Computed answer{job.index, 0, 0, gradients_.take()};
-  answer.loss = evaluate(*objective_, 0, job, answer.g.writable());
-  log_(std::bit_cast<uint64_t>(answer.loss) ^ static_cast<uint64_t>(job.rank) << 48 ^ job.index);
-  answer.seconds = model_.gradient_s * job.slowness;
+  if (device_) return submit_to_lane(std::move(job));
+  Lease g = gradients_.take();
+  const double loss = evaluate(*objective_, 0, job.rank, job.index, job.x.vec(), g.writable());
+  answer(job, clock_.now(), loss, std::move(g));
+}
+
+void InlineCompute::answer(const GradientJob& job, double begun_s, double loss, Lease g) {
+  log_(std::bit_cast<uint64_t>(loss) ^ static_cast<uint64_t>(job.rank) << 48 ^ job.index);
+  Computed answer{job.index, loss, model_.gradient_s * job.slowness, std::move(g)};
   if (job.instant) return caf::anon_send(job.answer_to, std::move(answer));
   if (model_.spread > 0) {
     Random random(model_.seed, static_cast<uint32_t>(job.rank), Purpose::gradient_duration,
                   job.index);
     answer.seconds *= std::exp(model_.spread * random.normal() - model_.spread * model_.spread / 2);
   }
-  const double at = clock_.now() + answer.seconds;
+  const double at = begun_s + answer.seconds;
   answer_at(system_, clock_.instant(at), job.answer_to, std::move(answer));
+}
+
+// What the lane reads goes back when it is known that it has been read, not when that is queued.
+void InlineCompute::submit_to_lane(GradientJob job) {
+  const Stream lane = device_->lanes()[static_cast<size_t>(job.rank) % device_->lanes().size()];
+  Lease g = device_->gradients().take(lane), loss = device_->losses().take_host();
+  Fences& fences = device_->fences();
+  if (!g || !loss || fences.wait(lane, job.x.ready()) != Fate::ok) return;  // lost
+  const auto shape = g.vec();
+  const Access accesses[] = {{job.x.vec().data, shape.bytes(), Access::Mode::reads},
+                             {g.vec().data, shape.bytes(), Access::Mode::writes},
+                             {loss.vec().data, sizeof(double), Access::Mode::writes}};
+  const auto pass = [objective = objective_, rank = job.rank, index = job.index, shape](
+                        void* native, void* const* at) {
+    GV_CHECK((native == nullptr));
+    const ConstVec x(at[0], shape.size, shape.dtype);
+    *static_cast<double*>(at[2]) =
+        evaluate(*objective, 0, rank, index, x, Vec(at[1], shape.size, shape.dtype));
+  };
+  Fence computed;
+  const bool queued = device_->device().launch(lane, accesses, pass) == Fate::ok &&
+                      fences.record(lane, computed) == Fate::ok;
+  if (!queued) return;
+  g.set_ready(computed);
+  loss.set_ready(computed);
+  auto then = [this, job, g, loss, begun_s = clock_.now()]() mutable {
+    g.set_seen();
+    loss.set_seen();
+    answer(job, begun_s, *loss.vec().as<double>(), std::move(g));
+  };
+  if (fences.query(computed) == Fate::ok) return then();
+  fences.when(computed, [then](Fate fate) mutable {
+    if (fate == Fate::ok) then();
+  });
 }
 
 }  // namespace grapevine

@@ -22,6 +22,7 @@
 #include "actors/clocks/run_clock.hpp"
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/core_share.hpp"
+#include "actors/device_share.hpp"
 #include "actors/protocol.hpp"
 #include "models/objective.hpp"
 
@@ -88,18 +89,24 @@ class InlineCompute final : public Compute {
  public:
   using Log = std::function<void(uint64_t word)>;  // into the event-log hash
 
-  InlineCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, ComputeModel, Log);
+  /// On a device if there is one, where the CPU twin of a gradient is a pass of a lane.
+  InlineCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, ComputeModel, Log,
+                std::shared_ptr<DeviceShare> = nullptr);
 
   void submit(GradientJob) override;
   void post(std::function<void(int thread)> task) override { task(0); }
-  void stop() override {}
+  void stop() override { device_.reset(); }
 
  private:
+  void submit_to_lane(GradientJob);
+  void answer(const GradientJob&, double begun_s, double loss, Lease g);
+
   RunClock clock_;
   caf::actor_system& system_;
   std::shared_ptr<Objective> objective_;
   ComputeModel model_;
   Log log_;
+  std::shared_ptr<DeviceShare> device_;
   SnapshotPool gradients_;
 };
 

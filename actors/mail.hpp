@@ -63,6 +63,11 @@ struct Computed {
 };
 
 // To a state actor.
+struct Arrived {
+  uint64_t ticket = 0;
+  bool lost = false;
+};  // from a device: what was awaited has happened, or never will
+struct DeviceLost {};
 struct TakeRequest {
   int rank = 0;
   Take take;

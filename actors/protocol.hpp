@@ -35,7 +35,7 @@ struct Attach {
 using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Inherit>, Answers<Donate, Donation>, Answers<RecordRank, RankRecordPtr>,
+                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Answers<Donate, Donation>, Answers<RecordRank, RankRecordPtr>,
                      Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
                      Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
@@ -96,6 +96,8 @@ GV_LOCAL_MESSAGE(SetView)
 GV_LOCAL_MESSAGE(Attach)
 GV_LOCAL_MESSAGE(Detach)
 GV_LOCAL_MESSAGE(Inherit)
+GV_LOCAL_MESSAGE(Arrived)
+GV_LOCAL_MESSAGE(DeviceLost)
 GV_LOCAL_MESSAGE(StateReport)
 GV_LOCAL_MESSAGE(Donate)
 GV_LOCAL_MESSAGE(Donation)

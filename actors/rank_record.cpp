@@ -25,7 +25,7 @@ bool is_real(const RuleState::Number& n) { return std::holds_alternative<double*
 RankRecord record_of(const Execution& execution, const RuleState& state) {
   RankRecord record;
   for (const RuleState::Vector& v : state.vectors) {
-    record.vectors.push_back({v.name, Buffer(v.values.size, v.values.dtype)});
+    record.vectors.push_back({v.name, Buffer(execution, v.values.size, v.values.dtype)});
     scale(execution, 1, v.values, record.vectors.back().values);
   }
   for (const RuleState::Number& n : state.numbers) {

@@ -14,17 +14,25 @@ State::State(caf::actor_config& config, StateDependencies deps)
     : StateActor::base(config),
       deps_(std::move(deps)),
       method_(method_named(deps_.method)),
-      execution_{deps_.pool.get()},
-      snapshots_(deps_.objective->layout().size(), deps_.objective->layout().dtype(),
-                 deps_.snapshots),
-      chunks_(pool_of(deps_.chunk_size, deps_.objective->layout().dtype(), deps_.chunks)),
-      expected_(deps_.audits ? deps_.objective->layout().size() : 0, DType::f64) {}
+      execution_{deps_.pool.get()} {
+  if (deps_.device) {
+    execution_ = deps_.device->execution();
+    ferry_ = deps_.device->make_ferry(
+        [this](const Fence& fence, std::function<void()> then) { when(fence, std::move(then)); });
+  }
+  const ParameterLayout& layout = deps_.objective->layout();
+  snapshots_ =
+      pool_of(layout.size(), layout.dtype(), deps_.pools.snapshots, SnapshotPool::Memory::own);
+  chunks_ = pool_of(deps_.pools.chunk_size, layout.dtype(), deps_.pools.chunks, deps_.memory);
+  expected_ = Buffer(execution_, deps_.audits ? layout.size() : 0, DType::f64);
+}
 
 // What goes to other ranks. A small payload is copied sooner than handed over where it lies.
-std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t capacity) const {
+std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t capacity,
+                                             SnapshotPool::Memory memory) const {
+  if (deps_.device) return deps_.device->make_pool(size, dtype, capacity);
   constexpr size_t kLeastSharedBytes = 64 << 10;
-  const auto memory =
-      size * size_of(dtype) >= kLeastSharedBytes ? deps_.memory : SnapshotPool::Memory::own;
+  if (size * size_of(dtype) < kLeastSharedBytes) memory = SnapshotPool::Memory::own;
   return std::make_unique<SnapshotPool>(size, dtype, capacity, memory);
 }
 
@@ -33,70 +41,145 @@ State::Member* State::find(int rank) {
   return place < members_.size() && members_[place].rule ? &members_[place] : nullptr;
 }
 
-// Every call into a rule is made in here, for rules of the caller's own may throw. False: it has.
-template <class Work>
-bool State::guarded(int rank, Work&& work) {
-  std::string text = "what it threw is no std::exception";
-  try {
-    work();
-    return true;
-  } catch (const std::exception& e) {
-    if (!deps_.on_throw) throw;
-    text = e.what();
-  } catch (...) {
-    if (!deps_.on_throw) throw;
-  }
-  deps_.on_throw("the rule of rank " + std::to_string(rank), text);
-  drop(rank);
-  return false;
+// --- what waits
+
+// What has come already is gone on with at once.
+void State::when(const Fence& fence, std::function<void()> then) {
+  Fences& fences = deps_.device->fences();
+  if (!fence || fences.query(fence) == Fate::ok) return then();
+  const uint64_t ticket = ++tickets_;
+  awaited_[ticket] = std::move(then);
+  fences.when(fence, [self = caf::actor_cast<StateActor>(this), ticket](Fate fate) {
+    caf::anon_send(self, Arrived{ticket, fate != Fate::ok});
+  });
 }
 
-// expected += sign_before (x + x~) before the change and sign_after (x + x~) after it.
-template <class Change>
-void State::audited(Member& member, double sign_before, double sign_after, Change&& change) {
-  const double now = deps_.clock.now();
-  auto add = [&](double sign) {
-    if (!deps_.audits || sign == 0 || !member.rule->conserves()) return;
-    Buffer sum(expected_.size(), DType::f64);
-    member.rule->add_conserved(now, sum);
-    axpy(execution_, sign, sum, expected_);
+template <class Then>
+void State::await(int rank, const Fence& fence, Then&& then) {
+  turns_.hold(rank);
+  when(fence, [this, rank, then = std::forward<Then>(then)]() mutable {
+    guarded(rank, then);
+    turns_.release(rank);
+  });
+}
+
+// then(member), in which all sums are known that ask() has asked for.
+template <class Ask, class Then>
+void State::foresee(int rank, Ask&& ask, Then&& then) {
+  if (!deps_.device) return then(*find(rank));
+  Workspace& workspace = deps_.device->workspace();
+  auto answers = std::make_shared<Inquiry>();
+  workspace.ask(*answers, ask);
+  if (answers->empty()) return then(*find(rank));
+  await(rank, answers->ready(), [this, &workspace, rank, answers, then]() mutable {
+    if (Member* member = find(rank)) workspace.answer(*answers, [&] { then(*member); });
+  });
+}
+
+// Copies on the device, in the order of the host's vectors.
+void State::lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then) {
+  auto lifted = std::make_shared<std::vector<Buffer>>();
+  for (const ConstVec& v : host)
+    lifted->emplace_back(execution_, v.size, v.dtype);
+  auto left = std::make_shared<size_t>(host.size());
+  const auto arrived = [lifted, left, then = std::move(then)] {
+    if (--*left == 0) then(*lifted);
   };
-  add(sign_before);
-  change();
-  add(sign_after);
+  for (size_t k = 0; k < host.size(); ++k)
+    ferry_->up(host[k], (*lifted)[k], arrived);
+}
+
+// The vectors, wherever they are, are in the host's memory then.
+void State::lower(std::vector<Buffer*> buffers, std::function<void()> then) {
+  if (!deps_.device || buffers.empty()) return then();
+  auto left = std::make_shared<size_t>(buffers.size());
+  for (Buffer* const there : buffers) {
+    auto host = std::make_shared<Buffer>(there->size(), there->dtype());
+    ferry_->down(*there, *host, [there, host, left, then] {
+      *there = std::move(*host);
+      if (--*left == 0) then();
+    });
+  }
+}
+
+void State::lose_device() {
+  awaited_.clear();
+  turns_.clear();
+  for (Member& member : members_) {
+    if (!member.rule) continue;
+    if (deps_.on_throw)
+      deps_.on_throw("rank " + std::to_string(member.rank), "the device that it lives on is lost");
+    drop(member.rank);
+  }
+}
+
+// Empty: all are out.
+Lease State::slot(SnapshotPool& pool) {
+  return deps_.device ? pool.take(execution_.stream) : pool.take();
+}
+
+// All that is queued on a device so far; null: it has happened.
+Fence State::queued() {
+  Fence fence;
+  if (deps_.device) static_cast<void>(deps_.device->fences().record(execution_.stream, fence));
+  return fence;
 }
 
 Lease State::read(Member& member) {
-  Lease lease = snapshots_.take();
-  if (lease) member.rule->read(deps_.clock.now(), lease.writable());
+  Lease lease = slot(*snapshots_);
+  if (!lease) return lease;
+  member.rule->read(deps_.clock.now(), lease.writable());
+  if (deps_.device) lease.set_ready(queued());
   return lease;
 }
 
-void State::decline(const TakeRequest& request) {
-  send(caf::actor_cast<CommunicatorActor>(current_sender()), Taken{request.take.ticket, {}, 0});
+// Whoever asks is told in any case.
+void State::take_in_turn(const TakeRequest& r) {
+  const auto serve = [this, r](const CommunicatorActor& asker) {
+    const bool served = guarded(r.rank, [&] {
+      if (Member* member = find(r.rank)) return take(*member, r);
+      send(asker, Taken{r.take.ticket, {}, 0});  // not attached yet, or gone
+    });
+    if (!served) send(asker, Taken{r.take.ticket, {}, 0});
+  };
+  const auto asker = caf::actor_cast<CommunicatorActor>(current_sender());
+  if (!turns_.is_held(r.rank)) return serve(asker);
+  turns_.wait(r.rank, [serve, asker] { serve(asker); });
 }
 
-void State::take(const TakeRequest& request) {
-  Member* member = find(request.rank);
-  if (member == nullptr) return decline(request);  // not attached yet, or gone
+void State::take(Member& member, const TakeRequest& request) {
+  const int peer = request.take.exchange.peer;
+  if (!deps_.device || knows_bound(member, peer) || !has_moved(member))
+    return take_now(member, request);
+  with_start(member, [this, request](Member& m) {
+    foresee(
+        m.rank, [&] { reach(m); }, [this, request](Member& now) { take_now(now, request); });
+  });
+}
+
+void State::take_now(Member& member, const TakeRequest& request) {
   Payload payload;
   if (is(Pattern::pairwise)) {
-    payload.lease = messages_->take();
-    if (payload) pairwise(*member).snapshot(deps_.clock.now(), request.take.exchange, payload);
+    payload.lease = slot(*messages_);
+    if (payload) pairwise(member).snapshot(deps_.clock.now(), request.take.exchange, payload);
   } else {
-    payload.lease = chunks_->take();
-    const Vec part = collective(*member).part(request.take.offset, request.take.count);
+    payload.lease = slot(*chunks_);
+    const Vec part = collective(member).part(request.take.offset, request.take.count);
     if (payload) scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
-  const double bound = bound_of(*member, request.take.exchange.peer);
-  send(member->communicator, Taken{request.take.ticket, std::move(payload), bound});
+  const double bound = bound_of(member, request.take.exchange.peer);
+  send(member.communicator, Taken{request.take.ticket, std::move(payload), bound});
+}
+
+void State::write_phase(WriteRequest& r) {
+  if (Member* member = find(r.rank)) write(*member, r.write.phase);
 }
 
 // The messages of a phase, to whoever holds the conversation. Where no buffer is left, as if lost.
 void State::write(Member& member, int phase) {
   Messages messages{member.epoch, phase, {}};
   auto add = [&](int peer, size_t edge) {
-    Payload payload{messages_->take()};
+    Payload payload{slot(*messages_)};
     if (payload) rounds(member).write(phase, edge, payload);
     messages.outgoing.push_back({peer, std::move(payload)});
   };
@@ -111,12 +194,11 @@ void State::write(Member& member, int phase) {
 }
 
 void State::combine(Member& member, Apply& a) {
-  const auto& near = rounds(member).neighbourhood().neighbours;
   if (const double own = rounds(member).addition(); own > 0)
     edge(member, member.rank).expected.learn(own);
   for (size_t k = 0; k < a.incoming.size(); ++k) {
     if (!a.incoming[k]) continue;
-    const int peer = near.size() == a.incoming.size() ? near[k].rank : -1;
+    const int peer = sender(member, a, k);
     if (!sound(member, peer, rounds(member).distance(k, a.incoming[k]), 0)) a.incoming[k] = {};
   }
   rounds(member).combine(deps_.clock.now(), a.phase, a.incoming);
@@ -139,6 +221,13 @@ State::Edge& State::edge(Member& member, int peer) {
 bool State::adds_alike(const Member& member) const {
   return is(Pattern::rounds) && std::any_of(member.edges.begin(), member.edges.end(),
                                             [&](const Edge& e) { return e.peer == member.rank; });
+}
+
+bool State::knows_bound(Member& member, int peer) const {
+  if (!deps_.objective->has_workers() || adds_alike(member) || is(Pattern::collective)) return true;
+  return std::any_of(member.edges.begin(), member.edges.end(), [&](const Edge& e) {
+    return e.peer == peer && e.expected.known() && e.expected.bound() > 0;
+  });
 }
 
 // Of a peer that nothing is known about: a thousand times the largest level of the others, or ten
@@ -164,16 +253,44 @@ double State::bound_of(Member& member, int peer) {
   return most > 0 ? most : kNever;
 }
 
+bool State::has_moved(const Member& member) const {
+  return is(Pattern::rounds) || (is(Pattern::pairwise) && member.gradients > 0);
+}
+
+// On a device: then(member), in which reach() finds where the rank began.
+template <class Then>
+void State::with_start(Member& member, Then&& then) {
+  const ParameterLayout& layout = deps_.objective->layout();
+  auto host = std::make_shared<Buffer>(layout.size(), layout.dtype());
+  deps_.objective->initial_point(member.rank % deps_.ranks, *host);
+  if (!start_) {
+    start_ = Buffer(execution_, layout.size(), layout.dtype());
+    mixed_ = Buffer(execution_, layout.size(), layout.dtype());
+  }
+  turns_.hold(member.rank);
+  ferry_->up(*host, start_, [this, host, rank = member.rank, then = std::forward<Then>(then)] {
+    guarded(rank, [&] {
+      if (Member* m = find(rank)) then(*m);
+    });
+    turns_.release(rank);
+  });
+}
+
 // In the norm of the distances that are judged; 0: it has not moved yet.
 double State::reach(Member& member) {
-  const bool moved = is(Pattern::rounds) || member.gradients > 0;
-  if (is(Pattern::collective) || !moved) return 0;
+  if (!has_moved(member)) return 0;
   const ParameterLayout& layout = deps_.objective->layout();
-  Buffer start(layout.size(), layout.dtype()), x(layout.size(), layout.dtype());
-  deps_.objective->initial_point(member.rank % deps_.ranks, start);
-  if (is(Pattern::rounds)) return rounds(member).reach(start);
+  Buffer start, mixed;
+  if (!deps_.device) {
+    start = Buffer(layout.size(), layout.dtype());
+    mixed = Buffer(layout.size(), layout.dtype());
+    deps_.objective->initial_point(member.rank % deps_.ranks, start);
+  }
+  const ConstVec from = deps_.device ? start_ : start;
+  if (is(Pattern::rounds)) return rounds(member).reach(from);
+  const Vec x = deps_.device ? mixed_ : mixed;
   member.rule->read(deps_.clock.now(), x);
-  return std::sqrt(square_distance(execution_, x, start));
+  return std::sqrt(square_distance(execution_, x, from));
 }
 
 // What is left out raises what is expected, so that ranks which have drifted apart meet again; but
@@ -225,9 +342,17 @@ void State::begin(Member& member, const Apply& a) {
   collective(member).begin(deps_.clock.now(), a.vector);
   if (a.vector != 0 || a.contributions == 1) return;
   const Vec own = collective(member).part(0, deps_.objective->layout().size());
-  if (sound(member, member.rank, std::sqrt(dot(execution_, own, own)), 0)) return;
-  const Buffer none(own.size, own.dtype);
-  scale(execution_, 1, none, own);
+  foresee(
+      member.rank, [&] { dot(execution_, own, own); },
+      [this, own](Member& m) {
+        const double norm = std::sqrt(dot(execution_, own, own));
+        if (!sound(m, m.rank, norm, 0)) fill(execution_, 0, own);
+      });
+}
+
+double State::norm_of_sum(Member& member) {
+  const Vec sum = collective(member).part(0, deps_.objective->layout().size());
+  return std::sqrt(dot(execution_, sum, sum));
 }
 
 // All ranks have the same sum and have had the same ones before in this epoch, so all drop a round
@@ -236,8 +361,7 @@ void State::finish(Member& member, const Apply& a) {
   const bool gradient = a.vector == 0;
   int contributions = a.contributions;
   if (contributions > 1) {
-    const Vec sum = collective(member).part(0, deps_.objective->layout().size());
-    const double norm = std::sqrt(dot(execution_, sum, sum));
+    const double norm = norm_of_sum(member);
     if (gradient && norm == 0) edge(member, member.rank).expected = {};
     const bool keeps = gradient ? sound(member, -1, norm, 0) : std::isfinite(norm);
     if (!keeps) contributions = 0;
@@ -245,11 +369,12 @@ void State::finish(Member& member, const Apply& a) {
   const Guest* guest = this->guest(member);
   const bool is_guests = guest != nullptr && guest->owed != nullptr;
   const bool leases = gradient && member.owes_copy && !is_guests;
-  Lease copy = leases ? snapshots_.take() : Lease{};
+  Lease copy = leases ? slot(*snapshots_) : Lease{};
   audited(member, -1, 1, [&] {
     collective(member).finish(deps_.clock.now(), a.vector, contributions,
                               copy ? copy.writable() : Vec{});
   });
+  if (copy && deps_.device) copy.set_ready(queued());
   member.gradients += gradient;
   if (gradient) count_exchange(member);
   if (copy) send_copy(member, std::move(copy));
@@ -262,18 +387,59 @@ void State::apply(ApplyRequest& request) {
   Apply& a = request.apply;
   const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
   if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
+  if (!deps_.device) return carry_out(*member, a);
+  const bool meets = a.operation == Apply::Operation::combine && meets_unknown(*member, a);
+  const auto go_on = [this, meets, a = std::make_shared<Apply>(std::move(a))](Member& m) {
+    foresee(
+        m.rank, [&] { ask_sums(m, *a, meets); }, [this, a](Member& now) { carry_out(now, *a); });
+  };
+  meets ? with_start(*member, go_on) : go_on(*member);
+}
+
+// Where the method's schedule says who sends, it is nobody's edge: -1.
+int State::sender(Member& member, const Apply& a, size_t k) {
+  const auto& near = rounds(member).neighbourhood().neighbours;
+  return near.size() == a.incoming.size() ? near[k].rank : -1;
+}
+
+bool State::meets_unknown(Member& member, const Apply& a) {
+  for (size_t k = 0; k < a.incoming.size(); ++k)
+    if (a.incoming[k] && !knows_bound(member, sender(member, a, k))) return true;
+  return false;
+}
+
+// What carry_out will want to know.
+void State::ask_sums(Member& member, const Apply& a, bool meets) {
   switch (a.operation) {
-    case Apply::Operation::jump: return jump(*member, a);
+    case Apply::Operation::jump:
+      square_distance(execution_, a.sent.vec(), a.received.vec());
+      return;
+    case Apply::Operation::combine:
+      rounds(member).addition();
+      for (size_t k = 0; k < a.incoming.size(); ++k)
+        if (a.incoming[k]) rounds(member).distance(k, a.incoming[k]);
+      if (meets) reach(member);
+      return;
+    case Apply::Operation::finish:
+      if (a.contributions > 1) norm_of_sum(member);
+      return;
+    default: return;
+  }
+}
+
+void State::carry_out(Member& member, Apply& a) {
+  switch (a.operation) {
+    case Apply::Operation::jump: return jump(member, a);
     case Apply::Operation::missing:
-      broken_after_norm_ += static_cast<double>(edge(*member, a.exchange.peer).last_jump);
+      broken_after_norm_ += static_cast<double>(edge(member, a.exchange.peer).last_jump);
       return;
     case Apply::Operation::add:
-      return axpy(execution_, 1, a.received.vec(), collective(*member).part(a.offset, a.count));
+      return axpy(execution_, 1, a.received.vec(), collective(member).part(a.offset, a.count));
     case Apply::Operation::assign:
-      return scale(execution_, 1, a.received.vec(), collective(*member).part(a.offset, a.count));
-    case Apply::Operation::combine: return combine(*member, a);
-    case Apply::Operation::begin: return begin(*member, a);
-    case Apply::Operation::finish: return finish(*member, a);
+      return scale(execution_, 1, a.received.vec(), collective(member).part(a.offset, a.count));
+    case Apply::Operation::combine: return combine(member, a);
+    case Apply::Operation::begin: return begin(member, a);
+    case Apply::Operation::finish: return finish(member, a);
   }
 }
 
@@ -284,6 +450,7 @@ void State::gradient(Gradient& g) {
   if (!is(Pattern::pairwise)) {
     const bool together = member->rule->communicates(member->gradients);
     audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
+    if (deps_.device) g.g.read_by(queued());
     member->owes_copy = g.wants_copy;
     if (!together) {
       ++member->gradients;
@@ -292,9 +459,14 @@ void State::gradient(Gradient& g) {
     }
     return step_together(*member);
   }
-  Lease copy = g.wants_copy ? snapshots_.take() : Lease{};
+  Lease copy = g.wants_copy ? slot(*snapshots_) : Lease{};
   audited(*member, -1, 1,
           [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), copy ? copy.writable() : Vec{}); });
+  if (deps_.device) {
+    const Fence stepped = queued();
+    g.g.read_by(stepped);
+    if (copy) copy.set_ready(stepped);
+  }
   ++member->gradients;
   if (g.wants_copy) send_copy(*member, std::move(copy));
 }
@@ -303,6 +475,13 @@ void State::gradient(Gradient& g) {
 void State::step_together(Member& member) {
   if (is(Pattern::rounds) && method_.waits) return write(member, 0);
   send(member.communicator, Messages{member.epoch, 0, {}});
+}
+
+void State::fetch(Fetch& f) {
+  Member* member = find(f.rank);
+  if (member == nullptr) return;
+  // None is left: a worker behind its clock has asked before, and those wait for it.
+  if (Lease copy = read(*member)) send_copy(*member, std::move(copy));
 }
 
 // --- what guests do
@@ -362,277 +541,80 @@ void State::send_copy(Member& member, Lease copy) {
   send(member.worker, Parameters{std::move(copy), member.gradients, {}, 0});
 }
 
-// --- ranks that come, go on elsewhere, and go
-
-Donation State::donate(Member& member, bool whole) {
-  const RuleState state = member.rule->state(deps_.clock.now());
-  return std::make_shared<RankState>(RankState{save(execution_, state, whole), member.gradients});
-}
-
-void State::attach(Attach& a) {
-  if (Member* known = find(a.rank)) {  // only its worker is new
-    known->worker = a.worker;
-    return;
-  }
-  const ParameterLayout& layout = deps_.objective->layout();
-  Buffer x(layout.size(), layout.dtype());
-  deps_.objective->initial_point(a.rank % deps_.ranks, x);
-  const auto place = static_cast<size_t>(a.rank / deps_.groups);
-  if (members_.size() <= place) members_.resize(place + 1);
-  Member& member = members_[place];
-  member.rank = a.rank;
-  member.rule = method_.make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
-  if (!messages_ && !is(Pattern::collective)) {
-    const size_t bytes =
-        is(Pattern::pairwise) ? pairwise(member).snapshot_bytes() : rounds(member).message_bytes();
-    messages_ = pool_of(bytes, DType::bytes, deps_.messages);
-  }
-  member.communicator = a.communicator;
-  member.worker = a.worker;
-  if (a.donation) take_over(member, *a.donation);
-  if (a.record && a.record->gradients >= member.gradients) go_on_from(member, std::move(a.record));
-  audited(member, 0, 1, [] {});
-}
-
-void State::take_over(Member& member, const RankState& donated) {
-  const double now = deps_.clock.now();
-  member.rule->reset(now, donated.vectors.front().vec());
-  restore(execution_, donated, member.rule->state(now));
-  member.gradients = donated.gradients;
-}
-
-void State::go_on_from(Member& member, RankRecordPtr record) {
-  const double now = deps_.clock.now();
-  member.rule->reset(now, record->vectors.front().values);
-  recall(execution_, *record, member.rule->state(now), Recalled::rank);
-  deps_.objective->set_statistics(member.rank % deps_.ranks, record->gradients, record->statistics);
-  member.gradients = record->gradients;
-  resumed_[member.rank] = std::move(record);
-}
-
-// Of edges whose ends are those of the record. In rounds what an edge has fits its other end's
-// round alone, and the ends have been recorded in different ones: only a rank without any goes on.
-void State::recall_edges(Member& member, const View& view) {
-  const auto resumed = resumed_.extract(member.rank);
-  if (resumed.empty()) return;
-  const RankRecordPtr& record = resumed.mapped();
-  if (!is(Pattern::pairwise) && !view.edges.empty()) return;
-  for (const RankRecord::Edge& known : record->edges) {
-    const auto is_same = [&](const EdgeView& e) {
-      return e.peer == known.peer && e.peer_incarnation == known.peer_incarnation &&
-             view.incarnation == known.incarnation;
-    };
-    if (std::any_of(view.edges.begin(), view.edges.end(), is_same))
-      member.rule->meet({known.peer, known.incarnation, known.peer_incarnation, 0});
-  }
-  recall(execution_, *record, member.rule->state(deps_.clock.now()), Recalled::graph);
-}
-
-RankRecordPtr State::record(Member& member) {
-  const RuleState state = member.rule->state(deps_.clock.now());
-  auto record = std::make_shared<RankRecord>(record_of(execution_, state));
-  record->rank = member.rank;
-  record->gradients = member.gradients;
-  const ParameterLayout& statistics = deps_.objective->statistics();
-  record->statistics = Buffer(statistics.size(), statistics.dtype());
-  deps_.objective->read_statistics(member.rank % deps_.ranks, record->statistics);
-  for (const auto& [ends, history] : histories_)
-    if (ends.first == member.rank) record->edges.push_back(history);
-  return record;
-}
-
-void State::set_view(Member& member, const View& view) {
-  if (is(Pattern::pairwise)) pairwise(member).set_eta(deps_.clock.now(), view.eta);
-  if (is(Pattern::collective) && view.epoch != member.epoch)
-    std::erase_if(member.edges, [&](const Edge& e) { return e.peer != member.rank; });
-  if (is(Pattern::collective) && !view.ring.empty()) {
-    member.epoch = view.epoch;
-    const ParameterLayout& layout = deps_.objective->layout();
-    const size_t part = layout.size() / view.ring.size() + 1;
-    if (part > deps_.chunk_size) {  // fewer ranks have larger parts
-      deps_.chunk_size = part;
-      chunks_ = pool_of(part, layout.dtype(), deps_.chunks);
-    }
-  }
-  if (!is(Pattern::rounds)) {
-    recall_edges(member, view);
-    return;
-  }
-  Neighbourhood near;
-  near.self_weight = view.self_weight;
-  near.ranks = view.ranks;
-  near.relay_delay = view.relay_delay;
-  for (const EdgeView& e : view.edges)
-    near.neighbours.push_back({e.peer, e.weight, e.trees});
-  rounds(member).enter(near);
-  member.epoch = view.epoch;
-  recall_edges(member, view);
-  inherit(member);
-}
-
-// Not before those who left are out of the epoch: what is under way when it changes is dropped.
-void State::inherit(Member& member) {
-  std::erase_if(heirlooms_, [&](const Inherit& i) {
-    if (i.rank != member.rank || i.epoch > member.epoch) return false;
-    member.rule->inherit(i.x.vec(), i.weight);
-    return true;
-  });
-}
-
-void State::detach(int rank) {
-  Member* member = find(rank);
-  if (member == nullptr) return;
-  audited(*member, -1, 0, [] {});
-  drop(rank);
-}
-
-void State::drop(int rank) {
-  std::erase_if(heirlooms_, [rank](const Inherit& i) { return i.rank == rank; });
-  const auto of_rank = [rank](const auto& of_edge) { return of_edge.first.first == rank; };
-  std::erase_if(distances_, of_rank);
-  std::erase_if(histories_, of_rank);
-  resumed_.erase(rank);
-  guests_.erase(rank);
-  if (Member* member = find(rank)) *member = {};
-}
-
-// --- what it tells of its ranks
-
-SampleReply State::sample(const Sample& request) {
-  const size_t size = deps_.objective->layout().size();
-  Buffer sum(size, DType::f64);
-  Buffer x(size, deps_.objective->layout().dtype());
-  const ConstVec reference(request.reference->data(), request.reference->size(), DType::f64);
-  SampleReply reply;
-  for (Member& member : members_) {
-    if (!member.rule) continue;
-    guarded(member.rank, [&] {
-      member.rule->read(deps_.clock.now(), x);
-      reply.squares += add_deviation(execution_, x, reference, sum);
-      ++reply.ranks;
+template <class Answer, class Message>
+State::Promise<Answer> State::answered(const Message& message, Answer nothing,
+                                       void (State::*answer)(Member&, const Message&,
+                                                             Promise<Answer>)) {
+  auto promise = make_response_promise<Answer>();
+  auto serve = [this, message, nothing, answer, promise]() mutable {
+    bool found = false;
+    guarded(message.rank, [&] {
+      if (Member* member = find(message.rank))
+        (this->*answer)(*member, message, promise), found = true;
     });
+    if (!found) promise.deliver(nothing);
+  };
+  if (turns_.is_held(message.rank)) {
+    turns_.wait(message.rank, serve);
+  } else {
+    serve();
   }
-  const double* first = sum.vec().as<double>();
-  reply.sum = std::make_shared<const std::vector<double>>(first, first + size);
-  return reply;
-}
-
-StateReport State::report() {
-  StateReport report;
-  report.broken_after_norm = broken_after_norm_;
-  for (Member& member : members_) {
-    if (!member.rule) continue;
-    guarded(member.rank, [&] { report.counts.push_back({member.rank, member.rule->counts()}); });
-  }
-  for (const auto& [ends, distance] : distances_)
-    report.distances.push_back({ends.first, ends.second, distance});
-  return report;
-}
-
-RankParameters State::parameters_of(Member& member) {
-  const ParameterLayout& layout = deps_.objective->layout();
-  auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
-  member.rule->read(deps_.clock.now(), *x);
-  return {member.rank, member.rule->counts(), std::move(x)};
-}
-
-Collected State::collect() {
-  Collected result;
-  result.broken_after_norm = broken_after_norm_;
-  const ParameterLayout& layout = deps_.objective->layout();
-  Buffer sum(layout.size(), DType::f64);
-  bool audited = deps_.audits;
-  for (const Inherit& i : std::exchange(heirlooms_, {})) {  // no other epoch comes for them
-    guarded(i.rank, [&] {
-      if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
-    });
-  }
-  for (Member& member : members_) {
-    if (!member.rule) continue;
-    guarded(member.rank, [&] {
-      auto x = std::make_shared<Buffer>(layout.size(), layout.dtype());
-      member.rule->read(deps_.clock.now(), *x);
-      if (audited) member.rule->add_conserved(deps_.clock.now(), sum);
-      // Ranks in the middle of different rounds have no common sum.
-      const bool halfway = is(Pattern::rounds) && member.gradients != members_[0].gradients;
-      audited = audited && member.rule->conserves() && !halfway;
-      result.ranks.push_back({member.rank, member.rule->counts(), std::move(x)});
-    });
-  }
-  result.conserved_error = audited ? 0 : std::numeric_limits<double>::quiet_NaN();
-  for (size_t k = 0; audited && k < layout.size(); ++k) {
-    const double off = sum.vec().as<double>()[k] - expected_.vec().as<double>()[k];
-    result.conserved_error = std::max(result.conserved_error, std::abs(off));
-  }
-  return result;
+  return promise;
 }
 
 State::behavior_type State::make_behavior() {
+  if (deps_.device) {
+    deps_.device->device().on_lost([self = caf::actor_cast<caf::weak_actor_ptr>(ctrl())] {
+      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
+        caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceLost{});
+    });
+  }
   return {
-      [this](TakeRequest& r) {
-        const bool taken = guarded(r.rank, [&] { take(r); });
-        if (!taken) decline(r);
+      [this](TakeRequest& r) { take_in_turn(r); },
+      [this](WriteRequest& r) { in_turn(r, &State::write_phase); },
+      [this](ApplyRequest& r) { in_turn(r, &State::apply); },
+      [this](Gradient& g) { in_turn(g, &State::gradient); },
+      [this](TakeStep& step) { in_turn(step, &State::take_step); },
+      [this](Fetch& f) { in_turn(f, &State::fetch); },
+      [this](SetView& s) { in_turn(s, &State::set_view_of); },
+      [this](Attach& a) { in_turn(a, &State::attach); },
+      [this](Detach& d) { in_turn(d, &State::detach); },
+      [this](Inherit& i) { in_turn(i, &State::keep_heirloom); },
+      [this](Arrived arrived) {
+        const auto then = awaited_.extract(arrived.ticket);
+        if (!then.empty() && !arrived.lost) then.mapped()();
       },
-      [this](WriteRequest& r) {
-        guarded(r.rank, [&] {
-          if (Member* m = find(r.rank)) write(*m, r.write.phase);
-        });
+      [this](DeviceLost) { lose_device(); },
+      [this](Donate d) { return answered(d, Donation(), &State::donate); },
+      [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
+      [this](Sample& s) {
+        auto promise = make_response_promise<SampleReply>();
+        sample(s, promise);
+        return promise;
       },
-      [this](ApplyRequest& r) { guarded(r.rank, [&] { apply(r); }); },
-      [this](Gradient& g) { guarded(g.rank, [&] { gradient(g); }); },
-      [this](TakeStep& step) { guarded(step.rank, [&] { take_step(step); }); },
-      [this](Fetch f) {
-        guarded(f.rank, [&] {
-          Member* m = find(f.rank);
-          if (m == nullptr) return;
-          // None is left: a worker behind its clock has asked before, and those wait for it.
-          if (Lease copy = read(*m)) send_copy(*m, std::move(copy));
-        });
-      },
-      [this](SetView& s) {
-        guarded(s.rank, [&] {
-          if (Member* m = find(s.rank)) set_view(*m, *s.view);
-        });
-      },
-      [this](Attach& a) { guarded(a.rank, [&] { attach(a); }); },
-      [this](Detach d) { guarded(d.rank, [&] { detach(d.rank); }); },
-      [this](Inherit& i) {
-        guarded(i.rank, [&] {
-          Member* m = find(i.rank);
-          if (m == nullptr) return;
-          heirlooms_.push_back(std::move(i));
-          inherit(*m);
-        });
-      },
-      [this](Donate d) -> Donation {
-        Donation donation;
-        guarded(d.rank, [&] {
-          if (Member* m = find(d.rank)) donation = donate(*m, d.whole);
-        });
-        return donation;
-      },
-      [this](RecordRank r) -> RankRecordPtr {
-        RankRecordPtr kept;
-        guarded(r.rank, [&] {
-          if (Member* m = find(r.rank)) kept = record(*m);
-        });
-        return kept;
-      },
-      [this](Sample& s) { return sample(s); },
       [this](ReadRank r) {
-        RankParameters parameters{r.rank, {}, nullptr};
-        guarded(r.rank, [&] {
-          if (Member* m = find(r.rank)) parameters = parameters_of(*m);
-        });
-        return parameters;
+        return answered(r, RankParameters{r.rank, {}, nullptr}, &State::tell);
       },
-      [this](Collect) { return collect(); },
+      [this](Collect) {
+        auto promise = make_response_promise<Collected>();
+        collect(promise);
+        return promise;
+      },
       [this](Report) { return report(); },
   };
 }
 
 void State::on_exit() {
+  awaited_.clear();
+  turns_.clear();
+  heirlooms_.clear();
   members_.clear();
+  resumed_.clear();
+  start_ = Buffer();
+  mixed_ = Buffer();
+  expected_ = Buffer();
+  ferry_.reset();
+  deps_.device.reset();
   deps_.objective.reset();
 }
 

@@ -3,6 +3,12 @@
 // Ranks are served one message at a time, so no lock exists and no reader ever sees half-mixed
 // weights. A snapshot is a lease from a fixed pool; an empty lease says that the pool is out, and
 // the exchange is declined.
+//
+// The vectors lie in the host's memory, or all of them on a device (device_share.hpp), and there is
+// one path for both. What a handler must know of a device (is this snapshot too far off?) it asks
+// first (foresee) and goes on when the answer is there; whatever else is wanted of that rank
+// meanwhile waits its turn, so each rank's arithmetic is in the order of its messages. On the CPU
+// all answers are there at once, and nothing ever waits.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,11 +19,22 @@
 #include "actors/algorithms/expected_distance.hpp"
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/clocks/run_clock.hpp"
+#include "actors/device_share.hpp"
 #include "actors/protocol.hpp"
+#include "actors/turns.hpp"
 #include "kernels/fork_join.hpp"
+#include "kernels/ops.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {
+
+/// At most, of all ranks of a state actor together.
+struct StatePools {
+  size_t snapshots = 0;
+  size_t messages = 0;    // what goes to other ranks
+  size_t chunk_size = 0;  // elements of the largest part of a collective round
+  size_t chunks = 0;
+};
 
 struct StateDependencies {
   RunClock clock;
@@ -25,18 +42,17 @@ struct StateDependencies {
   std::string method;
   RuleSettings rule;
   uint64_t seed = 1;
-  std::shared_ptr<ForkJoin> pool;  // splits passes over large vectors; may be empty
-  int ranks = 1;                   // of the objective
-  int groups = 1;                  // state actors of the node: this one serves every groups-th rank
-  size_t snapshots = 0;            // at most, of all its ranks together
-  size_t messages = 0;             // what goes to other ranks, at most
-  size_t chunk_size = 0;           // elements of the largest part of a collective round
-  size_t chunks = 0;               // at most
+  std::shared_ptr<ForkJoin> pool;            // splits passes over large vectors; may be empty
+  std::shared_ptr<DeviceShare> device = {};  // where the ranks live; null: in the host's memory
+  int ranks = 1;                             // of the objective
+  int groups = 1;  // state actors of the node: this one serves every groups-th rank
+  StatePools pools = {};
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
   bool measures_distance = false;  // across an edge, now and then: how far apart are its ends?
   bool recorded = false;           // its ranks will be, for checkpoints
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
-  // Told which rank's rule has thrown what; that rank is as one that has gone. Empty: none throws.
+  // Told which rank's rule has thrown what, and of a device that is lost; such a rank is as one
+  // that has gone. Empty: none throws.
   std::function<void(const std::string& where, const std::string& text)> on_throw = {};
 };
 
@@ -75,28 +91,56 @@ class State final : public StateActor::base {
   template <class Work>
   bool guarded(int rank, Work&& work);
   void drop(int rank);
+
+  // What waits: for a rank's turn, for a device.
+  template <class Message>
+  void in_turn(Message& message, void (State::*serve)(Message&));
+  void when(const Fence&, std::function<void()> then);
+  template <class Then>
+  void await(int rank, const Fence&, Then&& then);
+  template <class Ask, class Then>
+  void foresee(int rank, Ask&& ask, Then&& then);
+  template <class Then>
+  void with_start(Member&, Then&& then);
+  void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
+  void lower(std::vector<Buffer*> buffers, std::function<void()> then);
+  void lose_device();
+  Lease slot(SnapshotPool&);
+  Fence queued();
   bool is(Pattern pattern) const { return method_.pattern == pattern; }
   // REQUIRES: the method's rules are of this form.
   static PairwiseRule& pairwise(Member& m) { return static_cast<PairwiseRule&>(*m.rule); }
   static RoundRule& rounds(Member& m) { return static_cast<RoundRule&>(*m.rule); }
   static CollectiveRule& collective(Member& m) { return static_cast<CollectiveRule&>(*m.rule); }
-  void decline(const TakeRequest&);
-  void take(const TakeRequest&);
-  std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity) const;
+  void take_in_turn(const TakeRequest&);
+  void take(Member&, const TakeRequest&);
+  void take_now(Member&, const TakeRequest&);
+  std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity,
+                                        SnapshotPool::Memory) const;
+  void write_phase(WriteRequest&);
   void write(Member&, int phase);
   void apply(ApplyRequest&);
+  int sender(Member&, const Apply&, size_t k);
+  bool meets_unknown(Member&, const Apply&);
+  void ask_sums(Member&, const Apply&, bool meets);
+  void carry_out(Member&, Apply&);
   void begin(Member&, const Apply&);
+  double norm_of_sum(Member&);
   void combine(Member&, Apply&);
   Edge& edge(Member&, int peer);
   bool adds_alike(const Member&) const;
+  bool knows_bound(Member&, int peer) const;
   double bound_of(Member&, int peer);
+  bool has_moved(const Member&) const;
   double reach(Member&);
   void note(int rank, const ExchangeKey&, double moved);
   void jump(Member&, Apply&);
   bool sound(Member&, int peer, double distance, uint64_t number);
   void finish(Member&, const Apply&);
+  void set_view_of(SetView&);
   void set_view(Member&, const View&);
   void gradient(Gradient&);
+  void fetch(Fetch&);
   void step_together(Member&);
   void take_step(TakeStep&);
   void show(Member&, std::shared_ptr<GuestSeat>);
@@ -105,25 +149,42 @@ class State final : public StateActor::base {
   void pay_copy(Member&);
   void send_copy(Member&, Lease copy);
   void attach(Attach&);
+  void settle_in_lifted(Attach&, std::vector<Buffer>& lifted);
+  void settle_in(Attach&, ConstVec start, const RankState*, RankRecordPtr);
   void take_over(Member&, const RankState&);
   void go_on_from(Member&, RankRecordPtr);
   void recall_edges(Member&, const View&);
-  RankRecordPtr record(Member&);
-  void detach(int rank);
+  void detach(Detach&);
+  void keep_heirloom(Inherit&);
   void inherit(Member&);
   Lease read(Member&);
-  Donation donate(Member&, bool whole);
-  SampleReply sample(const Sample&);
+  // Answers that may take a while.
+  template <class Answer>
+  using Promise = caf::typed_response_promise<Answer>;
+  using Seen = std::function<void(Member&, const std::shared_ptr<Buffer>& x)>;
+  void look_at_all(size_t place, Seen see, std::function<void()> done);
+  template <class Answer, class Message>
+  Promise<Answer> answered(const Message&, Answer nothing,
+                           void (State::*answer)(Member&, const Message&, Promise<Answer>));
+  void record(Member&, const RecordRank&, Promise<RankRecordPtr>);
+  void donate(Member&, const Donate&, Promise<Donation>);
+  void tell(Member&, const ReadRank&, Promise<RankParameters>);
+  void sample(const Sample&, Promise<SampleReply>);
+  std::shared_ptr<Buffer> conserved();
+  void collect(Promise<Collected>);
   StateReport report();
-  RankParameters parameters_of(Member&);
-  Collected collect();
   template <class Change>
   void audited(Member&, double sign_before, double sign_after, Change&& change);
 
   StateDependencies deps_;
   const Method& method_;
   Execution execution_;
-  SnapshotPool snapshots_;
+  std::unique_ptr<Ferry> ferry_;  // of a device
+  Turns turns_;
+  std::map<uint64_t, std::function<void()>> awaited_;  // by ticket: what goes on when a fence comes
+  uint64_t tickets_ = 0;
+  Buffer start_, mixed_;  // on a device: what reach() compares
+  std::unique_ptr<SnapshotPool> snapshots_;
   std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
@@ -137,5 +198,49 @@ class State final : public StateActor::base {
   std::vector<Inherit> heirlooms_;  // of epochs that have not come
   Buffer expected_;                 // fp64: what the sum of x + x~ must be
 };
+
+// Every call into a rule is made in here, for rules of the caller's own may throw. False: it has.
+template <class Work>
+bool State::guarded(int rank, Work&& work) {
+  std::string text = "what it threw is no std::exception";
+  try {
+    work();
+    return true;
+  } catch (const std::exception& e) {
+    if (!deps_.on_throw) throw;
+    text = e.what();
+  } catch (...) {
+    if (!deps_.on_throw) throw;
+  }
+  deps_.on_throw("the rule of rank " + std::to_string(rank), text);
+  drop(rank);
+  return false;
+}
+
+template <class Message>
+void State::in_turn(Message& message, void (State::*serve)(Message&)) {
+  if (!turns_.is_held(message.rank)) {
+    guarded(message.rank, [&] { (this->*serve)(message); });
+    return;
+  }
+  turns_.wait(message.rank, [this, message = std::move(message), serve]() mutable {
+    guarded(message.rank, [&] { (this->*serve)(message); });
+  });
+}
+
+// expected += sign_before (x + x~) before the change and sign_after (x + x~) after it.
+template <class Change>
+void State::audited(Member& member, double sign_before, double sign_after, Change&& change) {
+  const double now = deps_.clock.now();
+  auto add = [&](double sign) {
+    if (!deps_.audits || sign == 0 || !member.rule->conserves()) return;
+    Buffer sum(execution_, expected_.size(), DType::f64);
+    member.rule->add_conserved(now, sum);
+    axpy(execution_, sign, sum, expected_);
+  };
+  add(sign_before);
+  change();
+  add(sign_after);
+}
 
 }  // namespace grapevine

@@ -4,8 +4,9 @@
 
 namespace grapevine {
 
-class Device;    // kernels/device.hpp
-class ForkJoin;  // kernels/fork_join.hpp
+class Device;     // kernels/device.hpp
+class ForkJoin;   // kernels/fork_join.hpp
+class Workspace;  // kernels/workspace.hpp
 
 /// A queue of work that a device does in order.
 struct Stream {
@@ -16,11 +17,13 @@ struct Stream {
 /// Without a device a pass runs here and at once, and `pool` (may be null) splits passes over more
 /// than 1 MiB per vector. With one, all views lie in the device's memory and the pass is queued on
 /// `stream`: it has not happened when the call returns. No pass says how that went: a device that
-/// fails is lost for good, and whoever owns it is told.
+/// fails is lost for good, and whoever owns it is told. Vectors are made in the workspace, and what
+/// passes find out is asked of it.
 struct Execution {
   ForkJoin* pool = nullptr;
   Device* device = nullptr;
   Stream stream = {};
+  Workspace* workspace = nullptr;
 };
 
 }  // namespace grapevine

@@ -118,6 +118,26 @@ void each(ScatterArguments& a, size_t size, size_t width, const See& see) {
 }
 
 template <class See>
+void each(FillArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.out, size * width, writes);
+}
+
+template <class See>
+void each(AccumulateArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.x, size * width, reads);
+  see(a.sum, size * sizeof(double), updates);
+}
+
+template <class See>
+void each(NumberArguments& a, size_t, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.x, width, reads);
+  see(a.result, sizeof(double), writes);
+}
+
+template <class See>
 void each(SumArguments& a, size_t size, size_t width, const See& see) {
   using namespace footprint_detail;
   see(a.x, size * width, reads);

@@ -39,12 +39,32 @@ void run(const CpuBuild& build, bool wide, const Arguments& a, size_t first, siz
 
 // --- the CPU twins of what is done in one piece
 
+template <class Body>
+void with_element(bool wide, const Body& body) {
+  wide ? body(double{}) : body(float{});
+}
+
 template <class Arguments>
 void run_whole(const CpuBuild& build, bool wide, const Arguments& a, size_t size) {
   run(build, wide, a, 0, size);
 }
 inline void run_whole(const CpuBuild& build, bool wide, const TakeArguments& a, size_t size) {
   *static_cast<double*>(a.finite) = build.take(wide, a, 0, size) ? 1 : 0;
+}
+inline void run_whole(const CpuBuild&, bool wide, const FillArguments& a, size_t size) {
+  with_element(wide,
+               [&]<class T>(T) { std::fill_n(static_cast<T*>(a.out), size, static_cast<T>(a.a)); });
+}
+inline void run_whole(const CpuBuild&, bool wide, const AccumulateArguments& a, size_t size) {
+  with_element(wide, [&]<class T>(T) {
+    for (size_t i = 0; i < size; ++i)
+      static_cast<double*>(a.sum)[i] += static_cast<double>(static_cast<const T*>(a.x)[i]);
+  });
+}
+inline void run_whole(const CpuBuild&, bool wide, const NumberArguments& a, size_t) {
+  with_element(wide, [&]<class T>(T) {
+    *static_cast<double*>(a.result) = static_cast<double>(*static_cast<const T*>(a.x));
+  });
 }
 inline void run_whole(const CpuBuild& build, bool wide, const SumArguments& a, size_t size) {
   const auto block = a.distance ? build.distance : build.dot;

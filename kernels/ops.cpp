@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/launch.hpp"
+#include "kernels/workspace.hpp"
 
 namespace grapevine {
 
@@ -245,6 +246,48 @@ void scatter(const Execution& on, ConstVec x, size_t first, size_t stride, Vec o
   pass(on, x, ScatterArguments{stride, x.data, static_cast<char*>(out.data) + skipped});
 }
 
+namespace {
+
+/// A pass that is done in one piece, here or on the device.
+template <class Arguments>
+void whole_pass(const Execution& on, DType dtype, const Arguments& a, size_t size) {
+  if (size == 0) return;
+  if (on.device != nullptr) return queue(on, wide(dtype), a, size);
+  run_whole(best_build(), wide(dtype), a, size);
+}
+
+/// On a device a number is one that was asked for before.
+double asked(const Execution& on, Question::What what, ConstVec x, ConstVec y) {
+  GV_CHECK((on.workspace != nullptr));
+  return on.workspace->number_of({what, x, y});
+}
+
+}  // namespace
+
+void fill(const Execution& on, double a, Vec out) {
+  check_same(out, out);
+  whole_pass(on, out.dtype, FillArguments{a, out.data}, out.size);
+}
+
+void accumulate(const Execution& on, ConstVec x, Vec sum) {
+  check_same(x, x);
+  check_view(sum, x.size, DType::f64);
+  whole_pass(on, x.dtype, AccumulateArguments{x.data, sum.data}, x.size);
+}
+
+void tell(const Execution& on, ConstVec x, Vec result) {
+  check_view(x, x.size, x.dtype);
+  GV_CHECK(x.size >= 1u);
+  check_result(result);
+  whole_pass(on, x.dtype, NumberArguments{x.data, result.data}, 1);
+}
+
+double number_at(const Execution& on, ConstVec x, size_t place) {
+  const ConstVec one = x.part(place, 1);
+  if (on.device != nullptr) return asked(on, Question::What::number, one, one);
+  return one.dtype == DType::f64 ? *one.as<double>() : static_cast<double>(*one.as<float>());
+}
+
 void axpy(const Execution& on, double a, ConstVec x, Vec y) {
   check_same(x, x);
   check_same(x, y);
@@ -285,7 +328,7 @@ void queue_sum(const Execution& on, bool distance, ConstVec x, ConstVec y, Vec b
 }  // namespace
 
 double dot(const Execution& on, ConstVec x, ConstVec y) {
-  GV_CHECK((on.device == nullptr));
+  if (on.device != nullptr) return asked(on, Question::What::dot, x, y);
   check_same(x, x);
   check_same(x, y);
   return block_sum(on, x, [&](size_t first, size_t last) {
@@ -299,7 +342,7 @@ void dot(const Execution& on, ConstVec x, ConstVec y, Vec blocks, Vec result) {
 }
 
 double square_distance(const Execution& on, ConstVec x, ConstVec y) {
-  GV_CHECK((on.device == nullptr));
+  if (on.device != nullptr) return asked(on, Question::What::square_distance, x, y);
   check_same(x, x);
   check_same(x, y);
   return block_sum(on, x, [&](size_t first, size_t last) {

@@ -127,6 +127,24 @@ __global__ void look_for_others(const T* x, size_t size, double* result) {
   if (!finite) *result = 0;
 }
 
+template <class T>
+__global__ void fill_all(T* out, T a, size_t size) {
+  const size_t all = gridDim.x * size_t{kThreads};
+  for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < size; i += all) out[i] = a;
+}
+
+template <class T>
+__global__ void add_all(const T* x, double* sum, size_t size) {
+  const size_t all = gridDim.x * size_t{kThreads};
+  for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < size; i += all)
+    sum[i] += static_cast<double>(x[i]);
+}
+
+template <class T>
+__global__ void tell(const T* x, double* result) {
+  *result = static_cast<double>(*x);
+}
+
 // --- sums with the bits of the CPU's
 
 template <class T> struct Product {
@@ -237,6 +255,37 @@ void queue(bool wide, const GatherArguments& a, size_t size, void* stream) {
 
 void queue(bool wide, const ScatterArguments& a, size_t size, void* stream) {
   queue_elements(wide, a, size, stream);
+}
+
+void queue(bool wide, const FillArguments& a, size_t size, void* stream) {
+  if (size == 0) return;
+  const unsigned blocks = blocks_for(size);
+  if (wide) {
+    fill_all<<<blocks, kThreads, 0, native(stream)>>>(out<double>(a.out), a.a, size);
+  } else {
+    fill_all<<<blocks, kThreads, 0, native(stream)>>>(out<float>(a.out), static_cast<float>(a.a),
+                                                      size);
+  }
+}
+
+void queue(bool wide, const AccumulateArguments& a, size_t size, void* stream) {
+  if (size == 0) return;
+  const unsigned blocks = blocks_for(size);
+  auto* sum = out<double>(a.sum);
+  if (wide) {
+    add_all<<<blocks, kThreads, 0, native(stream)>>>(in<double>(a.x), sum, size);
+  } else {
+    add_all<<<blocks, kThreads, 0, native(stream)>>>(in<float>(a.x), sum, size);
+  }
+}
+
+void queue(bool wide, const NumberArguments& a, size_t, void* stream) {
+  auto* result = out<double>(a.result);
+  if (wide) {
+    tell<<<1, 1, 0, native(stream)>>>(in<double>(a.x), result);
+  } else {
+    tell<<<1, 1, 0, native(stream)>>>(in<float>(a.x), result);
+  }
 }
 
 void queue(bool wide, const SumArguments& a, size_t size, void* stream) {

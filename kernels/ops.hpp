@@ -7,8 +7,9 @@
 // per parameter.
 //
 // What a pass finds out (a sum, whether all is finite) it returns on the CPU. On a device it has
-// only been queued and cannot: there the form with `result` writes one fp64 number, which the owner
-// of the device copies to where the host may look.
+// only been queued and cannot: there the form with `result` writes one fp64 number where the host
+// may look later, and dot, square_distance and number_at answer where a workspace has asked for
+// them before (kernels/workspace.hpp).
 //
 // c is the attraction coefficient (1 - exp(-2 dtheta)) / 2 of a mixing phase dtheta = integral of
 // eta dt, and mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
@@ -87,6 +88,17 @@ void gather(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
 
 /// out[first + i stride] = x[i]: the way back.
 void scatter(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
+
+/// out = a. 1 word.
+void fill(const Execution&, double a, Vec out);
+
+/// sum += x in double; `sum` is fp64.
+void accumulate(const Execution&, ConstVec x, Vec sum);
+
+/// Element `place` of x.
+double number_at(const Execution&, ConstVec x, size_t place);
+/// result[0] = x[0].
+void tell(const Execution&, ConstVec x, Vec result);
 
 /// y += a x. 3 words.
 void axpy(const Execution&, double a, ConstVec x, Vec y);

@@ -85,6 +85,24 @@ struct ScatterArguments {
   void* out;
 };
 
+/// out = a, on a device.
+struct FillArguments {
+  double a;
+  void* out;
+};
+
+/// sum += x, on a device.
+struct AccumulateArguments {
+  const void* x;
+  void* sum;  // doubles
+};
+
+/// The one number x, on a device.
+struct NumberArguments {
+  const void* x;
+  void* result;  // a double
+};
+
 /// x . y or |x - y|^2, on a device.
 struct SumArguments {
   bool distance;
@@ -146,6 +164,9 @@ void queue(bool wide, const AdamArguments&, size_t size, void* stream);
 void queue(bool wide, const CombineArguments&, size_t size, void* stream);
 void queue(bool wide, const GatherArguments&, size_t size, void* stream);
 void queue(bool wide, const ScatterArguments&, size_t size, void* stream);
+void queue(bool wide, const FillArguments&, size_t size, void* stream);
+void queue(bool wide, const AccumulateArguments&, size_t size, void* stream);
+void queue(bool wide, const NumberArguments&, size_t size, void* stream);
 void queue(bool wide, const SumArguments&, size_t size, void* stream);
 void queue(bool wide, const FiniteArguments&, size_t size, void* stream);
 void queue(bool wide, const TimesArguments&, size_t size, void* stream);

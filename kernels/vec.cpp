@@ -6,8 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <new>
 #include <utility>
+
+#include "kernels/ops.hpp"
+#include "kernels/workspace.hpp"
 
 namespace grapevine {
 namespace {
@@ -58,7 +62,7 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
     const size_t color_bytes = next_color_bytes();
     data_ =
         static_cast<char*>(map_huge(rounded_up(bytes + color_bytes, kHugePageBytes))) + color_bytes;
-    mapped_ = true;
+    home_ = Home::mapping;
   } else {
     const size_t alignment = bytes < 4 * kSmallPageBytes ? kCacheLineBytes : kSmallPageBytes;
     const size_t heap_bytes = rounded_up(bytes + 1, alignment);  // never nothing: not null
@@ -68,8 +72,26 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
   }
 }
 
+Buffer::Buffer(const Execution& on, size_t size, DType dtype) {
+  if (on.device == nullptr) {
+    *this = Buffer(size, dtype);
+    return;
+  }
+  GV_CHECK((on.workspace != nullptr));
+  auto stretch =
+      std::make_unique<Stretch>(Stretch{on.workspace->take(size * size_of(dtype)), on.workspace});
+  data_ = stretch.release();
+  size_ = size;
+  dtype_ = dtype;
+  home_ = Home::workspace;
+  fill(on, 0, *this);
+}
+
 Buffer::~Buffer() {
-  if (mapped_) {
+  if (home_ == Home::workspace) {
+    const std::unique_ptr<Stretch> stretch(static_cast<Stretch*>(data_));
+    stretch->home->give(stretch->data);
+  } else if (home_ == Home::mapping) {
     const auto data = reinterpret_cast<uintptr_t>(data_);
     const uintptr_t start = data / kHugePageBytes * kHugePageBytes;
     munmap(reinterpret_cast<void*>(start),
@@ -83,14 +105,14 @@ Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       dtype_(other.dtype_),
-      mapped_(std::exchange(other.mapped_, false)) {}
+      home_(std::exchange(other.home_, Home::heap)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   Buffer taken(std::move(other));
   std::swap(data_, taken.data_);
   std::swap(size_, taken.size_);
   std::swap(dtype_, taken.dtype_);
-  std::swap(mapped_, taken.mapped_);
+  std::swap(home_, taken.home_);
   return *this;
 }
 

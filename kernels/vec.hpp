@@ -13,6 +13,9 @@
 
 namespace grapevine {
 
+struct Execution;  // kernels/execution.hpp
+class Workspace;   // kernels/workspace.hpp
+
 enum class DType : uint8_t { f32 = 0, f64 = 1, bytes = 2 };
 
 constexpr size_t size_of(DType dtype) {
@@ -64,18 +67,20 @@ struct ConstVec : BasicVec<const void*> {
 };
 
 /// Owns `size` zeroed elements, aligned to 64 bytes; 2 MiB and more lie on huge pages where the
-/// kernel grants them. Moves, never copies. Host memory. Not null even with no elements (an absent
-/// vector is a null view, not an empty one). Out of memory is std::bad_alloc.
+/// kernel grants them. Moves, never copies. Not null even with no elements (an absent vector is a
+/// null view, not an empty one). Out of memory is std::bad_alloc.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(size_t size, DType dtype);
+  Buffer(size_t size, DType dtype);  // in the host's memory
+  /// Where the passes of this execution run: on its device, in its workspace, which outlives it.
+  Buffer(const Execution&, size_t size, DType dtype);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
 
-  Vec vec() { return {data_, size_, dtype_}; }
-  ConstVec vec() const { return {data_, size_, dtype_}; }
+  Vec vec() { return {data(), size_, dtype_}; }
+  ConstVec vec() const { return {data(), size_, dtype_}; }
   operator Vec() { return vec(); }
   operator ConstVec() const { return vec(); }
   explicit operator bool() const { return data_ != nullptr; }
@@ -83,10 +88,19 @@ class Buffer {
   DType dtype() const { return dtype_; }
 
  private:
-  void* data_ = nullptr;
+  enum class Home : uint8_t { heap, mapping, workspace };
+  struct Stretch {  // of a workspace
+    void* data;
+    Workspace* home;
+  };
+  void* data() const {
+    return home_ == Home::workspace ? static_cast<const Stretch*>(data_)->data : data_;
+  }
+
+  void* data_ = nullptr;  // in a workspace a Stretch, so that the others stay small
   size_t size_ = 0;
   DType dtype_ = DType::f32;
-  bool mapped_ = false;  // else from the heap
+  Home home_ = Home::heap;
 };
 
 }  // namespace grapevine

@@ -10,7 +10,8 @@ namespace {
 double mixing_over(double phase) { return -0.5 * std::expm1(-2 * phase); }
 }  // namespace
 
-A2cid2::A2cid2(const RuleContext& context) : PairRule(context), x_tilde_(x_.size(), x_.dtype()) {
+A2cid2::A2cid2(const RuleContext& context)
+    : PairRule(context), x_tilde_(execution_, x_.size(), x_.dtype()) {
   scale(execution_, 1, x_, x_tilde_);
 }
 
@@ -61,7 +62,7 @@ void A2cid2::reset(double now, ConstVec x) {
 }
 
 RuleState A2cid2::state(double now) {
-  const Buffer zero(x_.size(), x_.dtype());
+  const Buffer zero(execution_, x_.size(), x_.dtype());
   mix_and_jump(execution_, mixing_until(now), 0, 0, zero, zero, x_, x_tilde_);
   written_ = phase_;
   RuleState state = PairRule::state(now);
@@ -72,7 +73,7 @@ RuleState A2cid2::state(double now) {
 void A2cid2::add_conserved(double now,
                            Vec sum) {  // mixing does not change x + x~
   PairRule::add_conserved(now, sum);
-  add_to(execution_, x_tilde_, sum);
+  accumulate(execution_, x_tilde_, sum);
 }
 
 }  // namespace grapevine

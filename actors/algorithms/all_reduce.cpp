@@ -4,10 +4,10 @@ namespace grapevine {
 
 AllReduce::AllReduce(const RuleContext& context)
     : execution_(context.execution),
-      optimizer_(context.layout, context.settings.optimizer),
-      x_(context.layout.size(), context.layout.dtype()),
-      g_(context.layout.size(), context.layout.dtype()),
-      sum_(context.layout.size(), context.layout.dtype()) {
+      optimizer_(execution_, context.layout, context.settings.optimizer),
+      x_(execution_, context.layout.size(), context.layout.dtype()),
+      g_(execution_, context.layout.size(), context.layout.dtype()),
+      sum_(execution_, context.layout.size(), context.layout.dtype()) {
   reset(0, context.x);
 }
 
@@ -50,6 +50,6 @@ void AllReduce::finish(double now, int vector, int contributions, Vec copy) {
   optimizer_.step(execution_, 0, lr_, sum_, x_, {}, copy);
 }
 
-void AllReduce::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
+void AllReduce::add_conserved(double, Vec sum) { accumulate(execution_, x_, sum); }
 
 }  // namespace grapevine

@@ -4,9 +4,9 @@ namespace grapevine {
 
 Choco::Choco(const RuleContext& context)
     : CompressedRule(context, kCompress),
-      hat_(size(), dtype()),
-      sum_(size(), dtype()),
-      difference_(size(), dtype()) {}
+      hat_(execution_, size(), dtype()),
+      sum_(execution_, size(), dtype()),
+      difference_(execution_, size(), dtype()) {}
 
 void Choco::encode() {
   grapevine::combine(execution_, {{{1, x_}, {-1, hat_}}}, difference_);

@@ -34,7 +34,7 @@ bool CompressedRule::add(size_t edge, const Payload& message, double a, Vec y) {
 }
 
 double CompressedRule::distance(size_t edge, const Payload& message) {
-  if (heard_.size() == 0) heard_ = Buffer(size(), dtype());
+  if (heard_.size() == 0) heard_ = Buffer(execution_, size(), dtype());
   scale(execution_, 0, heard_, heard_);
   if (!add(edge, message, 1, heard_)) return std::numeric_limits<double>::quiet_NaN();
   return std::sqrt(dot(execution_, heard_, heard_));

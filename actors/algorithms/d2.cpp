@@ -4,7 +4,7 @@
 
 namespace grapevine {
 
-D2::D2(const RuleContext& context) : GossipRule(context), c_(size(), dtype()) {}
+D2::D2(const RuleContext& context) : GossipRule(context), c_(execution_, size(), dtype()) {}
 
 void D2::reset(double now, ConstVec x) {
   GossipRule::reset(now, x);

@@ -3,7 +3,7 @@
 namespace grapevine {
 
 DeepSqueeze::DeepSqueeze(const RuleContext& context)
-    : CompressedRule(context, kCompress), delta_(size(), dtype()) {}
+    : CompressedRule(context, kCompress), delta_(execution_, size(), dtype()) {}
 
 void DeepSqueeze::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   CompressedRule::on_gradient(now, lr, g, copy);

@@ -104,8 +104,8 @@ EdgeFactors::EdgeFactors(const Execution& execution, std::shared_ptr<const Facto
       plan_(std::move(plan)),
       edge_(edge),
       higher_(rank > edge.peer),
-      p_(plan_->p_size_, plan_->dtype_),
-      q_(plan_->q_size_, plan_->dtype_) {
+      p_(execution_, plan_->p_size_, plan_->dtype_),
+      q_(execution_, plan_->q_size_, plan_->dtype_) {
   auto own = std::pair(static_cast<uint32_t>(rank), edge.incarnation);
   auto peer = std::pair(static_cast<uint32_t>(edge.peer), edge.peer_incarnation);
   if (higher_) std::swap(own, peer);
@@ -243,7 +243,7 @@ EdgeFactors& PairFactors::at(const ExchangeKey& key) {
 void PairFactors::write(const ExchangeKey& key, double c, ConstVec x, ConstVec x_tilde,
                         Payload& out) {
   if (!x_tilde) return at(key).encode(x, out);
-  if (mixed_.size() == 0) mixed_ = Buffer(x.size, x.dtype);
+  if (mixed_.size() == 0) mixed_ = Buffer(execution_, x.size, x.dtype);
   extrapolate(execution_, c, x, x_tilde, mixed_);
   at(key).encode(mixed_, out);
 }

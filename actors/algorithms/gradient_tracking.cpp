@@ -3,7 +3,7 @@
 namespace grapevine {
 
 GradientTracking::GradientTracking(const RuleContext& context)
-    : GossipRule(context), c_(size(), dtype()), u_(size(), dtype()) {}
+    : GossipRule(context), c_(execution_, size(), dtype()), u_(execution_, size(), dtype()) {}
 
 void GradientTracking::on_gradient(double, double lr, ConstVec g, Vec) {
   scale(execution_, 0, u_, u_);

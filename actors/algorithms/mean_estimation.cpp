@@ -6,7 +6,7 @@
 namespace grapevine {
 
 MeanEstimation::MeanEstimation(const RuleContext& context)
-    : RelayRule(context, false), sample_(size(), dtype()) {
+    : RelayRule(context, false), sample_(execution_, size(), dtype()) {
   say();
 }
 

@@ -26,7 +26,7 @@ Moniqua::Moniqua(const RuleContext& context)
     : RoundRule(context),
       theta_(*theta_of(settings_.compress)),
       own_(moniqua_bytes(size())),
-      next_(size(), dtype()) {}
+      next_(execution_, size(), dtype()) {}
 
 RuleState Moniqua::state(double now) {
   RuleState state = RoundRule::state(now);

@@ -11,7 +11,8 @@ V part(V vec, size_t offset, size_t count) {
 
 }  // namespace
 
-Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& settings)
+Optimizer::Optimizer(const Execution& execution, const ParameterLayout& layout,
+                     const OptimizerSettings& settings)
     : settings_(settings) {
   for (const ParameterEntry& entry : layout.entries()) {
     if (!runs_.empty() && runs_.back().decays == entry.decays) {
@@ -25,8 +26,8 @@ Optimizer::Optimizer(const ParameterLayout& layout, const OptimizerSettings& set
     runs_ = std::vector<Run>();  // gives its memory back
   }
   const bool adam = settings.kind != OptimizerKind::sgd;
-  if (adam || settings.momentum != 0) first_ = Buffer(layout.size(), layout.dtype());
-  if (adam) second_ = Buffer(layout.size(), layout.dtype());
+  if (adam || settings.momentum != 0) first_ = Buffer(execution, layout.size(), layout.dtype());
+  if (adam) second_ = Buffer(execution, layout.size(), layout.dtype());
 }
 
 void Optimizer::reset(const Execution& execution) {

@@ -27,7 +27,7 @@ struct OptimizerSettings {
 
 class Optimizer {
  public:
-  Optimizer(const ParameterLayout&, const OptimizerSettings&);
+  Optimizer(const Execution&, const ParameterLayout&, const OptimizerSettings&);
 
   /// Mixes x and x~ by `attraction` (kernels/ops.hpp), then x += u, x~ += u, copy = x. Empty views
   /// are left out.

@@ -6,8 +6,8 @@ namespace grapevine {
 
 PairRule::PairRule(const RuleContext& context)
     : execution_(context.execution),
-      optimizer_(context.layout, context.settings.optimizer),
-      x_(context.layout.size(), context.layout.dtype()) {
+      optimizer_(execution_, context.layout, context.settings.optimizer),
+      x_(execution_, context.layout.size(), context.layout.dtype()) {
   if (!context.settings.compress.empty()) factors_ = std::make_unique<PairFactors>(context);
   scale(execution_, 1, context.x, x_);
 }
@@ -32,7 +32,7 @@ void PairRule::meet(const ExchangeKey& key) {
   if (factors_) factors_->meet(key);
 }
 
-void PairRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
+void PairRule::add_conserved(double, Vec sum) { accumulate(execution_, x_, sum); }
 
 size_t PairRule::snapshot_bytes() const { return factors_ ? factors_->bytes() : x_.vec().bytes(); }
 

@@ -5,7 +5,7 @@
 namespace grapevine {
 
 PowerGossip::PowerGossip(const RuleContext& context, const FactorEntry& entry)
-    : RoundRule(context), gossiped_(layout_.size(), layout_.dtype()) {
+    : RoundRule(context), gossiped_(execution_, layout_.size(), layout_.dtype()) {
   const PowerGossipSpec spec = *parse_power_gossip(settings_.compress);
   phases_ = static_cast<int>(spec.iterations);
   plan_ = std::make_shared<FactorPlan>(layout_, spec, entry);

@@ -1,22 +1,19 @@
 #include "actors/algorithms/push_sum.hpp"
 
+#include <limits>
+
 namespace grapevine {
 
-namespace {
-
-void put(Vec last, double w) {
-  if (last.dtype == DType::f64) {
-    *last.as<double>() = w;
-  } else {
-    *last.as<float>() = static_cast<float>(w);
-  }
+double PushSum::weight_of(const Payload& payload) const {
+  if (!payload || payload.count != size() + 1 || payload.dtype != dtype()) return 0;
+  const double weight = number_at(execution_, payload.vec(), size());
+  return weight > 0 ? weight : 0;
 }
 
-double get(ConstVec last) {
-  return last.dtype == DType::f64 ? *last.as<double>() : static_cast<double>(*last.as<float>());
+double PushSum::distance(size_t edge, const Payload& payload) {
+  if (weight_of(payload) == 0) return std::numeric_limits<double>::quiet_NaN();
+  return RoundRule::distance(edge, payload);
 }
-
-}  // namespace
 
 void PushSum::reset(double now, ConstVec x) {
   RoundRule::reset(now, x);
@@ -28,7 +25,7 @@ void PushSum::reset(double now, ConstVec x) {
 // What is handed on under another number still has its weight; who copies a model has one of its
 // own.
 RuleState PushSum::state(double now) {
-  if (heirlooms_.size() == 0) heirlooms_ = Buffer(size(), dtype());
+  if (heirlooms_.size() == 0) heirlooms_ = Buffer(execution_, size(), dtype());
   RuleState state = RoundRule::state(now);
   state.add("heirlooms", heirlooms_, Follows::rank);
   state.add("w", w_, Follows::rank);
@@ -37,15 +34,15 @@ RuleState PushSum::state(double now) {
 }
 
 void PushSum::add_conserved(double, Vec sum) {
-  Buffer x(size(), dtype());
+  Buffer x(execution_, size(), dtype());
   scale(execution_, w_, x_, x);
   if (left_w_ > 0) axpy(execution_, left_w_, heirlooms_, x);
-  add_to(execution_, x, sum);
+  accumulate(execution_, x, sum);
 }
 
 void PushSum::inherit(ConstVec x, double weight) {
   if (x.size != size() || x.dtype != dtype() || !(weight > 0)) return;
-  if (heirlooms_.size() == 0) heirlooms_ = Buffer(size(), dtype());
+  if (heirlooms_.size() == 0) heirlooms_ = Buffer(execution_, size(), dtype());
   left_w_ += weight;
   const double share = weight / left_w_;
   scale(execution_, 1 - share, heirlooms_, heirlooms_);
@@ -66,7 +63,7 @@ void PushSum::write(int, size_t, Payload& out) {
   written_ = true;
   const Vec message = out.writable(dtype(), size() + 1);
   scale(execution_, w_ / 2, x_, message.part(0, size()));
-  put(message.part(size(), 1), w_ / 2);
+  fill(execution_, w_ / 2, message.part(size(), 1));
 }
 
 void PushSum::combine(double, int, std::span<const Payload> in) {
@@ -76,15 +73,13 @@ void PushSum::combine(double, int, std::span<const Payload> in) {
   double w = own;
   terms_.assign(1, {own, x_});
   for (const Payload& payload : in) {
-    const bool ours = payload && payload.count == size() + 1 && payload.dtype == dtype() &&
-                      get(payload.vec().part(size(), 1)) > 0;
-    if (!ours) {
+    const double weight = weight_of(payload);
+    if (weight == 0) {
       terms_[0].a += own;
       w += own;
     } else {
-      const ConstVec message = payload.vec();
-      terms_.push_back({1, message.part(0, size())});
-      w += get(message.part(size(), 1));
+      terms_.push_back({1, payload.vec().part(0, size())});
+      w += weight;
     }
   }
   for (Term& term : terms_)

@@ -41,9 +41,11 @@ class PushSum final : public RoundRule {
   int phases() const override { return kPhases; }
   size_t message_bytes() const override { return layout_.bytes() + size_of(dtype()); }
   void write(int phase, size_t edge, Payload& out) override;
+  double distance(size_t edge, const Payload&) override;
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
+  double weight_of(const Payload&) const;  // 0: it is of no use
   void take_in_heirlooms();
 
   double w_ = 1;       // x_ is z

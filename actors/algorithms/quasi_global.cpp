@@ -16,8 +16,8 @@ QuasiGlobal::QuasiGlobal(const RuleContext& c)
     : GossipRule(without_momentum(c)),
       mu_(c.settings.optimizer.momentum),
       nesterov_(c.settings.optimizer.nesterov),
-      m_(size(), dtype()),
-      before_(size(), dtype()) {}
+      m_(execution_, size(), dtype()),
+      before_(execution_, size(), dtype()) {}
 
 void QuasiGlobal::on_gradient(double, double lr, ConstVec g, Vec) {
   lr_ = lr;

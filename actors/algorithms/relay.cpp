@@ -8,31 +8,15 @@
 
 namespace grapevine {
 
-namespace {
-
-double number(ConstVec v, size_t at) {
-  return v.dtype == DType::f64 ? v.as<double>()[at] : static_cast<double>(v.as<float>()[at]);
-}
-
-void set_number(Vec v, size_t at, double value) {
-  if (v.dtype == DType::f64) {
-    v.as<double>()[at] = value;
-  } else {
-    v.as<float>()[at] = static_cast<float>(value);
-  }
-}
-
-}  // namespace
-
 Relay::Relay(size_t size, DType dtype, bool reuses)
     : size_(size), dtype_(dtype), reuses_(reuses), spans_{{0, size}} {}
 
-void Relay::enter(const Neighbourhood& near) {
+void Relay::enter(const Execution& execution, const Neighbourhood& near) {
   uint8_t all = 1;
   for (const auto& neighbour : near.neighbours)
     all |= neighbour.trees;
   const auto trees = static_cast<size_t>(std::bit_width(all));
-  std::vector<Payload> kept(near.neighbours.size());
+  std::vector<Held> kept(near.neighbours.size());
   for (size_t k = 0; k < kept.size(); ++k) {
     for (size_t old = 0; old < held_.size(); ++old) {
       const bool same = near_[old].rank == near.neighbours[k].rank &&
@@ -48,12 +32,12 @@ void Relay::enter(const Neighbourhood& near) {
   spans_.clear();
   for (size_t tree = 0, offset = 0; tree < trees; offset += spans_[tree++].size)
     spans_.push_back({offset, (size_ + trees - 1 - tree) / trees});
-  parts_ = trees > 1 ? Buffer(size_, dtype_) : Buffer();
-  other_ = trees > 1 ? Buffer(part_size(0), dtype_) : Buffer();
+  parts_ = trees > 1 ? Buffer(execution, size_, dtype_) : Buffer();
+  other_ = trees > 1 ? Buffer(execution, part_size(0), dtype_) : Buffer();
 }
 
 void Relay::forget() {
-  for (Payload& held : held_)
+  for (Held& held : held_)
     held = {};
 }
 
@@ -75,11 +59,12 @@ size_t Relay::place(size_t edge, size_t tree) const {
 }
 
 ConstVec Relay::held_part(size_t edge, size_t tree) const {
-  return held_[edge].vec().part(place(edge, tree), part_size(tree));
+  return held_[edge].payload.vec().part(place(edge, tree), part_size(tree));
 }
 
-double Relay::held_count(size_t edge, size_t tree) const {
-  return number(held_[edge].vec(), place(edge, tree) + part_size(tree));
+double Relay::count_in(const Execution& execution, size_t edge, size_t tree,
+                       const Payload& message) const {
+  return number_at(execution, message.vec(), place(edge, tree) + part_size(tree));
 }
 
 void Relay::write(const Execution& execution, size_t edge, Payload& out) {
@@ -91,10 +76,10 @@ void Relay::write(const Execution& execution, size_t edge, Payload& out) {
     for (size_t k = 0; k < near_.size(); ++k) {
       if (k == edge || !held_[k] || !carries(k, tree)) continue;
       terms_.push_back({1, held_part(k, tree)});
-      count += held_count(k, tree);
+      count += held_[k].counts[tree];
     }
     combine(execution, terms_, message.part(place(edge, tree), part_size(tree)));
-    set_number(message, place(edge, tree) + part_size(tree), count);
+    fill(execution, count, message.part(place(edge, tree) + part_size(tree), 1));
   }
 }
 
@@ -106,7 +91,7 @@ double Relay::distance(const Execution& execution, size_t edge, const Payload& m
   for (size_t tree = 0; tree < trees_; ++tree) {
     if (!carries(edge, tree)) continue;
     const ConstVec sum = m.vec().part(place(edge, tree), part_size(tree));
-    const double count = number(m.vec(), place(edge, tree) + part_size(tree));
+    const double count = count_in(execution, edge, tree, m);
     if (!(count >= 1)) return kNone;
     const ConstVec y = part(tree);
     squares += dot(execution, sum, sum) / (count * count);
@@ -116,13 +101,16 @@ double Relay::distance(const Execution& execution, size_t edge, const Payload& m
   return std::sqrt(squares < 0 ? 0 : squares);  // below 0 by rounding alone
 }
 
-void Relay::receive(std::span<const Payload> in) {
+void Relay::receive(const Execution& execution, std::span<const Payload> in) {
   GV_CHECK(in.size() == near_.size());
   for (size_t k = 0; k < in.size(); ++k) {
     const bool ours = in[k] && in[k].count == message_size(k) && in[k].dtype == dtype_;
-    Payload last = std::exchange(held_[k], ours ? in[k] : Payload{});
-    for (size_t tree = 0; held_[k] && tree < trees_; ++tree)  // a sum is of one rank at least
-      if (carries(k, tree) && !(held_count(k, tree) >= 1)) held_[k] = {};
+    Held last = std::exchange(held_[k], ours ? Held{in[k]} : Held{});
+    for (size_t tree = 0; held_[k] && tree < trees_; ++tree) {
+      if (!carries(k, tree)) continue;
+      held_[k].counts[tree] = count_in(execution, k, tree, in[k]);
+      if (!(held_[k].counts[tree] >= 1)) held_[k] = {};  // a sum is of one rank at least
+    }
     if (!held_[k] && reuses_) held_[k] = std::move(last);
   }
 }
@@ -130,7 +118,7 @@ void Relay::receive(std::span<const Payload> in) {
 double Relay::count(size_t tree) const {
   double count = 1;
   for (size_t k = 0; k < near_.size(); ++k)
-    if (held_[k] && carries(k, tree)) count += held_count(k, tree);
+    if (held_[k] && carries(k, tree)) count += held_[k].counts[tree];
   return count;
 }
 
@@ -167,7 +155,7 @@ void RelayRule::reset(double now, ConstVec x) {
 
 void RelayRule::enter(const Neighbourhood& near) {
   RoundRule::enter(near);
-  relay_.enter(near);
+  relay_.enter(execution_, near);
   say();
 }
 
@@ -182,7 +170,7 @@ double RelayRule::reach(ConstVec start) {
 }
 
 void RelayRule::combine(double, int, std::span<const Payload> in) {
-  relay_.receive(in);
+  relay_.receive(execution_, in);
   count_ = relay_.count(0);
   for (size_t tree = 0; tree < relay_.trees(); ++tree) {
     count_ = std::min(count_, relay_.count(tree));

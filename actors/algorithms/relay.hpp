@@ -18,6 +18,7 @@
 // replaces an older one, as the last one that came along that edge. Messages are held as they came:
 // one lease per neighbour.
 #pragma once
+#include <array>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,7 @@ class Relay {
   Relay(size_t size, DType dtype, bool reuses);
 
   /// Forgets the messages of edges that are gone or belong to other trees now. Follow with say().
-  void enter(const Neighbourhood&);
+  void enter(const Execution&, const Neighbourhood&);
   void forget();
 
   /// y of the round: read by write() and sum(), which may overwrite it; kept by the caller.
@@ -41,7 +42,7 @@ class Relay {
 
   size_t message_bytes() const { return (size_ + kMostTrees) * size_of(dtype_); }
   void write(const Execution&, size_t edge, Payload& out);
-  void receive(std::span<const Payload> in);
+  void receive(const Execution&, std::span<const Payload> in);
 
   /// What a message of this edge says of a rank behind it, in the mean: m / c, less `own` times y.
   /// The norm over the trees of the edge; NaN where the message is none of this edge.
@@ -59,6 +60,12 @@ class Relay {
   struct Span {
     size_t offset, size;
   };
+  struct Held {  // m_ji and c_ji
+    Payload payload;
+    std::array<double, kMostTrees> counts = {};
+
+    explicit operator bool() const { return static_cast<bool>(payload); }
+  };
 
   size_t part_size(size_t tree) const { return spans_[tree].size; }
   bool carries(size_t edge, size_t tree) const { return near_[edge].trees >> tree & 1; }
@@ -67,7 +74,7 @@ class Relay {
   size_t message_size(size_t edge) const { return place(edge, trees_); }
   ConstVec part(size_t tree) const;  // of y
   ConstVec held_part(size_t edge, size_t tree) const;
-  double held_count(size_t edge, size_t tree) const;
+  double count_in(const Execution&, size_t edge, size_t tree, const Payload&) const;
 
   size_t size_;
   DType dtype_;
@@ -75,7 +82,7 @@ class Relay {
   size_t trees_ = 1;
   std::vector<Span> spans_;  // of the trees' parts, one behind the other
   std::vector<Neighbourhood::Neighbour> near_;
-  std::vector<Payload> held_;  // m_ji and c_ji, by neighbour
+  std::vector<Held> held_;  // by neighbour
   ConstVec y_;
   Buffer parts_, other_;  // more trees than one: y tree by tree, and room for a
                           // part of another

@@ -6,7 +6,8 @@ namespace grapevine {
 
 RelaySgd::RelaySgd(const RuleContext& context, bool reuses) : RelayRule(context, reuses) {
   const Normalisation n = settings_.normalisation;
-  if (n == Normalisation::x0 || n == Normalisation::previous) filler_ = Buffer(size(), dtype());
+  if (n == Normalisation::x0 || n == Normalisation::previous)
+    filler_ = Buffer(execution_, size(), dtype());
   if (filler_) scale(execution_, 1, context.x, filler_);
   relay_.say(execution_, x_);
 }

@@ -3,7 +3,7 @@
 namespace grapevine {
 
 RelaySgdAsync::RelaySgdAsync(const RuleContext& context)
-    : RelaySgd(context, true), y_(size(), dtype()) {
+    : RelaySgd(context, true), y_(execution_, size(), dtype()) {
   scale(execution_, 1, context.x, y_);
   say();
 }

@@ -5,7 +5,7 @@
 namespace grapevine {
 
 RelaySumGrad::RelaySumGrad(const RuleContext& context)
-    : RelayRule(context, false), u_(size(), dtype()) {
+    : RelayRule(context, false), u_(execution_, size(), dtype()) {
   say();
 }
 

@@ -4,11 +4,6 @@
 
 namespace grapevine {
 
-void add_to(const Execution& execution, ConstVec x, Vec sum) {
-  const Buffer zero(x.size, DType::f64);
-  add_deviation(execution, x, zero, sum);
-}
-
 // By on_gradient, with g = base - front.
 bool Rule::take(double now, Vec front, Vec base) {
   Buffer moved(front.size, front.dtype);
@@ -26,8 +21,8 @@ RoundRule::RoundRule(const RuleContext& context)
       layout_(context.layout),
       execution_(context.execution),
       settings_(context.settings),
-      optimizer_(layout_, settings_.optimizer),
-      x_(layout_.size(), layout_.dtype()) {
+      optimizer_(execution_, layout_, settings_.optimizer),
+      x_(execution_, layout_.size(), layout_.dtype()) {
   scale(execution_, 1, context.x, x_);
 }
 
@@ -49,7 +44,7 @@ RuleState RoundRule::state(double) {
   return state;
 }
 
-void RoundRule::add_conserved(double, Vec sum) { add_to(execution_, x_, sum); }
+void RoundRule::add_conserved(double, Vec sum) { accumulate(execution_, x_, sum); }
 
 double RoundRule::distance(size_t, const Payload& payload) {
   if (payload.dtype != dtype()) return 0;

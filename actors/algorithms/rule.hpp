@@ -161,7 +161,4 @@ class CollectiveRule : public Rule {
   virtual void finish(double now, int vector, int contributions, Vec copy) = 0;
 };
 
-/// sum += x in double: what add_conserved is made of.
-void add_to(const Execution&, ConstVec x, Vec sum);
-
 }  // namespace grapevine

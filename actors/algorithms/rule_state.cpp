@@ -17,7 +17,7 @@ SavedState save(const Execution& execution, const RuleState& state, bool whole) 
   copy.whole = whole;
   for (const RuleState::Vector& v : state.vectors) {
     if (!goes_along(v.follows, whole)) continue;
-    copy.vectors.emplace_back(v.values.size, v.values.dtype);
+    copy.vectors.emplace_back(execution, v.values.size, v.values.dtype);
     scale(execution, 1, v.values, copy.vectors.back());
   }
   for (const RuleState::Number& n : state.numbers) {

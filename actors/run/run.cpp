@@ -15,10 +15,10 @@
 #include "actors/run/promised.hpp"
 #include "actors/run/simulation.hpp"
 #include "actors/run/spawn_run.hpp"
+#include "actors/run/state_sizes.hpp"
 #include "actors/state.hpp"
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
-#include "topologies/weights.hpp"
 
 namespace grapevine {
 
@@ -89,38 +89,6 @@ double measure_gradient(Objective& objective, const Settings& s, int threads) {
   return std::max(1e-5, best * std::max(1.0, static_cast<double>(ranks_here(s)) / threads));
 }
 
-// Pairwise: a rank has at most four exchanges open. Rounds: of an edge and direction the messages
-// of two phases are kept for those who ask, one more is written, and the rule may keep one.
-size_t messages_at_most(const Settings& s, size_t members) {
-  size_t degrees = 0;
-  if (method_named(s.method).pattern == Pattern::rounds) {
-    const auto graph = make_topology(s.topology, s.ranks, s.rate);
-    GV_CHECK(static_cast<bool>(graph));
-    degrees = 2 * graph->edges().size();
-  }
-  return 8 * members + 8 + 16 * degrees;
-}
-
-double gamma_of_graph(const Settings& s) {
-  const auto graph = make_topology(s.topology, s.ranks, s.rate);
-  GV_CHECK(static_cast<bool>(graph));
-  const auto matrix = gossip_matrix(s.weights, *graph);
-  GV_CHECK(static_cast<bool>(matrix));
-  const auto spectrum = matrix_spectrum(*graph, *matrix);
-  GV_CHECK(static_cast<bool>(spectrum));
-  return best_gamma(*spectrum);
-}
-
-RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
-  RuleSettings rule = s.rule;
-  if (!objective.has_gradients()) {  // guests have optimizers and rates of their own
-    rule.optimizer = {};
-    rule.relay_lr = false;
-  }
-  if (rule.gamma == 0) rule.gamma = gamma_of_graph(s);
-  return rule;
-}
-
 StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
                                      const std::shared_ptr<Objective>& objective, size_t groups,
                                      const std::shared_ptr<ForkJoin>& pool) {
@@ -133,13 +101,7 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
                          .ranks = s.ranks,
                          .groups = static_cast<int>(groups)};
   const auto members = (static_cast<size_t>(ranks_here(s)) + groups - 1) / groups;
-  deps.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
-  deps.messages = messages_at_most(s, members);
-  if (method_named(s.method).pattern == Pattern::collective) {
-    const auto n = static_cast<size_t>(s.ranks);
-    deps.chunk_size = objective->layout().size() / n + 1;
-    deps.chunks = 6 * n * members;  // the parts of two rounds are kept, those of a third arrive
-  }
+  deps.pools = pools_of(s, objective->layout(), members);
   deps.audits = s.clock == Clock::simulated;
   deps.measures_distance = s.clock == Clock::wall;
   return deps;
@@ -221,12 +183,12 @@ Site site_alone(caf::actor_system& system, const Settings& s, uint64_t first_epo
 
 std::shared_ptr<Compute> compute_for(caf::actor_system& system, const RunClock& clock,
                                      const Settings& s, std::shared_ptr<Objective> objective,
-                                     const Site& site) {
+                                     const Site& site, const std::shared_ptr<DeviceShare>& device) {
   if (s.clock == Clock::wall)
     return std::make_shared<ThreadCompute>(clock, system, std::move(objective), compute_threads(s));
   return std::make_shared<InlineCompute>(clock, system, std::move(objective),
                                          ComputeModel{s.gradient_s, s.speed_spread, s.seed},
-                                         site.log);
+                                         site.log, device);
 }
 
 }  // namespace
@@ -280,7 +242,8 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
-  const std::shared_ptr<Compute> compute = compute_for(system, clock, s, objective, site);
+  const std::shared_ptr<Compute> compute =
+      compute_for(system, clock, s, objective, site, hooks.device);
 
   const size_t groups = wall ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
   std::shared_ptr<ForkJoin> pool;
@@ -291,6 +254,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   state.memory = site.memory;
   state.recorded = static_cast<bool>(hooks.checkpoints.write);
   state.on_throw = hooks.on_throw;
+  state.device = hooks.device;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
   auto observer = system.spawn<Observer>(

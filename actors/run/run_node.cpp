@@ -274,7 +274,7 @@ std::shared_ptr<const Buffer> mean_statistics(const Objective& objective, const 
   Buffer one(layout.size(), layout.dtype()), sum(layout.size(), DType::f64);
   for (const RankParameters& p : outcome.parameters) {
     objective.read_statistics(p.rank % ranks, one);
-    add_to({}, one, sum);
+    accumulate({}, one, sum);
   }
   const auto count = static_cast<double>(outcome.parameters.size());
   return std::make_shared<const Buffer>(mean_of(sum, count, layout.dtype()));

@@ -21,7 +21,7 @@ void SimulatedTransport::log(double now, const FrameHeader& h, const Lease& payl
     std::memcpy(&word, header.data() + at, 8);
     fold(word);
   }
-  if (!payload) return;
+  if (!payload || payload.on_device()) return;  // the host cannot see it there
   const auto* bytes = static_cast<const char*>(payload.vec().data);
   const uint64_t size = payload_bytes(h);
   for (size_t at = 0; at < size; at += 8) {

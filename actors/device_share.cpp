@@ -1,0 +1,75 @@
+#include "actors/device_share.hpp"
+
+#include <fmt/core.h>
+
+namespace grapevine {
+
+DeviceShare::DeviceShare(Device& device) : device_(device), fences_(device) {}
+
+Result<std::shared_ptr<DeviceShare>> DeviceShare::make(Device& device, const DeviceSizes& sizes) {
+  std::shared_ptr<DeviceShare> share(new DeviceShare(device));
+  const Fate fate = share->allocate(sizes);
+  if (fate == Fate::ok) return share;
+  if (fate == Fate::lost) return user_error("the device is lost");
+  const size_t gradients =
+      SnapshotPool::bytes_for(sizes.gradient_size, sizes.dtype, sizes.gradients);
+  return user_error(fmt::format(
+      "the device has too little memory: {:.1f} MB are needed, {:.1f} of them for gradients",
+      1e-6 * static_cast<double>(sizes.memory_bytes + gradients),
+      1e-6 * static_cast<double>(gradients)));
+}
+
+DeviceShare::~DeviceShare() {
+  for (const Block& block : blocks_)
+    static_cast<void>(device_.free(block));  // lost: there is nothing to be freed
+}
+
+std::unique_ptr<SnapshotPool> DeviceShare::make_pool(size_t size, DType dtype, size_t capacity) {
+  const size_t bytes = SnapshotPool::bytes_for(size, dtype, capacity);
+  const Block block{static_cast<std::byte*>(workspace_->take(bytes)), bytes, Block::Kind::device};
+  return std::make_unique<SnapshotPool>(fences_, block, size, dtype, capacity);
+}
+
+std::unique_ptr<Ferry> DeviceShare::make_ferry(Ferry::Await await) {
+  return std::make_unique<Ferry>(device_, fences_, rules_, staging_, piece_bytes_,
+                                 std::move(await));
+}
+
+Fate DeviceShare::block(size_t bytes, Block::Kind kind, Block& out) {
+  const Fate fate = device_.allocate(bytes, kind, out);
+  if (fate == Fate::ok) blocks_.push_back(out);
+  return fate;
+}
+
+Fate DeviceShare::allocate(const DeviceSizes& sizes) {
+  Block memory, numbers, gradients, losses;
+  const size_t gradient_bytes =
+      SnapshotPool::bytes_for(sizes.gradient_size, sizes.dtype, sizes.gradients);
+  const size_t loss_bytes = SnapshotPool::bytes_for(1, DType::f64, sizes.gradients);
+  const auto all = [](std::initializer_list<Fate> fates) {
+    for (const Fate fate : fates)
+      if (fate != Fate::ok) return fate;
+    return Fate::ok;
+  };
+  const Fate blocks =
+      all({block(sizes.memory_bytes, Block::Kind::device, memory),
+           block(gradient_bytes, Block::Kind::device, gradients),
+           block(Workspace::bytes_for(sizes.askings), Block::Kind::pinned, numbers),
+           block(loss_bytes, Block::Kind::pinned, losses),
+           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, staging_)});
+  if (blocks != Fate::ok) return blocks;
+  Fate streams = fences_.make_stream(Fences::Kind::shared, rules_);
+  lanes_.resize(sizes.lanes);
+  for (Stream& lane : lanes_)
+    streams = all({streams, fences_.make_stream(Fences::Kind::lane, lane)});
+  if (streams != Fate::ok) return streams;
+  piece_bytes_ = sizes.piece_bytes;
+  workspace_ =
+      std::make_unique<Workspace>(device_, fences_, rules_, memory, numbers, sizes.askings);
+  gradients_ = std::make_unique<SnapshotPool>(fences_, gradients, sizes.gradient_size, sizes.dtype,
+                                              sizes.gradients);
+  losses_ = std::make_unique<SnapshotPool>(fences_, losses, 1, DType::f64, sizes.gradients);
+  return Fate::ok;
+}
+
+}  // namespace grapevine

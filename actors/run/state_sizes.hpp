@@ -1,0 +1,18 @@
+// What a state actor must be able to hold: its pools, and all that its ranks need of a device.
+#pragma once
+#include "actors/algorithms/rule_settings.hpp"
+#include "actors/run/settings.hpp"
+#include "actors/state.hpp"
+
+namespace grapevine {
+
+/// The settings of the rules, where the graph and the objective have a say.
+RuleSettings rule_settings_of(const Settings&, const Objective&);
+
+/// Of a state actor that serves so many ranks.
+StatePools pools_of(const Settings&, const ParameterLayout&, size_t members);
+
+/// Of one that serves all ranks of this process on a device.
+DeviceSizes device_sizes(const Settings&, const Objective&);
+
+}  // namespace grapevine

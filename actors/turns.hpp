@@ -1,0 +1,43 @@
+// Turns: what is asked of a rank while something of it is under way on a device waits, in order.
+// Where nothing ever is under way this is one test of an empty map.
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <utility>
+
+namespace grapevine {
+
+class Turns {
+ public:
+  /// Whether `rank` is held, so that who comes has to wait.
+  bool is_held(int rank) const { return !held_.empty() && held_.contains(rank); }
+  void wait(int rank, std::function<void()> work) {  // REQUIRES: is_held
+    held_.at(rank).waiting.push_back(std::move(work));
+  }
+
+  void hold(int rank) { ++held_[rank].count; }
+  /// Once for each hold(). The last one lets those who wait have their turns, until one holds the
+  /// rank again.
+  void release(int rank) {
+    const auto found = held_.find(rank);
+    if (found == held_.end() || --found->second.count > 0) return;
+    Held& held = found->second;
+    while (held.count == 0 && !held.waiting.empty()) {
+      const auto work = std::move(held.waiting.front());
+      held.waiting.pop_front();
+      work();
+    }
+    if (held.count == 0) held_.erase(found);
+  }
+  void clear() { held_.clear(); }
+
+ private:
+  struct Held {
+    int count = 0;
+    std::deque<std::function<void()>> waiting;
+  };
+  std::map<int, Held> held_;
+};
+
+}  // namespace grapevine
