@@ -27,7 +27,14 @@ DeviceShare::~DeviceShare() {
 std::unique_ptr<SnapshotPool> DeviceShare::make_pool(size_t size, DType dtype, size_t capacity) {
   const size_t bytes = SnapshotPool::bytes_for(size, dtype, capacity);
   const Block block{static_cast<std::byte*>(workspace_->take(bytes)), bytes, Block::Kind::device};
-  return std::make_unique<SnapshotPool>(fences_, block, size, dtype, capacity);
+  auto pool = std::make_unique<SnapshotPool>(fences_, block, size, dtype, capacity);
+  pool->choose_by(choose_);
+  return pool;
+}
+
+void DeviceShare::choose_by(std::function<size_t(size_t n)> choose) {
+  choose_ = std::move(choose);
+  gradients_->choose_by(choose_);
 }
 
 std::unique_ptr<Ferry> DeviceShare::make_ferry(Ferry::Await await) {

@@ -41,6 +41,8 @@ class DeviceShare {
   SnapshotPool& gradients() { return *gradients_; }
   SnapshotPool& losses() { return *losses_; }
   std::unique_ptr<Ferry> make_ferry(Ferry::Await);
+  /// As SnapshotPool::choose_by, of all pools.
+  void choose_by(std::function<size_t(size_t n)>);
 
  private:
   explicit DeviceShare(Device&);
@@ -54,6 +56,7 @@ class DeviceShare {
   std::vector<Block> blocks_;
   Block staging_;
   size_t piece_bytes_ = 0;
+  std::function<size_t(size_t n)> choose_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<SnapshotPool> gradients_, losses_;
 };

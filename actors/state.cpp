@@ -44,14 +44,15 @@ State::Member* State::find(int rank) {
 // --- what waits
 
 // What has come already is gone on with at once.
-void State::when(const Fence& fence, std::function<void()> then) {
+void State::when(const Fence& fence, std::function<void()> then, Where where) {
   Fences& fences = deps_.device->fences();
-  if (!fence || fences.query(fence) == Fate::ok) return then();
+  if (!fence || fences.query(fence, where) == Fate::ok) return then();
   const uint64_t ticket = ++tickets_;
   awaited_[ticket] = std::move(then);
-  fences.when(fence, [self = caf::actor_cast<StateActor>(this), ticket](Fate fate) {
+  const auto tell = [self = caf::actor_cast<StateActor>(this), ticket](Fate fate) {
     caf::anon_send(self, Arrived{ticket, fate != Fate::ok});
-  });
+  };
+  fences.when(fence, tell, where);
 }
 
 template <class Then>
@@ -102,26 +103,29 @@ void State::lower(std::vector<Buffer*> buffers, std::function<void()> then) {
   }
 }
 
+// Whoever waits is told: with a rank that is gone, or with nothing.
 void State::lose_device() {
+  is_lost_ = true;
   awaited_.clear();
-  turns_.clear();
-  for (Member& member : members_) {
-    if (!member.rule) continue;
-    if (deps_.on_throw)
-      deps_.on_throw("rank " + std::to_string(member.rank), "the device that it lives on is lost");
-    drop(member.rank);
-  }
+  for (const Member& member : members_)
+    if (member.rule) drop(member.rank);
+  for (const auto& [id, answer] : std::exchange(owed_, {}))
+    answer();
+  turns_.let_go();
+  if (deps_.on_throw)
+    deps_.on_throw("the device of this process", "it is lost, and its ranks with it");
 }
 
 // Empty: all are out.
-Lease State::slot(SnapshotPool& pool) {
-  return deps_.device ? pool.take(execution_.stream) : pool.take();
+Lease State::slot(SnapshotPool& pool, Where where) {
+  return deps_.device ? pool.take(execution_.stream, where) : pool.take();
 }
 
 // All that is queued on a device so far; null: it has happened.
-Fence State::queued() {
+Fence State::queued(Where where) {
   Fence fence;
-  if (deps_.device) static_cast<void>(deps_.device->fences().record(execution_.stream, fence));
+  if (deps_.device)
+    static_cast<void>(deps_.device->fences().record(execution_.stream, fence, where));
   return fence;
 }
 
@@ -151,9 +155,17 @@ void State::take(Member& member, const TakeRequest& request) {
   const int peer = request.take.exchange.peer;
   if (!deps_.device || knows_bound(member, peer) || !has_moved(member))
     return take_now(member, request);
-  with_start(member, [this, request](Member& m) {
+  const uint64_t id = ++tickets_;
+  owed_[id] = [this, to = member.communicator, ticket = request.take.ticket] {
+    send(to, Taken{ticket, {}, 0});
+  };
+  with_start(member, [this, request, id](Member& m) {
     foresee(
-        m.rank, [&] { reach(m); }, [this, request](Member& now) { take_now(now, request); });
+        m.rank, [&] { reach(m); },
+        [this, request, id](Member& now) {
+          owed_.erase(id);
+          take_now(now, request);
+        });
   });
 }
 
@@ -541,25 +553,34 @@ void State::send_copy(Member& member, Lease copy) {
   send(member.worker, Parameters{std::move(copy), member.gradients, {}, 0});
 }
 
+template <class Answer>
+State::Reply<Answer> State::owe(Answer nothing) {
+  Reply<Answer> reply{this, ++tickets_, make_response_promise<Answer>()};
+  owed_[reply.id] = [promise = reply.promise, nothing]() mutable { promise.deliver(nothing); };
+  return reply;
+}
+
 template <class Answer, class Message>
-State::Promise<Answer> State::answered(const Message& message, Answer nothing,
-                                       void (State::*answer)(Member&, const Message&,
-                                                             Promise<Answer>)) {
-  auto promise = make_response_promise<Answer>();
-  auto serve = [this, message, nothing, answer, promise]() mutable {
-    bool found = false;
+caf::typed_response_promise<Answer> State::answered(const Message& message, Answer nothing,
+                                                    void (State::*answer)(Member&, const Message&,
+                                                                          Reply<Answer>)) {
+  const Reply<Answer> reply = owe(nothing);
+  const auto serve = [this, message, nothing, answer, reply] {
+    bool done = false;
     guarded(message.rank, [&] {
-      if (Member* member = find(message.rank))
-        (this->*answer)(*member, message, promise), found = true;
+      Member* member = find(message.rank);
+      if (member == nullptr) return;
+      (this->*answer)(*member, message, reply);
+      done = true;
     });
-    if (!found) promise.deliver(nothing);
+    if (!done) reply(nothing);
   };
   if (turns_.is_held(message.rank)) {
     turns_.wait(message.rank, serve);
   } else {
     serve();
   }
-  return promise;
+  return reply.promise;
 }
 
 State::behavior_type State::make_behavior() {
@@ -588,17 +609,17 @@ State::behavior_type State::make_behavior() {
       [this](Donate d) { return answered(d, Donation(), &State::donate); },
       [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
       [this](Sample& s) {
-        auto promise = make_response_promise<SampleReply>();
-        sample(s, promise);
-        return promise;
+        const auto reply = owe(SampleReply());
+        sample(s, reply);
+        return reply.promise;
       },
       [this](ReadRank r) {
         return answered(r, RankParameters{r.rank, {}, nullptr}, &State::tell);
       },
       [this](Collect) {
-        auto promise = make_response_promise<Collected>();
-        collect(promise);
-        return promise;
+        const auto reply = owe(Collected());
+        turns_.when_free([this, reply] { collect(reply); });
+        return reply.promise;
       },
       [this](Report) { return report(); },
   };
@@ -606,7 +627,8 @@ State::behavior_type State::make_behavior() {
 
 void State::on_exit() {
   awaited_.clear();
-  turns_.clear();
+  owed_.clear();
+  turns_ = {};
   heirlooms_.clear();
   members_.clear();
   resumed_.clear();

@@ -95,7 +95,7 @@ class State final : public StateActor::base {
   // What waits: for a rank's turn, for a device.
   template <class Message>
   void in_turn(Message& message, void (State::*serve)(Message&));
-  void when(const Fence&, std::function<void()> then);
+  void when(const Fence&, std::function<void()> then, Where = Where::current());
   template <class Then>
   void await(int rank, const Fence&, Then&& then);
   template <class Ask, class Then>
@@ -105,8 +105,8 @@ class State final : public StateActor::base {
   void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
   void lower(std::vector<Buffer*> buffers, std::function<void()> then);
   void lose_device();
-  Lease slot(SnapshotPool&);
-  Fence queued();
+  Lease slot(SnapshotPool&, Where = Where::current());
+  Fence queued(Where = Where::current());
   bool is(Pattern pattern) const { return method_.pattern == pattern; }
   // REQUIRES: the method's rules are of this form.
   static PairwiseRule& pairwise(Member& m) { return static_cast<PairwiseRule&>(*m.rule); }
@@ -160,18 +160,30 @@ class State final : public StateActor::base {
   Lease read(Member&);
   // Answers that may take a while.
   template <class Answer>
-  using Promise = caf::typed_response_promise<Answer>;
+  struct Reply {
+    State* state;
+    uint64_t id;
+    caf::typed_response_promise<Answer> promise;
+
+    void operator()(Answer answer) const {
+      state->owed_.erase(id);
+      caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
+    }
+  };
+  template <class Answer>
+  Reply<Answer> owe(Answer nothing);
   using Seen = std::function<void(Member&, const std::shared_ptr<Buffer>& x)>;
   void look_at_all(size_t place, Seen see, std::function<void()> done);
   template <class Answer, class Message>
-  Promise<Answer> answered(const Message&, Answer nothing,
-                           void (State::*answer)(Member&, const Message&, Promise<Answer>));
-  void record(Member&, const RecordRank&, Promise<RankRecordPtr>);
-  void donate(Member&, const Donate&, Promise<Donation>);
-  void tell(Member&, const ReadRank&, Promise<RankParameters>);
-  void sample(const Sample&, Promise<SampleReply>);
+  caf::typed_response_promise<Answer> answered(const Message&, Answer nothing,
+                                               void (State::*answer)(Member&, const Message&,
+                                                                     Reply<Answer>));
+  void record(Member&, const RecordRank&, Reply<RankRecordPtr>);
+  void donate(Member&, const Donate&, Reply<Donation>);
+  void tell(Member&, const ReadRank&, Reply<RankParameters>);
+  void sample(const Sample&, Reply<SampleReply>);
   std::shared_ptr<Buffer> conserved();
-  void collect(Promise<Collected>);
+  void collect(Reply<Collected>);
   StateReport report();
   template <class Change>
   void audited(Member&, double sign_before, double sign_after, Change&& change);
@@ -182,7 +194,9 @@ class State final : public StateActor::base {
   std::unique_ptr<Ferry> ferry_;  // of a device
   Turns turns_;
   std::map<uint64_t, std::function<void()>> awaited_;  // by ticket: what goes on when a fence comes
+  std::map<uint64_t, std::function<void()>> owed_;     // what is answered if the device is lost
   uint64_t tickets_ = 0;
+  bool is_lost_ = false;  // the device
   Buffer start_, mixed_;  // on a device: what reach() compares
   std::unique_ptr<SnapshotPool> snapshots_;
   std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living

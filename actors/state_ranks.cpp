@@ -24,12 +24,12 @@ std::vector<Buffer*> pointers_to(Holders& holders, Of of) {
 
 // --- ranks that come, go on elsewhere, and go
 
-void State::donate(Member& member, const Donate& d, Promise<Donation> promise) {
+void State::donate(Member& member, const Donate& d, Reply<Donation> reply) {
   const RuleState state = member.rule->state(deps_.clock.now());
   const auto donation =
       std::make_shared<RankState>(RankState{save(execution_, state, d.whole), member.gradients});
   lower(pointers_to(donation->vectors, [](Buffer& b) { return &b; }),
-        [donation, promise]() mutable { promise.deliver(Donation(donation)); });
+        [donation, reply]() mutable { reply(Donation(donation)); });
 }
 
 void State::attach(Attach& a) {
@@ -37,6 +37,7 @@ void State::attach(Attach& a) {
     known->worker = a.worker;
     return;
   }
+  if (is_lost_) return;  // on_throw has been told
   const ParameterLayout& layout = deps_.objective->layout();
   const auto start = std::make_shared<Buffer>(layout.size(), layout.dtype());
   deps_.objective->initial_point(a.rank % deps_.ranks, *start);
@@ -137,7 +138,7 @@ void State::recall_edges(Member& member, const View& view) {
   recall(execution_, *record, member.rule->state(deps_.clock.now()), Recalled::graph);
 }
 
-void State::record(Member& member, const RecordRank&, Promise<RankRecordPtr> promise) {
+void State::record(Member& member, const RecordRank&, Reply<RankRecordPtr> reply) {
   const int rank = member.rank;
   const RuleState state = member.rule->state(deps_.clock.now());
   const auto record = std::make_shared<RankRecord>(record_of(execution_, state));
@@ -149,7 +150,7 @@ void State::record(Member& member, const RecordRank&, Promise<RankRecordPtr> pro
   for (const auto& [ends, history] : histories_)
     if (ends.first == rank) record->edges.push_back(history);
   lower(pointers_to(record->vectors, [](RankRecord::Vector& v) { return &v.values; }),
-        [record, promise]() mutable { promise.deliver(RankRecordPtr(record)); });
+        [record, reply]() mutable { reply(RankRecordPtr(record)); });
 }
 
 void State::set_view_of(SetView& s) {
@@ -257,19 +258,19 @@ void State::look_at_all(size_t place, Seen see, std::function<void()> done) {
   done();
 }
 
-void State::sample(const Sample& request, Promise<SampleReply> promise) {
+void State::sample(const Sample& request, Reply<SampleReply> reply) {
   const size_t size = deps_.objective->layout().size();
   const auto sum = std::make_shared<Buffer>(size, DType::f64);
-  const auto reply = std::make_shared<SampleReply>();
-  const auto see = [sum, reply, reference = request.reference](Member&, const auto& x) {
+  const auto all = std::make_shared<SampleReply>();
+  const auto see = [sum, all, reference = request.reference](Member&, const auto& x) {
     const ConstVec center(reference->data(), reference->size(), DType::f64);
-    reply->squares += add_deviation({}, *x, center, *sum);
-    ++reply->ranks;
+    all->squares += add_deviation({}, *x, center, *sum);
+    ++all->ranks;
   };
-  look_at_all(0, see, [sum, reply, promise, size]() mutable {
+  look_at_all(0, see, [sum, all, reply, size]() mutable {
     const auto* first = std::as_const(*sum).vec().as<double>();
-    reply->sum = std::make_shared<const std::vector<double>>(first, first + size);
-    promise.deliver(std::move(*reply));
+    all->sum = std::make_shared<const std::vector<double>>(first, first + size);
+    reply(std::move(*all));
   });
 }
 
@@ -285,19 +286,19 @@ StateReport State::report() {
   return report;
 }
 
-void State::tell(Member& member, const ReadRank& r, Promise<RankParameters> promise) {
+void State::tell(Member& member, const ReadRank& r, Reply<RankParameters> reply) {
   const ParameterLayout& layout = deps_.objective->layout();
   auto x = std::make_shared<Buffer>(execution_, layout.size(), layout.dtype());
   member.rule->read(deps_.clock.now(), *x);
-  lower({x.get()}, [rank = r.rank, x, counts = member.rule->counts(), promise]() mutable {
-    promise.deliver(RankParameters{rank, counts, x});
+  lower({x.get()}, [rank = r.rank, x, counts = member.rule->counts(), reply]() mutable {
+    reply(RankParameters{rank, counts, x});
   });
 }
 
 // The sum over all ranks of what gossip conserves; null: it is not audited, or they have none.
 std::shared_ptr<Buffer> State::conserved() {
   auto sum = std::make_shared<Buffer>(execution_, deps_.objective->layout().size(), DType::f64);
-  bool audited = deps_.audits;
+  bool audited = deps_.audits && !is_lost_;
   for (Member& member : members_) {
     if (!member.rule || !audited) continue;
     // Ranks in the middle of different rounds have no common sum.
@@ -310,7 +311,7 @@ std::shared_ptr<Buffer> State::conserved() {
   return audited ? sum : nullptr;
 }
 
-void State::collect(Promise<Collected> promise) {
+void State::collect(Reply<Collected> reply) {
   for (const Inherit& i : std::exchange(heirlooms_, {})) {  // no other epoch comes for them
     guarded(i.rank, [&] {
       if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
@@ -324,16 +325,16 @@ void State::collect(Promise<Collected> promise) {
   const auto see = [result](Member& member, const std::shared_ptr<Buffer>& x) {
     result->ranks.push_back({member.rank, member.rule->counts(), x});
   };
-  look_at_all(0, see, [this, result, sum, expected, promise] {
+  look_at_all(0, see, [this, result, sum, expected, reply] {
     std::vector<Buffer*> both;
     if (sum) both = {sum.get(), expected.get()};
-    lower(both, [result, sum, expected, promise]() mutable {
+    lower(both, [result, sum, expected, reply]() mutable {
       result->conserved_error = sum ? 0 : std::numeric_limits<double>::quiet_NaN();
       for (size_t k = 0; sum && k < sum->size(); ++k) {
         const double off = sum->vec().as<double>()[k] - expected->vec().as<double>()[k];
         result->conserved_error = std::max(result->conserved_error, std::abs(off));
       }
-      promise.deliver(std::move(*result));
+      reply(std::move(*result));
     });
   });
 }

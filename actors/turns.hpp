@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace grapevine {
 
@@ -14,6 +15,12 @@ class Turns {
   bool is_held(int rank) const { return !held_.empty() && held_.contains(rank); }
   void wait(int rank, std::function<void()> work) {  // REQUIRES: is_held
     held_.at(rank).waiting.push_back(std::move(work));
+  }
+
+  /// Work that wants every rank to stand between two turns: at once, or as soon as none is held.
+  void when_free(std::function<void()> work) {
+    if (held_.empty()) return work();
+    waiting_for_all_.push_back(std::move(work));
   }
 
   void hold(int rank) { ++held_[rank].count; }
@@ -29,8 +36,18 @@ class Turns {
       work();
     }
     if (held.count == 0) held_.erase(found);
+    if (!held_.empty()) return;
+    for (const auto& work : std::exchange(waiting_for_all_, {}))
+      work();
   }
-  void clear() { held_.clear(); }
+  /// Nobody is held any more, and all who wait have their turns.
+  void let_go() {
+    for (auto& [rank, held] : std::exchange(held_, {}))
+      for (const auto& work : held.waiting)
+        work();
+    for (const auto& work : std::exchange(waiting_for_all_, {}))
+      work();
+  }
 
  private:
   struct Held {
@@ -38,6 +55,7 @@ class Turns {
     std::deque<std::function<void()>> waiting;
   };
   std::map<int, Held> held_;
+  std::vector<std::function<void()>> waiting_for_all_;
 };
 
 }  // namespace grapevine

@@ -136,6 +136,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
                        bytes_of_state(layout) +
                        SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots) +
                        bytes_of_messages(s, layout, rule_settings, pools);
+  sizes.lanes = 2;  // one computes while the other waits for its next step
   sizes.piece_bytes = std::min(kPiece, layout.size() * sizeof(double));
   return sizes;
 }

@@ -18,6 +18,12 @@ bool AdverseWorld::step() {
   return true;
 }
 
+void AdverseWorld::run_until(double time_s) {
+  while (!timers_.empty() && timers_.top().at <= time_s)
+    step();
+  now_ = std::max(now_, time_s);
+}
+
 bool AdverseWorld::run(uint64_t most) {
   for (uint64_t steps = 0; steps < most; ++steps)
     if (!step()) return true;

@@ -24,6 +24,8 @@ class AdverseWorld {
   void after(double delay_s, std::function<void()> what) { at(now_ + delay_s, std::move(what)); }
   /// The earliest thing that is to happen happens; false: there is none.
   bool step();
+  /// All that happens until then, which is the time now.
+  void run_until(double time_s);
   /// Until nothing is to happen; false: it went on for `most` steps.
   bool run(uint64_t most = 1000000);
 

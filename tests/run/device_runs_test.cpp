@@ -51,6 +51,8 @@ Settings settings_of(const Run& r) {
   s.plan.link_faults = {loss_of(FrameClass::all, 0.05)};
   s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {2}, 8),
                         rank_fault(RankFaultKind::restart, {2}, 15)};
+  s.plan.rank_faults.push_back(rank_fault(RankFaultKind::pause, {4}, 5));
+  s.plan.rank_faults.back().until = 7;
   s.plan.reconfigurations = {{12, r.later}};
   return s;
 }
@@ -65,12 +67,78 @@ TEST_CASE("a run on a device has the events and the bits of the same run in the 
                   << (possible ? std::string() : possible.error().message));
     REQUIRE(possible);
     const RunResult host = simulate_one(s, 1);
-    Prompt device(1);
-    const RunResult there = simulate_on(device, s, 1);
+    RunDevice device(1);
+    const RunResult there = *simulate_on(device, s, 1);
     CHECK(there.events == host.events);
     CHECK(there.outcome.exchanges == host.outcome.exchanges);
     CHECK(there.outcome.bytes == host.outcome.bytes);
     CHECK(parameter_hash(there.outcome) == parameter_hash(host.outcome));
+    CHECK(device.world().judge().findings() == std::set<std::string>());
+  }
+}
+
+TEST_CASE("a run on a device that is late loses nothing, whatever its work is behind") {
+  for (const Run& r : kRuns) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      INFO(r.method << " on " << r.topology << ", seed " << seed);
+      Settings s = settings_of(r);
+      s.plan.rank_faults.erase(s.plan.rank_faults.begin(), s.plan.rank_faults.begin() + 2);
+      RunDevice device(seed, RunDevice::Pace::late);
+      RunHooks hooks;
+      hooks.make_worker = on_late(device);
+      const RunResult there = *simulate_on(device, s, seed, hooks);
+      CHECK(there.outcome.gradients >= s.gradients);
+      if (method_named(r.method).pattern == Pattern::pairwise)
+        CHECK(there.outcome.conserved_error <= 1e-9);
+      CHECK(device.world().judge().findings() == std::set<std::string>());
+    }
+  }
+}
+
+// Not found is what orders a lane behind whoever has read its gradient slot before: on the virtual
+// clock a gradient begins in the instant in which its copy of x is made, and that copy is behind
+// every step so far. Between threads it may begin later.
+TEST_CASE("what orders a state actor's work on a device is found out where it is left out") {
+  for (const Run& r : {kRuns[0], kRuns[2], kRuns[8]}) {
+    Settings s = settings_of(r);
+    s.speed_spread = 0;  // what many ranks do at once is hardest to order
+    RunDevice whole(1);
+    REQUIRE(simulate_on(whole, s, 1));
+    CHECK(whole.world().sites.size() >= 8);
+    std::vector<std::string> unnoticed;
+    for (const auto& [site, count] : whole.world().sites) {
+      bool found = false;
+      for (uint64_t seed = 1; seed <= 5 && !found; ++seed) {
+        RunDevice device(seed);
+        device.world().left_out = site;
+        static_cast<void>(simulate_on(device, s, seed));
+        found = !device.world().judge().findings().empty();
+      }
+      if (!found) unnoticed.push_back(site.first + " at " + site.second);
+    }
+    CAPTURE(r.method, unnoticed);
+    CHECK(unnoticed.size() <= 2);
+    for (const std::string& site : unnoticed)
+      CHECK((site.starts_with("wait at compute.cpp") || site.starts_with("record at state.cpp")));
+  }
+}
+
+TEST_CASE("a device that is lost ends the run with a sentence, whichever call it fails at") {
+  const Run& r = kRuns[0];
+  uint64_t calls = 0;
+  {
+    RunDevice device(1);
+    CHECK(simulate_on(device, settings_of(r), 1));
+    calls = device.adversary().calls;
+  }
+  for (uint64_t k = 1; k < calls; k += 1 + calls / 60) {
+    RunDevice device(1);
+    device.adversary().fail_call = k;
+    INFO("call " << k << " of " << calls);
+    const auto result = simulate_on(device, settings_of(r), 1);
+    REQUIRE(!result);
+    CHECK((result.error().message.find("is lost") != std::string::npos ||
+           result.error().message.find("too little memory") != std::string::npos));
     CHECK(device.world().judge().findings() == std::set<std::string>());
   }
 }
