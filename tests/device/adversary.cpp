@@ -27,10 +27,13 @@ void release(const Block& block) {
   if (block.kind == Block::Kind::device) munmap(block.data, std::max<size_t>(1, block.bytes));
 }
 
-/// Eight bytes or more that nobody has written.
-bool has_poison(const std::byte* first, size_t bytes) {
-  for (size_t i = 0; i + 8 <= bytes; i += 4)
-    if (std::memcmp(first + i, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8) == 0) return true;
+/// Eight bytes or more of poison that no pass meant to write.
+bool has_poison(const std::byte* first, const uint8_t* written, size_t bytes) {
+  for (size_t i = 0; i + 8 <= bytes; i += 4) {
+    if (std::memcmp(first + i, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8) == 0 &&
+        std::memcmp(written + i, "\0\0\0\0\0\0\0\0", 8) == 0)
+      return true;
+  }
   return false;
 }
 
@@ -119,6 +122,7 @@ Fate Adversary::allocate(size_t bytes, Block::Kind kind, Block& out) {
   auto backing = std::make_shared<Backing>();
   backing->real.assign(std::max<size_t>(1, bytes), std::byte{kPoison});
   backing->golden = backing->real;
+  backing->written.assign(backing->real.size(), 0);
   out = {kind == Block::Kind::pinned ? backing->real.data() : no_access(bytes), bytes, kind};
   world_.judge().begin(host_, backing->first(), bytes, Where::current());
   areas_[out.data] = {out, std::move(backing)};
@@ -181,6 +185,11 @@ std::byte* Adversary::golden(const Access& a) {
   return area->backing->golden.data() + (static_cast<const std::byte*>(a.data) - area->block.data);
 }
 
+uint8_t* Adversary::written(const Access& a) {
+  Area* area = area_of(a.data, a.bytes);
+  return area->backing->written.data() + (static_cast<const std::byte*>(a.data) - area->block.data);
+}
+
 std::set<int> Adversary::own() const {
   std::set<int> mine{host_};
   for (const Queue& q : queues_)
@@ -194,6 +203,7 @@ void Adversary::touch(const Access& a, Where where) {
   world_.judge().touch(host_, real(a), a.bytes, writes(a), writes(a) ? "writes" : "reads", where);
   if (writes(a)) {
     std::memcpy(golden(a), real(a), a.bytes);
+    std::memset(written(a), 1, a.bytes);
   } else if (std::memcmp(golden(a), real(a), a.bytes) != 0) {
     world_.judge().find("value: the host reads what is not there yet, at " + at(where));
   }
@@ -277,6 +287,7 @@ void Adversary::lend_pageable(const void* data, size_t bytes, Where where) {
   Area area{{first, bytes, Block::Kind::pinned}, std::make_shared<Backing>()};
   area.backing->outside = first;
   area.backing->golden.assign(first, first + bytes);
+  area.backing->written.assign(bytes, 1);
   areas_[first] = std::move(area);
 }
 
@@ -327,7 +338,7 @@ void Adversary::run_golden(const Work& w) {
     std::byte* const first = a.data != nullptr ? golden(a) : nullptr;
     where.push_back(first);
     before.emplace_back(first, first + (first != nullptr ? a.bytes : 0));
-    if (a.mode == Access::Mode::reads && has_poison(first, before.back().size()))
+    if (a.mode == Access::Mode::reads && first != nullptr && has_poison(first, written(a), a.bytes))
       world_.judge().find("value: what nobody has written is read at " + at(w.where));
   }
   for (size_t k = 0; k < where.size(); ++k)
@@ -341,8 +352,19 @@ void Adversary::run_golden(const Work& w) {
     });
     if (!is_written && std::memcmp(where[k], before[k].data(), before[k].size()) != 0)
       world_.judge().find("a pass wrote what it said it reads, at " + at(w.where));
+    note_written(w.accesses[k]);
   }
   check_written(w, where, before);
+}
+
+/// What a pass only updates it may leave as it was, and that may be poison.
+void Adversary::note_written(const Access& a) {
+  if (a.mode == Access::Mode::writes) std::memset(written(a), 1, a.bytes);
+  if (a.mode != Access::Mode::updates) return;
+  const std::byte* const now = golden(a);
+  uint8_t* const is_written = written(a);
+  for (size_t i = 0; i < a.bytes; ++i)
+    is_written[i] |= now[i] != std::byte{kPoison};
 }
 
 /// What a pass leaves out of what it said it writes is as it was before: the pass is done once more

@@ -65,6 +65,7 @@ class Adversary final : public Device {
  private:
   struct Backing {  // what a block is made of
     std::vector<std::byte> real, golden;
+    std::vector<uint8_t> written;  // 1: a byte that a call has written, whatever it is
     Judge::Clock closed;           // what those knew who have given it up
     std::byte* outside = nullptr;  // pageable memory of the caller instead
     std::byte* first() { return outside != nullptr ? outside : real.data(); }
@@ -102,11 +103,13 @@ class Adversary final : public Device {
   Area* area_of(const void*, size_t bytes);
   std::byte* real(const Access&);
   std::byte* golden(const Access&);
+  uint8_t* written(const Access&);
   bool gone(const Work&);
   std::set<int> own() const;
   void lend_pageable(const void*, size_t bytes, Where);
   Fate enqueue(Stream, std::vector<Access>, Body, const char* what, Where);
   void run_golden(const Work&);
+  void note_written(const Access&);
   void check_written(const Work&, const std::vector<void*>& where,
                      const std::vector<std::vector<std::byte>>& before);
   void go_on();

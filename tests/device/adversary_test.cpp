@@ -174,6 +174,16 @@ TEST_CASE("reading what nobody has written is found") {
   CHECK(t.found("what nobody has written is read"));
 }
 
+TEST_CASE("bytes that a pass wrote are read, even where they look like those of nobody") {
+  Bench t;
+  t.pass(t.a, t.x, Access::Mode::updates, [](char*) {});
+  t.pass(t.a, t.y, Access::Mode::writes, [](char* at) { std::memset(at, 0xFF, kBytes); });
+  t.pass(t.a, t.y, Access::Mode::reads, [](char*) {});
+  CHECK(t.clean());
+  t.pass(t.a, t.x, Access::Mode::reads, [](char*) {});  // nothing was updated there
+  CHECK(t.found("what nobody has written is read"));
+}
+
 TEST_CASE("freeing memory under work that is in flight is found, behind its event it is not") {
   for (const bool waits : {true, false}) {
     Bench t;
