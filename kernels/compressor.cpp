@@ -17,10 +17,20 @@ struct Compressor::Plan {
   std::string spec;
   DType dtype = DType::f32;
   uint64_t seed = 0;
-  size_t size = 0, bytes = 0;
+  size_t size = 0, bytes = 0, scratch_bytes = 0;
   std::vector<Tensor> tensors;
   std::vector<double> start;                    // of the subspace iterations
   std::shared_ptr<const TensorCompressor> own;  // of a registered kind: it does all tensors
+
+  codec::Call call(const Execution& on, uint32_t rank, uint64_t index, const Vec& scratch) const {
+    if (on.device != nullptr) {
+      GV_CHECK((own == nullptr));
+      GV_CHECK(scratch.bytes() >= scratch_bytes);
+      GV_CHECK(reinterpret_cast<uintptr_t>(scratch.data) % sizeof(double) == 0u);
+    }
+    const Draws draws{seed, rank, index};
+    return {on, draws, passes::random_of(draws), static_cast<std::byte*>(scratch.data)};
+  }
 };
 
 namespace {
@@ -114,7 +124,7 @@ std::vector<double> start_of(const std::vector<Tensor>& tensors) {
     if (t.kind == Kind::low_rank) most = std::max(most, t.columns * t.count);
   }
   std::vector<double> start(most);
-  Random random(0, 0, Purpose::compression);
+  Random random = passes::random_of(codec::kStart);
   for (double& value : start)
     value = random.uniform(-1, 1);
   return start;
@@ -131,6 +141,7 @@ Result<Compressor> Compressor::make(const std::string& spec, const ParameterLayo
   plan->dtype = layout.dtype();
   plan->seed = seed;
   plan->size = layout.size();
+  uint64_t draws = 0;
   for (const ParameterEntry& entry : layout.entries()) {
     if (entry.size() == 0) continue;
     Tensor t = plan_tensor(*parsed, entry);
@@ -138,6 +149,10 @@ Result<Compressor> Compressor::make(const std::string& spec, const ParameterLayo
     t.bytes = parsed->own ? parsed->own->bytes(t.rows, t.columns, plan->dtype)
                           : codec::bytes_of(t, plan->dtype);
     plan->bytes += t.bytes;
+    plan->scratch_bytes =
+        std::max(plan->scratch_bytes, codec::scratch_bytes_of(t, size_of(plan->dtype)));
+    t.first_draw = draws;
+    if (t.kind == Kind::random_k) draws += t.count;
     plan->tensors.push_back(t);
   }
   plan->start = start_of(plan->tensors);
@@ -155,35 +170,39 @@ Status register_compressor(
 
 size_t Compressor::bytes() const { return plan_->bytes; }
 
+size_t Compressor::scratch_bytes() const { return plan_->scratch_bytes; }
+
+bool Compressor::runs_on_devices() const { return plan_->own == nullptr; }
+
 const std::string& Compressor::spec() const { return plan_->spec; }
 
 void Compressor::encode(const Execution& on, ConstVec v, uint32_t rank, uint64_t index,
-                        std::byte* out) const {
-  GV_CHECK((on.device == nullptr));
+                        std::byte* out, Vec scratch) const {
   GV_CHECK(v.size == plan_->size);
   GV_CHECK((v.dtype == plan_->dtype));
-  Random places(plan_->seed, rank, Purpose::compression, index);
+  codec::Call call = plan_->call(on, rank, index, scratch);
   for (const Tensor& t : plan_->tensors) {
+    const ConstVec tensor = v.part(t.offset, t.size);
     if (plan_->own) {
-      plan_->own->encode(v.part(t.offset, t.size), t.rows, t.columns, out + t.at_byte);
-      continue;
+      plan_->own->encode(tensor, t.rows, t.columns, out + t.at_byte);
+    } else {
+      codec::encode(call, t, tensor, plan_->start, out + t.at_byte);
     }
-    codec::encode(on, t, v.part(t.offset, t.size), places, plan_->start, out + t.at_byte);
   }
 }
 
 void Compressor::decode(const Execution& on, const std::byte* in, uint32_t rank, uint64_t index,
-                        double a, Vec y) const {
-  GV_CHECK((on.device == nullptr));
+                        double a, Vec y, Vec scratch) const {
   GV_CHECK(y.size == plan_->size);
   GV_CHECK((y.dtype == plan_->dtype));
-  Random places(plan_->seed, rank, Purpose::compression, index);
+  codec::Call call = plan_->call(on, rank, index, scratch);
   for (const Tensor& t : plan_->tensors) {
+    const Vec tensor = y.part(t.offset, t.size);
     if (plan_->own) {
-      plan_->own->decode(in + t.at_byte, t.rows, t.columns, a, y.part(t.offset, t.size));
-      continue;
+      plan_->own->decode(in + t.at_byte, t.rows, t.columns, a, tensor);
+    } else {
+      codec::decode(call, t, in + t.at_byte, a, tensor);
     }
-    codec::decode(on, t, in + t.at_byte, places, a, y.part(t.offset, t.size));
   }
 }
 

@@ -2,9 +2,9 @@
 // it is said to cost.
 //
 // A value: made once from a spec, copied freely, never changed; calls may run on several threads.
-// Each tensor is compressed alone. Vectors are those of the layout (its size and dtype), CPU memory
-// only; encoded bytes need no alignment and are read by machines of the same byte order. With w =
-// the bytes of one element and d = the elements of a tensor, a tensor costs
+// Each tensor is compressed alone. Vectors are those of the layout (its size and dtype); encoded
+// bytes need no alignment and are read by machines of the same byte order. With w = the bytes of
+// one element and d = the elements of a tensor, a tensor costs
 //
 //   identity      d w                 C(v) = v
 //   top-k:RATIO   k (4 + w)           the k = max(1, floor(RATIO d)) largest |v|, ties to the first
@@ -19,6 +19,10 @@
 // No C here is scaled to be unbiased: they serve methods with error feedback (Choco, DeepSqueeze).
 // All are contractions, |v - C(v)| < |v|, but quantise:B, which is one only while the largest |v|
 // is below 2^B - 1 times their root mean square.
+//
+// On a device vectors, bytes and scratch lie in its memory and the passes are queued, a few for
+// each tensor. Its bytes and numbers are those of the CPU, but of low-rank, whose products with a
+// factor round otherwise on a GPU, and of numbers that are not finite.
 #pragma once
 #include <functional>
 #include <memory>
@@ -31,7 +35,7 @@
 namespace grapevine {
 
 /// How one tensor is compressed by a kind of the caller's own. Immutable; any thread; it must not
-/// throw.
+/// throw. CPU memory only.
 class TensorCompressor {
  public:
   virtual ~TensorCompressor() = default;
@@ -64,13 +68,21 @@ class Compressor {
 
   const std::string& spec() const;
 
+  /// False of a registered kind.
+  bool runs_on_devices() const;
+
+  /// What encode and decode need of a device's memory beside, aligned for fp64, as `scratch`; work
+  /// queued on one stream may share it. Nothing on the CPU.
+  size_t scratch_bytes() const;
+
   /// Writes C(v) to out[0, bytes()). `rank` is who encodes, `index` tells its vectors apart.
-  void encode(const Execution&, ConstVec v, uint32_t rank, uint64_t index, std::byte* out) const;
+  void encode(const Execution&, ConstVec v, uint32_t rank, uint64_t index, std::byte* out,
+              Vec scratch = {}) const;
 
   /// y += a C(v), from the bytes that `encode` wrote for the same rank and index. Bytes that it
   /// never wrote give some finite or infinite numbers, but never a write outside y.
-  void decode(const Execution&, const std::byte* in, uint32_t rank, uint64_t index, double a,
-              Vec y) const;
+  void decode(const Execution&, const std::byte* in, uint32_t rank, uint64_t index, double a, Vec y,
+              Vec scratch = {}) const;
 
  private:
   struct Plan;

@@ -7,7 +7,9 @@
 // page. The structs themselves are in passes.hpp and low_rank_passes.hpp, which the sources for
 // newer instruction sets read: those must not see the inline functions of other headers.
 #pragma once
+#include "kernels/codec_passes.hpp"
 #include "kernels/device.hpp"
+#include "kernels/moniqua.hpp"
 #include "kernels/ops.hpp"
 #include "kernels/passes.hpp"
 
@@ -184,6 +186,45 @@ template <class See>
 void each(OrthonormaliseArguments& a, size_t, size_t width, const See& see) {
   using namespace footprint_detail;
   see(a.factor, a.rows * a.rank * width, updates);
+}
+
+// Of the passes over encoded bytes.
+
+template <class See>
+void each(EncodeArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.v, size * width, reads);
+  see(a.scratch, codec::scratch_bytes_of(a.tensor, width), updates);
+  see(a.bytes, a.tensor.bytes, writes);
+}
+
+template <class See>
+void each(DecodeArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.bytes, a.tensor.bytes, reads);
+  see(a.y, size * width, updates);
+}
+
+template <class See>
+void each(DrawArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.out, size * width, writes);
+}
+
+template <class See>
+void each(MoniquaEncodeArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.x, size * width, reads);
+  see(a.bytes, moniqua_bytes(size), writes);
+}
+
+template <class See>
+void each(MoniquaAddArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.x, size * width, reads);
+  see(a.sent, moniqua_bytes(size), reads);
+  see(a.received, moniqua_bytes(size), reads);
+  see(a.y, size * width, updates);
 }
 
 }  // namespace grapevine

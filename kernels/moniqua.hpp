@@ -6,7 +6,8 @@
 //   z_j   = (q_j B - x) mod B           what a neighbour's bytes say of x_j - x, from one's own x
 //
 // with mod centred: to [-1/2, 1/2] or [-B/2, B/2]. Valid while every neighbour's x_j is within
-// theta of x (not checked: it cannot be seen), and |x| < 2^22 B in fp32. CPU memory only.
+// theta of x (not checked: it cannot be seen), and |x| < 2^22 B in fp32. The same bits on every
+// device; on one, bytes lie in its memory as vectors do.
 #pragma once
 #include "kernels/ops.hpp"
 

@@ -2,38 +2,15 @@
 // call here waits, allocates or looks at an error (passes.hpp).
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda_grid.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/footprints.hpp"
 
 namespace grapevine::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kBlocksPerProcessor = 8;  // 2048 threads: a full multiprocessor
-
-cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
-
-/// Of the device that was current first; it sets how a pass is cut up, never what it computes.
-int processors() {
-  static const int count = [] {
-    int device = 0;
-    int found = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device);
-    return std::max(1, found);
-  }();
-  return count;
-}
-
-unsigned blocks_for(size_t threads) {
-  const size_t wanted = (threads + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(
-      std::clamp<size_t>(wanted, 1, static_cast<size_t>(processors()) * kBlocksPerProcessor));
-}
 
 /// Elements [head, head + N * packs) go N at a time, the few before and after them one at a time.
 template <int N, class Pass>
@@ -162,26 +139,6 @@ template <class T> struct SquaredDifference {
   }
 };
 
-/// Blocks of kReductionBlock elements, each by as many neighbouring threads as it has lanes.
-template <class Term>
-__global__ void sum_blocks(const Term term, size_t size, size_t blocks, double* partial) {
-  constexpr unsigned kLanes = kReductionLanes;
-  const unsigned lane = threadIdx.x % kLanes;
-  const unsigned mates = ((1u << kLanes) - 1) << (threadIdx.x % warpSize - lane);
-  const size_t all = gridDim.x * size_t{kThreads} / kLanes;
-  size_t block = (blockIdx.x * size_t{kThreads} + threadIdx.x) / kLanes;
-  for (; block < blocks; block += all) {
-    const size_t first = block * kReductionBlock;
-    const size_t last = min(size, first + kReductionBlock);
-    double sum = 0;
-    for (size_t i = first + lane; i < last; i += kLanes) sum += term(i);
-    for (unsigned width = kLanes / 2; width > 0; width /= 2) {
-      sum += __shfl_down_sync(mates, sum, width, kLanes);
-    }
-    if (lane == 0) partial[block] = sum;
-  }
-}
-
 __global__ void add_in_order(const double* partial, size_t blocks, double* result) {
   double sum = 0;
   for (size_t k = 0; k < blocks; ++k) sum += partial[k];
@@ -190,11 +147,7 @@ __global__ void add_in_order(const double* partial, size_t blocks, double* resul
 
 template <class Term>
 void queue_sum(const Term& term, const SumArguments& a, size_t size, void* stream) {
-  const size_t blocks = (size + kReductionBlock - 1) / kReductionBlock;
-  if (blocks > 0) {
-    sum_blocks<<<blocks_for(blocks * kReductionLanes), kThreads, 0, native(stream)>>>(
-        term, size, blocks, out<double>(a.blocks));
-  }
+  const size_t blocks = queue_block_sums(term, size, out<double>(a.blocks), native(stream));
   add_in_order<<<1, 1, 0, native(stream)>>>(out<double>(a.blocks), blocks, out<double>(a.result));
 }
 

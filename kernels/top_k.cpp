@@ -41,11 +41,11 @@ double guess(const T* v, size_t size, size_t count) {
 }
 
 /// The places with |v_i| >= threshold, in order.
-std::vector<uint32_t> places_from(const ConstVec& v, double threshold) {
+std::vector<uint32_t> places_from(const CpuBuild& build, const ConstVec& v, double threshold) {
   std::vector<uint32_t> places;
   std::vector<uint32_t> found(kReductionBlock + kGroup);
   for (size_t i = 0; i < v.size; i += kReductionBlock) {
-    const size_t count = best_build().packing.at_least(
+    const size_t count = build.packing.at_least(
         wide(v.dtype), v.data, threshold, i, std::min(v.size, i + kReductionBlock), found.data());
     places.insert(places.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
   }
@@ -53,9 +53,9 @@ std::vector<uint32_t> places_from(const ConstVec& v, double threshold) {
 }
 
 template <class T>
-std::vector<uint32_t> largest_of(const ConstVec& view, size_t count) {
+std::vector<uint32_t> largest_of(const CpuBuild& build, const ConstVec& view, size_t count) {
   const T* v = view.as<T>();
-  std::vector<uint32_t> places = places_from(view, guess(v, view.size, count));
+  std::vector<uint32_t> places = places_from(build, view, guess(v, view.size, count));
   if (places.size() < count) {  // a poor sample, or NaNs: all of them
     places.resize(view.size);
     std::iota(places.begin(), places.end(), 0u);
@@ -80,11 +80,11 @@ std::vector<uint32_t> largest_of(const ConstVec& view, size_t count) {
 
 }  // namespace
 
-std::vector<uint32_t> largest_places(const Execution& on, ConstVec v, size_t count) {
-  GV_CHECK((on.device == nullptr));
+std::vector<uint32_t> largest_places(const CpuBuild& build, ConstVec v, size_t count) {
   GV_CHECK(count <= v.size);
   if (count == 0) return {};
-  return v.dtype == DType::f64 ? largest_of<double>(v, count) : largest_of<float>(v, count);
+  return v.dtype == DType::f64 ? largest_of<double>(build, v, count)
+                               : largest_of<float>(build, v, count);
 }
 
 }  // namespace grapevine::codec

@@ -2,12 +2,13 @@
 #pragma once
 #include <vector>
 
-#include "kernels/ops.hpp"
+#include "kernels/passes.hpp"
+#include "kernels/vec.hpp"
 
 namespace grapevine::codec {
 
 /// The places of the `count` <= v.size largest |v_i| in ascending order; of equal ones the first. A
 /// NaN counts as the smallest of all. v has fewer than 2^32 elements.
-std::vector<uint32_t> largest_places(const Execution&, ConstVec v, size_t count);
+std::vector<uint32_t> largest_places(const CpuBuild&, ConstVec v, size_t count);
 
 }  // namespace grapevine::codec

@@ -2,18 +2,11 @@
 #pragma once
 #include "kernels/cpu/bits.hpp"
 #include "kernels/dispatch.hpp"
+#include "kernels/elements_packing.hpp"
 #include "kernels/packing_passes.hpp"
 
 namespace grapevine {
 namespace {
-
-/// v in [0, top], and 0 for a NaN.
-template <class T>
-GV_ELEMENT int32_t level_of(T v, T top) {
-  v = v > T(0) ? v : T(0);
-  v = v < top ? v : top;
-  return static_cast<int32_t>(v);
-}
 
 /// Calls body(i, n) for blocks of n <= kLevelBlock elements.
 template <class Body>

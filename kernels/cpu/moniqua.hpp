@@ -5,20 +5,11 @@
 namespace grapevine {
 namespace {
 
-constexpr int kMoniquaBits = 2;
-
-/// t modulo 1, in [-1/2, 1/2]. The nearest whole number falls out of a sum with one so large that
-/// no fraction has room beside it.
-GV_ELEMENT float centred(float t) { return t - ((t + 0x1.8p23f) - 0x1.8p23f); }
-GV_ELEMENT double centred(double t) { return t - ((t + 0x1.8p52) - 0x1.8p52); }
-
 template <class T>
 void moniqua_levels(const T* x, const uint16_t* noise, size_t size, T inverse, int32_t* levels) {
 #pragma GCC ivdep
-  for (size_t k = 0; k < size; ++k) {
-    const T u = (centred(x[k] * inverse) + T(0.5)) * T(3);
-    levels[k] = level_of(u + (T(noise[k]) + T(0.5)) * T(0x1p-16), T(3));
-  }
+  for (size_t k = 0; k < size; ++k)
+    levels[k] = moniqua_level(x[k], noise[k], inverse);
 }
 
 template <class T>
@@ -32,18 +23,6 @@ void moniqua(const MoniquaArguments& g, const uint16_t* noise, size_t first, siz
   });
 }
 
-/// y += a (z_theirs - z_ours), `a` and z in units of B.
-template <class T>
-void moniqua_difference(const T* x, const int32_t* ours, const int32_t* theirs, size_t size,
-                        T inverse, T a, T* y) {
-#pragma GCC ivdep
-  for (size_t k = 0; k < size; ++k) {
-    const T mine = centred(x[k] * inverse) + T(0.5);
-    const T received = centred(T(theirs[k]) * T(1. / 3) - mine);
-    y[k] += a * (received - centred(T(ours[k]) * T(1. / 3) - mine));
-  }
-}
-
 template <class T>
 void moniqua_add(const MoniquaArguments& g, size_t first, size_t last, const uint8_t* sent,
                  const uint8_t* received) {
@@ -52,7 +31,11 @@ void moniqua_add(const MoniquaArguments& g, size_t first, size_t last, const uin
     int32_t ours[kLevelBlock], theirs[kLevelBlock];
     unpack_levels<kMoniquaBits>(sent + i / kGroup * kMoniquaBits, n, ours);
     unpack_levels<kMoniquaBits>(received + i / kGroup * kMoniquaBits, n, theirs);
-    moniqua_difference(in<T>(g.x) + i, ours, theirs, n, inverse, a, out<T>(g.y) + i);
+    const T* x = in<T>(g.x) + i;
+    T* y = out<T>(g.y) + i;
+#pragma GCC ivdep
+    for (size_t k = 0; k < n; ++k)
+      y[k] += a * moniqua_difference(x[k], ours[k], theirs[k], inverse);
   });
 }
 

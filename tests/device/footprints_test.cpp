@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <deque>
 #include <map>
 
 #include "kernels/launch.hpp"
 #include "kernels/random.hpp"
+#include "kernels/tensor_codec.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;
@@ -33,11 +35,8 @@ class Guarded {
     Random random(1, 0, Purpose::test, stream);
     for (size_t i = 0; i + width <= bytes; i += width) {
       const double value = random.uniform(0.1, 2);  // as Adam wants its second moment
-      if (width == 8) {
-        reinterpret_cast<double*>(data_ + i)[0] = value;
-      } else {
-        reinterpret_cast<float*>(data_ + i)[0] = static_cast<float>(value);
-      }
+      const auto narrow = static_cast<float>(value);
+      std::memcpy(data_ + i, width == 8 ? static_cast<const void*>(&value) : &narrow, width);
     }
   }
   ~Guarded() { munmap(all_, all_bytes_); }
@@ -52,6 +51,19 @@ class Guarded {
   std::byte *inner_ = nullptr, *data_ = nullptr;
 };
 
+/// Whether a pass takes this address for encoded bytes, which lie anywhere.
+template <class Arguments>
+bool is_encoded(const Arguments& a, const void* vector) {
+  if constexpr (
+      requires { a.sent; } && requires { a.received; } && !requires { a.alpha; }) {
+    return vector == a.sent || vector == a.received;
+  } else if constexpr (requires { a.bytes; }) {
+    return vector == a.bytes;
+  } else {
+    return false;
+  }
+}
+
 /// The vectors of one pass. What names the same place before is the same memory behind.
 class Vectors {
  public:
@@ -59,7 +71,7 @@ class Vectors {
   Vectors(Arguments& a, size_t size, bool wide, Place place) {
     struct Named {
       size_t bytes = 0;
-      bool written = false;
+      bool written = false, encoded = false;
     };
     std::map<const void*, Named> named;
     const size_t width = wide ? 8 : 4;
@@ -68,11 +80,13 @@ class Vectors {
       Named& n = named[vector];
       n.bytes = std::max(n.bytes, bytes);
       n.written = n.written || mode != Access::Mode::reads;
+      n.encoded = is_encoded(a, vector);
     });
     std::map<const void*, Guarded*> placed;
     for (const auto& [vector, n] : named) {
       // Numbers that a pass finds out are doubles, and lie where doubles do.
-      const size_t unit = n.bytes == size * width && n.bytes != sizeof(double) ? width : 8;
+      const bool is_vector = n.bytes == size * width && n.bytes != sizeof(double);
+      const size_t unit = n.encoded ? 1 : is_vector ? width : 8;
       placed[vector] = &memory_.emplace_back(n.bytes, width, place == Place::misaligned ? unit : 0,
                                              place == Place::against_the_end, memory_.size());
       if (!n.written) memory_.back().protect(PROT_READ);
@@ -90,24 +104,27 @@ class Vectors {
 void* here(uintptr_t which) { return reinterpret_cast<void*>(which * 64); }
 
 template <class Arguments>
-void run_everywhere(const Arguments& a, size_t size) {
-  for (const bool wide : {false, true}) {
-    for (const Place place :
-         {Place::against_the_end, Place::against_the_start, Place::misaligned}) {
-      for (const CpuBuild* const* build = cpu_builds(); *build != nullptr; ++build) {
-        for (const bool streamed : {false, true}) {
-          Arguments laid = a;
-          const Vectors vectors(laid, size, wide, place);
-          if constexpr (requires { laid.streamed; }) {
-            laid.streamed = streamed;
-          } else if (streamed) {
-            continue;
-          }
-          passes::run_whole(**build, wide, laid, size);
+void run_everywhere(const Arguments& a, size_t size, bool wide) {
+  for (const Place place : {Place::against_the_end, Place::against_the_start, Place::misaligned}) {
+    for (const CpuBuild* const* build = cpu_builds(); *build != nullptr; ++build) {
+      for (const bool streamed : {false, true}) {
+        Arguments laid = a;
+        const Vectors vectors(laid, size, wide, place);
+        if constexpr (requires { laid.streamed; }) {
+          laid.streamed = streamed;
+        } else if (streamed) {
+          continue;
         }
+        passes::run_whole(**build, wide, laid, size);
       }
     }
   }
+}
+
+template <class Arguments>
+void run_everywhere(const Arguments& a, size_t size) {
+  for (const bool wide : {false, true})
+    run_everywhere(a, size, wide);
 }
 
 constexpr size_t kSizes[] = {1, 2, 3, 7, 16, 17, 33, 64, 1003, 1025, 8193};
@@ -210,5 +227,32 @@ TEST_CASE("passes over matrices touch what they say") {
       }
       run_everywhere(OrthonormaliseArguments{s.rows, rank, here(1)}, 0);
     }
+  }
+}
+
+TEST_CASE("compressors and Moniqua touch what they say, encoded bytes at any address") {
+  using codec::Kind;
+  const Draws draws{7, 3, 5};
+  for (const size_t size : {1, 2, 7, 8, 9, 16, 17, 33, 1003, 8193, 20011}) {
+    for (const bool wide : {false, true}) {
+      for (const Kind kind :
+           {Kind::identity, Kind::top_k, Kind::random_k, Kind::sign, Kind::quantise}) {
+        for (const int bits : {1, 3, 8, 11, 16}) {
+          if (kind != Kind::quantise && bits > 1) continue;
+          codec::Tensor t{kind, 0, size, 1, size};
+          t.count = 1 + size / 10;
+          t.bits = bits;
+          t.first_draw = 3;
+          t.bytes = codec::bytes_of(t, wide ? DType::f64 : DType::f32);
+          run_everywhere(DecodeArguments{t, draws, -0.7, here(1), here(2)}, size, wide);
+          if (kind == Kind::identity) continue;  // encoded by a copy
+          run_everywhere(EncodeArguments{t, draws, here(1), here(2), here(3)}, size, wide);
+        }
+      }
+    }
+    run_everywhere(DrawArguments{draws, here(1)}, size);
+    run_everywhere(MoniquaEncodeArguments{0.25, draws, here(1), here(2)}, size);
+    for (void* y : {here(1), here(4)})  // in place, or not
+      run_everywhere(MoniquaAddArguments{0.25, 0.4, here(1), here(2), here(3), y}, size);
   }
 }

@@ -1,5 +1,6 @@
 // Every pass on the adversary: declared right, and with the bits of the CPU.
 #include "tests/device/adversary.hpp"
+#include "tests/kernels/compressor_sentences.hpp"
 #include "tests/kernels/device_sentences.hpp"
 #include "tests/kernels/tools.hpp"
 
@@ -60,6 +61,38 @@ TEST_CASE("passes over matrices on a device give the bits of the CPU") {
     }
   }
   t.check_clean();
+}
+
+TEST_CASE("every compressor on a device gives the bytes and the numbers of the CPU") {
+  Adverse t;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    check_compressors(t.on, awkward_and_long(dtype), true);
+    check_top_k_of_others(t.on, dtype);
+  }
+  t.check_clean();
+}
+
+TEST_CASE("Moniqua on a device gives the bytes and the numbers of the CPU, in place too") {
+  Adverse t;
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const size_t size : {0, 1, 3, 4, 7, 8, 9, 17, 1003, 5000})
+      for (const size_t shift : {0, 1})
+        check_moniqua(t.on, dtype, size, shift);
+  t.check_clean();
+}
+
+TEST_CASE("on a device a compressor without its scratch is our bug") {
+  Adverse t;
+  Buffer host(100, DType::f32);
+  const Vec v = t.on.upload(host), scratch = t.on.make(4096, DType::bytes);
+  std::byte* const out = t.on.make(1000, DType::bytes).as<std::byte>();
+  const Execution on = t.on.execution();
+  const Compressor c = made("top-k:0.1", ParameterLayout::flat(100, DType::f32));
+  const Vec small = scratch.part(0, c.scratch_bytes() - 8);
+  CHECK(last_words([&] { c.encode(on, v, 0, 0, out); }) != "");
+  CHECK(last_words([&] { c.encode(on, v, 0, 0, out, small); }) != "");
+  CHECK(last_words([&] { c.encode(on, v, 0, 0, out, scratch.part(4, 4000)); }) != "");
+  CHECK(last_words([&] { c.encode(on, v, 0, 0, out, scratch); }) == "");
 }
 
 TEST_CASE("on a device a pass that answers at once, or sums into a late term, is our bug") {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "kernels/cuda_device.hpp"
+#include "tests/kernels/compressor_sentences.hpp"
 #include "tests/kernels/device_sentences.hpp"
 #include "tests/skipped.hpp"
 
@@ -70,6 +71,28 @@ TEST_CASE(
       CHECK(errors.times <= 100 * rounding(dtype) * terms);
     }
   }
+}
+
+TEST_CASE(
+    "every CUDA compressor gives the bytes and the numbers of the CPU, low-rank its rounding") {
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    check_compressors(on, awkward_and_long(dtype), false);
+    check_compressors(on, ParameterLayout::flat(3000017, dtype), false);
+    check_top_k_of_others(on, dtype);
+  }
+}
+
+TEST_CASE("Moniqua's CUDA passes give the bytes and the numbers of the CPU") {
+  const auto device = gpu();
+  if (!device) return;
+  OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const size_t size : {0, 1, 3, 4, 7, 8, 9, 17, 1003, 1000003})
+      for (const size_t shift : {0, 1})
+        check_moniqua(on, dtype, size, shift);
 }
 
 TEST_CASE("a GPU tells when an event has come, and shares memory between two openings of it") {
