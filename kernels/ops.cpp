@@ -257,9 +257,9 @@ void whole_pass(const Execution& on, DType dtype, const Arguments& a, size_t siz
 }
 
 /// On a device a number is one that was asked for before.
-double asked(const Execution& on, Question::What what, ConstVec x, ConstVec y) {
+double asked(const Execution& on, Question::What what, ConstVec x, ConstVec y, size_t moment = 0) {
   GV_CHECK((on.workspace != nullptr));
-  return on.workspace->number_of({what, x, y});
+  return on.workspace->number_of({what, x, y, moment});
 }
 
 }  // namespace
@@ -327,8 +327,8 @@ void queue_sum(const Execution& on, bool distance, ConstVec x, ConstVec y, Vec b
 
 }  // namespace
 
-double dot(const Execution& on, ConstVec x, ConstVec y) {
-  if (on.device != nullptr) return asked(on, Question::What::dot, x, y);
+double dot(const Execution& on, ConstVec x, ConstVec y, size_t moment) {
+  if (on.device != nullptr) return asked(on, Question::What::dot, x, y, moment);
   check_same(x, x);
   check_same(x, y);
   return block_sum(on, x, [&](size_t first, size_t last) {

@@ -112,7 +112,8 @@ double add_deviation(const Execution&, ConstVec x, ConstVec reference, Vec sum);
 
 /// x . y, accumulated in double in one fixed order: the same bits in every build, for any number of
 /// threads and on a GPU. 2 words.
-double dot(const Execution&, ConstVec x, ConstVec y);
+/// On a device `moment` tells apart what is asked of one vector while it changes.
+double dot(const Execution&, ConstVec x, ConstVec y, size_t moment = 0);
 /// `blocks` has room for reduction_blocks(x.size) numbers of fp64.
 void dot(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
 size_t reduction_blocks(size_t size);

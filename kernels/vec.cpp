@@ -78,13 +78,14 @@ Buffer::Buffer(const Execution& on, size_t size, DType dtype) {
     return;
   }
   GV_CHECK((on.workspace != nullptr));
-  auto stretch =
-      std::make_unique<Stretch>(Stretch{on.workspace->take(size * size_of(dtype)), on.workspace});
-  data_ = stretch.release();
+  const size_t bytes = size * size_of(dtype);
+  void* const there = on.workspace->take(bytes);
+  data_ = new Stretch{there, on.workspace};
   size_ = size;
   dtype_ = dtype;
   home_ = Home::workspace;
-  fill(on, 0, *this);
+  const size_t words = (bytes + sizeof(float) - 1) / sizeof(float);
+  fill(on, 0, {there, words, DType::f32});  // bytes too: what is lent is whole words
 }
 
 Buffer::~Buffer() {

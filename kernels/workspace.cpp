@@ -16,7 +16,7 @@ bool same(const ConstVec& a, const ConstVec& b) {
 }
 
 bool same(const Question& a, const Question& b) {
-  return a.what == b.what && same(a.x, b.x) && same(a.y, b.y);
+  return a.what == b.what && a.moment == b.moment && same(a.x, b.x) && same(a.y, b.y);
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 // goes by such numbers is run twice: first in ask(), where each call queues its sum and answers 1,
 // then, when all of them have come, in answer(), where each gets what was asked for. What is
 // wanted the second time must have been wanted the first time, in any order: so it must not hang
-// on the answers. REQUIRES: between the two nobody writes what was asked about.
+// on the answers. REQUIRES: between the two nobody writes what was asked about, or the questions
+// say of which moment they are.
 //
 // Owned and called by the owner of the device.
 #pragma once
@@ -25,6 +26,7 @@ namespace grapevine {
 struct Question {
   enum class What : uint8_t { dot, square_distance, number } what = What::dot;
   ConstVec x, y;  // of a number x alone, its one element
+  size_t moment = 0;
 };
 
 /// What was asked for at once.
@@ -74,6 +76,8 @@ class Workspace {
     work();
   }
 
+  /// Whether this is in answer(): what was asked for needs no work once more.
+  bool answers() const { return mode_ == Mode::answers; }
   /// REQUIRES: in ask() or answer(). What dot() and its like call.
   double number_of(const Question&);
 

@@ -1,8 +1,10 @@
 #include "actors/algorithms/compressed_rule.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <utility>
+
+#include "kernels/workspace.hpp"
 
 namespace grapevine {
 
@@ -10,7 +12,10 @@ CompressedRule::CompressedRule(const RuleContext& context, const char* otherwise
     : RoundRule(context),
       compressor_(*Compressor::make(settings_.compress.empty() ? otherwise : settings_.compress,
                                     layout_, seed_)),
-      own_(compressor_.bytes()) {}
+      own_(execution_, compressor_.bytes(), DType::bytes) {
+  if (execution_.device != nullptr)
+    scratch_ = Buffer(execution_, compressor_.scratch_bytes(), DType::bytes);
+}
 
 RuleState CompressedRule::state(double now) {
   RuleState state = RoundRule::state(now);
@@ -19,29 +24,35 @@ RuleState CompressedRule::state(double now) {
 }
 
 void CompressedRule::encode(ConstVec v) {
-  compressor_.encode(execution_, v, static_cast<uint32_t>(rank_), round_, own_.data());
+  compressor_.encode(execution_, v, static_cast<uint32_t>(rank_), round_,
+                     own_.vec().as<std::byte>(), scratch_);
 }
 
 void CompressedRule::add_own(double a, Vec y) {
-  compressor_.decode(execution_, own_.data(), static_cast<uint32_t>(rank_), round_, a, y);
+  compressor_.decode(execution_, std::as_const(own_).vec().as<std::byte>(),
+                     static_cast<uint32_t>(rank_), round_, a, y, scratch_);
 }
 
 bool CompressedRule::add(size_t edge, const Payload& message, double a, Vec y) {
   if (!message || message.count != own_.size()) return false;
   compressor_.decode(execution_, message.vec().as<std::byte>(),
-                     static_cast<uint32_t>(near_.neighbours[edge].rank), message.version, a, y);
+                     static_cast<uint32_t>(near_.neighbours[edge].rank), message.version, a, y,
+                     scratch_);
   return true;
 }
 
 double CompressedRule::distance(size_t edge, const Payload& message) {
+  if (!message || message.count != own_.size()) return std::numeric_limits<double>::quiet_NaN();
   if (heard_.size() == 0) heard_ = Buffer(execution_, size(), dtype());
-  scale(execution_, 0, heard_, heard_);
-  if (!add(edge, message, 1, heard_)) return std::numeric_limits<double>::quiet_NaN();
-  return std::sqrt(dot(execution_, heard_, heard_));
+  if (execution_.device == nullptr || !execution_.workspace->answers()) {
+    fill(execution_, 0, heard_);
+    add(edge, message, 1, heard_);
+  }
+  return std::sqrt(dot(execution_, heard_, heard_, edge));
 }
 
 void CompressedRule::write(int, size_t, Payload& out) {
-  std::memcpy(out.writable(DType::bytes, own_.size()).data, own_.data(), own_.size());
+  extrapolate(execution_, 0, own_, {}, out.writable(DType::bytes, own_.size()));
   out.version = static_cast<uint32_t>(round_);
 }
 

@@ -1,8 +1,6 @@
 // CompressedRule: what the round methods share whose one message to all neighbours is C(v), C the
 // compressor of settings.compress and v some vector of the method.
 #pragma once
-#include <vector>
-
 #include "actors/algorithms/rule.hpp"
 #include "kernels/compressor.hpp"
 
@@ -15,7 +13,7 @@ class CompressedRule : public RoundRule {
 
   bool conserves() const override { return settings_.missing == Missing::resend; }
   RuleState state(double now) override;
-  size_t message_bytes() const override { return own_.size(); }
+  size_t message_bytes() const override { return compressor_.bytes(); }
   double distance(size_t edge, const Payload&) override;  // |C(v_j)|
   void write(int phase, size_t edge, Payload& out) override;
 
@@ -29,8 +27,9 @@ class CompressedRule : public RoundRule {
 
  private:
   Compressor compressor_;
-  std::vector<std::byte> own_;  // C(v), encoded
-  Buffer heard_;                // C(v_j), to be judged
+  Buffer own_;      // C(v), encoded
+  Buffer heard_;    // C(v_j), to be judged
+  Buffer scratch_;  // on a device
 };
 
 }  // namespace grapevine

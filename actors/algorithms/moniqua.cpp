@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "kernels/moniqua.hpp"
@@ -25,7 +24,7 @@ Result<double> Moniqua::theta_of(const std::string& compress) {
 Moniqua::Moniqua(const RuleContext& context)
     : RoundRule(context),
       theta_(*theta_of(settings_.compress)),
-      own_(moniqua_bytes(size())),
+      own_(execution_, moniqua_bytes(size()), DType::bytes),
       next_(execution_, size(), dtype()) {}
 
 RuleState Moniqua::state(double now) {
@@ -38,11 +37,11 @@ RuleState Moniqua::state(double now) {
 void Moniqua::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   constexpr uint32_t kShared = 0;  // the rank of the noise
   RoundRule::on_gradient(now, lr, g, copy);
-  moniqua_encode(execution_, theta_, seed_, kShared, round_++, x_, own_.data());
+  moniqua_encode(execution_, theta_, seed_, kShared, round_++, x_, own_.vec().as<std::byte>());
 }
 
 void Moniqua::write(int, size_t, Payload& out) {
-  std::memcpy(out.writable(DType::bytes, own_.size()).data, own_.data(), own_.size());
+  extrapolate(execution_, 0, own_, {}, out.writable(DType::bytes, own_.size()));
 }
 
 void Moniqua::combine(double, int, std::span<const Payload> in) {
@@ -50,8 +49,8 @@ void Moniqua::combine(double, int, std::span<const Payload> in) {
   scale(execution_, 1, x_, next_);
   for (size_t k = 0; k < in.size(); ++k) {
     if (!in[k] || in[k].count != own_.size()) continue;
-    moniqua_add(execution_, theta_, settings_.gamma * near_.neighbours[k].weight, x_, own_.data(),
-                in[k].vec().as<std::byte>(), next_);
+    moniqua_add(execution_, theta_, settings_.gamma * near_.neighbours[k].weight, x_,
+                std::as_const(own_).vec().as<std::byte>(), in[k].vec().as<std::byte>(), next_);
   }
   std::swap(x_, next_);
 }

@@ -38,7 +38,7 @@ class Moniqua final : public RoundRule {
 
  private:
   double theta_;
-  std::vector<std::byte> own_;  // q, packed
+  Buffer own_;  // q, packed
   Buffer next_;
   uint64_t round_ = 0;
 };

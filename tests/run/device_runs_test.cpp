@@ -28,6 +28,12 @@ constexpr Run kRuns[] = {
     {"relaysum_grad", "chain", "binary-tree", ""},
     {"relaysgd_async", "chain", "binary-tree", ""},
     {"mean_estimation", "chain", "binary-tree", ""},
+    {"choco", "ring", "complete", "top-k:0.3"},
+    {"choco", "ring", "complete", "random-k:0.3"},
+    {"choco", "ring", "complete", "sign"},
+    {"deepsqueeze", "ring", "complete", "quantise:6"},
+    {"deepsqueeze", "ring", "complete", "low-rank:1"},
+    {"moniqua", "ring", "complete", "modulo:4"},
 };
 
 /// Latency, loss, a rank that dies and comes back, another graph.
@@ -46,6 +52,7 @@ Settings settings_of(const Run& r) {
   s.objective.zeta2 = 1;
   s.lr = {0.02, Schedule::cosine, 0.1};
   s.rule.compress = r.compress;
+  s.rule.gamma = s.method == "moniqua" ? 0.02 : r.compress[0] != 0 ? 0.3 : 1;
   s.rule.optimizer.momentum = 0.9;
   s.speed_spread = 0.2;
   s.plan.link_faults = {loss_of(FrameClass::all, 0.05)};
