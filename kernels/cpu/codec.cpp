@@ -44,6 +44,10 @@ void write_number(bool wide, double value, void* to) {
   std::memcpy(to, wide ? static_cast<const void*>(&value) : &narrow, wide ? 8 : 4);
 }
 
+const uint8_t* number_at(const ConstVec& v, size_t i) {
+  return static_cast<const uint8_t*>(v.data) + i * size_of(v.dtype);
+}
+
 /// y[i] += a (the number at `value`), in the arithmetic of the dtype.
 void add_at(const Vec& y, size_t i, double a, const void* value) {
   if (y.dtype == DType::f64) {
@@ -77,7 +81,7 @@ void for_places(const Tensor& t, Random& random, const Take& take) {
 
 void encode_random_k(const Call& c, Random& places, const ConstVec& v, uint8_t* bytes) {
   for_places(c.t, places, [&](size_t k, size_t i) {
-    std::memcpy(bytes + k * c.width(), v.part(i, 1).data, c.width());
+    std::memcpy(bytes + k * c.width(), number_at(v, i), c.width());
   });
 }
 
@@ -91,7 +95,7 @@ void encode_top_k(const Call& c, const ConstVec& v, uint8_t* bytes) {
   std::memcpy(bytes, places.data(), 4 * c.t.count);
   uint8_t* values = bytes + 4 * c.t.count;
   for (const uint32_t i : places) {
-    std::memcpy(values, v.part(i, 1).data, c.width());
+    std::memcpy(values, number_at(v, i), c.width());
     values += c.width();
   }
 }
