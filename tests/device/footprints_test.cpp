@@ -207,6 +207,9 @@ TEST_CASE("passes over few vectors, strided ones and sums touch what they say") 
     for (const bool distance : {false, true})
       run_everywhere(SumArguments{distance, here(1), here(2), here(3), here(4)}, size);
     run_everywhere(FiniteArguments{here(1), here(2)}, size);
+    run_everywhere(FillArguments{0.5, here(1)}, size);
+    run_everywhere(AccumulateArguments{here(1), here(2)}, size);
+    run_everywhere(NumberArguments{here(1), here(2)}, size);
   }
 }
 

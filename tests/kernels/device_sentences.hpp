@@ -52,6 +52,22 @@ inline void check_results(OnDevice& on, DType dtype, size_t size) {
   CHECK(on.number(result) == dot({}, host.view(0), host.view(1)));
   square_distance(on.execution(), views[0], views[1], blocks, result);
   CHECK(on.number(result) == square_distance({}, host.view(0), host.view(1)));
+  if (size > 0) {
+    tell(on.execution(), views[0].part(size - 1, 1), result);
+    CHECK(on.number(result) == number_at({}, host.view(0), size - 1));
+  }
+  Buffer sum = random_buffer(size, DType::f64, 7), back(size, DType::f64);
+  const Vec sum_there = on.upload(sum);
+  accumulate(on.execution(), views[0], sum_there);
+  accumulate({}, host.view(0), sum);
+  on.read(sum_there, back);
+  CHECK(std::memcmp(back.vec().data, sum.vec().data, 8 * size) == 0);
+  Buffer filled(size, dtype);
+  const Vec filled_there = on.make(size, dtype, 1);
+  fill(on.execution(), 0.3, filled_there);
+  on.read(filled_there, filled);
+  for (size_t i = 0; i < size; ++i)
+    CHECK(element(filled, i) == (dtype == DType::f64 ? 0.3 : static_cast<double>(0.3f)));
   const auto finite = [&] {
     all_finite(on.execution(), views[0], result);
     const double first = on.number(result);
