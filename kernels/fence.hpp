@@ -19,6 +19,11 @@
 
 namespace grapevine {
 
+/// Has something done by the owner of a device, later: what a device or another thread tells
+/// becomes a message. From any thread; never does it within the call; when the owner is gone,
+/// never.
+using ToOwner = std::function<void(std::function<void()>)>;
+
 struct Fenced;
 using Fence = std::shared_ptr<const Fenced>;  // null: it has happened
 

@@ -19,8 +19,12 @@ struct SnapshotSlot {
   }
   SnapshotSlot(size_t size, DType dtype, void* given, bool is_on_device)
       : size(size), dtype(dtype), given(given), is_on_device(is_on_device) {}
-  SnapshotSlot(ConstVec lent, std::function<void()> released)
-      : size(lent.size), dtype(lent.dtype), lent(lent.data), released(std::move(released)) {}
+  SnapshotSlot(ConstVec lent, bool is_on_device, std::function<void(std::vector<Fence>)> released)
+      : size(lent.size),
+        dtype(lent.dtype),
+        lent(lent.data),
+        released(std::move(released)),
+        is_on_device(is_on_device) {}
 
   void renew() {  // a plain buffer will do where the system grants no shared memory
     shared = SharedMemory::make(std::max<size_t>(1, size * size_of(dtype)));
@@ -37,7 +41,7 @@ struct SnapshotSlot {
   std::shared_ptr<SharedMemory> shared;  // or
   void* given = nullptr;                 // in a block of the pool; or
   const void* lent = nullptr;
-  std::function<void()> released;  // of what is lent
+  std::function<void(std::vector<Fence>)> released;  // of what is lent
   bool is_on_device = false;
   Fence ready;
   std::vector<Fence> readers;  // one of each stream at most
@@ -119,14 +123,23 @@ void Lease::set_phase(double phase) {
   slot_->phase = phase;
 }
 
-Lease Lease::of(ConstVec memory, std::function<void()> released) {
-  auto* slot = new SnapshotSlot(memory, std::move(released));
+Lease Lease::lent(ConstVec memory, bool is_on_device,
+                  std::function<void(std::vector<Fence>)> released) {
+  auto* slot = new SnapshotSlot(memory, is_on_device, std::move(released));
   slot->leases = 1;
   slot->give_back = [](SnapshotSlot* last) {
     const std::unique_ptr<SnapshotSlot> gone(last);
-    gone->released();
+    gone->released(std::move(gone->readers));
   };
   return Lease(slot);
+}
+
+Lease Lease::of(ConstVec memory, std::function<void()> released) {
+  return lent(memory, false, [released = std::move(released)](const auto&) { released(); });
+}
+
+Lease Lease::of_device(ConstVec memory, std::function<void(std::vector<Fence>)> released) {
+  return lent(memory, true, std::move(released));
 }
 
 bool Lease::on_device() const {
@@ -152,7 +165,7 @@ void Lease::set_seen() {
 
 void Lease::read_by(Fence fence) {
   GV_CHECK(slot_ != nullptr);
-  GV_CHECK(slot_->given != nullptr);
+  GV_CHECK((slot_->given != nullptr || slot_->is_on_device));
   std::erase_if(slot_->readers,
                 [&](const Fence& known) { return Fences::same_stream(known, fence); });
   slot_->readers.push_back(std::move(fence));

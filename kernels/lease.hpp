@@ -14,6 +14,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "kernels/fence.hpp"
 #include "kernels/vec.hpp"
@@ -35,6 +36,9 @@ class Lease {
   /// On memory of somebody else, which stays as it is until `released` is called, once, when the
   /// last lease goes. Never writable.
   static Lease of(ConstVec memory, std::function<void()> released);
+  /// The same of a device's memory: work may still read it when the last lease goes, and `released`
+  /// is given the fences behind which none does.
+  static Lease of_device(ConstVec memory, std::function<void(std::vector<Fence> readers)> released);
 
   explicit operator bool() const { return slot_ != nullptr; }
   /// REQUIRES: not empty, and the slot is a device's or its fence has been seen.
@@ -63,6 +67,7 @@ class Lease {
  private:
   friend class SnapshotPool;
   explicit Lease(SnapshotSlot* slot) : slot_(slot) {}
+  static Lease lent(ConstVec, bool is_on_device, std::function<void(std::vector<Fence>)> released);
   SnapshotSlot* slot_ = nullptr;
 };
 

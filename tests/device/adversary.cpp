@@ -87,8 +87,7 @@ void Adversary::kill() {
   on_lost_ = {};
   lost_ = true;
   for (auto& [first, area] : areas_) {
-    for (const int who : own())
-      Judge::merge(area.backing->closed, world_.judge().clock(who));
+    Judge::merge(area.backing->closed, all());
     release(area.block);
   }
   areas_.clear();  // what others have open stays with them
@@ -195,6 +194,13 @@ std::set<int> Adversary::own() const {
   for (const Queue& q : queues_)
     mine.insert(q.who);
   return mine;
+}
+
+Judge::Clock Adversary::all() const {
+  Judge::Clock out;
+  for (const int who : own())
+    Judge::merge(out, world_.judge().clock(who));
+  return out;
 }
 
 void Adversary::touch(const Access& a, Where where) {

@@ -56,6 +56,8 @@ class Adversary final : public Device {
   void settle();
   bool lost() const { return lost_; }
   int host() const { return host_; }  // as the judge counts
+  /// All that it ever did: known to whoever knows that it does no more.
+  Judge::Clock all() const;
 
   // Set by the test, when it likes:
   std::map<uint32_t, double> slow;        // streams, and by which factor
