@@ -45,12 +45,24 @@ struct SnapshotSlot {
   bool is_on_device = false;
   Fence ready;
   std::vector<Fence> readers;  // one of each stream at most
+  // What the last taker's stream has waited for: whoever takes the slot next does, too, until it is
+  // known to have been written behind all that.
+  std::vector<Fence> before;
   std::atomic<bool> retired{false};
   double phase = 0;
   std::atomic<size_t> leases{0};
   std::shared_ptr<void> home;
   void (*give_back)(SnapshotSlot*) = nullptr;
 };
+
+namespace {
+/// One of each stream: the later one covers the other.
+void add(std::vector<Fence>& fences, Fence fence) {
+  if (!fence) return;
+  std::erase_if(fences, [&](const Fence& known) { return Fences::same_stream(known, fence); });
+  fences.push_back(std::move(fence));
+}
+}  // namespace
 
 struct SnapshotPool::Shared {
   size_t size;
@@ -156,6 +168,7 @@ void Lease::set_ready(Fence fence) {
   GV_CHECK(slot_ != nullptr);
   GV_CHECK(slot_->leases.load(std::memory_order_acquire) == 1u);
   slot_->ready = std::move(fence);
+  slot_->before.clear();
 }
 
 void Lease::set_seen() {
@@ -166,9 +179,7 @@ void Lease::set_seen() {
 void Lease::read_by(Fence fence) {
   GV_CHECK(slot_ != nullptr);
   GV_CHECK((slot_->given != nullptr || slot_->is_on_device));
-  std::erase_if(slot_->readers,
-                [&](const Fence& known) { return Fences::same_stream(known, fence); });
-  slot_->readers.push_back(std::move(fence));
+  add(slot_->readers, std::move(fence));
 }
 
 const SharedMemory* Lease::shared() const {
@@ -229,12 +240,11 @@ Lease SnapshotPool::take(Stream writer, Where where) {
     slot = shared_->pop(shared_->choose ? shared_->choose(free) : free - 1);
   }
   Lease lease = lend(slot);
-  bool works = shared_->fences->wait(writer, slot->ready, where) == Fate::ok;
-  for (const Fence& reader : slot->readers)
-    works = works && shared_->fences->wait(writer, reader, where) == Fate::ok;
-  if (!works) return {};
-  slot->ready = {};
-  slot->readers.clear();
+  add(slot->before, std::exchange(slot->ready, {}));
+  for (Fence& reader : std::exchange(slot->readers, {}))
+    add(slot->before, std::move(reader));
+  for (const Fence& fence : slot->before)
+    if (shared_->fences->wait(writer, fence, where) != Fate::ok) return {};
   return lease;
 }
 
@@ -248,7 +258,8 @@ Lease SnapshotPool::take_host(Where where) {
     };
     for (size_t k = shared_->free.size(); k-- > 0 && slot == nullptr;) {
       const SnapshotSlot& s = *shared_->free[k];
-      if (is_through(s.ready) && std::all_of(s.readers.begin(), s.readers.end(), is_through))
+      if (is_through(s.ready) && std::all_of(s.readers.begin(), s.readers.end(), is_through) &&
+          std::all_of(s.before.begin(), s.before.end(), is_through))
         slot = shared_->pop(k);
     }
   }
@@ -256,6 +267,7 @@ Lease SnapshotPool::take_host(Where where) {
   GV_CHECK((!slot->is_on_device));
   slot->ready = {};
   slot->readers.clear();
+  slot->before.clear();
   return lend(slot);
 }
 

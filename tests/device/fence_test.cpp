@@ -136,6 +136,21 @@ TEST_CASE("a reader that is not marked is overrun, and found") {
   CHECK(t.world.judge().found("race"));
 }
 
+TEST_CASE("a slot that was taken and dropped unwritten is still written behind its readers") {
+  Bench t(1);
+  SnapshotPool pool(t.fences, t.memory, kSize, DType::f32, 1);
+  {
+    Lease lease = pool.take(t.rules);
+    lease.set_ready(t.work(t.rules, lease, Access::Mode::writes));
+    REQUIRE(t.fences.wait(t.out, lease.ready()) == Fate::ok);
+    lease.read_by(t.work(t.out, lease, Access::Mode::reads));
+  }
+  CHECK(pool.take(t.rules));  // whose stream waits, and writes nothing
+  Lease lease = pool.take(t.lane);
+  t.work(t.lane, lease, Access::Mode::writes);
+  t.check_clean();
+}
+
 TEST_CASE("the host gets a pinned slot that no work reads any more, and never waits for one") {
   Bench t(2);
   SnapshotPool pool(t.fences, t.pinned, kSize, DType::f32, 2);
