@@ -7,5 +7,6 @@ grapevine_test(device
   SOURCES device/adversary_test.cpp device/fence_test.cpp device/footprints_test.cpp
     device/passes_test.cpp device/owner.cpp device/order_test.cpp device/threaded.cpp
     device/threaded_test.cpp device/workspace_test.cpp device/neighbour.cpp
-    device/lent_snapshots_test.cpp
+    device/lent_snapshots_test.cpp device/fake_nccl.cpp device/nccl_edge_test.cpp
+    device/nccl_test.cpp
   USES grapevine_adversary)

@@ -399,9 +399,15 @@ void Adversary::go_on() {
     if (q.busy || q.work.empty()) continue;
     const Work& w = q.work.front();
     if (w.kind == Work::Kind::wait && !w.record->done) continue;
+    if (w.kind == Work::Kind::pass && held_.count(static_cast<uint32_t>(k)) != 0) continue;
     q.busy = true;
     later(world_.chance(1e-7, 1e-5), working_, [this, k] { begin(k); });
   }
+}
+
+void Adversary::let_go(Stream stream) {
+  held_.erase(stream.id);
+  go_on();
 }
 
 bool Adversary::gone(const Work& w) {

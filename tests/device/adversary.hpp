@@ -50,6 +50,10 @@ class Adversary final : public Device {
   Fate open(int descriptor, size_t bytes, Block&) override;
   void touch(const Access&, Where) override;
 
+  /// The next pass on the stream waits for a peer, until it is let go.
+  void hold(Stream stream) { held_.insert(stream.id); }
+  void let_go(Stream);
+
   /// Its process has died: nothing that was queued is done any more.
   void kill();
   /// All should be done, and memory be what the calls in their order make it. Findings if not.
@@ -127,6 +131,7 @@ class Adversary final : public Device {
   std::shared_ptr<int> process_ = std::make_shared<int>(), working_ = std::make_shared<int>();
   std::function<void()> on_lost_;
   std::map<const std::byte*, Area> areas_;  // by first address
+  std::set<uint32_t> held_;                 // streams
   std::vector<Queue> queues_;
   std::vector<std::shared_ptr<Record>> events_;  // null: never recorded
 };
