@@ -19,9 +19,9 @@
 
 namespace grapevine {
 
-/// Has something done by the owner of a device, later: what a device or another thread tells
-/// becomes a message. From any thread; never does it within the call; when the owner is gone,
-/// never.
+/// Has something done by the owner of a device, later: what the device or another thread tells
+/// becomes a message. From any thread, whose messages keep their order; never within the call; when
+/// the owner is gone, never at all.
 using ToOwner = std::function<void(std::function<void()>)>;
 
 struct Fenced;

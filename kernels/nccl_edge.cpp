@@ -142,19 +142,19 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
     state = State::flying;
     Fence done;
     if (all->fences.record(stream, done) != Fate::ok) return break_off("the device is lost");
-    all->fences.when(done, [me = shared_from_this(), k = number](Fate fate) {
-      me->all->to_owner([me, k, fate] { me->seen(k, fate); });
+    all->fences.when(done, [me = shared_from_this()](Fate fate) {
+      me->all->to_owner([me, fate] { me->seen(fate); });
     });
   }
 
-  void seen(uint64_t k, Fate fate) {
-    if (state != State::flying || k != number) return;  // it came too late
+  void seen(Fate fate) {
+    if (state != State::flying) return;  // it came too late, and nothing begins after that
     if (fate != Fate::ok) return break_off("the device is lost");
     state = State::ready;
     deadline_s = due_s = kNever;
     leave_turn();
     sent = {};
-    news({NcclNews::Kind::arrived, k, std::exchange(received, {})});
+    news({NcclNews::Kind::arrived, number, std::exchange(received, {})});
   }
 
   void leave_turn() {

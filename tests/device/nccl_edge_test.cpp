@@ -24,6 +24,7 @@ struct Bench {
   Device& device{adversary};
   Fences fences{device};
   FakeNccl nccl{world, adversary};
+  double posted_s = 0;
   ToOwner later;
   NcclEdges edges;
   Stream rules, jumps;
@@ -33,7 +34,8 @@ struct Bench {
   Bench(uint64_t seed, uint32_t most_edges)
       : world(seed),
         later([this](std::function<void()> what) {
-          world.after(world.chance(1e-5, 1e-3), std::move(what));
+          posted_s = std::max(posted_s, world.now() + world.chance(1e-5, 1e-3));
+          world.at(posted_s, std::move(what));
         }),
         edges(device, fences, nccl.calls(), [this](auto what) { later(std::move(what)); },
               {.most_edges = most_edges}) {}
