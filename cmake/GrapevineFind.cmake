@@ -125,8 +125,15 @@ if(CMAKE_CUDA_COMPILER AND NOT GRAPEVINE_SANITIZE)
   endif()
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 20)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc knows C++20
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
   find_package(CUDAToolkit QUIET)
-  find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${torch_folder}/nvidia/nccl/include)
+  set(nccl_of_torch ${torch_folder}/nvidia/nccl)  # a wheel beside PyTorch's
+  find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${nccl_of_torch}/include)
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2
+    HINTS ${CUDAToolkit_LIBRARY_DIR} ${nccl_of_torch}/lib)
 endif()
 grapevine_found(CUDA "${CMAKE_CUDA_COMPILER_VERSION}" "no GPU kernels")
 grapevine_found(NCCL "${NCCL_INCLUDE}" "no exchanges between GPUs of several hosts")

@@ -17,3 +17,20 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 grapevine_benchmark(compressors SOURCES bench/compressors_bench.cpp USES grapevine_kernels)
 grapevine_benchmark(kernels_cuda SOURCES bench/kernels_cuda_bench.cpp USES grapevine_kernels)
+
+# What the design of the GPU's side takes for granted, asked of a real one.
+if(CMAKE_CUDA_COMPILER_LOADED)
+  set(facts bench/gpu_facts)
+  add_executable(gpu_facts ${facts}/main.cpp ${facts}/processes.cpp ${facts}/tools.cpp
+    ${facts}/work.cu ${facts}/order.cpp ${facts}/learning.cpp ${facts}/passes.cpp
+    ${facts}/memory.cpp ${facts}/sharing.cpp ${facts}/neighbours.cpp)
+  set_property(SOURCE ${facts}/work.cu APPEND PROPERTY COMPILE_OPTIONS --Werror=all-warnings)
+  target_include_directories(gpu_facts PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(gpu_facts PRIVATE CUDA::cudart_static Threads::Threads grapevine_options)
+  if(NCCL_LIBRARY AND NCCL_INCLUDE)
+    target_sources(gpu_facts PRIVATE ${facts}/nccl.cpp)
+    target_compile_definitions(gpu_facts PRIVATE GRAPEVINE_NCCL)
+    target_include_directories(gpu_facts SYSTEM PRIVATE ${NCCL_INCLUDE})
+    target_link_libraries(gpu_facts PRIVATE ${NCCL_LIBRARY})
+  endif()
+endif()
