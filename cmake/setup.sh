@@ -8,6 +8,7 @@
 # ends the script with status 1.
 
 logs=build/logs
+libtorch_version=2.11.0
 
 # quietly NAME COMMAND...: runs it as a step; its output goes to build/logs/NAME.log.
 quietly() {
@@ -61,8 +62,28 @@ install_packages() {
 
 has_cuda_device() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
 
+# libtorch_version_in FOLDER: of the PyTorch in FOLDER/torch, as 2.11.0 without what stands behind a +; nothing
+# where it cannot serve as LibTorch: the C++ headers are not there, its libraries were built with the old strings
+# of C++, or they have no CUDA where a device is.
+libtorch_version_in() {
+  local torch=$1/torch
+  [ -e "$torch/lib/libtorch_cpu.so" ] && [ -e "$torch/include/torch/csrc/api/include/torch/torch.h" ] &&
+    grep -q __cxx11 "$torch/lib/libc10.so" && { [ -e "$torch/lib/libtorch_cuda.so" ] || ! has_cuda_device; } ||
+    return 0
+  sed -n "s/^__version__ *= *['\"]\([0-9.]*\).*/\1/p" "$torch/version.py"
+}
+
+# The folder that holds the torch/ which Python would import; nothing where there is none.
+importable_torch() {
+  python3 -c '
+import importlib.util, os
+found = importlib.util.find_spec("torch")
+if found is not None and found.origin is not None:
+    print(os.path.dirname(os.path.dirname(found.origin)))' 2>/dev/null || true
+}
+
 download_libtorch() {
-  local python=python3 platform platforms=() wheels=(torch==2.11.0) deps=()
+  local python=python3 platform platforms=() wheels=("torch==$libtorch_version") deps=()
   "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
   for platform in manylinux_2_28 manylinux_2_25 manylinux_2_17 manylinux2014; do
     platforms+=(--platform "${platform}_x86_64")
@@ -85,16 +106,25 @@ unpack_libtorch() {  # WHEELS INTO
   for wheel in "$1"/nvidia_*.whl; do unzip -q -o "$wheel" -d "$2"; done
 }
 
-# LibTorch's own libraries out of the Python wheel; GRAPEVINE_LIBTORCH names a folder to use
-# instead, or is "none".
+# LibTorch, in .deps/libtorch: a link to an installed PyTorch of the same version (but for the last number), else
+# the Python wheel's own libraries. GRAPEVINE_LIBTORCH names a folder to use instead, or is "none".
 get_libtorch() {
-  local into=.deps/libtorch
+  local into=.deps/libtorch installed version
   if [ -n "${GRAPEVINE_LIBTORCH:-}" ]; then
     [ "$GRAPEVINE_LIBTORCH" = none ] || [ -e "$GRAPEVINE_LIBTORCH/torch/lib/libtorch_cpu.so" ] ||
       stop "GRAPEVINE_LIBTORCH=$GRAPEVINE_LIBTORCH: no torch/lib/libtorch_cpu.so in there (or: none)"
     return 0
   fi
   [ ! -e $into/torch/lib/libtorch_cpu.so ] || return 0
+  installed=$(importable_torch)
+  version=$(libtorch_version_in "$installed")
+  if [ "${version%.*}" = "${libtorch_version%.*}" ]; then
+    echo "LibTorch: that of the PyTorch $version in $installed" >&2
+    mkdir -p .deps
+    ln -sfn "$installed" $into
+    rm -f build/*/configured
+    return 0
+  fi
   [ "$(uname -m)" = x86_64 ] ||
     stop "LibTorch is only fetched for x86_64, this is $(uname -m): set GRAPEVINE_LIBTORCH=FOLDER or none"
   rm -rf $into.part .deps/wheels
@@ -135,7 +165,7 @@ get_torch() {
 
 make_torch() {  # PYTHON INTO
   "$1" -m venv "$2"
-  "$2/bin/python" -m pip install torch==2.11.0 numpy safetensors tensorboard setuptools wheel
+  "$2/bin/python" -m pip install "torch==$libtorch_version" numpy safetensors tensorboard setuptools wheel
 }
 
 # configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other
