@@ -35,16 +35,22 @@ stop() {
   exit 1
 }
 
-# install_packages WHO: `run` or `test`. Calls apt-get only when something is missing.
+# missing_packages WHO: on one line, what `run` or `test` needs of Debian and is not installed.
+missing_packages() {
+  local wanted
+  wanted=$(awk -v who="$1" '!/^#/ && NF && (NF == 1 || $2 == who) {print $1}' cmake/packages.txt)
+  comm -23 <(sort <<<"$wanted") <(dpkg-query -W -f '${Package} ${db:Status-Status}\n' \
+    2>/dev/null | awk '$2 == "installed" {print $1}' | sort) | xargs
+}
+
+# install_packages WHO: calls apt-get only when something is missing.
 install_packages() {
   if ! command -v dpkg-query >/dev/null; then
     echo "no Debian here: packages are left to you, see cmake/packages.txt" >&2
     return
   fi
-  local wanted missing as_root=()
-  wanted=$(awk -v who="$1" '!/^#/ && NF && (NF == 1 || $2 == who) {print $1}' cmake/packages.txt)
-  missing=$(comm -23 <(sort <<<"$wanted") <(dpkg-query -W -f '${Package} ${db:Status-Status}\n' \
-    2>/dev/null | awk '$2 == "installed" {print $1}' | sort) | xargs)
+  local missing as_root=()
+  missing=$(missing_packages "$1")
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null ||
@@ -60,7 +66,7 @@ install_packages() {
   rm -f build/*/configured  # what configuration did not find may be there now
 }
 
-has_cuda_device() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
+has_cuda_device() { nvidia-smi -L 2>/dev/null | grep '^GPU' >/dev/null; }  # grep reads to the end: no SIGPIPE
 
 # libtorch_version_in FOLDER: of the PyTorch in FOLDER/torch, as 2.11.0 without what stands behind a +; nothing
 # where it cannot serve as LibTorch: the C++ headers are not there, its libraries were built with the old strings

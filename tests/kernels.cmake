@@ -34,3 +34,6 @@ if(CMAKE_CUDA_COMPILER_LOADED)
     target_link_libraries(gpu_facts PRIVATE ${NCCL_LIBRARY})
   endif()
 endif()
+
+# The command that asks and measures all of that, without a GPU.
+add_test(NAME gpu_steps COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/bench/gpu_steps_test.py)

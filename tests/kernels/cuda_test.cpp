@@ -29,7 +29,8 @@ std::unique_ptr<Device> gpu() {
 
 }  // namespace
 
-TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misaligned views") {
+TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misaligned views",
+          "[gpu]") {
   const auto device = gpu();
   if (!device) return;
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
@@ -47,7 +48,7 @@ TEST_CASE("every CUDA pass gives the bits of the CPU, for odd sizes and misalign
   }
 }
 
-TEST_CASE("what a CUDA pass finds out is what the CPU finds, to the last bit") {
+TEST_CASE("what a CUDA pass finds out is what the CPU finds, to the last bit", "[gpu]") {
   const auto device = gpu();
   if (!device) return;
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
@@ -56,8 +57,8 @@ TEST_CASE("what a CUDA pass finds out is what the CPU finds, to the last bit") {
       check_results(on, dtype, size);
 }
 
-TEST_CASE(
-    "CUDA passes over matrices have the bits of the CPU, products with a factor its rounding") {
+TEST_CASE("CUDA passes over matrices have the bits of the CPU, products with a factor its rounding",
+          "[gpu]") {
   const auto device = gpu();
   if (!device) return;
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
@@ -73,8 +74,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "every CUDA compressor gives the bytes and the numbers of the CPU, low-rank its rounding") {
+TEST_CASE("every CUDA compressor gives the bytes and the numbers of the CPU, low-rank its rounding",
+          "[gpu]") {
   const auto device = gpu();
   if (!device) return;
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
@@ -85,7 +86,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Moniqua's CUDA passes give the bytes and the numbers of the CPU") {
+TEST_CASE("Moniqua's CUDA passes give the bytes and the numbers of the CPU", "[gpu]") {
   const auto device = gpu();
   if (!device) return;
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
@@ -95,7 +96,8 @@ TEST_CASE("Moniqua's CUDA passes give the bytes and the numbers of the CPU") {
         check_moniqua(on, dtype, size, shift);
 }
 
-TEST_CASE("a GPU tells when an event has come, and shares memory between two openings of it") {
+TEST_CASE("a GPU tells when an event has come, and shares memory between two openings of it",
+          "[gpu]") {
   const auto device = gpu();
   if (!device) return;
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });

@@ -66,8 +66,9 @@ const Question* find(std::span<const Question> questions, const char* name) {
   return nullptr;
 }
 
-/// In a process of its own, which ends here whatever threads it has left.
+/// In a process of its own, which ends here whatever threads it has left, or with whoever asks.
 [[noreturn]] void perform(const Question& question) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   int status = 0;
   try {
     question.ask();
@@ -99,7 +100,6 @@ int main(int count, char** words) {
     if (const Question* question = find(kQuestions, words[2])) perform(*question);
   }
   if (count == 3 && std::strcmp(words[1], "--role") == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (const Question* role = find(kRoles, words[2])) perform(*role);
   }
   const std::vector<std::string> wanted(words + 1, words + count);

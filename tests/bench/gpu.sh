@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# What a GPU has to show, in one command: builds, runs the tests that need a GPU, compute-sanitizer over them,
+# gpu_facts and the benches, and writes gpu.json and gpu.md. Eight minutes at most beside building.
+#
+#   tests/bench/gpu.sh [FOLDER [STEP...]]       FOLDER: for the two files and the logs, build/gpu unless told
+#
+# It fetches nothing. What it looks for is a line each, with what its absence leaves out; where the program itself
+# cannot be built, gpu_facts is, by nvcc alone. The steps stand in gpu_steps.py. Status 77 without a GPU, 1 where
+# something that was run did not hold.
+set -euo pipefail
+folder=$(realpath -m "${1:-$(dirname "${BASH_SOURCE[0]}")/../../build/gpu}")
+shift $(($# > 0))
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. cmake/setup.sh
+
+has_cuda_device || { echo "SKIPPED: no CUDA device: nvidia-smi names none"; exit 77; }
+
+# found WHAT PLACE CONSEQUENCE
+found() { printf '%-18s %s\n' "$1" "${2:-not found: $3}"; }
+
+# tool NAME: on the PATH, or where the CUDA toolkit puts it.
+tool() { PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer command -v "$1" || true; }
+
+# An importable PyTorch from 2.11 on, and what of its libraries is not here.
+use_libtorch() {
+  local torch version lacks
+  torch=$(importable_torch)
+  version=$(libtorch_version_in "$torch")
+  if [ -n "$version" ] && sort -VC <<<"${libtorch_version%.*}"$'\n'"$version"; then
+    export GRAPEVINE_LIBTORCH=$torch
+  else
+    torch=
+  fi
+  found LibTorch "${torch:+PyTorch $version in $torch}" "no PyTorch from ${libtorch_version%.*} on can be imported"
+  [ -n "$torch" ] || return 0
+  lacks=$(ldd "$torch/torch/lib/libtorch_cuda.so" | awk '/not found/ {print $1}' | xargs)
+  [ -z "$lacks" ] || found "  its libraries" "" "$lacks; networks do not load"
+}
+
+# Programs of the steps that this build knows.
+known_programs() {
+  local name
+  for name in $(python3 tests/bench/gpu_steps.py --programs); do
+    if ninja -C build/release -t query "$name" >/dev/null 2>&1; then echo "$name"; fi
+  done
+}
+
+build_all() (
+  configure release
+  # shellcheck disable=SC2046
+  build release $(known_programs)
+)
+
+build_facts_alone() {
+  local sources
+  mapfile -t sources < <(find tests/bench/gpu_facts -name '*.c*' ! -name nccl.cpp)
+  mkdir -p build/release/bin
+  "$nvcc" -std=c++20 -O2 -arch=native -I. -o build/release/bin/gpu_facts "${sources[@]}"
+}
+
+nvcc=$(tool nvcc)
+sanitizer=$(tool compute-sanitizer)
+packages=$(missing_packages run)
+use_libtorch
+found nvcc "$nvcc" "nothing that runs on a GPU can be built"
+found compute-sanitizer "$sanitizer" "memcheck, racecheck, initcheck and synccheck are left out"
+found packages "$([ -n "$packages" ] || echo all)" "$packages"
+if ! build_all && [ -n "$nvcc" ]; then
+  echo "the program cannot be built here: only gpu_facts is asked"
+  (quietly "gpu_facts alone" build_facts_alone) || true
+fi
+COMPUTE_SANITIZER=$sanitizer exec python3 tests/bench/gpu_steps.py build/release "$folder" "$@"

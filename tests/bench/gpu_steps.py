@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""The steps of gpu.sh: runs them one by one, each with a time limit, and writes what they gave.
+
+    tests/bench/gpu_steps.py BUILD FOLDER [STEP...]    into FOLDER/gpu.json and gpu.md, and logs
+    tests/bench/gpu_steps.py --programs                what the steps run
+
+A step is a line of STEPS: its name, the claim that it shows, its limit in seconds (480 in all),
+what it runs in BUILD, and what reads the output. A step whose program is not built is left out. One
+that does not end in time is killed and named, and the others go on. Status 1 where a step that was
+run did not hold.
+"""
+import collections
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+AFTER_KILL_S = 10
+
+# What a reader makes of an output: whether it holds, what was found in words, and the figures.
+Found = collections.namedtuple("Found", "holds words figures")
+Step = collections.namedtuple("Step", "name claim limit_s command read")
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it says nothing"
+
+
+def read_tests(text, status):
+    """Catch2's last line; a test that was skipped has shown nothing."""
+    skipped = re.findall(r"^SKIPPED: .*$", text, re.M)
+    count = re.search(r"All tests passed \(.* in (\d+) test case", text)
+    holds = status == 0 and count is not None and not skipped
+    figures = {"cases": int(count[1])} if count else {}
+    return Found(holds, skipped[0] if skipped else last_line(text), figures)
+
+
+def read_sanitizer(text, status):
+    """What compute-sanitizer counts at its end; where it counts nothing, why."""
+    summary = re.findall(r"SUMMARY: (.*)$", text, re.M)
+    told = [line.strip("= ") for line in text.splitlines() if line.startswith("=====")]
+    words = summary[-1] if summary else (told[-1] if told else last_line(text))
+    return Found(status == 0 and words.startswith("0 "), words, {})
+
+
+def read_facts(text, status):
+    """The lines `fact NAME  answer`; a NO holds, too: it is an answer."""
+    facts = dict(re.findall(r"^fact (\S+) +(.*)$", text, re.M))
+    kinds = collections.Counter(verdict_of(answer) for answer in facts.values())
+    words = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
+    return Found(status == 0, words or last_line(text), facts)
+
+
+def verdict_of(answer):
+    for word in ("yes", "NO", "no answer"):
+        if answer.startswith(word):
+            return word
+    return "for the record"
+
+
+LEAST_OF_COPY = {400: 0.9, 4: 0.7}  # by the MB of a vector
+
+
+def read_passes(text, status):
+    """The tables of kernels_cuda_bench, one for each size; no pass may be far below a copy."""
+    figures, worst, size = {}, {}, None
+    for line in text.splitlines():
+        if header := re.match(r".*, (\S+) MB a vector", line):
+            size = float(header[1])
+        elif size and (row := re.match(r"(\S.*?) +(\d+) +([\d.]+) +([\d.]+)$", line)):
+            figures.setdefault(f"{size:g} MB", {})[row[1]] = {
+                "words": int(row[2]), "gb_per_s": float(row[3]), "of_the_copy": float(row[4])}
+            if size not in worst or float(row[4]) < worst[size][0]:
+                worst[size] = float(row[4]), row[1]
+    words = "; ".join(f"{size:g} MB: at least {share:.2f} of a copy ({name})"
+                      for size, (share, name) in worst.items())
+    holds = status == 0 and worst.keys() >= LEAST_OF_COPY.keys() and all(
+        worst[size][0] >= least for size, least in LEAST_OF_COPY.items())
+    return Found(holds, words or last_line(text), figures)
+
+
+def read_doctor(text, status):
+    """The machine; a doctor that finds something wrong is no failure of the GPU's."""
+    devices = json.loads(text)["devices"]
+    return Found(bool(devices["gpus"]), f"{len(devices['gpus'])} GPUs", devices)
+
+
+def sanitized(tool):
+    return ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", *GPU_TESTS]
+
+
+GPU_TESTS = ["bin/kernels_test", "[gpu]"]
+CLEAN, SAME = "order: compute-sanitizer is clean", "equality: passes on CUDA = CPU, to the bit"
+PASSES = "passes: 0.9 of a device copy at 400 MB, 0.7 at 4 MB"
+
+STEPS = [
+    Step("doctor", "", 15, ["grapevine", "doctor", "--json"], read_doctor),
+    Step("tests", SAME, 45, GPU_TESTS, read_tests),
+    Step("facts", "", 90, ["bin/gpu_facts"], read_facts),
+    Step("passes", PASSES, 30, ["bin/kernels_cuda_bench", "400", "4"], read_passes),
+    Step("memcheck", CLEAN, 80, sanitized("memcheck"), read_sanitizer),
+    Step("racecheck", CLEAN, 80, sanitized("racecheck"), read_sanitizer),
+    Step("initcheck", CLEAN, 80, sanitized("initcheck"), read_sanitizer),
+    Step("synccheck", CLEAN, 60, sanitized("synccheck"), read_sanitizer),
+]
+
+
+def programs_of(step):
+    """Those of ours that it needs, by the names of their targets."""
+    return [word.removeprefix("bin/") for word in step.command
+            if word.startswith("bin/") or word == "grapevine"]
+
+
+def command_of(step, build):
+    """Ready to be run, or nothing where a part of it is not here."""
+    tool = os.environ.get("COMPUTE_SANITIZER") or shutil.which("compute-sanitizer")
+    words = [tool if word == "compute-sanitizer" else word for word in step.command]
+    ours = ["grapevine" if name == "grapevine" else f"bin/{name}" for name in programs_of(step)]
+    if None in words or not all((build / name).exists() for name in ours):
+        return None
+    return [str(build / word) if word in ours else word for word in words]
+
+
+def run(command, build, log, limit_s):
+    """(status, how it ended): the status is None where it was killed."""
+    with open(log, "w") as out:
+        child = subprocess.Popen(command, cwd=build, stdin=subprocess.DEVNULL, stdout=out,
+                                 stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            try:
+                child.wait(AFTER_KILL_S)
+            except subprocess.TimeoutExpired:
+                return None, f"no end within {limit_s} s, and it cannot be killed"
+            return None, f"no end within {limit_s} s"
+    return status, f"signal {-status}" if status < 0 else f"status {status}"
+
+
+def perform(step, command, build, folder):
+    """A step as the JSON has it."""
+    log, begun = folder / f"{step.name}.log", time.monotonic()
+    status, ended = run(command, build, log, step.limit_s)
+    text = log.read_text(errors="replace")
+    try:
+        found = step.read(text, status)
+    except (ValueError, KeyError):
+        found = Found(False, last_line(text), {})
+    words = found.words if status is not None else f"{ended}; {found.words}"
+    return {"step": step.name, "claim": step.claim, "holds": found.holds and status is not None,
+            "found": words, "ended": ended, "seconds": round(time.monotonic() - begun, 1),
+            "limit_s": step.limit_s, "command": " ".join(command), "figures": found.figures}
+
+
+def perform_all(build, folder, wanted):
+    results = []
+    for step in STEPS:
+        command = command_of(step, build)
+        if (wanted and step.name not in wanted) or command is None:
+            continue
+        print(f"{step.name:<12}", end="", flush=True)
+        result = perform(step, command, build, folder)
+        print(f"{result['seconds']:>7.1f} s  {'ok  ' if result['holds'] else 'FAIL'}  "
+              f"{result['found']}", flush=True)
+        results.append(result)
+    return results
+
+
+def said_by(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |"
+                     for line in lines) + "\n"
+
+
+def markdown(report):
+    steps = report["steps"]
+    parts = [f"# On a GPU: {report['device']}\n\n{report['made']}, commit {report['commit']}.\n",
+             "## Claims\n\n" + table(
+                 ["claim", "shown by", "found", "holds"],
+                 [[s["claim"], s["step"], s["found"], "yes" if s["holds"] else "NO"]
+                  for s in steps if s["claim"]])]
+    for step in steps:
+        if step["step"] == "facts":
+            parts.append("## Facts\n\n" + table(["fact", "answer"], step["figures"].items()))
+        if step["step"] == "passes":
+            parts.append("## Passes, fp32\n\n" + table(
+                ["a vector", "pass", "words", "GB/s", "of a copy"],
+                [[size, name, *row.values()] for size, rows in step["figures"].items()
+                 for name, row in rows.items()]))
+    parts.append("## Steps\n\n" + table(
+        ["step", "seconds", "limit", "ended", "found"],
+        [[s["step"], s["seconds"], s["limit_s"], s["ended"], s["found"]] for s in steps]))
+    return "\n".join(parts)
+
+
+def main():
+    if sys.argv[1:] == ["--programs"]:
+        print("\n".join(sorted({name for step in STEPS for name in programs_of(step)})))
+        return 0
+    build, folder = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+    wanted, known = sys.argv[3:], [step.name for step in STEPS]
+    for name in wanted:
+        if name not in known:
+            print(f"no step is named {name}, accepted: {' '.join(known)}", file=sys.stderr)
+            return 2
+    folder.mkdir(parents=True, exist_ok=True)
+    report = {"device": said_by("nvidia-smi", "--query-gpu=name,memory.total,driver_version",
+                                "--format=csv,noheader") or "unknown",
+              "made": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "commit": said_by("git", "rev-parse", "--short", "HEAD") or "unknown",
+              "steps": perform_all(build, folder, wanted)}
+    (folder / "gpu.json").write_text(json.dumps(report, indent=1) + "\n")
+    (folder / "gpu.md").write_text(markdown(report))
+    print(f"{folder}/gpu.json and gpu.md")
+    return 0 if report["steps"] and all(step["holds"] for step in report["steps"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
