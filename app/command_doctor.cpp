@@ -1,5 +1,4 @@
 // grapevine doctor: whether this machine can run a node. A line for each thing that a run needs.
-#include <dlfcn.h>
 #include <fmt/core.h>
 #include <netdb.h>
 #include <sched.h>
@@ -20,6 +19,7 @@
 #include "actors/transport/local_socket.hpp"
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
+#include "app/device_report.hpp"
 #include "app/words.hpp"
 #include "messages/control.hpp"
 #include "models/network_loader.hpp"
@@ -30,23 +30,35 @@ namespace {
 constexpr rlim_t kLeastFiles = 1024;
 constexpr double kLeastDisk = 1e9, kLeastMemory = 1e9;
 
+/// Says each thing at once, or all together as JSON.
 class Doctor {
  public:
-  void well(const char* what, const std::string& text) { line("ok", what, text); }
-  void ill(const char* what, const std::string& text) {
-    line("FAIL", what, text);
-    healthy_ = false;
+  explicit Doctor(bool json) : json_(json) {}
+
+  void well(const std::string& what, const std::string& text) { judge(true, what, text); }
+  void ill(const std::string& what, const std::string& text) { judge(false, what, text); }
+  void judge(bool good, const std::string& what, const std::string& text) {
+    healthy_ = healthy_ && good;
+    checks_.push_back({{"what", what}, {"ok", good}, {"text", text}});
+    if (!json_) std::printf("%-4s  %-11s %s\n", good ? "ok" : "FAIL", what.c_str(), text.c_str());
   }
-  void judge(bool good, const char* what, const std::string& text) {
-    good ? well(what, text) : ill(what, text);
+
+  void devices(const DeviceSurvey& survey) {
+    for (const DoctorLine& line : lines_of(survey))
+      judge(line.well, line.what, line.text);
+    devices_ = json_of(survey);
   }
-  bool healthy() const { return healthy_; }
+
+  /// The exit status.
+  int conclude() const {
+    if (json_) print_json({{"healthy", healthy_}, {"checks", checks_}, {"devices", devices_}});
+    return healthy_ ? 0 : 1;
+  }
 
  private:
-  static void line(const char* verdict, const char* what, const std::string& text) {
-    std::printf("%-4s  %-11s %s\n", verdict, what, text.c_str());
-  }
+  const bool json_;
   bool healthy_ = true;
+  Json checks_ = Json::array(), devices_;
 };
 
 std::string first_word(const char* path) {
@@ -160,20 +172,6 @@ void check_networks(Doctor& doctor, const Options& o) {
                       : module.error().message);
 }
 
-void check_device(Doctor& doctor) {
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  int devices = 0;
-  if (driver != nullptr) {
-    const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-    const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
-    if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) devices = 0;
-  }
-  doctor.well("CUDA", driver == nullptr ? "no driver: everything runs on the CPU"
-                                        : fmt::format("{} devices", devices));
-  void* nccl = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-  doctor.well("NCCL", nccl == nullptr ? "not found" : "found");
-}
-
 void check_disk(Doctor& doctor, const Options& o) {
   struct statvfs about {};
   const std::string where = o.out.empty() ? "." : o.out;
@@ -189,7 +187,7 @@ void check_disk(Doctor& doctor, const Options& o) {
 }  // namespace
 
 Result<int> doctor(const Options& o) {
-  Doctor doctor;
+  Doctor doctor(o.json);
   check_cores(doctor);
   check_memory(doctor);
   check_files(doctor);
@@ -197,9 +195,9 @@ Result<int> doctor(const Options& o) {
   const auto key = check_key(doctor, o);
   check_peers(doctor, o, key);
   check_networks(doctor, o);
-  check_device(doctor);
+  doctor.devices(survey_devices());
   check_disk(doctor, o);
-  return doctor.healthy() ? 0 : 1;
+  return doctor.conclude();
 }
 
 }  // namespace grapevine

@@ -120,7 +120,9 @@ const CommandRow kCommands[] = {
     {kKeygen, "keygen", "Make a run key: the one secret of a run.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
     {kDoctor, "doctor", "Whether this machine can run a node: one line each.",
-     "Example: grapevine doctor --join 10.0.0.1:7001 --key run.key\n"
+     "Examples:\n"
+     "  grapevine doctor --join 10.0.0.1:7001 --key run.key\n"
+     "  grapevine doctor --json      the GPUs for programs, too\n"
      "Exit status 1 where something is wrong.\n"},
 };
 

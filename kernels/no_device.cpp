@@ -1,5 +1,6 @@
-// cuda_device.hpp in a build without CUDA: there is no device.
+// cuda_device.hpp and device_survey.hpp in a build without CUDA: there is no device.
 #include "kernels/cuda_device.hpp"
+#include "kernels/device_survey.hpp"
 
 namespace grapevine {
 namespace {
@@ -15,5 +16,11 @@ int cuda_device_count() { return 0; }
 Result<CudaFacts> cuda_facts(int number) { return none(number); }
 
 Result<std::unique_ptr<Device>> open_cuda_device(int number) { return none(number); }
+
+DeviceSurvey survey_devices() {
+  DeviceSurvey found;
+  found.why_none = "this build has no CUDA";
+  return found;
+}
 
 }  // namespace grapevine
