@@ -33,7 +33,7 @@ use_libtorch() {
   fi
   found LibTorch "${torch:+PyTorch $version in $torch}" "no PyTorch from ${libtorch_version%.*} on can be imported"
   [ -n "$torch" ] || return 0
-  lacks=$(ldd "$torch/torch/lib/libtorch_cuda.so" | awk '/not found/ {print $1}' | xargs)
+  lacks=$(ldd "$torch/torch/lib/libtorch_cuda.so" 2>/dev/null | awk '/not found/ {print $1}' | xargs) || true
   [ -z "$lacks" ] || found "  its libraries" "" "$lacks; networks do not load"
 }
 
@@ -65,8 +65,10 @@ use_libtorch
 found nvcc "$nvcc" "nothing that runs on a GPU can be built"
 found compute-sanitizer "$sanitizer" "memcheck, racecheck, initcheck and synccheck are left out"
 found packages "$([ -n "$packages" ] || echo all)" "$packages"
-if ! build_all && [ -n "$nvcc" ]; then
-  echo "the program cannot be built here: only gpu_facts is asked"
-  (quietly "gpu_facts alone" build_facts_alone) || true
+if ! build_all; then
+  [ -n "$nvcc" ] || stop "nothing can be built here"
+  echo "the program cannot be built here: only gpu_facts is, and asked"
+  (quietly "gpu_facts alone" build_facts_alone)
+  set -- facts  # what an earlier build has left is not today's
 fi
 COMPUTE_SANITIZER=$sanitizer exec python3 tests/bench/gpu_steps.py build/release "$folder" "$@"
