@@ -109,9 +109,11 @@ int main(int count, char** words) {
       return 2;
     }
   }
-  int devices = 0;
+  int devices = 0, driver = 0;
   if (const cudaError_t none = cudaGetDeviceCount(&devices); none != cudaSuccess || devices == 0) {
-    std::printf("SKIPPED: no CUDA device: %s\n", cudaGetErrorString(none));
+    static_cast<void>(cudaDriverGetVersion(&driver));  // 0: there is none
+    std::printf("SKIPPED: no CUDA device: %s\n",
+                driver == 0 ? "no driver" : cudaGetErrorString(none));
     return 77;
   }
   int unanswered = 0;
