@@ -43,6 +43,7 @@ const Question kQuestions[] = {
     {"batch", 20, ask_batch},
     {"priority", 20, ask_priority},
     {"vmm", 40, ask_vmm},
+    {"vmm.killed", 40, ask_killed},
     {"vmm.exporter_faults", 40, ask_exporter_faults},
     {"vmm.read_only", 20, ask_read_only},
     {"context", 40, ask_context},

@@ -25,6 +25,7 @@ void ask_allocate();
 
 // sharing.cpp: memory of another process, read where it lies
 void ask_vmm();
+void ask_killed();
 void ask_exporter_faults();
 void ask_read_only();
 

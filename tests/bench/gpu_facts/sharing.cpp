@@ -86,35 +86,6 @@ Mapped import_from(const Partner& partner) {
 
 double mib(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// kill -9 of the exporter while a kernel reads its memory.
-void ask_killed(Partner& partner, Mapped mapped, cudaStream_t stream) {
-  auto* const over = static_cast<volatile int*>(pinned_memory(sizeof(int)));
-  auto* const differ = static_cast<unsigned*>(device_memory(sizeof(unsigned)));
-  watch(stream, mapped.words(), kWords, kValue, const_cast<const int*>(over), differ);
-  const size_t before = free_bytes();
-  partner.kill();
-  nap(0.2);  // the kernel reads on behind its death
-  const bool reads = cudaStreamQuery(stream) == cudaErrorNotReady;
-  *over = 1;
-  const cudaError_t answer = cudaStreamSynchronize(stream);
-  unsigned wrong = 0;
-  if (answer == cudaSuccess) must(cudaMemcpy(&wrong, differ, sizeof wrong, cudaMemcpyDefault));
-  judge("vmm.killed_while_read", answer == cudaSuccess && wrong == 0,
-        text("kill -9 of the exporter %s a kernel of ours reads: %s, %u words differ",
-             reads ? "while" : "AFTER", cudaGetErrorString(answer), wrong));
-  must(answer);
-  // Its context and its own mapping go; the memory only when we let go of it.
-  eventually([&] { return free_bytes() > before; }, 2);
-  const size_t after_kill = free_bytes();
-  const bool whole = others(stream, mapped.words(), kWords, kValue) == 0;
-  mapped.unmap();
-  const size_t after_unmap = free_bytes();
-  judge("vmm.killed", whole && after_unmap >= after_kill + kBytes,
-        text("our mapping of what the dead exported is %s; free memory %.0f MiB before, %.0f after "
-             "its death, %.0f after we unmapped its 256",
-             whole ? "whole" : "GONE", mib(before), mib(after_kill), mib(after_unmap)));
-}
-
 }  // namespace
 
 void play_exporter() {
@@ -162,7 +133,38 @@ void ask_vmm() {
   judge("vmm.exporter_frees", kept,
         text("after the exporter has unmapped and released them they are %s",
              kept ? "whole" : "GONE"));
-  ask_killed(partner, mapped, stream);
+}
+
+/// kill -9 of the exporter while a kernel of ours reads its memory, which it still has mapped.
+void ask_killed() {
+  Partner partner("exporter");
+  Mapped mapped = import_from(partner);
+  const cudaStream_t stream = make_stream();
+  auto* const over = static_cast<volatile int*>(pinned_memory(sizeof(int)));
+  auto* const differ = static_cast<unsigned*>(device_memory(sizeof(unsigned)));
+  watch(stream, mapped.words(), kWords, kValue, const_cast<const int*>(over), differ);
+  const size_t before = free_bytes();
+  partner.kill();
+  nap(0.2);  // the kernel reads on behind its death
+  const bool reads = cudaStreamQuery(stream) == cudaErrorNotReady;
+  *over = 1;
+  const cudaError_t answer = cudaStreamSynchronize(stream);
+  unsigned wrong = 0;
+  if (answer == cudaSuccess) must(cudaMemcpy(&wrong, differ, sizeof wrong, cudaMemcpyDefault));
+  judge("vmm.killed_while_read", answer == cudaSuccess && wrong == 0,
+        text("kill -9 of the exporter %s a kernel of ours reads: %s, %u words differ",
+             reads ? "while" : "AFTER", cudaGetErrorString(answer), wrong));
+  must(answer);
+  // Its context and its own mapping go; the memory only when we let go of it.
+  eventually([&] { return free_bytes() > before; }, 2);
+  const size_t after_kill = free_bytes();
+  const bool whole = others(stream, mapped.words(), kWords, kValue) == 0;
+  mapped.unmap();
+  const size_t after_unmap = free_bytes();
+  judge("vmm.killed", whole && after_unmap >= after_kill + kBytes,
+        text("our mapping of what the dead exported is %s; free memory %.0f MiB before, %.0f after "
+             "its death, %.0f after we unmapped its 256",
+             whole ? "whole" : "GONE", mib(before), mib(after_kill), mib(after_unmap)));
 }
 
 void ask_exporter_faults() {
