@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "actors/guest_seat.hpp"
@@ -100,6 +101,17 @@ void State::lower(std::vector<Buffer*> buffers, std::function<void()> then) {
       *there = std::move(*host);
       if (--*left == 0) then();
     });
+  }
+}
+
+// What is done for no rank in particular, where a device may be full.
+template <class Work>
+void State::within_memory(Work&& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    if (!deps_.device || !deps_.on_throw) throw;
+    deps_.on_throw("the device of this process", "it has too little memory left");
   }
 }
 
@@ -603,14 +615,14 @@ State::behavior_type State::make_behavior() {
       [this](Inherit& i) { in_turn(i, &State::keep_heirloom); },
       [this](Arrived arrived) {
         const auto then = awaited_.extract(arrived.ticket);
-        if (!then.empty() && !arrived.lost) then.mapped()();
+        if (!then.empty() && !arrived.lost) within_memory(then.mapped());
       },
       [this](DeviceLost) { lose_device(); },
       [this](Donate d) { return answered(d, Donation(), &State::donate); },
       [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
       [this](Sample& s) {
         const auto reply = owe(SampleReply());
-        sample(s, reply);
+        within_memory([&] { sample(s, reply); });
         return reply.promise;
       },
       [this](ReadRank r) {
@@ -618,7 +630,7 @@ State::behavior_type State::make_behavior() {
       },
       [this](Collect) {
         const auto reply = owe(Collected());
-        turns_.when_free([this, reply] { collect(reply); });
+        turns_.when_free([this, reply] { within_memory([&] { collect(reply); }); });
         return reply.promise;
       },
       [this](Report) { return report(); },

@@ -105,6 +105,8 @@ class State final : public StateActor::base {
   void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
   void lower(std::vector<Buffer*> buffers, std::function<void()> then);
   void lose_device();
+  template <class Work>
+  void within_memory(Work&& work);
   Lease slot(SnapshotPool&, Where = Where::current());
   Fence queued(Where = Where::current());
   bool is(Pattern pattern) const { return method_.pattern == pattern; }

@@ -183,6 +183,13 @@ void each(AddLowRankArguments& a, size_t, size_t width, const See& see) {
 }
 
 template <class See>
+void each(RenewArguments& a, size_t, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.square, sizeof(double), reads);
+  see(a.column, a.count * width, updates);
+}
+
+template <class See>
 void each(OrthonormaliseArguments& a, size_t, size_t width, const See& see) {
   using namespace footprint_detail;
   see(a.factor, a.rows * a.rank * width, updates);

@@ -4,6 +4,8 @@
 // cuda::queue, and the CPU one, over its whole length by the best build. The owner of a device
 // may have either done, and gets the same bits.
 #pragma once
+#include <limits>
+
 #include "kernels/cpu/split.hpp"
 #include "kernels/footprints.hpp"
 
@@ -81,6 +83,17 @@ inline void run_whole(const CpuBuild& build, bool wide, const FiniteArguments& a
   for (size_t i = 0; finite && i < size; i += kReductionBlock)
     finite = build.finite(wide, a.x, i, std::min(size, i + kReductionBlock));
   *static_cast<double*>(a.result) = finite ? 1 : 0;
+}
+/// Of a column with this square: it is neither zero nor lost among infinities.
+inline bool has_direction(double square) {
+  return square > 0 && square <= std::numeric_limits<double>::max();
+}
+inline void run_whole(const CpuBuild&, bool wide, const RenewArguments& a, size_t) {
+  if (!a.always && has_direction(*static_cast<const double*>(a.square))) return;
+  with_element(wide, [&]<class T>(T) {
+    for (size_t i = 0; i < a.count; ++i)
+      static_cast<T*>(a.column)[i] = static_cast<T>(a.values[i]);
+  });
 }
 inline void run_whole(const CpuBuild& build, bool wide, const TimesArguments& a, size_t) {
   build.low_rank.times(wide, a, 0, a.rows);

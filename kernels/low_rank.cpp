@@ -94,6 +94,46 @@ void mix_and_add_low_rank(const Execution& on, const LowRank& shape, double c, d
   });
 }
 
+namespace {
+
+/// The column's square goes into memory of the device, and the values along with launches.
+void queue_renewal(const Execution& on, bool always, const Vec& column,
+                   const std::function<double(size_t)>& entry) {
+  GV_CHECK((on.workspace != nullptr));
+  const size_t blocks = reduction_blocks(column.size);
+  // Lent for this stream alone, so it may go back as soon as all is queued.
+  Buffer scratch(on, blocks + 1, DType::f64);
+  const Vec found = scratch;
+  const Vec square = found.part(blocks, 1);
+  dot(on, column, column, found.part(0, blocks), square);
+  for (size_t first = 0; first < column.size; first += RenewArguments::kMost) {
+    RenewArguments a{};
+    a.count = std::min(RenewArguments::kMost, column.size - first);
+    a.always = always;
+    a.square = square.data;
+    a.column = column.part(first, a.count).data;
+    for (size_t i = 0; i < a.count; ++i)
+      a.values[i] = entry(first + i);
+    queue(on, wide(column.dtype), a, a.count);
+  }
+}
+
+}  // namespace
+
+void renew(const Execution& on, bool always, Vec column,
+           const std::function<double(size_t row)>& entry) {
+  check_same(column, column);
+  if (on.device != nullptr) return queue_renewal(on, always, column, entry);
+  if (!always && has_direction(dot(on, column, column))) return;
+  for (size_t i = 0; i < column.size; ++i) {
+    if (column.dtype == DType::f64) {
+      column.as<double>()[i] = entry(i);
+    } else {
+      column.as<float>()[i] = static_cast<float>(entry(i));
+    }
+  }
+}
+
 void orthonormalise(const Execution& on, size_t rows, size_t rank, Vec factor) {
   check_view(factor, rows * rank, factor.dtype);
   if (factor.size == 0) return;

@@ -115,6 +115,14 @@ __global__ void gram_schmidt(size_t rows, size_t rank, T* factor) {
   }
 }
 
+template <class T>
+__global__ void renew_column(const RenewArguments a) {
+  const double square = *static_cast<const double*>(a.square);
+  if (!a.always && square > 0 && isfinite(square)) return;  // it has a direction
+  for (size_t i = threadIdx.x; i < a.count; i += kThreads)
+    static_cast<T*>(a.column)[i] = static_cast<T>(a.values[i]);
+}
+
 /// Calls body(T(), Number<rank>).
 template <class Body>
 void typed(bool wide, size_t rank, const Body& body) {
@@ -147,6 +155,14 @@ void queue(bool wide, const AddLowRankArguments& g, size_t, void* stream) {
       add_rows<T, r, false><<<blocks_for(g.rows), kThreads, 0, native(stream)>>>(g);
     }
   });
+}
+
+void queue(bool wide, const RenewArguments& a, size_t, void* stream) {
+  if (wide) {
+    renew_column<double><<<1, kThreads, 0, native(stream)>>>(a);
+  } else {
+    renew_column<float><<<1, kThreads, 0, native(stream)>>>(a);
+  }
 }
 
 void queue(bool wide, const OrthonormaliseArguments& g, size_t, void* stream) {

@@ -10,6 +10,8 @@
 // has another order (equal to rounding); all else gives the same bits on every device: two ends of
 // an edge that orthonormalise equal factors keep equal ones.
 #pragma once
+#include <functional>
+
 #include "kernels/ops.hpp"
 
 namespace grapevine {
@@ -33,6 +35,11 @@ void add_low_rank(const Execution&, const LowRank&, double a, ConstVec p, ConstV
 /// words per element of X. Optional: x_tilde (without it there is no mixing: `add_low_rank`).
 void mix_and_add_low_rank(const Execution&, const LowRank&, double c, double a, double b,
                           ConstVec p, ConstVec q, Vec x, Vec x_tilde);
+
+/// Where the column is zero or not finite, or `always`: column[i] = entry(i), for rising i. On a device
+/// entry() is called in any case.
+void renew(const Execution&, bool always, Vec column,
+           const std::function<double(size_t row)>& entry);
 
 /// Modified Gram-Schmidt on the columns of a `rows` x `rank` factor, in order: each is divided by
 /// (its norm + 1e-8), then its direction is taken out of the later ones. Sums in double. A column

@@ -30,6 +30,17 @@ struct OrthonormaliseArguments {
   void* factor;
 };
 
+/// On a device: column[i] = values[i] for i < count where `square`, the column's, says that it has no
+/// direction, or in any case. The values travel with the launch.
+struct RenewArguments {
+  static constexpr size_t kMost = 480;  // of one launch, whose arguments end at 4 KB
+  size_t count;
+  bool always;
+  const void* square;  // a double
+  void* column;        // from its first element here
+  double values[kMost];
+};
+
 /// `wide` means fp64. A pass takes a range of the rows or of the columns of X; no result depends on
 /// where the ranges end.
 struct LowRankBuild {

@@ -172,6 +172,7 @@ void queue(bool wide, const FiniteArguments&, size_t size, void* stream);
 void queue(bool wide, const TimesArguments&, size_t size, void* stream);
 void queue(bool wide, const TransposedTimesArguments&, size_t size, void* stream);
 void queue(bool wide, const AddLowRankArguments&, size_t size, void* stream);
+void queue(bool wide, const RenewArguments&, size_t size, void* stream);
 void queue(bool wide, const OrthonormaliseArguments&, size_t size, void* stream);
 }  // namespace cuda
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -184,20 +183,11 @@ void EdgeFactors::prepare() {
     const size_t length = is_q ? shape.columns : shape.rows;
     const Vec factor = is_q ? q_.vec().part(matrices[k].q, length * shape.rank)
                             : p_.vec().part(matrices[k].p, length * shape.rank);
-    Random random(seed_, static_cast<uint32_t>(k), Purpose::compression, version_);
     for (size_t column = 0; column < shape.rank; ++column) {
-      const Vec part = factor.part(column * length, length);
-      const double square = dot(execution_, part, part);
-      const bool usable = square > 0 && square < std::numeric_limits<double>::infinity();
-      if (usable && plan_->spec_.warm) continue;
-      for (size_t row = 0; row < length; ++row) {
-        const double entry = plan_->entry_(random, row, column);
-        if (part.dtype == DType::f64) {
-          part.as<double>()[row] = entry;
-        } else {
-          part.as<float>()[row] = static_cast<float>(entry);
-        }
-      }
+      Random random(seed_, static_cast<uint32_t>(k), Purpose::compression,
+                    version_ | static_cast<uint64_t>(column) << 32);
+      renew(execution_, !plan_->spec_.warm, factor.part(column * length, length),
+            [&](size_t row) { return plan_->entry_(random, row, column); });
     }
     orthonormalise(execution_, length, shape.rank, factor);
   }

@@ -95,6 +95,8 @@ size_t bytes_of_rank(const Settings& s, const ParameterLayout& layout,
     near.neighbours.push_back({static_cast<int>(k), 1.0 / static_cast<double>(degree + 1),
                                static_cast<uint8_t>((1u << Relay::kMostTrees) - 1)});
   if (auto* in_rounds = dynamic_cast<RoundRule*>(rule.get())) in_rounds->enter(near);
+  for (const Neighbourhood::Neighbour& neighbour : near.neighbours)
+    rule->meet({neighbour.rank, 0, 0, 0});
   const SavedState copy = save(on, rule->state(0), true);
   return workspace.most_in_use();
 }
@@ -109,13 +111,15 @@ size_t bytes_of_state(const ParameterLayout& layout) {
   return of(layout.dtype(), 4) + of(DType::f64, 5) + partial;
 }
 
+// Of this graph, with room for others: any may follow while the run goes on.
 size_t largest_degree(const Settings& s) {
+  constexpr int kUsual = 16;
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   GV_CHECK(static_cast<bool>(graph));
-  int degree = 1;
+  int degree = std::min(kUsual, s.ranks - 1);
   for (int rank = 0; rank < s.ranks; ++rank)
     degree = std::max(degree, graph->degree(rank));
-  return static_cast<size_t>(degree);
+  return static_cast<size_t>(std::max(1, degree));
 }
 
 }  // namespace
