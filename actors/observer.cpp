@@ -62,6 +62,22 @@ void Observer::conclude() {
   loss_before_ = loss;
   if (deps_.sink.on_sample) deps_.sink.on_sample(s);
   watch(s);
+  if (deps_.on_ranks && deps_.ranks > 0) read_ranks(std::move(s));
+}
+
+void Observer::read_ranks(RunSample sample) {
+  awaited_ = static_cast<size_t>(deps_.ranks);
+  read_.assign(awaited_, nullptr);
+  const auto told = std::make_shared<const RunSample>(std::move(sample));
+  const auto take = [this, told](const RankParameters& rank) {
+    read_[static_cast<size_t>(rank.rank)] = rank.x;
+    if (--awaited_ == 0) deps_.on_ranks(*told, std::exchange(read_, {}));
+  };
+  for (int rank = 0; rank < deps_.ranks; ++rank)
+    request(deps_.states.front(), caf::infinite, ReadRank{rank})
+        .then(take, [take, rank](const caf::error&) {
+          take({rank, {}, nullptr});
+        });
 }
 
 // --- alarms

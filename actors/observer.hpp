@@ -12,6 +12,7 @@
 #include "actors/clocks/run_clock.hpp"
 #include "actors/counters.hpp"
 #include "actors/protocol.hpp"
+#include "actors/run/run.hpp"
 #include "actors/run/samples.hpp"
 
 namespace grapevine {
@@ -23,7 +24,9 @@ struct ObserverDependencies {
   std::shared_ptr<Counters> counters;
   std::vector<StateActor> states;
   Sink sink;
-  Alarm divergence;  // what is said when the ranks drift apart
+  Alarm divergence;       // what is said when the ranks drift apart
+  int ranks = 0;          // whom on_ranks is told of: those of the first state
+  OnRanks on_ranks = {};  // empty: nobody is read
 };
 
 /// Whether ranks that agreed drift apart, from samples of their distance: it is not finite, or it
@@ -60,6 +63,7 @@ class Observer final : public ObserverActor::base {
   void sample();
   void add(const SampleReply&);
   void conclude();
+  void read_ranks(RunSample);
   void watch(const RunSample&);
   void watch_skips(double now);
 
@@ -69,7 +73,8 @@ class Observer final : public ObserverActor::base {
   double squares_ = 0;
   int ranks_ = 0;
   size_t awaited_ = 0;
-  uint64_t told_before_ = 0;  // losses
+  std::vector<std::shared_ptr<const Buffer>> read_;  // by rank, while they are read
+  uint64_t told_before_ = 0;                         // losses
   DivergenceWatch watch_;
   std::vector<double> first_mean_;
   bool diverged_ = false;

@@ -17,6 +17,7 @@
 #include "app/json_output.hpp"
 #include "app/node_status_json.hpp"
 #include "app/plan_file.hpp"
+#include "kernels/ops.hpp"
 #include "kernels/spec.hpp"
 #include "messages/codec.hpp"
 
@@ -69,10 +70,24 @@ class StandingAlarms {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // On the virtual clock, where nothing else goes on, an analytic objective is asked at each sample.
-double suboptimality_of(const Settings& s, Objective& objective, const RunSample& sample) {
+double loss_at(const Settings& s, Objective& objective, ConstVec x) {
   if (s.clock != Clock::simulated || s.objective.objective == "network") return kNone;
+  return objective.evaluate(0, -1, x).loss;
+}
+
+constexpr int kRanksSampled = 64;  // at most: curves of more would be larger than all else
+
+// Each rank against the mean and, where the mean is judged, by itself.
+RankSample judge_ranks(const Settings& s, Objective& objective, const RunSample& sample,
+                       const std::vector<std::shared_ptr<const Buffer>>& parameters) {
   const ConstVec mean(sample.mean->data(), sample.mean->size(), DType::f64);
-  return objective.evaluate(0, -1, mean).loss;
+  Buffer sum(mean.size, DType::f64);
+  RankSample judged{sample.at_s, {}, {}};
+  for (const auto& x : parameters) {
+    judged.distances.push_back(x ? add_deviation({}, x->vec(), mean, sum) : kNone);
+    judged.suboptimalities.push_back(x ? loss_at(s, objective, x->vec()) : kNone);
+  }
+  return judged;
 }
 
 // A run as it goes on: its sinks speak from several actors and threads; here they take turns.
@@ -110,7 +125,8 @@ struct Course {
     summary.resumed_at = gradients_of(hooks.resumption);
     hooks.sink.on_sample = [this, objective, lane](const RunSample& s) {
       const auto tested = lane->offer(s);
-      const double off = suboptimality_of(settings, *objective, s);
+      const ConstVec mean(s.mean->data(), s.mean->size(), DType::f64);
+      const double off = loss_at(settings, *objective, mean);
       const std::lock_guard lock(*turn);
       RunSample& point = summary.curve.emplace_back(s);
       point.suboptimality = off;
@@ -118,6 +134,12 @@ struct Course {
       point.mean = nullptr;
       if (watch.on_point) watch.on_point(point);
     };
+    if (settings.ranks <= kRanksSampled)
+      hooks.on_ranks = [this, objective](const RunSample& s, const auto& parameters) {
+        RankSample ranks = judge_ranks(settings, *objective, s, parameters);
+        const std::lock_guard lock(*turn);
+        summary.rank_curve.push_back(std::move(ranks));
+      };
     hooks.sink.on_epoch = [this](const EpochInfo& e) {
       const std::lock_guard lock(*turn);
       summary.epochs.push_back(e);

@@ -193,6 +193,11 @@ Json simulation_json(const Settings& settings, const std::vector<Summary>& runs)
     for (const RunSample& p : s.curve)
       samples.push_back(json_of(p));
     object["samples"] = samples;
+    Json ranks = Json::array();
+    for (const RankSample& r : s.rank_curve)
+      ranks.push_back(
+          {{"at", r.at_s}, {"distance", r.distances}, {"suboptimality", r.suboptimalities}});
+    object["rank_samples"] = ranks;
   }
   return object;
 }

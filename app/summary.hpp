@@ -29,6 +29,12 @@ struct EdgeSummary {
   uint64_t exchanges = 0;
 };
 
+/// Each rank at a sample, by itself; NaN of one that is gone, or that is not judged.
+struct RankSample {
+  double at_s = 0;
+  std::vector<double> distances, suboptimalities;  // |x_i - mean|^2; loss of x_i above the least
+};
+
 struct Summary : RunTotals {
   bool interrupted = false;
   uint64_t resumed_at = 0;  // of the gradients: those of earlier lives of the run
@@ -45,6 +51,7 @@ struct Summary : RunTotals {
   std::vector<RankSummary> ranks;
   std::vector<EdgeSummary> edges;
   std::vector<RunSample> curve;  // without the means
+  std::vector<RankSample> rank_curve;  // the virtual clock's
   std::vector<EpochInfo> epochs;
   std::vector<TestPoint> tests;  // while it ran, and of the averaged model at the end
   std::optional<Score> best;     // of them, or of an earlier life of the run

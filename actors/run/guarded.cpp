@@ -134,14 +134,14 @@ Result<std::shared_ptr<Objective>> guard(std::shared_ptr<Objective> objective,
 
 namespace {
 
-template <class Value>
-void guard(std::function<void(Value)>& told, const char* name, std::shared_ptr<Thrown> thrown,
+template <class... Values>
+void guard(std::function<void(Values...)>& told, const char* name, std::shared_ptr<Thrown> thrown,
            std::shared_ptr<std::mutex> turn) {
   if (!told) return;
   told = [told = std::move(told), where = std::string("the sink's ") + name,
-          thrown = std::move(thrown), turn = std::move(turn)](Value value) {
+          thrown = std::move(thrown), turn = std::move(turn)](Values... values) {
     const std::lock_guard lock(*turn);
-    if (!thrown->any()) guarded(*thrown, where, false, [&] { return told(value), true; });
+    if (!thrown->any()) guarded(*thrown, where, false, [&] { return told(values...), true; });
   };
 }
 
@@ -156,6 +156,7 @@ void guard(RunHooks& hooks, std::shared_ptr<Thrown> thrown) {
   guard(hooks.sink.on_epoch, "on_epoch", thrown, turn);
   guard(hooks.sink.on_event, "on_event", thrown, turn);
   guard(hooks.sink.on_alarm, "on_alarm", thrown, turn);
+  guard(hooks.on_ranks, "on_ranks", thrown, turn);
   if (hooks.checkpoints.write) {
     hooks.checkpoints.write = [write = std::move(hooks.checkpoints.write), thrown](
                                   CheckpointPart part, CheckpointOrders::Done done) {

@@ -257,9 +257,9 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   state.device = hooks.device;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
-  auto observer = system.spawn<Observer>(
-      ObserverDependencies{clock, s.sample_s, objective->layout().size(), counters, states,
-                           hooks.sink, divergence_under(s)});
+  auto observer = system.spawn<Observer>(ObserverDependencies{
+      clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
+      divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});
   const auto spectra = hooks.spectra ? hooks.spectra : std::make_shared<SpectrumCache>();
   auto manager = system.spawn<TopologyManager>(ManagerDependencies{.clock = clock,
                                                                    .settings = settings,

@@ -25,8 +25,13 @@ struct WorkerDependencies;
 /// How a node makes its workers (actors/worker.hpp).
 using MakeWorker = std::function<SpawnedWorker(caf::actor_system&, WorkerDependencies)>;
 
+/// What every rank holds at a sample, by rank; null: it is gone.
+using OnRanks =
+    std::function<void(const RunSample&, const std::vector<std::shared_ptr<const Buffer>>&)>;
+
 struct RunHooks {
   Sink sink;
+  OnRanks on_ranks;                              // virtual clock only; after the sink's on_sample
   MakeWorker make_worker;                        // empty: spawn_worker
   const std::atomic<int>* interrupts = nullptr;  // Ctrl+C so far: at 1 the run drains and saves
   const std::atomic<bool>* is_enough = nullptr;  // true: the run ends as it does at until_s

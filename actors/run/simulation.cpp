@@ -37,6 +37,10 @@ class Simulation {
       last_ = s;
       if (outer && !sampling_quietly_) outer(s);
     };
+    if (hooks.on_ranks)
+      hooks.on_ranks = [this, told = hooks.on_ranks](const RunSample& s, const auto& parameters) {
+        if (!sampling_quietly_) told(s, parameters);
+      };
     sink_ = hooks.sink;
     hooks.sink.on_alarm = [this, told = hooks.sink.on_alarm](const Alarm& alarm) {
       if (told) told(alarm);

@@ -43,6 +43,10 @@ Result<int> compare(const Options& options) {
   if (Status ok = write(folder + "/compare.json", json.dump() + "\n"); !ok) return ok.error();
   if (Status ok = write(folder + "/compare.csv", comparison_csv(*job, comparison)); !ok)
     return ok.error();
+  if (const std::string svg = ranks_svg(*job, *outcome); !svg.empty()) {
+    if (Status ok = write(folder + "/ranks.svg", svg); !ok) return ok.error();
+    if (Status ok = write(folder + "/ranks.csv", ranks_csv(*job, *outcome)); !ok) return ok.error();
+  }
   if (options.json) {
     print_json(json);
   } else {

@@ -1,5 +1,7 @@
 #include "app/compare/curves.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -37,6 +39,25 @@ MeanCurve mean_curve(const std::vector<std::vector<ErrorPoint>>& curves) {
     made.deviation.push_back(std::sqrt(squares / (n - 1)));
   }
   return made;
+}
+
+constexpr char kDistances[] = "distance", kSuboptimalities[] = "suboptimality";
+
+// By rank, sample by sample, as simulate's JSON has them; a value that is none is NaN.
+std::vector<std::vector<ErrorPoint>> rank_curves(const Json& record, const char* name) {
+  std::vector<std::vector<ErrorPoint>> curves;
+  if (record.is_null() || !record.at("result").contains("rank_samples")) return curves;
+  for (const Json& sample : record.at("result").at("rank_samples")) {
+    const Json& values = sample.at(name);
+    curves.resize(values.size());
+    for (size_t rank = 0; rank < values.size(); ++rank) {
+      const Json& value = values.at(rank);
+      curves[rank].push_back(
+          {number_in(sample, "at"), 0,
+           value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN()});
+    }
+  }
+  return curves;
 }
 
 }  // namespace
@@ -87,6 +108,62 @@ std::string comparison_svg(const Job& job, const JobOutcome& outcome) {
     by_time.series.push_back(std::move(time));
   }
   return chart_svg(job.path, {by_bytes, by_time});
+}
+
+std::string ranks_svg(const Job& job, const JobOutcome& outcome) {
+  const bool judged = job.measure.name == "suboptimality";
+  const char* const name = judged ? kSuboptimalities : kDistances;
+  std::vector<Panel> panels;
+  for (size_t k = 0; k < job.cells.size();) {
+    const std::string& group = job.cells[k].group;
+    std::vector<std::vector<std::vector<ErrorPoint>>> of_rank;  // [rank][seed]
+    for (; k < job.cells.size() && job.cells[k].group == group; ++k) {
+      const auto curves = rank_curves(outcome.cells[k].record, name);
+      of_rank.resize(std::max(of_rank.size(), curves.size()));
+      for (size_t rank = 0; rank < curves.size(); ++rank)
+        of_rank[rank].push_back(curves[rank]);
+    }
+    const char* const what = judged ? "suboptimality" : "squared distance from the mean";
+    Panel panel{fmt::format("{}: {}", group, what), "virtual seconds", false, true, false, {}};
+    for (size_t rank = 0; rank < of_rank.size(); ++rank) {
+      Series series{fmt::format("rank {}", rank), {}, {}, {}};
+      for (const ErrorPoint& p : mean_curve(of_rank[rank]).mean) {
+        series.x.push_back(p.at_s);
+        series.y.push_back(p.value);
+      }
+      panel.series.push_back(std::move(series));
+    }
+    if (!panel.series.empty()) panels.push_back(std::move(panel));
+  }
+  return panels.empty() ? "" : chart_svg(job.path, panels);
+}
+
+std::string ranks_csv(const Job& job, const JobOutcome& outcome) {
+  std::string text = "group,seed,rank,at,distance,suboptimality\n";
+  const auto field = [](double value) {
+    return std::isfinite(value) ? fmt::format(",{}", value) : std::string(",");
+  };
+  for (size_t k = 0; k < job.cells.size(); ++k) {
+    const auto distances = rank_curves(outcome.cells[k].record, kDistances);
+    const auto judged = rank_curves(outcome.cells[k].record, kSuboptimalities);
+    for (size_t rank = 0; rank < distances.size(); ++rank) {
+      for (size_t at = 0; at < distances[rank].size(); ++at) {
+        text += fmt::format("{},{},{}", csv_field(job.cells[k].group),
+                            job.cells[k].options.settings.seed, rank);
+        text += field(distances[rank][at].at_s) + field(distances[rank][at].value) +
+                field(judged[rank][at].value) + "\n";
+      }
+    }
+  }
+  return text;
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text)
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
 }
 
 }  // namespace grapevine

@@ -15,10 +15,20 @@ struct ErrorPoint {
 /// The samples of a run that have the measure, and its end; `result` is what simulate --json says.
 std::vector<ErrorPoint> error_curve(const Measure&, const Json& result);
 
+/// A field of a table: in quotes where it has a comma, a quote or a line's end.
+std::string csv_field(const std::string&);
+
 /// A number of an object; NaN where it is null or not there.
 double number_in(const Json& object, const std::string& name);
 
 /// Error against bytes sent and against virtual time; a curve a group, the mean over its seeds.
 std::string comparison_svg(const Job&, const JobOutcome&);
+
+/// Each rank by itself, where samples tell of it: a panel a group, a curve a rank, the mean over
+/// seeds; of suboptimality where the job is judged by that, else of the distance from the mean.
+/// Empty: no sample tells.
+std::string ranks_svg(const Job&, const JobOutcome&);
+/// The same as numbers, a line for each sample of each rank.
+std::string ranks_csv(const Job&, const JobOutcome&);
 
 }  // namespace grapevine

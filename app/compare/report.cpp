@@ -224,14 +224,6 @@ std::vector<std::string> pacing_column(const Job& job, const Comparison& compari
   return differs ? column : std::vector<std::string>();
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == text.npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text)
-    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 }  // namespace
 
 Comparison compare_cells(const Job& job, const JobOutcome& outcome, const std::string& folder) {
@@ -305,7 +297,7 @@ void print_comparison(const Job& job, const JobOutcome& outcome, const Compariso
                 b.at_end ? ", at the end of those tried: a better one may lie beyond" : "");
   for (const CellOutcome& cell : outcome.cells)
     if (!cell.complaint.empty()) std::printf("  failed: %s\n", cell.complaint.c_str());
-  std::printf("\n  runs, compare.csv and compare.svg in %s\n", comparison.folder.c_str());
+  std::printf("\n  runs, compare and ranks (.csv, .svg) in %s\n", comparison.folder.c_str());
 }
 
 Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {

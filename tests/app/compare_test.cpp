@@ -134,6 +134,36 @@ TEST_CASE("the table has a row for each group, the picture a curve in both panel
   CHECK(records(scratch.path("kept")).size() == 2);
 }
 
+TEST_CASE("each rank has a curve of its own, and together they are the mean's distance") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  json_of("compare " + job + " --out " + scratch.path("kept"));
+  size_t lines = 1;
+  for (const auto& [file, text] : records(scratch.path("kept"))) {
+    const json result = json::parse(text)["result"];
+    const json& samples = result["samples"];
+    const json& ranks = result["rank_samples"];
+    REQUIRE(ranks.size() + 1 == samples.size());  // the last is the end, after the drain
+    for (size_t k = 0; k < ranks.size(); ++k) {
+      CHECK(ranks[k]["at"] == samples[k]["at"]);
+      double distance = 0, off = 0;
+      for (size_t rank = 0; rank < 8; ++rank) {
+        distance += ranks[k]["distance"][rank].get<double>() / 8;
+        off += ranks[k]["suboptimality"][rank].get<double>() / 8;
+      }
+      CHECK(distance == Approx(samples[k]["consensus_distance"].get<double>()).margin(1e-12));
+      CHECK(off >= samples[k]["suboptimality"].get<double>() - 1e-12);  // the loss is convex
+    }
+    lines += 8 * ranks.size();
+  }
+  const std::string csv = text_of(scratch.path("kept/ranks.csv"));
+  CHECK_THAT(csv, Catch::StartsWith("group,seed,rank,at,distance,suboptimality\nd_psgd,1,0,1.2"));
+  CHECK(count(csv, "\n") == lines);
+  const std::string svg = text_of(scratch.path("kept/ranks.svg"));
+  CHECK(count(svg, "<polyline") == 2 * 8);
+  CHECK(count(svg, "relays &lt;&amp;&gt; chains: suboptimality") == 1);
+}
+
 TEST_CASE("the best step size of each method is named, and whether a better one may lie beyond") {
   const Scratch scratch;
   const std::string job =
