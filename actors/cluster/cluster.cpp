@@ -461,13 +461,12 @@ void Cluster::on_link(LinkDown& down) {
 
 void Cluster::on_link(DialFailed& failed) {
   if (!membership_) return again(std::move(failed));
-  lifecycle_.dial_failed(failed.reason);
+  lifecycle_.dial_failed(failed.address, failed.reason, is_settled(failed.reason));
   // It stood still until the others let another of its name in: no one of them links with it now.
   if (failed.reason == kNameTaken && alone() && lifecycle_.phase() > RunLifecycle::Phase::joining)
     return name_taken();
-  if (!failed.refused) return;
   handle([&](Membership& m, double now, MembershipEffects& out) {
-    m.refused(now, failed.address, out);
+    if (failed.refused) m.refused(now, failed.address, out);
   });
 }
 

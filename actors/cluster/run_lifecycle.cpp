@@ -11,11 +11,27 @@ constexpr double kWeigh_s = 5;       // for a snapshot, by a node that leaves
 constexpr double kHandOver_s = 15;   // until it is known who has the mass; it takes ten at most
 constexpr double kLeave_s = 2;       // for others to hear what is under way to them
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
+constexpr int kSure = 3;             // answers; one may be a process about to end
 
 }  // namespace
 
 void RunLifecycle::start(double now) {
   if (phase_ == Phase::awaiting) enter(Phase::joining, now + options_.patience_s);
+}
+
+void RunLifecycle::dial_failed(const std::string& address, const std::string& why, bool settled) {
+  why_ = why;
+  const auto& joins = options_.joins;
+  if (std::find(joins.begin(), joins.end(), address) == joins.end()) return;
+  int& answers = turned_away_[address];
+  answers = settled ? answers + 1 : 0;
+}
+
+bool RunLifecycle::is_turned_away() const {
+  return std::all_of(options_.joins.begin(), options_.joins.end(), [this](const auto& address) {
+    const auto answers = turned_away_.find(address);
+    return answers != turned_away_.end() && answers->second >= kSure;
+  });
 }
 
 void RunLifecycle::drained(bool failed) {
@@ -117,8 +133,9 @@ bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects
   const Member& self = table.self();
   if (stops_ || leaves_) return end(out);
   const bool met = met_ || options_.joins.empty();
-  if (!met && now > deadline_s_) {
-    out.failure = "nobody answers at " + options_.joins + (why_.empty() ? "" : ": " + why_);
+  if (!met && (now > deadline_s_ || is_turned_away())) {
+    const char* const what = is_turned_away() ? "turned away at " : "nobody answers at ";
+    out.failure = what + options_.joins.front() + (why_.empty() ? "" : ": " + why_);
     return enter(Phase::over, kNoDeadline);
   }
   if (!met || self.first_rank == kAnyRank) return false;

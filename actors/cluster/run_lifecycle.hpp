@@ -18,8 +18,10 @@
 // same. A node that is awaited in vain costs the others one deadline. Events say what has happened;
 // consider() is called after each of them, and whenever the membership or the time has moved.
 #pragma once
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "actors/membership/member_table.hpp"
 
@@ -28,8 +30,8 @@ namespace grapevine {
 struct LifecycleOptions {
   uint32_t total_ranks = 0;  // to wait for before the run begins; 0: it begins at once
   double patience_s = 15;
-  std::string joins;   // an address of others, for the complaint; empty: it waits for them
-  bool weighs = true;  // what leaving changes; push-sum hands over instead
+  std::vector<std::string> joins;  // addresses of others; empty: it waits for them
+  bool weighs = true;              // what leaving changes; push-sum hands over instead
 };
 
 /// What is carried out after consider(); each is wanted once.
@@ -65,7 +67,9 @@ class RunLifecycle {
 
   void start(double now);
   void met() { met_ = true; }  // somebody
-  void dial_failed(const std::string& why) { why_ = why; }
+  /// `settled`: whoever is there would say so again. After three such answers at each address that
+  /// it joins by, it waits for nobody else.
+  void dial_failed(const std::string& address, const std::string& why, bool settled);
   void fetched() { fetched_ = true; }        // or given up
   void share_done() { share_done_ = true; }  // of the ranks here
   void stop() { stops_ = true; }             // the whole run is to end
@@ -91,6 +95,7 @@ class RunLifecycle {
   bool part(double now, LifecycleEffects&);
   bool enter(Phase, double deadline_s);
   bool everybody_finished(const MemberTable&) const;
+  bool is_turned_away() const;
 
   LifecycleOptions options_;
   Phase phase_ = Phase::awaiting;
@@ -102,7 +107,8 @@ class RunLifecycle {
     uint32_t ranks = 0;   // of those that live
     bool others_train = false, all_live = true, moves = false;
   } seen_;
-  std::string why_;  // the last dial failed
+  std::string why_;                         // the last dial failed
+  std::map<std::string, int> turned_away_;  // in a row, by address
   std::set<std::string> gone_;
 
   static constexpr double kNoDeadline = 1e300;

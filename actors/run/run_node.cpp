@@ -208,7 +208,7 @@ LifecycleOptions lifecycle_of(const Settings& s, const NodeSettings& n) {
   LifecycleOptions options;
   options.total_ranks = static_cast<uint32_t>(n.total_ranks);
   options.patience_s = n.patience_s;
-  if (!n.join.empty()) options.joins = n.join.front();
+  options.joins = n.join;
   options.weighs = !method_named(s.method).one_peer;  // push-sum hands over
   return options;
 }

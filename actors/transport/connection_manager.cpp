@@ -92,7 +92,7 @@ void ConnectionManager::dial(const std::string& address) {
   }
   auto connected = kj::evalNow([&]() -> kj::Promise<kj::AuthenticatedStream> {
     if (is_path(address) && listens_tcp_)  // an address from a peer must not become a path here
-      return KJ_EXCEPTION(FAILED, "a path is dialled only by a node that listens on one");
+      return kj::Exception(kj::Exception::Type::FAILED, __FILE__, __LINE__, kj::str(kPathByTcp));
     return loop_.timer().timeoutAfter(seconds(options_.connect_s),
                                       connect_stream(loop_, tls_.get(), address));
   });

@@ -26,6 +26,12 @@ double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
 
 }  // namespace
 
+bool is_settled(std::string_view reason) {
+  if (reason == kNameTaken) return false;
+  return reason.starts_with("another ") || reason.find("run key") != reason.npos ||
+         reason == kPathByTcp;
+}
+
 void ConnectionManager::on_message(Connection& c, std::span<const std::byte> bytes) {
   auto decoded = decode_control(bytes);
   if (!decoded) return refuse_message(c, decoded.error().message);

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "actors/transport/run_key.hpp"
 #include "actors/transport/transport.hpp"
@@ -108,6 +109,12 @@ constexpr std::array<const char*, kLinkRefusals> kLinkRefusalNames{
 /// Why a process is refused whose name another one has that is linked and answers a ping. One that
 /// does not answer within a second is let go for the new one.
 constexpr char kNameTaken[] = "another process of this name is there and answers";
+
+constexpr char kPathByTcp[] = "a path is dialled only by a node that listens on one";
+
+/// Whether the reason of a failed dial is one that dialling again does not change: another run,
+/// job, version or key there.
+bool is_settled(std::string_view reason);
 
 /// Why a link is down that one end has closed politely.
 constexpr char kSaidGoodbye[] = "the other end said goodbye";

@@ -43,8 +43,8 @@ struct Node {
   MemberTable table;
 };
 
-LifecycleOptions founder() { return {4, 15, "", true}; }
-LifecycleOptions joiner() { return {4, 15, "b:1", true}; }
+LifecycleOptions founder() { return {4, 15, {}, true}; }
+LifecycleOptions joiner() { return {4, 15, {"b:1"}, true}; }
 
 // One that trains, beside b.
 Node training() {
@@ -82,9 +82,32 @@ TEST_CASE("who waits in vain begins with those that are there, at the deadline t
 TEST_CASE("a joiner that meets nobody fails with the reason, once its patience is over") {
   Node node(joiner(), kAnyRank);
   node.lifecycle.start(0);
-  node.lifecycle.dial_failed("connection refused");
+  for (int k = 0; k < 5; ++k)
+    node.lifecycle.dial_failed("b:1", "connection refused", false);
   CHECK(node.at(15).failure.empty());
   CHECK(node.at(15.1).failure == "nobody answers at b:1: connection refused");
+  CHECK(node.lifecycle.phase() == Phase::over);
+}
+
+TEST_CASE("a joiner whom all addresses turn away for what it is fails at once, and not before") {
+  LifecycleOptions two = joiner();
+  two.joins.push_back("c:1");
+  Node node(two, kAnyRank);
+  node.lifecycle.start(0);
+  const auto refuse = [&](const char* address) {
+    node.lifecycle.dial_failed(address, "another run: x at b, y at a", true);
+  };
+  for (int k = 0; k < 5; ++k)
+    refuse("b:1");
+  CHECK(node.at(1).failure.empty());  // c may be of this run
+  refuse("c:1");
+  refuse("c:1");
+  node.lifecycle.dial_failed("c:1", "no answer in time", false);  // another process by now
+  refuse("c:1");
+  CHECK(node.at(1).failure.empty());
+  refuse("c:1");
+  refuse("c:1");
+  CHECK(node.at(1).failure == "turned away at b:1: another run: x at b, y at a");
   CHECK(node.lifecycle.phase() == Phase::over);
 }
 

@@ -45,7 +45,8 @@ TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
 TEST_CASE("nodes of another run, method or model are told so at once, and disturb nobody") {
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
   const std::string join = kAlone + "--gradients 0 --first-rank 1 --join " + nodes[0]->address();
-  check_ends(join + " --run-name other", 1, {"another run", "other", "grapevine"});
+  check_ends(join + " --patience 120 --run-name other", 1,
+             {"turned away at", "another run", "other", "grapevine"});
   check_ends(join + " --method ad_psgd", 1, {"ad_psgd", "a2cid2"});
   check_ends(join + " --dim 17", 1, {"17 parameters", "16 parameters"});
   check_ends(join + " --lr 0.25", 1, {"another lr: 0.25 at "});
@@ -85,8 +86,9 @@ TEST_CASE("with another run key, or none, both ends say so in a line, and nobody
   REQUIRE(run_grapevine("keygen " + other).status == 0);
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0", "--key=" + key});
   const std::string address = nodes[0]->address();
-  check_ends(kAlone + "--join " + address + " --key " + other, 1, {address});
-  check_ends(kAlone + "--no-key --join " + address, 1, {address});
+  const std::string patient = kAlone + "--patience 120 --join " + address;
+  check_ends(patient + " --key " + other, 1, {"turned away at " + address, "another run key there"});
+  check_ends(patient + " --no-key", 1, {"turned away at " + address, "asks for one"});
   check_refused("ctl " + address + " status --key " + other, 1, {address});
   check_refused("ctl " + address + " status", 1, {address});
   check_refused("ctl " + address + " status --key " + scratch.path("none"), 2, {"run key", "none"});
