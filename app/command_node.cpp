@@ -129,7 +129,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
   const std::shared_ptr<GuestHall> hall = *opened;
   auto objective = objective_of(options, hall.get());
   if (!objective) return objective.error();
-  if (interrupts() > 0) return 130;
+  if (interrupts() > 0) return kInterrupted;
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
   auto begins = beginning_of(options, **objective);

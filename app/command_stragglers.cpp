@@ -66,7 +66,7 @@ Result<int> stragglers(Options options) {
       auto row = run_one(options, method, clock);
       if (!row) return row.error();
       rows.push_back(std::move(*row));
-      if (interrupts() > 0) return 130;
+      if (interrupts() > 0) return kInterrupted;
     }
   }
   if (options.json) {

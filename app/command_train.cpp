@@ -41,7 +41,7 @@ Result<int> train(Options options) {
   if (!objective) return objective.error();
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
-  if (interrupts() > 0) return 130;
+  if (interrupts() > 0) return kInterrupted;
   auto begins = beginning_of(options, **objective);
   if (!begins) return begins.error();
   options.out = run_path(options);

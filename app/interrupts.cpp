@@ -1,7 +1,7 @@
 #include "app/interrupts.hpp"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 namespace grapevine {
 namespace {
@@ -13,7 +13,7 @@ constexpr char kStopping[] = "\nstopping: drains, tests and saves; once more sto
 
 // write, because a handler may call little else.
 void on_signal(int signal) {
-  if (++count > 1) _exit(130);
+  if (++count > 1) _exit(kInterrupted);
   first = signal;
   if (write(STDERR_FILENO, kStopping, sizeof kStopping - 1) < 0) return;
 }

@@ -5,6 +5,9 @@
 
 namespace grapevine {
 
+/// The exit status of who was interrupted before there was anything to save, or twice.
+inline constexpr int kInterrupted = 130;
+
 /// Installs the handlers. A file that grows over its limit becomes a failed write, not a signal.
 void count_interrupts();
 

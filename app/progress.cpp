@@ -97,9 +97,10 @@ void Progress::point(const RunSample& p) {
     line += "consensus distance " + as_short(p.consensus_distance);
   if (line.size() > 1 && line[line.size() - 2] == ',') line.resize(line.size() - 2);
   line += tested_;
-  if (const double left = left_s(p); std::isfinite(left))
-    line += fmt::format(", {} left", as_seconds(left));
+  if (const double left = left_s(p); left > 0) line += fmt::format(", {} left", as_seconds(left));
+  if (line == shown_) return;  // nothing moves, as while the model is tested in the end
   show(line);
+  shown_ = std::move(line);
 }
 
 void Progress::test(const TestPoint& p, const Score& best) {

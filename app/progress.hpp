@@ -44,6 +44,7 @@ class Progress {
   uint64_t horizon_ = 0, resumed_at_ = 0;
   double until_s_ = 0;
   std::string tested_;  // what the last test found; empty: none
+  std::string shown_;   // the last line
   const LogOptions options_;
   bool terminal_, standing_ = false;
   Instant begin_, last_;

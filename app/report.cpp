@@ -123,11 +123,11 @@ void print_training(const Settings& settings, const Summary& s, const TrainingTi
 
 void print_node(const Settings& settings, const Summary& s, const TrainingTimes& times,
                 const std::string& address, const std::string& run_dir) {
-  std::printf("\n%s on %s, seed %llu: ranks %d to %d at %s, the mean of %d ranks at %d nodes%s\n",
+  std::printf("\n%s on %s, seed %llu: ranks %d to %d at %s, the mean of %d ranks at %d node%s%s\n",
               settings.method.c_str(), settings.topology.c_str(),
               static_cast<unsigned long long>(settings.seed), s.first_rank,
               s.first_rank + settings.ranks - 1, address.c_str(), s.ranks_in_mean, s.nodes,
-              s.interrupted ? ", stopped early" : "");
+              s.nodes == 1 ? "" : "s", s.interrupted ? ", stopped early" : "");
   print_accuracy(s);
   row(settings.objective.objective == "network" ? "test loss" : "excess loss of mean",
       as_short(s.averaged.loss));

@@ -201,7 +201,8 @@ class Launch {
   void poll() {
     RunSample p;
     p.at_s = since_begin();
-    p.loss = p.consensus_distance = std::numeric_limits<double>::quiet_NaN();
+    p.consensus_distance = std::numeric_limits<double>::quiet_NaN();
+    double loss = 0, heard = 0;  // by ranks
     for (int k = 0; k < options_.nodes; ++k) {
       if (!processes_.listens(k) || processes_.paused(k)) continue;
       const Json status = processes_.ask(k);
@@ -211,6 +212,11 @@ class Launch {
         gradients += g.get<uint64_t>();
       for (const Json& e : status["exchanges"])
         exchange_ends += e.get<uint64_t>();
+      if (status["loss"].is_number()) {
+        const auto ranks = static_cast<double>(status["gradients"].size());
+        loss += ranks * status["loss"].get<double>();
+        heard += ranks;
+      }
       Reached& reached = reached_[k];
       reached.gradients = std::max(reached.gradients, gradients);
       reached.exchange_ends = std::max(reached.exchange_ends, exchange_ends);
@@ -224,6 +230,7 @@ class Launch {
       exchange_ends += reached.exchange_ends;
     }
     p.exchanges = exchange_ends / 2;
+    p.loss = heard > 0 ? loss / heard : std::numeric_limits<double>::quiet_NaN();
     if (p.gradients + p.exchanges > 0) progress_.point(p);
     poll_at_s_ = since_begin() + kBetweenLooks_s;
   }

@@ -108,6 +108,7 @@ Result<int> launch_guests(Options options) {
     ended = end.wait(0ms);
   }
   std::optional<Error> failed;
+  bool nobody_left = false;  // scripts have ended, and the run has not
   if (path) {
     if (Status started = scripts.start(options.script, options.guests, *path); !started)
       failed = started.error();
@@ -116,7 +117,7 @@ Result<int> launch_guests(Options options) {
     scripts.watch();
     if ((scripts.ended() || failed) && interrupts() == 0) {
       ended = end.wait(2000ms);  // the last of them may have said that all is done
-      if (!ended) std::raise(SIGTERM);
+      if (!ended) nobody_left = std::raise(SIGTERM) == 0;
     }
     if (!ended) ended = end.wait(0ms);
   }
@@ -126,6 +127,8 @@ Result<int> launch_guests(Options options) {
     scripts.watch();
   if (failed) return *failed;
   if (!*ended) return ended->error();
+  if (nobody_left && **ended == kInterrupted)
+    return world_error("every script has ended and none has joined: does it call grapevine.join?");
   return **ended == 0 && !scripts.well() ? 1 : **ended;
 }
 

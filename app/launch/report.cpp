@@ -37,10 +37,10 @@ void print_launch(const Settings& settings, const Json& told) {
   const auto real = [&](const char* name) {
     return told[name].is_number() ? told[name].get<double>() : none;
   };
-  std::printf("\n%s on %s, seed %llu: the mean of %s ranks at %s nodes%s\n",
+  std::printf("\n%s on %s, seed %llu: the mean of %s ranks at %s node%s%s\n",
               settings.method.c_str(), settings.topology.c_str(),
               static_cast<unsigned long long>(settings.seed), number(told["ranks"]).c_str(),
-              number(told["nodes"]).c_str(),
+              number(told["nodes"]).c_str(), told["nodes"] == 1 ? "" : "s",
               told["interrupted"].get<bool>() ? ", stopped early" : "");
   if (std::isfinite(real("accuracy"))) {
     row("accuracy", as_percent(real("accuracy")) + " of the averaged model");

@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -272,6 +273,13 @@ class Records(unittest.TestCase):
                 self.assertEqual(script.ask(LEAVE).kind, BYE)
             self.assertEqual(node.process.wait(PATIENCE_S), 0)
             self.assertEqual(node.result()["ranks"], 2)
+
+    def test_before_the_first_steps_exchanges_go_by_steps_of_50_ms(self):
+        """Twenty a second of both ranks: so many exchanges of their edge, and chi1 = 1 / 40."""
+        with Node(2) as node:
+            node.script().begin(START)
+            epoch = until("an epoch", lambda: re.search("ring of 2, chi1 (.*?),", node.said()))
+            self.assertEqual(epoch.group(1), "0.025")
 
     def test_a_blob_is_there_for_the_next_script_with_its_step(self):
         with Node(1) as node:
@@ -680,7 +688,12 @@ class Launch(unittest.TestCase):
         done = self.launch(sys.executable, "-c", "import sys; sys.exit('no such model')")
         self.assertIn("[1] no such model", done.stderr)
         self.assertIn("script 0 has ended with status 1", done.stderr)
-        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 1)
+
+    def test_scripts_that_never_join_end_the_launch_with_a_sentence(self):
+        done = self.launch("true")
+        self.assertIn("every script has ended and none has joined", done.stderr)
+        self.assertEqual(done.returncode, 1)
 
 
 if __name__ == "__main__":

@@ -244,11 +244,17 @@ TEST_CASE("with a run key all is encrypted, and a console without it is turned a
   }
 }
 
-TEST_CASE("a launch that is interrupted ends well, with the mean of all") {
+TEST_CASE("a launch tells the loss while it runs, and ends well when it is interrupted") {
   Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
                "--until=600", "--json"});
   const std::string address = address_of_second(all);
-  wait_for_status(address, [](const Json& s) { return s["graph_ranks"] == 4; });
+  wait_for_status(
+      address,
+      [&](const Json& s) {
+        return s["graph_ranks"] == 4 && all.err().find(" exchanges, loss ") != std::string::npos;
+      },
+      [&] { grapevine::ChildProcess::wait_any({&all.child()}, 20); });
+  CHECK_THAT(all.err(), Catch::Contains(" exchanges, loss "));
   all.signal(SIGINT);
   REQUIRE(all.end() == 0);
   CHECK(all.result()["ranks"] == 4);
