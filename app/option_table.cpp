@@ -107,11 +107,12 @@ OptionTable rows_of_the_objective(Options& o) {
        "network, quadratic, consensus, matrix, scalar, diagonal or mean"},
       {"decay-norms", &b.decay_norms_and_biases, kRuns, "", "weight decay on norms and biases too"},
       {"model", &b.model, kRuns, "NAME",
-       "linear, mlp, cnn-small, cnn-big or resnet18; or a TorchScript FILE.pt"},
+       "linear, mlp, cnn-small, cnn-big or resnet18; of text lm-char or lm-word; or a TorchScript "
+       "FILE.pt"},
       {"loss", &b.loss, kRuns, "NAME", "cross_entropy or mse; auto: what the targets ask for"},
       {"dataset", &b.dataset, kRuns | kData, "NAME",
-       "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; or FILE.npz, FILE.safetensors, "
-       "FILE.csv"},
+       "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; text: tiny-shakespeare, wikitext-2; or "
+       "FILE.npz, FILE.safetensors, FILE.csv, text:FILE"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
        "of the data over ranks: iid, label, dirichlet:ALPHA or contiguous"},
       {"validation-split", &b.validation_split, kRuns | kData, "F",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/membership/member_table.hpp"
@@ -24,7 +25,11 @@ Status parse_number(const Option& option, const std::string& text, const char* a
                     Number& out) {
   const auto value = number_of<Number>(text);
   if (!value) {
-    return user_error(fmt::format("{} is {}, accepted: {}", option.name, quoted(text), accepted));
+    const bool too_large = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+    const std::string most =
+        too_large ? fmt::format(", at most {}", std::numeric_limits<Number>::max()) : "";
+    return user_error(
+        fmt::format("{} is {}, accepted: {}{}", option.name, quoted(text), accepted, most));
   }
   out = *value;
   return Done{};

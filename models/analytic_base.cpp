@@ -19,9 +19,15 @@ std::vector<double> Analytic::centred_offsets() const {
   return offsets;
 }
 
+constexpr int kMostDim = 1 << 27;  // of one rank's vector: 1 GiB
+
 Status check_analytic(const ObjectiveSpec& spec) {
   if (spec.dim < 1) {
     return user_error("dim is " + std::to_string(spec.dim) + ", accepted: 1 or more");
+  }
+  if (spec.dim > kMostDim) {
+    return user_error("dim is " + std::to_string(spec.dim) +
+                      ", accepted: at most 1 GiB of numbers");
   }
   const auto out_of_range = [](double value) { return !(value >= 0 && std::isfinite(value)); };
   if (out_of_range(spec.noise)) {

@@ -147,6 +147,13 @@ TEST_CASE("every command shows its options and examples, and the program its ver
     CHECK_THAT(help.out, Catch::Contains("--topology SPEC"));
     CHECK_THAT(help.out, !Catch::Contains("{false}") && !Catch::Contains("--no-no-"));
   }
+  const std::string train = run_grapevine("train --help").out;
+  for (const char* name :
+       {"a2cid2", "relaysgd", "all_reduce", "linear", "mlp", "cnn-small", "cnn-big", "resnet18",
+        "lm-char", "lm-word", "fashion-mnist", "mnist", "cifar10", "optdigits", "a9a", "w8a",
+        "tiny-shakespeare", "wikitext-2", "text:FILE", "FILE.npz", "FILE.csv", "--nesterov",
+        "--no-nesterov"})
+    CHECK_THAT(train, Catch::Contains(name));
   CHECK_THAT(run_grapevine("--help").out, Catch::Contains("simulate"));
   const Ran version = run_grapevine("--version");
   CHECK_THAT(version.out, Catch::Matches("grapevine [0-9]+\\.[0-9]+\\.[0-9]+\n"));

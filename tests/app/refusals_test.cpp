@@ -42,6 +42,7 @@ TEST_CASE("an unknown command and a stray argument are refused with what is acce
 
 TEST_CASE("a value that is none is refused with its text") {
   check_refused("simulate --ranks many", 2, {"ranks is \"many\"", "accepted: a whole number"});
+  check_refused("simulate --ranks 99999999999", 2, {"accepted: a whole number, at most 2147483647"});
   check_refused("simulate --ranks 4.5", 2, {"ranks is \"4.5\"", "accepted: a whole number"});
   check_refused("simulate --rate fast", 2, {"rate is \"fast\"", "accepted: a number"});
   check_refused("simulate --seed -1", 2, {"seed is \"-1\"", "accepted: a whole number, 0 or more"});

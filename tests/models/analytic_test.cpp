@@ -157,6 +157,8 @@ TEST_CASE("An impossible objective is refused in one line that names it and what
   CHECK(refusal(spec) == "ranks is 0, accepted: 1 or more");
   spec = problem("quadratic", 2, 0);
   CHECK(refusal(spec) == "dim is 0, accepted: 1 or more");
+  spec = problem("quadratic", 2, 2000000000);
+  CHECK(refusal(spec) == "dim is 2000000000, accepted: at most 1 GiB of numbers");
   spec = problem("quadratic", 2, 4);
   spec.noise = -1;
   CHECK(refusal(spec) == "noise is -1, accepted: 0 or more");
