@@ -151,6 +151,12 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
   const bool several = (command & kProcesses) != 0;
   const std::string path = command == kLaunch ? last->text + "/node-0" : last->text;
   const auto manifest = newest_manifest(real_disk(), path);
+  const auto there = checkpoints_in(real_disk(), path + "/" + kCheckpointsFolder);
+  if (there.empty() && state_of(record_in(path)) == "finished")
+    return user_error(
+        fmt::format("resume is \"{}\", whose run has finished without a checkpoint, "
+                    "accepted: one that has not",
+                    last->text));
   if (!manifest) return manifest.error();
   Json record = Json::parse(manifest->run.options, nullptr, false);
   if (record.contains("epochs") && record["epochs"] != 0)

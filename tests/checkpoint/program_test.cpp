@@ -185,6 +185,8 @@ TEST_CASE("what cannot be gone on from is told in one line, with status 2") {
   const Scratch scratch;
   const std::string run = scratch.path("run"), out = " --out " + scratch.path("other");
   check_refused("train --resume " + scratch.path("none"), 2, {"has no checkpoint"});
+  json_of("simulate " + kRun + "--gradients 40 --until 0 --out " + scratch.path("short"));
+  check_refused("simulate --resume " + scratch.path("short"), 2, {"has finished without"});
   json_of("simulate " + kRun + "--gradients 400 --until 0 --checkpoint-every 20s --out " + run);
   const auto kept = checkpoints_of(run);
   REQUIRE(kept.size() == 3);
