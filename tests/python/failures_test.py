@@ -12,7 +12,7 @@ import torch
 
 import grapevine
 from networks import linear, sgd, step, values
-from node import Node, until
+from node import PATIENCE_S, Node, until
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script.py")
 
@@ -90,7 +90,7 @@ class Scripts(unittest.TestCase):
     def test_a_worker_that_imports_an_unguarded_script_does_not_join(self):
         with Node(4) as node:
             script = Script(node, "loader=spawn", "unguarded")
-            _, problems = script.process.communicate(timeout=60)
+            _, problems = script.process.communicate(timeout=4 * PATIENCE_S)
             self.assertNotEqual(script.process.returncode, 0)
             self.assertIn('if __name__ == "__main__":', problems)
 
