@@ -5,6 +5,7 @@
     guest_bench.py hook                        a STEP beside a question, and beside a copy
     guest_bench.py seat                        from SIGKILL to a free seat, loader workers alive
     guest_bench.py ring [ROUNDS]               four guests and DDP, also with a slow one
+    guest_bench.py loss [ROUNDS] [STEPS]       four guests and DDP at equal samples, by step size
 
 Read ratios within one run. `step` takes four steps of each in turn, the script on one core and the
 nodes, which stand still while it is not their turn, on another. Medians over rounds, ranges in
@@ -16,6 +17,7 @@ import signal
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -118,7 +120,7 @@ class Loop:
 
         The rate is thrice what is wanted, for the node stands still two thirds of the time.
         """
-        self.node = Node(2, "--rate", "6") if exchanges else Node()
+        self.node = Node(2, "--rate", "3") if exchanges else Node()
         os.sched_setaffinity(self.node.process.pid, {max(os.sched_getaffinity(0)) + 1})
         self.rank = grapevine.join(self.model, self.optimizer, self.node.path)
         if exchanges:
@@ -197,7 +199,10 @@ def bench_hook():
             1e6 * statistics.median(p[0] for p in pairs), spread([a / b for a, b in pairs])))
     with Node() as node, grapevine.join(mlp(), None, node.path) as rank:
         source, target = torch.randn(10_000_000), torch.zeros(10_000_000)
+        timed(rank.step, 5)  # memory that nobody has touched yet
         pairs = [(timed(rank.step, 5), timed(lambda: target.copy_(source), 5)) for _ in range(9)]
+        if rank.alone:
+            sys.exit("the node was silent for five seconds: the machine has too much else to do")
         print("a STEP of 10.0 M parameters %.2f ms, %s a copy of as many" % (
             1e3 * statistics.median(p[0] for p in pairs), spread([a / b for a, b in pairs])))
 
@@ -227,10 +232,21 @@ def bench_seat(rounds):
             " ".join(words) or "no loader", statistics.median(times), min(times), max(times)))
 
 
-def one_of_four(place, path, folder, seconds, slow, queue):
-    """A process of DDP (without a path), or a guest: what it has done in so many seconds."""
+@dataclass
+class Task:
+    """What each of four does: for so many seconds, or so many steps where that is not 0."""
+
+    seconds: float = 12
+    steps: int = 0
+    slow: float = 1  # times; the last of the four
+    lr: float = 3e-3
+    seed: int = 0
+
+
+def one_of_four(place, path, folder, task, queue):
+    """A process of DDP (without a path), or a guest: what it has done."""
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.manual_seed(task.seed)
     model = shakespeare.Reader()
     rank = None
     if not path:
@@ -239,16 +255,16 @@ def one_of_four(place, path, folder, seconds, slow, queue):
         stepped = nn.parallel.DistributedDataParallel(model)
     else:
         stepped = model
-    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), task.lr)
     if path:
         rank = grapevine.join(model, optimizer, path)
     codes = shakespeare.text()
     part = len(codes) * 9 // 10 // 4
     own, held_out = codes[place * part : (place + 1) * part], codes[-len(codes) // 10 :]
-    generator = torch.Generator().manual_seed(place)
-    factor = slow if place == 3 else 1
+    generator = torch.Generator().manual_seed(4 * task.seed + place)
+    factor = task.slow if place == 3 else 1
     steps, begin, spent = 0, time.perf_counter(), time.process_time()
-    while True:
+    while steps < task.steps or not task.steps:
         started = time.perf_counter()
         optimizer.zero_grad()
         shakespeare.loss_of(stepped, shakespeare.pieces_of(own, generator)).backward()
@@ -256,7 +272,9 @@ def one_of_four(place, path, folder, seconds, slow, queue):
             time.sleep((factor - 1) * (time.perf_counter() - started))
         optimizer.step()
         steps += 1
-        over = torch.tensor(float(time.perf_counter() - begin > seconds))
+        if task.steps:
+            continue
+        over = torch.tensor(float(time.perf_counter() - begin > task.seconds))
         if not path:
             distributed.all_reduce(over)
         if over:
@@ -267,21 +285,25 @@ def one_of_four(place, path, folder, seconds, slow, queue):
         state = rank.finish()
         rank.close()
         model.load_state_dict(state)
-    with torch.no_grad():
-        generator = torch.Generator().manual_seed(99)
-        drawn = (shakespeare.pieces_of(held_out, generator) for _ in range(10))
-        loss = statistics.mean(shakespeare.loss_of(model, pieces).item() for pieces in drawn)
+    loss = held_out_loss(model, held_out)
     queue.put((place, steps, took, spent, exchanges, loss))
     if not path:
         distributed.destroy_process_group()
 
 
-def four(guests, seconds, slow):
-    with Node(4 if guests else 1) as node:
+def held_out_loss(model, codes):
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(99)
+        drawn = (shakespeare.pieces_of(codes, generator) for _ in range(40))
+        return statistics.mean(shakespeare.loss_of(model, pieces).item() for pieces in drawn)
+
+
+def four(guests, task, *options):
+    with Node(4 if guests else 1, *options) as node:
         context = processes.get_context("spawn")
         queue = context.SimpleQueue()
         path = node.path if guests else ""
-        arguments = (path, node.folder, seconds, slow, queue)
+        arguments = (path, node.folder, task, queue)
         started = processes.spawn(one_of_four, arguments, nprocs=4, join=False)
         said = sorted(queue.get() for _ in range(4))
         while not started.join():
@@ -291,28 +313,72 @@ def four(guests, seconds, slow):
 
 def bench_ring(rounds):
     """Four processes of each kind in turn; one of them made slow by waiting after its gradient."""
-    seconds, rates = 12, {}
+    rates = {}
     for slow in (1, 3, 10):
         for _ in range(rounds):
-            own, theirs = four(True, seconds, slow), four(False, seconds, slow)
+            own, theirs = four(True, Task(slow=slow)), four(False, Task(slow=slow))
             speeds = [sum(steps / took for _, steps, took, *_ in said) for said in (own, theirs)]
             fast = own[:3]
             rates.setdefault(slow, []).append((
                 speeds[0] / speeds[1],
                 sum(steps / spent for _, steps, _, spent, *_ in fast),
                 sum(exchanges / spent for _, _, _, spent, exchanges, _ in fast),
+                sum(exchanges for *_, exchanges, _ in fast) / sum(s[1] for s in fast),
                 own[0][5], theirs[0][5], sum(s[1] for s in own), sum(s[1] for s in theirs),
             ))
-        ratio, steps, exchanges, loss, ddp, made, all_made = zip(*rates[slow])
+        ratio, steps, exchanges, each, loss, ddp, made, all_made = zip(*rates[slow])
         print("one of four x%d slower: steps a second %s those of DDP; loss of the mean %.2f after "
               "%d steps, DDP %.2f after %d" % (slow, spread(ratio), statistics.median(loss),
-              statistics.median(made), statistics.median(ddp), statistics.median(all_made)))
+              statistics.median(made), statistics.median(ddp), statistics.median(all_made)),
+              flush=True)
         if slow > 1:
             even = rates[1]
-            print("   the other three, per processor second, beside no slow one: steps %s, "
-                  "exchanges %s" % (
-                      spread([a[1] / b[1] for a, b in zip(rates[slow], even)]),
-                      spread([a[2] / b[2] for a, b in zip(rates[slow], even)])))
+            print("   the other three beside no slow one: per processor second steps %s, exchanges "
+                  "%s; exchanges a step %s" % tuple(
+                      spread([a[at] / b[at] for a, b in zip(rates[slow], even)])
+                      for at in (1, 2, 3)), flush=True)
+
+
+def lockstep(task):
+    """What gossip cannot surpass: four optimizers, whose models are averaged after every step."""
+    torch.manual_seed(task.seed)
+    models = [shakespeare.Reader() for _ in range(4)]
+    optimizers = [torch.optim.AdamW(m.parameters(), task.lr) for m in models]
+    codes = shakespeare.text()
+    part = len(codes) * 9 // 10 // 4
+    generators = [torch.Generator().manual_seed(4 * task.seed + place) for place in range(4)]
+    for model in models[1:]:
+        model.load_state_dict(models[0].state_dict())
+    for _ in range(task.steps):
+        for place, (model, optimizer) in enumerate(zip(models, optimizers)):
+            own = codes[place * part : (place + 1) * part]
+            optimizer.zero_grad()
+            shakespeare.loss_of(model, shakespeare.pieces_of(own, generators[place])).backward()
+            optimizer.step()
+        with torch.no_grad():
+            for tensors in zip(*(model.parameters() for model in models)):
+                mean = torch.stack(tensors).mean(0)
+                for tensor in tensors:
+                    tensor.copy_(mean)
+    return held_out_loss(models[0], codes[-len(codes) // 10 :])
+
+
+def bench_loss(rounds, steps):
+    """As many steps of each of four, from the same starts, over the same samples."""
+    for lr in (3e-3, 6e-3):
+        losses = {}
+        for seed in range(rounds):
+            task = Task(steps=steps, lr=lr, seed=seed)
+            losses.setdefault("DDP", []).append(four(False, task)[0][5])
+            losses.setdefault("averaged after every step", []).append(lockstep(task))
+            for rate in ("1", "4"):
+                made = four(True, task, "--rate", rate)
+                met = sum(m[4] for m in made) / sum(m[1] for m in made)
+                losses.setdefault(f"rate {rate}", []).append(made[0][5])
+                losses.setdefault(f"rate {rate}, exchanges a step", []).append(met)
+        print("lr %g, %d steps: %s" % (lr, steps, "; ".join(
+            "%s %.3f (%.3f-%.3f)" % (name, statistics.median(v), min(v), max(v))
+            for name, v in losses.items())), flush=True)
 
 
 def main():
@@ -327,6 +393,9 @@ def main():
         bench_seat(min(rounds, 5))
     elif words[0] == "ring":
         bench_ring(rounds)
+    elif words[0] == "loss":
+        numbers = [int(word) for word in words if word.isdigit()]
+        bench_loss(*(numbers + [3, 400][len(numbers):]))
     else:
         sys.exit(__doc__)
 
