@@ -136,7 +136,7 @@ TEST_CASE("metrics that the disk has no room for raise an alarm, and the rest is
       "train --objective quadratic --ranks 4 --gradients 0 --until 2 --sample-seconds 0.002 "
       "--out " +
           run,
-      "ulimit -f 150;");
+      "ulimit -f 60;");
   INFO(ran.err);
   CHECK(ran.status == 1);
   CHECK_THAT(ran.err, Catch::Contains("ALARM: cannot write " + run + "/metrics.jsonl.part: "));
