@@ -17,7 +17,7 @@ double gradient(int step, size_t k) { return std::sin(1.3 * step + 2.1 * static_
 /// x after so many steps on gradient(), from (1, 2, 3).
 Numbers after(int steps, const OptimizerSettings& settings, double lr) {
   const auto layout = ParameterLayout::flat(kSize, DType::f64);
-  Optimizer optimizer(layout, settings);
+  Optimizer optimizer({}, layout, settings);
   Numbers x{1, 2, 3}, g(kSize);
   for (int t = 1; t <= steps; ++t) {
     for (size_t k = 0; k < kSize; ++k)
@@ -33,7 +33,7 @@ Numbers after(int steps, const OptimizerSettings& settings, double lr) {
 TEST_CASE("Adam's first step has the size of the learning rate, however large the gradient is") {
   for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw}) {
     const auto layout = ParameterLayout::flat(4, DType::f64);
-    Optimizer optimizer(layout, {.kind = kind});
+    Optimizer optimizer({}, layout, {.kind = kind});
     const double g[] = {1e-3, -7, 250, -1e6};
     double x[4] = {};
     optimizer.step({}, 0, 0.01, ConstVec(g, 4, DType::f64), Vec(x, 4, DType::f64), {}, {});
