@@ -162,6 +162,9 @@ struct Edge {
     Lease received = bench.received->take(edge->stream());
     REQUIRE((sent && received));
     CHECK(edge->exchange(1, std::move(sent), std::move(received), kBytes, now_s));
+    const NcclAnswer answer = bench.nccl.exchange;
+    CHECK(edge->is_broken() ==
+          (answer != NcclAnswer::success && answer != NcclAnswer::in_progress));
     settle();
   }
   void settle() {
@@ -169,6 +172,14 @@ struct Edge {
     CHECK(bench.world.run());
     bench.rewrite();
     CHECK(bench.world.run());
+  }
+
+  /// Events that it has recorded on its stream, which NCCL forbids while it queues.
+  uint64_t records() const {
+    uint64_t out = 0;
+    for (const auto& [site, calls] : bench.world.sites)
+      if (site.first == "record" && site.second.find("nccl_edge.cpp") == 0) out += calls;
+    return out;
   }
 
   enum Action { meets, queues, answers, errs, expires, drops, ends };
@@ -271,9 +282,10 @@ TEST_CASE("an exchange that nobody disturbs arrives, and the next one begins") {
   Edge one;
   one.meet();
   one.exchange();
-  CHECK(one.told.arrived == 0);  // the kernel is not queued
+  CHECK(one.records() == 0);  // the kernel is not queued
   CHECK_FALSE(one.edge->take_turn());
   one.act(Edge::queues);
+  CHECK(one.records() == 1);
   CHECK(one.told.arrived == 0);  // the other end has not answered
   one.act(Edge::answers);
   CHECK(one.told.arrived == 1);
