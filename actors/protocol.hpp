@@ -35,9 +35,10 @@ struct Attach {
 using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Answers<Donate, Donation>, Answers<RecordRank, RankRecordPtr>,
-                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
-                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
+                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Answers<Donate, Donation>,
+                     Answers<RecordRank, RankRecordPtr>, Answers<Sample, SampleReply>,
+                     Answers<ReadRank, RankParameters>, Answers<Collect, Collected>,
+                     Answers<Report, StateReport>>;
 
 /// The actors of the ranks that live here, by rising rank; it replaces what was said before.
 struct RankActors {

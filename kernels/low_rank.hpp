@@ -36,8 +36,8 @@ void add_low_rank(const Execution&, const LowRank&, double a, ConstVec p, ConstV
 void mix_and_add_low_rank(const Execution&, const LowRank&, double c, double a, double b,
                           ConstVec p, ConstVec q, Vec x, Vec x_tilde);
 
-/// Where the column is zero or not finite, or `always`: column[i] = entry(i), for rising i. On a device
-/// entry() is called in any case.
+/// Where the column is zero or not finite, or `always`: column[i] = entry(i), for rising i. On a
+/// device entry() is called in any case.
 void renew(const Execution&, bool always, Vec column,
            const std::function<double(size_t row)>& entry);
 

@@ -30,8 +30,8 @@ struct OrthonormaliseArguments {
   void* factor;
 };
 
-/// On a device: column[i] = values[i] for i < count where `square`, the column's, says that it has no
-/// direction, or in any case. The values travel with the launch.
+/// On a device: column[i] = values[i] for i < count where `square`, the column's, says that it has
+/// no direction, or in any case. The values travel with the launch.
 struct RenewArguments {
   static constexpr size_t kMost = 480;  // of one launch, whose arguments end at 4 KB
   size_t count;

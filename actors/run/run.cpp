@@ -90,7 +90,8 @@ double measure_gradient(Objective& objective, const Settings& s, int threads) {
 }
 
 StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
-                                     const std::shared_ptr<Objective>& objective, size_t groups,
+                                     const std::shared_ptr<Objective>& objective,
+                                     const RunHooks& hooks, size_t groups,
                                      const std::shared_ptr<ForkJoin>& pool) {
   StateDependencies deps{.clock = clock,
                          .objective = objective,
@@ -104,6 +105,9 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
   deps.pools = pools_of(s, objective->layout(), members);
   deps.audits = s.clock == Clock::simulated;
   deps.measures_distance = s.clock == Clock::wall;
+  deps.recorded = static_cast<bool>(hooks.checkpoints.write);
+  deps.on_throw = hooks.on_throw;
+  deps.device = hooks.device;
   return deps;
 }
 
@@ -250,11 +254,8 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   if (wall && objective->layout().bytes() >= kLargeBytes)
     pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
   std::vector<StateActor> states;
-  StateDependencies state = state_dependencies(s, clock, objective, groups, pool);
+  StateDependencies state = state_dependencies(s, clock, objective, hooks, groups, pool);
   state.memory = site.memory;
-  state.recorded = static_cast<bool>(hooks.checkpoints.write);
-  state.on_throw = hooks.on_throw;
-  state.device = hooks.device;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
   auto observer = system.spawn<Observer>(ObserverDependencies{
