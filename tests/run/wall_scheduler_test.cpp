@@ -157,6 +157,31 @@ TEST_CASE("while every visitor computes, the helpers fire timers and take messag
   SUCCEED("both arrived");
 }
 
+TEST_CASE("while an actor is in the middle of something long others are served, on any machine") {
+  const bool by_one_actor = GENERATE(false, true);  // or by two threads
+  RunSystemConfig config(Clock::wall);
+  caf::actor_system system{config};
+  std::promise<void> served, ended;
+  const caf::actor other = spawn_listener(system, [&](int) { served.set_value(); });
+  const caf::actor busy = spawn_listener(system, [&](int) {
+    served.get_future().wait();
+    ended.set_value();
+  });
+  const auto send_both = [&] {
+    caf::anon_send(busy, 1);
+    caf::anon_send(other, 2);
+  };
+  const caf::actor third = spawn_listener(system, [&](int) { send_both(); });
+  if (by_one_actor)
+    caf::anon_send(third, 0);
+  else
+    send_both();
+  ended.get_future().wait();
+  for (const caf::actor& actor : {other, busy, third})
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+  SUCCEED("it ends");
+}
+
 TEST_CASE("no message from any thread and no timer is lost, while visitors come and go") {
   constexpr int kThreads = 4, kActors = 8, kMessages = 2000;
   const size_t helpers = GENERATE(1, 3);
