@@ -68,7 +68,7 @@ void Membership::finish(double now, MembershipEffects& out) {
     return;
   }
   if (settle_at_ <= now) settle_ranks(now, out);
-  if (contested_ >= self().incarnation && contest_at_ <= now)
+  if (contested_ >= self().incarnation && contest_due() <= now)
     contest(now, contested_, contested_why_, out);
   change_graph(now, out);
   connector_.run(now, table_, random_, out.dials, out.closes);
@@ -98,7 +98,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (fresh_) at = std::min(at, tell_at_);
   if (ranks_went_) at = std::min(at, forget_at_);
   if (next_graph_) at = std::min(at, graph_due());
-  if (contested_ >= self().incarnation) at = std::min(at, contest_at_);
+  if (contested_ >= self().incarnation) at = std::min(at, contest_due());
   for (const Suspicion& s : suspicions_)
     at = std::min(at, dead_at(s));
   armed_at_ = out.timer_at = std::max(at, now);

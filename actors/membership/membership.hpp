@@ -18,7 +18,8 @@
 //
 // What others say of a death is a suspicion until this node's own probe or link, or a second of the
 // others, finds the same; who is said to be dead hears of it and goes on in its next incarnation,
-// so a liar costs a live node an incarnation, of which it begins one a second at most. A node
+// so a liar costs a live node an incarnation, of which it begins one a second at most; three at
+// once where its ranks are claimed by others, which makes it take other ranks. A node
 // believes no incarnation that has grown faster than that, and what it refuses is counted.
 //
 // Of two processes of one name the second is let in where the first did not answer for a second. So
@@ -192,6 +193,9 @@ class Membership {
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(double now, const Member&, MembershipEffects&);
   void contest(double now, uint32_t incarnation, const char* why, MembershipEffects&);
+  double contest_due() const;
+  double incarnation_due() const;  // when its ranks may be taken again
+  void count_incarnation(double now);
   bool has_lost_name_to(double now, const Member&);
   bool change_ranks(std::vector<RankGone>);
   void renew_self(const Member&);
@@ -227,6 +231,7 @@ class Membership {
   uint32_t contested_ = 0;  // an incarnation of this node that others know of; the next is begun
   const char* contested_why_ = "";
   double contest_at_ = 0;         // when it may begin another
+  double incarnation_at_ = 0;     // until when those that others made it begin were to stand
   std::vector<uint64_t> others_;  // ids of processes of its name that did not take its place
   double away_until_ = 0;         // it has stood still: until then it may hear who did
   std::vector<double> told_at_;   // by member: our whole view, since its link came up

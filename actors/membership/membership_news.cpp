@@ -18,7 +18,8 @@ constexpr size_t kConfirmations = 3;
 constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
 constexpr double kViewAgain_s = 1;  // to the same node at the earliest
 constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
-constexpr double kIncarnation_s = 1;  // between two that others make this node begin
+constexpr double kIncarnation_s = 1;       // between two that others make this node begin
+constexpr double kIncarnationsInARow = 3;  // where its ranks are taken too
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
 constexpr uint64_t kGraphsAtOnce = 1 << 16;  // versions, that a node may have missed
 constexpr size_t kOthersKept = 16;
@@ -223,9 +224,20 @@ void Membership::contest(double now, uint32_t incarnation, const char* why,
                          MembershipEffects& out) {
   contested_ = std::max(contested_, incarnation);
   contested_why_ = why;
-  if (now < contest_at_) return;
+  if (now < contest_due()) return;
   contest_at_ = now + kIncarnation_s;
+  count_incarnation(now);
   begin_incarnation(self(), contested_ + 1, why, out);
+}
+
+double Membership::incarnation_due() const {
+  return incarnation_at_ - (kIncarnationsInARow - 1) * kIncarnation_s;
+}
+
+double Membership::contest_due() const { return std::max(contest_at_, incarnation_due()); }
+
+void Membership::count_incarnation(double now) {
+  incarnation_at_ = std::max(incarnation_at_, now) + kIncarnation_s;
 }
 
 void Membership::renew_self(const Member& m) {
@@ -266,8 +278,11 @@ void Membership::settle_ranks(double now, MembershipEffects& out) {
     incarnation = m.incarnation;
   }
   if (!first && incarnation == m.incarnation) return;
+  const bool begins = first ? in_graph(self()) || lost_some : incarnation > m.incarnation;
+  if (begins && now < incarnation_due()) return void(settle_at_ = incarnation_due());
+  if (begins) count_incarnation(now);
   out.ranks_moved = first.has_value();
-  if (first && (in_graph(self()) || lost_some)) {
+  if (first && begins) {
     begin_incarnation(m, std::max(incarnation, next),
                       "its ranks were taken, it has " + ranks_of(m) + " now", out);
   } else if (incarnation > m.incarnation) {

@@ -222,6 +222,24 @@ TEST_CASE("a liar costs a node one incarnation a second at most") {
   CHECK(world->run_until([&] { return world->one_view(); }, 20) < 10);
 }
 
+TEST_CASE(
+    "a node whose ranks are taken again and again moves once a second, after three in a row") {
+  const auto world = settled(5, 9);
+  const uint32_t incarnation = world->at(2).self().incarnation;
+  for (int k = 0; k < 50; ++k) {
+    Member thief = world->at(2).self();
+    thief.node = "a" + std::to_string(k);
+    thief.address = thief.node;
+    thief.id = 1000 + static_cast<uint64_t>(k);
+    thief.incarnation = 1;
+    say(*world, 4, 2, news_of(thief));
+    world->run(world->now() + 0.1);
+  }
+  const uint32_t begun = world->at(2).self().incarnation - incarnation;
+  CHECK(begun >= 5u);  // in five seconds
+  CHECK(begun <= 8u);
+}
+
 TEST_CASE("a liar changes the graph once a second after four in a row, and cannot use it up") {
   const auto world = settled(5, 5);
   const auto graph_of = [&](uint64_t version, const std::string& topology) {
