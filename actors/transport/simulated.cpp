@@ -13,22 +13,28 @@ SimulatedTransport::SimulatedTransport(const LinkModel& model, std::vector<LinkF
       sent_(static_cast<size_t>(ranks), 0),
       deliver_(std::move(deliver)) {}
 
+void SimulatedTransport::fold(const void* data, size_t size) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  uint64_t word = 0, hash = hash_;
+  const size_t whole = size - size % sizeof word;
+  for (size_t at = 0; at < whole; at += sizeof word) {
+    std::memcpy(&word, bytes + at, sizeof word);
+    hash = after(hash, word);
+  }
+  hash_ = hash;
+  if (whole == size) return;
+  word = 0;
+  std::memcpy(&word, bytes + whole, size - whole);
+  fold(word);
+}
+
 void SimulatedTransport::log(double now, const FrameHeader& h, const Lease& payload) {
   fold(std::bit_cast<uint64_t>(now));
   const HeaderBytes header = encode(h);
-  for (size_t at = 0; at + 8 <= header.size(); at += 8) {
-    uint64_t word;
-    std::memcpy(&word, header.data() + at, 8);
-    fold(word);
-  }
+  static_assert(sizeof header % sizeof(uint64_t) == 0);
+  fold(header.data(), sizeof header);
   if (!payload || payload.on_device()) return;  // the host cannot see it there
-  const auto* bytes = static_cast<const char*>(payload.vec().data);
-  const uint64_t size = payload_bytes(h);
-  for (size_t at = 0; at < size; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes + at, std::min<size_t>(8, size - at));
-    fold(word);
-  }
+  fold(payload.vec().data, payload_bytes(h));
 }
 
 uint64_t SimulatedTransport::send(double now, const FrameHeader& h, Lease payload) {

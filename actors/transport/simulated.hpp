@@ -31,9 +31,13 @@ class SimulatedTransport final : public Transport {
   uint64_t event_log_hash() const { return hash_; }
   uint64_t lost() const { return lost_; }
   uint64_t corrupt() const { return corrupt_; }
-  void fold(uint64_t word) { hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15 + (hash_ >> 29); }
+  void fold(uint64_t word) { hash_ = after(hash_, word); }
 
  private:
+  static uint64_t after(uint64_t hash, uint64_t word) {
+    return (hash ^ word) * 0x9E3779B97F4A7C15 + (hash >> 29);
+  }
+  void fold(const void* data, size_t bytes);  // in words; the last one ends in zeros
   void log(double now, const FrameHeader&, const Lease& payload);
 
   LinkModel model_;
