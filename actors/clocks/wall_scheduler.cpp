@@ -123,12 +123,13 @@ void WallScheduler::cancel_all() {
 
 // --- the helpers
 
-// What a helper makes ready beyond one actor is for a helper that sleeps, if there is any.
+// What a helper makes ready beyond one actor is for whichever helper is free first: that one may
+// take long.
 class WallScheduler::Helper final : public Carrier {
  public:
   explicit Helper(WallScheduler& scheduler) : Carrier(scheduler.system()), scheduler_(scheduler) {}
   void exec_later(caf::resumable* job) override {
-    if (jobs_.empty() || scheduler_.idle_ == 0) return Carrier::exec_later(job);
+    if (jobs_.empty()) return Carrier::exec_later(job);
     scheduler_.hand_over(job);
   }
 
@@ -164,10 +165,7 @@ void WallScheduler::help(Carrier& carrier) {
       lock.unlock();
       serve(carrier);
       lock.lock();
-      continue;
-    }
-    ++idle_;
-    if (keeper_) {
+    } else if (keeper_) {
       ++sleepers_;
       helper_wake_.wait(lock);
       --sleepers_;
@@ -181,7 +179,6 @@ void WallScheduler::help(Carrier& carrier) {
       }
       keeper_ = keeper_sleeps_ = false;
     }
-    --idle_;
   }
 }
 

@@ -8,7 +8,6 @@
 // send is never late: it wakes a helper. Timers of one instant fire in the order in which they were
 // set; messages to groups cannot be scheduled.
 #pragma once
-#include <atomic>
 #include <caf/all.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 #include <chrono>
@@ -94,7 +93,6 @@ class WallScheduler final : public caf::scheduler::abstract_coordinator, public 
   int sleepers_ = 0;  // helpers, the keeper not counted
   bool stopping_ = false;
 
-  std::atomic<int> idle_ = 0;  // helpers that sleep, the keeper among them
   std::vector<std::thread> helpers_;
 };
 
