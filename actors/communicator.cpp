@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace grapevine {
 
@@ -30,12 +31,21 @@ void Communicator::handle(Event&& event) {
   event(effects);
   if (const uint64_t more = conversation_->counts().applied - applied; more > 0)
     deps_->counters->applied_ends.fetch_add(more, std::memory_order_relaxed);
-  carry_out(effects);
+  Unsent unsent = carry_out(effects);
+  while (!unsent.empty()) {  // each may make the conversation turn to somebody else
+    const Unsent told = std::exchange(unsent, {});
+    Effects more;
+    for (const FrameHeader& header : told)
+      conversation_->unsent(now_, header, more);
+    unsent = carry_out(more);
+  }
 }
 
-void Communicator::carry_out(Effects& effects) {
+Communicator::Unsent Communicator::carry_out(Effects& effects) {
+  Unsent unsent;
   for (Send& s : effects.sends) {
     const uint64_t bytes = deps_->transport->send(now_, s.header, std::move(s.payload.lease));
+    if (bytes == 0) unsent.push_back(s.header);
     frames_ += bytes > 0;
     PeerTraffic& traffic = traffic_with(static_cast<int>(s.header.to));
     traffic.bytes += bytes;
@@ -62,6 +72,7 @@ void Communicator::carry_out(Effects& effects) {
     deps_->counters->round_trips.add(seconds);
   for (const int peer : effects.suspects)
     send(deps_->membership, Suspected{peer});
+  return unsent;
 }
 
 PeerTraffic& Communicator::traffic_with(int peer) {

@@ -41,7 +41,8 @@ class Communicator final : public CommunicatorActor::base {
   double now();
   template <class Event>
   void handle(Event&& event);  // event(effects)
-  void carry_out(Effects&);
+  using Unsent = std::vector<FrameHeader>;
+  Unsent carry_out(Effects&);
   PeerTraffic& traffic_with(int peer);
   void arm(const Arm&);
   void tick(int id);

@@ -39,6 +39,7 @@ class Collective final : public Conversation {
   void view(double now, const View&, Effects&) override;
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
+  void unsent(double, const FrameHeader&, Effects&) override {}
   void taken(double now, uint64_t ticket, Payload, double bound, Effects&) override;
   void skipped(double, int, uint64_t, Effects&) override { ++counts_.skipped; }
   void step_ready(double now, Messages, Effects&) override;

@@ -142,6 +142,8 @@ class Conversation {
   virtual void view(double now, const View&, Effects&) = 0;  // the first one starts it
   virtual void timer(double now, int id, Effects&) = 0;
   virtual void frame(double now, const FrameHeader&, const Payload&, Effects&) = 0;
+  /// This frame has not left: nobody is known by its number, or there is no link to it.
+  virtual void unsent(double now, const FrameHeader&, Effects&) = 0;
   /// `bound`: how far from it the other end's snapshot may be.
   virtual void taken(double now, uint64_t ticket, Payload, double bound, Effects&) = 0;
   /// What came from this rank (-1: from all together) was left out, `number` the exchange's.

@@ -29,6 +29,8 @@ PairExchange::PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarna
 
 bool PairExchange::waits_for_answer() const { return offered_ && backoff_ <= kUnheard; }
 
+bool PairExchange::silent() const { return offered_ && backoff_ >= kSuspicious; }
+
 ExchangeKey PairExchange::key() const {
   return {peer_, incarnation_, peer_incarnation_, done_ + 1};
 }

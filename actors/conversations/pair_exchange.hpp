@@ -88,6 +88,7 @@ class PairExchange {
   bool taking() const { return open_ && open_->taking; }
   bool applied() const { return open_ && open_->applied; }
   bool waits_for_answer() const;  // a yes may come
+  bool silent() const;            // the peer answers neither an offer nor its repeat
   uint64_t done() const { return done_; }
   double offered_at() const { return offered_at_; }
   double opened_at() const { return opened_at_; }

@@ -226,14 +226,25 @@ void Pairwise::timer(double now, int id, Effects& out) {
   consider(now, out);
 }
 
+// Nobody waits for an answer to what has not left; it is said again as if it had.
+void Pairwise::unsent(double now, const FrameHeader& h, Effects& out) {
+  Partner* p = find(static_cast<int>(h.to));
+  if (p != nullptr && h.kind == FrameKind::offer) lapse(now, *p, out);
+}
+
+/// Of an offer: the rank is free to offer elsewhere.
+void Pairwise::lapse(double now, Partner& p, Effects& out) {
+  if (!p.exchange.offered() || p.exchange.lapsed()) return;
+  p.exchange.lapse();
+  release(now, p);
+  consider(now, out);
+}
+
 void Pairwise::repeat(double now, Partner& p, Effects& out) {
   PairExchange& x = p.exchange;
   if (x.idle() || x.taking()) return;
-  if (x.offered() && !x.lapsed()) {  // the rank is free to offer elsewhere
-    x.lapse();
-    release(now, p);
-    consider(now, out);
-  }
+  if (x.offered() && !x.lapsed()) policy_.unanswered();
+  lapse(now, p, out);
   x.repeat(at(now, out), repeats(p), policy_.repeat_cap());
 }
 

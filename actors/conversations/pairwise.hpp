@@ -15,6 +15,7 @@ class Pairwise final : public Conversation {
   void view(double now, const View&, Effects&) override;
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
+  void unsent(double now, const FrameHeader&, Effects&) override;
   void taken(double now, uint64_t ticket, Payload, double bound, Effects&) override;
   void skipped(double now, int peer, uint64_t number, Effects&) override;
   void step_ready(double, Messages, Effects&) override {}
@@ -43,6 +44,7 @@ class Pairwise final : public Conversation {
   void open(double now, Partner&, uint64_t epoch, bool owes_accept, Effects&);
   void answer(double now, Partner&, const FrameHeader&, Effects&);
   void go_on(double now, Partner&, Next, Effects&);
+  void lapse(double now, Partner&, Effects&);
   void repeat(double now, Partner&, Effects&);
   void release(double now, const Partner&);
   void abandon(double now, Partner&, Effects&);

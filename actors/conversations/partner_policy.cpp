@@ -22,6 +22,12 @@ long open_count(const Partners& partners) {
                        [](const Partner& p) { return p.exchange.is_open(); });
 }
 
+// A partner that this rank has never met does not answer. There may be many such.
+bool strangers_are_silent(const Partners& partners) {
+  return std::any_of(partners.begin(), partners.end(),
+                     [](const Partner& p) { return p.in_graph && !p.met && p.exchange.silent(); });
+}
+
 }  // namespace
 
 PartnerPolicy::PartnerPolicy(const PairwiseOptions& options)
@@ -80,15 +86,22 @@ double PartnerPolicy::busy_until(double now, const Partners& partners) const {
   return until;
 }
 
-int PartnerPolicy::usable(double now, const Partners& partners) const {
+// How many of the last partners are not to come again, as long as others can be used. While
+// strangers are silent only those count that this rank has met.
+int PartnerPolicy::repeats_kept(double now, const Partners& partners) const {
   const double age = kSlow * usual();
-  int count = 0;
+  int met = 0, strangers = 0;
   for (const Partner& p : partners) {
+    if (!p.in_graph) continue;
     const PairExchange& x = p.exchange;
+    const bool lapsed = x.offered() && x.lapsed();
     const bool stuck = x.is_open() && now - x.opened_at() >= age;
-    count += p.in_graph && !(x.offered() && x.lapsed()) && !stuck && !p.left_out(now);
+    if (!lapsed && !stuck && !p.left_out(now)) ++(p.met ? met : strangers);
   }
-  return count;
+  const bool silent = strangers_are_silent(partners);
+  const int usable = silent ? met : met + strangers;
+  const int most = std::max(1, (silent ? usable : degree_) / 2);
+  return std::max(0, std::min(most, usable - 1));
 }
 
 double PartnerPolicy::patience_end() const {
@@ -97,8 +110,7 @@ double PartnerPolicy::patience_end() const {
 
 bool PartnerPolicy::is_fresh(double now, const Partners& partners, const Partner& p) const {
   if (allow_repeats_ || degree_ <= 1 || now > patience_end()) return true;
-  const int others = usable(now, partners) - 1;
-  const auto keep = static_cast<size_t>(std::max(0, std::min(std::max(1, degree_ / 2), others)));
+  const auto keep = static_cast<size_t>(repeats_kept(now, partners));
   const auto last = last_partners_.end();
   return std::find(last - static_cast<long>(std::min(keep, last_partners_.size())), last,
                    p.exchange.peer()) == last;
@@ -148,6 +160,10 @@ PartnerPolicy::Choice PartnerPolicy::choose(double now, const Partners& partners
     }
   }
   if (candidates.empty() || open_count(partners) >= kOpenAtMost) return {-1, again_at};
+  const auto met = [&](int k) { return partners[static_cast<size_t>(k)].met; };
+  if (unanswered_ && std::any_of(candidates.begin(), candidates.end(), met) &&
+      strangers_are_silent(partners))
+    std::erase_if(candidates, [&](int k) { return !met(k); });
   // At random among the oldest quarter: a strict order would turn a hub into a chain.
   const size_t oldest = std::min(candidates.size(), static_cast<size_t>((degree_ + 3) / 4));
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<long>(oldest),
@@ -170,6 +186,8 @@ double PartnerPolicy::release(double now, const Partner& p) {
 
 double PartnerPolicy::opened(double now, Partners& partners, Partner& p) {
   p.caller = false;
+  p.met = true;
+  unanswered_ = false;
   if (p.backlog > 0) --p.backlog;
   if (!rings()) {
     last_partners_.push_back(p.exchange.peer());

@@ -44,6 +44,7 @@ struct Partner {
 
   PairExchange exchange;
   bool in_graph = true;
+  bool met = false;      // in an exchange, whenever that was
   bool caller = false;   // it was declined here and waits
   uint32_t backlog = 0;  // poisson: rings not yet served
   double wanted_rate = 0;
@@ -78,6 +79,9 @@ class PartnerPolicy {
   /// It was answered, has lapsed or is void. Returns how long it held this rank, 0 where it did
   /// not.
   double release(double now, const Partner&);
+  /// Our offer was not answered in time. While a stranger is silent the next goes to a partner that
+  /// this rank has met, if one is there: many that never answer cost an offer each, no exchange.
+  void unanswered() { unanswered_ = true; }
   /// Returns how long this rank was due before.
   double opened(double now, Partners&, Partner&);
   void settled(double took_s);
@@ -96,13 +100,14 @@ class PartnerPolicy {
   double usual() const;  // least of the last four durations; a guess before the first
   bool is_busy(double now, const Partners&) const;
   double busy_until(double now, const Partners&) const;
-  int usable(double now, const Partners&) const;
+  int repeats_kept(double now, const Partners&) const;
   bool is_fresh(double now, const Partners&, const Partner&) const;
   double patience_end() const;
 
   Pairing pairing_;
   bool allow_repeats_;
   bool started_ = false, draining_ = false;
+  bool unanswered_ = false;  // the last offer; since then nothing was opened
   int exchanges_at_once_;
   double guess_s_;  // of a duration
   Random random_;

@@ -41,6 +41,7 @@ class Rounds final : public Conversation {
   void view(double now, const View&, Effects&) override;
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
+  void unsent(double, const FrameHeader&, Effects&) override {}
   void taken(double, uint64_t, Payload, double, Effects&) override {}
   void skipped(double now, int peer, uint64_t number, Effects&) override;
   void step_ready(double now, Messages, Effects&) override;

@@ -111,6 +111,28 @@ class Evil {
       ++said_;
     }
   }
+  /// Tells of nodes that nobody can reach.
+  void invent(int nodes, int ranks) {
+    std::vector<Member> news;
+    for (int k = 0; k < nodes; ++k) {
+      Member m = self_;
+      m.node = "z" + std::to_string(k);
+      m.address = SimulatedCluster::address_of(100 + k);
+      m.first_rank = static_cast<uint32_t>(2 * hosts_ + ranks * k);
+      m.ranks = static_cast<uint32_t>(ranks);
+      m.ready = true;
+      m.id = 1000 + static_cast<uint64_t>(k);
+      news.push_back(m);
+    }
+    tell(news);
+  }
+  /// Ranks of its own, which answer nobody.
+  void claim(int ranks) {
+    self_.ranks = static_cast<uint32_t>(ranks);
+    self_.ready = true;
+    ++self_.incarnation;
+    tell({self_});
+  }
   uint64_t said() const { return said_; }
   double uniform() { return liar_.random().uniform(); }
 
@@ -120,6 +142,14 @@ class Evil {
     for (int h = 0; h < honest; ++h)
       all.push_back(SimulatedCluster::name_of(h));
     return all;
+  }
+
+  void tell(const std::vector<Member>& news) {
+    MembershipPacket packet;
+    packet.kind = MembershipPacket::Kind::sync_reply;
+    packet.news = news;
+    for (const std::string& node : up_)
+      links_->send(node, packet);
   }
 
   void hear(const std::string& node, const ControlMessage& m) {
@@ -225,6 +255,54 @@ TEST_CASE(
 
 namespace {
 
+constexpr int kFew = 3, kSilent = 200;  // nodes; ranks
+
+/// What three nodes have done in five seconds, while there are ranks that answer nobody or not.
+struct Work {
+  uint64_t exchanges = 0;
+  double longest_offer_s = 0;  // that a rank waited for
+};
+
+Work done_beside(const std::function<void(Evil&)>& lie) {
+  SimulatedCluster cluster({}, 3);
+  found(cluster, kFew, 3);
+  Evil evil(cluster, kFew, 3, cluster.at(0).node.options.self, true);
+  cluster.run(cluster.now() + 1);
+  if (lie) lie(evil);
+  cluster.run(cluster.now() + 1);
+  Work done;
+  for (const bool after : {false, true}) {
+    for (int p = 0; p < kFew; ++p) {
+      const NodeStatus s = status_of(cluster, p);
+      CHECK(s.epoch.ranks == 2 * kFew + (lie ? kSilent : 0));
+      done.exchanges += after ? applied(s) : -applied(s);
+      for (const CommunicatorReport& c : s.ranks.communicators)
+        done.longest_offer_s = std::max(done.longest_offer_s, c.counts.longest_offer_s);
+    }
+    if (!after) cluster.run(cluster.now() + 5);
+  }
+  return done;
+}
+
+}  // namespace
+
+TEST_CASE("an offer to a rank that nobody has a link to is not waited for, and costs no exchange") {
+  const Work alone = done_beside({});
+  const Work beside = done_beside([](Evil& evil) { evil.invent(kSilent / 5, 5); });
+  INFO(beside.exchanges << " beside " << alone.exchanges);
+  CHECK(static_cast<double>(beside.exchanges) >= 0.9 * static_cast<double>(alone.exchanges));
+  CHECK(beside.longest_offer_s <= 2 * alone.longest_offer_s);
+}
+
+TEST_CASE("many ranks that answer nobody cost the others few of the exchanges among themselves") {
+  const Work alone = done_beside({});
+  const Work beside = done_beside([](Evil& evil) { evil.claim(kSilent); });
+  INFO(beside.exchanges << " beside " << alone.exchanges);
+  CHECK(static_cast<double>(beside.exchanges) >= 0.75 * static_cast<double>(alone.exchanges));
+}
+
+namespace {
+
 constexpr int kHonest = 3;  // nodes
 constexpr double kLies_s = 8, kOneView_s = 40, kEnd_s = 60;
 constexpr double kBytesAtMost = 1e9;  // of this process, all seeds together
@@ -262,12 +340,14 @@ class Siege {
 
   /// The ranks take gradients and exchange, then all end.
   std::string end() {
-    uint64_t before[kHonest];
+    Edges before;
     for (int p = 0; p < kHonest; ++p)
-      before[p] = applied(status_of(cluster_, p));
+      for (const CommunicatorReport& c : status_of(cluster_, p).ranks.communicators)
+        for (const EdgeCount& e : c.edges)
+          before[{c.rank, e.peer}] = e.applied;
     cluster_.run(cluster_.now() + 3);
     for (int p = 0; p < kHonest; ++p)
-      if (applied(status_of(cluster_, p)) <= before[p]) return "a node exchanges nothing";
+      if (!exchanged(status_of(cluster_, p), before)) return "a node exchanges nothing";
     cluster_.ask(0, ConsoleVerb::stop);
     const double limit_s = cluster_.now() + kEnd_s;
     while (cluster_.now() < limit_s && !all_ended())
@@ -325,12 +405,28 @@ class Siege {
   // Of a rank, by the other.
   using Edges = std::map<std::pair<int, int>, uint64_t>;
 
+  static bool is_honest(const std::string& node) {
+    for (int h = 0; h < kHonest; ++h)
+      if (node == SimulatedCluster::name_of(h)) return true;
+    return false;
+  }
+
   std::set<int> honest_ranks() {
     std::set<int> ranks;
     for (int p = 0; p < kHonest; ++p)
       for (const CommunicatorReport& c : cluster_.at(p).status.ranks.communicators)
         ranks.insert(c.rank);
     return ranks;
+  }
+
+  // A rank that has moved counts anew.
+  static bool exchanged(const NodeStatus& now, const Edges& before) {
+    for (const CommunicatorReport& c : now.ranks.communicators)
+      for (const EdgeCount& e : c.edges) {
+        const auto known = before.find({c.rank, e.peer});
+        if (e.applied > (known == before.end() ? 0 : known->second)) return true;
+      }
+    return false;
   }
 
   // What has happened since the last look, on edges between honest ranks; and what is kept.
@@ -368,6 +464,8 @@ class Siege {
       if (s.epoch.epoch != s.roster_epoch) why = "a manager in an earlier epoch";
       if (s.epoch.ranks != 2 * kHonest)
         why = "a graph of " + std::to_string(s.epoch.ranks) + " ranks";
+      for (const Member& m : s.members)
+        if (in_graph(m) && !is_honest(m.node)) why = m.node + " in the graph";
     }
     return why;
   }

@@ -86,6 +86,25 @@ TEST_CASE("a peer that answers neither an offer nor its repeat is suspected, onc
   CHECK(zero.suspects() == std::vector<int>{1});
 }
 
+TEST_CASE("an offer that has not left is said again, and keeps its rank from nobody meanwhile") {
+  Talker zero(0, {1, 2});
+  const Sends first = zero.due();
+  REQUIRE(kinds(first) == "offer");
+  const double now = zero.wakes_at();
+  const Sends second = zero.lose(now, first[0]);
+  REQUIRE(kinds(second) == "offer");
+  CHECK(second[0].header.to != first[0].header.to);
+  CHECK(kinds(zero.lose(now, second[0])) == "");  // nobody else is there
+  CHECK(kinds(zero.lose(now, first[0])) == "");   // and its repeat changes nothing
+
+  Talker lonely(0, {1}), one(1, {0});
+  lonely.lose(lonely.wakes_at(), lonely.due()[0]);
+  const Sends again = lonely.ask_again();
+  REQUIRE(kinds(again) == "offer");
+  const double later = lonely.repeats_at();
+  CHECK(kinds(lonely.hear(later, one.hear(later, again[0])[0])) == "data");
+}
+
 TEST_CASE("after answers that came a minute late a lost frame is still repeated within seconds") {
   Talker zero(0, {1}), one(1, {0}, 0.5, 2);
   for (int k = 0; k < 5; ++k) {

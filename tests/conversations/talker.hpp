@@ -35,6 +35,9 @@ class Talker {
     return event(now,
                  [&](Effects& out) { conversation_.frame(now, frame.header, frame.payload, out); });
   }
+  Sends lose(double now, const Send& frame) {  // there is no link
+    return event(now, [&](Effects& out) { conversation_.unsent(now, frame.header, out); });
+  }
   Sends peer_down(double now, int peer, uint32_t incarnation) {
     return event(now, [&](Effects& out) { conversation_.peer_down(now, peer, incarnation, out); });
   }
