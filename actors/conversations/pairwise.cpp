@@ -162,7 +162,9 @@ void Pairwise::skipped(double now, int peer, uint64_t number, Effects&) {
 void Pairwise::frame(double now, const FrameHeader& h, const Payload& payload, Effects& out) {
   Partner* known = find(static_cast<int>(h.from));
   if (known == nullptr) {  // a neighbour in its epoch, not in ours
-    if (h.kind != FrameKind::offer || h.to_incarnation != own_.incarnation) return;
+    // (Before its first view a rank does not know its incarnation: a later number is an earlier
+    // one's.)
+    if (h.kind != FrameKind::offer || h.to_incarnation != own_.incarnation || h.number > 1) return;
     Partner& stranger = add({static_cast<int>(h.from), h.from_incarnation, 0, 0}, now);
     stranger.in_graph = false;
     return answer(now, stranger, h, out);
