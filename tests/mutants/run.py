@@ -9,6 +9,7 @@ pass without the change, must fail with it.
     tests/mutants/run.py                  all of them, in build/mutants/tree, built without LibTorch
     tests/mutants/run.py NAME...          these
     tests/mutants/run.py --here NAME...   in this tree and its build/release: for who made a copy
+    tests/mutants/run.py --fit            builds nothing: whether every patch still fits
 
 Prints a table and ends with status 1 when a change went unnoticed, or a patch does not fit any
 more: then the line it changes has moved, and the patch follows it.
@@ -94,10 +95,24 @@ def patch(tree, mutant, *options):
                  "-i", mutant.path], tree)
 
 
-def verdict(tree, mutant):
+def why_not_fit(tree, mutant):
     status, said = patch(tree, mutant, "--dry-run")
-    if status != 0:
-        return "does not fit", said.strip().splitlines()[-1] if said.strip() else ""
+    return "" if status == 0 else (said.strip().splitlines() or ["patch says nothing"])[-1]
+
+
+def fit(mutants):
+    why = {m.name: why_not_fit(ROOT, m) for m in mutants}
+    unfit = [name for name, reason in why.items() if reason]
+    for name in unfit:
+        print(f"{name}: {why[name]}")
+    print(f"{len(mutants) - len(unfit)} patches fit, {len(unfit)} do not")
+    return 1 if unfit else 0
+
+
+def verdict(tree, mutant):
+    reason = why_not_fit(tree, mutant)
+    if reason:
+        return "does not fit", reason
     patch(tree, mutant)
     try:
         status, said = build(tree, mutant.program)
@@ -117,6 +132,7 @@ def verdict(tree, mutant):
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--here", action="store_true")
+    words.add_argument("--fit", action="store_true")
     words.add_argument("names", nargs="*")
     asked = words.parse_args()
     mutants = [Mutant(path) for path in sorted(HERE.glob("*.patch"))]
@@ -125,6 +141,8 @@ def main():
         if name not in known:
             sys.exit(f"no change is named {name}, accepted: {' '.join(sorted(known))}")
     mutants = [m for m in mutants if not asked.names or m.name in asked.names]
+    if asked.fit:
+        return fit(mutants)
     tree = ROOT if asked.here else copy_of_tree()
 
     for program in sorted({m.program for m in mutants}):
