@@ -23,7 +23,7 @@ caf::result<std::string> LocalMembership::reconfigure(const std::string& topolog
 }
 
 // The first neighbour in the graph that has the rank.
-int LocalMembership::donor_of(int rank) const {
+int LocalMembership::source_for(int rank) const {
   std::vector<int> with = roster_.ranks();
   const auto at = with.insert(std::lower_bound(with.begin(), with.end(), rank), rank);
   const auto place = static_cast<int>(at - with.begin());
@@ -45,7 +45,7 @@ LocalMembership::behavior_type LocalMembership::make_behavior() {
         roster_.gone(gone.rank);
         tell();
       },
-      [this](RankReturns back) { return donor_of(back.rank); },
+      [this](RankReturns back) { return source_for(back.rank); },
       [this](RankReady ready) {
         roster_.back(ready.rank);
         tell();

@@ -30,7 +30,7 @@ class LocalMembership final : public LocalMembershipActor::base {
 
  private:
   caf::result<std::string> reconfigure(const std::string& topology);
-  int donor_of(int rank) const;
+  int source_for(int rank) const;
   void tell() { send(parts_.manager, roster_.roster()); }
 
   std::shared_ptr<const Settings> settings_;

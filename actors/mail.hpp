@@ -100,10 +100,10 @@ struct SetView {
 struct Detach {
   int rank = 0;
 };  // the rank is gone; its buffers go with it
-struct Donate {
+struct CopyState {
   int rank = 0;
   bool whole = false;  // for the rank itself, which goes on under another number
-};                     // answered by a Donation; null: no such rank
+};                     // answered by a RankStatePtr; null: no such rank
 struct RecordRank {
   int rank = 0;
 };  // answered by a RankRecordPtr; null: no such rank

@@ -60,8 +60,8 @@ struct RestartRank {
 };
 struct Finish {};  // end the run: drain, collect, report
 struct Begin {
-  int first_rank = 0;               // the ranks here count from it
-  std::vector<Donation> donations;  // by place; none: at the objective's initial point
+  int first_rank = 0;                // the ranks here count from it
+  std::vector<RankStatePtr> states;  // by place; none: at the objective's initial point
 };
 
 }  // namespace grapevine

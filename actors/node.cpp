@@ -75,9 +75,9 @@ void Node::found(const Begin& given) {
     actors.worker = spawn_worker(rank);
     actors.alive = true;
     actors.retired = false;
-    Donation donation = place < given.donations.size() ? given.donations[place] : nullptr;
+    RankStatePtr state = place < given.states.size() ? given.states[place] : nullptr;
     send(state_of(rank),
-         Attach{rank, std::move(donation), actors.communicator, actors.worker, std::move(record)});
+         Attach{rank, std::move(state), actors.communicator, actors.worker, std::move(record)});
   }
   deps_.records.clear();  // only their first life goes on from them
   tell_manager();

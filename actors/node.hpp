@@ -54,8 +54,8 @@ class Node final : public NodeActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     bool alive = false, finished = false;
-    bool retired = false;  // it is about to go on under another number
-    int failures = 0;      // of its worker
+    bool retired = false;     // it is about to go on under another number
+    int failures = 0;         // of its worker
     uint64_t resumed_at = 0;  // gradients of an earlier life
   };
 
@@ -73,7 +73,7 @@ class Node final : public NodeActor::base {
   void tell_manager();
   void kill(int rank);
   void restart(int rank);
-  void revive(int rank, const Donation& donated);
+  void revive(int rank, const RankStatePtr& copied);
   void worker_lost(int rank, const caf::error& reason);
   void check_finished();
   void finish();
@@ -93,7 +93,7 @@ class Node final : public NodeActor::base {
   std::vector<Rank> ranks_;  // from the first
   bool finishing_ = false;
   std::optional<StallWatch> watch_;  // on the wall clock
-  Counts carried_;  // of ranks here that have had other numbers
+  Counts carried_;                   // of ranks here that have had other numbers
   int polls_ = 0;
   uint64_t applied_ = 0;  // exchanges, when it asked last
   Outcome outcome_;

@@ -40,15 +40,15 @@ void Node::restart(int rank) {
   Rank& actors = actors_of(rank);
   actors.communicator = spawn_communicator(rank);
   actors.worker = spawn_worker(rank);
-  request(deps_.membership, caf::infinite, RankReturns{rank}).then([this, rank](int donor) {
-    request(state_of(donor), caf::infinite, Donate{donor})
-        .then([this, rank](const Donation& donated) { revive(rank, donated); });
+  request(deps_.membership, caf::infinite, RankReturns{rank}).then([this, rank](int source) {
+    request(state_of(source), caf::infinite, CopyState{source})
+        .then([this, rank](const RankStatePtr& copied) { revive(rank, copied); });
   });
 }
 
-void Node::revive(int rank, const Donation& donated) {
+void Node::revive(int rank, const RankStatePtr& copied) {
   Rank& actors = actors_of(rank);
-  send(state_of(rank), Attach{rank, donated, actors.communicator, actors.worker, {}});
+  send(state_of(rank), Attach{rank, copied, actors.communicator, actors.worker, {}});
   actors.alive = true;
   actors.finished = false;
   tell_manager();
@@ -84,13 +84,13 @@ void Node::move(int first_rank) {
   const int before = first_rank_;
   auto next = std::make_shared<Begin>();
   next->first_rank = first_rank;
-  next->donations.resize(ranks_.size());
+  next->states.resize(ranks_.size());
   auto awaited = std::make_shared<size_t>(ranks_.size());
   for (size_t place = 0; place < ranks_.size(); ++place) {
     const int rank = before + static_cast<int>(place);
     silence(rank);
-    auto gathered = [this, before, next, awaited, place](const Donation& state) {
-      next->donations[place] = state;
+    auto gathered = [this, before, next, awaited, place](const RankStatePtr& state) {
+      next->states[place] = state;
       if (--*awaited > 0 || finishing_) return;
       if (first_rank_ != before) return move(next->first_rank);  // it has moved meanwhile
       for (size_t k = 0; k < ranks_.size(); ++k)
@@ -98,23 +98,23 @@ void Node::move(int first_rank) {
       found(*next);
       say("the ranks here go on as rank " + std::to_string(next->first_rank) + " and up");
     };
-    const auto donate = [this, rank, gathered] {
-      request(state_of(rank), caf::infinite, Donate{rank, true}).then(gathered);
+    const auto copy_state = [this, rank, gathered] {
+      request(state_of(rank), caf::infinite, CopyState{rank, true}).then(gathered);
     };
     if (std::exchange(actors_of(rank).retired, true)) {  // it moves again before it has moved
-      donate();
+      copy_state();
       continue;
     }
     const CommunicatorActor talks = actors_of(rank).communicator;
     send(talks, Drain{true});
     request(talks, caf::infinite, Report{})
         .then(
-            [this, talks, donate](const CommunicatorReport& last) {
+            [this, talks, copy_state](const CommunicatorReport& last) {
               carried_ += last.counts;
               send_exit(talks, caf::exit_reason::kill);
-              donate();
+              copy_state();
             },
-            [donate](const caf::error&) { donate(); });
+            [copy_state](const caf::error&) { copy_state(); });
   }
 }
 

@@ -26,19 +26,19 @@ using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<S
 /// without one at the objective's initial point.
 struct Attach {
   int rank = 0;
-  Donation donation;
+  RankStatePtr state;
   CommunicatorActor communicator;
   WorkerActor worker;    // may be empty: no gradients are computed here
-  RankRecordPtr record;  // in place of an older donation
+  RankRecordPtr record;  // newer than that state
 };
 
 using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Answers<Donate, Donation>,
-                     Answers<RecordRank, RankRecordPtr>, Answers<Sample, SampleReply>,
-                     Answers<ReadRank, RankParameters>, Answers<Collect, Collected>,
-                     Answers<Report, StateReport>>;
+                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>,
+                     Answers<CopyState, RankStatePtr>, Answers<RecordRank, RankRecordPtr>,
+                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
+                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 /// The actors of the ranks that live here, by rising rank; it replaces what was said before.
 struct RankActors {
@@ -100,8 +100,8 @@ GV_LOCAL_MESSAGE(Inherit)
 GV_LOCAL_MESSAGE(Arrived)
 GV_LOCAL_MESSAGE(DeviceLost)
 GV_LOCAL_MESSAGE(StateReport)
-GV_LOCAL_MESSAGE(Donate)
-GV_LOCAL_MESSAGE(Donation)
+GV_LOCAL_MESSAGE(CopyState)
+GV_LOCAL_MESSAGE(RankStatePtr)
 GV_LOCAL_MESSAGE(RecordRank)
 GV_LOCAL_MESSAGE(RankRecordPtr)
 GV_LOCAL_MESSAGE(Sample)

@@ -9,6 +9,6 @@ namespace grapevine {
 struct RankState : SavedState {
   uint64_t gradients = 0;  // that the rank has taken
 };
-using Donation = std::shared_ptr<const RankState>;
+using RankStatePtr = std::shared_ptr<const RankState>;
 
 }  // namespace grapevine

@@ -612,13 +612,13 @@ State::behavior_type State::make_behavior() {
       [this](SetView& s) { in_turn(s, &State::set_view_of); },
       [this](Attach& a) { in_turn(a, &State::attach); },
       [this](Detach& d) { in_turn(d, &State::detach); },
-      [this](Inherit& i) { in_turn(i, &State::keep_heirloom); },
+      [this](Inherit& i) { in_turn(i, &State::keep_hand_over); },
       [this](Arrived arrived) {
         const auto then = awaited_.extract(arrived.ticket);
         if (!then.empty() && !arrived.lost) within_memory(then.mapped());
       },
       [this](DeviceLost) { lose_device(); },
-      [this](Donate d) { return answered(d, Donation(), &State::donate); },
+      [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
       [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
       [this](Sample& s) {
         const auto reply = owe(SampleReply());
@@ -641,7 +641,7 @@ void State::on_exit() {
   awaited_.clear();
   owed_.clear();
   turns_ = {};
-  heirlooms_.clear();
+  hand_overs_.clear();
   members_.clear();
   resumed_.clear();
   start_ = Buffer();

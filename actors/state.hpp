@@ -157,7 +157,7 @@ class State final : public StateActor::base {
   void go_on_from(Member&, RankRecordPtr);
   void recall_edges(Member&, const View&);
   void detach(Detach&);
-  void keep_heirloom(Inherit&);
+  void keep_hand_over(Inherit&);
   void inherit(Member&);
   Lease read(Member&);
   // Answers that may take a while.
@@ -181,7 +181,7 @@ class State final : public StateActor::base {
                                                void (State::*answer)(Member&, const Message&,
                                                                      Reply<Answer>));
   void record(Member&, const RecordRank&, Reply<RankRecordPtr>);
-  void donate(Member&, const Donate&, Reply<Donation>);
+  void copy_state(Member&, const CopyState&, Reply<RankStatePtr>);
   void tell(Member&, const ReadRank&, Reply<RankParameters>);
   void sample(const Sample&, Reply<SampleReply>);
   std::shared_ptr<Buffer> conserved();
@@ -209,10 +209,10 @@ class State final : public StateActor::base {
   // an earlier life left, until it has its first neighbours.
   std::map<std::pair<int, int>, RankRecord::Edge> histories_;
   std::map<int, RankRecordPtr> resumed_;
-  double broken_after_norm_ = 0;    // of jumps whose other half may be missing, summed
-  std::map<int, Guest> guests_;     // by rank: those whose steps scripts have taken
-  std::vector<Inherit> heirlooms_;  // of epochs that have not come
-  Buffer expected_;                 // fp64: what the sum of x + x~ must be
+  double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
+  std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
+  std::vector<Inherit> hand_overs_;  // of epochs that have not come
+  Buffer expected_;                  // fp64: what the sum of x + x~ must be
 };
 
 // Every call into a rule is made in here, for rules of the caller's own may throw. False: it has.

@@ -24,12 +24,12 @@ std::vector<Buffer*> pointers_to(Holders& holders, Of of) {
 
 // --- ranks that come, go on elsewhere, and go
 
-void State::donate(Member& member, const Donate& d, Reply<Donation> reply) {
+void State::copy_state(Member& member, const CopyState& d, Reply<RankStatePtr> reply) {
   const RuleState state = member.rule->state(deps_.clock.now());
-  const auto donation =
+  const auto copy =
       std::make_shared<RankState>(RankState{save(execution_, state, d.whole), member.gradients});
-  lower(pointers_to(donation->vectors, [](Buffer& b) { return &b; }),
-        [donation, reply]() mutable { reply(Donation(donation)); });
+  lower(pointers_to(copy->vectors, [](Buffer& b) { return &b; }),
+        [copy, reply]() mutable { reply(RankStatePtr(copy)); });
 }
 
 void State::attach(Attach& a) {
@@ -41,10 +41,10 @@ void State::attach(Attach& a) {
   const ParameterLayout& layout = deps_.objective->layout();
   const auto start = std::make_shared<Buffer>(layout.size(), layout.dtype());
   deps_.objective->initial_point(a.rank % deps_.ranks, *start);
-  if (!deps_.device) return settle_in(a, *start, a.donation.get(), std::move(a.record));
+  if (!deps_.device) return settle_in(a, *start, a.state.get(), std::move(a.record));
   std::vector<ConstVec> host{*start};
-  if (a.donation)
-    for (const Buffer& v : a.donation->vectors)
+  if (a.state)
+    for (const Buffer& v : a.state->vectors)
       host.push_back(v);
   if (a.record)
     for (const RankRecord::Vector& v : a.record->vectors)
@@ -59,14 +59,14 @@ void State::attach(Attach& a) {
 // As settle_in, of copies on the device.
 void State::settle_in_lifted(Attach& a, std::vector<Buffer>& lifted) {
   auto next = lifted.begin() + 1;
-  std::optional<RankState> donation;
-  if (a.donation) {
-    donation.emplace();
-    donation->numbers = a.donation->numbers;
-    donation->whole = a.donation->whole;
-    donation->gradients = a.donation->gradients;
-    for (size_t k = 0; k < a.donation->vectors.size(); ++k)
-      donation->vectors.push_back(std::move(*next++));
+  std::optional<RankState> state;
+  if (a.state) {
+    state.emplace();
+    state->numbers = a.state->numbers;
+    state->whole = a.state->whole;
+    state->gradients = a.state->gradients;
+    for (size_t k = 0; k < a.state->vectors.size(); ++k)
+      state->vectors.push_back(std::move(*next++));
   }
   std::shared_ptr<RankRecord> record;
   if (a.record) {
@@ -78,11 +78,11 @@ void State::settle_in_lifted(Attach& a, std::vector<Buffer>& lifted) {
     for (const RankRecord::Vector& v : a.record->vectors)
       record->vectors.push_back({v.name, std::move(*next++)});
   }
-  settle_in(a, lifted.front(), donation ? &*donation : nullptr, record);
+  settle_in(a, lifted.front(), state ? &*state : nullptr, record);
 }
 
 // REQUIRES: the vectors are where the ranks live.
-void State::settle_in(Attach& a, ConstVec x, const RankState* donation, RankRecordPtr record) {
+void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordPtr record) {
   const ParameterLayout& layout = deps_.objective->layout();
   const auto place = static_cast<size_t>(a.rank / deps_.groups);
   if (members_.size() <= place) members_.resize(place + 1);
@@ -96,7 +96,7 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* donation, RankReco
   }
   member.communicator = a.communicator;
   member.worker = a.worker;
-  if (donation != nullptr) take_over(member, *donation);
+  if (state != nullptr) take_over(member, *state);
   if (record && record->gradients >= member.gradients) {
     const Buffer& statistics = a.record ? a.record->statistics : record->statistics;
     deps_.objective->set_statistics(a.rank % deps_.ranks, record->gradients, statistics);
@@ -105,11 +105,11 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* donation, RankReco
   audited(member, 0, 1, [] {});
 }
 
-void State::take_over(Member& member, const RankState& donated) {
+void State::take_over(Member& member, const RankState& copied) {
   const double now = deps_.clock.now();
-  member.rule->reset(now, donated.vectors.front().vec());
-  restore(execution_, donated, member.rule->state(now));
-  member.gradients = donated.gradients;
+  member.rule->reset(now, copied.vectors.front().vec());
+  restore(execution_, copied, member.rule->state(now));
+  member.gradients = copied.gradients;
 }
 
 void State::go_on_from(Member& member, RankRecordPtr record) {
@@ -186,17 +186,17 @@ void State::set_view(Member& member, const View& view) {
   inherit(member);
 }
 
-void State::keep_heirloom(Inherit& i) {
+void State::keep_hand_over(Inherit& i) {
   Member* member = find(i.rank);
   if (member == nullptr) return;
   if (!deps_.device || i.x.lease.on_device()) {
-    heirlooms_.push_back(std::move(i));
+    hand_overs_.push_back(std::move(i));
     return inherit(*member);
   }
   turns_.hold(i.rank);
   lift({i.x.vec()}, [this, i](std::vector<Buffer>& lifted) {
     const auto x = std::make_shared<Buffer>(std::move(lifted.front()));
-    heirlooms_.push_back(
+    hand_overs_.push_back(
         {i.rank, i.weight, {Lease::of(*x, [x] {}), x->dtype(), x->size()}, i.epoch});
     guarded(i.rank, [&] {
       if (Member* m = find(i.rank)) inherit(*m);
@@ -207,7 +207,7 @@ void State::keep_heirloom(Inherit& i) {
 
 // Not before those who left are out of the epoch: what is under way when it changes is dropped.
 void State::inherit(Member& member) {
-  std::erase_if(heirlooms_, [&](const Inherit& i) {
+  std::erase_if(hand_overs_, [&](const Inherit& i) {
     if (i.rank != member.rank || i.epoch > member.epoch) return false;
     member.rule->inherit(i.x.vec(), i.weight);
     return true;
@@ -222,7 +222,7 @@ void State::detach(Detach& d) {
 }
 
 void State::drop(int rank) {
-  std::erase_if(heirlooms_, [rank](const Inherit& i) { return i.rank == rank; });
+  std::erase_if(hand_overs_, [rank](const Inherit& i) { return i.rank == rank; });
   const auto of_rank = [rank](const auto& of_edge) { return of_edge.first.first == rank; };
   std::erase_if(distances_, of_rank);
   std::erase_if(histories_, of_rank);
@@ -312,7 +312,7 @@ std::shared_ptr<Buffer> State::conserved() {
 }
 
 void State::collect(Reply<Collected> reply) {
-  for (const Inherit& i : std::exchange(heirlooms_, {})) {  // no other epoch comes for them
+  for (const Inherit& i : std::exchange(hand_overs_, {})) {  // no other epoch comes for them
     guarded(i.rank, [&] {
       if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
     });

@@ -25,37 +25,37 @@ void PushSum::reset(double now, ConstVec x) {
 // What is handed on under another number still has its weight; who copies a model has one of its
 // own.
 RuleState PushSum::state(double now) {
-  if (heirlooms_.size() == 0) heirlooms_ = Buffer(execution_, size(), dtype());
+  if (handed_over_.size() == 0) handed_over_ = Buffer(execution_, size(), dtype());
   RuleState state = RoundRule::state(now);
-  state.add("heirlooms", heirlooms_, Follows::rank);
+  state.add("handed over", handed_over_, Follows::rank);
   state.add("w", w_, Follows::rank);
-  state.add("weight of the heirlooms", left_w_, Follows::rank);
+  state.add("weight handed over", left_w_, Follows::rank);
   return state;
 }
 
 void PushSum::add_conserved(double, Vec sum) {
   Buffer x(execution_, size(), dtype());
   scale(execution_, w_, x_, x);
-  if (left_w_ > 0) axpy(execution_, left_w_, heirlooms_, x);
+  if (left_w_ > 0) axpy(execution_, left_w_, handed_over_, x);
   accumulate(execution_, x, sum);
 }
 
 void PushSum::inherit(ConstVec x, double weight) {
   if (x.size != size() || x.dtype != dtype() || !(weight > 0)) return;
-  if (heirlooms_.size() == 0) heirlooms_ = Buffer(execution_, size(), dtype());
+  if (handed_over_.size() == 0) handed_over_ = Buffer(execution_, size(), dtype());
   left_w_ += weight;
   const double share = weight / left_w_;
-  scale(execution_, 1 - share, heirlooms_, heirlooms_);
-  axpy(execution_, share, x, heirlooms_);
-  if (!written_) take_in_heirlooms();  // else half of what is here is on its way already
+  scale(execution_, 1 - share, handed_over_, handed_over_);
+  axpy(execution_, share, x, handed_over_);
+  if (!written_) take_in_handed_over();  // else half of what is here is on its way already
 }
 
-void PushSum::take_in_heirlooms() {
+void PushSum::take_in_handed_over() {
   if (left_w_ == 0) return;
   w_ += left_w_;
   const double share = left_w_ / w_;
   scale(execution_, 1 - share, x_, x_);
-  axpy(execution_, share, heirlooms_, x_);
+  axpy(execution_, share, handed_over_, x_);
   left_w_ = 0;
 }
 
@@ -68,7 +68,7 @@ void PushSum::write(int, size_t, Payload& out) {
 
 void PushSum::combine(double, int, std::span<const Payload> in) {
   written_ = false;
-  if (near_.ranks == 1) return take_in_heirlooms();  // nothing was sent
+  if (near_.ranks == 1) return take_in_handed_over();  // nothing was sent
   const double own = w_ / 2;
   double w = own;
   terms_.assign(1, {own, x_});
@@ -86,7 +86,7 @@ void PushSum::combine(double, int, std::span<const Payload> in) {
     term.a /= w;
   grapevine::combine(execution_, terms_, x_);
   w_ = w;
-  take_in_heirlooms();
+  take_in_handed_over();
 }
 
 }  // namespace grapevine

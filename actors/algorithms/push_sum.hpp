@@ -46,11 +46,11 @@ class PushSum final : public RoundRule {
 
  private:
   double weight_of(const Payload&) const;  // 0: it is of no use
-  void take_in_heirlooms();
+  void take_in_handed_over();
 
-  double w_ = 1;       // x_ is z
-  Buffer heirlooms_;   // x of those who left, of the weight
-  double left_w_ = 0;  // that waits for the next combine
+  double w_ = 1;        // x_ is z
+  Buffer handed_over_;  // x of those who left, of the weight
+  double left_w_ = 0;   // that waits for the next combine
   bool written_ = false;
   std::vector<Term> terms_;
 };

@@ -197,7 +197,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
 void Cluster::begin() {
   const Member& self = membership_->self();
   Begin begin{static_cast<int>(self.first_rank), {}};
-  if (fetched_) begin.donations.assign(self.ranks, std::exchange(fetched_, {}));
+  if (fetched_) begin.states.assign(self.ranks, std::exchange(fetched_, {}));
   send(parts_.node, std::move(begin));
 }
 

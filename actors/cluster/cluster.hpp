@@ -112,7 +112,7 @@ class Cluster final : public ClusterActor::base {
   ClusterStart parts_;
   std::optional<Membership> membership_;
   RunLifecycle lifecycle_;
-  Donation fetched_;
+  RankStatePtr fetched_;
   RunEnded ended_;
   std::vector<std::string> expected_;  // nodes in the graph when the end began
   ClusterEnding ending_;

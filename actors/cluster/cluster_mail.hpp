@@ -64,7 +64,7 @@ struct RunEnded {
   std::vector<RankParameters> parameters;  // of the ranks here, at one time
 };
 struct StateCame {
-  Donation state;  // null: nobody gave it
+  RankStatePtr state;  // null: nobody gave it
 };
 struct HasMean {
   MeanTold mean;

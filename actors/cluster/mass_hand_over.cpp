@@ -102,15 +102,15 @@ void MassHandOver::receipt(const std::string& from, uint64_t hand_over, MassEffe
 }
 
 /// To what is handed over from here, before anybody has it.
-void MassHandOver::add(const MassEffects::Inherit& heirloom) {
+void MassHandOver::add(const MassEffects::Inherit& hand_over) {
   Own& own = *own_;
-  own.weight += heirloom.weight;
-  const double share = heirloom.weight / own.weight;
+  own.weight += hand_over.weight;
+  const double share = hand_over.weight / own.weight;
   SnapshotPool pool(shape_.count, shape_.dtype, 1);
   Payload both{pool.take(), shape_.dtype, shape_.count, 0};
   const Vec mean = both.lease.writable();
   scale({}, 1 - share, own.mean.vec(), mean);
-  axpy({}, share, heirloom.mean.vec(), mean);
+  axpy({}, share, hand_over.mean.vec(), mean);
   own.mean = std::move(both);
 }
 
@@ -170,9 +170,9 @@ void MassHandOver::seen(const std::string& node, uint32_t incarnation, MemberSta
   const bool is_void = incarnation > kept.number;
   if (is_void || state == MemberState::left) {
     if (!is_void && own_ && heir_.empty()) {
-      add(kept.heirloom);
+      add(kept.hand_over);
     } else if (!is_void) {
-      out.inherits.push_back(std::move(kept.heirloom));
+      out.inherits.push_back(std::move(kept.hand_over));
     }
     kept_.erase(found);
   }

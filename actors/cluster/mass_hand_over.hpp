@@ -103,7 +103,7 @@ class MassHandOver {
     double until_s = 0;  // the deadline
   };
   struct Kept {
-    MassEffects::Inherit heirloom;
+    MassEffects::Inherit hand_over;
     uint64_t number = 0;
     bool dead = false;  // it may have left, for all that others know
   };

@@ -9,12 +9,12 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kDonationsAtMost = 2;
-constexpr double kDonationHeld_s = 30;
-constexpr double kDonationIdle_s = 2;  // then it gives way to another newcomer
+constexpr size_t kTransfersAtMost = 2;
+constexpr double kTransferHeld_s = 30;
+constexpr double kTransferIdle_s = 2;  // then it gives way to another newcomer
 constexpr size_t kPiecesAtOnce = 16;   // of one request
 constexpr size_t kWindow = 4;          // pieces under way
-constexpr int kLapses = 3, kBad = 3;   // then the next donor
+constexpr int kLapses = 3, kBad = 3;   // then the next source
 constexpr size_t kTurns = 5;           // of every source
 constexpr double kRest_s = 0.5;        // when all have been asked; then longer
 constexpr double kLeastLapse_s = 0.3, kFirstLapse_s = 3, kLongestLapse_s = 10;
@@ -23,45 +23,46 @@ constexpr double kNever_s = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-// --- the donor
+// --- the source
 
-Donor::Donation* Donor::find(const std::string& node, uint64_t transfer) {
-  for (Donation& d : donations_) {
+StateSource::Transfer* StateSource::find(const std::string& node, uint64_t transfer) {
+  for (Transfer& d : transfers_) {
     if (d.node == node && d.transfer == transfer) return &d;
   }
   return nullptr;
 }
 
-void Donor::finish(DonorEffects& out) const {
+void StateSource::finish(SourceEffects& out) const {
   out.timer_at = kNever_s;
-  for (const Donation& d : donations_)
-    out.timer_at = std::min(out.timer_at, d.used_at + kDonationHeld_s);
+  for (const Transfer& d : transfers_)
+    out.timer_at = std::min(out.timer_at, d.used_at + kTransferHeld_s);
 }
 
-void Donor::fetch(double now, const std::string& from, const FetchState& fetch, DonorEffects& out) {
-  Donation* d = find(from, fetch.transfer);
+void StateSource::fetch(double now, const std::string& from, const FetchState& fetch,
+                        SourceEffects& out) {
+  Transfer* d = find(from, fetch.transfer);
   const auto refuse = [&](const std::string& why) {
     Manifest m;
     m.transfer = fetch.transfer;
     m.refused = why;
     out.replies.push_back({from, std::move(m)});
   };
-  const auto its = std::find_if(donations_.begin(), donations_.end(), [&](const Donation& other) {
+  const auto its = std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer& other) {
     return other.node == from && other.snapshot == nullptr;
   });
-  if (fetch.pieces.empty() && d == nullptr && its != donations_.end()) {
+  if (fetch.pieces.empty() && d == nullptr && its != transfers_.end()) {
     its->transfer = fetch.transfer;  // the snapshot that is being taken serves it too
   } else if (fetch.pieces.empty() && d == nullptr) {
     node_down(from);  // it has begun anew
-    if (donations_.size() >= kDonationsAtMost)
-      std::erase_if(donations_, [&](const Donation& other) {
-        return other.snapshot != nullptr && other.used_at + kDonationIdle_s <= now;
+    if (transfers_.size() >= kTransfersAtMost)
+      std::erase_if(transfers_, [&](const Transfer& other) {
+        return other.snapshot != nullptr && other.used_at + kTransferIdle_s <= now;
       });
-    if (donations_.size() < kDonationsAtMost) {
-      donations_.push_back({from, fetch.transfer, fetch.transfer, nullptr, {}, now});
+    if (transfers_.size() < kTransfersAtMost) {
+      transfers_.push_back({from, fetch.transfer, fetch.transfer, nullptr, {}, now});
       out.takes.push_back({from, fetch});
     } else {
-      refuse("serves " + std::to_string(kDonationsAtMost) + " newcomers already");
+      refuse("serves " + std::to_string(kTransfersAtMost) + " newcomers already");
     }
   } else if (d == nullptr) {
     refuse("transfer " + std::to_string(fetch.transfer) + " is not held any more");
@@ -80,12 +81,12 @@ void Donor::fetch(double now, const std::string& from, const FetchState& fetch, 
   finish(out);
 }
 
-void Donor::taken(double now, const std::string& node, Manifest manifest, SnapshotPtr snapshot,
-                  DonorEffects& out) {
-  const auto d = std::find_if(donations_.begin(), donations_.end(), [&](const Donation& other) {
+void StateSource::taken(double now, const std::string& node, Manifest manifest,
+                        SnapshotPtr snapshot, SourceEffects& out) {
+  const auto d = std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer& other) {
     return other.node == node && other.taking == manifest.transfer && other.snapshot == nullptr;
   });
-  if (d != donations_.end()) {
+  if (d != transfers_.end()) {
     d->used_at = now;
     manifest.transfer = d->transfer;
     d->snapshot = std::move(snapshot);
@@ -97,12 +98,12 @@ void Donor::taken(double now, const std::string& node, Manifest manifest, Snapsh
   finish(out);
 }
 
-void Donor::node_down(const std::string& node) {
-  std::erase_if(donations_, [&](const Donation& d) { return d.node == node; });
+void StateSource::node_down(const std::string& node) {
+  std::erase_if(transfers_, [&](const Transfer& d) { return d.node == node; });
 }
 
-void Donor::timer(double now, DonorEffects& out) {
-  std::erase_if(donations_, [&](const Donation& d) { return d.used_at + kDonationHeld_s <= now; });
+void StateSource::timer(double now, SourceEffects& out) {
+  std::erase_if(transfers_, [&](const Transfer& d) { return d.used_at + kTransferHeld_s <= now; });
   finish(out);
 }
 

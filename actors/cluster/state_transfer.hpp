@@ -1,4 +1,4 @@
-// Donor and Fetcher: how a newcomer gets the state of a rank, as state machines without I/O.
+// StateSource and Fetcher: how a newcomer gets the state of a rank, as state machines without I/O.
 //
 //   FETCH (no pieces)  ------------------>   a snapshot is taken, and hashed
 //                      <------------------   MANIFEST: a hash per piece
@@ -6,11 +6,11 @@
 //                      <------------------   PIECE 0, checked against its hash
 //   FETCH 4            ------------------>   (four are under way, until all are there)
 //
-// The donor trains on: it gives from a snapshot. If it dies, falls silent or lies, the next one is
+// The source trains on: it gives from a snapshot. If it dies, falls silent or lies, the next one is
 // asked. Its snapshot is another one: pieces whose hash its manifest shares are kept, the others
-// fetched anew, so what the newcomer has in the end is one donor's snapshot to the bit. Pieces are
-// due at the rate that was measured; three lapses without a piece, or three bad ones, and the donor
-// is left. `now` as in membership.hpp.
+// fetched anew, so what the newcomer has in the end is one source's snapshot to the bit. Pieces are
+// due at the rate that was measured; three lapses without a piece, or three bad ones, and the
+// source is left. `now` as in membership.hpp.
 #pragma once
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ namespace grapevine {
 
 using SnapshotPtr = std::shared_ptr<const std::vector<Buffer>>;
 
-struct DonorEffects {
+struct SourceEffects {
   struct Take {  // have it taken and hashed, a piece at a time (hash_next), then call taken()
     std::string node;
     FetchState fetch;
@@ -47,27 +47,27 @@ struct DonorEffects {
 
 /// Serves newcomers, two at a time, and takes one snapshot at a time for each. A snapshot is held
 /// until its newcomer is silent for 30 s.
-class Donor {
+class StateSource {
  public:
-  void fetch(double now, const std::string& from, const FetchState&, DonorEffects&);
+  void fetch(double now, const std::string& from, const FetchState&, SourceEffects&);
   /// `refused` of the manifest is not empty: there is no such snapshot.
-  void taken(double now, const std::string& node, Manifest, SnapshotPtr, DonorEffects&);
+  void taken(double now, const std::string& node, Manifest, SnapshotPtr, SourceEffects&);
   void node_down(const std::string& node);
-  void timer(double now, DonorEffects&);
-  size_t held() const { return donations_.size(); }
+  void timer(double now, SourceEffects&);
+  size_t held() const { return transfers_.size(); }
 
  private:
-  struct Donation {
+  struct Transfer {
     std::string node;
     uint64_t transfer = 0, taking = 0;  // as it asked last, and for which it is taken
     SnapshotPtr snapshot;               // null while it is taken
     Manifest manifest;
     double used_at = 0;
   };
-  Donation* find(const std::string& node, uint64_t transfer);
-  void finish(DonorEffects&) const;
+  Transfer* find(const std::string& node, uint64_t transfer);
+  void finish(SourceEffects&) const;
 
-  std::vector<Donation> donations_;
+  std::vector<Transfer> transfers_;
 };
 
 struct FetcherEffects {
@@ -105,7 +105,7 @@ class Fetcher {
   const Manifest& manifest() const { return manifest_; }      // of what was fetched
   std::vector<Buffer> take() { return std::move(vectors_); }  // the first of shape.vectors
   uint64_t corrupt() const { return corrupt_; }  // pieces that did not match their hash
-  uint64_t kept() const { return kept_; }        // pieces that an earlier donor had given
+  uint64_t kept() const { return kept_; }        // pieces that an earlier source had given
 
  private:
   enum class Stage { idle, resting, asking, fetching, over };

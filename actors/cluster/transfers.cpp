@@ -67,7 +67,8 @@ void Transfers::on_tick() {
   armed_s_ = kNever;
   if (now >= mean_due_s_)
     averaging([](MeanExchange& m, double t, MeanEffects& out) { m.timer(t, out); });
-  if (now >= source_due_s_) serving([](Donor& d, double t, DonorEffects& out) { d.timer(t, out); });
+  if (now >= source_due_s_)
+    serving([](StateSource& d, double t, SourceEffects& out) { d.timer(t, out); });
   if (now >= fetcher_due_s_)
     fetching([](Fetcher& f, double t, FetcherEffects& out) { f.timer(t, out); });
   if (now >= mass_due_s_)
@@ -95,7 +96,9 @@ void Transfers::on_said(Said& said) {
         [&](MeanExchange& m, double now, MeanEffects& out) { m.asked(now, said.node, *ask, out); });
   } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
     if (fetch->what != FetchState::What::rank_state) return;
-    serving([&](Donor& d, double now, DonorEffects& out) { d.fetch(now, said.node, *fetch, out); });
+    serving([&](StateSource& d, double now, SourceEffects& out) {
+      d.fetch(now, said.node, *fetch, out);
+    });
   } else if (const auto* manifest = std::get_if<Manifest>(&said.message)) {
     fetching([&](Fetcher& f, double now, FetcherEffects& out) {
       f.manifest(now, said.node, *manifest, out);
@@ -274,34 +277,35 @@ void Transfers::fetching(const std::function<void(Fetcher&, double now, FetcherE
   send(parts_.cluster, StateCame{std::move(state)});
 }
 
-void Transfers::serving(const std::function<void(Donor&, double now, DonorEffects&)>& event) {
-  DonorEffects out;
+void Transfers::serving(
+    const std::function<void(StateSource&, double now, SourceEffects&)>& event) {
+  SourceEffects out;
   event(source_, deps_.clock.now(), out);
   source_due_s_ = out.timer_at;
   if (!parts_.links) return;
-  for (const DonorEffects::Reply& r : out.replies)
+  for (const SourceEffects::Reply& r : out.replies)
     parts_.links->send(r.to, r.manifest);
-  for (const DonorEffects::Piece& p : out.pieces) {
+  for (const SourceEffects::Piece& p : out.pieces) {
     const Lease lease = Lease::of(p.payload, [keeps = p.snapshot] {});
     parts_.links->send_parcel(p.to,
                               {StatePiece{p.transfer, p.piece}, p.payload.dtype, p.payload.size},
                               {lease, p.payload.dtype, p.payload.size, 0});
   }
-  for (const DonorEffects::Take& take : out.takes)
+  for (const SourceEffects::Take& take : out.takes)
     take_for(take);
   arm();
 }
 
-void Transfers::take_for(const DonorEffects::Take& take) {
+void Transfers::take_for(const SourceEffects::Take& take) {
   const Member* self = find(members_, deps_.self);
   if (self == nullptr || !in_graph(*self) || !serves(*self, take.fetch.rank))
     return give_state(take, nullptr);
   const StateActor& state = parts_.states[take.fetch.rank % parts_.states.size()];
-  request(state, caf::infinite, Donate{static_cast<int>(take.fetch.rank)})
-      .then([this, take](const Donation& copy) { give_state(take, copy); });
+  request(state, caf::infinite, CopyState{static_cast<int>(take.fetch.rank)})
+      .then([this, take](const RankStatePtr& copy) { give_state(take, copy); });
 }
 
-void Transfers::give_state(const DonorEffects::Take& take, const Donation& copy) {
+void Transfers::give_state(const SourceEffects::Take& take, const RankStatePtr& copy) {
   if (copy && !copy->vectors.empty()) {
     hashing_.push_back(
         {take.node, SnapshotPtr(copy, &copy->vectors),
@@ -312,7 +316,7 @@ void Transfers::give_state(const DonorEffects::Take& take, const Donation& copy)
   Manifest none;
   none.transfer = take.fetch.transfer;
   none.refused = fmt::format("rank {} is not here", take.fetch.rank);
-  serving([&](Donor& d, double now, DonorEffects& out) {
+  serving([&](StateSource& d, double now, SourceEffects& out) {
     d.taken(now, take.node, std::move(none), nullptr, out);
   });
 }
@@ -323,7 +327,7 @@ void Transfers::hash_more() {
   Hashing done = std::move(first);
   hashing_.pop_front();
   if (!hashing_.empty()) again(HashMore{});
-  serving([&](Donor& d, double now, DonorEffects& out) {
+  serving([&](StateSource& d, double now, SourceEffects& out) {
     d.taken(now, done.node, std::move(done.manifest), std::move(done.snapshot), out);
   });
 }
@@ -339,15 +343,15 @@ void Transfers::handing_over(
     parts_.links->send_parcel(give.to, {give.mass, give.mean.dtype, give.mean.count}, give.mean);
   for (const MassEffects::Receipt& receipt : out.receipts)
     parts_.links->send(receipt.to, MassReceipt{receipt.hand_over});
-  for (MassEffects::Inherit& heirloom : out.inherits) {
-    const auto rank = static_cast<int>(rank_that_inherits(heirloom.rank));
+  for (MassEffects::Inherit& hand_over : out.inherits) {
+    const auto rank = static_cast<int>(rank_that_inherits(hand_over.rank));
     const bool late = ends_ || leaves_;
     deps_.say(fmt::format("rank {} {} the push-sum mass {:.3g} of {}", rank,
                           late ? "has ended before it could take over" : "takes over",
-                          heirloom.weight, heirloom.from));
+                          hand_over.weight, hand_over.from));
     if (late) continue;
     const StateActor& state = parts_.states[static_cast<size_t>(rank) % parts_.states.size()];
-    send(state, Inherit{rank, heirloom.weight, std::move(heirloom.mean), members_.epoch});
+    send(state, Inherit{rank, hand_over.weight, std::move(hand_over.mean), members_.epoch});
   }
   if (!out.link.empty()) send(parts_.cluster, NeedLinks{{out.link}});
   if (out.renews) send(parts_.cluster, BeginIncarnation{});

@@ -67,9 +67,9 @@ class Transfers final : public TransfersActor::base {
   void summed();
   void settled(MeanEffects::Settled&);
   void fetching(const std::function<void(Fetcher&, double now, FetcherEffects&)>& event);
-  void serving(const std::function<void(Donor&, double now, DonorEffects&)>& event);
-  void take_for(const DonorEffects::Take&);
-  void give_state(const DonorEffects::Take&, const Donation&);
+  void serving(const std::function<void(StateSource&, double now, SourceEffects&)>& event);
+  void take_for(const SourceEffects::Take&);
+  void give_state(const SourceEffects::Take&, const RankStatePtr&);
   void hash_more();
   void handing_over(const std::function<void(MassHandOver&, double now, MassEffects&)>& event);
   void give(const GiveMass&);
@@ -80,7 +80,7 @@ class Transfers final : public TransfersActor::base {
   TransfersStart parts_;
   MembersSeen members_;
   MeanExchange mean_;
-  Donor source_;
+  StateSource source_;
   std::optional<Fetcher> fetcher_;
   MassHandOver mass_;
   std::set<std::string> linked_;

@@ -185,7 +185,7 @@ def pull(machines, cuts):
 
 
 def joiner(program, tell):
-    """A late joiner whose donor is killed half-way. Each node is a machine of its own."""
+    """A late joiner whose source is killed half-way. Each node is a machine of its own."""
     machines = Machines(4, 4)
     try:
         with scratch() as folder:
@@ -194,12 +194,12 @@ def joiner(program, tell):
             with Cluster(program, 3, 1, words, machines, key) as c:
                 c.together()
                 c.total = 0
-                donor_dies(c, tell)
+                source_dies(c, tell)
     finally:
         machines.close()
 
 
-def donor_dies(c, tell):
+def source_dies(c, tell):
     late = c.add("late", 3)
 
     def half_way():
@@ -207,14 +207,14 @@ def donor_dies(c, tell):
             if link["bytes_received"] > 12e6:  # of x and x~, 16 MB each
                 return link["node"], link["bytes_received"]
         return None
-    donor, came = wait("half of the state", half_way, 60)
+    source, came = wait("half of the state", half_way, 60)
     killed = time.monotonic()
-    next(n for n in c.nodes if n.name == donor).kill()
+    next(n for n in c.nodes if n.name == source).kill()
     at = wait("it begins", lambda: late.said("begin with the state of another"), 90)
     said = [line.split(" ", 1)[1] for _, line in late.lines if "state from" in line]
     from_others = sum(link["bytes_received"] for link in late.status()["links"])
     tell("killed after, state complete after", "",
          f"{came / 1e6:.0f} MB, {at - killed:.1f} s; {from_others / 1e6:.0f} MB from others", True)
-    tell("what the newcomer says of its first donor", "", " | ".join(said) or "nothing", bool(said))
+    tell("what the newcomer says of its first source", "", " | ".join(said) or "nothing", bool(said))
     trained = late.gradients()
     wait("it trains", lambda: late.gradients() > trained + 5)

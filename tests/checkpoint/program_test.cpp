@@ -82,8 +82,8 @@ TEST_CASE("what the program has saved goes on in a program of a user's own, to t
   settings.rule.optimizer = {0.9, 0};
   settings.objective.objective = "quadratic";
   settings.objective.noise = 0.1;
-  const auto went_on =
-      grapevine::run_saved(settings, {.out = scratch.path("mine"), .resume = checkpoints_of(run)[0]});
+  const auto went_on = grapevine::run_saved(
+      settings, {.out = scratch.path("mine"), .resume = checkpoints_of(run)[0]});
   REQUIRE(went_on);
   CHECK(whole["parameter_hash"] ==
         fmt::format("{:016x}", grapevine::parameter_hash(went_on->outcome)));
@@ -540,7 +540,7 @@ TEST_CASE("push-sum's mass is in the files when all nodes have left, one after t
   double mass = 0;
   for (const auto& rank : last->ranks)
     for (const auto& number : rank->numbers)
-      if (number.name == "w" || number.name == "weight of the heirlooms")
+      if (number.name == "w" || number.name == "weight handed over")
         mass += std::bit_cast<double>(number.bits);
   CHECK(std::abs(mass - 6) < 1e-5);
   // All come back, each with what it had.

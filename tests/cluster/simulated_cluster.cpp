@@ -15,11 +15,11 @@ constexpr int kMostRanks = 64;  // of a scenario
 
 // What a rank has at the end, from the actor that owns it.
 void ask_rank(caf::actor_system& system, const StateActor& state, int rank,
-              std::function<void(const Donation&)> then) {
+              std::function<void(const RankStatePtr&)> then) {
   system.spawn(
       [](caf::event_based_actor* self, const StateActor& owner, int which,
-         const std::function<void(const Donation&)>& told) {
-        self->request(owner, caf::infinite, Donate{which}).then(told);
+         const std::function<void(const RankStatePtr&)>& told) {
+        self->request(owner, caf::infinite, CopyState{which}).then(told);
       },
       state, rank, std::move(then));
 }
@@ -150,7 +150,7 @@ void SimulatedCluster::collect(int process) {
 
 /// What it has now; nothing where it is no rank of the process.
 void SimulatedCluster::collect_rank(int process, int rank, std::vector<RankEnd>& into) {
-  const auto took = [rank, &into](const Donation& state) {
+  const auto took = [rank, &into](const RankStatePtr& state) {
     if (!state) return;
     RankEnd end{rank, state->gradients, std::vector<double>(kSize)};
     const auto& vectors = state->vectors;

@@ -305,14 +305,14 @@ TEST_CASE("of two measurements of an edge the later one counts; edges of others 
 
 TEST_CASE("news travel 3 log2(n) times each, those that travelled least first, in small packets") {
   MemberTable table(member("n1000", 0), {});
-  PiggybackQueue rumours;
+  PiggybackQueue queue;
   for (uint32_t i = 1; i < 100; ++i)
-    rumours.member(table.merge(member("n" + std::to_string(1000 + i), 2 * i)).index);
+    queue.member(table.merge(member("n" + std::to_string(1000 + i), 2 * i)).index);
   std::vector<int> told(100, 0);
   int packets = 0, fewest_at_half = 0;
-  while (rumours.pending() > 0) {
+  while (queue.pending() > 0) {
     MembershipPacket packet;
-    rumours.load(table, packet);
+    queue.load(table, packet);
     const auto encoded = encode_control(packet);
     REQUIRE(encoded);
     REQUIRE(encoded->size() <= wire_bytes(packet));

@@ -1,4 +1,4 @@
-// A newcomer fetches a rank's state: whole, over lossy links, from a second donor when the first
+// A newcomer fetches a rank's state: whole, over lossy links, from a second source when the first
 // dies, and never from one that lies.
 #include <algorithm>
 #include <cstring>
@@ -42,12 +42,12 @@ Manifest whole_manifest(const std::vector<Buffer>& vectors, uint64_t transfer,
   return m;
 }
 
-// One newcomer and its donors, with a queue of what is under way.
+// One newcomer and its sources, with a queue of what is under way.
 class Exchange {
  public:
   struct Source {
     SnapshotPtr snapshot;
-    Donor donor = {};
+    StateSource source = {};
     bool alive = true;
     double corrupts = 0;  // probability that a bit of a piece flips
     std::function<void(Manifest&)> lies = [](Manifest&) {};
@@ -101,35 +101,35 @@ class Exchange {
     for (const FetcherEffects::Ask& ask : out.asks) {
       later([this, ask] {
         Source& s = sources_[std::stoul(ask.to)];
-        DonorEffects effects;
-        if (s.alive) s.donor.fetch(now, "newcomer", ask.fetch, effects);
+        SourceEffects effects;
+        if (s.alive) s.source.fetch(now, "newcomer", ask.fetch, effects);
         serve(ask.to, effects);
       });
     }
   }
 
-  void serve(const std::string& name, DonorEffects& out) {
+  void serve(const std::string& name, SourceEffects& out) {
     Source& s = sources_[std::stoul(name)];
-    for (const DonorEffects::Take& take : out.takes) {
-      DonorEffects more;
+    for (const SourceEffects::Take& take : out.takes) {
+      SourceEffects more;
       Manifest m = whole_manifest(*s.snapshot, take.fetch.transfer, 7);
       s.lies(m);
-      s.donor.taken(now, take.node, m, s.snapshot, more);
+      s.source.taken(now, take.node, m, s.snapshot, more);
       serve(name, more);
     }
-    for (const DonorEffects::Reply& reply : out.replies) {
+    for (const SourceEffects::Reply& reply : out.replies) {
       later([this, name, m = reply.manifest] {
         carry_out([&](FetcherEffects& o) { fetcher->manifest(now, name, m, o); });
       });
     }
-    for (const DonorEffects::Piece& p : out.pieces) {
+    for (const SourceEffects::Piece& p : out.pieces) {
       if (++s.pieces > s.dies_after) s.alive = false;
       if (!s.alive) return;
       later([this, name, p, flips = random_.uniform() < s.corrupts] { deliver(name, p, flips); });
     }
   }
 
-  void deliver(const std::string& name, const DonorEffects::Piece& p, bool flips) {
+  void deliver(const std::string& name, const SourceEffects::Piece& p, bool flips) {
     const StatePiece piece{p.transfer, p.piece};
     Buffer copy(p.payload.size, p.payload.dtype);
     std::memcpy(copy.vec().data, p.payload.data, p.payload.bytes());
@@ -186,7 +186,7 @@ TEST_CASE("the hash of a piece is xxHash64") {
   CHECK(hash("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
 }
 
-TEST_CASE("what a newcomer fetches is its donor's snapshot to the bit, also over lossy links") {
+TEST_CASE("what a newcomer fetches is its source's snapshot to the bit, also over lossy links") {
   for (const double loss : {0.0, 0.2}) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       Exchange exchange(seed, {Source{snapshot(1)}, Source{snapshot(2)}}, loss);
@@ -200,12 +200,12 @@ TEST_CASE("what a newcomer fetches is its donor's snapshot to the bit, also over
   }
 }
 
-TEST_CASE("of a donor with an optimizer, or without, a newcomer has what both have") {
+TEST_CASE("of a source with an optimizer, or without, a newcomer has what both have") {
   for (const uint32_t vectors : {1u, 2u, 3u, 4u}) {
     INFO(vectors);
-    Source dies{snapshot(3)}, donor{snapshot(1, 0, vectors)};
+    Source dies{snapshot(3)}, source{snapshot(1, 0, vectors)};
     dies.dies_after = 5;
-    Exchange exchange(1, {dies, donor});
+    Exchange exchange(1, {dies, source});
     REQUIRE(exchange.run(60));
     CHECK(equal(exchange.fetcher->take(), *snapshot(1, 0, std::min(vectors, 2u))));
   }
@@ -214,7 +214,8 @@ TEST_CASE("of a donor with an optimizer, or without, a newcomer has what both ha
   CHECK_THAT(too_many.lines.at(0), Catch::Contains("vectors 5, accepted: 1 to 4"));
 }
 
-TEST_CASE("a donor that dies half-way is followed by another; what both have is not fetched anew") {
+TEST_CASE(
+    "a source that dies half-way is followed by another; what both have is not fetched anew") {
   Source first{snapshot(1, 1)}, second{snapshot(2, 1)};  // vector 0 is the same in both
   first.dies_after = 6;
   Exchange exchange(3, {first, second});
@@ -226,7 +227,7 @@ TEST_CASE("a donor that dies half-way is followed by another; what both have is 
   CHECK(exchange.lines[0] == "state from 0: no piece in time");
 }
 
-TEST_CASE("a donor known to be gone is left at once") {
+TEST_CASE("a source known to be gone is left at once") {
   FetcherOptions options{kShape, FetchState::What::rank_state, {{"a", 0}, {"b", 4}}};
   Fetcher fetcher(options);
   FetcherEffects out;
@@ -276,8 +277,8 @@ TEST_CASE("a manifest that does not fit the known layout is refused before anyth
   CHECK(alone.failed);
 }
 
-TEST_CASE("a donor serves two at a time, asks no more of a stranger, and lets go after 30 s") {
-  Donor donor;
+TEST_CASE("a source serves two at a time, asks no more of a stranger, and lets go after 30 s") {
+  StateSource source;
   const auto fetch = [](uint64_t transfer, std::vector<uint32_t> pieces) {
     FetchState f;
     f.transfer = transfer;
@@ -285,46 +286,46 @@ TEST_CASE("a donor serves two at a time, asks no more of a stranger, and lets go
     return f;
   };
   const SnapshotPtr vectors = snapshot(1);
-  DonorEffects out;
+  SourceEffects out;
   for (const std::string node : {"a", "b", "c"})
-    donor.fetch(0, node, fetch(1, {}), out);
+    source.fetch(0, node, fetch(1, {}), out);
   CHECK(out.takes.size() == 2u);
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.refused == "serves 2 newcomers already");
-  donor.taken(1, "a", whole_manifest(*vectors, 1), vectors, out);
+  source.taken(1, "a", whole_manifest(*vectors, 1), vectors, out);
   out = {};
-  donor.fetch(2, "a", fetch(1, {0, 7, 8, 0xffffffff}), out);
+  source.fetch(2, "a", fetch(1, {0, 7, 8, 0xffffffff}), out);
   CHECK(out.pieces.size() == 2u);
-  donor.fetch(2, "a", fetch(1, std::vector<uint32_t>(4000, 1)), out);
+  source.fetch(2, "a", fetch(1, std::vector<uint32_t>(4000, 1)), out);
   CHECK(out.pieces.size() == 18u);
   out = {};
-  donor.fetch(3, "a", fetch(2, {0}), out);
+  source.fetch(3, "a", fetch(2, {0}), out);
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.refused == "transfer 2 is not held any more");
   out = {};
-  donor.fetch(3.9, "d", fetch(1, {}), out);
+  source.fetch(3.9, "d", fetch(1, {}), out);
   CHECK(out.takes.empty());
-  donor.fetch(4.1, "d", fetch(2, {}), out);  // "a" has not asked for 2 s: it gives way
+  source.fetch(4.1, "d", fetch(2, {}), out);  // "a" has not asked for 2 s: it gives way
   CHECK(out.takes.size() == 1u);
-  donor.timer(31.5, out);
-  CHECK(donor.held() == 1u);
-  donor.timer(34.5, out);
-  CHECK(donor.held() == 0u);
+  source.timer(31.5, out);
+  CHECK(source.held() == 1u);
+  source.timer(34.5, out);
+  CHECK(source.held() == 0u);
 }
 
 TEST_CASE("one snapshot at a time is taken for a newcomer, however often it asks") {
-  Donor donor;
-  DonorEffects out;
+  StateSource source;
+  SourceEffects out;
   FetchState f;
   for (uint64_t k = 1; k <= 20'000; ++k) {
     f.transfer = k;
-    donor.fetch(0, "a", f, out);
+    source.fetch(0, "a", f, out);
   }
   REQUIRE(out.takes.size() == 1u);
   CHECK(out.replies.empty());
-  CHECK(donor.held() == 1u);
+  CHECK(source.held() == 1u);
   const SnapshotPtr vectors = snapshot(1);
-  donor.taken(1, "a", whole_manifest(*vectors, out.takes[0].fetch.transfer), vectors, out);
+  source.taken(1, "a", whole_manifest(*vectors, out.takes[0].fetch.transfer), vectors, out);
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.transfer == 20'000);
 }

@@ -29,7 +29,7 @@ Dealt dealt(const std::string& name, int ranks, uint64_t seed = 3, double aside 
 }
 
 /// How often each sample has been taken.
-struct Tally {
+struct Takings {
   std::vector<int> times = std::vector<int>(kSamples, 0);
 
   /// The rank's samples number from..to of a life that began at its gradient `first`.
@@ -117,47 +117,47 @@ TEST_CASE(
     for (const int ranks : {1, 3, 5, 16}) {
       INFO(name << " on " << ranks);
       const Dealt before = dealt(name, 4), now = dealt(name, ranks);
-      Tally tally;
+      Takings takings;
       Batches was(before.partition, 3, kBatch);
       for (int rank = 0; rank < 4; ++rank)
-        tally.walk(was, rank, 0, taken[rank]);
-      CHECK(*std::max_element(tally.times.begin(), tally.times.end()) == 1);
+        takings.walk(was, rank, 0, taken[rank]);
+      CHECK(*std::max_element(takings.times.begin(), takings.times.end()) == 1);
       const DataCut cut{taken, std::vector<uint64_t>(ranks, 11)};
       const DataLeft left = left_by({cut}, now);
       CHECK(left.pass == 1);
       Batches is = batches_of(now, left);
       for (int rank = 0; rank < ranks; ++rank)
-        tally.walk(is, rank, 11, left.first[rank].size());
-      CHECK(tally.times == std::vector<int>(kSamples, 1));
+        takings.walk(is, rank, 11, left.first[rank].size());
+      CHECK(takings.times == std::vector<int>(kSamples, 1));
       // And then pass by pass, in other orders than those before.
       for (int rank = 0; rank < ranks; ++rank)
-        tally.walk(is, rank, 11, left.first[rank].size() + now.partition->share_size(rank));
+        takings.walk(is, rank, 11, left.first[rank].size() + now.partition->share_size(rank));
       for (int rank = 0; rank < ranks; ++rank)
         for (const uint32_t row : left.first[rank])
-          --tally.times[row];
-      CHECK(tally.times == std::vector<int>(kSamples, 2));
+          --takings.times[row];
+      CHECK(takings.times == std::vector<int>(kSamples, 2));
     }
 }
 
 TEST_CASE("Ranks that were in different passes come out even, also after several cuts") {
   const Dealt four = dealt("iid", 4), three = dealt("iid", 3), six = dealt("iid", 6);
-  Tally tally;
+  Takings takings;
   const DataCut first{in_batches({40, 13, 26, 30}), {5, 6, 7}};  // up to four passes
   Batches life(four.partition, 3, kBatch);
   for (int rank = 0; rank < 4; ++rank)
-    tally.walk(life, rank, 0, first.taken[rank]);
+    takings.walk(life, rank, 0, first.taken[rank]);
   const DataLeft after_one = left_by({first}, three);
   CHECK(after_one.pass == 4);
   // One has not done what was left, one is past it.
   const DataCut second{in_batches({8, 90, 0}), std::vector<uint64_t>(6, 2)};
   Batches second_life = batches_of(three, after_one);
   for (int rank = 0; rank < 3; ++rank)
-    tally.walk(second_life, rank, first.first[rank], second.taken[rank]);
+    takings.walk(second_life, rank, first.first[rank], second.taken[rank]);
   const DataLeft after_two = left_by({first, second}, six);
   Batches third_life = batches_of(six, after_two);
   for (int rank = 0; rank < 6; ++rank)
-    tally.walk(third_life, rank, 2, after_two.first[rank].size());
-  CHECK(tally.times == std::vector<int>(kSamples, static_cast<int>(after_two.pass)));
+    takings.walk(third_life, rank, 2, after_two.first[rank].size());
+  CHECK(takings.times == std::vector<int>(kSamples, static_cast<int>(after_two.pass)));
 }
 
 TEST_CASE("A rank that is far behind catches up with a bounded number of passes") {

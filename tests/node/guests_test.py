@@ -383,7 +383,7 @@ class Nodes(unittest.TestCase):
             with Node(1, "--node-name", "b", "--join", "a", beside=a) as b:
                 second = b.script()
                 front = second.begin([100] * (TRAINED + ASIDE))
-                self.assertEqual(front.number, 1)  # the donor's
+                self.assertEqual(front.number, 1)  # the source's
                 self.assertEqual(second.values()[:TRAINED], [5, 6, 7, 8, 9])
                 def both():
                     return second.step().ranks == 2 and first.step().ranks == 2

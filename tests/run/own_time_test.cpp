@@ -46,7 +46,8 @@ class Slope final : public Analytic {
 
 }  // namespace
 
-TEST_CASE("a rank that comes back goes on with its donor's optimizer, the count of its steps too") {
+TEST_CASE(
+    "a rank that comes back goes on with its source's optimizer, the count of its steps too") {
   // On a slope every step of Adam is as long as the learning rate, if its averages and the number
   // of steps they are made of fit each other.
   Settings s = alone(4, 120);
