@@ -19,7 +19,7 @@ std::string shown(double value) {
 
 std::string Alarm::line() const {
   std::string text = "at " + shown(at_s) + " s ";
-  if (what == What::silent_edge) {
+  if (what == What::silent_edge || what == What::stale_edge) {
     text += "edge " + std::to_string(rank) + "-" + std::to_string(peer) + ": ";
   } else if (rank >= 0 && what != What::divergence) {
     text += "rank " + std::to_string(rank) + ": ";
@@ -35,6 +35,7 @@ const char* name_of(Alarm::What what) {
     case Alarm::What::divergence: return "divergence";
     case Alarm::What::left_out: return "left_out";
     case Alarm::What::silent_edge: return "silent_edge";
+    case Alarm::What::stale_edge: return "stale_edge";
     case Alarm::What::idle_rank: return "idle_rank";
     case Alarm::What::conserved_sum: break;
   }

@@ -15,6 +15,7 @@ struct Alarm {
     divergence,     // the ranks drift apart, or a loss is no number: nothing good comes any more
     left_out,       // what a rank sends is so far off that another leaves it out
     silent_edge,    // no exchange between two neighbours for long
+    stale_edge,     // exchanges between two neighbours have become rare
     idle_rank,      // a rank that waits more than it computes
     conserved_sum,  // what a method never changes has changed
   };
@@ -31,9 +32,9 @@ struct Alarm {
   }
 };
 
-inline constexpr std::array kAlarms = {Alarm::What::divergence, Alarm::What::left_out,
-                                       Alarm::What::silent_edge, Alarm::What::idle_rank,
-                                       Alarm::What::conserved_sum};
+inline constexpr std::array kAlarms = {Alarm::What::divergence,  Alarm::What::left_out,
+                                       Alarm::What::silent_edge, Alarm::What::stale_edge,
+                                       Alarm::What::idle_rank,   Alarm::What::conserved_sum};
 const char* name_of(Alarm::What);
 
 /// Why ranks that agreed drift apart under such settings, and what to do: the likeliest of it.

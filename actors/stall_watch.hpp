@@ -1,10 +1,13 @@
 // StallWatch: what goes on in a process without getting anywhere, told from its reports: edges
-// whose exchanges do not come, or come no more, and ranks that wait more than they compute.
+// whose exchanges do not come, come no more or come ever more rarely, and ranks that wait more than
+// they compute.
 //
 // An edge of the graph is silent when its last exchange, or its entry into the graph, is longer ago
 // than fifty of its expected intervals, and than the patience. Of d neighbours each gets every d-th
 // exchange of a rank, and the interval of a rank's exchanges is the settings' or, where that is
-// longer, the measured one. A rank is idle that waited for more than half of twice the patience.
+// longer, the measured one. Its ends grow stale when between two exchanges passes four times what
+// did at its best, counted over thirty exchanges at that pace and twice the patience at least, with
+// the neighbours of now. A rank is idle that waited for more than half of twice the patience.
 //
 // A state machine without I/O. It is for the wall clock: in virtual time a plan may ask for all of
 // this.
@@ -25,7 +28,8 @@ class StallWatch {
     double patience_s = 30;
     double exchange_s = 1;  // expected between two exchanges of a rank
     bool paced = false;     // ranks wait between gradients as they were told: none counts as idle
-    bool waits = false;     // for neighbours' messages: the likeliest reason of an idle rank
+    bool waits = false;     // for neighbours' messages: the likeliest reason of an idle rank, and
+                            // all go at the pace of the slowest, so no edge grows stale by itself
   };
   explicit StallWatch(const Run& run) : run_(run) {}
 
@@ -39,11 +43,23 @@ class StallWatch {
 
  private:
   using Ends = std::pair<int, int>;
+  struct Pace {  // of exchanges: counted since the one at `from_s`, and as it was
+    double from_s = 0;
+    uint64_t from = 0;
+    int neighbours = 0;                 // of both ends
+    double interval_s = 0, best_s = 0;  // 0: not known yet
+    bool told = false;
+    bool is_slower(double times) const { return best_s > 0 && interval_s > times * best_s; }
+  };
   struct Edge {
     double since = 0;     // it is in the graph, or this process goes on
     double last_at = -1;  // its last exchange; negative: none yet
     double limit_s = 0;
-    bool seen = false, told = false;
+    bool told = false;
+    int neighbours = 0;      // of those ends that have told; 0: it is not in the graph
+    uint64_t exchanges = 0;  // that an end has counted
+    Pace pace;
+    bool seen() const { return neighbours > 0; }
     double silence_s(double now) const { return now - std::max(last_at, since); }
   };
   struct Life {
@@ -54,6 +70,9 @@ class StallWatch {
   double measured_exchange_s(const std::vector<CommunicatorReport>&) const;
   void note(double now, const CommunicatorReport&, double exchange_s);
   void judge(double now, const Ends&, Edge&, std::vector<Alarm>&) const;
+  void measure(Edge&) const;
+  void judge_pace(double now, const Ends&, Edge&, std::vector<Alarm>&) const;
+  bool is_slow_with_all(int rank) const;
   void judge(double now, const WorkerReport&, std::vector<Alarm>&);
   bool hears_nobody(int rank, double now) const;
 

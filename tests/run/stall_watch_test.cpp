@@ -37,8 +37,9 @@ uint64_t count_at(double now) { return static_cast<uint64_t>(now); }
 TEST_CASE("an edge that stops exchanging is an alarm, once, and so is that it goes on") {
   StallWatch watch(kRun);
   const auto stops_for_a_while = [](double now) {
-    const double last = now > 100 && now < 300 ? 100 : now;
-    return std::vector{rank_with(0, {{1, count_at(last), last}, {2, count_at(now), now}}),
+    const double last = now > 100 && now < 300 ? 100 : now, missed = std::min(now, 300.0) - 100;
+    const uint64_t count = count_at(now - std::max(0.0, missed));
+    return std::vector{rank_with(0, {{1, count, last}, {2, count_at(now), now}}),
                        rank_with(2, {{0, count_at(now), now}})};
   };
   const auto alarms = watched(watch, 0, 400, stops_for_a_while);
@@ -124,4 +125,47 @@ TEST_CASE("a rank that waits more than it computes is an alarm, unless it was to
   CHECK(alarms[1].rank == 4);
   run.paced = true;
   CHECK(alarms_of(run).empty());
+}
+
+TEST_CASE("an edge whose exchanges become four times as rare is an alarm, until they come again") {
+  const auto slows_down = [](double slow) {  // from 200 s to 600 s rank 1 is as many times slower
+    return [slow](double now) {
+      const auto rank_one = [&](double pace) {
+        const double part = std::min(std::max(0.0, now - 200), 400.0);
+        return count_at(pace * (now - part + part / slow));
+      };
+      return std::vector{rank_with(0, {{1, rank_one(1), now}, {3, count_at(now), now}}),
+                         rank_with(1, {{0, rank_one(1), now}, {2, rank_one(0.6), now}}),
+                         rank_with(2, {{1, rank_one(0.6), now}, {3, count_at(now), now}})};
+    };
+  };
+  StallWatch watch(kRun), patient(kRun), in_rounds({.patience_s = 30, .waits = true});
+  const auto alarms = watched(watch, 0, 1000, slows_down(6));
+  REQUIRE(alarms.size() == 4);
+  for (size_t k = 0; k < 4; ++k) {
+    INFO(alarms[k].line());
+    CHECK(alarms[k].what == Alarm::What::stale_edge);
+    CHECK(alarms[k].rank == static_cast<int>(k % 2));
+    CHECK(alarms[k].peer == static_cast<int>(k % 2 + 1));
+    CHECK(alarms[k].over == (k >= 2));
+  }
+  CHECK(alarms[0].at_s >= 260);
+  CHECK(alarms[0].at_s <= 320);
+  CHECK_THAT(alarms[0].line(),
+             Catch::Contains("edge 0-1: its ends grow stale: an exchange every 6"));
+  CHECK_THAT(alarms[0].reason, Catch::StartsWith("rank 1 is slower with all its neighbours"));
+  CHECK_THAT(alarms[2].line(), Catch::EndsWith("edge 0-1: it exchanges as often again"));
+  CHECK(watched(patient, 0, 1000, slows_down(3)).empty());
+  CHECK(watched(in_rounds, 0, 1000, slows_down(6)).empty());
+}
+
+TEST_CASE("an edge is judged anew when its ends have other neighbours, or another life") {
+  StallWatch watch(kRun);
+  const auto shares_and_restarts = [](double now) {
+    const double rare = now < 200 ? now : now < 600 ? 200 + (now - 200) / 6 : (now - 600) / 6;
+    std::vector<EdgeCount> edges{{1, count_at(rare), now}};
+    if (now >= 200) edges.push_back({2, count_at(now), now});
+    return std::vector{rank_with(0, edges)};
+  };
+  CHECK(watched(watch, 0, 1200, shares_and_restarts).empty());
 }
