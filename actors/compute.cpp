@@ -9,18 +9,12 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/lane_gradient.hpp"
 #include "kernels/random.hpp"
 
 namespace grapevine {
 
 namespace {
-
-// Where there is nothing to descend, a step is zero: rounds of gossip alone.
-double evaluate(Objective& objective, int thread, int rank, uint64_t index, ConstVec x, Vec g) {
-  if (objective.has_gradients()) return objective.gradient(thread, rank, index, x, g);
-  fill({}, 0, g);
-  return 0;
-}
 
 constexpr int kYields = 10;  // the nice value of a contended lane: a tenth of a helper's share
 
@@ -33,14 +27,14 @@ double thread_cpu_s() {
 constexpr size_t kGradients =
     1 << 16;  // under way at once: one per rank computes or waits to be applied
 
+}  // namespace
+
 void answer_at(caf::actor_system& system, RunClock::Instant at, const WorkerActor& worker,
                Computed answer) {
   auto to = caf::actor_cast<caf::strong_actor_ptr>(worker);
   system.clock().schedule_message(
       at, to, caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(answer)));
 }
-
-}  // namespace
 
 ThreadCompute::ThreadCompute(RunClock clock, caf::actor_system& system,
                              std::shared_ptr<Objective> objective, int threads)
@@ -113,8 +107,8 @@ void ThreadCompute::work(int number) {
 void ThreadCompute::run(Lane& lane, GradientJob& job) {
   Computed answer{job.index, 0, 0, gradients_.take()};
   const double start = clock_.now(), cpu_start_s = thread_cpu_s();
-  answer.loss =
-      evaluate(*objective_, lane.number, job.rank, job.index, job.x.vec(), answer.g.writable());
+  answer.loss = gradient_or_zero(*objective_, lane.number, job.rank, job.index, job.x.vec(),
+                                 answer.g.writable());
   const double took = clock_.now() - start;
   lane.cores.add(took, thread_cpu_s() - cpu_start_s);
   job.x = {};
@@ -145,7 +139,8 @@ InlineCompute::InlineCompute(RunClock clock, caf::actor_system& system,
 void InlineCompute::submit(GradientJob job) {
   if (device_) return submit_to_lane(std::move(job));
   Lease g = gradients_.take();
-  const double loss = evaluate(*objective_, 0, job.rank, job.index, job.x.vec(), g.writable());
+  const double loss =
+      gradient_or_zero(*objective_, 0, job.rank, job.index, job.x.vec(), g.writable());
   answer(job, clock_.now(), loss, std::move(g));
 }
 
@@ -162,36 +157,19 @@ void InlineCompute::answer(const GradientJob& job, double begun_s, double loss, 
   answer_at(system_, clock_.instant(at), job.answer_to, std::move(answer));
 }
 
-// What the lane reads goes back when it is known that it has been read, not when that is queued.
 void InlineCompute::submit_to_lane(GradientJob job) {
   const Stream lane = device_->lanes()[static_cast<size_t>(job.rank) % device_->lanes().size()];
-  Lease g = device_->gradients().take(lane), loss = device_->losses().take_host();
+  const auto gradient = std::make_shared<LaneGradient>(std::move(job), lane);
+  const bool queued = gradient->begin(*device_) && gradient->queue(*device_, objective_, 0) &&
+                      gradient->end(*device_);
+  if (!queued) return;  // lost
+  auto then = [this, gradient, begun_s = clock_.now()] {
+    Computed seen = gradient->see();
+    answer(gradient->job(), begun_s, seen.loss, std::move(seen.g));
+  };
   Fences& fences = device_->fences();
-  if (!g || !loss || fences.wait(lane, job.x.ready()) != Fate::ok) return;  // lost
-  const auto shape = g.vec();
-  const Access accesses[] = {{job.x.vec().data, shape.bytes(), Access::Mode::reads},
-                             {g.vec().data, shape.bytes(), Access::Mode::writes},
-                             {loss.vec().data, sizeof(double), Access::Mode::writes}};
-  const auto pass = [objective = objective_, rank = job.rank, index = job.index, shape](
-                        void* native, void* const* at) {
-    GV_CHECK((native == nullptr));
-    const ConstVec x(at[0], shape.size, shape.dtype);
-    *static_cast<double*>(at[2]) =
-        evaluate(*objective, 0, rank, index, x, Vec(at[1], shape.size, shape.dtype));
-  };
-  Fence computed;
-  const bool queued = device_->device().launch(lane, accesses, pass) == Fate::ok &&
-                      fences.record(lane, computed) == Fate::ok;
-  if (!queued) return;
-  g.set_ready(computed);
-  loss.set_ready(computed);
-  auto then = [this, job, g, loss, begun_s = clock_.now()]() mutable {
-    g.set_seen();
-    loss.set_seen();
-    answer(job, begun_s, *loss.vec().as<double>(), std::move(g));
-  };
-  if (fences.query(computed) == Fate::ok) return then();
-  fences.when(computed, [then](Fate fate) mutable {
+  if (fences.query(gradient->computed()) == Fate::ok) return then();
+  fences.when(gradient->computed(), [then = std::move(then)](Fate fate) {
     if (fate == Fate::ok) then();
   });
 }

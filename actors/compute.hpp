@@ -1,9 +1,10 @@
 // Compute: runs a gradient somewhere and answers the worker by message. The worker cannot tell
 // where.
 //
-// ThreadCompute: a pool of LibTorch threads, the wall clock. InlineCompute: in the caller, and the
-// answer arrives when the modelled time is over, the virtual clock. A slow rank is an answer that
-// comes later, never a thread that sleeps.
+// ThreadCompute: a pool of LibTorch threads, the wall clock. DeviceCompute (device_compute.hpp):
+// the lanes of a device, the same clock. InlineCompute: in the caller, and the answer arrives when
+// the modelled time is over, the virtual clock. A slow rank is an answer that comes later, never a
+// thread that sleeps.
 //
 // Who runs the actors. A thread that has its core to itself runs those that its gradient makes
 // ready: no other is woken. Where the cores are contended (CoreShare) that thread may lose its core
@@ -36,6 +37,9 @@ struct GradientJob {
   bool instant = false;   // an event of a Poisson process, on the virtual clock
   WorkerActor answer_to;  // gets Computed
 };
+
+/// At `at`, from a clock's timer.
+void answer_at(caf::actor_system&, RunClock::Instant at, const WorkerActor&, Computed);
 
 class Compute {
  public:

@@ -20,6 +20,7 @@ Result<std::shared_ptr<DeviceShare>> DeviceShare::make(Device& device, const Dev
 }
 
 DeviceShare::~DeviceShare() {
+  static_cast<void>(device_.drain());
   for (const Block& block : blocks_)
     static_cast<void>(device_.free(block));  // lost: there is nothing to be freed
 }

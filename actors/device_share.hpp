@@ -24,7 +24,7 @@ class DeviceShare {
  public:
   /// Error (user): the device has too little memory, or is lost.
   static Result<std::shared_ptr<DeviceShare>> make(Device&, const DeviceSizes&);
-  /// REQUIRES: no work in flight, or the device is lost.
+  /// Waits for what is in flight.
   ~DeviceShare();
   DeviceShare(const DeviceShare&) = delete;
 

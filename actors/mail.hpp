@@ -68,6 +68,9 @@ struct Arrived {
   bool lost = false;
 };  // from a device: what was awaited has happened, or never will
 struct DeviceLost {};
+struct DeviceTask {
+  std::function<void()> task;
+};  // what others have done on the device, which it owns (fence.hpp: ToOwner)
 struct TakeRequest {
   int rank = 0;
   Take take;

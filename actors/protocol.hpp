@@ -35,7 +35,7 @@ struct Attach {
 using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>,
+                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>,
                      Answers<CopyState, RankStatePtr>, Answers<RecordRank, RankRecordPtr>,
                      Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
                      Answers<Collect, Collected>, Answers<Report, StateReport>>;
@@ -99,6 +99,7 @@ GV_LOCAL_MESSAGE(Detach)
 GV_LOCAL_MESSAGE(Inherit)
 GV_LOCAL_MESSAGE(Arrived)
 GV_LOCAL_MESSAGE(DeviceLost)
+GV_LOCAL_MESSAGE(DeviceTask)
 GV_LOCAL_MESSAGE(StateReport)
 GV_LOCAL_MESSAGE(CopyState)
 GV_LOCAL_MESSAGE(RankStatePtr)

@@ -618,6 +618,7 @@ State::behavior_type State::make_behavior() {
         if (!then.empty() && !arrived.lost) within_memory(then.mapped());
       },
       [this](DeviceLost) { lose_device(); },
+      [](DeviceTask& t) { t.task(); },
       [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
       [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
       [this](Sample& s) {

@@ -88,6 +88,7 @@ class CudaDevice final : public Device {
   Fate copy(Stream, void* to, const void* from, size_t bytes, Where) override;
   Fate launch(Stream, std::span<const Access>, Body, Where) override;
   void when(Event, std::function<void(Fate)> then, Where) override;
+  Fate drain() override;
   void on_lost(std::function<void()> then) override;
   Fate share(const Block&, int& descriptor) override;
   Fate open(int descriptor, size_t bytes, Block& out) override;
@@ -331,6 +332,11 @@ void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
   static_cast<void>(fate(cudaLaunchHostFunc(
                              bell, [](void* me) { static_cast<CudaDevice*>(me)->ring(); }, this),
                          "cudaLaunchHostFunc"));
+}
+
+Fate CudaDevice::drain() {
+  if (!enter()) return Fate::lost;
+  return fate(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 void CudaDevice::on_lost(std::function<void()> then) {

@@ -4,8 +4,10 @@
 // (tests/device/adversary.hpp), which does the same work on the CPU in any order that the events
 // allow. So all that is decided about order stands above the seam, and is tested where no GPU is.
 //
-// A device has one owner, which alone calls it, from one thread at a time. No call waits for the
-// device. Each answers with a Fate:
+// A device has one owner, which alone calls it, from one thread at a time, but for launch(): what a
+// host takes long to queue (a network's gradient) may be launched by another thread, while nobody
+// else calls anything of that stream. No call but drain() waits for the device. Each answers with a
+// Fate:
 //
 //   ok             done, or queued
 //   later          of query(): the event has not come yet
@@ -88,6 +90,8 @@ class Device {
   /// exactly once, on a thread of the device's choice, where it may post a message and nothing
   /// else. REQUIRES: the event is not recorded anew before that.
   virtual void when(Event, std::function<void(Fate)> then, Where = Where::current()) = 0;
+  /// Waits until all that was queued has happened: at the end.
+  virtual Fate drain() = 0;
   /// Calls then() once if the device is ever found to be lost, on a thread as above.
   virtual void on_lost(std::function<void()> then) = 0;
 

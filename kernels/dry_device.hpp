@@ -22,6 +22,7 @@ class DryDevice final : public Device {
   Fate copy(Stream, void*, const void*, size_t, Where) override { return Fate::ok; }
   Fate launch(Stream, std::span<const Access>, Body, Where) override { return Fate::ok; }
   void when(Event, std::function<void(Fate)> then, Where) override { then(Fate::ok); }
+  Fate drain() override { return Fate::ok; }
   void on_lost(std::function<void()>) override {}
   Fate share(const Block&, int&) override { return Fate::lost; }
   Fate open(int, size_t, Block&) override { return Fate::out_of_memory; }

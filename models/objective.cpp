@@ -26,6 +26,15 @@ Evaluation Objective::validate(int, int, ConstVec) {
 
 Status Objective::go_on_in_data(const std::vector<DataCut>&) { return Done{}; }
 
+Status Objective::use_gpu(int) {
+  return user_error(description() + ": its gradients are computed on the CPU alone");
+}
+
+void Objective::queue_gradient(int, void*, int, uint64_t, ConstVec, Vec, double*) {
+  constexpr bool kUsesGpu = false;
+  GV_CHECK((kUsesGpu));
+}
+
 Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {
   if (spec.ranks < 1) {
     return user_error("ranks is " + std::to_string(spec.ranks) + ", accepted: 1 or more");

@@ -77,6 +77,15 @@ class Objective {
   /// Returns the loss.
   virtual double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) = 0;
 
+  /// Has the threads' gradients computed on GPU `number` from now on, by queue_gradient(). Error
+  /// (user): this objective is computed on the CPU alone.
+  virtual Status use_gpu(int number);
+  /// gradient(), queued on a stream of that GPU (a cudaStream_t, always the same for one thread). x
+  /// and g lie there, `loss` in pinned memory; the caller waits for none of it.
+  /// REQUIRES: use_gpu() went well.
+  virtual void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
+                              double* loss);
+
   /// What beside the parameters is averaged over the ranks at the end and for a snapshot: the
   /// running statistics of a network. Empty where there are none.
   virtual const ParameterLayout& statistics() const;

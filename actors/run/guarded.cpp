@@ -49,6 +49,18 @@ class GuardedObjective final : public Objective {
     return std::numeric_limits<double>::quiet_NaN();
   }
 
+  Status use_gpu(int number) override {
+    return guarded(*thrown_, "going to a GPU", Status(Done{}),
+                   [&] { return objective_->use_gpu(number); });
+  }
+
+  void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
+                      double* loss) override {
+    const auto work = [&] { objective_->queue_gradient(thread, stream, rank, index, x, g, loss); };
+    if (!done("the gradient " + std::to_string(index) + " of rank " + std::to_string(rank), work))
+      *loss = std::numeric_limits<double>::quiet_NaN();
+  }
+
   void read_statistics(int rank, Vec out) const override {
     const auto work = [&] { objective_->read_statistics(rank, out); };
     if (!done("the statistics of rank " + std::to_string(rank), work)) clear(out);

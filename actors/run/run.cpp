@@ -8,6 +8,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/clocks/wall_scheduler.hpp"
+#include "actors/device_compute.hpp"
 #include "actors/faults.hpp"
 #include "actors/local_membership.hpp"
 #include "actors/node.hpp"
@@ -70,13 +71,13 @@ void deliver_at(caf::actor_system& system, const Mailboxes& mailboxes, RunClock:
 
 namespace {
 
-// Of a step that a script computes, which nobody can measure beforehand: short, so that it is soon
-// looked at how long it really takes.
-constexpr double kStepOfScript_s = 0.05;
+// Of a step that a script computes, or a device, which nobody can measure beforehand: short, so
+// that it is soon looked at how long it really takes.
+constexpr double kUnknownStep_s = 0.05;
 
 // How long one gradient of one rank takes when all ranks compute: the first guess for the rates.
 double measure_gradient(Objective& objective, const Settings& s, int threads) {
-  if (!objective.has_gradients()) return kStepOfScript_s;
+  if (!objective.has_gradients()) return kUnknownStep_s;
   const size_t size = objective.layout().size();
   Buffer x(size, objective.layout().dtype()), g(size, objective.layout().dtype());
   objective.initial_point(0, x);
@@ -186,9 +187,18 @@ Site site_alone(caf::actor_system& system, const Settings& s, uint64_t first_epo
   return site;
 }
 
+ToOwner to_owner(const StateActor& state) {
+  return [self = caf::actor_cast<caf::weak_actor_ptr>(state)](std::function<void()> task) {
+    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
+      caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceTask{std::move(task)});
+  };
+}
+
 std::shared_ptr<Compute> compute_for(caf::actor_system& system, const RunClock& clock,
                                      const Settings& s, std::shared_ptr<Objective> objective,
                                      const Site& site, const std::shared_ptr<DeviceShare>& device) {
+  if (s.clock == Clock::wall && device)
+    return std::make_shared<DeviceCompute>(clock, system, std::move(objective), device);
   if (s.clock == Clock::wall)
     return std::make_shared<ThreadCompute>(clock, system, std::move(objective), compute_threads(s));
   return std::make_shared<InlineCompute>(clock, system, std::move(objective),
@@ -243,14 +253,18 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const Settings& s = *settings;
   const bool wall = s.clock == Clock::wall;
   const int threads = compute_threads(s);
-  const double gradient_s = wall ? measure_gradient(*objective, s, threads) : s.gradient_s;
+  const double gradient_s = !wall          ? s.gradient_s
+                            : hooks.device ? kUnknownStep_s
+                                           : measure_gradient(*objective, s, threads);
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
   const std::shared_ptr<Compute> compute =
       compute_for(system, clock, s, objective, site, hooks.device);
 
-  const size_t groups = wall ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
+  // A device has one owner.
+  const size_t groups =
+      wall && !hooks.device ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
   std::shared_ptr<ForkJoin> pool;
   if (wall && objective->layout().bytes() >= kLargeBytes)
     pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
@@ -259,6 +273,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   state.memory = site.memory;
   for (size_t k = 0; k < groups; ++k)
     states.push_back(system.spawn<State>(state));
+  if (wall && hooks.device) static_cast<DeviceCompute&>(*compute).serve(to_owner(states.front()));
   auto observer = system.spawn<Observer>(ObserverDependencies{
       clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
       divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});

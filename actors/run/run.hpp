@@ -42,8 +42,8 @@ struct RunHooks {
   std::function<void(const std::string& where, const std::string& text)> on_throw;
   // Of graphs and their rates; runs in one process may share it. Null: the run's own.
   std::shared_ptr<SpectrumCache> spectra;
-  // On the virtual clock: where the ranks live and compute (device_share.hpp, state_sizes.hpp).
-  // Null: in the host's memory.
+  // Where the ranks live and compute (device_share.hpp, state_sizes.hpp). Null: in the host's
+  // memory. Under the wall clock the objective is made for a thread more than there are lanes.
   std::shared_ptr<DeviceShare> device;
 };
 

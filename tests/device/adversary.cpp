@@ -277,6 +277,17 @@ void Adversary::when(Event event, std::function<void(Fate)> then, Where where) {
   record->awaited.push_back(std::move(then));
 }
 
+Fate Adversary::drain() {
+  if (refused(true)) return Fate::lost;
+  const auto works = [](const Queue& q) { return !q.work.empty(); };
+  while (std::any_of(queues_.begin(), queues_.end(), works))
+    if (!world_.step()) break;  // what is left waits for what nobody has queued
+  if (lost_) return Fate::lost;
+  for (const Queue& q : queues_)
+    if (q.work.empty()) world_.judge().learn(host_, world_.judge().clock(q.who));
+  return Fate::ok;
+}
+
 void Adversary::on_lost(std::function<void()> then) {
   if (lost_) return post([then = std::move(then)](Fate) { then(); }, Fate::lost, {});
   on_lost_ = std::move(then);

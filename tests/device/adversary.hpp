@@ -45,6 +45,7 @@ class Adversary final : public Device {
   Fate copy(Stream, void* to, const void* from, size_t bytes, Where) override;
   Fate launch(Stream, std::span<const Access>, Body, Where) override;
   void when(Event, std::function<void(Fate)>, Where) override;
+  Fate drain() override;
   void on_lost(std::function<void()> then) override;
   Fate share(const Block&, int& descriptor) override;
   Fate open(int descriptor, size_t bytes, Block&) override;

@@ -101,4 +101,16 @@ void Threaded::when(Event event, std::function<void(Fate)> then, Where) {
   });
 }
 
+Fate Threaded::drain() {
+  for (const std::unique_ptr<Line>& stream : streams_) {
+    const auto done = std::make_shared<std::atomic<bool>>(false);
+    stream->push([done] {
+      done->store(true, std::memory_order_release);
+      done->notify_all();
+    });
+    done->wait(false, std::memory_order_acquire);
+  }
+  return Fate::ok;
+}
+
 }  // namespace grapevine::testing

@@ -32,6 +32,7 @@ class Threaded final : public Device {
   Fate copy(Stream, void* to, const void* from, size_t bytes, Where) override;
   Fate launch(Stream, std::span<const Access>, Body, Where) override;
   void when(Event, std::function<void(Fate)> then, Where) override;
+  Fate drain() override;
   void on_lost(std::function<void()>) override {}
   Fate share(const Block&, int&) override { return Fate::out_of_memory; }
   Fate open(int, size_t, Block&) override { return Fate::out_of_memory; }

@@ -139,7 +139,7 @@ TEST_CASE("what orders a state actor's work on a device is found out where it is
     CAPTURE(r.method, unnoticed);
     CHECK(unnoticed.size() <= 2);
     for (const std::string& site : unnoticed)
-      CHECK((site.starts_with("wait at compute.cpp") || site.starts_with("record at state.cpp")));
+      CHECK((site.starts_with("wait at lane_gradient.cpp") || site.starts_with("record at state.cpp")));
   }
 }
 

@@ -23,24 +23,13 @@ class RunDevice final : public Device {
       if (!world_.step()) return Fate::later;
     return fate;
   }
-  /// As on a GPU, it waits for all that was queued.
-  Fate free(const Block& b, Where w) override {
-    world_.run();
-    for (const Stream stream : streams_) {
-      Event last;
-      const bool works = device_.make_event(last) == Fate::ok &&
-                         device_.record(last, stream, Where::current()) == Fate::ok && world_.run();
-      if (works) static_cast<void>(device_.query(last, Where::current()));
-    }
-    return device_.free(b, w);
-  }
+  Fate free(const Block& b, Where w) override { return told(device_.free(b, w)); }
+  Fate drain() override { return told(device_.drain()); }
   Fate allocate(size_t bytes, Block::Kind kind, Block& out) override {
     return told(device_.allocate(bytes, kind, out));
   }
   Fate make_stream(bool urgent, Stream& out) override {
-    const Fate fate = told(device_.make_stream(urgent, out));
-    streams_.push_back(out);
-    return fate;
+    return told(device_.make_stream(urgent, out));
   }
   Fate make_event(Event& out) override { return told(device_.make_event(out)); }
   Fate record(Event e, Stream s, Where w) override { return told(device_.record(e, s, w)); }
@@ -74,7 +63,6 @@ class RunDevice final : public Device {
   AdverseWorld world_;
   Adversary device_;
   const Pace pace_;
-  std::vector<Stream> streams_;
 };
 
 /// Lets the time of a late device pass with that of the run: an actor of the run's system, which

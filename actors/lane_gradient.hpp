@@ -1,0 +1,41 @@
+// LaneGradient: one gradient on its way through a lane of a device.
+//
+//   begin()   the owner: slots to write into, and the lane waits for x
+//   queue()   the thread that serves the lane: the gradient's own work
+//   end()     the owner: a fence behind it
+//   see()     the owner, once the fence has come: the loss and g may be read
+//
+// What the lane reads goes back when it is known that it has been read, not when that is queued: so
+// a LaneGradient lives until then.
+#pragma once
+#include "actors/compute.hpp"
+#include "actors/device_share.hpp"
+#include "models/objective.hpp"
+
+namespace grapevine {
+
+class LaneGradient {
+ public:
+  LaneGradient(GradientJob job, Stream lane) : job_(std::move(job)), lane_(lane) {}
+
+  /// False: the device is lost.
+  bool begin(DeviceShare&);
+  /// `thread` as in Objective. REQUIRES: nobody else calls anything of this lane.
+  bool queue(DeviceShare&, std::shared_ptr<Objective>, int thread) const;
+  bool end(DeviceShare&);
+  const Fence& computed() const { return computed_; }
+  Computed see();
+
+  const GradientJob& job() const { return job_; }
+
+ private:
+  GradientJob job_;
+  Stream lane_;
+  Lease g_, loss_;
+  Fence computed_;
+};
+
+/// Where there is nothing to descend, a step is zero: rounds of gossip alone.
+double gradient_or_zero(Objective&, int thread, int rank, uint64_t index, ConstVec x, Vec g);
+
+}  // namespace grapevine
