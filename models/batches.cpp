@@ -61,7 +61,7 @@ Gatherer::Gatherer(const DataSet& data) {
   }
 }
 
-void Gatherer::gather(const Samples& samples, uint32_t sample, const View& view,
+void Gatherer::gather(const Samples& samples, uint32_t sample, const Augmentation& how,
                       float* out) const {
   const SampleShape& shape = samples.shape;
   const size_t size = shape.size();
@@ -71,18 +71,19 @@ void Gatherer::gather(const Samples& samples, uint32_t sample, const View& view,
   }
   const int height = shape.height, width = shape.width, channels = shape.channels;
   const uint8_t* image = samples.pixels.data() + sample * size;
-  if (view.down != 0 || view.right != 0) {
-    for (size_t i = 0; i < size; ++i) out[i] = shift_[i % static_cast<size_t>(channels)];
+  if (how.down != 0 || how.right != 0) {
+    for (size_t i = 0; i < size; ++i)
+      out[i] = shift_[i % static_cast<size_t>(channels)];
   }
-  const int first_row = std::max(0, view.down), last_row = height + std::min(0, view.down);
-  const int first = std::max(0, view.right), last = width + std::min(0, view.right);
+  const int first_row = std::max(0, how.down), last_row = height + std::min(0, how.down);
+  const int first = std::max(0, how.right), last = width + std::min(0, how.right);
   for (int channel = 0; channel < channels; ++channel) {
     const float scale = scale_[static_cast<size_t>(channel)];
     const float shift = shift_[static_cast<size_t>(channel)];
     for (int row = first_row; row < last_row; ++row) {
-      const uint8_t* from = image + (channel * height + row - view.down) * width - view.right;
+      const uint8_t* from = image + (channel * height + row - how.down) * width - how.right;
       float* to = out + row * width * channels + channel;
-      if (view.mirrored) {
+      if (how.mirrored) {
         for (int column = first; column < last; ++column) {
           to[(width - 1 - column) * channels] = static_cast<float>(from[column]) * scale + shift;
         }
@@ -95,19 +96,19 @@ void Gatherer::gather(const Samples& samples, uint32_t sample, const View& view,
   }
 }
 
-std::vector<View> training_views(const DataSet& data, bool mirror, uint64_t seed, int rank,
-                                 uint64_t index, int batch) {
-  std::vector<View> views(static_cast<size_t>(batch));
+std::vector<Augmentation> training_augmentations(const DataSet& data, bool mirror, uint64_t seed,
+                                                 int rank, uint64_t index, int batch) {
+  std::vector<Augmentation> shown(static_cast<size_t>(batch));
   const bool mirrors = mirror && data.mirrors && data.train.shape.image;
-  if (!mirrors && data.crop_padding == 0) return views;
+  if (!mirrors && data.crop_padding == 0) return shown;
   const uint32_t shifts = static_cast<uint32_t>(2 * data.crop_padding + 1);
   Random random(seed, static_cast<uint32_t>(rank), Purpose::augmentation, index);
-  for (View& view : views) {
-    view.down = static_cast<int>(random.below(shifts)) - data.crop_padding;
-    view.right = static_cast<int>(random.below(shifts)) - data.crop_padding;
-    view.mirrored = mirrors && random.below(2) == 1;
+  for (Augmentation& how : shown) {
+    how.down = static_cast<int>(random.below(shifts)) - data.crop_padding;
+    how.right = static_cast<int>(random.below(shifts)) - data.crop_padding;
+    how.mirrored = mirrors && random.below(2) == 1;
   }
-  return views;
+  return shown;
 }
 
 }  // namespace grapevine

@@ -45,7 +45,7 @@ class Batches {
 };
 
 /// How a sample is shown: shifted by (down, right) pixels, black outside, then mirrored or not.
-struct View {
+struct Augmentation {
   int down = 0;
   int right = 0;
   bool mirrored = false;
@@ -57,15 +57,15 @@ class Gatherer {
  public:
   explicit Gatherer(const DataSet&);  // keeps no reference
 
-  void gather(const Samples&, uint32_t sample, const View&, float* out) const;
+  void gather(const Samples&, uint32_t sample, const Augmentation&, float* out) const;
 
  private:
   std::vector<float> scale_, shift_;  // per channel: pixel * scale + shift
 };
 
-/// The views of a training batch. mirror: as the user asked; ignored where the data set says that
-/// mirroring harms.
-std::vector<View> training_views(const DataSet&, bool mirror, uint64_t seed, int rank,
-                                 uint64_t index, int batch);
+/// How the samples of a training batch are shown. mirror: as the user asked; ignored where the data
+/// set says that mirroring harms.
+std::vector<Augmentation> training_augmentations(const DataSet&, bool mirror, uint64_t seed,
+                                                 int rank, uint64_t index, int batch);
 
 }  // namespace grapevine

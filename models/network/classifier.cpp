@@ -47,10 +47,10 @@ class Classifier final : public Objective {
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
     Replica& replica = replica_of(thread);
     const std::vector<uint32_t>& rows = replica.batches().rows(rank, index);
-    const std::vector<View> views =
-        training_views(*data_, spec_.flip, spec_.seed, rank, index, spec_.batch);
+    const std::vector<Augmentation> shown =
+        training_augmentations(*data_, spec_.flip, spec_.seed, rank, index, spec_.batch);
     for (size_t k = 0; k < rows.size(); ++k) {
-      gatherer_.gather(data_->train, rows[k], views[k], replica.input(k));
+      gatherer_.gather(data_->train, rows[k], shown[k], replica.input(k));
       replica.label(k) = data_->train.labels[rows[k]];
     }
     statistics_.load(rank, replica.statistics().data());
@@ -84,7 +84,7 @@ class Classifier final : public Objective {
   }
 
   Status go_on_in_data(const std::vector<DataCut>& cuts) override {
-    const auto batches_of = [](Replica& r) -> auto& { return r.batches(); };
+    const auto batches_of = [](Replica & r) -> auto& { return r.batches(); };
     return go_on_after(cuts, dealt_, spec_.ranks, spec_.seed, replicas_, batches_of);
   }
 

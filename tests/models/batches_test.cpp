@@ -45,9 +45,9 @@ DataSet one_image() {
   return data;
 }
 
-std::vector<float> shown(const DataSet& data, const View& view) {
+std::vector<float> shown(const DataSet& data, const Augmentation& how) {
   std::vector<float> out(data.train.shape.size());
-  Gatherer(data).gather(data.train, 0, view, out.data());
+  Gatherer(data).gather(data.train, 0, how, out.data());
   return out;
 }
 
@@ -67,7 +67,8 @@ TEST_CASE("The shares of all ranks cover every sample exactly once, sizes differ
     CHECK_FALSE(std::is_sorted(all.begin(), all.end()));
     std::sort(all.begin(), all.end());
     REQUIRE(all.size() == 1000);
-    for (uint32_t k = 0; k < 1000; ++k) REQUIRE(all[k] == k);
+    for (uint32_t k = 0; k < 1000; ++k)
+      REQUIRE(all[k] == k);
   }
 }
 
@@ -79,7 +80,8 @@ TEST_CASE("A batch is a function of seed, rank and index, in whatever order it i
   const auto partition = std::make_shared<Partition>(iid(250, 4, 3));
   Batches forwards(partition, 3, 8), scattered(partition, 3, 8);
   std::vector<std::vector<uint32_t>> expected;
-  for (uint64_t index = 0; index < 40; ++index) expected.push_back(forwards.rows(2, index));
+  for (uint64_t index = 0; index < 40; ++index)
+    expected.push_back(forwards.rows(2, index));
   for (uint64_t k = 0; k < 40; ++k) {
     const uint64_t index = k * 17 % 40;
     scattered.rows(1, k);
@@ -130,23 +132,24 @@ TEST_CASE("Pixels are normalised per channel, and a shifted image has black edge
 TEST_CASE("Views are keyed, mirrored half of the time, and only where mirroring means the same") {
   DataSet data = one_image();
   int mirrored = 0;
-  for (const View& view : training_views(data, true, 1, 0, 0, 1000)) {
-    mirrored += view.mirrored;
-    CHECK((view.down == 0 && view.right == 0));
+  for (const Augmentation& how : training_augmentations(data, true, 1, 0, 0, 1000)) {
+    mirrored += how.mirrored;
+    CHECK((how.down == 0 && how.right == 0));
   }
   CHECK(std::abs(mirrored - 500) < 70);
-  for (const View& view : training_views(data, false, 1, 0, 0, 50)) CHECK_FALSE(view.mirrored);
+  for (const Augmentation& how : training_augmentations(data, false, 1, 0, 0, 50))
+    CHECK_FALSE(how.mirrored);
   data.crop_padding = 4;
   std::set<int> shifts;
-  for (const View& view : training_views(data, true, 1, 0, 0, 500)) {
-    shifts.insert({view.down, view.right});
+  for (const Augmentation& how : training_augmentations(data, true, 1, 0, 0, 500)) {
+    shifts.insert({how.down, how.right});
   }
   CHECK(shifts.size() == 9);
   CHECK((*shifts.begin() == -4 && *shifts.rbegin() == 4));
   const auto first_shifts = [&](int rank, uint64_t index) {
     std::vector<int> downs;
-    for (const View& view : training_views(data, true, 1, rank, index, 20)) {
-      downs.push_back(view.down);
+    for (const Augmentation& how : training_augmentations(data, true, 1, rank, index, 20)) {
+      downs.push_back(how.down);
     }
     return downs;
   };
@@ -154,7 +157,8 @@ TEST_CASE("Views are keyed, mirrored half of the time, and only where mirroring 
   CHECK(first_shifts(0, 1) != first_shifts(0, 2));
   CHECK(first_shifts(0, 1) != first_shifts(1, 1));
   data.mirrors = false;
-  for (const View& view : training_views(data, true, 1, 0, 0, 50)) CHECK_FALSE(view.mirrored);
+  for (const Augmentation& how : training_augmentations(data, true, 1, 0, 0, 50))
+    CHECK_FALSE(how.mirrored);
 }
 
 TEST_CASE("The networks have the published numbers of parameters") {
@@ -186,7 +190,8 @@ TEST_CASE("A layout names its tensors as PyTorch does, and its hash stays what i
 
 TEST_CASE("Norms and biases can be kept out of the weight decay") {
   const NetworkPlan all = plan("resnet18", kColour), matrices = plan("resnet18", kColour, false);
-  for (const auto& entry : all.layout.entries()) CHECK(entry.decays);
+  for (const auto& entry : all.layout.entries())
+    CHECK(entry.decays);
   for (const auto& entry : matrices.layout.entries()) {
     CHECK(entry.decays == (entry.shape.size() > 1));
   }
