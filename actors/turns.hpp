@@ -25,16 +25,18 @@ class Turns {
 
   void hold(int rank) { ++held_[rank].count; }
   /// Once for each hold(). The last one lets those who wait have their turns, until one holds the
-  /// rank again.
+  /// rank again; one that holds it and lets it go at once leaves the others to whoever serves.
   void release(int rank) {
     const auto found = held_.find(rank);
     if (found == held_.end() || --found->second.count > 0) return;
     Held& held = found->second;
+    if (std::exchange(held.serves, true)) return;
     while (held.count == 0 && !held.waiting.empty()) {
       const auto work = std::move(held.waiting.front());
       held.waiting.pop_front();
       work();
     }
+    held.serves = false;
     if (held.count == 0) held_.erase(found);
     if (!held_.empty()) return;
     for (const auto& work : std::exchange(waiting_for_all_, {}))
@@ -52,6 +54,7 @@ class Turns {
  private:
   struct Held {
     int count = 0;
+    bool serves = false;
     std::deque<std::function<void()>> waiting;
   };
   std::map<int, Held> held_;

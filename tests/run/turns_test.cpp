@@ -45,6 +45,24 @@ TEST_CASE("who has a turn may hold the rank again, and the others wait on") {
   CHECK(said == Said{"first", "second"});
 }
 
+TEST_CASE(
+    "who has a turn may hold the rank and let it go at once: the others still come one by one") {
+  Turns turns;
+  Said said;
+  turns.hold(1);
+  for (const char* name : {"first", "second", "third"})
+    turns.wait(1, [&said, &turns, name] {
+      turns.hold(1);
+      said.push_back(name);
+      turns.release(1);
+      said.push_back(std::string(name) + " is through");
+    });
+  turns.release(1);
+  CHECK(said == Said{"first", "first is through", "second", "second is through", "third",
+                     "third is through"});
+  CHECK_FALSE(turns.is_held(1));
+}
+
 TEST_CASE("work that wants all ranks free waits for the last one") {
   Turns turns;
   Said said;
