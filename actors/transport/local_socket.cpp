@@ -130,10 +130,10 @@ Result<Listening> listen_locally(const std::string& name) {
     const std::string path = *folder + "/" + file;
     if (served(path) == Served::no) ::unlink(path.c_str());
   }
-  const std::string path = fmt::format("{}/{}.{}{}", *folder, plain(name), ::getpid(), kEnding);
+  // Another process clears away what nobody listens on, so the ending comes last.
+  const std::string made = fmt::format("{}/{}.{}", *folder, plain(name), ::getpid());
+  const std::string path = made + kEnding;
   if (Status s = fits(path); !s) return s.error();
-  // Another process clears away what nobody listens on, so the name comes last.
-  const std::string made = fmt::format("{}/{}", *folder, ::getpid());
   ::unlink(made.c_str());
   const int fd = bound(made);
   if (fd < 0) return in_words(path, errno);
