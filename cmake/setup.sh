@@ -162,11 +162,11 @@ get_test_modules() {
 # program has it cannot be imported, so this is another copy, and only made when it is asked for.
 get_torch() {
   local into=.deps/torch python=python3
-  [ ! -e $into/bin/python ] || return 0
+  [ ! -e $into/whole ] || return 0
   "$python" -m venv --help >/dev/null 2>&1 || python=/usr/bin/python3
-  rm -rf $into.part
-  quietly "torch for Python" make_torch "$python" $into.part
-  mv $into.part $into
+  rm -rf $into  # where it lies stands in its scripts, so it is made in its place
+  quietly "torch for Python" make_torch "$python" $into
+  touch $into/whole
 }
 
 make_torch() {  # PYTHON INTO
