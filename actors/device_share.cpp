@@ -4,6 +4,17 @@
 
 namespace grapevine {
 
+std::string DeviceSizes::text() const {
+  const bool large = memory_bytes() + gradient_bytes() >= size_t{1} << 30;
+  const auto shown = [large](size_t bytes) {
+    return fmt::format("{:.1f}", static_cast<double>(bytes) * (large ? 1e-9 : 1e-6));
+  };
+  return fmt::format("{} {} (ranks {}, copies {}, exchanges {}, gradients {})",
+                     shown(memory_bytes() + gradient_bytes()), large ? "GB" : "MB",
+                     shown(rank_bytes + state_bytes), shown(copy_bytes), shown(exchange_bytes),
+                     shown(gradient_bytes()));
+}
+
 DeviceShare::DeviceShare(Device& device) : device_(device), fences_(device) {}
 
 Result<std::shared_ptr<DeviceShare>> DeviceShare::make(Device& device, const DeviceSizes& sizes) {
@@ -11,12 +22,7 @@ Result<std::shared_ptr<DeviceShare>> DeviceShare::make(Device& device, const Dev
   const Fate fate = share->allocate(sizes);
   if (fate == Fate::ok) return share;
   if (fate == Fate::lost) return user_error("the device is lost");
-  const size_t gradients =
-      SnapshotPool::bytes_for(sizes.gradient_size, sizes.dtype, sizes.gradients);
-  return user_error(fmt::format(
-      "the device has too little memory: {:.1f} MB are needed, {:.1f} of them for gradients",
-      1e-6 * static_cast<double>(sizes.memory_bytes + gradients),
-      1e-6 * static_cast<double>(gradients)));
+  return user_error("the device has too little memory: " + sizes.text() + " are needed");
 }
 
 DeviceShare::~DeviceShare() {
@@ -43,6 +49,10 @@ std::unique_ptr<Ferry> DeviceShare::make_ferry(Ferry::Await await) {
                                  std::move(await));
 }
 
+std::unique_ptr<Ferry> DeviceShare::make_dock_ferry(Ferry::Await await) {
+  return std::make_unique<Ferry>(device_, fences_, rules_, dock_, piece_bytes_, std::move(await));
+}
+
 Fate DeviceShare::block(size_t bytes, Block::Kind kind, Block& out) {
   const Fate fate = device_.allocate(bytes, kind, out);
   if (fate == Fate::ok) blocks_.push_back(out);
@@ -51,8 +61,6 @@ Fate DeviceShare::block(size_t bytes, Block::Kind kind, Block& out) {
 
 Fate DeviceShare::allocate(const DeviceSizes& sizes) {
   Block memory, numbers, gradients, losses;
-  const size_t gradient_bytes =
-      SnapshotPool::bytes_for(sizes.gradient_size, sizes.dtype, sizes.gradients);
   const size_t loss_bytes = SnapshotPool::bytes_for(1, DType::f64, sizes.gradients);
   const auto all = [](std::initializer_list<Fate> fates) {
     for (const Fate fate : fates)
@@ -60,11 +68,12 @@ Fate DeviceShare::allocate(const DeviceSizes& sizes) {
     return Fate::ok;
   };
   const Fate blocks =
-      all({block(sizes.memory_bytes, Block::Kind::device, memory),
-           block(gradient_bytes, Block::Kind::device, gradients),
+      all({block(sizes.memory_bytes(), Block::Kind::device, memory),
+           block(sizes.gradient_bytes(), Block::Kind::device, gradients),
            block(Workspace::bytes_for(sizes.askings), Block::Kind::pinned, numbers),
            block(loss_bytes, Block::Kind::pinned, losses),
-           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, staging_)});
+           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, staging_),
+           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, dock_)});
   if (blocks != Fate::ok) return blocks;
   Fate streams = fences_.make_stream(Fences::Kind::shared, rules_);
   lanes_.resize(sizes.lanes);

@@ -2,6 +2,7 @@
 // their memory, taken at the start; nothing is allocated later.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/ferry.hpp"
@@ -11,13 +12,21 @@
 namespace grapevine {
 
 struct DeviceSizes {
-  size_t memory_bytes = 0;    // of vectors and of slots that stay on the device
+  size_t rank_bytes = 0;      // of the vectors of all ranks: x, x~, momentum, what edges keep
+  size_t state_bytes = 0;     // of the state actor's own
+  size_t copy_bytes = 0;      // of the copies of x that gradients are computed at
+  size_t exchange_bytes = 0;  // of what goes from rank to rank
   size_t gradient_size = 0;   // elements of one gradient
   DType dtype = DType::f32;   // its type
   size_t gradients = 0;       // that are computed, or wait to be taken, at once
   size_t askings = 0;         // as in workspace.hpp
   size_t piece_bytes = 4096;  // as in ferry.hpp
   size_t lanes = 1;
+
+  size_t gradient_bytes() const { return SnapshotPool::bytes_for(gradient_size, dtype, gradients); }
+  size_t memory_bytes() const { return rank_bytes + state_bytes + copy_bytes + exchange_bytes; }
+  /// "17.5 GB (ranks 8.6, copies 2.9, exchanges 5.7, gradients 0.4)"
+  std::string text() const;
 };
 
 class DeviceShare {
@@ -41,6 +50,8 @@ class DeviceShare {
   SnapshotPool& gradients() { return *gradients_; }
   SnapshotPool& losses() { return *losses_; }
   std::unique_ptr<Ferry> make_ferry(Ferry::Await);
+  /// Of payloads that leave or arrive, which wait for nothing else that is carried.
+  std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await);
   /// As SnapshotPool::choose_by, of all pools.
   void choose_by(std::function<size_t(size_t n)>);
 
@@ -54,7 +65,7 @@ class DeviceShare {
   Stream rules_;
   std::vector<Stream> lanes_;
   std::vector<Block> blocks_;
-  Block staging_;
+  Block staging_, dock_;
   size_t piece_bytes_ = 0;
   std::function<size_t(size_t n)> choose_;
   std::unique_ptr<Workspace> workspace_;

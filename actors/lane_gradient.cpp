@@ -20,13 +20,14 @@ bool LaneGradient::begin(DeviceShare& device) {
   return g_ && loss_ && device.fences().wait(lane_, job_.x.ready()) == Fate::ok;
 }
 
-bool LaneGradient::queue(DeviceShare& device, std::shared_ptr<Objective> objective,
-                         int thread) const {
+bool LaneGradient::queue(DeviceShare& device, std::shared_ptr<Objective> objective, int thread) {
+  objective_ = std::move(objective);
+  thread_ = thread;
   const ConstVec shape = g_.vec();
   const Access accesses[] = {{job_.x.vec().data, shape.bytes(), Access::Mode::reads},
                              {shape.data, shape.bytes(), Access::Mode::writes},
                              {loss_.vec().data, sizeof(double), Access::Mode::writes}};
-  const auto pass = [objective = std::move(objective), thread, rank = job_.rank, index = job_.index,
+  const auto pass = [objective = objective_, thread, rank = job_.rank, index = job_.index,
                      size = shape.size, dtype = shape.dtype](void* native, void* const* at) {
     const ConstVec x(at[0], size, dtype);
     const Vec g(at[1], size, dtype);
@@ -48,6 +49,7 @@ bool LaneGradient::end(DeviceShare& device) {
 Computed LaneGradient::see() {
   g_.set_seen();
   loss_.set_seen();
+  objective_->gradient_came(thread_, job_.rank);
   return {job_.index, *loss_.vec().as<double>(), 0, std::move(g_)};
 }
 

@@ -21,7 +21,7 @@ class LaneGradient {
   /// False: the device is lost.
   bool begin(DeviceShare&);
   /// `thread` as in Objective. REQUIRES: nobody else calls anything of this lane.
-  bool queue(DeviceShare&, std::shared_ptr<Objective>, int thread) const;
+  bool queue(DeviceShare&, std::shared_ptr<Objective>, int thread);
   bool end(DeviceShare&);
   const Fence& computed() const { return computed_; }
   Computed see();
@@ -31,6 +31,8 @@ class LaneGradient {
  private:
   GradientJob job_;
   Stream lane_;
+  std::shared_ptr<Objective> objective_;  // that has been asked, as this thread
+  int thread_ = 0;
   Lease g_, loss_;
   Fence computed_;
 };

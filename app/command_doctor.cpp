@@ -15,12 +15,16 @@
 #include <optional>
 #include <sstream>
 
+#include "actors/run/gpu.hpp"
+#include "actors/run/state_sizes.hpp"
 #include "actors/transport/console.hpp"
 #include "actors/transport/local_socket.hpp"
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
 #include "app/device_report.hpp"
+#include "app/execute.hpp"
 #include "app/words.hpp"
+#include "kernels/cuda_device.hpp"
 #include "messages/control.hpp"
 #include "models/network_loader.hpp"
 
@@ -172,6 +176,24 @@ void check_networks(Doctor& doctor, const Options& o) {
                       : module.error().message);
 }
 
+// What the ranks of the job need of a GPU, where one is or is asked for.
+void check_job(Doctor& doctor, const Options& o) {
+  const auto number = gpu_named(o.settings.device);
+  if (!number) return doctor.ill("device", number.error().message);
+  if (!*number && cuda_device_count() == 0) return;
+  const auto objective = make_objective_of(o.settings);
+  if (!objective) return doctor.ill("job", objective.error().message);
+  const DeviceSizes sizes = device_sizes(o.settings, **objective);
+  const std::string need =
+      fmt::format("{} ranks of {} need {} on a GPU, beside what LibTorch takes", o.settings.ranks,
+                  (*objective)->description(), sizes.text());
+  const auto facts = cuda_facts(number->value_or(0));
+  const bool fits = facts && sizes.memory_bytes() + sizes.gradient_bytes() <= facts->free_bytes;
+  const std::string there = facts ? as_bytes(static_cast<double>(facts->free_bytes)) + " are free"
+                                  : facts.error().message;
+  doctor.judge(fits || !*number, "job", need + "; " + there);
+}
+
 void check_disk(Doctor& doctor, const Options& o) {
   struct statvfs about {};
   const std::string where = o.out.empty() ? "." : o.out;
@@ -196,6 +218,7 @@ Result<int> doctor(const Options& o) {
   check_peers(doctor, o, key);
   check_networks(doctor, o);
   doctor.devices(survey_devices());
+  check_job(doctor, o);
   check_disk(doctor, o);
   return doctor.conclude();
 }

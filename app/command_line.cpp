@@ -123,6 +123,8 @@ const CommandRow kCommands[] = {
      "Examples:\n"
      "  grapevine doctor --join 10.0.0.1:7001 --key run.key\n"
      "  grapevine doctor --json      the GPUs for programs, too\n"
+     "  grapevine doctor --device cuda --model resnet18 --dataset cifar10 --ranks 64\n"
+     "                               and the memory that these ranks need there\n"
      "Exit status 1 where something is wrong.\n"},
 };
 

@@ -8,6 +8,7 @@ namespace grapevine {
 namespace {
 
 constexpr unsigned kGraphs = kRuns | kTopology, kSimulated = kSimulate | kStragglers;
+constexpr unsigned kSized = kRuns | kDoctor;  // what the memory of a job follows from
 
 template <class Enum>
 Choice choice(Enum& value, std::vector<std::string> names_in_order) {
@@ -18,15 +19,16 @@ Choice choice(Enum& value, std::vector<std::string> names_in_order) {
 OptionTable rows_of_the_run(Options& o) {
   Settings& s = o.settings;
   return {
-      {"topology", &s.topology, kGraphs, "SPEC", "the graph; grapevine topology --help lists all",
-       Shared::always},
-      {"ranks", &s.ranks, kGraphs | kData, "N", "participants, each with a model of its own"},
+      {"topology", &s.topology, kGraphs | kDoctor, "SPEC",
+       "the graph; grapevine topology --help lists all", Shared::always},
+      {"ranks", &s.ranks, kGraphs | kData | kDoctor, "N",
+       "participants, each with a model of its own"},
       {"rate", &s.rate, kGraphs, "R", "exchanges per rank and mean gradient", Shared::always},
-      {"method", &s.method, kRuns, "M",
+      {"method", &s.method, kSized, "M",
        fmt::format("the training method: {}; see grapevine methods", method_names()),
        Shared::always},
       {"seed", &s.seed, kRuns | kData | kReproduce, "S", "of all that is random", Shared::always},
-      {"data", &s.objective.data_dir, kRuns | kData | kReproduce, "DIR",
+      {"data", &s.objective.data_dir, kSized | kData | kReproduce, "DIR",
        "where the data set is, or a folder with its folder"},
       {"pacing", choice(s.pacing, {"poisson", "greedy"}), kRuns, "P",
        "gradients: poisson, or greedy (one after the other)", Shared::by_default},
@@ -64,6 +66,9 @@ OptionTable rows_of_the_run(Options& o) {
        "end after so many tests without a better one; 0: never"},
       {"threads", &s.threads, kTrain | kStragglers | kCompare | kReproduce, "N",
        "that compute gradients; of compare and reproduce: runs at once; 0: one per core"},
+      {"device", &s.device, kTrain | kDoctor, "D",
+       "where the ranks live and compute: cpu, cuda, cuda:K (GPU K), or auto (a GPU if there is "
+       "one)"},
   };
 }
 
@@ -75,13 +80,13 @@ OptionTable rows_of_the_method(Options& o) {
        "of the learning rate: constant, step or cosine"},
       {"warmup", &s.lr.warmup, kRuns, "X",
        "part of the gradients over which the rate rises from 0"},
-      {"momentum", &s.rule.optimizer.momentum, kRuns, "X", "of the gradients"},
+      {"momentum", &s.rule.optimizer.momentum, kSized, "X", "of the gradients"},
       {"nesterov", &s.rule.optimizer.nesterov, kRuns, "", "Nesterov's momentum"},
       {"weight-decay", &s.rule.optimizer.weight_decay, kRuns, "X",
        "added to the gradient, times x"},
-      {"optimizer", choice(s.rule.optimizer.kind, {"sgd", "adam", "adamw"}), kRuns, "NAME",
+      {"optimizer", choice(s.rule.optimizer.kind, {"sgd", "adam", "adamw"}), kSized, "NAME",
        "of each rank: sgd, adam or adamw"},
-      {"compress", &s.rule.compress, kRuns, "SPEC",
+      {"compress", &s.rule.compress, kSized, "SPEC",
        "what gossip sends: powergossip:rank=1, top-k:0.01, sign, quantise:4, ..."},
       {"gamma", &s.rule.gamma, kRuns, "X",
        "step size of gossip; 0: the best for graph and weights"},
@@ -103,25 +108,25 @@ OptionTable rows_of_the_method(Options& o) {
 OptionTable rows_of_the_objective(Options& o) {
   ObjectiveSpec& b = o.settings.objective;
   return {
-      {"objective", &b.objective, kRuns | kData, "NAME",
+      {"objective", &b.objective, kSized | kData, "NAME",
        "network, quadratic, consensus, matrix, scalar, diagonal or mean"},
       {"decay-norms", &b.decay_norms_and_biases, kRuns, "", "weight decay on norms and biases too"},
-      {"model", &b.model, kRuns, "NAME",
+      {"model", &b.model, kSized, "NAME",
        "linear, mlp, cnn-small, cnn-big or resnet18; of text lm-char or lm-word; or a TorchScript "
        "FILE.pt"},
       {"loss", &b.loss, kRuns, "NAME", "cross_entropy or mse; auto: what the targets ask for"},
-      {"dataset", &b.dataset, kRuns | kData, "NAME",
+      {"dataset", &b.dataset, kSized | kData, "NAME",
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; text: tiny-shakespeare, wikitext-2; or "
        "FILE.npz, FILE.safetensors, FILE.csv, text:FILE"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
        "of the data over ranks: iid, label, dirichlet:ALPHA or contiguous"},
       {"validation-split", &b.validation_split, kRuns | kData, "F",
        "share of the training samples that is set aside, by the seed: tests judge by them"},
-      {"batch", &b.batch, kRuns, "N", "samples per gradient", Shared::by_default},
+      {"batch", &b.batch, kSized, "N", "samples per gradient", Shared::by_default},
       {"window", &b.window, kRuns, "N", "text: characters or words that a gradient goes back"},
       {"clip", &b.clip, kRuns, "X", "the longest gradient, a norm; 0: any", Shared::by_default},
       {"flip", &b.flip, kRuns, "", "mirror images at random, where the set allows it"},
-      {"dim", &b.dim, kRuns, "N", "coordinates of the analytic objectives"},
+      {"dim", &b.dim, kSized, "N", "coordinates of the analytic objectives"},
       {"noise", &b.noise, kRuns, "X",
        "deviation of the quadratic's gradient noise, per coordinate"},
       {"zeta2", &b.zeta2, kRuns, "X", "how far the ranks of an analytic objective disagree"},

@@ -35,6 +35,8 @@ void Objective::queue_gradient(int, void*, int, uint64_t, ConstVec, Vec, double*
   GV_CHECK((kUsesGpu));
 }
 
+void Objective::gradient_came(int, int) {}
+
 Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {
   if (spec.ranks < 1) {
     return user_error("ranks is " + std::to_string(spec.ranks) + ", accepted: 1 or more");

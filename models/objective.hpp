@@ -85,6 +85,8 @@ class Objective {
   /// REQUIRES: use_gpu() went well.
   virtual void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                               double* loss);
+  /// What was queued by that thread has happened: it may be called again.
+  virtual void gradient_came(int thread, int rank);
 
   /// What beside the parameters is averaged over the ranks at the end and for a snapshot: the
   /// running statistics of a network. Empty where there are none.

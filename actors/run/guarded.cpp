@@ -61,6 +61,11 @@ class GuardedObjective final : public Objective {
       *loss = std::numeric_limits<double>::quiet_NaN();
   }
 
+  void gradient_came(int thread, int rank) override {
+    done("the end of a gradient of rank " + std::to_string(rank),
+         [&] { objective_->gradient_came(thread, rank); });
+  }
+
   void read_statistics(int rank, Vec out) const override {
     const auto work = [&] { objective_->read_statistics(rank, out); };
     if (!done("the statistics of rank " + std::to_string(rank), work)) clear(out);

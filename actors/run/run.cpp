@@ -13,6 +13,7 @@
 #include "actors/local_membership.hpp"
 #include "actors/node.hpp"
 #include "actors/run/fits.hpp"
+#include "actors/run/gpu.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/run/simulation.hpp"
 #include "actors/run/spawn_run.hpp"
@@ -47,6 +48,7 @@ int hardware_threads() {
 
 int compute_threads(const Settings& s) {
   if (s.clock == Clock::simulated) return 1;
+  if (const auto gpu = gpu_named(s.device); gpu && *gpu) return kLanes + 1;
   return s.threads > 0 ? s.threads : std::min(hardware_threads(), std::max(1, ranks_here(s)));
 }
 
@@ -187,13 +189,6 @@ Site site_alone(caf::actor_system& system, const Settings& s, uint64_t first_epo
   return site;
 }
 
-ToOwner to_owner(const StateActor& state) {
-  return [self = caf::actor_cast<caf::weak_actor_ptr>(state)](std::function<void()> task) {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
-      caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceTask{std::move(task)});
-  };
-}
-
 std::shared_ptr<Compute> compute_for(caf::actor_system& system, const RunClock& clock,
                                      const Settings& s, std::shared_ptr<Objective> objective,
                                      const Site& site, const std::shared_ptr<DeviceShare>& device) {
@@ -207,6 +202,13 @@ std::shared_ptr<Compute> compute_for(caf::actor_system& system, const RunClock& 
 }
 
 }  // namespace
+
+ToOwner to_owner(const StateActor& state) {
+  return [self = caf::actor_cast<caf::weak_actor_ptr>(state)](std::function<void()> task) {
+    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
+      caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceTask{std::move(task)});
+  };
+}
 
 LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
   return [mailboxes = std::move(mailboxes)](int to, Frame frame) {
@@ -383,6 +385,13 @@ Result<RunResult> run(const Settings& settings, std::shared_ptr<Objective> objec
   if (!safe) return safe.error();
   guard(hooks, thrown);
   if (Status fit = fits(settings, **safe, hooks.resumption, *thrown); !fit) return fit.error();
+  Gpu gpu;  // outlives the actors
+  if (!hooks.device) {
+    auto opened = open_gpu(settings, **safe);
+    if (!opened) return opened.error();
+    gpu = std::move(*opened);
+    hooks.device = gpu.share;
+  }
   RunResult result = settings.clock == Clock::wall
                          ? run_wall(settings, *safe, std::move(hooks), *thrown)
                          : simulate(settings, *safe, std::move(hooks), *thrown);

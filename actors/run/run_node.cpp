@@ -12,10 +12,12 @@
 #include "actors/guest_hall.hpp"
 #include "actors/mailboxes.hpp"
 #include "actors/run/fits.hpp"
+#include "actors/run/gpu.hpp"
 #include "actors/run/guarded.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/run/spawn_node.hpp"
 #include "actors/transport/arrivals.hpp"
+#include "actors/transport/device_dock.hpp"
 #include "kernels/hash.hpp"
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
@@ -344,6 +346,13 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.options = links_options(s, n, *objective);
   node.events = events_to(to, node.transport, make_arrivals(node.options.max_payload_bytes, s));
   Site site = site_of(to.cluster, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
+  std::shared_ptr<DeviceDock> dock;
+  if (hooks.run.device) {
+    const auto leaving = 8 * static_cast<size_t>(ranks_here(s)) + 8;
+    dock = std::make_shared<DeviceDock>(hooks.run.device, node.options.max_payload_bytes, leaving,
+                                        site.memory);
+    node.transport->use(dock);
+  }
   const auto ended = [to, told = std::move(ends.ranks)](Outcome o) {
     RunEnded what{o.failure.has_value(), o.parameters};
     told(std::move(o));
@@ -355,6 +364,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     if (told) told(line);
   };
   node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
+  if (dock) dock->serve(to_owner(node.run->states.front()));
   return node;
 }
 
@@ -508,6 +518,13 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
   guard(hooks, thrown);
   if (Status fit = fits(settings, **checked, hooks.run.resumption, *thrown); !fit)
     return fit.error();
+  Gpu gpu;  // outlives the actors
+  if (!hooks.run.device) {
+    auto found = open_gpu(settings, **checked);
+    if (!found) return found.error();
+    gpu = std::move(*found);
+    hooks.run.device = gpu.share;
+  }
   auto result = run_checked(settings, node, std::move(*checked), std::move(hooks), *thrown);
   if (const auto what = thrown->first()) return *what;
   return result;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/run/gpu.hpp"
 #include "topologies/topology.hpp"
 #include "topologies/weights.hpp"
 
@@ -72,6 +73,10 @@ Status check(const Settings& s) {
         fmt::format("exchanges-at-once is {}, accepted: 1 or more", s.exchanges_at_once));
   if (s.threads < 0)
     return user_error(fmt::format("threads is {}, accepted: 0 (all) or more", s.threads));
+  const auto gpu = gpu_named(s.device);
+  if (!gpu) return gpu.error();
+  if (*gpu && s.clock == Clock::simulated)
+    return user_error("device is " + s.device + " on the virtual clock, accepted: cpu");
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
   RuleSettings rule = s.rule;

@@ -45,6 +45,7 @@ struct Settings {
   RuleSettings rule = with_optimizer({0.9, 5e-4});
   std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
   int threads = 0;                     // that compute gradients; 0: one per core
+  std::string device = "cpu";          // where ranks live: cpu, cuda[:K], auto (GPU 0, if any)
   Plan plan;
   double sample_s = 1;  // between two samples of the consensus distance; 0: none
   double alarm_s = 30;  // patience with what stands still (actors/stall_watch.hpp); 0: for ever

@@ -45,6 +45,9 @@ struct SpawnedRun {
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
 
+/// Where a device's owner is asked for what others need done on it.
+ToOwner to_owner(const StateActor&);
+
 /// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
 /// for a disk that hangs keeps nobody.
 void save_last(caf::actor_system&, const SpawnedRun&);

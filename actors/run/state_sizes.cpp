@@ -136,11 +136,12 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   sizes.dtype = layout.dtype();
   sizes.gradients = 2 * ranks + 2;
   sizes.askings = ranks * (2 + degree * 3 * Relay::kMostTrees / Workspace::kNumbersOfSlot);
-  sizes.memory_bytes = ranks * bytes_of_rank(s, layout, rule_settings, degree) +
-                       bytes_of_state(layout) +
-                       SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots) +
-                       bytes_of_messages(s, layout, rule_settings, pools);
-  sizes.lanes = 2;  // one computes while the other waits for its next step
+  sizes.rank_bytes = ranks * bytes_of_rank(s, layout, rule_settings, degree);
+  sizes.state_bytes = bytes_of_state(layout);
+  sizes.copy_bytes = SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots);
+  sizes.exchange_bytes = bytes_of_messages(s, layout, rule_settings, pools);
+  if (s.local_ranks > 0) sizes.exchange_bytes *= 2;  // a node's: what has arrived lies there too
+  sizes.lanes = kLanes;
   sizes.piece_bytes = std::min(kPiece, layout.size() * sizeof(double));
   return sizes;
 }

@@ -12,6 +12,9 @@ RuleSettings rule_settings_of(const Settings&, const Objective&);
 /// Of a state actor that serves so many ranks.
 StatePools pools_of(const Settings&, const ParameterLayout&, size_t members);
 
+/// Of a device: one computes while the other waits for its next step.
+inline constexpr int kLanes = 2;
+
 /// Of one that serves all ranks of this process on a device.
 DeviceSizes device_sizes(const Settings&, const Objective&);
 

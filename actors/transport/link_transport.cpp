@@ -1,5 +1,7 @@
 #include "actors/transport/link_transport.hpp"
 
+#include "actors/transport/device_dock.hpp"
+
 namespace grapevine {
 
 void LinkTransport::place(std::vector<Place> places) {
@@ -60,17 +62,29 @@ uint64_t LinkTransport::send(double now, const FrameHeader& header, Lease payloa
 bool LinkTransport::pass_on(Held held) {
   const FrameHeader header = held.frame.header;
   const auto node = node_of(header.to);
-  Links* links = links_;
   bool sent = false;
   if (node && node->empty()) {
     deliver_(static_cast<int>(header.to), std::move(held.frame));
     sent = true;
-  } else if (node && links != nullptr) {
-    sent = links->send_frame(*node, header, payload_of(header, std::move(held.frame.payload)),
-                             held.spoiled_bit);
+  } else if (node) {
+    sent = put_on_link(*node, header, payload_of(header, std::move(held.frame.payload)),
+                       held.spoiled_bit);
   }
   refused_ += !sent;
   return sent;
+}
+
+bool LinkTransport::put_on_link(const std::string& node, const FrameHeader& header, Payload payload,
+                                std::optional<uint64_t> spoiled_bit) {
+  if (payload && payload.lease.on_device()) {
+    dock_->leave(std::move(payload),
+                 [self = shared_from_this(), node, header, spoiled_bit](Payload copy) {
+                   self->refused_ += !self->put_on_link(node, header, std::move(copy), spoiled_bit);
+                 });
+    return true;
+  }
+  Links* links = links_;
+  return links != nullptr && links->send_frame(node, header, std::move(payload), spoiled_bit);
 }
 
 void LinkTransport::receive(const std::string& node, Frame frame) {
@@ -78,7 +92,13 @@ void LinkTransport::receive(const std::string& node, Frame frame) {
   const bool known = sender && *sender == node, here = receiver && receiver->empty();
   strangers_ += !known;
   misdirected_ += known && !here;
-  if (known && here) deliver_(static_cast<int>(frame.header.to), std::move(frame));
+  if (!known || !here) return;
+  const int to = static_cast<int>(frame.header.to);
+  Payload payload = dock_ ? payload_of(frame.header, frame.payload) : Payload();
+  if (!payload) return deliver_(to, std::move(frame));
+  dock_->land(std::move(payload), [self = shared_from_this(), to, h = frame.header](Payload copy) {
+    self->deliver_(to, {h, std::move(copy.lease)});
+  });
 }
 
 LinkTransport::Counts LinkTransport::counts() const {

@@ -25,7 +25,9 @@
 
 namespace grapevine {
 
-class LinkTransport final : public Transport {
+class DeviceDock;  // actors/transport/device_dock.hpp
+
+class LinkTransport final : public Transport, public std::enable_shared_from_this<LinkTransport> {
  public:
   using Deliver = std::function<void(int to, Frame)>;
   struct Held {
@@ -51,6 +53,8 @@ class LinkTransport final : public Transport {
 
   /// Until then, and after null, everything to other nodes is lost. The links must outlive it.
   void use(Links* links) { links_ = links; }
+  /// Before the first frame: where the ranks here live on a device.
+  void use(std::shared_ptr<DeviceDock> dock) { dock_ = std::move(dock); }
   void place(std::vector<Place> places);
   void set_faults(std::vector<LinkFault>);
 
@@ -65,10 +69,13 @@ class LinkTransport final : public Transport {
   std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: nobody's
   FrameFate fate_of(const FrameHeader&, double now);
   double held_s(const FrameFate&, const FrameHeader&, double now);
+  bool put_on_link(const std::string& node, const FrameHeader&, Payload,
+                   std::optional<uint64_t> spoiled_bit);
 
   Deliver deliver_;
   HoldUntil hold_until_;
   uint64_t seed_;
+  std::shared_ptr<DeviceDock> dock_;
   std::atomic<Links*> links_ = nullptr;
   mutable std::shared_mutex mutex_;                                         // guards what follows
   std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes_;  // by rank

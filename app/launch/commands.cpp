@@ -10,6 +10,7 @@
 
 #include "app/checkpoint/resume.hpp"
 #include "app/toml_file.hpp"
+#include "kernels/cuda_device.hpp"
 #include "kernels/spec.hpp"
 
 namespace grapevine {
@@ -18,8 +19,8 @@ namespace {
 // Told by launch itself, or its own.
 const std::set<std::string>& own_options() {
   static const std::set<std::string> names = {
-      "config", "plan",  "out",     "json",    "quiet",     "resume",    "ranks",
-      "nodes",  "hosts", "threads", "metrics", "log-level", "log-format"};
+      "config", "plan",  "out",     "json",    "quiet",     "resume",     "ranks",
+      "nodes",  "hosts", "threads", "metrics", "log-level", "log-format", "device"};
   return names;
 }
 
@@ -28,6 +29,14 @@ std::string quoted(const std::string& word) {
   for (const char c : word)
     text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
+}
+
+// Of processes on this machine each has a GPU of its own, as far as there are.
+std::string device_of(const Options& launch, int number) {
+  const std::string& device = launch.settings.device;
+  const int gpus = launch.hosts.empty() ? cuda_device_count() : 0;
+  const bool any = device == "cuda" || device == "auto";
+  return any && gpus > 0 ? fmt::format("cuda:{}", number % gpus) : device;
 }
 
 // [host:]port, so many ports on; what is no port, or 0, stays.
@@ -95,6 +104,7 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
   };
   add("ranks", std::to_string(ranks));
   add("threads", std::to_string(threads_of_each(launch)));
+  if (launch.settings.device != "cpu") add("device", device_of(launch, node.number));
   add("node-name", fmt::format("node-{}", node.number));
   add("first-rank", std::to_string(node.number * ranks));
   add("total-ranks", std::to_string(launch.nodes * ranks));

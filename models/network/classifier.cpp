@@ -2,6 +2,7 @@
 
 #include "models/data/file.hpp"
 #include "models/model_file.hpp"
+#include "models/network/gpu.hpp"
 #include "models/network/objectives.hpp"
 #include "models/network/replica.hpp"
 #include "models/network/running_statistics.hpp"
@@ -29,10 +30,8 @@ class Classifier final : public Objective {
         gatherer_(*data_),
         statistics_(spec.ranks, start_of(plan_)) {
     const Batches batches(dealt_.partition, spec.seed, spec.batch);
-    const size_t largest = std::max(kTestBatch, static_cast<size_t>(spec.batch));
-    for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread) {
-      replicas_.emplace_back(plan_, batches, largest);
-    }
+    for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread)
+      replicas_.emplace_back(plan_, batches, largest_batch());
     for (const NormStatistics& norm : plan_.norms) {
       GV_CHECK(norm.offset == statistics_layout_.size());
       const std::vector<int64_t> shape = {static_cast<int64_t>(norm.channels)};
@@ -46,17 +45,33 @@ class Classifier final : public Objective {
 
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
     Replica& replica = replica_of(thread);
-    const std::vector<uint32_t>& rows = replica.batches().rows(rank, index);
-    const std::vector<Augmentation> shown =
-        training_augmentations(*data_, spec_.flip, spec_.seed, rank, index, spec_.batch);
-    for (size_t k = 0; k < rows.size(); ++k) {
-      gatherer_.gather(data_->train, rows[k], shown[k], replica.input(k));
-      replica.label(k) = data_->train.labels[rows[k]];
-    }
-    statistics_.load(rank, replica.statistics().data());
-    const double loss = checked([&] { return replica.gradient(rows.size(), x, g, spec_.clip); });
-    statistics_.store(rank, replica.statistics().data());
+    const size_t count = gather(replica, rank, index);
+    const double loss = checked([&] { return replica.gradient(count, x, g, spec_.clip); });
+    statistics_.store(rank, replica.statistics());
     return loss;
+  }
+
+  Status use_gpu(int number) override {
+    if (Status found = find_gpu(number); !found) return found;
+    gpu_ = number;
+    const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(number));
+    std::vector<Replica> there;
+    for (const Replica& replica : replicas_)
+      there.emplace_back(plan_, replica.batches(), largest_batch(), device);
+    replicas_ = std::move(there);
+    return Done{};
+  }
+
+  void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
+                      double* loss) override {
+    const OnStream here(gpu_, stream);
+    Replica& replica = replica_of(thread);
+    const size_t count = gather(replica, rank, index);
+    checked([&] { replica.queue_gradient(count, x, g, spec_.clip, loss); });
+  }
+
+  void gradient_came(int thread, int rank) override {
+    if (gpu_ >= 0) statistics_.store(rank, replica_of(thread).statistics());
   }
 
   const ParameterLayout& statistics() const override { return statistics_layout_; }
@@ -120,11 +135,27 @@ class Classifier final : public Objective {
     return replicas_[static_cast<size_t>(thread)];
   }
 
+  size_t largest_batch() const { return std::max(kTestBatch, static_cast<size_t>(spec_.batch)); }
+
+  // The samples of a gradient, and the rank's statistics. Returns how many.
+  size_t gather(Replica& replica, int rank, uint64_t index) {
+    const std::vector<uint32_t>& rows = replica.batches().rows(rank, index);
+    const std::vector<Augmentation> shown =
+        training_augmentations(*data_, spec_.flip, spec_.seed, rank, index, spec_.batch);
+    for (size_t k = 0; k < rows.size(); ++k) {
+      gatherer_.gather(data_->train, rows[k], shown[k], replica.input(k));
+      replica.label(k) = data_->train.labels[rows[k]];
+    }
+    statistics_.load(rank, replica.statistics());
+    return rows.size();
+  }
+
   // NaN without samples.
   template <class Row>
   Evaluation test(Replica& replica, int rank, ConstVec x, const Samples& samples, size_t total,
                   Row&& row) {
-    statistics_.load(rank, replica.statistics().data());
+    statistics_.load(rank, replica.statistics());
+    checked([&] { replica.look_at(x); });
     Replica::Outcome sum;
     for (size_t first = 0; first < total; first += kTestBatch) {
       const size_t count = std::min(kTestBatch, total - first);
@@ -132,7 +163,7 @@ class Classifier final : public Objective {
         gatherer_.gather(samples, row(first + k), {}, replica.input(k));
         replica.label(k) = samples.labels[row(first + k)];
       }
-      const Replica::Outcome part = checked([&] { return replica.test(count, x); });
+      const Replica::Outcome part = checked([&] { return replica.test(count); });
       sum.loss_sum += part.loss_sum;
       sum.right += part.right;
     }
@@ -148,6 +179,7 @@ class Classifier final : public Objective {
   ParameterLayout statistics_layout_{DType::f32};
   std::vector<Replica> replicas_;  // per thread
   RunningStatistics statistics_;
+  int gpu_ = -1;  // none
 };
 
 }  // namespace

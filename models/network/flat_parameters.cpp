@@ -11,18 +11,24 @@ constexpr size_t kViewsKept = 1024;  // flat vectors; more than the slots of any
 }  // namespace
 
 // A step never writes x, but from_blob has no read-only form.
-at::Tensor view_of(const float* data, at::IntArrayRef shape) {
-  return at::from_blob(const_cast<float*>(data), shape, at::TensorOptions(at::kFloat));
+at::Tensor view_of(const float* data, at::IntArrayRef shape, at::Device device) {
+  const auto options = at::TensorOptions(at::kFloat).device(device);
+  float* const writable = const_cast<float*>(data);
+  if (device.is_cpu()) return at::from_blob(writable, shape, options);
+  // Without a target LibTorch asks the driver, view by view, whose the address is.
+  return at::for_blob(writable, shape).options(options).target_device(device).make_tensor();
 }
 
-FlatParameters::FlatParameters(const NetworkPlan& plan) : layout_(&plan.layout) {
+FlatParameters::FlatParameters(const NetworkPlan& plan, at::Device device)
+    : layout_(&plan.layout), device_(device) {
+  const auto options = at::TensorOptions(at::kFloat).device(device);
   for (const ParameterEntry& entry : layout_->entries()) {
-    tensors_.push_back(at::zeros(entry.shape, at::kFloat).set_requires_grad(true));
+    tensors_.push_back(at::zeros(entry.shape, options).set_requires_grad(true));
   }
 }
 
 FlatParameters::FlatParameters(const ParameterLayout& layout, std::vector<at::Tensor> leaves)
-    : layout_(&layout), tensors_(std::move(leaves)) {
+    : layout_(&layout), device_(at::kCPU), tensors_(std::move(leaves)) {
   GV_CHECK(tensors_.size() == layout.entries().size());
 }
 
@@ -34,7 +40,7 @@ const FlatParameters::Views& FlatParameters::views_of(const void* data) {
   if (views_.size() >= kViewsKept) views_.clear();
   Views views;
   for (const ParameterEntry& entry : layout_->entries()) {
-    views.push_back(view_of(static_cast<const float*>(data) + entry.offset, entry.shape));
+    views.push_back(view_of(static_cast<const float*>(data) + entry.offset, entry.shape, device_));
   }
   return views_.emplace(data, std::move(views)).first->second;
 }
@@ -52,7 +58,15 @@ void FlatParameters::bind(ConstVec x, Vec g) {
   const Views& into = views_of(g.as<float>());
   for (size_t k = 0; k < into.size(); ++k)
     tensors_[k].mutable_grad() = into[k];
-  std::memset(g.data, 0, g.bytes());
+  if (device_.is_cpu()) {
+    std::memset(g.data, 0, g.bytes());
+  } else {
+    whole(g).zero_();
+  }
+}
+
+at::Tensor FlatParameters::whole(Vec g) const {
+  return view_of(g.as<float>(), {static_cast<int64_t>(g.size)}, device_);
 }
 
 void FlatParameters::finish_gradient(Vec g, double clip) const {
@@ -62,6 +76,11 @@ void FlatParameters::finish_gradient(Vec g, double clip) const {
     GV_CHECK(tensors_[k].grad().const_data_ptr<float>() == expected);
   }
   if (clip == 0) return;
+  if (!device_.is_cpu()) {  // the host does not wait for the norm
+    const at::Tensor all = whole(g);
+    all.mul_((clip / all.norm()).clamp_max(1));
+    return;
+  }
   double squares = 0;
   for (size_t k = 0; k < g.size; ++k)
     squares += static_cast<double>(flat[k]) * flat[k];

@@ -17,12 +17,13 @@
 
 namespace grapevine {
 
-/// fp32 memory as a tensor that owns nothing.
-at::Tensor view_of(const float* data, at::IntArrayRef shape);
+/// fp32 memory, of the host or of a GPU, as a tensor that owns nothing.
+at::Tensor view_of(const float* data, at::IntArrayRef shape, at::Device device = at::kCPU);
 
 class FlatParameters {
  public:
-  explicit FlatParameters(const NetworkPlan& plan);  // the plan outlives it
+  /// Flat vectors are that device's. The plan outlives it.
+  explicit FlatParameters(const NetworkPlan& plan, at::Device device = at::kCPU);
   /// Leaves of a network, one per entry, fp32 and of its shape. The layout outlives it.
   FlatParameters(const ParameterLayout&, std::vector<at::Tensor> leaves);
 
@@ -40,8 +41,10 @@ class FlatParameters {
  private:
   using Views = std::vector<at::Tensor>;
   const Views& views_of(const void* data);
+  at::Tensor whole(Vec g) const;
 
   const ParameterLayout* layout_;
+  at::Device device_;
   Views tensors_;
   std::unordered_map<const void*, Views> views_;  // by the address of a flat vector
 };

@@ -159,6 +159,19 @@ TEST_CASE("a loss that is not finite ends the run, and no model is left") {
   }
 }
 
+TEST_CASE("a device that is none, or not there, is refused, and the doctor tells what ranks need") {
+  const std::string quadratic = "--objective quadratic --ranks 4 --dim 1000000 --device ";
+  check_refused("train " + quadratic + "tpu", 2,
+                {"device is \"tpu\"", "accepted: cpu, cuda, cuda:K, auto"});
+  check_refused("train " + quadratic + "cuda:x", 2, {"device is \"cuda:x\""});
+  check_refused("simulate --device cuda", 2, {"--device", "belongs to: train"});
+  check_refused("train --no-save --quiet " + quadratic + "cuda:99", 2, {"no GPU 99"});
+  const Ran doctor = run_grapevine("doctor " + quadratic + "cuda:99");
+  CHECK(doctor.status == 1);
+  CHECK_THAT(doctor.out, Catch::Contains("4 ranks of"));
+  CHECK_THAT(doctor.out, Catch::Contains("on a GPU") && Catch::Contains("no GPU 99"));
+}
+
 TEST_CASE("the doctor opens the very module that networks would be made by") {
   const Scratch scratch;
   const std::string module = scratch.file("libgrapevine-network.so", std::string("no library"));

@@ -1,7 +1,11 @@
 // Runs under the wall clock whose ranks live on a device: one whose streams are threads, which do
 // at their own pace what the events allow.
-#include <mutex>
+#include <unistd.h>
 
+#include <atomic>
+#include <future>
+
+#include "actors/run/run_node.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/threaded.hpp"
@@ -32,16 +36,48 @@ Settings settings_of(const std::string& method, const std::string& topology) {
   return s;
 }
 
-Result<RunResult> run_on(Device& device, const Settings& s) {
+struct OnDevice {
+  std::shared_ptr<Objective> objective;
+  std::shared_ptr<DeviceShare> share;
+};
+
+OnDevice placed_on(Device& device, const Settings& s) {
   GV_CHECK(static_cast<bool>(check(s)));
   auto objective = make_objective(s);
   GV_CHECK(static_cast<bool>(objective));
-  RunHooks hooks;
   auto share = DeviceShare::make(device, device_sizes(s, **objective));
-  if (!share) return share.error();
-  hooks.device = std::move(*share);
-  return run(s, std::move(*objective), std::move(hooks));
+  GV_CHECK(static_cast<bool>(share));
+  return {std::move(*objective), std::move(*share)};
 }
+
+Result<RunResult> run_on(Device& device, const Settings& s) {
+  OnDevice placed = placed_on(device, s);
+  RunHooks hooks;
+  hooks.device = std::move(placed.share);
+  return run(s, std::move(placed.objective), std::move(hooks));
+}
+
+/// A process's worth of a run: of its ranks, on the device if there is one.
+struct Node {
+  Node(Device* device, Settings s, NodeSettings own) {
+    NodeHooks hooks;
+    std::shared_ptr<Objective> objective;
+    if (device != nullptr) {
+      OnDevice placed = placed_on(*device, s);
+      hooks.run.device = std::move(placed.share);
+      objective = std::move(placed.objective);
+    } else {
+      objective = *make_objective(s);
+    }
+    hooks.on_listening = [this](const std::string& at) { address.set_value(at); };
+    result = std::async(std::launch::async, [=, hooks = std::move(hooks)]() mutable {
+      return run_node(s, own, std::move(objective), std::move(hooks));
+    });
+  }
+
+  std::promise<std::string> address;
+  std::future<Result<NodeResult>> result;
+};
 
 /// Lost at its k-th piece of work.
 class Failing final : public Device {
@@ -137,6 +173,54 @@ TEST_CASE(
     const auto there = run_on(device, s);
     REQUIRE(there);
     CHECK(parameter_hash(there->outcome) == parameter_hash(host->outcome));
+  }
+}
+
+TEST_CASE("nodes whose ranks live on devices, and one in the host's memory, train one model") {
+  for (const char* method : {"a2cid2", "powergossip", "d_psgd", "all_reduce"}) {
+    INFO(method);
+    Settings s = settings_of(method, "ring");
+    s.ranks = 6;
+    s.local_ranks = 2;
+    s.gradients = 0;  // who is ready first would be through with its share before the others come
+    s.until_s = 1;
+    NodeSettings own;
+    own.run = std::string("device-") + method + "-" + std::to_string(::getpid());
+    own.total_ranks = 6;
+    Threaded first_device(kPieces), second_device(kPieces);
+    own.name = own.run + "-a";
+    own.first_rank = 0;
+    Node first(&first_device, s, own);
+    own.join = {first.address.get_future().get()};
+    own.name = own.run + "-b";
+    own.first_rank = 2;
+    Node second(&second_device, s, own);
+    own.name = own.run + "-c";
+    own.first_rank = 4;
+    Node host(nullptr, s, own);
+    std::shared_ptr<const Buffer> mean;
+    uint64_t exchanges = 0;
+    for (Node* node : {&first, &second, &host}) {
+      const auto result = node->result.get();
+      INFO((result ? "" : result.error().message));
+      REQUIRE(result);
+      CHECK(result->ranks == 6);
+      CHECK(result->missing.empty());
+      CHECK(result->outcome.gradients > 0);
+      exchanges += result->outcome.exchanges;
+      REQUIRE(result->mean);
+      if (!mean) mean = result->mean;
+      const auto bytes_of = [](const Buffer& b) {
+        const auto* at = static_cast<const std::byte*>(b.vec().data);
+        return std::vector<std::byte>(at, at + b.vec().bytes());
+      };
+      CHECK(bytes_of(*result->mean) == bytes_of(*mean));
+    }
+    CHECK(exchanges > 0);
+    const auto objective = *make_objective(s);
+    Buffer start(objective->layout().size(), objective->layout().dtype());
+    objective->initial_point(0, start);
+    CHECK(objective->evaluate(0, -1, *mean).loss < 0.2 * objective->evaluate(0, -1, start).loss);
   }
 }
 

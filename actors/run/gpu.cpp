@@ -1,0 +1,62 @@
+#include "actors/run/gpu.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "actors/run/state_sizes.hpp"
+#include "kernels/cuda_device.hpp"
+
+namespace grapevine {
+
+Result<std::optional<int>> gpu_named(const std::string& name) {
+  using Number = std::optional<int>;
+  if (name == "cpu") return Number();
+  if (name == "cuda") return Number(0);
+  if (name == "auto") return cuda_device_count() > 0 ? Number(0) : Number();
+  constexpr std::string_view kPrefix = "cuda:";
+  int number = 0;
+  if (name.starts_with(kPrefix)) {
+    const char* const end = name.data() + name.size();
+    const auto [stopped, wrong] = std::from_chars(name.data() + kPrefix.size(), end, number);
+    if (wrong == std::errc() && stopped == end && number >= 0) return Number(number);
+  }
+  return user_error("device is \"" + name + "\", accepted: cpu, cuda, cuda:K, auto");
+}
+
+namespace {
+
+// All but what does not grow with the ranks.
+int ranks_that_fit(const DeviceSizes& sizes, int ranks, size_t free_bytes) {
+  const size_t grows = sizes.memory_bytes() + sizes.gradient_bytes() - sizes.state_bytes;
+  if (free_bytes < sizes.state_bytes || grows == 0) return 0;
+  return static_cast<int>((free_bytes - sizes.state_bytes) / (grows / static_cast<size_t>(ranks)));
+}
+
+}  // namespace
+
+Result<Gpu> open_gpu(const Settings& s, Objective& objective) {
+  const auto number = gpu_named(s.device);
+  if (!number) return number.error();
+  if (!*number) return Gpu();
+  const auto facts = cuda_facts(**number);
+  if (!facts) return facts.error();
+  const DeviceSizes sizes = device_sizes(s, objective);
+  if (sizes.memory_bytes() + sizes.gradient_bytes() > facts->free_bytes) {
+    const int ranks = ranks_here(s);
+    return user_error(fmt::format(
+        "GPU {}: {} ranks need {} beside what LibTorch takes, {:.1f} GB are free, accepted: at "
+        "most {} ranks",
+        **number, ranks, sizes.text(), 1e-9 * static_cast<double>(facts->free_bytes),
+        ranks_that_fit(sizes, ranks, facts->free_bytes)));
+  }
+  if (Status able = objective.use_gpu(**number); !able) return able.error();
+  auto device = open_cuda_device(**number);
+  if (!device) return device.error();
+  auto share = DeviceShare::make(**device, sizes);
+  if (!share) return share.error();
+  return Gpu{std::move(*device), std::move(*share)};
+}
+
+}  // namespace grapevine

@@ -1,0 +1,22 @@
+// What LibTorch has to be told of a GPU: whether it can use one, and which stream is ours.
+#pragma once
+#include <c10/core/StreamGuard.h>
+
+#include "kernels/result.hpp"
+
+namespace grapevine {
+
+/// Error (user): this LibTorch has no CUDA, or no such GPU, in one line.
+Status find_gpu(int number);
+
+/// While it lives, what this thread queues goes to `stream`, a cudaStream_t of that GPU.
+/// REQUIRES: find_gpu() went well.
+class OnStream {
+ public:
+  OnStream(int gpu, void* stream);
+
+ private:
+  c10::StreamGuard guard_;
+};
+
+}  // namespace grapevine
