@@ -111,7 +111,8 @@ class CudaDevice final : public Device {
   size_t padded(size_t bytes) const {
     return (bytes + granularity_ - 1) / granularity_ * granularity_;
   }
-  Fate map(CUmemGenericAllocationHandle, size_t bytes, Block& out);
+  enum class Whose { ours, theirs };
+  Fate map(CUmemGenericAllocationHandle, size_t bytes, Whose, Block& out);
   void ring();
   void watch();
   std::vector<Awaited> ask(std::vector<Awaited> awaited);
@@ -195,13 +196,19 @@ Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
   const CUmemAllocationProp p = exported_memory(number_);
   CUmemGenericAllocationHandle memory = 0;
   const Fate f = fate(GV_DRIVER(cuMemCreate)(&memory, padded(bytes), &p, 0), "cuMemCreate");
-  return f == Fate::ok ? map(memory, bytes, out) : f;
+  return f == Fate::ok ? map(memory, bytes, Whose::ours, out) : f;
 }
 
-Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Block& out) {
+/// Of theirs nobody knows how large it is: what is smaller than they say cannot be mapped, and that
+/// is no bug of ours.
+Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Whose whose, Block& out) {
   CUdeviceptr at = 0;
   Fate f = fate(GV_DRIVER(cuMemAddressReserve)(&at, padded(bytes), 0, 0, 0), "cuMemAddressReserve");
-  if (f == Fate::ok) f = fate(GV_DRIVER(cuMemMap)(at, padded(bytes), 0, memory, 0), "cuMemMap");
+  if (f == Fate::ok) {
+    const CUresult answer = GV_DRIVER(cuMemMap)(at, padded(bytes), 0, memory, 0);
+    const bool refused = whose == Whose::theirs && meaning(answer) == Meaning::our_bug;
+    f = refused ? Fate::out_of_memory : fate(answer, "cuMemMap");
+  }
   if (f == Fate::ok) {
     CUmemAccessDesc access{};
     access.location = exported_memory(number_).location;
@@ -212,6 +219,7 @@ Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Block& o
     out = {reinterpret_cast<std::byte*>(at), bytes, Block::Kind::device};
     handles_[out.data] = memory;
   } else if (!lost_) {
+    if (at != 0) GV_DRIVER(cuMemAddressFree)(at, padded(bytes));
     GV_DRIVER(cuMemRelease)(memory);
   }
   return f;
@@ -245,7 +253,7 @@ Fate CudaDevice::open(int descriptor, size_t bytes, Block& out) {
   const CUresult answer = GV_DRIVER(cuMemImportFromShareableHandle)(
       &memory, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (meaning(answer) != Meaning::fine) return Fate::out_of_memory;  // the other end's, not ours
-  return map(memory, bytes, out);
+  return map(memory, bytes, Whose::theirs, out);
 }
 
 // --- order

@@ -99,7 +99,8 @@ class Device {
   /// pages stay for as long as anybody has them open, also when the block is freed or its owner
   /// dies.
   virtual Fate share(const Block&, int& descriptor) = 0;
-  /// REQUIRES: `bytes` is what the block has. The caller still owns the descriptor.
+  /// `bytes` is what the other end says the block has; out_of_memory: it has less, or cannot be had
+  /// here. The caller still owns the descriptor.
   virtual Fate open(int descriptor, size_t bytes, Block& out) = 0;
 
   /// The host is about to read this pinned memory, or has written it. Nothing on CUDA; the

@@ -160,7 +160,8 @@ Fate Adversary::share(const Block& block, int& descriptor) {
 Fate Adversary::open(int descriptor, size_t bytes, Block& out) {
   if (refused(true)) return Fate::lost;
   auto backing = std::static_pointer_cast<Backing>(world_.shared[descriptor].lock());
-  if (!backing) return Fate::out_of_memory;  // nobody has it open any more
+  const bool there = backing != nullptr;  // somebody has it open yet
+  if (!there || backing->real.size() < bytes) return Fate::out_of_memory;
   out = {no_access(bytes), bytes, Block::Kind::device};
   areas_[out.data] = {out, std::move(backing), true};
   return Fate::ok;

@@ -314,6 +314,7 @@ TEST_CASE("nothing is borrowed that is out, old, outside of the block, or after 
   CHECK_FALSE(borrower.borrow({0, 1}));  // nothing is open
   CHECK(borrower.open(descriptor, 0) == Fate::out_of_memory);
   CHECK(borrower.open(descriptor + 1, 3) == Fate::out_of_memory);
+  CHECK(borrower.open(descriptor, 4) == Fate::out_of_memory);  // more than there are
   REQUIRE(borrower.open(descriptor, 3) == Fate::ok);
   Lease first = borrower.borrow({1, 5});
   REQUIRE(first);
