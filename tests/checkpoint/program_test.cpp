@@ -106,7 +106,8 @@ TEST_CASE("a run that is killed at any moment goes on when its command is given 
     REQUIRE(life.wait_for(kill == 0 ? "epoch" : before > 0 ? "goes on from" : "left here"));
     for (uint32_t more = 1 + random.below(4); more > 0; --more) {  // it sees a few of them
       const auto kept = checkpoints_of(run);
-      REQUIRE(grapevine::eventually([&] { return checkpoints_of(run) != kept; }));
+      constexpr std::chrono::seconds kBusyDisk{60};
+      REQUIRE(grapevine::eventually([&] { return checkpoints_of(run) != kept; }, kBusyDisk));
     }
     for (uint32_t k = random.below(2000000); k > 0; --k)
       std::atomic_signal_fence(std::memory_order_seq_cst);
