@@ -104,9 +104,10 @@ foreach(folder "${GRAPEVINE_LIBTORCH}" "${PROJECT_SOURCE_DIR}/.deps/libtorch")
       list(APPEND torch_libraries "-Wl,--no-as-needed" "${torch_lib}/libtorch_cuda.so"
         "${torch_lib}/libc10_cuda.so" "-Wl,--as-needed")
     endif()
-    # What puts its streams beside ours: without a GPU too, so that it is compiled everywhere.
-    find_path(cudart_of_torch cuda_runtime_api.h NO_DEFAULT_PATH
-      HINTS "${folder}/nvidia/cu13/include" /usr/local/cuda/include)
+    # What puts its streams beside ours: without a GPU too, wherever there is a CUDA toolkit. The wheel's
+    # own headers are not whole.
+    find_path(cudart_of_torch crt/host_config.h HINTS /usr/local/cuda/include ENV CUDA_PATH
+      PATH_SUFFIXES include)
     if(cudart_of_torch AND EXISTS "${torch_lib}/libc10_cuda.so" AND NOT GRAPEVINE_SANITIZE)
       add_library(Torch::cuda INTERFACE IMPORTED GLOBAL)
       set_target_properties(Torch::cuda PROPERTIES

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "actors/run/state_sizes.hpp"
+#include "kernels/compressor.hpp"
 #include "kernels/cuda_device.hpp"
 
 namespace grapevine {
@@ -27,6 +28,16 @@ Result<std::optional<int>> gpu_named(const std::string& name) {
 
 namespace {
 
+// A compressor of the caller's own follows addresses of the host.
+Status computes_on_gpu(const Settings& s, const Objective& objective) {
+  if (s.rule.compress.empty()) return Done{};
+  const auto compressor = Compressor::make(s.rule.compress, objective.layout());
+  if (!compressor || compressor->runs_on_devices()) return Done{};  // or it is a method's own kind
+  return user_error("compress is " + s.rule.compress +
+                    ", which runs on the CPU alone, and device " + s.device +
+                    ", accepted with it: cpu");
+}
+
 // All but what does not grow with the ranks.
 int ranks_that_fit(const DeviceSizes& sizes, int ranks, size_t free_bytes) {
   const size_t grows = sizes.memory_bytes() + sizes.gradient_bytes() - sizes.state_bytes;
@@ -40,6 +51,7 @@ Result<Gpu> open_gpu(const Settings& s, Objective& objective) {
   const auto number = gpu_named(s.device);
   if (!number) return number.error();
   if (!*number) return Gpu();
+  if (Status able = computes_on_gpu(s, objective); !able) return able.error();
   const auto facts = cuda_facts(**number);
   if (!facts) return facts.error();
   const DeviceSizes sizes = device_sizes(s, objective);

@@ -1,10 +1,12 @@
-// gpu.hpp where LibTorch has no CUDA.
+// gpu.hpp where LibTorch has no CUDA, or there is no toolkit.
 #include "kernels/check.hpp"
 #include "models/network/gpu.hpp"
 
 namespace grapevine {
 
-Status find_gpu(int) { return user_error("this LibTorch computes on the CPU alone"); }
+Status find_gpu(int) {
+  return user_error("networks compute on the CPU alone in a build without CUDA's toolkit");
+}
 
 OnStream::OnStream(int, void*) : guard_(c10::Stream(c10::Stream::DEFAULT, c10::Device("cpu"))) {
   constexpr bool kHasGpu = false;

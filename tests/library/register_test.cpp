@@ -343,6 +343,12 @@ TEST_CASE("a compressor from outside carries the messages of the methods that co
   const auto result = run(settings, std::make_shared<Bowl>());
   REQUIRE(result);
   CHECK(result->outcome.bytes > 0);
+
+  settings.clock = Clock::wall;
+  settings.device = "cuda";
+  const auto there = run(settings, std::make_shared<Bowl>());
+  REQUIRE_FALSE(there);
+  CHECK_THAT(there.error().message, Contains("first-half, which runs on the CPU alone"));
 }
 
 TEST_CASE("a data set from outside is read by its name, and what it lacks is told") {
