@@ -78,8 +78,8 @@ namespace {
 constexpr double kUnknownStep_s = 0.05;
 
 // How long one gradient of one rank takes when all ranks compute: the first guess for the rates.
-double measure_gradient(Objective& objective, const Settings& s, int threads) {
-  if (!objective.has_gradients()) return kUnknownStep_s;
+double measure_gradient(Objective& objective, const Settings& s, int threads, bool on_device) {
+  if (!objective.has_gradients() || on_device) return kUnknownStep_s;
   const size_t size = objective.layout().size();
   Buffer x(size, objective.layout().dtype()), g(size, objective.layout().dtype());
   objective.initial_point(0, x);
@@ -246,6 +246,23 @@ CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& 
   return actor;
 }
 
+// One for each core's worth of ranks; a device has one owner.
+std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& s,
+                                     const RunClock& clock,
+                                     const std::shared_ptr<Objective>& objective,
+                                     const RunHooks& hooks, SnapshotPool::Memory memory,
+                                     size_t groups) {
+  std::shared_ptr<ForkJoin> pool;
+  if (s.clock == Clock::wall && objective->layout().bytes() >= kLargeBytes)
+    pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
+  StateDependencies state = state_dependencies(s, clock, objective, hooks, groups, pool);
+  state.memory = memory;
+  std::vector<StateActor> states;
+  for (size_t k = 0; k < groups; ++k)
+    states.push_back(system.spawn<State>(state));
+  return states;
+}
+
 }  // namespace
 
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
@@ -255,27 +272,20 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const Settings& s = *settings;
   const bool wall = s.clock == Clock::wall;
   const int threads = compute_threads(s);
-  const double gradient_s = !wall          ? s.gradient_s
-                            : hooks.device ? kUnknownStep_s
-                                           : measure_gradient(*objective, s, threads);
+  const bool on_device = hooks.device != nullptr;
+  const double gradient_s =
+      wall ? measure_gradient(*objective, s, threads, on_device) : s.gradient_s;
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
   const std::shared_ptr<Compute> compute =
       compute_for(system, clock, s, objective, site, hooks.device);
 
-  // A device has one owner.
   const size_t groups =
-      wall && !hooks.device ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
-  std::shared_ptr<ForkJoin> pool;
-  if (wall && objective->layout().bytes() >= kLargeBytes)
-    pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
-  std::vector<StateActor> states;
-  StateDependencies state = state_dependencies(s, clock, objective, hooks, groups, pool);
-  state.memory = site.memory;
-  for (size_t k = 0; k < groups; ++k)
-    states.push_back(system.spawn<State>(state));
-  if (wall && hooks.device) static_cast<DeviceCompute&>(*compute).serve(to_owner(states.front()));
+      wall && !on_device ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
+  const std::vector<StateActor> states =
+      spawn_states(system, s, clock, objective, hooks, site.memory, groups);
+  if (wall && on_device) static_cast<DeviceCompute&>(*compute).serve(to_owner(states.front()));
   auto observer = system.spawn<Observer>(ObserverDependencies{
       clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
       divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});

@@ -9,6 +9,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/compute.hpp"
+#include "actors/device_dock.hpp"
 #include "actors/guest_hall.hpp"
 #include "actors/mailboxes.hpp"
 #include "actors/run/fits.hpp"
@@ -17,7 +18,6 @@
 #include "actors/run/promised.hpp"
 #include "actors/run/spawn_node.hpp"
 #include "actors/transport/arrivals.hpp"
-#include "actors/transport/device_dock.hpp"
 #include "kernels/hash.hpp"
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
@@ -351,7 +351,8 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     const auto leaving = 8 * static_cast<size_t>(ranks_here(s)) + 8;
     dock = std::make_shared<DeviceDock>(hooks.run.device, node.options.max_payload_bytes, leaving,
                                         site.memory);
-    node.transport->use(dock);
+    node.transport->carry_by([dock](Payload p, auto then) { dock->leave(std::move(p), then); },
+                             [dock](Payload p, auto then) { dock->land(std::move(p), then); });
   }
   const auto ended = [to, told = std::move(ends.ranks)](Outcome o) {
     RunEnded what{o.failure.has_value(), o.parameters};

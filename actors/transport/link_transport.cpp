@@ -1,7 +1,5 @@
 #include "actors/transport/link_transport.hpp"
 
-#include "actors/transport/device_dock.hpp"
-
 namespace grapevine {
 
 void LinkTransport::place(std::vector<Place> places) {
@@ -77,10 +75,9 @@ bool LinkTransport::pass_on(Held held) {
 bool LinkTransport::put_on_link(const std::string& node, const FrameHeader& header, Payload payload,
                                 std::optional<uint64_t> spoiled_bit) {
   if (payload && payload.lease.on_device()) {
-    dock_->leave(std::move(payload),
-                 [self = shared_from_this(), node, header, spoiled_bit](Payload copy) {
-                   self->refused_ += !self->put_on_link(node, header, std::move(copy), spoiled_bit);
-                 });
+    down_(std::move(payload), [self = shared_from_this(), node, header, spoiled_bit](Payload copy) {
+      self->refused_ += !self->put_on_link(node, header, std::move(copy), spoiled_bit);
+    });
     return true;
   }
   Links* links = links_;
@@ -94,9 +91,9 @@ void LinkTransport::receive(const std::string& node, Frame frame) {
   misdirected_ += known && !here;
   if (!known || !here) return;
   const int to = static_cast<int>(frame.header.to);
-  Payload payload = dock_ ? payload_of(frame.header, frame.payload) : Payload();
+  Payload payload = up_ ? payload_of(frame.header, frame.payload) : Payload();
   if (!payload) return deliver_(to, std::move(frame));
-  dock_->land(std::move(payload), [self = shared_from_this(), to, h = frame.header](Payload copy) {
+  up_(std::move(payload), [self = shared_from_this(), to, h = frame.header](Payload copy) {
     self->deliver_(to, {h, std::move(copy.lease)});
   });
 }

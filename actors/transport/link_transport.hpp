@@ -25,8 +25,6 @@
 
 namespace grapevine {
 
-class DeviceDock;  // actors/transport/device_dock.hpp
-
 class LinkTransport final : public Transport, public std::enable_shared_from_this<LinkTransport> {
  public:
   using Deliver = std::function<void(int to, Frame)>;
@@ -53,8 +51,14 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
 
   /// Until then, and after null, everything to other nodes is lost. The links must outlive it.
   void use(Links* links) { links_ = links; }
-  /// Before the first frame: where the ranks here live on a device.
-  void use(std::shared_ptr<DeviceDock> dock) { dock_ = std::move(dock); }
+  /// Makes a copy of a payload and calls then(copy) once it may be handed on.
+  using Carry = std::function<void(Payload, std::function<void(Payload)> then)>;
+  /// Before the first frame, where the ranks here live on a device: `down` for what leaves it for
+  /// another process, `up` for what arrives.
+  void carry_by(Carry down, Carry up) {
+    down_ = std::move(down);
+    up_ = std::move(up);
+  }
   void place(std::vector<Place> places);
   void set_faults(std::vector<LinkFault>);
 
@@ -75,7 +79,7 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
   Deliver deliver_;
   HoldUntil hold_until_;
   uint64_t seed_;
-  std::shared_ptr<DeviceDock> dock_;
+  Carry down_, up_;
   std::atomic<Links*> links_ = nullptr;
   mutable std::shared_mutex mutex_;                                         // guards what follows
   std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes_;  // by rank

