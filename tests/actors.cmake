@@ -10,6 +10,6 @@ grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp ru
 grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp run/settings_test.cpp USES grapevine_actors)
 grapevine_test(actors_wall SOURCES run/wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
-grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_wall_test.cpp
+grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_wall_test.cpp run/device_dock_test.cpp
     run/turns_test.cpp device/threaded.cpp
   USES grapevine_simulated_runs grapevine_adversary)
