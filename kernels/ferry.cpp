@@ -33,6 +33,7 @@ void Ferry::down(ConstVec there, Vec host, std::function<void()> done) {
 
 void Ferry::begin(Trip trip) {
   if (trip.left == 0) return trip.done();
+  trip.missing = std::make_shared<size_t>((trip.left + piece_bytes_ - 1) / piece_bytes_);
   trips_.push_back(std::move(trip));
   go_on();
 }
@@ -67,16 +68,15 @@ bool Ferry::carry(Trip& trip) {
   trip.host += bytes;
   trip.there += bytes;
   trip.left -= bytes;
-  const bool is_last = trip.left == 0 && !trip.is_up;
-  await_(copied, [this, slot, host, bytes, is_up = trip.is_up,
-                  done = is_last ? trip.done : std::function<void()>()]() mutable {
+  await_(copied, [this, slot, host, bytes, is_up = trip.is_up, missing = trip.missing,
+                  done = trip.is_up ? std::function<void()>() : trip.done]() mutable {
     slot.set_seen();
     if (!is_up) {
       device_.touch({slot.vec().data, bytes, Access::Mode::reads});
       std::memcpy(host, slot.vec().data, bytes);
     }
     slot = {};
-    if (done) done();
+    if (--*missing == 0 && done) done();
     go_on();
   });
   return true;

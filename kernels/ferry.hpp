@@ -6,6 +6,7 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <memory>
 
 #include "kernels/lease.hpp"
 
@@ -34,6 +35,8 @@ class Ferry {
     std::byte *host, *there;
     size_t left;  // bytes
     std::function<void()> done;
+    // Pieces that are not there yet: they may be told of in any order.
+    std::shared_ptr<size_t> missing = {};
   };
 
   void begin(Trip);

@@ -53,10 +53,11 @@ struct Place {
       REQUIRE(world.step());
   }
   /// Until nothing is on its way.
-  void carry() {
+  void carry(bool last_first = false) {
     while (!awaited.empty()) {
-      const auto [fence, then] = std::exchange(awaited.front(), {});
-      awaited.erase(awaited.begin());
+      const auto told = last_first ? awaited.end() - 1 : awaited.begin();
+      const auto [fence, then] = std::move(*told);
+      awaited.erase(told);
       wait(fence);
       then();
     }
@@ -119,6 +120,21 @@ TEST_CASE("vectors go to a device and back a piece at a time, in order, and say 
   CHECK(said == std::vector<std::string>{"a is up", "b is up", "b is back", "a is back"});
   CHECK(numbers(a_back) == numbers(first));
   CHECK(numbers(b_back) == numbers(second));
+  t.check_clean();
+}
+
+TEST_CASE(
+    "a vector has come back when all of its pieces have, in whatever order they are told of") {
+  Place t;
+  const Buffer there = t.upload(random_buffer(35, DType::f32, 1));
+  Buffer back(35, DType::f32);
+  bool whole = false;
+  t.ferry.down(there, back, [&] {
+    whole = true;
+    CHECK(numbers(back) == numbers(random_buffer(35, DType::f32, 1)));
+  });
+  t.carry(true);
+  CHECK(whole);
   t.check_clean();
 }
 
