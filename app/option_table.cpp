@@ -88,6 +88,8 @@ OptionTable rows_of_the_method(Options& o) {
        "of each rank: sgd, adam or adamw"},
       {"compress", &s.rule.compress, kSized, "SPEC",
        "what gossip sends: powergossip:rank=1, top-k:0.01, sign, quantise:4, ..."},
+      {"wire", choice(s.rule.wire, {"full", "bf16"}), kSized, "NAME",
+       "how pairs send models: full, or bf16: rounded, half the bytes"},
       {"gamma", &s.rule.gamma, kRuns, "X",
        "step size of gossip; 0: the best for graph and weights"},
       {"weights", &s.weights, kRuns, "SPEC", "of gossip in rounds: metropolis, lazy or uniform:W"},

@@ -41,8 +41,25 @@ void typed_pass(const ExtrapolateArguments& a, const Run& run) {
 template <class T, class Run>
 void typed_pass(const JumpArguments& a, const Run& run) {
   with_flag(a.x_tilde != nullptr, [&](auto tilde) {
-    run(JumpPass<T, decltype(tilde)::value>{T(a.c), T(a.alpha), T(a.alpha_tilde), in<T>(a.sent),
-                                            in<T>(a.received), out<T>(a.x), out<T>(a.x_tilde)});
+    run(JumpPass<T, T, decltype(tilde)::value>{T(a.c), T(a.alpha), T(a.alpha_tilde), in<T>(a.sent),
+                                               in<T>(a.received), out<T>(a.x), out<T>(a.x_tilde)});
+  });
+}
+
+template <class T, class Run>
+void typed_pass(const RoundArguments& a, const Run& run) {
+  with_flag(a.x_tilde != nullptr, [&](auto tilde) {
+    run(RoundPass<T, decltype(tilde)::value>{T(a.c), in<T>(a.x), in<T>(a.x_tilde),
+                                             out<BFloat16>(a.out)});
+  });
+}
+
+template <class T, class Run>
+void typed_pass(const RoundedJumpArguments& a, const Run& run) {
+  with_flag(a.x_tilde != nullptr, [&](auto tilde) {
+    run(JumpPass<T, BFloat16, decltype(tilde)::value>{T(a.c), T(a.alpha), T(a.alpha_tilde),
+                                                     in<BFloat16>(a.sent), in<BFloat16>(a.received),
+                                                     out<T>(a.x), out<T>(a.x_tilde)});
   });
 }
 

@@ -44,6 +44,24 @@ template <int N, class T> GV_ELEMENT void store(T* p, size_t i, const Pack<T, N>
   *reinterpret_cast<Pack<T, N>*>(p + i) = pack;
 }
 
+GV_ELEMENT float number_of(float v) { return v; }
+GV_ELEMENT double number_of(double v) { return v; }
+GV_ELEMENT float number_of(BFloat16 v) {
+  const uint32_t bits = static_cast<uint32_t>(v.bits) << 16;
+  float number;
+  __builtin_memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
+/// To the nearest, ties to even.
+GV_ELEMENT BFloat16 rounded(float v) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  const uint32_t nearest = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+  const uint32_t quiet = bits >> 16 | 0x40u;  // what is no number stays none
+  return {static_cast<uint16_t>(v == v ? nearest : quiet)};
+}
+
 template <class T> struct LookPass {
   using Element = T;
   T c;
@@ -60,10 +78,29 @@ template <class T> struct LookPass {
   }
 };
 
-template <class T, bool kTilde> struct JumpPass {
+template <class T, bool kTilde> struct RoundPass {
+  using Element = T;
+  T c;
+  const T *x, *x_tilde;
+  BFloat16* out;
+
+  template <int N> GV_ELEMENT void at(size_t i) const {
+    auto a = load<N>(x, i);
+    if constexpr (kTilde) {
+      const auto b = load<N>(x_tilde, i);
+      for (int k = 0; k < N; ++k) a.at[k] += c * (b.at[k] - a.at[k]);
+    }
+    Pack<BFloat16, N> r;
+    for (int k = 0; k < N; ++k) r.at[k] = rounded(static_cast<float>(a.at[k]));
+    store<N>(out, i, r);
+  }
+};
+
+/// Sent: what crosses a wire, the type of x or rounded.
+template <class T, class Sent, bool kTilde> struct JumpPass {
   using Element = T;
   T c, alpha, alpha_tilde;
-  const T *sent, *received;
+  const Sent *sent, *received;
   T *x, *x_tilde;
 
   template <int N> GV_ELEMENT void at(size_t i) const {
@@ -73,14 +110,15 @@ template <class T, bool kTilde> struct JumpPass {
     if constexpr (kTilde) {
       auto b = load<N>(x_tilde, i);
       for (int k = 0; k < N; ++k) {
-        const T m = s.at[k] - r.at[k];
+        const T m = T(number_of(s.at[k])) - T(number_of(r.at[k]));
         mix(c, a.at[k], b.at[k]);
         a.at[k] -= alpha * m;
         b.at[k] -= alpha_tilde * m;
       }
       store<N>(x_tilde, i, b);
     } else {
-      for (int k = 0; k < N; ++k) a.at[k] -= alpha * (s.at[k] - r.at[k]);
+      for (int k = 0; k < N; ++k)
+        a.at[k] -= alpha * (T(number_of(s.at[k])) - T(number_of(r.at[k])));
     }
     store<N>(x, i, a);
   }

@@ -48,6 +48,23 @@ void each(JumpArguments& a, size_t size, size_t width, const See& see) {
 }
 
 template <class See>
+void each(RoundArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.x, size * width, reads);
+  see(a.x_tilde, size * width, reads);
+  see(a.out, size * sizeof(BFloat16), writes);
+}
+
+template <class See>
+void each(RoundedJumpArguments& a, size_t size, size_t width, const See& see) {
+  using namespace footprint_detail;
+  see(a.sent, size * sizeof(BFloat16), reads);
+  see(a.received, size * sizeof(BFloat16), reads);
+  see(a.x, size * width, updates);
+  see(a.x_tilde, size * width, updates);
+}
+
+template <class See>
 void each(StepArguments& a, size_t size, size_t width, const See& see) {
   using namespace footprint_detail;
   see(a.g, size * width, reads);
@@ -142,8 +159,9 @@ void each(NumberArguments& a, size_t, size_t width, const See& see) {
 template <class See>
 void each(SumArguments& a, size_t size, size_t width, const See& see) {
   using namespace footprint_detail;
-  see(a.x, size * width, reads);
-  see(a.y, size * width, reads);
+  const size_t bytes = size * (a.rounded ? sizeof(BFloat16) : width);
+  see(a.x, bytes, reads);
+  see(a.y, bytes, reads);
   see(a.blocks, reduction_blocks(size) * sizeof(double), writes);
   see(a.result, sizeof(double), writes);
 }

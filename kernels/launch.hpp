@@ -20,6 +20,10 @@ inline constexpr auto kTwin<ExtrapolateArguments> = &CpuBuild::extrapolate;
 template <>
 inline constexpr auto kTwin<JumpArguments> = &CpuBuild::jump;
 template <>
+inline constexpr auto kTwin<RoundArguments> = &CpuBuild::round;
+template <>
+inline constexpr auto kTwin<RoundedJumpArguments> = &CpuBuild::rounded_jump;
+template <>
 inline constexpr auto kTwin<StepArguments> = &CpuBuild::step;
 template <>
 inline constexpr auto kTwin<AxpyArguments> = &CpuBuild::axpy;
@@ -69,10 +73,13 @@ inline void run_whole(const CpuBuild&, bool wide, const NumberArguments& a, size
   });
 }
 inline void run_whole(const CpuBuild& build, bool wide, const SumArguments& a, size_t size) {
-  const auto block = a.distance ? build.distance : build.dot;
+  const auto block = [&](size_t first, size_t last) {
+    if (a.rounded) return build.rounded_distance(a.x, a.y, first, last);
+    return (a.distance ? build.distance : build.dot)(wide, a.x, a.y, first, last);
+  };
   double total = 0;
   for (size_t i = 0, k = 0; i < size; i += kReductionBlock, ++k) {
-    const double sum = block(wide, a.x, a.y, i, std::min(size, i + kReductionBlock));
+    const double sum = block(i, std::min(size, i + kReductionBlock));
     static_cast<double*>(a.blocks)[k] = sum;
     total += sum;
   }

@@ -48,6 +48,10 @@ void set(const Vec& result, double value) { *result.as<double>() = value; }
 void extrapolate(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Vec out) {
   check_same(x, x);
   check_optional(x, x_tilde);
+  if (out.dtype == DType::bf16) {
+    check_view(out, x.size, DType::bf16);
+    return pass(on, x, RoundArguments{c, x.data, x_tilde.data, out.data});
+  }
   check_same(x, out);
   if (!x_tilde) {
     if (on.device != nullptr) {  // as of a pass: a device that is lost has told its owner
@@ -67,10 +71,15 @@ void extrapolate(const Execution& on, double c, ConstVec x, ConstVec x_tilde, Ve
 void mix_and_jump(const Execution& on, double c, double alpha, double alpha_tilde, ConstVec sent,
                   ConstVec received, Vec x, Vec x_tilde) {
   check_same(x, x);
-  check_same(x, sent);
-  check_same(x, received);
   check_optional(x, x_tilde);
-  pass(on, x, JumpArguments{c, alpha, alpha_tilde, sent.data, received.data, x.data, x_tilde.data});
+  const auto jump = [&]<class Arguments>(DType messages, Arguments a) {
+    check_view(sent, x.size, messages);
+    check_view(received, x.size, messages);
+    a = {c, alpha, alpha_tilde, sent.data, received.data, x.data, x_tilde.data};
+    pass(on, x, a);
+  };
+  if (sent.dtype == DType::bf16) return jump(DType::bf16, RoundedJumpArguments{});
+  jump(x.dtype, JumpArguments{});
 }
 
 void mix_and_step(const Execution& on, double c, const GradientStep& step, ConstVec g, Vec v, Vec x,
@@ -321,8 +330,8 @@ void queue_sum(const Execution& on, bool distance, ConstVec x, ConstVec y, Vec b
   check_same(x, y);
   check_result(result);
   check_view(blocks, reduction_blocks(x.size), DType::f64);
-  queue(on, wide(x.dtype), SumArguments{distance, x.data, y.data, blocks.data, result.data},
-        x.size);
+  const SumArguments a{distance, x.data, y.data, blocks.data, result.data, x.dtype == DType::bf16};
+  queue(on, wide(x.dtype), a, x.size);
 }
 
 }  // namespace
@@ -346,6 +355,7 @@ double square_distance(const Execution& on, ConstVec x, ConstVec y) {
   check_same(x, x);
   check_same(x, y);
   return block_sum(on, x, [&](size_t first, size_t last) {
+    if (x.dtype == DType::bf16) return best_build().rounded_distance(x.data, y.data, first, last);
     return best_build().distance(wide(x.dtype), x.data, y.data, first, last);
   });
 }

@@ -41,17 +41,18 @@ __global__ void run_taking(const Pass pass, size_t head, size_t packs, size_t si
 
 constexpr size_t kPackBytes = 16;
 
-/// How far the pointers of a call are from a 16-byte boundary, if all are equally far.
+/// How many elements the pointers of a call are behind where a pack may begin, if all are equally
+/// many. A pack of a vector has 16 bytes, of a rounded one as many elements.
 struct Alignment {
   bool known = false, common = true;
-  size_t offset_bytes = 0;
+  size_t offset = 0;
 
-  void see(const void* p) {
+  void see(const void* p, size_t pack_bytes, size_t element_bytes) {
     if (p == nullptr) return;
-    const size_t offset = reinterpret_cast<uintptr_t>(p) % kPackBytes;
-    common = common && (!known || offset == offset_bytes);
+    const size_t here = reinterpret_cast<uintptr_t>(p) % pack_bytes / element_bytes;
+    common = common && (!known || here == offset);
     known = true;
-    offset_bytes = offset;
+    offset = here;
   }
 };
 
@@ -60,7 +61,9 @@ template <class Arguments>
 Alignment alignment_of(Arguments a, size_t size, size_t width) {
   Alignment alignment;
   each(a, size, width, [&](auto* vector, size_t bytes, Access::Mode) {
-    if (bytes == size * width) alignment.see(vector);
+    for (const size_t element : {width, sizeof(BFloat16)}) {
+      if (bytes == size * element) alignment.see(vector, kPackBytes / width * element, element);
+    }
   });
   return alignment;
 }
@@ -70,7 +73,7 @@ template <class T, class Start>
 void in_packs(const Alignment& alignment, size_t size, const Start& start) {
   constexpr int n = kPackBytes / sizeof(T);
   if (alignment.common && size >= 2 * n) {
-    const size_t head = (kPackBytes - alignment.offset_bytes) % kPackBytes / sizeof(T);
+    const size_t head = (n - alignment.offset) % n;
     start(std::integral_constant<int, n>{}, head, (size - head) / n);
   } else {
     start(std::integral_constant<int, 1>{}, size_t{0}, size);
@@ -134,7 +137,8 @@ template <class T> struct Product {
 template <class T> struct SquaredDifference {
   const T *x, *y;
   __device__ double operator()(size_t i) const {
-    const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    const double d =
+        static_cast<double>(number_of(x[i])) - static_cast<double>(number_of(y[i]));
     return d * d;
   }
 };
@@ -153,6 +157,10 @@ void queue_sum(const Term& term, const SumArguments& a, size_t size, void* strea
 
 template <class T>
 void queue_sum_of(const SumArguments& a, size_t size, void* stream) {
+  if (a.rounded) {
+    const SquaredDifference<BFloat16> term{in<BFloat16>(a.x), in<BFloat16>(a.y)};
+    return queue_sum(term, a, size, stream);
+  }
   const T* x = in<T>(a.x);
   const T* y = in<T>(a.y);
   if (a.distance) return queue_sum(SquaredDifference<T>{x, y}, a, size, stream);
@@ -166,6 +174,14 @@ void queue(bool wide, const ExtrapolateArguments& a, size_t size, void* stream) 
 }
 
 void queue(bool wide, const JumpArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
+}
+
+void queue(bool wide, const RoundArguments& a, size_t size, void* stream) {
+  queue_elements(wide, a, size, stream);
+}
+
+void queue(bool wide, const RoundedJumpArguments& a, size_t size, void* stream) {
   queue_elements(wide, a, size, stream);
 }
 

@@ -23,11 +23,11 @@
 namespace grapevine {
 
 /// out = x + c (x~ - x): the parameters at a later phase, without touching the state. 3 words (2
-/// with no x~: a copy).
+/// with no x~: a copy). Where out is bf16 it gets the nearest numbers of those, ties to even.
 void extrapolate(const Execution&, double c, ConstVec x, ConstVec x_tilde, Vec out);
 
 /// Mix by c; m = sent - received;  x -= alpha m;  x~ -= alpha_tilde m.
-/// 6 words. Optional: x_tilde (without it x -= alpha m: 4 words).
+/// 6 words. Optional: x_tilde (without it x -= alpha m: 4 words). Both messages may be bf16.
 void mix_and_jump(const Execution&, double c, double alpha, double alpha_tilde, ConstVec sent,
                   ConstVec received, Vec x, Vec x_tilde);
 
@@ -119,7 +119,7 @@ void dot(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
 size_t reduction_blocks(size_t size);
 
 /// |x - y|^2, accumulated as `dot` is; the same bits whichever of the two is x. Not finite where an
-/// element is not. 2 words.
+/// element is not. 2 words. Both may be bf16.
 double square_distance(const Execution&, ConstVec x, ConstVec y);
 void square_distance(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/bfloat16.hpp"
 #include "kernels/low_rank_passes.hpp"
 #include "kernels/packing_passes.hpp"
 
@@ -21,6 +22,20 @@ struct ExtrapolateArguments {
 };
 
 struct JumpArguments {
+  double c, alpha, alpha_tilde;
+  const void *sent, *received;
+  void *x, *x_tilde;  // x_tilde may be null
+};
+
+/// As ExtrapolateArguments, out in bf16.
+struct RoundArguments {
+  double c;
+  const void *x, *x_tilde;  // x_tilde may be null
+  void* out;
+};
+
+/// As JumpArguments, sent and received in bf16.
+struct RoundedJumpArguments {
   double c, alpha, alpha_tilde;
   const void *sent, *received;
   void *x, *x_tilde;  // x_tilde may be null
@@ -108,6 +123,7 @@ struct SumArguments {
   bool distance;
   const void *x, *y;
   void *blocks, *result;  // doubles, `blocks` one of each block of the reduction
+  bool rounded = false;   // x and y in bf16, of a distance
 };
 
 /// On a device: 1 where all of x is finite, else 0.
@@ -126,6 +142,8 @@ struct CpuBuild {
   const char* name;
   void (*extrapolate)(bool wide, const ExtrapolateArguments&, size_t first, size_t last);
   void (*jump)(bool wide, const JumpArguments&, size_t first, size_t last);
+  void (*round)(bool wide, const RoundArguments&, size_t first, size_t last);
+  void (*rounded_jump)(bool wide, const RoundedJumpArguments&, size_t first, size_t last);
   void (*step)(bool wide, const StepArguments&, size_t first, size_t last);
   bool (*take)(bool wide, const TakeArguments&, size_t first, size_t last);
   void (*axpy)(bool wide, const AxpyArguments&, size_t first, size_t last);
@@ -139,6 +157,7 @@ struct CpuBuild {
                       size_t last);
   double (*dot)(bool wide, const void* x, const void* y, size_t first, size_t last);
   double (*distance)(bool wide, const void* x, const void* y, size_t first, size_t last);
+  double (*rounded_distance)(const void* x, const void* y, size_t first, size_t last);  // bf16
   bool (*finite)(bool wide, const void* x, size_t first, size_t last);
   LowRankBuild low_rank;
   PackingBuild packing;
@@ -156,6 +175,8 @@ const CpuBuild* const* cpu_builds();
 namespace cuda {
 void queue(bool wide, const ExtrapolateArguments&, size_t size, void* stream);
 void queue(bool wide, const JumpArguments&, size_t size, void* stream);
+void queue(bool wide, const RoundArguments&, size_t size, void* stream);
+void queue(bool wide, const RoundedJumpArguments&, size_t size, void* stream);
 void queue(bool wide, const StepArguments&, size_t size, void* stream);
 void queue(bool wide, const TakeArguments&, size_t size, void* stream);
 void queue(bool wide, const AxpyArguments&, size_t size, void* stream);

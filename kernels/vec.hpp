@@ -3,12 +3,14 @@
 //
 // Kernels take views and dispatch on the dtype once per call, so no seam above them has to be a
 // template. A view owns nothing; whoever made it keeps the memory alive. Networks are fp32, the
-// analytic objectives are fp64; `bytes` is for compressed messages, no pass takes it.
+// analytic objectives are fp64; `bytes` is for compressed messages, no pass takes it; bf16 for
+// models that are rounded before they are sent, and few passes take it (ops.hpp).
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/bfloat16.hpp"
 #include "kernels/check.hpp"
 
 namespace grapevine {
@@ -16,16 +18,18 @@ namespace grapevine {
 struct Execution;  // kernels/execution.hpp
 class Workspace;   // kernels/workspace.hpp
 
-enum class DType : uint8_t { f32 = 0, f64 = 1, bytes = 2 };
+enum class DType : uint8_t { f32 = 0, f64 = 1, bytes = 2, bf16 = 3 };
 
 constexpr size_t size_of(DType dtype) {
-  return dtype == DType::f64 ? 8 : dtype == DType::f32 ? 4 : 1;
+  constexpr size_t sizes[] = {4, 8, 1, 2};
+  return sizes[static_cast<size_t>(dtype)];
 }
 
 template <class T> constexpr DType dtype_of();
 template <> constexpr DType dtype_of<float>() { return DType::f32; }
 template <> constexpr DType dtype_of<double>() { return DType::f64; }
 template <> constexpr DType dtype_of<std::byte>() { return DType::bytes; }
+template <> constexpr DType dtype_of<BFloat16>() { return DType::bf16; }
 
 template <class Pointer>
 struct BasicVec {

@@ -50,8 +50,9 @@ static_assert(int(wire::Reason::NOT_YET) == int(DeclineReason::not_yet));
 static_assert(int(wire::Reason::BUSY) == int(DeclineReason::busy));
 static_assert(int(wire::ElementType::F64) == int(DType::f64));
 static_assert(int(wire::ElementType::BYTES) == int(DType::bytes));
+static_assert(int(wire::ElementType::BF16) == int(DType::bf16));
 static_assert(int(wire::Way::DOWN) == int(MeanPiece::Way::down));
-constexpr int kDTypes = 3;
+constexpr int kFrameDTypes = 4, kParcelDTypes = 3;
 
 Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
   return world_error("frame refused: " + what + " " + std::to_string(value) +
@@ -148,7 +149,8 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   const auto reason = static_cast<int>(root.getReason());
   if (reason >= kDeclineReasons) return refused("decline reason", reason, "0 to 7");
   const auto dtype = static_cast<int>(root.getDtype());
-  if (dtype >= kDTypes) return refused("dtype", dtype, "0 (f32), 1 (f64) or 2 (bytes)");
+  if (dtype >= kFrameDTypes)
+    return refused("dtype", dtype, "0 (f32), 1 (f64), 2 (bytes) or 3 (bf16)");
 
   FrameHeader h;
   h.kind = static_cast<FrameKind>(kind);
@@ -285,7 +287,7 @@ Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payl
   if (kind > static_cast<int>(wire::Parcel::PUSH_SUM_MASS))
     return parcel_refused("kind", static_cast<uint64_t>(kind), "0 to 2");
   const auto dtype = static_cast<int>(root.getDtype());
-  if (dtype >= kDTypes)
+  if (dtype >= kParcelDTypes)
     return parcel_refused("dtype", static_cast<uint64_t>(dtype), "0 (f32), 1 (f64) or 2 (bytes)");
   if (root.isMeanPiece() && root.getMeanPiece().getWay() > wire::Way::DOWN)
     return parcel_refused("way", static_cast<uint64_t>(root.getMeanPiece().getWay()), "0 to 1");

@@ -34,6 +34,7 @@ enum ElementType {
   f32 @0;
   f64 @1;
   bytes @2;
+  bf16 @3;                     # of frames alone
 }
 
 struct Header {

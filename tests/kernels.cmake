@@ -8,12 +8,13 @@ grapevine_test(kernels
 
 # The bare loops get what this machine has: what the fused passes are measured against.
 grapevine_benchmark(kernels SOURCES bench/kernels_bench.cpp bench/kernels_bare.cpp
+  bench/kernels_forms.cpp
   USES grapevine_kernels)
-set_property(SOURCE bench/kernels_bare.cpp APPEND PROPERTY COMPILE_OPTIONS
+set_property(SOURCE bench/kernels_bare.cpp bench/kernels_forms.cpp APPEND PROPERTY COMPILE_OPTIONS
   -O3 -march=native -fno-tree-loop-distribute-patterns)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_property(SOURCE bench/kernels_bare.cpp APPEND PROPERTY COMPILE_OPTIONS
-    -mprefer-vector-width=512)
+  set_property(SOURCE bench/kernels_bare.cpp bench/kernels_forms.cpp
+    APPEND PROPERTY COMPILE_OPTIONS -mprefer-vector-width=512)
 endif()
 grapevine_benchmark(compressors SOURCES bench/compressors_bench.cpp USES grapevine_kernels)
 grapevine_benchmark(kernels_cuda SOURCES bench/kernels_cuda_bench.cpp USES grapevine_kernels)

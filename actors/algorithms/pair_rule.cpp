@@ -7,7 +7,8 @@ namespace grapevine {
 PairRule::PairRule(const RuleContext& context)
     : execution_(context.execution),
       optimizer_(execution_, context.layout, context.settings.optimizer),
-      x_(execution_, context.layout.size(), context.layout.dtype()) {
+      x_(execution_, context.layout.size(), context.layout.dtype()),
+      sent_as_(context.settings.wire == Wire::bf16 ? DType::bf16 : x_.dtype()) {
   if (!context.settings.compress.empty()) factors_ = std::make_unique<PairFactors>(context);
   scale(execution_, 1, context.x, x_);
 }
@@ -34,13 +35,15 @@ void PairRule::meet(const ExchangeKey& key) {
 
 void PairRule::add_conserved(double, Vec sum) { accumulate(execution_, x_, sum); }
 
-size_t PairRule::snapshot_bytes() const { return factors_ ? factors_->bytes() : x_.vec().bytes(); }
+size_t PairRule::snapshot_bytes() const {
+  return factors_ ? factors_->bytes() : x_.size() * size_of(sent_as_);
+}
 
 RuleCounts PairRule::counts() const { return {.reseeded = factors_ ? factors_->reseeded() : 0}; }
 
 void PairRule::write(const ExchangeKey& key, double c, ConstVec x_tilde, Payload& out) {
   if (factors_) return factors_->write(key, c, x_, x_tilde, out);
-  extrapolate(execution_, c, x_, x_tilde, out.writable(x_.dtype(), x_.size()));
+  extrapolate(execution_, c, x_, x_tilde, out.writable(sent_as_, x_.size()));
 }
 
 bool PairRule::apply(const ExchangeKey& key, const Payload& sent, const Payload& received, double c,

@@ -1,7 +1,8 @@
 // PairRule: what the pairwise rules have in common: x, a local optimizer, and how the difference
 // m = x_i - x_j of an exchange is sent and acts.
 //
-//   whole models      m is the difference of the two vectors as sent
+//   whole models      m is the difference of the two vectors as sent: of half the bytes where the
+//                     settings' wire is bf16, to which both ends round what they send
 //   low-rank factors  compress=powergossip:rank=R (ours): exchange k of an edge is iteration k of
 //                     edge_factors.hpp, and m the low-rank difference that both ends get from the
 //                     two messages: sum m R (odd k) or sum n R numbers, and the raw tensors
@@ -45,6 +46,7 @@ class PairRule : public PairwiseRule {
   Buffer x_;
 
  private:
+  DType sent_as_;                         // whole models
   std::unique_ptr<PairFactors> factors_;  // null: whole models
 };
 

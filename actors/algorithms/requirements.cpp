@@ -91,6 +91,12 @@ Status check_requirements(const Method& method, const RuleSettings& settings,
   if (settings.optimizer.kind != OptimizerKind::sgd && !method.any_optimizer)
     return user_error(
         fmt::format("method {} has a momentum of its own, accepted: optimizer sgd", method.name));
+  if (settings.wire == Wire::bf16 && (method.pattern != Pattern::pairwise ||
+                                      settings.reference_order || !settings.compress.empty()))
+    return user_error(fmt::format(
+        "wire is bf16, method {} accepts: full; bf16 goes with methods of pairs (a2cid2, ad_psgd), "
+        "without compress and reference-order",
+        method.name));
   if (settings.reference_order && (!method.accelerated || !settings.compress.empty()))
     return user_error(
         fmt::format("method {} cannot mix after it sends, accepted: reference-order with method "

@@ -19,13 +19,17 @@ enum class Missing {
                 // comparison)
 };
 
+/// How whole models are sent in pairs: in the type that they have, or rounded to bf16.
+enum class Wire { full, bf16 };
+
 /// What a method may be told. Each rule reads what concerns it; the registry refuses the rest.
 struct RuleSettings {
   OptimizerSettings optimizer;
   Normalisation normalisation = Normalisation::counts;
   Missing missing = Missing::resend;
-  std::string compress;      // a compressor with its arguments; empty: the method's
-                             // own, or none
+  std::string compress;  // a compressor with its arguments; empty: the method's
+                         // own, or none
+  Wire wire = Wire::full;
   double gamma = 1;          // consensus step size
   bool relay_lr = true;      // scale the learning rate by 1 + the mean relay delay
   uint64_t local_steps = 1;  // of each rank alone, the last of them then taken together (d_psgd)

@@ -78,9 +78,11 @@ Hello hello_of(const Settings& s, const NodeSettings& n, const Objective& object
                              hash_of_tensors(objective.statistics())};
   const uint64_t tensors = fnv1a(std::as_bytes(std::span(hashes)));
   hello.job = fnv1a(s.method + "/" + s.rule.compress, tensors);
+  if (s.rule.wire == Wire::bf16) hello.job = fnv1a("bf16", hello.job);
   hello.job_is =
       fmt::format("{} of {}, {:04x}", s.method, in_words(objective.layout()), tensors & 0xffff);
   if (!s.rule.compress.empty()) hello.job_is += ", compressed by " + s.rule.compress;
+  if (s.rule.wire == Wire::bf16) hello.job_is += ", sent in bf16";
   // A sum of gradients and of steps has no sense.
   const bool sends_gradients = method_named(s.method).pattern == Pattern::collective;
   if (sends_gradients && s.objective.objective == kGuestObjective) {

@@ -95,6 +95,8 @@ constexpr CpuBuild build_named(const char* name) {
   return {name,
           elementwise<ExtrapolateArguments>,
           elementwise<JumpArguments>,
+          elementwise<RoundArguments>,
+          elementwise<RoundedJumpArguments>,
           elementwise<StepArguments>,
           take_of,
           elementwise<AxpyArguments>,
@@ -106,6 +108,7 @@ constexpr CpuBuild build_named(const char* name) {
           deviation_of,
           dot_of,
           distance_of,
+          rounded_distance_of,
           finite_of,
           low_rank_build(),
           packing_build()};

@@ -52,7 +52,8 @@ template <class T>
 double distance(const T* x, const T* y, size_t first, size_t last) {
   return sum(
       first, last, [=](size_t i) __attribute__((always_inline)) {
-        const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+        const double d =
+            static_cast<double>(number_of(x[i])) - static_cast<double>(number_of(y[i]));
         return d * d;
       });
 }
@@ -80,6 +81,10 @@ double dot_of(bool wide, const void* x, const void* y, size_t first, size_t last
 double distance_of(bool wide, const void* x, const void* y, size_t first, size_t last) {
   return wide ? distance(in<double>(x), in<double>(y), first, last)
               : distance(in<float>(x), in<float>(y), first, last);
+}
+
+double rounded_distance_of(const void* x, const void* y, size_t first, size_t last) {
+  return distance(in<BFloat16>(x), in<BFloat16>(y), first, last);
 }
 
 bool finite_of(bool wide, const void* x, size_t first, size_t last) {

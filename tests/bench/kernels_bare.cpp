@@ -1,5 +1,7 @@
 #include "tests/bench/kernels_bare.hpp"
 
+#include <bit>
+
 namespace grapevine::bench {
 
 #define GV_BARE_LOOP(...)                                   \
@@ -24,6 +26,16 @@ void bare_look(const float* x, const float* x_tilde, float* out, size_t first, s
 void bare_jump(const float* sent, const float* received, float* x, float* x_tilde, size_t first,
                size_t last) {
   GV_BARE_LOOP(x[i] += sent[i]; x_tilde[i] += received[i])
+}
+
+void bare_round(const float* x, const float* x_tilde, uint16_t* out, size_t first, size_t last) {
+  GV_BARE_LOOP(out[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(x[i] + x_tilde[i]) >> 16))
+}
+
+void bare_rounded_jump(const uint16_t* sent, const uint16_t* received, float* x, float* x_tilde,
+                       size_t first, size_t last) {
+  const auto number = [](uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); };
+  GV_BARE_LOOP(x[i] += number(sent[i]); x_tilde[i] += number(received[i]))
 }
 
 void bare_jump_alone(const float* sent, const float* received, float* x, size_t first,

@@ -5,6 +5,8 @@
 //   kernels_bench --ratios   interleaved rounds: each times fused, bare and copy in turn and takes
 //                            their ratios; printed are the medians over the rounds
 //   kernels_bench --ratios --small-pages   the same with huge pages refused to this process
+//   kernels_bench --forms    what a step of a guest and an exchange cost by what is kept of a rank
+//                            (kernels_forms.hpp)
 #include <benchmark/benchmark.h>
 #include <sys/prctl.h>
 
@@ -19,6 +21,7 @@
 #include "kernels/fork_join.hpp"
 #include "kernels/ops.hpp"
 #include "tests/bench/kernels_bare.hpp"
+#include "tests/bench/kernels_forms.hpp"
 
 namespace grapevine::bench {
 namespace {
@@ -42,6 +45,8 @@ struct Bench {
   }
 
   static float* p(Buffer& b) { return b.vec().as<float>(); }
+  static uint16_t* half(Buffer& b) { return static_cast<uint16_t*>(b.vec().data); }
+  static Vec rounded(Buffer& b) { return {b.vec().data, b.size(), DType::bf16}; }
   template <class Body> void split(const Body& body) { pool.run(size, kGrain, body); }
 };
 
@@ -49,7 +54,7 @@ using Work = std::function<void(Bench&)>;
 
 struct Row {
   const char* name;
-  int words;
+  double words;
   Work fused, bare;
 };
 
@@ -68,6 +73,22 @@ std::vector<Row> rows() {
        [](Bench& b) {
          b.split([&](size_t i, size_t n) {
            bare_jump(b.p(b.g), b.p(b.v), b.p(b.x), b.p(b.x_tilde), i, n);
+         });
+       }},
+      {"extrapolate to bf16", 2.5,
+       [](Bench& b) { extrapolate(b.on, 0.2, b.x, b.x_tilde, b.rounded(b.copy)); },
+       [](Bench& b) {
+         b.split([&](size_t i, size_t n) {
+           bare_round(b.p(b.x), b.p(b.x_tilde), b.half(b.copy), i, n);
+         });
+       }},
+      {"jump of bf16", 5,
+       [](Bench& b) {
+         mix_and_jump(b.on, 0.2, 0.01, 0.02, b.rounded(b.g), b.rounded(b.v), b.x, b.x_tilde);
+       },
+       [](Bench& b) {
+         b.split([&](size_t i, size_t n) {
+           bare_rounded_jump(b.half(b.g), b.half(b.v), b.p(b.x), b.p(b.x_tilde), i, n);
          });
        }},
       {"jump, no x~", 4, [](Bench& b) { mix_and_jump(b.on, 0, 0.01, 0, b.g, b.v, b.x, {}); },
@@ -119,12 +140,6 @@ double seconds(Bench& b, const Work& work, int repeats) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// One size and thread count: every row's rates and ratios, as medians over interleaved rounds.
 void print_ratios(size_t size, int threads) {
   Bench b(size, threads);
@@ -152,7 +167,7 @@ void print_ratios(size_t size, int threads) {
   }
   for (size_t k = 0; k < all.size(); ++k) {
     const Samples& s = samples[k];
-    std::printf("%6.1f MB  %d  %-13s  %d  %7.1f  %7.1f  %7.1f  %9.2f  %9.2f\n",
+    std::printf("%6.1f MB  %d  %-19s  %3.1f  %7.1f  %7.1f  %7.1f  %9.2f  %9.2f\n",
                 4e-6 * static_cast<double>(size), threads, all[k].name, all[k].words,
                 median(s.fused), median(s.bare), median(s.copy), median(s.to_bare),
                 median(s.to_copy));
@@ -161,7 +176,7 @@ void print_ratios(size_t size, int threads) {
 }
 
 void add_rows(size_t size, int threads) {
-  const auto add = [=](const std::string& name, int words, const Work& work) {
+  const auto add = [=](const std::string& name, double words, const Work& work) {
     const std::string full =
         name + "/" + std::to_string(size * 4 / 100000) + "e5B/threads:" + std::to_string(threads);
     benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) {
@@ -185,6 +200,7 @@ void add_rows(size_t size, int threads) {
 
 int main(int argc, char** argv) {
   using namespace grapevine::bench;
+  if (argc == 2 && std::strcmp(argv[1], "--forms") == 0) return print_forms(), 0;
   const bool ratios = argc >= 2 && std::strcmp(argv[1], "--ratios") == 0;
   if (argc == 3 && std::strcmp(argv[2], "--small-pages") == 0) {
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);

@@ -86,7 +86,8 @@ class Vectors {
     for (const auto& [vector, n] : named) {
       // Numbers that a pass finds out are doubles, and lie where doubles do.
       const bool is_vector = n.bytes == size * width && n.bytes != sizeof(double);
-      const size_t unit = n.encoded ? 1 : is_vector ? width : 8;
+      const bool is_rounded = n.bytes == size * sizeof(BFloat16) && n.bytes != sizeof(double);
+      const size_t unit = n.encoded ? 1 : is_rounded ? 2 : is_vector ? width : 8;
       placed[vector] = &memory_.emplace_back(n.bytes, width, place == Place::misaligned ? unit : 0,
                                              place == Place::against_the_end, memory_.size());
       if (!n.written) memory_.back().protect(PROT_READ);
@@ -165,6 +166,8 @@ TEST_CASE("pairwise passes and steps touch what they say, with and without optio
     run_everywhere(ExtrapolateArguments{0.3, here(1), here(2), here(3)}, size);
     for (void* tilde : {here(4), static_cast<void*>(nullptr)}) {
       run_everywhere(JumpArguments{0.3, 0.5, 1.9, here(1), here(2), here(3), tilde}, size);
+      run_everywhere(RoundArguments{0.3, here(1), tilde, here(3)}, size);
+      run_everywhere(RoundedJumpArguments{0.3, 0.5, 1.9, here(1), here(2), here(3), tilde}, size);
       run_everywhere(TakeArguments{0.3, here(1), here(2), here(3), tilde, here(9)}, size);
       for (void* copy : {here(6), static_cast<void*>(nullptr)}) {
         for (void* v : {here(5), static_cast<void*>(nullptr)}) {
@@ -206,6 +209,7 @@ TEST_CASE("passes over few vectors, strided ones and sums touch what they say") 
     }
     for (const bool distance : {false, true})
       run_everywhere(SumArguments{distance, here(1), here(2), here(3), here(4)}, size);
+    run_everywhere(SumArguments{true, here(1), here(2), here(3), here(4), true}, size);
     run_everywhere(FiniteArguments{here(1), here(2)}, size);
     run_everywhere(FillArguments{0.5, here(1)}, size);
     run_everywhere(AccumulateArguments{here(1), here(2)}, size);

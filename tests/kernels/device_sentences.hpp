@@ -52,6 +52,15 @@ inline void check_results(OnDevice& on, DType dtype, size_t size) {
   CHECK(on.number(result) == dot({}, host.view(0), host.view(1)));
   square_distance(on.execution(), views[0], views[1], blocks, result);
   CHECK(on.number(result) == square_distance({}, host.view(0), host.view(1)));
+  Streams in_bf16(size, dtype, 0);
+  for (const int k : {0, 1}) {
+    extrapolate({}, 0, host.view(k), {}, as_bf16(in_bf16.view(k)));
+    extrapolate(on.execution(), 0, views[static_cast<size_t>(k)], {},
+                as_bf16(views[static_cast<size_t>(k + 4)]));
+  }
+  square_distance(on.execution(), as_bf16(views[4]), as_bf16(views[5]), blocks, result);
+  CHECK(on.number(result) ==
+        square_distance({}, as_bf16(in_bf16.view(0)), as_bf16(in_bf16.view(1))));
   if (size > 0) {
     tell(on.execution(), views[0].part(size - 1, 1), result);
     CHECK(on.number(result) == number_at({}, host.view(0), size - 1));

@@ -53,6 +53,56 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
+TEST_CASE("bf16 is the nearest number of 8 bits, ties to even; what is no number stays none") {
+  const auto rounded = [](double value) {
+    Buffer x(1, DType::f64), out(1, DType::bf16);
+    x.vec().as<double>()[0] = value;
+    extrapolate(kCpu, 0, x, {}, out);
+    return out.vec().as<BFloat16>()[0].bits;
+  };
+  CHECK(rounded(0) == 0x0000);
+  CHECK(rounded(-0.) == 0x8000);
+  CHECK(rounded(1) == 0x3f80);
+  CHECK(rounded(-2.5) == 0xc020);
+  CHECK(rounded(1 + 0x1p-8) == 0x3f80);            // half-way, down to even
+  CHECK(rounded(1 + 0x3p-8) == 0x3f82);            // half-way, up to even
+  CHECK(rounded(1 + 0x1p-8 + 0x1p-20) == 0x3f81);  // past it
+  CHECK(rounded(0x1p-133) == 0x0001);              // the smallest that there is
+  CHECK(rounded(3.4e38) == 0x7f80);                // beyond the largest
+  CHECK(rounded(-INFINITY) == 0xff80);
+  for (const double none : {std::nan(""), -std::nan("1")}) {
+    Buffer x(1, DType::f32), out(1, DType::bf16), zero(1, DType::bf16);
+    x.vec().as<float>()[0] = static_cast<float>(none);
+    extrapolate(kCpu, 0, x, {}, out);
+    CHECK(std::isnan(square_distance(kCpu, out, zero)));
+  }
+  CHECK(std::isinf([] {
+    Buffer x(1, DType::f64), out(1, DType::bf16), zero(1, DType::bf16);
+    x.vec().as<double>()[0] = 1e39;
+    extrapolate(kCpu, 0, x, {}, out);
+    return square_distance(kCpu, out, zero);
+  }()));
+}
+
+TEST_CASE("of two ends that exchange in bf16 one gains what the other loses") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Buffer x = random_buffer(kSize, dtype, 1), x_tilde = copied(x);
+    Buffer y = random_buffer(kSize, dtype, 3), y_tilde = copied(y);
+    const std::vector<double> before_x = sums(x, x_tilde), before_y = sums(y, y_tilde);
+    Buffer from_x(kSize, DType::bf16), from_y(kSize, DType::bf16);
+    extrapolate(kCpu, 0, x, x_tilde, from_x);
+    extrapolate(kCpu, 0, y, y_tilde, from_y);
+    mix_and_jump(kCpu, 0, 0.5, 1.5, from_x, from_y, x, x_tilde);
+    mix_and_jump(kCpu, 0, 0.5, 1.5, from_y, from_x, y, y_tilde);
+    const std::vector<double> after_x = sums(x, x_tilde), after_y = sums(y, y_tilde);
+    std::vector<double> before(kSize), after(kSize);
+    for (size_t i = 0; i < kSize; ++i)
+      before[i] = before_x[i] + before_y[i], after[i] = after_x[i] + after_y[i];
+    CHECK(distance(before, after) < 40 * rounding(dtype));
+    CHECK(distance(before_x, after_x) > 1);
+  }
+}
+
 TEST_CASE("mixing by two phases in turn equals mixing by their sum") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const double first : {0., 0.01, 0.7, 30.}) {

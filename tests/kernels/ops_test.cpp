@@ -1,4 +1,5 @@
 // Every pass against the equations of ops.hpp, written out once more, naively and in long double.
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -62,6 +63,7 @@ Expected expected(const Case& c, Real g, Real received, Expected s) {
       (c.in_place ? s.x : s.out) = sum;
       break;
     }
+    case Case::rounded:
     case Case::gather:
     case Case::scatter: break;  // sentences of their own
   }
@@ -113,11 +115,43 @@ double worst_error(const Case& c, size_t size, DType dtype, size_t shift, const 
   return worst / rounding(dtype);
 }
 
+bool has_sentence_of_its_own(const Case& c) {
+  return c.pass == Case::rounded || c.pass == Case::gather || c.pass == Case::scatter;
+}
+
 }  // namespace
+
+TEST_CASE("a jump by messages in bf16 is the jump by the numbers that they are") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const bool tilde : {true, false}) {
+      constexpr size_t kSize = 1003;
+      Streams in_bf16(kSize, dtype, 0), whole(kSize, dtype, 0);
+      Buffer messages[2] = {{kSize, DType::bf16}, {kSize, DType::bf16}};
+      for (int k = 0; k < 2; ++k) {
+        const Vec message = messages[k];
+        extrapolate(kCpu, 0, in_bf16.view(k), {}, message);
+        for (size_t i = 0; i < kSize; ++i) {
+          const uint32_t bits = uint32_t{message.as<BFloat16>()[i].bits} << 16;
+          const auto number = std::bit_cast<float>(bits);
+          CHECK(std::abs(number - element(in_bf16.view(k), i)) <= 0x1p-8);  // of at most 2
+          if (dtype == DType::f32) whole.view(k).as<float>()[i] = number;
+          if (dtype == DType::f64) whole.view(k).as<double>()[i] = static_cast<double>(number);
+        }
+      }
+      const auto twin = [tilde](Streams& s) { return tilde ? s.view(4) : Vec(); };
+      mix_and_jump(kCpu, 0.3, 0.5, 1.9, messages[0], messages[1], in_bf16.view(3), twin(in_bf16));
+      mix_and_jump(kCpu, 0.3, 0.5, 1.9, whole.view(0), whole.view(1), whole.view(3), twin(whole));
+      for (const int k : {3, 4})
+        CHECK(numbers(in_bf16.view(k)) == numbers(whole.view(k)));
+      CHECK(square_distance(kCpu, messages[0], messages[1]) ==
+            square_distance(kCpu, whole.view(0), whole.view(1)));
+    }
+  }
+}
 
 TEST_CASE("every pass equals its equation: sizes, alignments, dtypes, optional vectors") {
   for (const Case& c : all_cases()) {
-    if (c.pass == Case::gather || c.pass == Case::scatter) continue;
+    if (has_sentence_of_its_own(c)) continue;
     for (const DType dtype : {DType::f32, DType::f64}) {
       for (const size_t size : {0, 1, 3, 17, 64, 1003}) {
         for (const size_t shift : {0, 1, 3}) {
@@ -133,7 +167,7 @@ TEST_CASE("every pass equals its equation on a million and three elements and tw
   ForkJoin pool(2);
   for (const Case& c : all_cases()) {
     if (!c.tilde || !c.with_v || !c.with_copy) continue;
-    if (c.pass == Case::gather || c.pass == Case::scatter) continue;
+    if (has_sentence_of_its_own(c)) continue;
     if (c.pass == Case::combine && c.terms != 20) continue;
     if (c.how.nesterov && c.how.weight_decay == 0) continue;
     INFO(c.name());

@@ -13,6 +13,7 @@ struct Case {
   enum Pass {
     extrapolate,
     jump,
+    rounded,  // what an exchange in bf16 takes: two messages and the jump
     step,
     take,
     axpy,
@@ -31,8 +32,9 @@ struct Case {
   size_t first = 0, stride = 1;  // gather, scatter
 
   std::string name() const {
-    const char* names[] = {"extrapolate", "mix_and_jump", "mix_and_step", "mix_and_take", "axpy",
-                           "scale",       "adam_step",    "combine",      "gather",       "scatter"};
+    const char* names[] = {"extrapolate", "mix_and_jump", "in bf16",   "mix_and_step",
+                           "mix_and_take", "axpy",        "scale",     "adam_step",
+                           "combine",     "gather",       "scatter"};
     return std::string(names[pass]) + (tilde ? " x~" : "") + (with_v ? " v" : "") +
            (with_copy ? " copy" : "") + (how.nesterov ? " nesterov" : "") +
            (how.weight_decay > 0 ? " decay" : "") + (decoupled ? " decoupled" : "") +
@@ -63,6 +65,7 @@ inline std::vector<Case> all_cases() {
   for (const bool tilde : {true, false}) {
     cases.push_back({Case::extrapolate, tilde});
     cases.push_back({Case::jump, tilde});
+    cases.push_back({Case::rounded, tilde});
     cases.push_back({Case::take, tilde});
     for (const bool v : {true, false}) {
       for (const bool copy : {true, false}) {
@@ -103,6 +106,9 @@ inline std::vector<Case> all_cases() {
   return cases;
 }
 
+/// The start of v, as numbers of half the size.
+inline Vec as_bf16(const Vec& v) { return {v.data, v.size, DType::bf16}; }
+
 /// The pass on six given views; a stream that the case leaves out is passed as a null view. `found`
 /// gets what `take` finds out where it is given, as it must be on a device.
 inline void run_on(const Case& c, const Execution& on, const std::vector<Vec>& s, Vec found = {}) {
@@ -112,6 +118,11 @@ inline void run_on(const Case& c, const Execution& on, const std::vector<Vec>& s
     case Case::extrapolate: return extrapolate(on, c.c, s[3], x_tilde, s[5]);
     case Case::jump:
       return mix_and_jump(on, c.c, c.alpha, c.alpha_tilde, s[0], s[1], s[3], x_tilde);
+    case Case::rounded:
+      extrapolate(on, c.c, s[3], x_tilde, as_bf16(s[5]));
+      extrapolate(on, c.c, s[0], {}, as_bf16(s[2]));
+      return mix_and_jump(on, c.c, c.alpha, c.alpha_tilde, as_bf16(s[5]), as_bf16(s[2]), s[3],
+                          x_tilde);
     case Case::step:
       return mix_and_step(on, c.c, c.how, s[0], v, s[3], x_tilde, c.with_copy ? s[5] : Vec());
     case Case::take:

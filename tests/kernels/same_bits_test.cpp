@@ -28,6 +28,10 @@ void run_build(const Case& c, const CpuBuild& build, bool streamed, Streams& s) 
     case Case::extrapolate: return build.extrapolate(wide, {c.c, p[3], p[4], p[5], streamed}, 0, n);
     case Case::jump:
       return build.jump(wide, {c.c, c.alpha, c.alpha_tilde, p[0], p[1], p[3], tilde}, 0, n);
+    case Case::rounded:
+      build.round(wide, {c.c, p[3], tilde, p[5]}, 0, n);
+      build.round(wide, {c.c, p[0], nullptr, p[2]}, 0, n);
+      return build.rounded_jump(wide, {c.c, c.alpha, c.alpha_tilde, p[5], p[2], p[3], tilde}, 0, n);
     case Case::step:
       return build.step(
           wide,
@@ -88,7 +92,14 @@ TEST_CASE("every build that this processor runs gives the same bits, streamed pa
     const bool wide = dtype == DType::f64;
     const double dot_0 = cpu_builds()[0]->dot(wide, s.view(0).data, s.view(1).data, 0, 1003);
     const double apart = cpu_builds()[0]->distance(wide, s.view(0).data, s.view(1).data, 0, 1003);
+    Streams in_bf16(1003, dtype, 1);
+    for (const int k : {0, 1})
+      extrapolate(kCpu, 0, s.view(k), {}, as_bf16(in_bf16.view(k)));
+    const ConstVec a = as_bf16(in_bf16.view(0)), b = as_bf16(in_bf16.view(1));
+    const double rounded_apart = square_distance(kCpu, a, b);
     for (const CpuBuild* const* build = cpu_builds(); *build != nullptr; ++build) {
+      CHECK((*build)->rounded_distance(a.data, b.data, 0, 1003) == rounded_apart);
+      CHECK((*build)->rounded_distance(b.data, a.data, 0, 1003) == rounded_apart);
       CHECK((*build)->dot(wide, s.view(0).data, s.view(1).data, 0, 1003) == dot_0);
       CHECK((*build)->distance(wide, s.view(0).data, s.view(1).data, 0, 1003) == apart);
       CHECK((*build)->distance(wide, s.view(1).data, s.view(0).data, 0, 1003) == apart);

@@ -170,8 +170,9 @@ TEST_CASE("an unknown version, kind, reason or dtype is refused by name and valu
         "frame refused: kind 259, accepted: 0 to 7");
   CHECK(refusal(with<uint16_t>(good, kReasonAt, 8)) ==
         "frame refused: decline reason 8, accepted: 0 to 7");
-  CHECK(refusal(with<uint16_t>(good, kDTypeAt, 3)) ==
-        "frame refused: dtype 3, accepted: 0 (f32), 1 (f64) or 2 (bytes)");
+  CHECK(refusal(with<uint16_t>(good, kDTypeAt, 3)) == "accepted");
+  CHECK(refusal(with<uint16_t>(good, kDTypeAt, 4)) ==
+        "frame refused: dtype 4, accepted: 0 (f32), 1 (f64), 2 (bytes) or 3 (bf16)");
 }
 
 TEST_CASE("a payload is accepted up to the announced bound and not one element above it") {

@@ -12,6 +12,7 @@ constexpr int kRanks = 6;
 
 struct Run {
   const char *method, *topology, *later, *compress;
+  Wire wire = Wire::full;
 };
 
 constexpr Run kRuns[] = {
@@ -38,6 +39,8 @@ constexpr Run kRuns[] = {
     {"powergossip", "ring", "star", "powergossip:start=cold"},
     {"a2cid2", "ring", "complete", "powergossip:rank=2"},
     {"ad_psgd", "ring", "star", "powergossip:rank=1"},
+    {"a2cid2", "ring", "complete", "", Wire::bf16},
+    {"ad_psgd", "ring", "star", "", Wire::bf16},
 };
 
 /// Latency, loss, a rank that dies and comes back, another graph.
@@ -56,6 +59,7 @@ Settings settings_of(const Run& r) {
   s.objective.zeta2 = 1;
   s.lr = {0.02, Schedule::cosine, 0.1};
   s.rule.compress = r.compress;
+  s.rule.wire = r.wire;
   if (method_named(r.method).pattern == Pattern::rounds && !s.rule.compress.empty())
     s.rule.gamma = s.method == "moniqua" ? 0.02 : 0.3;
   s.rule.optimizer.momentum = 0.9;

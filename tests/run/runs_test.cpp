@@ -86,6 +86,30 @@ TEST_CASE("gradients, momentum, loss and repeated frames leave the sum of x + x~
   }
 }
 
+TEST_CASE("models sent in bf16 are half the bytes, keep the sum exact, and training succeeds") {
+  for (const char* method : {"a2cid2", "ad_psgd"}) {
+    Settings s = training("ring", 8, method);
+    s.objective.dim = 512;
+    s.objective.noise = 0;
+    s.plan.link_faults = {loss_of(FrameClass::all, 0.1)};
+    const auto bytes_of = [](const RunResult& r) {
+      return static_cast<double>(r.outcome.bytes) / static_cast<double>(r.outcome.exchanges);
+    };
+    const RunResult full = simulate_one(s, 1);
+    s.rule.wire = Wire::bf16;
+    const RunResult r = simulate_one(s, 1);
+    INFO(method);
+    CHECK(r.outcome.conserved_error < 1e-11);
+    CHECK(r.outcome.quiet);
+    CHECK(r.outcome.gradients == s.gradients);
+    CHECK(bytes_of(r) < 0.4 * bytes_of(full));  // the objective's numbers are fp64: a quarter
+    s.objective.ranks = s.ranks;
+    s.objective.seed = 1;
+    const auto objective = make_objective(s.objective);
+    CHECK((*objective)->evaluate(0, -1, mean_parameters(r.outcome)).loss < 1e-3);
+  }
+}
+
 TEST_CASE("training finds the optimum of the average, whatever each rank's own is") {
   for (const char* method : {"a2cid2", "ad_psgd", "all_reduce"}) {
     Settings s = training("ring", 16, method);
