@@ -171,7 +171,8 @@ get_torch() {
 
 make_torch() {  # PYTHON INTO
   "$1" -m venv "$2"
-  "$2/bin/python" -m pip install "torch==$libtorch_version" numpy safetensors tensorboard setuptools wheel
+  "$2/bin/python" -m pip install "torch==$libtorch_version" numpy safetensors tensorboard \
+    setuptools wheel pandas matplotlib lightning transformers accelerate
 }
 
 # configure PRESET: once, and again when GRAPEVINE_LIBTORCH has changed. Ninja sees every other
