@@ -12,18 +12,9 @@ import tempfile
 import time
 import unittest
 
-PROGRAM = os.path.abspath(sys.argv.pop(1))
-DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/deploy")
-PATIENCE_S = 60
-
-
-def text_of(name):
-    with open(os.path.join(DEPLOY, name), encoding="utf-8") as file:
-        return file.read()
-
-
-def run(*words, **options):
-    return subprocess.run(words, capture_output=True, text=True, check=False, **options)
+# Every class of tests that is a name here is run.
+from deploy_lives import Container, Kubernetes, Slurm, Systemd  # noqa: F401
+from deploy_tools import DEPLOY, PATIENCE_S, PROGRAM, run, text_of
 
 
 def options_in(text):
@@ -79,12 +70,6 @@ class Files(unittest.TestCase):
         total = int(words[words.index("--total-ranks") + 1])
         ranks = int(words[words.index("--ranks") + 1])
         self.assertEqual(total, ranks * nodes["spec"]["replicas"])
-
-    def test_the_image_copies_and_runs_what_there_is(self):
-        root = os.path.join(DEPLOY, "../..")
-        self.assertTrue(os.access(os.path.join(root, "run"), os.X_OK))
-        script = re.search(r"RUN \./run (\w+)", text_of("Containerfile")).group(1)
-        self.assertEqual(run(PROGRAM, script).returncode, 0)
 
     def test_the_dashboard_shows_metrics_that_a_node_has(self):
         wanted = set(re.findall(r"grapevine_[a-z_]+", text_of("grafana-dashboard.json")))

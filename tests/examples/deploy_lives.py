@@ -1,0 +1,375 @@
+"""Runs as examples/deploy starts them: stopped as their place would stop them, and started again.
+
+There is no cluster. What replaces one is said at each class, and is never a part of the program or
+of the file that is tested.
+"""
+
+import glob
+import importlib.util
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import signal
+import socket
+import unittest
+
+from deploy_tools import (DEPLOY, HERE, JOB, PROGRAM, ROOT, Lives, gone_on_from,
+                          gradients_saved_in, make_key, record_in, run, text_of)
+
+
+def loopback(host):
+    """An address of this machine that no other run of these tests has."""
+    return f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}.{host}"
+
+
+def system_here():
+    """As an image would be named: debian:12."""
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return "no system that has a name"
+    return f"{release.get('ID')}:{release.get('VERSION_ID')}"
+
+
+class Slurm(Lives):
+    """srun and scontrol are stand-ins (slurm/): a launcher, and a note of what was asked for."""
+
+    def setUp(self):
+        super().setUp()
+        self.script = os.path.join(DEPLOY, "slurm.sh")
+        directives = dict(
+            re.findall(r"^#SBATCH --([a-z-]+)=(\S+)", text_of("slurm.sh"), re.MULTILINE))
+        self.tasks = int(directives["ntasks"])
+        self.assertEqual(directives["signal"].split("@")[0], "TERM")  # saves and drains a node
+        self.run_folder = self.path("run")
+        self.key = self.path("run", "run.key")
+        job = self.job_with_free_ports()
+        self.contact = f"localhost:{20000 + job % 10000}"
+        self.environment.update({
+            "PATH": os.path.join(HERE, "slurm") + ":" + os.environ["PATH"],
+            "STAND_IN_FOLDER": self.folder,
+            "GRAPEVINE": PROGRAM,
+            "RUN": self.run_folder,
+            "SLURM_JOB_ID": str(job),
+            "SLURM_JOB_NODELIST": "localhost",
+            "SLURM_NTASKS": str(self.tasks),
+            "SLURM_CPUS_PER_TASK": "2",  # as `sbatch --cpus-per-task=2` overrides the file's
+        })
+
+    def job_with_free_ports(self):
+        for job in range(100000 + os.getpid() % 9000, 110000, self.tasks):
+            try:
+                for task in range(self.tasks):
+                    with socket.socket() as tried:
+                        tried.bind(("localhost", 20000 + job % 10000 + task))
+                return job
+            except OSError:
+                continue
+        return self.fail("no free ports for a job")
+
+    def start_job(self, **variables):
+        return self.start([self.script, *JOB], **variables)
+
+    def signal_tasks(self, *signals):
+        """As Slurm does to a job that has a grace time: to its tasks, not to the batch script."""
+        with open(self.path("tasks"), encoding="utf-8") as file:
+            for task in file.read().split():
+                for number in signals:
+                    os.kill(int(task), number)
+
+    def asked_of_scontrol(self):
+        try:
+            with open(self.path("scontrol"), encoding="utf-8") as file:
+                return file.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def folders(self):
+        return [os.path.join(self.run_folder, f"node-{task}") for task in range(self.tasks)]
+
+    def test_a_preempted_job_queues_again_goes_on_and_ends_when_the_run_does(self):
+        job = self.start_job()
+        self.await_training(job, self.contact, self.key, nodes=self.tasks)
+        self.signal_tasks(signal.SIGCONT, signal.SIGTERM)
+        self.assertEqual(job.wait(), 0, job.said())
+        self.assertEqual(self.asked_of_scontrol(), [f"requeue {self.environment['SLURM_JOB_ID']}"])
+        saved = {folder: gradients_saved_in(folder) for folder in self.folders()}
+        self.assertGreater(min(saved.values()), 0)
+
+        again = self.start_job(SLURM_RESTART_COUNT="1")
+        self.await_training(again, self.contact, self.key, nodes=self.tasks)
+        self.stop_run(self.contact, self.key)
+        self.assertEqual(again.wait(), 0, again.said())
+        told = re.findall(r"goes on from (\S+)/checkpoints/\d+, after ([\d,]+) grad", again.said())
+        self.assertEqual({folder: int(n.replace(",", "")) for folder, n in told}, saved)
+        for folder in self.folders():
+            record = record_in(folder)
+            self.assertEqual(record["state"], "finished")
+            self.assertGreater(record["result"]["gradients"], saved[folder])
+            self.assertEqual(record["options"]["threads"], 2)  # those of the job, not one
+        self.assertEqual(len(self.asked_of_scontrol()), 1)  # a run that is done is not queued again
+
+    def test_a_job_that_fails_is_not_queued_again(self):
+        job = self.start_job()
+        self.await_training(job, self.contact, self.key, nodes=self.tasks)
+        self.signal_tasks(signal.SIGKILL)
+        self.assertNotEqual(job.wait(), 0)
+        self.assertEqual(self.asked_of_scontrol(), [])
+
+
+class Systemd(Lives):
+    """The unit's own command, with what systemd puts into it; the test does what its rules ask."""
+
+    def setUp(self):
+        super().setUp()
+        text = text_of("grapevine@.service")
+        self.unit = dict(re.findall(r"^([A-Za-z]+)=(.*)$", text, re.MULTILINE))
+        self.key = self.path("run.key")
+        make_key(self.key)
+        self.address = loopback(1) + ":7001"
+
+    def command(self, *options):
+        words = {
+            "${CREDENTIALS_DIRECTORY}": self.folder,
+            "${STATE_DIRECTORY}": self.folder,
+            "%i": "a",
+            "/usr/local/bin/grapevine": PROGRAM,
+            "$OPTIONS": shlex.join(["--listen", self.address, "--ranks", "2", "--threads", "1",
+                                    *JOB, *options]),
+        }
+        line = self.unit["ExecStart"]
+        for word, value in words.items():
+            self.assertIn(word, line)
+            line = line.replace(word, value)
+        self.assertNotIn("$", line)
+        return shlex.split(line)
+
+    def live(self):
+        node = self.start(self.command("--checkpoint-every", "500steps"))
+        self.await_training(node, self.address, self.key)
+        return node
+
+    def test_a_unit_that_is_stopped_or_crashes_goes_on_at_the_next_start(self):
+        self.assertEqual(self.unit["Restart"], "on-failure")
+        self.assertEqual(self.unit["StartLimitIntervalSec"], "0")  # however often
+        out = self.path("run")
+        node = self.live()
+        node.process.terminate()  # systemctl stop
+        self.assertEqual(node.wait(float(self.unit["TimeoutStopSec"])), 0, node.said())
+        saved = [gradients_saved_in(out)]
+        node = self.live()
+        node.process.kill()  # a crash, which on-failure starts again
+        node.wait()
+        saved.append(gradients_saved_in(out))
+        node = self.live()
+        self.stop_run(self.address, self.key)
+        self.assertEqual(node.wait(), 0, node.said())
+        self.assertEqual(gone_on_from(out), saved)
+        self.assertEqual(record_in(out)["state"], "finished")
+
+    def test_a_wrong_option_ends_with_the_status_that_is_not_started_again(self):
+        node = self.start(self.command("--method", "none"))
+        self.assertEqual(str(node.wait()), self.unit["RestartPreventExitStatus"])
+
+
+class Container(Lives):
+    """The Containerfile's lines, one by one on this machine: an engine runs them in an image."""
+
+    def setUp(self):
+        super().setUp()
+        lines = [line for line in text_of("Containerfile").splitlines() if not line.startswith("#")]
+        self.steps = [tuple(line.split(None, 1)) for line in lines]
+
+    def values(self, instruction):
+        return [value for word, value in self.steps if word == instruction]
+
+    def test_what_is_copied_is_there_and_nothing_that_is_needed_is_left_out(self):
+        if run("git", "-C", ROOT, "rev-parse", "--is-inside-work-tree").returncode != 0:
+            self.skipTest("no checkout of git here")
+        for value in self.values("COPY"):
+            for source in value.split()[:-1]:
+                self.assertNotEqual(run("git", "-C", ROOT, "ls-files", "--", source).stdout, "")
+        for path in text_of("Containerfile.dockerignore").split():
+            self.assertEqual(run("git", "-C", ROOT, "ls-files", "--", path).stdout, "", path)
+        script = self.values("RUN")[0].split()[0]
+        listed = run("git", "-C", ROOT, "ls-files", "--stage", "--", script).stdout
+        self.assertTrue(listed.startswith("100755 "), script)
+
+    def packages_for_a_bare_image(self):
+        """What the build's own script would install where nothing is: dpkg-query lists nothing."""
+        with open(self.path("dpkg-query"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n")
+        os.chmod(self.path("dpkg-query"), 0o755)
+        told = run("bash", "-c", ". cmake/setup.sh; missing_packages run", cwd=ROOT,
+                   env={**self.environment, "PATH": self.folder + ":" + os.environ["PATH"]})
+        self.assertEqual(told.returncode, 0, told.stderr)
+        return told.stdout.split()
+
+    def test_the_image_it_begins_with_has_every_package_that_the_build_installs(self):
+        image = self.values("FROM")[0]
+        if image != system_here():
+            self.skipTest(f"this is {system_here()} and not {image}")
+        if not glob.glob("/var/lib/apt/lists/*Packages*"):
+            self.skipTest("no package lists here (apt-get update)")
+        packages = self.packages_for_a_bare_image()
+        self.assertIn("cmake", packages)
+        told = run("apt-cache", "policy", *packages, env={**self.environment, "LC_ALL": "C"}).stdout
+        had = dict(re.findall(r"^(\S+):\n  Installed: .*\n  Candidate: (\S+)", told, re.MULTILINE))
+        self.assertEqual([p for p in packages if had.get(p, "(none)") == "(none)"], [])
+
+    def test_its_build_step_configures_from_what_is_copied(self):
+        listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others",
+                     "--exclude-standard")
+        if listed.returncode != 0:
+            self.skipTest("no checkout of git here")
+        left_out = tuple(f"{path}/" for path in text_of("Containerfile.dockerignore").split())
+        for path in listed.stdout.split("\0"):
+            source = os.path.join(ROOT, path)
+            if os.path.isfile(source) and not path.startswith(left_out):
+                os.makedirs(os.path.dirname(self.path("src", path)), exist_ok=True)
+                shutil.copy(source, self.path("src", path))
+        script = self.values("RUN")[0].split()[0]
+        with open(self.path("src", script), encoding="utf-8") as file:
+            line = re.search(r"^configure \w+$", file.read(), re.MULTILINE).group(0)
+        told = run("bash", "-c", f"set -euo pipefail; . cmake/setup.sh; {line}",
+                   cwd=self.path("src"),
+                   env={**self.environment, "GRAPEVINE_LIBTORCH": "none"})  # it is not fetched here
+        self.assertEqual(told.returncode, 0, told.stderr)
+
+    def test_its_build_step_makes_the_program_that_its_path_finds(self):
+        script, argument = self.values("RUN")[0].split()[:2]
+        with open(os.path.join(ROOT, script), encoding="utf-8") as file:
+            preset, targets = re.search(r"^build (\w+) (.*)$", file.read(), re.MULTILINE).groups()
+        self.assertIn(f'"{preset}"', run("cmake", "--list-presets", cwd=ROOT).stdout)
+        told = run("ninja", "-C", os.path.dirname(PROGRAM), "-t", "query", *targets.split())
+        self.assertEqual(told.returncode, 0, told.stderr)
+        folder = self.values("ENV")[0].removeprefix("PATH=").split(":")[0]
+        self.assertEqual(os.path.relpath(folder, self.values("WORKDIR")[0]), f"build/{preset}")
+        self.assertEqual(run(PROGRAM, argument).returncode, 0)
+
+    def start_in_image(self, *words):
+        """The entry point as the image's user, who can write to the working folder and no other."""
+        os.makedirs(self.path("bin"), exist_ok=True)
+        shutil.copy(PROGRAM, self.path("bin/grapevine"))
+        os.chmod(self.folder, 0o755)
+        user = self.values("USER")[0]
+        options = {"user": user, "extra_groups": []} if os.geteuid() == 0 else {}
+        os.makedirs(self.path("work"), exist_ok=True)
+        os.chmod(self.path("work"), 0o1777)
+        entry = json.loads(self.values("ENTRYPOINT")[0])
+        return self.start_with([*entry, *words], cwd=self.path("work"),
+                               env={"PATH": self.path("bin") + ":/usr/bin:/bin"}, **options)
+
+    def test_its_entry_point_trains_as_its_head_says(self):
+        words = re.search(r"^# podman run --rm grapevine (.*)$", text_of("Containerfile"),
+                          re.MULTILINE).group(1).split()
+        image = self.start_in_image(*words, "--ranks", "4", "--gradients", "4000", "--threads", "1")
+        self.assertEqual(image.wait(), 0, image.said())
+        folder, = glob.glob(self.path("work/runs/*"))
+        self.assertEqual(record_in(folder)["state"], "finished")
+
+    def test_it_saves_and_drains_when_its_engine_stops_it(self):
+        out = self.path("work/run")
+        image = self.start_in_image("train", "--out", out, "--ranks", "4", "--threads", "1",
+                                    "--checkpoint-every", "100steps", *JOB)
+        self.await_checkpoint(image, out)
+        image.process.terminate()
+        self.assertEqual(image.wait(), 0, image.said())
+        self.assertTrue(record_in(out)["preempted"])
+        self.assertGreater(gradients_saved_in(out), 0)
+
+    @unittest.skipUnless("GRAPEVINE_CONTAINER_ENGINE" in os.environ,
+                         "GRAPEVINE_CONTAINER_ENGINE names no engine (podman, buildah, docker)")
+    def test_an_engine_builds_the_image(self):
+        engine = os.environ["GRAPEVINE_CONTAINER_ENGINE"]
+        path = os.path.join(DEPLOY, "Containerfile")
+        built = run(engine, "build", "-t", "grapevine", "-f", path, ROOT)
+        self.assertEqual(built.returncode, 0, built.stdout[-4000:] + built.stderr[-4000:])
+
+
+@unittest.skipUnless(importlib.util.find_spec("yaml"), "no module yaml here")
+class Kubernetes(Lives):
+    """The pods' own command, in four shells: addresses here for names, folders for volumes."""
+
+    def setUp(self):
+        super().setUp()
+        import yaml
+
+        _, self.nodes = yaml.safe_load_all(text_of("kubernetes.yaml"))
+        self.pod = self.nodes["spec"]["template"]["spec"]
+        self.container, = self.pod["containers"]
+        name = self.nodes["metadata"]["name"]
+        self.pods = [f"{name}-{k}" for k in range(self.nodes["spec"]["replicas"])]
+        self.key = self.path("secret", "run.key")
+        self.environment["PATH"] = os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]
+        os.mkdir(self.path("secret"))
+        make_key(self.key)
+
+    def as_here(self, line, pod):
+        """A line for a pod, with folders and addresses of this machine."""
+        mounts = {m["name"]: m["mountPath"] for m in self.container["volumeMounts"]}
+        folders = {mounts["key"]: self.path("secret"), mounts["run"]: self.path(pod, "disk"),
+                   "/tmp": self.path(pod, "tmp")}
+        line = re.sub(r"(?<=\s)(/[^/]+)(?=/)", lambda found: folders[found.group(1)], line)
+        service = self.nodes["spec"]["serviceName"]
+        for k, name in enumerate(self.pods):
+            line = line.replace(f"{name}.{service}:", loopback(k + 1) + ":")
+        return line
+
+    def command(self, pod):
+        """What the manifest says, and a job that ends."""
+        shell, flag = self.container["command"]
+        line, = self.container["args"]
+        return [shell, flag, f"{self.as_here(line, pod)} --threads 1 {shlex.join(JOB)}"]
+
+    def start_pod(self, pod, address):
+        os.makedirs(self.path(pod, "tmp"), exist_ok=True)
+        os.makedirs(self.path(pod, "disk"), exist_ok=True)
+        known = {"metadata.name": pod, "status.podIP": address}
+        variables = {v["name"]: known[v["valueFrom"]["fieldRef"]["fieldPath"]]
+                     for v in self.container["env"]}
+        return self.start(self.command(pod), **variables)
+
+    def test_what_a_pod_reads_and_writes_is_what_the_manifest_gives_it(self):
+        line, = self.container["args"]
+        given = {v["name"] for v in self.container["env"]}
+        self.assertEqual(set(re.findall(r"\$(\w+)", line)), given)
+        mounts = {m["name"]: m for m in self.container["volumeMounts"]}
+        claimed = {c["metadata"]["name"] for c in self.nodes["spec"]["volumeClaimTemplates"]}
+        out = re.search(r"--out (/[^/]+)/", line).group(1)
+        self.assertEqual({n for n, m in mounts.items() if m["mountPath"] == out}, claimed)
+        secrets = {v["name"] for v in self.pod["volumes"] if "secret" in v}
+        read = re.search(r"install -m 600 (/[^/]+)/", line).group(1)
+        self.assertEqual({n for n, m in mounts.items() if m["mountPath"] == read}, secrets)
+        self.assertEqual(self.pod.get("restartPolicy", "Always"), "Always")  # no other is taken
+
+    def test_a_pod_that_is_evicted_comes_back_at_another_address_and_goes_on(self):
+        running = [self.start_pod(pod, loopback(k + 1)) for k, pod in enumerate(self.pods)]
+        first = loopback(1) + ":7001"
+        self.await_training(running[0], first, self.key, nodes=len(self.pods))
+        said = re.search(r"`kubectl exec (\S+)\s-- ([^`]*status)`", text_of("README.md"))
+        pod, look = said.groups()
+        told = self.start(self.as_here(look, pod).split())
+        self.assertEqual(told.wait(), 0, told.said())
+        name = self.pods[-1]
+        evicted = running.pop()
+        evicted.process.terminate()
+        self.assertEqual(evicted.wait(self.pod["terminationGracePeriodSeconds"]), 0, evicted.said())
+        out = self.path(name, "disk", name)
+        saved = gradients_saved_in(out)
+        self.assertGreater(saved, 0)
+
+        back = loopback(len(self.pods) + 1)
+        running.append(self.start_pod(name, back))
+        self.await_training(running[-1], back + ":7001", self.key, nodes=len(self.pods))
+        self.stop_run(first, self.key)
+        for pod in running:
+            self.assertEqual(pod.wait(), 0, pod.said())
+        self.assertEqual(gone_on_from(out), [saved])
+        self.assertEqual(record_in(out)["state"], "finished")
+        over = self.start_pod(name, back)  # as `Always` would
+        self.assertEqual(over.wait(), 2)
+        self.assertIn("holds a run already", over.said())
