@@ -2,6 +2,8 @@
 // once (status 130).
 #pragma once
 #include <atomic>
+#include <memory>
+#include <string>
 
 namespace grapevine {
 
@@ -13,6 +15,23 @@ void count_interrupts();
 
 const std::atomic<int>& interrupts();  // so far
 bool terminated();                     // the first of them was SIGTERM: somebody wants the machine
+
+/// While it lives the first Ctrl+C makes a file say `text`, whole or not at all. The handler writes
+/// it, because a second Ctrl+C may end the process before anything else has come to it. One at a
+/// time.
+class InterruptNote {
+ public:
+  InterruptNote(const std::string& path, std::string text);
+  InterruptNote(const InterruptNote&) = delete;
+  ~InterruptNote();  // nothing is written any more
+
+  struct File {
+    std::string path, part, text;
+  };
+
+ private:
+  std::unique_ptr<const File> file_;
+};
 
 /// SIGUSR1: asks for a checkpoint.
 const std::atomic<int>& checkpoint_requests();  // so far

@@ -17,7 +17,7 @@ namespace grapevine {
 namespace {
 
 constexpr char kBest[] = "best", kBestScore[] = "best/best.json";
-constexpr char kModel[] = "model.safetensors";
+constexpr char kModel[] = "model.safetensors", kRunJson[] = "run.json";
 
 // What an earlier life of the run has left.
 std::optional<Score> best_in(const std::string& folder) {
@@ -39,6 +39,16 @@ Json models_in(const std::string& folder) {
   const std::string best = std::string(kBest) + "/" + kModel;
   if (std::filesystem::exists(folder + "/" + best, unreadable)) models["best"] = best;
   return models;
+}
+
+// Whose doing it was: what the machine has done may be mended by another start of the same command
+// (checkpoint/resume.hpp), a setting and a run that diverged are not.
+std::string failure_json(const Error& why, bool has_diverged) {
+  const char* by = interrupts() > 0 && !terminated()   ? "interrupt"
+                   : has_diverged                      ? "divergence"
+                   : why.kind == Error::Kind::user     ? "user"
+                                                       : "world";
+  return Json{{"by", by}, {"line", why.message}}.dump();
 }
 
 }  // namespace
@@ -132,7 +142,11 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
   if (!made) return made.error();
   directory_.emplace(std::move(*made));
   watch_.tests.best = best_in(directory);
-  if (Status s = directory_->write("run.json", run_json("running", "")); !s) return s;
+  if (Status s = directory_->write(kRunJson, run_json("running", "")); !s) return s;
+  const std::string ended_here = run_json("interrupted", "");
+  interrupted_.emplace(directory_->path() + "/" + kRunJson, ended_here);
+  if (interrupts() > 0 && !terminated())  // just before
+    if (Status s = directory_->write(kRunJson, ended_here); !s) return s;
   if (options_.tensorboard)
     if (Status s = begin_events(); !s) return s;
   if (options_.plan.empty()) return Done{};
@@ -163,7 +177,8 @@ void RunRecord::save(uint64_t epoch, RunIdentity run, CheckpointThread::KeptOf k
   orders.settle = [to = checkpoints_.get()] { to->settle(); };
 }
 
-std::string RunRecord::run_json(const char* state, const std::string& result) const {
+std::string RunRecord::run_json(const char* state, const std::string& result,
+                                const std::string& failure) const {
   Json object = {{"command", command_},
                  {"state", state},
                  {"seed", options_.settings.seed},
@@ -176,6 +191,7 @@ std::string RunRecord::run_json(const char* state, const std::string& result) co
                  {"objective", description_},
                  {"options", json_of(options_)}};
   if (terminated()) object["preempted"] = true;
+  if (!failure.empty()) object["failure"] = Json::parse(failure);
   if (!result.empty()) {
     object["models"] = models_in(directory_->path());
     object["ended"] = utc_now();
@@ -255,8 +271,11 @@ Status RunRecord::finish(const Summary& s, Objective& objective, const std::stri
   Status metrics = directory_->end_stream();
   if (events_ && metrics) metrics = end_events(s);
   const Status whole = write_all(s, objective);
-  const char* state = s.failure || !whole ? "failed" : s.interrupted ? "interrupted" : "finished";
-  const Status recorded = directory_->write("run.json", run_json(state, result));
+  const Error* why = s.failure ? &*s.failure : whole ? nullptr : &whole.error();
+  const char* state = why != nullptr ? "failed" : s.interrupted ? "interrupted" : "finished";
+  const std::string failure = why != nullptr ? failure_json(*why, s.alarm.has_value()) : "";
+  interrupted_.reset();
+  const Status recorded = directory_->write(kRunJson, run_json(state, result, failure));
   return !whole ? whole : !recorded ? recorded : metrics;
 }
 

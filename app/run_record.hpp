@@ -9,6 +9,7 @@
 #include "app/checkpoint/checkpoint_thread.hpp"
 #include "app/checkpoint/resume.hpp"
 #include "app/execute.hpp"
+#include "app/interrupts.hpp"
 #include "app/metrics/event_file.hpp"
 #include "app/options.hpp"
 #include "app/progress.hpp"
@@ -37,12 +38,14 @@ class RunRecord {
 
   /// Metrics, curves, the averaged model, and run.json with `result` (a JSON text), in this order:
   /// a run.json that says "finished" stands beside whole files, and one beside a model that could
-  /// not be written says "failed". A failed run has no model.
+  /// not be written says "failed". A failed run has no model. From the first Ctrl+C on it says
+  /// "interrupted", however the process ends.
   Status finish(const Summary&, Objective&, const std::string& result);
 
  private:
   RunRecord(const char* command, const Options&, const std::string& description);
-  std::string run_json(const char* state, const std::string& result) const;
+  std::string run_json(const char* state, const std::string& result,
+                       const std::string& failure = "") const;
   void stream(const std::string& line);
   Status begin_events();
   void tell_events(const RunSample&);
@@ -59,6 +62,7 @@ class RunRecord {
   Options options_;
   std::string description_, started_;
   std::optional<RunDirectory> directory_;
+  std::optional<InterruptNote> interrupted_;  // in run.json, should Ctrl+C come
   std::optional<Progress> progress_;
   std::optional<EventFile> events_;  // with --tensorboard
   std::mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints

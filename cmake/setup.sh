@@ -143,15 +143,20 @@ get_libtorch() {
 }
 
 # Modules of Python for tests: pycapnp for the script among the examples, Prometheus' own reader for
-# the metrics. The tests say so aloud where they cannot be had.
+# the metrics, safetensors for the files of models and checkpoints. The tests say so aloud where they
+# cannot be had.
 get_test_modules() {
   local into=.deps/modules python=python3
-  [ ! -e $into ] || return 0
+  local wanted="pycapnp==2.2.4 prometheus-client==0.23.1 safetensors==0.5.3"
+  [ "$(cat $into/wanted 2>/dev/null || true)" != "$wanted" ] || return 0
   "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
   rm -rf $into.part
   mkdir -p "$logs"
+  # shellcheck disable=SC2086
   if "$python" -m pip install --quiet --only-binary=:all: --no-deps --target $into.part \
-    pycapnp==2.2.4 prometheus-client==0.23.1 >"$logs/modules.log" 2>&1 </dev/null; then
+    $wanted >"$logs/modules.log" 2>&1 </dev/null; then
+    echo "$wanted" >$into.part/wanted
+    rm -rf $into
     mv $into.part $into
   else
     echo "modules for tests cannot be had (see $logs/modules.log): some readers are not tested" >&2

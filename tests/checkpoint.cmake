@@ -9,4 +9,9 @@ add_dependencies(checkpoint_test grapevine)
 if(TARGET grapevine-network)
   add_dependencies(checkpoint_test grapevine-network)
   target_compile_definitions(checkpoint_test PRIVATE GRAPEVINE_HAS_NETWORKS)
+
+  # By itself, because LibTorch's headers come with a library fmt of their own.
+  grapevine_test(checkpoint_statistics
+    SOURCES checkpoint/statistics_test.cpp models/tools.cpp
+    USES grapevine_checkpoint grapevine_torch ZLIB::ZLIB LibLZMA::LibLZMA Torch::cpu)
 endif()

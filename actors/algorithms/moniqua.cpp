@@ -29,15 +29,25 @@ Moniqua::Moniqua(const RuleContext& context)
 
 RuleState Moniqua::state(double now) {
   RuleState state = RoundRule::state(now);
-  state.add("round", round_,
-            Follows::model);  // the noise is the same on all ranks
+  state.add("round", round_, Follows::graph);
   return state;
 }
 
-void Moniqua::on_gradient(double now, double lr, ConstVec g, Vec copy) {
+// The noise is the same on all ranks.
+void Moniqua::encode() {
   constexpr uint32_t kShared = 0;  // the rank of the noise
+  moniqua_encode(execution_, theta_, seed_, kShared, round_, x_, own_.vec().as<std::byte>());
+}
+
+void Moniqua::enter(const Neighbourhood& near) {
+  RoundRule::enter(near);
+  round_ = 0;
+  encode();  // a round in progress is written anew
+}
+
+void Moniqua::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   RoundRule::on_gradient(now, lr, g, copy);
-  moniqua_encode(execution_, theta_, seed_, kShared, round_++, x_, own_.vec().as<std::byte>());
+  encode();
 }
 
 void Moniqua::write(int, size_t, Payload& out) {
@@ -53,6 +63,7 @@ void Moniqua::combine(double, int, std::span<const Payload> in) {
                 std::as_const(own_).vec().as<std::byte>(), in[k].vec().as<std::byte>(), next_);
   }
   std::swap(x_, next_);
+  ++round_;
 }
 
 }  // namespace grapevine

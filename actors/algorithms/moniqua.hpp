@@ -9,8 +9,9 @@
 // settings.compress is "modulo:THETA". Requirements symmetric weights, parameters of neighbours
 // that are less than theta apart (it cannot see when they are not), and a small gamma (some .005 to
 // .05). The noise of the rounding is the same on all ranks that are in the same round, as the paper
-// advises: equal parameters send equal bytes. (The published code draws the shared seed and does
-// not use it.) Of messages that are lost the terms are left out (Missing::own).
+// advises: equal parameters send equal bytes. Rounds are counted anew in each epoch, as the
+// conversation counts them. (The published code draws the shared seed and does not use it.) Of
+// messages that are lost the terms are left out (Missing::own).
 // Invariant: gossip keeps the mean of x to rounding while nothing is lost and no difference wraps.
 // Cost per rank and round: one message of ceil(d / 4) bytes to each neighbour. Memory: x, its
 // successor, the optimizer.
@@ -29,6 +30,7 @@ class Moniqua final : public RoundRule {
 
   explicit Moniqua(const RuleContext&);
 
+  void enter(const Neighbourhood&) override;
   RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   bool conserves() const override { return settings_.missing == Missing::resend; }
@@ -37,10 +39,12 @@ class Moniqua final : public RoundRule {
   void combine(double now, int phase, std::span<const Payload> in) override;
 
  private:
+  void encode();
+
   double theta_;
   Buffer own_;  // q, packed
   Buffer next_;
-  uint64_t round_ = 0;
+  uint64_t round_ = 0;  // of this epoch
 };
 
 }  // namespace grapevine

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "kernels/checksum.hpp"
 #include "models/model_file.hpp"
@@ -161,19 +162,21 @@ Result<CheckpointManifest> newest_manifest(const DiskView& disk, const std::stri
   return none_in(path);
 }
 
-Drift drift_of(const CheckpointManifest& manifest) {
+Drift drift_of(const std::vector<RankFile>& ranks) {
   std::map<std::pair<int, int>, const RankRecord::Edge*> ends;
-  for (const RankFile& rank : manifest.ranks)
+  std::set<int> here;
+  for (const RankFile& rank : ranks) {
+    here.insert(rank.rank);
     for (const RankRecord::Edge& end : rank.edges)
       ends[{rank.rank, end.peer}] = &end;
-  const auto has = [&](int rank) {
-    return std::any_of(manifest.ranks.begin(), manifest.ranks.end(),
-                       [rank](const RankFile& r) { return r.rank == rank; });
-  };
+  }
   Drift drift;
   for (const auto& [edge, end] : ends) {
     const auto [i, j] = edge;
-    if (!has(j)) continue;
+    if (here.count(j) == 0) {
+      if (end->exchanges > 0) drift.unknown.push_back(edge);
+      continue;
+    }
     static const RankRecord::Edge kNone;
     const auto found = ends.find({j, i});
     const RankRecord::Edge& other = found == ends.end() ? kNone : *found->second;

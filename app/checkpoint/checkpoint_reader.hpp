@@ -40,7 +40,7 @@ Result<CheckpointManifest> newest_manifest(const DiskView&, const std::string& p
 
 /// The edges whose ends have not had the same exchanges, and by how much the sum of what gossip
 /// conserves may differ from what it would be if both or neither had: at most this norm. Of edges
-/// to ranks that are not in the manifest nothing is known.
+/// to ranks that are not among these nothing is known.
 struct Drift {
   struct Edge {
     int i = 0, j = 0;  // i has had more
@@ -49,7 +49,8 @@ struct Drift {
   };
   std::vector<Edge> edges;
   double at_most = 0;
+  std::vector<std::pair<int, int>> unknown;  // i is here, j is not, and they have had exchanges
 };
-Drift drift_of(const CheckpointManifest&);
+Drift drift_of(const std::vector<RankFile>& ranks);
 
 }  // namespace grapevine

@@ -41,6 +41,7 @@ uint64_t position_of(const RankRecord& record, const RunIdentity& run) {
 RankFile describe(const WriteFile& file, const RankRecord& record, const RunIdentity& run) {
   RankFile described;
   described.rank = record.rank;
+  described.file = rank_file_name(record.rank);
   described.gradients = record.gradients;
   described.position = position_of(record, run);
   described.edges = record.edges;

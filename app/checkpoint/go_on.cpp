@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -21,18 +23,36 @@ Error refused(const Checkpoint& checkpoint, const std::string& why) {
   return user_error(fmt::format("resume is \"{}\", {}", checkpoint.path, why));
 }
 
-void tell_drift(const CheckpointManifest& manifest, std::vector<std::string>& told) {
-  const Drift drift = drift_of(manifest);
-  if (drift.edges.empty()) return;
+namespace {
+
+// "3 edges (0-1, 2-3, 4-5)", by their ends.
+std::string named(const std::vector<std::pair<int, int>>& edges) {
   constexpr size_t kNamed = 8;
-  std::string edges;
-  for (size_t k = 0; k < std::min(kNamed, drift.edges.size()); ++k)
-    edges += fmt::format("{}{}-{}", k > 0 ? ", " : "", drift.edges[k].i, drift.edges[k].j);
-  if (drift.edges.size() > kNamed) edges += ", ...";
-  told.push_back(fmt::format(
-      "the sum that gossip conserves is off by at most {} in norm: of {} edge{} one end "
-      "had an exchange more ({})",
-      as_short(drift.at_most), drift.edges.size(), drift.edges.size() == 1 ? "" : "s", edges));
+  std::string names;
+  for (size_t k = 0; k < std::min(kNamed, edges.size()); ++k)
+    names += fmt::format("{}{}-{}", k > 0 ? ", " : "", edges[k].first, edges[k].second);
+  return fmt::format("{} edge{} ({}{})", edges.size(), edges.size() == 1 ? "" : "s", names,
+                     edges.size() > kNamed ? ", ..." : "");
+}
+
+}  // namespace
+
+void tell_drift(const std::vector<RankFile>& ranks, std::vector<std::string>& told) {
+  const Drift drift = drift_of(ranks);
+  std::vector<std::pair<int, int>> edges;
+  for (const Drift::Edge& edge : drift.edges)
+    edges.push_back({edge.i, edge.j});
+  constexpr double kRounding = 1.005;  // of three digits: what is told is never too little
+  if (!edges.empty())
+    told.push_back(
+        fmt::format("the sum that gossip conserves is off by at most {} in norm: one end had an "
+                    "exchange more of {}",
+                    as_short(kRounding * drift.at_most), named(edges)));
+  if (!drift.unknown.empty())
+    told.push_back(
+        fmt::format("whether both ends had the same exchanges cannot be told here of {}: the other "
+                    "end is in another node's files",
+                    named(drift.unknown)));
 }
 
 std::string run_of(const std::string& path) {
@@ -57,7 +77,27 @@ int nodes_in(const std::string& folder) {
 
 namespace {
 
-std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption& resumption) {
+// Of push-sum, whose weights are as many as there are ranks where nothing is under way.
+void tell_weights(const std::vector<RankRecordPtr>& ranks, bool all_here,
+                  std::vector<std::string>& told) {
+  double sum = 0;
+  bool has_any = false;
+  for (const RankRecordPtr& rank : ranks)
+    for (const RankRecord::Number& n : rank->numbers)
+      if (n.is_real && (n.name == "w" || n.name == "weight handed over")) {
+        sum += std::bit_cast<double>(n.bits);
+        has_any = true;
+      }
+  const auto wanted = static_cast<double>(ranks.size());
+  if (!has_any || std::abs(sum - wanted) <= 1e-6 * wanted) return;
+  told.push_back(fmt::format(
+      "push-sum's weights here add up to {}, of {} ranks: {}", as_short(sum), ranks.size(),
+      all_here ? "what was under way is in no file, or in two"
+               : "the rest was under way, or at other nodes"));
+}
+
+std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption& resumption,
+                                 const std::vector<RankFile>& of_all, int total) {
   std::vector<std::string> told;
   for (const std::string& line : checkpoint.passed_over)
     told.push_back("passed over: " + line);
@@ -65,7 +105,8 @@ std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption&
   told.push_back(fmt::format("goes on from {}, after {} gradients{}", checkpoint.path,
                              with_commas(static_cast<double>(gradients_of(resumption))),
                              score ? "; the last test: " + score_text(*score) : ""));
-  tell_drift(checkpoint.manifest, told);
+  tell_drift(of_all, told);
+  tell_weights(checkpoint.ranks, static_cast<int>(checkpoint.ranks.size()) == total, told);
   return told;
 }
 
@@ -147,6 +188,8 @@ RunIdentity identity_of(const Settings& s, const Objective& objective, const std
   const uint64_t shapes[] = {objective.layout().hash(), objective.statistics().hash()};
   run.job = fnv1a(std::as_bytes(std::span(shapes)), fnv1a(state));
   run.layout = shapes[0];
+  for (const ParameterEntry& entry : objective.layout().entries())
+    run.tensors.push_back({entry.name, entry.shape});
   run.job_is = fmt::format("{} of {} parameters", s.method,
                            with_commas(static_cast<double>(objective.layout().size())));
   run.options = options;
@@ -180,7 +223,7 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
     const auto place = static_cast<size_t>(checkpoint.ranks[k]->rank - were.first);
     if (place < on.kept.size()) on.kept[place] = checkpoint.kept[k];
   }
-  on.told = told_of(checkpoint, on.resumption);
+  on.told = told_of(checkpoint, on.resumption, recorded, were.total);
   on.told.insert(on.told.end(), placed.told.begin(), placed.told.end());
   return on;
 }

@@ -36,8 +36,9 @@ std::string run_of(const std::string& path);
 std::string folder_of_node(const std::string& folder, int node);
 int nodes_in(const std::string& folder);
 
-/// Of which edges one end had an exchange more, in a line, where there are any.
-void tell_drift(const CheckpointManifest&, std::vector<std::string>& told);
+/// Of which edges one end had an exchange more, in a line where there are any, and in another of
+/// which that cannot be said, because the other end's record is not among these.
+void tell_drift(const std::vector<RankFile>&, std::vector<std::string>& told);
 
 /// resume is "PATH", why
 Error refused(const Checkpoint&, const std::string& why);

@@ -70,6 +70,13 @@ Json json_of(const std::vector<DataCut>& cuts) {
   return array;
 }
 
+Json json_of(const std::vector<TensorShape>& tensors) {
+  Json array = Json::array();
+  for (const TensorShape& tensor : tensors)
+    array.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
+  return array;
+}
+
 /// Reads members of objects whose author may be anybody. After the first that is missing or of the
 /// wrong type good() is false.
 class MemberReader {
@@ -177,6 +184,17 @@ std::vector<DataCut> cuts_of(const Json& json, MemberReader& read) {
   return cuts;
 }
 
+std::vector<TensorShape> tensors_of(const Json& json, MemberReader& read) {
+  constexpr size_t kDimensionsAtMost = 64;
+  std::vector<TensorShape> tensors;
+  for (size_t k = 0; k < json.size() && read.good(); ++k) {
+    tensors.push_back({read.text(json[k], "name"), {}});
+    for (const uint64_t d : read.counts(json[k], "shape", kDimensionsAtMost))
+      tensors.back().shape.push_back(static_cast<int64_t>(d));
+  }
+  return tensors;
+}
+
 }  // namespace
 
 std::string rank_file_name(int rank) { return fmt::format("rank-{}.safetensors", rank); }
@@ -202,6 +220,7 @@ std::string text_of(const CheckpointManifest& m) {
                  {"options", Json::parse(m.run.options, nullptr, false)},
                  {"ranks", ranks}};
   if (m.score && std::isfinite(m.score->value)) object["score"] = json_of(*m.score);
+  if (!m.run.tensors.empty()) object["tensors"] = json_of(m.run.tensors);
   if (!m.run.cuts.empty()) object["cuts"] = json_of(m.run.cuts);
   return text_with_hash(std::move(object));
 }
@@ -238,6 +257,8 @@ Result<CheckpointManifest> parse_manifest(const std::string& path, const std::st
   m.epoch = read.count(object, "epoch", ~uint64_t{0} >> 1);
   m.topology = read.text(object, "topology");
   if (object.contains("score")) m.score = score_of(object["score"], read);
+  if (object.contains("tensors"))
+    m.run.tensors = tensors_of(read.at(object, "tensors", &Json::is_array), read);
   if (object.contains("cuts")) m.run.cuts = cuts_of(read.at(object, "cuts", &Json::is_array), read);
   const Json& ranks = read.at(object, "ranks", &Json::is_array);
   int last = -1;

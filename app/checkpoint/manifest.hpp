@@ -42,6 +42,13 @@ struct RankFile {
   } kept;
 };
 
+struct TensorShape {
+  std::string name;
+  std::vector<int64_t> shape;
+
+  bool operator==(const TensorShape&) const = default;
+};
+
 /// What a run says about itself in each of its checkpoints.
 struct RunIdentity {
   uint64_t job = 0;     // hash of what a rank's state consists of
@@ -51,6 +58,7 @@ struct RunIdentity {
   std::string node;     // its name, of a run of several
   uint64_t batch = 0;   // samples of a gradient
   std::vector<DataCut> cuts = {};  // of its data, by earlier lives with other numbers of ranks
+  std::vector<TensorShape> tensors = {};  // of the model; empty: an older program wrote it
 };
 
 struct CheckpointManifest {

@@ -41,24 +41,31 @@ std::shared_ptr<RankRecord> clone_of(const RankRecord& of, int rank) {
   return clone;
 }
 
-// The distance of the means of x over all and over some, and the norm of the former.
-std::pair<double, double> moved_mean(const std::vector<RankRecordPtr>& all,
-                                     const std::vector<RankRecordPtr>& some) {
-  const size_t size = all.front()->vectors.front().values.size();
-  const Buffer zero(size, DType::f64);
-  const auto mean_of = [&](const std::vector<RankRecordPtr>& records) {
-    Buffer mean(size, DType::f64);
-    for (const RankRecordPtr& record : records)
-      add_deviation({}, record->vectors.front().values, zero, mean);
-    scale({}, 1 / static_cast<double>(records.size()), mean, mean);
-    return mean;
-  };
-  const Buffer mean = mean_of(all);
-  return {std::sqrt(square_distance({}, mean, mean_of(some))),
-          std::sqrt(square_distance({}, mean, zero))};
+}  // namespace
+
+void MovedMean::add(const RankRecord& rank, bool stays) {
+  const Buffer& x = rank.vectors.front().values;
+  if (kept_.size() == 0) {
+    kept_ = Buffer(x.size(), DType::f64);
+    left_out_ = Buffer(x.size(), DType::f64);
+  }
+  const Buffer zero(x.size(), DType::f64);
+  add_deviation({}, x, zero, stays ? kept_ : left_out_);
+  ++(stays ? kept_ranks_ : ranks_left_out_);
 }
 
-}  // namespace
+std::string MovedMean::text() const {
+  if (kept_ranks_ == 0 || ranks_left_out_ == 0) return "";
+  Buffer all(kept_.size(), DType::f64), kept(kept_.size(), DType::f64);
+  const double per_rank = 1 / static_cast<double>(kept_ranks_ + ranks_left_out_);
+  scale({}, per_rank, kept_, all);
+  axpy({}, per_rank, left_out_, all);
+  scale({}, 1 / static_cast<double>(kept_ranks_), kept_, kept);
+  const Buffer zero(kept_.size(), DType::f64);
+  return fmt::format("the mean is off by {} in norm, of {}",
+                     as_short(std::sqrt(square_distance({}, all, kept))),
+                     as_short(std::sqrt(square_distance({}, all, zero))));
+}
 
 PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
                         RankPlaces are) {
@@ -90,10 +97,12 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
                                         rank, (*from)->rank));
   }
   if (const size_t out = recorded.size() - kept.size(); out > 0) {
-    const auto [moved, norm] = moved_mean(recorded, kept);
-    placed.told.push_back(fmt::format(
-        "{} rank{} no place any more; without {} the mean is off by {} in norm, of {}", out,
-        out == 1 ? " has" : "s have", out == 1 ? "it" : "them", as_short(moved), as_short(norm)));
+    MovedMean mean;
+    for (const RankRecordPtr& record : recorded)
+      mean.add(*record, std::find(kept.begin(), kept.end(), record) != kept.end());
+    placed.told.push_back(fmt::format("{} rank{} no place any more; without {} {}", out,
+                                      out == 1 ? " has" : "s have", out == 1 ? "it" : "them",
+                                      mean.text()));
   }
   if (were.total != are.total)
     placed.told.push_back(fmt::format(
@@ -112,6 +121,14 @@ void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks& placed, Ra
   for (const RankFile& rank : recorded)
     if (rank.gradients + static_cast<uint64_t>(were.total) > most)  // else it had stopped before
       least = std::min(least, rank.gradients);
+  const auto ahead = std::count_if(recorded.begin(), recorded.end(),
+                                   [least](const RankFile& r) { return r.gradients > least; });
+  if (ahead > 0)
+    placed.told.push_back(fmt::format(
+        "{} rank{} up to {} round{} ahead of the one furthest behind, and {} back by as many; "
+        "nothing bounds by how much the mean is off for that",
+        ahead, ahead == 1 ? " was" : "s were", most - least, most - least == 1 ? "" : "s",
+        ahead == 1 ? "goes" : "go"));
   const uint64_t level = share_of(least, were, are);
   for (RankRecordPtr& rank : placed.ranks) {
     if (rank->gradients <= level) continue;

@@ -29,9 +29,24 @@ struct PlacedRanks {
 PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces were,
                         RankPlaces are);
 
+/// By how much the mean of x moves where some ranks are left out. One rank after the other, so that
+/// they need not all be in memory.
+class MovedMean {
+ public:
+  /// REQUIRES: of as many elements as those before. `stays`: it is not left out.
+  void add(const RankRecord&, bool stays);
+  /// "the mean is off by 0.1 in norm, of 3"; empty where none or all are left out.
+  std::string text() const;
+
+ private:
+  Buffer kept_, left_out_;  // sums; empty: nothing was added
+  size_t kept_ranks_ = 0, ranks_left_out_ = 0;
+};
+
 /// Of methods whose ranks wait for each other in rounds: a graph's ranks are in different ones when
 /// they are recorded, by less than there are of them. All go on from the least, so that no rank
-/// ends before the others and leaves them to a smaller graph. `recorded`: of all processes.
+/// ends before the others and leaves them to a smaller graph; how many were ahead, and by how many
+/// rounds, is told. `recorded`: of all processes.
 void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks&, RankPlaces were,
                   RankPlaces are);
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "app/checkpoint/go_on.hpp"
+#include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "app/json_output.hpp"
 #include "app/run_directory.hpp"
@@ -49,10 +50,29 @@ std::string state_of(const Json& record) {
   return told ? found->get<std::string>() : "";
 }
 
-// It was killed, or ended because somebody wanted the machine.
+// Who made it fail, as run.json has it; empty: it is not told, or nobody did.
+std::string failed_by(const Json& record) {
+  if (state_of(record) != "failed" || !record.contains("failure")) return "";
+  const Json& failure = record["failure"];
+  const bool told = failure.is_object() && failure.contains("by") && failure["by"].is_string();
+  return told ? failure["by"].get<std::string>() : "";
+}
+
+// It was killed, ended because somebody wanted the machine, or failed by what another start may
+// find mended: a full disk, a device that was lost. A run that has diverged does it again from
+// where it is, and a unit that is started again and again would never come to rest.
 bool is_left(const Json& record) {
   const std::string state = state_of(record);
-  return state == "running" || (state == "interrupted" && record.contains("preempted"));
+  return state == "running" || (state == "interrupted" && record.contains("preempted")) ||
+         failed_by(record) == "world";
+}
+
+Error has_failed(const std::string& out, const Json& record) {
+  const Json& line = record["failure"].contains("line") ? record["failure"]["line"] : Json();
+  return user_error(fmt::format(
+      "out is \"{}\", which holds a run already that has failed and would again ({}), accepted: "
+      "another folder",
+      out, text_of(line)));
 }
 
 Status same_options(const Json& record, const Options& options) {
@@ -93,7 +113,11 @@ Result<FolderLock> lock_run(const std::string& folder) {
 // The same command again. What was killed before its first checkpoint begins anew.
 Result<Beginning> after_kill(Options& options, Objective& objective) {
   Beginning begins;
-  if (options.out.empty() || !is_left(record_in(options.out))) return begins;
+  if (options.out.empty()) return begins;
+  const Json left = record_in(options.out);
+  if (const auto by = failed_by(left); by == "divergence" || by == "user")
+    return has_failed(options.out, left);
+  if (!is_left(left)) return begins;
   auto lock = lock_run(options.out);
   if (!lock) return lock.error();
   const Json record = record_in(options.out);
@@ -120,23 +144,58 @@ std::string resumed_by_node(const Options& launch, int node) {
   return folder_of_node(launch.resume, had > 0 ? node % had : node);
 }
 
+namespace {
+
+// Of nodes that have no place any more. Each checkpoint is in memory while it is added.
+std::string moved_mean(const std::string& folder, const std::vector<int>& there, int nodes) {
+  MovedMean mean;
+  size_t size = 0;
+  for (const int node : there) {
+    const auto checkpoint = load_checkpoint(real_disk(), folder_of_node(folder, node));
+    if (!checkpoint) continue;
+    for (const RankRecordPtr& rank : checkpoint->ranks) {
+      if (size == 0) size = rank->vectors.front().values.size();
+      if (rank->vectors.front().values.size() == size) mean.add(*rank, node < nodes);
+    }
+  }
+  return mean.text();
+}
+
+// The nodes of an earlier launch whose folders are on this machine.
+std::vector<int> nodes_here(const Options& launch, const std::string& folder) {
+  std::vector<int> there;
+  const int had = std::max(nodes_in(folder), launch.hosts.empty() ? 0 : launch.nodes);
+  std::error_code unreadable;
+  for (int k = 0; k < had; ++k)
+    if (fs::is_directory(folder_of_node(folder, k), unreadable)) there.push_back(k);
+  return there;
+}
+
+}  // namespace
+
 std::vector<std::string> told_of_nodes(const Options& launch) {
   const std::string& folder = launch.resume.empty() ? launch.out : launch.resume;
-  CheckpointManifest all;
+  const std::vector<int> there = nodes_here(launch, folder);
+  const auto goes_on = [&](int k) { return is_left(record_in(folder_of_node(folder, k))); };
   std::vector<std::string> told;
-  if (!launch.hosts.empty()) return told;
-  if (launch.resume.empty() && !is_left(record_in(folder_of_node(folder, 0)))) return told;
-  const int had = nodes_in(folder), nodes = launch.nodes;
-  for (int k = 0; k < had; ++k) {
+  if (launch.resume.empty() && std::none_of(there.begin(), there.end(), goes_on)) return told;
+  const int nodes = launch.nodes;
+  std::vector<RankFile> all;
+  bool is_less = false;
+  for (const int k : there) {
     auto manifest = newest_manifest(real_disk(), folder_of_node(folder, k));
     if (!manifest) continue;
+    is_less = is_less || k >= nodes;
     if (k >= nodes)
       told.push_back(fmt::format("node-{} has no place any more: its {} ranks are left out", k,
                                  manifest->ranks.size()));
     else
-      std::move(manifest->ranks.begin(), manifest->ranks.end(), std::back_inserter(all.ranks));
+      std::move(manifest->ranks.begin(), manifest->ranks.end(), std::back_inserter(all));
   }
-  if (nodes > had && had > 0)
+  if (const std::string moved = is_less ? moved_mean(folder, there, nodes) : ""; !moved.empty())
+    told.push_back("without those ranks " + moved);
+  const auto had = static_cast<int>(there.size());
+  if (nodes > had && had > 0 && launch.hosts.empty())
     told.push_back(
         fmt::format("{} has {} nodes: the others begin with the x of theirs", folder, had));
   tell_drift(all, told);

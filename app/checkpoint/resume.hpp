@@ -39,8 +39,8 @@ Result<Beginning> beginning_of(Options&, Objective&);
 std::string resumed_by_node(const Options& launch, int node);
 
 /// What can be said of the nodes of the earlier launch that a launch goes on with, a line each: who
-/// is left out, who is new, and of which edges one end had an exchange more. Of other machines'
-/// folders nothing.
+/// is left out and by how much that moves the mean, who is new, and of which edges one end had an
+/// exchange more. Of other machines only what is in folders that this one sees.
 std::vector<std::string> told_of_nodes(const Options& launch);
 
 }  // namespace grapevine

@@ -94,6 +94,35 @@ Error refused(const std::string& path, const std::string& why) {
   return user_error(fmt::format("init is \"{}\", {}", path, why));
 }
 
+Error refused_tensors(const std::string& path, size_t count) {
+  return refused(path, fmt::format("of which {} tensor{} fit the model, accepted: all", count,
+                                   count == 1 ? " does not" : "s do not"));
+}
+
+// What of a checkpoint's tensors does not fit, a line each. None: it is not their names or shapes,
+// or an older program has not told them.
+std::vector<std::string> misfits(const std::vector<TensorShape>& recorded,
+                                 const ParameterLayout& layout) {
+  std::vector<std::string> lines;
+  if (recorded.empty()) return lines;
+  std::set<std::string> wanted;
+  for (const ParameterEntry& entry : layout.entries()) {
+    wanted.insert(entry.name);
+    const auto found = std::find_if(recorded.begin(), recorded.end(),
+                                    [&](const TensorShape& t) { return t.name == entry.name; });
+    if (found == recorded.end())
+      lines.push_back(fmt::format("has no tensor {} of shape {}", entry.name, shown(entry.shape)));
+    else if (found->shape != entry.shape)
+      lines.push_back(fmt::format("tensor {} has shape {}, accepted: {}", entry.name,
+                                  shown(found->shape), shown(entry.shape)));
+  }
+  for (const TensorShape& tensor : recorded)
+    if (wanted.count(tensor.name) == 0)
+      lines.push_back(fmt::format("tensor {} of shape {} is none of the model's", tensor.name,
+                                  shown(tensor.shape)));
+  return lines;
+}
+
 Result<Buffer> from_file(const std::string& path, Objective& objective, int ranks) {
   const auto stored = is_state_dict(path) ? read_state_dict(path) : read_safetensors(path);
   if (!stored) return user_error(stored.error().message);
@@ -105,8 +134,7 @@ Result<Buffer> from_file(const std::string& path, Objective& objective, int rank
   taker.take(statistics, running);
   say(path, taker.complaints());
   if (const size_t count = taker.complaints().size(); count > 0)
-    return refused(path, fmt::format("of which {} tensor{} fit the model, accepted: all", count,
-                                     count == 1 ? " does not" : "s do not"));
+    return refused_tensors(path, count);
   for (const std::string& name : taker.unused())
     say(path, {fmt::format("tensor {} is not used", name)});
   for (int rank = 0; rank < ranks; ++rank)
@@ -118,9 +146,14 @@ Result<Buffer> from_checkpoint(const std::string& path, Objective& objective, in
   auto checkpoint = load_checkpoint(real_disk(), path);
   if (!checkpoint) return checkpoint.error();
   const ParameterLayout& layout = objective.layout();
-  if (checkpoint->manifest.run.layout != layout.hash())
-    return refused(path, "a checkpoint of " + checkpoint->manifest.run.job_is +
-                             ", accepted: one of the same tensors");
+  const RunIdentity& of = checkpoint->manifest.run;
+  if (of.layout != layout.hash()) {
+    const std::vector<std::string> lines = misfits(of.tensors, layout);
+    say(path, lines);
+    return lines.empty() ? refused(path, "a checkpoint of " + of.job_is +
+                                             ", accepted: one of the same tensors")
+                         : refused_tensors(path, lines.size());
+  }
   const auto mean_of = [&](size_t size, DType dtype, auto&& vector) -> Result<Buffer> {
     Buffer sum(size, DType::f64), mean(size, dtype);
     for (const RankRecordPtr& record : checkpoint->ranks) {

@@ -83,6 +83,10 @@ class Launch {
         interrupted_ = true;
         processes_.interrupt();
       }
+      if (const int asked = checkpoint_requests(); asked != saves_) {
+        saves_ = asked;
+        processes_.save();
+      }
       if (processes_.ended() && (interrupted_ || !comes_back())) break;
       for (; next_ < incidents_.size() && since_begin() >= incidents_[next_].at; ++next_)
         if (Status ok = incidents_[next_].happens(); !ok) return ok.error();
@@ -304,6 +308,7 @@ class Launch {
   double poll_at_s_ = kBetweenLooks_s;
   double round_trip_s_ = 0;  // of the link looked at last
   bool interrupted_ = false;
+  int saves_ = 0;  // checkpoints that have been asked for
   std::set<int> ended_;
   std::map<int, Reached> reached_;                                   // by node
   std::set<std::string> told_;                                       // addresses

@@ -136,6 +136,19 @@ void ProcessGroup::interrupt() {
   }
 }
 
+// Who does not listen yet may not know the signal, and has nothing to save.
+void ProcessGroup::save() {
+  constexpr double kAnswer_s = 0.1;  // it is written all the same
+  for (int k = 0; k < launch_.nodes; ++k) {
+    if (!listens(k)) continue;
+    if (hosts_.empty())
+      at(k).child->signal(SIGUSR1);
+    else
+      static_cast<void>(
+          ask_node(address(k), launch_.peers.key, {ConsoleVerb::checkpoint, {}}, 1, kAnswer_s));
+  }
+}
+
 Json ProcessGroup::ask(int node) const {
   const auto answer = ask_node(address(node), launch_.peers.key, {ConsoleVerb::status, {}}, 0.5);
   return answer ? Json::parse(*answer, nullptr, false) : Json();

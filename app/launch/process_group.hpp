@@ -38,6 +38,9 @@ class ProcessGroup {
   /// others, and given this process's own signal, by which it knows whether it may go on later.
   void interrupt();
 
+  /// Each node takes a checkpoint.
+  void save();
+
   /// The status of a node by its console; null where it does not answer.
   Json ask(int node) const;
 

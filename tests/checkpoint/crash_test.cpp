@@ -353,7 +353,7 @@ TEST_CASE(
   rank(0, {{1, 1, 1, 12, 3.5, 0.5}, {2, 1, 1, 4, 1, 0.25}});
   rank(1, {{0, 1, 1, 10, 2.5, 0.5}, {2, 1, 1, 3, 1, 0.25}});
   rank(2, {{0, 1, 1, 4, 1, 0.25}, {1, 1, 1, 4, 1.25, 0.25}, {3, 1, 1, 8, 9, 9}});
-  const Drift drift = drift_of(m);  // of rank 3 there is no file
+  const Drift drift = drift_of(m.ranks);  // of rank 3 there is no file
   REQUIRE(drift.edges.size() == 2);
   CHECK(drift.edges[0].i == 0);
   CHECK(drift.edges[0].j == 1);

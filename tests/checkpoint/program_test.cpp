@@ -1,5 +1,6 @@
 // Checkpoints and resumption as users meet them: the built program, killed for real.
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +14,17 @@
 #include <grapevine/checkpoint.hpp>
 
 #include "app/checkpoint/checkpoint_reader.hpp"
+#include "app/checkpoint/go_on.hpp"
 #include "app/checkpoint/real_disk.hpp"
+#include "app/checkpoint/resume.hpp"
+#include "app/interrupts.hpp"
+#include "app/options.hpp"
+#include "kernels/ops.hpp"
 #include "kernels/random.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine::test;
 
@@ -63,6 +70,7 @@ TEST_CASE(
   CHECK(record_of(other)["options"]["lr"] == 0.01);
   const auto manifest = nlohmann::json::parse(text_of(kept.front() + "/manifest.json"));
   CHECK(manifest["ranks"][0]["gradients"] == resumed["resumed_at"]);
+  CHECK(manifest["ranks"][0]["file"] == "rank-0.safetensors");
 }
 
 TEST_CASE("what the program has saved goes on in a program of a user's own, to the same bits") {
@@ -149,6 +157,82 @@ TEST_CASE(
   check_refused(job, 2, {"holds a run already"});
   const auto more = json_of("train --resume " + run + " --until 0.1");
   CHECK(more["resumed_at"].get<uint64_t>() > 0);
+}
+
+TEST_CASE("a run that was ended by Ctrl+C once or twice does not go on by itself") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const std::string job = "train " + kRun + "--gradients 0 --out " + run + " --until ";
+  Running life(job + "1000");
+  REQUIRE(life.wait_for("epoch 1"));
+  life.signal(SIGINT);
+  REQUIRE(life.wait_for("stopping"));
+  // From now on any moment may be the last.
+  const auto record = record_of(run);
+  CHECK(record["state"] == "interrupted");
+  CHECK(record["options"]["until"] == 1000);
+  life.signal(SIGKILL);
+  life.end();
+  check_refused(job + "1", 2, {"holds a run already"});
+}
+
+TEST_CASE("a second Ctrl+C ends a process at once, and its note of the first stays") {
+  const Scratch scratch;
+  const std::string path = scratch.file("run.json", "running");
+  const pid_t child = fork();
+  if (child == 0) {
+    grapevine::count_interrupts();
+    const grapevine::InterruptNote note(path, "interrupted");
+    raise(SIGINT);
+    if (text_of(path) == "interrupted") raise(SIGINT);
+    _exit(1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == grapevine::kInterrupted);
+  CHECK(text_of(path) == "interrupted");
+  CHECK_FALSE(exists(path + ".interrupt"));
+}
+
+TEST_CASE("a run that the machine made fail goes on by itself, after Ctrl+C it does not") {
+  const Scratch scratch;
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const std::string run = scratch.path(std::to_string(signal));
+    const std::string job = "train " + kRun + "--gradients 0 --out " + run + " --until ";
+    Running life(job + "1000");
+    REQUIRE(life.wait_for("epoch 1"));
+    fs::create_directories(run + "/model.safetensors/in the way");
+    life.signal(signal);
+    CHECK(life.end() == 1);
+    const auto record = record_of(run);
+    CHECK(record["state"] == "failed");
+    CHECK(record["failure"]["by"] == (signal == SIGTERM ? "world" : "interrupt"));
+    CHECK_THAT(record["failure"]["line"].get<std::string>(), Catch::Contains("model.safetensors"));
+    fs::remove_all(run + "/model.safetensors");
+    if (signal == SIGINT) {
+      check_refused(job + "0.1", 2, {"holds a run already"});
+      continue;
+    }
+    const Ran again = run_grapevine(job + "0.1");
+    CHECK(again.status == 0);
+    CHECK_THAT(again.err, Catch::Contains("goes on from"));
+    CHECK(record_of(run)["state"] == "finished");
+    CHECK_FALSE(record_of(run).contains("failure"));
+  }
+}
+
+TEST_CASE("a run that has diverged is refused with status 2, so that no unit starts it for ever") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const std::string job =
+      "simulate --topology ring --ranks 30 --latency 0.4 --until 200 --checkpoint-every 100s "
+      "--out " +
+      run;
+  const Ran ran = run_grapevine(job);
+  CHECK(ran.status == 1);
+  CHECK(record_of(run)["failure"]["by"] == "divergence");
+  REQUIRE_FALSE(checkpoints_of(run).empty());
+  check_refused(job, 2, {"has failed and would again", "exchanges overlap", "another folder"});
 }
 
 TEST_CASE("SIGUSR1 takes a checkpoint of a run that goes on") {
@@ -244,6 +328,45 @@ TEST_CASE("a folder of checkpoints that cannot be written is an alarm, and the r
   CHECK(record_of(run)["state"] == "finished");
 }
 
+TEST_CASE(
+    "under the wall clock, too, a disk that fails is an alarm told once, and the run finishes") {
+  const Scratch scratch;
+  const std::string job = "train " + kRun + "--gradients 0 --until 1 --checkpoint-every 20steps ";
+  const std::string full = scratch.path("full"), closed = scratch.path("closed");
+  const Ran small = run_grapevine(job + "--dim 20000 --out " + full, "ulimit -f 500;");
+  const Ran shut = run_grapevine(job + "--out " + closed,
+                                 "mkdir -p " + closed + "; touch " + closed + "/checkpoints;");
+  for (const auto& [ran, run] : {std::pair(small, full), std::pair(shut, closed)}) {
+    INFO(ran.err);
+    CHECK(ran.status == 0);
+    CHECK(record_of(run)["state"] == "finished");
+    CHECK(record_of(run)["result"]["gradients"] > 0);
+    CHECK(checkpoints_of(run).empty());
+    const std::string alarm = "ALARM: no checkpoint: cannot";
+    const size_t first = ran.err.find(alarm);
+    REQUIRE(first != ran.err.npos);
+    CHECK(ran.err.find(alarm, first + 1) == ran.err.npos);
+  }
+  CHECK_THAT(small.err, Catch::Contains("File too large"));
+}
+
+TEST_CASE(
+    "the package safetensors opens every file of a checkpoint's ranks, or its absence is said") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  json_of("simulate " + kRun +
+          "--optimizer adam --gradients 200 --until 0 --checkpoint-every 20s --out " + run);
+  const Ran read = run_command("PYTHONPATH=" GRAPEVINE_SOURCE_DIR
+                               "/.deps/modules:$PYTHONPATH python3 " GRAPEVINE_SOURCE_DIR
+                               "/tests/checkpoint/rank_files.py " +
+                               checkpoints_of(run).front());
+  INFO(read.out << read.err);
+  if (read.status == 77 || read.status == 127)
+    return skipped("no safetensors here, so it did not open the files of ranks");
+  CHECK(read.status == 0);
+  CHECK_THAT(read.out, Catch::Contains("safetensors opened rank-3.safetensors"));
+}
+
 TEST_CASE("a warm start begins at another run's model, a file, or the mean of a checkpoint") {
   const Scratch scratch;
   const std::string run = scratch.path("run");
@@ -263,9 +386,156 @@ TEST_CASE("a warm start begins at another run's model, a file, or the mean of a 
   CHECK(other.status == 2);
   CHECK_THAT(other.err, Catch::Contains("tensor x has shape [16], accepted: [17]"));
   CHECK_THAT(other.err, Catch::Contains("of which 1 tensor does not fit the model"));
+  const Ran of_checkpoint = run_grapevine(job + "--dim 17 --init " + earlier);
+  CHECK(of_checkpoint.status == 2);
+  CHECK_THAT(of_checkpoint.err, Catch::Contains("tensor x has shape [16], accepted: [17]"));
+  CHECK_THAT(of_checkpoint.err, Catch::Contains("of which 1 tensor does not fit the model"));
+  // An older program's manifest tells no shapes.
+  auto manifest = nlohmann::json::parse(text_of(earlier + "/manifest.json"));
+  manifest.erase("tensors");
+  overwrite(earlier + "/manifest.json", grapevine::sealed(manifest.dump()));
   check_refused(job + "--dim 17 --init " + earlier, 2, {"a checkpoint of a2cid2 of 16 parameters"});
   check_refused("simulate --resume " + earlier + " --init " + run, 2, {"init", "with resume"});
   check_refused("node --guests 1 --no-save --init " + run, 2, {"init", "with guests"});
+}
+
+namespace {
+
+struct TornEdges {
+  std::vector<std::string> names;
+  double moved = 0;
+};
+
+// Of the manifests of all ranks: whose ends have not had the same exchanges.
+TornEdges torn_in(const std::vector<nlohmann::json>& manifests) {
+  std::map<std::pair<int, int>, nlohmann::json> ends;
+  for (const auto& manifest : manifests)
+    for (const auto& rank : manifest["ranks"])
+      for (const auto& edge : rank["edges"])
+        ends[{rank["rank"], edge["peer"]}] = edge;
+  TornEdges torn;
+  for (const auto& [edge, end] : ends) {
+    const auto other = ends.find({edge.second, edge.first});
+    const bool is_known = other != ends.end();
+    const uint64_t theirs = is_known ? other->second["exchanges"].get<uint64_t>() : 0;
+    if (end["exchanges"] <= theirs) continue;
+    torn.names.push_back(fmt::format("{}-{}", edge.first, edge.second));
+    torn.moved +=
+        end["moved"].get<double>() - (is_known ? other->second["moved"].get<double>() : 0.0);
+  }
+  return torn;
+}
+
+std::string text_of(const std::vector<std::string>& lines) {
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+// The number behind these words of a line.
+double number_after(const std::string& text, const std::string& words) {
+  const size_t at = text.find(words);
+  REQUIRE(at != text.npos);
+  return std::stod(text.substr(at + words.size()));
+}
+
+}  // namespace
+
+TEST_CASE("a whole run that comes back prints which edges were torn, and a bound of the drift") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  json_of("simulate " + kRun +
+          "--ranks 8 --topology ring --pairing free --speed-spread 0.5 --transfer 0.3 "
+          "--latency 0.2 --jitter 0.9 --gradients 800 --until 0 --checkpoint-every 7.3s --out " +
+          run);
+  size_t torn_ones = 0, checkpoints = 0;
+  for (const std::string& from : checkpoints_of(run)) {
+    const TornEdges torn = torn_in({nlohmann::json::parse(text_of(from + "/manifest.json"))});
+    const Ran ran = run_grapevine("simulate --resume " + from + " --out " +
+                                  scratch.path("more" + std::to_string(checkpoints++)));
+    INFO(ran.err);
+    CHECK(ran.status == 0);
+    CHECK_THAT(ran.err, !Catch::Contains("cannot be told"));
+    if (torn.names.empty()) continue;
+    ++torn_ones;
+    const double told = number_after(ran.err, "the sum that gossip conserves is off by at most ");
+    CHECK(told >= torn.moved);
+    CHECK(told <= 1.02 * torn.moved);
+    for (const std::string& edge : torn.names)
+      CHECK_THAT(ran.err, Catch::Contains(edge));
+  }
+  CHECK(torn_ones > 0);
+}
+
+TEST_CASE("of rounds it is told how far ranks were apart, and of push-sum what the weights are") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  json_of("simulate " + kRun +
+          "--ranks 8 --topology ring --method sgp --speed-spread 0.5 --transfer 0.3 --latency 0.5 "
+          "--jitter 0.9 --gradients 800 --until 0 --checkpoint-every 7.3s --out " +
+          run);
+  const std::string from = checkpoints_of(run).front();
+  const Ran ran = run_grapevine("simulate --resume " + from + " --out " + scratch.path("more"));
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  auto checkpoint = grapevine::load_checkpoint(grapevine::real_disk(), from);
+  REQUIRE(checkpoint);
+  uint64_t least = ~uint64_t{0}, most = 0;
+  for (const auto& rank : checkpoint->ranks) {
+    least = std::min(least, rank->gradients);
+    most = std::max(most, rank->gradients);
+  }
+  REQUIRE(most - least == 1);
+  CHECK_THAT(ran.err, Catch::Contains("up to 1 round ahead of the one furthest behind"));
+  CHECK_THAT(ran.err, !Catch::Contains("weights"));
+  // As if a half of a rank's mass had been under way.
+  const auto half = std::make_shared<grapevine::RankRecord>();
+  half->gradients = checkpoint->ranks[0]->gradients;
+  half->statistics = grapevine::Buffer(0, grapevine::DType::f32);
+  half->numbers = checkpoint->ranks[0]->numbers;
+  for (auto& number : half->numbers)
+    if (number.name == "w") number.bits = std::bit_cast<uint64_t>(0.5);
+  for (const auto& v : checkpoint->ranks[0]->vectors) {
+    half->vectors.push_back({v.name, grapevine::Buffer(v.values.size(), v.values.dtype())});
+    grapevine::scale({}, 1, v.values, half->vectors.back().values);
+  }
+  checkpoint->ranks[0] = half;
+  grapevine::Options options = grapevine::default_options(grapevine::kSimulate, "quadratic");
+  options.settings.method = "sgp";
+  options.settings.ranks = 8;
+  options.settings.gradients = 800;
+  const auto objective = grapevine::make_objective(options.settings);
+  const auto on = grapevine::go_on(*checkpoint, options.settings, -1, **objective);
+  if (!on) FAIL(on.error().message);
+  CHECK_THAT(text_of(on->told), Catch::Contains("push-sum's weights here add up to 7.5, of 8"));
+}
+
+TEST_CASE("ranks of nodes that have no place are left out, and a launch tells what that moves") {
+  const Scratch scratch;
+  const std::string out = scratch.path("out");
+  for (const char* node : {"/node-0", "/node-1", "/node-2"})
+    json_of("simulate --objective quadratic --ranks 2 --zeta2 1 --gradients 60 --until 0 --seed " +
+            std::string(1, node[6] + 1) + " --checkpoint-every 10s --out " + out + node);
+  grapevine::Options launch;
+  launch.resume = out;
+  launch.nodes = 2;
+  std::vector<double> all(16), kept(16);
+  for (int node = 0; node < 3; ++node) {
+    const auto there =
+        grapevine::load_checkpoint(grapevine::real_disk(), grapevine::folder_of_node(out, node));
+    REQUIRE(there);
+    for (const auto& rank : there->ranks)
+      for (size_t k = 0; k < all.size(); ++k) {
+        const double x = rank->vectors.front().values.vec().as<double>()[k];
+        all[k] += x / 6;
+        if (node < 2) kept[k] += x / 4;
+      }
+  }
+  double square = 0;
+  for (size_t k = 0; k < all.size(); ++k)
+    square += (all[k] - kept[k]) * (all[k] - kept[k]);
+  const std::string told = text_of(grapevine::told_of_nodes(launch));
+  CHECK_THAT(told, Catch::Contains("node-2 has no place any more: its 2 ranks are left out"));
+  CHECK(number_after(told, "without those ranks the mean is off by ") ==
+        Approx(std::sqrt(square)).epsilon(0.01));
 }
 
 #ifdef GRAPEVINE_HAS_NETWORKS
@@ -381,6 +651,86 @@ TEST_CASE("processes that were all killed go on when their launch is given again
     CHECK(record["result"]["resumed_at"].get<uint64_t>() > 0);
     CHECK(record["result"]["gradients"] > record["result"]["resumed_at"]);
   }
+}
+
+TEST_CASE(
+    "a node tells of torn edges as far as it sees the other nodes' folders, and where it cannot") {
+  const Scratch scratch;
+  const std::string out = scratch.path("out"), alone = scratch.path("alone");
+  const auto newest = [](const std::string& run) {
+    const auto kept = checkpoints_of(run);
+    return kept.empty() ? nlohmann::json()
+                        : nlohmann::json::parse(text_of(kept.back() + "/manifest.json"));
+  };
+  const auto has_crossed = [&](int node) {  // rank 1 is node-0's, rank 2 node-1's
+    const auto manifest = newest(out + "/node-" + std::to_string(node));
+    if (manifest.is_null()) return false;
+    const auto& rank = manifest["ranks"][node == 0 ? 1 : 0];
+    return std::any_of(rank["edges"].begin(), rank["edges"].end(), [&](const auto& edge) {
+      return edge["peer"] == (node == 0 ? 2 : 1) && edge["exchanges"] > 0;
+    });
+  };
+  {
+    Running life(
+        "launch --nodes 2 --ranks 2 --objective quadratic --topology chain --gradients 0 "
+        "--until 1000 --checkpoint-every 20steps --out " +
+        out);
+    REQUIRE(grapevine::eventually([&] { return has_crossed(0) && has_crossed(1); },
+                                  std::chrono::seconds(60)));
+    life.signal(SIGKILL);
+    life.end();
+  }
+  fs::copy(out + "/node-0", alone, fs::copy_options::recursive);
+  const auto told_by_node = [](const std::string& run) {
+    grapevine::Options options = grapevine::default_options(grapevine::kNode, "quadratic");
+    options.settings.ranks = 4;
+    options.settings.local_ranks = 2;
+    options.settings.gradients = 0;
+    options.settings.topology = "chain";
+    const auto objective = grapevine::make_objective(options.settings);
+    const auto checkpoint = grapevine::load_checkpoint(grapevine::real_disk(), run);
+    REQUIRE(checkpoint);
+    const auto on = grapevine::go_on(*checkpoint, options.settings, -1, **objective);
+    if (!on) FAIL(on.error().message);
+    return text_of(on->told);
+  };
+  const std::string unknown = "cannot be told here of 1 edge (1-2)";
+  const TornEdges torn = torn_in({newest(out + "/node-0"), newest(out + "/node-1")});
+  grapevine::Options launch;
+  launch.resume = out;
+  launch.nodes = 2;
+  const auto told_by_launch = [&] { return text_of(grapevine::told_of_nodes(launch)); };
+  for (const std::string& told : {told_by_node(out + "/node-0"), told_by_launch()}) {
+    INFO(told);
+    CHECK_THAT(told, !Catch::Contains("cannot be told"));
+    for (const std::string& edge : torn.names)
+      CHECK_THAT(told, Catch::Contains(edge));
+  }
+  CHECK_THAT(told_by_node(alone), Catch::Contains(unknown));
+  // With hosts a launch sees its own machine's folders, and says what it does not see.
+  launch.hosts = "hosts";
+  CHECK_THAT(told_by_launch(), !Catch::Contains("cannot be told"));
+  fs::remove_all(out + "/node-1");
+  CHECK_THAT(told_by_launch(), Catch::Contains(unknown));
+}
+
+TEST_CASE("SIGUSR1 to a launch takes a checkpoint of each of its nodes") {
+  const Scratch scratch;
+  const std::string out = scratch.path("out");
+  Running life(
+      "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 --until 1000 --out " + out);
+  const auto trains = [&](const std::string& node) {  // a sample tells
+    return text_of(out + node + "/metrics.jsonl.part").find("exchanges") != std::string::npos;
+  };
+  REQUIRE(grapevine::eventually([&] { return trains("/node-0") && trains("/node-1"); },
+                                std::chrono::seconds(60)));
+  CHECK(checkpoints_of(out + "/node-0").empty());
+  life.signal(SIGUSR1);
+  for (const char* node : {"/node-0", "/node-1"})
+    CHECK(grapevine::eventually([&] { return !checkpoints_of(out + node).empty(); },
+                                std::chrono::seconds(60)));
+  life.signal(SIGTERM);
+  CHECK(life.end() == 0);
 }
 
 TEST_CASE("a launch goes on by itself after SIGTERM, and after Ctrl+C when it is asked to") {

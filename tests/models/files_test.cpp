@@ -78,7 +78,8 @@ TEST_CASE("Python opens both model files, or its absence is said aloud") {
   const Example example;
   REQUIRE(write_safetensors(scratch.path("model.safetensors"), example.tensors()));
   REQUIRE(write_state_dict(scratch.path("model.pt"), example.tensors()));
-  const std::string command = "python3 " GRAPEVINE_SOURCE_DIR "/tests/models/files_test.py ";
+  const std::string command = "PYTHONPATH=" GRAPEVINE_SOURCE_DIR "/.deps/modules:$PYTHONPATH "
+                              "python3 " GRAPEVINE_SOURCE_DIR "/tests/models/files_test.py ";
   CHECK(std::system((command + scratch.path()).c_str()) == 0);
 }
 
