@@ -163,13 +163,9 @@ void add_round_trips(Page& page, const Json& s) {
 void add_links(Page& page, const Json& s) {
   page.family("links", "gauge", "To other nodes.");
   page.series("", s["links"].size());
-  page.family("link_bytes", "counter", "Over the links that are up, by direction.");
-  for (const char* way : {"sent", "received"}) {
-    double sum = 0;
-    for (const Json& link : s["links"])
-      sum += link[fmt::format("bytes_{}", way)].get<double>();
-    page.series(label("direction", way), sum);
-  }
+  page.family("link_bytes", "counter", "Over all links since the node began, by direction.");
+  for (const char* way : {"sent", "received"})
+    page.series(label("direction", way), s["link_totals"][fmt::format("bytes_{}", way)]);
   const Json& refusals = s["refusals"];
   add_reasons(page, "offers_declined", "Offers, by reason.", refusals["declined_because"]);
   add_reasons(page, "refused", "What links brought and was not believed, by reason.",
