@@ -250,6 +250,9 @@ Node::behavior_type Node::make_behavior() {
         outcome_.alarm = divergence_under(*deps_.settings);
         outcome_.alarm->rank = d.rank;
         outcome_.alarm->at_s = deps_.clock.now();
+        outcome_.alarm->is = "rank " + std::to_string(d.rank) + " has a loss of " +
+                             std::to_string(d.loss) + " at gradient " + std::to_string(d.gradient);
+        deps_.sink.raise(*outcome_.alarm);
         outcome_.failure =
             user_error("loss is " + std::to_string(d.loss) + " at gradient " +
                        std::to_string(d.gradient) + " of rank " + std::to_string(d.rank) +

@@ -68,9 +68,9 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   };
   watch_.on_event = [this](const std::string& event) {
     const std::lock_guard lock(mutex_);
-    stream(Json{{"event", event}}.dump());
+    stream(Json{{"time", utc_now()}, {"event", event}}.dump());
     if (!progress_) return;
-    if (event.starts_with(kAlarm))
+    if (event.starts_with(kAlarm) || event.starts_with(kAlarmOver))
       progress_->warn(event);
     else
       progress_->say(event);

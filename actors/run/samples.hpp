@@ -99,7 +99,7 @@ struct Sink {
   std::function<void(const Alarm&)> on_alarm;        // each once; on_event has had its line
 
   void raise(const Alarm& alarm) const {
-    if (on_event) on_event((alarm.over ? "" : kAlarm) + alarm.line());
+    if (on_event) on_event((alarm.over ? kAlarmOver : kAlarm) + alarm.line());
     if (on_alarm) on_alarm(alarm);
   }
 };
