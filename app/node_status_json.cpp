@@ -208,6 +208,15 @@ Json round_trips_json(const DurationCounts& counts) {
   return {{"bounds", kDurationBounds}, {"counts", counts.buckets}, {"sum_seconds", counts.sum_s}};
 }
 
+Json edge_round_trips_json(const std::vector<EdgeDurations>& edges) {
+  Json out = Json::array();
+  for (const EdgeDurations& e : edges)
+    out.push_back({{"ranks", e.rank < 0 ? Json() : Json{e.rank, e.peer}},
+                   {"counts", e.counts.buckets},
+                   {"sum_seconds", e.counts.sum_s}});
+  return out;
+}
+
 }  // namespace
 
 Json departures_json(const std::vector<Departure>& departures) {
@@ -258,11 +267,13 @@ Json json_of(const NodeStatus& s) {
           {"constants_age_seconds", s.uptime_s - s.epoch.solved_at_s},
           {"ranks_here", ranks},
           {"gradients", gradients},
+          {"learning_rate", s.ranks.learning_rate},
           {"idle_seconds", idle},
           {"alive_seconds", alive},
           {"exchanges", exchanges},
           {"edges", edges_json(s)},
           {"round_trips", round_trips_json(s.ranks.round_trips)},
+          {"edge_round_trips", edge_round_trips_json(s.ranks.edge_round_trips)},
           {"links", links_json(s)},
           {"link_totals", counts_json(s.link_totals)},
           {"consensus_distance", consensus_distance_of(s)},

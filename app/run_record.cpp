@@ -209,6 +209,7 @@ Status RunRecord::begin_events() {
 void RunRecord::tell_events(const RunSample& p) {
   if (!events_) return;
   alarm(events_->scalars(p.gradients, {{"loss", p.loss},
+                                       {"learning_rate", p.learning_rate},
                                        {"suboptimality", p.suboptimality},
                                        {"consensus_distance", p.consensus_distance},
                                        {"exchanges", static_cast<double>(p.exchanges)},

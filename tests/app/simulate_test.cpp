@@ -79,7 +79,7 @@ TEST_CASE("with --out a simulation is written down: every line of its metrics is
   std::istringstream metrics(text_of(scratch.path("run/metrics.jsonl")));
   size_t samples = 0;
   for (std::string line; std::getline(metrics, line);)
-    samples += nlohmann::json::parse(line).contains("consensus_distance");
+    samples += nlohmann::json::parse(line).contains("learning_rate");
   CHECK(samples >= 10);
   CHECK(samples == run["samples"].size());
   const auto paper = nlohmann::json::parse(text_of(scratch.path("run/run.json")));
