@@ -312,6 +312,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .gradient_s = gradient_s,
       .records = std::move(hooks.resumption.ranks),
       .sink = hooks.sink,
+      .on_report = wall ? hooks.on_report : OnReport(),
       .done = std::move(done)});
   auto faults =
       system.spawn<Faults>(FaultsDependencies{clock, s.plan, s.ranks, node, site.membership});
