@@ -37,9 +37,10 @@ const char* name_of(Alarm::What what) {
     case Alarm::What::silent_edge: return "silent_edge";
     case Alarm::What::stale_edge: return "stale_edge";
     case Alarm::What::idle_rank: return "idle_rank";
-    case Alarm::What::conserved_sum: break;
+    case Alarm::What::conserved_sum: return "conserved_sum";
+    case Alarm::What::checkpoint: break;
   }
-  return "conserved_sum";
+  return "checkpoint";
 }
 
 Alarm divergence_under(const Settings& s) {

@@ -7,8 +7,8 @@
 
 namespace grapevine {
 
-/// Begins the event of an alarm, so that whoever reads events alone can tell.
-constexpr char kAlarm[] = "ALARM: ";
+/// Begin the events of an alarm and of its end, so that whoever reads events alone can tell.
+constexpr char kAlarm[] = "ALARM: ", kAlarmOver[] = "alarm over: ";
 
 struct Alarm {
   enum class What {
@@ -17,7 +17,8 @@ struct Alarm {
     silent_edge,    // no exchange between two neighbours for long
     stale_edge,     // exchanges between two neighbours have become rare
     idle_rank,      // a rank that waits more than it computes
-    conserved_sum,  // what a method never changes has changed
+    conserved_sum,  // what a method never changes has changed; seen on the virtual clock alone
+    checkpoint,     // what the run would go on from cannot be written
   };
   What what = What::divergence;
   bool over = false;         // what was told before is so no longer
@@ -34,7 +35,8 @@ struct Alarm {
 
 inline constexpr std::array kAlarms = {Alarm::What::divergence,  Alarm::What::left_out,
                                        Alarm::What::silent_edge, Alarm::What::stale_edge,
-                                       Alarm::What::idle_rank,   Alarm::What::conserved_sum};
+                                       Alarm::What::idle_rank,   Alarm::What::conserved_sum,
+                                       Alarm::What::checkpoint};
 const char* name_of(Alarm::What);
 
 /// Why ranks that agreed drift apart under such settings, and what to do: the likeliest of it.

@@ -81,8 +81,21 @@ void Checkpointer::write(CheckpointPart part) {
 }
 
 void Checkpointer::on_written(const PartWritten& part) {
-  if (!part.is_written || ending_) return end(part.told);
-  record_next();
+  if (part.is_written && !ending_) return record_next();
+  judge(part);
+  end(part.told);
+}
+
+void Checkpointer::judge(const PartWritten& last) {
+  if (std::exchange(alarmed_, !last.is_written) == alarmed_) return;
+  Alarm alarm;
+  alarm.what = Alarm::What::checkpoint;
+  alarm.over = last.is_written;
+  alarm.at_s = deps_.clock.now();
+  alarm.is = last.told;
+  if (!alarm.over)
+    alarm.advice = "the run goes on, and the next one is tried in time; see to the disk meanwhile";
+  deps_.sink.raise(alarm);
 }
 
 void Checkpointer::end(const std::string& told) {
@@ -107,6 +120,7 @@ Checkpointer::behavior_type Checkpointer::make_behavior() {
 
 void Checkpointer::on_exit() {
   deps_.orders = {};
+  deps_.sink = {};
   deps_.states.clear();
   askers_.clear();
   later_.clear();

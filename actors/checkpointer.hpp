@@ -6,6 +6,8 @@
 // One copy of one rank's state exists at a time, and nobody waits but this actor: `write` hands a
 // record to whoever owns the disk and returns. Ranks are recorded at different instants, as gossip
 // sees them; what two ends of an edge had not both done by then, the records of the edge tell.
+//
+// A checkpoint that cannot be written ends; the run goes on, under an alarm until one is whole.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,6 +17,7 @@
 #include "actors/clocks/run_clock.hpp"
 #include "actors/counters.hpp"
 #include "actors/protocol.hpp"
+#include "actors/run/samples.hpp"
 
 namespace grapevine {
 
@@ -34,6 +37,7 @@ struct CheckpointerDependencies {
   int ranks = 1;        // here
   double look_s = 0.1;  // how often it looks whether one is due
   CheckpointOrders orders;
+  Sink sink;
 };
 
 class Checkpointer final : public CheckpointerActor::base {
@@ -52,6 +56,7 @@ class Checkpointer final : public CheckpointerActor::base {
   void record_next();
   void write(CheckpointPart);
   void on_written(const PartWritten&);
+  void judge(const PartWritten& last);
   void end(const std::string& told);
 
   CheckpointerDependencies deps_;
@@ -60,6 +65,7 @@ class Checkpointer final : public CheckpointerActor::base {
   int asked_ = 0;         // of orders.asked, that have been served
   bool writing_ = false;  // a checkpoint is under way
   bool ending_ = false;   // all its ranks are written
+  bool alarmed_ = false;  // none has been whole since one failed
   uint64_t gradients_ = 0;
   size_t awaited_ = 0;      // states that have not said who is there
   std::vector<int> ranks_;  // that are still to be recorded, falling

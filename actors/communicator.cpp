@@ -68,8 +68,10 @@ Communicator::Unsent Communicator::carry_out(Effects& effects) {
   }
   for (const Arm& a : effects.arms)
     arm(a);
-  for (const double seconds : effects.round_trips)
-    deps_->counters->round_trips.add(seconds);
+  for (const RoundTrip& trip : effects.round_trips) {
+    deps_->counters->round_trips.add(trip.seconds);
+    deps_->counters->edge_round_trips.add(rank_, trip.peer, trip.seconds);
+  }
   for (const int peer : effects.suspects)
     send(deps_->membership, Suspected{peer});
   return unsent;

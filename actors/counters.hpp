@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 #include "actors/histogram.hpp"
 #include "messages/frame.hpp"
@@ -16,8 +17,11 @@ struct Counters {
   std::atomic<uint64_t> frames{0}, bytes{0};
   std::atomic<double> loss_sum{0};  // over `gradients`, but
   std::atomic<uint64_t> silent{0};  // those of guests that did not say theirs
+  // Of the newest gradient; NaN: none yet, or the optimizers are the guests' own.
+  std::atomic<double> learning_rate{std::numeric_limits<double>::quiet_NaN()};
   std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
   DurationHistogram round_trips;                                  // of offers
+  EdgeHistograms edge_round_trips;                                // of them, by edge
   std::atomic<uint64_t> skipped{0};                               // exchanges, messages, rounds
   std::atomic<uint64_t> skipped_last{0};                          // edge() of the last of them
 

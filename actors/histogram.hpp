@@ -1,9 +1,12 @@
-// Histogram: how many of something fell below each of some bounds, as Prometheus counts it.
+// Histogram: how many of something fell below each of some bounds, as Prometheus counts it; of a
+// node, and of each of so many edges.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace grapevine {
 
@@ -38,6 +41,61 @@ class DurationHistogram {
  private:
   std::array<std::atomic<uint64_t>, kDurationBounds.size() + 1> buckets_{};
   std::atomic<double> sum_s_{0};
+};
+
+/// At most; what is told of an edge must not grow with the graph.
+constexpr size_t kEdgesMeasured = 64;
+
+/// A value: of an edge, the lower rank first; -1: of all edges that have no place of their own.
+struct EdgeDurations {
+  int rank = -1, peer = -1;
+  DurationCounts counts;
+};
+
+/// One for each edge that asks for one while there are places, and one for all the others. It is
+/// shared as the one above; a place is kept for good.
+class EdgeHistograms {
+ public:
+  void add(int rank, int peer, double seconds) {
+    const auto [low, high] = std::minmax(rank, peer);
+    place_of(uint64_t{static_cast<uint32_t>(low)} << 32 | static_cast<uint32_t>(high)).add(seconds);
+  }
+  /// Of those that have been added to, by rising ranks; the others last.
+  std::vector<EdgeDurations> counts() const {
+    std::vector<EdgeDurations> edges;
+    for (const Place& place : places_)
+      if (const uint64_t edge = place.edge.load(std::memory_order_relaxed); edge != kNobody)
+        edges.push_back({static_cast<int>(edge >> 32),
+                         static_cast<int>(static_cast<uint32_t>(edge)), place.durations.counts()});
+    std::sort(edges.begin(), edges.end(), [](const EdgeDurations& a, const EdgeDurations& b) {
+      return std::pair(a.rank, a.peer) < std::pair(b.rank, b.peer);
+    });
+    if (any_other_.load(std::memory_order_relaxed)) edges.push_back({-1, -1, others_.counts()});
+    return edges;
+  }
+
+ private:
+  static constexpr uint64_t kNobody = ~uint64_t{0};
+  struct Place {
+    std::atomic<uint64_t> edge{kNobody};
+    DurationHistogram durations;
+  };
+
+  DurationHistogram& place_of(uint64_t edge) {
+    size_t at = (edge * 0x9e3779b97f4a7c15) >> 32;
+    for (size_t tried = 0; tried < kEdgesMeasured; ++tried, ++at) {
+      Place& place = places_[at % kEdgesMeasured];
+      uint64_t there = place.edge.load(std::memory_order_relaxed);
+      if (there == kNobody && place.edge.compare_exchange_strong(there, edge)) there = edge;
+      if (there == edge) return place.durations;
+    }
+    any_other_.store(true, std::memory_order_relaxed);
+    return others_;
+  }
+
+  std::array<Place, kEdgesMeasured> places_;
+  DurationHistogram others_;
+  std::atomic<bool> any_other_{false};
 };
 
 }  // namespace grapevine

@@ -43,6 +43,8 @@ struct NodeReport {
   Counts carried;                                    // of ranks here that have had other numbers
   std::array<uint64_t, kDeclineReasons> declines{};  // of offers, by reason, since the start
   DurationCounts round_trips;                        // of offers, likewise
+  std::vector<EdgeDurations> edge_round_trips;       // of them, by edge
+  double learning_rate = 0;                          // of the newest gradient; NaN: not known
 };                                                   // answers Report
 struct Finished {
   int rank = 0;

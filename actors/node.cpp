@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
-constexpr int kPollQuiet = 0, kLook = 1;  // ticks
+constexpr double kBetweenReports_s = 1;                    // at least
+constexpr int kPollQuiet = 0, kLook = 1, kTellReport = 2;  // ticks
 
 }  // namespace
 
@@ -84,6 +85,7 @@ void Node::found(const Begin& given) {
   for (const Rank& actors : ranks_)
     if (actors.worker) send(actors.worker, Start{});
   const Settings& s = *deps_.settings;
+  if (deps_.on_report) tell_report();
   if (s.clock != Clock::wall || s.alarm_s <= 0) return;
   const Method& method = method_named(s.method);
   watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
@@ -103,6 +105,17 @@ void Node::look() {
       deps_.sink.raise(alarm);
     scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(now + watch_->period_s()),
                    Tick{kLook});
+  });
+}
+
+void Node::tell_report() {
+  if (finishing_) return;
+  report([this](NodeReport& all) {
+    const double now = deps_.clock.now();
+    const double again = now + std::max(kBetweenReports_s, deps_.settings->sample_s);
+    if (deps_.on_report)
+      deps_.on_report({now, std::move(all.workers), std::move(all.communicators)});
+    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(again), Tick{kTellReport});
   });
 }
 
@@ -160,6 +173,8 @@ void Node::report(std::function<void(NodeReport&)> then) {
     for (size_t k = 0; k < all->declines.size(); ++k)  // never less than what the ranks have said
       all->declines[k] = deps_.counters->declines[k].load(std::memory_order_relaxed);
     all->round_trips = deps_.counters->round_trips.counts();
+    all->edge_round_trips = deps_.counters->edge_round_trips.counts();
+    all->learning_rate = deps_.counters->learning_rate.load(std::memory_order_relaxed);
     ask_all(workers, all->workers, [all, then] { then(*all); });
   });
 }
@@ -250,6 +265,9 @@ Node::behavior_type Node::make_behavior() {
         outcome_.alarm = divergence_under(*deps_.settings);
         outcome_.alarm->rank = d.rank;
         outcome_.alarm->at_s = deps_.clock.now();
+        outcome_.alarm->is = "rank " + std::to_string(d.rank) + " has a loss of " +
+                             std::to_string(d.loss) + " at gradient " + std::to_string(d.gradient);
+        deps_.sink.raise(*outcome_.alarm);
         outcome_.failure =
             user_error("loss is " + std::to_string(d.loss) + " at gradient " +
                        std::to_string(d.gradient) + " of rank " + std::to_string(d.rank) +
@@ -264,7 +282,10 @@ Node::behavior_type Node::make_behavior() {
         if (actors.worker) send(actors.worker, pause);
         send(actors.communicator, pause);
       },
-      [this](Tick tick) { tick.id == kLook ? look() : await_quiet(); },
+      [this](Tick tick) {
+        if (tick.id == kLook) return look();
+        tick.id == kTellReport ? tell_report() : await_quiet();
+      },
       [this](Finish) { finish(); },
       [this](Report) -> caf::result<NodeReport> {
         const auto promise = make_response_promise<NodeReport>();
@@ -286,6 +307,7 @@ void Node::on_exit() {
   deps_.membership = nullptr;
   communicating_.reset();
   deps_.sink = {};
+  deps_.on_report = {};
   deps_.make_worker = {};
 }
 

@@ -14,6 +14,7 @@
 #include "actors/mailboxes.hpp"
 #include "actors/observer.hpp"
 #include "actors/protocol.hpp"
+#include "actors/run/run.hpp"
 #include "actors/run/samples.hpp"
 #include "actors/run/settings.hpp"
 #include "actors/stall_watch.hpp"
@@ -38,6 +39,7 @@ struct NodeDependencies {
   double gradient_s = 1;
   std::vector<RankRecordPtr> records;  // by place: ranks that go on from an earlier life, or null
   Sink sink;
+  OnReport on_report;                 // may be empty
   std::function<void(Outcome)> done;  // called once
 };
 
@@ -80,6 +82,7 @@ class Node final : public NodeActor::base {
   void await_quiet();
   void report(std::function<void(NodeReport&)> then);
   void look();
+  void tell_report();
   void collect();
   void say(const std::string& line) const;
 

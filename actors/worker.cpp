@@ -80,6 +80,7 @@ void Worker::on_computed(Computed& c) {
   deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
   deps_.counters->loss_sum.fetch_add(c.loss, std::memory_order_relaxed);
   const double lr = learning_rate(c.index);
+  deps_.counters->learning_rate.store(lr, std::memory_order_relaxed);
   gradients_ = c.index + 1;
   send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || ended(gradients_)});
   if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});

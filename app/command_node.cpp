@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <grapevine/checkpoint.hpp>
 #include <optional>
 
@@ -119,8 +118,8 @@ Result<int> node(Options options, const OnDoor& on_door) {
   if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
   std::optional<InputEnd> launcher;
   if (options.peers.ends_with_input)
-    launcher.emplace([] {
-      std::fputs("standard input has ended: so does this node\n", stderr);
+    launcher.emplace([log = options.log] {
+      announce(log, "standard input has ended: so does this node");
       kill(getpid(), SIGTERM);
     });
   const RunSettings told_to_others = run_settings(options);

@@ -75,8 +75,6 @@ double loss_at(const Settings& s, Objective& objective, ConstVec x) {
   return objective.evaluate(0, -1, x).loss;
 }
 
-constexpr int kRanksSampled = 64;  // at most: curves of more would be larger than all else
-
 // Each rank against the mean and, where the mean is judged, by itself.
 RankSample judge_ranks(const Settings& s, Objective& objective, const RunSample& sample,
                        const std::vector<std::shared_ptr<const Buffer>>& parameters) {
@@ -138,7 +136,13 @@ struct Course {
       hooks.on_ranks = [this, objective](const RunSample& s, const auto& parameters) {
         RankSample ranks = judge_ranks(settings, *objective, s, parameters);
         const std::lock_guard lock(*turn);
+        if (watch.on_ranks) watch.on_ranks(s, ranks);
         summary.rank_curve.push_back(std::move(ranks));
+      };
+    if (watch.on_report)
+      hooks.on_report = [this](const RanksReport& report) {
+        const std::lock_guard lock(*turn);
+        watch.on_report(report);
       };
     hooks.sink.on_epoch = [this](const EpochInfo& e) {
       const std::lock_guard lock(*turn);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "actors/checkpoint_orders.hpp"
+#include "actors/run/run.hpp"
 #include "app/options.hpp"
 #include "app/run_settings.hpp"
 #include "app/summary.hpp"
@@ -18,6 +19,8 @@ class GuestHall;
 /// Told while a run goes on, one call at a time.
 struct Watch {
   std::function<void(const RunSample&)> on_point;
+  std::function<void(const RunSample&, const RankSample&)> on_ranks;  // the virtual clock's
+  OnReport on_report;                                                 // the wall clock's
   std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;
   const std::atomic<int>* interrupts = nullptr;

@@ -4,8 +4,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <string_view>
 #include <utility>
 
 namespace grapevine {
@@ -17,7 +20,77 @@ std::atomic<const InterruptNote::File*> note{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(decltype(note)::is_always_lock_free);
 
-constexpr char kStopping[] = "\nstopping: drains, tests and saves; once more stops at once\n";
+constexpr std::string_view kStopping = "stopping: drains, tests and saves; once more stops at once";
+
+// Of the log's lines, found before there is a signal: a handler may call little.
+struct Manner {
+  bool json = false, terminal = false;
+  long east_of_utc_s = 0;
+} manner;
+
+// A line of the log, put together without a heap, a lock or a locale.
+class Line {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text)
+      if (size_ < sizeof text_) text_[size_++] = c;
+  }
+  void add(unsigned number, unsigned digits) {
+    unsigned unit = 1;
+    for (unsigned k = 1; k < digits; ++k)
+      unit *= 10;
+    for (; unit > 0; unit /= 10) {
+      const char digit = static_cast<char>('0' + number / unit % 10);
+      add({&digit, 1});
+    }
+  }
+  void add_time(long seconds_of_day) {
+    const auto s = static_cast<unsigned>(seconds_of_day);
+    add(s / 3600, 2);
+    add(":");
+    add(s / 60 % 60, 2);
+    add(":");
+    add(s % 60, 2);
+  }
+  void put() const {
+    if (write(STDERR_FILENO, text_, size_) < 0) return;
+  }
+
+ private:
+  char text_[256];
+  size_t size_ = 0;
+};
+
+void tell_stopping() {
+  constexpr long kDay_s = 86400;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  Line line;
+  if (manner.json) {
+    const std::chrono::year_month_day date{
+        std::chrono::sys_days(std::chrono::days(now.tv_sec / kDay_s))};
+    line.add("{\"time\":\"");
+    line.add(static_cast<unsigned>(static_cast<int>(date.year())), 4);
+    line.add("-");
+    line.add(static_cast<unsigned>(date.month()), 2);
+    line.add("-");
+    line.add(static_cast<unsigned>(date.day()), 2);
+    line.add("T");
+    line.add_time(now.tv_sec % kDay_s);
+    line.add(".");
+    line.add(static_cast<unsigned>(now.tv_nsec / 1000000), 3);
+    line.add("Z\",\"level\":\"info\",\"event\":\"");
+    line.add(kStopping);
+    line.add("\"}\n");
+  } else {
+    if (manner.terminal) line.add("\n");  // behind ^C, and the line of progress
+    line.add_time((now.tv_sec + manner.east_of_utc_s) % kDay_s);
+    line.add(" ");
+    line.add(kStopping);
+    line.add("\n");
+  }
+  line.put();
+}
 
 // open, write and rename, because a handler may call little else.
 void write_note() {
@@ -50,14 +123,18 @@ void on_signal(int signal) {
   first = signal;
   if (signal == SIGINT) write_note();
   --handling;
-  if (write(STDERR_FILENO, kStopping, sizeof kStopping - 1) < 0) return;
+  tell_stopping();
 }
 
 void on_request(int) { ++requests; }
 
 }  // namespace
 
-void count_interrupts() {
+void count_interrupts(LogFormat format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  manner = {format == LogFormat::json, isatty(STDERR_FILENO) == 1, local.tm_gmtoff};
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

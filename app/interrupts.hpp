@@ -5,13 +5,16 @@
 #include <memory>
 #include <string>
 
+#include "app/options.hpp"
+
 namespace grapevine {
 
 /// The exit status of who was interrupted before there was anything to save, or twice.
 inline constexpr int kInterrupted = 130;
 
-/// Installs the handlers. A file that grows over its limit becomes a failed write, not a signal.
-void count_interrupts();
+/// Installs the handlers, which speak as the log does. A file that grows over its limit becomes a
+/// failed write, not a signal.
+void count_interrupts(LogFormat);
 
 const std::atomic<int>& interrupts();  // so far
 bool terminated();                     // the first of them was SIGTERM: somebody wants the machine

@@ -70,6 +70,7 @@ Json json_of(const RunSample& p) {
           {"exchanges", p.exchanges},
           {"bytes", p.bytes},
           {"loss", p.loss},
+          {"learning_rate", p.learning_rate},
           {"consensus_distance", p.consensus_distance},
           {"suboptimality", p.suboptimality},
           {"accuracy", p.accuracy}};

@@ -1,9 +1,11 @@
 // The program `grapevine`: what the command line asks for, and the exit status.
 #include <cstdio>
+#include <string_view>
 
 #include "app/command_line.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
+#include "app/log.hpp"
 #include "models/heap.hpp"
 
 namespace {
@@ -29,9 +31,21 @@ Result<int> carry_out(Invocation invocation) {
   return show_topology(invocation.options);
 }
 
-int refuse(const Error& error) {
-  std::fprintf(stderr, "grapevine: %s\n", error.message.c_str());
+int refuse(const LogOptions& log, const Error& error) {
+  Log(log).refuse(error.message);
   return error.exit_status();
+}
+
+// Of a command line that is refused, and so has no options.
+LogOptions log_wanted(int argc, char** argv) {
+  constexpr std::string_view kOption = "--log-format", kJson = "json";
+  LogOptions log;
+  for (int k = 1; k < argc; ++k) {
+    const std::string_view word = argv[k], next = k + 1 < argc ? argv[k + 1] : "";
+    const bool joined = word.starts_with(kOption) && word.substr(kOption.size()) == "=json";
+    if (joined || (word == kOption && next == kJson)) log.format = LogFormat::json;
+  }
+  return log;
 }
 
 }  // namespace
@@ -43,10 +57,12 @@ int main(int argc, char** argv) {
     std::fputs(text->c_str(), stdout);
     return 0;
   }
-  if (const auto* error = std::get_if<Error>(&line)) return refuse(*error);
-  for (const std::string& warning : std::get<Invocation>(line).options.warnings)
-    std::fprintf(stderr, "grapevine: %s\n", warning.c_str());
-  count_interrupts();
-  const Result<int> status = carry_out(std::move(std::get<Invocation>(line)));
-  return status ? *status : refuse(status.error());
+  if (const auto* error = std::get_if<Error>(&line)) return refuse(log_wanted(argc, argv), *error);
+  auto& invocation = std::get<Invocation>(line);
+  const LogOptions log = invocation.options.log;
+  for (const std::string& warning : invocation.options.warnings)
+    Log(log).warn(warning);
+  count_interrupts(log.format);
+  const Result<int> status = carry_out(std::move(invocation));
+  return status ? *status : refuse(log, status.error());
 }

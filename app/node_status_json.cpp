@@ -49,22 +49,24 @@ Json members_json(const NodeStatus& s) {
   return members;
 }
 
+Json counts_json(const LinkCounts& c) {
+  return {{"bytes_sent", c.message_bytes_sent + c.frame_bytes_sent + c.parcel_bytes_sent},
+          {"bytes_received",
+           c.message_bytes_received + c.frame_bytes_received + c.parcel_bytes_received},
+          {"parcel_bytes_sent", c.parcel_bytes_sent},
+          {"refused", c.refused},
+          {"discarded", c.discarded},
+          {"lost", c.lost},
+          {"corrupt", c.corrupt}};
+}
+
 Json links_json(const NodeStatus& s) {
   Json links = Json::array();
   for (const NodeStatus::Link& link : s.links) {
-    const LinkCounts& c = link.counts;
-    links.push_back(
-        {{"node", link.node},
-         {"round_trip_seconds", link.round_trip_s},
-         {"bulk", name_of(c.bulk)},
-         {"bytes_sent", c.message_bytes_sent + c.frame_bytes_sent + c.parcel_bytes_sent},
-         {"bytes_received",
-          c.message_bytes_received + c.frame_bytes_received + c.parcel_bytes_received},
-         {"parcel_bytes_sent", c.parcel_bytes_sent},
-         {"refused", c.refused},
-         {"discarded", c.discarded},
-         {"lost", c.lost},
-         {"corrupt", c.corrupt}});
+    links.push_back(counts_json(link.counts));
+    links.back().update({{"node", link.node},
+                         {"round_trip_seconds", link.round_trip_s},
+                         {"bulk", name_of(link.counts.bulk)}});
   }
   return links;
 }
@@ -187,24 +189,32 @@ Json refusals_json(const NodeStatus& s) {
 }
 
 Json lost_json(const NodeStatus& s) {
-  uint64_t messages = 0, overflowed = 0, discarded = 0, unsent = 0, corrupt = 0;
+  uint64_t messages = s.ranks.carried.lost, overflowed = 0;
   for (const CommunicatorReport& c : s.ranks.communicators) {
     messages += c.counts.lost;
     overflowed += c.overflowed;
   }
-  for (const NodeStatus::Link& link : s.links) {
-    discarded += link.counts.discarded;
-    unsent += link.counts.lost;
-    corrupt += link.counts.corrupt;
-  }
-  return {{"by_plan", s.frames.lost},  {"corrupted_by_plan", s.frames.corrupt},
-          {"corrupt", corrupt},        {"no_link_or_full_queue", s.frames.refused},
-          {"no_buffer", discarded},    {"link_ended", unsent},
-          {"paused_rank", overflowed}, {"rounds_without", messages}};
+  return {{"by_plan", s.frames.lost},
+          {"corrupted_by_plan", s.frames.corrupt},
+          {"corrupt", s.link_totals.corrupt},
+          {"no_link_or_full_queue", s.frames.refused},
+          {"no_buffer", s.link_totals.discarded},
+          {"link_ended", s.link_totals.lost},
+          {"paused_rank", overflowed},
+          {"rounds_without", messages}};
 }
 
 Json round_trips_json(const DurationCounts& counts) {
   return {{"bounds", kDurationBounds}, {"counts", counts.buckets}, {"sum_seconds", counts.sum_s}};
+}
+
+Json edge_round_trips_json(const std::vector<EdgeDurations>& edges) {
+  Json out = Json::array();
+  for (const EdgeDurations& e : edges)
+    out.push_back({{"ranks", e.rank < 0 ? Json() : Json{e.rank, e.peer}},
+                   {"counts", e.counts.buckets},
+                   {"sum_seconds", e.counts.sum_s}});
+  return out;
 }
 
 }  // namespace
@@ -257,12 +267,15 @@ Json json_of(const NodeStatus& s) {
           {"constants_age_seconds", s.uptime_s - s.epoch.solved_at_s},
           {"ranks_here", ranks},
           {"gradients", gradients},
+          {"learning_rate", s.ranks.learning_rate},
           {"idle_seconds", idle},
           {"alive_seconds", alive},
           {"exchanges", exchanges},
           {"edges", edges_json(s)},
           {"round_trips", round_trips_json(s.ranks.round_trips)},
+          {"edge_round_trips", edge_round_trips_json(s.ranks.edge_round_trips)},
           {"links", links_json(s)},
+          {"link_totals", counts_json(s.link_totals)},
           {"consensus_distance", consensus_distance_of(s)},
           {"push_weights", weights},
           {"refusals", refusals_json(s)},

@@ -218,7 +218,7 @@ OptionTable rows_of_the_program(Options& o) {
       {"log-format", choice(o.log.format, {"text", "json"}), kTrain | kSimulate, "NAME",
        "of it: text, or json (an object a line)"},
       {"quiet", &o.log.quiet, kRuns | kCompare | kReproduce, "",
-       "no progress and no events on standard error"},
+       "no progress and no events on standard error; alarms are told"},
   };
 }
 

@@ -52,7 +52,7 @@ struct PeerOptions {
 enum class LogLevel { info, warning, none };
 enum class LogFormat { text, json };
 
-/// What is said on standard error while a run goes on. quiet: nothing, as LogLevel::none.
+/// What is said on standard error while a run goes on. quiet: alarms and warnings alone.
 struct LogOptions {
   bool quiet = false;
   LogLevel level = LogLevel::info;

@@ -1,8 +1,6 @@
 #include "app/progress.hpp"
 
 #include <fmt/core.h>
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,18 +10,12 @@
 #include <limits>
 
 #include "app/json_output.hpp"
-#include "app/run_directory.hpp"
 #include "app/words.hpp"
 
 namespace grapevine {
 namespace {
 
 constexpr auto kBetweenPlainLines = std::chrono::seconds(5);
-
-// Of events in JSON; what is not UTF-8 is replaced.
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 size_t columns() {
   winsize size{};
@@ -36,29 +28,15 @@ std::string count_of(uint64_t n, const char* what) {
 
 }  // namespace
 
-void announce(const LogOptions& options, const std::string& line) {
-  if (options.format == LogFormat::text)
-    std::fprintf(stderr, "%s\n", line.c_str());
-  else
-    std::fprintf(stderr, "{\"time\":\"%s\",\"level\":\"info\",\"event\":%s}\n", utc_now().c_str(),
-                 quoted(line).c_str());
-}
-
 Progress::Progress(const Settings& s, const LogOptions& options)
     : until_s_(s.until_s),
       options_(options),
+      log_(options),
       terminal_(options.format == LogFormat::text && isatty(STDERR_FILENO) == 1),
       begin_(std::chrono::steady_clock::now()),
-      last_(begin_),
-      events_(std::make_shared<spdlog::logger>("grapevine",
-                                               std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
+      last_(begin_) {
   const auto ranks = static_cast<uint64_t>(s.ranks);
   if (s.objective.objective != "consensus") horizon_ = s.gradients / ranks * ranks;
-  const bool text = options.format == LogFormat::text;
-  events_->set_pattern(
-      text ? "%H:%M:%S %v" : "{\"time\":\"%Y-%m-%dT%H:%M:%S.%eZ\",\"level\":\"%l\",%v}",
-      text ? spdlog::pattern_time_type::local : spdlog::pattern_time_type::utc);
-  events_->flush_on(spdlog::level::info);
 }
 
 Progress::~Progress() {
@@ -77,13 +55,12 @@ double Progress::left_s(const RunSample& p) const {
 }
 
 void Progress::point(const RunSample& p) {
-  if (options_.quiet || options_.level > LogLevel::info) return;
+  if (!log_.tells(LogLevel::info)) return;
   const auto now = std::chrono::steady_clock::now();
   if (!terminal_ && now - last_ < kBetweenPlainLines) return;
   last_ = now;
   if (options_.format == LogFormat::json) {
-    const std::string object = json_of(p).dump();
-    events_->info(object.substr(1, object.size() - 2));
+    log_.object(json_of(p).dump());
     return;
   }
   std::string line;
@@ -105,9 +82,7 @@ void Progress::point(const RunSample& p) {
 
 void Progress::test(const TestPoint& p, const Score& best) {
   if (options_.format == LogFormat::json) {
-    if (options_.quiet || options_.level > LogLevel::info) return;
-    const std::string object = json_of(p).dump();
-    events_->info(object.substr(1, object.size() - 2));
+    log_.object(json_of(p).dump());
     return;
   }
   const bool has_accuracy = std::isfinite(p.test.accuracy);
@@ -119,7 +94,7 @@ void Progress::test(const TestPoint& p, const Score& best) {
 
 void Progress::show(const std::string& line) {
   if (!terminal_) {
-    std::fprintf(stderr, "%s\n", line.c_str());
+    log_.info(line);
     return;
   }
   clear();
@@ -134,13 +109,9 @@ void Progress::clear() {
 }
 
 void Progress::tell(LogLevel level, const std::string& event) {
-  if (options_.quiet || level < options_.level) return;
+  if (!log_.tells(level)) return;
   clear();
-  const auto as = level == LogLevel::info ? spdlog::level::info : spdlog::level::warn;
-  if (options_.format == LogFormat::text)
-    events_->log(as, event);
-  else
-    events_->log(as, "\"event\":" + quoted(event));
+  log_.tell(level, event);
 }
 
 }  // namespace grapevine

@@ -1,24 +1,16 @@
 // Progress: a run on standard error while it goes on. On a terminal one line that is rewritten;
-// elsewhere a plain line, at most one in five seconds. Events stand above it, each with its time.
-// As JSON every one is an object on a line of its own, for whoever collects logs.
+// elsewhere a line of the log, at most one in five seconds. Events stand above it.
 #pragma once
 #include <chrono>
-#include <memory>
 #include <string>
 
 #include "actors/run/settings.hpp"
+#include "app/log.hpp"
 #include "app/options.hpp"
 #include "app/summary.hpp"
 #include "app/testing/score.hpp"
 
-namespace spdlog {
-class logger;
-}
-
 namespace grapevine {
-
-/// One line on standard error, whatever the level: where this process can be reached.
-void announce(const LogOptions&, const std::string& line);
 
 class Progress {
  public:
@@ -46,9 +38,9 @@ class Progress {
   std::string tested_;  // what the last test found; empty: none
   std::string shown_;   // the last line
   const LogOptions options_;
+  const Log log_;
   bool terminal_, standing_ = false;
   Instant begin_, last_;
-  std::shared_ptr<spdlog::logger> events_;
 };
 
 }  // namespace grapevine

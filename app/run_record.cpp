@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -78,9 +79,9 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   };
   watch_.on_event = [this](const std::string& event) {
     const std::lock_guard lock(mutex_);
-    stream(Json{{"event", event}}.dump());
+    stream(Json{{"time", utc_now()}, {"event", event}}.dump());
     if (!progress_) return;
-    if (event.starts_with(kAlarm))
+    if (event.starts_with(kAlarm) || event.starts_with(kAlarmOver))
       progress_->warn(event);
     else
       progress_->say(event);
@@ -209,12 +210,20 @@ void RunRecord::alarm(const Status& written) {
   if (!written && progress_) progress_->warn(kAlarm + written.error().message);
 }
 
-// --- TensorBoard: the mean's curves while it goes on, what each rank came to at the end
+// --- TensorBoard: curves of the mean, and of each of the first ranks
 
 Status RunRecord::begin_events() {
   auto made = EventFile::make(directory_->path() + "/tensorboard/mean");
   if (!made) return made.error();
   events_.emplace(std::move(*made));
+  watch_.on_ranks = [this](const RunSample& p, const RankSample& ranks) {
+    const std::lock_guard lock(mutex_);
+    tell_events(p, ranks);
+  };
+  watch_.on_report = [this](const RanksReport& report) {
+    const std::lock_guard lock(mutex_);
+    tell_events(report);
+  };
   const Json options = json_of(options_);
   std::map<std::string, std::string> settings;
   for (const auto& [name, value] : options.items())
@@ -225,6 +234,7 @@ Status RunRecord::begin_events() {
 void RunRecord::tell_events(const RunSample& p) {
   if (!events_) return;
   alarm(events_->scalars(p.gradients, {{"loss", p.loss},
+                                       {"learning_rate", p.learning_rate},
                                        {"suboptimality", p.suboptimality},
                                        {"consensus_distance", p.consensus_distance},
                                        {"exchanges", static_cast<double>(p.exchanges)},
@@ -241,16 +251,56 @@ void RunRecord::tell_events(const TestPoint& p) {
                                        {"validation_loss", p.validation.loss}}));
 }
 
+// Null: there are as many as there may be.
+Result<EventFile*> RunRecord::events_of(int rank) {
+  const auto found = rank_events_.find(rank);
+  if (found != rank_events_.end()) return &found->second;
+  if (rank_events_.size() >= kRanksSampled) return static_cast<EventFile*>(nullptr);
+  auto made = EventFile::make(fmt::format("{}/tensorboard/rank-{}", directory_->path(), rank));
+  if (!made) return made.error();
+  return &rank_events_.emplace(rank, std::move(*made)).first->second;
+}
+
+void RunRecord::add_events(int rank, uint64_t step, const EventFile::Scalars& scalars) {
+  if (without_rank_events_) return;
+  const auto file = events_of(rank);
+  without_rank_events_ = !file;
+  if (!file) return alarm(file.error());
+  if (*file != nullptr) alarm((*file)->scalars(step, scalars));
+}
+
+void RunRecord::tell_events(const RunSample& p, const RankSample& ranks) {
+  for (size_t r = 0; r < ranks.distances.size(); ++r)
+    add_events(
+        static_cast<int>(r), p.gradients,
+        {{"consensus_distance", ranks.distances[r]}, {"suboptimality", ranks.suboptimalities[r]}});
+}
+
+void RunRecord::tell_events(const RanksReport& report) {
+  uint64_t step = 0;
+  for (const WorkerReport& w : report.workers)
+    step += w.gradients;
+  std::map<int, EventFile::Scalars> ranks;
+  for (const WorkerReport& w : report.workers)
+    ranks[w.rank] = {{"gradients", static_cast<double>(w.gradients)},
+                     {"idle_fraction", w.alive_s > 0 ? w.idle_s / w.alive_s : 0}};
+  for (const CommunicatorReport& c : report.communicators)
+    ranks[c.rank].push_back({"exchanges", static_cast<double>(c.counts.applied)});
+  for (const auto& [rank, scalars] : ranks)
+    add_events(rank, step, scalars);
+}
+
 Status RunRecord::end_events(const Summary& s) {
   const Status mean = events_->scalars(
       s.gradients, {{"final_loss", s.averaged.loss}, {"final_accuracy", s.averaged.accuracy}});
   if (!mean) return mean;
   size_t alive = 0;
-  for (size_t r = 0; r < s.ranks.size(); ++r) {
+  const size_t told = std::min(s.ranks.size(), size_t{kRanksSampled});
+  for (size_t r = 0; r < told; ++r) {
     const RankSummary& rank = s.ranks[r];
-    auto file = EventFile::make(fmt::format("{}/tensorboard/rank-{}", directory_->path(),
-                                            s.first_rank + static_cast<int>(r)));
+    auto file = events_of(s.first_rank + static_cast<int>(r));
     if (!file) return file.error();
+    if (*file == nullptr) continue;
     EventFile::Scalars scalars{{"gradients", static_cast<double>(rank.gradients)},
                                {"idle_fraction", rank.idle_fraction}};
     if (rank.alive && alive < s.by_rank.size()) {
@@ -258,7 +308,7 @@ Status RunRecord::end_events(const Summary& s) {
       scalars.push_back({"final_accuracy", s.by_rank[alive].accuracy});
     }
     alive += rank.alive;
-    if (Status written = file->scalars(s.gradients, scalars); !written) return written;
+    if (Status written = (*file)->scalars(s.gradients, scalars); !written) return written;
   }
   return Done{};
 }

@@ -1,6 +1,7 @@
 // RunRecord: one run on paper. Progress on standard error while it goes on, the run directory, and
 // what is written there at the end.
 #pragma once
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,6 +53,10 @@ class RunRecord {
   void tell_events(const TestPoint&);
   void order_tests();
   void keep_best(const Score&, Objective&, ConstVec x);
+  void tell_events(const RunSample&, const RankSample&);
+  void tell_events(const RanksReport&);
+  Result<EventFile*> events_of(int rank);
+  void add_events(int rank, uint64_t step, const EventFile::Scalars&);
   Status end_events(const Summary&);
   void alarm(const Status& written);
   Status write_all(const Summary&, Objective&);
@@ -64,7 +69,9 @@ class RunRecord {
   std::optional<RunDirectory> directory_;
   std::optional<InterruptNote> interrupted_;  // in run.json, should Ctrl+C come
   std::optional<Progress> progress_;
-  std::optional<EventFile> events_;  // with --tensorboard
+  std::optional<EventFile> events_;       // with --tensorboard: the mean's
+  std::map<int, EventFile> rank_events_;  // by rank
+  bool without_rank_events_ = false;      // one could not be made, and that has been told
   std::mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints
   std::unique_ptr<CheckpointThread> checkpoints_;
   Watch watch_;

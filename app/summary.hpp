@@ -29,6 +29,8 @@ struct EdgeSummary {
   uint64_t exchanges = 0;
 };
 
+constexpr int kRanksSampled = 64;  // at most: curves of more would be larger than all else
+
 /// Each rank at a sample, by itself; NaN of one that is gone, or that is not judged.
 struct RankSample {
   double at_s = 0;

@@ -11,7 +11,7 @@ grapevine_test(actors_units
     algorithms/expected_distance_test.cpp
     transport/simulated_transport_test.cpp transport/link_transport_test.cpp
     transport/arrivals_test.cpp run/plan_test.cpp
-    run/learning_rate_test.cpp run/stall_watch_test.cpp
+    run/learning_rate_test.cpp run/stall_watch_test.cpp run/histogram_test.cpp
   USES grapevine_actors)
 target_include_directories(actors_units_test SYSTEM PRIVATE ${EIGEN_INCLUDE})
 

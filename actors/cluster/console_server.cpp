@@ -179,6 +179,7 @@ void ConsoleServer::finish_status(uint64_t console, NodeStatus known) {
   status->frames = deps_.transport->counts();
   status->turned_away = turned_away_;
   status->refusals = parts_.links->refusals();
+  status->link_totals = parts_.links->totals();
   status->events.assign(events_.begin(), events_.end());
   for (NodeStatus::Link& link : status->links)
     link.counts = parts_.links->counts(link.node);

@@ -25,6 +25,7 @@ struct NodeStatus {
     LinkCounts counts;
   };
   std::vector<Link> links;
+  LinkCounts link_totals;  // of all links there have been
   LinkTransport::Counts frames;
   LinkRefusals refusals{};  // by the links
   std::vector<StateReport> states;

@@ -112,6 +112,11 @@ struct Arm {  // replaces the earlier time of this timer; kNever disarms it
   double at = kNever;
 };
 
+struct RoundTrip {  // from a question, asked once, to its answer
+  int peer = -1;
+  double seconds = 0;
+};
+
 /// Filled during one event, then carried out, perhaps in memory of the carrier's stack.
 struct Effects {
   explicit Effects(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
@@ -121,7 +126,7 @@ struct Effects {
   std::pmr::vector<std::variant<Take, Write, Apply>> requests;  // to the state actor, in this order
   std::pmr::vector<Arm> arms;
   std::pmr::vector<int> suspects;  // ranks that let a question and its repeat go unanswered
-  std::pmr::vector<double> round_trips;  // seconds from a question, asked once, to its answer
+  std::pmr::vector<RoundTrip> round_trips;
 };
 
 struct Outgoing {  // what a neighbour is to get in a phase of a round

@@ -308,7 +308,7 @@ void PairExchange::repeat(const Moment& m, int timer, double cap_s) {
 void PairExchange::learn_round_trip(const Moment& m) {
   if (backoff_ != 1) return;  // only from first transmissions
   const double sample = m.now - offered_at_;
-  m.out.round_trips.push_back(sample);
+  m.out.round_trips.push_back({peer_, sample});
   rtt_var_ += (std::abs(sample - rtt_) - rtt_var_) / 4;
   rtt_ += (sample - rtt_) / 8;
 }

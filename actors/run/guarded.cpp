@@ -174,6 +174,7 @@ void guard(RunHooks& hooks, std::shared_ptr<Thrown> thrown) {
   guard(hooks.sink.on_event, "on_event", thrown, turn);
   guard(hooks.sink.on_alarm, "on_alarm", thrown, turn);
   guard(hooks.on_ranks, "on_ranks", thrown, turn);
+  guard(hooks.on_report, "on_report", thrown, turn);
   if (hooks.checkpoints.write) {
     hooks.checkpoints.write = [write = std::move(hooks.checkpoints.write), thrown](
                                   CheckpointPart part, CheckpointOrders::Done done) {

@@ -234,10 +234,10 @@ namespace {
 CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& clock,
                                      const Settings& s, const std::vector<StateActor>& states,
                                      const std::shared_ptr<Counters>& counters,
-                                     const CheckpointOrders& orders) {
+                                     const CheckpointOrders& orders, const Sink& sink) {
   constexpr double kLook_s = 0.1;
   if (!orders.write) return {};
-  CheckpointerDependencies deps{clock, states, counters, ranks_here(s), kLook_s, orders};
+  CheckpointerDependencies deps{clock, states, counters, ranks_here(s), kLook_s, orders, sink};
   if (s.clock == Clock::simulated)
     deps.look_s = orders.every_steps > 0 ? s.gradient_s / 2 : orders.every_s;
   const bool looks = deps.look_s > 0;
@@ -312,13 +312,14 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .gradient_s = gradient_s,
       .records = std::move(hooks.resumption.ranks),
       .sink = hooks.sink,
+      .on_report = wall ? hooks.on_report : OnReport(),
       .done = std::move(done)});
   auto faults =
       system.spawn<Faults>(FaultsDependencies{clock, s.plan, s.ranks, node, site.membership});
   caf::anon_send(faults, Start{});
   if (s.sample_s > 0) caf::anon_send(observer, Tick{kSamplePeriod});
   const CheckpointerActor checkpointer =
-      spawn_checkpointer(system, clock, s, states, counters, hooks.checkpoints);
+      spawn_checkpointer(system, clock, s, states, counters, hooks.checkpoints, hooks.sink);
   return {.node = node,
           .manager = manager,
           .membership = site.membership,

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/checkpoint_orders.hpp"
 #include "actors/run/samples.hpp"
@@ -29,9 +30,18 @@ using MakeWorker = std::function<SpawnedWorker(caf::actor_system&, WorkerDepende
 using OnRanks =
     std::function<void(const RunSample&, const std::vector<std::shared_ptr<const Buffer>>&)>;
 
+/// What the ranks of this process have done by then.
+struct RanksReport {
+  double at_s = 0;
+  std::vector<WorkerReport> workers;
+  std::vector<CommunicatorReport> communicators;
+};
+using OnReport = std::function<void(const RanksReport&)>;
+
 struct RunHooks {
   Sink sink;
   OnRanks on_ranks;                              // virtual clock only; after the sink's on_sample
+  OnReport on_report;                            // wall clock only; each sample_s, at least 1 s
   MakeWorker make_worker;                        // empty: spawn_worker
   const std::atomic<int>* interrupts = nullptr;  // Ctrl+C so far: at 1 the run drains and saves
   const std::atomic<bool>* is_enough = nullptr;  // true: the run ends as it does at until_s

@@ -20,6 +20,7 @@ struct RunSample {
   double at_s = 0;
   uint64_t gradients = 0, exchanges = 0, bytes = 0;
   double loss = 0;  // mean over the gradients since the last sample; NaN when there were none
+  double learning_rate = std::numeric_limits<double>::quiet_NaN();  // of the newest; NaN: not known
   double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
   // Of the mean; NaN: not tested.
   double suboptimality = std::numeric_limits<double>::quiet_NaN();
@@ -99,7 +100,7 @@ struct Sink {
   std::function<void(const Alarm&)> on_alarm;        // each once; on_event has had its line
 
   void raise(const Alarm& alarm) const {
-    if (on_event) on_event((alarm.over ? "" : kAlarm) + alarm.line());
+    if (on_event) on_event((alarm.over ? kAlarmOver : kAlarm) + alarm.line());
     if (on_alarm) on_alarm(alarm);
   }
 };

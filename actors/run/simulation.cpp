@@ -44,7 +44,7 @@ class Simulation {
     sink_ = hooks.sink;
     hooks.sink.on_alarm = [this, told = hooks.sink.on_alarm](const Alarm& alarm) {
       if (told) told(alarm);
-      if (alarm.what == Alarm::What::divergence) alarm_ = alarm;
+      if (alarm.what == Alarm::What::divergence && !alarm_) alarm_ = alarm;
     };
     run_.emplace(spawn_run(system_, settings, std::move(objective), std::move(hooks),
                            [this](Outcome o) { outcome_ = std::move(o); }));

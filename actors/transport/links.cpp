@@ -68,7 +68,11 @@ class SocketLinks final : public Links {
     control_loop_.post([this, node] { control_->close(node); });
   }
 
-  LinkCounts counts(const std::string& node) const override;
+  LinkCounts counts(const std::string& node) const override {
+    const auto peer = peers_.find(node);
+    return peer == nullptr ? LinkCounts() : peer->counters.values();
+  }
+  LinkCounts totals() const override { return peers_.totals(); }
   LinkRefusals refusals() const override { return refusals_.values(); }
 
  private:
@@ -117,32 +121,28 @@ bool SocketLinks::push(const std::string& node, const BulkHeader& header, const 
   return pushed != BulkQueue::Pushed::refused;
 }
 
-LinkCounts SocketLinks::counts(const std::string& node) const {
-  const auto peer = peers_.find(node);
-  if (peer == nullptr) return {};
-  const auto& c = peer->counters;
-  return {c.messages_sent,
-          c.messages_received,
-          c.message_bytes_sent,
-          c.message_bytes_received,
-          c.frames_sent,
-          c.frames_received,
-          c.frame_bytes_sent,
-          c.frame_bytes_received,
-          c.parcels_sent,
-          c.parcels_received,
-          c.parcel_bytes_sent,
-          c.parcel_bytes_received,
-          c.in_place_bytes_sent,
-          c.refused,
-          c.discarded,
-          c.lost,
-          c.corrupt,
-          c.round_trip_s,
-          c.bulk};
-}
-
 }  // namespace
+
+LinkCounts& LinkCounts::operator+=(const LinkCounts& more) {
+  messages_sent += more.messages_sent;
+  messages_received += more.messages_received;
+  message_bytes_sent += more.message_bytes_sent;
+  message_bytes_received += more.message_bytes_received;
+  frames_sent += more.frames_sent;
+  frames_received += more.frames_received;
+  frame_bytes_sent += more.frame_bytes_sent;
+  frame_bytes_received += more.frame_bytes_received;
+  parcels_sent += more.parcels_sent;
+  parcels_received += more.parcels_received;
+  parcel_bytes_sent += more.parcel_bytes_sent;
+  parcel_bytes_received += more.parcel_bytes_received;
+  in_place_bytes_sent += more.in_place_bytes_sent;
+  refused += more.refused;
+  discarded += more.discarded;
+  lost += more.lost;
+  corrupt += more.corrupt;
+  return *this;
+}
 
 Result<std::unique_ptr<Links>> Links::open(LinksOptions options, LinkEvents events) {
   if (const Status valid = validate(options.self); !valid) return user_error(valid.error().message);

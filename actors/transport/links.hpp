@@ -88,6 +88,8 @@ struct LinkCounts {
   uint64_t corrupt = 0;     // payloads dropped because they were not what their sender summed
   double round_trip_s = 0;  // the kernel's smoothed estimate; 0 where there is none
   BulkPath bulk = BulkPath::none;
+
+  LinkCounts& operator+=(const LinkCounts& more);  // of what is counted
 };
 
 /// Why something that came from another process was not believed.
@@ -157,6 +159,9 @@ class Links {
 
   /// All zero where there is no link.
   virtual LinkCounts counts(const std::string& node) const = 0;
+  /// Of all links together since these were opened, those that have ended among them: never less
+  /// than it was. Without round trip and path.
+  virtual LinkCounts totals() const = 0;
   /// Of all others together, since the links were opened: who has lost its link is counted, too.
   virtual LinkRefusals refusals() const = 0;
 };

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "actors/transport/bulk_queue.hpp"
 #include "actors/transport/control_link.hpp"
@@ -52,6 +54,27 @@ struct Peer {
       ++(parcel ? parcels_received : frames_received);
       (parcel ? parcel_bytes_received : frame_bytes_received) += kHeaderBytes + payload_bytes(h);
     }
+    LinkCounts values() const {
+      return {messages_sent,
+              messages_received,
+              message_bytes_sent,
+              message_bytes_received,
+              frames_sent,
+              frames_received,
+              frame_bytes_sent,
+              frame_bytes_received,
+              parcels_sent,
+              parcels_received,
+              parcel_bytes_sent,
+              parcel_bytes_received,
+              in_place_bytes_sent,
+              refused,
+              discarded,
+              lost,
+              corrupt,
+              round_trip_s,
+              bulk};
+    }
   };
 
   Hello hello;
@@ -60,7 +83,8 @@ struct Peer {
   std::string address;      // that was dialled
   std::shared_ptr<Outbox> outbox;
   std::shared_ptr<BulkQueue> bulk;
-  Counters counters;
+  const std::shared_ptr<Counters> counted = std::make_shared<Counters>();
+  Counters& counters = *counted;
 };
 
 /// By the node's name.
@@ -73,17 +97,43 @@ class PeerTable {
   }
   void put(const std::shared_ptr<Peer>& peer) {
     const std::lock_guard lock(mutex_);
-    peers_[peer->hello.node] = peer;
+    auto& place = peers_[peer->hello.node];
+    if (place) retire(*place);
+    place = peer;
   }
   void remove(const Peer& peer) {
     const std::lock_guard lock(mutex_);
     const auto found = peers_.find(peer.hello.node);
-    if (found != peers_.end() && found->second.get() == &peer) peers_.erase(found);
+    if (found == peers_.end() || found->second.get() != &peer) return;
+    retire(peer);
+    peers_.erase(found);
+  }
+  /// Of all that were ever put here.
+  LinkCounts totals() const {
+    const std::lock_guard lock(mutex_);
+    LinkCounts sum = settled_;
+    for (const auto& counted : retired_)
+      sum += counted->values();
+    for (const auto& [node, peer] : peers_)
+      sum += peer->counters.values();
+    return sum;
   }
 
  private:
+  // Whoever has still found it may go on counting; what nobody holds any more is summed up.
+  void retire(const Peer& peer) {
+    std::erase_if(retired_, [this](const std::shared_ptr<const Peer::Counters>& old) {
+      if (old.use_count() > 1) return false;
+      settled_ += old->values();
+      return true;
+    });
+    retired_.push_back(peer.counted);
+  }
+
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Peer>> peers_;
+  std::vector<std::shared_ptr<const Peer::Counters>> retired_;
+  LinkCounts settled_;
 };
 
 }  // namespace grapevine

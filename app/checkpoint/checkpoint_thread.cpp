@@ -77,7 +77,6 @@ void CheckpointThread::carry(Task task) {
   const Status happened = is_end ? finish() : begin_and_write(task.part);
   if (!happened) return fail(happened.error(), task.done);
   task.part.rank = nullptr;  // before the next one is made
-  if (is_end) is_failing_ = false;
   task.done(true, is_end ? kCheckpointAt + writer_.path() : "");
 }
 
@@ -102,10 +101,7 @@ Status CheckpointThread::finish() {
 
 void CheckpointThread::fail(const Error& error, const CheckpointOrders::Done& done) {
   if (writer_.is_open()) static_cast<void>(carry_out(writer_.abandon()));
-  const std::string line = fmt::format("{}: {}", kNoCheckpoint, error.message);
-  if (!std::exchange(is_failing_, true))
-    say_(kAlarm + line + "; the run goes on, and the next one is tried in time");
-  done(false, line);
+  done(false, fmt::format("{}: {}", kNoCheckpoint, error.message));
 }
 
 }  // namespace grapevine

@@ -2,8 +2,8 @@
 // so that nobody who answers anything ever waits for a disk; without one for the virtual clock,
 // where nothing else goes on.
 //
-// A disk that fails ends the checkpoint at hand, told once as an alarm until one can be written
-// again; the run goes on.
+// A disk that fails ends the checkpoint at hand; whoever has ordered it hears why, and the run goes
+// on.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -25,8 +25,8 @@ class CheckpointThread {
   /// What a script has left with a rank; in any thread. Empty: there are no scripts.
   using KeptOf = std::function<KeptBlob(int rank)>;
 
-  /// `say`: events and alarms, a line each; in any thread. `threaded`: else whoever calls
-  /// waits.
+  /// `say`: that old ones cannot be removed, a line each; in any thread. `threaded`: else whoever
+  /// calls waits.
   CheckpointThread(const std::string& run_folder, RunIdentity, bool threaded,
                    std::function<void(const std::string&)> say, KeptOf kept = {});
   CheckpointThread(const CheckpointThread&) = delete;
@@ -55,7 +55,6 @@ class CheckpointThread {
   const std::function<void(const std::string&)> say_;
   const KeptOf kept_;
   CheckpointWriter writer_;  // the thread's, until it has settled
-  bool is_failing_ = false;  // likewise
   std::mutex mutex_;         // guards what follows
   std::condition_variable changed_;
   std::optional<Task> task_;

@@ -64,6 +64,13 @@ class JobProgress {
   double last_s_ = 0;                                        // from one to the other
 };
 
+// Before it there may be alarms.
+std::string last_line(std::string text) {
+  while (text.ends_with('\n'))
+    text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
 // The record of a cell that was finished earlier; null where there is none that is whole.
 Json read_record(const std::string& path) {
   std::ifstream file(path);
@@ -141,7 +148,7 @@ class JobRunner {
     const std::string name = fmt::format("{}, seed {}", cell.group, cell.options.settings.seed);
     Json result = Json::parse(done.child->out(), nullptr, false);
     if (done.child->status() != 0 || !result.is_object()) {
-      std::string why = done.child->err().substr(0, done.child->err().find('\n'));
+      std::string why = last_line(done.child->err());
       if (why.empty()) why = fmt::format("ended with status {}", done.child->status());
       outcome.complaint = fmt::format("{}: {}", name, why);
       ++outcome_.failed;

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "actors/alarm.hpp"
 #include "actors/cluster/needed_links.hpp"
 #include "app/ask_node.hpp"
 #include "app/checkpoint/resume.hpp"
@@ -153,6 +154,7 @@ class Launch {
         } else if (fault.kind == RankFaultKind::restart) {
           add(fault.at, true, [this, node] {
             ended_.erase(node);
+            alarms_.erase(node);
             progress_.say(fmt::format("node-{} is started anew", node));
             return processes_.restart(node);
           });
@@ -227,6 +229,7 @@ class Launch {
       for (const Json& link : status["links"])
         round_trip_s_ = link["round_trip_seconds"].get<double>();
       tell_members(status);
+      tell_alarms(k, status.value("alarms", Json::array()));
     }
     uint64_t exchange_ends = 0;
     for (const auto& [node, reached] : reached_) {
@@ -250,6 +253,22 @@ class Launch {
       if (!first || state != "alive")
         progress_.say(name + " is " + state + ", says " + status["node"].get<std::string>());
     }
+  }
+
+  // Those that stand now: each when it is new, and when it is over.
+  void tell_alarms(int node, const Json& alarms) {
+    std::map<std::string, std::string> standing;
+    for (const Json& a : alarms)
+      standing[a["kind"].dump() + a["rank"].dump() + "-" + a["peer"].dump()] = a["line"];
+    auto& told = alarms_[node];
+    for (const auto& [place, line] : standing)
+      if (told.count(place) == 0) progress_.warn(fmt::format("{}node-{}: {}", kAlarm, node, line));
+    for (const auto& [place, line] : told) {
+      const std::string what = line.substr(0, line.find(';'));
+      if (standing.count(place) == 0)
+        progress_.warn(fmt::format("{}node-{}: {}", kAlarmOver, node, what));
+    }
+    told = std::move(standing);
   }
 
   Result<int> report() {
@@ -311,6 +330,7 @@ class Launch {
   int saves_ = 0;  // checkpoints that have been asked for
   std::set<int> ended_;
   std::map<int, Reached> reached_;                                   // by node
+  std::map<int, std::map<std::string, std::string>> alarms_;  // by node and place: their lines
   std::set<std::string> told_;                                       // addresses
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
 };

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "app/child_process.hpp"
 #include "app/commands.hpp"
 #include "app/interrupts.hpp"
+#include "app/log.hpp"
 
 namespace grapevine {
 namespace {
@@ -25,27 +27,23 @@ constexpr auto kFarewell = 10s;  // for scripts to end once the run has
 // Whole lines of a text that grows, told once.
 class Lines {
  public:
-  void pass_on(const std::string& text, size_t number, std::FILE* to, bool ended) {
+  void pass_on(const std::string& text, bool ended,
+               const std::function<void(const std::string&)>& put) {
     for (size_t end; (end = text.find('\n', told_)) != text.npos; told_ = end + 1)
-      put(text.substr(told_, end - told_), number, to);
+      put(text.substr(told_, end - told_));
     if (!ended || told_ >= text.size()) return;
-    put(text.substr(told_), number, to);
+    put(text.substr(told_));
     told_ = text.size();
   }
 
  private:
-  static void put(const std::string& line, size_t number, std::FILE* to) {
-    std::fprintf(to, "[%zu] %s\n", number, line.c_str());
-    std::fflush(to);
-  }
-
   size_t told_ = 0;
 };
 
 // Belongs to one thread: the scripts end with it, however it ends.
 class Scripts {
  public:
-  explicit Scripts(const Options& options) : out_(options.json ? stderr : stdout) {}
+  explicit Scripts(const Options& options) : prints_(!options.json), log_(options.log) {}
 
   Status start(const std::vector<std::string>& command, int count, const std::string& door) {
     std::vector<std::string> words = {"/usr/bin/env", "GRAPEVINE_NODE=" + door};
@@ -65,12 +63,21 @@ class Scripts {
     ChildProcess::wait_any(running, kPoll_ms);
     for (size_t k = 0; k < scripts_.size(); ++k) {
       Script& script = scripts_[k];
-      script.out.pass_on(script.child->out(), k, out_, script.child->ended());
-      script.err.pass_on(script.child->err(), k, stderr, script.child->ended());
-      if (!script.child->ended() || script.told) continue;
+      const bool ended = script.child->ended();
+      const auto log = [&](const std::string& line) {
+        log_.announce(fmt::format("[{}] {}", k, line));
+      };
+      const auto print = [&](const std::string& line) {
+        std::printf("[%zu] %s\n", k, line.c_str());
+        std::fflush(stdout);
+      };
+      script.out.pass_on(script.child->out(), ended,
+                         prints_ ? std::function<void(const std::string&)>(print) : log);
+      script.err.pass_on(script.child->err(), ended, log);
+      if (!ended || script.told) continue;
       script.told = true;
       well_ = well_ && script.child->status() == 0;
-      std::fprintf(stderr, "script %zu has ended with status %d\n", k, script.child->status());
+      log_.announce(fmt::format("script {} has ended with status {}", k, script.child->status()));
     }
   }
 
@@ -88,7 +95,8 @@ class Scripts {
     bool told = false;  // its end
   };
 
-  std::FILE* out_;
+  bool prints_;  // what scripts print; else it is logged, beside a JSON result
+  Log log_;
   std::vector<Script> scripts_;
   bool well_ = true;
 };

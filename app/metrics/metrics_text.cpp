@@ -31,18 +31,21 @@ class Page {
     text_ += fmt::format("{}{} {}\n", name_, in_braces, value.dump());
   }
   /// Of a histogram: `counts` by bucket, one more than there are bounds.
-  void histogram(const Json& bounds, const Json& counts, const Json& sum) {
-    const std::string family = name_;
+  void histogram(const std::string& labels, const Json& bounds, const Json& counts,
+                 const Json& sum) {
+    const std::string family = name_, more = labels.empty() ? "" : labels + ",";
     uint64_t below = 0;
     name_ = family + "_bucket";
     for (size_t k = 0; k < counts.size(); ++k) {
       below += counts[k].get<uint64_t>();
-      series(fmt::format("le=\"{}\"", k < bounds.size() ? bounds[k].dump() : "+Inf"), below);
+      const std::string bound = k < bounds.size() ? bounds[k].dump() : "+Inf";
+      series(fmt::format("{}le=\"{}\"", more, bound), below);
     }
     name_ = family + "_sum";
-    series("", sum);
+    series(labels, sum);
     name_ = family + "_count";
-    series("", below);
+    series(labels, below);
+    name_ = family;
   }
   std::string end() { return text_ + (open_ ? "# EOF\n" : ""); }
 
@@ -82,7 +85,7 @@ void add_run(Page& page, const Json& s) {
       {"eta", "eta", "Rate of the continuous momentum."},
       {"constants_age_seconds", "constants_age_seconds", "Since chi1, chi2 and eta were found."},
       {"loss", "loss", "Mean over the gradients of the ranks here since the last sample."},
-      {"learning_rate", "learning_rate", "Of the next gradient."},
+      {"learning_rate", "learning_rate", "Of the newest gradient of a rank here."},
       {"test_accuracy", "accuracy", "Of the mean of the ranks here, when it was tested last."},
       {"test_loss", "test_loss", "Likewise."},
       {"validation_accuracy", "validation_accuracy", "Likewise, on what was set aside."},
@@ -99,6 +102,8 @@ void add_run(Page& page, const Json& s) {
   }
   page.family("alarms", "gauge", "That stand, by kind: grapevine ctl status has their lines.");
   for (const Alarm::What kind : kAlarms) {
+    // A sum over all ranks, which no node sees: the virtual clock alone audits it.
+    if (kind == Alarm::What::conserved_sum) continue;
     int count = 0;
     for (const Json& alarm : s.value("alarms", Json::array()))
       count += alarm["kind"] == name_of(kind);
@@ -157,19 +162,24 @@ void add_round_trips(Page& page, const Json& s) {
   const Json& found = s["round_trips"];
   page.family("offer_round_trip_seconds", "histogram",
               "From an offer of a rank here to the answer, where it was asked once.");
-  page.histogram(found["bounds"], found["counts"], found["sum_seconds"]);
+  page.histogram("", found["bounds"], found["counts"], found["sum_seconds"]);
+  page.family("edge_offer_round_trip_seconds", "histogram",
+              "The same by edge; of those that came late, together as \"other\".");
+  for (const Json& edge : s["edge_round_trips"]) {
+    const Json& ranks = edge["ranks"];
+    const std::string rank = ranks.is_null() ? "other" : ranks[0].dump();
+    const std::string peer = ranks.is_null() ? "other" : ranks[1].dump();
+    page.histogram(label("rank", rank) + "," + label("peer", peer), found["bounds"], edge["counts"],
+                   edge["sum_seconds"]);
+  }
 }
 
 void add_links(Page& page, const Json& s) {
   page.family("links", "gauge", "To other nodes.");
   page.series("", s["links"].size());
-  page.family("link_bytes", "counter", "Over the links that are up, by direction.");
-  for (const char* way : {"sent", "received"}) {
-    double sum = 0;
-    for (const Json& link : s["links"])
-      sum += link[fmt::format("bytes_{}", way)].get<double>();
-    page.series(label("direction", way), sum);
-  }
+  page.family("link_bytes", "counter", "Over all links since the node began, by direction.");
+  for (const char* way : {"sent", "received"})
+    page.series(label("direction", way), s["link_totals"][fmt::format("bytes_{}", way)]);
   const Json& refusals = s["refusals"];
   add_reasons(page, "offers_declined", "Offers, by reason.", refusals["declined_because"]);
   add_reasons(page, "refused", "What links brought and was not believed, by reason.",

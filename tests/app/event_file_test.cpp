@@ -2,12 +2,15 @@
 #include "app/metrics/event_file.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
+#include "tests/eventually.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -74,7 +77,43 @@ TEST_CASE("with --tensorboard a run directory has the events of the mean and of 
   CHECK(mean.size() >= 5);
   CHECK(std::any_of(mean.begin(), mean.end(),
                     [](const auto& e) { return e.find("test_loss") != e.npos; }));
+  CHECK(std::any_of(mean.begin(), mean.end(),
+                    [](const auto& e) { return e.find("learning_rate") != e.npos; }));
   for (const char* rank : {"0", "1", "2"})
-    CHECK(events_in(scratch.path("run/tensorboard/rank-") + rank).size() == 2);
+    CHECK(events_in(scratch.path("run/tensorboard/rank-") + rank).size() >= 5);
   check_refused(run + "--tensorboard", 2, {"tensorboard", "--out"});
+}
+
+TEST_CASE("a run that is killed has left curves of each of its ranks") {
+  const Scratch scratch;
+  Running life(
+      "train --objective quadratic --ranks 3 --gradients 0 --until 1000 --sample-seconds 0.05 "
+      "--tensorboard --out " +
+      scratch.path("run"));
+  const auto points_of = [&](const std::string& rank) -> size_t {
+    const std::string folder = scratch.path("run/tensorboard/rank-") + rank;
+    if (!exists(folder)) return 0;
+    const std::string bytes = text_of(std::filesystem::directory_iterator(folder)->path().string());
+    size_t points = 0;
+    for (size_t at = 0; (at = bytes.find("idle_fraction", at)) != bytes.npos; ++at)
+      ++points;
+    return points;
+  };
+  constexpr std::chrono::seconds kBusyMachine{60};
+  CHECK(eventually([&] { return points_of("0") > 1 && points_of("1") > 1 && points_of("2") > 1; },
+                   kBusyMachine));
+  life.signal(SIGKILL);
+  CHECK(life.end() == 128 + SIGKILL);
+  for (const std::string rank : {"0", "1", "2"})
+    CHECK(events_in(scratch.path("run/tensorboard/rank-") + rank).size() >= 3);
+}
+
+TEST_CASE("curves of ranks are those of 64 at most") {
+  const Scratch scratch;
+  REQUIRE(run_grapevine("simulate --objective quadratic --ranks 80 --until 3 --sample-seconds 1 "
+                        "--tensorboard --out " +
+                        scratch.path("run"))
+              .status == 0);
+  CHECK(exists(scratch.path("run/tensorboard/rank-63")));
+  CHECK_FALSE(exists(scratch.path("run/tensorboard/rank-64")));
 }

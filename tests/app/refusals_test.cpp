@@ -1,32 +1,113 @@
 // What a user can get wrong, and what the world can: one line that names the thing, the value and
 // what is accepted; status 2 for the user's, 1 for the world's.
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
+#include "tests/eventually.hpp"
 
 using namespace grapevine::test;
 
 TEST_CASE(
     "what is said as JSON is an object a line, with its time; at level warning only alarms are") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("p.toml", "[[fault]]\nkind = \"reconfigure\"\nat = 199\ntopology = \"star\"\n");
   const std::string run =
-      "simulate --topology ring --ranks 30 --latency 0.4 --until 200 --log-format json ";
+      "simulate --topology ring --ranks 30 --latency 0.4 --until 200 --log-format json --plan " +
+      plan + " ";
   const Ran all = run_grapevine(run), alarms = run_grapevine(run + "--log-level warning");
   std::istringstream lines(all.err), warnings(alarms.err);
-  int objects = 0;
-  for (std::string line; std::getline(lines, line) && !line.starts_with("grapevine: "); ++objects) {
+  std::map<std::string, int> levels;
+  for (std::string line; std::getline(lines, line);) {
     const auto object = nlohmann::json::parse(line, nullptr, false);
     INFO(line);
     REQUIRE(object.is_object());
     CHECK_THAT(object["time"].get<std::string>(), Catch::EndsWith("Z"));
+    ++levels[object["level"]];
   }
-  CHECK(objects > 0);
-  for (std::string line; std::getline(warnings, line) && !line.starts_with("grapevine: ");)
-    CHECK(nlohmann::json::parse(line, nullptr, false)["level"] == "warning");
-  CHECK(run_grapevine(run + "--log-level none").err.find('{') == std::string::npos);
-  check_refused(run + "--log-level loud", 2, {"log-level", "info, warning, none"});
+  CHECK(levels["info"] > 0);
+  CHECK(levels["warning"] == 1);
+  CHECK(levels["error"] == 1);  // why the run has failed
+  levels.clear();
+  for (std::string line; std::getline(warnings, line);)
+    ++levels[nlohmann::json::parse(line, nullptr, false)["level"]];
+  CHECK(levels == std::map<std::string, int>{{"warning", 1}, {"error", 1}});
+  const Ran none = run_grapevine(run + "--log-level none");
+  CHECK(nlohmann::json::parse(none.err, nullptr, false)["level"] == "error");
+  check_refused("simulate --log-level loud", 2, {"log-level", "info, warning, none"});
+}
+
+TEST_CASE("as text each line of the log begins with its time, alarms are told to the quiet, too") {
+  const Scratch scratch;
+  const std::string plan = scratch.file("p.toml",
+                                        "[[fault]]\nkind = \"pause\"\nranks = [1]\nat = 5000\n"
+                                        "[[fault]]\nkind = \"reconfigure\"\nat = 199\n"
+                                        "topology = \"star\"\n");
+  const std::string run =
+      "simulate --topology ring --ranks 30 --latency 0.4 --until 200 --plan " + plan;
+  for (const std::string quiet : {"", " --quiet"}) {
+    const Ran ran = run_grapevine(run + quiet);
+    INFO(ran.err);
+    CHECK(ran.status == 1);
+    std::istringstream lines(ran.err);
+    int alarms = 0, warnings = 0, news = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("grapevine: ")) continue;  // its last word
+      CHECK_THAT(line, Catch::Matches("[0-9]{2}:[0-9]{2}:[0-9]{2} .*"));
+      alarms += line.find(" ALARM: ") != line.npos;
+      warnings += line.find("p.toml:1: without effect") != line.npos;
+      news += line.find(" epoch 2: ") != line.npos;
+    }
+    CHECK(alarms == 1);
+    CHECK(warnings == 1);
+    CHECK(news == (quiet.empty() ? 1 : 0));
+  }
+}
+
+TEST_CASE("whoever asks for JSON is refused in JSON, whatever is wrong") {
+  const Scratch scratch;
+  for (const std::string wrong : {"simulate --rnaks 4", "simulate --ranks many",
+                                  "train --out /proc/run --gradients 8 --objective quadratic"})
+    for (const std::string asks : {" --log-format json", " --log-format=json"}) {
+      const Ran ran = run_grapevine(wrong + asks);
+      const auto object = nlohmann::json::parse(ran.err, nullptr, false);
+      INFO(ran.err);
+      REQUIRE(object.is_object());
+      CHECK(object["level"] == "error");
+      CHECK_THAT(object["event"].get<std::string>(), Catch::Contains("accepted: "));
+    }
+}
+
+TEST_CASE("a run that is asked to stop says so with its time, as the rest of its log") {
+  const Scratch scratch;
+  for (const std::string format : {"text", "json"}) {
+    const std::string log = scratch.path(format);
+    Running run("train --objective quadratic --gradients 0 --until 600 --no-save --json 2>" + log +
+                " --log-format " + format);
+    constexpr std::chrono::seconds kBusyMachine{60};
+    REQUIRE(grapevine::eventually([&] { return text_of(log).find("epoch 1") != std::string::npos; },
+                                  kBusyMachine));
+    run.signal(SIGTERM);
+    CHECK(run.end() == 0);
+    std::istringstream lines(text_of(log));
+    int stops = 0;
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      stops += line.find("stopping: drains") != line.npos;
+      if (format == "text")
+        CHECK_THAT(line, Catch::Matches("[0-9]{2}:[0-9]{2}:[0-9]{2} .*"));
+      else
+        CHECK_THAT(nlohmann::json::parse(line, nullptr, false).value("time", ""),
+                   Catch::Matches("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{3}Z"));
+    }
+    CHECK(stops == 1);
+  }
 }
 
 TEST_CASE("an unknown option is refused with the nearest and the accepted ones") {
@@ -151,8 +232,17 @@ TEST_CASE("metrics that the disk has no room for raise an alarm, and the rest is
 TEST_CASE("a loss that is not finite ends the run, and no model is left") {
   const Scratch scratch;
   const std::string job = "--objective quadratic --lr 1e9 --gradients 3200 --quiet --out ";
-  check_refused("train " + job + scratch.path("wall"), 2, {"loss is", "accepted: a finite one"});
-  check_refused("simulate " + job + scratch.path("virtual"), 2, {"loss is", "--lr"});
+  for (const std::string command : {"train ", "simulate "}) {
+    const Ran ran =
+        run_grapevine(command + job + scratch.path(command == "train " ? "wall" : "virtual"));
+    INFO(ran.err);
+    CHECK(ran.status == 2);
+    CHECK_THAT(ran.err, Catch::Contains("ALARM: at ") && Catch::Contains(" has a loss of "));
+    const std::string last = ran.err.substr(ran.err.rfind("\ngrapevine: ") + 1);
+    CHECK_THAT(last, Catch::StartsWith("grapevine: loss is") &&
+                         Catch::Contains("accepted: a finite one; a smaller --lr"));
+    CHECK(ran.err.find(" has a loss of ") == ran.err.rfind(" has a loss of "));
+  }
   for (const std::string run : {"wall", "virtual"}) {
     CHECK(nlohmann::json::parse(text_of(scratch.path(run + "/run.json")))["state"] == "failed");
     CHECK_FALSE(exists(scratch.path(run + "/model.safetensors")));

@@ -79,7 +79,7 @@ TEST_CASE("with --out a simulation is written down: every line of its metrics is
   std::istringstream metrics(text_of(scratch.path("run/metrics.jsonl")));
   size_t samples = 0;
   for (std::string line; std::getline(metrics, line);)
-    samples += nlohmann::json::parse(line).contains("consensus_distance");
+    samples += nlohmann::json::parse(line).contains("learning_rate");
   CHECK(samples >= 10);
   CHECK(samples == run["samples"].size());
   const auto paper = nlohmann::json::parse(text_of(scratch.path("run/run.json")));
@@ -102,13 +102,16 @@ TEST_CASE("one rank three times slower: gossip's other ranks do not wait, all-re
   CHECK(table["runs"][3]["clock"] == "wall");
 }
 
-TEST_CASE("a run whose ranks drift apart says so in one line, with what to do, and status 1") {
+TEST_CASE(
+    "a run whose ranks drift apart is an alarm, with what to do, and ends by it with status 1") {
   const std::string job = "simulate --topology ring --ranks 30 --latency 0.4 --until 200 --quiet";
   const Ran ran = run_grapevine(job + " --json");
   INFO(ran.err);
   CHECK(ran.status == 1);
   CHECK(nlohmann::json::parse(ran.out)["diverged"] == true);
   CHECK_THAT(ran.err, Catch::Contains("exchanges overlap") && Catch::Contains("--pairing free"));
-  CHECK(std::count(ran.err.begin(), ran.err.end(), '\n') == 1);
+  const std::string last = ran.err.substr(ran.err.find('\n') + 1);
+  CHECK_THAT(ran.err, Catch::Contains(" ALARM: " + last.substr(sizeof "grapevine: " - 1)));
+  CHECK(std::count(last.begin(), last.end(), '\n') == 1);
   CHECK(json_of(job + " --pairing free")["diverged"] == false);
 }

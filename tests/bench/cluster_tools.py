@@ -109,7 +109,7 @@ class Node:
     def address(self):
         def listening():
             for _, line in list(self.lines):
-                if line.startswith("listening on "):
+                if "listening on " in line:
                     return line.split()[-1]
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.name} ended: {self.lines[-1:]}")

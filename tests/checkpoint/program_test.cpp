@@ -310,7 +310,8 @@ TEST_CASE("a disk that is full is an alarm, and the run goes on to its end") {
                                 "ulimit -f 500;");
   CHECK(ran.status == 0);
   CHECK(record_of(run)["state"] == "finished");
-  CHECK_THAT(ran.err, Catch::Contains("ALARM: no checkpoint: cannot write"));
+  CHECK_THAT(ran.err,
+             Catch::Contains("ALARM: at ") && Catch::Contains(" s no checkpoint: cannot write"));
   CHECK_THAT(ran.err, Catch::Contains("File too large"));
   CHECK(checkpoints_of(run).empty());
 }
@@ -324,7 +325,8 @@ TEST_CASE("a folder of checkpoints that cannot be written is an alarm, and the r
                                     run,
                                 "mkdir -p " + run + "; touch " + run + "/checkpoints;");
   CHECK(ran.status == 0);
-  CHECK_THAT(ran.err, Catch::Contains("ALARM: no checkpoint: cannot write"));
+  CHECK_THAT(ran.err,
+             Catch::Contains("ALARM: at ") && Catch::Contains(" s no checkpoint: cannot write"));
   CHECK(record_of(run)["state"] == "finished");
 }
 

@@ -68,6 +68,7 @@ class SimulatedLinks final : public Links {
     const auto& link = network_.link(found->second);
     return link.counts[SimulatedNetwork::side_of(link, process_)];
   }
+  LinkCounts totals() const override { return network_.totals(process_); }
 
  private:
   SimulatedNetwork& network_;
@@ -296,6 +297,14 @@ void SimulatedNetwork::flush(int id, int side, Stream& s) {
   const double again_s = kRetransmit_s * random_.uniform();
   for (Item& item : std::exchange(s.held, {}))
     dispatch(id, side, std::move(item), again_s + delay());
+}
+
+LinkCounts SimulatedNetwork::totals(int p) {
+  LinkCounts sum;
+  for (const auto& link : links_)
+    for (const int side : {0, 1})
+      if (link->ends[side] == p) sum += link->counts[side];
+  return sum;
 }
 
 void SimulatedNetwork::heal() {

@@ -94,6 +94,7 @@ class SimulatedNetwork {
   const std::string& name(int p) { return process(p).options.self.node; }
   Link& link(int id) { return *links_[static_cast<size_t>(id)]; }
   static int side_of(const Link& l, int p) { return l.ends[0] == p ? 0 : 1; }
+  LinkCounts totals(int p);
   bool blocked(int from_process, int to_process);
   double delay() { return model_.latency_s * (1 + model_.jitter * random_.uniform()); }
   void tell(int p, std::function<void()>);

@@ -3,10 +3,15 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
+#include "tests/eventually.hpp"
 #include "tests/node/tools.hpp"
 #include "tests/skipped.hpp"
 
@@ -28,6 +33,19 @@ double value_of(const std::string& page, const std::string& series) {
   INFO(series << "\n" << page);
   REQUIRE(at != std::string::npos);
   return std::stod(page.substr(at + series.size() + 2));
+}
+
+/// Over those whose name and labels begin so.
+double sum_of_series(const std::string& page, const std::string& begin) {
+  double sum = 0;
+  for (size_t at = 0; (at = page.find("\n" + begin, at)) != page.npos; ++at)
+    sum += std::stod(page.substr(page.find("} ", at) + 2));
+  return sum;
+}
+
+/// Of the node that is asked.
+std::string page_of(Process& node) {
+  return run_grapevine("ctl " + node.address() + " metrics").out;
 }
 
 // What each family says of itself holds for its series: counters end in _total in the text format.
@@ -78,13 +96,17 @@ TEST_CASE("a node serves its metrics, to whom asks for either format") {
   }
   CHECK(value_of(plain->body, "grapevine_ranks") == 4);
   CHECK(value_of(plain->body, "grapevine_test_loss") >= 0);
+  CHECK(value_of(plain->body, "grapevine_learning_rate") > 0);
   CHECK(value_of(plain->body, "grapevine_members{state=\"alive\"}") == 2);
   CHECK(value_of(plain->body, "grapevine_alarms{kind=\"silent_edge\"}") == 0);
+  CHECK_THAT(plain->body, !Catch::Contains("conserved_sum"));  // which no node can see
   const double round_trips = value_of(plain->body, "grapevine_offer_round_trip_seconds_count");
   CHECK(round_trips > 0);
   CHECK(value_of(plain->body, "grapevine_offer_round_trip_seconds_bucket{le=\"+Inf\"}") ==
         round_trips);
   CHECK(value_of(plain->body, "grapevine_edge_exchanges_total{rank=\"0\",peer=\"1\"}") >= 0);
+  CHECK(sum_of_series(plain->body, "grapevine_edge_offer_round_trip_seconds_count{") ==
+        round_trips);
   const auto open = client.Get("/metrics", {{"Accept", "application/openmetrics-text"}});
   REQUIRE(open);
   CHECK_THAT(open->get_header_value("Content-Type"),
@@ -134,6 +156,108 @@ TEST_CASE("an edge whose frames are lost is an alarm of both nodes until the gra
     CHECK_THAT(run_grapevine("ctl " + node->address() + " events").out,
                Catch::Contains("edge 1-2: it has left the graph"));
   }
+}
+
+TEST_CASE("bytes over links and lost frames never fall, though a neighbour is gone") {
+  auto nodes = start_nodes(2, 1, {"--until=600", "--gradients=0", "--patience=1"});
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 2 && s["exchanges"][0] > 20; });
+  const std::string sent = "grapevine_link_bytes_total{direction=\"sent\"}";
+  const std::string lost = "grapevine_frames_lost_total{reason=\"link_ended\"}";
+  const std::string before = page_of(*nodes[0]);
+  REQUIRE(value_of(before, sent) > 0);
+  nodes[1]->signal(SIGKILL);
+  nodes[0]->wait_for([](const Json& s) { return s["links"].empty(); });
+  const std::string after = page_of(*nodes[0]);
+  CHECK(value_of(after, "grapevine_links") == 0);
+  CHECK(value_of(after, sent) >= value_of(before, sent));
+  CHECK(value_of(after, lost) >= value_of(before, lost));
+}
+
+TEST_CASE(
+    "however many edges a graph has, round trips are told of 64, and of the rest in one sum") {
+  auto nodes = start_nodes(1, 16, {"--until=600", "--gradients=0", "--topology=complete"});
+  const auto others = [](const Json& s) {
+    const Json& edges = s["edge_round_trips"];
+    return edges.size() == 65 && edges[64]["ranks"].is_null();
+  };
+  const Json status = nodes[0]->wait_for(others);
+  CHECK(status["edges"].size() > 64);
+  const std::string page = page_of(*nodes[0]);
+  size_t series = 0;
+  const std::string name = "\ngrapevine_edge_offer_round_trip_seconds_count{";
+  for (size_t at = 0; (at = page.find(name, at)) != page.npos; ++at)
+    ++series;
+  CHECK(series == 65);
+  CHECK(value_of(page,
+                 "grapevine_edge_offer_round_trip_seconds_count{rank=\"other\",peer=\"other\"}") >
+        0);
+  check_page(page);
+}
+
+TEST_CASE("a checkpoint that cannot be written is an alarm of its node until one is") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  std::filesystem::create_directories(run);
+  scratch.file("run/checkpoints", "no folder");
+  auto nodes = start_nodes(
+      1, 2, {"--until=600", "--gradients=0", "--checkpoint-every=3600s", "--out=" + run});
+  const std::string ctl = "ctl " + nodes[0]->address();
+  const auto stands = [](const Json& s) {
+    return !s["alarms"].empty() && s["alarms"][0]["kind"] == "checkpoint";
+  };
+  nodes[0]->wait_for([](const Json& s) { return s["graph_ranks"] == 2; });
+  const std::string count = "grapevine_alarms{kind=\"checkpoint\"}";
+  for (int twice = 0; twice < 2; ++twice)
+    CHECK_THAT(run_grapevine(ctl + " checkpoint").err, Catch::Contains("no checkpoint: "));
+  nodes[0]->wait_for(stands);
+  CHECK(value_of(page_of(*nodes[0]), count) == 1);
+  CHECK_THAT(run_grapevine(ctl + " status").out, Catch::Contains(" s no checkpoint: cannot "));
+  CHECK_THAT(run_grapevine(ctl + " events").out, Catch::Contains("ALARM: at "));
+  std::filesystem::remove(run + "/checkpoints");
+  REQUIRE(run_grapevine(ctl + " checkpoint").status == 0);
+  nodes[0]->wait_for([&](const Json& s) { return !stands(s); });
+  CHECK(value_of(page_of(*nodes[0]), count) == 0);
+  CHECK_THAT(run_grapevine(ctl + " events").out, Catch::Contains("alarm over: at "));
+  nodes[0]->signal(SIGINT);
+  CHECK(nodes[0]->end() == 0);
+  const std::string log = nodes[0]->err();  // though it is quiet
+  CHECK(log.find("ALARM: at ") == log.rfind("ALARM: at "));
+  CHECK_THAT(log, Catch::Contains(" ALARM: at ") && Catch::Contains(" alarm over: at "));
+}
+
+TEST_CASE("a launch tells each alarm of its nodes once, by their names, and that it is over") {
+  const Scratch scratch;
+  const std::string plan =
+      scratch.file("plan.toml", "[[fault]]\nkind = \"cut\"\nlinks = [[1, 2]]\nat = 1\n");
+  const std::string folder = "XDG_RUNTIME_DIR=" + scratch.path();  // where nodes have their names
+  Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
+               "--until=600", "--alarm-seconds=0.3", "--quiet", "--json", "--plan=" + plan},
+              {folder});
+  const auto is_told = [&](const std::string& begin) {
+    constexpr std::chrono::seconds kBusyMachine{60};
+    const bool told = eventually(
+        [&] {
+          ChildProcess::wait_any({&all.child()}, 100);
+          return all.err().find(begin) != std::string::npos;
+        },
+        kBusyMachine);
+    INFO(begin << "\n" << all.err());
+    CHECK(told);
+  };
+  for (const std::string node : {"node-0", "node-1"})
+    is_told(" ALARM: " + node + ": at ");
+  REQUIRE(run_grapevine("ctl node-0 reconfigure star", "export " + folder + ";").status == 0);
+  for (const std::string node : {"node-0", "node-1"})
+    is_told(" alarm over: " + node + ": at ");
+  all.signal(SIGINT);
+  CHECK(all.end() == 0);
+  INFO(all.err());
+  CHECK_THAT(all.err(), !Catch::Contains("listens on"));
+  std::istringstream lines(all.err());
+  std::set<std::string> told;
+  for (std::string line; std::getline(lines, line);)
+    if (const size_t what = line.find(" ALARM: "); what != line.npos)
+      CHECK(told.insert(line.substr(what)).second);
 }
 
 TEST_CASE("metrics are served at an address of this machine, on a port that is free") {

@@ -319,7 +319,28 @@ TEST_CASE("under the wall clock a rank that stands still is an alarm until it go
   CHECK(stands.front().at_s >= 0.2);
   CHECK(goes_on.front().at_s > stands.front().at_s);
   CHECK(std::find(events.begin(), events.end(), kAlarm + stands.front().line()) != events.end());
-  CHECK(std::find(events.begin(), events.end(), goes_on.front().line()) != events.end());
+  CHECK(std::find(events.begin(), events.end(), kAlarmOver + goes_on.front().line()) !=
+        events.end());
+}
+
+TEST_CASE("a loss that is no number is an alarm that names the rank, under either clock") {
+  for (const Clock clock : {Clock::wall, Clock::simulated}) {
+    Settings s = on_the_wall(4);
+    s.clock = clock;
+    s.lr.peak = 1e9;
+    s.gradients = 100000;
+    std::vector<Alarm> alarms;
+    RunHooks hooks;
+    hooks.sink.on_alarm = [&](const Alarm& alarm) {
+      if (alarm.what == Alarm::What::divergence && alarm.rank >= 0) alarms.push_back(alarm);
+    };
+    const RunResult r = simulate_one(s, 1, hooks);
+    REQUIRE(r.outcome.failure);
+    CHECK(r.outcome.failure->kind == Error::Kind::user);
+    CHECK(r.outcome.alarm);
+    REQUIRE(alarms.size() == 1);
+    CHECK_THAT(alarms[0].line(), Catch::Contains(" has a loss of "));
+  }
 }
 
 TEST_CASE("a finish asked for from outside drains and keeps what was computed") {

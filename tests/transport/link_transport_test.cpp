@@ -30,6 +30,7 @@ class KeptLinks final : public Links {
   void reply(uint64_t, const ConsoleReply&) override {}
   void close(const std::string&) override {}
   LinkCounts counts(const std::string&) const override { return {}; }
+  LinkCounts totals() const override { return {}; }
   LinkRefusals refusals() const override { return {}; }
 
   std::string name;  // of the node here

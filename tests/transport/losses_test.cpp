@@ -91,3 +91,29 @@ TEST_CASE("payloads that are lost with their connection are counted, and both en
   CHECK(a.links().counts("b").lost > 0u);
   CHECK(a.look([&] { return a.downs.size(); }) == 0u);
 }
+
+TEST_CASE(
+    "what a link has counted stays in the totals when it ends, and its successor adds to it") {
+  TestNode a("a", only_tcp()), b("b", only_tcp());
+  uint64_t before = 0;
+  for (int life = 1; life <= 3; ++life) {
+    INFO("life " << life);
+    a.links().dial(b.address());
+    REQUIRE(a.wait_up("b", static_cast<size_t>(life)));
+    REQUIRE(b.wait_up("a", static_cast<size_t>(life)));
+    REQUIRE(a.links().send_frame("b", data(1, 1000), {a.pool().take(), DType::f32, 1000, 0}));
+    REQUIRE(eventually([&] { return b.links().counts("a").frames_received == 1; }));
+    REQUIRE(eventually([&] { return a.links().counts("b").frames_sent == 1; }));
+    const LinkCounts standing = a.links().totals();
+    CHECK(standing.frames_sent == static_cast<uint64_t>(life));
+    CHECK(standing.message_bytes_sent >= before);
+    before = standing.message_bytes_sent;
+    a.links().close("b");
+    REQUIRE(a.wait_down("b", static_cast<size_t>(life)));
+    REQUIRE(b.wait_down("a", static_cast<size_t>(life)));
+    CHECK(a.links().counts("b").frames_sent == 0);
+    CHECK(a.links().totals().frames_sent == static_cast<uint64_t>(life));
+    CHECK(b.links().totals().frames_received == static_cast<uint64_t>(life));
+    CHECK(a.links().totals().message_bytes_sent >= before);
+  }
+}
