@@ -30,7 +30,7 @@ bool Checkpointer::is_due() {
   return true;
 }
 
-void Checkpointer::look() {
+void Checkpointer::poll() {
   if (!writing_ && is_due()) begin();
   const double at = deps_.clock.now() + deps_.look_s;
   scheduled_send(caf::actor_cast<CheckpointerActor>(this), deps_.clock.instant(at), Tick{});
@@ -107,7 +107,7 @@ void Checkpointer::end(const std::string& told) {
 
 Checkpointer::behavior_type Checkpointer::make_behavior() {
   return {
-      [this](Tick) { look(); },
+      [this](Tick) { poll(); },
       [this](const PartWritten& part) { on_written(part); },
       [this](SaveNow) -> caf::result<std::string> {
         auto promise = make_response_promise<std::string>();

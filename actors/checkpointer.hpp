@@ -51,7 +51,7 @@ class Checkpointer final : public CheckpointerActor::base {
  private:
   uint64_t steps() const;
   bool is_due();
-  void look();
+  void poll();
   void begin();
   void record_next();
   void write(CheckpointPart);

@@ -15,8 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-constexpr auto kLook = 50ms;       // between two looks whether a script that waits has gone
-constexpr int kLooksBetween = 20;  // two `wait`s
+constexpr auto kPoll = 50ms;       // between two looks whether a script that waits has gone
+constexpr int kPollsBetween = 20;  // two `wait`s
 
 std::string counted(const GuestLayout& layout) {
   return fmt::format("{} parameters in {} tensors", layout.trained_elements(),
@@ -131,7 +131,7 @@ bool GuestVisit::await(const There& there) {
   const auto start = GuestHall::Clock::now();
   for (int look = 1; !there(); ++look) {
     if (script_.gone()) return false;
-    if (look % kLooksBetween != 0) continue;
+    if (look % kPollsBetween != 0) continue;
     GuestRecord wait = record(GuestKind::wait);
     wait.value = Seconds(GuestHall::Clock::now() - start).count();
     if (!script_.answer(wait)) return false;
@@ -167,7 +167,7 @@ bool GuestVisit::claim(const GuestLayout& layout, uint32_t wanted) {
     std::unique_lock lock(hall_.mutex_);
     refusal = seat_for(layout, wanted);
     if (!refusal.empty() || place_ >= 0) return true;
-    hall_.changed_.wait_for(lock, kLook);
+    hall_.changed_.wait_for(lock, kPoll);
     return false;
   });
   if (!refusal.empty()) script_.refuse(refusal);
@@ -220,7 +220,7 @@ bool GuestVisit::sit_down() {
   seat_->turn = GuestSeat::Turn::rank;
   hall_.table_->sit(place_, seat_);
   std::optional<GuestAnswer> answered;
-  const bool here = await([&] { return (answered = answer_->wait(kLook)) || over(); });
+  const bool here = await([&] { return (answered = answer_->wait(kPoll)) || over(); });
   if (!here) return false;
   if (!answered) return script_.refuse("the run is over"), false;
   number_ = answered->steps;
@@ -274,7 +274,7 @@ ConstVec GuestVisit::aside() const {
 bool GuestVisit::begun() {
   const bool here = await([&] {
     std::unique_lock lock(hall_.mutex_);
-    return hall_.changed_.wait_for(lock, kLook, [&] {
+    return hall_.changed_.wait_for(lock, kPoll, [&] {
       return hall_.run_.system != nullptr || hall_.stage_ == GuestHall::Stage::over;
     });
   });
@@ -296,7 +296,7 @@ std::optional<GuestAnswer> GuestVisit::ask(bool steps, double loss) {
     visitor_->deliver(caf::actor_cast<caf::strong_actor_ptr>(worker),
                       caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, Computed{}));
   std::optional<GuestAnswer> answered;
-  await([&] { return (answered = answer_->wait(kLook)) || over(); });
+  await([&] { return (answered = answer_->wait(kPoll)) || over(); });
   return answered;
 }
 
@@ -397,7 +397,7 @@ bool GuestVisit::checkpoint() {
                   promise->keep(fmt::format("{}: the run is over", kNoCheckpoint));
                 });
     });
-    if (!await([&] { return (told = promise->wait(kLook)) || over(); })) return false;
+    if (!await([&] { return (told = promise->wait(kPoll)) || over(); })) return false;
     if (!told) told = fmt::format("{}: the run is over", kNoCheckpoint);
   }
   GuestRecord answer = record(GuestKind::saved);
@@ -440,12 +440,12 @@ bool GuestVisit::mean() {
   auto promise = over() ? nullptr : ask();
   const bool here = await([&] {
     if (over()) return true;
-    auto came = promise->wait(kLook);
+    auto came = promise->wait(kPoll);
     if (!came) return false;
     settled = std::move(*came);
     if (settled.mean != nullptr) return true;
     std::unique_lock lock(hall_.mutex_);  // the ranks here are not in the graph yet
-    hall_.changed_.wait_for(lock, kLook);
+    hall_.changed_.wait_for(lock, kPoll);
     promise = ask();
     return false;
   });
@@ -464,7 +464,7 @@ bool GuestVisit::finish() {
   if (worker && !over()) caf::anon_send(worker, GuestFinished{});
   const bool here = await([&] {
     std::unique_lock lock(hall_.mutex_);
-    return hall_.changed_.wait_for(lock, kLook,
+    return hall_.changed_.wait_for(lock, kPoll,
                                    [&] { return hall_.stage_ == GuestHall::Stage::over; });
   });
   if (!here) return false;

@@ -81,7 +81,7 @@ class Node final : public NodeActor::base {
   void finish();
   void await_quiet();
   void report(std::function<void(NodeReport&)> then);
-  void look();
+  void measure();
   void tell_report();
   void collect();
   void say(const std::string& line) const;

@@ -16,11 +16,11 @@ std::string seconds_of(double s) { return fmt::format("{:.3g} s", s); }
 
 }  // namespace
 
-std::vector<Alarm> StallWatch::look(double now, const std::vector<CommunicatorReport>& ranks,
+std::vector<Alarm> StallWatch::measure(double now, const std::vector<CommunicatorReport>& ranks,
                                     const std::vector<WorkerReport>& workers) {
-  if (begun_at_ < 0) begun_at_ = looked_at_ = now;
-  const bool stood_still = now - looked_at_ > 3 * period_s();
-  looked_at_ = now;
+  if (begun_at_ < 0) begun_at_ = measured_at_ = now;
+  const bool stood_still = now - measured_at_ > 3 * period_s();
+  measured_at_ = now;
 
   const double exchange_s = std::max(run_.exchange_s, measured_exchange_s(ranks));
   for (auto& [ends, edge] : edges_) {

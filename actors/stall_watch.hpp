@@ -33,12 +33,12 @@ class StallWatch {
   };
   explicit StallWatch(const Run& run) : run_(run) {}
 
-  /// Between two looks. After a much longer time it was this process that stood still, and every
+  /// Between two measurements. After a much longer time it was this process that stood still, and every
   /// edge is given time again.
   double period_s() const { return run_.patience_s / 6; }
 
-  /// What has begun and what is over since the last look. `now` rises.
-  std::vector<Alarm> look(double now, const std::vector<CommunicatorReport>&,
+  /// What has begun and what is over since the last measurement. `now` rises.
+  std::vector<Alarm> measure(double now, const std::vector<CommunicatorReport>&,
                           const std::vector<WorkerReport>&);
 
  private:
@@ -77,7 +77,7 @@ class StallWatch {
   bool hears_nobody(int rank, double now) const;
 
   const Run run_;
-  double begun_at_ = -1, looked_at_ = 0;
+  double begun_at_ = -1, measured_at_ = 0;
   std::map<Ends, Edge> edges_;
   std::map<int, Life> lives_;
 };

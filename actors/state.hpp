@@ -175,7 +175,7 @@ class State final : public StateActor::base {
   template <class Answer>
   Reply<Answer> owe(Answer nothing);
   using Seen = std::function<void(Member&, const std::shared_ptr<Buffer>& x)>;
-  void look_at_all(size_t place, Seen see, std::function<void()> done);
+  void read_all(size_t place, Seen see, std::function<void()> done);
   template <class Answer, class Message>
   caf::typed_response_promise<Answer> answered(const Message&, Answer nothing,
                                                void (State::*answer)(Member&, const Message&,

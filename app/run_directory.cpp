@@ -64,12 +64,13 @@ Result<RunDirectory> RunDirectory::make(const std::string& path,
     if (made) fs::remove(path, failed);
     return unwritable(path, metrics.error().message);
   }
-  return RunDirectory(path, std::move(**lock), std::move(*metrics));
+  return RunDirectory(path, std::move(**lock), std::move(*metrics), takes_up);
 }
 
 RunDirectory::~RunDirectory() {
   if (!metrics_) return;
   metrics_.reset();
+  if (takes_up_) return;
   std::error_code ignored;
   fs::remove(part_of(path_), ignored);
 }

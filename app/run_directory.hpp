@@ -31,7 +31,8 @@ class RunDirectory {
                                    std::optional<FolderLock> taken_up = {});
 
   RunDirectory(RunDirectory&&) = default;
-  ~RunDirectory();  // an unfinished stream is removed
+  /// An unfinished stream is removed, but for the lines of an earlier life: the next one finds them.
+  ~RunDirectory();
 
   const std::string& path() const { return path_; }
 
@@ -44,14 +45,16 @@ class RunDirectory {
   Status end_stream();
 
  private:
-  RunDirectory(std::string path, FolderLock lock, GrowingFile metrics)
+  RunDirectory(std::string path, FolderLock lock, GrowingFile metrics, bool takes_up)
       : path_(std::move(path)),
         lock_(std::move(lock)),
-        metrics_(std::make_unique<GrowingFile>(std::move(metrics))) {}
+        metrics_(std::make_unique<GrowingFile>(std::move(metrics))),
+        takes_up_(takes_up) {}
 
   std::string path_;
   FolderLock lock_;                       // no other process goes on with this run
   std::unique_ptr<GrowingFile> metrics_;  // null once it has its name
+  bool takes_up_;                         // an earlier life's
 };
 
 /// What is said of a folder whose lock another process has.

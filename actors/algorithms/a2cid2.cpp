@@ -6,9 +6,7 @@
 
 namespace grapevine {
 
-namespace {
-double mixing_over(double phase) { return -0.5 * std::expm1(-2 * phase); }
-}  // namespace
+static double mixing_over(double phase) { return -0.5 * std::expm1(-2 * phase); }
 
 A2cid2::A2cid2(const RuleContext& context)
     : PairRule(context), x_tilde_(execution_, x_.size(), x_.dtype()) {
@@ -20,11 +18,6 @@ double A2cid2::mixing_until(double now) {
   phase_ += eta_ * (now - now_);
   now_ = now;
   return mixing_over(phase_ - written_);
-}
-
-void A2cid2::set_eta(double now, double eta) {
-  mixing_until(now);
-  eta_ = eta;
 }
 
 void A2cid2::read(double now, Vec out) {
@@ -70,8 +63,7 @@ RuleState A2cid2::state(double now) {
   return state;
 }
 
-void A2cid2::add_conserved(double now,
-                           Vec sum) {  // mixing does not change x + x~
+void A2cid2::add_conserved(double now, Vec sum) {  // mixing does not change x + x~
   PairRule::add_conserved(now, sum);
   accumulate(execution_, x_tilde_, sum);
 }

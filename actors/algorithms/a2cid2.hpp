@@ -36,7 +36,7 @@ class A2cid2 : public PairRule {
  public:
   explicit A2cid2(const RuleContext&);
 
-  void set_eta(double now, double eta) override;
+  void set_eta(double now, double eta) override { mixing_until(now), eta_ = eta; }
   void read(double now, Vec out) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   bool take(double now, Vec front, Vec base) override;

@@ -121,16 +121,16 @@ std::vector<std::string> without_effect(const Plan& plan, const std::string& top
   const auto say = [&](const std::string& where, const std::string& why) {
     lines.push_back(where + ": without effect: " + why);
   };
-  const auto look_at = [&](const auto& faults) {
+  const auto find_idle = [&](const auto& faults) {
     for (const auto& fault : faults) {
       if (until_s > 0 && fault.at >= until_s)
         say(fault.where, fmt::format("it begins at {} s, the run ends at {} s", fault.at, until_s));
       if (const std::string why = never(fault); !why.empty()) say(fault.where, why);
     }
   };
-  look_at(plan.rank_faults);
-  look_at(plan.link_faults);
-  look_at(plan.reconfigurations);
+  find_idle(plan.rank_faults);
+  find_idle(plan.link_faults);
+  find_idle(plan.reconfigurations);
   if (topology.empty()) return lines;
   std::vector<Topology> graphs;
   if (auto graph = make_topology(topology, ranks, 1)) graphs.push_back(std::move(*graph));

@@ -235,9 +235,9 @@ CheckpointerActor spawn_checkpointer(caf::actor_system& system, const RunClock& 
                                      const Settings& s, const std::vector<StateActor>& states,
                                      const std::shared_ptr<Counters>& counters,
                                      const CheckpointOrders& orders, const Sink& sink) {
-  constexpr double kLook_s = 0.1;
+  constexpr double kPoll_s = 0.1;
   if (!orders.write) return {};
-  CheckpointerDependencies deps{clock, states, counters, ranks_here(s), kLook_s, orders, sink};
+  CheckpointerDependencies deps{clock, states, counters, ranks_here(s), kPoll_s, orders, sink};
   if (s.clock == Clock::simulated)
     deps.look_s = orders.every_steps > 0 ? s.gradient_s / 2 : orders.every_s;
   const bool looks = deps.look_s > 0;

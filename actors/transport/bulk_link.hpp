@@ -73,7 +73,7 @@ class BulkLink {
   enum class Way { in, out };
   template <class T>
   kj::Promise<T> in_time(kj::Promise<T> moving, Way way);
-  kj::Promise<void> standstill(Way, uint64_t acknowledged_bytes, int looks);
+  kj::Promise<void> standstill(Way, uint64_t acknowledged_bytes, int checks);
 
   using Memories = std::map<uint64_t, std::shared_ptr<const SharedMemory>>;
 

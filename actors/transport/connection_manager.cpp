@@ -1,6 +1,8 @@
 #include "actors/transport/connection_manager.hpp"
 
 #include <kj/debug.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <random>
 
@@ -8,12 +10,28 @@
 #include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
 #include "messages/control_codec.hpp"
+#include "messages/setting_lines.hpp"
 
 namespace grapevine {
+
 namespace {
 
 constexpr double kLastWordsS = 0.5;  // for what is queued when a link ends politely
 constexpr int kToldPerSecond = 10;
+
+constexpr double kMeasureEveryS = 0.2;
+constexpr size_t kMostConsoles = 64;
+constexpr uint64_t kChallenge = 0;  // a ping's number; the membership's own count from 1
+constexpr double kAnswerS = 1;      // to it, by a process whose name another one has
+
+/// What TCP knows anyway.
+double smoothed_round_trip_s(kj::AsyncIoStream& stream) {
+  tcp_info info{};
+  unsigned size = sizeof info;
+  const auto failed =
+      kj::runCatchingExceptions([&] { stream.getsockopt(IPPROTO_TCP, TCP_INFO, &info, &size); });
+  return failed == nullptr ? info.tcpi_rtt * 1e-6 : 0;
+}
 
 }  // namespace
 
@@ -245,6 +263,222 @@ ConnectionManager::Connection* ConnectionManager::standing(const std::string& no
   for (auto& [id, c] : connections_)
     if (c->stage == Stage::up && c->peer.node == node) return c.get();
   return nullptr;
+}
+
+// --- the handshake of a control connection, and what comes after it
+
+bool is_settled(std::string_view reason) {
+  if (reason == kNameTaken) return false;
+  return reason.starts_with("another ") || reason.find("run key") != reason.npos ||
+         reason == kPathByTcp;
+}
+
+void ConnectionManager::on_message(Connection& c, std::span<const std::byte> bytes) {
+  auto decoded = decode_control(bytes);
+  if (!decoded) return refuse_message(c, decoded.error().message);
+  ControlMessage& m = *decoded;
+  if (std::holds_alternative<Bye>(m)) return c.link->close(kSaidGoodbye);
+  if (const auto* refusal = std::get_if<Refusal>(&m)) return c.link->close(refusal->reason);
+  if (c.stage == Stage::up) return on_peer_message(c, std::move(m), bytes.size());
+  if (c.stage == Stage::console) return on_console_message(c, std::move(m));
+  shake(c, m);
+}
+
+void ConnectionManager::shake(Connection& c, ControlMessage& m) {
+  if (const auto* hello = std::get_if<Hello>(&m); hello != nullptr && c.stage == Stage::hello)
+    return on_hello(c, *hello);
+  if (std::holds_alternative<Agree>(m)) {
+    if (c.stage == Stage::offered) return stand(c);
+    if (c.stage == Stage::awaiting) return take_agree(c);
+  }
+  refuse_message(c, std::string("a ") + name_of(m) + " before the link stands");
+}
+
+/// The node with the higher name offers it.
+void ConnectionManager::take_agree(Connection& c) {
+  if (Connection* old = standing(c.peer.node)) {
+    if (old->peer.incarnation > c.peer.incarnation)
+      return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
+                           " is over, there is an incarnation " +
+                           std::to_string(old->peer.incarnation));
+    if (old->peer.id != c.peer.id) return challenge(*old, c);
+  }
+  push(c, Agree{});
+  stand(c);
+}
+
+void ConnectionManager::challenge(Connection& first, Connection& second) {
+  second.stage = Stage::second;
+  if (std::exchange(first.challenged, true)) return;
+  MembershipPacket ping;
+  ping.sequence = kChallenge;
+  push(first, ping);
+  first.patience = loop_.timer().afterDelay(seconds(kAnswerS)).then([this, id = first.id] {
+    Connection* silent = find(id);
+    if (silent != nullptr && silent->stage == Stage::up)
+      finish(*silent, "it does not answer, and another process of its name does");
+  });
+  first.patience = first.patience.eagerlyEvaluate([](kj::Exception&&) {});
+}
+
+/// Those who wait for its place go.
+void ConnectionManager::answered(Connection& first) {
+  first.challenged = false;
+  first.patience = nullptr;
+  std::vector<uint64_t> waiting;
+  for (const auto& [id, c] : connections_)
+    if (c->stage == Stage::second && c->peer.node == first.peer.node) waiting.push_back(id);
+  for (const uint64_t id : waiting)
+    if (Connection* second = find(id)) refuse(*second, kNameTaken);
+}
+
+/// The same line for both ends; empty where they agree.
+std::string ConnectionManager::disagreement(const Connection& c, const Hello& h) const {
+  const Hello& self = options_.self;
+  const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours) {
+    return std::string("another ") + what + ": " + theirs + " at " + h.node + ", " + ours + " at " +
+           self.node;
+  };
+  if (h.version != self.version)
+    return differ("protocol version", std::to_string(h.version), std::to_string(self.version));
+  if (!c.certified.empty() && c.certified != h.node)
+    return "the name " + h.node + " with a certificate for " + c.certified;
+  if (h.purpose == LinkPurpose::console)
+    return c.dialled ? "a console where a node was expected" : std::string();
+  if (!c.certified.empty() && c.fingerprint != h.id)
+    return "an id of " + h.node + " that is not its certificate's";
+  if (h.node == self.node) return "the name " + h.node + " is this node's own";
+  if (h.run != self.run) return differ("run", h.run, self.run);
+  if (h.job != self.job) return differ("job", h.job_is, self.job_is);
+  const SettingLines ours = setting_lines(self.settings);
+  for (const auto& [name, theirs] : setting_lines(h.settings))
+    if (const auto own = ours.find(name); own != ours.end() && own->second != theirs)
+      return differ(name.c_str(), theirs, own->second);
+  return {};
+}
+
+void ConnectionManager::on_hello(Connection& c, const Hello& h) {
+  if (const std::string why = disagreement(c, h); !why.empty()) return refuse(c, why);
+  if (h.purpose == LinkPurpose::console && consoles() >= kMostConsoles)
+    return refuse(c, "too many consoles");
+  c.peer = h;
+  if (!c.dialled) push(c, options_.self);
+  if (h.purpose == LinkPurpose::console) {
+    c.stage = Stage::console;
+    c.deadline = nullptr;
+    c.slot = nullptr;
+    c.link->set_limit(kControlBytes);
+  } else if (options_.self.node > h.node) {
+    try_offer(c);
+  } else {
+    c.stage = Stage::awaiting;
+  }
+}
+
+size_t ConnectionManager::consoles() const {
+  size_t n = 0;
+  for (const auto& [id, c] : connections_)
+    n += c->stage == Stage::console;
+  return n;
+}
+
+void ConnectionManager::try_offer(Connection& c) {
+  c.stage = Stage::holding;
+  for (auto& [id, other] : connections_) {
+    if (other.get() == &c || other->peer.node != c.peer.node) continue;
+    if (other->stage == Stage::offered) return;  // offer_next, when that one is decided
+    if (other->stage != Stage::up) continue;
+    if (other->peer.incarnation > c.peer.incarnation)
+      return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
+                           " is over, there is an incarnation " +
+                           std::to_string(other->peer.incarnation));
+    if (other->peer.id != c.peer.id) return challenge(*other, c);
+    if (other->peer.incarnation == c.peer.incarnation)
+      return refuse(c, "a link with " + c.peer.node + " stands already");
+  }
+  c.stage = Stage::offered;
+  push(c, Agree{});
+}
+
+void ConnectionManager::offer_next(const std::string& node) {
+  for (auto& [id, c] : connections_) {
+    const bool waits = c->stage == Stage::holding || c->stage == Stage::second;
+    if (!waits || c->peer.node != node) continue;
+    // Later: who calls may be in the midst of the table.
+    tasks_.add(kj::evalLater([this, id = id] {
+      Connection* held = find(id);
+      if (held == nullptr) return;
+      if (held->stage == Stage::second && options_.self.node < held->peer.node)
+        take_agree(*held);
+      else if (held->stage == Stage::holding || held->stage == Stage::second)
+        try_offer(*held);
+    }));
+    return;
+  }
+}
+
+void ConnectionManager::stand(Connection& c) {
+  if (Connection* old = standing(c.peer.node)) finish(*old, "replaced by a newer connection");
+  c.stage = Stage::up;
+  c.deadline = nullptr;
+  c.slot = nullptr;
+  c.link->set_limit(kControlBytes);
+  c.entry = std::make_shared<Peer>();
+  c.entry->hello = c.peer;
+  c.entry->connection = c.id;
+  c.entry->dialled = c.dialled;
+  c.entry->address = c.address;
+  c.entry->outbox = c.outbox;
+  c.entry->bulk = bulk_.queue(c.id);
+  c.entry->counters.round_trip_s = smoothed_round_trip_s(c.link->stream());
+  peers_.put(c.entry);
+  bulk_.add(c.entry);
+  if (events_.up && !leaving_) events_.up(c.peer);
+  offer_next(c.peer.node);
+}
+
+void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_t bytes) {
+  const auto* packet = std::get_if<MembershipPacket>(&m);
+  if (c.challenged && packet != nullptr && packet->kind == MembershipPacket::Kind::ack &&
+      packet->sequence == kChallenge)
+    answered(c);
+  auto& counters = c.entry->counters;
+  ++counters.messages_received;
+  counters.message_bytes_received += bytes;
+  if (const auto now = loop_.timer().now();
+      counters.round_trip_s > 0 && now - c.measured >= seconds(kMeasureEveryS)) {
+    c.measured = now;
+    counters.round_trip_s = smoothed_round_trip_s(c.link->stream());
+  }
+  if (const auto* header = std::get_if<FrameHeader>(&m)) {
+    if (events_.frame && !leaving_) events_.frame(c.peer.node, {*header, {}});
+  } else if (const auto* token = std::get_if<BulkToken>(&m)) {
+    bulk_.token(c.id, *token);
+  } else if (std::holds_alternative<MembershipPacket>(m) || std::holds_alternative<FetchState>(m) ||
+             std::holds_alternative<Manifest>(m) || std::holds_alternative<MeanAsk>(m) ||
+             std::holds_alternative<MassReceipt>(m)) {
+    if (events_.control && !leaving_) events_.control(c.peer.node, std::move(m));
+  } else {
+    refuse_message(c, std::string("a ") + name_of(m) + " on a link that stands");
+  }
+}
+
+void ConnectionManager::on_console_message(Connection& c, ControlMessage&& m) {
+  if (auto* request = std::get_if<ConsoleRequest>(&m)) {
+    if (events_.console && !leaving_) events_.console(c.id, std::move(*request));
+  } else {
+    refuse_message(c, std::string("a ") + name_of(m) + " from a console");
+  }
+}
+
+void ConnectionManager::reply(uint64_t console, const ConsoleReply& answer) {
+  Connection* c = find(console);
+  if (c == nullptr || c->stage != Stage::console) return;
+  if (const Status valid = validate(answer); !valid) {
+    push(*c, ConsoleReply{false, false, valid.error().message});
+  } else if (!push(*c, answer)) {
+    finish(*c, "it does not read its answers");
+  }
 }
 
 }  // namespace grapevine

@@ -64,7 +64,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   kj::Promise<void> welcome(Knock);
   Connection* adopt(kj::AuthenticatedStream, Connection&&, bool tls);
 
-  // The handshake (handshake.cpp).
+  // The handshake.
   void on_message(Connection&, std::span<const std::byte>);
   void shake(Connection&, ControlMessage&);
   void on_hello(Connection&, const Hello&);

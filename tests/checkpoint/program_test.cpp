@@ -181,7 +181,7 @@ TEST_CASE("a second Ctrl+C ends a process at once, and its note of the first sta
   const std::string path = scratch.file("run.json", "running");
   const pid_t child = fork();
   if (child == 0) {
-    grapevine::count_interrupts();
+    grapevine::count_interrupts(grapevine::LogFormat::text);
     const grapevine::InterruptNote note(path, "interrupted");
     raise(SIGINT);
     if (text_of(path) == "interrupted") raise(SIGINT);
@@ -935,6 +935,27 @@ TEST_CASE(
   const std::string more = scratch.path("more");
   CHECK(run_grapevine("node --resume " + run + " --until 0.2 --out " + more).status == 0);
   CHECK(record_of(more)["result"]["resumed_at"] > 0);
+}
+
+TEST_CASE("a node that is refused late leaves the lines that its run has written") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run"), name = "late-" + std::to_string(getpid());
+  const std::string job = "node --node-name " + name +
+                          " --objective quadratic --ranks 2 --gradients 0 --until 1000 --out " +
+                          run;
+  const auto ended = [&](const char* sign) {
+    Running life(job);
+    REQUIRE(life.wait_for(sign));
+    life.signal(SIGTERM);
+    CHECK(life.end() == 0);
+    return text_of(run + "/metrics.jsonl");
+  };
+  const std::string lines = ended("epoch");
+  REQUIRE_FALSE(lines.empty());
+  check_refused(job + " --listen 127.0.0.1:0", 2, {"key"});
+  const std::string more = ended("goes on from");
+  CHECK(more.size() > lines.size());
+  CHECK(more.substr(0, lines.size()) == lines);
 }
 
 TEST_CASE("a console asks a node for a checkpoint, and hears when it is written") {

@@ -25,7 +25,7 @@ template <class Ranks>
 std::vector<Alarm> watched(StallWatch& watch, double from, double until, Ranks&& ranks) {
   std::vector<Alarm> all;
   for (double now = from; now <= until; now += watch.period_s())
-    for (Alarm& alarm : watch.look(now, ranks(now), {}))
+    for (Alarm& alarm : watch.measure(now, ranks(now), {}))
       all.push_back(std::move(alarm));
   return all;
 }
@@ -109,7 +109,7 @@ TEST_CASE("a rank that waits more than it computes is an alarm, unless it was to
     StallWatch watch(run);
     std::vector<Alarm> all;
     for (double now = 0; now <= 400; now += watch.period_s())
-      for (Alarm& alarm : watch.look(now, {}, reports(now)))
+      for (Alarm& alarm : watch.measure(now, {}, reports(now)))
         all.push_back(std::move(alarm));
     return all;
   };
