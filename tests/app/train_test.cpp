@@ -105,7 +105,10 @@ TEST_CASE("Ctrl+C twice stops at once, and what is left does not look whole") {
   job.signal(SIGTERM);
   job.signal(SIGCONT);
   CHECK(job.end() == 130);
-  CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "running");
+  const auto record = nlohmann::json::parse(text_of(run + "/run.json"));
+  // Usually the lower number comes first; in two threads either may.
+  CHECK((record["state"] == "interrupted" || record["state"] == "running"));
+  CHECK_FALSE(record.contains("result"));
   CHECK_FALSE(exists(run + "/model.safetensors"));
   CHECK_FALSE(exists(run + "/metrics.jsonl"));
 }
