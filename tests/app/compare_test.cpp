@@ -188,6 +188,23 @@ TEST_CASE("the best step size of each method is named, and whether a better one 
   CHECK(count(csv, "\n") == 7);
 }
 
+TEST_CASE("a rate that a method corrects by itself is told of that method, and of no other") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const std::string out = " --out " + scratch.path("kept");
+  const json compared = json_of("compare " + job + out);
+  CHECK(cell_of(compared, "d_psgd", 1)["pacing"] == "greedy");
+  CHECK(cell_of(compared, "relays <&> chains", 1)["pacing"] == "greedy, relay-lr");
+  CHECK(compared["aggregates"][0]["pacing"] == "greedy");
+  CHECK(compared["aggregates"][1]["pacing"] == "greedy, relay-lr");
+  const Ran ran = run_grapevine("compare " + job + " --quiet" + out);
+  CHECK_THAT(ran.out, Catch::Contains(" pacing ") && Catch::Contains(" greedy, relay-lr "));
+  CHECK(count(ran.out, "relay-lr") == 1);
+  CHECK_THAT(
+      text_of(scratch.path("kept/compare.csv")),
+      Catch::Contains(",greedy,0.05,1,") && Catch::Contains(",\"greedy, relay-lr\",0.05,1,"));
+}
+
 TEST_CASE("two at once on one job are refused in a sentence") {
   const Scratch scratch;
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
