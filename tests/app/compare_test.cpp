@@ -1,12 +1,15 @@
 // grapevine compare: cells from one file, each a run of simulate, kept as it ends.
 #include <fcntl.h>
+#include <pty.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <sstream>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -57,6 +60,28 @@ const json& cell_of(const json& compared, const std::string& group, int seed) {
     if (cell["group"] == group && cell["seed"] == seed) return cell;
   FAIL(group << " with seed " << seed << " is not there");
   throw 0;
+}
+
+// What the program prints where its output is a terminal of so many columns.
+std::string printed_on_terminal(const std::string& arguments, unsigned short columns) {
+  const winsize size{24, columns, 0, 0};
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    const std::string command = "exec " GRAPEVINE_BINARY_DIR "/grapevine " + arguments;
+    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  REQUIRE(child > 0);
+  std::string said;
+  char block[4096];
+  for (ssize_t n; (n = read(terminal, block, sizeof block)) > 0;)  // EIO: the program has ended
+    said.append(block, static_cast<size_t>(n));
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(terminal);
+  CHECK(status == 0);
+  return said;
 }
 
 size_t count(const std::string& text, const std::string& word) {
@@ -132,6 +157,35 @@ TEST_CASE("the table has a row for each group, the picture a curve in both panel
   CHECK(count(svg, "relays &lt;&amp;&gt; chains") == 1);
   CHECK(json::parse(text_of(scratch.path("kept/compare.json")))["finished"] == 2);
   CHECK(records(scratch.path("kept")).size() == 2);
+}
+
+TEST_CASE("on a narrow terminal the columns that do not fit follow below, and none is left out") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const std::string again = "compare " + job + " --quiet --out " + scratch.path("kept");
+  const std::string plain = run_grapevine(again).out;
+  const auto table = [](const std::string& text) {  // its rows, without the sentences around it
+    std::vector<std::string> rows;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      for (const char* first : {"  run  ", "  d_psgd  ", "  relays <&> chains  "})
+        if (line.starts_with(first))
+          rows.push_back(line.substr(0, line.find_last_not_of("\r") + 1));
+    return rows;
+  };
+  REQUIRE(table(plain).size() == 3);
+  constexpr unsigned short kColumns = 60;
+  REQUIRE(table(plain)[0].size() > kColumns);
+  const std::string narrow = printed_on_terminal(again, kColumns);
+  const auto rows = table(narrow);
+  CHECK(rows.size() > 3);
+  CHECK(rows.size() % 3 == 0);
+  for (const std::string& row : rows)
+    CHECK(row.size() < kColumns);
+  std::istringstream words(plain.substr(plain.find("  run  ") + 5));
+  for (std::string word; words >> word && word != "d_psgd";)
+    CHECK_THAT(narrow, Catch::Contains(word));
+  CHECK(table(printed_on_terminal(again, 400)) == table(plain));
 }
 
 TEST_CASE("each rank has a curve of its own, and together they are the mean's distance") {
