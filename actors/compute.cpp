@@ -1,5 +1,6 @@
 #include "actors/compute.hpp"
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 #include "actors/lane_gradient.hpp"
@@ -42,8 +44,15 @@ ThreadCompute::ThreadCompute(RunClock clock, caf::actor_system& system,
       system_(system),
       objective_(std::move(objective)),
       gradients_(objective_->layout().size(), objective_->layout().dtype(), kGradients) {
-  for (int thread = 0; thread < threads; ++thread)
-    threads_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 0; thread < threads; ++thread)
+      threads_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error& refused) {
+    const size_t made = threads_.size();
+    stop();
+    throw std::system_error(
+        refused.code(), fmt::format("threads is {}, of which the system gives {}", threads, made));
+  }
 }
 
 void ThreadCompute::stop() {

@@ -52,6 +52,7 @@ class Compute {
 
 class ThreadCompute final : public Compute {
  public:
+  /// Throws std::system_error where the system has no such number of threads.
   ThreadCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, int threads);
   ~ThreadCompute() override { stop(); }
 

@@ -1,5 +1,9 @@
 #include "app/config_file.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+
 #include "app/plan_file.hpp"
 #include "app/toml_options.hpp"
 #include "models/guest.hpp"
@@ -27,6 +31,23 @@ Result<std::vector<ConfigEntry>> read_config(const std::string& path, const Opti
   return entries;
 }
 
+namespace {
+
+// A graph's file brings its number of ranks.
+Status take_ranks_of_file(Command command, bool given, Settings& s) {
+  if ((command & (kTopology | kRuns)) == 0 || !names_edge_file(s.topology)) return Done{};
+  const auto named = ranks_of_edge_file(s.topology);
+  if (!named) return named.error();
+  if (given && s.ranks != *named)
+    return user_error(
+        fmt::format("ranks is {} with topology \"{}\", which has {}, accepted: {}, or none",
+                    s.ranks, s.topology, *named, *named));
+  s.ranks = *named;
+  return Done{};
+}
+
+}  // namespace
+
 Result<Options> resolve_options(Command command, const std::vector<ConfigEntry>& entries,
                                 const std::vector<std::string>& script) {
   std::string objective = default_objective(command);
@@ -44,13 +65,10 @@ Result<Options> resolve_options(Command command, const std::vector<ConfigEntry>&
       return error;
     }
   }
-  Settings& s = options.settings;
-  if ((command & (kTopology | kRuns)) != 0 && names_edge_file(s.topology) &&
-      s.ranks == Settings{}.ranks) {  // the file brings its own number
-    const auto named = ranks_of_edge_file(s.topology);
-    if (!named) return named.error();
-    s.ranks = *named;
-  }
+  const bool given =
+      std::ranges::any_of(entries, [](const ConfigEntry& entry) { return entry.name == "ranks"; });
+  if (Status agree = take_ranks_of_file(command, given, options.settings); !agree)
+    return agree.error();
   if ((command & (kRuns | kProcesses)) == 0) return options;
   if (!options.plan.empty()) {
     auto plan = read_plan(options.plan);

@@ -2,15 +2,18 @@
 //
 //   i j rate      in exchanges per unit of time; or no rate in any line, then as of a named graph
 //   i,j,rate      commas, semicolons, blanks and tabs are one
-//   i j {'weight': rate}, i j {}      as networkx.write_edgelist writes them
+//   i j {'weight': rate, 'color': 'red'}      as networkx.write_edgelist writes them: of what it
+//                                             knows of an edge, weight or rate is the rate
 //
-// Everything after a # is a comment, empty lines are allowed, and the first line may be a header.
+// Everything after a # is a comment, empty lines are allowed, and the first other line may be a
+// header.
 #include "topologies/edge_file.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
+#include <utility>
 
 #include "kernels/spec.hpp"
 #include "topologies/graphs.hpp"
@@ -34,6 +37,55 @@ std::vector<std::string_view> words_of(std::string_view text) {
     at = end;
   }
   return words;
+}
+
+// A line: its words, and what stands in its braces.
+struct Parts {
+  std::vector<std::string_view> words;
+  std::optional<std::string_view> attributes;
+};
+
+// A # within quotes begins no comment: colours are written so.
+Parts parts_of(std::string_view text) {
+  char quote = 0;
+  size_t open = text.npos, end = 0;
+  for (; end < text.size() && (quote != 0 || text[end] != '#'); ++end) {
+    const char c = text[end];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (open != text.npos && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == '{' && open == text.npos) {
+      open = end;
+    }
+  }
+  text = text.substr(0, end);
+  Parts parts{words_of(text.substr(0, open)), {}};
+  if (open != text.npos) parts.attributes = text.substr(open + 1);
+  return parts;
+}
+
+// The value of weight or rate among attributes as Python writes them; empty where there is none.
+std::string_view rate_among(std::string_view attributes) {
+  char quote = 0;
+  int depth = 0;  // of lists and the like, whose own words say nothing of the edge
+  for (size_t at = 0, begin = 0; at < attributes.size(); ++at) {
+    const char c = attributes[at];
+    if (quote == 0) {
+      depth += c == '[' || c == '(' || c == '{' ? 1 : c == ']' || c == ')' || c == '}' ? -1 : 0;
+      if (c == '\'' || c == '"') quote = c, begin = at + 1;
+      continue;
+    }
+    if (c != quote) continue;
+    quote = 0;
+    const std::string_view key = attributes.substr(begin, at - begin);
+    const size_t colon = attributes.find_first_not_of(' ', at + 1);
+    const bool names_value = colon != attributes.npos && attributes[colon] == ':';
+    if (depth != 0 || !names_value || (key != "weight" && key != "rate")) continue;
+    const auto value = words_of(attributes.substr(colon));
+    return value.empty() ? attributes.substr(colon, 1) : value.front();
+  }
+  return {};
 }
 
 std::optional<Line> line_of(std::vector<std::string_view> words, int number) {
@@ -103,11 +155,14 @@ Result<EdgeList> read_edge_file(const std::string& path, int ranks) {
   };
   std::vector<Line> lines;
   std::string text;
+  bool begun = false;  // something else than comments has come
   for (int number = 1; std::getline(file, text); ++number) {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     if (number == 1 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-    const auto words = words_of(std::string_view(text).substr(0, text.find('#')));
-    if (words.empty() || (number == 1 && is_header(words))) continue;
+    auto [words, attributes] = parts_of(text);
+    if (words.empty() && !attributes) continue;
+    if (!std::exchange(begun, true) && is_header(words)) continue;
+    if (const auto rate = rate_among(attributes.value_or("")); !rate.empty()) words.push_back(rate);
     const auto line = line_of(words, number);
     if (!line) {
       return at_line(std::to_string(number) + ": " + in_quotes(text) +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <system_error>
 #include <thread>
 
 #include "actors/algorithms/method_registry.hpp"
@@ -403,9 +404,13 @@ Result<RunResult> run(const Settings& settings, std::shared_ptr<Objective> objec
     gpu = std::move(*opened);
     hooks.device = gpu.share;
   }
-  RunResult result = settings.clock == Clock::wall
-                         ? run_wall(settings, *safe, std::move(hooks), *thrown)
-                         : simulate(settings, *safe, std::move(hooks), *thrown);
+  RunResult result;
+  try {
+    result = settings.clock == Clock::wall ? run_wall(settings, *safe, std::move(hooks), *thrown)
+                                           : simulate(settings, *safe, std::move(hooks), *thrown);
+  } catch (const std::system_error& refused) {  // a thread
+    return world_error(refused.what());
+  }
   if (const auto what = thrown->first()) return *what;
   result.objective = std::move(objective);
   return result;

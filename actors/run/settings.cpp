@@ -1,6 +1,7 @@
 #include "actors/run/settings.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,6 +27,7 @@ double LearningRate::at(double done) const {
 namespace {
 
 constexpr double kShortest_s = 1e-9, kLongest_s = 1e9;  // that clocks count
+constexpr int kThreadsAtMost = 1024;                    // more than any machine has cores for
 constexpr double kFew = 1e-6, kMany = 1e6, kRarest = 1e-9;
 
 struct Range {
@@ -41,6 +43,24 @@ Status check(const Range& r) {
   std::string accepted = fmt::format("{}a number from {}", r.or_0 ? "0 or " : "", r.low);
   if (r.high < kNever) accepted += fmt::format(" to {}", r.high);
   return user_error(fmt::format("{} is {}, accepted: {}", r.name, r.value, accepted));
+}
+
+// Vectors of analytic objectives can be as long as somebody asks. A rank has two at least, its x
+// and a gradient; what would not fit is paged in and out until it is killed, and hears no signal.
+Status check_memory(const Settings& s) {
+  const std::string& objective = s.objective.objective;
+  const bool analytic = objective == "quadratic" || objective == "diagonal" ||
+                        objective == "consensus" || objective == "matrix";
+  if (!analytic || s.objective.dim < 1) return Done{};  // what is below 1 its objective refuses
+  constexpr double kGiB = 1 << 30;
+  const double needed = 2.0 * sizeof(double) * static_cast<double>(s.objective.dim) * ranks_here(s);
+  const double there =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (needed <= there) return Done{};
+  return user_error(fmt::format(
+      "dim is {} with ranks {}, whose vectors need {:.1f} GiB at least, accepted: what fits into "
+      "the {:.1f} GiB of this machine",
+      s.objective.dim, ranks_here(s), needed / kGiB, there / kGiB));
 }
 
 }  // namespace
@@ -64,6 +84,7 @@ Status check(const Settings& s) {
       {"until", s.until_s, kShortest_s, kLongest_s, true},
       {"target", s.target, 0, 1},
       {"noise", s.objective.noise, 0, kNever},
+      {"clip", s.objective.clip, 0, kNever},
       {"gamma", s.rule.gamma, 0, kNever},
   };
   for (const Range& range : ranges)
@@ -71,8 +92,10 @@ Status check(const Settings& s) {
   if (s.exchanges_at_once < 1)
     return user_error(
         fmt::format("exchanges-at-once is {}, accepted: 1 or more", s.exchanges_at_once));
-  if (s.threads < 0)
-    return user_error(fmt::format("threads is {}, accepted: 0 (all) or more", s.threads));
+  if (s.threads < 0 || s.threads > kThreadsAtMost)
+    return user_error(
+        fmt::format("threads is {}, accepted: 0 (all) to {}", s.threads, kThreadsAtMost));
+  if (Status room = check_memory(s); !room) return room;
   const auto gpu = gpu_named(s.device);
   if (!gpu) return gpu.error();
   if (*gpu && s.clock == Clock::simulated)

@@ -134,6 +134,16 @@ Json json_of_figures(const std::vector<double>& figures, const Json& record) {
   return object;
 }
 
+// With what the method itself makes of the learning rate, which the setting alone does not say: it
+// is on by default and only two methods read it (relaysgd.hpp).
+std::string pacing_of(const Cell& cell) {
+  const Settings& s = cell.options.settings;
+  std::string text = json_of(cell.options).at("pacing");
+  if (s.rule.relay_lr && (s.method == "relaysgd" || s.method == "relaysgd_async"))
+    text += ", relay-lr";
+  return text;
+}
+
 Json cells_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
   Json cells = Json::array();
   for (size_t k = 0; k < job.cells.size(); ++k) {
@@ -146,6 +156,7 @@ Json cells_json(const Job& job, const JobOutcome& outcome, const Comparison& com
                    {"topology", s.topology},
                    {"ranks", s.ranks},
                    {"partition", s.objective.partition},
+                   {"pacing", pacing_of(cell)},
                    {"seed", s.seed},
                    {"finished", !run.record.is_null()},
                    {"reused", run.reused},
@@ -207,19 +218,13 @@ std::vector<BestStepSize> best_step_sizes(const Job& job, const std::vector<Grou
   return best;
 }
 
-std::string pacing_of(const Cell& cell) { return json_of(cell.options).at("pacing"); }
-
 // How fast a method may step is part of what is compared: where it differs, it is told.
-std::vector<std::string> pacing_column(const Job& job, const Comparison& comparison) {
+std::vector<std::string> pacing_column(const Comparison& comparison) {
   std::vector<std::string> column{"pacing"};
   bool differs = false;
   for (const GroupFigures& g : comparison.groups) {
-    const auto cell = std::find_if(job.cells.begin(), job.cells.end(),
-                                   [&g](const Cell& c) { return c.group == g.group; });
-    std::string text = pacing_of(*cell);
-    if (cell->options.settings.rule.relay_lr) text += ", relay-lr";
-    column.push_back(std::move(text));
-    differs = differs || column.back() != column[1];
+    column.push_back(g.pacing);
+    differs = differs || g.pacing != comparison.groups[0].pacing;
   }
   return differs ? column : std::vector<std::string>();
 }
@@ -233,7 +238,7 @@ Comparison compare_cells(const Job& job, const JobOutcome& outcome, const std::s
     made.cells.push_back(figures_of(job, cell.record));
   for (size_t k = 0; k < job.cells.size();) {
     const Cell& first = job.cells[k];
-    GroupFigures g{first.group, first.label, settings_of(first), 0, 0, {}};
+    GroupFigures g{first.group, first.label, pacing_of(first), settings_of(first), 0, 0, {}};
     g.settings.erase("seed");
     std::vector<std::vector<double>> runs;
     for (; k < job.cells.size() && job.cells[k].group == g.group; ++k)
@@ -256,7 +261,7 @@ std::string comparison_csv(const Job& job, const Comparison& comparison) {
     const Settings& s = cell.options.settings;
     text += fmt::format("{},{},{},{},{},{},{},{},{}", csv_field(cell.label), csv_field(cell.group),
                         s.method, csv_field(s.topology), s.ranks, csv_field(s.objective.partition),
-                        pacing_of(cell), s.lr.peak, s.seed);
+                        csv_field(pacing_of(cell)), s.lr.peak, s.seed);
     for (const double value : comparison.cells[k])
       text += std::isfinite(value) ? fmt::format(",{}", value) : ",";
     text += "\n";
@@ -286,7 +291,7 @@ void print_comparison(const Job& job, const JobOutcome& outcome, const Compariso
       rows[g + 1].push_back(std::move(text));
     }
   }
-  if (const auto pacing = pacing_column(job, comparison); !pacing.empty())
+  if (const auto pacing = pacing_column(comparison); !pacing.empty())
     for (size_t k = 0; k < rows.size(); ++k)
       rows[k].insert(rows[k].begin() + 2, pacing[k]);
   std::printf("\n");
@@ -303,11 +308,8 @@ void print_comparison(const Job& job, const JobOutcome& outcome, const Compariso
 Json comparison_json(const Job& job, const JobOutcome& outcome, const Comparison& comparison) {
   Json aggregates = Json::array();
   for (const GroupFigures& g : comparison.groups) {
-    Json object = {{"label", g.label},
-                   {"group", g.group},
-                   {"settings", g.settings},
-                   {"runs", g.runs},
-                   {"reached_target", g.reached}};
+    Json object = {{"label", g.label},       {"group", g.group}, {"pacing", g.pacing},
+                   {"settings", g.settings}, {"runs", g.runs},   {"reached_target", g.reached}};
     for (size_t k = 0; k < kCount; ++k)
       object[kFigures[k].name] = {{"mean", g.of[k].mean}, {"sd", g.of[k].deviation}};
     aggregates.push_back(std::move(object));

@@ -10,7 +10,7 @@ namespace grapevine {
 
 /// The runs of a group: the same but for the seed.
 struct GroupFigures {
-  std::string group, label;
+  std::string group, label, pacing;
   Json settings;                     // without the seed
   size_t runs = 0, reached = 0;      // finished; that reached the target
   std::vector<MeanAndDeviation> of;  // by figure; NaN where no run has it

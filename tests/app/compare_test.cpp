@@ -1,12 +1,15 @@
 // grapevine compare: cells from one file, each a run of simulate, kept as it ends.
 #include <fcntl.h>
+#include <pty.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <sstream>
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -57,6 +60,28 @@ const json& cell_of(const json& compared, const std::string& group, int seed) {
     if (cell["group"] == group && cell["seed"] == seed) return cell;
   FAIL(group << " with seed " << seed << " is not there");
   throw 0;
+}
+
+// What the program prints where its output is a terminal of so many columns.
+std::string printed_on_terminal(const std::string& arguments, unsigned short columns) {
+  const winsize size{24, columns, 0, 0};
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    const std::string command = "exec " GRAPEVINE_BINARY_DIR "/grapevine " + arguments;
+    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  REQUIRE(child > 0);
+  std::string said;
+  char block[4096];
+  for (ssize_t n; (n = read(terminal, block, sizeof block)) > 0;)  // EIO: the program has ended
+    said.append(block, static_cast<size_t>(n));
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(terminal);
+  CHECK(status == 0);
+  return said;
 }
 
 size_t count(const std::string& text, const std::string& word) {
@@ -134,6 +159,35 @@ TEST_CASE("the table has a row for each group, the picture a curve in both panel
   CHECK(records(scratch.path("kept")).size() == 2);
 }
 
+TEST_CASE("on a narrow terminal the columns that do not fit follow below, and none is left out") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const std::string again = "compare " + job + " --quiet --out " + scratch.path("kept");
+  const std::string plain = run_grapevine(again).out;
+  const auto table = [](const std::string& text) {  // its rows, without the sentences around it
+    std::vector<std::string> rows;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      for (const char* first : {"  run  ", "  d_psgd  ", "  relays <&> chains  "})
+        if (line.starts_with(first))
+          rows.push_back(line.substr(0, line.find_last_not_of("\r") + 1));
+    return rows;
+  };
+  REQUIRE(table(plain).size() == 3);
+  constexpr unsigned short kColumns = 60;
+  REQUIRE(table(plain)[0].size() > kColumns);
+  const std::string narrow = printed_on_terminal(again, kColumns);
+  const auto rows = table(narrow);
+  CHECK(rows.size() > 3);
+  CHECK(rows.size() % 3 == 0);
+  for (const std::string& row : rows)
+    CHECK(row.size() < kColumns);
+  std::istringstream words(plain.substr(plain.find("  run  ") + 5));
+  for (std::string word; words >> word && word != "d_psgd";)
+    CHECK_THAT(narrow, Catch::Contains(word));
+  CHECK(table(printed_on_terminal(again, 400)) == table(plain));
+}
+
 TEST_CASE("each rank has a curve of its own, and together they are the mean's distance") {
   const Scratch scratch;
   const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
@@ -186,6 +240,23 @@ TEST_CASE("the best step size of each method is named, and whether a better one 
   CHECK_THAT(csv, Catch::StartsWith("label,group,method,topology,ranks,partition,pacing,lr,seed,"));
   CHECK_THAT(csv, Catch::Contains("\n\"pairs, \"\"ours\"\"\","));
   CHECK(count(csv, "\n") == 7);
+}
+
+TEST_CASE("a rate that a method corrects by itself is told of that method, and of no other") {
+  const Scratch scratch;
+  const std::string job = scratch.file("job.toml", std::string(kQuadratics) + kMethods);
+  const std::string out = " --out " + scratch.path("kept");
+  const json compared = json_of("compare " + job + out);
+  CHECK(cell_of(compared, "d_psgd", 1)["pacing"] == "greedy");
+  CHECK(cell_of(compared, "relays <&> chains", 1)["pacing"] == "greedy, relay-lr");
+  CHECK(compared["aggregates"][0]["pacing"] == "greedy");
+  CHECK(compared["aggregates"][1]["pacing"] == "greedy, relay-lr");
+  const Ran ran = run_grapevine("compare " + job + " --quiet" + out);
+  CHECK_THAT(ran.out, Catch::Contains(" pacing ") && Catch::Contains(" greedy, relay-lr "));
+  CHECK(count(ran.out, "relay-lr") == 1);
+  CHECK_THAT(
+      text_of(scratch.path("kept/compare.csv")),
+      Catch::Contains(",greedy,0.05,1,") && Catch::Contains(",\"greedy, relay-lr\",0.05,1,"));
 }
 
 TEST_CASE("two at once on one job are refused in a sentence") {

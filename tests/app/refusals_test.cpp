@@ -10,6 +10,7 @@
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine::test;
 
@@ -145,6 +146,22 @@ TEST_CASE("no ranks, a negative rate, no seeds and too few gradients are refused
   check_refused("topology ring --rate -1", 2, {"ring", "rate -1", "positive"});
   check_refused("simulate --seeds 0", 2, {"seeds is 0", "accepted: 1 or more"});
   check_refused("train --gradients 3", 2, {"gradients is 3", "accepted: 0, or at least 16"});
+}
+
+TEST_CASE("more threads, longer vectors and other clips than there can be are one line each") {
+  check_refused("train --objective quadratic --threads 4000000", 2,
+                {"threads is 4000000", "accepted: 0 (all) to 1024"});
+  check_refused("simulate --objective quadratic --dim 134217728 --ranks 100000", 2,
+                {"dim is 134217728 with ranks 100000", "need 200000.0 GiB", "accepted: what fits"});
+  for (const char* command : {"simulate", "train"})
+    check_refused(command + std::string(" --objective quadratic --clip nan"), 2,
+                  {"clip is nan", "accepted: a number from 0"});
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  skipped("threads that the system refuses: sanitizers need more addresses than this limit");
+#else
+  check_refused("train --objective quadratic --ranks 4 --quiet --no-save --threads 1000 --until 1",
+                1, {"threads is 1000, of which the system gives "}, "ulimit -v 3000000;");
+#endif
 }
 
 TEST_CASE("graphs that are not connected, loop, or do not exist in that size are refused") {

@@ -1,5 +1,8 @@
 // Numbers as words, curves, and the table of idle times.
 #include <cmath>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "app/chart.hpp"
 #include "app/curves.hpp"
@@ -116,4 +119,40 @@ TEST_CASE("a chart has round ticks, one range of x, and lines that differ beyond
   CHECK(count(">0.2<") == 2);
   CHECK(count(">370<") + count(">1,234<") + count(">0.13<") == 0);
   CHECK(count("stroke-dasharray") == 1);
+}
+
+TEST_CASE("a band lies around its curve, at the foot where a logarithm has no place for it") {
+  Series plain, banded;
+  plain.x = {0, 1, 2};
+  plain.y = {20, 10, 30};
+  banded = plain;
+  banded.around = {5, 0, 40};
+  CHECK(chart_svg("", {{"a", "steps", false, false, false, {plain}}}).find("<polygon") ==
+        std::string::npos);
+  const auto points_of = [](const std::string& svg, const std::string& shape) {
+    const size_t begin = svg.find("points=\"", svg.find("<" + shape)) + 8;
+    std::istringstream text(svg.substr(begin, svg.find('"', begin) - begin));
+    std::vector<std::pair<double, double>> points;
+    double x = 0, y = 0;
+    for (char comma; text >> x >> comma >> y;)
+      points.emplace_back(x, y);
+    return points;
+  };
+  for (const bool logarithmic : {false, true}) {
+    INFO(logarithmic);
+    const std::string svg = chart_svg("", {{"a", "steps", false, logarithmic, false, {banded}}});
+    const auto curve = points_of(svg, "polyline"), band = points_of(svg, "polygon");
+    REQUIRE(curve.size() == 3);
+    REQUIRE(band.size() == 6);  // there above the curve and back below it; a picture's y goes down
+    for (size_t k = 0; k < 3; ++k) {
+      CHECK(band[k].first == Approx(curve[k].first));
+      CHECK(band[5 - k].first == Approx(curve[k].first));
+      CHECK(band[k].second <= curve[k].second + 0.01);
+      CHECK(band[5 - k].second >= curve[k].second - 0.01);
+    }
+    CHECK(band[0].second < curve[0].second - 1);
+    CHECK(band[5].second > curve[0].second + 1);
+    CHECK(band[1].second == Approx(band[4].second));  // without deviation
+    CHECK(band[3].second >= curve[1].second - 0.01);  // 30 - 40 is below all that is shown
+  }
 }

@@ -46,7 +46,11 @@ TEST_CASE("a graph from a file brings its number of ranks") {
   CHECK(json_of("topology " + file)["ranks"] == 34);
   CHECK(json_of("topology spanning:" + file + "@3")["edges"] == 33);
   CHECK(json_of("simulate --until 1 --topology " + file)["ranks"] == 34);
-  check_refused("simulate --ranks 35 --topology " + file, 2, {"not connected", "rank 34"});
+  CHECK(json_of("topology " + file + " --ranks 34")["ranks"] == 34);
+  for (const std::string other : {"16", "35"})  // 16: what a ring would have by default
+    for (const std::string command : {"topology ", "simulate --until 1 --topology "})
+      check_refused(command + file + " --ranks " + other, 2,
+                    {"ranks is " + other + " with topology", "which has 34, accepted: 34"});
   const std::string open = scratch.file("open.txt", std::string("0 1 1\n3 4 1\n"));
   check_refused("topology " + open, 2, {"not connected", "rank 2"});
 }

@@ -172,6 +172,41 @@ class Node:
         self.out.close()
 
 
+class Zoo:
+    """A node named zoo with a rank of the program's own, which trains a linear model of a table."""
+
+    def __init__(self, *options):
+        self.folder = tempfile.TemporaryDirectory(prefix="grapevine-guests-")
+        self.home = self.folder.name
+        table = os.path.join(self.home, "table.csv")
+        with open(table, "w") as rows:
+            rows.write("a,b,c,class\n")
+            for k in range(200):
+                rows.write(f"{k % 7},{k % 5},{k % 3},{k % 2}\n")
+        self.err = open(os.path.join(self.home, "err"), "w+")
+        self.process = subprocess.Popen(
+            [PROGRAM, "node", "--ranks", "1", "--model", "linear", "--dataset", table,
+             "--gradients", "0", "--until", "600", "--node-name", "zoo", "--no-save", *options],
+            stdin=subprocess.DEVNULL, stdout=self.err, stderr=self.err,
+            env={**os.environ, "XDG_RUNTIME_DIR": self.home})
+
+    def said(self):
+        with open(self.err.name) as file:
+            return file.read()
+
+    def __enter__(self):
+        until("the zoo trains",
+              lambda: "ring of 1" in self.said() or self.process.poll() is not None)
+        self.has_networks = "where LibTorch is found" not in self.said()
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.err.close()
+        self.folder.cleanup()
+
+
 def until(what, holds):
     end = time.monotonic() + PATIENCE_S
     while not (held := holds()):
@@ -408,54 +443,58 @@ class Nodes(unittest.TestCase):
     LINEAR = "\ntrained fc.weight 2 3\ntrained fc.bias 2\n"
 
     def test_a_script_and_a_rank_of_the_zoo_train_one_model(self):
-        with tempfile.TemporaryDirectory(prefix="grapevine-guests-") as home:
-            table = os.path.join(home, "table.csv")
-            with open(table, "w") as rows:
-                rows.write("a,b,c,class\n")
-                for k in range(200):
-                    rows.write(f"{k % 7},{k % 5},{k % 3},{k % 2}\n")
-            err = open(os.path.join(home, "err"), "w+")
-            zoo = subprocess.Popen(
-                [PROGRAM, "node", "--ranks", "1", "--model", "linear", "--dataset", table,
-                 "--gradients", "0", "--until", "600", "--node-name", "zoo", "--no-save"],
-                stdin=subprocess.DEVNULL, stdout=err, stderr=err,
-                env={**os.environ, "XDG_RUNTIME_DIR": home})
-            def said():
-                with open(err.name) as file:
-                    return file.read()
-            try:
-                until("the zoo trains", lambda: "ring of 1" in said() or zoo.poll() is not None)
-                if "where LibTorch is found" in said():
-                    return print("SKIPPED: a script beside a rank of the zoo: "
-                                 "this build has no LibTorch")
-                class Beside:
-                    pass
-                Beside.home = home
-                with Node(1, "--node-name", "b", "--join", "zoo", beside=Beside) as other:
-                    script = other.script()
-                    script.join("\ntrained fc.weights 2 3\ntrained fc.bias 2\n")
-                    with contextlib.suppress(ConnectionError, Refused):
-                        script.ask(STEP)
-                    self.assertNotEqual(other.process.wait(PATIENCE_S), 0)
-                    self.assertIn("8 parameters: fc.weight [2, 3] and 1 more", other.said())
-                    self.assertIn("8 parameters: fc.weights [2, 3] and 1 more", other.said())
-                with Node(1, "--node-name", "c", "--join", "zoo", beside=Beside) as node:
-                    script = node.script()
-                    script.join(self.LINEAR)
-                    script.fill([1000] * 8)
-                    front = script.ask(STEP, number=script.number)
-                    self.assertLess(max(map(abs, script.values())), 100)  # those of the run
-                    self.assertNotIn("accepted", node.said())
-                    self.assertGreater(front.number, 0)
-                    until("they gossip", lambda: script.step().exchanges > 10)
-            finally:
-                zoo.kill()
-                zoo.wait()
-                err.close()
+        with Zoo() as zoo:
+            if not zoo.has_networks:
+                return print("SKIPPED: a script beside a rank of the zoo: "
+                             "this build has no LibTorch")
+            with Node(1, "--node-name", "b", "--join", "zoo", beside=zoo) as other:
+                script = other.script()
+                script.join("\ntrained fc.weights 2 3\ntrained fc.bias 2\n")
+                with contextlib.suppress(ConnectionError, Refused):
+                    script.ask(STEP)
+                self.assertNotEqual(other.process.wait(PATIENCE_S), 0)
+                self.assertIn("8 parameters: fc.weight [2, 3] and 1 more", other.said())
+                self.assertIn("8 parameters: fc.weights [2, 3] and 1 more", other.said())
+            with Node(1, "--node-name", "c", "--join", "zoo", beside=zoo) as node:
+                script = node.script()
+                script.join(self.LINEAR)
+                script.fill([1000] * 8)
+                front = script.ask(STEP, number=script.number)
+                self.assertLess(max(map(abs, script.values())), 100)  # those of the run
+                self.assertNotIn("accepted", node.said())
+                self.assertGreater(front.number, 0)
+                until("they gossip", lambda: script.step().exchanges > 10)
 
-    def test_every_method_takes_the_steps_of_scripts(self):
-        for method in ("ad_psgd", "d_psgd", "all_reduce", "gradient_tracking", "sgp"):
-            with self.subTest(method), Node(2, "--method", method) as node:
+    def test_a_sum_of_gradients_and_of_steps_is_refused_where_scripts_and_the_zoo_would_mix(self):
+        with Zoo("--method", "all_reduce") as zoo:
+            if not zoo.has_networks:
+                return print("SKIPPED: scripts under all_reduce beside a rank of the zoo: "
+                             "this build has no LibTorch")
+            with Node(1, "--node-name", "b", "--join", "zoo", beside=zoo) as node:
+                script = node.script()
+                script.join(self.LINEAR)  # the same layout
+                with contextlib.suppress(ConnectionError, Refused):
+                    script.ask(STEP)
+                self.assertNotEqual(node.process.wait(PATIENCE_S), 0)
+                self.assertIn("all_reduce of 8 parameters", node.said())
+                self.assertIn("whose steps scripts compute", node.said())
+
+    ALSO = {"choco": ["--compress", "top-k:0.5", "--gamma", "0.4"],
+            "deepsqueeze": ["--compress", "sign", "--gamma", "0.4"],
+            "d2": ["--weights", "lazy"]}
+    # mean_estimation relays what its ranks began with, relaysgd_async averages what has come so
+    # far, and moniqua knows differences up to its theta only: what a mean holds is theirs to say.
+    OWN_MEAN = ("mean_estimation", "relaysgd_async", "moniqua")
+
+    def test_every_method_takes_the_steps_of_scripts_and_all_but_three_keep_their_sum(self):
+        listed = subprocess.run([PROGRAM, "methods", "--json"], capture_output=True, text=True,
+                                check=True)
+        methods = [method["name"] for method in json.loads(listed.stdout)]
+        self.assertLessEqual({*self.ALSO, *self.OWN_MEAN}, set(methods))
+        for method in methods:
+            also = self.ALSO.get(method, [])
+            with self.subTest(method), \
+                    Node(2, "--method", method, "--topology", "chain", *also) as node:
                 scripts = [node.script(), node.script()]
                 scripts[0].begin(START)
                 scripts[1].join()
@@ -468,10 +507,13 @@ class Nodes(unittest.TestCase):
                 for script in scripts:
                     self.assertEqual(script.number, 20)
                     script.send(record(FINISH))
-                for script in scripts:
-                    mean = array.array("f", os.pread(script.read().fd, 4 * TRAINED, 0))
-                    for k in range(TRAINED):
-                        self.assertAlmostEqual(mean[k], START[k] + 10, places=3)
+                means = [array.array("f", os.pread(script.read().fd, 4 * TRAINED, 0))
+                         for script in scripts]
+                self.assertEqual(means[0], means[1])
+                if method in self.OWN_MEAN:
+                    continue
+                for k in range(TRAINED):
+                    self.assertAlmostEqual(means[0][k], START[k] + 10, places=3)
 
 
 class Options(unittest.TestCase):

@@ -231,6 +231,23 @@ class Nodes(unittest.TestCase):
         self.assertEqual(rank.steps, 2)
         self.assertTrue(torch.equal(rank.mean_state_dict()["weight"], self.model.weight))
 
+    def test_a_node_that_kept_the_rank_has_its_parameters_and_not_the_steps_made_alone(self):
+        rank = self.join()
+        self.steps(2)
+        self.node.signal(signal.SIGSTOP)  # it lives, and keeps what the rank has
+        self.assertRegex(self.steps()[0], "trains on alone$")
+        had = self.model.weight.detach().clone()  # the node has this step, or will take it
+        self.steps(20)
+        lone = self.model.weight.detach().clone()
+        self.node.signal(signal.SIGCONT)
+        said = until("the node again", self.steps)
+        told = "its parameters; the script's own steps since are not in it"
+        self.assertEqual(said, ["joined again as rank 0, with " + told])
+        self.assertFalse(rank.alone)
+        self.assertEqual(rank.steps, 3)
+        self.assertTrue(torch.equal(self.model.weight, had))
+        self.assertFalse(torch.equal(self.model.weight, lone))
+
     def test_after_its_patience_the_script_is_told_that_the_node_is_gone(self):
         self.join(alone=0.0)
         self.node.kill()

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -152,16 +154,35 @@ class Means(unittest.TestCase):
             scripts.close()
 
     def test_a_script_that_is_killed_leaves_the_others_alone(self):
+        joined = """if True:
+            import sys
+            import torch
+            from torch import nn
+            import grapevine
+            from networks import sgd
+            model = nn.Linear(100, 100)
+            optimizer = sgd(model)
+            rank = grapevine.join(model, optimizer, sys.argv[1])
+            while True:
+                for parameter in model.parameters():
+                    parameter.grad = torch.randn_like(parameter)
+                optimizer.step()
+                print(rank.rank, flush=True)
+        """
         with Node(3) as node:
-            scripts = Scripts(node, 3)
-            for k in range(3):
-                scripts.noise(k)
-            scripts.ranks[1].close()
+            scripts = Scripts(node, 2)
+            third = subprocess.Popen(
+                [sys.executable, "-c", joined, node.path], stdout=subprocess.PIPE, text=True
+            )
+            self.assertEqual(third.stdout.readline(), "2\n")  # it has made a step
+            third.kill()
+            self.assertEqual(third.wait(), -signal.SIGKILL)
+            third.stdout.close()
             for _ in range(20):
                 scripts.noise(0)
-                scripts.noise(2)
-            self.assertEqual(scripts.ranks[0].steps, 21)
-            self.assertEqual(scripts.ranks[0].ranks, 3)
+                scripts.noise(1)
+            self.assertEqual([rank.steps for rank in scripts.ranks], [20, 20])
+            self.assertEqual(scripts.ranks[0].ranks, 3)  # its rank gossips on
             scripts.close()
 
 

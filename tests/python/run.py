@@ -3,10 +3,11 @@
 
 A NAME is a file without `.py`, or `file.Class.test`. Files in NEEDS_TORCH run only where torch can
 be imported, and those in NEEDS_GUESTS only with a program that has guests; what is left out is
-said aloud. The last line counts as Catch2 does, which ./test reads.
+said aloud, a line a test. The last line counts as Catch2 does, which ./test reads.
 """
 
 import argparse
+import ast
 import glob
 import importlib.util
 import os
@@ -22,13 +23,13 @@ except ImportError:
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 NEEDS_TORCH = {
-    "optimizers_test": "every optimizer of torch, alone to the bit",
-    "models_test": "which models join, and what a script may do with them",
-    "failures_test": "scripts, nodes and forks that end or stand still",
-    "means_test": "several scripts: means, ends, shares of the data",
-    "wrappers_test": "torch.compile and DDP around a joined model",
-    "examples_test": "the examples in Python",
-    "trainers_test": "Lightning, the Trainer of Hugging Face, accelerate",
+    "optimizers_test",  # every optimizer of torch, alone to the bit
+    "models_test",  # which models join, and what a script may do with them
+    "failures_test",  # scripts, nodes and forks that end or stand still
+    "means_test",  # several scripts: means, ends, shares of the data
+    "wrappers_test",  # torch.compile and DDP around a joined model
+    "examples_test",  # the examples in Python that train
+    "trainers_test",  # Lightning, the Trainer of Hugging Face, accelerate
 }
 NEEDS_GUESTS = {*NEEDS_TORCH}
 
@@ -46,17 +47,32 @@ def has_guests(program):
     return "--guests" in asked.stdout
 
 
+def tests_in(name):
+    """The tests of a file that cannot be imported here, as sentences."""
+    with open(os.path.join(HERE, name + ".py"), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    return [
+        node.name.replace("_", " ")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+
+
+def leave_out(name, why):
+    for test in tests_in(name):
+        print(f"SKIPPED: {name}: {test}: {why}")
+
+
 def chosen(names, program):
-    """The files to load; the others are said to be left out."""
+    """The files to load; the tests of the others are said to be left out."""
     torch, guests = importlib.util.find_spec("torch") is not None, has_guests(program)
     for name in sorted(os.path.basename(path)[:-3] for path in glob.glob(HERE + "/*_test.py")):
         if names and not any(wanted.split(".")[0] == name for wanted in names):
             continue
         if name in NEEDS_TORCH and not torch:
-            said = f"{NEEDS_TORCH[name]}: torch cannot be imported (./test --with-torch fetches it)"
-            print(f"SKIPPED: {name}: {said}")
+            leave_out(name, "torch cannot be imported (./test --with-torch fetches it)")
         elif name in NEEDS_GUESTS and not guests:
-            print(f"SKIPPED: {name}: this program has no guests")
+            leave_out(name, "this program has no guests")
         else:
             yield name
 

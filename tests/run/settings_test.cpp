@@ -52,3 +52,32 @@ TEST_CASE("times, rates and bandwidths that no clock can count are refused in a 
   CHECK_FALSE(refused(&Settings::sample_s, 0));
   CHECK(refused(&Settings::rate, 0));
 }
+
+TEST_CASE("what no machine has is refused in a line: threads, memory, a clip that is no number") {
+  const auto complaint = [](const Settings& s) {
+    const Status status = check(s);
+    return status ? std::string() : status.error().message;
+  };
+  Settings s;
+  s.clock = Clock::wall;
+  s.objective.objective = "quadratic";
+  s.threads = 1024;
+  CHECK(complaint(s).empty());
+  s.threads = 1025;
+  CHECK(complaint(s) == "threads is 1025, accepted: 0 (all) to 1024");
+  s.threads = 1;
+  s.ranks = 100000;
+  s.objective.dim = 1 << 27;
+  CHECK_THAT(
+      complaint(s),
+      Catch::StartsWith("dim is 134217728 with ranks 100000, whose vectors need 200000.0 GiB "
+                        "at least, accepted: what fits into the "));
+  s.local_ranks = 1;  // of a hundred thousand nodes
+  CHECK(complaint(s).find("dim") == std::string::npos);
+  s = {};
+  s.objective.objective = "quadratic";
+  for (const double value : {std::nan(""), -1.0, kNever}) {
+    s.objective.clip = value;
+    CHECK_THAT(complaint(s), Catch::StartsWith("clip is "));
+  }
+}

@@ -210,6 +210,28 @@ TEST_CASE("a file without rates has those of a named graph; separators and heade
   }
 }
 
+TEST_CASE("whatever else networkx knows of an edge, weight or rate is the rate") {
+  for (const char* text :
+       {"0 1 {'weight': 0.25, 'color': 'red'}\n", "0 1 {'capacity': 3, 'weight': .25}\n",
+        "0 1 {'label': 'weight: 9, \"far\"', 'rate': 0.25}\n",
+        "0 1 {'color': '#ff0000', 'weight': .25}",
+        "0 1 {'was': {'weight': 7}, 'at': [1, 2], 'weight': 0.25} # a comment",
+        "# written by hand\n\n# source, target\nsource target weight\n0 1 0.25\n"}) {
+    INFO(text);
+    const TextFile file(text);
+    const Topology made = graph(file.path(), 2);
+    CHECK(made.rates_given());
+    CHECK(made.edges()[0].rate == 0.25);
+  }
+  for (const char* text :
+       {"0 1 {'capacity': 3}\n", "0 1 {'color': 'red # not blue', 'weights': '2'}\n",
+        "0 1 {} # {'weight': 4}\n"}) {
+    INFO(text);
+    const TextFile file(text);
+    CHECK_FALSE(graph(file.path(), 2, 3.0).rates_given());
+  }
+}
+
 TEST_CASE("a hundred thousand ranks are a graph like any other") {
   CHECK(graph("ring", 100000).edges().size() == 100000);
   CHECK(graph("star", 100000).degree(0) == 99999);

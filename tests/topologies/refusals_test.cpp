@@ -151,6 +151,15 @@ TEST_CASE("a wrong line of a file is named by its number") {
       {"4294967296 1 1",
        " line 3: '4294967296 1 1' is not of the form `i j rate` or `i j` with two ranks "
        "and a number"},
+      {"1 2 {'weight': 'heavy'}",
+       " line 3: '1 2 {'weight': 'heavy'}' is not of the form `i j rate` or "
+       "`i j` with two ranks and a number"},
+      {"{'weight': 1}",
+       " line 3: '{'weight': 1}' is not of the form `i j rate` or `i j` with two "
+       "ranks and a number"},
+      {"from to",
+       " line 3: 'from to' is not of the form `i j rate` or `i j` with two ranks and a "
+       "number"},
       {"2 2 1", " line 3: edge 2 2 joins a rank to itself; two ranks are needed"},
       {"1 3 1", " line 3: edge 1 3 names rank 3; accepted: 0 to 2"},
       {"-1 2 1", " line 3: edge -1 2 names rank -1; accepted: 0 to 2"},
