@@ -77,11 +77,20 @@ TEST_CASE("what is no record of a guest is refused in a line that says what is a
   CHECK_THAT(refusal_with<uint16_t>(22, 1), Catch::Contains("dtype 1"));
   const GuestRecordBytes bytes = encode(record());
   CHECK_FALSE(decode_guest(std::span(bytes).first(79)));
-  GuestRecord join;
-  join.count = kGuestTextBytes;
-  CHECK(decode_guest(encode(join)));
-  ++join.count;
-  CHECK_FALSE(decode_guest(encode(join)));
+}
+
+TEST_CASE("every kind of record that a text follows bounds it, and the others count as they like") {
+  for (int kind = 0; kind < kGuestKinds; ++kind) {
+    INFO("kind " << kind);
+    GuestRecord r;
+    r.kind = static_cast<GuestKind>(kind);
+    const bool has_text =
+        r.kind == GuestKind::join || r.kind == GuestKind::refused || r.kind == GuestKind::saved;
+    r.count = kGuestTextBytes;
+    CHECK(decode_guest(encode(r)));
+    ++r.count;
+    CHECK(static_cast<bool>(decode_guest(encode(r))) == !has_text);
+  }
 }
 
 TEST_CASE(

@@ -254,6 +254,15 @@ class Records(unittest.TestCase):
                 self.assertEqual(script.front[:], made)
                 self.assertGreaterEqual(front.value, 0)
 
+    def test_a_script_is_told_how_far_the_run_is_by_the_steps_of_all_ranks_here(self):
+        with Node(2) as node:
+            first, second = node.script(), node.script()
+            first.begin(START)
+            second.join()
+            for k in range(1, 6):
+                self.assertEqual(first.step(change=1).run_steps, 2 * k - 1)
+                self.assertEqual(second.step(change=1).run_steps, 2 * k)
+
     def test_a_number_that_was_taken_is_answered_and_not_repeated(self):
         with Node(1) as node:
             script = node.script()
@@ -571,6 +580,8 @@ class Refusals(unittest.TestCase):
             other = self.refusal(node, join("\ntrained w 2 3\n"))
             self.assertIn("6 parameters in 1 tensors", other)
             self.assertIn("w [2, 3] where this run has w [2, 2]", other)
+            aside = self.refusal(node, join(LAYOUT.replace("running 3", "running 4")))
+            self.assertIn("running [4] where this run has running [3]", aside)
             self.assertIn("rank 7 is not free", self.refusal(node, join(LAYOUT, 7)))
             script.step(change=1)
             script.close()

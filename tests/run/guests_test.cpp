@@ -71,7 +71,9 @@ uint64_t exchanges_of(const RunResult& r, int rank) {
 
 }  // namespace
 
-TEST_CASE("a script that does SGD is a worker to rounding, with the same seeds, by every method") {
+// The other five of the program (d2, mean_estimation, moniqua, relaysgd_async, relaysum_grad) take
+// the steps of scripts in tests/node/guests_test.py.
+TEST_CASE("a script that does SGD is a worker to rounding, of the same seeds, by eleven methods") {
   const std::pair<const char*, const char*> methods[] = {
       {"a2cid2", "ring"},    {"ad_psgd", "ring"},    {"all_reduce", "ring"},
       {"d_psgd", "ring"},    {"qgm", "ring"},        {"gradient_tracking", "ring"},
