@@ -22,4 +22,6 @@ uint64_t Checksum::value() const {
   return XXH3_64bits_digest(reinterpret_cast<const XXH3_state_t*>(state_));
 }
 
+uint64_t xxhash64(const void* data, size_t bytes) { return XXH64(data, bytes, 0); }
+
 }  // namespace grapevine

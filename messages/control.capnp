@@ -110,7 +110,7 @@ struct Membership {
 struct Fetch {
   enum What {
     rankState @0;
-    nodeSum @1;
+    reserved @1;                   # was the sum over a node: nobody asks for it
   }
   what @0 :What;
   rank @1 :UInt32;

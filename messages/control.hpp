@@ -155,10 +155,8 @@ struct MembershipPacket {
   bool operator==(const MembershipPacket&) const = default;
 };
 
-/// Asks for a snapshot of a rank's vectors, or of their sum over a node.
+/// Asks for a snapshot of a rank's vectors.
 struct FetchState {
-  enum class What : uint8_t { rank_state = 0, node_sum };
-  What what = What::rank_state;
   uint64_t transfer = 0;  // the asker's number
   uint32_t rank = 0;
   std::vector<uint32_t> pieces;  // empty: the manifest first

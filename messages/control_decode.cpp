@@ -16,7 +16,6 @@ using wire::Control;
 
 static_assert(int(wire::State::LEFT) == int(MemberState::left));
 static_assert(int(wire::Membership::Kind::SYNC_REPLY) == int(MembershipPacket::Kind::sync_reply));
-static_assert(int(wire::Fetch::What::NODE_SUM) == int(FetchState::What::node_sum));
 static_assert(int(wire::Verb::CHECKPOINT) == int(ConsoleVerb::checkpoint));
 static_assert(int(wire::Purpose::CONSOLE) == int(LinkPurpose::console));
 
@@ -128,7 +127,7 @@ MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
 
 FetchState read(Judge& judge, wire::Fetch::Reader in) {
   FetchState m;
-  m.what = judge.word("what", in.getWhat(), FetchState::What::node_sum);
+  judge.word("what", in.getWhat(), wire::Fetch::What::RANK_STATE);
   m.transfer = in.getTransfer();
   m.rank = in.getRank();
   const auto pieces = in.getPieces();

@@ -95,7 +95,6 @@ void fill(Control::Builder out, const MembershipPacket& m) {
 
 void fill(Control::Builder out, const FetchState& m) {
   auto fetch = out.initFetch();
-  fetch.setWhat(static_cast<wire::Fetch::What>(m.what));
   fetch.setTransfer(m.transfer);
   fetch.setRank(m.rank);
   fetch.setPieces(kj::arrayPtr(m.pieces.data(), m.pieces.size()));

@@ -115,12 +115,6 @@ Result<GossipMatrix> gossip_matrix(const std::string& spec, const Topology& grap
                     ": unknown; accepted: metropolis, lazy or uniform:W");
 }
 
-std::string weights_specs() {
-  return "metropolis  1 / (1 + the larger degree of the two ends)\n"
-         "lazy        half of that, half of itself: exact diffusion\n"
-         "uniform:W   W on every edge\n";
-}
-
 Result<MatrixSpectrum> matrix_spectrum(const Topology& graph, const GossipMatrix& matrix) {
   GV_CHECK(matrix.edge.size() == graph.edges().size());
   GV_CHECK(matrix.self.size() == static_cast<size_t>(graph.ranks()));

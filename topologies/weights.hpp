@@ -22,11 +22,10 @@ struct GossipMatrix {
   std::vector<double> self;  // W_ii >= 0, one per rank
 };
 
-/// Refuses an unknown spec, and a W that is not positive or leaves a rank less than nothing.
+/// By a spec: metropolis, 1 / (1 + the larger degree of the two ends); lazy, half of that and half
+/// of itself, exact diffusion; uniform:W, W on every edge. Refuses an unknown spec, and a W that is
+/// not positive or leaves a rank less than nothing.
 Result<GossipMatrix> gossip_matrix(const std::string& spec, const Topology&);
-
-/// One line a spec, for --help.
-std::string weights_specs();
 
 /// The eigenvalues of W besides the 1 of the constant vector: the largest and the least of them.
 /// One rank alone has none: both are 0.

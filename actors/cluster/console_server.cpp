@@ -38,6 +38,13 @@ std::string bytes_of(const Mean& mean, uint64_t offset, uint64_t count) {
   return bytes;
 }
 
+// What an actor has refused, in its own words; of CAF's errors theirs.
+std::string line_of(const caf::error& error) {
+  const caf::message& context = error.context();
+  if (context.match_elements<std::string>()) return context.get_as<std::string>(0);
+  return to_string(error);
+}
+
 // For people, who compare the events of several nodes: never part of what is decided.
 std::string time_of_day() { return fmt::format("{:%H:%M:%S}", fmt::localtime(std::time(nullptr))); }
 
@@ -112,9 +119,7 @@ void ConsoleServer::reconfigure(uint64_t console, const std::string& topology) {
   if (names_edge_file(topology)) return reply(console, false, names_file(topology));
   request(parts_.cluster, caf::infinite, Reconfigure{topology})
       .then([this, console](const std::string& line) { reply(console, true, line); },
-            [this, console](const caf::error& error) {
-              reply(console, false, to_string(error.context()));
-            });
+            [this, console](const caf::error& error) { reply(console, false, line_of(error)); });
 }
 
 void ConsoleServer::inject(uint64_t console, const std::string& text) {
@@ -227,9 +232,7 @@ void ConsoleServer::take_snapshot(uint64_t console) {
                          std::chrono::seconds(static_cast<int>(kMeanKept_s) + 1), Tick{});
             reply(console, true, deps_.describe(*settled.mean));
           },
-          [this, console](const caf::error& error) {
-            reply(console, false, to_string(error.context()));
-          });
+          [this, console](const caf::error& error) { reply(console, false, line_of(error)); });
 }
 
 void ConsoleServer::give_snapshot(uint64_t console, uint64_t mean, uint64_t offset) {

@@ -19,7 +19,7 @@ using Way = MeanPiece::Way;
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
 constexpr double kUnlinked_s = 2;  // then a neighbour cannot be reached
-constexpr double kFirstLapse_s = 2, kLeastLapse_s = 0.5, kLongestLapse_s = 8;
+constexpr double kFirstLapse_s = 2, kLeastLapse_s = 2 * kAgain_s, kLongestLapse_s = 8;
 constexpr double kTries = 4;     // of a piece, at least, before it is too late for it
 constexpr int kBad = 3;          // pieces that were refused: then the neighbour is done without
 constexpr size_t kReasons = 32;  // that are kept
@@ -111,7 +111,7 @@ void MeanExchange::begin(double now, const MeanKey& key, MeanEffects& out) {
     n.unlinked_since = now;
     const std::string& name = key.members[static_cast<size_t>(other)].node;
     const auto early = early_.find({name, n.child ? Way::down : Way::up});
-    if (early != early_.end() && early->second.mean == number_) grant(n, early->second);
+    if (early != early_.end() && early->second.mean == number_) grant(now, n, early->second);
     neighbours_.emplace(name, n);
   }
   out.sample = number_;
@@ -183,7 +183,7 @@ void MeanExchange::asked(double now, const std::string& from, const MeanAsk& ask
   } else if (found == neighbours_.end() || found->second.child != (ask.way == Way::down)) {
     refuse(from, "a request against the tree", out);
   } else {
-    grant(found->second, ask);
+    grant(now, found->second, ask);
   }
   finish(now, out);
 }
@@ -314,10 +314,16 @@ int64_t MeanExchange::ranks_in_sum() const {
   return ranks;
 }
 
-void MeanExchange::grant(Neighbour& n, const MeanAsk& ask) const {
+void MeanExchange::grant(double now, Neighbour& n, const MeanAsk& ask) const {
   const uint32_t until = std::min({ask.until, ask.from + kMeanWindow, shape_.pieces()});
-  n.out.next = ask.again ? ask.from : std::max(n.out.next, ask.from);
-  n.out.until = ask.again ? until : std::max(n.out.until, until);
+  const bool moves_on = ask.from > n.out.again_from || now >= n.out.again_at + kAgain_s;
+  const bool again = ask.again && moves_on;
+  if (again) {
+    n.out.again_from = std::max(n.out.again_from, ask.from);
+    n.out.again_at = now;
+  }
+  n.out.next = again ? ask.from : std::max(n.out.next, ask.from);
+  n.out.until = again ? until : std::max(n.out.until, until);
 }
 
 double MeanExchange::waits_s() const {
@@ -374,7 +380,7 @@ bool MeanExchange::pour(MeanEffects& out) {
   for (auto& [name, n] : neighbours_) {
     const uint32_t until = std::min(n.out.until, n.child ? made_ : sums);
     const uint32_t now_until = n.child ? until : std::min(until, n.out.next + 1);
-    for (; n.out.next < now_until; ++n.out.next, ++pieces_sent_)
+    for (; n.out.next < now_until; ++n.out.next)
       out.pieces.push_back(piece_for(name, n));
     all_sent &= n.out.next >= until;
   }

@@ -12,7 +12,8 @@
 // Whoever wants pieces asks for them, so it takes them at its own pace: at most kMeanWindow of at
 // most 1 MiB are under way between two nodes, and a node hands on a piece as soon as it has it from
 // all below (or from above). So depth costs latency, and no bandwidth. Pieces of a neighbour come
-// in order; what was lost is asked for again, from there on. A node remembers one request of each
+// in order; what was lost is asked for again, from there on: that is done once for each piece and
+// otherwise every kAgain_s, however often a neighbour asks. A node remembers one request of each
 // peer and way, whichever number it is for.
 //
 // A death, a newcomer or a cut is another key, hence another number, which begins with a fresh sum
@@ -38,6 +39,7 @@ namespace grapevine {
 
 constexpr uint64_t kMeanPieceElements = 128 * 1024;  // at most 1 MiB, of fp64
 constexpr uint32_t kMeanWindow = 4;
+constexpr double kAgain_s = 0.25;  // half of what an honest neighbour waits for a piece at least
 
 /// The vectors that are averaged: both ends know them from what they have agreed on.
 struct MeanShape {
@@ -121,12 +123,13 @@ class MeanExchange {
   std::shared_ptr<const Mean> mean() const { return whole_; }  // the last that is here
   std::vector<std::string> awaited() const;                    // whose pieces or word are missing
   const std::map<std::string, uint64_t>& refused() const { return refused_; }  // by reason
-  uint64_t pieces_sent() const { return pieces_sent_; }
 
  private:
   enum class Stage { idle, summing, trading, whole };
   struct Credit {  // what a neighbour has asked for
     uint32_t next = 0, until = 0;
+    uint32_t again_from = 0;  // the furthest that it was sent again from
+    double again_at = -std::numeric_limits<double>::infinity();
   };
   struct Source {  // of pieces: a child, or the parent
     uint32_t have = 0, asked = 0;
@@ -161,7 +164,7 @@ class MeanExchange {
   bool pour(MeanEffects&);  // false: more could be sent
   void ask_more(double now, MeanEffects&);
   void ask(double now, const std::string& to, Neighbour&, bool again, MeanEffects&);
-  void grant(Neighbour&, const MeanAsk&) const;
+  void grant(double now, Neighbour&, const MeanAsk&) const;
   uint32_t summed() const;  // pieces whose sums are whole here
   int64_t ranks_in_sum() const;
   bool gives(const Neighbour&) const;                           // pieces of it are awaited
@@ -187,7 +190,6 @@ class MeanExchange {
   std::shared_ptr<const Mean> whole_;
   double progress_at_ = 0;
   std::map<std::string, uint64_t> refused_;
-  uint64_t pieces_sent_ = 0;
 };
 
 }  // namespace grapevine

@@ -3,59 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "kernels/check.hpp"
+#include "kernels/checksum.hpp"
 
 namespace grapevine {
 
-namespace {
-
-constexpr uint64_t kP1 = 0x9E3779B185EBCA87, kP2 = 0xC2B2AE3D27D4EB4F, kP3 = 0x165667B19E3779F9,
-                   kP4 = 0x85EBCA77C2B2AE63, kP5 = 0x27D4EB2F165667C5;
-
-template <class Word>
-uint64_t word_at(const unsigned char* p) {
-  Word w;
-  std::memcpy(&w, p, sizeof w);
-  return w;
-}
-
-uint64_t stirred(uint64_t lane, uint64_t word) { return std::rotl(lane + word * kP2, 31) * kP1; }
-
-uint64_t merged(uint64_t h, uint64_t lane) { return (h ^ stirred(0, lane)) * kP1 + kP4; }
-
-}  // namespace
-
-uint64_t piece_hash(ConstVec v) {
-  const auto* p = static_cast<const unsigned char*>(v.data);
-  size_t left = v.bytes();
-  uint64_t h = kP5;
-  if (left >= 32) {
-    uint64_t lanes[4] = {kP1 + kP2, kP2, 0, ~kP1 + 1};
-    for (; left >= 32; left -= 32) {
-      for (uint64_t& lane : lanes) {
-        lane = stirred(lane, word_at<uint64_t>(p));
-        p += 8;
-      }
-    }
-    h = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
-        std::rotl(lanes[3], 18);
-    for (const uint64_t lane : lanes)
-      h = merged(h, lane);
-  }
-  h += v.bytes();
-  for (; left >= 8; left -= 8, p += 8)
-    h = std::rotl(h ^ stirred(0, word_at<uint64_t>(p)), 27) * kP1 + kP4;
-  for (; left >= 4; left -= 4, p += 4)
-    h = std::rotl(h ^ word_at<uint32_t>(p) * kP1, 23) * kP2 + kP3;
-  for (; left > 0; --left, ++p)
-    h = std::rotl(h ^ *p * kP5, 11) * kP1;
-  h = (h ^ h >> 33) * kP2;
-  h = (h ^ h >> 29) * kP3;
-  return h ^ h >> 32;
-}
+uint64_t piece_hash(ConstVec v) { return xxhash64(v.data, v.bytes()); }
 
 uint64_t piece_bytes(const SnapshotShape& shape) {
   const uint64_t most = std::max<uint64_t>(kMaxPieces / std::max(shape.vectors, 1u), 1);

@@ -17,7 +17,7 @@ constexpr size_t kWindow = 4;          // pieces under way
 constexpr int kLapses = 3, kBad = 3;   // then the next source
 constexpr size_t kTurns = 5;           // of every source
 constexpr double kRest_s = 0.5;        // when all have been asked; then longer
-constexpr double kLeastLapse_s = 0.3, kFirstLapse_s = 3, kLongestLapse_s = 10;
+constexpr double kFirstLapse_s = 3, kLongestLapse_s = 10;
 constexpr double kManifest_s = 5, kHashedPerSecond = 2e8;  // a slow machine's bytes
 constexpr double kNever_s = std::numeric_limits<double>::infinity();
 
@@ -38,6 +38,30 @@ void StateSource::finish(SourceEffects& out) const {
     out.timer_at = std::min(out.timer_at, d.used_at + kTransferHeld_s);
 }
 
+bool StateSource::may_repeat(double now, Transfer& d) {
+  if (now >= d.since + kLeastLapse_s) {
+    d.since = now;
+    d.again = 0;
+  }
+  return d.again++ < kAgainAtMost;
+}
+
+// REQUIRES: d.snapshot
+void StateSource::give(double now, Transfer& d, const FetchState& fetch, SourceEffects& out) {
+  d.used_at = now;
+  if (fetch.pieces.empty() && may_repeat(now, d)) out.replies.push_back({d.node, d.manifest});
+  const SnapshotShape shape = shape_of(*d.snapshot);
+  d.sent.resize(piece_count(shape));
+  for (size_t i = 0; i < std::min(fetch.pieces.size(), kPiecesAtOnce); ++i) {
+    const uint32_t piece = fetch.pieces[i];
+    if (piece >= d.sent.size() || (d.sent[piece] && !may_repeat(now, d))) continue;
+    d.sent[piece] = true;
+    const PiecePlace at = place_of(shape, piece);
+    out.pieces.push_back({d.node, fetch.transfer, piece, d.snapshot,
+                          (*d.snapshot)[at.vector].vec().part(at.offset, at.count)});
+  }
+}
+
 void StateSource::fetch(double now, const std::string& from, const FetchState& fetch,
                         SourceEffects& out) {
   Transfer* d = find(from, fetch.transfer);
@@ -48,10 +72,12 @@ void StateSource::fetch(double now, const std::string& from, const FetchState& f
     out.replies.push_back({from, std::move(m)});
   };
   const auto its = std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer& other) {
-    return other.node == from && other.snapshot == nullptr;
+    return other.node == from &&
+           (other.snapshot == nullptr || now < other.taken_at + kSnapshotServes_s);
   });
   if (fetch.pieces.empty() && d == nullptr && its != transfers_.end()) {
-    its->transfer = fetch.transfer;  // the snapshot that is being taken serves it too
+    its->transfer = its->manifest.transfer = fetch.transfer;  // that snapshot serves it too
+    if (its->snapshot != nullptr) give(now, *its, fetch, out);
   } else if (fetch.pieces.empty() && d == nullptr) {
     node_down(from);  // it has begun anew
     if (transfers_.size() >= kTransfersAtMost)
@@ -59,7 +85,8 @@ void StateSource::fetch(double now, const std::string& from, const FetchState& f
         return other.snapshot != nullptr && other.used_at + kTransferIdle_s <= now;
       });
     if (transfers_.size() < kTransfersAtMost) {
-      transfers_.push_back({from, fetch.transfer, fetch.transfer, nullptr, {}, now});
+      transfers_.push_back(
+          {from, fetch.transfer, fetch.transfer, nullptr, {}, now, now, {}, 0, now});
       out.takes.push_back({from, fetch});
     } else {
       refuse("serves " + std::to_string(kTransfersAtMost) + " newcomers already");
@@ -67,16 +94,7 @@ void StateSource::fetch(double now, const std::string& from, const FetchState& f
   } else if (d == nullptr) {
     refuse("transfer " + std::to_string(fetch.transfer) + " is not held any more");
   } else if (d->snapshot != nullptr) {
-    d->used_at = now;
-    if (fetch.pieces.empty()) out.replies.push_back({from, d->manifest});
-    const SnapshotShape shape = shape_of(*d->snapshot);
-    for (size_t i = 0; i < std::min(fetch.pieces.size(), kPiecesAtOnce); ++i) {
-      const uint32_t piece = fetch.pieces[i];
-      if (piece >= piece_count(shape)) continue;
-      const PiecePlace at = place_of(shape, piece);
-      out.pieces.push_back({from, fetch.transfer, piece, d->snapshot,
-                            (*d->snapshot)[at.vector].vec().part(at.offset, at.count)});
-    }
+    give(now, *d, fetch, out);
   }
   finish(out);
 }
@@ -87,7 +105,7 @@ void StateSource::taken(double now, const std::string& node, Manifest manifest,
     return other.node == node && other.taking == manifest.transfer && other.snapshot == nullptr;
   });
   if (d != transfers_.end()) {
-    d->used_at = now;
+    d->used_at = d->taken_at = now;
     manifest.transfer = d->transfer;
     d->snapshot = std::move(snapshot);
     d->manifest = manifest;
@@ -168,7 +186,6 @@ void Fetcher::ask_source(double now, FetcherEffects& out) {
 
 void Fetcher::ask_for(std::vector<uint32_t> pieces, FetcherEffects& out) const {
   FetchState fetch;
-  fetch.what = options_.what;
   fetch.transfer = turn_;
   fetch.rank = source().rank;
   fetch.pieces = std::move(pieces);

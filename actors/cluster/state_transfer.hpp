@@ -23,6 +23,10 @@ namespace grapevine {
 
 using SnapshotPtr = std::shared_ptr<const std::vector<Buffer>>;
 
+constexpr double kLeastLapse_s = 0.3;  // that a newcomer waits for a piece at least
+constexpr int kAgainAtMost = 8;        // pieces and manifests, in that time
+constexpr double kSnapshotServes_s = 2;
+
 struct SourceEffects {
   struct Take {  // have it taken and hashed, a piece at a time (hash_next), then call taken()
     std::string node;
@@ -45,8 +49,10 @@ struct SourceEffects {
   double timer_at = 0;  // always set; replaces the earlier one
 };
 
-/// Serves newcomers, two at a time, and takes one snapshot at a time for each. A snapshot is held
-/// until its newcomer is silent for 30 s.
+/// Serves newcomers, two at a time, and takes one snapshot at a time for each, at most every two
+/// seconds: until then the last one serves it too. A snapshot is held until its newcomer is silent
+/// for 30 s. Each piece is sent once; of what is asked for again, and of manifests, at most
+/// kAgainAtMost go out in kLeastLapse_s, however often a newcomer asks.
 class StateSource {
  public:
   void fetch(double now, const std::string& from, const FetchState&, SourceEffects&);
@@ -62,8 +68,13 @@ class StateSource {
     uint64_t transfer = 0, taking = 0;  // as it asked last, and for which it is taken
     SnapshotPtr snapshot;               // null while it is taken
     Manifest manifest;
-    double used_at = 0;
+    double used_at = 0, taken_at = 0;
+    std::vector<bool> sent;  // by piece
+    int again = 0;           // since
+    double since = 0;
   };
+  static bool may_repeat(double now, Transfer&);
+  static void give(double now, Transfer&, const FetchState&, SourceEffects&);
   Transfer* find(const std::string& node, uint64_t transfer);
   void finish(SourceEffects&) const;
 
@@ -84,7 +95,6 @@ struct FetcherEffects {
 
 struct FetcherOptions {
   SnapshotShape shape;
-  FetchState::What what = FetchState::What::rank_state;
   struct Source {
     std::string node;
     uint32_t rank = 0;

@@ -95,7 +95,6 @@ void Transfers::on_said(Said& said) {
     averaging(
         [&](MeanExchange& m, double now, MeanEffects& out) { m.asked(now, said.node, *ask, out); });
   } else if (const auto* fetch = std::get_if<FetchState>(&said.message)) {
-    if (fetch->what != FetchState::What::rank_state) return;
     serving([&](StateSource& d, double now, SourceEffects& out) {
       d.fetch(now, said.node, *fetch, out);
     });

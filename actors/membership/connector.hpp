@@ -54,7 +54,6 @@ class Connector {
   bool needs(double now, uint32_t member) const;
   /// Not only for a while.
   bool keeps(uint32_t member) const { return member < links_.size() && links_[member].chosen; }
-  size_t needed() const { return needed_; }  // members, not counting those for a while
   /// The live member whose port this is, if it was linked in this incarnation and is no more: its
   /// process is gone. (An address that never led to it proves nothing: it may be a wrong one.)
   std::optional<uint32_t> owner_of(const std::string& address, const MemberTable&) const;

@@ -153,8 +153,7 @@ class Membership {
   bool linked(const std::string& node) const;
   bool alone() const { return connector_.alone(); }  // no link with a member stands
   bool needs_link(double now, const std::string& node) const;
-  size_t links_needed() const { return connector_.needed(); }  // kLinksAtMost at most
-  double round_trip_s(const std::string& node) const;          // smoothed; 0: not measured yet
+  double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
   size_t open_probes() const { return prober_.open(); }
   int health() const { return prober_.health(); }  // 0 is best, 8 worst: time-outs x (1 + it)
 

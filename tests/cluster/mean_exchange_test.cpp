@@ -95,12 +95,6 @@ class World {
   bool settled(size_t k) const { return nodes_[k].settled.has_value(); }
   const MeanEffects::Settled& end_of(size_t k) const { return *nodes_[k].settled; }
   MeanExchange& exchange(size_t k) { return *nodes_[k].exchange; }
-  uint64_t pieces() const {
-    uint64_t sum = 0;
-    for (const Node& n : nodes_)
-      sum += n.exchange->pieces_sent();
-    return sum;
-  }
 
   /// Of these nodes, to the last bit or so.
   bool is_mean_of(const Mean& mean, const std::vector<size_t>& who) const {
@@ -123,7 +117,7 @@ class World {
   }
 
   double now = 0;
-  uint64_t payload_bytes = 0, largest_payload = 0;
+  uint64_t pieces = 0, payload_bytes = 0, largest_payload = 0;  // sent
   std::vector<std::string> lines;
 
  private:
@@ -149,6 +143,7 @@ class World {
               e.asked(t, from, ask, o);
             });
     for (const auto& piece : out.pieces) {
+      ++pieces;
       payload_bytes += piece.payload.bytes();
       largest_payload = std::max<uint64_t>(largest_payload, piece.payload.bytes());
       carry(k, piece.to, piece.payload.bytes(),
@@ -277,7 +272,7 @@ TEST_CASE("every edge of the tree carries the model twice, once as a sum and onc
   world.end();
   world.run();
   check_one_mean(world, all_but(30, {}));
-  CHECK(world.pieces() == 2 * 29 * 3);
+  CHECK(world.pieces == 2 * 29 * 3);
 }
 
 TEST_CASE("an edge of the tree carries at most 2.2 models, and no message more than 1 MiB") {
@@ -484,10 +479,18 @@ struct Root {
     exchange.piece(0, from, p, payload.vec(), out);
     return out;
   }
-  MeanEffects ask(const std::string& from, const MeanAsk& a) {
+  MeanEffects ask(const std::string& from, const MeanAsk& a, double now = 0) {
     MeanEffects out;
-    exchange.asked(0, from, a, out);
+    exchange.asked(now, from, a, out);
     return out;
+  }
+  /// The mean is whole here: the child may ask for it.
+  void finish() {
+    const Buffer zeros = packed_zeros(kMeanPieceElements);
+    for (uint64_t k = 0; k < 6; ++k)
+      piece("b", {MeanPiece::Way::up, number, 0, k * kMeanPieceElements, 2}, zeros);
+    MeanEffects later;
+    exchange.timer(0, later);  // the rest is divided
   }
 };
 
@@ -537,11 +540,7 @@ TEST_CASE(
 TEST_CASE("a peer has one request open, whatever it asks for and however often") {
   using Way = MeanPiece::Way;
   Root root;
-  const Buffer good = packed_zeros(kMeanPieceElements);
-  for (uint64_t k = 0; k < 6; ++k)
-    root.piece("b", {Way::up, root.number, 0, k * kMeanPieceElements, 2}, good);
-  MeanEffects later;
-  root.exchange.timer(0, later);  // the rest is divided
+  root.finish();
   size_t sent = 0;
   for (int k = 0; k < 20'000; ++k)
     sent += root.ask("b", {Way::down, false, root.number, 0, 6}).pieces.size();
@@ -555,4 +554,27 @@ TEST_CASE("a peer has one request open, whatever it asks for and however often")
   CHECK(root.ask("c", {Way::down, false, root.number, 0, 6}).pieces.empty());
   CHECK(root.exchange.refused().at("a request against the tree") == 2);
   CHECK(root.exchange.refused().at("a request for pieces that do not exist") == 2);
+}
+
+TEST_CASE("what a peer asks for again goes out once as it moves on, and else four times a second") {
+  using Way = MeanPiece::Way;
+  Root root;
+  root.finish();
+  const auto again = [&](uint32_t from, double now) {
+    return root.ask("b", {Way::down, true, root.number, from, 6}, now).pieces.size();
+  };
+  size_t sent = 0;
+  for (int k = 0; k < 20'000; ++k)
+    sent += again(0, 0);
+  CHECK(sent == kMeanWindow);
+  for (int round = 0; round < 1000; ++round)
+    for (uint32_t from = 1; from < 6; ++from)
+      sent += again(from, 0.01);
+  CHECK(sent <= 6 * kMeanWindow);  // every piece as often as the window has it, and no more
+  for (int k = 0; k < 20'000; ++k)
+    sent += again(0, 0.01 + 1e-5 * k);
+  CHECK(sent <= 6 * kMeanWindow);
+  CHECK(again(0, 0.01 + kAgain_s) == kMeanWindow);  // it has lost them: time has passed
+  CHECK(again(0, 0.01 + kAgain_s) == 0);
+  CHECK(root.exchange.refused().empty());
 }

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <optional>
 
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/cluster/needed_links.hpp"
 #include "tests/catch.hpp"
 #include "tests/cluster/simulated_cluster.hpp"
 #include "tests/messages/malicious_member.hpp"
@@ -23,8 +25,13 @@ namespace {
 
 constexpr int kEvilHost = 9;
 
-void found(SimulatedCluster& cluster, int hosts, uint64_t seed) {
-  Settings settings = endless("ad_psgd", "complete", 2 * hosts, 2);
+struct Way {  // of training
+  const char* method = "ad_psgd";
+  const char* topology = "complete";
+};
+
+void found(SimulatedCluster& cluster, int hosts, uint64_t seed, Way way = {}) {
+  Settings settings = endless(way.method, way.topology, 2 * hosts, 2);
   settings.seed = seed;
   found(cluster, hosts, settings);
 }
@@ -50,12 +57,18 @@ uint64_t applied(const NodeStatus& status) {
 class Evil {
  public:
   /// A meek one has no rank and tells no news of members: it costs nobody an exchange, so the sum
-  /// of the honest ranks stays exact, whatever else it says.
-  Evil(SimulatedCluster& cluster, int honest, uint64_t seed, const Hello& like, bool meek)
-      : cluster_(cluster), liar_(seed, "n109", names(honest)), hosts_(honest), meek_(meek) {
+  /// of the honest ranks stays exact, whatever else it says. One that may stop the run, as every
+  /// member may, says so when it likes.
+  Evil(SimulatedCluster& cluster, int honest, uint64_t seed, const Hello& like, bool meek,
+       bool may_stop = false, const std::string& name = "n109")
+      : cluster_(cluster),
+        liar_(seed, name, names(honest)),
+        hosts_(honest),
+        meek_(meek),
+        may_stop_(may_stop) {
     LinksOptions options;
     options.self = like;
-    options.self.node = "n109";
+    options.self.node = name;
     LinkEvents events;
     events.up = [this](const Hello& peer) { up_.insert(peer.node); };
     events.down = [this](const std::string& node, uint32_t, const std::string&) {
@@ -75,7 +88,7 @@ class Evil {
     events.parcel_buffer = [](const std::string&, const Parcel&) { return Lease(); };
     links_ =
         cluster.network().open(kEvilHost, SimulatedCluster::address_of(kEvilHost), options, events);
-    self_.node = "n109";
+    self_.node = name;
     self_.incarnation = 1;
     self_.address = SimulatedCluster::address_of(kEvilHost);
     self_.first_rank = static_cast<uint32_t>(2 * honest);
@@ -104,9 +117,14 @@ class Evil {
         liar_.random().below(2) == 0 ? send_payload(to) : send_parcel(to);
       } else {
         ControlMessage message = liar_.message();
-        if (auto* packet = std::get_if<MembershipPacket>(&message); packet != nullptr && meek_)
-          packet->news.clear();
-        links_->send(to, message);
+        auto* packet = std::get_if<MembershipPacket>(&message);
+        if (packet != nullptr && meek_) packet->news.clear();
+        if (packet != nullptr && !may_stop_) packet->facts.stopping = false;
+        // The simulated links have no handshake: all but a token ends a link that stands.
+        if (!MaliciousMember::is_of_the_links(message))
+          links_->send(to, message);
+        else if (!std::holds_alternative<BulkToken>(message))
+          links_->close(to);
       }
       ++said_;
     }
@@ -126,11 +144,12 @@ class Evil {
     }
     tell(news);
   }
-  /// Ranks of its own, which answer nobody.
-  void claim(int ranks) {
+  /// Ranks that answer nobody: its own, or those of others.
+  void claim(int ranks, std::optional<uint32_t> first = std::nullopt) {
+    self_.first_rank = first.value_or(self_.first_rank);
     self_.ranks = static_cast<uint32_t>(ranks);
     self_.ready = true;
-    ++self_.incarnation;
+    if (!first) ++self_.incarnation;
     tell({self_});
   }
   uint64_t said() const { return said_; }
@@ -145,11 +164,14 @@ class Evil {
   }
 
   void tell(const std::vector<Member>& news) {
-    MembershipPacket packet;
-    packet.kind = MembershipPacket::Kind::sync_reply;
-    packet.news = news;
-    for (const std::string& node : up_)
-      links_->send(node, packet);
+    for (size_t from = 0; from < news.size(); from += kMaxNews) {
+      MembershipPacket packet;
+      packet.kind = MembershipPacket::Kind::sync_reply;
+      for (size_t k = from; k < std::min(news.size(), from + kMaxNews); ++k)
+        packet.news.push_back(news[k]);
+      for (const std::string& node : up_)
+        links_->send(node, packet);
+    }
   }
 
   void hear(const std::string& node, const ControlMessage& m) {
@@ -163,20 +185,15 @@ class Evil {
     cluster_.network().at(cluster_.now(), [this, node, ack] { links_->send(node, ack); });
   }
 
-  // Numbers are finite: what others do is for the tests of exchanges.
+  // Of as many numbers as there should be, or not.
   void send_payload(const std::string& to) {
     FrameHeader h = liar_.header();
     if (!carries_payload(h.kind)) return;
-    h.count = liar_.random().below(65);
-    if (h.count == 0) return;
+    if (liar_.random().below(2) == 0) h.count = 1 + liar_.random().below(64);
+    if (h.count == 0) h.count = 6, h.dtype = DType::f64;
     SnapshotPool pool(h.count, h.dtype, 1);
     Payload payload{pool.take(), h.dtype, h.count, 0};
-    const Vec numbers = payload.lease.writable();
-    for (size_t k = 0; k < h.count; ++k) {
-      if (h.dtype == DType::f64) numbers.as<double>()[k] = liar_.random().normal();
-      if (h.dtype == DType::f32)
-        numbers.as<float>()[k] = static_cast<float>(liar_.random().normal());
-    }
+    liar_.fill(payload.lease.writable());
     links_->send_frame(to, h, payload);
   }
 
@@ -184,15 +201,14 @@ class Evil {
     const Parcel parcel = liar_.parcel();
     SnapshotPool pool(parcel.count, parcel.dtype, 1);
     Payload payload{pool.take(), parcel.dtype, parcel.count, 0};
-    const Vec bytes = payload.lease.writable();
-    std::memset(bytes.data, liar_.random().below(4) == 0 ? 0xff : 0, bytes.bytes());
+    liar_.fill(payload.lease.writable());
     links_->send_parcel(to, parcel, payload);
   }
 
   SimulatedCluster& cluster_;
   MaliciousMember liar_;
   int hosts_;
-  bool meek_;
+  bool meek_, may_stop_;
   Member self_;
   std::set<std::string> up_;
   std::shared_ptr<Links> links_;
@@ -253,6 +269,95 @@ TEST_CASE(
   ranks_everywhere(6);
 }
 
+TEST_CASE("a node that has lost more ranks than its record can name leaves, and the others go on") {
+  constexpr int kHere = 68, kOther = 2;
+  SimulatedCluster cluster({}, 5);
+  const auto settings = [&](int here) {
+    Settings s = endless("ad_psgd", "ring", kHere + kOther, here);
+    s.gradient_s = 1;
+    return s;
+  };
+  cluster.start(0, settings(kOther), 0, kHere + kOther, {});
+  cluster.start(1, settings(kHere), kOther, kHere + kOther, {0});
+  cluster.run(4);
+  const NodeActor node = cluster.at(1).node.run->node;
+  const auto kill = [&](size_t from, size_t until) {
+    for (size_t k = from; k < until; ++k)
+      caf::anon_send(node, KillRank{kOther + static_cast<int>(k)});
+    cluster.run(cluster.now() + 3);
+  };
+  kill(0, kMaxGone);
+  CHECK_FALSE(cluster.at(1).ending);
+  CHECK(status_of(cluster, 1).epoch.ranks == kHere + kOther - static_cast<int>(kMaxGone));
+  CHECK(status_of(cluster, 0).epoch.ranks == kHere + kOther - static_cast<int>(kMaxGone));
+  kill(kMaxGone, kMaxGone + 1);
+  cluster.run(cluster.now() + 10);
+  REQUIRE(cluster.at(1).ending);
+  const NodeStatus left = status_of(cluster, 0);
+  CHECK(left.epoch.ranks == kOther);
+  for (const Member& m : left.members)
+    if (m.node == cluster.at(1).name) CHECK(m.state == MemberState::left);
+  const uint64_t before = applied(left);
+  cluster.run(cluster.now() + 3);
+  CHECK(applied(status_of(cluster, 0)) > before);
+}
+
+TEST_CASE("a graph in which a node would need more links than it may have is refused in a line") {
+  SimulatedCluster cluster({}, 6);
+  found(cluster, 2, endless("ad_psgd", "ring", 4, 2));
+  Evil evil(cluster, 2, 6, cluster.at(0).node.options.self, true);
+  cluster.run(cluster.now() + 1);
+  const auto asked_for = [&](const std::string& topology) {
+    const size_t before = cluster.answers().size();
+    cluster.ask(0, ConsoleVerb::reconfigure, topology);
+    cluster.run(cluster.now() + 1);
+    REQUIRE(cluster.answers().size() == before + 1);
+    return cluster.answers().back();
+  };
+  evil.invent(kNeighboursAtMost - 1, 1);  // and one honest one: as many as may be
+  cluster.run(cluster.now() + 1);
+  CHECK_THAT(asked_for("complete"), Catch::StartsWith("asked for complete"));
+  evil.invent(kNeighboursAtMost, 1);
+  cluster.run(cluster.now() + 1);
+  CHECK_THAT(asked_for("complete"),
+             Catch::StartsWith("error: topology complete") &&
+                 Catch::Contains("a node would talk to 121 others, accepted: at most 120"));
+  CHECK_THAT(asked_for("ring"), Catch::StartsWith("asked for ring"));
+}
+
+TEST_CASE("what ranks have counted before they took other numbers is in their node's counts") {
+  SimulatedCluster cluster({}, 7);
+  found(cluster, 3, 7);
+  // Of two in one incarnation the lower name keeps what both have.
+  Evil evil(cluster, 3, 7, cluster.at(0).node.options.self, false, false, "a");
+  cluster.run(cluster.now() + 5);
+  const auto counted = [&] {
+    const NodeStatus s = status_of(cluster, 1);
+    Counts all = s.ranks.carried;
+    for (const CommunicatorReport& c : s.ranks.communicators)
+      all += c.counts;
+    return all;
+  };
+  const Counts before = counted();
+  REQUIRE(before.applied > 10u);
+  CHECK(status_of(cluster, 1).ranks.carried.applied == 0u);
+  evil.claim(2, 2);
+  for (int k = 0; k < 40 && status_of(cluster, 1).ranks.carried.applied == 0; ++k)
+    cluster.run(cluster.now() + 0.25);
+  const NodeStatus moved = status_of(cluster, 1);
+  for (const CommunicatorReport& c : moved.ranks.communicators)
+    CHECK(c.rank >= 6);
+  CHECK(moved.ranks.carried.applied >= before.applied);
+  CHECK(moved.ranks.carried.opened >= before.opened);
+  cluster.run(cluster.now() + 3);
+  CHECK(counted().applied > moved.ranks.carried.applied);
+  cluster.ask(0, ConsoleVerb::stop);
+  for (int k = 0; k < 240 && !cluster.at(1).outcome; ++k)
+    cluster.run(cluster.now() + 0.25);
+  REQUIRE(cluster.at(1).outcome);
+  CHECK(cluster.at(1).outcome->counts.applied > moved.ranks.carried.applied);
+}
+
 namespace {
 
 constexpr int kFew = 3, kSilent = 200;  // nodes; ranks
@@ -307,26 +412,41 @@ constexpr int kHonest = 3;  // nodes
 constexpr double kLies_s = 8, kOneView_s = 40, kEnd_s = 60;
 constexpr double kBytesAtMost = 1e9;  // of this process, all seeds together
 
+constexpr Way kWays[] = {{"ad_psgd", "complete"}, {"a2cid2", "ring"},     {"d_psgd", "ring"},
+                         {"a2cid2", "complete"},  {"all_reduce", "ring"}, {"ad_psgd", "chain"},
+                         {"sgp", "complete"},     {"relaysgd", "chain"}};
+
 /// Three honest nodes, a liar among them or none, and what they did meanwhile.
 class Siege {
  public:
-  Siege(uint64_t seed, bool besieged) : cluster_({}, seed) {
-    found(cluster_, kHonest, seed);
+  Siege(uint64_t seed, bool besieged)
+      : cluster_({}, seed), way_(kWays[seed / 4 % std::size(kWays)]) {
+    found(cluster_, kHonest, seed, way_);
     look();
     exchanges_ = 0;
     std::optional<Evil> evil;
     const Hello& like = cluster_.at(0).node.options.self;
-    if (besieged) evil.emplace(cluster_, kHonest, seed, like, seed % 4 == 0);
+    if (besieged) evil.emplace(cluster_, kHonest, seed, like, seed % 4 == 0, seed % 20 == 1);
     const double until_s = cluster_.now() + kLies_s;
     for (double look_at_s = 0; cluster_.now() < until_s;) {
       cluster_.run(cluster_.now() + (evil ? 0.1 * evil->uniform() : 0.1));
       if (evil) evil->speak();
+      if (ending()) break;  // it has said stop
       if (cluster_.now() < look_at_s) continue;
       look();
       look_at_s = cluster_.now() + 0.5;
     }
-    look();
+    if (!ending()) look();
     if (evil) said_ = evil->said();
+  }
+
+  bool pairwise() const { return method_named(way_.method).pattern == Pattern::pairwise; }
+  const Way& way() const { return way_; }
+  /// One of them ends: stop has been said.
+  bool ending() {
+    for (int p = 0; p < kHonest; ++p)
+      if (cluster_.at(p).ending || cluster_.at(p).outcome) return true;
+    return false;
   }
 
   /// Until all honest nodes have one view, one graph, and nobody else in it.
@@ -340,15 +460,16 @@ class Siege {
 
   /// The ranks take gradients and exchange, then all end.
   std::string end() {
-    Edges before;
-    for (int p = 0; p < kHonest; ++p)
-      for (const CommunicatorReport& c : status_of(cluster_, p).ranks.communicators)
-        for (const EdgeCount& e : c.edges)
-          before[{c.rank, e.peer}] = e.applied;
-    cluster_.run(cluster_.now() + 3);
-    for (int p = 0; p < kHonest; ++p)
-      if (!exchanged(status_of(cluster_, p), before)) return "a node exchanges nothing";
-    cluster_.ask(0, ConsoleVerb::stop);
+    if (!ending()) {
+      Progress before;
+      for (int p = 0; p < kHonest; ++p)
+        for (const CommunicatorReport& c : status_of(cluster_, p).ranks.communicators)
+          before[c.rank] = c.counts.applied;
+      cluster_.run(cluster_.now() + 3);
+      for (int p = 0; p < kHonest; ++p)
+        if (!exchanged(status_of(cluster_, p), before)) return "a node exchanges nothing";
+      cluster_.ask(0, ConsoleVerb::stop);
+    }
     const double limit_s = cluster_.now() + kEnd_s;
     while (cluster_.now() < limit_s && !all_ended())
       cluster_.run(cluster_.now() + 0.25);
@@ -419,20 +540,26 @@ class Siege {
     return ranks;
   }
 
+  using Progress = std::map<int, uint64_t>;  // exchanges or rounds, by rank
+
   // A rank that has moved counts anew.
-  static bool exchanged(const NodeStatus& now, const Edges& before) {
-    for (const CommunicatorReport& c : now.ranks.communicators)
-      for (const EdgeCount& e : c.edges) {
-        const auto known = before.find({c.rank, e.peer});
-        if (e.applied > (known == before.end() ? 0 : known->second)) return true;
-      }
+  static bool exchanged(const NodeStatus& now, const Progress& before) {
+    for (const CommunicatorReport& c : now.ranks.communicators) {
+      const auto known = before.find(c.rank);
+      if (c.counts.applied > (known == before.end() ? 0 : known->second)) return true;
+    }
     return false;
   }
 
   // What has happened since the last look, on edges between honest ranks; and what is kept.
   void look() {
-    for (int p = 0; p < kHonest; ++p)
-      status_of(cluster_, p);
+    for (int p = 0; p < kHonest; ++p) {
+      cluster_.at(p).status_at_s = -1;
+      cluster_.ask(p, ConsoleVerb::status);
+      cluster_.run(cluster_.now() + 0.25);
+      if (cluster_.at(p).status_at_s < 0 && ending()) return;
+      REQUIRE(cluster_.at(p).status_at_s >= 0);
+    }
     const std::set<int> honest = honest_ranks();
     uint64_t refused = 0;
     for (int p = 0; p < kHonest; ++p) {
@@ -499,7 +626,7 @@ class Siege {
       }
       const auto other = applied.find({j, i});
       const uint64_t there = other == applied.end() ? 0 : other->second;
-      if (!moved() && count > there + broken[i] + broken[j])
+      if (pairwise() && !moved() && count > there + broken[i] + broken[j])
         return "ranks " + std::to_string(i) + " and " + std::to_string(j) + " have applied " +
                std::to_string(count) + " and " + std::to_string(there);
     }
@@ -507,6 +634,7 @@ class Siege {
   }
 
   SimulatedCluster cluster_;
+  const Way way_;
   Edges seen_;
   uint64_t exchanges_ = 0, said_ = 0, refused_ = 0, with_the_enemy_ = 0, broken_ = 0;
   std::array<uint64_t, kHonest> begun_{};
@@ -523,37 +651,41 @@ double bytes_resident_at_most() {
 
 TEST_CASE("whatever a member says, honest nodes live, keep one view, exchange and end as one") {
   const auto [first, last, alone] = seeds_wanted(200);
-  uint64_t said = 0, refused = 0, exact = 0, with_the_enemy = 0;
+  uint64_t said = 0, refused = 0, exact = 0, with_the_enemy = 0, stops = 0;
   double least = 1e9, most_moved = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
     INFO("again: GRAPEVINE_SEED=" << seed << " bin/cluster_test \"whatever a member*\"");
     const Siege peace(seed, false);
     Siege siege(seed, true);
-    const std::string difference = siege.settle(), end = siege.end();
+    const bool stopped = siege.ending();
+    const std::string difference = stopped ? "" : siege.settle(), end = siege.end();
+    INFO(siege.way().method << " on " << siege.way().topology << (stopped ? ", stopped" : ""));
     if (first == last) std::fputs(siege.lines().c_str(), stderr);
     CHECK(difference == "");
     CHECK(end == "");
     CHECK(siege.kept());
     CHECK(siege.most_incarnations() <= static_cast<uint64_t>(kLies_s) + 3);
+    said += siege.said();
+    refused += siege.refused();
+    with_the_enemy += siege.with_the_enemy();
+    stops += stopped;
+    if (!siege.pairwise()) continue;  // in rounds all wait for each other, and sums are others
     const double share =
         static_cast<double>(siege.exchanges()) / static_cast<double>(peace.exchanges());
-    CHECK(share >= 0.5);
-    least = std::min(least, share);
+    if (!stopped) CHECK(share >= 0.5);
+    if (!stopped) least = std::min(least, share);
     const double off = siege.sum_is_off();
     if (siege.with_the_enemy() == 0 && siege.broken() == 0 && !siege.moved()) {
       CHECK(off < 1e-11);
       ++exact;
     }
     most_moved = std::max(most_moved, off);
-    said += siege.said();
-    refused += siege.refused();
-    with_the_enemy += siege.with_the_enemy();
   }
   CHECK(refused > 0u);
-  CHECK((alone || exact >= (last - first + 1) / 10));
+  CHECK((alone || exact >= (last - first + 1) / 20));
   CHECK(bytes_resident_at_most() < kBytesAtMost);
   WARN(said << " messages of a malicious member, " << refused << " refused; honest pairs kept "
             << least << " of their exchanges at least; the honest sum was exact in " << exact
             << " runs, else moved by " << most_moved << " of itself at most, in " << with_the_enemy
-            << " jumps with the enemy");
+            << " jumps with the enemy; it has stopped " << stops << " runs");
 }

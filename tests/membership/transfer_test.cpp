@@ -184,6 +184,10 @@ TEST_CASE("the hash of a piece is xxHash64") {
   CHECK(hash("") == 0xEF46DB3751D8E999);
   CHECK(hash("abc") == 0x44BC2CF5AD770999);
   CHECK(hash("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
+  std::string text(1003, ' ');
+  for (size_t k = 0; k < text.size(); ++k)
+    text[k] = static_cast<char>(7 * k);
+  CHECK(hash(text) == 0x7C109BC7A719EFBA);
 }
 
 TEST_CASE("what a newcomer fetches is its source's snapshot to the bit, also over lossy links") {
@@ -228,7 +232,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a source known to be gone is left at once") {
-  FetcherOptions options{kShape, FetchState::What::rank_state, {{"a", 0}, {"b", 4}}};
+  FetcherOptions options{kShape, {{"a", 0}, {"b", 4}}};
   Fetcher fetcher(options);
   FetcherEffects out;
   fetcher.start(0, out);
@@ -297,7 +301,7 @@ TEST_CASE("a source serves two at a time, asks no more of a stranger, and lets g
   source.fetch(2, "a", fetch(1, {0, 7, 8, 0xffffffff}), out);
   CHECK(out.pieces.size() == 2u);
   source.fetch(2, "a", fetch(1, std::vector<uint32_t>(4000, 1)), out);
-  CHECK(out.pieces.size() == 18u);
+  CHECK(out.pieces.size() == 2u + 1 + kAgainAtMost);
   out = {};
   source.fetch(3, "a", fetch(2, {0}), out);
   REQUIRE(out.replies.size() == 1u);
@@ -311,6 +315,39 @@ TEST_CASE("a source serves two at a time, asks no more of a stranger, and lets g
   CHECK(source.held() == 1u);
   source.timer(34.5, out);
   CHECK(source.held() == 0u);
+}
+
+TEST_CASE(
+    "a newcomer that asks for one piece for ever is sent few, and no second snapshot at once") {
+  StateSource source;
+  const SnapshotPtr vectors = snapshot(1);
+  SourceEffects out;
+  FetchState all, one;
+  all.transfer = one.transfer = 1;
+  one.pieces.assign(16, 3);
+  source.fetch(0, "a", all, out);
+  source.taken(0, "a", whole_manifest(*vectors, 1), vectors, out);
+  out = {};
+  for (int k = 0; k < 20'000; ++k)
+    source.fetch(1 + 1e-5 * k, "a", one, out);  // 0.2 s
+  CHECK(out.pieces.size() == 1u + kAgainAtMost);
+  CHECK(out.replies.empty());
+  for (int k = 0; k < 20'000; ++k)
+    source.fetch(1.21, "a", all, out);
+  CHECK(out.replies.empty());  // manifests are as large as pieces are many
+  out = {};
+  for (int k = 0; k < 20'000; ++k)
+    source.fetch(1 + kLeastLapse_s, "a", one, out);
+  CHECK(out.pieces.size() == static_cast<size_t>(kAgainAtMost));
+  out = {};
+  for (all.transfer = 2; all.transfer < 20'000; ++all.transfer)
+    source.fetch(1.9, "a", all, out);
+  CHECK(out.takes.empty());
+  REQUIRE(out.replies.size() == static_cast<size_t>(kAgainAtMost));
+  CHECK(out.replies[0].manifest.transfer == 2);
+  CHECK(out.replies[0].manifest.refused.empty());
+  source.fetch(kSnapshotServes_s, "a", all, out);
+  CHECK(out.takes.size() == 1u);
 }
 
 TEST_CASE("one snapshot at a time is taken for a newcomer, however often it asks") {

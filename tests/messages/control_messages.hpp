@@ -57,7 +57,7 @@ inline std::vector<ControlMessage> one_of_each() {
           BulkToken{~uint64_t{0}, true, "grapevine-15"},
           offer,
           packet,
-          FetchState{FetchState::What::node_sum, 16, 17, {0, 1, 18}},
+          FetchState{16, 17, {0, 1, 18}},
           manifest,
           ConsoleRequest{ConsoleVerb::inject, "[[fault]]\n\tkind = \"cut\"\n", 19, 20},
           ConsoleReply{false, true, "{\"node\": \"a\"}", std::string("\0\x7f\xff", 3), 21},

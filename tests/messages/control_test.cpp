@@ -90,8 +90,7 @@ ControlMessage random_message() {
       return m;
     }
     case 1:
-      return FetchState{FetchState::What::rank_state, *rc::gen::arbitrary<uint64_t>(),
-                        *rc::gen::arbitrary<uint32_t>(),
+      return FetchState{*rc::gen::arbitrary<uint64_t>(), *rc::gen::arbitrary<uint32_t>(),
                         *rc::gen::arbitrary<std::vector<uint32_t>>()};
     case 2:
       return Hello{

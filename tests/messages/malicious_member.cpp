@@ -127,7 +127,7 @@ MembershipPacket MaliciousMember::packet() {
   if (one_in(8)) p.graph = {long_word(last_.graph.version), name(), one_in(2) ? "ring" : text(99)};
   for (uint32_t k = random_.below(one_in(8) ? kMaxRates + 1 : 4); k > 0; --k)
     p.rates.push_back({word(0), word(1), real(), long_word(1)});
-  if (one_in(6)) p.facts = {long_word(last_.facts.run), word(0), false, word(1)};
+  if (one_in(6)) p.facts = {long_word(last_.facts.run), word(0), one_in(4), word(1)};
   return p;
 }
 
@@ -138,10 +138,10 @@ FrameHeader MaliciousMember::header() {
     if (one_in(2)) std::swap(h.from, h.to), std::swap(h.from_incarnation, h.to_incarnation);
   }
   for (uint32_t k = random_.below(5); k > 0; --k) {
-    switch (random_.below(11)) {
+    switch (random_.below(12)) {
       case 0: h.kind = static_cast<FrameKind>(random_.below(kFrameKinds)); break;
       case 1: h.reason = static_cast<DeclineReason>(random_.below(kDeclineReasons)); break;
-      case 2: h.dtype = static_cast<DType>(random_.below(3)); break;
+      case 2: h.dtype = static_cast<DType>(random_.below(4)); break;
       case 3: h.from = word(h.from); break;
       case 4: h.to = word(h.to); break;
       case 5: h.from_incarnation = word(h.from_incarnation); break;
@@ -149,6 +149,7 @@ FrameHeader MaliciousMember::header() {
       case 7: h.number = long_word(h.number); break;
       case 8: h.part = word(h.part); break;
       case 9: h.bound = real(); break;
+      case 10: h.version = word(h.version); break;
       default: h.alpha_tilde = real();
     }
   }
@@ -160,7 +161,7 @@ FrameHeader MaliciousMember::header() {
 Parcel MaliciousMember::parcel() {
   for (;;) {
     Parcel p;
-    p.dtype = static_cast<DType>(random_.below(3));
+    p.dtype = static_cast<DType>(random_.below(4));
     p.count = 1 + random_.below(64);
     switch (random_.below(3)) {
       case 0:
@@ -185,23 +186,61 @@ Manifest MaliciousMember::manifest() {
   Manifest m;
   m.transfer = long_word(1);
   if (one_in(3)) m.refused = text(kLineBytes);
-  m.dtype = static_cast<DType>(random_.below(3));
+  m.dtype = static_cast<DType>(random_.below(4));
   m.vectors = word(2);
   m.count = long_word(6);
   m.ranks = word(1);
   m.gradients = long_word(100);
   m.piece_bytes = long_word(1 << 20);
   m.hashes.resize(random_.below(one_in(8) ? kMaxPieces + 1 : 4), long_word(0));
+  for (uint32_t k = random_.below(one_in(4) ? kMaxNumbers + 1 : 3); k > 0; --k)
+    m.numbers.push_back(one_in(4) ? kMaxCount : long_word(0) % kMaxCount);
   return m;
+}
+
+Hello MaliciousMember::hello() {
+  Hello h;
+  h.version = static_cast<uint16_t>(word(kControlVersion));
+  h.purpose = static_cast<LinkPurpose>(random_.below(2));
+  h.run = text(kNameBytes);
+  h.job = long_word(1);
+  h.job_is = text(kLineBytes);
+  h.node = name();
+  h.incarnation = word(1);
+  h.address = text(kAddressBytes);
+  h.id = long_word(1);
+  h.settings = text(kSettingsBytes);
+  h.defaults = text(kSettingsBytes);
+  return h;
+}
+
+ControlMessage MaliciousMember::of_the_links() {
+  switch (random_.below(7)) {
+    case 0: return hello();
+    case 1: return Refusal{one_in(2) ? "another run" : text(kLineBytes)};
+    case 2: return Bye{};
+    case 3: return Agree{};
+    case 4: return BulkToken{long_word(0), one_in(2), text(kNameBytes)};
+    case 5:
+      return ConsoleRequest{static_cast<ConsoleVerb>(random_.below(9)), text(kTextBytes),
+                            long_word(1), long_word(0)};
+    default: return ConsoleReply{one_in(2), one_in(2), text(1000), text(1000), long_word(0)};
+  }
+}
+
+bool MaliciousMember::is_of_the_links(const ControlMessage& m) {
+  return std::holds_alternative<Hello>(m) || std::holds_alternative<Refusal>(m) ||
+         std::holds_alternative<Bye>(m) || std::holds_alternative<Agree>(m) ||
+         std::holds_alternative<BulkToken>(m) || std::holds_alternative<ConsoleRequest>(m) ||
+         std::holds_alternative<ConsoleReply>(m);
 }
 
 ControlMessage MaliciousMember::message() {
   for (;;) {
     ControlMessage m;
-    switch (random_.below(12)) {
+    switch (random_.below(14)) {
       case 0: {
         FetchState fetch;
-        fetch.what = static_cast<FetchState::What>(random_.below(2));
         fetch.transfer = long_word(1);
         fetch.rank = word(1);
         for (uint32_t k = random_.below(one_in(8) ? kMaxPieces + 1 : 4); k > 0; --k)
@@ -215,6 +254,7 @@ ControlMessage MaliciousMember::message() {
                     word(4)};
         break;
       case 5: m = MassReceipt{long_word(1)}; break;
+      case 6: m = of_the_links(); break;
       case 2:
       case 3: {
         FrameHeader h = header();
@@ -224,7 +264,27 @@ ControlMessage MaliciousMember::message() {
       }
       default: m = packet();
     }
-    if (encode_control(m)) return m;
+    const auto bytes = encode_control(m);
+    if (bytes && decode_control(*bytes)) return m;
+  }
+}
+
+void MaliciousMember::fill(const Vec& payload) {
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kFar[] = {kNone, kEndless, -kEndless, 1e38, -1e300, 1e-310, 1e6};
+  const uint32_t odd_in = 1 + random_.below(8), far = random_.below(std::size(kFar));
+  const bool any_odd = one_in(2);
+  for (size_t k = 0; k < payload.size; ++k) {
+    const double number = any_odd && one_in(odd_in) ? kFar[far] : random_.normal();
+    switch (payload.dtype) {
+      case DType::f64: payload.as<double>()[k] = number; break;
+      case DType::f32: payload.as<float>()[k] = static_cast<float>(number); break;
+      default:  // any bits: some are no numbers
+        for (size_t byte = k * size_of(payload.dtype); byte < (k + 1) * size_of(payload.dtype);
+             ++byte)
+          static_cast<uint8_t*>(payload.data)[byte] = static_cast<uint8_t>(random_.below(256));
+    }
   }
 }
 

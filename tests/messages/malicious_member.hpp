@@ -20,11 +20,15 @@ class MaliciousMember {
   void hear(const MembershipPacket&);
   void hear(const FrameHeader&);
 
-  /// One that encode_control accepts: of any kind that one node may send another whose link stands.
+  /// One that the codec accepts at both ends, of any kind there is: also those that have no place
+  /// on a link that stands, and end it (but for a BulkToken).
   ControlMessage message();
+  static bool is_of_the_links(const ControlMessage&);  // which whoever has the links answers
   MembershipPacket packet();
   Parcel parcel();       // valid, of at most 64 elements
   FrameHeader header();  // with or without a payload of at most 64 elements
+  /// Numbers near those of models, some of which are not finite, huge or nearly nothing.
+  void fill(const Vec& payload);
   Random& random() { return random_; }
 
  private:
@@ -36,6 +40,8 @@ class MaliciousMember {
   Member record();
   void twist(Member&);
   Manifest manifest();
+  Hello hello();
+  ControlMessage of_the_links();
   uint64_t last_mean() const;
   bool one_in(uint32_t n) { return random_.below(n) == 0; }
 
