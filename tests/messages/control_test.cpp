@@ -155,7 +155,7 @@ TEST_CASE("random control messages come back as they were") {
 
 TEST_CASE("the largest message of each kind fits into a message's bound") {
   CHECK(encoded(full_packet()).size() <= kControlBytes);
-  CHECK(encoded(FetchState{{}, 1, 2, std::vector<uint32_t>(kMaxPieces)}).size() <= kControlBytes);
+  CHECK(encoded(FetchState{1, 2, std::vector<uint32_t>(kMaxPieces)}).size() <= kControlBytes);
   Manifest manifest;
   manifest.refused = std::string(kLineBytes, 'r');
   manifest.hashes.resize(kMaxPieces);
@@ -178,7 +178,7 @@ TEST_CASE("one above a bound is refused, by the sender too, with the bound") {
   CHECK(refusal(Hello{}) == "message refused: node of 0 bytes, accepted: at least 1");
   CHECK(refusal(Refusal{std::string(512, 'r')}) ==
         "message refused: refusal of 512 bytes, accepted: at most 511");
-  CHECK(refusal(FetchState{{}, 1, 2, std::vector<uint32_t>(kMaxPieces + 1)}) ==
+  CHECK(refusal(FetchState{1, 2, std::vector<uint32_t>(kMaxPieces + 1)}) ==
         "message refused: pieces of 4097 elements, accepted: at most 4096");
   CHECK(refusal(ConsoleReply{true, true, "x", std::string(kTextBytes, 'x'), 1}) ==
         "message refused: bytes of 49153 elements, accepted: at most 49152");

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "actors/transport/links.hpp"
+#include "kernels/lease.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -101,29 +103,61 @@ class Liar {
   /// One to each that it has a link with. False: it has none, and dials again.
   bool speak() {
     std::set<std::string> up;
-    std::vector<std::pair<std::string, ControlMessage>> said;
+    std::vector<std::function<void()>> said;
     {
       const std::lock_guard lock(mutex_);
       up = up_;
-      for (const std::string& node : up) {
-        MembershipPacket truth;
-        truth.kind = MembershipPacket::Kind::sync_reply;
-        truth.news.push_back(record_);
-        if (tongue_.random().below(4) == 0)
-          said.emplace_back(node, truth);
-        else
-          said.emplace_back(node, tongue_.message());
-      }
+      for (const std::string& node : up)
+        said.push_back(draw(node));
     }
-    for (const auto& [node, message] : said)
-      links_->send(node, message);
+    for (const auto& say : said)
+      say();
     if (up.size() < addresses_.size())
       for (const std::string& address : addresses_)
         links_->dial(address);
     return !up.empty();
   }
 
+  uint64_t payloads() const { return payloads_; }
+
  private:
+  std::function<void()> draw(const std::string& node) {
+    Links* links = links_.get();
+    switch (tongue_.random().below(4)) {
+      case 0: {
+        MembershipPacket truth;
+        truth.kind = MembershipPacket::Kind::sync_reply;
+        truth.news.push_back(record_);
+        return [=] { links->send(node, truth); };
+      }
+      case 1: {
+        FrameHeader h = tongue_.header();
+        if (!carries_payload(h.kind)) h.kind = FrameKind::data;
+        h.count = 1 + tongue_.random().below(64);
+        const Payload payload = payload_of(h.dtype, h.count);
+        return [=, this] { payloads_ += links->send_frame(node, h, payload); };
+      }
+      case 2: {
+        const Parcel parcel = tongue_.parcel();
+        const Payload payload = payload_of(parcel.dtype, parcel.count);
+        return [=, this] { payloads_ += links->send_parcel(node, parcel, payload); };
+      }
+      default: {
+        ControlMessage message = tongue_.message();
+        if (auto* packet = std::get_if<MembershipPacket>(&message))
+          packet->facts.stopping = false;  // every member may stop the run, and this one trains on
+        return [=] { links->send(node, message); };
+      }
+    }
+  }
+
+  Payload payload_of(DType dtype, uint64_t count) {
+    SnapshotPool pool(count, dtype, 1);
+    Payload payload{pool.take(), dtype, count, 0};
+    tongue_.fill(payload.lease.writable());
+    return payload;
+  }
+
   void hear(const std::string& node, const ControlMessage& m) {
     const std::lock_guard lock(mutex_);
     const auto* packet = std::get_if<MembershipPacket>(&m);
@@ -139,6 +173,7 @@ class Liar {
   std::set<std::string> up_;
   std::vector<std::string> addresses_;
   std::unique_ptr<Links> links_;
+  uint64_t payloads_ = 0;  // that went out
 };
 
 /// Its status, once there are none but honest nodes in its graph.
@@ -180,6 +215,7 @@ TEST_CASE("whatever a member says to real processes, they live, train on and end
     addresses.push_back(node->address());
   }
   int said = 0;
+  uint64_t payloads = 0;
   {
     Liar liar(job, addresses, 1);
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -191,8 +227,10 @@ TEST_CASE("whatever a member says to real processes, they live, train on and end
         REQUIRE_FALSE(node->ended());
       }
     }
+    payloads = liar.payloads();
   }
   CHECK(said == kRounds);
+  CHECK(payloads > 0u);
   uint64_t refused = 0;
   for (auto& node : nodes) {
     const Json before = settled(*node);
@@ -205,7 +243,8 @@ TEST_CASE("whatever a member says to real processes, they live, train on and end
       refused += count.get<uint64_t>();
   }
   CHECK(refused > 0u);
-  WARN(said << " rounds of lies, " << refused << " refused by the membership");
+  WARN(said << " rounds of lies, " << payloads << " payloads among them, " << refused
+            << " refused by the membership");
   REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
   std::set<std::string> hashes;
   for (auto& node : nodes) {

@@ -8,6 +8,7 @@
 #include "actors/run/run_node.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "tests/catch.hpp"
+#include "tests/deadline.hpp"
 #include "tests/device/threaded.hpp"
 #include "tests/run/simulated_runs.hpp"
 
@@ -191,7 +192,7 @@ TEST_CASE("nodes whose ranks live on devices, and one in the host's memory, trai
     own.name = own.run + "-a";
     own.first_rank = 0;
     Node first(&first_device, s, own);
-    own.join = {first.address.get_future().get()};
+    own.join = {test::awaited(first.address.get_future(), "node that listens")};
     own.name = own.run + "-b";
     own.first_rank = 2;
     Node second(&second_device, s, own);
@@ -201,7 +202,7 @@ TEST_CASE("nodes whose ranks live on devices, and one in the host's memory, trai
     std::shared_ptr<const Buffer> mean;
     uint64_t exchanges = 0;
     for (Node* node : {&first, &second, &host}) {
-      const auto result = node->result.get();
+      const auto result = test::awaited(node->result, "end of a node");
       INFO((result ? "" : result.error().message));
       REQUIRE(result);
       CHECK(result->ranks == 6);

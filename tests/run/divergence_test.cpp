@@ -1,5 +1,8 @@
 // One rank whose steps diverge poisons nobody, and a run whose ranks all drift apart says so.
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/observer.hpp"
@@ -76,6 +79,37 @@ MakeWorker wild(double factor) {
   };
 }
 
+/// What an analytic objective is, but that from its 20th gradient on a rank's have `poison` in
+/// them. Its losses are finite, so its own node does not end.
+class Poisoned final : public Objective {
+ public:
+  Poisoned(std::shared_ptr<Objective> sound, double poison)
+      : sound_(std::move(sound)), poison_(poison) {}
+  const ParameterLayout& layout() const override { return sound_->layout(); }
+  void initial_point(int rank, Vec x) const override { sound_->initial_point(rank, x); }
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
+    sound_->gradient(thread, rank, index, x, g);
+    if (rank == kWild && index >= 20) g.as<double>()[index % g.size] = poison_;
+    return 1;
+  }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return "poisoned"; }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+ private:
+  std::shared_ptr<Objective> sound_;
+  double poison_;
+};
+
+RunResult poisoned(const Settings& s, double poison, RunHooks hooks = {}) {
+  auto sound = make_objective(s);
+  REQUIRE(sound);
+  auto result = run(s, std::make_shared<Poisoned>(*sound, poison), std::move(hooks));
+  REQUIRE(result);
+  return std::move(*result);
+}
+
 double norm_of(const RunResult& r, int rank) {
   double squares = 0;
   for (const RankParameters& p : r.outcome.parameters) {
@@ -126,6 +160,67 @@ TEST_CASE("both ends of an exchange leave the same jumps out, and the sum of x +
     }
     CHECK(all > 0u);
     CHECK(r.outcome.conserved_error < 1e-9 * (1 + norm_of(r, kWild)));
+  }
+}
+
+TEST_CASE(
+    "numbers that are not finite cross no edge: all is left out, counted, and in rounds lost") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const Case& c : kCases) {
+    for (const double poison : {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity}) {
+      Settings s = settings_of(c);
+      s.sample_s = 0;  // else the run ends at once: its mean is no number
+      s.until_s = 60;
+      const RunResult r = poisoned(s, poison);
+      const Counts& all = r.outcome.counts;
+      INFO(c.method << " on " << c.topology << ", compress \"" << c.compress << "\", " << poison
+                    << ": skipped " << all.skipped << ", lost " << all.lost);
+      for (int rank = 0; rank < kRanks; ++rank)
+        if (rank != kWild) CHECK(std::isfinite(norm_of(r, rank)));
+      // Its codes have no word for what is no number: what it sends stays near the others.
+      const bool sends_none = std::string(c.method) == "deepsqueeze" && std::isnan(poison);
+      if (!sends_none) CHECK(all.skipped > 0u);
+      if (method_named(s.method).pattern == Pattern::rounds) CHECK(all.lost >= all.skipped);
+      for (const CommunicatorReport& report : r.outcome.communicators)
+        for (const EdgeCount& e : report.edges)
+          if (e.skipped > 0) CHECK((report.rank == kWild || e.peer == kWild));
+    }
+  }
+}
+
+TEST_CASE("an exchange with a payload that is not finite is skipped at both ends, and named") {
+  for (const char* method : {"a2cid2", "ad_psgd"}) {
+    for (const double poison :
+         {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      Settings s = settings_of({method});
+      s.sample_s = 0;
+      s.until_s = 60;
+      const RunResult r = poisoned(s, poison);
+      std::map<std::pair<int, int>, const EdgeCount*> ends;
+      for (const CommunicatorReport& c : r.outcome.communicators)
+        for (const EdgeCount& e : c.edges)
+          ends[{c.rank, e.peer}] = &e;
+      uint64_t skipped = 0;
+      for (const auto& [edge, end] : ends) {
+        const auto other = ends.find({edge.second, edge.first});
+        REQUIRE(other != ends.end());
+        CHECK(end->skipped == other->second->skipped);
+        CHECK(end->applied == other->second->applied);  // the number is settled either way
+        skipped += end->skipped;
+      }
+      CHECK(skipped >= 2 * (kRanks - 1));  // every neighbour has met it
+      s.sample_s = 10;
+      std::vector<Alarm> alarms;
+      RunHooks hooks;
+      hooks.sink.on_alarm = [&](const Alarm& alarm) { alarms.push_back(alarm); };
+      poisoned(s, poison, std::move(hooks));
+      const auto named = std::find_if(alarms.begin(), alarms.end(), [](const Alarm& alarm) {
+        return alarm.what == Alarm::What::left_out;
+      });
+      REQUIRE(named != alarms.end());
+      CHECK((named->rank == kWild || named->peer == kWild));  // either end may be first to say so
+      CHECK(named->is == "what rank " + std::to_string(named->peer) + " sends is left out");
+    }
   }
 }
 

@@ -207,13 +207,48 @@ TEST_CASE("rates that nobody can have move the constants by no more than a hundr
   }
 }
 
-TEST_CASE("what cannot be solved leaves the last constants") {
+TEST_CASE("before anything could be solved ranks average plainly") {
   Stage stage(4, 1e-200);  // chi1 chi2 is beyond any number
   stage.roster(1, {0, 1, 2, 3});
   stage.solve();
   CHECK(stage.last_view(0).epoch == 1);
   CHECK(stage.last_view(0).eta == 0);
   CHECK(stage.last_view(0).alpha_tilde == 0.5);
+}
+
+TEST_CASE("what cannot be solved leaves the last constants") {
+  constexpr double kRate = 1e-153;  // a hundredth of it, and chi1 chi2 is beyond any number
+  Stage stage(4, kRate);
+  stage.roster(1, {0, 1, 2, 3});
+  stage.solve();
+  const double eta = stage.last_view(0).eta, alpha_tilde = stage.last_view(0).alpha_tilde;
+  const EpochInfo solved = stage.told.constants.back();
+  REQUIRE(eta > 0);
+  REQUIRE(alpha_tilde != 0.5);
+  const auto all_stay = [&] {
+    const EpochInfo& told = stage.told.constants.back();
+    CHECK(stage.last_view(0).eta == eta);
+    CHECK(stage.last_view(0).alpha_tilde == alpha_tilde);
+    CHECK(told.eta == eta);
+    CHECK(told.chi1 == solved.chi1);
+    CHECK(told.solved_at_s == solved.solved_at_s);
+  };
+  const size_t told = stage.told.constants.size();
+  const double rare = kRate / 100;
+  stage.hear({{0, 1, rare, 1}, {1, 2, rare, 1}, {2, 3, rare, 1}, {0, 3, rare, 1}});
+  stage.pass(1);
+  stage.solve();
+  CHECK(stage.told.constants.size() > told);  // it was tried
+  all_stay();
+  stage.roster(2, {0, 1, 2, 3}, "chain");
+  stage.solve();
+  CHECK(stage.last_view(0).epoch == 2);
+  all_stay();
+  stage.hear({{0, 1, kRate, 2}, {1, 2, kRate, 2}, {2, 3, kRate, 2}});
+  stage.pass(1);
+  stage.solve();
+  CHECK(stage.last_view(0).eta > 0);
+  CHECK(stage.last_view(0).eta < eta);  // a chain is less close than a ring
 }
 
 TEST_CASE("constants follow the rates that are told, and each says when it was found") {

@@ -11,9 +11,11 @@
 #include "actors/core_share.hpp"
 #include "actors/run/spawn_run.hpp"
 #include "tests/catch.hpp"
+#include "tests/deadline.hpp"
 
 using namespace grapevine;
 using std::chrono::microseconds;
+using test::awaited;
 using Visitor = WallScheduler::Visitor;
 
 namespace {
@@ -149,9 +151,9 @@ TEST_CASE("while every visitor computes, the helpers fire timers and take messag
     const caf::actor listener =
         spawn_listener(system, [&](int k) { (k == 1 ? timer : message).set_value(); });
     send_at(system, system.clock().now() + microseconds(100), listener, 1);
-    timer.get_future().wait();
+    awaited(timer.get_future(), "timer");
     caf::anon_send(listener, 2);
-    message.get_future().wait();
+    awaited(message.get_future(), "message");
     caf::anon_send_exit(listener, caf::exit_reason::kill);
   }
   SUCCEED("both arrived");
@@ -164,7 +166,7 @@ TEST_CASE("while an actor is in the middle of something long others are served, 
   std::promise<void> served, ended;
   const caf::actor other = spawn_listener(system, [&](int) { served.set_value(); });
   const caf::actor busy = spawn_listener(system, [&](int) {
-    served.get_future().wait();
+    awaited(served.get_future(), "actor served beside a busy one");
     ended.set_value();
   });
   const auto send_both = [&] {
@@ -176,7 +178,7 @@ TEST_CASE("while an actor is in the middle of something long others are served, 
     caf::anon_send(third, 0);
   else
     send_both();
-  ended.get_future().wait();
+  awaited(ended.get_future(), "end of the busy actor");
   for (const caf::actor& actor : {other, busy, third})
     caf::anon_send_exit(actor, caf::exit_reason::kill);
   SUCCEED("it ends");
@@ -212,7 +214,7 @@ TEST_CASE("no message from any thread and no timer is lost, while visitors come 
   }
   for (std::thread& thread : threads)
     thread.join();
-  all.get_future().wait();
+  awaited(all.get_future(), "last of all messages and timers");
   for (const std::atomic<int>& n : heard)
     CHECK(n == 2 * kThreads * kMessages / kActors);
   for (const caf::actor& actor : actors)
@@ -249,8 +251,8 @@ TEST_CASE("idle and request time-outs arrive, and a cancelled idle time-out does
             .then([](int) {}, [refused](const caf::error& e) { refused->set_value(e); });
       },
       mute, &refused);
-  CHECK(heard.get_future().get() == 2);
-  CHECK(refused.get_future().get() == caf::sec::request_timeout);
+  CHECK(awaited(heard.get_future(), "idle time-out") == 2);
+  CHECK(awaited(refused.get_future(), "time-out of a request") == caf::sec::request_timeout);
   CHECK_FALSE(came_though_cancelled);
   caf::anon_send_exit(mute, caf::exit_reason::kill);
 }

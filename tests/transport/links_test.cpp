@@ -3,13 +3,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "actors/transport/console.hpp"
+#include "tests/deadline.hpp"
 #include "tests/transport/tools.hpp"
 
 using namespace grapevine;
+using test::came_too_late;
+using test::kDeadline;
 
 TEST_CASE("two nodes say who they are, and what one sends the other gets, in order") {
   TestNode a("a"), b("b");
@@ -260,8 +264,10 @@ TEST_CASE("many threads send at once, and each one's messages keep their order")
   for (uint64_t t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       for (uint64_t k = 0; k < kEach; ++k)
-        while (!a.links().send("b", ping(t << 32 | k)))
-          std::this_thread::yield();
+        for (const auto begun = std::chrono::steady_clock::now();
+             !a.links().send("b", ping(t << 32 | k)); std::this_thread::yield())
+          if (std::chrono::steady_clock::now() > begun + kDeadline)
+            came_too_late("room for a message");
     });
   for (auto& thread : threads)
     thread.join();

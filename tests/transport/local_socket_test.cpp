@@ -9,9 +9,11 @@
 #include <filesystem>
 
 #include "actors/transport/local_socket.hpp"
+#include "tests/skipped.hpp"
 #include "tests/transport/tools.hpp"
 
 using namespace grapevine;
+using test::skipped;
 
 namespace {
 
@@ -121,8 +123,7 @@ TEST_CASE("TCP without a run key has to be asked for") {
 
 TEST_CASE("a process of another user is turned away at a unix socket, and not talked to") {
   if (::geteuid() != 0) {
-    WARN("skipped: only root can be another user");
-    return;
+    return skipped("only root can be another user");
   }
   const Runtime runtime;
   ::chmod(runtime.path.c_str(), 0755);
