@@ -36,6 +36,7 @@ struct CheckpointOrders {
 struct Resumption {
   std::vector<RankRecordPtr> ranks;  // by place among the ranks here; null: begins at the start
   uint64_t epoch = 0;                // of the earlier life: those of this one are later
+  uint32_t generation = 0;           // of the run: what was told of an earlier one is void
 };
 
 /// Of all of them together.

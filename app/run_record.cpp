@@ -126,12 +126,14 @@ Result<std::unique_ptr<RunRecord>> RunRecord::begin(const char* command, const O
   if (!directory.empty())
     if (Status s = record->open(directory, std::move(begins.lock)); !s) return s.error();
   const uint64_t epoch = begins.resumption.epoch;
+  const uint32_t generation = begins.resumption.generation;
   record->progress_->resumed_at(gradients_of(begins.resumption));
   record->watch_.resumption = std::make_shared<Resumption>(std::move(begins.resumption));
   for (const std::string& line : begins.told)
     record->watch_.on_event(line);
   RunIdentity run = identity_of(options, objective);
   run.cuts = std::move(begins.cuts);
+  run.generation = generation;
   record->save(epoch, std::move(run), std::move(kept));
   return record;
 }

@@ -233,7 +233,8 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
   Handles to;
   to.cluster = system.spawn<Cluster>(ClusterDependencies{
       clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
-      MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective), n.generation},
+      MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective),
+                        hooks.run.resumption.generation},
       lifecycle_of(s, n), say, std::move(done)});
   to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
                                                                shape_of_rank(s, *objective),

@@ -26,7 +26,6 @@ struct NodeSettings {
   int first_rank = -1;    // -1: whichever are free
   int total_ranks = 0;    // to wait for before the run begins; 0: it begins at once
   double patience_s = 15;
-  uint32_t generation = 0;  // of the run: one that is resumed has a later one
   // "name=value" lines (messages/setting_lines.hpp): who names another value of one of `settings`
   // is refused; who joins is told both.
   std::string settings, defaults;

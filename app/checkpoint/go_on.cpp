@@ -209,7 +209,8 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
   if (method.pattern == Pattern::rounds && method.waits)
     level_rounds(recorded, placed, were, are);
   GoingOn on;
-  on.resumption = {placed.ranks, checkpoint.manifest.epoch};
+  const CheckpointManifest& manifest = checkpoint.manifest;
+  on.resumption = {placed.ranks, manifest.epoch, manifest.run.generation};
   if (Status fit = check_fits(checkpoint, on.resumption, s, objective); !fit) return fit.error();
   if (Status walks = walk_on(checkpoint, recorded, placed, were, are, objective, on.cuts); !walks)
     return walks.error();

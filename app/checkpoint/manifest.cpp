@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kEdgesAtMost = 1 << 20;
+constexpr uint32_t kMostGenerations = 1 << 16;  // as members take of each other
 constexpr size_t kNameBytes = 64;  // of what a model is judged by
 constexpr char kHash[] = "xxh3";
 
@@ -222,6 +223,7 @@ std::string text_of(const CheckpointManifest& m) {
   if (m.score && std::isfinite(m.score->value)) object["score"] = json_of(*m.score);
   if (!m.run.tensors.empty()) object["tensors"] = json_of(m.run.tensors);
   if (!m.run.cuts.empty()) object["cuts"] = json_of(m.run.cuts);
+  if (m.run.generation > 0) object["generation"] = m.run.generation;
   return text_with_hash(std::move(object));
 }
 
@@ -260,6 +262,8 @@ Result<CheckpointManifest> parse_manifest(const std::string& path, const std::st
   if (object.contains("tensors"))
     m.run.tensors = tensors_of(read.at(object, "tensors", &Json::is_array), read);
   if (object.contains("cuts")) m.run.cuts = cuts_of(read.at(object, "cuts", &Json::is_array), read);
+  if (object.contains("generation"))
+    m.run.generation = static_cast<uint32_t>(read.count(object, "generation", kMostGenerations));
   const Json& ranks = read.at(object, "ranks", &Json::is_array);
   int last = -1;
   for (size_t k = 0; k < ranks.size() && read.good(); ++k) {

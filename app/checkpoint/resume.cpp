@@ -273,6 +273,7 @@ Result<Beginning> beginning_of(Options& options, Objective& objective) {
                    "whose run has finished, accepted: one that has not, or another "
                    "folder by --out");
   if (Status on = take_up(*checkpoint, options, objective, begins); !on) return on.error();
+  ++begins.resumption.generation;  // the same command again is the same run, which may still live
   return begins;
 }
 

@@ -37,6 +37,7 @@ class Saver {
   std::optional<FolderLock> lock_;
   std::vector<DataCut> cuts_;
   uint64_t epoch_ = 0;
+  uint32_t generation_ = 0;
   std::function<void(const std::string&)> on_event_;
   const std::shared_ptr<Thrown> thrown_ = std::make_shared<Thrown>();
   std::unique_ptr<CheckpointThread> thread_;
@@ -112,6 +113,7 @@ Status Saver::go_on_with(Settings& settings, int& first_rank, Objective& objecti
   first_rank = on->first_rank;
   cuts_ = std::move(on->cuts);
   epoch_ = on->resumption.epoch;
+  generation_ = ++on->resumption.generation;
   hooks.resumption = std::move(on->resumption);
   for (const std::string& line : on->told)
     say(line);
@@ -123,6 +125,7 @@ void Saver::save(const Settings& settings, const Objective& objective, Every eve
   RunIdentity run =
       identity_of(settings, objective, fmt::format("{{\"ranks\":{}}}", settings.ranks));
   run.cuts = cuts_;
+  run.generation = generation_;
   thread_ =
       std::make_unique<CheckpointThread>(saving_.out, std::move(run), settings.clock == Clock::wall,
                                          [this](const std::string& line) { say(line); });

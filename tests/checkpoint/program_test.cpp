@@ -963,6 +963,27 @@ TEST_CASE(
   CHECK(record_of(more)["result"]["resumed_at"] > 0);
 }
 
+TEST_CASE("a run that is resumed is told from the one before, and the same command again is not") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run"), name = "again-" + std::to_string(getpid());
+  const std::string job = "node --node-name " + name + " ";
+  const std::string options =
+      "--objective quadratic --ranks 2 --gradients 0 --until 1000 --out " + run;
+  const auto generation_after = [&](const std::string& words, const char* sign) {
+    Running life(job + words);
+    REQUIRE(life.wait_for(sign));
+    life.signal(SIGTERM);
+    CHECK(life.end() == 0);
+    const auto manifest = nlohmann::json::parse(
+        text_of(checkpoints_of(run).back() + "/manifest.json"));
+    return manifest.value("generation", 0);
+  };
+  CHECK(generation_after(options, "epoch") == 0);
+  CHECK(generation_after(options, "goes on from") == 0);
+  CHECK(generation_after("--resume " + run, "goes on from") == 1);
+  CHECK(generation_after(options, "goes on from") == 1);
+}
+
 TEST_CASE("a node that is refused late leaves the lines that its run has written") {
   const Scratch scratch;
   const std::string run = scratch.path("run"), name = "late-" + std::to_string(getpid());
