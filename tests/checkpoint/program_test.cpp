@@ -358,7 +358,7 @@ TEST_CASE(
   for (const std::string& run : {full, closed}) {
     INFO(run);
     const SmallFiles small(run == full ? 50000 : RLIM_INFINITY);
-    const std::string alarm = "ALARM: no checkpoint: cannot";
+    const std::string alarm = "no checkpoint: cannot";
     Running life("train " + kRun +
                  "--dim 4000 --gradients 0 --until 60 --checkpoint-every 20steps --out " + run);
     REQUIRE(life.wait_for(alarm));
@@ -980,7 +980,7 @@ TEST_CASE("a run that is resumed is told from the one before, and the same comma
   };
   CHECK(generation_after(options, "epoch") == 0);
   CHECK(generation_after(options, "goes on from") == 0);
-  CHECK(generation_after("--resume " + run, "goes on from") == 1);
+  CHECK(generation_after(options + " --resume " + run, "goes on from") == 1);
   CHECK(generation_after(options, "goes on from") == 1);
 }
 
@@ -999,7 +999,9 @@ TEST_CASE("a node that is refused late leaves the lines that its run has written
   };
   const std::string lines = ended("epoch");
   REQUIRE_FALSE(lines.empty());
-  check_refused(job + " --listen 127.0.0.1:0", 2, {"key"});
+  const Ran refused = run_grapevine(job + " --listen 127.0.0.1:0");
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.err, Catch::Contains("--key"));
   const std::string more = ended("goes on from");
   CHECK(more.size() > lines.size());
   CHECK(more.substr(0, lines.size()) == lines);
