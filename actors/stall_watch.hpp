@@ -33,8 +33,8 @@ class StallWatch {
   };
   explicit StallWatch(const Run& run) : run_(run) {}
 
-  /// Between two measurements. After a much longer time it was this process that stood still, and every
-  /// edge is given time again.
+  /// Between two measurements. After a much longer time it was this process that stood still, and
+  /// every edge is given time again.
   double period_s() const { return run_.patience_s / 6; }
 
   /// What has begun and what is over since the last measurement. `now` rises.

@@ -31,7 +31,7 @@ class RunDirectory {
                                    std::optional<FolderLock> taken_up = {});
 
   RunDirectory(RunDirectory&&) = default;
-  /// An unfinished stream is removed, but for the lines of an earlier life: the next one finds them.
+  /// An unfinished stream is removed, but where an earlier life has lines in it: for the next one.
   ~RunDirectory();
 
   const std::string& path() const { return path_; }

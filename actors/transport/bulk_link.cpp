@@ -83,8 +83,8 @@ void BulkLink::refuse(LinkRefusal why, const std::string& reason) {
 }
 
 /// Ends when nothing moved between several checks. Not when the clock says so: between two checks
-/// the sockets have their turn, so a process that itself stood still accuses nobody. What the other end
-/// has acknowledged of a long write is progress: a slow network is not a peer that stands still.
+/// the sockets have their turn, so a process that itself stood still accuses nobody. What the other
+/// end has acknowledged of a long write is progress: a slow network is no peer that stands still.
 kj::Promise<void> BulkLink::standstill(Way way, uint64_t acknowledged, int checks) {
   if (checks == kChecks) return KJ_EXCEPTION(OVERLOADED, "a payload stood still");
   return loop_.timer()

@@ -19,7 +19,8 @@ namespace {
 void check_promises(const FrameHeader& h, std::span<const std::byte> bytes, uint64_t limit_bytes) {
   GV_CHECK(static_cast<int>(h.kind) < kFrameKinds);
   GV_CHECK(static_cast<int>(h.reason) < kDeclineReasons);
-  GV_CHECK((h.dtype == DType::f32 || h.dtype == DType::f64 || h.dtype == DType::bytes));
+  GV_CHECK((h.dtype == DType::f32 || h.dtype == DType::f64 || h.dtype == DType::bytes ||
+            h.dtype == DType::bf16));
   GV_CHECK(h.count <= kMaxPayloadBytes);
   GV_CHECK(payload_bytes(h) <= limit_bytes);
   GV_CHECK((h.count == 0 || h.kind == FrameKind::data || h.kind == FrameKind::chunk ||

@@ -63,6 +63,9 @@ class Means(unittest.TestCase):
             begin = torch.cat([v.double().reshape(-1) for v in start.values()])
             moved = torch.zeros_like(begin)
 
+            def exchanges():
+                return sum(rank.exchanges for rank in ranks)
+
             def exchanged():
                 for model, optimizer, rank in zip(models, optimizers, ranks):
                     before = flat(model)
@@ -71,9 +74,16 @@ class Means(unittest.TestCase):
                     optimizer.step()
                     moved.add_(flat(model) - before)
                     rank.step()
-                return sum(rank.exchanges for rank in ranks) > 60
+                return exchanges() > 60
+
+            # Gossip keeps the sum of x and its twin; that of x alone is there when they have met.
+            def met():
+                for rank in ranks:
+                    rank.step()
+                return exchanges() > 400
 
             until("exchanges", exchanged)
+            until("exchanges without steps", met)
             with ThreadPoolExecutor(8) as pool:
                 means = list(pool.map(lambda rank: rank.finish(), ranks))
             for mean in means:
