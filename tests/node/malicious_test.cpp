@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "actors/transport/links.hpp"
@@ -115,6 +116,23 @@ class Liar {
     if (up.size() < addresses_.size())
       for (const std::string& address : addresses_)
         links_->dial(address);
+    return !up.empty();
+  }
+
+  /// News of a member, to all that it has a link with. False: of none, and it dials again.
+  bool tell(const Member& m) {
+    std::set<std::string> up;
+    {
+      const std::lock_guard lock(mutex_);
+      up = up_;
+    }
+    MembershipPacket packet;
+    packet.kind = MembershipPacket::Kind::sync_reply;
+    packet.news = {record_, m};
+    for (const std::string& node : up)
+      links_->send(node, packet);
+    for (const std::string& address : addresses_)
+      if (up.empty()) links_->dial(address);
     return !up.empty();
   }
 
@@ -263,4 +281,38 @@ TEST_CASE("whatever a member says to real processes, they live, train on and end
     hashes.insert(result["mean_hash"].dump());
   }
   CHECK(hashes.size() == 1u);
+}
+
+TEST_CASE(
+    "an address that a member has invented is counted and told once, and in our words alone") {
+  const Scratch scratch;
+  const Hello job = hello_of_job(scratch);
+  std::vector<std::string> words = kJob;
+  words.push_back("--log-format=json");
+  auto nodes = start_nodes(1, 2, words);
+  const std::string address = nodes[0]->address();
+  Liar liar(job, {address}, 1);
+  Member invented;
+  invented.node = "nobody";
+  invented.address = "no such host:7";  // which no resolver is asked for
+  invented.incarnation = 1;
+  invented.id = 7;
+  constexpr char kUnresolved[] = "the name does not resolve";
+  const Json told = nodes[0]->wait_for([&](const Json& s) {
+    liar.tell(invented);
+    return s["refusals"]["turned_away"].contains(kUnresolved);
+  });
+  CHECK(told["refusals"]["turned_away"][kUnresolved] == 1);
+  CHECK_THAT(told["events"].dump(), Catch::Contains("no such host:7: the name does not resolve"));
+  REQUIRE(run_grapevine("ctl " + address + " stop").status == 0);
+  nodes[0]->end();
+  std::istringstream lines(nodes[0]->err());
+  int times = 0;
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    const Json object = Json::parse(line, nullptr, false);
+    CHECK(object.is_object());
+    times += line.find(kUnresolved) != line.npos;
+  }
+  CHECK(times == 1);
 }
