@@ -1,5 +1,6 @@
 // Several processes train one model: they find each other, agree, change the graph, and end.
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ namespace {
 /// Where the second node of a launch listens.
 std::string address_of_second(Process& launcher) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  const std::string says = "node-1 listens on ";
+  const std::string says = ".1 listens on ";
   for (;;) {
     INFO(launcher.err());
     REQUIRE(std::chrono::steady_clock::now() < deadline);
@@ -223,7 +224,9 @@ TEST_CASE("under torchrun's and Slurm's variables processes find each other with
       REQUIRE(nodes[k]->end() == 0);
       const Json result = nodes[k]->result();
       CHECK(result["ranks"] == 4);
-      CHECK(result["node"] == (k == 0 ? "node-1" : "node-0"));
+      const std::string starter = slurm ? fmt::format("slurm-{}.0", port.substr(1))
+                                        : fmt::format("torch-{}-{}", host, port);
+      CHECK(result["node"] == fmt::format("{}.{}", starter, 1 - k));
     }
   }
 }
@@ -253,6 +256,8 @@ TEST_CASE("a launch tells the loss while it runs, and ends well when it is inter
       [&](const Json& s) {
         return s["graph_ranks"] == 4 && all.err().find(" exchanges, loss ") != std::string::npos;
       },
+  char host[256] = "";
+  REQUIRE(gethostname(host, sizeof host - 1) == 0);
       [&] { grapevine::ChildProcess::wait_any({&all.child()}, 20); });
   CHECK_THAT(all.err(), Catch::Contains(" exchanges, loss "));
   all.signal(SIGINT);
