@@ -1,6 +1,7 @@
 #include "actors/cluster/cluster.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -179,6 +180,11 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
   }
   if (effects.average) begin_mean({0, ended_.parameters, expected_});
   if (effects.hand_over) {  // push-sum's mass of the ranks here
+  if (effects.goes_alone) {
+    say(fmt::format("{} train{} on: the ranks here, whose time is over, leave them",
+                    fmt::join(ending_.missing, ", "), ending_.missing.size() == 1 ? "s" : ""));
+    ending_.missing.clear();
+  }
     tell_members();
     send(parts_.transfers, GiveMass{ended_.parameters});
   }
@@ -290,7 +296,7 @@ void Cluster::on_settled(MeanSettled& settled) {
     ending_.mean = settled.mean;
     ending_.missing = std::move(settled.missing);
     ending_.nodes = settled.mean ? settled.mean->nodes : 0;
-    lifecycle_.averaged();
+    lifecycle_.averaged(ending_.missing);
     return consider();
   }
   std::deque<Wanted> later;

@@ -289,7 +289,8 @@ class Launch {
                                "broken_exchanges", "protocol_errors", "resumed_at"})
         sums[name] += result[name].get<uint64_t>();
       nodes.back()["mean_hash"] = result["mean_hash"];
-      if (told.is_null()) told = result;
+      nodes.back()["diverged"] = result["diverged"];
+      if (told.is_null() || told["diverged"]) told = result;
     }
     if (told.is_null()) return failure();
     const double seconds = std::max(1e-9, told["seconds"].get<double>());
@@ -303,11 +304,13 @@ class Launch {
     told["processes"] = nodes;
     if (!options_.plan.empty() && !interrupted_)
       if (auto simulated = predicted(options_, told, round_trip_s_)) told["predicted"] = *simulated;
+    const bool diverged = told["diverged"];  // so have all
     if (options_.json) {
       print_json(told);
-    } else {
+    } else if (!diverged) {
       print_launch(options_.settings, told);
     }
+    if (diverged) return failure();
     return well ? 0 : 1;
   }
 
@@ -331,9 +334,9 @@ class Launch {
   bool interrupted_ = false;
   int saves_ = 0;  // checkpoints that have been asked for
   std::set<int> ended_;
-  std::map<int, Reached> reached_;                                   // by node
+  std::map<int, Reached> reached_;                            // by node
   std::map<int, std::map<std::string, std::string>> alarms_;  // by node and place: their lines
-  std::set<std::string> told_;                                       // addresses
+  std::set<std::string> told_;                                // addresses
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
 };
 
@@ -363,10 +366,10 @@ Result<int> launch(Options options) {
     options.settings.ranks = options.peers.total_ranks;
   }
   if (const Status fits = check_links_of(options); !fits) return fits.error();
+  if (options.peers.name.empty()) options.peers.name = name_of_this_process();
   options.out = run_path(options);
   PassingFile file;
   std::string plan;
-  if (options.peers.name.empty()) options.peers.name = name_of_this_process();
   if (!options.plan.empty()) {
     std::ostringstream text;
     text << std::ifstream(options.plan).rdbuf();
