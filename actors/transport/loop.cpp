@@ -6,8 +6,8 @@ namespace grapevine {
 
 namespace {
 
-// What KJ would write on standard error beside the exception that tells whoever asked, and who asked
-// has words of our own for. Threads that it starts (it looks a name up on one) are as quiet.
+// What KJ would write on standard error, beside the exception that tells whoever asked, for whom we
+// have words of our own. Threads that it starts (it looks a name up on one) are as quiet.
 class Quiet final : public kj::ExceptionCallback {
  public:
   void logMessage(kj::LogSeverity severity, const char* file, int line, int depth,

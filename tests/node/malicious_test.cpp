@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -287,9 +289,7 @@ TEST_CASE(
     "an address that a member has invented is counted and told once, and in our words alone") {
   const Scratch scratch;
   const Hello job = hello_of_job(scratch);
-  std::vector<std::string> words = kJob;
-  words.push_back("--log-format=json");
-  auto nodes = start_nodes(1, 2, words);
+  auto nodes = start_nodes(1, 2, kJob);
   const std::string address = nodes[0]->address();
   Liar liar(job, {address}, 1);
   Member invented;
@@ -303,16 +303,16 @@ TEST_CASE(
     return s["refusals"]["turned_away"].contains(kUnresolved);
   });
   CHECK(told["refusals"]["turned_away"][kUnresolved] == 1);
-  CHECK_THAT(told["events"].dump(), Catch::Contains("no such host:7: the name does not resolve"));
-  REQUIRE(run_grapevine("ctl " + address + " stop").status == 0);
+  int times = 0;
+  for (const std::string event : told["events"])
+    times += event.find("no such host:7: the name does not resolve") != event.npos;
+  CHECK(times == 1);
+  nodes[0]->signal(SIGKILL);  // it would wait for the liar's mean
   nodes[0]->end();
   std::istringstream lines(nodes[0]->err());
-  int times = 0;
+  const std::regex ours("\\d\\d:\\d\\d:\\d\\d .*|grapevine: .*");
   for (std::string line; std::getline(lines, line);) {
     INFO(line);
-    const Json object = Json::parse(line, nullptr, false);
-    CHECK(object.is_object());
-    times += line.find(kUnresolved) != line.npos;
+    CHECK(std::regex_match(line, ours));
   }
-  CHECK(times == 1);
 }
