@@ -1,5 +1,3 @@
-#include <fmt/core.h>
-
 #include <algorithm>
 
 #include "models/data/file.hpp"
@@ -110,8 +108,8 @@ class Classifier final : public Objective {
   }
 
   std::string description() const override {
-    return fmt::format("{} ({} parameters) on {}{}", plan_.model, with_commas(plan_.layout.size()),
-                       data_->description(), aside_text(dealt_.aside));
+    return plan_.model + " (" + with_commas(plan_.layout.size()) + " parameters) on " +
+           data_->description() + aside_text(dealt_.aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {

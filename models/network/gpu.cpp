@@ -1,7 +1,5 @@
 #include "models/network/gpu.hpp"
 
-#include <fmt/core.h>
-
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -15,7 +13,8 @@ Status find_gpu(int number) {
         "same version with CUDA");
   const int count = c10::cuda::device_count();
   if (number >= count)
-    return user_error(fmt::format("LibTorch finds no GPU {} among {}", number, count));
+    return user_error("LibTorch finds no GPU " + std::to_string(number) + " among " +
+                      std::to_string(count));
   at::globalContext().lazyInitDevice(at::kCUDA);
   return Done{};
 }

@@ -4,8 +4,6 @@
 // starts from a state of zeros: truncated back-propagation through time would carry the state from
 // window to window, but then a gradient would not be a function of (seed, rank, index, x), and the
 // ranks' walks through their shares are shuffled.
-#include <fmt/core.h>
-
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -114,13 +112,13 @@ class LanguageModel final : public Objective {
   }
 
   Status go_on_in_data(const std::vector<DataCut>& cuts) override {
-    const auto batches_of = [](Replica & r) -> auto& { return r.batches; };
+    const auto batches_of = [](Replica& r) -> auto& { return r.batches; };
     return go_on_after(cuts, dealt_, spec_.ranks, spec_.seed, replicas_, batches_of);
   }
 
   std::string description() const override {
-    return fmt::format("{} ({} parameters) on {}{}", plan_.model, with_commas(plan_.layout.size()),
-                       text_->description(), aside_text(dealt_.aside));
+    return plan_.model + " (" + with_commas(plan_.layout.size()) + " parameters) on " +
+           text_->description() + aside_text(dealt_.aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {

@@ -1,7 +1,5 @@
 #include "models/network/torch_objective.hpp"
 
-#include <fmt/core.h>
-
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -185,7 +183,7 @@ class TorchObjective final : public Objective {
   }
 
   Status go_on_in_data(const std::vector<DataCut>& cuts) override {
-    const auto batches_of = [](Replica & r) -> auto& { return r.batches; };
+    const auto batches_of = [](Replica& r) -> auto& { return r.batches; };
     return go_on_after(cuts, dealt_, spec_.ranks, spec_.seed, replicas_, batches_of);
   }
 
@@ -197,9 +195,9 @@ class TorchObjective final : public Objective {
   }
 
   std::string description() const override {
-    return fmt::format("{} ({} parameters) on {} + {} {}{}", task_.name,
-                       with_commas(layout_.size()), with_commas(task_.train.size),
-                       with_commas(task_.test.size), task_.train.name, aside_text(dealt_.aside));
+    return task_.name + " (" + with_commas(layout_.size()) + " parameters) on " +
+           with_commas(task_.train.size) + " + " + with_commas(task_.test.size) + " " +
+           task_.train.name + aside_text(dealt_.aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {
@@ -296,16 +294,16 @@ Status check_task(const ObjectiveSpec& spec, const TorchTask& task) {
     return user_error("a network of torch's needs make, loss and training samples");
   if (task.test.size > 0 && !task.test.batch) return user_error("the test samples have no batch");
   if (spec.ranks < 1 || spec.threads < 1)
-    return user_error(fmt::format("ranks and threads are {} and {}, accepted: 1 or more of both",
-                                  spec.ranks, spec.threads));
+    return user_error("ranks and threads are " + std::to_string(spec.ranks) + " and " +
+                      std::to_string(spec.threads) + ", accepted: 1 or more of both");
   if (!(spec.clip >= 0 && std::isfinite(spec.clip)))
-    return user_error(fmt::format("clip is {}, accepted: 0 or more", in_digits(spec.clip)));
+    return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
   const size_t most = std::min<size_t>(task.train.size, std::numeric_limits<int32_t>::max());
   if (spec.batch >= 1 && static_cast<size_t>(spec.batch) <= most &&
       task.train.size <= size_t{std::numeric_limits<uint32_t>::max()})
     return Done{};
-  return user_error(fmt::format("batch is {}, accepted: 1 to {}, the samples that there are",
-                                spec.batch, with_commas(most)));
+  return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 to " +
+                    with_commas(most) + ", the samples that there are");
 }
 
 Status check_network(const TorchNetwork& network) {
@@ -315,8 +313,8 @@ Status check_network(const TorchNetwork& network) {
   for (const auto& [name, tensor] : parameters) {
     if (tensor.scalar_type() == at::kFloat && tensor.device().is_cpu() && tensor.is_leaf())
       continue;
-    return user_error(fmt::format("parameter {} is {} on {}, accepted: fp32 on the CPU", name,
-                                  c10::toString(tensor.scalar_type()), tensor.device().str()));
+    return user_error("parameter " + name + " is " + c10::toString(tensor.scalar_type()) + " on " +
+                      tensor.device().str() + ", accepted: fp32 on the CPU");
   }
   return Done{};
 }
@@ -331,7 +329,8 @@ void try_out(const TorchNetwork& network, const TorchTask& task) {
     const TorchBatch batch = data->batch(rows);
     const at::Tensor loss = task.loss(network.forward(batch.inputs), batch.targets);
     if (loss.numel() != 1)
-      throw std::runtime_error(fmt::format("the loss has {} numbers, accepted: one", loss.numel()));
+      throw std::runtime_error("the loss has " + std::to_string(loss.numel()) +
+                               " numbers, accepted: one");
   }
 }
 
