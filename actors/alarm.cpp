@@ -56,6 +56,9 @@ Alarm divergence_under(const Settings& s) {
   } else if (pairs && s.exchanges_at_once > 1) {
     alarm.reason = std::to_string(s.exchanges_at_once) + " exchanges of a rank overlap";
     alarm.advice = "leave it at one at a time";
+  } else if (method_named(s.method).gossips && !s.rule.compress.empty()) {
+    alarm.reason = "gamma is " + shown(s.rule.gamma) + " where gossip sends " + s.rule.compress;
+    alarm.advice = "a smaller --gamma";
   } else if (s.rule.gamma > 1) {
     alarm.reason = "gamma is " + shown(s.rule.gamma);
     alarm.advice = "a smaller --gamma, 0 for the best one";

@@ -286,7 +286,7 @@ Result<int> control(const Options& given) {
   if (o.address.empty())
     return user_error(
         "ctl without an address, accepted: grapevine ctl ADDR VERB, for instance "
-        "grapevine ctl node-0 status");
+        "grapevine ctl a status");
   if (!is_address(o.address))
     return user_error(fmt::format(
         "ctl address is \"{}\", accepted: a node's name, host:port or unix:/path", o.address));

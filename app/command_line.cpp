@@ -116,7 +116,7 @@ const CommandRow kCommands[] = {
      "  snapshot FILE       the averaged model as it is now (safetensors)\n"
      "  events [N|follow]   what happened lately, or each event as it comes\n"
      "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
-     "Example: grapevine ctl node-0 status --json\n"},
+     "Example: grapevine ctl a status --json\n"},
     {kKeygen, "keygen", "Make a run key: the one secret of a run.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
     {kDoctor, "doctor", "Whether this machine can run a node: one line each.",

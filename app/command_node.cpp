@@ -164,7 +164,10 @@ Result<int> node(Options options, const OnDoor& on_door) {
   times.total_s = since_start();
   const Json object = node_json(options, summary, times, address);
   const Status saved = (*record)->finish(summary, **objective, object.dump());
-  if (summary.failure) return *summary.failure;
+  if (summary.failure) {
+    if (options.json && summary.alarm) print_json(object);
+    return *summary.failure;
+  }
   if (options.json) {
     print_json(object);
   } else {

@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
+#include "kernels/hash.hpp"
 #include "kernels/spec.hpp"
+#include "messages/control.hpp"
 
 namespace grapevine {
 namespace {
@@ -43,8 +46,27 @@ Result<Place> place_of(const Environment& get, const char* process, const char* 
   return Place{*own, *all};
 }
 
-void take_place(const Place& place, int ranks, PeerOptions& peers) {
-  if (peers.name.empty()) peers.name = fmt::format("node-{}", place.process);
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host.rfind("127.", 0) == 0;
+}
+
+// What one torchrun has alone, and again when it starts its processes anew: the number that it was
+// given, or where its processes meet.
+std::string name_of_torchrun(const Environment& get, const std::string& host) {
+  const std::string run = get("TORCHELASTIC_RUN_ID").value_or("none");
+  if (run != "none") return "torch-" + run;
+  const std::string master = *get("MASTER_ADDR");
+  return fmt::format("torch-{}-{}", is_loopback(master) ? host : master, *get("MASTER_PORT"));
+}
+
+// A job that is queued again keeps its number, and its steps theirs.
+std::string name_of_slurm(const Environment& get) {
+  return fmt::format("slurm-{}.{}", get("SLURM_JOB_ID").value_or("0"),
+                     get("SLURM_STEP_ID").value_or("0"));
+}
+
+void take_place(const Place& place, const std::string& starter, int ranks, PeerOptions& peers) {
+  if (peers.name.empty()) peers.name = numbered_name(starter, place.process);
   if (peers.first_rank < 0) peers.first_rank = place.process * ranks;
   if (peers.total_ranks == 0) peers.total_ranks = place.processes * ranks;
 }
@@ -58,14 +80,13 @@ Status from_torchrun(const Environment& get, const std::string& host, int ranks,
   const std::string master = *get("MASTER_ADDR");
   const bool taken = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
   const std::string contact = fmt::format("{}:{}", master, *port + (taken ? 1 : 0));
-  const bool loopback = master == "localhost" || master.rfind("127.", 0) == 0;
   if (place->process == 0) {
     peers.listen = contact;
   } else {
-    peers.listen = (loopback ? master : host) + ":0";
+    peers.listen = (is_loopback(master) ? master : host) + ":0";
     peers.join = contact;
   }
-  take_place(*place, ranks, peers);
+  take_place(*place, name_of_torchrun(get, host), ranks, peers);
   return Done{};
 }
 
@@ -108,7 +129,7 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
     if (k >= tasks.size()) break;
     first += tasks[k];
   }
-  take_place(*place, ranks, peers);
+  take_place(*place, name_of_slurm(get), ranks, peers);
   return Done{};
 }
 
@@ -119,6 +140,18 @@ Environment this_environment() {
     const char* value = std::getenv(name);
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
+}
+
+std::string numbered_name(const std::string& starter, int number) {
+  const std::string ending = fmt::format(".{}", number);
+  const auto can_stand = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  };
+  std::string name = starter;
+  std::replace_if(name.begin(), name.end(), std::not_fn(can_stand), '-');
+  if (name == starter && name.size() + ending.size() <= kNameBytes) return name + ending;
+  const std::string hash = fmt::format("-{:08x}", fnv1a(starter) >> 32);
+  return name.substr(0, kNameBytes - hash.size() - ending.size()) + hash + ending;
 }
 
 Result<std::vector<std::string>> expand_host_list(const std::string& list) {
@@ -162,7 +195,8 @@ Result<std::vector<std::string>> expand_host_list(const std::string& list) {
 }
 
 Status find_peers(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
-  if (!peers.listen.empty() || !peers.join.empty()) return Done{};
+  const bool is_placed = !peers.name.empty() && peers.first_rank >= 0 && peers.total_ranks > 0;
+  if (!peers.listen.empty() || !peers.join.empty() || is_placed) return Done{};
   if (get("MASTER_ADDR") && get("RANK") && get("WORLD_SIZE"))
     return from_torchrun(get, host, ranks, peers);
   if (get("SLURM_PROCID") && get("SLURM_NTASKS").value_or("1") != "1")

@@ -1,12 +1,14 @@
 // cuda_device.hpp and device_survey.hpp in a build without CUDA: there is no device.
 #include "kernels/cuda_device.hpp"
+
+#include <fmt/core.h>
 #include "kernels/device_survey.hpp"
 
 namespace grapevine {
 namespace {
 
 Error none(int number) {
-  return user_error("no GPU " + std::to_string(number) + ": this build has no CUDA");
+  return user_error(fmt::format("no GPU {}: this build has no CUDA", number));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "kernels/shared_memory.hpp"
 
+#include <fmt/core.h>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -72,8 +74,8 @@ Result<std::shared_ptr<const SharedMemory>> SharedMemory::map(int fd, uint64_t m
     return world_error("shared memory refused: not a memfd that is sealed against shrinking");
   const auto bytes = static_cast<uint64_t>(about.st_size);
   if (bytes == 0 || bytes > most_bytes)
-    return world_error("shared memory refused: " + std::to_string(bytes) +
-                       " bytes, accepted: 1 to " + std::to_string(most_bytes));
+    return world_error(
+        fmt::format("shared memory refused: {} bytes, accepted: 1 to {}", bytes, most_bytes));
   void* data = mapped(bytes, PROT_READ, fd);
   if (data == MAP_FAILED) return world_error("shared memory refused: it cannot be mapped");
   const std::shared_ptr<SharedMemory> memory(new SharedMemory);

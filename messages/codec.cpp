@@ -1,5 +1,7 @@
 #include "messages/codec.hpp"
 
+#include <fmt/core.h>
+
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
@@ -55,13 +57,12 @@ static_assert(int(wire::Way::DOWN) == int(MeanPiece::Way::down));
 constexpr int kFrameDTypes = 4, kParcelDTypes = 3;
 
 Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
-  return world_error("frame refused: " + what + " " + std::to_string(value) +
-                     ", accepted: " + accepted);
+  return world_error(fmt::format("frame refused: {} {}, accepted: {}", what, value, accepted));
 }
 
 Error parcel_refused(const std::string& what, const std::string& value,
                      const std::string& accepted) {
-  return world_error("parcel refused: " + what + " " + value + ", accepted: " + accepted);
+  return world_error(fmt::format("parcel refused: {} {}, accepted: {}", what, value, accepted));
 }
 
 Error parcel_refused(const std::string& what, uint64_t value, const std::string& accepted) {
@@ -169,18 +170,19 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   h.bound = root.getBound();
 
   if (h.count != 0 && !carries_payload(h.kind)) {
-    return refused("payload elements on kind " + std::to_string(kind) + ":", h.count, "none");
+    return refused(fmt::format("payload elements on kind {}:", kind), h.count, "none");
   }
   const uint64_t max_count = most_elements(max_payload_bytes, h.dtype);
   if (h.count > max_count) {
-    return refused("payload elements", h.count, "at most " + std::to_string(max_count));
+    return refused("payload elements", h.count, fmt::format("at most {}", max_count));
   }
   if (!std::isfinite(h.alpha_tilde) || h.alpha_tilde < 0) {
-    return world_error("frame refused: alpha_tilde " + shown(h.alpha_tilde) +
-                       ", accepted: finite and at least 0");
+    return world_error(fmt::format("frame refused: alpha_tilde {}, accepted: finite and at least 0",
+                                   shown(h.alpha_tilde)));
   }
   if (!(h.bound >= 0)) {
-    return world_error("frame refused: bound " + shown(h.bound) + ", accepted: at least 0");
+    return world_error(
+        fmt::format("frame refused: bound {}, accepted: at least 0", shown(h.bound)));
   }
   return h;
 }
@@ -216,7 +218,7 @@ Status judge(const MeanPiece& m, const Parcel& p) {
     return parcel_refused("dtype of a mean", static_cast<uint64_t>(p.dtype),
                           "fp64 or packed on the way up, numbers on the way down");
   if (m.ranks > kRanksAtMost)
-    return parcel_refused("ranks in a mean", m.ranks, "up to " + std::to_string(kRanksAtMost));
+    return parcel_refused("ranks in a mean", m.ranks, fmt::format("up to {}", kRanksAtMost));
   if (m.offset > ~uint64_t{0} - p.count)
     return parcel_refused("first element", m.offset, "so that the last one fits 64 bits");
   return Done{};
@@ -224,7 +226,7 @@ Status judge(const MeanPiece& m, const Parcel& p) {
 
 Status judge(const StatePiece& m, const Parcel&) {
   if (m.piece >= kMaxPieces)
-    return parcel_refused("piece", m.piece, "below " + std::to_string(kMaxPieces));
+    return parcel_refused("piece", m.piece, fmt::format("below {}", kMaxPieces));
   return Done{};
 }
 
@@ -232,7 +234,7 @@ Status judge(const PushSumMass& m, const Parcel& p) {
   if (p.dtype == DType::bytes)
     return parcel_refused("dtype of a mass", static_cast<uint64_t>(p.dtype), "numbers");
   if (m.rank >= kRanksAtMost)
-    return parcel_refused("rank", m.rank, "below " + std::to_string(kRanksAtMost));
+    return parcel_refused("rank", m.rank, fmt::format("below {}", kRanksAtMost));
   if (!std::isfinite(m.weight) || m.weight <= 0)
     return parcel_refused("weight", shown(m.weight), "finite and above 0");
   return Done{};
@@ -295,7 +297,7 @@ Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payl
   Parcel p = value_of(root);
   const uint64_t most = most_elements(max_payload_bytes, p.dtype);
   if (p.count == 0 || p.count > most)
-    return parcel_refused("payload elements", p.count, "1 to " + std::to_string(most));
+    return parcel_refused("payload elements", p.count, fmt::format("1 to {}", most));
   const Status valid = std::visit([&p](const auto& what) { return judge(what, p); }, p.what);
   if (!valid) return valid.error();
   const HeaderBytes again = encode(p);

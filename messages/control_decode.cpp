@@ -1,4 +1,6 @@
 // Readers of the schema into values. Bounds are compared before anything is copied.
+#include <fmt/core.h>
+
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
@@ -30,22 +32,19 @@ struct Judge {
   }
   std::string text(const char* what, capnp::Text::Reader text, size_t most) {
     if (text.size() > most)
-      refuse(std::string(what) + " of " + std::to_string(text.size()) +
-             " bytes, accepted: at most " + std::to_string(most));
+      refuse(fmt::format("{} of {} bytes, accepted: at most {}", what, text.size(), most));
     return why.empty() ? std::string(text.begin(), text.size()) : std::string();
   }
   size_t length(const char* what, size_t elements, size_t most) {
     if (elements > most)
-      refuse(std::string(what) + " of " + std::to_string(elements) +
-             " elements, accepted: at most " + std::to_string(most));
+      refuse(fmt::format("{} of {} elements, accepted: at most {}", what, elements, most));
     return why.empty() ? elements : 0;
   }
   template <class Ours, class Theirs>
   Ours word(const char* what, Theirs value, Ours last) {
     const auto number = static_cast<unsigned>(value);
     if (number > static_cast<unsigned>(last))
-      refuse(std::string(what) + " " + std::to_string(number) + ", accepted: 0 to " +
-             std::to_string(static_cast<unsigned>(last)));
+      refuse(fmt::format("{} {}, accepted: 0 to {}", what, number, static_cast<unsigned>(last)));
     return why.empty() ? static_cast<Ours>(number) : Ours{};
   }
 };
@@ -191,7 +190,7 @@ ControlMessage read(Judge& judge, Control::Reader in) {
     case Control::MEAN_ASK: return read(in.getMeanAsk());
     case Control::MASS_RECEIPT: return MassReceipt{in.getMassReceipt().getHandOver()};
   }
-  judge.refuse("kind " + std::to_string(static_cast<unsigned>(in.which())) + ", accepted: 0 to 12");
+  judge.refuse(fmt::format("kind {}, accepted: 0 to 12", static_cast<unsigned>(in.which())));
   return Bye{};
 }
 
@@ -199,8 +198,8 @@ ControlMessage read(Judge& judge, Control::Reader in) {
 
 Result<ControlMessage> decode_control(std::span<const std::byte> bytes) {
   if (bytes.size() > kControlBytes || bytes.size() % sizeof(capnp::word) != 0 || bytes.empty())
-    return refused(std::to_string(bytes.size()) + " bytes, accepted: a multiple of 8, at most " +
-                   std::to_string(kControlBytes));
+    return refused(fmt::format("{} bytes, accepted: a multiple of 8, at most {}", bytes.size(),
+                               kControlBytes));
   kj::Array<capnp::word> aligned;
   auto words = kj::arrayPtr(reinterpret_cast<const capnp::word*>(bytes.data()),
                             bytes.size() / sizeof(capnp::word));

@@ -1,4 +1,6 @@
 // Values into the schema's builders.
+#include <fmt/core.h>
+
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
@@ -157,8 +159,8 @@ Result<std::vector<std::byte>> encode_control(const ControlMessage& m) {
   const auto words = capnp::messageToFlatArray(message);
   const auto bytes = std::as_bytes(std::span(words.asBytes().begin(), words.asBytes().size()));
   if (bytes.size() > kControlBytes)
-    return world_error("message refused: " + std::to_string(bytes.size()) +
-                       " bytes, accepted: at most " + std::to_string(kControlBytes));
+    return world_error(fmt::format("message refused: {} bytes, accepted: at most {}", bytes.size(),
+                                   kControlBytes));
   return std::vector<std::byte>(bytes.begin(), bytes.end());
 }
 

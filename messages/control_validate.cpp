@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <array>
 #include <cmath>
 #include <string>
@@ -15,13 +17,11 @@ class Judge {
   /// `several` lines: newlines and tabs are printable too.
   Judge& text(const char* what, std::string_view text, size_t most, bool several = false) {
     if (text.size() > most)
-      refuse(std::string(what) + " of " + std::to_string(text.size()) +
-             " bytes, accepted: at most " + std::to_string(most));
+      refuse(fmt::format("{} of {} bytes, accepted: at most {}", what, text.size(), most));
     for (size_t at = 0; at < text.size(); ++at) {
       const auto c = static_cast<unsigned char>(text[at]);
       if ((c >= 0x20 && c < 0x7f) || (several && (c == '\n' || c == '\t'))) continue;
-      refuse(std::string(what) + " with byte " + std::to_string(c) + " at " + std::to_string(at) +
-             ", accepted: printable ASCII");
+      refuse(fmt::format("{} with byte {} at {}, accepted: printable ASCII", what, c, at));
       break;
     }
     return *this;
@@ -32,8 +32,7 @@ class Judge {
   }
   Judge& list(const char* what, size_t elements, size_t most) {
     if (elements > most)
-      refuse(std::string(what) + " of " + std::to_string(elements) +
-             " elements, accepted: at most " + std::to_string(most));
+      refuse(fmt::format("{} of {} elements, accepted: at most {}", what, elements, most));
     return *this;
   }
   Judge& holds(bool holds, const char* otherwise) {

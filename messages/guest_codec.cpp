@@ -1,5 +1,7 @@
 #include "messages/guest_codec.hpp"
 
+#include <fmt/core.h>
+
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
@@ -40,12 +42,11 @@ constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
                                           0, 0, 0, 0, kStructWords,  0, 0, 0};
 
 Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
-  return world_error("record refused: " + what + " " + std::to_string(value) +
-                     ", accepted: " + accepted);
+  return world_error(fmt::format("record refused: {} {}, accepted: {}", what, value, accepted));
 }
 
 Error bad_layout(size_t line, const std::string& what) {
-  return world_error("layout refused: line " + std::to_string(line) + ": " + what);
+  return world_error(fmt::format("layout refused: line {}: {}", line, what));
 }
 
 /// What is before the next space; the text goes on behind it.
@@ -73,15 +74,14 @@ Status read_shape(std::string_view text, size_t line, GuestLayout::Tensor& tenso
       return bad_layout(line, "a size that is no number, accepted: 0 or more");
     const auto count = static_cast<uint64_t>(*size);
     if (count > 0 && product > kGuestElements / count)
-      return bad_layout(line, "a tensor too large, accepted: " + std::to_string(kGuestElements) +
-                                  " numbers in all");
+      return bad_layout(
+          line, fmt::format("a tensor too large, accepted: {} numbers in all", kGuestElements));
     product *= count;
     tensor.shape.push_back(*size);
   }
   elements += product;
   if (elements <= kGuestElements) return Done{};
-  return bad_layout(line,
-                    "too many numbers, accepted: " + std::to_string(kGuestElements) + " in all");
+  return bad_layout(line, fmt::format("too many numbers, accepted: {} in all", kGuestElements));
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
   const bool has_text =
       r.kind == GuestKind::join || r.kind == GuestKind::refused || r.kind == GuestKind::saved;
   if (has_text && r.count > kGuestTextBytes)
-    return refused("bytes of text", r.count, "at most " + std::to_string(kGuestTextBytes));
+    return refused("bytes of text", r.count, fmt::format("at most {}", kGuestTextBytes));
   return r;
 }
 

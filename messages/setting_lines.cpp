@@ -1,5 +1,7 @@
 #include "messages/setting_lines.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "kernels/spec.hpp"
@@ -21,7 +23,7 @@ std::string text_of(const SettingLines& lines) {
   std::string text;
   for (const auto& [name, value] : lines)
     if (fits(name, value) && text.size() + name.size() + value.size() + 2 <= kSettingsBytes)
-      text += name + "=" + value + "\n";
+      text += fmt::format("{}={}\n", name, value);
   return text;
 }
 

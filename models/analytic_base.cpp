@@ -1,5 +1,7 @@
 #include "models/analytic_base.hpp"
 
+#include <fmt/core.h>
+
 namespace grapevine {
 
 std::vector<double> Analytic::centred_offsets() const {
@@ -23,25 +25,24 @@ constexpr int kMostDim = 1 << 27;  // of one rank's vector: 1 GiB
 
 Status check_analytic(const ObjectiveSpec& spec) {
   if (spec.dim < 1) {
-    return user_error("dim is " + std::to_string(spec.dim) + ", accepted: 1 or more");
+    return user_error(fmt::format("dim is {}, accepted: 1 or more", spec.dim));
   }
   if (spec.dim > kMostDim) {
-    return user_error("dim is " + std::to_string(spec.dim) +
-                      ", accepted: at most 1 GiB of numbers");
+    return user_error(fmt::format("dim is {}, accepted: at most 1 GiB of numbers", spec.dim));
   }
   const auto out_of_range = [](double value) { return !(value >= 0 && std::isfinite(value)); };
   if (out_of_range(spec.noise)) {
-    return user_error("noise is " + in_digits(spec.noise) + ", accepted: 0 or more");
+    return user_error(fmt::format("noise is {}, accepted: 0 or more", in_digits(spec.noise)));
   }
   if (out_of_range(spec.zeta2)) {
-    return user_error("zeta2 is " + in_digits(spec.zeta2) + ", accepted: 0 or more");
+    return user_error(fmt::format("zeta2 is {}, accepted: 0 or more", in_digits(spec.zeta2)));
   }
   if (out_of_range(spec.r0)) {
-    return user_error("r0 is " + in_digits(spec.r0) + ", accepted: 0 or more");
+    return user_error(fmt::format("r0 is {}, accepted: 0 or more", in_digits(spec.r0)));
   }
   if (spec.zeta2 > 0 && spec.ranks < 2) {
-    return user_error("zeta2 is " + in_digits(spec.zeta2) +
-                      " with 1 rank, accepted: 0, or at least 2 ranks");
+    return user_error(fmt::format("zeta2 is {} with 1 rank, accepted: 0, or at least 2 ranks",
+                                  in_digits(spec.zeta2)));
   }
   return Done{};
 }

@@ -1,4 +1,6 @@
 // Consensus and matrix: gossip alone, no gradients.
+#include <fmt/core.h>
+
 #include <string>
 
 #include "models/analytic.hpp"
@@ -32,7 +34,7 @@ class Consensus : public Analytic {
   Evaluation evaluate(int, int, ConstVec) override { return only_loss(0); }
 
   std::string description() const override {
-    return "consensus of Gaussian points, " + std::to_string(dim()) + " coordinates";
+    return fmt::format("consensus of Gaussian points, {} coordinates", dim());
   }
 };
 
@@ -61,8 +63,7 @@ class MatrixConsensus final : public Consensus {
     std::string what = spec_.entries == "sines" ? "of sines" : "Gaussian";
     if (spec_.spectrum_decay > 0)
       what += ", singular values as k^-" + in_digits(spec_.spectrum_decay);
-    return "consensus of matrices, " + std::to_string(spec_.rows) + " x " +
-           std::to_string(spec_.columns) + ", " + what;
+    return fmt::format("consensus of matrices, {} x {}, {}", spec_.rows, spec_.columns, what);
   }
 
  private:
@@ -100,22 +101,23 @@ Result<std::unique_ptr<Objective>> make_consensus(const ObjectiveSpec& spec) {
 Result<std::unique_ptr<Objective>> make_matrix(const ObjectiveSpec& spec) {
   for (const auto& [name, value] : {std::pair("rows", spec.rows), {"columns", spec.columns}}) {
     if (value >= 1) continue;
-    return user_error(std::string(name) + " is " + std::to_string(value) + ", accepted: 1 or more");
+    return user_error(fmt::format("{} is {}, accepted: 1 or more", name, value));
   }
   if (static_cast<double>(spec.rows) * spec.columns > kMostElements) {
-    return user_error("rows x columns is " + std::to_string(spec.rows) + " x " +
-                      std::to_string(spec.columns) + ", accepted: at most 1 GiB of numbers");
+    return user_error(fmt::format("rows x columns is {} x {}, accepted: at most 1 GiB of numbers",
+                                  spec.rows, spec.columns));
   }
   if (spec.entries != "gaussian" && spec.entries != "sines") {
-    return user_error("entries is \"" + spec.entries + "\", accepted: gaussian, sines");
+    return user_error(fmt::format("entries is \"{}\", accepted: gaussian, sines", spec.entries));
   }
   if (!(spec.spectrum_decay >= 0 && std::isfinite(spec.spectrum_decay))) {
-    return user_error("spectrum_decay is " + in_digits(spec.spectrum_decay) +
-                      ", accepted: 0 or more");
+    return user_error(
+        fmt::format("spectrum_decay is {}, accepted: 0 or more", in_digits(spec.spectrum_decay)));
   }
   if (spec.entries == "sines" && spec.spectrum_decay > 0) {
-    return user_error("spectrum_decay is " + in_digits(spec.spectrum_decay) +
-                      " with entries sines, accepted: 0, or entries gaussian");
+    return user_error(
+        fmt::format("spectrum_decay is {} with entries sines, accepted: 0, or entries gaussian",
+                    in_digits(spec.spectrum_decay)));
   }
   return std::unique_ptr<Objective>(std::make_unique<MatrixConsensus>(spec));
 }

@@ -1,5 +1,7 @@
 // Scalar and mean: what is checked to the digit, and what averages samples.
 #include "models/analytic.hpp"
+
+#include <fmt/core.h>
 #include "models/analytic_base.hpp"
 
 namespace grapevine {
@@ -35,8 +37,8 @@ class Scalar final : public Analytic {
   }
 
   std::string description() const override {
-    return "scalar quadratics of " + std::to_string(spec_.ranks) + " ranks, optimum " +
-           in_digits(optimum_);
+    return fmt::format("scalar quadratics of {} ranks, optimum {}", spec_.ranks,
+                       in_digits(optimum_));
   }
 
  private:
@@ -84,8 +86,8 @@ class MeanEstimation final : public Analytic {
   }
 
   std::string description() const override {
-    return "mean estimation, " + std::to_string(dim()) + " coordinates, zeta2 " +
-           in_digits(spec_.zeta2) + ", r0 " + in_digits(spec_.r0);
+    return fmt::format("mean estimation, {} coordinates, zeta2 {}, r0 {}", dim(),
+                       in_digits(spec_.zeta2), in_digits(spec_.r0));
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "models/guest.hpp"
 
+#include <fmt/core.h>
+
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -37,10 +39,10 @@ Evaluation GuestObjective::evaluate(int, int, ConstVec) {
 
 std::string GuestObjective::description() const {
   const auto counted = [](size_t count, const char* what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
-  return "a guest's model: " + counted(layout_.size(), "parameter") + " in " +
-         counted(layout_.entries().size(), "tensor");
+  return fmt::format("a guest's model: {} in {}", counted(layout_.size(), "parameter"),
+                     counted(layout_.entries().size(), "tensor"));
 }
 
 void GuestObjective::read_statistics(int rank, Vec out) const {

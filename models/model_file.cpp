@@ -1,5 +1,7 @@
 #include "models/model_file.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +12,8 @@ TensorType type_of(DType dtype) { return dtype == DType::f32 ? TensorType::f32 :
 
 std::string shown(const std::vector<int64_t>& shape) {
   std::string text = "[";
-  for (const int64_t d : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  for (const int64_t d : shape)
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", d);
   return text + "]";
 }
 
@@ -20,7 +23,8 @@ size_t size_of(TensorType type) { return type == TensorType::f32 ? 4 : 8; }
 
 size_t ModelTensor::elements() const {
   size_t product = 1;
-  for (const int64_t d : shape) product *= static_cast<size_t>(d);
+  for (const int64_t d : shape)
+    product *= static_cast<size_t>(d);
   return product;
 }
 
@@ -42,16 +46,16 @@ Status load_parameters(const std::string& path, const ParameterLayout& layout, V
   if (!stored) return stored.error();
   std::vector<const StoredTensor*> found;
   for (const ParameterEntry& entry : layout.entries()) {
-    const auto at = std::find_if(stored->begin(), stored->end(), [&entry](const StoredTensor& t) {
-      return t.name == entry.name;
-    });
+    const auto at = std::find_if(stored->begin(), stored->end(),
+                                 [&entry](const StoredTensor& t) { return t.name == entry.name; });
     if (at == stored->end()) {
-      return world_error(path + " has no tensor " + entry.name + " of shape " + shown(entry.shape));
+      return world_error(
+          fmt::format("{} has no tensor {} of shape {}", path, entry.name, shown(entry.shape)));
     }
     if (at->shape != entry.shape || at->type != type_of(layout.dtype())) {
-      return world_error(path + ": tensor " + entry.name + " has shape " + shown(at->shape) +
-                         " of " + std::to_string(size_of(at->type)) + "-byte numbers, accepted: " +
-                         shown(entry.shape) + " of " + std::to_string(size_of(layout.dtype())));
+      return world_error(fmt::format(
+          "{}: tensor {} has shape {} of {}-byte numbers, accepted: {} of {}", path, entry.name,
+          shown(at->shape), size_of(at->type), shown(entry.shape), size_of(layout.dtype())));
     }
     found.push_back(&*at);
   }

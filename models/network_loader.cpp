@@ -1,5 +1,7 @@
 #include "models/network_loader.hpp"
 
+#include <fmt/core.h>
+
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -53,13 +55,14 @@ Result<OpenModule> open_module() {
     void* symbol = module ? dlsym(module, kNetworkModuleSymbol) : nullptr;
     if (symbol == nullptr) {
       const char* why = dlerror();
-      return world_error("cannot load the network module " + path.string() + ": " +
-                         (why ? why : "no reason given"));
+      return world_error(fmt::format("cannot load the network module {}: {}", path.string(),
+                                     why ? why : "no reason given"));
     }
     return OpenModule{reinterpret_cast<MakeNetwork*>(symbol), path};
   }
-  return world_error(std::string("networks need ") + kNetworkModuleFile +
-                     " (built where LibTorch is found), which is in none of: " + looked_at);
+  return world_error(
+      fmt::format("networks need {} (built where LibTorch is found), which is in none of: {}",
+                  kNetworkModuleFile, looked_at));
 }
 
 bool is_script(const std::string& model) { return model.ends_with(".pt"); }
@@ -73,8 +76,8 @@ Result<Dealt> deal_out(const ObjectiveSpec& spec, size_t samples, std::span<cons
            labels, spec.ranks, spec.seed, spec.validation_split);
   if (!dealt) return dealt;
   if (const size_t left = dealt->partition->samples(); static_cast<size_t>(spec.batch) > left)
-    return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 to " +
-                      std::to_string(left) + ", the samples that there are");
+    return user_error(fmt::format("batch is {}, accepted: 1 to {}, the samples that there are",
+                                  spec.batch, left));
   return dealt;
 }
 
@@ -83,8 +86,9 @@ Result<NetworkInputs> classifier_inputs(const ObjectiveSpec& spec) {
   const SampleShape any_image{1, 28, 28, true};
   const bool script = is_script(spec.model);
   if (spec.loss == "mse")
-    return user_error("loss is mse, the targets of data set " + spec.dataset +
-                      " are classes, accepted: cross_entropy");
+    return user_error(
+        fmt::format("loss is mse, the targets of data set {} are classes, accepted: cross_entropy",
+                    spec.dataset));
   const std::string model = script ? "linear" : spec.model;  // takes samples of any shape
   if (const auto known = plan_network(model, any_image, 10, true); !known) return known.error();
   Result<DataSet> data = read_data_set(spec.dataset, spec.data_dir);
@@ -104,9 +108,10 @@ bool is_huge(int64_t side) { return side > std::numeric_limits<int>::max(); }
 Result<SampleShape> shape_of(const OwnData& data) {
   const std::vector<int64_t>& s = data.train_inputs.shape;
   if (s.size() < 2 || s.size() > 4 || std::any_of(s.begin() + 1, s.end(), is_huge))
-    return user_error(data.name + " has samples of " + std::to_string(s.size() - 1) +
-                      " dimensions, accepted by the zoo's models: [features], [height, width] or "
-                      "[channels, height, width]");
+    return user_error(
+        fmt::format("{} has samples of {} dimensions, accepted by the zoo's models: [features], "
+                    "[height, width] or [channels, height, width]",
+                    data.name, s.size() - 1));
   const auto side = [&s](size_t k) { return static_cast<int>(s[k]); };
   if (s.size() == 2) return SampleShape{side(1), 1, 1, false};
   if (s.size() == 3) return SampleShape{1, side(1), side(2), true};
@@ -120,8 +125,10 @@ Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
   const auto data = std::make_shared<const OwnData>(std::move(*read));
   if (spec.loss == "auto") spec.loss = data->has_classes() ? "cross_entropy" : "mse";
   if (spec.loss == "cross_entropy" && !data->has_classes())
-    return user_error("loss is cross_entropy, the targets of " + data->name +
-                      " are no classes, accepted: whole numbers from 0 on, one a sample; or mse");
+    return user_error(
+        fmt::format("loss is cross_entropy, the targets of {} are no classes, accepted: whole "
+                    "numbers from 0 on, one a sample; or mse",
+                    data->name));
   NetworkPlan plan;
   if (!is_script(spec.model)) {
     const auto shape = shape_of(*data);
@@ -143,7 +150,7 @@ Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
 
 Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
   if (spec.window < 1) {
-    return user_error("window is " + std::to_string(spec.window) + ", accepted: 1 or more");
+    return user_error(fmt::format("window is {}, accepted: 1 or more", spec.window));
   }
   const TokenUnit unit = spec.model == kWordModel ? TokenUnit::word : TokenUnit::character;
   const size_t window = static_cast<size_t>(spec.window);
@@ -161,21 +168,24 @@ Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
 
 Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
   if (spec.batch < 1) {
-    return user_error("batch is " + std::to_string(spec.batch) + ", accepted: 1 or more");
+    return user_error(fmt::format("batch is {}, accepted: 1 or more", spec.batch));
   }
   if (!(spec.clip >= 0 && std::isfinite(spec.clip))) {
-    return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
+    return user_error(fmt::format("clip is {}, accepted: 0 or more", in_digits(spec.clip)));
   }
   if (spec.loss != "auto" && spec.loss != "cross_entropy" && spec.loss != "mse")
-    return user_error("loss is \"" + spec.loss + "\", accepted: auto, cross_entropy, mse");
+    return user_error(fmt::format("loss is \"{}\", accepted: auto, cross_entropy, mse", spec.loss));
   const bool reads_text = spec.model == kCharacterModel || spec.model == kWordModel;
   if (reads_text && !is_text(spec.dataset)) {
-    return user_error("model " + spec.model + " reads text, the data set is \"" + spec.dataset +
-                      "\", accepted: text:FILE, tiny-shakespeare, wikitext-2");
+    return user_error(
+        fmt::format("model {} reads text, the data set is \"{}\", accepted: text:FILE, "
+                    "tiny-shakespeare, wikitext-2",
+                    spec.model, spec.dataset));
   }
   if (!reads_text && is_text(spec.dataset)) {
-    return user_error("model is \"" + spec.model + "\" and data set " + spec.dataset +
-                      " is text, accepted: lm-char, lm-word");
+    return user_error(
+        fmt::format("model is \"{}\" and data set {} is text, accepted: lm-char, lm-word",
+                    spec.model, spec.dataset));
   }
   ObjectiveSpec told = spec;
   Result<NetworkInputs> inputs = is_own_data(spec.dataset) ? own_inputs(told)

@@ -1,5 +1,7 @@
 #include "models/objective.hpp"
 
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "models/analytic.hpp"
@@ -39,10 +41,10 @@ void Objective::gradient_came(int, int) {}
 
 Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {
   if (spec.ranks < 1) {
-    return user_error("ranks is " + std::to_string(spec.ranks) + ", accepted: 1 or more");
+    return user_error(fmt::format("ranks is {}, accepted: 1 or more", spec.ranks));
   }
   if (spec.threads < 1) {
-    return user_error("threads is " + std::to_string(spec.threads) + ", accepted: 1 or more");
+    return user_error(fmt::format("threads is {}, accepted: 1 or more", spec.threads));
   }
   using Make = Result<std::unique_ptr<Objective>>(const ObjectiveSpec&);
   const std::pair<const char*, Make*> known[] = {
@@ -55,7 +57,7 @@ Result<std::unique_ptr<Objective>> make_objective(const ObjectiveSpec& spec) {
     if (spec.objective == name) return make(spec);
     names += (names.empty() ? "" : ", ") + std::string(name);
   }
-  return user_error("objective is \"" + spec.objective + "\", accepted: " + names);
+  return user_error(fmt::format("objective is \"{}\", accepted: {}", spec.objective, names));
 }
 
 }  // namespace grapevine

@@ -1,5 +1,7 @@
 #include "models/partition.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -15,9 +17,9 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-constexpr uint64_t kDirichletSeed = 100;  // added to the run's
+constexpr uint64_t kDirichletSeed = 100;   // added to the run's
 constexpr uint64_t kAside = ~uint32_t{0};  // the stream that draws what is set aside
-constexpr size_t kBlock = 10;             // auxiliary workers
+constexpr size_t kBlock = 10;              // auxiliary workers
 constexpr double kLeastAlpha = 1e-6, kMostAlpha = 1e6;
 constexpr int kMostDraws = 100000;  // of one block; half a second
 
@@ -178,17 +180,18 @@ Result<Partition> make_partition(const std::string& name, uint32_t samples,
   GV_CHECK((labels.empty() || labels.size() == samples));
   const std::optional<double> alpha = alpha_of(name);
   if (name != "iid" && name != "label" && name != "contiguous" && !alpha) {
-    return user_error("partition is \"" + name +
-                      "\", accepted: iid, label, contiguous, dirichlet:ALPHA with ALPHA from 1e-6 "
-                      "to 1e6");
+    return user_error(
+        fmt::format("partition is \"{}\", accepted: iid, label, contiguous, dirichlet:ALPHA with "
+                    "ALPHA from 1e-6 to 1e6",
+                    name));
   }
   if ((name == "label" || alpha) && labels.empty()) {
-    return user_error("partition is \"" + name +
-                      "\" where samples have no labels, accepted: iid, contiguous");
+    return user_error(fmt::format(
+        "partition is \"{}\" where samples have no labels, accepted: iid, contiguous", name));
   }
   if (samples < static_cast<uint32_t>(ranks)) {
-    return user_error("ranks is " + with_commas(static_cast<size_t>(ranks)) +
-                      ", accepted: at most " + with_commas(samples) + ", the training samples");
+    return user_error(fmt::format("ranks is {}, accepted: at most {}, the training samples",
+                                  with_commas(static_cast<size_t>(ranks)), with_commas(samples)));
   }
   if (name == "contiguous") return Partition(in_order(samples), ranks);
   if (name == "iid") return Partition(shuffled(samples, seed), ranks);
@@ -200,21 +203,24 @@ Result<Partition> make_partition(const std::string& name, uint32_t samples,
   }
   Order order = dirichlet(labels, static_cast<size_t>(ranks), *alpha, seed + kDirichletSeed);
   if (order.empty()) {
-    return user_error("partition is \"" + name + "\", and none of " + with_commas(kMostDraws) +
-                      " draws gave each of " + std::to_string(ranks) +
-                      " ranks half of its share, accepted: a larger ALPHA, or label");
+    return user_error(
+        fmt::format("partition is \"{}\", and none of {} draws gave each of {} ranks half of its "
+                    "share, accepted: a larger ALPHA, or label",
+                    name, with_commas(kMostDraws), ranks));
   }
   return Partition(std::move(order), ranks);
 }
 
 std::string aside_text(const std::vector<uint32_t>& aside) {
-  return aside.empty() ? "" : ", " + with_commas(aside.size()) + " training samples set aside";
+  return aside.empty() ? ""
+                       : fmt::format(", {} training samples set aside", with_commas(aside.size()));
 }
 
 Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint8_t> labels,
                    int ranks, uint64_t seed, double aside) {
   if (!(aside >= 0 && aside < 1))
-    return user_error("validation-split is " + in_digits(aside) + ", accepted: from 0 to below 1");
+    return user_error(
+        fmt::format("validation-split is {}, accepted: from 0 to below 1", in_digits(aside)));
   const auto wanted = static_cast<size_t>(aside * static_cast<double>(samples));
   const size_t count = aside > 0 ? std::max<size_t>(1, wanted) : 0;
   Order drawn = in_order(samples);

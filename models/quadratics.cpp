@@ -1,5 +1,7 @@
 // Random quadratics, whose ranks differ in curvature and optimum, and diagonal ones, whose ranks
 // differ in optimum alone.
+#include <fmt/core.h>
+
 #include <array>
 #include <numeric>
 
@@ -59,9 +61,9 @@ class Quadratic final : public Analytic {
   }
 
   std::string description() const override {
-    return "random quadratics, " + std::to_string(dim()) + " coordinates, mu " +
-           in_digits(spec_.mu) + ", noise " + in_digits(spec_.noise) + ", zeta2 " +
-           in_digits(spec_.zeta2) + ", r0 " + in_digits(spec_.r0);
+    return fmt::format("random quadratics, {} coordinates, mu {}, noise {}, zeta2 {}, r0 {}", dim(),
+                       in_digits(spec_.mu), in_digits(spec_.noise), in_digits(spec_.zeta2),
+                       in_digits(spec_.r0));
   }
 
  private:
@@ -179,12 +181,10 @@ class Diagonal final : public Analytic {
 
   std::string description() const override {
     if (spec_.mu == 0) {
-      return "white noise, " + std::to_string(dim()) + " coordinates, noise " +
-             in_digits(spec_.noise);
+      return fmt::format("white noise, {} coordinates, noise {}", dim(), in_digits(spec_.noise));
     }
-    return "diagonal quadratics, " + std::to_string(dim()) + " coordinates, mu " +
-           in_digits(spec_.mu) + ", noise " + in_digits(spec_.noise) + ", zeta2 " +
-           in_digits(spec_.zeta2);
+    return fmt::format("diagonal quadratics, {} coordinates, mu {}, noise {}, zeta2 {}", dim(),
+                       in_digits(spec_.mu), in_digits(spec_.noise), in_digits(spec_.zeta2));
   }
 
  private:
@@ -196,11 +196,12 @@ class Diagonal final : public Analytic {
 Status check_quadratic(const ObjectiveSpec& spec) {
   if (const Status ok = check_analytic(spec); !ok) return ok;
   if (!(spec.mu >= 0 && spec.mu <= 1)) {
-    return user_error("mu is " + in_digits(spec.mu) + ", accepted: 0 to 1");
+    return user_error(fmt::format("mu is {}, accepted: 0 to 1", in_digits(spec.mu)));
   }
   if (spec.mu == 0 && spec.zeta2 > 0) {
-    return user_error("zeta2 is " + in_digits(spec.zeta2) +
-                      " with mu 0, where a gradient is noise alone, accepted: 0");
+    return user_error(
+        fmt::format("zeta2 is {} with mu 0, where a gradient is noise alone, accepted: 0",
+                    in_digits(spec.zeta2)));
   }
   return Done{};
 }
@@ -212,10 +213,11 @@ Result<std::unique_ptr<Objective>> make_quadratic(const ObjectiveSpec& spec) {
   if (spec.mu == 0) return make_diagonal(spec);
   const size_t most = std::min(kMostDim, static_cast<size_t>(std::sqrt(kMostNumbers / spec.ranks)));
   if (spec.mu < 1 && static_cast<size_t>(spec.dim) > most) {
-    return user_error("dim is " + with_commas(static_cast<size_t>(spec.dim)) + " with mu " +
-                      in_digits(spec.mu) + " and " + std::to_string(spec.ranks) +
-                      " ranks, each with a matrix, accepted: at most " + with_commas(most) +
-                      ", or any with mu 0 or 1");
+    return user_error(
+        fmt::format("dim is {} with mu {} and {} ranks, each with a matrix, accepted: at most {}, "
+                    "or any with mu 0 or 1",
+                    with_commas(static_cast<size_t>(spec.dim)), in_digits(spec.mu), spec.ranks,
+                    with_commas(most)));
   }
   return std::unique_ptr<Objective>(std::make_unique<Quadratic>(spec));
 }

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -94,7 +96,8 @@ class HeaderReader {
   }
 
   char peek() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])))
+      ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
   }
 
@@ -183,12 +186,13 @@ std::string safetensors_head(const std::vector<ModelTensor>& tensors) {
   std::string head = "{\"__metadata__\":{\"format\":\"pt\"}";
   size_t at = 0;
   for (const ModelTensor& tensor : tensors) {
-    head += "," + quoted(tensor.name) + ":{\"dtype\":\"" + name_of(tensor.type) + "\",\"shape\":[";
+    head += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[", quoted(tensor.name),
+                        name_of(tensor.type));
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
-      head += (d > 0 ? "," : "") + std::to_string(tensor.shape[d]);
+      head += fmt::format("{}{}", d > 0 ? "," : "", tensor.shape[d]);
     }
     const size_t end = at + tensor.bytes();
-    head += "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(end) + "]}";
+    head += fmt::format("],\"data_offsets\":[{},{}]}}", at, end);
     at = end;
   }
   head += "}";
@@ -211,8 +215,9 @@ Result<std::vector<StoredTensor>> parse_safetensors(const std::string& path,
   if (file.size() >= sizeof length) std::memcpy(&length, file.data(), sizeof length);
   if (file.size() < sizeof length || length > file.size() - sizeof length ||
       length > kMaxHeaderBytes) {
-    return world_error(path + " is cut or no safetensors file: " + with_commas(file.size()) +
-                       " bytes, its first eight announce a header of " + with_commas(length));
+    return world_error(fmt::format(
+        "{} is cut or no safetensors file: {} bytes, its first eight announce a header of {}", path,
+        with_commas(file.size()), with_commas(length)));
   }
   const size_t data_bytes = file.size() - sizeof length - length;
   Data data{file.data() + sizeof length + length, data_bytes, data_bytes};
@@ -228,9 +233,10 @@ Result<std::vector<StoredTensor>> parse_safetensors(const std::string& path,
     }
   });
   if (header.good() && header.at_end() && !names_repeat(tensors)) return tensors;
-  return world_error(path + " is cut or damaged: its header does not describe its " +
-                     with_commas(data_bytes) + " bytes of F32, F64 and I64 tensors" +
-                     (tensors.empty() ? "" : ", at tensor " + tensors.back().name));
+  return world_error(fmt::format(
+      "{} is cut or damaged: its header does not describe its {} bytes of F32, F64 and I64 "
+      "tensors{}",
+      path, with_commas(data_bytes), tensors.empty() ? "" : ", at tensor " + tensors.back().name));
 }
 
 Result<std::vector<StoredTensor>> read_safetensors(const std::string& path) {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <zlib.h>
 
 #include <cstring>
@@ -13,7 +15,8 @@ constexpr size_t kRecordAlignment = 64;  // of tensors in the file: torch.load c
 constexpr const char* kRoot = "model/";
 
 void put(std::string& out, uint64_t value, int bytes) {
-  for (int k = 0; k < bytes; ++k) out += static_cast<char>(value >> 8 * k & 0xff);
+  for (int k = 0; k < bytes; ++k)
+    out += static_cast<char>(value >> 8 * k & 0xff);
 }
 
 /// The opcodes of pickle protocol 2 that a dict of tensors needs.
@@ -57,14 +60,17 @@ void put_tensor(Pickle& pickle, const ModelTensor& tensor, size_t number) {
   pickle.code("tQ");
   pickle.integer(0);
   pickle.code("(");
-  for (const int64_t d : tensor.shape) pickle.integer(static_cast<size_t>(d));
+  for (const int64_t d : tensor.shape)
+    pickle.integer(static_cast<size_t>(d));
   pickle.code("t(");
   size_t stride = tensor.elements();
   for (const int64_t d : tensor.shape) {
     stride /= static_cast<size_t>(d);
     pickle.integer(stride);
   }
-  pickle.code("t\x89" "ccollections\nOrderedDict\n)RtR");
+  pickle.code(
+      "t\x89"
+      "ccollections\nOrderedDict\n)RtR");
 }
 
 std::string pickle_of(const std::vector<ModelTensor>& tensors) {
@@ -85,7 +91,7 @@ class Zip {
     const uLong crc = crc32_z(0, static_cast<const Bytef*>(data), bytes);
     const size_t data_at = at_ + 30 + name.size() + 4;
     const size_t padding = (kRecordAlignment - data_at % kRecordAlignment) % kRecordAlignment;
-    std::string fields;  // shared by the local and the central header
+    std::string fields;             // shared by the local and the central header
     put(fields, 0, 2 + 2 + 2 + 2);  // flags, stored, time, date
     put(fields, crc, 4);
     put(fields, bytes, 4);
@@ -149,7 +155,7 @@ Status write_state_dict(const std::string& path, const std::vector<ModelTensor>&
   zip.add(std::string(kRoot) + "data.pkl", pickle.data(), pickle.size());
   zip.add(std::string(kRoot) + "byteorder", byte_order.data(), byte_order.size());
   for (size_t k = 0; k < tensors.size(); ++k) {
-    zip.add(std::string(kRoot) + "data/" + std::to_string(k), tensors[k].data, tensors[k].bytes());
+    zip.add(fmt::format("{}data/{}", kRoot, k), tensors[k].data, tensors[k].bytes());
   }
   zip.add(std::string(kRoot) + "version", version.data(), version.size());
   return zip.write(path);

@@ -1,5 +1,7 @@
 #include "models/state_dict_reader.hpp"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -48,7 +50,7 @@ class Unpickler {
  private:
   void step(uint8_t code) {
     if (!push_plain(code) && !remember(code) && !compose(code))
-      fail("its pickle has the opcode " + std::to_string(code));
+      fail(fmt::format("its pickle has the opcode {}", code));
   }
 
   // Numbers, texts, names, and what says nothing.
@@ -68,12 +70,12 @@ class Unpickler {
       case 0x8c: return text(fields_.number(1));
       case 'c': {
         const std::string module = line();
-        push(Kind::global)->text = module + " " + line();
+        push(Kind::global)->text = fmt::format("{} {}", module, line());
         return true;
       }
       case 0x93: {
         const Value *name = pop(), *module = pop();
-        push(Kind::global)->text = module->text + " " + name->text;
+        push(Kind::global)->text = fmt::format("{} {}", module->text, name->text);
         return true;
       }
       default: return false;
@@ -319,7 +321,9 @@ class Archive {
 };
 
 Result<StoredTensor> tensor_of(const std::string& name, const Value& value, Archive& archive) {
-  const auto damaged = [&] { return world_error("tensor " + name + " is cut or damaged"); };
+  const auto damaged = [&] {
+    return world_error(fmt::format("tensor {} is cut or damaged", name));
+  };
   const Value &storage = *value.items[0], &first = *value.items[1];
   const auto shape = sizes_of(*value.items[2]), strides = sizes_of(*value.items[3]);
   if (storage.kind != Kind::storage || first.kind != Kind::integer || first.integer < 0 || !shape ||
@@ -337,8 +341,8 @@ Result<StoredTensor> tensor_of(const std::string& name, const Value& value, Arch
       convert(type, bytes->data() + places.at(k) * type.bytes, tensor.bytes.data() + k * wide);
     return tensor;
   }
-  return world_error("tensor " + name + " is of " + storage.text +
-                     ", accepted: float, double, long, half or bfloat16");
+  return world_error(fmt::format(
+      "tensor {} is of {}, accepted: float, double, long, half or bfloat16", name, storage.text));
 }
 
 // The state dict that a dict is, or has under one of the usual names.
@@ -368,17 +372,18 @@ Result<std::vector<StoredTensor>> read_state_dict(const std::string& path) {
   Unpickler unpickler(*pickle);
   const Value* saved = unpickler.run();
   if (saved == nullptr)
-    return world_error(path + " is no state dict: " + unpickler.complaint() +
-                       ", accepted: a dict of tensors");
+    return world_error(fmt::format("{} is no state dict: {}, accepted: a dict of tensors", path,
+                                   unpickler.complaint()));
   const Value& state = state_in(*saved);
   std::vector<StoredTensor> tensors;
   size_t left = 4 * file->size();  // tensors may share a storage, but not without end
   for (size_t k = 0; k + 1 < state.items.size() && state.kind == Kind::dict; k += 2) {
     if (state.items[k]->kind != Kind::text || state.items[k + 1]->kind != Kind::tensor) continue;
     auto tensor = tensor_of(state.items[k]->text, *state.items[k + 1], archive);
-    if (!tensor) return world_error(path + ": " + tensor.error().message);
+    if (!tensor) return world_error(fmt::format("{}: {}", path, tensor.error().message));
     if (tensor->bytes.size() > left)
-      return world_error(path + " announces more than its bytes can be, at tensor " + tensor->name);
+      return world_error(
+          fmt::format("{} announces more than its bytes can be, at tensor {}", path, tensor->name));
     left -= tensor->bytes.size();
     tensors.push_back(std::move(*tensor));
   }

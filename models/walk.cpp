@@ -1,5 +1,7 @@
 #include "models/walk.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -54,7 +56,7 @@ void add_left(const Partition& partition, const DataLeft& was, uint64_t seed, in
 }
 
 Error not_of_this_data(size_t cut, const std::string& what) {
-  return user_error("cut " + std::to_string(cut) + " of the data is of " + what);
+  return user_error(fmt::format("cut {} of the data is of {}", cut, what));
 }
 
 }  // namespace
@@ -75,9 +77,8 @@ Result<DataLeft> data_left(const std::vector<DataCut>& cuts,
     const auto& [taken, first] = cuts[k];
     const size_t after = k + 1 < cuts.size() ? cuts[k + 1].taken.size() : first.size();
     if (taken.size() != before || first.size() != after || taken.empty() || first.empty())
-      return not_of_this_data(k, std::to_string(taken.size()) + " and " +
-                                     std::to_string(first.size()) + " ranks, where there were " +
-                                     std::to_string(before) + " and then " + std::to_string(after));
+      return not_of_this_data(k, fmt::format("{} and {} ranks, where there were {} and then {}",
+                                             taken.size(), first.size(), before, after));
     const auto was = among(static_cast<int>(before));
     const auto is = among(static_cast<int>(after));
     if (!was || !is) return not_of_this_data(k, "more ranks than samples");
@@ -100,8 +101,7 @@ Result<DataLeft> data_left(const std::vector<DataCut>& cuts,
     before = after;
   }
   if (before != static_cast<size_t>(ranks))
-    return not_of_this_data(cuts.size() - 1,
-                            std::to_string(before) + " ranks, accepted: " + std::to_string(ranks));
+    return not_of_this_data(cuts.size() - 1, fmt::format("{} ranks, accepted: {}", before, ranks));
   return now;
 }
 

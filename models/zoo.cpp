@@ -1,5 +1,7 @@
 #include "models/zoo.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -78,7 +80,7 @@ void plan_resnet18(Planner& planner, const SampleShape& in, int classes) {
   for (int stage = 1; stage <= 4; ++stage) {
     const int width = 64 << (stage - 1);
     for (int block = 0; block < 2; ++block) {
-      const std::string name = "layer" + std::to_string(stage) + "." + std::to_string(block);
+      const std::string name = fmt::format("layer{}.{}", stage, block);
       planner.convolution(name + ".conv1", from, width, 3, false);
       planner.norm(name + ".bn1", width);
       planner.convolution(name + ".conv2", width, width, 3, false);
@@ -114,14 +116,15 @@ Result<NetworkPlan> plan_network(const std::string& model, const SampleShape& in
   }
   const bool convolutional = model == "cnn-small" || model == "cnn-big" || model == "resnet18";
   if (!convolutional) {
-    return user_error("model is \"" + model +
-                      "\", accepted: linear, mlp, cnn-small, cnn-big, resnet18, lm-char, lm-word, or a "
-                      "TorchScript FILE.pt");
+    return user_error(
+        fmt::format("model is \"{}\", accepted: linear, mlp, cnn-small, cnn-big, resnet18, "
+                    "lm-char, lm-word, or a TorchScript FILE.pt",
+                    model));
   }
   if (!input.image || input.height < 4 || input.width < 4) {
-    return user_error("model " + model + " takes images of at least 4 x 4 pixels, " +
-                      "the samples are " + (input.image ? "smaller" : "rows of features") +
-                      ", accepted: linear, mlp");
+    return user_error(fmt::format(
+        "model {} takes images of at least 4 x 4 pixels, the samples are {}, accepted: linear, mlp",
+        model, input.image ? "smaller" : "rows of features"));
   }
   if (model == "cnn-small") plan_cnn(planner, input, 16, 64, classes);
   if (model == "cnn-big") plan_cnn(planner, input, 32, 128, classes);

@@ -1,5 +1,7 @@
 // A graph as a picture: a torus as its grid, a tree from its centre outwards, all others on a
 // circle.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -128,7 +130,7 @@ std::string tenths(double value) {
 }
 
 std::string line(Point a, Point b) {
-  return "M" + tenths(a.x) + " " + tenths(a.y) + "L" + tenths(b.x) + " " + tenths(b.y);
+  return fmt::format("M{} {}L{} {}", tenths(a.x), tenths(a.y), tenths(b.x), tenths(b.y));
 }
 
 /// An edge that closes the grid leaves it on one side and comes back on the other.
@@ -157,15 +159,16 @@ std::string escaped(const std::string& text) {
 }
 
 std::string count(size_t n, const std::string& word) {
-  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
+  return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
 }
 
 std::string caption(const Topology& graph, double least, double most) {
-  std::string text = graph.name() + ", " + count(static_cast<size_t>(graph.ranks()), "rank") +
-                     ", " + count(graph.edges().size(), "edge");
+  std::string text =
+      fmt::format("{}, {}, {}", graph.name(), count(static_cast<size_t>(graph.ranks()), "rank"),
+                  count(graph.edges().size(), "edge"));
   if (graph.edges().empty()) return text;
-  if (most - least <= 1e-9 * most) return text + " of rate " + shown(most);
-  return text + " of rates " + shown(least) + " to " + shown(most);
+  if (most - least <= 1e-9 * most) return fmt::format("{} of rate {}", text, shown(most));
+  return fmt::format("{} of rates {} to {}", text, shown(least), shown(most));
 }
 
 void draw_edges(const Topology& graph, const Layout& layout, double most_rate, std::string& svg) {
@@ -177,27 +180,28 @@ void draw_edges(const Topology& graph, const Layout& layout, double most_rate, s
     const double width = std::max(0.2, widest * std::sqrt(edge.rate / most_rate));
     const std::string colour =
         edge.trees == 2 ? "\" stroke=\"#b5651d" : "";  // the second tree's own
-    svg += "<path d=\"" + path_of(edge, layout) + colour + "\" stroke-width=\"" + tenths(width) +
-           "\"/>\n";
+    svg += fmt::format("<path d=\"{}{}\" stroke-width=\"{}\"/>\n", path_of(edge, layout), colour,
+                       tenths(width));
   }
   svg += "</g>\n";
 }
 
 void draw_ranks(const Topology& graph, const Layout& layout, std::string& svg) {
   const double radius = std::clamp(0.36 * layout.spacing, 0.8, 18.0);
-  svg += "<g fill=\"#ffffff\" stroke=\"#1f3a5f\" stroke-width=\"" +
-         tenths(std::min(1.6, 0.3 * radius)) + "\">\n";
+  svg += fmt::format("<g fill=\"#ffffff\" stroke=\"#1f3a5f\" stroke-width=\"{}\">\n",
+                     tenths(std::min(1.6, 0.3 * radius)));
   for (const Point& point : layout.points) {
-    svg += "<circle cx=\"" + tenths(point.x) + "\" cy=\"" + tenths(point.y) + "\" r=\"" +
-           tenths(radius) + "\"/>\n";
+    svg += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"/>\n", tenths(point.x), tenths(point.y),
+                       tenths(radius));
   }
   svg += "</g>\n";
   if (graph.ranks() > kLabelledRanks) return;
-  svg += "<g text-anchor=\"middle\" fill=\"#1f3a5f\" font-size=\"" + tenths(1.0 * radius) + "\">\n";
+  svg += fmt::format("<g text-anchor=\"middle\" fill=\"#1f3a5f\" font-size=\"{}\">\n",
+                     tenths(1.0 * radius));
   for (int rank = 0; rank < graph.ranks(); ++rank) {
     const Point& point = layout.points[rank];
-    svg += "<text x=\"" + tenths(point.x) + "\" y=\"" + tenths(point.y + 0.35 * radius) + "\">" +
-           std::to_string(rank) + "</text>\n";
+    svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", tenths(point.x),
+                       tenths(point.y + 0.35 * radius), rank);
   }
   svg += "</g>\n";
 }
@@ -218,8 +222,10 @@ std::string draw_svg(const Topology& graph) {
       "<rect width=\"800\" height=\"840\" fill=\"#fbfbf8\"/>\n";
   draw_edges(graph, layout, most, svg);
   draw_ranks(graph, layout, svg);
-  svg += "<text x=\"400\" y=\"818\" text-anchor=\"middle\" font-size=\"17\" fill=\"#444444\">" +
-         escaped(caption(graph, least, most)) + "</text>\n</svg>\n";
+  svg += fmt::format(
+      "<text x=\"400\" y=\"818\" text-anchor=\"middle\" font-size=\"17\" "
+      "fill=\"#444444\">{}</text>\n</svg>\n",
+      escaped(caption(graph, least, most)));
   return svg;
 }
 

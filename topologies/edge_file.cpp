@@ -9,6 +9,8 @@
 // header.
 #include "topologies/edge_file.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -120,9 +122,8 @@ std::string repeated_edge(std::vector<Line>& lines) {
   };
   const auto twice = std::ranges::adjacent_find(lines, same);
   if (twice == lines.end()) return {};
-  return std::to_string(twice[1].number) + ": edge " + std::to_string(twice->edge.i) + " " +
-         std::to_string(twice->edge.j) + " is given already in line " +
-         std::to_string(twice->number) + "; every edge must be given once";
+  return fmt::format("{}: edge {} {} is given already in line {}; every edge must be given once",
+                     twice[1].number, twice->edge.i, twice->edge.j, twice->number);
 }
 
 }  // namespace
@@ -146,12 +147,13 @@ Result<EdgeList> read_edge_file(const std::string& path, int ranks) {
   const bool regular = !std::filesystem::is_directory(path, ignored);
   std::ifstream file(path);
   if (!regular || !file) {
-    return user_error("topology " + in_quotes(path) +
-                      ": no such file to read; a spec with '/' or '.' "
-                      "names a file of lines `i j rate` or `i j`");
+    return user_error(
+        fmt::format("topology {}: no such file to read; a spec with '/' or '.' names a file of "
+                    "lines `i j rate` or `i j`",
+                    in_quotes(path)));
   }
   const auto at_line = [&](const std::string& rest) {
-    return user_error("topology " + in_quotes(path) + " line " + rest);
+    return user_error(fmt::format("topology {} line {}", in_quotes(path), rest));
   };
   std::vector<Line> lines;
   std::string text;
@@ -165,20 +167,21 @@ Result<EdgeList> read_edge_file(const std::string& path, int ranks) {
     if (const auto rate = rate_among(attributes.value_or("")); !rate.empty()) words.push_back(rate);
     const auto line = line_of(words, number);
     if (!line) {
-      return at_line(std::to_string(number) + ": " + in_quotes(text) +
-                     " is not of the form `i j rate` or `i j` with two ranks and a number");
+      return at_line(
+          fmt::format("{}: {} is not of the form `i j rate` or `i j` with two ranks and a number",
+                      number, in_quotes(text)));
     }
     if (!lines.empty() && line->rated != lines.front().rated) {
-      return at_line(std::to_string(number) + ": " + in_quotes(text) + " has " +
-                     (line->rated ? "a rate" : "no rate") + " and line " +
-                     std::to_string(lines.front().number) + " has " +
-                     (line->rated ? "none" : "one") + "; all lines must be alike");
+      return at_line(fmt::format("{}: {} has {} and line {} has {}; all lines must be alike",
+                                 number, in_quotes(text), line->rated ? "a rate" : "no rate",
+                                 lines.front().number, line->rated ? "none" : "one"));
     }
     const std::string complaint = edge_complaint(line->edge, ranks);
-    if (!complaint.empty()) return at_line(std::to_string(number) + ": " + complaint);
+    if (!complaint.empty()) return at_line(fmt::format("{}: {}", number, complaint));
     lines.push_back(*line);
   }
-  if (file.bad()) return world_error("topology " + in_quotes(path) + ": reading the file failed");
+  if (file.bad())
+    return world_error(fmt::format("topology {}: reading the file failed", in_quotes(path)));
   const std::string repeated = repeated_edge(lines);
   if (!repeated.empty()) return at_line(repeated);
   EdgeList list;

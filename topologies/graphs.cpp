@@ -1,5 +1,7 @@
 #include "topologies/graphs.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -61,9 +63,9 @@ std::optional<Error> not_a_power_of_two(const GraphRequest& request) {
   if (std::has_single_bit(n)) {
     return too_many(request, 1.0 * n * static_cast<double>(std::bit_width(n)));
   }
-  return refused(request, "the number of ranks must be a power of two; the nearest are " +
-                              std::to_string(std::bit_floor(n)) + " and " +
-                              std::to_string(std::bit_ceil(n)));
+  return refused(
+      request, fmt::format("the number of ranks must be a power of two; the nearest are {} and {}",
+                           std::bit_floor(n), std::bit_ceil(n)));
 }
 
 // Neighbours i +- 2^k. The reference lists i + n/2 and i - n/2, which are the same rank.
@@ -164,13 +166,12 @@ GraphRequest request_of(const std::string& spec, int ranks) {
 
 Result<Sides> torus_sides(const GraphRequest& request) {
   const int n = request.ranks, rows = most_square_rows(n);
-  const std::string square = std::to_string(rows) + "x" + std::to_string(n / rows);
+  const std::string square = fmt::format("{}x{}", rows, n / rows);
   if (request.arguments.empty()) {
     if (rows > 1 || n <= 3) return Sides{rows, n / rows};
-    return refused(request,
-                   "a prime number of ranks makes no grid; accepted: a product of two "
-                   "sides, or torus:" +
-                       square + ", which is a ring");
+    return refused(request, fmt::format("a prime number of ranks makes no grid; accepted: a "
+                                        "product of two sides, or torus:{}, which is a ring",
+                                        square));
   }
   const std::string& sides = request.arguments[0];
   const size_t cross = std::min(sides.find('x'), sides.size());
@@ -179,8 +180,11 @@ Result<Sides> torus_sides(const GraphRequest& request) {
   if (r && c && *r >= 1 && *r <= n && *c >= 1 && *c <= n && *r * *c == n) {
     return Sides{static_cast<int>(*r), static_cast<int>(*c)};
   }
-  return refused(request, "the sides " + in_quotes(sides) + " do not make " + std::to_string(n) +
-                              "; accepted: ROWSxCOLUMNS with that product, such as " + square);
+  return refused(
+      request,
+      fmt::format(
+          "the sides {} do not make {}; accepted: ROWSxCOLUMNS with that product, such as {}",
+          in_quotes(sides), n, square));
 }
 
 Result<Links> complete(const GraphRequest& request) {
@@ -194,15 +198,14 @@ Result<Links> complete(const GraphRequest& request) {
 }
 
 Error refused(const GraphRequest& request, const std::string& complaint) {
-  return user_error("topology " + in_quotes(request.spec) + " with " +
-                    std::to_string(request.ranks) + (request.ranks == 1 ? " rank: " : " ranks: ") +
-                    complaint);
+  return user_error(fmt::format("topology {} with {}{}{}", in_quotes(request.spec), request.ranks,
+                                request.ranks == 1 ? " rank: " : " ranks: ", complaint));
 }
 
 std::optional<Error> too_many(const GraphRequest& request, double edges, int64_t most) {
   if (edges <= static_cast<double>(most)) return std::nullopt;
-  return refused(request, "about " + shown(edges) + " edges; at most " + std::to_string(most) +
-                              " are accepted");
+  return refused(request,
+                 fmt::format("about {} edges; at most {} are accepted", shown(edges), most));
 }
 
 std::string in_quotes(std::string_view text) {

@@ -1,6 +1,8 @@
 // The graphs that are drawn: random-regular and erdos-renyi. Attempt a of seed s draws from the
 // stream (s, purpose graph, a), so the graph is a pure function of the spec and the ranks; an
 // attempt that is not connected is followed by the next.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,7 +22,8 @@ bool connected(int ranks, const Links& links) {
   std::vector<int> parent(static_cast<size_t>(ranks));
   std::iota(parent.begin(), parent.end(), 0);
   const auto root = [&](int i) {
-    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    while (parent[i] != i)
+      i = parent[i] = parent[parent[i]];
     return i;
   };
   int parts = ranks;
@@ -42,7 +45,8 @@ uint64_t key(int i, int j) {
 // stuck.
 std::optional<Links> pair_ends(int ranks, int degree, Random& random) {
   std::vector<int> ends;
-  for (int i = 0; i < ranks; ++i) ends.insert(ends.end(), static_cast<size_t>(degree), i);
+  for (int i = 0; i < ranks; ++i)
+    ends.insert(ends.end(), static_cast<size_t>(degree), i);
   std::unordered_set<uint64_t> taken;
   Links links;
   for (int fruitless = 0; !ends.empty();) {
@@ -65,7 +69,8 @@ std::optional<Links> pair_ends(int ranks, int degree, Random& random) {
 
 Links complement(int ranks, const Links& links) {
   std::unordered_set<uint64_t> taken;
-  for (const Link& link : links) taken.insert(key(link.i, link.j));
+  for (const Link& link : links)
+    taken.insert(key(link.i, link.j));
   Links rest;
   for (int i = 0; i < ranks; ++i) {
     for (int j = i + 1; j < ranks; ++j) {
@@ -103,7 +108,8 @@ Links draw_erdos_renyi(int ranks, double p, Random& random) {
     const double jump = std::floor(random.exponential() * scale);
     if (jump >= static_cast<double>(last - k - 1)) return links;
     k += 1 + static_cast<int64_t>(jump);
-    while (int64_t{row} * (row + 1) / 2 <= k) ++row;
+    while (int64_t{row} * (row + 1) / 2 <= k)
+      ++row;
     links.push_back({static_cast<int>(k - int64_t{row} * (row - 1) / 2), row});
   }
 }
@@ -112,8 +118,8 @@ Result<uint64_t> seed_of(const GraphRequest& request) {
   if (request.arguments.size() < 2) return uint64_t{1};
   const auto seed = number_of<uint64_t>(request.arguments[1]);
   if (seed) return *seed;
-  return refused(request, "the seed " + in_quotes(request.arguments[1]) +
-                              " is not a whole number from 0 to 2^64 - 1");
+  return refused(request, fmt::format("the seed {} is not a whole number from 0 to 2^64 - 1",
+                                      in_quotes(request.arguments[1])));
 }
 
 }  // namespace
@@ -123,12 +129,13 @@ Result<Links> random_regular(const GraphRequest& request) {
   const auto degree = number_of<int64_t>(given);
   const int n = request.ranks;
   if (!degree || *degree < 1 || *degree >= n) {
-    return refused(request, "the degree " + in_quotes(given) +
-                                " is not a whole number from 1 to ranks - 1");
+    return refused(request, fmt::format("the degree {} is not a whole number from 1 to ranks - 1",
+                                        in_quotes(given)));
   }
   if (*degree * n % 2 != 0) {
-    return refused(request, "degree " + given + " times " + std::to_string(n) + " ranks is odd; "
-                                "one of the two must be even");
+    return refused(
+        request,
+        fmt::format("degree {} times {} ranks is odd; one of the two must be even", given, n));
   }
   if (*degree == 1 && n > 2) {
     return refused(request, "degree 1 joins pairs only; at least 2 is needed");
@@ -141,8 +148,9 @@ Result<Links> random_regular(const GraphRequest& request) {
     auto links = draw_regular(n, static_cast<int>(*degree), random);
     if (links && connected(n, *links)) return std::move(*links);
   }
-  return refused(request, "no connected graph in " + std::to_string(kAttempts) +
-                              " attempts; try another seed or a larger degree");
+  return refused(
+      request, fmt::format("no connected graph in {} attempts; try another seed or a larger degree",
+                           kAttempts));
 }
 
 Result<Links> erdos_renyi(const GraphRequest& request) {
@@ -151,8 +159,9 @@ Result<Links> erdos_renyi(const GraphRequest& request) {
   if (!request.arguments.empty()) {
     p = number_of<double>(request.arguments[0]).value_or(std::numeric_limits<double>::quiet_NaN());
     if (!(p > 0 && p <= 1)) {
-      return refused(request, "the probability " + in_quotes(request.arguments[0]) +
-                                  " is not a number above 0 and at most 1");
+      return refused(request,
+                     fmt::format("the probability {} is not a number above 0 and at most 1",
+                                 in_quotes(request.arguments[0])));
     }
   }
   const int64_t most = p < 0.1 ? kMostEdges : kMostDenseEdges;
@@ -165,10 +174,9 @@ Result<Links> erdos_renyi(const GraphRequest& request) {
     Links links = draw_erdos_renyi(request.ranks, p, random);
     if (connected(request.ranks, links)) return links;
   }
-  return refused(request, "no connected graph in " + std::to_string(kAttempts) +
-                              " attempts with probability " + shown(p) +
-                              "; graphs of this size are mostly connected above ln(n)/n = " +
-                              shown(std::log(n) / n));
+  return refused(request, fmt::format("no connected graph in {} attempts with probability {}; "
+                                      "graphs of this size are mostly connected above ln(n)/n = {}",
+                                      kAttempts, shown(p), shown(std::log(n) / n)));
 }
 
 }  // namespace grapevine

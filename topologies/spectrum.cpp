@@ -1,5 +1,7 @@
 #include "topologies/spectrum.hpp"
 
+#include <fmt/core.h>
+
 #include <Eigen/Dense>
 #include <algorithm>
 #include <bit>
@@ -114,9 +116,9 @@ Result<Spectrum> spectrum_chi(const Topology& graph, std::span<const double> rat
   for (size_t e = 0; e < rates.size(); ++e) {
     if (rates[e] > 0 && std::isfinite(rates[e])) continue;
     const Edge& edge = graph.edges()[e];
-    return world_error("spectrum of " + graph.name() + ": edge " + std::to_string(edge.i) + " " +
-                       std::to_string(edge.j) + " has rate " + shown(rates[e]) +
-                       "; it must be positive and finite");
+    return world_error(
+        fmt::format("spectrum of {}: edge {} {} has rate {}; it must be positive and finite",
+                    graph.name(), edge.i, edge.j, shown(rates[e])));
   }
   if (graph.ranks() == 1) return Spectrum{0, 0, {0.0}};
   auto closed = closed_form(graph, rates);
@@ -125,8 +127,9 @@ Result<Spectrum> spectrum_chi(const Topology& graph, std::span<const double> rat
   const Spectrum& result = *solved;
   const auto possible = [](double chi) { return chi > 0 && std::isfinite(chi); };
   if (!possible(result.chi1) || !possible(result.chi2))
-    return world_error("spectrum of " + graph.name() + ": chi1 is " + shown(result.chi1) +
-                       " and chi2 " + shown(result.chi2) + "; rates are too large or too small");
+    return world_error(
+        fmt::format("spectrum of {}: chi1 is {} and chi2 {}; rates are too large or too small",
+                    graph.name(), shown(result.chi1), shown(result.chi2)));
   return solved;
 }
 

@@ -1,5 +1,7 @@
 #include "topologies/spectrum_sparse.hpp"
 
+#include <fmt/core.h>
+
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
@@ -27,7 +29,8 @@ struct Approximation {
 VectorXd random_direction(int ranks) {
   Random random(1, 0, Purpose::graph, uint64_t{1} << 32);  // apart from the attempts at a graph
   VectorXd v(ranks);
-  for (double& entry : v) entry = random.normal();
+  for (double& entry : v)
+    entry = random.normal();
   v.array() -= v.mean();
   return v.normalized();
 }
@@ -92,7 +95,7 @@ Result<Spectrum> spectrum_sparse(const Topology& graph, std::span<const double> 
   Approximation top{random_direction(graph.ranks()), false};
   for (int restart = 0; !top.converged; ++restart) {
     if (restart == kMostRestarts || !top.finite)
-      return world_error("spectrum of " + graph.name() + ": Lanczos does not converge");
+      return world_error(fmt::format("spectrum of {}: Lanczos does not converge", graph.name()));
     top = lanczos(mesh, top.vector.normalized());
   }
   const auto resistances = mesh.edge_resistances();

@@ -1,5 +1,7 @@
 #include "topologies/topology.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -15,9 +17,7 @@
 namespace grapevine {
 namespace {
 
-std::string ends(const Edge& edge) {
-  return "edge " + std::to_string(edge.i) + " " + std::to_string(edge.j);
-}
+std::string ends(const Edge& edge) { return fmt::format("edge {} {}", edge.i, edge.j); }
 
 std::string edges_complaint(int ranks, const std::vector<Edge>& sorted) {
   for (size_t e = 0; e < sorted.size(); ++e) {
@@ -68,7 +68,8 @@ bool is_name(std::string_view name) { return built_in(name) || registered().find
 
 Result<EdgeList> edges_of_kind(const TopologyKind& kind, const GraphRequest& request) {
   if (request.arguments.size() > kind.most_arguments)
-    return refused(request, "too many arguments; accepted: " + kind.name + kind.arguments);
+    return refused(request,
+                   fmt::format("too many arguments; accepted: {}{}", kind.name, kind.arguments));
   EdgeList list;
   try {
     auto edges = kind.make(request.ranks, request.arguments);
@@ -93,7 +94,7 @@ std::string accepted_names() {
 Result<EdgeList> edges_of_kind(const GraphKind& kind, const GraphRequest& request) {
   if (request.arguments.size() > kind.most_arguments) {
     return refused(request,
-                   "too many arguments; accepted: " + std::string(kind.name) + kind.arguments);
+                   fmt::format("too many arguments; accepted: {}{}", kind.name, kind.arguments));
   }
   const auto links = kind.make(request);
   if (!links) return links.error();
@@ -138,16 +139,17 @@ int least_unused(const UsedColours& a, const UsedColours& b) {
 std::string edge_complaint(const Edge& edge, int ranks) {
   const int highest = std::max(edge.i, edge.j), lowest = std::min(edge.i, edge.j);
   if (lowest < 0 || highest >= ranks) {
-    return ends(edge) + " names rank " + std::to_string(lowest < 0 ? lowest : highest) +
-           "; accepted: 0 to " + std::to_string(ranks - 1);
+    return fmt::format("{} names rank {}; accepted: 0 to {}", ends(edge),
+                       lowest < 0 ? lowest : highest, ranks - 1);
   }
   if (edge.i == edge.j) return ends(edge) + " joins a rank to itself; two ranks are needed";
   if (!(edge.rate > 0) || !std::isfinite(edge.rate)) {
-    return ends(edge) + " has rate " + shown(edge.rate) + "; it must be positive and finite";
+    return fmt::format("{} has rate {}; it must be positive and finite", ends(edge),
+                       shown(edge.rate));
   }
   if (edge.multiplicity < 1) {
-    return ends(edge) + " has multiplicity " + std::to_string(edge.multiplicity) +
-           "; it must be at least 1";
+    return fmt::format("{} has multiplicity {}; it must be at least 1", ends(edge),
+                       edge.multiplicity);
   }
   if (edge.trees == 0) return ends(edge) + " belongs to no tree; its mask must be at least 1";
   return {};
@@ -185,8 +187,10 @@ Result<Topology> Topology::from_edges(int ranks, std::vector<Edge> edges, std::s
 
   const int lost = unreached(graph);
   if (lost < ranks) {
-    return refused(request, "not connected: rank " + std::to_string(lost) +
-                                " cannot be reached from rank 0; every rank must be");
+    return refused(
+        request,
+        fmt::format("not connected: rank {} cannot be reached from rank 0; every rank must be",
+                    lost));
   }
   return graph;
 }
@@ -212,11 +216,12 @@ bool names_edge_file(const std::string& spec) {
 Result<Topology> make_topology(const std::string& spec, int ranks, double rate) {
   const GraphRequest request = request_of(spec, ranks);
   if (ranks < 1) return refused(request, "at least 1 is needed");
-  if (ranks > kMostRanks) return refused(request, "at most " + std::to_string(kMostRanks));
+  if (ranks > kMostRanks) return refused(request, fmt::format("at most {}", kMostRanks));
   if (!(rate > 0) || !std::isfinite(rate)) {
-    return refused(request, "rate " + shown(rate) +
-                                " exchanges per rank and unit of time; it must "
-                                "be positive and finite");
+    return refused(
+        request,
+        fmt::format("rate {} exchanges per rank and unit of time; it must be positive and finite",
+                    shown(rate)));
   }
   const GraphKind* kind = built_in(Spec(spec).name);
   const TopologyKind* added = kind != nullptr ? nullptr : registered().find(Spec(spec).name);
@@ -241,7 +246,8 @@ std::string topology_specs() {
   std::string text;
   const auto add = [&](const std::string& spec, const std::string& sentence) {
     constexpr size_t kColumn = 34;
-    text += spec + std::string(kColumn - std::min(kColumn - 1, spec.size()), ' ') + sentence + "\n";
+    text += fmt::format("{}{}{}\n", spec,
+                        std::string(kColumn - std::min(kColumn - 1, spec.size()), ' '), sentence);
   };
   for (const GraphKind& kind : graph_kinds()) {
     add(std::string(kind.name) + kind.arguments, kind.sentence);

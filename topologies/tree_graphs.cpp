@@ -1,5 +1,7 @@
 // The graphs of the RelaySum paper (Vogels et al., NeurIPS 2021, arXiv:2110.04175): its trees, the
 // social network, and the spanning tree of any graph.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -112,9 +114,8 @@ Result<Links> spanning(const GraphRequest& request) {
   }
   const auto root = spec.root ? number_of<int64_t>(*spec.root) : 0;
   if (!root || *root < 0 || *root >= request.ranks) {
-    return refused(request, "the root " + in_quotes(*spec.root) +
-                                " is not a rank; accepted: 0 to " +
-                                std::to_string(request.ranks - 1));
+    return refused(request, fmt::format("the root {} is not a rank; accepted: 0 to {}",
+                                        in_quotes(*spec.root), request.ranks - 1));
   }
   const auto graph = make_topology(spec.graph, request.ranks, 1);
   if (!graph) return graph.error();

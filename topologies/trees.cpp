@@ -1,5 +1,7 @@
 #include "topologies/trees.hpp"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <numeric>
 #include <utility>
@@ -64,10 +66,10 @@ int tree_count(const Topology& graph) {
 Status check_trees(const Topology& graph) {
   if (tree_count(graph) > 0) return Done{};
   const GraphRequest request{graph.name(), graph.ranks(), {}};
-  return refused(request, "not a tree: it has " + std::to_string(graph.edges().size()) +
-                              " edges, a tree of these ranks has " +
-                              std::to_string(graph.ranks() - 1) + "; accepted: a tree, such as " +
-                              in_quotes("spanning:" + graph.name()) + ", or double-binary-trees");
+  return refused(request, fmt::format("not a tree: it has {} edges, a tree of these ranks has {}; "
+                                      "accepted: a tree, such as {}, or double-binary-trees",
+                                      graph.edges().size(), graph.ranks() - 1,
+                                      in_quotes("spanning:" + graph.name())));
 }
 
 Topology tree_of(const Topology& graph, int tree) {
@@ -76,7 +78,7 @@ Topology tree_of(const Topology& graph, int tree) {
   GV_CHECK(tree < count);
   if (count == 1) return graph;
   return *Topology::from_edges(graph.ranks(), edges_of(graph, tree),
-                               graph.name() + ", tree " + std::to_string(tree));
+                               fmt::format("{}, tree {}", graph.name(), tree));
 }
 
 BreadthFirst breadth_first(const Topology& graph, int root) {

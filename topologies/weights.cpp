@@ -1,5 +1,7 @@
 #include "topologies/weights.hpp"
 
+#include <fmt/core.h>
+
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
@@ -14,8 +16,8 @@ namespace grapevine {
 namespace {
 
 Error refused_weights(const std::string& spec, const Topology& graph, const std::string& why) {
-  return user_error("weights " + in_quotes(spec) + " on topology " + in_quotes(graph.name()) +
-                    " with " + std::to_string(graph.ranks()) + " ranks: " + why);
+  return user_error(fmt::format("weights {} on topology {} with {} ranks: {}", in_quotes(spec),
+                                in_quotes(graph.name()), graph.ranks(), why));
 }
 
 GossipMatrix metropolis(const Topology& graph) {
@@ -46,20 +48,20 @@ Result<GossipMatrix> uniform(const std::string& spec, const Topology& graph) {
     if (graph.degree(rank) > graph.degree(most)) most = rank;
   }
   const int degree = graph.degree(most);
-  const std::string accepted = "; accepted: uniform:W with W above 0 and at most 1/" +
-                               std::to_string(std::max(degree, 1)) + " = " +
-                               shown(1.0 / std::max(degree, 1));
+  const std::string accepted =
+      fmt::format("; accepted: uniform:W with W above 0 and at most 1/{} = {}", std::max(degree, 1),
+                  shown(1.0 / std::max(degree, 1)));
   if (!weight || !(*weight > 0) || !std::isfinite(*weight)) {
-    return refused_weights(spec, graph,
-                           "W " + in_quotes(given) + " is not a positive number" + accepted);
+    return refused_weights(
+        spec, graph, fmt::format("W {} is not a positive number{}", in_quotes(given), accepted));
   }
   constexpr double kRounding = 1e-12;
   const double left = 1 - degree * *weight;
   if (left < -kRounding) {
-    return refused_weights(spec, graph,
-                           "rank " + std::to_string(most) + " with " + std::to_string(degree) +
-                               " neighbours would keep 1 - " + std::to_string(degree) +
-                               " W = " + shown(left) + " of itself" + accepted);
+    return refused_weights(
+        spec, graph,
+        fmt::format("rank {} with {} neighbours would keep 1 - {} W = {} of itself{}", most, degree,
+                    degree, shown(left), accepted));
   }
   GossipMatrix matrix{std::vector<double>(graph.edges().size(), *weight), {}};
   for (int rank = 0; rank < graph.ranks(); ++rank) {
@@ -111,8 +113,8 @@ Result<GossipMatrix> gossip_matrix(const std::string& spec, const Topology& grap
   if (spec == "metropolis") return metropolis(graph);
   if (spec == "lazy") return lazy(graph);
   if (Spec(spec).name == "uniform") return uniform(spec, graph);
-  return user_error("weights " + in_quotes(spec) +
-                    ": unknown; accepted: metropolis, lazy or uniform:W");
+  return user_error(
+      fmt::format("weights {}: unknown; accepted: metropolis, lazy or uniform:W", in_quotes(spec)));
 }
 
 Result<MatrixSpectrum> matrix_spectrum(const Topology& graph, const GossipMatrix& matrix) {

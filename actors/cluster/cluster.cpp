@@ -1,11 +1,13 @@
 #include "actors/cluster/cluster.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "actors/cluster/find_sources.hpp"
 #include "actors/cluster/needed_links.hpp"
 #include "topologies/topology.hpp"
 
@@ -16,9 +18,7 @@ namespace {
 constexpr double kPoll_s = 0.1;       // between two considerations, at most
 constexpr double kRounding_s = 1e-6;  // of a timer's time
 constexpr double kFetchDials_s = 3;
-constexpr size_t kFetchDials = 3;
 constexpr size_t kGraphMade = 512;
-constexpr size_t kDeparturesKept = 100, kSnapshotsWanted = 64;
 
 // The member of each rank, in the order of the graph's places.
 std::vector<uint32_t> members_of(const std::vector<MemberTable::Place>& places) {
@@ -146,8 +146,10 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
   const std::vector<uint32_t> others =
       nodes_talked_to(*deps_.settings, topology, members_of(places), 0);
   if (others.size() > kNeighboursAtMost)
-    say("the ranks here talk to those of " + std::to_string(others.size()) + " nodes, with " +
-        std::to_string(kNeighboursAtMost) + " of which they have links: another graph is needed");
+    say(
+        fmt::format("the ranks here talk to those of {} nodes, with {} of which they have links: "
+                    "another graph is needed",
+                    others.size(), kNeighboursAtMost));
   handle(
       [&](Membership& m, double now, MembershipEffects& out) { m.talks_with(now, others, out); });
 }
@@ -178,6 +180,11 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
     send(parts_.node, Finish{});
   }
   if (effects.average) begin_mean({0, ended_.parameters, expected_});
+  if (effects.goes_alone) {
+    say(fmt::format("{} train{} on: the ranks here, whose time is over, leave them",
+                    fmt::join(ending_.missing, ", "), ending_.missing.size() == 1 ? "s" : ""));
+    ending_.missing.clear();
+  }
   if (effects.hand_over) {  // push-sum's mass of the ranks here
     tell_members();
     send(parts_.transfers, GiveMass{ended_.parameters});
@@ -208,40 +215,29 @@ void Cluster::fetch() {
 
 // From those with whom links stand; where there are none, some are dialled first.
 void Cluster::fetch_from_somebody() {
-  FetchFrom from;
-  std::vector<std::string> others;
-  for (const Member& m : membership_->graph()) {
-    if (m.node == membership_->self().node) continue;
-    others.push_back(m.node);
-    if (membership_->linked(m.node)) from.sources.push_back({m.node, m.first_rank});
-  }
-  if (from.sources.empty() && !others.empty() && deps_.clock.now() < fetch_until_s_) {
-    const size_t turn = name_hash(membership_->self().node) % others.size();
-    for (size_t k = 0; k < std::min(kFetchDials, others.size()); ++k)
-      handle([&](Membership& m, double now, MembershipEffects& out) {
-        m.need_link(now, others[(turn + k) % others.size()], out);
-      });
-    return;  // it is tried again with the next poll
-  }
+  FoundSources found =
+      find_sources(membership_->graph(), membership_->self().node,
+                   [this](const std::string& node) { return membership_->linked(node); });
+  if (!found.dials.empty() && deps_.clock.now() < fetch_until_s_)
+    return need_links(found.dials);  // it is tried again with the next poll
   fetch_until_s_ = kNever;
-  if (from.sources.empty()) {
+  if (found.sources.empty()) {
     say("nobody is there to give the state of a rank: the ranks here begin at the start");
     return again(StateCame{});
   }
-  // Those who come at once ask different nodes.
-  const size_t turn = name_hash(membership_->self().node) % from.sources.size();
-  std::rotate(from.sources.begin(), from.sources.begin() + static_cast<ptrdiff_t>(turn),
-              from.sources.end());
-  send(parts_.transfers, std::move(from));
+  send(parts_.transfers, FetchFrom{std::move(found.sources)});
+}
+
+void Cluster::need_links(const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes)
+    handle([&](Membership& m, double now, MembershipEffects& out) { m.need_link(now, node, out); });
 }
 
 void Cluster::conclude() {
   if (!deps_.done) return;
-  for (const Wanted& wanted : std::exchange(wanted_, {})) {
-    auto promise = wanted.promise;
+  for (auto& promise : std::exchange(wanted_, {}))
     promise.deliver(MeanSettled{});
-  }
-  ending_.departures = departures_;
+  ending_.departures = departures_.kept();
   std::exchange(deps_.done, {})(std::move(ending_));
 }
 
@@ -257,16 +253,13 @@ bool Cluster::takes_part() const {
   return lifecycle_.phase() >= Phase::training && lifecycle_.phase() < Phase::averaging;
 }
 
-// One after the other: who asks meanwhile shares the next.
 void Cluster::begin_wanted_mean() {
-  const uint64_t wanted = membership_->facts().means_wanted;
-  if (!takes_part() || wanted <= mean_serial_) return;
-  mean_serial_ = wanted;
-  begin_mean({wanted, {}, {}});
+  if (!takes_part()) return;
+  if (const auto serial = orders_.wanted(membership_->facts().means_wanted))
+    begin_mean({*serial, {}, {}});
 }
 
 void Cluster::begin_mean(BeginMean begin) {
-  averages_ = true;
   for (const std::string& node : std::exchange(cut_, {})) {
     if (membership_->linked(node))
       handle([&](Membership& m, double now, MembershipEffects& out) {
@@ -275,14 +268,12 @@ void Cluster::begin_mean(BeginMean begin) {
     else
       cut_.insert(node);
   }
-  for (const std::string& node : cut_)  // perhaps it can be reached by the next mean
-    handle([&](Membership& m, double now, MembershipEffects& out) { m.need_link(now, node, out); });
+  need_links({cut_.begin(), cut_.end()});  // perhaps they can be reached by the next mean
   tell_members();
   send(parts_.transfers, std::move(begin));
 }
 
 void Cluster::on_settled(MeanSettled& settled) {
-  averages_ = false;
   if (settled.serial == 0) {
     // Who leaves and says that it has a mean has seen all others say so.
     if (!settled.missing.empty())
@@ -290,65 +281,31 @@ void Cluster::on_settled(MeanSettled& settled) {
     ending_.mean = settled.mean;
     ending_.missing = std::move(settled.missing);
     ending_.nodes = settled.mean ? settled.mean->nodes : 0;
-    lifecycle_.averaged();
+    lifecycle_.averaged(ending_.missing);
     return consider();
   }
-  std::deque<Wanted> later;
-  for (Wanted& wanted : std::exchange(wanted_, {})) {
-    if (wanted.after < settled.serial)
-      wanted.promise.deliver(settled);
-    else
-      later.push_back(std::move(wanted));
-  }
-  wanted_ = std::move(later);
-  if (!wanted_.empty()) want_mean();
+  const auto [answered, more] = orders_.settled(settled.serial);
+  for (size_t k = 0; k < answered; ++k, wanted_.pop_front())
+    wanted_.front().deliver(settled);
+  if (more) want_mean();
 }
 
 // --- others are gone
 
-void Cluster::record(Departure d) {
-  const std::string jump = std::isnan(d.mean_changed_by)
-                               ? ""
-                               : fmt::format(", the mean moves by {:.3g}", d.mean_changed_by);
-  say(fmt::format("{} of {} ranks go with {}{}", d.ranks, d.of, d.node, jump));
-  if (departures_.size() >= kDeparturesKept) departures_.erase(departures_.begin());
-  departures_.push_back(std::move(d));
-}
+void Cluster::record(Departure d) { say(departures_.record(std::move(d))); }
 
 void Cluster::departed(const std::string& node) {
   if (lifecycle_.phase() != RunLifecycle::Phase::training) return;
   const auto index = membership_->table().find(node);
   const Member& m = membership_->table().at(*index);
   if (m.ranks == 0 || m.first_rank == kAnyRank) return;
-  struct Seen {
-    Departure departure;
-    double squares = 0, mass = 0;
-    int edges = 0;
-    size_t awaited = 0;
-  };
-  auto seen = std::make_shared<Seen>();
-  seen->departure = {node, m.state == MemberState::left, static_cast<int>(m.ranks), graph_ranks_,
-                     deps_.clock.now()};
-  seen->awaited = parts_.states.size();
-  const auto one_less = [this, seen] {
-    if (--seen->awaited > 0) return;
-    Departure& d = seen->departure;
-    if (seen->edges > 0)
-      d.mean_changed_by = std::sqrt(seen->squares / seen->edges) * d.ranks / d.of;
-    if (seen->mass > 0 && d.polite) d.mean_changed_by = 0;
-    record(std::move(d));
+  const uint64_t number =
+      departures_.open(m, graph_ranks_, deps_.clock.now(), parts_.states.size());
+  const auto told = [this, number](const StateReport& report) {
+    if (auto departure = departures_.told(number, report)) record(*std::move(departure));
   };
   for (const StateActor& state : parts_.states)
-    request(state, caf::infinite, Report{})
-        .then(
-            [seen, m, one_less](const StateReport& report) {
-              for (const EdgeDistance& e : report.distances)
-                if (serves(m, e.peer)) seen->squares += e.distance * e.distance, ++seen->edges;
-              for (const auto& [rank, counts] : report.counts)
-                seen->mass += counts.push_weight;
-              one_less();
-            },
-            [one_less](const caf::error&) { one_less(); });
+    request(state, caf::infinite, Report{}).then(told, [told](const caf::error&) { told({}); });
 }
 
 // --- events
@@ -408,24 +365,10 @@ void Cluster::suspect(int rank) {
 }
 
 NodeStatus Cluster::status() const {
-  NodeStatus status;
-  status.node = membership_->self().node;
-  status.members = membership_->members();
-  status.graph = membership_->spec();
+  NodeStatus status = status_of(*membership_);
   status.roster_epoch = roster_epoch_;
-  status.rates = membership_->edge_rates();
-  std::set<uint32_t> ranks;
-  for (const MemberTable::Place& place : membership_->table().places())
-    ranks.insert(place.rank);
-  std::erase_if(status.rates,
-                [&](const EdgeRate& r) { return ranks.count(r.i) == 0 || ranks.count(r.j) == 0; });
-  status.departures = departures_;
+  status.departures = departures_.kept();
   status.suspects = suspects_;
-  for (const auto& [why, count] : membership_->refusals())
-    status.disbelieved.emplace(why, count);
-  for (const Member& m : status.members)
-    if (m.node != status.node && membership_->linked(m.node))
-      status.links.push_back({m.node, membership_->round_trip_s(m.node), {}});
   return status;
 }
 
@@ -559,11 +502,12 @@ void Cluster::on_stop(Stop stop) {
 
 caf::result<MeanSettled> Cluster::on_wanted(WantMean) {
   if (!takes_part()) return caf::make_error(caf::sec::invalid_argument, "no ranks are here");
-  if (wanted_.size() >= kSnapshotsWanted)
+  const MeanOrders::Asked asked = orders_.ask();
+  if (asked == MeanOrders::Asked::refused)
     return caf::make_error(caf::sec::invalid_argument, "too many wait for a snapshot");
-  auto promise = make_response_promise<MeanSettled>();
-  wanted_.push_back({mean_serial_, promise});
-  if (!averages_) want_mean();
+  const auto promise = make_response_promise<MeanSettled>();
+  wanted_.push_back(promise);
+  if (asked == MeanOrders::Asked::first) want_mean();
   return promise;
 }
 
@@ -595,12 +539,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](StateCame& came) { on_transfers(came); },
       [this](HasMean has) { on_transfers(has); },
       [this](const CannotReach& other) { on_transfers(other); },
-      [this](const NeedLinks& need) {
-        for (const std::string& node : need.nodes)
-          handle([&](Membership& m, double now, MembershipEffects& out) {
-            m.need_link(now, node, out);
-          });
-      },
+      [this](const NeedLinks& need) { need_links(need.nodes); },
       [this](MeanSettled& settled) { on_settled(settled); },
       [this](const LeavingMeasured& measured) { on_transfers(measured); },
       [this](const MassGiven& given) { on_transfers(given); },

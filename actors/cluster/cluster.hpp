@@ -1,9 +1,10 @@
 // Cluster: the actor between a process and the others of its run. It owns the membership and the
 // way in and out, answers probes, and does nothing else that takes time.
 //
-// It forwards events to its state machines (membership.hpp, run_lifecycle.hpp) and carries out what
-// they want: rosters go to the topology manager, links are dialled, the ranks here begin and end.
-// What is as large as the model is with the transfers, what consoles ask with the console server.
+// It forwards events to its state machines (membership.hpp, run_lifecycle.hpp, mean_orders.hpp,
+// departures.hpp) and carries out what they want: rosters go to the topology manager, links are
+// dialled, the ranks here begin and end. What is as large as the model is with the transfers, what
+// consoles ask with the console server.
 #pragma once
 #include <deque>
 #include <functional>
@@ -15,6 +16,8 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
+#include "actors/cluster/departures.hpp"
+#include "actors/cluster/mean_orders.hpp"
 #include "actors/cluster/pace.hpp"
 #include "actors/cluster/run_lifecycle.hpp"
 #include "actors/run/settings.hpp"
@@ -52,11 +55,6 @@ class Cluster final : public ClusterActor::base {
   void on_exit() override;
 
  private:
-  struct Wanted {        // a snapshot, by the consoles that wait for it
-    uint64_t after = 0;  // the serial of the last one that had begun before it was asked for
-    caf::typed_response_promise<MeanSettled> promise;
-  };
-
   static constexpr double kView_s = 0.02;  // until the members are told of at the earliest
 
   template <class Mail>
@@ -75,6 +73,7 @@ class Cluster final : public ClusterActor::base {
   void begin();
   void fetch();
   void fetch_from_somebody();
+  void need_links(const std::vector<std::string>& nodes);
   void conclude();
   void on_start(ClusterStart&);
   void on_link(LinkUp&);
@@ -116,19 +115,18 @@ class Cluster final : public ClusterActor::base {
   RunEnded ended_;
   std::vector<std::string> expected_;  // nodes in the graph when the end began
   ClusterEnding ending_;
-  std::deque<Wanted> wanted_;
+  MeanOrders orders_;
+  std::deque<caf::typed_response_promise<MeanSettled>> wanted_;  // consoles that wait for one
   std::set<std::string>
-      cut_;                // nodes of whom the membership was told that this one cannot reach them
-  bool stops_ = false;     // the whole run
-  bool averages_ = false;  // a mean is under way
-  uint64_t mean_serial_ = 0;  // of the last snapshot that began here
+      cut_;             // nodes of whom the membership was told that this one cannot reach them
+  bool stops_ = false;  // the whole run
   double armed_s_ = kNever;
   Pace rosters_, rates_;           // that are published here
   Pace views_{kView_s};            // of the members, for the transfers
   double fetch_until_s_ = kNever;  // somebody is dialled to fetch from
   uint64_t roster_epoch_ = 0, told_digest_ = 0;
   int graph_ranks_ = 0;
-  std::vector<Departure> departures_;
+  Departures departures_;
   uint64_t suspects_ = 0;
 };
 

@@ -10,6 +10,8 @@
 
 namespace grapevine {
 
+class Membership;
+
 struct NodeStatus {
   std::string node;
   double uptime_s = 0;
@@ -36,5 +38,8 @@ struct NodeStatus {
   uint64_t suspects = 0;                        // ranks of others that did not answer in time
   std::vector<std::string> events;              // the last ones
 };
+
+/// What its membership knows; the rest is empty.
+NodeStatus status_of(const Membership&);
 
 }  // namespace grapevine

@@ -39,6 +39,11 @@ void RunLifecycle::drained(bool failed) {
   leaves_ = leaves_ || failed;
 }
 
+void RunLifecycle::averaged(std::vector<std::string> missing) {
+  averaged_ = true;
+  missing_ = std::move(missing);
+}
+
 void RunLifecycle::consider(double now, const MemberTable& table, LifecycleEffects& out) {
   while (step(now, table, out)) {
   }
@@ -79,9 +84,11 @@ bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& 
       if (leaves_) return enter(Phase::handing, now + kHandOver_s);
       return enter(Phase::averaging, kNoDeadline);
     case Phase::averaging:
-    case Phase::handing:
-      if (!(phase_ == Phase::averaging ? averaged_ : handed_over_ || due)) return false;
-      return part(now, out);
+      if (!averaged_) return false;
+      if (!others_train_on(table)) return part(now, out);
+      leaves_ = out.goes_alone = out.hand_over = true;
+      return enter(Phase::handing, now + kHandOver_s);
+    case Phase::handing: return (handed_over_ || due) && part(now, out);
     case Phase::left: {
       bool somebody = false;  // who has not gone yet
       for (uint32_t k = 1; k < table.size() && !due && !somebody; ++k)
@@ -115,6 +122,17 @@ bool RunLifecycle::everybody_finished(const MemberTable& table) const {
     if (!is_over(m) && m.ranks > 0 && !m.finished) return false;
   }
   return true;
+}
+
+/// All that are missing in the mean, for nobody has told them to come.
+bool RunLifecycle::others_train_on(const MemberTable& table) const {
+  if (missing_.empty() || table.facts().stopping) return false;
+  return std::ranges::all_of(missing_, [&](const std::string& node) {
+    const auto known = table.find(node);
+    if (!known) return false;
+    const Member& m = table.at(*known);
+    return m.state == MemberState::alive && m.ready && !m.finished;
+  });
 }
 
 /// At all members: once for all packets that tell the same.

@@ -8,7 +8,8 @@
 //   weighing   told to leave: how far is the others' mean from that of all?
 //   ending     the ranks here end what is open: all have done their share, the run is to stop, or
 //              this node leaves
-//   averaging  the mean at the end, if they had begun
+//   averaging  the mean at the end, if they had begun. Where all that are missing train on, it is
+//              this node's time alone that is over, and it leaves them
 //   handing    a node that leaves gives what would be lost with it to another
 //   left       the membership knows that it goes; it stays until all others have gone too, for
 //              whoever has still to hear of the mean, through whomever: links are few
@@ -42,7 +43,9 @@ struct LifecycleEffects {
   bool drain = false;      // then drained()
   bool average = false;    // then averaged()
   bool hand_over = false;  // then handed_over()
-  bool leave = false;      // the membership
+  // The others train on without end in sight: this node leaves them, with no mean of all.
+  bool goes_alone = false;
+  bool leave = false;  // the membership
   bool conclude = false;
   std::string failure;  // not empty: the run never began here, and why
   double timer_at = 0;  // always set; replaces the earlier one
@@ -77,7 +80,8 @@ class RunLifecycle {
   void leave() { leaves_ = leaves_ || !stops_; }
   void weighed() { weighed_ = true; }
   void drained(bool failed);
-  void averaged() { averaged_ = true; }
+  /// `missing`: nodes of whom it is not known that they have the same mean.
+  void averaged(std::vector<std::string> missing);
   void handed_over() { handed_over_ = true; }
   void gone(const std::string& node) { gone_.insert(node); }  // heard of one that has left or died
 
@@ -95,6 +99,7 @@ class RunLifecycle {
   bool part(double now, LifecycleEffects&);
   bool enter(Phase, double deadline_s);
   bool everybody_finished(const MemberTable&) const;
+  bool others_train_on(const MemberTable&) const;
   bool is_turned_away() const;
 
   LifecycleOptions options_;
@@ -107,6 +112,7 @@ class RunLifecycle {
     uint32_t ranks = 0;   // of those that live
     bool others_train = false, all_live = true, moves = false;
   } seen_;
+  std::vector<std::string> missing_;        // in the mean at the end
   std::string why_;                         // the last dial failed
   std::map<std::string, int> turned_away_;  // in a row, by address
   std::set<std::string> gone_;

@@ -1,9 +1,14 @@
 #include "actors/membership/membership.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
+
+#include "kernels/check.hpp"
 
 namespace grapevine {
 
@@ -21,7 +26,16 @@ constexpr double kSync_s = 10, kSyncStranger_s = 0.5;    // between two comparis
 constexpr double kQuiet_s = 0.3, kQuietOfNode_s = 1e-3;  // after news
 constexpr double kRateMoves = 0.05;                      // by less it is not told again
 constexpr double kGraphStands_s = 1, kGraphsInARow = 4;
-constexpr double kLonely_s = 2;  // then a node that meets nobody begins alone
+constexpr double kLonely_s = 2;     // then a node that meets nobody begins alone
+constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
+constexpr double kViewAgain_s = 1;  // to the same node at the earliest
+constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
+constexpr double kIncarnation_s = 1;       // between two that others make this node begin
+constexpr double kIncarnationsInARow = 3;  // where its ranks are taken too
+constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
+constexpr uint64_t kGraphsAtOnce = 1 << 16;  // versions, that a node may have missed
+constexpr size_t kOthersKept = 16;
+constexpr size_t kViewBytes = kControlBytes / 2;
 
 MemberTable first_table(Member self, const MembershipOptions& options) {
   self.state = MemberState::alive;
@@ -29,14 +43,28 @@ MemberTable first_table(Member self, const MembershipOptions& options) {
   return {std::move(self), {0, "", options.topology}, {options.run, options.generation, false, 0}};
 }
 
-uint32_t stream_of(const std::string& node) { return static_cast<uint32_t>(name_hash(node)); }
+std::string incarnation_of(const Member& m) {
+  return fmt::format("{} (incarnation {})", m.node, m.incarnation);
+}
+
+std::string ranks_of(const Member& m) {
+  if (m.ranks == 0 || m.first_rank == kAnyRank) return "no ranks yet";
+  return fmt::format("ranks {} to {}", m.first_rank, m.first_rank + m.ranks - 1);
+}
+
+bool has_ranks_of(const Member& a, const Member& b) {
+  return a.incarnation == b.incarnation && a.first_rank == b.first_rank && a.ranks == b.ranks &&
+         in_graph(a) == in_graph(b);
+}
+
+uint32_t short_hash(const std::string& node) { return static_cast<uint32_t>(name_hash(node)); }
 
 }  // namespace
 
 Membership::Membership(Member self, const MembershipOptions& options)
     : options_(options),
       table_(first_table(std::move(self), options)),
-      random_(options.seed, stream_of(table_.self().node), Purpose::membership),
+      random_(options.seed, short_hash(table_.self().node), Purpose::membership),
       connector_(options.join),
       prober_(table_, connector_, random_) {}
 
@@ -54,12 +82,11 @@ void Membership::begin(double now, MembershipEffects& out) {
   if (late_s < kLate_s) return;
   prober_.overslept(late_s);
   if (late_s < kNap_s) return;
-  for (Suspicion& s : suspicions_)
-    s.since += late_s;
+  suspicions_.stood_still(late_s);
   if (late_s >= kAway_s) away_until_ = now + kAwayIsHeard_s;
   if (late_s < kSleep_s) return;
   sync_at_ = now;  // what has become of us meanwhile?
-  out.lines.push_back("stood still for " + std::to_string(late_s) + " s");
+  out.lines.push_back(fmt::format("stood still for {:.3f} s", late_s));
 }
 
 void Membership::finish(double now, MembershipEffects& out) {
@@ -99,8 +126,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (ranks_went_) at = std::min(at, forget_at_);
   if (next_graph_) at = std::min(at, graph_due());
   if (contested_ >= self().incarnation) at = std::min(at, contest_due());
-  for (const Suspicion& s : suspicions_)
-    at = std::min(at, dead_at(s));
+  at = std::min(at, suspicions_.next(table_.live_count()));
   armed_at_ = out.timer_at = std::max(at, now);
 }
 
@@ -127,11 +153,7 @@ void Membership::timer(double now, MembershipEffects& out) {
   ProbeResults results;
   prober_.run(now, results);
   carry_out(now, results, out);
-  std::vector<uint32_t> lapsed;
-  for (const Suspicion& s : suspicions_) {
-    if (dead_at(s) <= now) lapsed.push_back(s.member);
-  }
-  for (const uint32_t member : lapsed)
+  for (const uint32_t member : suspicions_.lapsed(now, table_.live_count()))
     declare_dead(now, member, "it did not refute its suspicion", out);
   if (sync_at_ <= now) {
     synced_at_ = now;
@@ -396,6 +418,376 @@ bool Membership::rank_returned(double now, uint32_t rank, MembershipEffects& out
   }
   finish(now, out);
   return told;
+}
+
+// --- records
+
+void Membership::hear(double now, const std::string& from, const MembershipPacket& packet,
+                      MembershipEffects& out) {
+  for (const Member& m : packet.news) {
+    if (const char* why = impossible(m)) {
+      ++refusals_[why];
+      continue;
+    }
+    if (m.node == self().node)
+      hear_of_self(now, m, out);
+    else
+      hear_of(now, from, m, out);
+  }
+  hear_of_graph(packet.graph);
+  take_in(packet.facts, out);
+  for (const EdgeRate& rate : packet.rates) {
+    if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
+  }
+}
+
+// The first whole view that a node hears may say any version.
+void Membership::hear_of_graph(const GraphSpec& said) {
+  const GraphSpec& newest = next_graph_ ? *next_graph_ : spec();
+  if (said.version > kSpecsAtMost || !wins(said, newest)) return;
+  if (met_ && said.version > spec().version + kGraphsAtOnce)
+    ++refusals_["a graph that jumps"];
+  else
+    next_graph_ = said;
+}
+
+void Membership::hear_of(double now, const std::string& from, const Member& m,
+                         MembershipEffects& out) {
+  const auto known = table_.find(m.node);
+  if (!believable(now, known.value_or(~uint32_t{0}), m.incarnation, is_over(m))) {
+    ++refusals_["an incarnation that jumps"];
+    return;
+  }
+  const bool dies = known && table_.live(*known) && is_over(m) && m.node != from &&
+                    m.incarnation >= table_.at(*known).incarnation;
+  if (dies && hearsay(now, from, m, out)) return;
+  if (take_in(now, m, out) || m.node != from) return;
+  // It may be a process that does not know of its earlier incarnations.
+  if (known && newer(table_.at(*known), m)) send_record(*known, *known, out);
+}
+
+// While it lives in the graph nobody goes through more than one a second, but for restarts. (Of the
+// others all nodes must believe the same, whatever each has heard before: so no jump is too far,
+// and of those that are over they believe more than any can have believed while it lived.)
+bool Membership::believable(double now, uint32_t member, uint32_t incarnation, bool over) const {
+  const bool free =
+      member >= known_.size() || known_[member].incarnation == 0 || !table_.live(member);
+  if (free) return incarnation <= (over ? 2 : 1) * kFirstIncarnationAtMost;
+  const Known& k = known_[member];
+  const double most =
+      k.incarnation + kIncarnationsAtOnce + kIncarnationsPerSecond * (now - k.since);
+  return incarnation <= std::min<double>(most, kIncarnationsAtMost - 1);
+}
+
+// `m` is over, says `from`, and lives for all that is known here. False: it is to be believed.
+bool Membership::hearsay(double now, const std::string& from, const Member& m,
+                         MembershipEffects& out) {
+  const uint32_t member = *table_.find(m.node);
+  const uint32_t by = short_hash(from);
+  if (suspicions_.accuses(member, short_hash(self().node))) return false;
+  if (const auto claim = suspicions_.claimed(member)) return claim->by == by;
+  MembershipPacket packet;  // it hears what is said of it
+  packet.kind = Kind::sync_reply;
+  packet.news.push_back(m);
+  out.sends.push_back({m.node, std::move(packet)});
+  Member suspect = m;
+  suspect.state = MemberState::suspect;
+  suspect.accuser = by;
+  take_in(now, suspect, out);
+  if (!table_.live(member)) return true;
+  suspicions_.claim({member, m.state, by});
+  ProbeResults results;
+  prober_.suspect(now, member, results);
+  carry_out(now, results, out);
+  return true;
+}
+
+bool Membership::take_in(double now, const Member& m, MembershipEffects& out) {
+  const MemberTable::Merged merged = table_.merge(m);
+  if (merged.refused != nullptr) ++refusals_[merged.refused];
+  if (merged.news) {
+    on_news(now, merged, out);
+    return true;
+  }
+  if (merged.refused != nullptr) return false;
+  const Member& known = table_.at(merged.index);
+  if (m.state == MemberState::suspect && !newer(known, m)) confirm(merged.index, m.accuser);
+  return false;
+}
+
+void Membership::on_news(double now, const MemberTable::Merged& merged, MembershipEffects& out) {
+  const Member& m = table_.at(merged.index);
+  const auto& before = merged.before;
+  const bool new_incarnation = !before || before->incarnation != m.incarnation;
+  if (before && !is_over(*before) && (new_incarnation || is_over(m))) out.died.push_back(m.node);
+  std::erase_if(strangers_, [&](const auto& stranger) {
+    if (stranger.first == m.node) connector_.link_up(now, merged.index, stranger.second, table_);
+    return stranger.first == m.node;
+  });
+  if (new_incarnation || is_over(m)) prober_.forget(merged.index);
+  if (new_incarnation && !is_over(m)) connector_.born(now, merged.index, table_);
+  if (new_incarnation || before->state != m.state) connector_.changed();
+  if (!before || !has_ranks_of(*before, m)) settle_at_ = std::min(settle_at_, now + kSettle_s);
+  ranks_went_ |= before && in_graph(*before) && !has_ranks_of(*before, m);
+  suspicions_.forget(merged.index);
+  if (merged.index >= known_.size()) known_.resize(merged.index + 1);
+  if (is_over(m)) known_[merged.index] = {};
+  if (known_[merged.index].incarnation == 0 && in_graph(m))
+    known_[merged.index] = {now, m.incarnation};
+  if (m.state == MemberState::suspect) suspicions_.suspect(now, merged.index, m.accuser);
+  if (new_incarnation && !is_over(m))
+    out.lines.push_back(incarnation_of(m) + " is here, " + ranks_of(m));
+  if (m.state == MemberState::left) out.lines.push_back(incarnation_of(m) + " has left");
+  if (m.state == MemberState::dead) out.lines.push_back(incarnation_of(m) + " is dead");
+  if (!met_) return;  // the first view that a newcomer hears is no news to others
+  piggyback_.member(merged.index);
+  fresh_ = true;
+  sync_soon(now);
+}
+
+void Membership::hear_of_self(double now, const Member& m, MembershipEffects& out) {
+  if (is_over(self())) return;
+  Member own = self(), same = m;
+  same.accuser = own.accuser;
+  same.state = own.state;
+  const bool ours = same == own;      // what we said, but for the state
+  const bool other = m.id != own.id;  // a process of the same name said it, or says it now
+  if (ours && m.state == MemberState::suspect && own.refutations < kRefutationsAtMost / 2) {
+    ++own.refutations;
+    prober_.ail(+1);
+    renew_self(own);
+  } else if (other ? m.incarnation >= own.incarnation
+                   : !newer(own, m) && !(ours && m.state == own.state)) {
+    if (!believable(now, 0, m.incarnation, false)) {
+      ++refusals_["an incarnation that jumps"];
+      return;
+    }
+    if (other && has_lost_name_to(now, m)) {
+      out.name_taken = true;
+      return;
+    }
+    contest(now, m.incarnation, is_over(m) ? "it was declared dead" : "it has lived before", out);
+  }
+}
+
+// `m` is of another process of this name, in an incarnation as new as this one's. Of whom this
+// process hears while it is there, or before its ranks are in the graph, that one did not take its
+// place.
+bool Membership::has_lost_name_to(double now, const Member& m) {
+  const bool known = std::find(others_.begin(), others_.end(), m.id) != others_.end();
+  if (known) return false;
+  const bool began = !known_.empty() && known_[0].incarnation > 0;
+  if (began && now < away_until_) return !is_over(m);
+  if (others_.size() >= kOthersKept) others_.erase(others_.begin());
+  others_.push_back(m.id);
+  return false;
+}
+
+// Others know of `incarnation`, which this node has not said: it begins the next.
+void Membership::contest(double now, uint32_t incarnation, const char* why,
+                         MembershipEffects& out) {
+  contested_ = std::max(contested_, incarnation);
+  contested_why_ = why;
+  if (now < contest_due()) return;
+  contest_at_ = now + kIncarnation_s;
+  count_incarnation(now);
+  begin_incarnation(self(), contested_ + 1, why, out);
+}
+
+double Membership::incarnation_due() const {
+  return incarnation_at_ - (kIncarnationsInARow - 1) * kIncarnation_s;
+}
+
+double Membership::contest_due() const { return std::max(contest_at_, incarnation_due()); }
+
+void Membership::count_incarnation(double now) {
+  incarnation_at_ = std::max(incarnation_at_, now) + kIncarnation_s;
+}
+
+void Membership::renew_self(const Member& m) {
+  GV_CHECK(table_.merge(m).news);
+  ranks_went_ = true;
+  piggyback_.member(0);
+  fresh_ = true;
+}
+
+void Membership::begin_incarnation(Member m, uint32_t incarnation, const std::string& why,
+                                   MembershipEffects& out) {
+  m.incarnation = std::max(incarnation, last_incarnation(m) + 1);
+  m.refutations = 0;
+  // Ranks that are gone stay so; those that live have the node's incarnation now.
+  std::erase_if(m.gone, [](const RankGone& g) { return g.lives; });
+  for (RankGone& g : m.gone)
+    g.incarnation = m.incarnation;
+  m.state = MemberState::alive;
+  m.accuser = 0;
+  out.reborn = true;
+  out.lines.push_back(fmt::format("begins incarnation {}: {}", m.incarnation, why));
+  renew_self(m);
+}
+
+void Membership::settle_ranks(double now, MembershipEffects& out) {
+  settle_at_ = std::numeric_limits<double>::infinity();
+  if (self().first_rank == kAnyRank && !met_) return;
+  const auto first = table_.move_to();
+  if (first && *first > kRankNumbersAtMost - self().ranks) return;
+  Member m = self();
+  const uint32_t next = last_incarnation(m) + 1;
+  const bool lost_some = !m.gone.empty();
+  if (first) m.first_rank = *first;
+  if (first) m.gone.clear();  // all that it has begins anew
+  uint32_t incarnation = table_.incarnation_with(m.first_rank);
+  if (!believable(now, 0, incarnation, false)) {
+    ++refusals_["an incarnation that jumps"];
+    incarnation = m.incarnation;
+  }
+  if (!first && incarnation == m.incarnation) return;
+  const bool begins = first ? in_graph(self()) || lost_some : incarnation > m.incarnation;
+  if (begins && now < incarnation_due()) return void(settle_at_ = incarnation_due());
+  if (begins) count_incarnation(now);
+  out.ranks_moved = first.has_value();
+  if (first && begins) {
+    begin_incarnation(m, std::max(incarnation, next),
+                      "its ranks were taken, it has " + ranks_of(m) + " now", out);
+  } else if (incarnation > m.incarnation) {
+    begin_incarnation(m, incarnation, "others have had " + ranks_of(m) + " before it", out);
+  } else {
+    ++m.refutations;
+    renew_self(m);
+  }
+}
+
+// --- suspicions
+
+void Membership::accuse(double now, uint32_t member, const std::string& why,
+                        MembershipEffects& out) {
+  Member m = table_.at(member);
+  if (is_over(m)) return;
+  const uint32_t own_name = short_hash(self().node);
+  if (const auto claim = suspicions_.claimed(member))  // what another said is so
+    return end_incarnation(now, member, claim->state, why, out);
+  if (m.state == MemberState::suspect) return confirm(member, own_name);
+  m.state = MemberState::suspect;
+  m.accuser = own_name;
+  out.lines.push_back(incarnation_of(m) + " is suspected: " + why);
+  take_in(now, m, out);
+}
+
+// Somebody else finds the same: the suspect has less time, and others hear of it.
+void Membership::confirm(uint32_t member, uint32_t accuser) {
+  if (!suspicions_.confirm(member, accuser)) return;
+  table_.name_accuser(member, accuser);
+  piggyback_.member(member);
+}
+
+void Membership::declare_dead(double now, uint32_t member, const std::string& why,
+                              MembershipEffects& out) {
+  end_incarnation(now, member, MemberState::dead, why, out);
+}
+
+void Membership::end_incarnation(double now, uint32_t member, MemberState state,
+                                 const std::string& why, MembershipEffects& out) {
+  Member m = table_.at(member);
+  if (is_over(m)) return;
+  m.state = state;
+  m.accuser = 0;
+  if (state == MemberState::dead)
+    out.lines.push_back(incarnation_of(m) + " is taken for dead: " + why);
+  take_in(now, m, out);
+}
+
+// --- telling
+
+void Membership::carry_out(double now, ProbeResults results, MembershipEffects& out) {
+  for (const ProbeResults::Failed& f : results.failed) {
+    accuse(now, f.member,
+           fmt::format("no answer in {} ms, {} others had none either",
+                       std::lround(1e3 * f.after_s), f.nacks),
+           out);
+  }
+  for (auto& [to, packet] : results.sends)
+    send(to, std::move(packet), out);
+}
+
+// What a member is to hear of itself: that it is not plainly alive, as known here or, where another
+// says that it is over, as that one says.
+std::optional<Member> Membership::said_of(uint32_t member) const {
+  Member m = table_.at(member);
+  if (const auto claim = suspicions_.claimed(member)) m.state = claim->state;
+  if (m.state == MemberState::alive) return std::nullopt;
+  return m;
+}
+
+// Who is not plainly alive here hears what is said of it, in every packet.
+void Membership::send(uint32_t to, MembershipPacket packet, MembershipEffects& out) {
+  if (packet.news.empty())
+    if (auto said = said_of(to)) packet.news.push_back(std::move(*said));
+  piggyback_.load(table_, packet);
+  out.sends.push_back({table_.at(to).node, std::move(packet)});
+}
+
+void Membership::send_record(uint32_t to, uint32_t member, MembershipEffects& out) {
+  MembershipPacket packet;
+  packet.kind = Kind::sync_reply;
+  packet.news.push_back(table_.at(member));
+  out.sends.push_back({table_.at(to).node, std::move(packet)});
+}
+
+void Membership::send_sync(const std::string& to, MembershipEffects& out) {
+  MembershipPacket packet;
+  packet.kind = Kind::sync;
+  packet.sequence = table_.digest();
+  packet.facts = facts();
+  packet.news.push_back(self());
+  if (const auto member = table_.find(to))
+    if (auto said = said_of(*member)) packet.news.push_back(std::move(*said));
+  out.sends.push_back({to, std::move(packet)});
+}
+
+void Membership::send_view(double now, uint32_t to, MembershipEffects& out) {
+  if (to >= told_at_.size()) told_at_.resize(to + 1, -std::numeric_limits<double>::infinity());
+  if (now < told_at_[to] + kViewAgain_s) return;
+  told_at_[to] = now;
+  const auto& order = table_.by_name();
+  size_t done = 0;
+  while (done < order.size()) {
+    MembershipPacket packet;
+    packet.kind = Kind::sync_reply;
+    packet.graph = spec();
+    packet.facts = facts();
+    size_t bytes = wire_bytes(packet);
+    for (; done < order.size() && bytes < kViewBytes && packet.news.size() < kMaxNews; ++done) {
+      packet.news.push_back(table_.at(order[done]));
+      bytes += wire_bytes(packet.news.back());
+    }
+    packet.sequence = done == order.size() ? table_.digest() : 0;
+    out.sends.push_back({table_.at(to).node, std::move(packet)});
+  }
+}
+
+// Both digests are taken with the packet's news in: if they differ, one knows what the other does
+// not.
+void Membership::on_view(double now, uint32_t from, const MembershipPacket& packet,
+                         MembershipEffects& out) {
+  const bool whole = packet.sequence != 0;
+  const bool same = packet.sequence == table_.digest();
+  if (whole && (same || packet.kind == Kind::sync_reply)) {
+    if (!met_) settle_at_ = now;
+    met_ = true;
+  }
+  if (whole && !same) send_view(now, from, out);
+}
+
+void Membership::forget_old_rates() {
+  if (table_.rates().empty()) return;
+  std::map<uint32_t, uint32_t> ranges;  // first rank -> end
+  for (const uint32_t member : table_.by_name())
+    if (const Member& m = table_.at(member); in_graph(m))
+      ranges.emplace(m.first_rank, m.first_rank + m.ranks);
+  table_.keep_rates_of([&](uint32_t rank) {
+    const auto above = ranges.upper_bound(rank);
+    return above != ranges.begin() && rank < std::prev(above)->second;
+  });
 }
 
 // --- what is known

@@ -55,6 +55,7 @@
 #include "actors/membership/member_table.hpp"
 #include "actors/membership/piggyback_queue.hpp"
 #include "actors/membership/prober.hpp"
+#include "actors/membership/suspicions.hpp"
 #include "kernels/random.hpp"
 
 namespace grapevine {
@@ -158,35 +159,22 @@ class Membership {
   int health() const { return prober_.health(); }  // 0 is best, 8 worst: time-outs x (1 + it)
 
  private:
-  struct Suspicion {
-    uint32_t member = 0;
-    double since = 0;
-    std::vector<uint32_t> accusers;  // hashes of names
-  };
-  /// A live member is said to be dead, or to have left.
-  struct Claim {
-    uint32_t member = 0;
-    MemberState state = MemberState::dead;
-    uint32_t by = 0;  // hash of the name of who says so
-  };
   struct Known {  // since when it is in the graph, and from which incarnation on; 0: it is not
     double since = 0;
     uint32_t incarnation = 0;
   };
 
-  // membership.cpp: events
   void sync_soon(double now);
   void begin(double now, MembershipEffects&);
   void take_in(const RunFacts&, MembershipEffects&);
   void change_graph(double now, MembershipEffects&);
   double graph_due() const;  // when the graph may change again
   void finish(double now, MembershipEffects&);
-  // membership_news.cpp: what is made of what is heard, and what is told
+  // what is made of what is heard
   void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
   void hear_of(double now, const std::string& from, const Member&, MembershipEffects&);
   bool believable(double now, uint32_t member, uint32_t incarnation, bool over) const;
   bool hearsay(double now, const std::string& from, const Member&, MembershipEffects&);
-  bool accused_here(uint32_t member) const;
   bool take_in(double now, const Member&, MembershipEffects&);
   void hear_of_graph(const GraphSpec&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
@@ -202,10 +190,10 @@ class Membership {
   void settle_ranks(double now, MembershipEffects&);
   void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
   void confirm(uint32_t member, uint32_t accuser);
-  double dead_at(const Suspicion&) const;
   void end_incarnation(double now, uint32_t member, MemberState, const std::string& why,
                        MembershipEffects&);
   void declare_dead(double now, uint32_t member, const std::string& why, MembershipEffects&);
+  // what is told
   void carry_out(double now, ProbeResults, MembershipEffects&);
   void send(uint32_t to, MembershipPacket, MembershipEffects&);
   void send_record(uint32_t to, uint32_t member, MembershipEffects&);
@@ -221,9 +209,8 @@ class Membership {
   Connector connector_;
   PiggybackQueue piggyback_;
   Prober prober_;
-  std::vector<Suspicion> suspicions_;
-  std::vector<Claim> claims_;  // one of a member
-  std::vector<Known> known_;   // by member
+  Suspicions suspicions_;
+  std::vector<Known> known_;  // by member
   std::map<std::string_view, uint64_t> refusals_;
   std::optional<GraphSpec> next_graph_;  // the newest that was heard of, until its time
   double graph_at_ = 0;                  // until when those that have come were to stand

@@ -231,11 +231,11 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
     if (told) told(line);
   };
   Handles to;
-  to.cluster = system.spawn<Cluster>(ClusterDependencies{
-      clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
-      MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective),
-                        hooks.run.resumption.generation},
-      lifecycle_of(s, n), say, std::move(done)});
+  to.cluster = system.spawn<Cluster>(
+      ClusterDependencies{clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
+                          MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective),
+                                            hooks.run.resumption.generation},
+                          lifecycle_of(s, n), say, std::move(done)});
   to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
                                                                shape_of_rank(s, *objective),
                                                                std::move(mean), n.patience_s, say});
@@ -245,19 +245,32 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
 }
 
 // To the end of the run, or of this node in it.
+/// What a run may have reached, looked at now and then.
+struct Reached {
+  std::function<bool()> has_diverged;  // here
+  std::function<bool()> is_left;       // somebody wants this process to end, or a hook threw
+  std::function<bool()> is_enough;     // for all nodes
+  std::function<bool()> is_over;       // the time of the ranks here
+};
+
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
-                        const std::function<bool()>& is_over, const std::atomic<int>* interrupts,
-                        const Thrown& thrown, const std::function<void()>& save) {
+                        const Reached& reached, const std::function<void()>& save) {
   for (bool asked = false;;) {
     if (auto end = ending.wait(std::chrono::milliseconds(50))) return std::move(*end);
-    const bool leaves = thrown.any() || (interrupts != nullptr && interrupts->load() > 0);
-    if (asked || !(leaves || is_over())) continue;
+    if (asked) continue;
     asked = true;
-    if (leaves) save();
-    if (leaves)
+    if (reached.has_diverged()) {
       caf::anon_send(cluster, Leave{});
-    else
+    } else if (reached.is_left()) {
+      save();
+      caf::anon_send(cluster, Leave{});
+    } else if (reached.is_enough()) {
+      caf::anon_send(cluster, Stop{});
+    } else if (reached.is_over()) {
       caf::anon_send(cluster, Finish{});
+    } else {
+      asked = false;
+    }
   }
 }
 
@@ -383,6 +396,11 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   const RunClock clock(system);
   Promised<ClusterEnding> ending;
   Promised<Outcome> ended;
+  Promised<Alarm> alarmed;  // that the ranks here drift apart, or that one has a loss of no number
+  hooks.run.sink.on_alarm = [&alarmed, told = hooks.run.sink.on_alarm](const Alarm& alarm) {
+    if (told) told(alarm);
+    if (alarm.what == Alarm::What::divergence) alarmed.keep(alarm);
+  };
   const auto begun_s = std::make_shared<std::atomic<double>>(kNever);  // the ranks here have
   hooks.run.sink.on_epoch = [begun_s, told = hooks.run.sink.on_epoch](const EpochInfo& info) {
     begun_s->store(std::min(begun_s->load(), info.at_s));
@@ -407,18 +425,23 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
     hooks.guests->begin(
         {&system, node.cluster, node.run->counters, s.ranks, node.run->checkpointer});
 
+  std::optional<Alarm> alarm;
+  const auto* interrupts = hooks.run.interrupts;
   const auto* is_enough = hooks.run.is_enough;
-  const auto is_over = [&] {
-    return (is_enough != nullptr && is_enough->load()) ||
-           (s.until_s > 0 && clock.now() - *begun_s >= s.until_s);
-  };
-  const ClusterEnding end = await_end(ending, node.cluster, is_over, hooks.run.interrupts, thrown,
-                                      [&] { save_last(system, *node.run); });
+  const Reached reached{
+      .has_diverged =
+          [&] { return (alarm = alarmed.wait(std::chrono::milliseconds(0))).has_value(); },
+      .is_left = [&] { return thrown.any() || (interrupts != nullptr && interrupts->load() > 0); },
+      .is_enough = [&] { return is_enough != nullptr && is_enough->load(); },
+      .is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; }};
+  const ClusterEnding end =
+      await_end(ending, node.cluster, reached, [&] { save_last(system, *node.run); });
   NodeResult result;
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
+  if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
+  if (alarm) result.outcome.fail(*alarm);
   take_mean(end, *objective, s.ranks, result);
   if (hooks.guests) {
-    const auto* interrupts = hooks.run.interrupts;
     const bool hurries = interrupts != nullptr && interrupts->load() > 0;
     hooks.guests->end(result.mean, result.statistics, result.ranks,
                       hurries ? kInterrupted : kForScripts);

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kLastWordsS = 0.5;  // for what is queued when a link ends politely
 constexpr int kToldPerSecond = 10;
+constexpr size_t kUnresolvedKept = 1000;
 
 constexpr double kMeasureEveryS = 0.2;
 constexpr size_t kMostConsoles = 64;
@@ -124,6 +125,7 @@ void ConnectionManager::dial(const std::string& address) {
       [this, address](kj::Exception&& e) {
         if (leaving_ || !events_.dial_failed) return;
         const std::string reason = dial_reason_of(e);
+        if (reason == kUnresolved) tell_unresolved(address);
         events_.dial_failed(address, reason, reason.find("refused") != reason.npos);
       }));
 }
@@ -217,6 +219,12 @@ void ConnectionManager::report_end(Connection& c, const std::string& reason) {
     }
   }
   if (was == Stage::up || was == Stage::offered) offer_next(c.peer.node);
+}
+
+/// A member may tell of addresses that are none, again and again: each is said once.
+void ConnectionManager::tell_unresolved(const std::string& address) {
+  const bool is_new = unresolved_.size() < kUnresolvedKept && unresolved_.insert(address).second;
+  if (is_new) tell_turned_away(address, kUnresolved);
 }
 
 void ConnectionManager::tell_turned_away(const std::string& from, const std::string& reason) {

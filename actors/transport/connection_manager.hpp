@@ -16,6 +16,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "actors/transport/acceptor.hpp"
@@ -84,6 +85,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   void finish(Connection&, const std::string& reason);          // what is queued leaves first
   void on_closed(uint64_t id, const std::string& reason);
   void report_end(Connection&, const std::string& reason);
+  void tell_unresolved(const std::string& address);
   void tell_turned_away(const std::string& from, const std::string& reason);
   bool push(Connection&, const ControlMessage&);
   Connection* find(uint64_t id);
@@ -103,6 +105,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   uint64_t id_ = 0;
   uint64_t last_id_ = 0;
   bool leaving_ = false;
+  std::set<std::string> unresolved_;  // addresses that have been told
   kj::TimePoint told_since_;
   int told_ = 0;
   std::function<void()> left_;

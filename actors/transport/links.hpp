@@ -57,7 +57,8 @@ struct LinkEvents {
   /// A dial ended without up. `refused`: nobody listens there.
   std::function<void(const std::string& address, const std::string& reason, bool refused)>
       dial_failed;
-  /// Somebody was turned away at our door. At most ten a second are told.
+  /// Somebody was turned away at our door, or an address that was to be dialled does not resolve,
+  /// each such once. At most ten a second are told.
   std::function<void(const std::string& from, const std::string& reason)> turned_away;
   /// To be answered by reply(console, ...), whose last part has `more` unset.
   std::function<void(uint64_t console, ConsoleRequest)> console;

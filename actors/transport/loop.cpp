@@ -4,6 +4,29 @@
 
 namespace grapevine {
 
+namespace {
+
+// What KJ would write on standard error, beside the exception that tells whoever asked, for whom we
+// have words of our own. Threads that it starts (it looks a name up on one) are as quiet.
+class Quiet final : public kj::ExceptionCallback {
+ public:
+  void logMessage(kj::LogSeverity severity, const char* file, int line, int depth,
+                  kj::String&& text) override {
+    if (severity == kj::LogSeverity::FATAL)
+      next.logMessage(severity, file, line, depth, kj::mv(text));
+  }
+  kj::Function<void(kj::Function<void()>)> getThreadInitializer() override {
+    return [outer = next.getThreadInitializer()](kj::Function<void()> run) mutable {
+      outer([&run] {
+        const Quiet quiet;
+        run();
+      });
+    };
+  }
+};
+
+}  // namespace
+
 Loop::Loop() {
   std::promise<void> ready;
   thread_ = std::thread([this, &ready] { run(ready); });
@@ -36,6 +59,7 @@ void Loop::call(const Task& task) {
 }
 
 void Loop::run(std::promise<void>& ready) {
+  const Quiet quiet;
   auto io = kj::setupAsyncIo();
   io_ = &io;
   // By default a loop with ready events never looks at the sockets, nor at the inbox.
@@ -66,7 +90,7 @@ void Loop::run(std::promise<void>& ready) {
         return;
       }
       KJ_IF_MAYBE (error, kj::runCatchingExceptions([&] { task(); })) {
-        KJ_LOG(ERROR, "a task of the link loop failed", *error);
+        KJ_LOG(FATAL, "a task of the link loop failed", *error);
       }
     }
     // A busy inbox must not starve the sockets.

@@ -63,7 +63,7 @@ kj::Promise<kj::AuthenticatedStream> connect_stream(Loop& loop, kj::TlsContext* 
 std::string dial_reason_of(const kj::Exception& error) {
   if (error.getType() == kj::Exception::Type::OVERLOADED) return "no answer in time";
   const std::string text = error.getDescription().cStr();
-  if (text.starts_with("DNS lookup failed")) return "the name does not resolve";
+  if (text.starts_with("DNS lookup failed")) return kUnresolved;
   if (text.find("restrictPeers") != text.npos) return "off loopback a run key is required";
   return tls_reason_of(error);
 }

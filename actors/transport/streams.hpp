@@ -25,6 +25,8 @@ inline bool is_path(const std::string& address) { return address.starts_with("un
 /// connect_stream makes have this already.
 void set_options(kj::AsyncIoStream&);
 
+constexpr char kUnresolved[] = "the name does not resolve";
+
 /// Why dialling failed, in our words where we have some.
 std::string dial_reason_of(const kj::Exception&);
 

@@ -16,6 +16,7 @@
 
 #include "actors/alarm.hpp"
 #include "actors/cluster/needed_links.hpp"
+#include "actors/run/run_node.hpp"
 #include "app/ask_node.hpp"
 #include "app/checkpoint/resume.hpp"
 #include "app/commands.hpp"
@@ -155,7 +156,7 @@ class Launch {
           add(fault.at, true, [this, node] {
             ended_.erase(node);
             alarms_.erase(node);
-            progress_.say(fmt::format("node-{} is started anew", node));
+            progress_.say(processes_.name(node) + " is started anew");
             return processes_.restart(node);
           });
         } else if (fault.kind == RankFaultKind::pause) {
@@ -172,7 +173,7 @@ class Launch {
   }
 
   Status pause(int node, bool on) {
-    progress_.say(fmt::format("node-{}{}", node, (on ? " stands still" : " goes on")));
+    progress_.say(processes_.name(node) + (on ? " stands still" : " goes on"));
     processes_.pause(node, on);
     return Done{};
   }
@@ -192,13 +193,13 @@ class Launch {
   void tell_addresses() {
     for (int k = 0; k < options_.nodes; ++k)
       if (processes_.listens(k) && told_.insert(processes_.address(k)).second)
-        progress_.say(fmt::format("node-{} listens on {}", k, processes_.address(k)));
+        progress_.say(fmt::format("{} listens on {}", processes_.name(k), processes_.address(k)));
   }
 
   void tell_ends() {
     for (int k = 0; k < options_.nodes; ++k) {
       if (!processes_.ended(k) || !ended_.insert(k).second || processes_.status(k) == 0) continue;
-      progress_.say(processes_.lost(k) ? fmt::format("node-{} was killed", k)
+      progress_.say(processes_.lost(k) ? processes_.name(k) + " was killed"
                                        : processes_.complaint(k));
     }
   }
@@ -262,11 +263,12 @@ class Launch {
       standing[a["kind"].dump() + a["rank"].dump() + "-" + a["peer"].dump()] = a["line"];
     auto& told = alarms_[node];
     for (const auto& [place, line] : standing)
-      if (told.count(place) == 0) progress_.warn(fmt::format("{}node-{}: {}", kAlarm, node, line));
+      if (told.count(place) == 0)
+        progress_.warn(fmt::format("{}{}: {}", kAlarm, processes_.name(node), line));
     for (const auto& [place, line] : told) {
       const std::string what = line.substr(0, line.find(';'));
       if (standing.count(place) == 0)
-        progress_.warn(fmt::format("{}node-{}: {}", kAlarmOver, node, what));
+        progress_.warn(fmt::format("{}{}: {}", kAlarmOver, processes_.name(node), what));
     }
     told = std::move(standing);
   }
@@ -279,7 +281,7 @@ class Launch {
     bool well = true;
     for (int k = 0; k < options_.nodes; ++k) {
       const Json result = processes_.ended(k) ? processes_.result(k) : Json();
-      nodes.push_back({{"node", fmt::format("node-{}", k)}, {"status", processes_.status(k)}});
+      nodes.push_back({{"node", processes_.name(k)}, {"status", processes_.status(k)}});
       well = well && (processes_.status(k) == 0 || processes_.lost(k));
       if (!result.is_object()) continue;
       gradients += result["gradients"].get<uint64_t>();
@@ -287,7 +289,8 @@ class Launch {
                                "broken_exchanges", "protocol_errors", "resumed_at"})
         sums[name] += result[name].get<uint64_t>();
       nodes.back()["mean_hash"] = result["mean_hash"];
-      if (told.is_null()) told = result;
+      nodes.back()["diverged"] = result["diverged"];
+      if (told.is_null() || told["diverged"]) told = result;
     }
     if (told.is_null()) return failure();
     const double seconds = std::max(1e-9, told["seconds"].get<double>());
@@ -301,11 +304,13 @@ class Launch {
     told["processes"] = nodes;
     if (!options_.plan.empty() && !interrupted_)
       if (auto simulated = predicted(options_, told, round_trip_s_)) told["predicted"] = *simulated;
+    const bool diverged = told["diverged"];  // so have all
     if (options_.json) {
       print_json(told);
-    } else {
+    } else if (!diverged) {
       print_launch(options_.settings, told);
     }
+    if (diverged) return failure();
     return well ? 0 : 1;
   }
 
@@ -329,9 +334,9 @@ class Launch {
   bool interrupted_ = false;
   int saves_ = 0;  // checkpoints that have been asked for
   std::set<int> ended_;
-  std::map<int, Reached> reached_;                                   // by node
+  std::map<int, Reached> reached_;                            // by node
   std::map<int, std::map<std::string, std::string>> alarms_;  // by node and place: their lines
-  std::set<std::string> told_;                                       // addresses
+  std::set<std::string> told_;                                // addresses
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
 };
 
@@ -361,6 +366,7 @@ Result<int> launch(Options options) {
     options.settings.ranks = options.peers.total_ranks;
   }
   if (const Status fits = check_links_of(options); !fits) return fits.error();
+  if (options.peers.name.empty()) options.peers.name = name_of_this_process();
   options.out = run_path(options);
   PassingFile file;
   std::string plan;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "app/checkpoint/resume.hpp"
+#include "app/node_environment.hpp"
 #include "app/toml_file.hpp"
 #include "kernels/cuda_device.hpp"
 #include "kernels/spec.hpp"
@@ -19,8 +20,8 @@ namespace {
 // Told by launch itself, or its own.
 const std::set<std::string>& own_options() {
   static const std::set<std::string> names = {
-      "config", "plan",  "out",     "json",    "quiet",     "resume",     "ranks",
-      "nodes",  "hosts", "threads", "metrics", "log-level", "log-format", "device"};
+      "config", "plan",    "out",     "json",      "quiet",      "resume", "ranks",    "nodes",
+      "hosts",  "threads", "metrics", "log-level", "log-format", "device", "node-name"};
   return names;
 }
 
@@ -48,6 +49,10 @@ std::string port_after(const std::string& where, int count) {
 }
 
 }  // namespace
+
+std::string name_of_node(const Options& launch, int number) {
+  return numbered_name(launch.peers.name, number);
+}
 
 int threads_of_each(const Options& launch) {
   if (launch.settings.threads > 0) return launch.settings.threads;
@@ -105,7 +110,7 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
   add("ranks", std::to_string(ranks));
   add("threads", std::to_string(threads_of_each(launch)));
   if (launch.settings.device != "cpu") add("device", device_of(launch, node.number));
-  add("node-name", fmt::format("node-{}", node.number));
+  add("node-name", name_of_node(launch, node.number));
   add("first-rank", std::to_string(node.number * ranks));
   add("total-ranks", std::to_string(launch.nodes * ranks));
   if (!node.listen.empty()) add("listen", node.listen);

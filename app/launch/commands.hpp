@@ -24,6 +24,9 @@ struct LaunchedNode {
   int starts = 1;    // this one included
 };
 
+/// What it is called in the run: NAME.NUMBER. REQUIRES: launch.peers.name.
+std::string name_of_node(const Options& launch, int number);
+
 /// The compute threads of each process: those asked for, else its share of this machine's cores and
 /// at least one; 0 where each has a machine of its own, and takes all of that.
 int threads_of_each(const Options& launch);

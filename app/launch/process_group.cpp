@@ -91,7 +91,7 @@ std::string ProcessGroup::complaint(int node) const {
   std::string line = err.substr(err.rfind('\n') + 1);
   const std::string prefix = "grapevine: ";
   if (line.rfind(prefix, 0) == 0) line.erase(0, prefix.size());
-  return fmt::format("node-{}: {}", node, (line.empty() ? "it ended" : line));
+  return fmt::format("{}: {}", name(node), (line.empty() ? "it ended" : line));
 }
 
 void ProcessGroup::kill(int node) {

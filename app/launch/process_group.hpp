@@ -25,6 +25,7 @@ class ProcessGroup {
   bool ended(int node) const;
   bool listens(int node) const { return !at(node).address.empty() && !ended(node); }
   const std::string& address(int node) const { return at(node).address; }
+  std::string name(int node) const { return name_of_node(launch_, node); }
   int status(int node) const { return at(node).child->status(); }
   Json result(int node) const;                           // null where it left none
   std::string complaint(int node) const;                 // the last line that it said

@@ -1,4 +1,6 @@
 #include "models/data/file.hpp"
+
+#include <fmt/core.h>
 #include "models/data/readers.hpp"
 
 namespace grapevine {
@@ -19,15 +21,17 @@ Result<Samples> read_cifar10(const std::vector<std::string>& paths, size_t recor
     if (!bytes) return bytes.error();
     const size_t expected = records_per_file * kRecordBytes;
     if (bytes->size() != expected) {
-      return world_error(path + (bytes->size() < expected ? " is cut: " : " is too long: ") +
-                         with_commas(bytes->size()) + " bytes, a CIFAR-10 file of " +
-                         with_commas(records_per_file) + " records has " + with_commas(expected));
+      return world_error(fmt::format(
+          "{}{}{} bytes, a CIFAR-10 file of {} records has {}", path,
+          bytes->size() < expected ? " is cut: " : " is too long: ", with_commas(bytes->size()),
+          with_commas(records_per_file), with_commas(expected)));
     }
     for (size_t record = 0; record < records_per_file; ++record) {
       const uint8_t* at = bytes->data() + record * kRecordBytes;
       if (*at >= kClasses) {
-        return world_error(path + " is damaged: the label of record " + with_commas(record) +
-                           " is " + std::to_string(*at) + ", accepted: 0 to 9");
+        return world_error(
+            fmt::format("{} is damaged: the label of record {} is {}, accepted: 0 to 9", path,
+                        with_commas(record), *at));
       }
       samples.labels.push_back(*at);
       samples.pixels.insert(samples.pixels.end(), at + 1, at + kRecordBytes);

@@ -1,5 +1,7 @@
 #include "models/data/data_set.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <exception>
 #include <functional>
@@ -29,8 +31,8 @@ struct Source {
 };
 
 Error missing(const Source& source, const std::string& file, const std::string& where) {
-  return user_error("data set " + source.name + ": no " + file + " (plain, .gz or .xz) in " +
-                    where + "; " + source.advice);
+  return user_error(fmt::format("data set {}: no {} (plain, .gz or .xz) in {}; {}", source.name,
+                                file, where, source.advice));
 }
 
 Result<DataSet> both(Result<Samples> train, Result<Samples> test) {
@@ -53,7 +55,7 @@ Result<DataSet> read_idx_pair(const Source& source, const std::string& folder) {
 Result<DataSet> read_cifar10_batches(const Source& source, const std::string& folder) {
   std::vector<std::string> batches;
   for (int k = 1; k <= 5; ++k) {
-    const std::string path = find_packed(folder, "data_batch_" + std::to_string(k) + ".bin");
+    const std::string path = find_packed(folder, fmt::format("data_batch_{}.bin", k));
     if (!path.empty()) batches.push_back(path);
   }
   if (batches.empty()) return missing(source, "data_batch_1.bin to data_batch_5.bin", folder);
@@ -96,15 +98,34 @@ std::vector<Source> sources() {
   const std::string name_it = "name the folder that has it with --data";
   const std::string from_libsvm = "fetch it from the LIBSVM collection and " + name_it;
   return {
-      {"fashion-mnist", {"fashion-mnist"}, "/usr/share/datasets/fashion-mnist",
-       "install the Debian package dataset-fashion-mnist or " + name_it, idx, 10, true, 0,
+      {"fashion-mnist",
+       {"fashion-mnist"},
+       "/usr/share/datasets/fashion-mnist",
+       "install the Debian package dataset-fashion-mnist or " + name_it,
+       idx,
+       10,
+       true,
+       0,
        read_idx_pair},
       {"mnist", {"mnist"}, "", name_it, idx, 10, false, 0, read_idx_pair},
-      {"cifar10", {"cifar10", "cifar-10-batches-bin"}, "",
-       "fetch the binary version of CIFAR-10 and " + name_it, {"test_batch.bin"}, 10, true, 4,
+      {"cifar10",
+       {"cifar10", "cifar-10-batches-bin"},
+       "",
+       "fetch the binary version of CIFAR-10 and " + name_it,
+       {"test_batch.bin"},
+       10,
+       true,
+       4,
        read_cifar10_batches},
-      {"optdigits", {"optdigits", "digits"}, "", "fetch optdigits from UCI and " + name_it,
-       {"optdigits.tra", "optdigits.tes"}, 10, false, 0, read_optdigits_pair},
+      {"optdigits",
+       {"optdigits", "digits"},
+       "",
+       "fetch optdigits from UCI and " + name_it,
+       {"optdigits.tra", "optdigits.tes"},
+       10,
+       false,
+       0,
+       read_optdigits_pair},
       {"a9a", {"libsvm", "a9a"}, "", from_libsvm, {"a9a"}, 2, false, 0, libsvm(123)},
       {"w8a", {"libsvm", "w8a"}, "", from_libsvm, {"w8a"}, 2, false, 0, libsvm(300)},
   };
@@ -114,10 +135,12 @@ std::vector<Source> sources() {
 Result<std::string> find_folder(const Source& source, const std::string& given) {
   const std::string& root = given.empty() ? source.packaged : given;
   if (root.empty()) {
-    return user_error("data set " + source.name + ": no package installs it; " + source.advice);
+    return user_error(
+        fmt::format("data set {}: no package installs it; {}", source.name, source.advice));
   }
   std::vector<std::string> candidates = {root};
-  for (const std::string& own : source.folders) candidates.push_back(root + "/" + own);
+  for (const std::string& own : source.folders)
+    candidates.push_back(fmt::format("{}/{}", root, own));
   std::string first_missing;
   for (const std::string& folder : candidates) {
     bool complete = true, any = false;
@@ -131,7 +154,7 @@ Result<std::string> find_folder(const Source& source, const std::string& given) 
     if (complete) return folder;
     if (any) return missing(source, lacks, folder);  // some are here, so this is the place
   }
-  return missing(source, source.files[0], root + " or " + candidates[1]);
+  return missing(source, source.files[0], fmt::format("{} or {}", root, candidates[1]));
 }
 
 /// Exact sums of bytes, so the same numbers on every machine.
@@ -172,17 +195,16 @@ std::string complaint_of(const Samples& samples, int classes) {
   if (s.channels < 1 || s.height < 1 || s.width < 1) return "a side of their shape is below 1";
   const size_t numbers = s.image ? samples.pixels.size() : samples.features.size();
   if (numbers != samples.count() * s.size())
-    return with_commas(samples.count()) + " labels and " + with_commas(numbers) + " numbers of " +
-           with_commas(s.size()) + " a sample";
+    return fmt::format("{} labels and {} numbers of {} a sample", with_commas(samples.count()),
+                       with_commas(numbers), with_commas(s.size()));
   for (const uint8_t label : samples.labels)
-    if (label >= classes)
-      return "label " + std::to_string(label) + " of " + std::to_string(classes) + " classes";
+    if (label >= classes) return fmt::format("label {} of {} classes", label, classes);
   return "";
 }
 
 Result<DataSet> read_own(const OwnSource& source, const std::string& folder) {
   const auto wrong = [&](const std::string& why) {
-    return world_error("data set " + source.name + ": " + why);
+    return world_error(fmt::format("data set {}: {}", source.name, why));
   };
   try {
     Result<DataSet> data = source.read(folder);
@@ -210,16 +232,16 @@ Result<DataSet> read_own(const OwnSource& source, const std::string& folder) {
 
 std::string DataSet::description() const {
   const SampleShape& s = train.shape;
-  const std::string what = s.image ? " images " + std::to_string(s.height) + "x" +
-                                         std::to_string(s.width) + "x" + std::to_string(s.channels)
-                                   : " rows of " + std::to_string(s.channels) + " features";
-  return name + ": " + with_commas(train.count()) + " + " + with_commas(test.count()) + what +
-         ", " + std::to_string(classes) + " classes";
+  const std::string what = s.image ? fmt::format(" images {}x{}x{}", s.height, s.width, s.channels)
+                                   : fmt::format(" rows of {} features", s.channels);
+  return fmt::format("{}: {} + {}{}, {} classes", name, with_commas(train.count()),
+                     with_commas(test.count()), what, classes);
 }
 
 std::string data_set_names() {
   std::string names;
-  for (const Source& source : sources()) names += (names.empty() ? "" : ", ") + source.name;
+  for (const Source& source : sources())
+    names += (names.empty() ? "" : ", ") + source.name;
   registered().for_each([&names](const OwnSource& source) { names += ", " + source.name; });
   return names;
 }
@@ -228,7 +250,8 @@ Status register_data_set(const std::string& name,
                          std::function<Result<DataSet>(const std::string& folder)> read) {
   if (!read) return user_error("a data set without read cannot be registered");
   bool taken = is_text(name);
-  for (const Source& source : sources()) taken = taken || source.name == name;
+  for (const Source& source : sources())
+    taken = taken || source.name == name;
   return registered().add("data set", {name, std::move(read)}, taken);
 }
 
@@ -241,8 +264,8 @@ Result<DataSet> read_data_set(const std::string& name, const std::string& folder
     Result<DataSet> data = source.read(source, *found);
     if (!data) return data.error();
     if (data->train.shape != data->test.shape) {
-      return world_error("data set " + name + " in " + *found +
-                         ": its training and test samples differ in shape");
+      return world_error(fmt::format(
+          "data set {} in {}: its training and test samples differ in shape", name, *found));
     }
     data->name = name;
     data->classes = source.classes;
@@ -251,7 +274,7 @@ Result<DataSet> read_data_set(const std::string& name, const std::string& folder
     if (data->train.shape.image) measure_pixels(*data);
     return data;
   }
-  return user_error("data set is \"" + name + "\", accepted: " + data_set_names());
+  return user_error(fmt::format("data set is \"{}\", accepted: {}", name, data_set_names()));
 }
 
 }  // namespace grapevine

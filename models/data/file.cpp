@@ -1,5 +1,7 @@
 #include "models/data/file.hpp"
 
+#include <fmt/core.h>
+
 #include <lzma.h>
 #include <zlib.h>
 
@@ -22,12 +24,12 @@ struct CloseFile {
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
 Error cannot_open(const std::string& path) {
-  return world_error("cannot read " + path + ": " + std::strerror(errno));
+  return world_error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
 }
 
 Error too_large(const std::string& path, size_t limit_bytes) {
-  return world_error(path + " holds more than the " + with_commas(limit_bytes) +
-                     " bytes that are accepted");
+  return world_error(fmt::format("{} holds more than the {} bytes that are accepted", path,
+                                 with_commas(limit_bytes)));
 }
 
 // zlib's gzread also passes plain files through as they are.
@@ -47,10 +49,11 @@ Result<Bytes> read_gzip_or_plain(const std::string& path, size_t limit_bytes) {
     const char* why = gzerror(file.get(), &code);
     if (code == Z_OK || code == Z_STREAM_END) return content;
     if (code == Z_ERRNO) return cannot_open(path);
-    return world_error(path + (code == Z_BUF_ERROR ? " is cut: its gzip stream ends after "
-                                                   : " is damaged: its gzip stream breaks after ") +
-                       with_commas(content.size()) + " unpacked bytes" +
-                       (code == Z_BUF_ERROR ? "" : std::string(" (") + why + ")"));
+    return world_error(fmt::format(
+        "{}{}{} unpacked bytes{}", path,
+        code == Z_BUF_ERROR ? " is cut: its gzip stream ends after "
+                            : " is damaged: its gzip stream breaks after ",
+        with_commas(content.size()), code == Z_BUF_ERROR ? "" : fmt::format(" ({})", why)));
   }
 }
 
@@ -80,10 +83,11 @@ Result<Bytes> read_xz(const std::string& path, std::FILE* file, size_t limit_byt
     if (content.size() > limit_bytes) return too_large(path, limit_bytes);
     if (code == LZMA_STREAM_END) return content;
     if (code == LZMA_OK) continue;
-    return world_error(path + (code == LZMA_BUF_ERROR
-                                   ? " is cut: its xz stream ends after "
-                                   : " is damaged: its xz stream breaks after ") +
-                       with_commas(content.size()) + " unpacked bytes");
+    return world_error(fmt::format("{}{}{} unpacked bytes", path,
+                                   code == LZMA_BUF_ERROR
+                                       ? " is cut: its xz stream ends after "
+                                       : " is damaged: its xz stream breaks after ",
+                                   with_commas(content.size())));
   }
 }
 
@@ -104,7 +108,7 @@ Result<Bytes> read_whole_file(const std::string& path, size_t limit_bytes) {
 
 std::string find_packed(const std::string& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz", ".xz"}) {
-    const std::string path = folder + "/" + name + suffix;
+    const std::string path = fmt::format("{}/{}{}", folder, name, suffix);
     std::error_code none;
     if (std::filesystem::is_regular_file(path, none)) return path;
   }
@@ -120,9 +124,7 @@ std::string with_commas(size_t value) {
 }
 
 std::string in_digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
+  return fmt::format("{:g}", value);
 }
 
 }  // namespace grapevine

@@ -1,4 +1,6 @@
 #include "models/data/file.hpp"
+
+#include <fmt/core.h>
 #include "models/data/readers.hpp"
 
 namespace grapevine {
@@ -16,20 +18,21 @@ uint32_t big_endian(const Bytes& bytes, size_t at) {
 Status check_header(const std::string& path, const Bytes& bytes, size_t header_bytes,
                     uint32_t magic, const char* kind) {
   if (bytes.size() < header_bytes) {
-    return world_error(path + " is cut: " + with_commas(bytes.size()) +
-                       " bytes, an IDX header has " + std::to_string(header_bytes));
+    return world_error(fmt::format("{} is cut: {} bytes, an IDX header has {}", path,
+                                   with_commas(bytes.size()), header_bytes));
   }
   if (const uint32_t found = big_endian(bytes, 0); found != magic) {
-    return world_error(path + " is no IDX file of " + kind + ": its magic number is " +
-                       std::to_string(found) + ", accepted: " + std::to_string(magic));
+    return world_error(fmt::format("{} is no IDX file of {}: its magic number is {}, accepted: {}",
+                                   path, kind, found, magic));
   }
   return Done{};
 }
 
 Status check_size(const std::string& path, size_t found, size_t expected) {
   if (found == expected) return Done{};
-  return world_error(path + (found < expected ? " is cut: " : " is too long: ") +
-                     with_commas(found) + " bytes, its header announces " + with_commas(expected));
+  return world_error(fmt::format("{}{}{} bytes, its header announces {}", path,
+                                 found < expected ? " is cut: " : " is too long: ",
+                                 with_commas(found), with_commas(expected)));
 }
 
 }  // namespace
@@ -45,8 +48,8 @@ Result<Samples> read_idx(const std::string& images_path, const std::string& labe
   const uint32_t rows = big_endian(*images, 8);
   const uint32_t columns = big_endian(*images, 12);
   if (rows == 0 || columns == 0 || rows > kMaxSide || columns > kMaxSide) {
-    return world_error(images_path + " is damaged: its images are " + std::to_string(rows) + " x " +
-                       std::to_string(columns) + ", accepted: 1 to " + std::to_string(kMaxSide));
+    return world_error(fmt::format("{} is damaged: its images are {} x {}, accepted: 1 to {}",
+                                   images_path, rows, columns, kMaxSide));
   }
   const size_t pixels = static_cast<size_t>(count) * rows * columns;
   if (const Status ok = check_size(images_path, images->size(), 16 + pixels); !ok) {
@@ -63,9 +66,9 @@ Result<Samples> read_idx(const std::string& images_path, const std::string& labe
     return ok.error();
   }
   if (label_count != count || count == 0) {
-    return world_error(labels_path + " has " + with_commas(label_count) + " labels, " +
-                       images_path + " has " + with_commas(count) +
-                       " images, accepted: as many, and at least 1");
+    return world_error(
+        fmt::format("{} has {} labels, {} has {} images, accepted: as many, and at least 1",
+                    labels_path, with_commas(label_count), images_path, with_commas(count)));
   }
 
   Samples samples;
@@ -76,9 +79,8 @@ Result<Samples> read_idx(const std::string& images_path, const std::string& labe
   samples.labels = std::move(*labels);
   for (size_t i = 0; i < count; ++i) {
     if (samples.labels[i] >= classes) {
-      return world_error(labels_path + " is damaged: label " + with_commas(i) + " is " +
-                         std::to_string(samples.labels[i]) + ", accepted: 0 to " +
-                         std::to_string(classes - 1));
+      return world_error(fmt::format("{} is damaged: label {} is {}, accepted: 0 to {}",
+                                     labels_path, with_commas(i), samples.labels[i], classes - 1));
     }
   }
   return samples;

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <charconv>
 #include <cmath>
 
@@ -27,11 +29,11 @@ bool parsed(std::string_view text, Number& value) {
 Status take_line(std::string_view line, int features, Samples& samples) {
   const std::string_view label = next_word(line);
   if (label != "+1" && label != "1" && label != "-1") {
-    return world_error("the label is " + quoted(label) + ", accepted: +1, -1");
+    return world_error(fmt::format("the label is {}, accepted: +1, -1", quoted(label)));
   }
   if ((samples.features.size() + static_cast<size_t>(features)) * sizeof(float) > kMaxDenseBytes) {
-    return world_error("the dense rows so far fill the " + with_commas(kMaxDenseBytes) +
-                       " bytes that are accepted");
+    return world_error(fmt::format("the dense rows so far fill the {} bytes that are accepted",
+                                   with_commas(kMaxDenseBytes)));
   }
   samples.labels.push_back(label != "-1");
   samples.features.resize(samples.features.size() + static_cast<size_t>(features), 0.0f);
@@ -43,11 +45,11 @@ Status take_line(std::string_view line, int features, Samples& samples) {
     float value = 0;
     if (colon == std::string_view::npos || !parsed(pair.substr(0, colon), index) ||
         !parsed(pair.substr(colon + 1), value) || !std::isfinite(value)) {
-      return world_error("found " + quoted(pair) + ", accepted: index:value");
+      return world_error(fmt::format("found {}, accepted: index:value", quoted(pair)));
     }
     if (index <= previous || index > features) {
-      return world_error("index " + std::to_string(index) + " follows " + std::to_string(previous) +
-                         ", accepted: rising, 1 to " + std::to_string(features));
+      return world_error(
+          fmt::format("index {} follows {}, accepted: rising, 1 to {}", index, previous, features));
     }
     row[index - 1] = value;
     previous = index;

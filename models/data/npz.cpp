@@ -1,5 +1,7 @@
 #include "models/data/npz.hpp"
 
+#include <fmt/core.h>
+
 #include <cstring>
 #include <optional>
 #include <span>
@@ -17,7 +19,7 @@ constexpr size_t kMostEntries = 4096, kMostDimensions = 32;
 
 /// The text behind 'KEY': up to the end.
 std::string_view behind(std::string_view header, const std::string& key) {
-  const size_t at = header.find("'" + key + "':");
+  const size_t at = header.find(fmt::format("'{}':", key));
   if (at == header.npos) return {};
   std::string_view rest = header.substr(at + key.size() + 3);
   while (rest.starts_with(' '))
@@ -76,7 +78,7 @@ constexpr Kind kKinds[] = {
 };
 
 Result<StoredTensor> read_npy(const std::string& name, ByteView bytes) {
-  const auto damaged = [&] { return world_error("array " + name + " is cut or damaged"); };
+  const auto damaged = [&] { return world_error(fmt::format("array {} is cut or damaged", name)); };
   Fields fields(bytes);
   const ByteView magic = fields.take(6);
   if (!fields.good() || std::memcmp(magic.data(), "\x93NUMPY", 6) != 0) return damaged();
@@ -92,7 +94,7 @@ Result<StoredTensor> read_npy(const std::string& name, ByteView bytes) {
   for (const Kind& kind : kKinds) {
     if (kind.name != type) continue;
     if (!behind(text, "fortran_order").starts_with("False") && shape->size() > 1)
-      return world_error("array " + name + " is in Fortran's order, accepted: C's");
+      return world_error(fmt::format("array {} is in Fortran's order, accepted: C's", name));
     size_t count = 1;
     for (const int64_t side : *shape) {
       if (side > 0 && count > bytes.size() / static_cast<uint64_t>(side)) return damaged();
@@ -104,8 +106,10 @@ Result<StoredTensor> read_npy(const std::string& name, ByteView bytes) {
     kind.convert(data, tensor.bytes);
     return tensor;
   }
-  return world_error("array " + name + " is of type " + quoted(type) +
-                     ", accepted: floats of 4 or 8 bytes, whole numbers, booleans, little-endian");
+  return world_error(
+      fmt::format("array {} is of type {}, accepted: floats of 4 or 8 bytes, whole numbers, "
+                  "booleans, little-endian",
+                  name, quoted(type)));
 }
 
 }  // namespace
@@ -114,7 +118,7 @@ Result<std::vector<StoredTensor>> read_npz(const std::string& path) {
   const Result<Bytes> file = read_whole_file(path, kMaxFileBytes);
   if (!file) return file.error();
   const auto damaged = [&](const std::string& where) {
-    return world_error(path + " is cut or damaged, or no .npz file" + where);
+    return world_error(fmt::format("{} is cut or damaged, or no .npz file{}", path, where));
   };
   const auto entries = zip_entries(*file, kMostEntries);
   if (!entries) return damaged("");
@@ -125,7 +129,7 @@ Result<std::vector<StoredTensor>> read_npz(const std::string& path) {
     std::string name = entry.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     auto tensor = read_npy(name, *bytes);
-    if (!tensor) return world_error(path + ": " + tensor.error().message);
+    if (!tensor) return world_error(fmt::format("{}: {}", path, tensor.error().message));
     tensors.push_back(std::move(*tensor));
   }
   return tensors;

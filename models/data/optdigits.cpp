@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <charconv>
 
 #include "models/data/readers.hpp"
@@ -22,8 +24,8 @@ Status take_line(std::string_view line, Samples& samples) {
     int value = -1;
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc() || end != cell.data() + cell.size() || value < 0 || value > largest) {
-      return world_error("number " + std::to_string(column + 1) + " is " + quoted(cell) +
-                         ", accepted: 0 to " + std::to_string(largest));
+      return world_error(
+          fmt::format("number {} is {}, accepted: 0 to {}", column + 1, quoted(cell), largest));
     }
     (last ? samples.labels : samples.pixels).push_back(static_cast<uint8_t>(value));
     if (!last) line.remove_prefix(comma + 1);

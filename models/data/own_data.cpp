@@ -1,5 +1,7 @@
 #include "models/data/own_data.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,7 +27,7 @@ size_t rows_of(const StoredTensor& t) {
 std::string shown(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (const int64_t side : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(side);
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", side);
   return text + "]";
 }
 
@@ -81,9 +83,10 @@ Result<OwnData> from_tensors(const std::string& path, std::vector<StoredTensor> 
   auto test_inputs = take(tensors, {"test_inputs", "x_test"});
   auto test_targets = take(tensors, {"test_targets", "y_test"});
   if (!inputs || !targets || test_inputs.has_value() != test_targets.has_value())
-    return user_error(path + " has tensors " + (there.empty() ? "none" : there) +
-                      ", accepted: train_inputs, train_targets, test_inputs and test_targets, or "
-                      "inputs and targets");
+    return user_error(
+        fmt::format("{} has tensors {}, accepted: train_inputs, train_targets, test_inputs and "
+                    "test_targets, or inputs and targets",
+                    path, there.empty() ? "none" : there));
   OwnData data;
   if (test_inputs) {
     data.train_inputs = std::move(*inputs), data.test_inputs = std::move(*test_inputs);
@@ -118,8 +121,8 @@ Result<Table> read_table(const std::string& path) {
       return Done{};
     }
     if (fields.size() != table.names.size())
-      return user_error(with_commas(fields.size()) + " columns, accepted: " +
-                        with_commas(table.names.size()) + ", as in the first line");
+      return user_error(fmt::format("{} columns, accepted: {}, as in the first line",
+                                    with_commas(fields.size()), with_commas(table.names.size())));
     for (const std::string_view field : fields) {
       const auto number = number_of<double>(field);
       if (!number) return user_error(quoted(field) + ", accepted: a number");
@@ -169,21 +172,21 @@ Result<OwnData> from_table(const std::string& path) {
 std::string complaint_of(const StoredTensor& inputs, const StoredTensor& targets) {
   if (rows_of(inputs) == 0) return "has no samples";
   if (inputs.shape.size() < 2)
-    return "has shape " + shown(inputs.shape) + ", accepted: [samples, ...]";
+    return fmt::format("has shape {}, accepted: [samples, ...]", shown(inputs.shape));
   if (std::count(inputs.shape.begin(), inputs.shape.end(), 0) > 0)
-    return "has shape " + shown(inputs.shape) + ", accepted: no side of 0";
+    return fmt::format("has shape {}, accepted: no side of 0", shown(inputs.shape));
   if (rows_of(inputs) > std::numeric_limits<uint32_t>::max()) return "has more than 2^32 samples";
   if (rows_of(targets) != rows_of(inputs) || targets.bytes.empty())
-    return "has shape " + shown(inputs.shape) + ", its targets " + shown(targets.shape) +
-           ", accepted: as many of both";
+    return fmt::format("has shape {}, its targets {}, accepted: as many of both",
+                       shown(inputs.shape), shown(targets.shape));
   for (const StoredTensor* t : {&inputs, &targets}) {
     if (t->type != TensorType::f32) continue;
     for (size_t k = 0; k < t->bytes.size() / sizeof(float); ++k) {
       float value;
       std::memcpy(&value, t->bytes.data() + k * sizeof value, sizeof value);
       if (!std::isfinite(value))
-        return "has a number that is not finite in sample " +
-               std::to_string(k / (t->bytes.size() / sizeof(float) / rows_of(*t)));
+        return fmt::format("has a number that is not finite in sample {}",
+                           k / (t->bytes.size() / sizeof(float) / rows_of(*t)));
     }
   }
   return "";
@@ -196,8 +199,8 @@ std::string count_classes(OwnData& data) {
       int64_t label = 0;
       std::memcpy(&label, targets->bytes.data() + k * sizeof label, sizeof label);
       if (label < 0 || label >= kMostClasses)
-        return "has class " + std::to_string(label) + " in sample " + std::to_string(k) +
-               ", accepted: 0 to " + std::to_string(kMostClasses - 1);
+        return fmt::format("has class {} in sample {}, accepted: 0 to {}", label, k,
+                           kMostClasses - 1);
       data.classes = std::max(data.classes, static_cast<int>(label) + 1);
     }
   return "";
@@ -205,7 +208,7 @@ std::string count_classes(OwnData& data) {
 
 Result<OwnData> checked(const std::string& path, OwnData data) {
   const auto wrong = [&](const char* part, const std::string& why) {
-    return user_error(path + ": " + part + " " + why);
+    return user_error(fmt::format("{}: {} {}", path, part, why));
   };
   to_floats(data.train_inputs), to_floats(data.test_inputs);
   for (StoredTensor* targets : {&data.train_targets, &data.test_targets}) {
@@ -239,11 +242,12 @@ Result<OwnData> checked(const std::string& path, OwnData data) {
 }  // namespace
 
 std::string OwnData::description() const {
-  std::string text = name + ": " + with_commas(rows_of(train_inputs)) + " + " +
-                     with_commas(rows_of(test_inputs)) + " samples of " +
-                     shown({train_inputs.shape.begin() + 1, train_inputs.shape.end()});
-  return text + (has_classes() ? ", " + std::to_string(classes) + " classes"
-                               : ", " + std::to_string(outputs) + " targets each");
+  std::string text =
+      fmt::format("{}: {} + {} samples of {}", name, with_commas(rows_of(train_inputs)),
+                  with_commas(rows_of(test_inputs)),
+                  shown({train_inputs.shape.begin() + 1, train_inputs.shape.end()}));
+  return text + (has_classes() ? fmt::format(", {} classes", classes)
+                               : fmt::format(", {} targets each", outputs));
 }
 
 bool is_own_data(const std::string& dataset) {

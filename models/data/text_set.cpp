@@ -1,5 +1,7 @@
 #include "models/data/text_set.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -79,16 +81,17 @@ void number(TextSet& set, const Tokens& train, const Tokens& validation) {
 Result<std::string> find_file(const std::string& dataset, const std::string& folder,
                               const std::string& name) {
   if (folder.empty()) {
-    return user_error("data set " + dataset +
-                      ": no package installs it; name the folder that has " + name +
-                      " with --data");
+    return user_error(
+        fmt::format("data set {}: no package installs it; name the folder that has {} with --data",
+                    dataset, name));
   }
-  const std::string own = folder + "/" + dataset;
+  const std::string own = fmt::format("{}/{}", folder, dataset);
   for (const std::string& place : {folder, own}) {
     if (const std::string path = find_packed(place, name); !path.empty()) return path;
   }
-  return user_error("data set " + dataset + ": no " + name + " (plain, .gz or .xz) in " + folder +
-                    " or " + own + "; name the folder that has it with --data");
+  return user_error(fmt::format(
+      "data set {}: no {} (plain, .gz or .xz) in {} or {}; name the folder that has it with --data",
+      dataset, name, folder, own));
 }
 
 Result<Files> find_files(const std::string& dataset, const std::string& folder) {
@@ -96,7 +99,8 @@ Result<Files> find_files(const std::string& dataset, const std::string& folder) 
     const std::string path = dataset.substr(kFilePrefix.size());
     std::error_code unreadable;
     if (path.empty() || !std::filesystem::is_regular_file(path, unreadable)) {
-      return user_error("data set is \"" + dataset + "\", accepted: text:FILE of an existing file");
+      return user_error(
+          fmt::format("data set is \"{}\", accepted: text:FILE of an existing file", dataset));
     }
     return Files{path, ""};
   }
@@ -112,9 +116,9 @@ Result<Files> find_files(const std::string& dataset, const std::string& folder) 
 }  // namespace
 
 std::string TextSet::description() const {
-  return name + ": " + with_commas(train.size()) + " + " + with_commas(validation.size()) +
-         (unit == TokenUnit::word ? " words, " : " characters, ") + with_commas(vocabulary.size()) +
-         " different";
+  return fmt::format(
+      "{}: {} + {}{}{} different", name, with_commas(train.size()), with_commas(validation.size()),
+      unit == TokenUnit::word ? " words, " : " characters, ", with_commas(vocabulary.size()));
 }
 
 bool is_text(const std::string& dataset) {
@@ -143,11 +147,10 @@ Result<TextSet> read_text_set(const std::string& dataset, const std::string& fol
     tokens[0].erase(cut, tokens[0].end());
   }
   if (tokens[0].size() < least_tokens || tokens[1].size() < 2) {
-    return user_error("data set " + dataset + " has " + with_commas(tokens[0].size()) + " + " +
-                      with_commas(tokens[1].size()) +
-                      (unit == TokenUnit::word ? " words" : " characters") +
-                      " to train on and to validate with, accepted: at least " +
-                      with_commas(least_tokens) + " + 2");
+    return user_error(fmt::format(
+        "data set {} has {} + {}{} to train on and to validate with, accepted: at least {} + 2",
+        dataset, with_commas(tokens[0].size()), with_commas(tokens[1].size()),
+        unit == TokenUnit::word ? " words" : " characters", with_commas(least_tokens)));
   }
   TextSet set;
   set.name = dataset;

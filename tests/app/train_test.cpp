@@ -31,6 +31,45 @@ TEST_CASE("train prints one object with every promised name, and where its run i
         run["bytes"].get<double>() - grapevine::kHeaderBytes * run["messages"].get<double>());
 }
 
+TEST_CASE("a training that diverges says why and what to do, and so do its JSON and its record") {
+  const Scratch scratch;
+  const std::string slow = scratch.file("slow.toml", "[[fault]]\nkind = \"slow\"\nfactor = 1000\n");
+  const std::string drifts =
+      "--method choco --compress random-k:0.05 --dim 200 --zeta2 1 --lr 0.001 --ranks 8 "
+      "--sample-seconds 0.02 --plan " +
+      slow;
+  struct Way {
+    std::string name, options, reason, advice;
+    int status;  // a rate is the user's to choose
+  };
+  const Way ways[] = {
+      {"drift", drifts, "drift apart without end; gamma is 1", "a smaller --gamma", 1},
+      {"loss", "--ranks 2 --lr 1e9", "steps are too large", "a smaller --lr may help", 2}};
+  for (const auto& [name, options, reason, advice, status] : ways) {
+    const std::string out = scratch.path(name);
+    const Ran ran = run_grapevine("train --objective quadratic --gradients 0 --until 60 --quiet " +
+                                  options + " --json --out " + out);
+    INFO(ran.err);
+    CHECK(ran.status == status);
+    std::istringstream lines(ran.err);
+    int alarms = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find(" ALARM: at ") == line.npos) continue;
+      ++alarms;
+      CHECK_THAT(line, Catch::Contains(reason) && Catch::Contains(advice));
+    }
+    CHECK(alarms == 1);
+    const auto told = nlohmann::json::parse(ran.out, nullptr, false);
+    REQUIRE(told.is_object());
+    CHECK(told["diverged"] == true);
+    const auto record = nlohmann::json::parse(text_of(out + "/run.json"));
+    CHECK(record["state"] == "failed");
+    CHECK(record["failure"]["by"] == "divergence");
+    CHECK(record["result"]["diverged"] == true);
+    CHECK_FALSE(exists(out + "/model.safetensors"));
+  }
+}
+
 TEST_CASE("a run directory holds the options, the metrics, the curves and the averaged model") {
   const Scratch scratch;
   REQUIRE(run_grapevine(kQuadratic + scratch.path("run") + " --seed 7 --lr 0.5").status == 0);

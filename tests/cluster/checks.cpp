@@ -1,4 +1,6 @@
 // What must be so in a Scenario, after all that went wrong.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -202,45 +204,17 @@ void Scenario::check_edges() {
 
 /// Where nothing broke, gossip has moved nothing but differences: what the survivors have, and what
 /// the dead and those who left had at their end, is what all began with and the steps they took.
-/// (A rank begins at its own initial point, or with what it has fetched of another.)
 void Scenario::check_sums() {
   if (!pairwise() || broken_ > 0) return;
-  Slopes slopes(6);
-  std::vector<double> sum(6), expected(6), magnitude(6);
-  int ranks = 0;
-  for (int p = 0; p < cluster_.count(); ++p) {
-    int place = 0;
-    for (const RankEnd& end : cluster_.at(p).ranks) {
-      ++ranks;
-      std::vector<RankEnd> way = cluster_.at(p).begun[place++];
-      if (way.empty())
-        return complain(cluster_.at(p).name + ": nobody saw how rank " + std::to_string(end.rank) +
-                        " began");
-      way.push_back(end);
-      for (size_t k = 0; k < 6; ++k) {
-        sum[k] += end.sum[k];
-        expected[k] += way.front().sum[k];
-        magnitude[k] += std::abs(end.sum[k]);
-      }
-      for (size_t part = 0; part + 1 < way.size(); ++part) {
-        Buffer x(6, DType::f64), g(6, DType::f64);
-        slopes.gradient(0, way[part].rank % settings_.ranks, 0, x.vec(), g);
-        const auto steps = static_cast<double>(way[part + 1].gradients - way[part].gradients);
-        for (size_t k = 0; k < 6; ++k) {
-          const double moved =
-              2 * settings_.lr.peak * steps * std::as_const(g).vec().as<double>()[k];
-          expected[k] -= moved;
-          magnitude[k] += std::abs(moved);
-        }
-      }
-    }
-  }
-  if (!somebody_came_ && ranks != settings_.ranks)
-    return complain(std::to_string(ranks) + " ranks at the end");
+  Account all;
+  for (int p = 0; p < cluster_.count(); ++p)
+    cluster_.add_up(p, settings_, all);
+  if (!all.unseen.empty()) return complain(all.unseen);
+  if (!somebody_came_ && all.ranks != settings_.ranks)
+    return complain(std::to_string(all.ranks) + " ranks at the end");
   sums_checked_ = true;
-  for (size_t k = 0; k < 6; ++k)
-    if (!(std::abs(sum[k] - expected[k]) <= 1e-11 * magnitude[k]))
-      complain("the sum of x + x~ is off by " + std::to_string(sum[k] - expected[k]));
+  if (!(all.is_off() <= 1e-11))
+    complain(fmt::format("the sum of x + x~ is off by {:.3g} of itself", all.is_off()));
 }
 
 /// Push-sum: what one has handed over one other has taken over, the same weight; and the weights of

@@ -153,7 +153,7 @@ TEST_CASE("the end comes when all ranks of all nodes have done their share") {
   node.lifecycle.drained(false);
   CHECK(node.at(2).average);
   CHECK_FALSE(node.at(100).leave);
-  node.lifecycle.averaged();
+  node.lifecycle.averaged({});
   CHECK(node.at(100).leave);
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("a node that has its mean stays for the others, until they have gone t
   Node node = training();
   node.lifecycle.drained(false);
   node.at(1);
-  node.lifecycle.averaged();
+  node.lifecycle.averaged({});
   CHECK_FALSE(node.at(1).conclude);
   node.lifecycle.gone("b");
   CHECK(node.at(1.1).conclude);
@@ -217,9 +217,42 @@ TEST_CASE("a node that has its mean stays for two seconds at most") {
   Node node = training();
   node.lifecycle.drained(false);
   node.at(1);
-  node.lifecycle.averaged();
+  node.lifecycle.averaged({});
   node.at(1);
   CHECK_FALSE(node.at(2.9).conclude);
   CHECK(node.at(3).conclude);
   CHECK_FALSE(node.at(4).conclude);
+}
+
+TEST_CASE(
+    "a node whose time is over leaves those who train on; who has ended, or is gone, is missing") {
+  const auto after_its_time = [](const std::function<void(Node&)>& happens) {
+    Node node = training();
+    node.hear_changed("b", [](Member& m) { m.ready = true; });
+    node.lifecycle.stop();
+    CHECK(node.at(1).drain);
+    node.lifecycle.drained(false);
+    CHECK(node.at(1).average);
+    happens(node);
+    node.lifecycle.averaged({"b"});
+    return node.at(16);
+  };
+  const LifecycleEffects alone = after_its_time([](Node&) {});
+  CHECK((alone.goes_alone && alone.hand_over && !alone.leave));
+  const LifecycleEffects finished = after_its_time(
+      [](Node& node) { node.hear_changed("b", [](Member& m) { m.finished = true; }); });
+  CHECK((!finished.goes_alone && finished.leave));
+  const LifecycleEffects dead = after_its_time(
+      [](Node& node) { node.hear_changed("b", [](Member& m) { m.state = MemberState::dead; }); });
+  CHECK((!dead.goes_alone && dead.leave));
+  const LifecycleEffects silent = after_its_time([](Node& node) {
+    node.hear_changed("b", [](Member& m) { m.state = MemberState::suspect; });
+  });
+  CHECK((!silent.goes_alone && silent.leave));
+  const LifecycleEffects told = after_its_time([](Node& node) {
+    RunFacts stop = node.table.facts();
+    stop.stopping = true;
+    REQUIRE(node.table.merge(stop));
+  });
+  CHECK((!told.goes_alone && told.leave));
 }

@@ -1,5 +1,7 @@
 #include "tests/cluster/simulated_cluster.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "actors/worker.hpp"
@@ -163,6 +165,50 @@ void SimulatedCluster::collect_rank(int process, int rank, std::vector<RankEnd>&
   };
   Process& p = at(process);
   ask_rank(*p.system, p.node.run->states.front(), rank, took);
+}
+
+/// A rank begins at its own initial point, or with what it has fetched of another, and may go on
+/// under another number, with the steps of that one.
+void SimulatedCluster::add_up(int process, const Settings& settings, Account& account) const {
+  for (auto* numbers : {&account.sum, &account.expected, &account.magnitude})
+    numbers->resize(kSize);
+  const Process& p = *processes_[static_cast<size_t>(process)];
+  int place = 0;
+  for (const RankEnd& end : p.ranks) {
+    ++account.ranks;
+    const auto begun = p.begun.find(place++);
+    if (begun == p.begun.end()) {
+      account.unseen = p.name + ": nobody saw how rank " + std::to_string(end.rank) + " began";
+      return;
+    }
+    std::vector<RankEnd> way = begun->second;
+    way.push_back(end);
+    for (size_t k = 0; k < kSize; ++k) {
+      account.sum[k] += end.sum[k];
+      account.expected[k] += way.front().sum[k];
+      account.magnitude[k] += std::abs(end.sum[k]);
+    }
+    for (size_t part = 0; part + 1 < way.size(); ++part) {
+      Buffer x(kSize, DType::f64), g(kSize, DType::f64);
+      objective_->gradient(0, way[part].rank % settings.ranks, 0, x.vec(), g);
+      const auto steps = static_cast<double>(way[part + 1].gradients - way[part].gradients);
+      for (size_t k = 0; k < kSize; ++k) {
+        const double moved = 2 * settings.lr.peak * steps * std::as_const(g).vec().as<double>()[k];
+        account.expected[k] -= moved;
+        account.magnitude[k] += std::abs(moved);
+      }
+    }
+  }
+}
+
+double Account::is_off() const {
+  double most = 0;
+  for (size_t k = 0; k < sum.size(); ++k) {
+    const double off = std::abs(sum[k] - expected[k]) / magnitude[k];
+    if (!std::isfinite(off)) return off;
+    most = std::max(most, off);
+  }
+  return most;
 }
 
 /// Its actors end; nobody outside hears of it from here.

@@ -46,6 +46,16 @@ struct RankEnd {  // of a rank whose node has drained, or was killed
   std::vector<double> sum;  // x + x~; 2 x where there is no twin
 };
 
+/// What ranks have at their end, x + x~, beside what their beginnings and their steps make of it.
+struct Account {
+  int ranks = 0;
+  std::vector<double> sum, expected, magnitude;  // by number; what rounding is measured by
+  std::string unseen;                            // a rank that nobody saw begin
+
+  /// The largest difference, by its magnitude.
+  double is_off() const;
+};
+
 class SimulatedCluster {
  public:
   struct Process {
@@ -89,6 +99,9 @@ class SimulatedCluster {
   uint64_t fired() const { return clock_->fired(); }
   uint64_t log_hash() const;
   const std::vector<std::string>& answers() const { return answers_; }
+
+  /// Adds the ranks of a process that has drained, or was killed, to an account of all.
+  void add_up(int process, const Settings&, Account&) const;
 
   static std::string name_of(int host) { return "n" + std::to_string(100 + host); }
   static std::string address_of(int host) { return "h:" + std::to_string(10000 + host); }

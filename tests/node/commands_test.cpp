@@ -1,4 +1,6 @@
 // What processes are told by environment and launch: pure functions.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -7,6 +9,7 @@
 #include "app/launch/prediction.hpp"
 #include "app/node_environment.hpp"
 #include "app/node_status_json.hpp"
+#include "messages/control.hpp"
 #include "models/model_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
@@ -32,6 +35,7 @@ Options launch_options() {
   o.nodes = 3;
   o.settings.ranks = 12;
   o.settings.local_ranks = 4;
+  o.peers.name = "h-7";
   return o;
 }
 
@@ -54,7 +58,66 @@ TEST_CASE("under torchrun process 0 listens at the master's address, the others 
   CHECK(third.listen == "c.example:0");
   CHECK(third.join == "10.0.0.1:29500");
   CHECK(third.first_rank == 16);
-  CHECK(third.name == "node-2");
+  CHECK(third.name == "torch-10.0.0.1-29500.2");
+}
+
+TEST_CASE("whoever starts processes, no two have one name, and who is started again has its own") {
+  std::vector<std::string> names;
+  const auto started = [&](std::map<std::string, std::string> variables) {
+    PeerOptions peers, again;
+    REQUIRE(find_peers(environment(variables), "h", 1, peers));
+    variables["SLURM_RESTART_COUNT"] = variables["TORCHELASTIC_RESTART_COUNT"] = "1";
+    REQUIRE(find_peers(environment(variables), "h", 1, again));
+    CHECK(peers.name == again.name);
+    names.push_back(peers.name);
+  };
+  for (const char* own : {"0", "1"}) {
+    for (const auto& [job, step] : {std::pair("7", "0"), {"7", "1"}, {"8", "0"}})
+      started({{"SLURM_PROCID", own},
+               {"SLURM_NTASKS", "2"},
+               {"SLURM_JOB_ID", job},
+               {"SLURM_STEP_ID", step},
+               {"SLURM_STEP_NODELIST", "h"}});
+    for (const auto& [master, port, run] : {std::tuple("a", "7", "none"),
+                                            {"a", "8", "none"},
+                                            {"b", "7", "none"},
+                                            {"b", "7", "x"},
+                                            {"b", "7", "a/b"},
+                                            {"b", "7", "a:b"},
+                                            {"localhost", "7", "none"}})
+      started({{"RANK", own},
+               {"WORLD_SIZE", "2"},
+               {"MASTER_ADDR", master},
+               {"MASTER_PORT", port},
+               {"TORCHELASTIC_RUN_ID", run}});
+    Options launch = launch_options();
+    for (const char* launcher : {"h-7", "h-8", "slurm-7"}) {
+      launch.peers.name = launcher;
+      names.push_back(name_of_node(launch, *own - '0'));
+    }
+    names.push_back(fmt::format("h-{}", own));  // a node by itself, on a machine and on a pod
+    names.push_back(fmt::format("h-7-{}", own));
+  }
+  std::sort(names.begin(), names.end());
+  for (size_t k = 1; k < names.size(); ++k)
+    CHECK(names[k - 1] != names[k]);
+  const std::string longest(100, 'x'), other = longest + "y";
+  CHECK(numbered_name(longest, 12).size() == kNameBytes);
+  CHECK(numbered_name(longest, 12) != numbered_name(other, 12));
+  CHECK(numbered_name(longest, 12) != numbered_name(longest, 13));
+}
+
+TEST_CASE("a process that a launch has placed leaves the environment alone") {
+  PeerOptions placed;
+  placed.name = "h-7.0";
+  placed.first_rank = 0;
+  placed.total_ranks = 4;
+  REQUIRE(find_peers(environment({{"MASTER_ADDR", "10.0.0.1"},
+                                  {"MASTER_PORT", "29500"},
+                                  {"WORLD_SIZE", "4"},
+                                  {"RANK", "0"}}),
+                     "h", 2, placed));
+  CHECK(placed.listen.empty());
 }
 
 TEST_CASE("where torchrun's own store has the port, the next one is taken") {
@@ -77,6 +140,7 @@ TEST_CASE("under Slurm each task has a port of its job and joins the first tasks
                                   {"SLURM_STEP_NODELIST", "n[1-2],m"},
                                   {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}}),
                      "n2", 4, peers));
+  CHECK(peers.name == "slurm-10042.0.3");
   CHECK(peers.listen == "n2:20045");
   CHECK(peers.join == "n1:20042,n2:20044,m:20046");
   CHECK(peers.first_rank == 12);
@@ -127,7 +191,7 @@ TEST_CASE("launch hands a node its place, and every option that is not the defau
   CHECK(words.front() == "node");
   for (const char* word :
        {"--objective=quadratic", "--lr=0.25", "--topology=torus:3x4", "--ranks=4", "--first-rank=8",
-        "--total-ranks=12", "--node-name=node-2", "--join=127.0.0.1:7,127.0.0.1:8",
+        "--total-ranks=12", "--node-name=h-7.2", "--join=127.0.0.1:7,127.0.0.1:8",
         "--out=runs/x/node-2", "--json", "--quiet"})
     CHECK(has(words, word));
   for (const std::string& word : words) {

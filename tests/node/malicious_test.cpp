@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "actors/transport/links.hpp"
@@ -115,6 +118,23 @@ class Liar {
     if (up.size() < addresses_.size())
       for (const std::string& address : addresses_)
         links_->dial(address);
+    return !up.empty();
+  }
+
+  /// News of a member, to all that it has a link with. False: of none, and it dials again.
+  bool tell(const Member& m) {
+    std::set<std::string> up;
+    {
+      const std::lock_guard lock(mutex_);
+      up = up_;
+    }
+    MembershipPacket packet;
+    packet.kind = MembershipPacket::Kind::sync_reply;
+    packet.news = {record_, m};
+    for (const std::string& node : up)
+      links_->send(node, packet);
+    for (const std::string& address : addresses_)
+      if (up.empty()) links_->dial(address);
     return !up.empty();
   }
 
@@ -263,4 +283,36 @@ TEST_CASE("whatever a member says to real processes, they live, train on and end
     hashes.insert(result["mean_hash"].dump());
   }
   CHECK(hashes.size() == 1u);
+}
+
+TEST_CASE(
+    "an address that a member has invented is counted and told once, and in our words alone") {
+  const Scratch scratch;
+  const Hello job = hello_of_job(scratch);
+  auto nodes = start_nodes(1, 2, kJob);
+  const std::string address = nodes[0]->address();
+  Liar liar(job, {address}, 1);
+  Member invented;
+  invented.node = "nobody";
+  invented.address = "no such host:7";  // which no resolver is asked for
+  invented.incarnation = 1;
+  invented.id = 7;
+  constexpr char kUnresolved[] = "the name does not resolve";
+  const Json told = nodes[0]->wait_for([&](const Json& s) {
+    liar.tell(invented);
+    return s["refusals"]["turned_away"].contains(kUnresolved);
+  });
+  CHECK(told["refusals"]["turned_away"][kUnresolved] == 1);
+  int times = 0;
+  for (const std::string event : told["events"])
+    times += event.find("no such host:7: the name does not resolve") != event.npos;
+  CHECK(times == 1);
+  nodes[0]->signal(SIGKILL);  // it would wait for the liar's mean
+  nodes[0]->end();
+  std::istringstream lines(nodes[0]->err());
+  const std::regex ours("\\d\\d:\\d\\d:\\d\\d .*|grapevine: .*");
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(std::regex_match(line, ours));
+  }
 }

@@ -147,8 +147,8 @@ TEST_CASE("an edge whose frames are lost is an alarm of both nodes until the gra
     const std::string ctl = "ctl " + node->address();
     CHECK_THAT(run_grapevine(ctl + " status").out, Catch::Contains("ALARM: at "));
     CHECK_THAT(run_grapevine(ctl + " events").out, Catch::Contains("edge 1-2: no exchange for "));
-    CHECK(value_of(run_grapevine(ctl + " metrics").out,
-                   "grapevine_alarms{kind=\"silent_edge\"}") >= 1);
+    CHECK(value_of(run_grapevine(ctl + " metrics").out, "grapevine_alarms{kind=\"silent_edge\"}") >=
+          1);
   }
   REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " reconfigure star").status == 0);
   for (const auto& node : nodes) {
@@ -230,8 +230,9 @@ TEST_CASE("a launch tells each alarm of its nodes once, by their names, and that
   const std::string plan =
       scratch.file("plan.toml", "[[fault]]\nkind = \"cut\"\nlinks = [[1, 2]]\nat = 1\n");
   const std::string folder = "XDG_RUNTIME_DIR=" + scratch.path();  // where nodes have their names
-  Process all({"launch", "--nodes=2", "--ranks=2", "--objective=quadratic", "--gradients=0",
-               "--until=600", "--alarm-seconds=0.3", "--quiet", "--json", "--plan=" + plan},
+  Process all({"launch", "--nodes=2", "--node-name=mine", "--ranks=2", "--objective=quadratic",
+               "--gradients=0", "--until=600", "--alarm-seconds=0.3", "--quiet", "--json",
+               "--plan=" + plan},
               {folder});
   const auto is_told = [&](const std::string& begin) {
     constexpr std::chrono::seconds kBusyMachine{60};
@@ -244,10 +245,10 @@ TEST_CASE("a launch tells each alarm of its nodes once, by their names, and that
     INFO(begin << "\n" << all.err());
     CHECK(told);
   };
-  for (const std::string node : {"node-0", "node-1"})
+  for (const std::string node : {"mine.0", "mine.1"})
     is_told(" ALARM: " + node + ": at ");
-  REQUIRE(run_grapevine("ctl node-0 reconfigure star", "export " + folder + ";").status == 0);
-  for (const std::string node : {"node-0", "node-1"})
+  REQUIRE(run_grapevine("ctl mine.0 reconfigure star", "export " + folder + ";").status == 0);
+  for (const std::string node : {"mine.0", "mine.1"})
     is_told(" alarm over: " + node + ": at ");
   INFO(all.err());
   CHECK_THAT(all.err(), !Catch::Contains("listens on"));

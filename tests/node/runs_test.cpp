@@ -1,5 +1,6 @@
 // Several processes train one model: they find each other, agree, change the graph, and end.
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ namespace {
 /// Where the second node of a launch listens.
 std::string address_of_second(Process& launcher) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  const std::string says = "node-1 listens on ";
+  const std::string says = ".1 listens on ";
   for (;;) {
     INFO(launcher.err());
     REQUIRE(std::chrono::steady_clock::now() < deadline);
@@ -70,6 +71,48 @@ TEST_CASE("a run ends at all nodes where the tests of one find nothing better") 
     stopped = stopped || node->result()["stopped_early"] == true;
   }
   CHECK(stopped);
+}
+
+TEST_CASE("the tests of one node that find nothing better end the run at nodes that test nothing") {
+  const std::vector<std::string> job = {
+      "node",   "--objective=quadratic", "--ranks=2", "--until=600", "--gradients=0",
+      "--lr=0", "--total-ranks=4",       "--json",    "--quiet",     "--threads=1"};
+  std::vector<std::string> tests = job, plain = job;
+  tests.insert(tests.end(), {"--node-name=a", "--first-rank=0", "--sample-seconds=0.05",
+                             "--test-every=0.05s", "--early-stop=3"});
+  Process first(tests);
+  plain.insert(plain.end(), {"--node-name=b", "--first-rank=2", "--join=" + first.address()});
+  Process second(plain);
+  for (Process* node : {&first, &second}) {
+    CHECK(node->end() == 0);
+    INFO(node->err());
+    CHECK(node->result()["ranks"] == 4);
+    CHECK(node->result()["stopped_early"] == (node == &first));
+  }
+  CHECK(first.result()["mean_hash"] == second.result()["mean_hash"]);
+}
+
+TEST_CASE("a node whose time is over before its run's leaves those who train on, and says so") {
+  auto nodes = start_nodes(2, 2, {"--until=600", "--gradients=0"});
+  for (auto& node : nodes)
+    node->wait_for([](const Json& s) { return s["graph_ranks"] == 4; });
+  Process visitor({"node", "--objective=quadratic", "--ranks=1", "--gradients=0", "--threads=1",
+                   "--node-name=visitor", "--until=1", "--patience=2", "--json",
+                   "--join=" + nodes[0]->address()});
+  CHECK(visitor.end() == 0);
+  INFO(visitor.err());
+  CHECK_THAT(visitor.err(), Catch::Contains("on: the ranks here, whose time is over, leave them") &&
+                                !Catch::Contains("is not known to be that of"));
+  const Json result = visitor.result();
+  CHECK(result["missing"].empty());
+  CHECK(result["nodes"] == 1);
+  CHECK(result["ranks"] == 1);
+  for (auto& node : nodes) {
+    const Json after = node->wait_for(
+        [](const Json& s) { return state_of(s, "visitor") == "left" && s["graph_ranks"] == 4; });
+    node->wait_for(
+        [&](const Json& s) { return sum_of(s["exchanges"]) > sum_of(after["exchanges"]); });
+  }
 }
 
 TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
@@ -210,6 +253,8 @@ TEST_CASE("under torchrun's and Slurm's variables processes find each other with
   const Scratch scratch;
   const std::string key = scratch.path("run.key");
   REQUIRE(run_grapevine("keygen " + key).status == 0);
+  char host[256] = "";
+  REQUIRE(gethostname(host, sizeof host - 1) == 0);
   for (const bool slurm : {false, true}) {
     std::vector<std::unique_ptr<Process>> nodes;
     for (const int k : {1, 0})  // in any order
@@ -223,7 +268,9 @@ TEST_CASE("under torchrun's and Slurm's variables processes find each other with
       REQUIRE(nodes[k]->end() == 0);
       const Json result = nodes[k]->result();
       CHECK(result["ranks"] == 4);
-      CHECK(result["node"] == (k == 0 ? "node-1" : "node-0"));
+      const std::string starter = slurm ? fmt::format("slurm-{}.0", port.substr(1))
+                                        : fmt::format("torch-{}-{}", host, port);
+      CHECK(result["node"] == fmt::format("{}.{}", starter, 1 - k));
     }
   }
 }

@@ -3,8 +3,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "actors/transport/console.hpp"
@@ -115,13 +120,64 @@ TEST_CASE("a dial to a dead port, to a bad name and off loopback fails with its 
   CHECK(a.failures[0] == "refused: Connection refused");
   a.links().dial("no-such-host.invalid:7000");
   REQUIRE(a.wait([&] { return a.failures.size() == 2; }));
-  CHECK(a.failures[1] != "");
-  a.links().dial("192.0.2.1:7000");
-  REQUIRE(a.wait([&] { return a.failures.size() == 3; }));
-  CHECK(a.failures[2] == "off loopback a run key is required");
-  a.links().dial("unix:/etc/passwd");
+  CHECK_FALSE(a.failures[1].empty());
+  for (int k = 0; k < 2; ++k)
+    a.links().dial("no such host:7000");  // which no resolver is asked for
   REQUIRE(a.wait([&] { return a.failures.size() == 4; }));
-  CHECK(a.failures[3] == "a path is dialled only by a node that listens on one");
+  CHECK(a.failures[3] == "the name does not resolve");
+  const auto told = a.look([&] { return a.turned_away; });
+  CHECK(std::count(told.begin(), told.end(), a.failures[3]) >= 1);
+  CHECK(told.size() <= 2);  // each address once
+  a.links().dial("192.0.2.1:7000");
+  REQUIRE(a.wait([&] { return a.failures.size() == 5; }));
+  CHECK(a.failures[4] == "off loopback a run key is required");
+  a.links().dial("unix:/etc/passwd");
+  REQUIRE(a.wait([&] { return a.failures.size() == 6; }));
+  CHECK(a.failures[5] == "a path is dialled only by a node that listens on one");
+}
+
+namespace {
+
+size_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+/// What is written on standard error while `happens`.
+std::string said_on_standard_error(const std::function<void()>& happens) {
+  char name[] = "/tmp/grapevine-stderr-XXXXXX";
+  const int file = ::mkstemp(name), before = ::dup(STDERR_FILENO);
+  REQUIRE(file >= 0);
+  ::unlink(name);
+  std::fflush(stderr);
+  REQUIRE(::dup2(file, STDERR_FILENO) >= 0);
+  happens();
+  std::fflush(stderr);
+  REQUIRE(::dup2(before, STDERR_FILENO) >= 0);
+  std::string said(4096, 0);
+  const ssize_t size = ::pread(file, said.data(), said.size(), 0);
+  said.resize(static_cast<size_t>(std::max<ssize_t>(0, size)));
+  ::close(file);
+  ::close(before);
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("a dial that ends before its name is looked up leaves the failure to no log but ours") {
+  LinksOptions options = without_key();
+  options.connect_s = 1e-6;
+  TestNode a("a", options);
+  const size_t threads = threads_of_process();
+  const std::string said = said_on_standard_error([&] {
+    constexpr size_t kDials = 20;
+    for (size_t k = 0; k < kDials; ++k) {
+      a.links().dial("no such host:7000");
+      CHECK(a.wait([&] { return a.failures.size() == k + 1; }));
+    }
+    CHECK(eventually([&] { return threads_of_process() <= threads; }));  // all are looked up
+  });
+  CHECK(said == "");
 }
 
 TEST_CASE("an address that cannot be listened on is refused with one line") {

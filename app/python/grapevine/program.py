@@ -120,7 +120,7 @@ def compare(
 
 
 def status(address: str, key: Optional[str] = None) -> Result:
-    """What a node knows of its run: `status("node-0")`, a name, host:port or unix:/path.
+    """What a node knows of its run: `status("a")`, a name, host:port or unix:/path.
 
     A row is an edge of a rank of that node. `key` is the file of the run's key, where one is asked.
     """

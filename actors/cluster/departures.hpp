@@ -1,0 +1,43 @@
+// Departures: the nodes that a run has lost, as this one knows them, and by how much each moves the
+// mean of those who stay: an estimate of what the state actors here have seen of its ranks. A state
+// machine without I/O; numbers name what has not been told whole yet.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/departure.hpp"
+#include "actors/mail.hpp"
+#include "messages/control.hpp"
+
+namespace grapevine {
+
+class Departures {
+ public:
+  /// `gone` has left or is dead, with its ranks, of so many. Each of `states` is asked what it has
+  /// seen of them. REQUIRES: states > 0.
+  uint64_t open(const Member& gone, int of, double now, size_t states);
+  /// One of them has answered, or cannot. The departure, once all have.
+  std::optional<Departure> told(uint64_t number, const StateReport&);
+
+  /// Keeps it, with the last hundred. What to say of it.
+  std::string record(Departure);
+  const std::vector<Departure>& kept() const { return kept_; }
+
+ private:
+  struct Open {
+    Departure departure;
+    Member gone;
+    size_t awaited = 0;
+    double squares = 0, mass = 0;  // of distances on edges with its ranks; of push-sum here
+    int edges = 0;
+  };
+
+  std::map<uint64_t, Open> open_;
+  uint64_t opened_ = 0;
+  std::vector<Departure> kept_;
+};
+
+}  // namespace grapevine

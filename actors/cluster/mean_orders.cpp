@@ -1,0 +1,27 @@
+#include "actors/cluster/mean_orders.hpp"
+
+namespace grapevine {
+
+MeanOrders::Asked MeanOrders::ask() {
+  if (waiting_.size() >= kWaitAtMost) return Asked::refused;
+  waiting_.push_back(begun_);
+  return under_way_ ? Asked::shares : Asked::first;
+}
+
+std::optional<uint64_t> MeanOrders::wanted(uint64_t serial) {
+  if (serial <= begun_) return std::nullopt;
+  begun_ = serial;
+  under_way_ = true;
+  return serial;
+}
+
+MeanOrders::Settled MeanOrders::settled(uint64_t serial) {
+  under_way_ = false;
+  Settled end;
+  for (; !waiting_.empty() && waiting_.front() < serial; waiting_.pop_front())
+    ++end.answered;
+  end.more = !waiting_.empty();
+  return end;
+}
+
+}  // namespace grapevine
