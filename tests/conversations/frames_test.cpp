@@ -231,8 +231,10 @@ TEST_CASE("ends whose numbers differ by five meet again, once one of them has be
   for (const bool zero_forgets : {false, true}) {
     double now = 0;
     Talker zero(0, {1}), one(1, {0});
-    for (; zero.counts().applied < 5; REQUIRE(now < 1000))
+    while (zero.counts().applied < 5) {
+      REQUIRE(now < 1000);
       live(zero, one, now, now + 0.1);
+    }
     const int rank = zero_forgets ? 0 : 1;
     Talker forgetful(rank, {1 - rank});  // the same rank and incarnation, without its numbers
     Talker& other = zero_forgets ? one : zero;

@@ -53,6 +53,8 @@ class Alone {
     timer_at = out.timer_at;
     for (auto& each : out.sends)
       sends.push_back(std::move(each));
+    for (const std::string& address : out.dials)
+      dials.emplace_back(address, now);
     lines.insert(lines.end(), out.lines.begin(), out.lines.end());
   }
   void run(double until_s) {
@@ -75,6 +77,7 @@ class Alone {
   double now = 0, timer_at = 0;
   Membership a;
   std::vector<MembershipEffects::Packet> sends;
+  std::vector<std::pair<std::string, double>> dials;  // when
   std::vector<std::string> lines;
 };
 
@@ -168,4 +171,41 @@ TEST_CASE("of nacks so many count as helpers were asked") {
   REQUIRE(why != node.lines.end());
   CHECK_THAT(*why, Catch::EndsWith(", 0 others had none either") ||
                        Catch::EndsWith(", 1 others had none either"));
+}
+
+TEST_CASE("a whole view goes to a node once a second at most, however often it asks") {
+  Alone node;
+  node.meet({"b", "c"});
+  node.run(5);
+  const auto views = [&] {
+    return std::count_if(node.sends.begin(), node.sends.end(), [](const auto& sent) {
+      const MembershipPacket& packet = sent.packet;
+      return sent.to == "b" && packet.kind == Kind::sync_reply && packet.sequence != 0;
+    });
+  };
+  const ptrdiff_t before = views();
+  for (int k = 0; k < 100; ++k)
+    node.hear("b", packet_of(Kind::sync, 12345));  // what it knows is said to be something else
+  CHECK(views() == before + 1);
+  node.run(6.1);
+  node.hear("b", packet_of(Kind::sync, 12345));
+  CHECK(views() == before + 2);
+}
+
+TEST_CASE("who closes a link that is needed here is dialled at once, but later if it does so again") {
+  Alone node;
+  node.meet({"b", "c"});
+  node.run(1);
+  const auto closes = [&](const std::string& what) {
+    node.dials.clear();
+    node.act([&](MembershipEffects& out) { node.a.link_down(node.now, "b", out, true); });
+    node.run(node.now + 3);
+    INFO(what);
+    REQUIRE_FALSE(node.dials.empty());
+    CHECK(node.dials[0].first == "b:1");
+    return node.dials[0].second;
+  };
+  CHECK(closes("once") - 1 < 0.1);
+  node.act([&](MembershipEffects& out) { node.a.link_up(node.now, "b", "b:1", out); });
+  CHECK(closes("again") - 4 >= 2);
 }

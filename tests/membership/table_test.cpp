@@ -291,6 +291,19 @@ TEST_CASE("records that cannot be are refused, and so are more than a table keep
   CHECK(table.merge(member("m7", 2)).refused == nullptr);
 }
 
+TEST_CASE("who takes any ranks leaves those of the dead, who may be back, and takes those of who left") {
+  MemberTable table(member("a", kAnyRank), {});
+  table.merge(member("b", 0));
+  Member gone = member("c", 2);
+  gone.state = MemberState::dead;
+  table.merge(gone);
+  CHECK(table.move_to() == 4u);
+  gone.state = MemberState::left;
+  ++gone.incarnation;
+  table.merge(gone);
+  CHECK(table.move_to() == 2u);
+}
+
 TEST_CASE("a node that takes any ranks can say so on the wire") {
   MembershipPacket packet;
   packet.news.push_back(member("a", kAnyRank));

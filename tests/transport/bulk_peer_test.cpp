@@ -89,6 +89,13 @@ TEST_CASE("a memory that is passed is sealed, and there") {
                                     }});
 }
 
+TEST_CASE("a peer passes 256 memories at most") {
+  are_refused(LinkRefusal::memory, {[](Peer& peer, BulkPeer& bulk) {  // one is there already
+                for (uint64_t number = 0; number < 256; ++number)
+                  bulk.say(BulkRecord::memory, 1000 + number, {}, peer.memory->fd());
+              }});
+}
+
 TEST_CASE("only what was lent is released") {
   are_refused(LinkRefusal::release,
               {[](Peer&, BulkPeer& bulk) { bulk.say(BulkRecord::release, kMemory); }});
