@@ -60,6 +60,10 @@ def starved_scripts(program, tell, before=None):
     """The same with twice as many scripts as cores, two at each node."""
     compare(lambda which, folder: Scripts(which, CORES, 2, folder), program, before, tell,
             f"steps a second of {2 * CORES} scripts on {CORES} cores")
+    scripts = [Node(sys.executable, [__file__, program, ""]) for _ in range(2 * CORES)]
+    rates = [script.result() for script in scripts]
+    tell("of the same scripts alone, a second of processor time", "",
+         f"{statistics.mean(rates):.1f}", True)
 
 
 def compare(cluster, program, before, tell, rate):
@@ -123,8 +127,22 @@ def between(edge, ranks):
     return edge["ranks"][0] // ranks != edge["ranks"][1] // ranks
 
 
-def script(program, door, numbers=10000, hashed_bytes=16 << 20):
-    """A guest whose step is to hash some memory, for ever. No torch, no NumPy."""
+def step(memory=bytes(16 << 20)):
+    """Some 10 ms of work. No torch, no NumPy."""
+    hashlib.sha256(memory)
+
+
+def alone(seconds=10):
+    """Steps a second of processor time, without a node."""
+    steps, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        step()
+        steps += 1
+    print(steps / time.process_time())
+
+
+def script(program, door, numbers=10000):
+    """A guest that makes steps for ever."""
     sys.argv[1:] = [program]
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "node"))
     import guests_test as guests  # the records of a guest, by hand
@@ -137,11 +155,10 @@ def script(program, door, numbers=10000, hashed_bytes=16 << 20):
     here.number = welcome.number
     if not welcome.flags & guests.RESUMED:
         here.ask(guests.STEP, number=welcome.number)
-    memory = bytes(hashed_bytes)
     while True:
-        hashlib.sha256(memory)
+        step()
         here.number = here.ask(guests.STEP, number=here.number + 1).number
 
 
 if __name__ == "__main__":
-    script(*sys.argv[1:])
+    script(*sys.argv[1:]) if sys.argv[2] else alone()

@@ -117,6 +117,19 @@ TEST_CASE("a node has 64 consoles at most, and who closes one makes room") {
   CHECK(eventually([&] { return static_cast<bool>(Console::open(a.address(), {}, 30)); }));
 }
 
+TEST_CASE("a refusal that quotes the longest job there may be is sent, and the node goes on") {
+  TestNode a("a", without_key());
+  Hello long_winded = hello("b");
+  long_winded.job = 7;
+  long_winded.job_is = std::string(kLineBytes, 'j');
+  Stranger stranger(a.address());
+  REQUIRE(stranger.say(long_winded));
+  CHECK(stranger.is_closed());
+  REQUIRE(a.wait([&] { return a.turned_away.size() == 1; }));
+  CHECK_THAT(a.turned_away[0], Catch::StartsWith("another job: jjj"));
+  is_served(a);
+}
+
 TEST_CASE("of all who are turned away ten a second are told, so nobody can fill a log") {
   TestNode a("a", without_key());
   const auto begun = std::chrono::steady_clock::now();
