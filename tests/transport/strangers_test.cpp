@@ -117,6 +117,20 @@ TEST_CASE("a node has 64 consoles at most, and who closes one makes room") {
   CHECK(eventually([&] { return static_cast<bool>(Console::open(a.address(), {}, 30)); }));
 }
 
+TEST_CASE("a console that says what only members say is refused with the reason") {
+  TestNode a("a", without_key());
+  Hello said = hello("somebody");
+  said.purpose = LinkPurpose::console;
+  Stranger console(a.address());
+  REQUIRE(console.say(said));
+  REQUIRE(std::holds_alternative<Hello>(console.hear()));
+  REQUIRE(console.say(MembershipPacket{}));
+  const ControlMessage answer = console.hear();
+  REQUIRE(std::holds_alternative<Refusal>(answer));
+  CHECK_THAT(std::get<Refusal>(answer).reason, Catch::EndsWith(" from a console"));
+  REQUIRE(a.wait([&] { return a.consoles_gone.size() == 1; }));
+}
+
 TEST_CASE("a refusal that quotes the longest job there may be is sent, and the node goes on") {
   TestNode a("a", without_key());
   Hello long_winded = hello("b");
