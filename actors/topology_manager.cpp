@@ -21,6 +21,7 @@ constexpr double kEdgeWindow = 200;  // gradient times after which half of a win
 constexpr double kGradientWindow = 30;
 // On the wall clock; virtual time is cheap, and so may be a hundred thousand ranks in it.
 constexpr double kLeastRenewal_s = 0.1, kMostRenewal_s = 2;
+constexpr size_t kAskedAtOnce = 256;  // ranks and workers, for what they have counted
 
 bool moved(const std::vector<double>& now, const std::vector<double>& before, double by) {
   if (now.size() != before.size()) return true;
@@ -345,11 +346,21 @@ void TopologyManager::renew() {
   const double now = deps_.clock.now();
   elapsed_s_ = now - renewed_at_s_;
   renewed_at_s_ = now;
-  for (const int rank : ranks_) {
-    const Member& member = member_of(rank);
-    if (!member.in_graph || !member.communicator) continue;
+  for (const int rank : ranks_)
+    if (const Member& member = member_of(rank); member.in_graph && member.communicator)
+      to_ask_.push_back({rank, member.communicator, member.worker});
+  std::reverse(to_ask_.begin(), to_ask_.end());
+  ask_some();
+  if (awaited_reports_ == 0) wait_to_renew();
+}
+
+// Not all at once: CAF goes through the answers that an actor waits for, with each that comes.
+void TopologyManager::ask_some() {
+  while (!to_ask_.empty() && awaited_reports_ < kAskedAtOnce) {
+    const Asked next = std::move(to_ask_.back());
+    to_ask_.pop_back();
     ++awaited_reports_;
-    request(member.communicator, caf::infinite, Report{})
+    request(next.communicator, caf::infinite, Report{})
         .then(
             [this](const CommunicatorReport& report) {
               for (const EdgeCount& e : report.edges) {
@@ -360,11 +371,11 @@ void TopologyManager::renew() {
               on_reports();
             },
             [this](const caf::error&) { on_reports(); });
-    if (!member.worker) continue;
+    if (!next.worker) continue;
     ++awaited_reports_;
-    request(member.worker, caf::infinite, Report{})
+    request(next.worker, caf::infinite, Report{})
         .then(
-            [this, rank](const WorkerReport& report) {
+            [this, rank = next.rank](const WorkerReport& report) {
               if (!report.stands)
                 gradients_[rank].add(
                     report.gradients - std::min(report.gradients, report.resumed_at), elapsed_s_,
@@ -373,11 +384,11 @@ void TopologyManager::renew() {
             },
             [this](const caf::error&) { on_reports(); });
   }
-  if (awaited_reports_ == 0) wait_to_renew();
 }
 
 void TopologyManager::on_reports() {
-  if (--awaited_reports_ > 0) return;
+  if (--awaited_reports_ == 0) ask_some();
+  if (awaited_reports_ > 0) return;
   if (graph_.ranks() < 2) return wait_to_renew();  // since it was asked
   const std::vector<double> g = gradient_rates();
   gradient_s_ = static_cast<double>(g.size()) / std::accumulate(g.begin(), g.end(), 0.0);

@@ -74,6 +74,11 @@ class TopologyManager final : public TopologyManagerActor::base {
   static Member& member_of(Members&, int rank);         // a new one where there was none
   Member& member_of(int rank) { return member_of(members_, rank); }
 
+  struct Asked {
+    int rank;
+    CommunicatorActor communicator;
+    WorkerActor worker;
+  };
   struct Measured {  // events over a sliding window
     double count = 0, time_s = 0;
     uint64_t seen = 0;
@@ -95,6 +100,7 @@ class TopologyManager final : public TopologyManagerActor::base {
   void publish();
   ViewPtr view_of(int place);
   void renew();
+  void ask_some();
   void wait_to_renew();
   void on_reports();
   std::optional<size_t> edge_of(const EdgeRate&) const;
@@ -121,6 +127,7 @@ class TopologyManager final : public TopologyManagerActor::base {
   bool renewing_ = false;
   double epoch_at_s_ = 0, renewed_at_s_ = 0;
   size_t awaited_reports_ = 0;
+  std::vector<Asked> to_ask_;  // in the renewal in progress, the next one last
   double elapsed_s_ = 0;  // of the renewal in progress
   std::map<std::pair<int, int>, Measured> edges_;
   std::vector<double> heard_;  // per edge, exchanges per second; 0, or empty: nobody has told

@@ -1,7 +1,7 @@
 grapevine_test(kernels
   SOURCES kernels/base_test.cpp kernels/memory_test.cpp kernels/ops_test.cpp
     kernels/same_bits_test.cpp kernels/invariants_test.cpp kernels/cuda_test.cpp
-    kernels/low_rank_test.cpp kernels/gossip_test.cpp
+    kernels/low_rank_test.cpp
     kernels/compressor_test.cpp kernels/compressor_bytes_test.cpp kernels/moniqua_test.cpp
     kernels/checksum_test.cpp kernels/write_file_test.cpp
   USES grapevine_kernels)

@@ -92,19 +92,24 @@ TEST_CASE("the map of the rule that runs has the decay rates of the table") {
   };
   const Row rows[] = {{"ring", 4, .60961, .61446},         {"ring", 8, .26806, .35984},
                       {"ring", 16, .07535, .19855},        {"ring", 32, .01919, .10682},
+                      {"ring", 64, .00481, .05670},        {"exponential", 64, .32538, .41786},
                       {"exponential", 4, .62500, .62812},  {"exponential", 8, .50537, .51775},
                       {"exponential", 16, .43703, .46731}, {"exponential", 32, .37801, .43808},
                       {"star", 4, .47948, .51240},         {"star", 8, .39329, .42204},
                       {"star", 16, .36087, .38824},        {"star", 32, .34656, .37340},
-                      {"complete", 4, .66667, .66667},     {"complete", 8, .57143, .57143}};
+                      {"star", 64, .33982, .36644},        {"complete", 4, .66667, .66667},
+                      {"complete", 8, .57143, .57143},     {"complete", 16, .53333, .53333},
+                      {"complete", 32, .51613, .51613},    {"complete", 64, .50794, .50794}};
+  // The printed accelerated rates are up to 4e-5 below what a dense eigensolver finds.
+  const double printed = 5e-5, digit = 0.51e-5;
   for (const Row& row : rows) {
     INFO(row.spec << " of " << row.n);
     const Topology made = graph(row.spec, row.n);
     const LinearRule accelerated = map_of_a2cid2(*a2cid2_constants(*spectrum(made)));
     CHECK(SecondMoments(made, accelerated).slowest_decay() ==
-          Approx(row.accelerated).margin(1e-4).epsilon(0));
+          Approx(row.accelerated).margin(printed).epsilon(0));
     CHECK(SecondMoments(made, map_of_ad_psgd()).slowest_decay() ==
-          Approx(row.plain).margin(1e-4).epsilon(0));
+          Approx(row.plain).margin(digit).epsilon(0));
   }
 }
 

@@ -75,8 +75,11 @@ std::string printed_on_terminal(const std::string& arguments, unsigned short col
   REQUIRE(child > 0);
   std::string said;
   char block[4096];
-  for (ssize_t n; (n = read(terminal, block, sizeof block)) > 0;)  // EIO: the program has ended
-    said.append(block, static_cast<size_t>(n));
+  for (ssize_t n = 1; n > 0;) {
+    wait_for_bytes(terminal);
+    n = read(terminal, block, sizeof block);  // EIO: the program has ended
+    if (n > 0) said.append(block, static_cast<size_t>(n));
+  }
   int status = 0;
   waitpid(child, &status, 0);
   close(terminal);

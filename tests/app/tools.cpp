@@ -1,7 +1,9 @@
 #include "tests/app/tools.hpp"
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include <sstream>
 
 #include "tests/catch.hpp"
+#include "tests/deadline.hpp"
 
 namespace grapevine::test {
 namespace {
@@ -18,7 +21,16 @@ const char* const kProgram = GRAPEVINE_BINARY_DIR "/grapevine";
 
 int plain(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
+/// Of a command, which trains for some seconds where it says nothing.
+constexpr std::chrono::milliseconds kSilent = 10 * kDeadline;
+
 }  // namespace
+
+void wait_for_bytes(int fd) {
+  pollfd there{fd, POLLIN, 0};
+  if (::poll(&there, 1, static_cast<int>(kSilent.count())) != 1)
+    came_too_late("word of a command, nor its end");
+}
 
 Ran run_command(const std::string& command) {
   const Scratch scratch;
@@ -27,8 +39,11 @@ Ran run_command(const std::string& command) {
   REQUIRE(pipe != nullptr);
   Ran ran;
   char block[4096];
-  for (size_t n; (n = std::fread(block, 1, sizeof block, pipe)) > 0;)
-    ran.out.append(block, n);
+  for (ssize_t n = 1; n > 0;) {
+    wait_for_bytes(fileno(pipe));
+    n = read(fileno(pipe), block, sizeof block);
+    if (n > 0) ran.out.append(block, static_cast<size_t>(n));
+  }
   ran.status = plain(pclose(pipe));
   ran.err = text_of(err);
   return ran;
@@ -90,17 +105,20 @@ Running::~Running() {
 
 bool Running::wait_for(const std::string& text) {
   std::string seen;
-  for (char c; seen.find(text) == seen.npos; seen += c)
+  for (char c; seen.find(text) == seen.npos; seen += c) {
+    wait_for_bytes(errors_);
     if (read(errors_, &c, 1) != 1) return false;
+  }
   return true;
 }
 
 void Running::signal(int number) const { REQUIRE(kill(child_, number) == 0); }
 
 int Running::end() {
-  char c;
-  while (read(errors_, &c, 1) == 1) {
-  }
+  char some[4096];
+  do
+    wait_for_bytes(errors_);
+  while (read(errors_, some, sizeof some) > 0);
   int status = 0;
   waitpid(child_, &status, 0);
   child_ = 0;

@@ -14,6 +14,9 @@ struct Ran {
   std::string out, err;
 };
 
+/// Until a command has said something, or ended. Ends the program where that does not come.
+void wait_for_bytes(int fd);
+
 /// Through the shell; what it says is caught.
 Ran run_command(const std::string& command);
 

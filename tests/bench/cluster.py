@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What real processes do when machines fail: figures beside what is claimed of them.
 
-    tests/bench/cluster.py NAME|all [number] [--program build/release/grapevine]
+    tests/bench/cluster.py NAME|all [number] [--program build/release/grapevine] [--before PROGRAM]
 
-NAME is kill, pause, partition, cut, joiner, tls, reconfigure, strangers, starved, scale, nodes,
-snapshot, idle or churn; the number is churn's minutes (10), or how many processes `nodes` has (64).
+NAME is kill, pause, partition, cut, joiner, tls, reconfigure, strangers, starved, starved_scripts,
+scale, nodes, snapshot, idle or churn; the number is churn's minutes (10), or how many processes
+`nodes` has (64). The two that starve are compared with the program of an earlier commit, in turns.
 Machines are network namespaces with a cable between them, which needs root. Status 1 where a claim
 does not hold.
 """
@@ -14,20 +15,30 @@ import time
 
 import cluster_faults
 import cluster_many
+import cluster_starved
 
 CLAIMS = {name: getattr(module, name)
           for module, names in ((cluster_faults, ("kill", "pause", "partition", "cut", "joiner")),
-                                (cluster_many, ("tls", "reconfigure", "strangers", "starved",
-                                                "scale", "nodes", "snapshot", "idle", "churn")))
+                                (cluster_starved, ("starved", "starved_scripts")),
+                                (cluster_many, ("tls", "reconfigure", "strangers", "scale",
+                                                "nodes", "snapshot", "idle", "churn")))
           for name in names}
 
 
+def program_given(words, option):
+    """Taken out of the words; empty: not given."""
+    if option not in words:
+        return ""
+    at = words.index(option)
+    program = str(pathlib.Path(words[at + 1]).resolve())
+    del words[at:at + 2]
+    return program
+
+
 def main(words):
-    program = str(pathlib.Path(__file__).resolve().parents[2] / "build/release/grapevine")
-    if "--program" in words:
-        at = words.index("--program")
-        program = str(pathlib.Path(words[at + 1]).resolve())
-        del words[at:at + 2]
+    program = program_given(words, "--program")
+    before = program_given(words, "--before")
+    program = program or str(pathlib.Path(__file__).resolve().parents[2] / "build/release/grapevine")
     names = list(CLAIMS) if words[:1] == ["all"] else words[:1]
     if not names or names[0] not in CLAIMS:
         sys.exit(__doc__)
@@ -41,6 +52,8 @@ def main(words):
             failed += not holds
             print(f"  {'ok  ' if holds else 'FAIL'} {what:58} {claimed:12} {measured}", flush=True)
         more = [float(words[1])] if name in ("churn", "nodes") and len(words) > 1 else []
+        if name.startswith("starved"):
+            more = [before]
         try:
             CLAIMS[name](program, tell, *more)
         except (TimeoutError, RuntimeError) as error:

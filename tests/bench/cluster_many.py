@@ -1,6 +1,5 @@
 """Many processes, strangers at the door, and processes that come and go. See cluster.py."""
 import concurrent.futures
-import os
 import random
 import socket
 import statistics
@@ -129,45 +128,6 @@ def strangers(program, tell, seconds=10):
          f"{100 * idle:.2f} %, {100 * busy:.2f} %", busy - idle < 0.01)
     tell("memory", "+ < 64 MiB", f"+ {grown:.1f} MiB", grown < 64)
     tell("an honest console is answered within", "", f"{1e3 * max(answered):.0f} ms", well)
-
-
-def starved(program, tell, seconds=20):
-    """Twice as many compute threads as cores: links and actors are served before gradients."""
-    cores = len(os.sched_getaffinity(0))
-    processes, threads = 4, max(1, 2 * cores // 4)
-    words = ["--objective=network", "--model=linear", "--batch=2048", "--topology=ring",
-             "--gradients=0", "--until=900"]
-    with Cluster(program, processes, 4, words, threads=threads) as c:
-        c.together()
-        time.sleep(5)
-        before = [n.status() for n in c.nodes]
-        round_trips = []
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for n in c.nodes:
-                round_trips += [e["round_trip_seconds"] for e in n.status()["edges"]
-                                if e["in_graph"] and between(e)]
-            time.sleep(0.2)
-        after = [n.status() for n in c.nodes]
-        c.stop()
-    counts = {True: [], False: []}
-    for old, new in zip(before, after):
-        known = {tuple(e["ranks"]): e["exchanges"] for e in old["edges"]}
-        for e in new["edges"]:
-            if e["in_graph"]:
-                counts[between(e)].append(e["exchanges"] - known.get(tuple(e["ranks"]), 0))
-    ratio = statistics.mean(counts[True]) / statistics.mean(counts[False])
-    gradients = sum(sum(n["gradients"]) - sum(o["gradients"]) for o, n in zip(before, after))
-    trip = statistics.median(round_trips)
-    tell("round trip between processes, median", "<= 5 ms", f"{1e3 * trip:.1f} ms", trip <= 5e-3)
-    tell("exchanges per edge, between / inside processes", ">= 0.9", f"{ratio:.2f}", ratio >= 0.9)
-    tell(f"gradients a second, {processes} x {threads} threads on {cores} cores",
-         "see --program", f"{gradients / seconds:.0f}", gradients > 0)
-
-
-def between(edge):
-    """Whether its ends are at different processes of four ranks."""
-    return edge["ranks"][0] // 4 != edge["ranks"][1] // 4
 
 
 def scale(program, tell, processes=64):

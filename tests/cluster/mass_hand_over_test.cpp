@@ -229,3 +229,17 @@ TEST_CASE("one giver's mass is kept at a time, and that of sixteen givers at mos
   CHECK(give("late"));
   CHECK_FALSE(give("later"));
 }
+
+TEST_CASE("an heir remembers 4,096 givers, and takes over of no more") {
+  MassHandOver heir(kShape);
+  const auto gives_and_leaves = [&](int k) {
+    const std::string node = "giver" + std::to_string(k);
+    MassEffects out;
+    heir.came(node, {1, 7, 1}, mean_of(3), true, {2, 1}, out);
+    return seen(heir, 1, MemberState::left, node).inherits.size();
+  };
+  for (int k = 0; k < 4096; ++k)
+    REQUIRE(gives_and_leaves(k) == 1);
+  CHECK(gives_and_leaves(4096) == 0);
+  CHECK(heir.refused().at("mass of too many") == 1);
+}

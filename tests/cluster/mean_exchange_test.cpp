@@ -458,14 +458,15 @@ struct Root {
   MeanExchange exchange{"a", large(6), kPatience_s};
   uint64_t number = 0;
 
-  Root() {
+  /// `early`: what the child does before the number is known here.
+  explicit Root(const std::function<void(MeanExchange&, MeanEffects&)>& early = linked) {
     std::vector<MeanMember> members(2);
     members[0].node = "a";
     members[1].node = "b";
     members[0].ranks = members[1].ranks = 2;
     MeanEffects out;
     exchange.view(0, members, out);
-    exchange.linked(0, "b", true, out);
+    early(exchange, out);
     exchange.end(0, {}, out);
     number = *out.sample;
     MeanSum sum;
@@ -474,6 +475,9 @@ struct Root {
     exchange.own(0, number, std::move(sum), out);
   }
 
+  static void linked(MeanExchange& exchange, MeanEffects& out) {
+    exchange.linked(0, "b", true, out);
+  }
   MeanEffects piece(const std::string& from, const MeanPiece& p, const Buffer& payload) {
     MeanEffects out;
     exchange.piece(0, from, p, payload.vec(), out);
@@ -484,13 +488,16 @@ struct Root {
     exchange.asked(now, from, a, out);
     return out;
   }
-  /// The mean is whole here: the child may ask for it.
-  void finish() {
+  /// The mean is whole here: the child may ask for it. How many pieces it has had on the way.
+  size_t finish() {
     const Buffer zeros = packed_zeros(kMeanPieceElements);
+    size_t sent = 0;
     for (uint64_t k = 0; k < 6; ++k)
-      piece("b", {MeanPiece::Way::up, number, 0, k * kMeanPieceElements, 2}, zeros);
+      sent += piece("b", {MeanPiece::Way::up, number, 0, k * kMeanPieceElements, 2}, zeros)
+                  .pieces.size();
     MeanEffects later;
     exchange.timer(0, later);  // the rest is divided
+    return sent + later.pieces.size();
   }
 };
 
@@ -554,6 +561,28 @@ TEST_CASE("a peer has one request open, whatever it asks for and however often")
   CHECK(root.ask("c", {Way::down, false, root.number, 0, 6}).pieces.empty());
   CHECK(root.exchange.refused().at("a request against the tree") == 2);
   CHECK(root.exchange.refused().at("a request for pieces that do not exist") == 2);
+}
+
+TEST_CASE("what is asked before its number is known is kept of who is linked, as long as it is") {
+  const MeanAsk wanted{MeanPiece::Way::down, false, Root().number, 0, 6};
+  const auto asks = [&](MeanExchange& exchange, MeanEffects& out) {
+    exchange.asked(0, "b", wanted, out);
+  };
+  CHECK(Root().finish() == 0u);
+  CHECK(Root([&](MeanExchange& exchange, MeanEffects& out) {
+          exchange.linked(0, "b", true, out);
+          asks(exchange, out);
+        }).finish() > 0u);
+  CHECK(Root([&](MeanExchange& exchange, MeanEffects& out) {
+          asks(exchange, out);
+          exchange.linked(0, "b", true, out);
+        }).finish() == 0u);
+  CHECK(Root([&](MeanExchange& exchange, MeanEffects& out) {
+          exchange.linked(0, "b", true, out);
+          asks(exchange, out);
+          exchange.linked(0, "b", false, out);
+          exchange.linked(0, "b", true, out);
+        }).finish() == 0u);
 }
 
 TEST_CASE("what a peer asks for again goes out once as it moves on, and else four times a second") {

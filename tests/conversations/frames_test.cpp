@@ -30,8 +30,10 @@ Sends hear_all(Talker& talker, double now, const Sends& frames) {
 
 /// One number of the edge 0-1 after the other, until nobody has anything to say.
 void talk(Talker& zero, Talker& one, double now, Sends from_zero) {
-  while (!from_zero.empty())
+  for (int turns = 0; !from_zero.empty(); ++turns) {
+    REQUIRE(turns < 100);
     from_zero = hear_all(zero, now, hear_all(one, now, from_zero));
+  }
 }
 
 }  // namespace
@@ -165,8 +167,10 @@ TEST_CASE("a rank without a free snapshot declines the very offer that it could 
   one.lose_pool();
   // Zero's second offer to one, so that its attempt differs from any that one has made itself.
   Sends offer = zero.due();
-  while (offer.empty() || offer[0].header.to != 1u)
+  for (int due = 0; offer.empty() || offer[0].header.to != 1u; ++due) {
+    REQUIRE(due < 100);
     offer = zero.due();
+  }
   offer[0].header.part = 5;
   const Sends no = one.hear(1, offer[0]);
   REQUIRE(kinds(no) == "decline");
@@ -227,8 +231,10 @@ TEST_CASE("ends whose numbers differ by five meet again, once one of them has be
   for (const bool zero_forgets : {false, true}) {
     double now = 0;
     Talker zero(0, {1}), one(1, {0});
-    while (zero.counts().applied < 5)
+    while (zero.counts().applied < 5) {
+      REQUIRE(now < 1000);
       live(zero, one, now, now + 0.1);
+    }
     const int rank = zero_forgets ? 0 : 1;
     Talker forgetful(rank, {1 - rank});  // the same rank and incarnation, without its numbers
     Talker& other = zero_forgets ? one : zero;

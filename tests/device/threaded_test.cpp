@@ -8,6 +8,7 @@
 
 #include "kernels/random.hpp"
 #include "tests/catch.hpp"
+#include "tests/deadline.hpp"
 #include "tests/device/owner.hpp"
 
 using namespace grapevine;
@@ -27,7 +28,8 @@ class Mailbox {
   }
   void handle_one() {
     std::unique_lock lock(mutex_);
-    came_.wait(lock, [this] { return !messages_.empty(); });
+    if (!came_.wait_for(lock, test::kDeadline, [this] { return !messages_.empty(); }))
+      test::came_too_late("message to an owner");
     const std::function<void()> message = std::move(messages_.front());
     messages_.pop_front();
     lock.unlock();

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "kernels/cuda_device.hpp"
+#include "tests/eventually.hpp"
 #include "tests/kernels/compressor_sentences.hpp"
 #include "tests/kernels/device_sentences.hpp"
 #include "tests/skipped.hpp"
@@ -110,9 +111,7 @@ TEST_CASE("a GPU tells when an event has come, and shares memory between two ope
   REQUIRE(device->record(event, on.execution().stream) == Fate::ok);
   std::atomic<int> told{0};
   device->when(event, [&](Fate fate) { told += fate == Fate::ok ? 1 : 100; });
-  while (told == 0)
-    std::this_thread::yield();
-  CHECK(told == 1);
+  CHECK(eventually([&] { return told == 1; }));
   int descriptor = -1;
   REQUIRE(device->share(block, descriptor) == Fate::ok);
   REQUIRE(device->open(descriptor, 4096, opened) == Fate::ok);

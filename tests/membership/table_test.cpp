@@ -279,10 +279,29 @@ TEST_CASE("records that cannot be are refused, and so are more than a table keep
   m = member(std::string(kNameBytes + 1, 'b'), 2);
   CHECK(table.merge(m).refused != nullptr);
   CHECK(table.merge(member("", 2)).refused != nullptr);
+  m = member("b", 2);
+  for (uint64_t name = 0; name <= kMaxUnreachable; ++name)
+    m.unreachable.push_back(name);
+  CHECK(table.merge(m).refused != nullptr);
+  m.unreachable.pop_back();
+  CHECK(table.merge(m).news);
   for (uint32_t i = 0; table.size() < kMembersAtMost; ++i)
     REQUIRE(table.merge(member("m" + std::to_string(i), 2)).news);
   CHECK(table.merge(member("z", 2)).refused != nullptr);
   CHECK(table.merge(member("m7", 2)).refused == nullptr);
+}
+
+TEST_CASE("who takes any ranks leaves those of the dead, who may be back, and takes those of who left") {
+  MemberTable table(member("a", kAnyRank), {});
+  table.merge(member("b", 0));
+  Member gone = member("c", 2);
+  gone.state = MemberState::dead;
+  table.merge(gone);
+  CHECK(table.move_to() == 4u);
+  gone.state = MemberState::left;
+  ++gone.incarnation;
+  table.merge(gone);
+  CHECK(table.move_to() == 2u);
 }
 
 TEST_CASE("a node that takes any ranks can say so on the wire") {
@@ -299,8 +318,19 @@ TEST_CASE("of two measurements of an edge the later one counts; edges of others 
   CHECK_FALSE(table.merge(EdgeRate{0, 1, 4.0, 4}));
   CHECK(table.merge(EdgeRate{0, 9, 4.0, 1}));
   CHECK(table.rates().at({0, 1}).per_second == 3.0);
+  CHECK_FALSE(table.merge(EdgeRate{0, 1, 3.0, 5}));  // no news, and not told again
   table.keep_rates_of([](uint32_t rank) { return rank < 2; });
   CHECK(table.rates().size() == 1u);
+}
+
+TEST_CASE("a table keeps so many rates and no more, and believes no version beyond the last") {
+  MemberTable table(member("a", 0), {});
+  for (uint32_t j = 1; table.rates().size() < kEdgeRatesAtMost; ++j)
+    REQUIRE(table.merge(EdgeRate{0, j, 1.0, 1}));
+  CHECK_FALSE(table.merge(EdgeRate{1, 2, 1.0, 1}));
+  CHECK(table.merge(EdgeRate{0, 7, 2.0, 2}));
+  CHECK_FALSE(table.merge(GraphSpec{kSpecsAtMost + 1, "b", "star"}));
+  CHECK(table.merge(GraphSpec{kSpecsAtMost, "b", "star"}));
 }
 
 TEST_CASE("news travel 3 log2(n) times each, those that travelled least first, in small packets") {

@@ -366,3 +366,43 @@ TEST_CASE("one snapshot at a time is taken for a newcomer, however often it asks
   REQUIRE(out.replies.size() == 1u);
   CHECK(out.replies[0].manifest.transfer == 20'000);
 }
+
+TEST_CASE("one request brings sixteen pieces at most, however many it names") {
+  constexpr uint32_t kPieces = 40;  // of a vector each
+  auto vectors = std::make_shared<std::vector<Buffer>>();
+  std::vector<uint32_t> all;
+  for (uint32_t k = 0; k < kPieces; ++k) {
+    vectors->emplace_back(4, DType::f32);
+    all.push_back(k);
+  }
+  StateSource source;
+  SourceEffects out;
+  FetchState fetch;
+  fetch.transfer = 1;
+  source.fetch(0, "a", fetch, out);
+  source.taken(1, "a", whole_manifest(*vectors, 1), vectors, out);
+  fetch.pieces = all;
+  source.fetch(2, "a", fetch, out);
+  CHECK(out.pieces.size() == 16u);
+}
+
+TEST_CASE("a piece of another type than the state's is refused, though its hash is the promised one") {
+  FetcherOptions options;
+  options.shape = {DType::f32, 1, 4};
+  options.sources = {{"a", 0}};
+  Fetcher fetcher(options);
+  FetcherEffects out;
+  fetcher.start(0, out);
+  const std::vector<Buffer> own = [] {
+    std::vector<Buffer> one;
+    one.emplace_back(4, DType::f32);
+    return one;
+  }();
+  Manifest m = whole_manifest(own, 1);
+  const Buffer wide(4, DType::f64);  // twice the bytes
+  m.hashes = {piece_hash(wide.vec())};
+  fetcher.manifest(0.1, "a", m, out);
+  fetcher.piece(0.2, "a", {1, 0}, wide.vec(), out);
+  CHECK(fetcher.corrupt() == 1u);
+  CHECK_FALSE(out.done);
+}

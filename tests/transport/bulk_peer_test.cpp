@@ -89,6 +89,13 @@ TEST_CASE("a memory that is passed is sealed, and there") {
                                     }});
 }
 
+TEST_CASE("a peer passes 256 memories at most") {
+  are_refused(LinkRefusal::memory, {[](Peer& peer, BulkPeer& bulk) {  // one is there already
+                for (uint64_t number = 0; number < 256; ++number)
+                  bulk.say(BulkRecord::memory, 1000 + number, {}, peer.memory->fd());
+              }});
+}
+
 TEST_CASE("only what was lent is released") {
   are_refused(LinkRefusal::release,
               {[](Peer&, BulkPeer& bulk) { bulk.say(BulkRecord::release, kMemory); }});
@@ -111,6 +118,19 @@ TEST_CASE("a record of a bulk link has a kind that there is, and a payload behin
                [](Peer&, BulkPeer& bulk) {
                  bulk.say(BulkRecord::frame_in_place, kMemory, encode(data(1, 0)));
                }});
+}
+
+TEST_CASE("half a record that stands still ends its bulk link, as half a payload does") {
+  LinksOptions hasty = without_key();
+  hasty.stall_s = 0.4;
+  TestNode a("a", hasty);
+  Stranger control = peer_of(a, "b");
+  const ControlMessage token = control.hear();
+  REQUIRE(std::holds_alternative<BulkToken>(token));
+  BulkPeer bulk(std::get<BulkToken>(token));
+  bulk.say_half_a_record();
+  CHECK(bulk.is_closed());
+  CHECK(a.look([&] { return a.downs.size(); }) == 0u);  // the control link stands
 }
 
 TEST_CASE("what the codec refuses is not read, of a parcel as of a frame") {
@@ -142,6 +162,17 @@ TEST_CASE("a token is good once, and no more when another one has been handed ou
   peer.pass_memory(bulk);
   bulk.say(BulkRecord::frame_in_place, kMemory, encode(data(1, 1)));
   CHECK(peer.a.wait([&] { return peer.a.frames.size() == 1; }));
+}
+
+TEST_CASE("a token ends with the link that it was handed out on") {
+  Peer peer;
+  const BulkToken token = peer.next_token();
+  peer.a.links().close("b");
+  REQUIRE(peer.a.wait_down("b"));
+  CHECK(eventually([&] {  // the loop of the payloads hears of the end a moment later
+    CHECK(knock_for_bulk(peer.a.address(), token.token).is_closed());
+    return peer.refusals(LinkRefusal::token) > 0;
+  }));
 }
 
 TEST_CASE("a memory lent again and again costs a bounded number of leases") {

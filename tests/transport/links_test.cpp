@@ -259,8 +259,14 @@ TEST_CASE(
       CHECK(b.turned_away[0] == kNameTaken);
     }
     b.look([&] { CHECK(b.downs[name].empty()); });
-    TestNode third(name);  // now the first says nothing
+    TestNode third(name);  // now the first says this and that, and answers nothing
     third.links().dial(b.address());
+    REQUIRE(first.wait([&] { return first.messages.size() == 2; }));
+    MembershipPacket other;
+    REQUIRE(first.links().send("b", other));  // a ping of its own
+    other.kind = MembershipPacket::Kind::ack;
+    other.sequence = 7;
+    REQUIRE(first.links().send("b", other));
     REQUIRE(third.wait_up("b"));
     REQUIRE(b.wait_up(name, 2));
     b.look([&] {

@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "tests/deadline.hpp"
 #include "tests/transport/frames.hpp"
 #include "tests/transport/tools.hpp"
 
@@ -43,6 +44,17 @@ bool cross_payloads(const std::function<bool()>& came) {
   return of_a && of_b;
 }
 
+/// The next word of a child.
+char word_from(int fd) {
+  constexpr std::chrono::milliseconds kPatience = test::kDeadline;
+  pollfd there{fd, POLLIN, 0};
+  if (::poll(&there, 1, static_cast<int>(kPatience.count())) != 1)
+    test::came_too_late("word of the child");
+  char word = 0;
+  REQUIRE(::read(fd, &word, 1) == 1);
+  return word;
+}
+
 }  // namespace
 
 TEST_CASE("a process that was stopped accuses nobody when it goes on, and no payload is lost") {
@@ -56,14 +68,14 @@ TEST_CASE("a process that was stopped accuses nobody when it goes on, and no pay
   }
   char word = '.';
   for (int stops = 0; stops < 5 && word == '.'; ++stops) {
-    REQUIRE(::read(said[0], &word, 1) == 1);
+    word = word_from(said[0]);
     ::kill(child, SIGSTOP);
     pollfd nothing{quiet[0], POLLIN, 0};
     ::poll(&nothing, 1, 1300);  // longer than a payload may stand still
     ::kill(child, SIGCONT);
   }
   while (word == '.')
-    REQUIRE(::read(said[0], &word, 1) == 1);
+    word = word_from(said[0]);
   CHECK(word == 'y');
   ::waitpid(child, nullptr, 0);
   for (const int fd : {said[0], said[1], quiet[0], quiet[1]})

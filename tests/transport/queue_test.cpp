@@ -1,6 +1,7 @@
 // The queue of a bulk link: frames that go straight into a real socket, on the threads that send
 // them, and the loop that takes what is left.
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,6 +24,10 @@ struct Sockets {
   Sockets() {
     std::array<int, 2> both{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, both.data()) == 0);
+    const timeval patience{60, 0};
+    for (const int end : both)
+      for (const int way : {SO_RCVTIMEO, SO_SNDTIMEO})
+        REQUIRE(::setsockopt(end, SOL_SOCKET, way, &patience, sizeof patience) == 0);
     ours = both[0];
     theirs = both[1];
   }

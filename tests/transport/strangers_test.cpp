@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "actors/transport/console.hpp"
 #include "kernels/random.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/transport/stranger.hpp"
@@ -99,6 +100,66 @@ TEST_CASE("500 idle connections cost little, and a peer is served meanwhile") {
   CHECK(strangers.back().is_closed());
   CHECK(strangers.front().is_closed());
   std::printf("500 idle connections took %.3f s of processor time\n", cpu_s() - cpu);
+}
+
+TEST_CASE("a node has 64 consoles at most, and who closes one makes room") {
+  TestNode a("a", without_key());
+  std::vector<std::unique_ptr<Console>> consoles;
+  for (int k = 0; k < 64; ++k) {
+    auto console = Console::open(a.address(), {}, 30);
+    REQUIRE(console);
+    consoles.push_back(*std::move(console));
+  }
+  const auto crowded = Console::open(a.address(), {}, 30);
+  REQUIRE_FALSE(crowded);
+  CHECK_THAT(crowded.error().message, Catch::Contains("too many consoles"));
+  consoles.clear();
+  CHECK(eventually([&] { return static_cast<bool>(Console::open(a.address(), {}, 30)); }));
+}
+
+TEST_CASE("a console that says what only members say is refused with the reason") {
+  TestNode a("a", without_key());
+  Hello said = hello("somebody");
+  said.purpose = LinkPurpose::console;
+  Stranger console(a.address());
+  REQUIRE(console.say(said));
+  REQUIRE(std::holds_alternative<Hello>(console.hear()));
+  REQUIRE(console.say(MembershipPacket{}));
+  const ControlMessage answer = console.hear();
+  REQUIRE(std::holds_alternative<Refusal>(answer));
+  CHECK_THAT(std::get<Refusal>(answer).reason, Catch::EndsWith(" from a console"));
+  REQUIRE(a.wait([&] { return a.consoles_gone.size() == 1; }));
+}
+
+TEST_CASE("a refusal that quotes the longest job there may be is sent, and the node goes on") {
+  TestNode a("a", without_key());
+  Hello long_winded = hello("b");
+  long_winded.job = 7;
+  long_winded.job_is = std::string(kLineBytes, 'j');
+  Stranger stranger(a.address());
+  REQUIRE(stranger.say(long_winded));
+  CHECK(stranger.is_closed());
+  REQUIRE(a.wait([&] { return a.turned_away.size() == 1; }));
+  CHECK_THAT(a.turned_away[0], Catch::StartsWith("another job: jjj"));
+  is_served(a);
+}
+
+TEST_CASE("of all who are turned away ten a second are told, so nobody can fill a log") {
+  TestNode a("a", without_key());
+  const auto begun = std::chrono::steady_clock::now();
+  Hello lost = hello("b");
+  lost.run = "another";
+  constexpr int kCrowd = 300;
+  for (int k = 0; k < kCrowd; ++k) {
+    Stranger stranger(a.address());
+    REQUIRE(stranger.say(lost));
+    REQUIRE(stranger.is_closed());
+  }
+  is_served(a);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  const size_t told = a.look([&] { return a.turned_away.size(); });
+  CHECK(told > 0u);
+  CHECK(static_cast<double>(told) <= 10 * (took.count() + 2));
 }
 
 TEST_CASE("when no descriptors are left the door waits, and opens again") {

@@ -83,6 +83,10 @@ class BulkPeer {
     record.header = header;
     say(record, passed_fd);
   }
+  void say_half_a_record() {
+    const BulkRecord record;
+    REQUIRE(::send(fd_, &record, sizeof record / 2, MSG_NOSIGNAL) == ssize_t(sizeof record / 2));
+  }
   /// The next record; false when there is none within ten seconds.
   bool hear(BulkRecord& record) {
     return ::recv(fd_, &record, sizeof record, MSG_WAITALL) == ssize_t(sizeof record);
