@@ -202,9 +202,14 @@ TEST_CASE("an edge that changes trees brings nothing of the old one into the new
       rounds.enter(near(1, 2));
       round({said(100, 200, 3), said(300, 400, 5)});
       CHECK(rule->counts().relay_count == 4);
+      double before[4], after[4];
+      rule->read(0, {before, 4, DType::f64});
       rounds.enter(near(2, 1));
       round({Payload{}, Payload{}});  // nothing has come along the new trees yet
       CHECK(rule->counts().relay_count == 1);
+      rule->read(0, {after, 4, DType::f64});
+      for (size_t k = 0; k < 4; ++k)
+        CHECK(after[k] == before[k]);
     }
   }
 }
