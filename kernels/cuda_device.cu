@@ -209,8 +209,8 @@ Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Whose wh
   };
   CUdeviceptr at = 0;
   bool is_mapped = false;
-  Fate f = answered(GV_DRIVER(cuMemAddressReserve)(&at, padded(bytes), 0, 0, 0),
-                    "cuMemAddressReserve");
+  Fate f =
+      answered(GV_DRIVER(cuMemAddressReserve)(&at, padded(bytes), 0, 0, 0), "cuMemAddressReserve");
   if (f == Fate::ok) {
     f = answered(GV_DRIVER(cuMemMap)(at, padded(bytes), 0, memory, 0), "cuMemMap");
     is_mapped = f == Fate::ok;

@@ -23,9 +23,10 @@ struct SnapshotLender::Core {
   uint32_t slots;
   ToOwner to_owner;
   bool ended = false;
-  uint64_t numbers = 0, waits = 0;         // that were given
-  std::map<uint64_t, Lent> untold = {};    // by wait: the borrower has not been told yet
-  std::map<uint64_t, Lent> lent = {};      // by number
+  std::optional<Stream> written_on = {};
+  uint64_t numbers = 0, waits = 0;       // that were given
+  std::map<uint64_t, Lent> untold = {};  // by wait: the borrower has not been told yet
+  std::map<uint64_t, Lent> lent = {};    // by number
 
   uint32_t slot_of(const Lease& lease) const {
     const auto* const data = static_cast<const std::byte*>(lease.vec().data);
@@ -56,15 +57,19 @@ SnapshotLender::SnapshotLender(Fences& fences, const Block& block, size_t size, 
 
 SnapshotLender::~SnapshotLender() { ended(); }
 
+void SnapshotLender::written_on(Stream stream) { core_->written_on = stream; }
+
 void SnapshotLender::lend(const Lease& lease, std::function<void(LentSlot)> ready) {
   if (core_->ended) return;
+  Fence written = lease.ready();
+  if (core_->written_on && core_->fences.record(*core_->written_on, written) != Fate::ok) return;
   const uint64_t wait = ++core_->waits;
   core_->untold[wait] = {core_->slot_of(lease), lease};
   const auto tell = [core = std::weak_ptr(core_), wait, ready = std::move(ready)](Fate fate) {
     if (const auto here = core.lock()) here->is_there(wait, fate, ready);
   };
-  if (!lease.ready()) return core_->to_owner([tell] { tell(Fate::ok); });
-  core_->fences.when(lease.ready(), [to_owner = core_->to_owner, tell](Fate fate) {
+  if (!written) return core_->to_owner([tell] { tell(Fate::ok); });
+  core_->fences.when(written, [to_owner = core_->to_owner, tell](Fate fate) {
     to_owner([tell, fate] { tell(fate); });
   });
 }

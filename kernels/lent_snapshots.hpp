@@ -13,8 +13,8 @@
 //
 // No device ever waits for another process: both ends see the fence on the host before they say so,
 // therefore the borrower's passes need no wait, and a peer that dies holds up no stream. Every
-// lending has a number of its own, so what is said twice or too late meets nothing, and one slot may
-// be lent to one borrower several times: a message for all neighbours is written once.
+// lending has a number of its own, so what is said twice or too late meets nothing, and one slot
+// may be lent to one borrower several times: a message for all neighbours is written once.
 //
 // One pair of them for each two processes and direction. Both belong to the owners of their
 // devices, who alone call them; leases may go on any thread.
@@ -38,6 +38,10 @@ class SnapshotLender {
   SnapshotLender(Fences&, const Block& block, size_t size, DType, ToOwner);
   ~SnapshotLender();  // as ended()
   SnapshotLender(const SnapshotLender&) = delete;
+
+  /// All that is queued on the stream when a lease is lent may still write it: nobody needs to say
+  /// when it is ready.
+  void written_on(Stream stream);
 
   /// Keeps the lease until the borrower has released it or ended. Calls `ready`, once, when the
   /// slot holds what the lease stands for; never after the end, or of a lost device.
@@ -77,8 +81,8 @@ class SnapshotBorrower {
   /// To be called for each `ready`, as they come. On the device, ready, and never writable. Whoever
   /// queues a read of it on another stream than that of read_on() marks it (Lease::read_by); the
   /// lender is told when the last lease has gone and its readers are through. Empty: no honest
-  /// lender would say so (the slot is not of the block; the number is an old one; kMost are out), or
-  /// the end has come.
+  /// lender would say so (the slot is not of the block; the number is an old one; kMost are out),
+  /// or the end has come.
   Lease borrow(const LentSlot&);
 
   /// Nothing is borrowed any more, and nothing said to the lender, who may be dead: its memory

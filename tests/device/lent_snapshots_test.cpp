@@ -373,7 +373,8 @@ TEST_CASE("no more is borrowed than an honest lender lends; what the owner left 
   Fences fences(device);
   std::vector<Lease> leases;
   {
-    SnapshotBorrower borrower(device, fences, kSize, DType::f32, [](auto) {}, [](LentSlot) {});
+    SnapshotBorrower borrower(
+        device, fences, kSize, DType::f32, [](auto) {}, [](LentSlot) {});
     REQUIRE(borrower.open(memory.fd(), 3) == Fate::ok);
     for (uint64_t k = 1; k <= SnapshotBorrower::kMost; ++k)
       leases.push_back(borrower.borrow({static_cast<uint32_t>(k % 3), k}));
