@@ -164,9 +164,11 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
   hooks.read_plan = [](const std::string&) -> Result<Plan> { return Plan{}; };
   p.node = spawn_node(*p.system, settings, n, objective_, hooks,
                       {[this, number](Outcome o) {
-                         hurry(at(number));
                          at(number).outcome = std::move(o);
-                         collect(number);
+                         network_->at(now(), [this, number] {
+                           hurry(at(number));
+                           collect(number);
+                         });
                        },
                        [this, number](ClusterEnding e) {
                          at(number).ending = std::move(e);
@@ -202,9 +204,13 @@ void SimulatedCluster::collect_rank(int process, int rank, std::vector<RankEnd>&
   ask_rank(*p.system, p.node.run->states.front(), rank, took);
 }
 
-/// What is asked of it now is answered now.
+/// Its device has done what is queued, and answers at once from now on.
 void SimulatedCluster::hurry(Process& p) {
-  if (p.device) p.device->set_pace(testing::RunDevice::Pace::prompt);
+  if (!p.device || !p.alive) return;
+  p.device->set_pace(testing::RunDevice::Pace::prompt);
+  do {
+    p.scheduler->run();
+  } while (devices_->step());
 }
 
 /// Its actors end; nobody outside hears of it from here.

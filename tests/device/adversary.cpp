@@ -148,7 +148,9 @@ Fate Adversary::free(const Block& block, Where where) {
   Judge& judge = world_.judge();
   Backing& backing = *found->second.backing;
   judge.tick(host_);
-  judge.close(host_, backing.first(), block.bytes, own(), where);
+  const auto opens_it = [&](const auto& one) { return one.second.backing.get() == &backing; };
+  if (std::count_if(areas_.begin(), areas_.end(), opens_it) == 1)  // else it goes on elsewhere
+    judge.close(host_, backing.first(), block.bytes, own(), where);
   if (found->second.backing.use_count() == 1) {  // the pages go with the last who has them open
     judge.learn(host_, backing.closed);
     judge.touch(host_, backing.first(), block.bytes, true, "frees", where);

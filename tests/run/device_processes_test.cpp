@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kPieces = 1 << 19;
 constexpr int kNodes = 3;
-constexpr char kNode[] = "a node, where a test starts one";
+constexpr char kNode[] = "a node that a test starts";
 
 Settings settings() {
   Settings s;
@@ -47,7 +47,7 @@ bool in_place(NodeProcess& node, int other, uint64_t more_than) {
 
 }  // namespace
 
-TEST_CASE("a node, where a test starts one", "[.]") {
+TEST_CASE("a node that a test starts", "[.]") {
   NodeProcess::serve(settings(), [] { return std::make_unique<Threaded>(kPieces); });
 }
 
