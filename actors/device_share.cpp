@@ -11,8 +11,8 @@ std::string DeviceSizes::text() const {
   };
   return fmt::format("{} {} (ranks {}, copies {}, exchanges {}, gradients {})",
                      shown(memory_bytes() + gradient_bytes()), large ? "GB" : "MB",
-                     shown(rank_bytes + state_bytes), shown(copy_bytes), shown(exchange_bytes),
-                     shown(gradient_bytes()));
+                     shown(rank_bytes + state_bytes), shown(copy_bytes),
+                     shown(exchange_bytes + lent_bytes), shown(gradient_bytes()));
 }
 
 DeviceShare::DeviceShare(Device& device) : device_(device), fences_(device) {}
@@ -27,6 +27,7 @@ Result<std::shared_ptr<DeviceShare>> DeviceShare::make(Device& device, const Dev
 
 DeviceShare::~DeviceShare() {
   static_cast<void>(device_.drain());
+  kept_.clear();
   for (const Block& block : blocks_)
     static_cast<void>(device_.free(block));  // lost: there is nothing to be freed
 }
@@ -35,6 +36,17 @@ std::unique_ptr<SnapshotPool> DeviceShare::make_pool(size_t size, DType dtype, s
   const size_t bytes = SnapshotPool::bytes_for(size, dtype, capacity);
   const Block block{static_cast<std::byte*>(workspace_->take(bytes)), bytes, Block::Kind::device};
   auto pool = std::make_unique<SnapshotPool>(fences_, block, size, dtype, capacity);
+  pool->choose_by(choose_);
+  return pool;
+}
+
+std::unique_ptr<SnapshotPool> DeviceShare::make_lent_pool(size_t size, DType dtype,
+                                                          size_t capacity) {
+  const size_t bytes = SnapshotPool::bytes_for(size, dtype, capacity);
+  if (lent_pool_.slots > 0 || bytes == 0 || lent_.bytes != bytes)
+    return make_pool(size, dtype, capacity);
+  lent_pool_ = {lent_, size * size_of(dtype), static_cast<uint32_t>(capacity)};
+  auto pool = std::make_unique<SnapshotPool>(fences_, lent_, size, dtype, capacity);
   pool->choose_by(choose_);
   return pool;
 }
@@ -61,6 +73,7 @@ Fate DeviceShare::block(size_t bytes, Block::Kind kind, Block& out) {
 
 Fate DeviceShare::allocate(const DeviceSizes& sizes) {
   Block memory, numbers, gradients, losses;
+  const size_t memory_bytes = sizes.memory_bytes() - sizes.lent_bytes;
   const size_t loss_bytes = SnapshotPool::bytes_for(1, DType::f64, sizes.gradients);
   const auto all = [](std::initializer_list<Fate> fates) {
     for (const Fate fate : fates)
@@ -68,12 +81,13 @@ Fate DeviceShare::allocate(const DeviceSizes& sizes) {
     return Fate::ok;
   };
   const Fate blocks =
-      all({block(sizes.memory_bytes(), Block::Kind::device, memory),
+      all({block(memory_bytes, Block::Kind::device, memory),
            block(sizes.gradient_bytes(), Block::Kind::device, gradients),
            block(Workspace::bytes_for(sizes.askings), Block::Kind::pinned, numbers),
            block(loss_bytes, Block::Kind::pinned, losses),
            block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, staging_),
-           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, dock_)});
+           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, dock_),
+           sizes.lent_bytes > 0 ? block(sizes.lent_bytes, Block::Kind::device, lent_) : Fate::ok});
   if (blocks != Fate::ok) return blocks;
   Fate streams = fences_.make_stream(Fences::Kind::shared, rules_);
   lanes_.resize(sizes.lanes);

@@ -2,6 +2,7 @@
 // their memory, taken at the start; nothing is allocated later.
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct DeviceSizes {
   size_t state_bytes = 0;     // of the state actor's own
   size_t copy_bytes = 0;      // of the copies of x that gradients are computed at
   size_t exchange_bytes = 0;  // of what goes from rank to rank
+  size_t lent_bytes = 0;      // of the same, what other processes may read in place
   size_t gradient_size = 0;   // elements of one gradient
   DType dtype = DType::f32;   // its type
   size_t gradients = 0;       // that are computed, or wait to be taken, at once
@@ -24,7 +26,9 @@ struct DeviceSizes {
   size_t lanes = 1;
 
   size_t gradient_bytes() const { return SnapshotPool::bytes_for(gradient_size, dtype, gradients); }
-  size_t memory_bytes() const { return rank_bytes + state_bytes + copy_bytes + exchange_bytes; }
+  size_t memory_bytes() const {
+    return rank_bytes + state_bytes + copy_bytes + exchange_bytes + lent_bytes;
+  }
   /// "17.5 GB (ranks 8.6, copies 2.9, exchanges 5.7, gradients 0.4)"
   std::string text() const;
 };
@@ -44,6 +48,24 @@ class DeviceShare {
   Execution execution() { return {nullptr, &device_, rules_, workspace_.get()}; }
   /// In the workspace, for good. Too little left is std::bad_alloc.
   std::unique_ptr<SnapshotPool> make_pool(size_t size, DType, size_t capacity);
+  /// Of what goes to other ranks: in the block that other processes may read in place, where that
+  /// is made for such a pool and has none yet. The owner's alone, as what follows.
+  std::unique_ptr<SnapshotPool> make_lent_pool(size_t size, DType, size_t capacity);
+  /// That pool's block and how it is cut; no slots: there is none.
+  struct LentPool {
+    Block block;
+    size_t slot_bytes = 0;
+    uint32_t slots = 0;
+    bool holds(const Lease& lease) const {
+      const auto* const at = static_cast<const std::byte*>(lease.vec().data);
+      return slots > 0 && at >= block.data && at < block.data + block.bytes;
+    }
+  };
+  const LentPool& lent() const { return lent_pool_; }
+  /// Ends once all that is in flight has happened, before the memory is given back.
+  void keep(std::shared_ptr<void> what) { kept_.insert(std::move(what)); }
+  void let_go(const std::shared_ptr<void>& what) { kept_.erase(what); }
+
   Stream rules() const { return rules_; }  // of all passes and of what is rare
   const std::vector<Stream>& lanes() const { return lanes_; }
   /// Slots that a lane writes; beside each gradient the loss, in pinned memory.
@@ -65,7 +87,9 @@ class DeviceShare {
   Stream rules_;
   std::vector<Stream> lanes_;
   std::vector<Block> blocks_;
-  Block staging_, dock_;
+  Block staging_, dock_, lent_;
+  LentPool lent_pool_;
+  std::set<std::shared_ptr<void>> kept_;
   size_t piece_bytes_ = 0;
   std::function<size_t(size_t n)> choose_;
   std::unique_ptr<Workspace> workspace_;

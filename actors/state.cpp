@@ -36,7 +36,9 @@ State::State(caf::actor_config& config, StateDependencies deps)
   }
   const ParameterLayout& layout = deps_.objective->layout();
   snapshots_ =
-      pool_of(layout.size(), layout.dtype(), deps_.pools.snapshots, SnapshotPool::Memory::own);
+      deps_.device
+          ? deps_.device->make_pool(layout.size(), layout.dtype(), deps_.pools.snapshots)
+          : std::make_unique<SnapshotPool>(layout.size(), layout.dtype(), deps_.pools.snapshots);
   chunks_ = pool_of(deps_.pools.chunk_size, layout.dtype(), deps_.pools.chunks, deps_.memory);
   expected_ = Buffer(execution_, deps_.audits ? layout.size() : 0, DType::f64);
 }
@@ -44,7 +46,7 @@ State::State(caf::actor_config& config, StateDependencies deps)
 // What goes to other ranks. A small payload is copied sooner than handed over where it lies.
 std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t capacity,
                                              SnapshotPool::Memory memory) const {
-  if (deps_.device) return deps_.device->make_pool(size, dtype, capacity);
+  if (deps_.device) return deps_.device->make_lent_pool(size, dtype, capacity);
   constexpr size_t kLeastSharedBytes = 64 << 10;
   if (size * size_of(dtype) < kLeastSharedBytes) memory = SnapshotPool::Memory::own;
   return std::make_unique<SnapshotPool>(size, dtype, capacity, memory);

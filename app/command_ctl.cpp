@@ -166,6 +166,15 @@ void print_guests(const Json& guests) {
   }
 }
 
+void print_device_links(const Json& links) {
+  for (const Json& link : links) {
+    const std::string why = link["sends_by_host_because"];
+    std::printf("  snapshots            for %s by %s%s%s, from it by %s\n",
+                link["node"].get<std::string>().c_str(), link["sends"].get<std::string>().c_str(),
+                why.empty() ? "" : ": ", why.c_str(), link["receives"].get<std::string>().c_str());
+  }
+}
+
 void print_status(const Json& s) {
   std::printf("%s, up %s\n", s["node"].get<std::string>().c_str(),
               as_seconds(s["uptime_seconds"].get<double>()).c_str());
@@ -200,6 +209,7 @@ void print_status(const Json& s) {
                 d["node"].get<std::string>().c_str(), d["state"].get<std::string>().c_str(),
                 d["ranks"].dump().c_str(), d["of"].dump().c_str(),
                 known(d["mean_changed_by"], as_short).c_str());
+  print_device_links(s.value("device_links", Json::array()));
   print_topology(s);
   if (s.contains("guests")) print_guests(s["guests"]);
 }

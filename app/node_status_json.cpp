@@ -71,6 +71,21 @@ Json links_json(const NodeStatus& s) {
   return links;
 }
 
+// Of ranks that live on a device: how they reach those of each other process.
+Json device_links_json(const NodeStatus& s) {
+  const auto way = [](bool in_place) { return in_place ? "vmm" : "host"; };
+  Json links = Json::array();
+  for (const DeviceEdge& edge : s.device_edges)
+    links.push_back({{"node", edge.node},
+                     {"sends", way(edge.sends_in_place)},
+                     {"receives", way(edge.receives_in_place)},
+                     {"sent_in_place", edge.lent},
+                     {"read_in_place", edge.borrowed},
+                     {"sends_by_host_because", edge.why},
+                     {"receives_by_host_because", edge.not_read}});
+  return links;
+}
+
 using Ends = std::pair<int, int>;
 
 // What is known of an edge, at both ends where both are here.
@@ -276,6 +291,7 @@ Json json_of(const NodeStatus& s) {
           {"edge_round_trips", edge_round_trips_json(s.ranks.edge_round_trips)},
           {"links", links_json(s)},
           {"link_totals", counts_json(s.link_totals)},
+          {"device_links", device_links_json(s)},
           {"consensus_distance", consensus_distance_of(s)},
           {"push_weights", weights},
           {"refusals", refusals_json(s)},

@@ -118,6 +118,7 @@ class CudaDevice final : public Device {
   std::vector<Awaited> ask(std::vector<Awaited> awaited);
 
   static constexpr std::chrono::milliseconds kBelt{10};
+  static constexpr size_t kMostAddresses = size_t{1} << 47;  // of what others say to have
 
   const int number_;
   const size_t granularity_;
@@ -199,26 +200,32 @@ Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
   return f == Fate::ok ? map(memory, bytes, Whose::ours, out) : f;
 }
 
-/// Of theirs nobody knows how large it is: what is smaller than they say cannot be mapped, and that
-/// is no bug of ours.
+/// Of theirs nobody knows what it is or how large: whatever the driver has against it is an answer,
+/// and neither a bug of ours nor the loss of the device, which the next call would find.
 Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Whose whose, Block& out) {
+  const auto answered = [&](CUresult answer, const char* call) {
+    const bool refused = whose == Whose::theirs && meaning(answer) != Meaning::fine;
+    return refused ? Fate::out_of_memory : fate(answer, call);
+  };
   CUdeviceptr at = 0;
-  Fate f = fate(GV_DRIVER(cuMemAddressReserve)(&at, padded(bytes), 0, 0, 0), "cuMemAddressReserve");
+  bool is_mapped = false;
+  Fate f =
+      answered(GV_DRIVER(cuMemAddressReserve)(&at, padded(bytes), 0, 0, 0), "cuMemAddressReserve");
   if (f == Fate::ok) {
-    const CUresult answer = GV_DRIVER(cuMemMap)(at, padded(bytes), 0, memory, 0);
-    const bool refused = whose == Whose::theirs && meaning(answer) == Meaning::our_bug;
-    f = refused ? Fate::out_of_memory : fate(answer, "cuMemMap");
+    f = answered(GV_DRIVER(cuMemMap)(at, padded(bytes), 0, memory, 0), "cuMemMap");
+    is_mapped = f == Fate::ok;
   }
   if (f == Fate::ok) {
     CUmemAccessDesc access{};
     access.location = exported_memory(number_).location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    f = fate(GV_DRIVER(cuMemSetAccess)(at, padded(bytes), &access, 1), "cuMemSetAccess");
+    f = answered(GV_DRIVER(cuMemSetAccess)(at, padded(bytes), &access, 1), "cuMemSetAccess");
   }
   if (f == Fate::ok) {
     out = {reinterpret_cast<std::byte*>(at), bytes, Block::Kind::device};
     handles_[out.data] = memory;
   } else if (!lost_) {
+    if (is_mapped) GV_DRIVER(cuMemUnmap)(at, padded(bytes));
     if (at != 0) GV_DRIVER(cuMemAddressFree)(at, padded(bytes));
     GV_DRIVER(cuMemRelease)(memory);
   }
@@ -248,6 +255,7 @@ Fate CudaDevice::share(const Block& block, int& descriptor) {
 
 Fate CudaDevice::open(int descriptor, size_t bytes, Block& out) {
   if (!enter()) return Fate::lost;
+  if (bytes == 0 || bytes > kMostAddresses) return Fate::out_of_memory;
   CUmemGenericAllocationHandle memory = 0;
   void* const handle = reinterpret_cast<void*>(static_cast<uintptr_t>(descriptor));
   const CUresult answer = GV_DRIVER(cuMemImportFromShareableHandle)(

@@ -5,8 +5,8 @@ grapevine_test(cluster
     cluster/scenario.cpp cluster/checks.cpp cluster/recorded_jumps.cpp cluster/seeds_test.cpp
     cluster/members_test.cpp
     cluster/constants_test.cpp cluster/means_test.cpp cluster/links_test.cpp
-    messages/malicious_member.cpp
-  USES grapevine_actors)
+    cluster/devices_test.cpp messages/malicious_member.cpp
+  USES grapevine_actors grapevine_adversary)
 
 # What a cluster is made of, without actors.
 grapevine_test(cluster_units

@@ -182,12 +182,17 @@ void ConsoleServer::finish_status(uint64_t console, NodeStatus known) {
   status->uptime_s = deps_.clock.now();
   status->epoch = epoch_;
   status->frames = deps_.transport->counts();
+  status->device_edges = deps_.transport->device_edges();
   status->turned_away = turned_away_;
   status->refusals = parts_.links->refusals();
   status->link_totals = parts_.links->totals();
   status->events.assign(events_.begin(), events_.end());
   for (NodeStatus::Link& link : status->links)
     link.counts = parts_.links->counts(link.node);
+  std::erase_if(status->device_edges, [&](const DeviceEdge& edge) {
+    return std::none_of(status->links.begin(), status->links.end(),
+                        [&](const NodeStatus::Link& link) { return link.node == edge.node; });
+  });
   auto awaited = std::make_shared<size_t>(parts_.states.size() + 1);
   const auto one_less = [this, console, status, awaited] {
     if (--*awaited == 0) reply(console, true, deps_.render(*status));
@@ -283,6 +288,7 @@ ConsoleServer::behavior_type ConsoleServer::make_behavior() {
 
 void ConsoleServer::on_exit() {
   parts_ = {};
+  deps_.transport.reset();
   deps_.render = {};
   deps_.describe = {};
   deps_.read_plan = {};

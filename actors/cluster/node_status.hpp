@@ -29,6 +29,7 @@ struct NodeStatus {
   std::vector<Link> links;
   LinkCounts link_totals;  // of all links there have been
   LinkTransport::Counts frames;
+  std::vector<DeviceEdge> device_edges;  // where the ranks here live on a device
   LinkRefusals refusals{};  // by the links
   std::vector<StateReport> states;
   std::vector<Departure> departures;            // the last ones

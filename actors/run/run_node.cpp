@@ -9,7 +9,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/compute.hpp"
-#include "actors/device_dock.hpp"
+#include "actors/device_links.hpp"
 #include "actors/guest_hall.hpp"
 #include "actors/mailboxes.hpp"
 #include "actors/run/fits.hpp"
@@ -315,6 +315,34 @@ void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
   }
 }
 
+// What joins ranks on a device to other processes.
+std::shared_ptr<DeviceLinks> link_device(const Settings& s,
+                                         const std::shared_ptr<DeviceShare>& share,
+                                         std::function<void(const std::string&)> say,
+                                         SnapshotPool::Memory memory, SpawnedNode& node) {
+  const auto leaving = 8 * static_cast<size_t>(ranks_here(s)) + 8;
+  auto dock = std::make_shared<DeviceDock>(share, node.options.max_payload_bytes, leaving, memory);
+  const auto links = std::make_shared<DeviceLinks>(share, std::move(dock), s.device_link,
+                                                   node.transport, std::move(say));
+  node.transport->carry_by(
+      [links](const std::string& to, const FrameHeader& h, Payload p, bool is_spoiled, auto then) {
+        links->leave(to, h, std::move(p), is_spoiled, std::move(then));
+      },
+      [links](Payload p, auto then) { links->land(std::move(p), std::move(then)); },
+      [links] { return links->edges(); });
+  node.events.lent = [links](const std::string& from, const LentMemory& memory,
+                             std::shared_ptr<MemoryLine> line) {
+    return links->lent(from, memory, std::move(line));
+  };
+  node.events.down = [links, told = node.events.down](const std::string& other,
+                                                      uint32_t incarnation,
+                                                      const std::string& reason) {
+    links->down(other);
+    told(other, incarnation, reason);
+  };
+  return links;
+}
+
 }  // namespace
 
 void SpawnedNode::start(const std::shared_ptr<Links>& links) {
@@ -337,6 +365,7 @@ void SpawnedNode::stop() {
   console = nullptr;
   holder = nullptr;
   events = {};
+  transport.reset();
   run->stop();
   run.reset();
 }
@@ -362,13 +391,15 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.options = links_options(s, n, *objective);
   node.events = events_to(to, node.transport, make_arrivals(node.options.max_payload_bytes, s));
   Site site = site_of(to.cluster, mailboxes, node.transport, n.same_host && s.clock == Clock::wall);
-  std::shared_ptr<DeviceDock> dock;
+  std::shared_ptr<DeviceLinks> device;
   if (hooks.run.device) {
-    const auto leaving = 8 * static_cast<size_t>(ranks_here(s)) + 8;
-    dock = std::make_shared<DeviceDock>(hooks.run.device, node.options.max_payload_bytes, leaving,
-                                        site.memory);
-    node.transport->carry_by([dock](Payload p, auto then) { dock->leave(std::move(p), then); },
-                             [dock](Payload p, auto then) { dock->land(std::move(p), then); });
+    auto say = [console = caf::actor_cast<caf::weak_actor_ptr>(to.console),
+                told = hooks.run.sink.on_event](const std::string& line) {
+      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(console))
+        caf::anon_send(caf::actor_cast<ConsoleActor>(alive), Note{line});
+      if (told) told(line);
+    };
+    device = link_device(s, hooks.run.device, std::move(say), site.memory, node);
   }
   const auto ended = [to, told = std::move(ends.ranks)](Outcome o) {
     RunEnded what{o.failure.has_value(), o.parameters};
@@ -381,7 +412,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     if (told) told(line);
   };
   node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
-  if (dock) dock->serve(to_owner(node.run->states.front()));
+  if (device) device->serve(to_owner(node.run->states.front()));
   return node;
 }
 

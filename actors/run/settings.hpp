@@ -17,6 +17,14 @@ enum class Pacing {
   poisson,  // gradients at the events of a Poisson process
   greedy,   // the next gradient starts when the last one ends
 };
+/// How snapshots on a device reach another process: in place where its device reaches this one's
+/// memory, else through the host's memory.
+enum class DeviceLink {
+  automatic,  // in place where that is possible
+  host,       // never in place
+  vmm,        // in place, for runs on devices alone
+  nccl        // refused: no such edge between hosts yet
+};
 enum class Schedule { constant, step, cosine };
 
 struct LearningRate {
@@ -46,6 +54,7 @@ struct Settings {
   std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
   int threads = 0;                     // that compute gradients; 0: one per core
   std::string device = "cpu";          // where ranks live: cpu, cuda[:K], auto (GPU 0, if any)
+  DeviceLink device_link = DeviceLink::automatic;
   Plan plan;
   double sample_s = 1;  // between two samples of the consensus distance; 0: none
   double alarm_s = 30;  // patience with what stands still (actors/stall_watch.hpp); 0: for ever

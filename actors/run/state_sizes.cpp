@@ -58,20 +58,26 @@ StatePools pools_of(const Settings& s, const ParameterLayout& layout, size_t mem
 
 namespace {
 
+struct MessageBytes {
+  size_t first = 0;  // of the pool that is there from the start on
+  size_t later = 0;  // of what may take its place
+};
+
 // Of the pools of what goes to other ranks.
-size_t bytes_of_messages(const Settings& s, const ParameterLayout& layout,
-                         const RuleSettings& rule_settings, const StatePools& pools) {
+MessageBytes bytes_of_messages(const Settings& s, const ParameterLayout& layout,
+                               const RuleSettings& rule_settings, const StatePools& pools) {
   if (method_named(s.method).pattern == Pattern::collective) {
     // Where all but two have gone parts are half a vector each, beside those of the start.
     const size_t largest = layout.size() / 2 + 1;
-    return 2 * SnapshotPool::bytes_for(largest, layout.dtype(), pools.chunks);
+    const size_t start = SnapshotPool::bytes_for(pools.chunk_size, layout.dtype(), pools.chunks);
+    return {start, 2 * SnapshotPool::bytes_for(largest, layout.dtype(), pools.chunks) - start};
   }
   const Buffer x(layout.size(), layout.dtype());
   const auto rule = method_named(s.method).make({0, s.seed, layout, {}, rule_settings, x});
   const auto* in_rounds = dynamic_cast<RoundRule*>(rule.get());
   const size_t bytes = in_rounds != nullptr ? in_rounds->message_bytes()
                                             : static_cast<PairwiseRule&>(*rule).snapshot_bytes();
-  return SnapshotPool::bytes_for(bytes, DType::bytes, pools.messages);
+  return {SnapshotPool::bytes_for(bytes, DType::bytes, pools.messages), 0};
 }
 
 // Bytes on a device that one rank needs at most, found out by making one and letting it meet as
@@ -139,8 +145,12 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   sizes.rank_bytes = ranks * bytes_of_rank(s, layout, rule_settings, degree);
   sizes.state_bytes = bytes_of_state(layout);
   sizes.copy_bytes = SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots);
-  sizes.exchange_bytes = bytes_of_messages(s, layout, rule_settings, pools);
-  if (s.local_ranks > 0) sizes.exchange_bytes *= 2;  // a node's: what has arrived lies there too
+  const MessageBytes messages = bytes_of_messages(s, layout, rule_settings, pools);
+  sizes.exchange_bytes = messages.first + messages.later;
+  if (s.local_ranks > 0) {  // a node's: what has arrived lies there too
+    sizes.lent_bytes = messages.first;
+    sizes.exchange_bytes += messages.later;
+  }
   sizes.lanes = kLanes;
   sizes.piece_bytes = std::min(kPiece, layout.size() * sizeof(double));
   return sizes;

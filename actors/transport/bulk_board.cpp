@@ -264,8 +264,42 @@ void BulkBoard::stand(Line& line, BulkStream made) {
   line.asked = line.wished = false;
   line.link = kj::heap<BulkLink>(
       kj::mv(made), line.peer, loop_, options_, events_, refusals_,
+      [this, peer = line.peer](Descriptor passed) { borrow(peer, std::move(passed)); },
       [this, connection](const std::string& reason) { lost(connection, reason); });
   line.link->start();
+}
+
+// --- memory lines, which outlive the links that they were opened by
+
+void BulkBoard::lend(std::shared_ptr<LineSocket> here, Descriptor there, LineEvents events) {
+  post([this, here = std::move(here), there = std::make_shared<Descriptor>(std::move(there)),
+        events = std::move(events)] {
+    read_line(here, events);
+    Line* line = find(here->peer().connection);
+    if (line != nullptr && line->link.get() != nullptr) line->link->pass(std::move(*there));
+  });
+}
+
+/// One that is in use, and others that are still read after their links have ended.
+void BulkBoard::borrow(std::shared_ptr<Peer> peer, Descriptor passed) {
+  constexpr int kMost = 4;
+  int& standing = borrowed_[peer->hello.node];
+  if (standing >= kMost) return refusals_.count(LinkRefusal::memory);
+  ++standing;
+  read_line(
+      std::make_shared<LineSocket>(std::move(passed), LineSocket::End::borrower, std::move(peer)),
+      {});
+}
+
+void BulkBoard::read_line(std::shared_ptr<LineSocket> socket, LineEvents events) {
+  const bool borrows = socket->end() == LineSocket::End::borrower;
+  auto reader = kj::heap<LineReader>(loop_, socket, options_.max_payload_bytes, refusals_,
+                                     std::move(events), events_.lent);
+  auto read = reader->run().attach(kj::mv(reader));
+  const auto ended = [this, borrows, node = socket->peer().hello.node] {
+    if (borrows && --borrowed_[node] == 0) borrowed_.erase(node);
+  };
+  tasks_.add(read.then([ended] { ended(); }, [ended](kj::Exception&&) { ended(); }));
 }
 
 void BulkBoard::lost(uint64_t connection, const std::string& reason) {

@@ -12,6 +12,7 @@
 
 #include "actors/transport/acceptor.hpp"
 #include "actors/transport/bulk_link.hpp"
+#include "actors/transport/socket_line.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {
@@ -26,6 +27,10 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   void remove(uint64_t connection);
   void token(uint64_t connection, const BulkToken&);
   void welcome(Knock);
+
+  // From any thread.
+  /// Reads a line of ours to its end, and passes the other end along the bulk link, if one stands.
+  void lend(std::shared_ptr<LineSocket> here, Descriptor there, LineEvents);
 
  private:
   struct Line {
@@ -53,6 +58,8 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   kj::Promise<void> receive(Knock);
   kj::Promise<void> be_greeted(BulkStream);
   void stand(Line&, BulkStream);
+  void borrow(std::shared_ptr<Peer>, Descriptor);
+  void read_line(std::shared_ptr<LineSocket>, LineEvents);
   void lost(uint64_t connection, const std::string& reason);
   void give_up(Line&, const std::string& reason, bool for_good);
   void say(Line&, const BulkToken&);
@@ -67,6 +74,7 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   kj::Own<kj::TlsContext> tls_;
   std::map<uint64_t, kj::Own<Line>> lines_;
   std::map<uint64_t, uint64_t> tokens_;  // handed out: token to connection
+  std::map<std::string, int> borrowed_;  // memory lines that stand, by the lender's name
   std::string unix_name_;                // where a unix socket of ours listens
   kj::Own<Acceptor> acceptor_;
   kj::TaskSet tasks_;  // last: dies first

@@ -1,7 +1,9 @@
 #include "actors/transport/bulk_link.hpp"
 
+#include <fcntl.h>
 #include <kj/debug.h>
 
+#include "actors/transport/socket_line.hpp"
 #include "actors/transport/streams.hpp"
 
 namespace grapevine {
@@ -31,7 +33,7 @@ kj::Promise<void> read_hello(kj::AsyncIoStream& stream, BulkRecord& theirs) {
 
 BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
                    const LinksOptions& options, const LinkEvents& events, RefusalCounters& refusals,
-                   Closed closed)
+                   Line line, Closed closed)
     : stream_(kj::mv(made.stream)),
       unix_socket_(made.unix_socket),
       over_tcp_(made.path == BulkPath::tcp || made.path == BulkPath::tls),
@@ -40,6 +42,7 @@ BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
       options_(options),
       events_(events),
       refusals_(refusals),
+      on_line_(std::move(line)),
       on_closed_(std::move(closed)) {
   peer_->counters.bulk = made.path;
   int plain_fd = -1;
@@ -98,6 +101,7 @@ kj::Promise<void> BulkLink::standstill(Way way, uint64_t acknowledged, int check
 kj::Promise<void> BulkLink::write_all() {
   if (closed_) return kj::READY_NOW;
   if (!releases_.empty()) return write_releases();
+  if (!lines_.empty()) return write_line();
   sending_ = peer_->bulk->take();
   writing_ = sending_.has_value();
   if (!writing_) return kj::READY_NOW;
@@ -149,7 +153,7 @@ kj::Promise<void> BulkLink::read_record() {
 kj::Promise<void> BulkLink::take_record() {
   if (closed_) return kj::READY_NOW;
   if (in_.magic != BulkRecord::kMagic || in_.kind < BulkRecord::frame ||
-      in_.kind > (unix_socket_ != nullptr ? BulkRecord::release : BulkRecord::parcel)) {
+      in_.kind > (unix_socket_ != nullptr ? BulkRecord::line : BulkRecord::parcel)) {
     refuse(LinkRefusal::record, "a malformed record on the bulk link");
     return kj::READY_NOW;
   }
@@ -158,6 +162,13 @@ kj::Promise<void> BulkLink::take_record() {
     take_memory();
   } else if (in_.kind == BulkRecord::release) {
     released(in_.value);
+  } else if (in_.kind == BulkRecord::line) {
+    const auto fd = kj::mv(passed_);
+    Descriptor line(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!is_line(line.fd()))
+      refuse(LinkRefusal::memory, "what was passed for a memory line is none");
+    else
+      on_line_(std::move(line));
   } else {
     const auto header = header_of_record();
     if (!header) {
@@ -290,6 +301,25 @@ kj::Promise<void> BulkLink::write_releases() {
         releasing_.clear();
         return write_all();
       });
+}
+
+void BulkLink::pass(Descriptor line) {
+  if (unix_socket_ == nullptr || closed_) return;
+  lines_.push_back(std::move(line));
+  flush();
+}
+
+kj::Promise<void> BulkLink::write_line() {
+  telling_ = {};
+  telling_.kind = BulkRecord::line;
+  passing_ = lines_.front().fd();
+  auto passed = unix_socket_->writeWithFds(
+      kj::arrayPtr(reinterpret_cast<const kj::byte*>(&telling_), sizeof telling_), nullptr,
+      kj::arrayPtr(&passing_, 1));
+  return in_time(kj::mv(passed), Way::out).then([this] {
+    lines_.erase(lines_.begin());
+    return write_all();
+  });
 }
 
 void BulkLink::take_memory() {

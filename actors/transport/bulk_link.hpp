@@ -23,6 +23,7 @@
 
 #include "actors/transport/loop.hpp"
 #include "actors/transport/peers.hpp"
+#include "kernels/descriptor.hpp"
 #include "kernels/shared_memory.hpp"
 
 namespace grapevine {
@@ -37,14 +38,17 @@ struct BulkStream {
 class BulkLink {
  public:
   using Closed = std::function<void(const std::string& reason)>;  // once, the last call
+  using Line = std::function<void(Descriptor)>;                   // the other end lends memory
 
   /// What arrives is told to `events`.
   BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, const LinkEvents& events,
-           RefusalCounters&, Closed);
+           RefusalCounters&, Line, Closed);
   ~BulkLink();
 
   void start();
   void flush();  // the queue woke
+  /// Passes the other end of a line, where descriptors can be passed.
+  void pass(Descriptor line);
   void close(const std::string& reason);
   void stop() { closed_ = true; }  // for the board: the queue is another link's from here on
   size_t under_way() const { return sending_.has_value(); }  // payloads, partly written
@@ -68,6 +72,7 @@ class BulkLink {
   bool lends(const OutgoingPayload&) const;
   kj::Promise<void> lend();
   kj::Promise<void> write_releases();
+  kj::Promise<void> write_line();
   kj::Promise<void> read_rest(kj::ArrayPtr<kj::byte>);
   kj::Promise<void> discard(uint64_t bytes);
   enum class Way { in, out };
@@ -85,6 +90,7 @@ class BulkLink {
   const LinksOptions& options_;
   const LinkEvents& events_;
   RefusalCounters& refusals_;
+  const Line on_line_;
   const Closed on_closed_;
   bool writing_ = false, closed_ = false;
   std::optional<OutgoingPayload> sending_;
@@ -101,6 +107,7 @@ class BulkLink {
   size_t reading_ = 0;      // payloads in them that are not let go yet
   kj::AutoCloseFd passed_;  // the descriptor that came with the last record
   std::vector<BulkRecord> releases_, releasing_;
+  std::vector<Descriptor> lines_;  // to be passed
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Promise<void> reader_ = nullptr, writer_ = nullptr;
 };

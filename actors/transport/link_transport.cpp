@@ -75,13 +75,20 @@ bool LinkTransport::pass_on(Held held) {
 bool LinkTransport::put_on_link(const std::string& node, const FrameHeader& header, Payload payload,
                                 std::optional<uint64_t> spoiled_bit) {
   if (payload && payload.lease.on_device()) {
-    down_(std::move(payload), [self = shared_from_this(), node, header, spoiled_bit](Payload copy) {
+    const auto go_on = [self = shared_from_this(), node, header, spoiled_bit](Payload copy) {
       self->refused_ += !self->put_on_link(node, header, std::move(copy), spoiled_bit);
-    });
+    };
+    leave_(node, header, std::move(payload), spoiled_bit.has_value(), go_on);
     return true;
   }
   Links* links = links_;
   return links != nullptr && links->send_frame(node, header, std::move(payload), spoiled_bit);
+}
+
+std::shared_ptr<MemoryLine> LinkTransport::lend(const std::string& node, const LentMemory& memory,
+                                                LineEvents events) {
+  Links* links = links_;
+  return links != nullptr ? links->lend(node, memory, std::move(events)) : nullptr;
 }
 
 void LinkTransport::receive(const std::string& node, Frame frame) {
@@ -91,9 +98,9 @@ void LinkTransport::receive(const std::string& node, Frame frame) {
   misdirected_ += known && !here;
   if (!known || !here) return;
   const int to = static_cast<int>(frame.header.to);
-  Payload payload = up_ ? payload_of(frame.header, frame.payload) : Payload();
-  if (!payload) return deliver_(to, std::move(frame));
-  up_(std::move(payload), [self = shared_from_this(), to, h = frame.header](Payload copy) {
+  Payload payload = land_ ? payload_of(frame.header, frame.payload) : Payload();
+  if (!payload || payload.lease.on_device()) return deliver_(to, std::move(frame));
+  land_(std::move(payload), [self = shared_from_this(), to, h = frame.header](Payload copy) {
     self->deliver_(to, {h, std::move(copy.lease)});
   });
 }

@@ -25,6 +25,14 @@
 
 namespace grapevine {
 
+/// How payloads that lie on a device here reach another node, and its these.
+struct DeviceEdge {
+  std::string node;
+  bool sends_in_place = false, receives_in_place = false;  // else by the host's memory
+  uint64_t lent = 0, borrowed = 0;                         // payloads that were read in place
+  std::string why, not_read;                               // not so, each way; empty: not tried
+};
+
 class LinkTransport final : public Transport, public std::enable_shared_from_this<LinkTransport> {
  public:
   using Deliver = std::function<void(int to, Frame)>;
@@ -51,14 +59,21 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
 
   /// Until then, and after null, everything to other nodes is lost. The links must outlive it.
   void use(Links* links) { links_ = links; }
-  /// Makes a copy of a payload and calls then(copy) once it may be handed on.
-  using Carry = std::function<void(Payload, std::function<void(Payload)> then)>;
-  /// Before the first frame, where the ranks here live on a device: `down` for what leaves it for
-  /// another process, `up` for what arrives.
-  void carry_by(Carry down, Carry up) {
-    down_ = std::move(down);
-    up_ = std::move(up);
+  /// A payload leaves its device for a node: then(copy) is called once a copy may be handed on; or
+  /// never, where the frame goes another way or is lost.
+  using Leave = std::function<void(const std::string& node, const FrameHeader&, Payload,
+                                   bool is_spoiled, std::function<void(Payload)> then)>;
+  /// A payload goes to the device: then(copy) is called once it is there.
+  using Land = std::function<void(Payload, std::function<void(Payload)> then)>;
+  using Edges = std::function<std::vector<DeviceEdge>()>;
+  /// Before the first frame, where the ranks here live on a device.
+  void carry_by(Leave leave, Land land, Edges edges) {
+    leave_ = std::move(leave);
+    land_ = std::move(land);
+    edges_ = std::move(edges);
   }
+  /// As Links::lend; null also where there are no links.
+  std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory&, LineEvents);
   void place(std::vector<Place> places);
   void set_faults(std::vector<LinkFault>);
 
@@ -68,6 +83,9 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
   bool pass_on(Held);
 
   Counts counts() const;
+  std::vector<DeviceEdge> device_edges() const {
+    return edges_ ? edges_() : std::vector<DeviceEdge>();
+  }
 
  private:
   std::shared_ptr<const std::string> node_of(uint32_t rank) const;  // null: nobody's
@@ -79,7 +97,9 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
   Deliver deliver_;
   HoldUntil hold_until_;
   uint64_t seed_;
-  Carry down_, up_;
+  Leave leave_;
+  Land land_;
+  Edges edges_;
   std::atomic<Links*> links_ = nullptr;
   mutable std::shared_mutex mutex_;                                         // guards what follows
   std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes_;  // by rank

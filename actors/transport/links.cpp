@@ -60,6 +60,9 @@ class SocketLinks final : public Links {
     return push(node, parcel, payload, {});
   }
 
+  std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory& memory,
+                                   LineEvents events) override;
+
   void reply(uint64_t console, const ConsoleReply& answer) override {
     control_loop_.post([this, console, answer] { control_->reply(console, answer); });
   }
@@ -108,6 +111,21 @@ bool SocketLinks::send_frame(const std::string& node, const FrameHeader& header,
                              const Payload& payload, std::optional<uint64_t> spoiled_bit) {
   if (header.count == 0) return send(node, header);
   return push(node, header, payload, spoiled_bit);
+}
+
+std::shared_ptr<MemoryLine> SocketLinks::lend(const std::string& node, const LentMemory& memory,
+                                              LineEvents events) {
+  auto peer = peers_.find(node);
+  if (peer == nullptr) return nullptr;
+  const BulkPath path = peer->counters.bulk;
+  if (path != BulkPath::unix_socket && path != BulkPath::shared_memory) return nullptr;
+  LinePair pair = make_line_pair();
+  if (!pair.here) return nullptr;
+  auto socket =
+      std::make_shared<LineSocket>(std::move(pair.here), LineSocket::End::lender, std::move(peer));
+  if (!socket->offer(memory)) return nullptr;
+  bulk_->lend(socket, std::move(pair.there), std::move(events));
+  return handle_of(socket);
 }
 
 bool SocketLinks::push(const std::string& node, const BulkHeader& header, const Payload& payload,

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "actors/transport/memory_line.hpp"
 #include "actors/transport/run_key.hpp"
 #include "actors/transport/transport.hpp"
 #include "messages/control.hpp"
@@ -70,6 +71,10 @@ struct LinkEvents {
   /// are discarded, and no frame is reported.
   std::function<Lease(const FrameHeader&)> buffer;
   std::function<Lease(const std::string& node, const Parcel&)> parcel_buffer;
+  /// A process of this host lends memory of its device; the line is to be kept for as long as that
+  /// is used. Answered by what to do with what it says. Unset: nothing is borrowed here.
+  std::function<LineEvents(const std::string& node, const LentMemory&, std::shared_ptr<MemoryLine>)>
+      lent;
 };
 
 enum class BulkPath : uint8_t { none = 0, tcp, tls, unix_socket, shared_memory };
@@ -150,6 +155,11 @@ class Links {
                           std::optional<uint64_t> spoiled_bit = {}) = 0;
   /// The same of a parcel, which always has a payload.
   virtual bool send_parcel(const std::string& node, const Parcel&, const Payload&) = 0;
+
+  /// Offers memory of a device here to a process of this host. Null: no connection for payloads
+  /// stands along which descriptors travel.
+  virtual std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory&,
+                                           LineEvents) = 0;
 
   /// Nothing happens if the console is gone. A text above the bound or not printable ASCII is
   /// answered by the reason.

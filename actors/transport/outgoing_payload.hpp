@@ -33,14 +33,15 @@ struct BulkRecord {
     memory,
     frame_in_place,
     parcel_in_place,
-    release
+    release,
+    line  // with one end of a memory line
   };
   static constexpr uint32_t kMagic = 0x33425647;  // "GVB3"
 
   uint32_t magic = kMagic;
   uint16_t kind = hello;
   uint16_t unused = 0;
-  uint64_t value = 0;    // of a hello: the token; of the last four: the memory's number
+  uint64_t value = 0;    // of a hello: the token; of memories: their number
   HeaderBytes header{};  // of a frame or a parcel, in place or not
 };
 static_assert(sizeof(BulkRecord) == 16 + kHeaderBytes);

@@ -22,7 +22,8 @@ bool may_differ(const std::string& name) {
   static const std::set<std::string> names = {
       "out",   "save",    "resume",      "init",           "config",     "json",
       "quiet", "plan",    "until",       "sample-seconds", "test-every", "checkpoint-every",
-      "data",  "threads", "tensorboard", "alarm-seconds",  "early-stop", "device"};
+      "data",  "threads", "tensorboard", "alarm-seconds",  "early-stop", "device",
+      "link"};
   return names.count(name) != 0;
 }
 

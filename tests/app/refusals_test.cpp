@@ -266,6 +266,16 @@ TEST_CASE("a loss that is not finite ends the run, and no model is left") {
   }
 }
 
+TEST_CASE("a link of devices that is none, or not there yet, is refused in a line") {
+  const std::string job = "--objective quadratic --ranks 2 --gradients 4 ";
+  check_refused("train " + job + "--link tcp", 2,
+                {"link is \"tcp\"", "accepted: auto, host, vmm, nccl"});
+  for (const char* command : {"train", "node --name one", "launch --nodes 1"})
+    check_refused(command + (" " + job) + "--link nccl", 2,
+                  {"link is nccl", "NCCL's communicators", "accepted: auto, host, vmm"});
+  check_refused("simulate --link host", 2, {"--link", "belongs to: train"});
+}
+
 TEST_CASE("a device that is none, or not there, is refused, and the doctor tells what ranks need") {
   const std::string quadratic = "--objective quadratic --ranks 4 --dim 1000000 --device ";
   check_refused("train " + quadratic + "tpu", 2,

@@ -86,6 +86,18 @@ def read_passes(text, status):
     return Found(holds, words or last_line(text), figures)
 
 
+LEAST_IN_PLACE = 5  # times as fast as by the host's memory
+
+
+def read_links(text, status):
+    """The last line of vmm_bench, and an exchange's milliseconds each way."""
+    row = re.search(r"^in place/host ([\d.]+), kill -9 of the exporter (.*)$", text, re.M)
+    times = re.findall(r"^exchange of \S+ MB (in place|by host) +([\d.]+) ms$", text, re.M)
+    figures = {way: [float(ms) for name, ms in times if name == way] for way, _ in times}
+    holds = status == 0 and row is not None and float(row[1]) >= LEAST_IN_PLACE
+    return Found(holds, row[0] if row else last_line(text), figures)
+
+
 def read_doctor(text, status):
     """The machine; a doctor that finds something wrong is no failure of the GPU's."""
     devices = json.loads(text)["devices"]
@@ -98,17 +110,19 @@ def sanitized(tool):
 
 GPU_TESTS = ["bin/kernels_test", "[gpu]"]
 CLEAN, SAME = "order: compute-sanitizer is clean", "equality: passes on CUDA = CPU, to the bit"
+LINKS = "two processes on one GPU by VMM: 5 times the host link; kill -9 of the exporter survived"
 PASSES = "passes: 0.9 of a device copy at 400 MB, 0.7 at 4 MB"
 
 STEPS = [
     Step("doctor", "", 15, ["grapevine", "doctor", "--json"], read_doctor),
     Step("tests", SAME, 45, GPU_TESTS, read_tests),
-    Step("facts", "", 90, ["bin/gpu_facts"], read_facts),
+    Step("facts", "", 75, ["bin/gpu_facts"], read_facts),
     Step("passes", PASSES, 30, ["bin/kernels_cuda_bench", "400", "4"], read_passes),
+    Step("links", LINKS, 45, ["bin/vmm_bench", "cuda", "1"], read_links),
     Step("memcheck", CLEAN, 80, sanitized("memcheck"), read_sanitizer),
     Step("racecheck", CLEAN, 80, sanitized("racecheck"), read_sanitizer),
-    Step("initcheck", CLEAN, 80, sanitized("initcheck"), read_sanitizer),
-    Step("synccheck", CLEAN, 60, sanitized("synccheck"), read_sanitizer),
+    Step("initcheck", CLEAN, 65, sanitized("initcheck"), read_sanitizer),
+    Step("synccheck", CLEAN, 45, sanitized("synccheck"), read_sanitizer),
 ]
 
 

@@ -104,6 +104,18 @@ class StepsTest(unittest.TestCase):
         one_size = gpu_steps.read_passes(PASSES.format(400, 0.95), 0)
         self.assertFalse(one_size.holds)
 
+    def test_links_in_place_are_five_times_as_fast_and_survive_the_kill(self):
+        text = ("exchange of 44.7 MB by host      9.000 ms\nexchange of 44.7 MB in place     1.500 ms\n"
+                "in place/host {}, kill -9 of the exporter {}\n")
+        good = gpu_steps.read_links(text.format("6.00", "survived"), 0)
+        self.assertTrue(good.holds, good)
+        self.assertEqual(good.figures, {"by host": [9.0], "in place": [1.5]})
+        self.assertFalse(gpu_steps.read_links(text.format("4.90", "survived"), 0).holds)
+        self.assertFalse(gpu_steps.read_links(text.format("6.00", "NOT survived"), 1).holds)
+        skipped = gpu_steps.read_links("SKIPPED: no CUDA device: two processes\n", 77)
+        self.assertFalse(skipped.holds)
+        self.assertIn("no CUDA device", skipped.words)
+
     def test_a_sanitizer_is_clean_only_where_it_has_counted_nothing(self):
         read = gpu_steps.read_sanitizer
         self.assertTrue(read(TESTS + "========= ERROR SUMMARY: 0 errors\n", 0).holds)

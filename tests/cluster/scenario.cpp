@@ -21,8 +21,9 @@ NetworkModel model_of(uint64_t seed) {
 
 }  // namespace
 
-Scenario::Scenario(uint64_t seed)
+Scenario::Scenario(uint64_t seed, bool on_devices)
     : seed_(seed), random_(seed, 0, Purpose::test), cluster_(model_of(seed), seed) {
+  if (on_devices) cluster_.use_devices(seed);
   draw_settings();
 }
 

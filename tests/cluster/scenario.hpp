@@ -12,7 +12,8 @@ namespace grapevine::test {
 
 class Scenario {
  public:
-  explicit Scenario(uint64_t seed);
+  /// On devices: each process has one, and they reach each other's memory.
+  explicit Scenario(uint64_t seed, bool on_devices = false);
 
   /// To the end of the run at all nodes, or to the first complaint.
   void run();
@@ -27,6 +28,7 @@ class Scenario {
   bool sums_checked() const { return sums_checked_; }
   bool mass_checked() const { return mass_checked_; }
   uint64_t broken() const { return broken_; }
+  SimulatedCluster& cluster() { return cluster_; }
 
  private:
   void draw_settings();

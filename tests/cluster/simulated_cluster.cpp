@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/run/state_sizes.hpp"
 #include "actors/worker.hpp"
 #include "kernels/hash.hpp"
 #include "kernels/ops.hpp"
@@ -84,10 +85,44 @@ SimulatedCluster::SimulatedCluster(NetworkModel model, uint64_t seed)
 SimulatedCluster::~SimulatedCluster() {
   for (const auto& p : processes_)
     bury(*p);
+  clock_->cancel_all();
+  if (devices_) devices_->run();  // who waits is told, or forgotten
+  settle();
   network_.reset();
   clock_->cancel_all();
   settle();
   clock_->cancel_all();
+}
+
+void SimulatedCluster::use_devices(uint64_t seed) {
+  devices_ = std::make_unique<testing::AdverseWorld>(seed);
+  network_->share_memory([this](int sender) -> SimulatedNetwork::Knowledge {
+    testing::Adversary& device = at(sender).device->adversary();
+    testing::Judge& judge = devices_->judge();
+    const auto known = device.lost() ? device.all() : judge.clock(device.host());
+    judge.tick(device.host());
+    return [this, known](int receiver) {
+      devices_->judge().learn(at(receiver).device->adversary().host(), known);
+    };
+  });
+  let_devices_work();
+}
+
+/// Their work takes up to a few tenths of a gradient.
+void SimulatedCluster::let_devices_work() {
+  constexpr double kTick_s = 0.01, kDevice_s = 0.5;  // of theirs for one of ours
+  devices_->run_until(kDevice_s * now());
+  network_->at(now() + kTick_s, [this] { let_devices_work(); });
+}
+
+std::shared_ptr<DeviceShare> SimulatedCluster::place_on_device(Process& p, const Settings& s) {
+  using testing::RunDevice;
+  p.device = std::make_unique<RunDevice>(*devices_, p.name, RunDevice::Pace::late);
+  auto share = DeviceShare::make(*p.device, device_sizes(s, *objective_));
+  GV_CHECK(static_cast<bool>(share));
+  (*share)->choose_by(
+      [this](size_t n) { return devices_->random().below(static_cast<uint32_t>(n)); });
+  return *share;
 }
 
 int SimulatedCluster::start(int host, Settings settings, int first_rank, int total_ranks,
@@ -111,6 +146,7 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
     n.join.push_back(address_of(other));
   NodeHooks hooks;
   hooks.run.spectra = spectra_;
+  if (devices_) hooks.run.device = place_on_device(p, settings);
   hooks.run.sink.on_event = [&p, this](const std::string& line) {
     p.lines.push_back(std::to_string(now()) + " " + line);
   };
@@ -131,7 +167,10 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
   p.node = spawn_node(*p.system, settings, n, objective_, hooks,
                       {[this, number](Outcome o) {
                          at(number).outcome = std::move(o);
-                         collect(number);
+                         network_->at(now(), [this, number] {
+                           hurry(at(number));
+                           collect(number);
+                         });
                        },
                        [this, number](ClusterEnding e) {
                          at(number).ending = std::move(e);
@@ -211,6 +250,15 @@ double Account::is_off() const {
   return most;
 }
 
+/// Its device has done what is queued, and answers at once from now on.
+void SimulatedCluster::hurry(Process& p) {
+  if (!p.device || !p.alive) return;
+  p.device->set_pace(testing::RunDevice::Pace::prompt);
+  do {
+    p.scheduler->run();
+  } while (devices_->step());
+}
+
 /// Its actors end; nobody outside hears of it from here.
 void SimulatedCluster::bury(Process& p) {
   if (!std::exchange(p.alive, false)) return;
@@ -220,6 +268,7 @@ void SimulatedCluster::bury(Process& p) {
 }
 
 void SimulatedCluster::kill(int process) {
+  hurry(at(process));
   if (!at(process).outcome) {  // what it takes with it
     for (int rank = 0; rank < kMostRanks; ++rank)
       collect_rank(process, rank, at(process).ranks);
@@ -232,6 +281,7 @@ void SimulatedCluster::kill(int process) {
         at(process).node.run->node, &at(process).last_words);
     at(process).scheduler->run();
   }
+  if (at(process).device) at(process).device->adversary().kill();
   network_->kill(process);
   bury(at(process));
 }

@@ -15,6 +15,7 @@
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/run/spawn_node.hpp"
 #include "tests/cluster/simulated_links.hpp"
+#include "tests/device/run_device.hpp"
 #include "topologies/spectrum_cache.hpp"
 
 namespace grapevine::test {
@@ -59,6 +60,7 @@ struct Account {
 class SimulatedCluster {
  public:
   struct Process {
+    std::unique_ptr<testing::RunDevice> device;  // null: its ranks live in the host's memory
     int host = 0;
     std::string name;
     std::unique_ptr<VirtualConfig> config;
@@ -81,6 +83,10 @@ class SimulatedCluster {
 
   SimulatedCluster(NetworkModel, uint64_t seed);
   ~SimulatedCluster();
+  /// The ranks of processes from now on live on devices, one of each process, that are late, and
+  /// reach each other's memory.
+  void use_devices(uint64_t seed);
+  testing::AdverseWorld& devices() { return *devices_; }
 
   /// A new process, with its name and address from `host`, which joins those on other hosts.
   int start(int host, Settings, int first_rank, int total_ranks, std::vector<int> join_hosts);
@@ -108,10 +114,15 @@ class SimulatedCluster {
 
  private:
   void settle();
+  void hurry(Process&);
   void bury(Process&);
   void collect(int process);
   void collect_rank(int process, int rank, std::vector<RankEnd>& into);
 
+  std::shared_ptr<DeviceShare> place_on_device(Process&, const Settings&);
+  void let_devices_work();
+
+  std::unique_ptr<testing::AdverseWorld> devices_;
   std::shared_ptr<VirtualClock> clock_;
   VirtualConfig world_config_;
   caf::actor_system world_;

@@ -109,6 +109,9 @@ void SimulatedNetwork::kill(int p) {
     for (Stream* s : {&l.control[side], &l.payloads[side]})
       if (cut_short) s->lost_after = random_.uniform(now(), std::max(now(), s->last_at));
   });
+  for (size_t id = 0; id < lines_.size(); ++id)
+    for (const int side : {0, 1})
+      if (line(id).ends[side] == p) let_go(id, side);
 }
 
 void SimulatedNetwork::leave(int p) { vanish(p, kSaidGoodbye, {}); }

@@ -53,6 +53,10 @@ class SimulatedLinks final : public Links {
   bool send_parcel(const std::string& node, const Parcel& parcel, const Payload& payload) override {
     return network_.send_payload(process_, node, parcel, payload);
   }
+  std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory& memory,
+                                   LineEvents events) override {
+    return network_.lend(process_, node, memory, std::move(events));
+  }
   void reply(uint64_t console, const ConsoleReply& answer) override {
     network_.reply(process_, console, answer);
   }
@@ -315,6 +319,90 @@ void SimulatedNetwork::heal() {
       flush(id, side, link(id).payloads[side]);
     }
   }
+}
+
+// --- memory that is lent; the sockets of one host are cut by nothing but the end of a process
+
+class SimulatedLine final : public MemoryLine {
+ public:
+  SimulatedLine(SimulatedNetwork& network, size_t id, int side)
+      : network_(network), id_(id), side_(side) {}
+  ~SimulatedLine() override { network_.let_go(id_, side_); }
+  bool send(const LineNote& n) override { return network_.note(id_, side_, n); }
+  void finish() override { network_.over(id_, side_); }
+
+ private:
+  SimulatedNetwork& network_;
+  const size_t id_;
+  const int side_;
+};
+
+std::shared_ptr<MemoryLine> SimulatedNetwork::lend(int p, const std::string& node,
+                                                   const LentMemory& memory, LineEvents events) {
+  const auto found = process(p).standing.find(node);
+  if (!carries_ || found == process(p).standing.end()) return nullptr;
+  const Link& l = link(found->second);
+  const size_t id = lines_.size();
+  lines_.push_back(std::make_unique<Line>());
+  line(id).ends[0] = p;
+  line(id).ends[1] = l.ends[1 - side_of(l, p)];
+  line(id).events[0] = std::move(events);
+  on_line(id, 0, [this, id, memory] {
+    const int borrower = line(id).ends[1];
+    auto handle = std::make_shared<SimulatedLine>(*this, id, 1);
+    if (process(borrower).events.lent)
+      line(id).events[1] = process(borrower).events.lent(name(line(id).ends[0]), memory, handle);
+  });
+  at(line(id).last_at[0], [this, id] {  // or there is nobody any more
+    if (!process(line(id).ends[1]).alive) let_go(id, 1);
+  });
+  return std::make_shared<SimulatedLine>(*this, id, 0);
+}
+
+/// Something that the other end hears, in the order in which it was said.
+void SimulatedNetwork::on_line(size_t id, int side, std::function<void()> what) {
+  Line& l = line(id);
+  const int to = l.ends[1 - side];
+  l.last_at[side] = std::max(l.last_at[side], now() + 0.1 * delay());
+  at(l.last_at[side], [this, to, knows = carries_(l.ends[side]), what = std::move(what)] {
+    tell(to, [to, knows, what] {
+      knows(to);
+      what();
+    });
+  });
+}
+
+bool SimulatedNetwork::note(size_t id, int side, const LineNote& n) {
+  Line& l = line(id);
+  if (l.over[side] || !l.held[1 - side]) return false;
+  if (n.kind == LineNote::Kind::frame && l.out >= MemoryLine::kMostLent) return false;
+  l.out += n.kind == LineNote::Kind::frame;
+  l.out -= n.kind == LineNote::Kind::released;
+  on_line(id, side, [this, id, side, n] {
+    if (line(id).held[1 - side] && line(id).events[1 - side].note)
+      line(id).events[1 - side].note(n);
+  });
+  return true;
+}
+
+void SimulatedNetwork::over(size_t id, int side) {
+  if (std::exchange(line(id).over[side], true)) return;
+  on_line(id, side, [this, id, side] {
+    if (line(id).held[1 - side] && line(id).events[1 - side].ended)
+      line(id).events[1 - side].ended();
+  });
+}
+
+void SimulatedNetwork::let_go(size_t id, int side) {
+  line(id).held[side] = false;
+  over(id, side);
+}
+
+size_t SimulatedNetwork::lines() const {
+  size_t standing = 0;
+  for (const auto& l : lines_)
+    standing += l->held[0] || l->held[1];
+  return standing;
 }
 
 }  // namespace grapevine::test

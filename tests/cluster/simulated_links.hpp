@@ -48,6 +48,12 @@ class SimulatedNetwork {
   void heal();                    // all cuts
   void break_link(int a, int b);  // of two processes; both ends hear of it
 
+  /// All processes are of one host from now on, and may lend memory. `carries`, at a note of a
+  /// process, or at its end: what its receiver knows of it then.
+  using Knowledge = std::function<void(int receiver)>;
+  void share_memory(std::function<Knowledge(int sender)> carries) { carries_ = std::move(carries); }
+  size_t lines() const;  // that stand
+
   using Answer = std::function<void(const ConsoleReply& whole)>;
   void ask(int process, ConsoleRequest, Answer);
 
@@ -57,6 +63,7 @@ class SimulatedNetwork {
 
  private:
   friend class SimulatedLinks;
+  friend class SimulatedLine;
   struct Process {
     int host = 0;
     std::string address;
@@ -89,6 +96,14 @@ class SimulatedNetwork {
     LinkCounts counts[2];
   };
   static constexpr double kNotWaiting = 1e300;
+  struct Line {
+    int ends[2] = {0, 0};  // processes: the lender, the borrower
+    LineEvents events[2];
+    bool held[2] = {true, true};    // by its process
+    bool over[2] = {false, false};  // nothing more comes from this end
+    size_t out = 0;                 // lendings
+    double last_at[2] = {0, 0};
+  };
 
   Process& process(int p) { return *processes_[static_cast<size_t>(p)]; }
   const std::string& name(int p) { return process(p).options.self.node; }
@@ -125,6 +140,13 @@ class SimulatedNetwork {
   void end(int id, int side, const std::string& reason);
   void flush(int id, int side, Stream&);
 
+  std::shared_ptr<MemoryLine> lend(int p, const std::string& node, const LentMemory&, LineEvents);
+  Line& line(size_t id) { return *lines_[id]; }
+  bool note(size_t id, int side, const LineNote&);
+  void over(size_t id, int side);
+  void let_go(size_t id, int side);
+  void on_line(size_t id, int side, std::function<void()>);
+
   RunClock clock_;
   caf::actor_system& world_;
   caf::actor calendar_;
@@ -135,6 +157,8 @@ class SimulatedNetwork {
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::pair<int, int>, std::vector<int>> links_between_;  // by ends
   std::set<std::pair<int, int>> cuts_;
+  std::vector<std::unique_ptr<Line>> lines_;
+  std::function<Knowledge(int)> carries_;
   uint64_t hash_, consoles_ = 0;
   size_t lost_ = 0;
   uint64_t message_bytes_ = 0;

@@ -1,6 +1,7 @@
 #include "tests/device/adversary.hpp"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -25,6 +26,13 @@ std::byte* no_access(size_t bytes) {
 
 void release(const Block& block) {
   if (block.kind == Block::Kind::device) munmap(block.data, std::max<size_t>(1, block.bytes));
+}
+
+/// What a descriptor stands for, whichever number it has at whichever process.
+std::pair<uint64_t, uint64_t> inode_of(int descriptor) {
+  struct stat about {};
+  if (::fstat(descriptor, &about) != 0) return {};
+  return {about.st_dev, about.st_ino};
 }
 
 /// Eight bytes or more of poison that no pass meant to write.
@@ -83,6 +91,8 @@ void Adversary::lose() {
 
 void Adversary::kill() {
   drop_all();
+  for (const auto& record : events_)
+    if (record) record->awaited.clear();
   process_ = std::make_shared<int>();
   on_lost_ = {};
   lost_ = true;
@@ -138,7 +148,9 @@ Fate Adversary::free(const Block& block, Where where) {
   Judge& judge = world_.judge();
   Backing& backing = *found->second.backing;
   judge.tick(host_);
-  judge.close(host_, backing.first(), block.bytes, own(), where);
+  const auto opens_it = [&](const auto& one) { return one.second.backing.get() == &backing; };
+  if (std::count_if(areas_.begin(), areas_.end(), opens_it) == 1)  // else it goes on elsewhere
+    judge.close(host_, backing.first(), block.bytes, own(), where);
   if (found->second.backing.use_count() == 1) {  // the pages go with the last who has them open
     judge.learn(host_, backing.closed);
     judge.touch(host_, backing.first(), block.bytes, true, "frees", where);
@@ -152,14 +164,17 @@ Fate Adversary::free(const Block& block, Where where) {
 
 Fate Adversary::share(const Block& block, int& descriptor) {
   if (refused(true)) return Fate::lost;
-  descriptor = static_cast<int>(world_.shared.size());
-  world_.shared[descriptor] = areas_.at(block.data).backing;
+  descriptor = ::memfd_create("adversary", MFD_CLOEXEC);
+  GV_CHECK(descriptor >= 0);
+  world_.shared[inode_of(descriptor)] = areas_.at(block.data).backing;
   return Fate::ok;
 }
 
 Fate Adversary::open(int descriptor, size_t bytes, Block& out) {
   if (refused(true)) return Fate::lost;
-  auto backing = std::static_pointer_cast<Backing>(world_.shared[descriptor].lock());
+  const auto known = world_.shared.find(inode_of(descriptor));
+  if (known == world_.shared.end()) return Fate::out_of_memory;
+  auto backing = std::static_pointer_cast<Backing>(known->second.lock());
   const bool there = backing != nullptr;  // somebody has it open yet
   if (!there || backing->real.size() < bytes) return Fate::out_of_memory;
   out = {no_access(bytes), bytes, Block::Kind::device};

@@ -42,8 +42,8 @@ class AdverseWorld {
   std::map<Site, uint64_t> sites;  // all that were made, and how often
   bool leaves_out(const char* kind, const Where& where);
 
-  /// Memory that processes share: what a kernel would keep by descriptor.
-  std::map<int, std::weak_ptr<void>> shared;
+  /// Memory that processes share, by device and inode of the descriptor that stands for it.
+  std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<void>> shared;
 
  private:
   struct Timer {

@@ -2,6 +2,8 @@
 // a call that orders something is left out, and unharmed by each other's failures.
 #include "kernels/lent_snapshots.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "tests/catch.hpp"
@@ -80,7 +82,7 @@ class Street {
     const bool has_died = devices_[me].lost() && note.kind == Note::Kind::eof;
     const Judge::Clock known = has_died ? devices_[me].all() : judge.clock(devices_[me].host());
     judge.tick(devices_[me].host());
-    if (setting_.is_refused && me == 0 && note.kind == Note::Kind::hello) note.descriptor = -1;
+    if (setting_.is_refused && me == 0 && note.kind == Note::Kind::hello) note.memory = nullptr;
     arrives_s_[me] = std::max(arrives_s_[me], world_.now() + world_.chance(1e-5, 1e-3));
     world_.at(arrives_s_[me], [this, me, known, note] {
       world_.judge().learn(devices_[1 - me].host(), known);
@@ -302,25 +304,49 @@ TEST_CASE("the end comes before a snapshot is there: nobody is told, and the slo
   CHECK_FALSE(was_told);
 }
 
-TEST_CASE("nothing is borrowed that is out, old, outside of the block, or after the end") {
+TEST_CASE("a slot that is lent to one borrower several times comes back with the last of them") {
   Pool pool;
-  int descriptor = -1;
-  REQUIRE(pool.device.share(pool.block, descriptor) == Fate::ok);
+  SnapshotLender lender(pool.fences, pool.block, kSize, DType::f32, pool.later);
+  std::vector<LentSlot> told;
+  {
+    const Lease broadcast = pool.snapshot();
+    for (int k = 0; k < 3; ++k)
+      lender.lend(broadcast, [&](LentSlot lent) { told.push_back(lent); });
+  }
+  pool.world.run();
+  REQUIRE(told == std::vector<LentSlot>{{0, 1}, {0, 2}, {0, 3}});
+  CHECK(lender.lent() == 3);
+  CHECK(lender.released({0, 2}));
+  CHECK_FALSE(lender.released({0, 2}));
+  CHECK(lender.released({0, 3}));
+  CHECK(pool.slots->in_use() == 1);
+  CHECK(lender.released({0, 1}));
+  CHECK(pool.slots->in_use() == 0);
+  CHECK(pool.world.judge().findings() == kNothing);
+}
+
+TEST_CASE("nothing is borrowed that is old, outside of the block, too much, or after the end") {
+  Pool pool;
+  int exported = -1;
+  REQUIRE(pool.device.share(pool.block, exported) == Fate::ok);
+  const Descriptor memory(exported);
   Adversary device(pool.world, "B");
   Fences fences(device);
   std::vector<LentSlot> released;
   SnapshotBorrower borrower(device, fences, kSize, DType::f32, pool.later,
                             [&](LentSlot lent) { released.push_back(lent); });
   CHECK_FALSE(borrower.borrow({0, 1}));  // nothing is open
-  CHECK(borrower.open(descriptor, 0) == Fate::out_of_memory);
-  CHECK(borrower.open(descriptor + 1, 3) == Fate::out_of_memory);
-  CHECK(borrower.open(descriptor, 4) == Fate::out_of_memory);  // more than there are
-  REQUIRE(borrower.open(descriptor, 3) == Fate::ok);
+  CHECK(borrower.open(memory.fd(), 0) == Fate::out_of_memory);
+  CHECK(borrower.open(-1, 3) == Fate::out_of_memory);
+  CHECK(borrower.open(STDIN_FILENO, 3) == Fate::out_of_memory);
+  CHECK(borrower.open(memory.fd(), 4) == Fate::out_of_memory);  // more than there are
+  CHECK(borrower.open(memory.fd(), ~0u) == Fate::out_of_memory);
+  REQUIRE(borrower.open(memory.fd(), 3) == Fate::ok);
   Lease first = borrower.borrow({1, 5});
   REQUIRE(first);
   CHECK(first.on_device());
   CHECK(first.ready() == nullptr);
-  for (const LentSlot& forged : {LentSlot{1, 6}, {2, 5}, {2, 4}, {2, 0}, {3, 6}, {~0u, 6}})
+  for (const LentSlot& forged : {LentSlot{1, 5}, {2, 5}, {2, 4}, {2, 0}, {3, 6}, {~0u, 6}})
     CHECK_FALSE(borrower.borrow(forged));
   Lease second = borrower.borrow({2, 6});
   REQUIRE(second);
@@ -336,4 +362,31 @@ TEST_CASE("nothing is borrowed that is out, old, outside of the block, or after 
   pool.world.run();
   CHECK(has_ended);
   CHECK(released.size() == 1);
+}
+
+TEST_CASE("no more is borrowed than an honest lender lends; what the owner left is given back") {
+  Pool pool;
+  int exported = -1;
+  REQUIRE(pool.device.share(pool.block, exported) == Fate::ok);
+  const Descriptor memory(exported);
+  Adversary device(pool.world, "B");
+  Fences fences(device);
+  std::vector<Lease> leases;
+  {
+    SnapshotBorrower borrower(
+        device, fences, kSize, DType::f32, [](auto) {}, [](LentSlot) {});
+    REQUIRE(borrower.open(memory.fd(), 3) == Fate::ok);
+    for (uint64_t k = 1; k <= SnapshotBorrower::kMost; ++k)
+      leases.push_back(borrower.borrow({static_cast<uint32_t>(k % 3), k}));
+    CHECK(leases.back());
+    CHECK_FALSE(borrower.borrow({0, SnapshotBorrower::kMost + 1}));
+    CHECK(device.drain() == Fate::ok);
+    borrower.abandon();
+    CHECK(borrower.borrowed() == 0);
+  }
+  REQUIRE(pool.device.free(pool.block, grapevine::Where::current()) == Fate::ok);
+  leases.clear();
+  for (const auto& [descriptor, shared] : pool.world.shared)
+    CHECK(shared.expired());
+  CHECK(pool.world.judge().findings() == kNothing);
 }

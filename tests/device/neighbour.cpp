@@ -73,7 +73,7 @@ bool Neighbour::allocate() {
   lender_ = std::make_unique<SnapshotLender>(fences_, exported_, size_, DType::f32, outside_.later);
   borrower_ = std::make_unique<SnapshotBorrower>(
       device_, fences_, size_, DType::f32, outside_.later, [this](LentSlot lent) {
-        outside_.send({Note::Kind::released, -1, 0, 0, lent});
+        outside_.send({Note::Kind::released, {}, 0, 0, lent});
       });
   return true;
 }
@@ -89,7 +89,8 @@ void Neighbour::start() {
     if (!ok(device_.launch(rules_, x, fill))) return;
   }
   int descriptor = -1;
-  if (ok(device_.share(exported_, descriptor))) outside_.send({Note::Kind::hello, descriptor});
+  if (ok(device_.share(exported_, descriptor)))
+    outside_.send({Note::Kind::hello, std::make_shared<const Descriptor>(descriptor)});
 }
 
 void Neighbour::receive(Note note) {
@@ -98,7 +99,7 @@ void Neighbour::receive(Note note) {
   switch (note.kind) {
     case Note::Kind::hello: {
       if (!working() || alone_) return;
-      const Fate fate = borrower_->open(note.descriptor, kSlots);
+      const Fate fate = borrower_->open(note.memory ? note.memory->fd() : -1, kSlots);
       if (fate == Fate::out_of_memory) {
         refused_ = true;
         return cut();
@@ -134,7 +135,7 @@ void Neighbour::exchange(size_t rank) {
   if (!ok(fences_.record(rules_, taken))) return;
   me.sent.set_ready(taken);
   lender_->lend(me.sent, [this, rank, number = me.number](LentSlot lent) {
-    outside_.send({Note::Kind::ready, -1, rank, number, lent});
+    outside_.send({Note::Kind::ready, {}, rank, number, lent});
   });
   jump(rank);
 }

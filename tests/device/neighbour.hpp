@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "kernels/descriptor.hpp"
 #include "kernels/lent_snapshots.hpp"
 #include "tests/device/adversary.hpp"
 
@@ -15,7 +16,7 @@ namespace grapevine::testing {
 
 struct Note {  // what crosses between two neighbours, in order
   enum class Kind { hello, ready, released, eof } kind = Kind::hello;
-  int descriptor = -1;  // hello
+  std::shared_ptr<const Descriptor> memory = {};  // hello; null: it cannot be passed
   size_t rank = 0;      // ready
   uint64_t number = 0;  // ready: of the rank's exchange
   LentSlot lent = {};   // ready, released

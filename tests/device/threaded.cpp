@@ -1,5 +1,11 @@
 #include "tests/device/threaded.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -38,12 +44,40 @@ Threaded::Threaded(size_t most) : most_(most), tells_(most) {}
 Threaded::~Threaded() = default;
 
 Fate Threaded::allocate(size_t bytes, Block::Kind kind, Block& out) {
-  out = {static_cast<std::byte*>(std::malloc(bytes)), bytes, kind};
-  return out.data != nullptr ? Fate::ok : Fate::out_of_memory;
+  if (kind == Block::Kind::pinned) {
+    out = {static_cast<std::byte*>(std::malloc(bytes)), bytes, kind};
+    return out.data != nullptr ? Fate::ok : Fate::out_of_memory;
+  }
+  const Descriptor made(::memfd_create("device", MFD_CLOEXEC));
+  if (!made || ::ftruncate(made.fd(), static_cast<off_t>(std::max<size_t>(1, bytes))) != 0)
+    return Fate::out_of_memory;
+  return open(made.fd(), bytes, out);
 }
 
 Fate Threaded::free(const Block& block, Where) {
-  std::free(block.data);
+  if (block.kind == Block::Kind::pinned) {
+    std::free(block.data);
+    return Fate::ok;
+  }
+  GV_CHECK(memory_.erase(block.data) == 1u);
+  ::munmap(block.data, std::max<size_t>(1, block.bytes));
+  return Fate::ok;
+}
+
+Fate Threaded::share(const Block& block, int& descriptor) {
+  descriptor = ::fcntl(memory_.at(block.data).fd(), F_DUPFD_CLOEXEC, 0);
+  return descriptor >= 0 ? Fate::ok : Fate::out_of_memory;
+}
+
+Fate Threaded::open(int descriptor, size_t bytes, Block& out) {
+  struct stat about {};
+  if (::fstat(descriptor, &about) != 0 || static_cast<size_t>(about.st_size) < bytes)
+    return Fate::out_of_memory;
+  void* const data = ::mmap(nullptr, std::max<size_t>(1, bytes), PROT_READ | PROT_WRITE, MAP_SHARED,
+                            descriptor, 0);
+  if (data == MAP_FAILED) return Fate::out_of_memory;
+  out = {static_cast<std::byte*>(data), bytes, Block::Kind::device};
+  memory_[out.data] = Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   return Fate::ok;
 }
 

@@ -3,13 +3,16 @@
 // What an event orders is ordered here by one release and one acquire, and nothing else is: queues
 // have one writer and one reader and no lock. So two touches that no event orders are a data race
 // of two threads, which the sanitizer finds by means that the adversary knows nothing of. It never
-// fails, and memory of the device can be touched by anybody.
+// fails, and memory of the device can be touched by anybody: it lies in memfds, so other processes
+// can open it, too.
 #pragma once
 #include <atomic>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "kernels/descriptor.hpp"
 #include "kernels/device.hpp"
 
 namespace grapevine::testing {
@@ -34,8 +37,8 @@ class Threaded final : public Device {
   void when(Event, std::function<void(Fate)> then, Where) override;
   Fate drain() override;
   void on_lost(std::function<void()>) override {}
-  Fate share(const Block&, int&) override { return Fate::out_of_memory; }
-  Fate open(int, size_t, Block&) override { return Fate::out_of_memory; }
+  Fate share(const Block&, int& descriptor) override;
+  Fate open(int descriptor, size_t bytes, Block&) override;
 
  private:
   using Done = std::shared_ptr<std::atomic<bool>>;
@@ -56,6 +59,7 @@ class Threaded final : public Device {
   };
 
   const size_t most_;
+  std::map<const std::byte*, Descriptor> memory_;  // of device blocks, by first address
   std::vector<Done> events_;  // null: never recorded
   std::vector<std::unique_ptr<Line>> streams_;
   Line tells_;  // those who wait: in the order in which they asked

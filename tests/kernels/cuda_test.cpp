@@ -102,7 +102,7 @@ TEST_CASE("a GPU tells when an event has come, and shares memory between two ope
   const auto device = gpu();
   if (!device) return;
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
-  Block block, opened;
+  Block block, opened, refused;
   Event event;
   REQUIRE(device->allocate(4096, Block::Kind::device, block) == Fate::ok);
   REQUIRE(device->make_event(event) == Fate::ok);
@@ -115,6 +115,11 @@ TEST_CASE("a GPU tells when an event has come, and shares memory between two ope
   int descriptor = -1;
   REQUIRE(device->share(block, descriptor) == Fate::ok);
   REQUIRE(device->open(descriptor, 4096, opened) == Fate::ok);
+  const size_t one = 1;
+  for (const size_t bytes : {size_t{0}, one << 34, one << 46, one << 63, ~size_t{0}})
+    CHECK(device->open(descriptor, bytes, refused) == Fate::out_of_memory);
+  for (const int other : {-1, STDIN_FILENO})
+    CHECK(device->open(other, 4096, refused) == Fate::out_of_memory);
   close(descriptor);
   REQUIRE(device->free(block) == Fate::ok);
   Buffer back(1024, DType::f32);

@@ -158,6 +158,18 @@ FrameHeader MaliciousMember::header() {
   return h;
 }
 
+void MaliciousMember::hear(const LineNote& n) { last_lent_ = n.lent; }
+
+LineNote MaliciousMember::line_note() {
+  LineNote n;
+  n.kind = static_cast<LineNote::Kind>(1 + random_.below(4));
+  n.lent = {word(last_lent_.slot), long_word(last_lent_.number)};
+  if (one_in(2)) n.lent = last_lent_;
+  if (one_in(4)) ++n.lent.number;
+  n.header = header();
+  return n;
+}
+
 Parcel MaliciousMember::parcel() {
   for (;;) {
     Parcel p;

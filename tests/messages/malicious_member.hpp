@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/transport/memory_line.hpp"
 #include "kernels/random.hpp"
 #include "messages/control.hpp"
 
@@ -26,6 +27,9 @@ class MaliciousMember {
   static bool is_of_the_links(const ControlMessage&);  // which whoever has the links answers
   MembershipPacket packet();
   Parcel parcel();       // valid, of at most 64 elements
+  /// Of a line by which memory is lent: kinds that exist, of any lending near what it has heard.
+  LineNote line_note();
+  void hear(const LineNote&);
   FrameHeader header();  // with or without a payload of at most 64 elements
   /// Numbers near those of models, some of which are not finite, huge or nearly nothing.
   void fill(const Vec& payload);
@@ -51,6 +55,7 @@ class MaliciousMember {
   std::map<std::string, Member> known_;
   MembershipPacket last_;
   std::vector<FrameHeader> frames_;
+  LentSlot last_lent_;
 };
 
 /// What any member does that wants to stay one: outlives what is said of its own record, and

@@ -107,7 +107,7 @@ TEST_CASE("a record of a bulk link has a kind that there is, and a payload behin
   };
   FrameHeader offer;
   are_refused(LinkRefusal::record,
-              {kind(BulkRecord::hello), kind(BulkRecord::release + 1),
+              {kind(BulkRecord::hello), kind(BulkRecord::line + 1),
                [](Peer&, BulkPeer& bulk) {
                  BulkRecord record;
                  record.magic += 1;

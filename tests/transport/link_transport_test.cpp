@@ -27,6 +27,9 @@ class KeptLinks final : public Links {
     return true;
   }
   bool send_parcel(const std::string&, const Parcel&, const Payload&) override { return true; }
+  std::shared_ptr<MemoryLine> lend(const std::string&, const LentMemory&, LineEvents) override {
+    return nullptr;
+  }
   void reply(uint64_t, const ConsoleReply&) override {}
   void close(const std::string&) override {}
   LinkCounts counts(const std::string&) const override { return {}; }

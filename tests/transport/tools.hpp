@@ -41,6 +41,11 @@ class TestNode {
     Payload payload;
   };
 
+  struct Lent {  // to this node
+    std::string from;
+    LentMemory memory;
+    std::shared_ptr<MemoryLine> line;
+  };
 
   /// On TCP with key_of_tests(), unless the options say otherwise; "local": by its name.
   explicit TestNode(const std::string& name, LinksOptions options = {}, uint32_t incarnation = 1)
@@ -90,7 +95,14 @@ class TestNode {
   std::vector<std::string> failures, turned_away;  // "refused: " before a dial's where it was
   std::vector<std::pair<uint64_t, ConsoleRequest>> requests;
   std::vector<uint64_t> consoles_gone;
+  std::vector<Lent> lent;
+  std::vector<LineNote> notes;  // of all lines
+  size_t line_ends = 0;
   bool no_buffers = false;
+  LineEvents line_events() {
+    return {[this](const LineNote& said) { note([&] { notes.push_back(said); }); },
+            [this] { note([&] { ++line_ends; }); }};
+  }
   SnapshotPool& pool() { return pool_; }
 
  private:
@@ -138,6 +150,11 @@ class TestNode {
     e.console_gone = [this](uint64_t console) { note([&] { consoles_gone.push_back(console); }); };
     e.bulk_ended = [this](const std::string&, uint64_t lost, const std::string& reason) {
       note([&] { bulk_ends.push_back(std::to_string(lost) + " lost: " + reason); });
+    };
+    e.lent = [this](const std::string& node, const LentMemory& memory,
+                    std::shared_ptr<MemoryLine> line) {
+      note([&] { lent.push_back({node, memory, std::move(line)}); });
+      return line_events();
     };
     e.buffer = [this](const FrameHeader& h) { return buffer_of(payload_bytes(h)); };
     e.parcel_buffer = [this](const std::string&, const Parcel& p) {

@@ -8,6 +8,7 @@
 #include "actors/transport/acceptor.hpp"
 #include "actors/transport/local_socket.hpp"
 #include "actors/transport/outgoing_payload.hpp"
+#include "kernels/descriptor.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
 
@@ -90,6 +91,22 @@ class BulkPeer {
   /// The next record; false when there is none within ten seconds.
   bool hear(BulkRecord& record) {
     return ::recv(fd_, &record, sizeof record, MSG_WAITALL) == ssize_t(sizeof record);
+  }
+  /// The same, with the descriptor that came along.
+  Descriptor hear_descriptor(BulkRecord& record) {
+    iovec bytes{&record, sizeof record};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    REQUIRE(::recvmsg(fd_, &message, MSG_CMSG_CLOEXEC) == ssize_t(sizeof record));
+    const cmsghdr* const with = CMSG_FIRSTHDR(&message);
+    REQUIRE(with != nullptr);
+    int passed = -1;
+    std::memcpy(&passed, CMSG_DATA(with), sizeof passed);
+    return Descriptor(passed);
   }
   bool is_closed() {
     BulkRecord record;
