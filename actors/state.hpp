@@ -82,9 +82,13 @@ class State final : public StateActor::base {
     std::vector<Edge> edges;  // by rising peer
   };
 
+  struct Front {  // of a guest on a device
+    Buffer front, base, finite;
+  };
   struct Guest {
     std::shared_ptr<GuestSeat> owed;  // x, when the round is finished
     uint64_t exchanges = 0;           // that have moved it, or rounds, since the first script
+    std::shared_ptr<Front> there;     // the seat's front, where the rank lives
   };
 
   Member* find(int rank);
@@ -102,8 +106,11 @@ class State final : public StateActor::base {
   void foresee(int rank, Ask&& ask, Then&& then);
   template <class Then>
   void with_start(Member&, Then&& then);
+  void with_room(std::function<void()> work);
   void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
   void lower(std::vector<Buffer*> buffers, std::function<void()> then);
+  void look_soon();
+  void look();
   void lose_device();
   template <class Work>
   void within_memory(Work&& work);
@@ -145,6 +152,8 @@ class State final : public StateActor::base {
   void fetch(Fetch&);
   void step_together(Member&);
   void take_step(TakeStep&);
+  void step_from(Member&, std::shared_ptr<GuestSeat>);
+  void hand_over(Member&, std::shared_ptr<GuestSeat>);
   void show(Member&, std::shared_ptr<GuestSeat>);
   Guest* guest(const Member&);
   void count_exchange(const Member&);
@@ -160,6 +169,8 @@ class State final : public StateActor::base {
   void keep_hand_over(Inherit&);
   void inherit(Member&);
   Lease read(Member&);
+  // Who has this turn has the device's room for copies: one rank comes or is read at a time.
+  static constexpr int kRoom = -1;
   // Answers that may take a while.
   template <class Answer>
   struct Reply {
@@ -170,6 +181,7 @@ class State final : public StateActor::base {
     void operator()(Answer answer) const {
       state->owed_.erase(id);
       caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
+      state->turns_.release(kRoom);
     }
   };
   template <class Answer>
@@ -195,10 +207,15 @@ class State final : public StateActor::base {
   Execution execution_;
   std::unique_ptr<Ferry> ferry_;  // of a device
   Turns turns_;
-  std::map<uint64_t, std::function<void()>> awaited_;  // by ticket: what goes on when a fence comes
-  std::map<uint64_t, std::function<void()>> owed_;     // what is answered if the device is lost
+  struct Awaited {
+    std::function<void()> then;
+    SilenceWatch::Expected expected;
+  };
+  std::map<uint64_t, Awaited> awaited_;             // by ticket: what goes on when a fence comes
+  std::map<uint64_t, std::function<void()>> owed_;  // what is answered if the device is lost
   uint64_t tickets_ = 0;
   bool is_lost_ = false;  // the device
+  bool looks_ = false;    // again soon, whether it is silent
   Buffer start_, mixed_;  // on a device: what reach() compares
   std::unique_ptr<SnapshotPool> snapshots_;
   std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living

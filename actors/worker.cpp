@@ -72,6 +72,10 @@ void Worker::on_computed(Computed& c) {
   if (paused_) return void(held_answer_ = std::move(c));
   computing_ = false;
   busy_s_ += deps_.clock.now() - busy_since_s_;
+  if (c.no_memory) {
+    send(deps_.node, KillRank{deps_.rank, "the device has too little memory for its gradients"});
+    return;
+  }
   if (!std::isfinite(c.loss)) {
     send(deps_.node, Diverged{deps_.rank, c.index, c.loss});
     return;
@@ -109,7 +113,7 @@ Worker::behavior_type Worker::make_behavior() {
       [this](Pause pause) {
         paused_ = pause.on;
         if (paused_) return;
-        if (held_answer_.g) on_computed(held_answer_);
+        if (held_answer_.g || held_answer_.no_memory) on_computed(held_answer_);
         held_answer_ = {};
         if (held_.x) on_parameters(held_);
         held_ = {};

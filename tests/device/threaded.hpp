@@ -34,6 +34,7 @@ class Threaded final : public Device {
   void when(Event, std::function<void(Fate)> then, Where) override;
   Fate drain() override;
   void on_lost(std::function<void()>) override {}
+  void give_up() override {}
   Fate share(const Block&, int&) override { return Fate::out_of_memory; }
   Fate open(int, size_t, Block&) override { return Fate::out_of_memory; }
 
