@@ -94,7 +94,8 @@ void DeviceCompute::submit(GradientJob job) {
   });
 }
 
-// On a device that is lost nothing begins any more; its owner tells.
+// On a device that is lost nothing begins any more; its owner tells. Where no slot is free a job
+// waits for the next answer.
 void DeviceCompute::begin_waiting() {
   while (!waiting_.empty() && !idle_.empty()) {
     const size_t lane = idle_.back();
@@ -102,7 +103,11 @@ void DeviceCompute::begin_waiting() {
     const auto gradient =
         std::make_shared<LaneGradient>(std::move(waiting_.front()), device_->lanes()[lane]);
     waiting_.pop_front();
-    if (!gradient->begin(*device_)) return;
+    if (!gradient->begin(*device_)) {
+      waiting_.push_front(gradient->give_back());
+      idle_.push_back(lane);
+      return;
+    }
     lines_[lane]->put([device = device_, objective = objective_, to_owner = to_owner_,
                        me = weak_from_this(), lane, gradient, begun_s = clock_.now()] {
       if (!gradient->queue(*device, objective, static_cast<int>(lane))) return;

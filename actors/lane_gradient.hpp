@@ -22,8 +22,9 @@ class LaneGradient {
  public:
   LaneGradient(GradientJob job, Stream lane) : job_(std::move(job)), lane_(lane) {}
 
-  /// False: the device is lost.
+  /// False: the device is lost, or no slot is free.
   bool begin(DeviceShare&);
+  GradientJob give_back() { return std::move(job_); }  // that has not begun
   /// `thread` as in Objective. REQUIRES: nobody else calls anything of this lane.
   bool queue(DeviceShare&, std::shared_ptr<Objective>, int thread);
   bool end(DeviceShare&);

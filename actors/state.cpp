@@ -571,24 +571,32 @@ void State::take_step(TakeStep& step) {
     guest.owed = std::move(step.seat);
     return;
   }
-  if (deps_.device && !guest.there) {
-    const ParameterLayout& layout = deps_.objective->layout();
-    const auto made = [&] { return Buffer(execution_, layout.size(), layout.dtype()); };
-    guest.there = std::make_shared<Front>(Front{made(), made(), {execution_, 1, DType::f64}});
-  }
+  const std::shared_ptr<Front> there = front_of(step.seat);
   if (!std::exchange(step.seat->steps, false)) {
-    if (guest.there) fill(execution_, 1, guest.there->finite);
+    if (there) fill(execution_, 1, there->finite);
     return show(*member, std::move(step.seat));
   }
-  if (!deps_.device) return step_from(*member, std::move(step.seat));
+  if (!there) return step_from(*member, std::move(step.seat));
   turns_.hold(step.rank);
-  ferry_->up(step.seat->front, guest.there->front,
-             [this, rank = step.rank, seat = step.seat, there = guest.there] {
-               guarded(rank, [&] {
-                 if (Member* m = find(rank)) step_from(*m, seat);
-               });
-               turns_.release(rank);
-             });
+  ferry_->up(step.seat->front, there->front, [this, rank = step.rank, seat = step.seat, there] {
+    guarded(rank, [&] {
+      if (Member* m = find(rank)) step_from(*m, seat);
+    });
+    turns_.release(rank);
+  });
+}
+
+// Null: it is where the script has it, in the host's memory.
+std::shared_ptr<State::Front> State::front_of(const std::shared_ptr<GuestSeat>& seat) {
+  if (!deps_.device) return nullptr;
+  std::erase_if(fronts_, [](const auto& known) { return known.first.expired(); });
+  std::shared_ptr<Front>& front = fronts_[seat];
+  if (!front) {
+    const ParameterLayout& layout = deps_.objective->layout();
+    const auto made = [&] { return Buffer(execution_, layout.size(), layout.dtype()); };
+    front = std::make_shared<Front>(Front{made(), made(), {execution_, 1, DType::f64}});
+  }
+  return front;
 }
 
 // The front is where the rank lives.
@@ -597,7 +605,7 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
   const bool together = !is(Pattern::pairwise) && member.rule->communicates(member.gradients);
   audited(member, -1, 1, [&] {
     const double now = deps_.clock.now();
-    if (Front* there = guest.there.get())
+    if (const auto there = front_of(seat))
       return member.rule->take(now, execution_, there->front, there->base, there->finite);
     double finite = 0;
     member.rule->take(now, execution_, seat->front, seat->base, {&finite, 1, DType::f64});
@@ -614,9 +622,9 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
 
 void State::show(Member& member, std::shared_ptr<GuestSeat> seat) {
   const double now = deps_.clock.now();
-  Guest& guest = guests_[member.rank];
-  member.rule->read(now, guest.there ? guest.there->front.vec() : seat->front);
-  member.rule->read(now, guest.there ? guest.there->base.vec() : seat->base.vec());
+  const std::shared_ptr<Front> there = front_of(seat);
+  member.rule->read(now, there ? there->front.vec() : seat->front);
+  member.rule->read(now, there ? there->base.vec() : seat->base.vec());
   hand_over(member, std::move(seat));
 }
 
@@ -627,7 +635,7 @@ void State::hand_over(Member& member, std::shared_ptr<GuestSeat> seat) {
     if (m == nullptr) return;
     send(m->worker, Parameters{{}, gradients, seat, guests_[rank].exchanges});
   };
-  const std::shared_ptr<Front> there = guests_[member.rank].there;
+  const std::shared_ptr<Front> there = front_of(seat);
   if (!there) return told();
   const auto finite = std::make_shared<Buffer>(1, DType::f64);
   const auto arrived = [there, finite, seat, told, left = std::make_shared<int>(2)] {
@@ -739,6 +747,7 @@ void State::on_exit() {
   turns_ = {};
   hand_overs_.clear();
   guests_.clear();
+  fronts_.clear();
   members_.clear();
   resumed_.clear();
   start_ = Buffer();

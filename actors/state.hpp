@@ -82,13 +82,12 @@ class State final : public StateActor::base {
     std::vector<Edge> edges;  // by rising peer
   };
 
-  struct Front {  // of a guest on a device
+  struct Front {  // of a seat, on a device
     Buffer front, base, finite;
   };
   struct Guest {
     std::shared_ptr<GuestSeat> owed;  // x, when the round is finished
     uint64_t exchanges = 0;           // that have moved it, or rounds, since the first script
-    std::shared_ptr<Front> there;     // the seat's front, where the rank lives
   };
 
   Member* find(int rank);
@@ -152,6 +151,7 @@ class State final : public StateActor::base {
   void fetch(Fetch&);
   void step_together(Member&);
   void take_step(TakeStep&);
+  std::shared_ptr<Front> front_of(const std::shared_ptr<GuestSeat>&);
   void step_from(Member&, std::shared_ptr<GuestSeat>);
   void hand_over(Member&, std::shared_ptr<GuestSeat>);
   void show(Member&, std::shared_ptr<GuestSeat>);
@@ -226,8 +226,10 @@ class State final : public StateActor::base {
   // an earlier life left, until it has its first neighbours.
   std::map<std::pair<int, int>, RankRecord::Edge> histories_;
   std::map<int, RankRecordPtr> resumed_;
-  double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
-  std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
+  double broken_after_norm_ = 0;  // of jumps whose other half may be missing, summed
+  std::map<int, Guest> guests_;   // by rank: those whose steps scripts have taken
+  // On a device: whatever becomes of the rank, a seat's next step is from its base.
+  std::map<std::weak_ptr<GuestSeat>, std::shared_ptr<Front>, std::owner_less<>> fronts_;
   std::vector<Inherit> hand_overs_;  // of epochs that have not come
   Buffer expected_;                  // fp64: what the sum of x + x~ must be
 };

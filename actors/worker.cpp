@@ -72,12 +72,12 @@ void Worker::on_computed(Computed& c) {
   if (paused_) return void(held_answer_ = std::move(c));
   computing_ = false;
   busy_s_ += deps_.clock.now() - busy_since_s_;
-  if (c.no_memory) {
-    send(deps_.node, KillRank{deps_.rank, "the device has too little memory for its gradients"});
-    return;
-  }
   if (!std::isfinite(c.loss)) {
     send(deps_.node, Diverged{deps_.rank, c.index, c.loss});
+    return;
+  }
+  if (c.no_memory) {
+    send(deps_.node, KillRank{deps_.rank, "the device has too little memory for its gradients"});
     return;
   }
   if (draining_) return;

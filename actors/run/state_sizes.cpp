@@ -162,7 +162,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   const RankBytes rank = bytes_of_rank(s, layout, rule_settings, degree);
   sizes.rank_bytes = ranks * rank.kept;
   const bool of_scripts = objective.has_workers() && !objective.has_gradients();
-  if (of_scripts) sizes.rank_bytes += ranks * bytes_of_front(layout);
+  if (of_scripts) sizes.rank_bytes += (ranks + 1) * bytes_of_front(layout);  // one comes, one goes
   sizes.state_bytes = bytes_of_state(layout) + rank.room;
   sizes.copy_bytes = SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots);
   sizes.exchange_bytes = bytes_of_messages(s, layout, rule_settings, pools);

@@ -204,7 +204,6 @@ int gossip_with(const Options& o, const std::string& run, const std::string& add
   Settings s = settings_of(o, 2, 1, kFp32);
   s.local_ranks = 1;
   s.device = "cpu";
-  s.until_s = 120;  // it ends with the other, or soon
   NodeSettings node = node_of(run, 1);
   node.join = {address};
   const auto result = run_node(s, node, std::make_shared<Gossiping>(objective_of(s)));
@@ -222,9 +221,11 @@ Contestant with_partner(const Options& o, int batch, const std::string& program)
     pid_t partner = 0;
     NodeHooks hooks;
     hooks.on_listening = [&](const std::string& address) {
+      const std::string lasts = std::to_string(seconds);
       partner = fork();
       if (partner != 0) return;
-      execl(program.c_str(), program.c_str(), "--partner", run.c_str(), address.c_str(), nullptr);
+      execl(program.c_str(), program.c_str(), "--partner", run.c_str(), address.c_str(),
+            lasts.c_str(), nullptr);
       _exit(127);
     };
     const auto result = run_node(s, node_of(run, 0), counted, std::move(hooks));
@@ -290,7 +291,10 @@ int main(int argc, char** argv) {
   Options o;
   static_cast<void>(
       register_data_set("noise", [](const std::string&) -> Result<DataSet> { return noise(); }));
-  if (argc == 4 && std::strcmp(argv[1], "--partner") == 0) return gossip_with(o, argv[2], argv[3]);
+  if (argc == 5 && std::strcmp(argv[1], "--partner") == 0) {
+    o.seconds = std::atof(argv[4]);
+    return gossip_with(o, argv[2], argv[3]);
+  }
   if (argc > 1) o.device = argv[1];
   if (argc > 2) o.rounds = std::atoi(argv[2]);
   if (argc > 3) o.seconds = std::atof(argv[3]);

