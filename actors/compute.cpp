@@ -174,13 +174,16 @@ void InlineCompute::submit_to_lane(GradientJob job) {
   if (!queued) return;  // lost
   auto then = [this, gradient, begun_s = clock_.now()] {
     Computed seen = gradient->see();
-    answer(gradient->job(), begun_s, seen.loss, std::move(seen.g));
+    const GradientJob& job = gradient->job();
+    if (seen.no_memory) return caf::anon_send(job.answer_to, std::move(seen));
+    answer(job, begun_s, seen.loss, std::move(seen.g));
   };
   Fences& fences = device_->fences();
   if (fences.query(gradient->computed()) == Fate::ok) return then();
   fences.when(gradient->computed(), [then = std::move(then)](Fate fate) {
     if (fate == Fate::ok) then();
   });
+  to_owner_([] {});  // who looks from now on whether it comes
 }
 
 }  // namespace grapevine

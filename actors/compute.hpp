@@ -48,6 +48,8 @@ class Compute {
   /// Runs a task of the node's own (a spectrum, a test of the model); `thread` as in Objective.
   virtual void post(std::function<void(int thread)> task) = 0;
   virtual void stop() = 0;  // what has not begun is dropped; returns when all threads have ended
+  /// Before the first job, where there is a device: who owns it.
+  virtual void serve(ToOwner) {}
 };
 
 class ThreadCompute final : public Compute {
@@ -101,6 +103,7 @@ class InlineCompute final : public Compute {
   void submit(GradientJob) override;
   void post(std::function<void(int thread)> task) override { task(0); }
   void stop() override { device_.reset(); }
+  void serve(ToOwner to_owner) override { to_owner_ = std::move(to_owner); }
 
  private:
   void submit_to_lane(GradientJob);
@@ -112,6 +115,7 @@ class InlineCompute final : public Compute {
   ComputeModel model_;
   Log log_;
   std::shared_ptr<DeviceShare> device_;
+  ToOwner to_owner_;
   SnapshotPool gradients_;
 };
 

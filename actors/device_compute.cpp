@@ -1,10 +1,69 @@
 #include "actors/device_compute.hpp"
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 #include <utility>
 
-#include "kernels/check.hpp"
-
 namespace grapevine {
+
+/// A thread and what it has to do. The thread owns its share of it, so that it may be left behind.
+class DeviceCompute::Line {
+ public:
+  Line() : own_(std::make_shared<Own>()), thread_([own = own_] { own->work(); }) {}
+  ~Line() { end(false); }
+
+  void put(Task task) {
+    {
+      const std::lock_guard lock(own_->mutex);
+      if (own_->stopping) return;
+      own_->tasks.push_back(std::move(task));
+    }
+    own_->changed.notify_all();
+  }
+
+  /// Drops what has not begun, and waits for what has: where that may never end for a while only.
+  void end(bool may_stand) {
+    if (!thread_.joinable()) return;
+    constexpr std::chrono::seconds kPatience{2};
+    std::unique_lock lock(own_->mutex);
+    own_->stopping = true;
+    own_->tasks.clear();
+    own_->changed.notify_all();
+    const bool ended =
+        !may_stand || own_->changed.wait_for(lock, kPatience, [&] { return own_->ended; });
+    lock.unlock();
+    ended ? thread_.join() : thread_.detach();
+  }
+
+ private:
+  struct Own {
+    std::mutex mutex;  // guards what follows
+    std::condition_variable changed;
+    std::deque<Task> tasks;
+    bool stopping = false, ended = false;
+
+    void work() {
+      std::unique_lock lock(mutex);
+      for (;;) {
+        changed.wait(lock, [&] { return stopping || !tasks.empty(); });
+        if (stopping) break;
+        Task task = std::move(tasks.front());
+        tasks.pop_front();
+        lock.unlock();
+        task();
+        task = {};
+        lock.lock();
+      }
+      ended = true;
+      changed.notify_all();
+    }
+  };
+
+  const std::shared_ptr<Own> own_;
+  std::thread thread_;
+};
 
 DeviceCompute::DeviceCompute(RunClock clock, caf::actor_system& system,
                              std::shared_ptr<Objective> objective,
@@ -14,50 +73,18 @@ DeviceCompute::DeviceCompute(RunClock clock, caf::actor_system& system,
     idle_.push_back(lane);
   for (size_t line = 0; line <= device_->lanes().size(); ++line)
     lines_.push_back(std::make_unique<Line>());
-  for (const std::unique_ptr<Line>& line : lines_)
-    line->thread = std::thread([this, &own = *line] { work(own); });
 }
+
+DeviceCompute::~DeviceCompute() { stop(); }
 
 void DeviceCompute::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(stopping_, true)) return;
-    for (const std::unique_ptr<Line>& line : lines_)
-      line->tasks.clear();
-  }
-  for (const std::unique_ptr<Line>& line : lines_) {
-    line->ready.notify_one();
-    line->thread.join();
-  }
-}
-
-void DeviceCompute::put(size_t line, Task task) {
-  Line& own = *lines_[line];
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    own.tasks.push_back(std::move(task));
-  }
-  own.ready.notify_one();
-}
-
-void DeviceCompute::work(Line& own) {
-  for (;;) {
-    Task task;
-    {
-      std::unique_lock lock(mutex_);
-      own.ready.wait(lock, [&] { return stopping_ || !own.tasks.empty(); });
-      if (stopping_) return;
-      task = std::move(own.tasks.front());
-      own.tasks.pop_front();
-    }
-    task();
-  }
+  for (const std::unique_ptr<Line>& line : lines_)
+    line->end(device_->is_lost());
 }
 
 void DeviceCompute::post(std::function<void(int)> task) {
   const size_t last = lines_.size() - 1;
-  put(last, [task = std::move(task), last] { task(static_cast<int>(last)); });
+  lines_[last]->put([task = std::move(task), last] { task(static_cast<int>(last)); });
 }
 
 void DeviceCompute::submit(GradientJob job) {
@@ -67,7 +94,8 @@ void DeviceCompute::submit(GradientJob job) {
   });
 }
 
-// On a device that is lost nothing begins any more; its owner tells.
+// On a device that is lost nothing begins any more; its owner tells. Where no slot is free a job
+// waits for the next answer.
 void DeviceCompute::begin_waiting() {
   while (!waiting_.empty() && !idle_.empty()) {
     const size_t lane = idle_.back();
@@ -75,11 +103,16 @@ void DeviceCompute::begin_waiting() {
     const auto gradient =
         std::make_shared<LaneGradient>(std::move(waiting_.front()), device_->lanes()[lane]);
     waiting_.pop_front();
-    if (!gradient->begin(*device_)) return;
-    put(lane, [this, lane, gradient, begun_s = clock_.now()] {
-      if (!gradient->queue(*device_, objective_, static_cast<int>(lane))) return;
-      to_owner_([self = shared_from_this(), lane, gradient, begun_s] {
-        self->end(lane, gradient, begun_s);
+    if (!gradient->begin(*device_)) {
+      waiting_.push_front(gradient->give_back());
+      idle_.push_back(lane);
+      return;
+    }
+    lines_[lane]->put([device = device_, objective = objective_, to_owner = to_owner_,
+                       me = weak_from_this(), lane, gradient, begun_s = clock_.now()] {
+      if (!gradient->queue(*device, objective, static_cast<int>(lane))) return;
+      to_owner([me, lane, gradient, begun_s] {
+        if (const auto self = me.lock()) self->end(lane, gradient, begun_s);
       });
     });
   }

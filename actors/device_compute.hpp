@@ -8,11 +8,9 @@
 //
 // One thread more, numbered after the lanes, runs the tasks of the node.
 #pragma once
-#include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include "actors/compute.hpp"
@@ -25,25 +23,18 @@ class DeviceCompute final : public Compute, public std::enable_shared_from_this<
   /// REQUIRES: the objective is made for a thread more than the device has lanes.
   DeviceCompute(RunClock, caf::actor_system&, std::shared_ptr<Objective>,
                 std::shared_ptr<DeviceShare>);
-  ~DeviceCompute() override { stop(); }
+  ~DeviceCompute() override;
 
-  /// Before the first job: who owns the device.
-  void serve(ToOwner to_owner) { to_owner_ = std::move(to_owner); }
-
+  void serve(ToOwner to_owner) override { to_owner_ = std::move(to_owner); }
   void submit(GradientJob) override;
   void post(std::function<void(int thread)> task) override;
+  /// A thread that a lost device keeps in a call is left behind, with all that it may touch.
   void stop() override;
 
  private:
   using Task = std::function<void()>;
-  struct Line {  // of one thread
-    std::condition_variable ready;
-    std::deque<Task> tasks;
-    std::thread thread;
-  };
+  class Line;  // of one thread
 
-  void put(size_t line, Task);
-  void work(Line&);
   // In the owner's time.
   void begin_waiting();
   void end(size_t lane, const std::shared_ptr<LaneGradient>&, double begun_s);
@@ -56,9 +47,7 @@ class DeviceCompute final : public Compute, public std::enable_shared_from_this<
   ToOwner to_owner_;
   // The owner's:
   std::deque<GradientJob> waiting_;
-  std::vector<size_t> idle_;  // lanes
-  std::mutex mutex_;          // guards the lines' tasks, and
-  bool stopping_ = false;
+  std::vector<size_t> idle_;                  // lanes
   std::vector<std::unique_ptr<Line>> lines_;  // of the lanes, and one of the node
 };
 

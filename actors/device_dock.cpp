@@ -14,10 +14,11 @@ DeviceDock::DeviceDock(std::shared_ptr<DeviceShare> device, size_t largest, size
 
 void DeviceDock::await(const Fence& fence, std::function<void()> then) {
   if (device_->fences().query(fence) == Fate::ok) return then();
-  device_->fences().when(fence,
-                         [self = shared_from_this(), then = std::move(then)](Fate fate) mutable {
-                           if (fate == Fate::ok) self->to_owner_(std::move(then));
-                         });
+  device_->fences().when(
+      fence, [self = shared_from_this(), then = std::move(then),
+              expected = device_->silence().expect(SilenceWatch::Kind::pass)](Fate fate) mutable {
+        if (fate == Fate::ok) self->to_owner_(std::move(then));
+      });
 }
 
 void DeviceDock::leave(Payload there, Then then) {

@@ -1,11 +1,13 @@
 // DeviceShare: what a state actor and the lanes of its ranks have of a device: streams, and all of
 // their memory, taken at the start; nothing is allocated later.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "actors/silence_watch.hpp"
 #include "kernels/ferry.hpp"
 #include "kernels/result.hpp"
 #include "kernels/workspace.hpp"
@@ -37,12 +39,16 @@ class DeviceShare {
  public:
   /// Error (user): the device has too little memory, or is lost.
   static Result<std::shared_ptr<DeviceShare>> make(Device&, const DeviceSizes&);
-  /// Waits for what is in flight.
+  /// Waits for what is in flight, unless the device is lost.
   ~DeviceShare();
   DeviceShare(const DeviceShare&) = delete;
 
   Device& device() { return device_; }
   Fences& fences() { return fences_; }
+  SilenceWatch& silence() { return silence_; }
+  /// Its owner has been told that the device is lost. Any thread.
+  void set_lost() { lost_ = true; }
+  bool is_lost() const { return lost_; }
   Workspace& workspace() { return *workspace_; }
   /// Of the rules.
   Execution execution() { return {nullptr, &device_, rules_, workspace_.get()}; }
@@ -74,6 +80,8 @@ class DeviceShare {
   std::unique_ptr<Ferry> make_ferry(Ferry::Await);
   /// Of payloads that leave or arrive, which wait for nothing else that is carried.
   std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await);
+  /// What must stay for as long as anybody may still call the device: itself, say.
+  void keep(std::shared_ptr<const void> kept) { kept_ = std::move(kept); }
   /// As SnapshotPool::choose_by, of all pools.
   void choose_by(std::function<size_t(size_t n)>);
 
@@ -82,8 +90,11 @@ class DeviceShare {
   Fate allocate(const DeviceSizes&);
   Fate block(size_t bytes, Block::Kind, Block&);
 
+  std::shared_ptr<const void> kept_;  // the last to go
   Device& device_;
   Fences fences_;
+  SilenceWatch silence_;
+  std::atomic<bool> lost_{false};
   Stream rules_;
   std::vector<Stream> lanes_;
   std::vector<Block> blocks_;

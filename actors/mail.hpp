@@ -60,6 +60,7 @@ struct Computed {
   uint64_t index = 0;
   double loss = 0, seconds = 0;
   Lease g;
+  bool no_memory = false;  // there was too little for it, and there is no g
 };
 
 // To a state actor.

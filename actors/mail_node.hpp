@@ -56,6 +56,7 @@ struct Diverged {
 };
 struct KillRank {
   int rank = 0;
+  std::string why = {};  // to be told; empty: a plan says so
 };
 struct RestartRank {
   int rank = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
-constexpr double kBetweenReports_s = 1;                    // at least
+constexpr double kBetweenReports_s = 1;                       // at least
 constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2;  // ticks
 
 constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
@@ -276,7 +276,10 @@ Node::behavior_type Node::make_behavior() {
                        ", accepted: a finite one; a smaller --lr may help");
         finish();
       },
-      [this](KillRank k) { kill(k.rank); },
+      [this](const KillRank& k) {
+        if (!k.why.empty()) say("rank " + std::to_string(k.rank) + " leaves: " + k.why);
+        kill(k.rank);
+      },
       [this](RestartRank r) { restart(r.rank); },
       [this](Pause pause, int rank) {
         const Rank& actors = actors_of(rank);

@@ -32,13 +32,12 @@ struct Attach {
   RankRecordPtr record;  // newer than that state
 };
 
-using StateActor =
-    caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
-                     Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>,
-                     Answers<CopyState, RankStatePtr>, Answers<RecordRank, RankRecordPtr>,
-                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
-                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
+using StateActor = caf::typed_actor<
+    Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>, Takes<TakeStep>,
+    Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>, Takes<Inherit>, Takes<Arrived>,
+    Takes<DeviceLost>, Takes<DeviceTask>, Takes<Tick>, Answers<CopyState, RankStatePtr>,
+    Answers<RecordRank, RankRecordPtr>, Answers<Sample, SampleReply>,
+    Answers<ReadRank, RankParameters>, Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 /// The actors of the ranks that live here, by rising rank; it replaces what was said before.
 struct RankActors {

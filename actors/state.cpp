@@ -64,7 +64,8 @@ void State::when(const Fence& fence, std::function<void()> then, Where where) {
   Fences& fences = deps_.device->fences();
   if (!fence || fences.query(fence, where) == Fate::ok) return then();
   const uint64_t ticket = ++tickets_;
-  awaited_[ticket] = std::move(then);
+  awaited_[ticket] = {std::move(then), deps_.device->silence().expect(SilenceWatch::Kind::pass)};
+  look_soon();
   const auto tell = [self = caf::actor_cast<StateActor>(this), ticket](Fate fate) {
     caf::anon_send(self, Arrived{ticket, fate != Fate::ok});
   };
@@ -130,9 +131,27 @@ void State::within_memory(Work&& work) {
   }
 }
 
+// As long as a device owes anything it is looked whether it still answers.
+void State::look_soon() {
+  constexpr double kLook_s = 1;
+  if (!deps_.device || looks_ || is_lost_) return;
+  if (!deps_.device->silence().expects()) return;
+  looks_ = true;
+  scheduled_send(caf::actor_cast<StateActor>(this),
+                 deps_.clock.instant(deps_.clock.now() + kLook_s), Tick{});
+}
+
+void State::look() {
+  looks_ = false;
+  if (is_lost_) return;
+  if (deps_.device->silence().is_silent(deps_.clock.now())) deps_.device->device().give_up();
+  look_soon();
+}
+
 // Whoever waits is told: with a rank that is gone, or with nothing.
 void State::lose_device() {
   is_lost_ = true;
+  deps_.device->set_lost();
   awaited_.clear();
   for (const Member& member : members_)
     if (member.rule) drop(member.rank);
@@ -313,6 +332,17 @@ void State::with_start(Member& member, Then&& then) {
     });
     turns_.release(rank);
   });
+}
+
+// Of a device. What work() begins ends with turns_.release(kRoom). Who has a rank's turn may wait
+// for this one, and nobody the other way round.
+void State::with_room(std::function<void()> work) {
+  if (!deps_.device) return work();
+  const auto enter = [this, work = std::move(work)] {
+    turns_.hold(kRoom);
+    work();
+  };
+  turns_.is_held(kRoom) ? turns_.wait(kRoom, enter) : enter();
 }
 
 // In the norm of the distances that are judged; 0: it has not moved yet.
@@ -543,29 +573,80 @@ void State::take_step(TakeStep& step) {
     guest.owed = std::move(step.seat);
     return;
   }
-  if (!std::exchange(step.seat->steps, false)) return show(*member, std::move(step.seat));
-  const bool together = !is(Pattern::pairwise) && member->rule->communicates(member->gradients);
-  audited(*member, -1, 1, [&] {
-    GuestSeat& seat = *step.seat;
-    seat.finite = member->rule->take(deps_.clock.now(), seat.front, seat.base);
+  const std::shared_ptr<Front> there = front_of(step.seat);
+  if (!std::exchange(step.seat->steps, false)) {
+    if (there) fill(execution_, 1, there->finite);
+    return show(*member, std::move(step.seat));
+  }
+  if (!there) return step_from(*member, std::move(step.seat));
+  turns_.hold(step.rank);
+  ferry_->up(step.seat->front, there->front, [this, rank = step.rank, seat = step.seat, there] {
+    guarded(rank, [&] {
+      if (Member* m = find(rank)) step_from(*m, seat);
+    });
+    turns_.release(rank);
+  });
+}
+
+// Null: it is where the script has it, in the host's memory.
+std::shared_ptr<State::Front> State::front_of(const std::shared_ptr<GuestSeat>& seat) {
+  if (!deps_.device) return nullptr;
+  std::erase_if(fronts_, [](const auto& known) { return known.first.expired(); });
+  std::shared_ptr<Front>& front = fronts_[seat];
+  if (!front) {
+    const ParameterLayout& layout = deps_.objective->layout();
+    const auto made = [&] { return Buffer(execution_, layout.size(), layout.dtype()); };
+    front = std::make_shared<Front>(Front{made(), made(), {execution_, 1, DType::f64}});
+  }
+  return front;
+}
+
+// The front is where the rank lives.
+void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
+  Guest& guest = guests_[member.rank];
+  const bool together = !is(Pattern::pairwise) && member.rule->communicates(member.gradients);
+  audited(member, -1, 1, [&] {
+    const double now = deps_.clock.now();
+    if (const auto there = front_of(seat))
+      return member.rule->take(now, execution_, there->front, there->base, there->finite);
+    double finite = 0;
+    member.rule->take(now, execution_, seat->front, seat->base, {&finite, 1, DType::f64});
+    seat->finite = finite == 1;
   });
   if (together) {
-    member->owes_copy = true;
-    guest.owed = std::move(step.seat);
-    return step_together(*member);
+    member.owes_copy = true;
+    guest.owed = std::move(seat);
+    return step_together(member);
   }
-  ++member->gradients;
-  if (!is(Pattern::pairwise)) return show(*member, std::move(step.seat));
-  send(member->worker, Parameters{{}, member->gradients, std::move(step.seat), guest.exchanges});
+  ++member.gradients;
+  is(Pattern::pairwise) ? hand_over(member, std::move(seat)) : show(member, std::move(seat));
 }
 
 void State::show(Member& member, std::shared_ptr<GuestSeat> seat) {
   const double now = deps_.clock.now();
-  member.rule->read(now, seat->front);
-  member.rule->read(now, seat->base);
-  const Guest* known = guest(member);
-  const uint64_t exchanges = known != nullptr ? known->exchanges : 0;
-  send(member.worker, Parameters{{}, member.gradients, std::move(seat), exchanges});
+  const std::shared_ptr<Front> there = front_of(seat);
+  member.rule->read(now, there ? there->front.vec() : seat->front);
+  member.rule->read(now, there ? there->base.vec() : seat->base.vec());
+  hand_over(member, std::move(seat));
+}
+
+// The front as it is now, which nobody touches before the script has answered.
+void State::hand_over(Member& member, std::shared_ptr<GuestSeat> seat) {
+  const auto told = [this, rank = member.rank, seat, gradients = member.gradients] {
+    const Member* m = find(rank);
+    if (m == nullptr) return;
+    send(m->worker, Parameters{{}, gradients, seat, guests_[rank].exchanges});
+  };
+  const std::shared_ptr<Front> there = front_of(seat);
+  if (!there) return told();
+  const auto finite = std::make_shared<Buffer>(1, DType::f64);
+  const auto arrived = [there, finite, seat, told, left = std::make_shared<int>(2)] {
+    if (--*left > 0) return;
+    seat->finite = *std::as_const(*finite).vec().as<double>() == 1;
+    told();
+  };
+  ferry_->down(there->front, seat->front, arrived);
+  ferry_->down(there->finite, *finite, arrived);
 }
 
 void State::pay_copy(Member& member) {
@@ -602,11 +683,14 @@ caf::typed_response_promise<Answer> State::answered(const Message& message, Answ
     });
     if (!done) reply(nothing);
   };
-  if (turns_.is_held(message.rank)) {
-    turns_.wait(message.rank, serve);
-  } else {
-    serve();
-  }
+  const auto take_turn = [this, rank = message.rank, serve] {
+    turns_.hold(rank);
+    with_room([this, rank, serve] {
+      serve();
+      turns_.release(rank);
+    });
+  };
+  turns_.is_held(message.rank) ? turns_.wait(message.rank, take_turn) : take_turn();
   return reply.promise;
 }
 
@@ -630,15 +714,19 @@ State::behavior_type State::make_behavior() {
       [this](Inherit& i) { in_turn(i, &State::keep_hand_over); },
       [this](Arrived arrived) {
         const auto then = awaited_.extract(arrived.ticket);
-        if (!then.empty() && !arrived.lost) within_memory(then.mapped());
+        if (!then.empty() && !arrived.lost) within_memory(then.mapped().then);
       },
       [this](DeviceLost) { lose_device(); },
-      [](DeviceTask& t) { t.task(); },
+      [this](DeviceTask& t) {
+        t.task();
+        look_soon();
+      },
+      [this](Tick) { look(); },
       [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
       [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
       [this](Sample& s) {
         const auto reply = owe(SampleReply());
-        within_memory([&] { sample(s, reply); });
+        with_room([this, s, reply] { within_memory([&] { sample(s, reply); }); });
         return reply.promise;
       },
       [this](ReadRank r) {
@@ -646,7 +734,9 @@ State::behavior_type State::make_behavior() {
       },
       [this](Collect) {
         const auto reply = owe(Collected());
-        turns_.when_free([this, reply] { within_memory([&] { collect(reply); }); });
+        turns_.when_free([this, reply] {
+          with_room([this, reply] { within_memory([&] { collect(reply); }); });
+        });
         return reply.promise;
       },
       [this](Report) { return report(); },
@@ -658,6 +748,8 @@ void State::on_exit() {
   owed_.clear();
   turns_ = {};
   hand_overs_.clear();
+  guests_.clear();
+  fronts_.clear();
   members_.clear();
   resumed_.clear();
   start_ = Buffer();
@@ -696,9 +788,17 @@ void State::attach(Attach& a) {
     for (const RankRecord::Vector& v : a.record->vectors)
       host.push_back(v.values);
   turns_.hold(a.rank);
-  lift(std::move(host), [this, start, a](std::vector<Buffer>& lifted) mutable {
-    guarded(a.rank, [&] { settle_in_lifted(a, lifted); });
-    turns_.release(a.rank);
+  with_room([this, start, a, host = std::move(host)] {
+    const auto leave = [this, rank = a.rank] {
+      turns_.release(rank);
+      turns_.release(kRoom);
+    };
+    if (is_lost_) return leave();
+    lift(host, [this, start, a, leave](std::vector<Buffer>& lifted) mutable {
+      guarded(a.rank, [&] { settle_in_lifted(a, lifted); });
+      lifted.clear();
+      leave();
+    });
   });
 }
 

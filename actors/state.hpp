@@ -82,6 +82,9 @@ class State final : public StateActor::base {
     std::vector<Edge> edges;  // by rising peer
   };
 
+  struct Front {  // of a seat, on a device
+    Buffer front, base, finite;
+  };
   struct Guest {
     std::shared_ptr<GuestSeat> owed;  // x, when the round is finished
     uint64_t exchanges = 0;           // that have moved it, or rounds, since the first script
@@ -102,8 +105,11 @@ class State final : public StateActor::base {
   void foresee(int rank, Ask&& ask, Then&& then);
   template <class Then>
   void with_start(Member&, Then&& then);
+  void with_room(std::function<void()> work);
   void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
   void lower(std::vector<Buffer*> buffers, std::function<void()> then);
+  void look_soon();
+  void look();
   void lose_device();
   template <class Work>
   void within_memory(Work&& work);
@@ -145,6 +151,9 @@ class State final : public StateActor::base {
   void fetch(Fetch&);
   void step_together(Member&);
   void take_step(TakeStep&);
+  std::shared_ptr<Front> front_of(const std::shared_ptr<GuestSeat>&);
+  void step_from(Member&, std::shared_ptr<GuestSeat>);
+  void hand_over(Member&, std::shared_ptr<GuestSeat>);
   void show(Member&, std::shared_ptr<GuestSeat>);
   Guest* guest(const Member&);
   void count_exchange(const Member&);
@@ -160,6 +169,8 @@ class State final : public StateActor::base {
   void keep_hand_over(Inherit&);
   void inherit(Member&);
   Lease read(Member&);
+  // Who has this turn has the device's room for copies: one rank comes or is read at a time.
+  static constexpr int kRoom = -1;
   // Answers that may take a while.
   template <class Answer>
   struct Reply {
@@ -170,6 +181,7 @@ class State final : public StateActor::base {
     void operator()(Answer answer) const {
       state->owed_.erase(id);
       caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
+      state->turns_.release(kRoom);
     }
   };
   template <class Answer>
@@ -195,10 +207,15 @@ class State final : public StateActor::base {
   Execution execution_;
   std::unique_ptr<Ferry> ferry_;  // of a device
   Turns turns_;
-  std::map<uint64_t, std::function<void()>> awaited_;  // by ticket: what goes on when a fence comes
-  std::map<uint64_t, std::function<void()>> owed_;     // what is answered if the device is lost
+  struct Awaited {
+    std::function<void()> then;
+    SilenceWatch::Expected expected;
+  };
+  std::map<uint64_t, Awaited> awaited_;             // by ticket: what goes on when a fence comes
+  std::map<uint64_t, std::function<void()>> owed_;  // what is answered if the device is lost
   uint64_t tickets_ = 0;
   bool is_lost_ = false;  // the device
+  bool looks_ = false;    // again soon, whether it is silent
   Buffer start_, mixed_;  // on a device: what reach() compares
   std::unique_ptr<SnapshotPool> snapshots_;
   std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living
@@ -209,8 +226,10 @@ class State final : public StateActor::base {
   // an earlier life left, until it has its first neighbours.
   std::map<std::pair<int, int>, RankRecord::Edge> histories_;
   std::map<int, RankRecordPtr> resumed_;
-  double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
-  std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
+  double broken_after_norm_ = 0;  // of jumps whose other half may be missing, summed
+  std::map<int, Guest> guests_;   // by rank: those whose steps scripts have taken
+  // On a device: whatever becomes of the rank, a seat's next step is from its base.
+  std::map<std::weak_ptr<GuestSeat>, std::shared_ptr<Front>, std::owner_less<>> fronts_;
   std::vector<Inherit> hand_overs_;  // of epochs that have not come
   Buffer expected_;                  // fp64: what the sum of x + x~ must be
 };

@@ -76,6 +76,10 @@ void Worker::on_computed(Computed& c) {
     send(deps_.node, Diverged{deps_.rank, c.index, c.loss});
     return;
   }
+  if (c.no_memory) {
+    send(deps_.node, KillRank{deps_.rank, "the device has too little memory for its gradients"});
+    return;
+  }
   if (draining_) return;
   deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
   deps_.counters->loss_sum.fetch_add(c.loss, std::memory_order_relaxed);
@@ -109,7 +113,7 @@ Worker::behavior_type Worker::make_behavior() {
       [this](Pause pause) {
         paused_ = pause.on;
         if (paused_) return;
-        if (held_answer_.g) on_computed(held_answer_);
+        if (held_answer_.g || held_answer_.no_memory) on_computed(held_answer_);
         held_answer_ = {};
         if (held_.x) on_parameters(held_);
         held_ = {};

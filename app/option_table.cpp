@@ -130,6 +130,8 @@ OptionTable rows_of_the_objective(Options& o) {
       {"batch", &b.batch, kSized, "N", "samples per gradient", Shared::by_default},
       {"window", &b.window, kRuns, "N", "text: characters or words that a gradient goes back"},
       {"clip", &b.clip, kRuns, "X", "the longest gradient, a norm; 0: any", Shared::by_default},
+      {"precision", &b.precision, kRuns, "NAME",
+       "layers compute in fp32, or in bf16 between parameters and gradients in fp32"},
       {"flip", &b.flip, kRuns, "", "mirror images at random, where the set allows it"},
       {"dim", &b.dim, kSized, "N", "coordinates of the analytic objectives"},
       {"noise", &b.noise, kRuns, "X",

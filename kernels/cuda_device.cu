@@ -90,6 +90,7 @@ class CudaDevice final : public Device {
   void when(Event, std::function<void(Fate)> then, Where) override;
   Fate drain() override;
   void on_lost(std::function<void()> then) override;
+  void give_up() override { static_cast<void>(lose("what was queued", "it has not ended")); }
   Fate share(const Block&, int& descriptor) override;
   Fate open(int descriptor, size_t bytes, Block& out) override;
 

@@ -94,6 +94,9 @@ class Device {
   virtual Fate drain() = 0;
   /// Calls then() once if the device is ever found to be lost, on a thread as above.
   virtual void on_lost(std::function<void()> then) = 0;
+  /// Its owner has waited for too long: it is lost from now on, as if the hardware had failed. What
+  /// is in flight is left alone.
+  virtual void give_up() = 0;
 
   /// A descriptor, the caller's to close, by which other processes open() this device block; its
   /// pages stay for as long as anybody has them open, also when the block is freed or its owner

@@ -24,6 +24,7 @@ class DryDevice final : public Device {
   void when(Event, std::function<void(Fate)> then, Where) override { then(Fate::ok); }
   Fate drain() override { return Fate::ok; }
   void on_lost(std::function<void()>) override {}
+  void give_up() override {}
   Fate share(const Block&, int&) override { return Fate::lost; }
   Fate open(int, size_t, Block&) override { return Fate::out_of_memory; }
 

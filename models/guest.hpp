@@ -26,6 +26,7 @@ class GuestObjective final : public Objective {
   void set_average_statistics(ConstVec) override;
   bool has_gradients() const override { return false; }
   bool has_workers() const override { return true; }
+  Status use_gpu(int) override { return Done{}; }  // where the script computes is its own affair
   void initial_point(int rank, Vec x) const override;
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override;
   Evaluation evaluate(int thread, int rank, ConstVec x) override;  // only the scripts can: NaN

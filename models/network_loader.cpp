@@ -166,13 +166,19 @@ Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
 
 }  // namespace
 
+Status check_gradients(const ObjectiveSpec& spec) {
+  if (!(spec.clip >= 0 && std::isfinite(spec.clip)))
+    return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
+  if (spec.precision != kFp32 && spec.precision != kBf16)
+    return user_error("precision is \"" + spec.precision + "\", accepted: fp32, bf16");
+  return Done{};
+}
+
 Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
   if (spec.batch < 1) {
     return user_error(fmt::format("batch is {}, accepted: 1 or more", spec.batch));
   }
-  if (!(spec.clip >= 0 && std::isfinite(spec.clip))) {
-    return user_error(fmt::format("clip is {}, accepted: 0 or more", in_digits(spec.clip)));
-  }
+  if (Status fits = check_gradients(spec); !fits) return fits.error();
   if (spec.loss != "auto" && spec.loss != "cross_entropy" && spec.loss != "mse")
     return user_error(fmt::format("loss is \"{}\", accepted: auto, cross_entropy, mse", spec.loss));
   const bool reads_text = spec.model == kCharacterModel || spec.model == kWordModel;

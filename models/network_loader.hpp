@@ -16,6 +16,9 @@ namespace grapevine {
 /// names them.
 Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec&);
 
+/// Whether networks of all kinds can compute as the spec wants: clip, precision. Error (user).
+Status check_gradients(const ObjectiveSpec&);
+
 /// Opens the very module that a network would be made by, and says where it is. Errors: as above.
 Result<std::string> open_network_module();
 

@@ -12,6 +12,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@
 namespace grapevine {
 
 struct DataCut;  // models/walk.hpp
+
+inline constexpr char kFp32[] = "fp32", kBf16[] = "bf16";
 
 struct ObjectiveSpec {
   std::string objective = "network";  // or one of analytic.hpp
@@ -35,14 +38,17 @@ struct ObjectiveSpec {
   std::string dataset = "fashion-mnist";  // read_data_set() knows them; or text:FILE, or a file
                                           // that own_data.hpp knows
   std::string loss = "auto";  // cross_entropy where targets are classes, else mse; or one of these
-  std::string data_dir;                   // empty: where the distribution's package puts it
-  std::string partition = "auto";         // iid, text: contiguous; or partition.hpp's
-  double validation_split = 0;  // share of the training samples that is set aside; below 1
+  std::string data_dir;       // empty: where the distribution's package puts it
+  std::string partition = "auto";  // iid, text: contiguous; or partition.hpp's
+  double validation_split = 0;     // share of the training samples that is set aside; below 1
   int batch = 16;
   bool decay_norms_and_biases = true;
   bool flip = true;  // mirror images at random, where the set allows it
   int window = 32;   // text: characters or words that one gradient goes back
   double clip = 0;   // longest gradient, a norm; 0: any
+  // In which layers compute gradients; bf16 where that does no harm (LibTorch's autocast), between
+  // parameters and gradients in fp32.
+  std::string precision = kFp32;
   // analytic
   int dim = 16;
   double noise = 0;  // standard deviation of the gradient noise per coordinate
@@ -58,6 +64,12 @@ struct ObjectiveSpec {
 struct Evaluation {
   double loss = 0;
   double accuracy = 0;  // 0..1; NaN where the objective has none
+};
+
+/// Thrown by queue_gradient(): there is no memory for this gradient, also after all that was kept
+/// for later has been given back.
+struct NoMemoryLeft : std::bad_alloc {
+  const char* what() const noexcept override { return "there is no memory for it"; }
 };
 
 class Objective {
@@ -81,11 +93,12 @@ class Objective {
   /// (user): this objective is computed on the CPU alone.
   virtual Status use_gpu(int number);
   /// gradient(), queued on a stream of that GPU (a cudaStream_t, always the same for one thread). x
-  /// and g lie there, `loss` in pinned memory; the caller waits for none of it.
-  /// REQUIRES: use_gpu() went well.
+  /// and g lie there, `loss` in pinned memory; the caller waits for none of it. Null: done at once,
+  /// in the host's memory. REQUIRES: use_gpu() went well where there is a stream, and was never
+  /// called where there is none. Throws NoMemoryLeft, after which the thread may go on.
   virtual void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                               double* loss);
-  /// What was queued by that thread has happened: it may be called again.
+  /// What was queued by that thread has happened: it may be called again. Not after it has thrown.
   virtual void gradient_came(int thread, int rank);
 
   /// What beside the parameters is averaged over the ranks at the end and for a snapshot: the

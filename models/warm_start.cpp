@@ -21,6 +21,12 @@ class WarmStart final : public Objective {
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
     return of_->gradient(thread, rank, index, x, g);
   }
+  Status use_gpu(int number) override { return of_->use_gpu(number); }
+  void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
+                      double* loss) override {
+    of_->queue_gradient(thread, stream, rank, index, x, g, loss);
+  }
+  void gradient_came(int thread, int rank) override { of_->gradient_came(thread, rank); }
   const ParameterLayout& statistics() const override { return of_->statistics(); }
   void read_statistics(int rank, Vec out) const override { of_->read_statistics(rank, out); }
   void set_statistics(int rank, uint64_t gradients, ConstVec now) override {

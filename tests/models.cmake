@@ -22,4 +22,18 @@ if(TARGET Torch::cpu)
   grapevine_benchmark(training SOURCES bench/training_bench.cpp
     USES grapevine_actors grapevine_bare_loops)
   add_dependencies(training_bench grapevine-network)
+
+  # The same on a GPU, and what becomes of a process that loses its GPU.
+  add_library(grapevine_bare_resnet STATIC EXCLUDE_FROM_ALL bench/bare_resnet.cpp)
+  target_link_libraries(grapevine_bare_resnet PUBLIC grapevine_models Torch::cpu
+    PRIVATE grapevine_options)
+  grapevine_benchmark(gpu_training SOURCES bench/gpu_training_bench.cpp
+    USES grapevine_actors grapevine_bare_resnet)
+  add_dependencies(gpu_training_bench grapevine-network)
+  if(CMAKE_CUDA_COMPILER_LOADED)
+    add_library(grapevine_gpu_lost STATIC EXCLUDE_FROM_ALL bench/gpu_lost.cu)
+    target_include_directories(grapevine_gpu_lost PRIVATE ${PROJECT_SOURCE_DIR})
+    grapevine_benchmark(gpu_lost SOURCES bench/gpu_lost_bench.cpp
+      USES grapevine_actors grapevine_torch grapevine_gpu_lost Torch::cpu)
+  endif()
 endif()

@@ -29,10 +29,9 @@ void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   written_ = phase_;
 }
 
-bool A2cid2::take(double now, Vec front, Vec base) {
-  const bool finite = mix_and_take(execution_, mixing_until(now), front, base, x_, x_tilde_);
+void A2cid2::take(double now, const Execution& on, Vec front, Vec base, Vec finite) {
+  mix_and_take(on, mixing_until(now), front, base, x_, x_tilde_, finite);
   written_ = phase_;
-  return finite;
 }
 
 void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {

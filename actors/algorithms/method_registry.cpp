@@ -229,6 +229,10 @@ Status register_method(const Method& method) {
   return registered().add("method", method, built_in(method.name) != nullptr);
 }
 
+bool runs_on_devices(const Method& method) {
+  return method.on_devices || built_in(method.name) != nullptr;
+}
+
 std::vector<Method> all_methods() {
   std::vector<Method> all(std::begin(kMethods), std::end(kMethods));
   registered().for_each([&all](const Method& method) { all.push_back(method); });

@@ -27,7 +27,9 @@ struct Method {
   bool gossips = false;           // rounds: by the gossip matrix; takes gamma and weights
   double eigenvalues_above = -1;  // of the gossip matrix
   Losses losses = Losses::none;
-  bool local_steps = false;   // takes settings.local_steps
+  bool local_steps = false;  // takes settings.local_steps
+  // One of the caller's own: all that its rules do to vectors are passes of the Execution they get.
+  bool on_devices = false;
   bool any_optimizer = true;  // false: SGD, with a momentum of its own
   Status (*check_compress)(const Method&, const std::string& spec) = nullptr;  // null: takes none
   int (*phases)(const RuleSettings&) = [](const RuleSettings&) { return 1; };  // of a round
@@ -46,6 +48,8 @@ Status register_method(const Method&);
 std::vector<Method> all_methods();
 /// The row of a name, or null.
 const Method* find_method(const std::string& name);
+/// Whether its ranks may live on a GPU: those of the house may.
+bool runs_on_devices(const Method&);
 /// REQUIRES: the name is known.
 const Method& method_named(const std::string& name);
 std::string method_names();

@@ -5,14 +5,13 @@
 namespace grapevine {
 
 // By on_gradient, with g = base - front.
-bool Rule::take(double now, Vec front, Vec base) {
-  Buffer moved(front.size, front.dtype);
-  const bool finite = mix_and_take({}, 0, front, base, moved, {});
-  scale({}, -1, moved, moved);
+void Rule::take(double now, const Execution& on, Vec front, Vec base, Vec finite) {
+  Buffer moved(on, front.size, front.dtype);
+  mix_and_take(on, 0, front, base, moved, {}, finite);
+  scale(on, -1, moved, moved);
   on_gradient(now, 1, moved, {});
   read(now, front);
   read(now, base);
-  return finite;
 }
 
 RoundRule::RoundRule(const RuleContext& context)

@@ -72,10 +72,11 @@ class Rule {
   virtual void on_gradient(double now, double lr, ConstVec g, Vec copy) = 0;
 
   /// A step that somebody else has made: what was done to `front` since it was `base` is taken as a
-  /// step of length 1, with no optimizer of the rule's own. Both lie in host memory and become x;
-  /// in rounds, x after the local part, so the caller reads it again when the round is over.
-  /// Returns whether all of front was finite: elsewhere nothing was done.
-  virtual bool take(double now, Vec front, Vec base);
+  /// step of length 1, with no optimizer of the rule's own. Both lie where `on`, the rule's own
+  /// execution, does its passes, and become x; in rounds, x after the local part, so the caller
+  /// reads it again when the round is over. `finite`, one fp64 number there, becomes 1 where all of
+  /// front was finite, else 0: elsewhere nothing was done.
+  virtual void take(double now, const Execution& on, Vec front, Vec base, Vec finite);
 
   /// The sum of what gossip conserves (x + x~, or x) over this rank, added to fp64 `sum`.
   virtual void add_conserved(double now, Vec sum) = 0;

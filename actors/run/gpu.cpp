@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "actors/algorithms/method_registry.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "kernels/compressor.hpp"
 #include "kernels/cuda_device.hpp"
@@ -28,14 +29,17 @@ Result<std::optional<int>> gpu_named(const std::string& name) {
 
 namespace {
 
-// A compressor of the caller's own follows addresses of the host.
+// What the caller has brought follows addresses of the host, unless it says otherwise.
 Status computes_on_gpu(const Settings& s, const Objective& objective) {
+  const auto refused = [&s](const std::string& what) {
+    return user_error(what + ", which runs on the CPU alone, and device " + s.device +
+                      ", accepted with it: cpu");
+  };
+  if (!runs_on_devices(method_named(s.method))) return refused("method is " + s.method);
   if (s.rule.compress.empty()) return Done{};
   const auto compressor = Compressor::make(s.rule.compress, objective.layout());
   if (!compressor || compressor->runs_on_devices()) return Done{};  // or it is a method's own kind
-  return user_error("compress is " + s.rule.compress +
-                    ", which runs on the CPU alone, and device " + s.device +
-                    ", accepted with it: cpu");
+  return refused("compress is " + s.rule.compress);
 }
 
 // All but what does not grow with the ranks.
@@ -66,9 +70,11 @@ Result<Gpu> open_gpu(const Settings& s, Objective& objective) {
   if (Status able = objective.use_gpu(**number); !able) return able.error();
   auto device = open_cuda_device(**number);
   if (!device) return device.error();
-  auto share = DeviceShare::make(**device, sizes);
+  const std::shared_ptr<Device> kept(std::move(*device));
+  auto share = DeviceShare::make(*kept, sizes);
   if (!share) return share.error();
-  return Gpu{std::move(*device), std::move(*share)};
+  (*share)->keep(kept);
+  return Gpu{std::move(*share)};
 }
 
 }  // namespace grapevine

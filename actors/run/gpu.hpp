@@ -10,8 +10,8 @@
 namespace grapevine {
 
 struct Gpu {
-  std::unique_ptr<Device> device;
-  std::shared_ptr<DeviceShare> share;  // null: the ranks live in the host's memory
+  std::shared_ptr<DeviceShare>
+      share;  // keeps the device; null: the ranks live in the host's memory
 };
 
 /// The number of the GPU that a name means: "cuda" is the first, "auto" the first if there is one,

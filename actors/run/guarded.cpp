@@ -43,8 +43,7 @@ class GuardedObjective final : public Objective {
       text = e.what();
     } catch (...) {
     }
-    thrown_->keep("the gradient " + std::to_string(index) + " of rank " + std::to_string(rank),
-                  text);
+    fail_gradient(rank, index, text);
     clear(g);
     return std::numeric_limits<double>::quiet_NaN();
   }
@@ -56,9 +55,18 @@ class GuardedObjective final : public Objective {
 
   void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                       double* loss) override {
-    const auto work = [&] { objective_->queue_gradient(thread, stream, rank, index, x, g, loss); };
-    if (!done("the gradient " + std::to_string(index) + " of rank " + std::to_string(rank), work))
-      *loss = std::numeric_limits<double>::quiet_NaN();
+    std::string text = "what it threw is no std::exception";
+    try {
+      return objective_->queue_gradient(thread, stream, rank, index, x, g, loss);
+    } catch (const NoMemoryLeft&) {
+      throw;
+    } catch (const std::exception& e) {
+      text = e.what();
+    } catch (...) {
+    }
+    fail_gradient(rank, index, text);
+    if (stream == nullptr) clear(g);
+    *loss = std::numeric_limits<double>::quiet_NaN();
   }
 
   void gradient_came(int thread, int rank) override {
@@ -107,6 +115,11 @@ class GuardedObjective final : public Objective {
   }
 
  private:
+  void fail_gradient(int rank, uint64_t index, const std::string& text) const {
+    thrown_->keep("the gradient " + std::to_string(index) + " of rank " + std::to_string(rank),
+                  text);
+  }
+
   template <class Work>
   bool done(const std::string& where, Work&& work) const {
     return guarded(*thrown_, where, false, [&] { return work(), true; });

@@ -107,7 +107,7 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
                          .ranks = s.ranks,
                          .groups = static_cast<int>(groups)};
   const auto members = (static_cast<size_t>(ranks_here(s)) + groups - 1) / groups;
-  deps.pools = pools_of(s, objective->layout(), members);
+  deps.pools = pools_of(s, objective->layout(), members, hooks.device != nullptr);
   deps.audits = s.clock == Clock::simulated;
   deps.measures_distance = s.clock == Clock::wall;
   deps.recorded = static_cast<bool>(hooks.checkpoints.write);
@@ -286,7 +286,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       wall && !on_device ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
   const std::vector<StateActor> states =
       spawn_states(system, s, clock, objective, hooks, site.memory, groups);
-  if (wall && on_device) static_cast<DeviceCompute&>(*compute).serve(to_owner(states.front()));
+  if (on_device) compute->serve(to_owner(states.front()));
   auto observer = system.spawn<Observer>(ObserverDependencies{
       clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
       divergence_under(s), s.ranks, wall ? OnRanks() : hooks.on_ranks});

@@ -44,10 +44,16 @@ RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
   return rule;
 }
 
-StatePools pools_of(const Settings& s, const ParameterLayout& layout, size_t members) {
+StatePools pools_of(const Settings& s, const ParameterLayout& layout, size_t members,
+                    bool on_device) {
   StatePools pools;
   pools.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
   pools.messages = messages_at_most(s, members);
+  if (on_device) {  // where memory is dear, and samples are elsewhere
+    if (s.pacing == Pacing::greedy) pools.snapshots = 2 * members + 8;
+    // An exchange, and the one before, whose data may be asked for again; then offers are declined.
+    if (method_named(s.method).pattern == Pattern::pairwise) pools.messages = 2 * members + 8;
+  }
   if (method_named(s.method).pattern == Pattern::collective) {
     const auto n = static_cast<size_t>(s.ranks);
     pools.chunk_size = layout.size() / n + 1;
@@ -80,10 +86,15 @@ MessageBytes bytes_of_messages(const Settings& s, const ParameterLayout& layout,
   return {SnapshotPool::bytes_for(bytes, DType::bytes, pools.messages), 0};
 }
 
-// Bytes on a device that one rank needs at most, found out by making one and letting it meet as
-// many neighbours as anybody has.
-size_t bytes_of_rank(const Settings& s, const ParameterLayout& layout,
-                     const RuleSettings& rule_settings, size_t degree) {
+struct RankBytes {
+  size_t kept = 0;  // by a rank
+  size_t room = 0;  // while one comes or is copied
+};
+
+// On a device, at most, found out by making a rank and letting it meet as many neighbours as
+// anybody has.
+RankBytes bytes_of_rank(const Settings& s, const ParameterLayout& layout,
+                        const RuleSettings& rule_settings, size_t degree) {
   constexpr size_t kEnough = size_t{1} << 50;
   DryDevice device;
   Fences fences(device);
@@ -95,6 +106,7 @@ size_t bytes_of_rank(const Settings& s, const ParameterLayout& layout,
   Workspace workspace(device, fences, stream, memory, numbers, 1);
   const Execution on{nullptr, &device, stream, &workspace};
   const Buffer x(on, layout.size(), layout.dtype());
+  const size_t start_bytes = workspace.in_use();
   const auto rule = method_named(s.method).make({0, s.seed, layout, on, rule_settings, x});
   Neighbourhood near;
   for (size_t k = 1; k <= degree; ++k)
@@ -103,12 +115,23 @@ size_t bytes_of_rank(const Settings& s, const ParameterLayout& layout,
   if (auto* in_rounds = dynamic_cast<RoundRule*>(rule.get())) in_rounds->enter(near);
   for (const Neighbourhood::Neighbour& neighbour : near.neighbours)
     rule->meet({neighbour.rank, 0, 0, 0});
+  RankBytes bytes;
+  bytes.kept = workspace.most_in_use() - start_bytes;
+  const size_t without_copy = workspace.in_use();
   const SavedState copy = save(on, rule->state(0), true);
-  return workspace.most_in_use();
+  // One that comes brings its start, and what an earlier life and another rank have left.
+  bytes.room = start_bytes + 2 * (workspace.in_use() - without_copy);
+  return bytes;
 }
 
-// The state actor's own: what reach() compares, sums that it audits and hands out, and room for the
-// copies of one rank that comes or is recorded.
+// What a script's front is stepped from, where the rank lives.
+size_t bytes_of_front(const ParameterLayout& layout) {
+  return SnapshotPool::bytes_for(layout.size(), layout.dtype(), 2) +
+         SnapshotPool::bytes_for(1, DType::f64, 1);
+}
+
+// The state actor's own: what reach() compares, sums that it audits and hands out, and x of a rank
+// that is read.
 size_t bytes_of_state(const ParameterLayout& layout) {
   const auto of = [&](DType dtype, size_t count) {
     return SnapshotPool::bytes_for(layout.size(), dtype, count);
@@ -135,15 +158,18 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   const ParameterLayout& layout = objective.layout();
   const auto ranks = static_cast<size_t>(ranks_here(s));
   const RuleSettings rule_settings = rule_settings_of(s, objective);
-  const StatePools pools = pools_of(s, layout, ranks);
+  const StatePools pools = pools_of(s, layout, ranks, true);
   const size_t degree = largest_degree(s);
   DeviceSizes sizes;
   sizes.gradient_size = layout.size();
   sizes.dtype = layout.dtype();
-  sizes.gradients = 2 * ranks + 2;
+  sizes.gradients = ranks + kLanes + 2;  // one of each may wait to be taken
   sizes.askings = ranks * (2 + degree * 3 * Relay::kMostTrees / Workspace::kNumbersOfSlot);
-  sizes.rank_bytes = ranks * bytes_of_rank(s, layout, rule_settings, degree);
-  sizes.state_bytes = bytes_of_state(layout);
+  const RankBytes rank = bytes_of_rank(s, layout, rule_settings, degree);
+  sizes.rank_bytes = ranks * rank.kept;
+  const bool of_scripts = objective.has_workers() && !objective.has_gradients();
+  if (of_scripts) sizes.rank_bytes += (ranks + 1) * bytes_of_front(layout);  // one comes, one goes
+  sizes.state_bytes = bytes_of_state(layout) + rank.room;
   sizes.copy_bytes = SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots);
   const MessageBytes messages = bytes_of_messages(s, layout, rule_settings, pools);
   sizes.exchange_bytes = messages.first + messages.later;

@@ -19,17 +19,23 @@ at::Tensor view_of(const float* data, at::IntArrayRef shape, at::Device device) 
   return at::for_blob(writable, shape).options(options).target_device(device).make_tensor();
 }
 
-FlatParameters::FlatParameters(const NetworkPlan& plan, at::Device device)
-    : layout_(&plan.layout), device_(device) {
-  const auto options = at::TensorOptions(at::kFloat).device(device);
-  for (const ParameterEntry& entry : layout_->entries()) {
-    tensors_.push_back(at::zeros(entry.shape, options).set_requires_grad(true));
-  }
+FlatParameters::FlatParameters(const ParameterLayout& layout) : layout_(&layout) {
+  for (const ParameterEntry& entry : layout.entries())
+    tensors_.push_back(at::zeros(entry.shape, at::kFloat).set_requires_grad(true));
 }
 
 FlatParameters::FlatParameters(const ParameterLayout& layout, std::vector<at::Tensor> leaves)
-    : layout_(&layout), device_(at::kCPU), tensors_(std::move(leaves)) {
+    : layout_(&layout), tensors_(std::move(leaves)) {
   GV_CHECK(tensors_.size() == layout.entries().size());
+}
+
+void FlatParameters::move_to(at::Device device) {
+  device_ = device;
+  views_.clear();
+  for (at::Tensor& leaf : tensors_) {
+    leaf.mutable_grad() = at::Tensor();
+    leaf.set_data(at::zeros(leaf.sizes(), leaf.options().device(device).requires_grad(false)));
+  }
 }
 
 // A view holds an address and no memory, so one that outlives its vector is harmless until it is

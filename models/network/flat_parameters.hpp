@@ -22,10 +22,13 @@ at::Tensor view_of(const float* data, at::IntArrayRef shape, at::Device device =
 
 class FlatParameters {
  public:
-  /// Flat vectors are that device's. The plan outlives it.
-  explicit FlatParameters(const NetworkPlan& plan, at::Device device = at::kCPU);
-  /// Leaves of a network, one per entry, fp32 and of its shape. The layout outlives it.
+  /// Leaves of its own. The layout outlives it.
+  explicit FlatParameters(const ParameterLayout&);
+  /// Those of a network, one per entry, fp32, of its shape and in the host's memory.
   FlatParameters(const ParameterLayout&, std::vector<at::Tensor> leaves);
+
+  /// Flat vectors are that device's from now on.
+  void move_to(at::Device);
 
   /// In the order of the layout, at the x bound last.
   const std::vector<at::Tensor>& tensors() const { return tensors_; }
@@ -44,7 +47,7 @@ class FlatParameters {
   at::Tensor whole(Vec g) const;
 
   const ParameterLayout* layout_;
-  at::Device device_;
+  at::Device device_ = at::kCPU;
   Views tensors_;
   std::unordered_map<const void*, Views> views_;  // by the address of a flat vector
 };

@@ -1,6 +1,7 @@
 #include "models/network/gpu.hpp"
 
 #include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -18,6 +19,8 @@ Status find_gpu(int number) {
   at::globalContext().lazyInitDevice(at::kCUDA);
   return Done{};
 }
+
+void give_back_unused() { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
 OnStream::OnStream(int gpu, void* stream)
     : guard_(c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream),

@@ -9,6 +9,9 @@ namespace grapevine {
 /// Error (user): this LibTorch has no CUDA, or no such GPU, in one line.
 Status find_gpu(int number);
 
+/// What LibTorch keeps of GPUs' memory for later goes back to the driver. Waits for work in flight.
+void give_back_unused();
+
 /// While it lives, what this thread queues goes to `stream`, a cudaStream_t of that GPU.
 /// REQUIRES: find_gpu() went well.
 class OnStream {

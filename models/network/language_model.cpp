@@ -9,10 +9,9 @@
 #include <algorithm>
 #include <span>
 
-#include "models/batches.hpp"
 #include "models/data/file.hpp"
 #include "models/model_file.hpp"
-#include "models/network/flat_parameters.hpp"
+#include "models/network/network_objective.hpp"
 #include "models/network/objectives.hpp"
 
 namespace grapevine {
@@ -21,104 +20,141 @@ namespace {
 constexpr size_t kMostValidation = 1 << 16;          // tokens: the beginning of the text
 constexpr size_t kStreams = 32, kStreamWindow = 64;  // how they are read: side by side
 
-class LanguageModel final : public Objective {
+using State = std::vector<at::Tensor>;  // of the LSTM: hidden and cell, [1, n, hidden]
+
+class Instance final : public NetworkInstance {
+ public:
+  Instance(const ObjectiveSpec& spec, const NetworkPlan& plan, const TextSet& text,
+           const ParameterLayout& statistics, Batches batches)
+      : NetworkInstance(FlatParameters(plan.layout), {}, statistics, std::move(batches)),
+        spec_(spec),
+        plan_(plan),
+        text_(text) {
+    moved();
+  }
+
+  /// Streams of the validation text, side by side: `steps` tokens of each, from `at` on. Their
+  /// state runs on.
+  Outcome test_streams(size_t streams, size_t length, size_t at, size_t steps, State& state) {
+    for (size_t s = 0; s < streams; ++s)
+      show(s, text_.validation, s * length + at, steps);
+    return judge(streams, steps, state);
+  }
+
+  /// Windows of the training text, each from a state of zeros.
+  Outcome test_windows(std::span<const uint32_t> rows) {
+    show_windows(rows);
+    State state = fresh_state(rows.size());
+    return judge(rows.size(), window(), state);
+  }
+
+  State fresh_state(size_t n) const {
+    const int64_t hidden = plan_.layout.entries()[2].shape[1];  // lstm.weight_hh_l0
+    const auto zeros = [&] {
+      return at::zeros({1, static_cast<int64_t>(n), hidden}, at::TensorOptions(device()));
+    };
+    return {zeros(), zeros()};
+  }
+
+ private:
+  size_t window() const { return static_cast<size_t>(spec_.window); }
+
+  at::Tensor batch_loss(int, uint64_t, const std::vector<uint32_t>& rows) override {
+    show_windows(rows);
+    State state = fresh_state(rows.size());
+    const at::Tensor scores = logits(rows.size(), window(), state);
+    return at::cross_entropy_loss(scores, brought(first(next_, rows.size() * window())));
+  }
+
+  void moved() override {
+    const size_t batch = std::max(kStreams, static_cast<size_t>(spec_.batch));
+    const size_t largest = batch * std::max(kStreamWindow, window());
+    tokens_ = host_memory(largest, at::kLong);
+    next_ = host_memory(largest, at::kLong);
+  }
+
+  Outcome judge(size_t n, size_t steps, State& state) {
+    const c10::NoGradGuard no_gradients;
+    const at::Tensor scores = logits(n, steps, state);
+    const at::Tensor next = brought(first(next_, n * steps));
+    const double loss = at::cross_entropy_loss(scores, next).item<double>();
+    const at::Tensor right = scores.argmax(1).eq(next).sum();
+    return {loss * static_cast<double>(n * steps), static_cast<double>(right.item<int64_t>())};
+  }
+
+  void show_windows(std::span<const uint32_t> rows) {
+    for (size_t k = 0; k < rows.size(); ++k)
+      show(k, text_.train, rows[k] * window(), window());
+  }
+
+  // As the k-th of a batch: so many tokens, and those that follow each.
+  void show(size_t k, const std::vector<uint16_t>& text, size_t from, size_t steps) {
+    const auto begin = text.begin() + static_cast<std::ptrdiff_t>(from);
+    std::copy_n(begin, steps, tokens_.mutable_data_ptr<int64_t>() + k * steps);
+    std::copy_n(begin + 1, steps, next_.mutable_data_ptr<int64_t>() + k * steps);
+  }
+
+  static at::Tensor first(const at::Tensor& all, size_t count) {
+    return all.narrow(0, 0, static_cast<int64_t>(count));
+  }
+
+  /// [n steps, vocabulary] for the first tokens, n times `steps`; the state runs on.
+  at::Tensor logits(size_t n, size_t steps, State& state) const {
+    const std::vector<at::Tensor>& p = parameters();
+    const int64_t rows = static_cast<int64_t>(n), columns = static_cast<int64_t>(steps);
+    const at::Tensor in =
+        at::embedding(p[0], brought(first(tokens_, n * steps)).view({rows, columns}));
+    const auto [out, hidden, cell] =
+        at::lstm(in, state, {p[1], p[2], p[3], p[4]}, true, 1, 0.0, false, false, true);
+    state = {hidden, cell};
+    const bool tied = plan_.model == kWordModel;
+    return at::linear(out.reshape({rows * columns, -1}), tied ? p[0] : p[5], tied ? p[5] : p[6]);
+  }
+
+  const ObjectiveSpec& spec_;
+  const NetworkPlan& plan_;
+  const TextSet& text_;
+  at::Tensor tokens_, next_;  // of a batch, window after window
+};
+
+class LanguageModel final : public NetworkObjective {
  public:
   LanguageModel(const ObjectiveSpec& spec, NetworkInputs&& inputs)
-      : spec_(spec),
+      : NetworkObjective(
+            spec, {inputs.plan.layout, ParameterLayout(DType::f32), {}, std::move(inputs.dealt)}),
         plan_(std::move(inputs.plan)),
-        text_(std::move(inputs.text)),
-        dealt_(std::move(inputs.dealt)) {
-    for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread) {
-      replicas_.push_back(
-          {FlatParameters(plan_), Batches(dealt_.partition, spec.seed, spec.batch), {}, {}});
-    }
+        text_(std::move(inputs.text)) {
+    for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread)
+      add(std::make_unique<Instance>(this->spec(), plan_, *text_, statistics(), batches()));
   }
 
-  const ParameterLayout& layout() const override { return plan_.layout; }
-  void initial_point(int, Vec x) const override { initial_weights(plan_, spec_.seed, x); }
-
-  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
-    Replica& replica = replica_of(thread);
-    gather(replica, replica.batches.rows(rank, index));
-    return checked([&] {
-      replica.parameters.bind(x, g);
-      State state = fresh_state(spec_.batch);
-      const at::Tensor loss = at::cross_entropy_loss(
-          logits(replica, spec_.batch, spec_.window, state), numbers(replica.next));
-      loss.backward();
-      replica.parameters.finish_gradient(g, spec_.clip);
-      return loss.item<double>();
-    });
-  }
+  void initial_point(int, Vec x) const override { initial_weights(plan_, spec().seed, x); }
 
   // The validation text is read in streams side by side, whose states run on.
-  Evaluation evaluate(int thread, int, ConstVec x) override {
-    Replica& replica = replica_of(thread);
-    const std::vector<uint16_t>& text = text_->validation;
-    const size_t targets = std::min(text.size() - 1, kMostValidation);
+  Evaluation evaluate(int thread, int rank, ConstVec x) override {
+    const size_t targets = std::min(text_->validation.size() - 1, kMostValidation);
     const size_t streams = std::min(kStreams, targets), length = targets / streams;
-    double loss = 0, right = 0;
-    checked([&] {
-      const c10::NoGradGuard no_gradients;
-      replica.parameters.bind(x);
-      State state = fresh_state(static_cast<int64_t>(streams));
-      for (size_t at = 0; at < length; at += kStreamWindow) {
-        const size_t steps = std::min(kStreamWindow, length - at);
-        replica.tokens.clear();
-        replica.next.clear();
-        for (size_t s = 0; s < streams; ++s) {
-          const auto first = text.begin() + static_cast<std::ptrdiff_t>(s * length + at);
-          const auto last = first + static_cast<std::ptrdiff_t>(steps);
-          replica.tokens.insert(replica.tokens.end(), first, last);
-          replica.next.insert(replica.next.end(), first + 1, last + 1);
-        }
-        const at::Tensor scores =
-            logits(replica, static_cast<int64_t>(streams), static_cast<int64_t>(steps), state);
-        const at::Tensor next = numbers(replica.next);
-        loss += at::cross_entropy_loss(scores, next).item<double>() *
-                static_cast<double>(replica.next.size());
-        right += static_cast<double>(scores.argmax(1).eq(next).sum().item<int64_t>());
-      }
-    });
-    const double seen = static_cast<double>(streams * length);
-    return {loss / seen, right / seen};
+    Instance& instance = looking_at<Instance>(x, thread, rank);
+    State state = instance.fresh_state(streams);
+    NetworkInstance::Outcome sum;
+    for (size_t at = 0; at < length; at += kStreamWindow)
+      sum +=
+          instance.test_streams(streams, length, at, std::min(kStreamWindow, length - at), state);
+    return sum.over(streams * length);
   }
 
-  // Windows out of the training text, each from a state of zeros.
-  Evaluation validate(int thread, int, ConstVec x) override {
-    Replica& replica = replica_of(thread);
-    const std::vector<uint32_t>& aside = dealt_.aside;
-    double loss = 0, right = 0;
-    checked([&] {
-      const c10::NoGradGuard no_gradients;
-      replica.parameters.bind(x);
-      for (size_t first = 0; first < aside.size(); first += kStreams) {
-        const size_t n = std::min(kStreams, aside.size() - first);
-        gather(replica, std::span(aside).subspan(first, n));
-        State state = fresh_state(static_cast<int64_t>(n));
-        const at::Tensor scores = logits(replica, static_cast<int64_t>(n), spec_.window, state);
-        const at::Tensor next = numbers(replica.next);
-        loss += at::cross_entropy_loss(scores, next).item<double>() *
-                static_cast<double>(replica.next.size());
-        right += static_cast<double>(scores.argmax(1).eq(next).sum().item<int64_t>());
-      }
-    });
-    const double seen = static_cast<double>(aside.size()) * spec_.window;  // none: NaN
-    return {loss / seen, right / seen};
-  }
-
-  uint64_t gradients_per_pass(int rank) const override {
-    return dealt_.gradients_per_pass(rank, spec_.batch);
-  }
-
-  Status go_on_in_data(const std::vector<DataCut>& cuts) override {
-    const auto batches_of = [](Replica& r) -> auto& { return r.batches; };
-    return go_on_after(cuts, dealt_, spec_.ranks, spec_.seed, replicas_, batches_of);
+  Evaluation validate(int thread, int rank, ConstVec x) override {
+    const std::span<const uint32_t> aside(dealt().aside);
+    Instance& instance = looking_at<Instance>(x, thread, rank);
+    NetworkInstance::Outcome sum;
+    for (size_t first = 0; first < aside.size(); first += kStreams)
+      sum += instance.test_windows(aside.subspan(first, std::min(kStreams, aside.size() - first)));
+    return sum.over(aside.size() * static_cast<size_t>(spec().window));  // none: NaN
   }
 
   std::string description() const override {
     return plan_.model + " (" + with_commas(plan_.layout.size()) + " parameters) on " +
-           text_->description() + aside_text(dealt_.aside);
+           text_->description() + aside_text(dealt().aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {
@@ -128,58 +164,8 @@ class LanguageModel final : public Objective {
   }
 
  private:
-  using State = std::vector<at::Tensor>;  // of the LSTM: hidden and cell, [1, n, hidden]
-
-  struct Replica {
-    FlatParameters parameters;
-    Batches batches;
-    std::vector<int64_t> tokens, next;  // of a batch, window after window
-  };
-
-  Replica& replica_of(int thread) {
-    GV_CHECK(thread >= 0);
-    GV_CHECK(static_cast<size_t>(thread) < replicas_.size());
-    return replicas_[static_cast<size_t>(thread)];
-  }
-
-  /// Windows of the training text.
-  void gather(Replica& replica, std::span<const uint32_t> rows) const {
-    const size_t window = static_cast<size_t>(spec_.window);
-    replica.tokens.clear();
-    replica.next.clear();
-    for (const uint32_t row : rows) {
-      const auto first = text_->train.begin() + static_cast<std::ptrdiff_t>(row * window);
-      replica.tokens.insert(replica.tokens.end(), first, first + spec_.window);
-      replica.next.insert(replica.next.end(), first + 1, first + spec_.window + 1);
-    }
-  }
-
-  static at::Tensor numbers(std::vector<int64_t>& values) {
-    return at::from_blob(values.data(), {static_cast<int64_t>(values.size())},
-                         at::TensorOptions(at::kLong));
-  }
-
-  State fresh_state(int64_t n) const {
-    const int64_t hidden = plan_.layout.entries()[2].shape[1];  // lstm.weight_hh_l0
-    return {at::zeros({1, n, hidden}), at::zeros({1, n, hidden})};
-  }
-
-  /// [n steps, vocabulary] for replica.tokens, n windows of `steps`; the state runs on.
-  at::Tensor logits(Replica& replica, int64_t n, int64_t steps, State& state) const {
-    const std::vector<at::Tensor>& p = replica.parameters.tensors();
-    const at::Tensor in = at::embedding(p[0], numbers(replica.tokens).view({n, steps}));
-    const auto [out, hidden, cell] =
-        at::lstm(in, state, {p[1], p[2], p[3], p[4]}, true, 1, 0.0, false, false, true);
-    state = {hidden, cell};
-    const bool tied = plan_.model == kWordModel;
-    return at::linear(out.reshape({n * steps, -1}), tied ? p[0] : p[5], tied ? p[5] : p[6]);
-  }
-
-  const ObjectiveSpec spec_;
   const NetworkPlan plan_;
   const std::shared_ptr<const TextSet> text_;
-  const Dealt dealt_;
-  std::vector<Replica> replicas_;  // per thread
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +10,11 @@
 #include <stdexcept>
 
 #include "kernels/random.hpp"
-#include "models/batches.hpp"
 #include "models/data/file.hpp"
 #include "models/heap.hpp"
 #include "models/model_file.hpp"
-#include "models/network/flat_parameters.hpp"
-#include "models/network/running_statistics.hpp"
+#include "models/network/network_objective.hpp"
+#include "models/network_loader.hpp"
 
 namespace grapevine {
 namespace {
@@ -25,22 +23,6 @@ constexpr size_t kTestBatch = 250;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
-
-std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
-/// LibTorch's exceptions carry where they were thrown, line after line: only what went wrong is
-/// passed on.
-template <class Work>
-auto in_words(Work&& work) {
-  try {
-    return work();
-  } catch (const c10::Error& error) {
-    throw std::runtime_error(one_line(error.what_without_backtrace()));
-  }
-}
 
 bool is_trained(const at::Tensor& t) { return t.defined() && t.requires_grad(); }
 bool is_statistic(const at::Tensor& t) { return t.defined() && t.is_floating_point(); }
@@ -111,103 +93,139 @@ std::vector<uint8_t> labels_of(const TorchData& data) {
   return labels;
 }
 
-struct Replica {
-  TorchNetwork network;
-  FlatParameters parameters;
-  std::vector<at::Tensor> statistics;  // of the network
-  std::vector<float> flat_statistics;  // a rank's, on their way in and out
-  Batches batches;
-  bool trains = true;
+/// A batch whose way to a GPU is through pinned memory, which grows to the largest.
+class Staged {
+ public:
+  /// Where the network is. What lies on a GPU already goes there as it is.
+  at::Tensor brought(const at::Tensor& given, at::Device device) {
+    if (device.is_cpu() || !given.defined()) return given;
+    if (!given.device().is_cpu()) return given.to(device, true);
+    const at::Tensor host = given.is_non_overlapping_and_dense() ? given : given.contiguous();
+    if (!pinned_.defined() || pinned_.scalar_type() != host.scalar_type() ||
+        pinned_.numel() < host.numel())
+      pinned_ = at::empty({host.numel()}, host.options().pinned_memory(true));
+    const at::Tensor here = pinned_.as_strided(host.sizes(), host.strides());
+    here.copy_(host);
+    return here.to(device, true);
+  }
+
+ private:
+  at::Tensor pinned_;
 };
 
-class TorchObjective final : public Objective {
+class Instance final : public NetworkInstance {
+ public:
+  /// The layouts outlive it, as does the rest.
+  Instance(const ObjectiveSpec& spec, const TorchTask& task, TorchNetwork network,
+           const ParameterLayout& layout, const ParameterLayout& statistics, Batches batches)
+      : NetworkInstance(FlatParameters(layout, tensors_of(trained(network))),
+                        tensors_of(kept(network, true)), statistics, std::move(batches)),
+        spec_(spec),
+        task_(task),
+        network_(std::move(network)) {}
+
+  const TorchNetwork& network() const { return network_; }
+
+  struct Judged {
+    Outcome outcome;
+    bool classes = true;  // of the targets
+  };
+  Judged test(const TorchData& data, std::span<const uint32_t> rows) {
+    const c10::NoGradGuard no_gradients;
+    const TorchBatch batch = there(data.batch(rows));
+    const at::Tensor outputs = network_.forward(batch.inputs);
+    Judged judged;
+    const double n = static_cast<double>(rows.size());
+    judged.outcome.loss_sum = task_.loss(outputs, batch.targets).item<double>() * n;
+    judged.classes = batch.targets.dim() == 1 && outputs.dim() == 2 &&
+                     at::isIntegralType(batch.targets.scalar_type(), false);
+    if (judged.classes)
+      judged.outcome.right =
+          static_cast<double>(outputs.argmax(1).eq(batch.targets).sum().item<int64_t>());
+    return judged;
+  }
+
+ private:
+  at::Tensor batch_loss(int rank, uint64_t index, const std::vector<uint32_t>& rows) override {
+    const TorchBatch batch = there(task_.train.batch(rows));
+    if (spec_.threads == 1) {
+      Random draws(spec_.seed, static_cast<uint32_t>(rank), Purpose::augmentation, index);
+      at::manual_seed(draws.bits());
+    }
+    return task_.loss(network_.forward(batch.inputs), batch.targets);
+  }
+
+  void train(bool now) override {
+    if (network_.train) network_.train(now);
+  }
+
+  // What is neither trained nor a statistic.
+  void moved() override {
+    for (auto& [name, tensor] : kept(network_, false))
+      tensor.set_data(tensor.detach().to(device()));
+  }
+
+  TorchBatch there(const TorchBatch& batch) {
+    return {inputs_.brought(batch.inputs, device()), targets_.brought(batch.targets, device())};
+  }
+
+  const ObjectiveSpec& spec_;
+  const TorchTask& task_;
+  TorchNetwork network_;
+  Staged inputs_, targets_;
+};
+
+class TorchObjective final : public NetworkObjective {
  public:
   TorchObjective(const ObjectiveSpec& spec, TorchTask task, std::vector<TorchNetwork> networks,
                  Dealt dealt)
-      : spec_(spec),
+      : NetworkObjective(spec, {layout_of(trained(networks[0]), task.decay_norms_and_biases),
+                                layout_of(kept(networks[0], true), false),
+                                values_of(kept(networks[0], true)), std::move(dealt)}),
         task_(std::move(task)),
-        dealt_(std::move(dealt)),
-        layout_(layout_of(trained(networks[0]), task_.decay_norms_and_biases)),
-        statistics_layout_(layout_of(kept(networks[0], true), false)),
-        start_(values_of(trained(networks[0]))),
-        statistics_(spec.ranks, values_of(kept(networks[0], true))) {
-    for (TorchNetwork& network : networks) {
-      FlatParameters parameters(layout_, tensors_of(trained(network)));
-      std::vector<at::Tensor> statistics = tensors_of(kept(network, true));
-      replicas_.push_back({std::move(network), std::move(parameters), std::move(statistics),
-                           std::vector<float>(statistics_.size()),
-                           Batches(dealt_.partition, spec.seed, spec.batch)});
-    }
+        start_(values_of(trained(networks[0]))) {
+    for (TorchNetwork& network : networks)
+      add(std::make_unique<Instance>(this->spec(), task_, std::move(network), layout(),
+                                     statistics(), batches()));
   }
 
-  const ParameterLayout& layout() const override { return layout_; }
   void initial_point(int, Vec x) const override {
     GV_CHECK(x.size == start_.size());
     std::copy(start_.begin(), start_.end(), x.as<float>());
   }
 
-  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
-    Replica& replica = replica_of(thread, rank, true);
-    return in_words([&] {
-      const TorchBatch batch = task_.train.batch(replica.batches.rows(rank, index));
-      if (spec_.threads == 1) at::manual_seed(draws_of(rank, index));
-      replica.parameters.bind(x, g);
-      const at::Tensor loss = task_.loss(replica.network.forward(batch.inputs), batch.targets);
-      if (loss.requires_grad()) loss.backward();
-      replica.parameters.finish_gradient(g, spec_.clip);
-      store_statistics(rank, replica);
-      return loss.item<double>();
-    });
-  }
-
-  const ParameterLayout& statistics() const override { return statistics_layout_; }
-  void read_statistics(int rank, Vec out) const override { statistics_.load(rank, out); }
-
-  void set_statistics(int rank, uint64_t gradients, ConstVec now) override {
-    statistics_.set(rank, gradients, now);
-  }
-  void set_average_statistics(ConstVec average) override { statistics_.set_average(average); }
-
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
     std::vector<uint32_t> all(task_.test.size);
     std::iota(all.begin(), all.end(), 0u);
-    return test(replica_of(thread, rank, false), x, task_.test, all);
+    return test(thread, rank, x, task_.test, all);
   }
 
   Evaluation validate(int thread, int rank, ConstVec x) override {
-    return test(replica_of(thread, rank, false), x, task_.train, dealt_.aside);
-  }
-
-  uint64_t gradients_per_pass(int rank) const override {
-    return dealt_.gradients_per_pass(rank, spec_.batch);
-  }
-
-  Status go_on_in_data(const std::vector<DataCut>& cuts) override {
-    const auto batches_of = [](Replica& r) -> auto& { return r.batches; };
-    return go_on_after(cuts, dealt_, spec_.ranks, spec_.seed, replicas_, batches_of);
+    return test(thread, rank, x, task_.train, dealt().aside);
   }
 
   std::vector<std::vector<uint64_t>> label_counts() const override {
-    const std::vector<uint8_t> labels = in_words([&] { return labels_of(task_.train); });
+    std::vector<uint8_t> labels;
+    in_words([&] { labels = labels_of(task_.train); });
     if (labels.empty()) return {};
-    return dealt_.partition->label_counts(labels,
-                                          1 + *std::max_element(labels.begin(), labels.end()));
+    return dealt().partition->label_counts(labels,
+                                           1 + *std::max_element(labels.begin(), labels.end()));
   }
 
   std::string description() const override {
-    return task_.name + " (" + with_commas(layout_.size()) + " parameters) on " +
+    return task_.name + " (" + with_commas(layout().size()) + " parameters) on " +
            with_commas(task_.train.size) + " + " + with_commas(task_.test.size) + " " +
-           task_.train.name + aside_text(dealt_.aside);
+           task_.train.name + aside_text(dealt().aside);
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {
-    std::vector<ModelTensor> tensors = grapevine::tensors_of(layout_, x);
-    const std::vector<float> average = statistics_.average();
-    for (const ParameterEntry& entry : statistics_layout_.entries())
+    std::vector<ModelTensor> tensors = grapevine::tensors_of(layout(), x);
+    const std::vector<float> average = running().average();
+    for (const ParameterEntry& entry : statistics().entries())
       tensors.push_back({entry.name, entry.shape, TensorType::f32, average.data() + entry.offset});
     std::vector<at::Tensor> copies;  // what `tensors` points into
-    const int64_t tracked = statistics_.most_gradients();
-    for (const auto& [name, tensor] : kept(replicas_[0].network, false)) {
+    const int64_t tracked = running().most_gradients();
+    for (const auto& [name, tensor] : kept(instance_of<Instance>(0).network(), false)) {
       const bool counts = name.ends_with("num_batches_tracked") && tensor.numel() == 1;
       const bool whole = !tensor.is_floating_point();
       const TensorType type = whole ? TensorType::i64 : TensorType::f32;
@@ -215,7 +233,8 @@ class TorchObjective final : public Objective {
         tensors.push_back({name, tensor.sizes().vec(), type, &tracked});
         continue;
       }
-      copies.push_back(tensor.detach().to(whole ? at::kLong : at::kFloat).contiguous());
+      const auto wanted = at::TensorOptions(at::kCPU).dtype(whole ? at::kLong : at::kFloat);
+      copies.push_back(tensor.detach().to(wanted).contiguous());
       tensors.push_back({name, tensor.sizes().vec(), type, copies.back().const_data_ptr()});
     }
     if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
@@ -223,70 +242,33 @@ class TorchObjective final : public Objective {
   }
 
  private:
-  // With the rank's statistics in its buffers.
-  Replica& replica_of(int thread, int rank, bool trains) {
-    GV_CHECK(thread >= 0);
-    GV_CHECK(static_cast<size_t>(thread) < replicas_.size());
-    Replica& replica = replicas_[static_cast<size_t>(thread)];
-    if (std::exchange(replica.trains, trains) != trains && replica.network.train)
-      replica.network.train(trains);
-    if (replica.statistics.empty()) return replica;
-    const c10::NoGradGuard no_gradients;
-    statistics_.load(rank, replica.flat_statistics.data());
-    for (size_t k = 0; k < replica.statistics.size(); ++k) {
-      const ParameterEntry& entry = statistics_layout_.entries()[k];
-      replica.statistics[k].copy_(
-          view_of(replica.flat_statistics.data() + entry.offset, entry.shape));
-    }
-    return replica;
-  }
-
   // NaN without samples.
-  Evaluation test(Replica& replica, ConstVec x, const TorchData& data,
+  Evaluation test(int thread, int rank, ConstVec x, const TorchData& data,
                   std::span<const uint32_t> which) {
     if (which.empty()) return {kNone, kNone};
-    double loss = 0, right = 0;
+    Instance::Outcome sum;
     bool classes = true;
     in_words([&] {
-      const c10::NoGradGuard no_gradients;
-      replica.parameters.bind(x);
+      Instance& instance = looking_at<Instance>(x, thread, rank);
       for (size_t first = 0; first < which.size(); first += kTestBatch) {
         const auto rows = which.subspan(first, std::min(kTestBatch, which.size() - first));
-        const TorchBatch batch = data.batch(rows);
-        const at::Tensor outputs = replica.network.forward(batch.inputs);
-        loss +=
-            task_.loss(outputs, batch.targets).item<double>() * static_cast<double>(rows.size());
-        classes = classes && batch.targets.dim() == 1 && outputs.dim() == 2 &&
-                  at::isIntegralType(batch.targets.scalar_type(), false);
-        if (classes)
-          right += static_cast<double>(outputs.argmax(1).eq(batch.targets).sum().item<int64_t>());
+        const Instance::Judged judged = instance.test(data, rows);
+        sum += judged.outcome;
+        classes = classes && judged.classes;
       }
     });
-    const double n = static_cast<double>(which.size());
-    return {loss / n, classes ? right / n : kNone};
+    Evaluation found = sum.over(which.size());
+    if (!classes) found.accuracy = kNone;
+    return found;
   }
 
-  void store_statistics(int rank, Replica& replica) {
-    const c10::NoGradGuard no_gradients;
-    for (size_t k = 0; k < replica.statistics.size(); ++k) {
-      const ParameterEntry& entry = statistics_layout_.entries()[k];
-      view_of(replica.flat_statistics.data() + entry.offset, entry.shape)
-          .copy_(replica.statistics[k]);
-    }
-    statistics_.store(rank, replica.flat_statistics.data());
+  void try_out(NetworkInstance& instance) override {
+    for (const TorchData* data : {&task_.train, &task_.test})
+      if (data->size > 0) static_cast<Instance&>(instance).test(*data, std::vector<uint32_t>{0});
   }
 
-  uint64_t draws_of(int rank, uint64_t index) const {
-    return Random(spec_.seed, static_cast<uint32_t>(rank), Purpose::augmentation, index).bits();
-  }
-
-  const ObjectiveSpec spec_;
   const TorchTask task_;
-  const Dealt dealt_;
-  const ParameterLayout layout_, statistics_layout_;
   const std::vector<float> start_;
-  RunningStatistics statistics_;
-  std::vector<Replica> replicas_;  // per thread
 };
 
 Status check_task(const ObjectiveSpec& spec, const TorchTask& task) {
@@ -296,8 +278,7 @@ Status check_task(const ObjectiveSpec& spec, const TorchTask& task) {
   if (spec.ranks < 1 || spec.threads < 1)
     return user_error("ranks and threads are " + std::to_string(spec.ranks) + " and " +
                       std::to_string(spec.threads) + ", accepted: 1 or more of both");
-  if (!(spec.clip >= 0 && std::isfinite(spec.clip)))
-    return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
+  if (Status fits = check_gradients(spec); !fits) return fits;
   const size_t most = std::min<size_t>(task.train.size, std::numeric_limits<int32_t>::max());
   if (spec.batch >= 1 && static_cast<size_t>(spec.batch) <= most &&
       task.train.size <= size_t{std::numeric_limits<uint32_t>::max()})
@@ -408,9 +389,9 @@ Result<std::unique_ptr<Objective>> make_torch_objective(const ObjectiveSpec& spe
   if (Status fits = check_task(spec, task); !fits) return fits.error();
   prepare_heap();
   try {
-    return in_words([&] { return make(spec, std::move(task)); });
+    return make(spec, std::move(task));
   } catch (const std::exception& error) {
-    return user_error("the network cannot be made: " + one_line(error.what()));
+    return user_error("the network cannot be made: " + one_line_of(error));
   }
 }
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,13 @@ device copy             2   3000.0         1.00
 extrapolate, no x~      2   2900.5         0.97
 mix_and_jump            6   2000.0         {}
 """
+TRAINING = "".join(
+    f"row {name:<36}  ours {ours:.1f} other 100.0 ratio {ours / 100:.3f} required 0.95"
+    "  (1.00 exchanges a step)\n" for name, ours in (
+        ("lone fp32 128", 99), ("lone bf16 128", 98), ("lone fp32 32", 97), ("lone bf16 32", 96),
+        ("with a partner on the CPU, fp32 128", 95.5), ("64 ranks, fp32 32", 95),
+        ("64 ranks, fp32 32 beside no exchanges", 96)))
+TRAINED = {"accuracy": 0.7, "seconds": 12.0, "consensus_distance": 0.01, "gradients": 4000}
 DEVICES = json.dumps({"healthy": True, "devices": {"gpus": [{"name": "A GPU"}]}})
 
 
@@ -54,12 +62,16 @@ class Build:
         return done
 
 
-def state_of(process):
-    """Z: dead, and nobody has asked after it; -: gone."""
+def ends(process):
+    """Whether it does within a minute; one that nobody has asked after yet has ended, too."""
     try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return "-"
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 60)[0])
+    finally:
+        os.close(handle)
 
 
 class StepsTest(unittest.TestCase):
@@ -70,7 +82,7 @@ class StepsTest(unittest.TestCase):
 
     def test_every_step_that_is_built_is_run_and_the_others_are_left_out(self):
         build = Build(self.folder, kernels_test=(TESTS, 0), grapevine=(DEVICES, 0))
-        done = build.run(COMPUTE_SANITIZER="", PATH="/bin:/usr/bin")
+        done = build.run(COMPUTE_SANITIZER="", PATH="/bin:/usr/bin", GRAPEVINE_TEST_DATA="/nowhere")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(list(build.steps), ["doctor", "tests"])
         self.assertTrue(build.steps["tests"]["holds"])
@@ -116,6 +128,42 @@ class StepsTest(unittest.TestCase):
         self.assertFalse(skipped.holds)
         self.assertIn("no CUDA device", skipped.words)
 
+    def test_training_that_is_slower_than_required_is_named(self):
+        found = gpu_steps.read_training(TRAINING, 0)
+        self.assertTrue(found.holds, found)
+        self.assertEqual(found.figures["64 ranks, fp32 32"]["samples_per_s"], 95)
+        slow = gpu_steps.read_training(TRAINING.replace("ratio 0.970", "ratio 0.940"), 0)
+        self.assertFalse(slow.holds)
+        self.assertEqual(slow.words, "lone fp32 32: 0.940 < 0.95")
+        self.assertFalse(gpu_steps.read_training(TRAINING, 1).holds)
+        self.assertFalse(gpu_steps.read_training("".join(TRAINING.splitlines(True)[:6]), 0).holds)
+
+    def test_a_process_that_loses_its_gpu_must_be_the_only_one_that_is_lost(self):
+        said = "lost: yes; gone after 3.4 s; the other's ranks took 900 gradients before and 1200"
+        self.assertTrue(gpu_steps.read_lost("a line\n" + said + "\n", 0).holds)
+        self.assertFalse(gpu_steps.read_lost(said, 1).holds)
+        self.assertFalse(gpu_steps.read_lost(said.replace("yes", "NO"), 0).holds)
+
+    def test_two_methods_train_side_by_side_and_stand_in_the_report(self):
+        data = pathlib.Path(self.folder) / "cifar10"
+        data.mkdir()
+        build = Build(self.folder)
+        build.add("grapevine",
+                  f"echo \"$@\" >>{self.folder}/asked; echo '{json.dumps(TRAINED)}'\n")
+        done = build.run("cifar", GRAPEVINE_TEST_DATA=self.folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        figures = build.steps["cifar"]["figures"]
+        self.assertEqual(figures, {"a2cid2": TRAINED, "all_reduce": TRAINED})
+        self.assertIn("| a2cid2 | 0.7 | 12.0 |", (build.folder / "out" / "gpu.md").read_text())
+        asked = (build.folder / "asked").read_text()
+        for words in ("--ranks 16", "--epochs 5", "--topology ring", "--model resnet18",
+                      "--device cuda", f"--data {data}"):
+            self.assertEqual(asked.count(words), 2, asked)
+        build.add("grapevine", "echo 'no GPU 0'; exit 2\n")
+        done = build.run("cifar", GRAPEVINE_TEST_DATA=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(build.run("cifar", GRAPEVINE_TEST_DATA="/nowhere").returncode, 1)
+
     def test_a_sanitizer_is_clean_only_where_it_has_counted_nothing(self):
         read = gpu_steps.read_sanitizer
         self.assertTrue(read(TESTS + "========= ERROR SUMMARY: 0 errors\n", 0).holds)
@@ -144,7 +192,7 @@ class StepsTest(unittest.TestCase):
         result = gpu_steps.perform(step, [str(hangs)], build.folder, build.folder / "out")
         self.assertFalse(result["holds"])
         self.assertEqual(result["ended"], "no end within 1 s")
-        self.assertIn(state_of(child.read_text().strip()), "Z-")
+        self.assertTrue(ends(int(child.read_text())))
         done = build.run("facts")
         self.assertEqual(done.returncode, 1)
         self.assertIn("1 no answer", done.stdout)

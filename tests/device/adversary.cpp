@@ -295,6 +295,8 @@ void Adversary::when(Event event, std::function<void(Fate)> then, Where where) {
 
 Fate Adversary::drain() {
   if (refused(true)) return Fate::lost;
+  if (is_silent())
+    world_.judge().find("the host stands still in a wait for a device that is silent");
   const auto works = [](const Queue& q) { return !q.work.empty(); };
   while (std::any_of(queues_.begin(), queues_.end(), works))
     if (!world_.step()) break;  // what is left waits for what nobody has queued
@@ -302,6 +304,10 @@ Fate Adversary::drain() {
   for (const Queue& q : queues_)
     if (q.work.empty()) world_.judge().learn(host_, world_.judge().clock(q.who));
   return Fate::ok;
+}
+
+void Adversary::give_up() {
+  if (!lost_) lose();
 }
 
 void Adversary::on_lost(std::function<void()> then) {
@@ -444,6 +450,7 @@ bool Adversary::gone(const Work& w) {
 }
 
 void Adversary::begin(size_t stream) {
+  if (is_silent()) return;
   Work& w = queues_[stream].work.front();
   if (w.kind != Work::Kind::pass || gone(w)) return finish(stream);
   for (const Access& a : w.accesses) {
@@ -458,6 +465,7 @@ void Adversary::begin(size_t stream) {
 }
 
 void Adversary::finish(size_t stream) {
+  if (is_silent()) return;
   Queue& q = queues_[stream];
   Work w = std::move(q.work.front());
   q.work.pop_front();

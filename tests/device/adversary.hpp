@@ -47,6 +47,7 @@ class Adversary final : public Device {
   void when(Event, std::function<void(Fate)>, Where) override;
   Fate drain() override;
   void on_lost(std::function<void()> then) override;
+  void give_up() override;
   Fate share(const Block&, int& descriptor) override;
   Fate open(int descriptor, size_t bytes, Block&) override;
   void touch(const Access&, Where) override;
@@ -67,6 +68,7 @@ class Adversary final : public Device {
   // Set by the test, when it likes:
   std::map<uint32_t, double> slow;        // streams, and by which factor
   uint64_t fail_call = 0, fail_work = 0;  // the k-th call, or piece of work, counted from 1
+  uint64_t silent_call = 0;               // from this call on nothing that is queued happens
   uint64_t calls = 0, works = 0;
 
  private:
@@ -103,6 +105,7 @@ class Adversary final : public Device {
   };
 
   bool refused(bool fails);
+  bool is_silent() const { return silent_call != 0 && calls >= silent_call; }
   void lose();
   void drop_all();
   void later(double delay_s, const std::shared_ptr<int>& life, std::function<void()> what);

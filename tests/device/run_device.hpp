@@ -50,6 +50,10 @@ class RunDevice final : public Device {
     device_.when(e, std::move(then), w);
   }
   void on_lost(std::function<void()> then) override { device_.on_lost(std::move(then)); }
+  void give_up() override {
+    device_.give_up();
+    world_.run();
+  }
   Fate share(const Block& b, int& descriptor) override { return device_.share(b, descriptor); }
   Fate open(int descriptor, size_t bytes, Block& out) override {
     return device_.open(descriptor, bytes, out);

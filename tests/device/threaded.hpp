@@ -37,6 +37,7 @@ class Threaded final : public Device {
   void when(Event, std::function<void(Fate)> then, Where) override;
   Fate drain() override;
   void on_lost(std::function<void()>) override {}
+  void give_up() override {}
   Fate share(const Block&, int& descriptor) override;
   Fate open(int descriptor, size_t bytes, Block&) override;
 

@@ -219,6 +219,12 @@ TEST_CASE("a method from outside runs by its name, and names that are taken are 
     CHECK(result->outcome.gradients == 200u);
     CHECK(consensus_distance(result->outcome) < 1e-20);  // in step, though nobody listens
   }
+  Settings settings = short_run(Clock::wall);
+  settings.method = "deaf";
+  settings.device = "cuda";
+  const auto there = run(settings, std::make_shared<Bowl>());
+  REQUIRE_FALSE(there);
+  CHECK_THAT(there.error().message, Contains("method is deaf, which runs on the CPU alone"));
 }
 
 TEST_CASE("what a rule from outside throws ends the run, with its text and whose rule it was") {

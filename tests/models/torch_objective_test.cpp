@@ -4,6 +4,8 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <iostream>
+#include <sstream>
 #include <stdexcept>
 
 #include "models/batches.hpp"
@@ -444,6 +446,85 @@ TEST_CASE("A TorchScript file that is none, cut or of other samples is refused i
   }
   write_script(script, 63, 10);
   CHECK_THAT(complaint(), Contains("shapes cannot be multiplied"));
+}
+
+TEST_CASE("A gradient for which there is no memory is tried twice, and the next one is whole") {
+  const auto failures = std::make_shared<int>(0);
+  TorchTask task = odd_task();
+  task.loss = [failures](const at::Tensor& scores, const at::Tensor& classes) {
+    const at::Tensor loss = cross_entropy(scores, classes);
+    if (*failures == 0) return loss;
+    --*failures;
+    loss.backward();  // what is queued already stays
+    throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "out of memory");
+  };
+  const auto failing = made_of(spec_for(4, 5), std::move(task));
+  const auto whole = made_of(spec_for(4, 5), odd_task());
+  Floats x = beginning(*whole), g(x.size()), expected(x.size());
+  const auto same_as_whole = [&](uint64_t index) {
+    double loss = 0;
+    failing->queue_gradient(1, nullptr, 2, index, vec(x), vec(g), &loss);
+    failing->gradient_came(1, 2);
+    CHECK(loss == whole->gradient(0, 2, index, vec(x), vec(expected)));
+    CHECK(g == expected);
+    CHECK(statistics_of(*failing, 2) == statistics_of(*whole, 2));
+  };
+  same_as_whole(0);
+  *failures = 1;
+  same_as_whole(1);
+  *failures = 2;
+  double loss = 0;
+  CHECK_THROWS_AS(failing->queue_gradient(1, nullptr, 2, 2, vec(x), vec(g), &loss), NoMemoryLeft);
+  CHECK(*failures == 0);
+  same_as_whole(2);
+}
+
+TEST_CASE("What LibTorch warns of at every gradient is said once") {
+  TorchTask task = odd_task();
+  task.loss = [](const at::Tensor& scores, const at::Tensor& classes) {
+    TORCH_WARN("these weights are in pieces");
+    return cross_entropy(scores, classes);
+  };
+  const auto objective = made_of(spec_for(4, 5), std::move(task));
+  const Floats x = beginning(*objective);
+  std::ostringstream said;
+  std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
+  for (uint64_t index = 0; index < 5; ++index)
+    gradient_at(*objective, 0, 1, index, x);
+  std::cerr.rdbuf(before);
+  const std::string text = said.str();
+  const size_t first = text.find("these weights are in pieces");
+  REQUIRE(first != std::string::npos);
+  CHECK(text.find("these weights", first + 1) == std::string::npos);
+}
+
+TEST_CASE("In bf16 layers round, and parameters, gradients and what is aside do not") {
+  const Scratch scratch;
+  write_optdigits(scratch, 100, 20);
+  ObjectiveSpec spec = spec_for(2, 8);
+  spec.model = "mlp";
+  spec.dataset = "optdigits";
+  spec.data_dir = scratch.path();
+  const auto whole = made(spec);
+  spec.precision = kBf16;
+  const auto rounded = made(spec);
+  const Floats x = beginning(*whole);
+  const Floats g = gradient_at(*whole, 0, 1, 3, x), near = gradient_at(*rounded, 0, 1, 3, x);
+  double off = 0, squares = 0;
+  for (size_t k = 0; k < g.size(); ++k) {
+    off += (near[k] - g[k]) * (near[k] - g[k]);
+    squares += g[k] * g[k];
+  }
+  CHECK(off > 0);
+  CHECK(off < 1e-2 * squares);  // a number is off by up to 0.004 of it
+  CHECK(gradient_at(*rounded, 1, 1, 3, x) == near);
+  CHECK(gradient_at(*whole, 0, 1, 3, x) == g);  // nothing of it stays with the thread
+  Floats at = x;
+  CHECK(rounded->evaluate(0, -1, vec(at)).loss == whole->evaluate(0, -1, vec(at)).loss);
+
+  spec.precision = "fp8";
+  CHECK_THAT(refusal(spec), Contains("fp8") && Contains("fp32, bf16"));
+  CHECK_THAT(refused(spec, odd_task()), Contains("precision"));
 }
 
 }  // namespace grapevine

@@ -1,7 +1,10 @@
 // Whole runs whose ranks live on a device: the adversary, which does all that a GPU may do.
 #include "actors/algorithms/method_registry.hpp"
+#include "kernels/dry_device.hpp"
+#include "models/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/on_adversary.hpp"
+#include "tests/run/simulated_scripts.hpp"
 
 using namespace grapevine;
 using namespace grapevine::testing;
@@ -143,7 +146,8 @@ TEST_CASE("what orders a state actor's work on a device is found out where it is
     CAPTURE(r.method, unnoticed);
     CHECK(unnoticed.size() <= 2);
     for (const std::string& site : unnoticed)
-      CHECK((site.starts_with("wait at lane_gradient.cpp") || site.starts_with("record at state.cpp")));
+      CHECK((site.starts_with("wait at lane_gradient.cpp") ||
+             site.starts_with("record at state.cpp")));
   }
 }
 
@@ -165,4 +169,191 @@ TEST_CASE("a device that is lost ends the run with a sentence, whichever call it
            result.error().message.find("too little memory") != std::string::npos));
     CHECK(device.world().judge().findings() == std::set<std::string>());
   }
+}
+
+TEST_CASE("a device that answers no more is lost in the end, whichever call is its last") {
+  for (const Run& r : {kRuns[0], kRuns[2], kRuns[8]}) {
+    Settings s = settings_of(r);
+    s.plan.rank_faults.clear();  // whose messages would wake a state actor that looks too seldom
+    uint64_t calls = 0;
+    {
+      RunDevice device(1);
+      CHECK(simulate_on(device, s, 1));
+      calls = device.adversary().calls;
+    }
+    for (uint64_t k = 1 + calls / 50; k < calls * 9 / 10; k += 1 + calls / 20) {
+      RunDevice device(1);
+      device.adversary().silent_call = k;
+      INFO(r.method << ", call " << k << " of " << calls);
+      const auto result = simulate_on(device, s, 1);
+      REQUIRE(!result);
+      CHECK_THAT(result.error().message, Catch::Contains("is lost"));
+      CHECK(device.world().judge().findings() == std::set<std::string>());
+    }
+  }
+}
+
+namespace {
+
+/// What scripts train: it has no gradients of its own.
+class OfScripts final : public Objective {
+ public:
+  explicit OfScripts(std::shared_ptr<Objective> of) : of_(std::move(of)) {}
+
+  const ParameterLayout& layout() const override { return of_->layout(); }
+  bool has_gradients() const override { return false; }
+  bool has_workers() const override { return true; }
+  void initial_point(int rank, Vec x) const override { of_->initial_point(rank, x); }
+  double gradient(int, int, uint64_t, ConstVec, Vec) override { return 0; }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return "of scripts"; }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+ private:
+  const std::shared_ptr<Objective> of_;
+};
+
+/// Scripts that come late, go, are slow, and spoil their front once; where ranks wait for each
+/// other none goes.
+std::vector<std::vector<ScriptOptions>> some_scripts(const Run& r) {
+  std::vector<std::vector<ScriptOptions>> scripts(kRanks, {ScriptOptions{.lr = 0.05}});
+  scripts[1] = {{.lr = 0.05, .momentum = 0.9, .comes_s = 1.3}};
+  scripts[3] = {{.slowness = 2}};
+  scripts[5] = {{.spoils_at = 2}};
+  if (method_named(r.method).pattern != Pattern::pairwise) return scripts;
+  scripts[2] = {{.goes_s = 10.2}, {.comes_s = 14.1}};
+  scripts[4] = {{.steps = 12}};
+  return scripts;
+}
+
+Settings of_scripts(const Run& r, uint64_t seed) {
+  Settings s = settings_of(r);
+  s.seed = seed;
+  s.rule.optimizer = {};
+  s.gradients = 0;
+  s.until_s = s.method == "all_reduce" ? 150.5 : 40.5;  // a sum goes round in twelve steps or so
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("scripts' ranks on a device have the events and the bits that they have on the CPU") {
+  for (const size_t k : {0, 1, 2, 3, 8, 11, 13, 20, 23}) {
+    const Run& r = kRuns[k];
+    INFO(r.method << " on " << r.topology << ", " << r.compress);
+    const Settings s = of_scripts(r, 1);
+    const auto objective = *make_objective(s);
+    SimulatedScripts at_host(s, objective, some_scripts(r)), there(s, objective, some_scripts(r));
+    const RunResult host = *run(s, std::make_shared<OfScripts>(objective), at_host.hooks());
+    RunDevice device(1);
+    const RunResult on_device =
+        *simulate_on(device, s, std::make_shared<OfScripts>(objective), there.hooks());
+    CHECK(on_device.events == host.events);
+    CHECK(on_device.outcome.exchanges == host.outcome.exchanges);
+    CHECK(parameter_hash(on_device.outcome) == parameter_hash(host.outcome));
+    CHECK(there.log(0, 0).steps == at_host.log(0, 0).steps);
+    CHECK(there.log(0, 0).steps > 3u);
+    CHECK(there.log(5, 0).not_finite == 1);
+    CHECK(at_host.log(5, 0).not_finite == 1);
+    CHECK(device.world().judge().findings() == std::set<std::string>());
+  }
+}
+
+TEST_CASE("scripts of a device that is late lose nothing") {
+  for (const Run& r : {kRuns[0], kRuns[1], kRuns[2], kRuns[3]}) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      INFO(r.method << " on " << r.topology << ", seed " << seed);
+      Settings s = of_scripts(r, seed);
+      s.plan.rank_faults.clear();
+      const auto objective = *make_objective(s);
+      SimulatedScripts scripts(s, objective, some_scripts(r));
+      RunDevice device(seed, RunDevice::Pace::late);
+      RunHooks hooks = scripts.hooks();
+      hooks.make_worker = on_late(device, hooks.make_worker);
+      const RunResult there =
+          *simulate_on(device, s, std::make_shared<OfScripts>(objective), std::move(hooks));
+      CHECK(scripts.log(0, 0).steps > 0u);
+      if (method_named(r.method).pattern == Pattern::pairwise)
+        CHECK(there.outcome.conserved_error <= 1e-9);
+      CHECK(device.world().judge().findings() == std::set<std::string>());
+    }
+  }
+}
+
+namespace {
+
+/// Counts what is taken of it.
+class Counting final : public Device {
+ public:
+  Fate allocate(size_t bytes, Block::Kind kind, Block& out) override {
+    if (kind == Block::Kind::device) taken += bytes;
+    return dry_.allocate(bytes, kind, out);
+  }
+  Fate free(const Block& b, Where w) override { return dry_.free(b, w); }
+  Fate make_stream(bool urgent, Stream& out) override { return dry_.make_stream(urgent, out); }
+  Fate make_event(Event& out) override { return dry_.make_event(out); }
+  Fate record(Event e, Stream s, Where w) override { return dry_.record(e, s, w); }
+  Fate wait(Stream s, Event e, Where w) override { return dry_.wait(s, e, w); }
+  Fate query(Event e, Where w) override { return dry_.query(e, w); }
+  Fate copy(Stream s, void* to, const void* from, size_t bytes, Where w) override {
+    return dry_.copy(s, to, from, bytes, w);
+  }
+  Fate launch(Stream s, std::span<const Access> accesses, Body body, Where w) override {
+    return dry_.launch(s, accesses, std::move(body), w);
+  }
+  void when(Event e, std::function<void(Fate)> then, Where w) override {
+    dry_.when(e, std::move(then), w);
+  }
+  Fate drain() override { return dry_.drain(); }
+  void on_lost(std::function<void()>) override {}
+  void give_up() override {}
+  Fate share(const Block& b, int& descriptor) override { return dry_.share(b, descriptor); }
+  Fate open(int descriptor, size_t bytes, Block& out) override {
+    return dry_.open(descriptor, bytes, out);
+  }
+
+  size_t taken = 0;
+
+ private:
+  DryDevice dry_;
+};
+
+/// Of a layout, and no more.
+class Shaped final : public Objective {
+ public:
+  explicit Shaped(ParameterLayout layout) : layout_(std::move(layout)) {}
+
+  const ParameterLayout& layout() const override { return layout_; }
+  void initial_point(int, Vec) const override {}
+  double gradient(int, int, uint64_t, ConstVec, Vec) override { return 0; }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return "a shape"; }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+ private:
+  const ParameterLayout layout_;
+};
+
+}  // namespace
+
+TEST_CASE("64 ranks of ResNet-18 take of a device what the sums say, 25 GB") {
+  const auto plan = plan_network("resnet18", {3, 32, 32, true}, 10, true);
+  REQUIRE(plan);
+  const Shaped objective(plan->layout);
+  Settings s;
+  s.ranks = 64;
+  const DeviceSizes sizes = device_sizes(s, objective);
+  const size_t v = SnapshotPool::bytes_for(plan->layout.size(), DType::f32, 1);
+  CHECK(plan->layout.size() == 11173962u);
+  CHECK(sizes.rank_bytes == 64 * 3 * v);            // x, x~, momentum
+  CHECK(sizes.copy_bytes == (2 * 64 + 8) * v);      // that gradients are computed at
+  CHECK(sizes.exchange_bytes == (2 * 64 + 8) * v);  // what an exchange sends, and the one before
+  CHECK(sizes.gradient_bytes() == (64 + kLanes + 2) * v);
+  Counting device;
+  REQUIRE(DeviceShare::make(device, sizes));
+  CHECK(device.taken == sizes.memory_bytes() + sizes.gradient_bytes());
+  CHECK(static_cast<double>(device.taken) < 25e9);
+  CHECK_THAT(sizes.text(), Catch::StartsWith("24.") && Catch::Contains("ranks 9."));
 }

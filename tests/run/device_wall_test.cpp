@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <future>
+#include <mutex>
+#include <set>
 
 #include "actors/run/run_node.hpp"
 #include "actors/run/state_sizes.hpp"
@@ -42,12 +44,13 @@ struct OnDevice {
   std::shared_ptr<DeviceShare> share;
 };
 
-OnDevice placed_on(Device& device, const Settings& s) {
+OnDevice placed_on(Device& device, const Settings& s, SilenceWatch::Patience patience = {}) {
   GV_CHECK(static_cast<bool>(check(s)));
   auto objective = make_objective(s);
   GV_CHECK(static_cast<bool>(objective));
   auto share = DeviceShare::make(device, device_sizes(s, **objective));
   GV_CHECK(static_cast<bool>(share));
+  (*share)->silence().set_patience(patience);
   return {std::move(*objective), std::move(*share)};
 }
 
@@ -60,11 +63,11 @@ Result<RunResult> run_on(Device& device, const Settings& s) {
 
 /// A process's worth of a run: of its ranks, on the device if there is one.
 struct Node {
-  Node(Device* device, Settings s, NodeSettings own) {
+  Node(Device* device, Settings s, NodeSettings own, SilenceWatch::Patience patience = {}) {
     NodeHooks hooks;
     std::shared_ptr<Objective> objective;
     if (device != nullptr) {
-      OnDevice placed = placed_on(*device, s);
+      OnDevice placed = placed_on(*device, s, patience);
       hooks.run.device = std::move(placed.share);
       objective = std::move(placed.objective);
     } else {
@@ -80,10 +83,11 @@ struct Node {
   std::future<Result<NodeResult>> result;
 };
 
-/// Lost at its k-th piece of work.
+/// Lost at its k-th piece of work, or silent from then on: nothing that is queued happens any more.
 class Failing final : public Device {
  public:
-  explicit Failing(uint64_t fails_at) : fails_at_(fails_at) {}
+  enum class How { lost, silent };
+  explicit Failing(uint64_t fails_at, How how = How::lost) : fails_at_(fails_at), how_(how) {}
 
   Fate allocate(size_t bytes, Block::Kind kind, Block& out) override {
     return device_.allocate(bytes, kind, out);
@@ -92,24 +96,50 @@ class Failing final : public Device {
   Fate make_stream(bool urgent, Stream& out) override { return device_.make_stream(urgent, out); }
   Fate make_event(Event& out) override { return lost_ ? Fate::lost : device_.make_event(out); }
   Fate record(Event e, Stream s, Where w) override {
-    return lost_ ? Fate::lost : device_.record(e, s, w);
+    if (lost_) return Fate::lost;
+    const std::lock_guard lock(mutex_);
+    if (silent_) return never_.insert(e.id), Fate::ok;
+    return device_.record(e, s, w);
   }
   Fate wait(Stream s, Event e, Where w) override {
-    return lost_ ? Fate::lost : device_.wait(s, e, w);
+    return lost_ ? Fate::lost : (silent_ ? Fate::ok : device_.wait(s, e, w));
   }
-  Fate query(Event e, Where w) override { return lost_ ? Fate::lost : device_.query(e, w); }
+  Fate query(Event e, Where w) override {
+    if (lost_) return Fate::lost;
+    const std::lock_guard lock(mutex_);
+    return never_.count(e.id) > 0 ? Fate::later : device_.query(e, w);
+  }
   Fate copy(Stream s, void* to, const void* from, size_t bytes, Where w) override {
-    return fails() ? Fate::lost : device_.copy(s, to, from, bytes, w);
+    if (fails()) return Fate::lost;
+    return silent_ ? Fate::ok : device_.copy(s, to, from, bytes, w);
   }
   Fate launch(Stream s, std::span<const Access> accesses, Body body, Where w) override {
-    return fails() ? Fate::lost : device_.launch(s, accesses, std::move(body), w);
+    if (fails()) return Fate::lost;
+    return silent_ ? Fate::ok : device_.launch(s, accesses, std::move(body), w);
   }
   void when(Event e, std::function<void(Fate)> then, Where w) override {
     if (lost_) return then(Fate::lost);
+    const std::lock_guard lock(mutex_);
+    if (never_.count(e.id) > 0) return untold_.push_back(std::move(then));
     device_.when(e, std::move(then), w);
   }
-  Fate drain() override { return device_.drain(); }
+  Fate drain() override {
+    if (lost_) return Fate::lost;
+    if (silent_) test::came_too_late("end of what a silent device has to do");
+    return device_.drain();
+  }
   void on_lost(std::function<void()> then) override { on_lost_ = std::move(then); }
+  void give_up() override {
+    std::vector<std::function<void(Fate)>> untold;
+    {
+      const std::lock_guard lock(mutex_);
+      if (lost_.exchange(true)) return;
+      untold = std::exchange(untold_, {});
+    }
+    on_lost_();
+    for (const auto& then : untold)
+      then(Fate::lost);
+  }
   Fate share(const Block& b, int& descriptor) override { return device_.share(b, descriptor); }
   Fate open(int descriptor, size_t bytes, Block& out) override {
     return device_.open(descriptor, bytes, out);
@@ -117,15 +147,53 @@ class Failing final : public Device {
 
  private:
   bool fails() {
-    if (++works_ == fails_at_ && !lost_.exchange(true)) on_lost_();
+    if (++works_ == fails_at_) {
+      if (how_ == How::silent) {
+        const std::lock_guard lock(mutex_);
+        silent_ = true;
+      } else if (!lost_.exchange(true)) {
+        on_lost_();
+      }
+    }
     return lost_;
   }
 
   Threaded device_{kPieces};
   const uint64_t fails_at_;
+  const How how_;
   std::atomic<uint64_t> works_{0};
-  std::atomic<bool> lost_{false};
+  std::atomic<bool> lost_{false}, silent_{false};
+  std::mutex mutex_;          // guards what follows, and silent_ against calls that look twice
+  std::set<uint32_t> never_;  // events that will not come
+  std::vector<std::function<void(Fate)>> untold_;
   std::function<void()> on_lost_;
+};
+
+/// A quadratic for whose gradients of one rank there is no memory, from its third on.
+class TooLarge final : public Objective {
+ public:
+  TooLarge(std::shared_ptr<Objective> of, int rank) : of_(std::move(of)), rank_(rank) {}
+
+  const ParameterLayout& layout() const override { return of_->layout(); }
+  void initial_point(int rank, Vec x) const override { of_->initial_point(rank, x); }
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
+    return of_->gradient(thread, rank, index, x, g);
+  }
+  void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
+                      double* loss) override {
+    if (rank == rank_ && index >= 2) throw NoMemoryLeft();
+    of_->queue_gradient(thread, stream, rank, index, x, g, loss);
+  }
+  Evaluation evaluate(int thread, int rank, ConstVec x) override {
+    return of_->evaluate(thread, rank, x);
+  }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return of_->description(); }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+ private:
+  const std::shared_ptr<Objective> of_;
+  const int rank_;
 };
 
 }  // namespace
@@ -236,5 +304,60 @@ TEST_CASE("a device that is lost under the wall clock ends the run with a senten
     REQUIRE(!result);
     CHECK_THAT(result.error().message, Catch::Contains("the device of this process"));
     CHECK_THAT(result.error().message, Catch::Contains("is lost"));
+  }
+}
+
+TEST_CASE(
+    "a rank for whose gradients there is no memory leaves with a line, and the others train") {
+  for (const char* method : {"a2cid2", "d_psgd"}) {
+    INFO(method);
+    const Settings s = settings_of(method, "ring");
+    Threaded device(kPieces);
+    OnDevice placed = placed_on(device, s);
+    std::mutex mutex;
+    std::string said;
+    RunHooks hooks;
+    hooks.device = std::move(placed.share);
+    hooks.sink.on_event = [&](const std::string& line) {
+      const std::lock_guard lock(mutex);
+      said += line + "\n";
+    };
+    const auto result =
+        run(s, std::make_shared<TooLarge>(std::move(placed.objective), 2), std::move(hooks));
+    REQUIRE(result);
+    CHECK(!result->outcome.failure);
+    CHECK_THAT(said, Catch::Contains("rank 2 leaves: the device has too little memory for its"));
+    REQUIRE(result->outcome.parameters.size() == kRanks - 1u);
+    for (const WorkerReport& worker : result->outcome.workers)
+      CHECK(worker.gradients >= s.gradients / kRanks);
+  }
+}
+
+TEST_CASE("a node whose device answers no more loses its ranks, and the others train on") {
+  for (const uint64_t piece : {1, 40, 1500}) {
+    INFO("piece of work " << piece);
+    Settings s = settings_of("a2cid2", "ring");
+    s.ranks = 4;
+    s.local_ranks = 2;
+    s.gradients = 0;
+    s.until_s = 4;
+    NodeSettings own;
+    own.run = "silent-" + std::to_string(piece) + "-" + std::to_string(::getpid());
+    own.name = own.run + "-a";
+    own.first_rank = 0;
+    Node host(nullptr, s, own);
+    own.join = {test::awaited(host.address.get_future(), "node that listens")};
+    Failing device(piece, Failing::How::silent);
+    own.name = own.run + "-b";
+    own.first_rank = 2;
+    Node silent(&device, s, own, {0.2, 1, 0.5});
+    const auto lost = test::awaited(silent.result, "end of a node");
+    REQUIRE(!lost);
+    CHECK_THAT(lost.error().message, Catch::Contains("the device of this process"));
+    const auto rest = test::awaited(host.result, "end of the other node");
+    INFO((rest ? "" : rest.error().message));
+    REQUIRE(rest);
+    CHECK(rest->ranks == 2);
+    CHECK(rest->outcome.gradients > 0);
   }
 }

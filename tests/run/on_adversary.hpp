@@ -9,8 +9,9 @@ namespace grapevine::testing {
 
 /// Lets the time of a late device pass with that of the run: an actor of the run's system, which
 /// comes with the first worker. Work on the device takes up to a few tenths of a gradient then.
-inline MakeWorker on_late(RunDevice& device) {
-  return [&device, begun = false](caf::actor_system& system, WorkerDependencies deps) mutable {
+inline MakeWorker on_late(RunDevice& device, MakeWorker make = spawn_worker) {
+  return [&device, make = std::move(make), begun = false](caf::actor_system& system,
+                                                          WorkerDependencies deps) mutable {
     if (!std::exchange(begun, true)) {
       const RunClock clock = deps.clock;
       const auto tick = caf::actor_cast<caf::actor>(
@@ -23,23 +24,28 @@ inline MakeWorker on_late(RunDevice& device) {
           }));
       caf::anon_send(tick, Tick{});
     }
-    return SpawnedWorker(spawn_worker(system, std::move(deps)));
+    return make(system, std::move(deps));
   };
 }
 
 /// The run with all of its ranks on the device.
-inline Result<RunResult> simulate_on(RunDevice& device, Settings s, uint64_t seed,
-                                     RunHooks hooks = {}) {
-  s.seed = seed;
+inline Result<RunResult> simulate_on(RunDevice& device, const Settings& s,
+                                     std::shared_ptr<Objective> objective, RunHooks hooks = {}) {
   GV_CHECK(static_cast<bool>(check(s)));
-  auto objective = make_objective(s);
-  GV_CHECK(static_cast<bool>(objective));
-  auto share = DeviceShare::make(device, device_sizes(s, **objective));
+  auto share = DeviceShare::make(device, device_sizes(s, *objective));
   if (!share) return share.error();
   (*share)->choose_by(
       [&](size_t n) { return device.world().random().below(static_cast<uint32_t>(n)); });
   hooks.device = std::move(*share);
-  return run(s, std::move(*objective), std::move(hooks));
+  return run(s, std::move(objective), std::move(hooks));
+}
+
+inline Result<RunResult> simulate_on(RunDevice& device, Settings s, uint64_t seed,
+                                     RunHooks hooks = {}) {
+  s.seed = seed;
+  auto objective = make_objective(s);
+  GV_CHECK(static_cast<bool>(objective));
+  return simulate_on(device, s, std::move(*objective), std::move(hooks));
 }
 
 }  // namespace grapevine::testing
