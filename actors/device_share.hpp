@@ -7,6 +7,7 @@
 
 #include "kernels/ferry.hpp"
 #include "kernels/result.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "kernels/workspace.hpp"
 
 namespace grapevine {

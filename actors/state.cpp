@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "actors/guest_seat.hpp"
+#include "actors/rank_record.hpp"
 #include "kernels/check.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

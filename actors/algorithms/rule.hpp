@@ -11,7 +11,6 @@
 
 #include "actors/algorithms/exchange_key.hpp"
 #include "actors/algorithms/optimizer.hpp"
-#include "actors/algorithms/rule_counts.hpp"
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/algorithms/rule_state.hpp"
 #include "kernels/lease.hpp"

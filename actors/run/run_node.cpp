@@ -19,6 +19,7 @@
 #include "actors/run/spawn_node.hpp"
 #include "actors/transport/arrivals.hpp"
 #include "kernels/hash.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
 
@@ -231,11 +232,11 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
     if (told) told(line);
   };
   Handles to;
-  to.cluster = system.spawn<Cluster>(ClusterDependencies{
-      clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
-      MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective),
-                        hooks.run.resumption.generation},
-      lifecycle_of(s, n), say, std::move(done)});
+  to.cluster = system.spawn<Cluster>(
+      ClusterDependencies{clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
+                          MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective),
+                                            hooks.run.resumption.generation},
+                          lifecycle_of(s, n), say, std::move(done)});
   to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
                                                                shape_of_rank(s, *objective),
                                                                std::move(mean), n.patience_s, say});

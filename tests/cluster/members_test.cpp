@@ -13,6 +13,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/cluster/needed_links.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/cluster/simulated_cluster.hpp"
 #include "tests/messages/malicious_member.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/lent_snapshots.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/device/adversary.hpp"
 
 namespace grapevine::testing {

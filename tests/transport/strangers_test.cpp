@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "kernels/random.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
