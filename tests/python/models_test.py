@@ -164,6 +164,15 @@ class WhatJoins(unittest.TestCase):
         text = layout_of(model, [optimizer]).text("").decode()
         self.assertEqual([line for line in text.splitlines() if "aside" in line], ["aside mean 2"])
 
+    def test_a_script_that_takes_a_rank_over_keeps_its_own_buffers(self):
+        first, second = network(), network()
+        self.join(first, sgd(first)).close()
+        second[1].running_mean.fill_(3)
+        rank = self.join(second, sgd(second))
+        self.assertTrue(torch.equal(second[0].weight, first[0].weight))
+        self.assertEqual(second[1].running_mean.tolist(), [3.0] * 8)
+        self.assertEqual(rank.mean_state_dict()["1.running_mean"].shape, (8,))
+
     def test_a_submodule_whose_name_ends_in_module_keeps_its_name(self):
         model = nn.ModuleDict({"submodule": nn.Linear(2, 2), "module": nn.Linear(2, 2)})
         names = self.join(model, sgd(model)).names
@@ -435,7 +444,9 @@ class WhatAScriptMayDo(unittest.TestCase):
         self.rank.close()
         self.assertNotEqual(self.weight.data_ptr(), self.address)
         self.assertTrue(equal(before, values(self.model)))
-        train(self.model, self.optimizer, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # it asks for no node any more
+            train(self.model, self.optimizer, 1)
 
     def test_a_rank_that_is_forgotten_lets_the_model_go(self):
         model = network()
