@@ -56,7 +56,7 @@ struct View;
 struct WriteRequest;
 
 template <class T>
-using Shared = std::shared_ptr<const T>;
+using Ptr = std::shared_ptr<const T>;
 
 template <class... In>
 using Takes = caf::reacts_to<In...>;
@@ -65,7 +65,7 @@ using Answers = typename caf::replies_to<In>::template with<Out>;
 
 using CommunicatorActor =
     caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Skipped>, Takes<Messages>,
-                     Takes<Shared<View>>, Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
+                     Takes<Ptr<View>>, Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
                      Answers<Report, CommunicatorReport>>;
 
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
@@ -75,19 +75,18 @@ using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
                      Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>,
-                     Answers<CopyState, Shared<RankState>>, Answers<RecordRank, Shared<RankRecord>>,
+                     Answers<CopyState, Ptr<RankState>>, Answers<RecordRank, Ptr<RankRecord>>,
                      Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
                      Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
-using TopologyManagerActor =
-    caf::typed_actor<Takes<Shared<std::vector<RankActors>>>, Takes<Shared<Roster>>,
-                     Takes<Shared<std::vector<EdgeRate>>>, Takes<Renew>, Takes<Shared<Solved>>,
-                     Takes<TellRoster>>;
+using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>>,
+                                              Takes<Ptr<Roster>>, Takes<Ptr<std::vector<EdgeRate>>>,
+                                              Takes<Renew>, Takes<Ptr<Solved>>, Takes<TellRoster>>;
 
 /// Whoever owns membership: it makes the rosters that begin epochs. A run of one process has one
 /// too (local_membership.hpp).
 using MembershipActor =
-    caf::typed_actor<Answers<Reconfigure, std::string>, Takes<Shared<std::vector<EdgeRate>>>,
+    caf::typed_actor<Answers<Reconfigure, std::string>, Takes<Ptr<std::vector<EdgeRate>>>,
                      Takes<EpochInfo>, Takes<ShareDone>, Takes<Suspected>, Takes<RankLost>,
                      Answers<RankReturns, int>, Takes<RankReady>>;
 
@@ -111,7 +110,7 @@ GV_LOCAL_MESSAGE(Drain)
 GV_LOCAL_MESSAGE(Report)
 GV_LOCAL_MESSAGE(Frame)
 GV_LOCAL_MESSAGE(Lease)
-GV_LOCAL_MESSAGE(Shared<grapevine::View>)
+GV_LOCAL_MESSAGE(Ptr<grapevine::View>)
 GV_LOCAL_MESSAGE(Taken)
 GV_LOCAL_MESSAGE(Skipped)
 GV_LOCAL_MESSAGE(Messages)
@@ -136,9 +135,9 @@ GV_LOCAL_MESSAGE(DeviceLost)
 GV_LOCAL_MESSAGE(DeviceTask)
 GV_LOCAL_MESSAGE(StateReport)
 GV_LOCAL_MESSAGE(CopyState)
-GV_LOCAL_MESSAGE(Shared<grapevine::RankState>)
+GV_LOCAL_MESSAGE(Ptr<grapevine::RankState>)
 GV_LOCAL_MESSAGE(RecordRank)
-GV_LOCAL_MESSAGE(Shared<grapevine::RankRecord>)
+GV_LOCAL_MESSAGE(Ptr<grapevine::RankRecord>)
 GV_LOCAL_MESSAGE(Sample)
 GV_LOCAL_MESSAGE(SampleReply)
 GV_LOCAL_MESSAGE(ReadRank)
@@ -151,10 +150,10 @@ GV_LOCAL_MESSAGE(Suspected)
 GV_LOCAL_MESSAGE(RankLost)
 GV_LOCAL_MESSAGE(RankReturns)
 GV_LOCAL_MESSAGE(RankReady)
-GV_LOCAL_MESSAGE(Shared<std::vector<grapevine::RankActors>>)
-GV_LOCAL_MESSAGE(Shared<grapevine::Roster>)
-GV_LOCAL_MESSAGE(Shared<std::vector<grapevine::EdgeRate>>)
-GV_LOCAL_MESSAGE(Shared<grapevine::Solved>)
+GV_LOCAL_MESSAGE(Ptr<std::vector<grapevine::RankActors>>)
+GV_LOCAL_MESSAGE(Ptr<grapevine::Roster>)
+GV_LOCAL_MESSAGE(Ptr<std::vector<grapevine::EdgeRate>>)
+GV_LOCAL_MESSAGE(Ptr<grapevine::Solved>)
 GV_LOCAL_MESSAGE(Renew)
 GV_LOCAL_MESSAGE(TellRoster)
 GV_LOCAL_MESSAGE(EpochInfo)
