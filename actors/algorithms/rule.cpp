@@ -4,22 +4,27 @@
 
 namespace grapevine {
 
-// By on_gradient, with g = base - front.
+// By on_gradient, with g = base - front, which lies where front did: 8 words beside the gradient's.
 bool Rule::take(double now, Vec front, Vec base) {
-  Buffer moved(front.size, front.dtype);
-  const bool finite = mix_and_take({}, 0, front, base, moved, {});
-  scale({}, -1, moved, moved);
-  on_gradient(now, 1, moved, {});
+  const bool finite = all_finite(execution_, front);
+  if (finite) {
+    combine(execution_, {{{1, base}, {-1, front}}}, front);
+  } else {
+    Buffer moved(front.size, front.dtype);
+    mix_and_take(execution_, 0, front, base, moved, {});
+    scale(execution_, -1, moved, front);
+  }
+  on_gradient(now, 1, front, {});
   read(now, front);
-  read(now, base);
+  scale(execution_, 1, front, base);
   return finite;
 }
 
 RoundRule::RoundRule(const RuleContext& context)
-    : rank_(context.rank),
+    : Rule(context.execution),
+      rank_(context.rank),
       seed_(context.seed),
       layout_(context.layout),
-      execution_(context.execution),
       settings_(context.settings),
       optimizer_(execution_, layout_, settings_.optimizer),
       x_(execution_, layout_.size(), layout_.dtype()) {

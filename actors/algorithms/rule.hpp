@@ -41,6 +41,8 @@ struct Neighbourhood {
 
 class Rule {
  public:
+  Rule() = default;  // passes run in the caller, at once
+  explicit Rule(const Execution& execution) : execution_(execution) {}
   virtual ~Rule() = default;
 
   /// Writes the parameters at `now` into out: for gradients, snapshots, samples and reports.
@@ -83,11 +85,16 @@ class Rule {
   virtual bool conserves() const { return true; }
 
   virtual RuleCounts counts() const { return {}; }
+
+ protected:
+  Execution execution_;
 };
 
 /// Rules whose ranks average in pairs.
 class PairwiseRule : public Rule {
  public:
+  using Rule::Rule;
+
   virtual void set_eta(double now, double eta) = 0;  // 1/s
   /// Bytes of the largest snapshot.
   virtual size_t snapshot_bytes() const = 0;
@@ -143,7 +150,6 @@ class RoundRule : public Rule {
   int rank_;
   uint64_t seed_;
   ParameterLayout layout_;
-  Execution execution_;
   RuleSettings settings_;
   Optimizer optimizer_;
   Buffer x_;
@@ -154,6 +160,8 @@ class RoundRule : public Rule {
 /// state().vectors[k - 1], which a change of the members brings together anew.
 class CollectiveRule : public Rule {
  public:
+  using Rule::Rule;
+
   virtual void begin(double now, int vector) = 0;
   virtual Vec part(size_t offset,
                    size_t count) = 0;  // of what is being combined
