@@ -147,22 +147,28 @@ class WhatJoins(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "0.weight is tied no longer"):
             rank.step()
 
-    def test_buffers_that_the_model_makes_anew_are_followed_and_others_stay_its_own(self):
-        model = Memory()
-        optimizer = sgd(model)
-        rank = self.join(model, optimizer)
-        for _ in range(3):
-            optimizer.zero_grad()
-            model(torch.randn(8, 2)).sum().backward()
-            optimizer.step()
-        state = rank.mean_state_dict()
-        self.assertEqual(set(state), set(model.state_dict()))
-        self.assertTrue(torch.equal(state["mean"], model.mean))
-        self.assertGreater(state["mean"].abs().max().item(), 0)
-        model.count += 1
-        self.assertEqual(state["count"], 0)  # what is not joined is a copy, too
-        text = layout_of(model, [optimizer]).text("").decode()
-        self.assertEqual([line for line in text.splitlines() if "aside" in line], ["aside mean 2"])
+    def test_buffers_that_the_model_makes_anew_are_averaged_and_others_stay_its_own(self):
+        with Node(2) as node:
+            models = [Memory(), Memory()]
+            optimizers = [sgd(model) for model in models]
+            pairs = zip(models, optimizers)
+            ranks = [grapevine.join(model, by, node.path) for model, by in pairs]
+            for _ in range(3):
+                optimizers[0].zero_grad()
+                models[0](torch.randn(8, 2)).sum().backward()
+                optimizers[0].step()
+            ranks[1].step()
+            state = ranks[0].mean_state_dict()
+            self.assertEqual(set(state), set(models[0].state_dict()))
+            self.assertTrue(torch.allclose(state["mean"], models[0].mean / 2))
+            self.assertGreater(state["mean"].abs().max().item(), 0)
+            models[0].count += 1
+            self.assertEqual(state["count"], 0)  # what is not joined is a copy, too
+            text = layout_of(models[0], optimizers[:1]).text("").decode()
+            aside = [line for line in text.splitlines() if line.startswith("aside")]
+            self.assertEqual(aside, ["aside mean 2"])
+            for rank in ranks:
+                rank.close()
 
     def test_a_script_that_takes_a_rank_over_keeps_its_own_buffers(self):
         first, second = network(), network()
