@@ -13,7 +13,6 @@ forth and back in a round. Medians over rounds, ranges in brackets. $GRAPEVINE i
 build/release/grapevine without it.
 """
 
-import glob
 import os
 import shutil
 import signal
@@ -254,10 +253,13 @@ class Told:
         self.steps = context.Array("Q", 4, lock=False)
         self.exchanges = context.Array("Q", 4, lock=False)
         self.busy = context.Array("d", 4, lock=False)  # processor seconds
+        self.waits = context.Array("b", 4, lock=False)
 
-    def wait(self):
+    def wait(self, place):
         while not self.turn.value:
+            self.waits[place] = True
             time.sleep(0.001)
+        self.waits[place] = False
 
     def step(self, place, exchanges):
         self.busy[place] = time.process_time()
@@ -287,7 +289,7 @@ def one_of_four(place, path, folder, task, told, queue):
     factor = task.slow if place == 3 else 1
     made, computed = 0, []
     while made < task.steps or not task.steps:
-        told.wait()
+        told.wait(place)
         started = time.perf_counter()
         optimizer.zero_grad()
         shakespeare.loss_of(stepped, shakespeare.pieces_of(own, generator)).backward()
@@ -321,9 +323,13 @@ class Four:
             process.start()
 
     def turn(self, on):
+        """A node stands still once nobody waits for its answer: else it would be taken for gone."""
+        if on and self.node:
+            self.node.signal(signal.SIGCONT)
         self.told.turn.value = on
-        if self.node:
-            self.node.signal(signal.SIGCONT if on else signal.SIGSTOP)
+        if not on and self.node:
+            until("the end of the steps under way", lambda: all(self.told.waits), 120)
+            self.node.signal(signal.SIGSTOP)
 
     def until_warm(self):
         until("ten steps of each", lambda: min(self.told.steps) >= 10, 300)
@@ -350,8 +356,9 @@ def node_seconds(node):
     """Of the processor, of all its threads."""
     if not node:
         return 0.0
-    threads = glob.glob(f"/proc/{node.process.pid}/task/*/schedstat")
-    return sum(int(open(path, encoding="ascii").read().split()[0]) for path in threads) * 1e-9
+    with open(f"/proc/{node.process.pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -387,7 +394,7 @@ def held_out_loss(model, codes):
         return statistics.mean(shakespeare.loss_of(model, pieces).item() for pieces in drawn)
 
 
-TURN_S = 2.0  # below the five seconds of silence after which a script takes its node for gone
+TURN_S = 2.0
 
 
 def bench_ring(rounds):
