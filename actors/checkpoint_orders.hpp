@@ -4,14 +4,45 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "actors/rank_record.hpp"
+#include "kernels/vec.hpp"
 
 namespace grapevine {
 
 constexpr char kNoCheckpoint[] = "no checkpoint";  // what a line begins with that says why
+
+/// Everything that a rank goes on from, by name, as it was at one instant: what a checkpoint keeps
+/// of it. Names, not places, so that it outlives the order in which a rule lists what it keeps.
+struct RankRecord {
+  struct Vector {
+    std::string name;
+    Buffer values;
+  };
+  struct Number {
+    std::string name;
+    uint64_t bits = 0;
+    bool is_real = false;  // a double's bits
+  };
+  /// What the exchanges of an edge had done to this end.
+  struct Edge {
+    int peer = 0;
+    uint32_t incarnation = 0, peer_incarnation = 0;
+    uint64_t exchanges = 0;  // the number of the last one
+    double moved = 0;        // |the change of what gossip conserves|, summed over them
+    double last = 0;         // of the last one
+  };
+
+  int rank = 0;
+  uint64_t gradients = 0;       // that it has taken
+  std::vector<Vector> vectors;  // "x" first
+  std::vector<Number> numbers;
+  Buffer statistics;  // Objective::statistics; empty where there are none
+  std::vector<Edge> edges;
+};
+using RankRecordPtr = std::shared_ptr<const RankRecord>;
 
 /// What is to be written next of a checkpoint: its ranks, then its end.
 struct CheckpointPart {

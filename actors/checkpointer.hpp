@@ -16,7 +16,7 @@
 #include "actors/checkpoint_orders.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/counters.hpp"
-#include "actors/protocol.hpp"
+#include "actors/mail_state.hpp"
 #include "actors/run/samples.hpp"
 
 namespace grapevine {
@@ -26,9 +26,6 @@ struct PartWritten {
   bool is_written = false;
   std::string told;
 };
-
-using CheckpointerActor =
-    caf::typed_actor<Takes<Tick>, Takes<PartWritten>, Answers<SaveNow, std::string>>;
 
 struct CheckpointerDependencies {
   RunClock clock;
@@ -73,6 +70,3 @@ class Checkpointer final : public CheckpointerActor::base {
 };
 
 }  // namespace grapevine
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::SaveNow)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::PartWritten)

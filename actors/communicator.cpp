@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "actors/mail_node.hpp"
+
 namespace grapevine {
 
 namespace {

@@ -9,7 +9,7 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/counters.hpp"
-#include "actors/protocol.hpp"
+#include "actors/mail_state.hpp"
 
 namespace grapevine {
 

@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "kernels/snapshot_pool.hpp"
+
 namespace grapevine {
 
 DeviceDock::DeviceDock(std::shared_ptr<DeviceShare> device, size_t largest, size_t capacity,

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "kernels/snapshot_pool.hpp"
+
 namespace grapevine {
 
 std::string DeviceSizes::text() const {

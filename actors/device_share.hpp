@@ -10,6 +10,7 @@
 #include "actors/silence_watch.hpp"
 #include "kernels/ferry.hpp"
 #include "kernels/result.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "kernels/workspace.hpp"
 
 namespace grapevine {

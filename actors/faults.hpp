@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/clocks/run_clock.hpp"
-#include "actors/protocol.hpp"
+#include "actors/mail_node.hpp"
 #include "actors/run/plan.hpp"
 
 namespace grapevine {

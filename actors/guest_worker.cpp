@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/counters.hpp"
+
 namespace grapevine {
 
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "actors/mail_node.hpp"
 #include "actors/membership/local_roster.hpp"
-#include "actors/protocol.hpp"
 #include "actors/run/settings.hpp"
 
 namespace grapevine {

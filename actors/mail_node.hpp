@@ -1,20 +1,17 @@
 // Mail to the actors that a process has one of: its topology manager, its node, and whoever owns
-// membership.
+// membership. What programs around a run may send them is in mail.hpp.
 #pragma once
 #include <array>
 #include <string>
 #include <vector>
 
 #include "actors/histogram.hpp"
-#include "actors/mail.hpp"
+#include "actors/mail_state.hpp"
 #include "actors/run/samples.hpp"
 
 namespace grapevine {
 
 // To whoever owns membership, and so begins epochs.
-struct Reconfigure {
-  std::string topology;
-};                    // answered by a line that says what comes of it, or an error
 struct ShareDone {};  // the ranks here have done their share
 struct Suspected {
   int rank = 0;
@@ -30,7 +27,15 @@ struct RankReady {
 };  // it has its state: an epoch with it may begin
 
 // To a topology manager.
-struct Solved;    // spectrum and constants of a graph, from a compute thread
+/// The actors of the ranks that live here, by rising rank; it replaces what was said before.
+struct RankActors {
+  int rank = 0;
+  CommunicatorActor communicator;
+  WorkerActor worker;  // may be empty
+};
+using RanksHere = std::shared_ptr<const std::vector<RankActors>>;
+struct Solved;  // spectrum and constants of a graph, from a compute thread
+using SolvedPtr = std::shared_ptr<const Solved>;
 struct Renew {};  // measure rates, and solve again where they have moved
 struct TellRoster {
   uint64_t epoch = 0;
@@ -46,22 +51,6 @@ struct NodeReport {
   std::vector<EdgeDurations> edge_round_trips;       // of them, by edge
   double learning_rate = 0;                          // of the newest gradient; NaN: not known
 };                                                   // answers Report
-struct Finished {
-  int rank = 0;
-};  // a worker has done its share
-struct Diverged {
-  int rank = 0;
-  uint64_t gradient = 0;
-  double loss = 0;
-};
-struct KillRank {
-  int rank = 0;
-  std::string why = {};  // to be told; empty: a plan says so
-};
-struct RestartRank {
-  int rank = 0;
-};
-struct Finish {};  // end the run: drain, collect, report
 struct Begin {
   int first_rank = 0;                // the ranks here count from it
   std::vector<RankStatePtr> states;  // by place; none: at the objective's initial point

@@ -5,7 +5,7 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "actors/protocol.hpp"
+#include "actors/mail_state.hpp"
 
 namespace grapevine {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/mail_node.hpp"
 #include "actors/mailboxes.hpp"
 #include "actors/observer.hpp"
-#include "actors/protocol.hpp"
 #include "actors/run/run.hpp"
 #include "actors/run/samples.hpp"
 #include "actors/run/settings.hpp"

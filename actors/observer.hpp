@@ -11,7 +11,7 @@
 #include "actors/alarm.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/counters.hpp"
-#include "actors/protocol.hpp"
+#include "actors/mail_state.hpp"
 #include "actors/run/run.hpp"
 #include "actors/run/samples.hpp"
 

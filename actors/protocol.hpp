@@ -1,13 +1,62 @@
 // Protocol: the typed interface of each actor. What it does not list does not compile.
+//
+// Messages that only the library's own actors send are named and no more: mail_state.hpp and
+// mail_node.hpp have them.
 #pragma once
 #include <caf/all.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "actors/mail_node.hpp"
+#include "actors/mail.hpp"
+#include "actors/run/samples.hpp"
 
 namespace grapevine {
+
+struct ApplyRequest;
+struct Arrived;
+struct Attach;
+struct Begin;
+struct Collect;
+struct Collected;
+struct CopyState;
+struct Detach;
+struct DeviceLost;
+struct DeviceTask;
+struct EdgeRate;
+struct Frame;
+struct Inherit;
+struct Messages;
+struct NodeReport;
+struct PartWritten;
+struct PeerDown;
+struct RankActors;
+struct RankLost;
+struct RankReady;
+struct RankRecord;
+struct RankReturns;
+struct RankState;
+struct ReadRank;
+struct RecordRank;
+struct Renew;
+struct Roster;
+struct Sample;
+struct SampleReply;
+struct SaveNow;
+struct SetView;
+struct ShareDone;
+struct Skipped;
+struct Solved;
+struct StateReport;
+struct Suspected;
+struct TakeRequest;
+struct Taken;
+struct TellRoster;
+struct View;
+struct WriteRequest;
+
+template <class T>
+using Ptr = std::shared_ptr<const T>;
 
 template <class... In>
 using Takes = caf::reacts_to<In...>;
@@ -16,48 +65,30 @@ using Answers = typename caf::replies_to<In>::template with<Out>;
 
 using CommunicatorActor =
     caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Skipped>, Takes<Messages>,
-                     Takes<ViewPtr>, Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
+                     Takes<Ptr<View>>, Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
                      Answers<Report, CommunicatorReport>>;
 
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Pause>, Takes<Drain>, Answers<Report, WorkerReport>>;
 
-/// A rank joins a state actor: with another rank's state, with its own of an earlier life, or
-/// without one at the objective's initial point.
-struct Attach {
-  int rank = 0;
-  RankStatePtr state;
-  CommunicatorActor communicator;
-  WorkerActor worker;    // may be empty: no gradients are computed here
-  RankRecordPtr record;  // newer than that state
-};
+using StateActor =
+    caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
+                     Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
+                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>,
+                     Takes<Tick>, Answers<CopyState, Ptr<RankState>>, Answers<RecordRank, Ptr<RankRecord>>,
+                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
+                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
-using StateActor = caf::typed_actor<
-    Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>, Takes<TakeStep>,
-    Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>, Takes<Inherit>, Takes<Arrived>,
-    Takes<DeviceLost>, Takes<DeviceTask>, Takes<Tick>, Answers<CopyState, RankStatePtr>,
-    Answers<RecordRank, RankRecordPtr>, Answers<Sample, SampleReply>,
-    Answers<ReadRank, RankParameters>, Answers<Collect, Collected>, Answers<Report, StateReport>>;
-
-/// The actors of the ranks that live here, by rising rank; it replaces what was said before.
-struct RankActors {
-  int rank = 0;
-  CommunicatorActor communicator;
-  WorkerActor worker;  // may be empty
-};
-using RanksHere = std::shared_ptr<const std::vector<RankActors>>;
-
-using SolvedPtr = std::shared_ptr<const Solved>;
-using TopologyManagerActor =
-    caf::typed_actor<Takes<RanksHere>, Takes<RosterPtr>, Takes<EdgeRatesPtr>, Takes<Renew>,
-                     Takes<SolvedPtr>, Takes<TellRoster>>;
+using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>>,
+                                              Takes<Ptr<Roster>>, Takes<Ptr<std::vector<EdgeRate>>>,
+                                              Takes<Renew>, Takes<Ptr<Solved>>, Takes<TellRoster>>;
 
 /// Whoever owns membership: it makes the rosters that begin epochs. A run of one process has one
 /// too (local_membership.hpp).
 using MembershipActor =
-    caf::typed_actor<Answers<Reconfigure, std::string>, Takes<EdgeRatesPtr>, Takes<EpochInfo>,
-                     Takes<ShareDone>, Takes<Suspected>, Takes<RankLost>, Answers<RankReturns, int>,
-                     Takes<RankReady>>;
+    caf::typed_actor<Answers<Reconfigure, std::string>, Takes<Ptr<std::vector<EdgeRate>>>,
+                     Takes<EpochInfo>, Takes<ShareDone>, Takes<Suspected>, Takes<RankLost>,
+                     Answers<RankReturns, int>, Takes<RankReady>>;
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
@@ -66,6 +97,9 @@ using NodeActor = caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<Diverged
                                    Takes<Finish>, Answers<Report, NodeReport>>;
 
 using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
+
+using CheckpointerActor =
+    caf::typed_actor<Takes<Tick>, Takes<PartWritten>, Answers<SaveNow, std::string>>;
 
 }  // namespace grapevine
 
@@ -76,7 +110,7 @@ GV_LOCAL_MESSAGE(Drain)
 GV_LOCAL_MESSAGE(Report)
 GV_LOCAL_MESSAGE(Frame)
 GV_LOCAL_MESSAGE(Lease)
-GV_LOCAL_MESSAGE(ViewPtr)
+GV_LOCAL_MESSAGE(Ptr<grapevine::View>)
 GV_LOCAL_MESSAGE(Taken)
 GV_LOCAL_MESSAGE(Skipped)
 GV_LOCAL_MESSAGE(Messages)
@@ -101,9 +135,9 @@ GV_LOCAL_MESSAGE(DeviceLost)
 GV_LOCAL_MESSAGE(DeviceTask)
 GV_LOCAL_MESSAGE(StateReport)
 GV_LOCAL_MESSAGE(CopyState)
-GV_LOCAL_MESSAGE(RankStatePtr)
+GV_LOCAL_MESSAGE(Ptr<grapevine::RankState>)
 GV_LOCAL_MESSAGE(RecordRank)
-GV_LOCAL_MESSAGE(RankRecordPtr)
+GV_LOCAL_MESSAGE(Ptr<grapevine::RankRecord>)
 GV_LOCAL_MESSAGE(Sample)
 GV_LOCAL_MESSAGE(SampleReply)
 GV_LOCAL_MESSAGE(ReadRank)
@@ -116,10 +150,10 @@ GV_LOCAL_MESSAGE(Suspected)
 GV_LOCAL_MESSAGE(RankLost)
 GV_LOCAL_MESSAGE(RankReturns)
 GV_LOCAL_MESSAGE(RankReady)
-GV_LOCAL_MESSAGE(RanksHere)
-GV_LOCAL_MESSAGE(RosterPtr)
-GV_LOCAL_MESSAGE(EdgeRatesPtr)
-GV_LOCAL_MESSAGE(SolvedPtr)
+GV_LOCAL_MESSAGE(Ptr<std::vector<grapevine::RankActors>>)
+GV_LOCAL_MESSAGE(Ptr<grapevine::Roster>)
+GV_LOCAL_MESSAGE(Ptr<std::vector<grapevine::EdgeRate>>)
+GV_LOCAL_MESSAGE(Ptr<grapevine::Solved>)
 GV_LOCAL_MESSAGE(Renew)
 GV_LOCAL_MESSAGE(TellRoster)
 GV_LOCAL_MESSAGE(EpochInfo)
@@ -130,4 +164,6 @@ GV_LOCAL_MESSAGE(RestartRank)
 GV_LOCAL_MESSAGE(Start)
 GV_LOCAL_MESSAGE(Finish)
 GV_LOCAL_MESSAGE(Begin)
+GV_LOCAL_MESSAGE(SaveNow)
+GV_LOCAL_MESSAGE(PartWritten)
 #undef GV_LOCAL_MESSAGE

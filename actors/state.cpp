@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "actors/guest_seat.hpp"
+#include "actors/rank_record.hpp"
 #include "kernels/check.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 
@@ -608,9 +610,9 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
   audited(member, -1, 1, [&] {
     const double now = deps_.clock.now();
     if (const auto there = front_of(seat))
-      return member.rule->take(now, execution_, there->front, there->base, there->finite);
+      return member.rule->take(now, there->front, there->base, there->finite);
     double finite = 0;
-    member.rule->take(now, execution_, seat->front, seat->base, {&finite, 1, DType::f64});
+    member.rule->take(now, seat->front, seat->base, {&finite, 1, DType::f64});
     seat->finite = finite == 1;
   });
   if (together) {

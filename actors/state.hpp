@@ -20,10 +20,11 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/device_share.hpp"
-#include "actors/protocol.hpp"
+#include "actors/mail_state.hpp"
 #include "actors/turns.hpp"
 #include "kernels/fork_join.hpp"
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {

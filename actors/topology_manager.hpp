@@ -25,7 +25,7 @@
 
 #include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/compute.hpp"
-#include "actors/protocol.hpp"
+#include "actors/mail_node.hpp"
 #include "actors/run/settings.hpp"
 #include "topologies/spectrum_cache.hpp"
 #include "topologies/topology.hpp"

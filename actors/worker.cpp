@@ -1,15 +1,45 @@
 #include "actors/worker.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/counters.hpp"
+#include "kernels/random.hpp"
 
 namespace grapevine {
 
-WorkerActor spawn_worker(caf::actor_system& system, WorkerDependencies deps) {
-  return system.spawn<Worker>(std::move(deps));
-}
+namespace {
+
+class Worker final : public WorkerActor::base {
+ public:
+  Worker(caf::actor_config& config, WorkerDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  bool poisson() const { return deps_.settings->pacing == Pacing::poisson; }
+  bool begins_alone() const;
+  bool ended(uint64_t gradients) const;
+  void on_parameters(Parameters&);
+  void on_computed(Computed&);
+  void start_gradient(Lease x);
+  void wind_up();
+  double learning_rate(uint64_t index) const;
+
+  WorkerDependencies deps_;
+  Random timer_;
+  uint64_t gradients_ = 0;  // taken
+  bool begun_ = false, computing_ = false, draining_ = false, paused_ = false;
+  double finished_s_ = kNever;  // when its share was done: it is not idle after that
+  uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
+  double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
+  Parameters held_;  // arrived while paused
+  Computed held_answer_;
+};
 
 Worker::Worker(caf::actor_config& config, WorkerDependencies deps)
     : WorkerActor::base(config),
@@ -81,10 +111,8 @@ void Worker::on_computed(Computed& c) {
     return;
   }
   if (draining_) return;
-  deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
-  deps_.counters->loss_sum.fetch_add(c.loss, std::memory_order_relaxed);
   const double lr = learning_rate(c.index);
-  deps_.counters->learning_rate.store(lr, std::memory_order_relaxed);
+  count_gradient(*deps_.counters, c.loss, lr);
   gradients_ = c.index + 1;
   send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || ended(gradients_)});
   if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
@@ -136,6 +164,18 @@ void Worker::on_exit() {
       .clock = deps_.clock, .settings = {}, .compute = {}, .counters = {}, .state = {}, .node = {}};
   held_ = {};
   held_answer_ = {};
+}
+
+}  // namespace
+
+WorkerActor spawn_worker(caf::actor_system& system, WorkerDependencies deps) {
+  return system.spawn<Worker>(std::move(deps));
+}
+
+void count_gradient(Counters& counters, double loss, double lr) {
+  counters.gradients.fetch_add(1, std::memory_order_relaxed);
+  counters.loss_sum.fetch_add(loss, std::memory_order_relaxed);
+  counters.learning_rate.store(lr, std::memory_order_relaxed);
 }
 
 }  // namespace grapevine

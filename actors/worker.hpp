@@ -15,21 +15,21 @@
 #include <utility>
 
 #include "actors/compute.hpp"
-#include "actors/counters.hpp"
 #include "actors/protocol.hpp"
 #include "actors/run/run.hpp"
-#include "kernels/random.hpp"
 
 namespace grapevine {
+
+struct Counters;  // actors/counters.hpp
 
 struct WorkerDependencies {
   int rank = 0;
   int place = 0;  // among the ranks here; a rank that goes on under another number keeps it
   RunClock clock;
   std::shared_ptr<const Settings> settings;
-  uint64_t horizon = 0;   // gradients of this rank; 0: no end
+  uint64_t horizon = 0;     // gradients of this rank; 0: no end
   uint64_t resumed_at = 0;  // of them, those of an earlier life
-  double gradient_s = 1;  // expected mean: the Poisson rate, and the unit of an endless schedule
+  double gradient_s = 1;    // expected mean: the Poisson rate, and the unit of an endless schedule
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
   StateActor state;
@@ -46,33 +46,7 @@ struct SpawnedWorker {
 
 WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
 
-class Worker final : public WorkerActor::base {
- public:
-  Worker(caf::actor_config& config, WorkerDependencies deps);
-
- protected:
-  behavior_type make_behavior() override;
-  void on_exit() override;
-
- private:
-  bool poisson() const { return deps_.settings->pacing == Pacing::poisson; }
-  bool begins_alone() const;
-  bool ended(uint64_t gradients) const;
-  void on_parameters(Parameters&);
-  void on_computed(Computed&);
-  void start_gradient(Lease x);
-  void wind_up();
-  double learning_rate(uint64_t index) const;
-
-  WorkerDependencies deps_;
-  Random timer_;
-  uint64_t gradients_ = 0;  // taken
-  bool begun_ = false, computing_ = false, draining_ = false, paused_ = false;
-  double finished_s_ = kNever;  // when its share was done: it is not idle after that
-  uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
-  double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
-  Parameters held_;  // arrived while paused
-  Computed held_answer_;
-};
+/// A worker says so of each gradient whose step it hands to the state actor; samples tell of it.
+void count_gradient(Counters&, double loss, double lr);
 
 }  // namespace grapevine

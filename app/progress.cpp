@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "app/json_output.hpp"
 #include "app/words.hpp"
@@ -34,24 +35,39 @@ Progress::Progress(const Settings& s, const LogOptions& options)
       log_(options),
       terminal_(options.format == LogFormat::text && isatty(STDERR_FILENO) == 1),
       begin_(std::chrono::steady_clock::now()),
+      paced_from_(begin_),
       last_(begin_) {
-  const auto ranks = static_cast<uint64_t>(s.ranks);
-  if (s.objective.objective != "consensus") horizon_ = s.gradients / ranks * ranks;
+  const auto ranks = static_cast<uint64_t>(s.ranks), here = static_cast<uint64_t>(ranks_here(s));
+  if (s.objective.objective != "consensus") horizon_ = s.gradients / ranks * here;
 }
 
 Progress::~Progress() {
   if (standing_) std::fputc('\n', stderr);
 }
 
+void Progress::reached(uint64_t gradients) {
+  if (!std::exchange(paced_, true)) {
+    resumed_at_ = gradients;
+    paced_from_ = std::chrono::steady_clock::now();
+  }
+  reached_ = std::max(reached_, gradients);
+}
+
+uint64_t Progress::done(const RunSample& p) const { return std::max(p.gradients, reached_); }
+
+// Whichever end comes first, at the pace so far.
 double Progress::left_s(const RunSample& p) const {
-  double done = 0;  // of what was to be done when it began
+  const auto left_by = [](Instant since, double made, double all) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - since;
+    if (made <= 0 || spent.count() < 0.5) return std::numeric_limits<double>::quiet_NaN();
+    return spent.count() * std::max(0.0, all / made - 1);
+  };
+  double left = std::numeric_limits<double>::quiet_NaN();
   if (horizon_ > resumed_at_)
-    done = static_cast<double>(p.gradients - std::min(p.gradients, resumed_at_)) /
-           static_cast<double>(horizon_ - resumed_at_);
-  if (until_s_ > 0) done = std::max(done, p.at_s / until_s_);
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
-  if (done <= 0 || spent.count() < 0.5) return std::numeric_limits<double>::quiet_NaN();
-  return spent.count() * std::max(0.0, 1 / done - 1);
+    left = left_by(paced_from_, static_cast<double>(done(p) - std::min(done(p), resumed_at_)),
+                   static_cast<double>(horizon_ - resumed_at_));
+  if (until_s_ > 0) left = std::fmin(left, left_by(begin_, p.at_s, until_s_));
+  return left;
 }
 
 void Progress::point(const RunSample& p) {
@@ -65,8 +81,8 @@ void Progress::point(const RunSample& p) {
   }
   std::string line;
   if (horizon_ > 0) {
-    const double done = static_cast<double>(p.gradients) / static_cast<double>(horizon_);
-    line = fmt::format("{} %  ", static_cast<int>(100 * std::min(1.0, done)));
+    const double part = static_cast<double>(done(p)) / static_cast<double>(horizon_);
+    line = fmt::format("{} %  ", static_cast<int>(100 * std::min(1.0, part)));
   }
   line += count_of(p.gradients, "steps, ") + count_of(p.exchanges, "exchanges, ");
   if (std::isfinite(p.loss)) line += fmt::format("loss {}, ", as_short(p.loss));

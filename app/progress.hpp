@@ -19,6 +19,9 @@ class Progress {
 
   /// Of the gradients to come, those of earlier lives of the run: for the time that is left.
   void resumed_at(uint64_t gradients) { resumed_at_ = gradients; }
+  /// So many gradients the ranks have taken, with those of the ranks whose state they began with. The
+  /// pace is measured from the first call on.
+  void reached(uint64_t gradients);
   void point(const RunSample&);
   /// Stands in the lines from then on.
   void test(const TestPoint&, const Score& best);
@@ -31,16 +34,19 @@ class Progress {
   void tell(LogLevel, const std::string& event);
   void show(const std::string& line);
   void clear();
+  uint64_t done(const RunSample&) const;
   double left_s(const RunSample&) const;  // NaN: not known
 
-  uint64_t horizon_ = 0, resumed_at_ = 0;
+  uint64_t horizon_ = 0, resumed_at_ = 0;  // gradients of the ranks here
+  uint64_t reached_ = 0;
+  bool paced_ = false;  // reached() was called
   double until_s_ = 0;
   std::string tested_;  // what the last test found; empty: none
   std::string shown_;   // the last line
   const LogOptions options_;
   const Log log_;
   bool terminal_, standing_ = false;
-  Instant begin_, last_;
+  Instant begin_, paced_from_, last_;
 };
 
 }  // namespace grapevine

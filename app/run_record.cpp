@@ -70,6 +70,11 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     tell_events(p);
     if (progress_) progress_->point(p);
   };
+  if (options.settings.local_ranks > 0)  // some may have begun where others were
+    watch_.on_report = [this](const RanksReport& report) {
+      const std::lock_guard lock(mutex_);
+      tell_reached(report);
+    };
   watch_.on_epoch = [this](const EpochInfo& e) {
     const std::lock_guard lock(mutex_);
     if (checkpoints_) checkpoints_->set_epoch(e.epoch, e.topology);
@@ -224,6 +229,7 @@ Status RunRecord::begin_events() {
   };
   watch_.on_report = [this](const RanksReport& report) {
     const std::lock_guard lock(mutex_);
+    tell_reached(report);
     tell_events(report);
   };
   const Json options = json_of(options_);
@@ -231,6 +237,13 @@ Status RunRecord::begin_events() {
   for (const auto& [name, value] : options.items())
     settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
   return events_->hyper_parameters(settings);
+}
+
+void RunRecord::tell_reached(const RanksReport& report) {
+  uint64_t gradients = 0;
+  for (const WorkerReport& worker : report.workers)
+    gradients += worker.gradients;
+  if (progress_ && options_.settings.local_ranks > 0) progress_->reached(gradients);
 }
 
 void RunRecord::tell_events(const RunSample& p) {

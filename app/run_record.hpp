@@ -49,6 +49,7 @@ class RunRecord {
                        const std::string& failure = "") const;
   void stream(const std::string& line);
   Status begin_events();
+  void tell_reached(const RanksReport&);
   void tell_events(const RunSample&);
   void tell_events(const TestPoint&);
   void order_tests();

@@ -49,8 +49,8 @@ class Thinker final : public WorkerActor::base {
         [this](Tick) {
           busy_s_ += deps_.clock.now() - began_s_;
           gradients_ = computed_.index + 1;
-          deps_.counters->gradients.fetch_add(1);
           const double lr = deps_.settings->lr.peak;
+          count_gradient(*deps_.counters, computed_.loss, lr);
           send(deps_.state, Gradient{deps_.rank, lr, std::move(computed_.g), !draining_});
         },
         [this](Report) {

@@ -57,13 +57,8 @@ int main() {
                              [&](Outcome o) { outcome = std::move(o); });
   system.spawn(operate, run.membership, run.clock);
 
-  auto& scheduler = VirtualScheduler::of(system);  // on the wall clock: threads, and a wait
-  scheduler.run();
-  while (!outcome && scheduler.step()) {
-  }
-  run.stop();
-  scheduler.run();
-  scheduler.clock().cancel_all();
+  run_virtual(system, [&] { return outcome.has_value(); });  // on the wall clock: a wait
+  stop_virtual(system, run);
 
   uint64_t steps = 0;
   double idlest = 0;

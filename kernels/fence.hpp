@@ -25,7 +25,7 @@ namespace grapevine {
 using ToOwner = std::function<void(std::function<void()>)>;
 
 struct Fenced;
-using Fence = std::shared_ptr<const Fenced>;  // null: it has happened
+using Fence = std::shared_ptr<const Fenced>;  // null: it has happened; lease.hpp has it, too
 
 class Fences {
  public:

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/snapshot_pool.hpp"
+
 namespace grapevine {
 
 Ferry::Ferry(Device& device, Fences& fences, Stream stream, const Block& pinned, size_t piece_bytes,

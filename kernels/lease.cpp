@@ -1,4 +1,4 @@
-#include "kernels/lease.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-// Lease: a counted claim on one immutable slot of a SnapshotPool.
+// Lease: a counted claim on one immutable slot of a SnapshotPool (snapshot_pool.hpp).
 //
 // A snapshot is written once, by the state actor that owns the pool, and then only read: by a link
 // that sends it, by a worker that computes on it, by the exchange that applies it. The slot returns
@@ -16,14 +16,16 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/fence.hpp"
 #include "kernels/vec.hpp"
 
 namespace grapevine {
 
+struct Fenced;       // kernels/fence.hpp
 class SharedMemory;  // kernels/shared_memory.hpp
-class SnapshotPool;
-struct SnapshotSlot;  // defined in lease.cpp
+class SnapshotPool;  // kernels/snapshot_pool.hpp
+struct SnapshotSlot;
+
+using Fence = std::shared_ptr<const Fenced>;  // null: it has happened
 
 class Lease {
  public:
@@ -69,40 +71,6 @@ class Lease {
   explicit Lease(SnapshotSlot* slot) : slot_(slot) {}
   static Lease lent(ConstVec, bool is_on_device, std::function<void(std::vector<Fence>)> released);
   SnapshotSlot* slot_ = nullptr;
-};
-
-/// At most `capacity` slots of `size` elements each, allocated when first needed.
-class SnapshotPool {
- public:
-  enum class Memory { own, shared };  // shared: other processes of this host may read it in place
-
-  SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory = Memory::own);
-  /// All slots lie in `block`, which outlives them, 256 bytes apart at least: bytes_for() in all.
-  SnapshotPool(Fences&, const Block& block, size_t size, DType dtype, size_t capacity);
-  static size_t bytes_for(size_t size, DType dtype, size_t capacity);
-  ~SnapshotPool();
-  SnapshotPool(const SnapshotPool&) = delete;
-
-  /// A free slot, its contents unspecified; an empty lease when all are out. Any thread.
-  Lease take();
-
-  // Of slots in a block; to be called by the owner of the device.
-  /// A free slot that work on `writer` is to write, from now on behind whatever read it last. Empty
-  /// also when the device is lost.
-  Lease take(Stream writer, Where = Where::current());
-  /// A free slot of pinned memory that the host is to write: one that no work reads any more.
-  Lease take_host(Where = Where::current());
-  /// For tests, whose slots come back in no order: which of n free ones is given out. Else the last
-  /// that came back.
-  void choose_by(std::function<size_t(size_t n)>);
-
-  size_t in_use() const;
-  size_t capacity() const;
-
- private:
-  struct Shared;
-  Lease lend(SnapshotSlot*);
-  std::shared_ptr<Shared> shared_;
 };
 
 /// What travels in a frame: a slot, and how much of it is meant.

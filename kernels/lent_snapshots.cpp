@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/snapshot_pool.hpp"
+
 namespace grapevine {
 
 // --- the lender

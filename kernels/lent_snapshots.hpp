@@ -22,7 +22,7 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/lease.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -29,7 +29,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/lease.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/lease.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

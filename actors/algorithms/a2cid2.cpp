@@ -29,8 +29,8 @@ void A2cid2::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   written_ = phase_;
 }
 
-void A2cid2::take(double now, const Execution& on, Vec front, Vec base, Vec finite) {
-  mix_and_take(on, mixing_until(now), front, base, x_, x_tilde_, finite);
+void A2cid2::take(double now, Vec front, Vec base, Vec finite) {
+  mix_and_take(execution_, mixing_until(now), front, base, x_, x_tilde_, finite);
   written_ = phase_;
 }
 

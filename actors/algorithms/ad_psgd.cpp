@@ -8,8 +8,8 @@ void AdPsgd::on_gradient(double, double lr, ConstVec g, Vec copy) {
   optimizer_.step(execution_, 0, lr, g, x_, {}, copy);
 }
 
-void AdPsgd::take(double, const Execution& on, Vec front, Vec base, Vec finite) {
-  mix_and_take(on, 0, front, base, x_, {}, finite);
+void AdPsgd::take(double, Vec front, Vec base, Vec finite) {
+  mix_and_take(execution_, 0, front, base, x_, {}, finite);
 }
 
 void AdPsgd::snapshot(double, const ExchangeKey& key, Payload& out) {

@@ -3,7 +3,7 @@
 namespace grapevine {
 
 AllReduce::AllReduce(const RuleContext& context)
-    : execution_(context.execution),
+    : CollectiveRule(context.execution),
       optimizer_(execution_, context.layout, context.settings.optimizer),
       x_(execution_, context.layout.size(), context.layout.dtype()),
       g_(execution_, context.layout.size(), context.layout.dtype()),

@@ -27,7 +27,6 @@ class AllReduce final : public CollectiveRule {
   void finish(double now, int vector, int contributions, Vec copy) override;
 
  private:
-  Execution execution_;
   Optimizer optimizer_;
   Buffer x_, g_, sum_;
   double lr_ = 0;  // of the round in progress

@@ -10,20 +10,12 @@
 #pragma once
 #include <vector>
 
+#include "actors/algorithms/rule_settings.hpp"
 #include "actors/algorithms/rule_state.hpp"
 #include "kernels/layout.hpp"
 #include "kernels/ops.hpp"
 
 namespace grapevine {
-
-enum class OptimizerKind { sgd, adam, adamw };
-
-struct OptimizerSettings {
-  double momentum = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  OptimizerKind kind = OptimizerKind::sgd;
-};
 
 class Optimizer {
  public:

@@ -5,7 +5,7 @@
 namespace grapevine {
 
 PairRule::PairRule(const RuleContext& context)
-    : execution_(context.execution),
+    : PairwiseRule(context.execution),
       optimizer_(execution_, context.layout, context.settings.optimizer),
       x_(execution_, context.layout.size(), context.layout.dtype()),
       sent_as_(context.settings.wire == Wire::bf16 ? DType::bf16 : x_.dtype()) {

@@ -41,7 +41,6 @@ class PairRule : public PairwiseRule {
   bool apply(const ExchangeKey&, const Payload& sent, const Payload& received, double c,
              double alpha, double alpha_tilde, Vec x_tilde);
 
-  Execution execution_;
   Optimizer optimizer_;
   Buffer x_;
 

@@ -11,7 +11,6 @@
 
 #include "actors/algorithms/exchange_key.hpp"
 #include "actors/algorithms/optimizer.hpp"
-#include "actors/algorithms/rule_counts.hpp"
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/algorithms/rule_state.hpp"
 #include "kernels/lease.hpp"
@@ -42,6 +41,8 @@ struct Neighbourhood {
 
 class Rule {
  public:
+  Rule() = default;  // passes run in the caller, at once
+  explicit Rule(const Execution& execution) : execution_(execution) {}
   virtual ~Rule() = default;
 
   /// Writes the parameters at `now` into out: for gradients, snapshots, samples and reports.
@@ -72,11 +73,11 @@ class Rule {
   virtual void on_gradient(double now, double lr, ConstVec g, Vec copy) = 0;
 
   /// A step that somebody else has made: what was done to `front` since it was `base` is taken as a
-  /// step of length 1, with no optimizer of the rule's own. Both lie where `on`, the rule's own
-  /// execution, does its passes, and become x; in rounds, x after the local part, so the caller
-  /// reads it again when the round is over. `finite`, one fp64 number there, becomes 1 where all of
-  /// front was finite, else 0: elsewhere nothing was done.
-  virtual void take(double now, const Execution& on, Vec front, Vec base, Vec finite);
+  /// step of length 1, with no optimizer of the rule's own. Both lie where execution_ does its
+  /// passes, and become x; in rounds, x after the local part, so the caller reads it again when the
+  /// round is over. `finite`, one fp64 number there, becomes 1 where all of front was finite, else
+  /// 0: elsewhere nothing was done.
+  virtual void take(double now, Vec front, Vec base, Vec finite);
 
   /// The sum of what gossip conserves (x + x~, or x) over this rank, added to fp64 `sum`.
   virtual void add_conserved(double now, Vec sum) = 0;
@@ -85,11 +86,16 @@ class Rule {
   virtual bool conserves() const { return true; }
 
   virtual RuleCounts counts() const { return {}; }
+
+ protected:
+  Execution execution_;
 };
 
 /// Rules whose ranks average in pairs.
 class PairwiseRule : public Rule {
  public:
+  using Rule::Rule;
+
   virtual void set_eta(double now, double eta) = 0;  // 1/s
   /// Bytes of the largest snapshot.
   virtual size_t snapshot_bytes() const = 0;
@@ -145,7 +151,6 @@ class RoundRule : public Rule {
   int rank_;
   uint64_t seed_;
   ParameterLayout layout_;
-  Execution execution_;
   RuleSettings settings_;
   Optimizer optimizer_;
   Buffer x_;
@@ -156,6 +161,8 @@ class RoundRule : public Rule {
 /// state().vectors[k - 1], which a change of the members brings together anew.
 class CollectiveRule : public Rule {
  public:
+  using Rule::Rule;
+
   virtual void begin(double now, int vector) = 0;
   virtual Vec part(size_t offset,
                    size_t count) = 0;  // of what is being combined

@@ -1,10 +1,20 @@
-// RuleSettings: what a method may be told. A value; each rule reads what concerns it.
+// RuleSettings: what a method may be told; each rule reads what concerns it. And RuleCounts: what
+// it counts in turn, for reports. Values.
 #pragma once
+#include <cstdint>
 #include <string>
 
-#include "actors/algorithms/optimizer.hpp"
-
 namespace grapevine {
+
+/// The local step (optimizer.hpp).
+enum class OptimizerKind { sgd, adam, adamw };
+
+struct OptimizerSettings {
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+  OptimizerKind kind = OptimizerKind::sgd;
+};
 
 /// What stands in for the relay contributions that have not arrived (relaysgd.hpp).
 enum class Normalisation { counts, own, x0, previous };
@@ -42,5 +52,11 @@ inline RuleSettings with_optimizer(const OptimizerSettings& optimizer) {
   settings.optimizer = optimizer;
   return settings;
 }
+
+struct RuleCounts {
+  double relay_count = 0;  // ranks whose contribution is in the average (relay methods)
+  double push_weight = 0;  // of push-sum
+  uint64_t reseeded = 0;   // edges whose factors differed and began anew
+};
 
 }  // namespace grapevine

@@ -10,8 +10,8 @@
 #include "actors/cluster/mean_exchange.hpp"
 #include "actors/cluster/node_status.hpp"
 #include "actors/cluster/state_transfer.hpp"
+#include "actors/mail_node.hpp"
 #include "actors/membership/membership.hpp"
-#include "actors/protocol.hpp"
 #include "actors/transport/links.hpp"
 
 namespace grapevine {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/departure.hpp"
 #include "actors/mail_node.hpp"
 #include "actors/transport/link_transport.hpp"
 
@@ -32,12 +31,12 @@ struct NodeStatus {
   std::vector<DeviceEdge> device_edges;  // where the ranks here live on a device
   LinkRefusals refusals{};  // by the links
   std::vector<StateReport> states;
-  std::vector<Departure> departures;            // the last ones
-  std::map<std::string, uint64_t> turned_away;  // at the door, by reason
-  std::map<std::string, uint64_t> disbelieved;  // of what members said of nodes, by reason
+  std::vector<Departure> departures;               // the last ones
+  std::map<std::string, uint64_t> turned_away;     // at the door, by reason
+  std::map<std::string, uint64_t> disbelieved;     // of what members said of nodes, by reason
   std::map<std::string, uint64_t> refused_pieces;  // of means, and masses, by reason
-  uint64_t suspects = 0;                        // ranks of others that did not answer in time
-  std::vector<std::string> events;              // the last ones
+  uint64_t suspects = 0;                           // ranks of others that did not answer in time
+  std::vector<std::string> events;                 // the last ones
 };
 
 /// What its membership knows; the rest is empty.

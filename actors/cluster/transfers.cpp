@@ -8,6 +8,7 @@
 
 #include "actors/run/run.hpp"
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

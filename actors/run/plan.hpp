@@ -7,14 +7,14 @@
 //   kill         ranks end at `at` and stay away; neighbours learn of it
 //   restart      ranks come back at `at` as new incarnations, with the state of a neighbour (alive
 //   ones are killed first) reconfigure  the graph becomes `topology` at `at` loss, delay, cut,
-//   one_way, repeat, corrupt, bandwidth   act on links (see transport/link_faults.hpp): between
+//   one_way, repeat, corrupt, bandwidth   act on links (see transport/link_model.hpp): between
 //   processes and on the virtual clock
 #pragma once
 #include <string>
 #include <vector>
 
 #include "actors/conversations/counts.hpp"
-#include "actors/transport/link_faults.hpp"
+#include "actors/transport/link_model.hpp"
 #include "kernels/result.hpp"
 
 namespace grapevine {

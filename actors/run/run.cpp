@@ -7,21 +7,26 @@
 #include <thread>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/checkpointer.hpp"
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/clocks/wall_scheduler.hpp"
+#include "actors/counters.hpp"
 #include "actors/device_compute.hpp"
 #include "actors/faults.hpp"
+#include "actors/host_compute.hpp"
 #include "actors/local_membership.hpp"
 #include "actors/node.hpp"
+#include "actors/rank_record.hpp"
 #include "actors/run/fits.hpp"
 #include "actors/run/gpu.hpp"
 #include "actors/run/promised.hpp"
 #include "actors/run/simulation.hpp"
-#include "actors/run/spawn_run.hpp"
+#include "actors/run/site.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "actors/state.hpp"
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -19,6 +19,7 @@
 #include "actors/run/spawn_node.hpp"
 #include "actors/transport/arrivals.hpp"
 #include "kernels/hash.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/departure.hpp"
 #include "actors/run/run.hpp"
 #include "actors/transport/run_key.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/alarm.hpp"
-#include "actors/algorithms/rule_counts.hpp"
+#include "actors/algorithms/rule_settings.hpp"
 #include "actors/conversations/counts.hpp"
 #include "kernels/result.hpp"
 #include "kernels/vec.hpp"
@@ -89,6 +89,19 @@ struct Outcome : RunTotals {
     alarm = divergence;
     if (!failure) failure = world_error(divergence.line());
   }
+};
+
+/// Ranks that a run has lost, because their node has left or is dead. The mean over ranks jumps
+/// then.
+struct Departure {
+  std::string node;
+  bool polite = false;
+  int ranks = 0, of = 0;  // that many there were before
+  double at_s = 0;
+  // The norm of the jump. Of the node itself that leaves: measured. Of others: (ranks / of) times
+  // the root mean square of |x_i - x_j| between a rank i here and one j of them, as last seen. NaN:
+  // nothing is known of them here. 0 where push-sum mass was handed over.
+  double mean_changed_by = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// Called on the threads of the run, never two at once for one function; one that throws ends the

@@ -51,13 +51,7 @@ class Simulation {
     scheduler_.run();
   }
 
-  ~Simulation() {
-    run_->stop();
-    run_.reset();
-    scheduler_.run();
-    scheduler_.clock().cancel_all();
-    scheduler_.run();
-  }
+  ~Simulation() { stop_virtual(system_, *run_); }
 
   RunResult drive() {
     result_.consensus_norm_start = norm();
@@ -74,9 +68,7 @@ class Simulation {
     if (sampled && !alarm_ && DivergenceWatch::is_far(last_.consensus_distance, scale_since(first)))
       raise_divergence();
     caf::anon_send(run_->node, Finish{});
-    scheduler_.run();
-    while (!outcome_ && scheduler_.step()) {
-    }
+    run_virtual(system_, [this] { return outcome_.has_value(); });
     GV_CHECK(outcome_.has_value());
     result_.outcome = std::move(*outcome_);
     if (alarm_) {
@@ -171,6 +163,21 @@ class Simulation {
 };
 
 }  // namespace
+
+void run_virtual(caf::actor_system& system, const std::function<bool()>& enough) {
+  VirtualScheduler& scheduler = VirtualScheduler::of(system);
+  scheduler.run();
+  while (!enough() && scheduler.step()) {
+  }
+}
+
+void stop_virtual(caf::actor_system& system, SpawnedRun& run) {
+  VirtualScheduler& scheduler = VirtualScheduler::of(system);
+  run.stop();
+  scheduler.run();
+  scheduler.clock().cancel_all();
+  scheduler.run();
+}
 
 RunResult simulate(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
                    const Thrown& thrown) {

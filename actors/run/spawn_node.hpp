@@ -5,7 +5,7 @@
 #include "actors/cluster/console_server.hpp"
 #include "actors/cluster/transfers.hpp"
 #include "actors/run/run_node.hpp"
-#include "actors/run/spawn_run.hpp"
+#include "actors/run/site.hpp"
 
 namespace grapevine {
 

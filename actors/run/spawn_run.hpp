@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "actors/checkpointer.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/protocol.hpp"
 #include "actors/run/run.hpp"
@@ -14,7 +13,6 @@ namespace grapevine {
 
 class Compute;    // actors/compute.hpp
 struct Counters;  // actors/counters.hpp
-class Mailboxes;  // actors/mailboxes.hpp
 
 /// The configuration of an actor system for a run: the virtual clock, or a scheduler that idles
 /// cheaply.
@@ -45,30 +43,10 @@ struct SpawnedRun {
 SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
                      std::function<void(Outcome)> done);
 
-/// Where a device's owner is asked for what others need done on it.
-ToOwner to_owner(const StateActor&);
-
-/// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
-/// for a disk that hangs keeps nobody.
-void save_last(caf::actor_system&, const SpawnedRun&);
-
-/// What is around the ranks of a process: how frames reach other ranks, and who owns membership.
-struct Site {
-  std::shared_ptr<Mailboxes> mailboxes;
-  std::shared_ptr<Transport> transport;
-  MembershipActor membership;
-  SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of what goes to other ranks
-  // On the virtual clock: gradients go into a hash of all events too.
-  std::function<void(uint64_t word)> log = [](uint64_t) {};
-  std::function<uint64_t()> event_log_hash = [] { return uint64_t{0}; };
-};
-
-/// As above, on a site of the caller's. The ranks wait for Begin and a roster.
-SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
-                     Site, std::function<void(Outcome)> done);
-
-/// Puts frames into the mailboxes of the ranks of this process.
-LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes>);
-void deliver_at(caf::actor_system&, const Mailboxes&, RunClock::Instant, int to, Frame);
+/// On the virtual clock, whose time passes in the caller: runs what is ready, then fires one timer
+/// or frame after the other until `enough`, which is asked after each, or there is none left.
+void run_virtual(caf::actor_system&, const std::function<bool()>& enough);
+/// And the end of a run there: its actors end, and what is still due is dropped.
+void stop_virtual(caf::actor_system&, SpawnedRun&);
 
 }  // namespace grapevine

@@ -4,6 +4,7 @@
 
 #include "actors/algorithms/relay.hpp"
 #include "kernels/dry_device.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "topologies/weights.hpp"
 
 namespace grapevine {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/lease.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "actors/transport/link_faults.hpp"
+#include "actors/transport/link_model.hpp"
 #include "kernels/random.hpp"
 #include "messages/frame.hpp"
 

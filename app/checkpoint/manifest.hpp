@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/rank_record.hpp"
+#include "actors/checkpoint_orders.hpp"
 #include "app/testing/score.hpp"
 #include "kernels/result.hpp"
 #include "models/walk.hpp"
@@ -31,9 +31,9 @@ constexpr char kCheckpointsFolder[] = "checkpoints";
 struct RankFile {
   int rank = 0;
   std::string file;
-  uint64_t bytes = 0, hash = 0;                            // XXH3 of the whole file
-  uint64_t gradients = 0;                                  // of the rank
-  uint64_t position = 0;  // in its data: samples that it has taken since the last cut
+  uint64_t bytes = 0, hash = 0;  // XXH3 of the whole file
+  uint64_t gradients = 0;        // of the rank
+  uint64_t position = 0;         // in its data: samples that it has taken since the last cut
   std::vector<std::pair<std::string, uint64_t>> counters;  // of its random streams
   std::vector<RankRecord::Edge> edges;
   struct Kept {                    // what its script has left: rank-7.kept
@@ -51,12 +51,12 @@ struct TensorShape {
 
 /// What a run says about itself in each of its checkpoints.
 struct RunIdentity {
-  uint64_t job = 0;     // hash of what a rank's state consists of
-  uint64_t layout = 0;  // hash of its tensors
-  std::string job_is;   // in words
-  std::string options;  // a JSON object, as run.json has it
-  std::string node;     // its name, of a run of several
-  uint64_t batch = 0;   // samples of a gradient
+  uint64_t job = 0;                // hash of what a rank's state consists of
+  uint64_t layout = 0;             // hash of its tensors
+  std::string job_is;              // in words
+  std::string options;             // a JSON object, as run.json has it
+  std::string node;                // its name, of a run of several
+  uint64_t batch = 0;              // samples of a gradient
   uint32_t generation = 0;         // of the run: one more each time that it is resumed
   std::vector<DataCut> cuts = {};  // of its data, by earlier lives with other numbers of ranks
   std::vector<TensorShape> tensors = {};  // of the model; empty: an older program wrote it

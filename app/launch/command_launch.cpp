@@ -58,9 +58,10 @@ class PassingFile {
   std::string path_;
 };
 
-// What a pass over the data is, only the nodes know.
+// Of all nodes together. What a pass over the data is, only they know.
 Settings known_end(const Options& options) {
   Settings s = options.settings;
+  s.local_ranks = 0;
   if (options.epochs > 0) s.gradients = 0;
   return s;
 }
@@ -239,6 +240,7 @@ class Launch {
     }
     p.exchanges = exchange_ends / 2;
     p.loss = heard > 0 ? loss / heard : std::numeric_limits<double>::quiet_NaN();
+    if (p.gradients > 0) progress_.reached(p.gradients);
     if (p.gradients + p.exchanges > 0) progress_.point(p);
     poll_at_s_ = since_begin() + kBetweenLooks_s;
   }

@@ -13,6 +13,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "kernels/layout.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "models/objective.hpp"
 #include "topologies/schedule.hpp"
 #include "topologies/topology.hpp"

@@ -5,6 +5,7 @@
 
 #include "actors/algorithms/push_sum.hpp"
 #include "kernels/random.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/algorithms/methods_problems.hpp"
 #include "tests/catch.hpp"
 

@@ -4,6 +4,7 @@
 // NeurIPS 2021, arXiv 2110.04175, appendix on robustness); other draws stay within a factor 3.
 #include "actors/algorithms/relaysgd_async.hpp"
 #include "kernels/random.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/algorithms/methods_problems.hpp"
 #include "tests/catch.hpp"
 

@@ -8,14 +8,17 @@
     guest_bench.py loss [ROUNDS] [STEPS]       four guests and DDP at equal samples, by step size
 
 Read ratios within one run. `step` takes four steps of each in turn, the script on one core and the
-nodes, which stand still while it is not their turn, on another. Medians over rounds, ranges in
-brackets. $GRAPEVINE is the program, build/release/grapevine without it.
+nodes, which stand still while it is not their turn, on another; `ring` takes turns of two seconds,
+forth and back in a round. Medians over rounds, ranges in brackets. $GRAPEVINE is the program,
+build/release/grapevine without it.
 """
 
 import os
+import shutil
 import signal
 import statistics
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 
@@ -39,7 +42,7 @@ from failures_test import Script  # noqa: E402
 from grapevine.layout import layout_of  # noqa: E402
 from grapevine.wire import ANY_RANK, Connection, Kind, Record  # noqa: E402
 from networks import linear  # noqa: E402
-from node import Node  # noqa: E402
+from node import Node, until  # noqa: E402
 
 CHUNK = 4
 
@@ -234,17 +237,38 @@ def bench_seat(rounds):
 
 @dataclass
 class Task:
-    """What each of four does: for so many seconds, or so many steps where that is not 0."""
+    """What each of four does; so many steps, or for ever where that is 0."""
 
-    seconds: float = 12
     steps: int = 0
     slow: float = 1  # times; the last of the four
     lr: float = 3e-3
     seed: int = 0
 
 
-def one_of_four(place, path, folder, task, queue):
-    """A process of DDP (without a path), or a guest: what it has done."""
+class Told:
+    """What four processes tell while they go on, and whether it is their turn."""
+
+    def __init__(self, context):
+        self.turn = context.Value("b", True, lock=False)
+        self.steps = context.Array("Q", 4, lock=False)
+        self.exchanges = context.Array("Q", 4, lock=False)
+        self.busy = context.Array("d", 4, lock=False)  # processor seconds
+        self.waits = context.Array("b", 4, lock=False)
+
+    def wait(self, place):
+        while not self.turn.value:
+            self.waits[place] = True
+            time.sleep(0.001)
+        self.waits[place] = False
+
+    def step(self, place, exchanges):
+        self.busy[place] = time.process_time()
+        self.exchanges[place] = exchanges
+        self.steps[place] += 1
+
+
+def one_of_four(place, path, folder, task, told, queue):
+    """A process of DDP (without a path), or a guest."""
     torch.set_num_threads(1)
     torch.manual_seed(task.seed)
     model = shakespeare.Reader()
@@ -263,32 +287,104 @@ def one_of_four(place, path, folder, task, queue):
     own, held_out = codes[place * part : (place + 1) * part], codes[-len(codes) // 10 :]
     generator = torch.Generator().manual_seed(4 * task.seed + place)
     factor = task.slow if place == 3 else 1
-    steps, begin, spent = 0, time.perf_counter(), time.process_time()
-    while steps < task.steps or not task.steps:
+    made, computed = 0, []
+    while made < task.steps or not task.steps:
+        told.wait(place)
         started = time.perf_counter()
         optimizer.zero_grad()
         shakespeare.loss_of(stepped, shakespeare.pieces_of(own, generator)).backward()
-        if factor > 1:
-            time.sleep((factor - 1) * (time.perf_counter() - started))
+        computed = [*computed[-8:], time.perf_counter() - started]
+        time.sleep((factor - 1) * statistics.median(computed))  # what stood still meanwhile is none
         optimizer.step()
-        steps += 1
-        if task.steps:
-            continue
-        over = torch.tensor(float(time.perf_counter() - begin > task.seconds))
-        if not path:
-            distributed.all_reduce(over)
-        if over:
-            break
-    took, spent = time.perf_counter() - begin, time.process_time() - spent
-    exchanges = rank.exchanges if rank else 0
+        made += 1
+        told.step(place, rank.exchanges if rank else 0)
     if rank:
         state = rank.finish()
         rank.close()
         model.load_state_dict(state)
-    loss = held_out_loss(model, held_out)
-    queue.put((place, steps, took, spent, exchanges, loss))
+    queue.put((place, held_out_loss(model, held_out)))
     if not path:
         distributed.destroy_process_group()
+
+
+class Four:
+    """Four processes, DDP's or guests' with their node, that take turns with other fours."""
+
+    def __init__(self, guests, task, *options):
+        self.node = Node(4, *options) if guests else None
+        self.folder = tempfile.mkdtemp(prefix="gv-")
+        context = processes.get_context("spawn")
+        self.told, self.queue = Told(context), context.SimpleQueue()
+        path = self.node.path if guests else ""
+        arguments = (path, self.folder, task, self.told, self.queue)
+        self.processes = [context.Process(target=one_of_four, args=(place, *arguments), daemon=True)
+                          for place in range(4)]
+        for process in self.processes:
+            process.start()
+
+    def turn(self, on):
+        """A node stands still once nobody waits for its answer: else it would be taken for gone."""
+        if on and self.node:
+            self.node.signal(signal.SIGCONT)
+        self.told.turn.value = on
+        if not on and self.node:
+            until("the end of the steps under way", lambda: all(self.told.waits), 120)
+            self.node.signal(signal.SIGSTOP)
+
+    def until_warm(self):
+        until("ten steps of each", lambda: min(self.told.steps) >= 10, 300)
+
+    def so_far(self):
+        """Steps, exchanges and processor seconds: of each, and of the node."""
+        told = self.told
+        return [*told.steps], [*told.exchanges], [*told.busy], node_seconds(self.node)
+
+    def losses(self):
+        """At the end of the steps that it has."""
+        return [loss for _, loss in sorted(self.queue.get() for _ in range(4))]
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.join()
+        if self.node:
+            self.node.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def node_seconds(node):
+    """Of the processor, of all its threads."""
+    if not node:
+        return 0.0
+    with open(f"/proc/{node.process.pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Slice:
+    """What a four has done in its turn."""
+
+    steps: int
+    seconds: float
+    busy: float  # processor seconds, the node's among them
+    three_steps: int  # of those that nobody slows down
+    three_exchanges: int
+    three_busy: float
+
+
+def turn_of(four, seconds):
+    four.turn(True)
+    begin, (steps, exchanges, busy, served) = time.perf_counter(), four.so_far()
+    time.sleep(seconds)
+    took, (steps_now, exchanges_now, busy_now, served_now) = (
+        time.perf_counter() - begin, four.so_far())
+    four.turn(False)
+    made, met, spent = (
+        [b - a for a, b in zip(*pair)]
+        for pair in ((steps, steps_now), (exchanges, exchanges_now), (busy, busy_now)))
+    return Slice(sum(made), took, sum(spent) + served_now - served, sum(made[:3]), sum(met[:3]),
+                 sum(spent[:3]))
 
 
 def held_out_loss(model, codes):
@@ -298,45 +394,48 @@ def held_out_loss(model, codes):
         return statistics.mean(shakespeare.loss_of(model, pieces).item() for pieces in drawn)
 
 
-def four(guests, task, *options):
-    with Node(4 if guests else 1, *options) as node:
-        context = processes.get_context("spawn")
-        queue = context.SimpleQueue()
-        path = node.path if guests else ""
-        arguments = (path, node.folder, task, queue)
-        started = processes.spawn(one_of_four, arguments, nprocs=4, join=False)
-        said = sorted(queue.get() for _ in range(4))
-        while not started.join():
-            pass
-    return said
+TURN_S = 2.0
 
 
 def bench_ring(rounds):
-    """Four processes of each kind in turn; one of them made slow by waiting after its gradient."""
-    rates = {}
+    """Guests and DDP side by side in turns of two seconds, so that other work on the machine meets
+    both alike; one of four made slow by waiting after its gradient, beside four without."""
     for slow in (1, 3, 10):
-        for _ in range(rounds):
-            own, theirs = four(True, Task(slow=slow)), four(False, Task(slow=slow))
-            speeds = [sum(steps / took for _, steps, took, *_ in said) for said in (own, theirs)]
-            fast = own[:3]
-            rates.setdefault(slow, []).append((
-                speeds[0] / speeds[1],
-                sum(steps / spent for _, steps, _, spent, *_ in fast),
-                sum(exchanges / spent for _, _, _, spent, exchanges, _ in fast),
-                sum(exchanges for *_, exchanges, _ in fast) / sum(s[1] for s in fast),
-                own[0][5], theirs[0][5], sum(s[1] for s in own), sum(s[1] for s in theirs),
-            ))
-        ratio, steps, exchanges, each, loss, ddp, made, all_made = zip(*rates[slow])
-        print("one of four x%d slower: steps a second %s those of DDP; loss of the mean %.2f after "
-              "%d steps, DDP %.2f after %d" % (slow, spread(ratio), statistics.median(loss),
-              statistics.median(made), statistics.median(ddp), statistics.median(all_made)),
-              flush=True)
+        fours = [Four(True, Task(slow=slow)), Four(False, Task(slow=slow))]
         if slow > 1:
-            even = rates[1]
-            print("   the other three beside no slow one: per processor second steps %s, exchanges "
-                  "%s; exchanges a step %s" % tuple(
-                      spread([a[at] / b[at] for a, b in zip(rates[slow], even)])
-                      for at in (1, 2, 3)), flush=True)
+            fours.append(Four(True, Task()))
+        try:
+            for four in fours:
+                four.until_warm()
+                four.turn(False)
+            taken = []
+            for k in range(2 * rounds):
+                order = range(len(fours)) if k % 2 == 0 else reversed(range(len(fours)))
+                turns = {at: turn_of(fours[at], TURN_S) for at in order}
+                taken.append([turns[at] for at in range(len(fours))])
+        finally:
+            for four in fours:
+                four.close()
+        report_ring(slow, [[sum_of(pair) for pair in zip(*taken[k : k + 2])]
+                           for k in range(0, len(taken), 2)])
+
+
+def sum_of(slices):
+    return Slice(*(sum(values) for values in zip(*(vars(s).values() for s in slices))))
+
+
+def report_ring(slow, rows):
+    """A row a round: a turn of each four in one order, and one in the other."""
+    pace = spread([(a.steps / a.seconds) / (b.steps / b.seconds) for a, b, *_ in rows])
+    cost = spread([(a.steps / a.busy) / (b.steps / b.busy) for a, b, *_ in rows])
+    met = statistics.median(a.three_exchanges / max(1, a.three_steps) for a, *_ in rows)
+    print("one of four x%d slower: steps a second %s those of DDP, a processor second %s; "
+          "%.1f exchanges a step" % (slow, pace, cost, met), flush=True)
+    if slow > 1:
+        ratios = [[(getattr(a, what) / a.three_busy) / (getattr(even, what) / even.three_busy)
+                   for a, _, even in rows] for what in ("three_steps", "three_exchanges")]
+        print("   the other three beside no slow one: per processor second steps %s, exchanges %s"
+              % tuple(map(spread, ratios)), flush=True)
 
 
 def lockstep(task):
@@ -363,18 +462,27 @@ def lockstep(task):
     return held_out_loss(models[0], codes[-len(codes) // 10 :])
 
 
+def alone(guests, task, *options):
+    """Four that nobody takes turns with: the loss of their mean, and exchanges a step."""
+    four = Four(guests, task, *options)
+    try:
+        loss = four.losses()[0]
+        return loss, sum(four.told.exchanges) / sum(four.told.steps)
+    finally:
+        four.close()
+
+
 def bench_loss(rounds, steps):
     """As many steps of each of four, from the same starts, over the same samples."""
     for lr in (3e-3, 6e-3):
         losses = {}
         for seed in range(rounds):
             task = Task(steps=steps, lr=lr, seed=seed)
-            losses.setdefault("DDP", []).append(four(False, task)[0][5])
+            losses.setdefault("DDP", []).append(alone(False, task)[0])
             losses.setdefault("averaged after every step", []).append(lockstep(task))
             for rate in ("1", "4"):
-                made = four(True, task, "--rate", rate)
-                met = sum(m[4] for m in made) / sum(m[1] for m in made)
-                losses.setdefault(f"rate {rate}", []).append(made[0][5])
+                loss, met = alone(True, task, "--rate", rate)
+                losses.setdefault(f"rate {rate}", []).append(loss)
                 losses.setdefault(f"rate {rate}, exchanges a step", []).append(met)
         print("lr %g, %d steps: %s" % (lr, steps, "; ".join(
             "%s %.3f (%.3f-%.3f)" % (name, statistics.median(v), min(v), max(v))

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/bench/links_nodes.hpp"
 #include "tests/bench/links_plain.hpp"
 

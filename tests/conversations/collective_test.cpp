@@ -8,6 +8,7 @@
 #include "actors/conversations/collective.hpp"
 #include "actors/transport/simulated.hpp"
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

@@ -4,6 +4,7 @@
 
 #include "actors/transport/transport.hpp"
 #include "kernels/random.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/conversations/talker.hpp"
 

@@ -2,6 +2,7 @@
 // lost frames, then with a dead neighbour, then under frames out of nowhere.
 #include <cmath>
 
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/conversations/harness.hpp"
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/neighbour.hpp"
 

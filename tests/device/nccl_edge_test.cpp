@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/fake_nccl.hpp"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 
 namespace grapevine::testing {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "kernels/descriptor.hpp"
 #include "kernels/lent_snapshots.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/device/adversary.hpp"
 
 namespace grapevine::testing {

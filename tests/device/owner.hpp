@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/lease.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/device/adversary.hpp"
 
 namespace grapevine::testing {

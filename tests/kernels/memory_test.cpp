@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "kernels/fork_join.hpp"
-#include "kernels/lease.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "kernels/shared_memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"

@@ -4,7 +4,8 @@
 Each NAME.patch beside this script is one wrong line, as a real mistake would look. Its head says
 which promise the line breaks, which test program states that promise and which of its cases do.
 Every change is made alone, in a copy of the tree: the program must build, and those cases, which
-pass without the change, must fail with it.
+pass without the change, must fail with it. Two programs are in Python: `python`, the tests of the
+scripts' half, whose cases are `file.Class.test`, and `guests`, those of a node's door, `Class.test`.
 
     tests/mutants/run.py                  all of them, in build/mutants/tree, built without LibTorch
     tests/mutants/run.py NAME...          these
@@ -26,6 +27,10 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PATIENCE_S = 600  # of one program; one that hangs has noticed
+SCRIPTS = {
+    "python": ["tests/python/run.py", "--program", "build/release/grapevine"],
+    "guests": ["tests/node/guests_test.py", "build/release/grapevine"],
+}
 
 
 class Mutant:
@@ -77,11 +82,26 @@ def copy_of_tree():
     return tree
 
 
+def target(program):
+    return "grapevine" if program in SCRIPTS else f"{program}_test"
+
+
 def build(tree, program):
-    return call(["ninja", "-C", "build/release", f"{program}_test"], tree)
+    return call(["ninja", "-C", "build/release", target(program)], tree)
+
+
+def run_script(tree, mutant):
+    """With torch, where it has been fetched. What is skipped has shown nothing."""
+    torch = ROOT / ".deps" / "torch" / "bin" / "python"
+    command = [torch if torch.exists() else sys.executable, *SCRIPTS[mutant.program],
+               *mutant.cases.split()]
+    status, said = call(command, tree, PATIENCE_S)
+    return (1 if status == 0 and ("SKIPPED" in said or "| 0 passed" in said) else status), said
 
 
 def run(tree, mutant):
+    if mutant.program in SCRIPTS:
+        return run_script(tree, mutant)
     command = [tree / "build/release/bin" / f"{mutant.program}_test", "-w", "NoTests"]
     if mutant.cases:
         command.append(mutant.cases)
@@ -123,7 +143,8 @@ def verdict(tree, mutant):
         patch(tree, mutant, "--reverse")
     if status == 0:
         return "NOT NOTICED", mutant.promise
-    failed = re.findall(r"^-{40,}\n(.+?)\n-{40,}$", said, re.M | re.S)
+    failed = re.findall(r"^(?:FAIL|ERROR): (\S+)", said, re.M) if mutant.program in SCRIPTS else []
+    failed = failed or re.findall(r"^-{40,}\n(.+?)\n-{40,}$", said, re.M | re.S)
     if failed:
         return "noticed", " ".join(failed[0].split())
     return "noticed", "it hangs" if status == 124 else f"it ends with status {status}"
@@ -146,7 +167,7 @@ def main():
     tree = ROOT if asked.here else copy_of_tree()
 
     for program in sorted({m.program for m in mutants}):
-        must(["ninja", "-C", "build/release", f"{program}_test"], tree)
+        must(["ninja", "-C", "build/release", target(program)], tree)
     sound = {}
     for m in mutants:
         if (m.program, m.cases) not in sound:

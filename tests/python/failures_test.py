@@ -248,6 +248,23 @@ class Nodes(unittest.TestCase):
         self.assertTrue(torch.equal(self.model.weight, had))
         self.assertFalse(torch.equal(self.model.weight, lone))
 
+    def test_a_graph_that_is_alive_when_the_node_is_found_again_raises(self):
+        rank = self.join()
+        self.node.kill()
+        self.assertRegex(self.steps()[0], "trains on alone$")
+        loss = self.model(torch.randn(4, 1000, requires_grad=True)).sum()
+        self.node.start()
+
+        def found():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rank.step()
+            return not rank.alone
+
+        until("the node again", found)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            loss.backward()
+
     def test_after_its_patience_the_script_is_told_that_the_node_is_gone(self):
         self.join(alone=0.0)
         self.node.kill()
@@ -289,6 +306,25 @@ class Nodes(unittest.TestCase):
         self.assertTrue(torch.equal(own[0], self.model.weight))
         self.steps(2)
         self.assertEqual(rank.steps, 5)
+
+    def test_a_step_of_low_precision_that_was_interrupted_is_not_taken_twice(self):
+        self.model = torch.nn.Linear(10, 4).bfloat16()
+        self.optimizer = None
+        rank = self.join()
+        with torch.no_grad():
+            self.model.weight.zero_().add_(1)
+        self.node.signal(signal.SIGSTOP)
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        again = threading.Timer(0.6, self.node.signal, (signal.SIGCONT,))
+        timer.start()
+        again.start()
+        with self.assertRaises(KeyboardInterrupt):
+            rank.step()
+        timer.join()
+        again.join()
+        rank.step()
+        self.assertEqual(rank.steps, 2)
+        self.assertEqual(rank.mean_state_dict()["weight"].flatten().tolist(), [1.0] * 40)
 
     def test_an_interrupt_while_a_seat_is_awaited_leaves_the_model_its_own(self):
         self.node.signal(signal.SIGSTOP)

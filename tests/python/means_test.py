@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -127,6 +128,37 @@ class Means(unittest.TestCase):
             apart = (mean["weight"] - other.mean_state_dict()["weight"]).abs().max().item()
             self.assertLess(apart, 1e-5)
             scripts.close()
+
+    def test_a_script_that_gives_a_question_up_sits_down_at_its_own_rank_again(self):
+        with Node(2) as node:
+            model = linear()
+            with grapevine.join(model, None, node.path, rank=1) as rank:
+                rank.finish(timeout=0.0)
+                self.assertFalse(rank.alone)
+                self.assertEqual(rank.rank, 1)
+
+    def test_the_run_has_gone_as_far_as_all_ranks_together(self):
+        with Node(2) as node:
+            scripts = Scripts(node, 2)
+            for _ in range(3):
+                scripts.noise(0)
+            scripts.noise(1)
+            self.assertEqual([rank.steps for rank in scripts.ranks], [3, 1])
+            self.assertEqual(scripts.ranks[1].run_steps, 4)
+            scripts.close()
+
+    def test_a_loss_that_the_script_tells_is_the_ranks_in_the_status(self):
+        with tempfile.TemporaryDirectory(prefix="gv-") as folder:
+            address = "unix:" + os.path.join(folder, "node.sock")
+            with Node(1, "--listen", address) as node:
+                with grapevine.join(linear(), None, node.path) as rank:
+                    rank.loss = 0.125
+
+                    def shown():
+                        rank.step()
+                        return grapevine.status(address)["loss"] == 0.125
+
+                    until("the loss in the status", shown)
 
     def test_buffers_are_averaged_for_means_and_never_gossiped(self):
         with Node(2) as node:

@@ -41,6 +41,33 @@ class Tied(nn.Module):
         return self.head(self.frozen(self.middle(self.embedding(words))))
 
 
+class Scaled(nn.Module):
+    """A parameter without a dimension, another behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(2.0))
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, inputs):
+        return self.factor * self.layer(inputs)
+
+
+class Memory(nn.Module):
+    """Buffers: one that is made anew in each pass, one that no file has, one of whole numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.register_buffer("mean", torch.zeros(2))
+        self.register_buffer("scratch", torch.zeros(3), persistent=False)
+        self.register_buffer("count", torch.tensor(0))
+
+    def forward(self, inputs):
+        self.mean = 0.5 * self.mean + 0.5 * inputs.mean(0)
+        return self.layer(inputs)
+
+
 def shared_storage():
     """Two Parameters on one memory."""
     model = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
@@ -112,6 +139,46 @@ class WhatJoins(unittest.TestCase):
         rank.close()
         self.assertEqual(model[0].weight.data_ptr(), model[1].weight.data_ptr())
 
+    def test_parameters_that_come_apart_are_refused_at_the_next_STEP(self):
+        model = shared_storage()
+        rank = self.join(model, sgd(model))
+        model[1].weight.data = model[1].weight.data.clone()
+        model[0].weight.data = model[0].weight.data.clone()
+        with self.assertRaisesRegex(ValueError, "0.weight is tied no longer"):
+            rank.step()
+
+    def test_buffers_that_the_model_makes_anew_are_averaged_and_others_stay_its_own(self):
+        with Node(2) as node:
+            models = [Memory(), Memory()]
+            optimizers = [sgd(model) for model in models]
+            pairs = zip(models, optimizers)
+            ranks = [grapevine.join(model, by, node.path) for model, by in pairs]
+            for _ in range(3):
+                optimizers[0].zero_grad()
+                models[0](torch.randn(8, 2)).sum().backward()
+                optimizers[0].step()
+            ranks[1].step()
+            state = ranks[0].mean_state_dict()
+            self.assertEqual(set(state), set(models[0].state_dict()))
+            self.assertTrue(torch.allclose(state["mean"], models[0].mean / 2))
+            self.assertGreater(state["mean"].abs().max().item(), 0)
+            models[0].count += 1
+            self.assertEqual(state["count"], 0)  # what is not joined is a copy, too
+            text = layout_of(models[0], optimizers[:1]).text("").decode()
+            aside = [line for line in text.splitlines() if line.startswith("aside")]
+            self.assertEqual(aside, ["aside mean 2"])
+            for rank in ranks:
+                rank.close()
+
+    def test_a_script_that_takes_a_rank_over_keeps_its_own_buffers(self):
+        first, second = network(), network()
+        self.join(first, sgd(first)).close()
+        second[1].running_mean.fill_(3)
+        rank = self.join(second, sgd(second))
+        self.assertTrue(torch.equal(second[0].weight, first[0].weight))
+        self.assertEqual(second[1].running_mean.tolist(), [3.0] * 8)
+        self.assertEqual(rank.mean_state_dict()["1.running_mean"].shape, (8,))
+
     def test_a_submodule_whose_name_ends_in_module_keeps_its_name(self):
         model = nn.ModuleDict({"submodule": nn.Linear(2, 2), "module": nn.Linear(2, 2)})
         names = self.join(model, sgd(model)).names
@@ -136,40 +203,45 @@ class WhatJoins(unittest.TestCase):
         self.assertEqual(state["1.num_batches_tracked"], 3)
         self.assertNotEqual(state["0.weight"].data_ptr(), model[0].weight.data_ptr())
 
-    def test_a_model_of_bf16_joins_by_copies_and_the_rank_keeps_fp32(self):
-        def make(seed):
-            torch.manual_seed(seed)
-            model = nn.Linear(50, 10).bfloat16()
-            return model, torch.optim.SGD(model.parameters(), 1e-2)
-
-        model, optimizer = make(0)
-        bare, by = make(0)
-        rank = self.join(model, optimizer)
-        generator = torch.Generator().manual_seed(1)
-        for _ in range(20):
-            inputs = torch.randn(8, 50, generator=generator).bfloat16()
-            for one, optimize in ((model, optimizer), (bare, by)):
-                optimize.zero_grad()
-                one(inputs).square().mean().backward()
-                optimize.step()
-            self.assertTrue(equal(values(model), values(bare)))
-        self.assertEqual(rank.mean_state_dict()["weight"].dtype, torch.bfloat16)
+    def test_a_model_of_low_precision_joins_by_copies_and_the_rank_keeps_fp32(self):
+        for low in (torch.bfloat16, torch.float16):
+            with self.subTest(dtype=low):
+                torch.manual_seed(0)
+                model = nn.Linear(50, 10).to(low)
+                bare = copy.deepcopy(model)
+                optimizers = [torch.optim.SGD(one.parameters(), 1e-2) for one in (model, bare)]
+                with Node() as node:
+                    rank = grapevine.join(model, optimizers[0], node.path)
+                    generator = torch.Generator().manual_seed(1)
+                    for _ in range(20):
+                        inputs = torch.randn(8, 50, generator=generator).to(low)
+                        for one, optimizer in zip((model, bare), optimizers):
+                            optimizer.zero_grad()
+                            one(inputs).square().mean().backward()
+                            optimizer.step()
+                        self.assertTrue(equal(values(model), values(bare)))
+                    self.assertEqual(rank.mean_state_dict()["weight"].dtype, low)
+                    self.assertEqual(rank.steps, 20)
+                    rank.close()
 
     def test_what_rounding_hides_of_gossip_is_not_given_back(self):
-        model = nn.Linear(4, 2, bias=False).bfloat16()
-        layout = layout_of(model, [])
-        memory = os.memfd_create("front")
-        os.pwrite(memory, struct.pack("<8f", *[1.001] * 8), 0)
-        front = Front(layout, memory)
-        front.take_over()
-        self.assertEqual(model.weight.flatten().tolist(), [1.0] * 8)
-        with torch.no_grad():
-            model.weight.add_(0.0078125)
-        front.collect()
-        given = struct.unpack("<8f", os.pread(memory, 32, 0))
-        for number in given:
-            self.assertAlmostEqual(number, 1.001 + 0.0078125, places=6)
-        front.release()
+        roundings = ((torch.bfloat16, 1.001, 2.0**-7), (torch.float16, 1.0001, 2.0**-10))
+        for low, hidden, step in roundings:
+            with self.subTest(dtype=low):
+                model = nn.Linear(4, 2, bias=False).to(low)
+                layout = layout_of(model, [])
+                memory = os.memfd_create("front")
+                os.pwrite(memory, struct.pack("<8f", *[hidden] * 8), 0)
+                front = Front(layout, memory)
+                front.take_over()
+                self.assertEqual(model.weight.flatten().tolist(), [1.0] * 8)
+                with torch.no_grad():
+                    model.weight.add_(step)
+                front.collect()
+                given = struct.unpack("<8f", os.pread(memory, 32, 0))
+                for number in given:
+                    self.assertAlmostEqual(number, hidden + step, places=6)
+                front.release()
 
     def test_channels_last_by_copy_gives_the_bits_of_the_bare_loop(self):
         def make():
@@ -202,6 +274,7 @@ class WhatJoins(unittest.TestCase):
             lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2),
             lambda: nn.Sequential(nn.Linear(8, 8), nn.PReLU()),
             lambda: nn.Sequential(nn.Linear(8, 0), nn.Linear(0, 4)),
+            Scaled,
         ):
             with self.subTest(model=str(make()).split("(")[0]), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -216,6 +289,8 @@ class WhatJoins(unittest.TestCase):
         self.refused("2 of the optimizer's parameters are not the model's", model, sgd(other))
         lazy = nn.LazyLinear(3)
         self.refused("no shape yet", lazy, sgd(lazy))
+        empty = nn.Linear(3, 3, device="meta")
+        self.refused("weight has no memory of its own", empty, sgd(empty))
         frozen = nn.Linear(2, 2).requires_grad_(False)
         self.refused("nothing to train", frozen, None)
         named = nn.ModuleDict({"a b": nn.Linear(2, 2)})
@@ -223,6 +298,9 @@ class WhatJoins(unittest.TestCase):
         flat = torch.zeros(10)
         overlapping = nn.ParameterList([flat[:6], flat[4:]])
         self.refused("share a part of their memory", overlapping, sgd(overlapping))
+        for parts in ([flat[:6], flat[:3]], [flat.view(2, 5)[:, :1], flat.view(2, 5)[:, 3:4]]):
+            overlapping = nn.ParameterList(parts)
+            self.refused("share a part of their memory", overlapping, sgd(overlapping))
         with self.assertRaisesRegex(ValueError, "every is 0"):
             grapevine.join(model, sgd(model), "/nowhere", every=0)
 
@@ -266,6 +344,11 @@ class WhatAScriptMayDo(unittest.TestCase):
         self.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})
         with self.assertRaisesRegex(ValueError, "join again"):
             train(self.model, self.optimizer, 1)
+
+    def test_another_parameter_in_a_group_is_refused_at_the_next_STEP(self):
+        self.optimizer.param_groups[0]["params"][0] = nn.Parameter(torch.zeros(8, 1, 3, 3))
+        with self.assertRaisesRegex(ValueError, "join again"):
+            self.rank.step()
 
     def test_load_state_dict_copies_into_the_views(self):
         self.model.load_state_dict(network().state_dict())
@@ -339,6 +422,8 @@ class WhatAScriptMayDo(unittest.TestCase):
             self.assertTrue(torch.isfinite(mean(IMAGES)).all())
             with self.assertRaisesRegex(RuntimeError, "no step"):
                 self.optimizer.step()
+            with self.assertRaisesRegex(RuntimeError, "no step"):
+                self.rank.step()
         self.assertEqual(self.weight.data_ptr(), self.address)
         self.assertTrue(equal(before[:-3], values(self.model)[:-3]))
 
@@ -365,7 +450,9 @@ class WhatAScriptMayDo(unittest.TestCase):
         self.rank.close()
         self.assertNotEqual(self.weight.data_ptr(), self.address)
         self.assertTrue(equal(before, values(self.model)))
-        train(self.model, self.optimizer, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # it asks for no node any more
+            train(self.model, self.optimizer, 1)
 
     def test_a_rank_that_is_forgotten_lets_the_model_go(self):
         model = network()
@@ -390,6 +477,15 @@ class GraphsAcrossSteps(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
                 judge(made).mean().backward()
             rank.close()
+
+    def test_no_optimizer_steps_while_the_model_is_the_mean(self):
+        one, other = nn.Linear(4, 4), nn.Linear(4, 4)
+        both, first, last = nn.ModuleList([one, other]), sgd(one), sgd(other)
+        with Node() as node, grapevine.join(both, last, node.path, also=[first]) as rank:
+            with rank.mean():
+                for optimizer in (first, last):
+                    with self.assertRaisesRegex(RuntimeError, "no step"):
+                        optimizer.step()
 
     def test_two_optimizers_make_one_STEP_after_the_last(self):
         def run(joined):

@@ -151,6 +151,24 @@ class Optimizers(unittest.TestCase):
                     self.assertTrue(torch.equal(now, then))
                 return rank.steps
 
+    def test_of_an_optimizer_in_wrappers_the_innermost_is_joined(self):
+        class Wrapper(torch.optim.Optimizer):
+            """As trainers put around an optimizer: it has nothing of its own."""
+
+            def __init__(self, optimizer):
+                self.optimizer = optimizer
+
+            def step(self):
+                self.optimizer.step()
+
+        with Node() as node:
+            model = network()
+            optimizer = Wrapper(Wrapper(sgd(model)))
+            with grapevine.join(model, optimizer, node.path) as rank:
+                functional.cross_entropy(model(IMAGES), LABELS).backward()
+                optimizer.step()
+                self.assertEqual(rank.steps, 1)
+
     def test_local_steps_make_a_STEP_every_so_many(self):
         with Node() as node:
             model = network()

@@ -69,6 +69,26 @@ class Answers(unittest.TestCase):
         with self.assertRaisesRegex(Refused, "^no seat is free$"):
             self.ask()
 
+    def test_a_text_in_pieces_is_whole(self):
+        words = b"no seat is free"
+        self.say(words[:7], kind=Kind.REFUSED, size=len(words))
+        timer = threading.Timer(0.01, self.node.sendall, (words[7:],))
+        timer.start()
+        with self.assertRaisesRegex(Refused, "^no seat is free$"):
+            self.ask()
+        timer.join()
+
+    def test_a_question_that_is_given_up_is_settled_at_its_time_and_the_next_has_its_own(self):
+        self.say(kind=Kind.WAIT)
+        with self.assertRaises(Overdue):
+            self.ask(deadline=0.0)
+        with self.assertRaisesRegex(NodeGone, "it says nothing"):
+            self.connection.settle(0.01)
+        timer = threading.Timer(0.05, self.say, kwargs={"kind": Kind.FRONT, "number": 5})
+        timer.start()
+        self.assertEqual(self.connection.answer().number, 5)
+        timer.join()
+
     def test_an_overdue_question_stays_open_and_its_answer_is_not_the_next_ones(self):
         self.say(kind=Kind.WAIT)
         with self.assertRaises(Overdue):

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "kernels/ops.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/random.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/transport/frames.hpp"
 #include "tests/transport/tools.hpp"
 

@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "kernels/snapshot_pool.hpp"
 #include "tests/deadline.hpp"
 #include "tests/transport/frames.hpp"
 #include "tests/transport/tools.hpp"

@@ -12,6 +12,7 @@
 #include "actors/transport/bulk_queue.hpp"
 #include "kernels/check.hpp"
 #include "kernels/random.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/transport/frames.hpp"
 

@@ -11,6 +11,7 @@
 
 #include "actors/transport/console.hpp"
 #include "kernels/random.hpp"
+#include "kernels/snapshot_pool.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 #include <grapevine/grapevine.hpp>
 
-#include "actors/clocks/virtual_clock.hpp"
+#include "actors/compute.hpp"
 #include "actors/protocol.hpp"
 #include "actors/run/spawn_run.hpp"
 #include "actors/worker.hpp"

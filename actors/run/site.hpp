@@ -1,0 +1,40 @@
+// Site: what is around the ranks of a process, and a run on one.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "actors/mail_node.hpp"
+#include "actors/run/spawn_run.hpp"
+#include "kernels/snapshot_pool.hpp"
+
+namespace grapevine {
+
+class Mailboxes;  // actors/mailboxes.hpp
+
+/// Where a device's owner is asked for what others need done on it.
+ToOwner to_owner(const StateActor&);
+
+/// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
+/// for a disk that hangs keeps nobody.
+void save_last(caf::actor_system&, const SpawnedRun&);
+
+/// What is around the ranks of a process: how frames reach other ranks, and who owns membership.
+struct Site {
+  std::shared_ptr<Mailboxes> mailboxes;
+  std::shared_ptr<Transport> transport;
+  MembershipActor membership;
+  SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of what goes to other ranks
+  // On the virtual clock: gradients go into a hash of all events too.
+  std::function<void(uint64_t word)> log = [](uint64_t) {};
+  std::function<uint64_t()> event_log_hash = [] { return uint64_t{0}; };
+};
+
+/// As above, on a site of the caller's. The ranks wait for Begin and a roster.
+SpawnedRun spawn_run(caf::actor_system&, const Settings&, std::shared_ptr<Objective>, RunHooks,
+                     Site, std::function<void(Outcome)> done);
+
+/// Puts frames into the mailboxes of the ranks of this process.
+LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes>);
+void deliver_at(caf::actor_system&, const Mailboxes&, RunClock::Instant, int to, Frame);
+
+}  // namespace grapevine
