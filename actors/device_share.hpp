@@ -81,8 +81,8 @@ class DeviceShare {
   std::unique_ptr<Ferry> make_ferry(Ferry::Await);
   /// Of payloads that leave or arrive, which wait for nothing else that is carried.
   std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await);
-  /// What must stay for as long as anybody may still call the device: itself, say.
-  void keep(std::shared_ptr<const void> kept) { kept_ = std::move(kept); }
+  /// Whose end is that of the device: it stays for as long as anybody may still call that.
+  void hold(std::shared_ptr<const void> device) { held_ = std::move(device); }
   /// As SnapshotPool::choose_by, of all pools.
   void choose_by(std::function<size_t(size_t n)>);
 
@@ -91,7 +91,7 @@ class DeviceShare {
   Fate allocate(const DeviceSizes&);
   Fate block(size_t bytes, Block::Kind, Block&);
 
-  std::shared_ptr<const void> kept_;  // the last to go
+  std::shared_ptr<const void> held_;  // the last to go
   Device& device_;
   Fences fences_;
   SilenceWatch silence_;

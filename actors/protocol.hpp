@@ -75,9 +75,10 @@ using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
                      Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
                      Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>,
-                     Takes<Tick>, Answers<CopyState, Ptr<RankState>>, Answers<RecordRank, Ptr<RankRecord>>,
-                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
-                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
+                     Takes<Tick>, Answers<CopyState, Ptr<RankState>>,
+                     Answers<RecordRank, Ptr<RankRecord>>, Answers<Sample, SampleReply>,
+                     Answers<ReadRank, RankParameters>, Answers<Collect, Collected>,
+                     Answers<Report, StateReport>>;
 
 using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>>,
                                               Takes<Ptr<Roster>>, Takes<Ptr<std::vector<EdgeRate>>>,

@@ -19,8 +19,8 @@ class Progress {
 
   /// Of the gradients to come, those of earlier lives of the run: for the time that is left.
   void resumed_at(uint64_t gradients) { resumed_at_ = gradients; }
-  /// So many gradients the ranks have taken, with those of the ranks whose state they began with. The
-  /// pace is measured from the first call on.
+  /// So many gradients the ranks have taken, with those of the ranks whose state they began with.
+  /// The pace is measured from the first call on.
   void reached(uint64_t gradients);
   void point(const RunSample&);
   /// Stands in the lines from then on.

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/departure.hpp"
-#include "actors/mail.hpp"
+#include "actors/mail_state.hpp"
+#include "actors/run/samples.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {

@@ -73,7 +73,7 @@ Result<Gpu> open_gpu(const Settings& s, Objective& objective) {
   const std::shared_ptr<Device> kept(std::move(*device));
   auto share = DeviceShare::make(*kept, sizes);
   if (!share) return share.error();
-  (*share)->keep(kept);
+  (*share)->hold(kept);
   return Gpu{std::move(*share)};
 }
 

@@ -245,7 +245,6 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
   return to;
 }
 
-// To the end of the run, or of this node in it.
 /// What a run may have reached, looked at now and then.
 struct Reached {
   std::function<bool()> has_diverged;  // here
@@ -254,6 +253,7 @@ struct Reached {
   std::function<bool()> is_over;       // the time of the ranks here
 };
 
+// To the end of the run, or of this node in it.
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
                         const Reached& reached, const std::function<void()>& save) {
   for (bool asked = false;;) {

@@ -13,7 +13,7 @@
 namespace grapevine {
 namespace {
 
-constexpr int kYields = 15;  // a nice value above that of lanes that compute (actors/host_compute.cpp)
+constexpr int kYields = 15;  // a nice value above that of threads that compute (host_compute.cpp)
 
 }  // namespace
 

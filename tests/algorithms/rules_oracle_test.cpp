@@ -104,7 +104,9 @@ class Lockstep {
     Buffer base = buffer_of(shown, layout_.dtype());
     Buffer front = buffer_of(shown - 0.05 * normal_row(random_, layout_.size()), layout_.dtype());
     const Row step = row_of(std::as_const(base).vec()) - row_of(std::as_const(front).vec());
-    CHECK(rule(rank).take(now_, front, base));
+    Buffer finite(1, DType::f64);
+    rule(rank).take(now_, front, base, finite);
+    CHECK(*std::as_const(finite).vec().as<double>() == 1);
     oracle_.gradient(now_, rank, 1, step);
     shown = row_of(std::as_const(front).vec());
     CHECK(distance(shown, x_of(rule(rank), now_, layout_.size(), layout_.dtype())) == 0);

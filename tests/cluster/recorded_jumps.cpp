@@ -46,7 +46,9 @@ class Recorded final : public PairwiseRule {
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override {
     rule_->on_gradient(now, lr, g, copy);
   }
-  bool take(double now, Vec front, Vec base) override { return rule_->take(now, front, base); }
+  void take(double now, Vec front, Vec base, Vec finite) override {
+    rule_->take(now, front, base, finite);
+  }
   void add_conserved(double now, Vec sum) override { rule_->add_conserved(now, sum); }
   bool conserves() const override { return rule_->conserves(); }
   RuleCounts counts() const override { return rule_->counts(); }

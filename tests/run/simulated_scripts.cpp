@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/ops.hpp"
+
 namespace grapevine {
 namespace {
 
