@@ -40,7 +40,7 @@ if(GRAPEVINE_LIBFUZZER)
       COMMAND ${GRAPEVINE_CLANGXX} ${codec_fuzz_flags} -I${PROJECT_SOURCE_DIR} -isystem ${generated}
         ${sources} ${generated}/messages/wire.capnp.c++ ${generated}/messages/control.capnp.c++
         ${generated}/messages/guest.capnp.c++
-        -lcapnp -lkj -o ${program}
+        -lcapnp -lkj -lfmt -o ${program}
       # The library stands for the generated schemas, which it is compiled from.
       DEPENDS grapevine_messages ${sources} ${messages}/codec.hpp ${messages}/control_codec.hpp
         ${messages}/guest.hpp ${messages}/guest_codec.hpp ${messages}/control.hpp ${messages}/frame.hpp ${messages}/parcel.hpp

@@ -270,7 +270,7 @@ TEST_CASE("a link of devices that is none, or not there yet, is refused in a lin
   const std::string job = "--objective quadratic --ranks 2 --gradients 4 ";
   check_refused("train " + job + "--link tcp", 2,
                 {"link is \"tcp\"", "accepted: auto, host, vmm, nccl"});
-  for (const char* command : {"train", "node --name one", "launch --nodes 1"})
+  for (const char* command : {"train", "node --node-name one", "launch --nodes 1"})
     check_refused(command + (" " + job) + "--link nccl", 2,
                   {"link is nccl", "NCCL's communicators", "accepted: auto, host, vmm"});
   check_refused("simulate --link host", 2, {"--link", "belongs to: train"});

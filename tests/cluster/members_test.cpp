@@ -719,10 +719,11 @@ class Siege {
     std::map<int, uint64_t> broken;
     std::set<int> honest;
     for (int p = 0; p < kHonest; ++p) {
+      const Counts& all = cluster_.at(p).outcome->counts;  // those of moved ranks, too
+      broken_ += all.broken_before + all.broken_after;
       for (const CommunicatorReport& c : cluster_.at(p).outcome->communicators) {
         honest.insert(c.rank);
         broken[c.rank] = c.counts.broken_before + c.counts.broken_after;
-        broken_ += broken[c.rank];
         for (const EdgeCount& e : c.edges)
           applied[{c.rank, e.peer}] = e.applied - e.skipped;
       }
