@@ -10,7 +10,6 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/protocol.hpp"
-#include "kernels/fence.hpp"
 
 namespace grapevine {
 
@@ -33,8 +32,8 @@ class Compute {
   /// Runs a task of the node's own (a spectrum, a test of the model); `thread` as in Objective.
   virtual void post(std::function<void(int thread)> task) = 0;
   virtual void stop() = 0;  // what has not begun is dropped; returns when all threads have ended
-  /// Before the first job, where there is a device: who owns it.
-  virtual void serve(ToOwner) {}
+  /// Before the first job, where there is a device: who owns it (fence.hpp: ToOwner).
+  virtual void serve(std::function<void(std::function<void()>)>) {}
 };
 
 }  // namespace grapevine
