@@ -129,7 +129,7 @@ void State::within_memory(Work&& work) {
     work();
   } catch (const std::bad_alloc&) {
     if (!deps_.device || !deps_.on_throw) throw;
-    deps_.on_throw("the device of this process", "it has too little memory left");
+    lose_ranks("it has too little memory left");
   }
 }
 
@@ -150,18 +150,24 @@ void State::look() {
   look_soon();
 }
 
-// Whoever waits is told: with a rank that is gone, or with nothing.
 void State::lose_device() {
-  is_lost_ = true;
   deps_.device->set_lost();
   awaited_.clear();
-  for (const Member& member : members_)
-    if (member.rule) drop(member.rank);
+  lose_ranks("it is lost, and its ranks with it");
+}
+
+// Whoever waits is told: with a rank that is gone, or with nothing.
+void State::lose_ranks(const char* why) {
+  is_lost_ = true;
+  for (const Member& member : members_) {
+    if (!member.rule) continue;
+    send(member.communicator, Drain{true});  // no exchange of theirs is answered any more
+    drop(member.rank);
+  }
   for (const auto& [id, answer] : std::exchange(owed_, {}))
     answer();
   turns_.let_go();
-  if (deps_.on_throw)
-    deps_.on_throw("the device of this process", "it is lost, and its ranks with it");
+  if (deps_.on_throw) deps_.on_throw("the device of this process", why);
 }
 
 // Empty: all are out.

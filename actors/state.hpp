@@ -112,6 +112,7 @@ class State final : public StateActor::base {
   void look_soon();
   void look();
   void lose_device();
+  void lose_ranks(const char* why);
   template <class Work>
   void within_memory(Work&& work);
   Lease slot(SnapshotPool&, Where = Where::current());
@@ -180,8 +181,8 @@ class State final : public StateActor::base {
     caf::typed_response_promise<Answer> promise;
 
     void operator()(Answer answer) const {
-      state->owed_.erase(id);
-      caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
+      if (state->owed_.erase(id) > 0)  // else it has been told that there is nothing
+        caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
       state->turns_.release(kRoom);
     }
   };
@@ -215,7 +216,7 @@ class State final : public StateActor::base {
   std::map<uint64_t, Awaited> awaited_;             // by ticket: what goes on when a fence comes
   std::map<uint64_t, std::function<void()>> owed_;  // what is answered if the device is lost
   uint64_t tickets_ = 0;
-  bool is_lost_ = false;  // the device
+  bool is_lost_ = false;  // the device, or it was too full: no rank lives on it any more
   bool looks_ = false;    // again soon, whether it is silent
   Buffer start_, mixed_;  // on a device: what reach() compares
   std::unique_ptr<SnapshotPool> snapshots_;

@@ -253,24 +253,26 @@ struct Reached {
   std::function<bool()> is_over;       // the time of the ranks here
 };
 
-// To the end of the run, or of this node in it.
+// To the end of the run, or of this node in it: which may have to leave while it ends, because its
+// device is lost or somebody wants it to.
 ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& cluster,
                         const Reached& reached, const std::function<void()>& save) {
-  for (bool asked = false;;) {
+  for (bool ends = false, leaves = false;;) {
     if (auto end = ending.wait(std::chrono::milliseconds(50))) return std::move(*end);
-    if (asked) continue;
-    asked = true;
+    if (leaves) continue;
     if (reached.has_diverged()) {
+      leaves = true;
       caf::anon_send(cluster, Leave{});
     } else if (reached.is_left()) {
+      leaves = true;
       save();
       caf::anon_send(cluster, Leave{});
-    } else if (reached.is_enough()) {
+    } else if (!ends && reached.is_enough()) {
+      ends = true;
       caf::anon_send(cluster, Stop{});
-    } else if (reached.is_over()) {
+    } else if (!ends && reached.is_over()) {
+      ends = true;
       caf::anon_send(cluster, Finish{});
-    } else {
-      asked = false;
     }
   }
 }
