@@ -187,7 +187,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
   }
   if (effects.hand_over) {  // push-sum's mass of the ranks here
     tell_members();
-    send(parts_.transfers, GiveMass{ended_.parameters});
+    send(parts_.transfers, GiveMass{ended_.parameters, diverged_ || ended_.failed});
   }
   if (effects.leave) {
     const auto last_word = ending_.mass_lost > 0 ? MemberState::dead : MemberState::left;
@@ -532,7 +532,8 @@ Cluster::behavior_type Cluster::make_behavior() {
         if (membership_) consider();
       },
       [this](Stop stop) { on_stop(stop); },
-      [this](Leave) {
+      [this](Leave leave) {
+        diverged_ = diverged_ || leave.diverged;
         lifecycle_.leave();
         if (membership_) consider();
       },

@@ -113,6 +113,7 @@ class Cluster final : public ClusterActor::base {
   RunLifecycle lifecycle_;
   RankStatePtr fetched_;
   RunEnded ended_;
+  bool diverged_ = false;              // the ranks here
   std::vector<std::string> expected_;  // nodes in the graph when the end began
   ClusterEnding ending_;
   MeanOrders orders_;

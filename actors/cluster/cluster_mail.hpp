@@ -57,7 +57,9 @@ struct BulkEnded {
 };
 
 // To the cluster agent.
-struct Leave {};  // this node alone; the others go on
+struct Leave {  // this node alone; the others go on
+  bool diverged = false;
+};
 struct Stop {};   // the whole run
 struct RunEnded {
   bool failed = false;
@@ -106,6 +108,7 @@ struct BeginMean {
 };
 struct GiveMass {
   std::vector<RankParameters> parameters;
+  bool diverged = false;  // nobody is to have it
 };
 struct SumMore {
   uint64_t mean = 0;

@@ -388,6 +388,7 @@ void Transfers::give(const GiveMass& what) {
     weight += p.counts.push_weight;
   leaves_ = true;
   if (!(weight > 0)) return send(parts_.cluster, MassGiven{});
+  if (what.diverged) return send(parts_.cluster, MassGiven{"", 0, weight});
   SnapshotPool pool(deps_.shape.count, deps_.shape.dtype, 1);
   Payload payload{pool.take(), deps_.shape.dtype, deps_.shape.count, 0};
   const Vec mean = payload.lease.writable();

@@ -262,7 +262,7 @@ ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& clu
     if (leaves) continue;
     if (reached.has_diverged()) {
       leaves = true;
-      caf::anon_send(cluster, Leave{});
+      caf::anon_send(cluster, Leave{.diverged = true});
     } else if (reached.is_left()) {
       leaves = true;
       save();
