@@ -13,8 +13,9 @@
 namespace grapevine {
 namespace {
 
-constexpr int kSlurmPorts = 20000;  // jobs listen above this port,
-constexpr int kSlurmJobs = 10000;   // and two that have this distance share theirs
+// Jobs listen in a range of ports, those of a few successive numbers far apart: steps of the golden
+// ratio's part of it.
+constexpr int kSlurmPorts = 20000, kSlurmRange = 10000, kSlurmStep = 6181;
 constexpr size_t kContacts = 3;
 
 std::optional<int> whole(const std::string& text) {
@@ -116,7 +117,7 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   const auto hosts = expand_host_list(list);
   if (!hosts) return hosts.error();
   const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
-  const int first_port = kSlurmPorts + job % kSlurmJobs;
+  const int first_port = kSlurmPorts + job % kSlurmRange * kSlurmStep % kSlurmRange;
   const std::string own = hosts->size() == 1 ? hosts->front() : host;
   peers.listen = fmt::format("{}:{}", own, first_port + place->process);
   // In blocks, as srun places tasks unless told otherwise; the first process is right in any case.

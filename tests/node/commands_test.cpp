@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "app/launch/commands.hpp"
 #include "app/launch/prediction.hpp"
@@ -141,10 +142,29 @@ TEST_CASE("under Slurm each task has a port of its job and joins the first tasks
                                   {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}}),
                      "n2", 4, peers));
   CHECK(peers.name == "slurm-10042.0.3");
-  CHECK(peers.listen == "n2:20045");
-  CHECK(peers.join == "n1:20042,n2:20044,m:20046");
+  CHECK(peers.listen == "n2:29605");
+  CHECK(peers.join == "n1:29602,n2:29604,m:29606");
   CHECK(peers.first_rank == 12);
   CHECK(peers.total_ranks == 20);
+}
+
+TEST_CASE("Slurm's jobs of successive numbers have ports that lie far apart") {
+  std::set<int> ports;
+  for (int job = 7990; job < 8010; ++job) {
+    PeerOptions peers;
+    REQUIRE(find_peers(environment({{"SLURM_PROCID", "0"},
+                                    {"SLURM_NTASKS", "2"},
+                                    {"SLURM_JOB_ID", std::to_string(job)},
+                                    {"SLURM_STEP_NODELIST", "n"},
+                                    {"SLURM_STEP_TASKS_PER_NODE", "2"}}),
+                       "n", 1, peers));
+    ports.insert(std::stoi(peers.listen.substr(peers.listen.find(':') + 1)));
+  }
+  REQUIRE(ports.size() == 20);
+  CHECK(*ports.begin() >= 20000);
+  CHECK(*ports.rbegin() < 30000);
+  for (auto at = std::next(ports.begin()); at != ports.end(); ++at)
+    CHECK(*at - *std::prev(at) >= 200);
 }
 
 TEST_CASE("addresses that were given, and a single Slurm task, leave the environment alone") {
