@@ -281,7 +281,7 @@ def one_of_four(place, path, folder, task, told, queue):
         stepped = model
     optimizer = torch.optim.AdamW(model.parameters(), task.lr)
     if path:
-        rank = grapevine.join(model, optimizer, path)
+        rank = grapevine.join(model, optimizer, path, rank=place)
     codes = shakespeare.text()
     part = len(codes) * 9 // 10 // 4
     own, held_out = codes[place * part : (place + 1) * part], codes[-len(codes) // 10 :]
@@ -311,8 +311,9 @@ class Four:
     """Four processes, DDP's or guests' with their node, that take turns with other fours."""
 
     def __init__(self, guests, task, *options):
-        self.node = Node(4, *options) if guests else None
         self.folder = tempfile.mkdtemp(prefix="gv-")
+        self.address = f"unix:{self.folder}/node.sock"
+        self.node = Node(4, "--listen", self.address, *options) if guests else None
         context = processes.get_context("spawn")
         self.told, self.queue = Told(context), context.SimpleQueue()
         path = self.node.path if guests else ""
@@ -335,9 +336,11 @@ class Four:
         until("ten steps of each", lambda: min(self.told.steps) >= 10, 300)
 
     def so_far(self):
-        """Steps, exchanges and processor seconds: of each, and of the node."""
-        told = self.told
-        return [*told.steps], [*told.exchanges], [*told.busy], node_seconds(self.node)
+        """Steps, exchanges and processor seconds: of each, and of the node; what the three have
+        exchanged among themselves."""
+        told, edges = self.told, grapevine.status(self.address)["edges"] if self.node else []
+        among = sum(edge["exchanges"] for edge in edges if 3 not in edge["ranks"])
+        return [*told.steps], [*told.exchanges], [*told.busy], node_seconds(self.node), among
 
     def losses(self):
         """At the end of the steps that it has."""
@@ -370,21 +373,22 @@ class Slice:
     busy: float  # processor seconds, the node's among them
     three_steps: int  # of those that nobody slows down
     three_exchanges: int
+    three_among: int  # of these the ones among themselves
     three_busy: float
 
 
 def turn_of(four, seconds):
     four.turn(True)
-    begin, (steps, exchanges, busy, served) = time.perf_counter(), four.so_far()
+    (steps, exchanges, busy, served, among), begin = four.so_far(), time.perf_counter()
     time.sleep(seconds)
-    took, (steps_now, exchanges_now, busy_now, served_now) = (
+    took, (steps_now, exchanges_now, busy_now, served_now, among_now) = (
         time.perf_counter() - begin, four.so_far())
     four.turn(False)
     made, met, spent = (
         [b - a for a, b in zip(*pair)]
         for pair in ((steps, steps_now), (exchanges, exchanges_now), (busy, busy_now)))
     return Slice(sum(made), took, sum(spent) + served_now - served, sum(made[:3]), sum(met[:3]),
-                 sum(spent[:3]))
+                 among_now - among, sum(spent[:3]))
 
 
 def held_out_loss(model, codes):
@@ -433,9 +437,10 @@ def report_ring(slow, rows):
           "%.1f exchanges a step" % (slow, pace, cost, met), flush=True)
     if slow > 1:
         ratios = [[(getattr(a, what) / a.three_busy) / (getattr(even, what) / even.three_busy)
-                   for a, _, even in rows] for what in ("three_steps", "three_exchanges")]
-        print("   the other three beside no slow one: per processor second steps %s, exchanges %s"
-              % tuple(map(spread, ratios)), flush=True)
+                   for a, _, even in rows]
+                  for what in ("three_steps", "three_exchanges", "three_among")]
+        print("   the other three beside no slow one: per processor second steps %s, exchanges %s, "
+              "among themselves %s" % tuple(map(spread, ratios)), flush=True)
 
 
 def lockstep(task):

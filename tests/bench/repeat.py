@@ -22,6 +22,8 @@ BUSY = [sys.executable, "-c", "while True: pass"]
 
 
 def cases_of(program, patterns):
+    if not (BUILD / "bin" / f"{program}_test").exists():
+        sys.exit(f"program is {program}, accepted: a name of build/release/bin/NAME_test")
     listed = subprocess.run([BUILD / "bin" / f"{program}_test", *patterns,
                              "--list-test-names-only"], stdout=subprocess.PIPE, text=True)
     return [line.strip() for line in listed.stdout.splitlines() if line.strip()]
