@@ -126,10 +126,12 @@ void Pairwise::consider(double now, Effects& out) {
 
 void Pairwise::offer(double now, Partner& p, Effects& out) {
   policy_.offered(p);
-  double least = kNever;
+  std::vector<double> timeouts;
+  timeouts.reserve(partners_.size());
   for (const Partner& other : partners_)
-    least = std::min(least, other.exchange.timeout(own_));
-  p.exchange.offer(at(now, out), repeats(p), std::min(p.exchange.timeout(own_), 2 * least));
+    timeouts.push_back(other.exchange.timeout(own_));
+  const double most = 2 * usual_of(timeouts);
+  p.exchange.offer(at(now, out), repeats(p), std::min(p.exchange.timeout(own_), most));
 }
 
 void Pairwise::release(double now, const Partner& p) {

@@ -16,6 +16,7 @@ constexpr double kDebt = 3;           // intervals of lateness that are caught u
 constexpr uint32_t kSkips = 3;        // in a row, then a partner is left out
 constexpr double kLeftOut = 8;        // intervals, at first; each time twice as long
 constexpr uint32_t kLongest = 10;     // doublings
+constexpr double kAtHand = 4;         // times as fast as most
 
 long open_count(const Partners& partners) {
   return std::count_if(partners.begin(), partners.end(),
@@ -29,6 +30,13 @@ bool strangers_are_silent(const Partners& partners) {
 }
 
 }  // namespace
+
+double usual_of(std::span<double> times) {
+  const auto middle = times.begin() + static_cast<long>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  const double least = *std::min_element(times.begin(), middle + 1);
+  return kAtHand * least < *middle ? *middle : least;
+}
 
 PartnerPolicy::PartnerPolicy(const PairwiseOptions& options)
     : pairing_(options.pairing),
@@ -50,7 +58,10 @@ void PartnerPolicy::learn(double now, double rate, int degree) {
 
 double PartnerPolicy::usual() const {
   if (durations_known_ == 0) return guess_s_;
-  return *std::min_element(durations_, durations_ + std::min(durations_known_, 4));
+  double last[4];
+  const auto count = static_cast<size_t>(std::min(durations_known_, 4));
+  std::copy_n(durations_, count, last);
+  return usual_of({last, count});
 }
 
 double PartnerPolicy::interval() const {

@@ -10,6 +10,7 @@
 // caller's, who keeps them in one order.
 #pragma once
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "actors/conversations/pair_exchange.hpp"
@@ -52,6 +53,13 @@ struct Partner {
   std::unique_ptr<Errors> errors = {};
 };
 using Partners = std::vector<Partner>;
+
+/// What the times of one rank usually are, of its exchanges or until it is answered: the least, so
+/// that slow partners teach it no patience. But where half of the partners or more take over four
+/// times as long, the median: the least is of a neighbour at hand, in the same process say, and
+/// would have the rank take all others for slow, turn away from them and exchange with many at
+/// once, which diverges. Reorders the times. REQUIRES: there are some.
+double usual_of(std::span<double> times);
 
 class PartnerPolicy {
  public:
@@ -97,7 +105,7 @@ class PartnerPolicy {
   double repeat_cap() const;  // between two repeats of a frame, 0: no opinion
 
  private:
-  double usual() const;  // least of the last four durations; a guess before the first
+  double usual() const;  // of the last four durations; a guess before the first
   bool is_busy(double now, const Partners&) const;
   double busy_until(double now, const Partners&) const;
   int repeats_kept(double now, const Partners&) const;

@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "actors/transport/local_socket.hpp"
+#include "actors/transport/passed_descriptors.hpp"
 #include "kernels/check.hpp"
 
 namespace grapevine {
@@ -32,20 +31,6 @@ int peer_process(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
-}
-
-/// What came beside a message: the first descriptor is kept, others are closed.
-void keep_first(msghdr& header, Descriptor& kept) {
-  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t k = 0; k < count; ++k) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(c) + k * sizeof(int), sizeof fd);
-      Descriptor one(fd);
-      if (!kept) kept = std::move(one);
-    }
-  }
 }
 
 bool asks(GuestKind kind) {
@@ -73,18 +58,10 @@ bool GuestConnection::receive(void* to, size_t bytes, Descriptor* beside) {
     pollfd ready{socket_.fd(), POLLIN, 0};
     if (beside == nullptr || got > 0)
       if (::poll(&ready, 1, kPatience_ms) <= 0) return false;
-    iovec part{at + got, bytes - got};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> room{};
-    msghdr header{};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = room.data();
-    header.msg_controllen = room.size();
-    const ssize_t n = ::recvmsg(socket_.fd(), &header, MSG_CMSG_CLOEXEC);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
     Descriptor none;
-    keep_first(header, beside != nullptr ? *beside : none);
+    Descriptor& kept = beside != nullptr ? *beside : none;
+    const ssize_t n = receive_passed(socket_.fd(), at + got, bytes - got, kept);
+    if (n <= 0) return false;
     got += static_cast<size_t>(n);
   }
   return true;
@@ -115,25 +92,10 @@ bool GuestConnection::next(GuestQuestion& question) {
 bool GuestConnection::answer(GuestRecord record, std::string_view text, int fd) {
   if (!text.empty()) record.count = text.size();
   const GuestRecordBytes bytes = encode(record);
-  iovec parts[] = {{const_cast<std::byte*>(bytes.data()), bytes.size()},
-                   {const_cast<char*>(text.data()), text.size()}};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = text.empty() ? 1 : 2;
-  if (fd >= 0) {
-    header.msg_control = room.data();
-    header.msg_controllen = room.size();
-    cmsghdr* c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  }
-  ssize_t sent = 0;
-  do
-    sent = ::sendmsg(socket_.fd(), &header, MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
+  const iovec parts[] = {{const_cast<std::byte*>(bytes.data()), bytes.size()},
+                         {const_cast<char*>(text.data()), text.size()}};
+  const std::span<const int> passed(&fd, fd >= 0 ? 1 : 0);
+  const ssize_t sent = send_passing(socket_.fd(), parts, passed);
   return sent == static_cast<ssize_t>(bytes.size() + text.size());
 }
 

@@ -2,7 +2,9 @@
 
 #include <sys/socket.h>
 
-#include <cstring>
+#include <cerrno>
+
+#include "actors/transport/passed_descriptors.hpp"
 
 namespace grapevine {
 
@@ -24,46 +26,16 @@ namespace {
 
 constexpr uint32_t kMostSlots = 1 << 20;
 
-bool write_record(int socket, LineRecord record, int descriptor = -1) {
-  iovec piece{&record, sizeof record};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = space;
-    message.msg_controllen = sizeof space;
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof descriptor);
-    std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
-  }
-  return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof record;
+bool write_record(int socket, const LineRecord& record, std::span<const int> passed = {}) {
+  const iovec piece{const_cast<LineRecord*>(&record), sizeof record};
+  return send_passing(socket, {&piece, 1}, passed, MSG_DONTWAIT) == sizeof record;
 }
 
-/// Bytes; 0: the end; -1: nothing is there.
+/// Bytes, of a record that is too long more than were taken; 0: the end; -1: nothing is there.
 ssize_t receive_record(int socket, LineRecord& record, Descriptor& passed) {
-  iovec piece{&record, sizeof record};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof space;
-  ssize_t bytes = 0;
-  do {
-    bytes = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (bytes < 0 && errno == EINTR);
-  if (bytes < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? -1 : 0;
-  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
-    passed = Descriptor(descriptor);
-  }
-  const bool is_whole = (message.msg_flags & MSG_TRUNC) == 0;
-  return is_whole ? bytes : static_cast<ssize_t>(sizeof record) + 1;
+  const ssize_t bytes =
+      receive_passed(socket, &record, sizeof record, passed, MSG_DONTWAIT | MSG_TRUNC);
+  return bytes >= 0 ? bytes : errno == EAGAIN || errno == EWOULDBLOCK ? -1 : 0;
 }
 
 class SocketLine final : public MemoryLine {
@@ -85,7 +57,8 @@ bool LineSocket::offer(const LentMemory& memory) {
   LineRecord record;
   record.slots = memory.slots;
   record.value = memory.slot_bytes;
-  return write_record(socket_.fd(), record, memory.descriptor->fd());
+  const int passed = memory.descriptor->fd();
+  return write_record(socket_.fd(), record, {&passed, 1});
 }
 
 bool LineSocket::send(const LineNote& note) {

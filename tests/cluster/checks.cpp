@@ -12,7 +12,7 @@ namespace grapevine::test {
 namespace {
 
 constexpr double kOneView_s = 20;  // after the last fault
-constexpr double kEnd_s = 60;      // to the end of all nodes, once it was asked for
+constexpr double kEnd_s = 60;      // to the end of all nodes, once nothing more is to be done
 
 }  // namespace
 
@@ -100,20 +100,39 @@ void Scenario::train_on() {
     }
   };
   look(false);
-  cluster_.run(cluster_.now() + (pairwise() ? 40 * settings_.gradient_s : 10));
+  const double round_s = cluster_.at(0).device ? 40 : 10;  // for a round; its parts are late there
+  cluster_.run(cluster_.now() + (pairwise() ? 40 * settings_.gradient_s : round_s));
   look(true);
+}
+
+/// By all ranks, as far as their nodes have told.
+uint64_t Scenario::gradients_taken() {
+  ask_all();
+  uint64_t sum = 0;
+  for (int p = 0; p < cluster_.count(); ++p)
+    for (const WorkerReport& w : cluster_.at(p).status.ranks.workers)
+      sum += w.gradients;
+  return sum;
 }
 
 void Scenario::finish() {
   if (!by_share_) cluster_.ask(someone(), ConsoleVerb::stop);
-  const double until = cluster_.now() + (by_share_ ? 4 * kEnd_s : kEnd_s);
   const auto over = [&] {
     for (int p = 0; p < cluster_.count(); ++p)
       if (cluster_.at(p).alive && !cluster_.at(p).ending) return false;
     return true;
   };
-  while (!over() && cluster_.now() < until)
-    cluster_.run(cluster_.now() + 1);
+  const auto wait = [&] {
+    const double until = cluster_.now() + kEnd_s;
+    while (!over() && cluster_.now() < until)
+      cluster_.run(cluster_.now() + 1);
+  };
+  wait();
+  for (uint64_t before = 0; by_share_ && !over(); wait()) {  // as long as a share takes
+    const uint64_t taken = gradients_taken();
+    if (taken <= before) break;
+    before = taken;
+  }
   for (int p = 0; p < cluster_.count(); ++p)
     if (cluster_.at(p).alive && !cluster_.at(p).ending)
       complain(cluster_.at(p).name + " does not come to its end");

@@ -40,6 +40,7 @@ class Scenario {
   void agree();
   void train_on();
   void finish();
+  uint64_t gradients_taken();
   void check_ends();
   void check_means();
   void check_edges();

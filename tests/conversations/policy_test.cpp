@@ -20,6 +20,17 @@ GossipSettings calm(const std::string& graph, int ranks, uint64_t seed, double t
   return s;
 }
 
+/// So many ranks in a process: what goes between them takes next to no time.
+LinkFault at_hand(int ranks, int in_process) {
+  LinkFault fault;
+  fault.kind = LinkFaultKind::delay;
+  fault.factor = 1e-3;
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int other = rank / in_process * in_process; other < rank; ++other)
+      fault.links.push_back({rank, other});
+  return fault;
+}
+
 }  // namespace
 
 TEST_CASE("without faults a rank has at most two exchanges open and not applied, one offer held") {
@@ -41,6 +52,21 @@ TEST_CASE("without faults a rank has at most two exchanges open and not applied,
   INFO(with_two << " of " << runs);
   CHECK(with_two > 0);  // the bound is reached, and by no means always
   CHECK(with_two < runs);
+}
+
+TEST_CASE("neighbours at hand do not have a rank take the far ones for slow") {
+  for (const std::string graph : {"ring", "torus"}) {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      GossipSettings settings = calm(graph, 16, seed, 2);
+      settings.faults = {at_hand(16, 4)};
+      INFO(settings.name());
+      Gossip gossip(settings);
+      const double before = gossip.spread();
+      gossip.run(100);
+      REQUIRE(gossip.complaint() == "");
+      CHECK(gossip.spread() < 1e-6 * before);  // who exchanges with many at once drifts apart
+    }
+  }
 }
 
 TEST_CASE("free pairing serves the requested rate while transfers fit, and shrinks the distance") {

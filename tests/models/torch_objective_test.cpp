@@ -1,9 +1,6 @@
 // Networks of the user's own against the zoo's, and against torch::nn by hand.
 #include "models/network/torch_objective.hpp"
 
-#include <torch/script.h>
-#include <torch/torch.h>
-
 #include <iostream>
 #include <sstream>
 #include <stdexcept>
@@ -14,6 +11,7 @@
 #include "tests/catch.hpp"
 #include "tests/models/objective_tools.hpp"
 #include "tests/models/tools.hpp"
+#include "tests/models/torch_tasks.hpp"
 
 namespace grapevine {
 
@@ -28,39 +26,12 @@ struct Mlp : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return fc2(fc1(x.flatten(1)).relu()); }
 };
 
-/// With all that is not plain: a norm, a tied weight, a frozen one, an unused one, a mask.
-struct Odd : torch::nn::Module {
-  torch::nn::Linear in{4, 4}, out{4, 2};
-  torch::nn::BatchNorm1d norm{4};
-  at::Tensor again, frozen, unused, mask;
-  Odd() {
-    register_module("in", in), register_module("norm", norm), register_module("out", out);
-    again = register_parameter("again", in->weight);
-    frozen = register_parameter("frozen", torch::full({4}, 2.0f), false);
-    unused = register_parameter("unused", torch::ones({3}));
-    mask = register_buffer("mask", torch::ones({4}, torch::kBool));
-  }
-  at::Tensor forward(const at::Tensor& x) {
-    return out(at::matmul(norm(in(x)), again) * frozen * mask);
-  }
-};
-
 ObjectiveSpec spec_for(int ranks, int batch) {
   ObjectiveSpec spec;
   spec.ranks = ranks;
   spec.threads = 2;
   spec.batch = batch;
   return spec;
-}
-
-/// 40 samples of four features, and 12 to test with.
-TorchTask odd_task() {
-  at::manual_seed(3);
-  TorchTask task;
-  task.make = [] { return network_of(std::make_shared<Odd>()); };
-  task.train = TorchData::of(torch::randn({40, 4}) + 3, torch::randint(2, {40}));
-  task.test = TorchData::of(torch::randn({12, 4}) + 3, torch::randint(2, {12}));
-  return task;
 }
 
 std::unique_ptr<Objective> made_of(const ObjectiveSpec& spec, TorchTask task) {
@@ -91,30 +62,6 @@ Floats gradient_at(Objective& objective, int thread, int rank, uint64_t index, F
   Floats g(x.size());
   objective.gradient(thread, rank, index, vec(x), vec(g));
   return g;
-}
-
-Floats statistics_of(const Objective& objective, int rank) {
-  Floats out(objective.statistics().size());
-  objective.read_statistics(rank, vec(out));
-  return out;
-}
-
-/// A script as Python's torch.jit.script writes it: one layer, and a norm's like.
-void write_script(const std::string& path, int features, int outputs) {
-  at::manual_seed(4);
-  torch::jit::Module script("Script");
-  script.register_attribute("training", c10::BoolType::get(), true);
-  script.register_parameter(
-      "weight", (torch::randn({outputs, features}) * 0.1).set_requires_grad(true), false);
-  script.register_parameter("bias", torch::zeros({outputs}).set_requires_grad(true), false);
-  script.register_buffer("seen", torch::zeros({1}));
-  script.define(R"(
-def forward(self, x):
-    if self.training:
-        self.seen.add_(1.0)
-    return torch.linear(torch.flatten(x, 1), self.weight, self.bias)
-)");
-  script.save(path);
 }
 
 }  // namespace

@@ -2,12 +2,10 @@
 // are there, or not at all.
 #include "actors/device_dock.hpp"
 
-#include <deque>
-
 #include "kernels/ops.hpp"
-#include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
+#include "tests/device/owner_tasks.hpp"
 
 using namespace grapevine;
 using namespace grapevine::testing;
@@ -27,29 +25,20 @@ struct Owner {
     share = *DeviceShare::make(device, sizes);
     dock = std::make_shared<DeviceDock>(share, kCount * sizeof(float), kLeaving,
                                         SnapshotPool::Memory::own);
-    dock->serve([this](std::function<void()> task) { tasks.push_back(std::move(task)); });
+    dock->serve([this](std::function<void()> task) { tasks.later(std::move(task)); });
     pool = share->make_pool(kCount, DType::f32, 4);
   }
 
-  void go_on() {
-    do {
-      while (!tasks.empty()) {
-        const auto task = std::move(tasks.front());
-        tasks.pop_front();
-        task();
-      }
-    } while (world.step() || !tasks.empty());
-  }
+  void go_on() { tasks.go_on(); }
   Payload filled_with(double value) {
-    Payload payload{pool->take(share->rules())};
-    fill(share->execution(), value, payload.writable(DType::f32, kCount));
+    Payload payload = payload_of(*share, *pool, kCount, value);
     payload.version = 7;
     return payload;
   }
 
   AdverseWorld world;
   Adversary device{world, "A"};
-  std::deque<std::function<void()>> tasks;
+  OwnerTasks tasks{world};
   std::shared_ptr<DeviceShare> share;
   std::shared_ptr<DeviceDock> dock;
   std::unique_ptr<SnapshotPool> pool;

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 
 #include "kernels/descriptor.hpp"
-#include "kernels/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
+#include "tests/device/owner_tasks.hpp"
 #include "tests/messages/malicious_member.hpp"
 
 using namespace grapevine;
@@ -99,16 +98,8 @@ class Town {
   }
 
   Home& operator[](const std::string& name) { return *homes[static_cast<size_t>(name[0] - 'a')]; }
-  void later(std::function<void()> task) { tasks.push_back(std::move(task)); }
-  void go_on() {
-    do {
-      while (!tasks.empty()) {
-        const auto task = std::move(tasks.front());
-        tasks.pop_front();
-        task();
-      }
-    } while (world.step() || !tasks.empty());
-  }
+  void later(std::function<void()> task) { tasks.later(std::move(task)); }
+  void go_on() { tasks.go_on(); }
   /// A message takes along what its sender knows.
   void carry(const std::string& from, const std::string& to, std::function<void()> what) {
     if (from == kEvil || to == kEvil) return later(std::move(what));
@@ -123,7 +114,7 @@ class Town {
 
   static constexpr char kEvil[] = "evil";
   AdverseWorld world;
-  std::deque<std::function<void()>> tasks;
+  OwnerTasks tasks{world};
   std::vector<std::unique_ptr<Home>> homes;
   End* evil = nullptr;  // its end of the last line that was opened to it
   std::shared_ptr<End> evil_kept;
@@ -194,12 +185,7 @@ Home::Home(Town& town, const std::string& name, uint32_t rank, DeviceLink wish)
   transport->place(std::move(places));
 }
 
-Payload Home::filled_with(float value) {
-  Payload payload{pool->take(share->rules())};
-  if (!payload) return payload;
-  fill(share->execution(), value, payload.writable(DType::f32, kCount));
-  return payload;
-}
+Payload Home::filled_with(float value) { return payload_of(*share, *pool, kCount, value); }
 
 void Home::send(uint32_t to, float value, uint64_t number) {
   FrameHeader h;

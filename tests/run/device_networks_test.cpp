@@ -1,15 +1,12 @@
 // Networks on the lanes of a device: of the zoo, of texts, and of one's own, with what they keep
 // aside. The device's streams are threads, and LibTorch computes on the memory of the lanes.
-#include <torch/script.h>
-#include <torch/torch.h>
-
 #include "actors/run/run.hpp"
 #include "actors/run/state_sizes.hpp"
-#include "models/network/torch_objective.hpp"
 #include "models/warm_start.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/threaded.hpp"
 #include "tests/models/tools.hpp"
+#include "tests/models/torch_tasks.hpp"
 
 using namespace grapevine;
 using namespace grapevine::testing;
@@ -19,36 +16,6 @@ namespace {
 constexpr int kRanks = 3;
 constexpr uint64_t kSteps = 6;       // of each rank
 constexpr size_t kPieces = 1 << 17;  // of work in a stream, at most
-
-/// With a norm, a frozen parameter and a mask.
-struct Odd : torch::nn::Module {
-  torch::nn::Linear in{4, 4}, out{4, 2};
-  torch::nn::BatchNorm1d norm{4};
-  at::Tensor frozen, mask;
-  Odd() {
-    register_module("in", in), register_module("norm", norm), register_module("out", out);
-    frozen = register_parameter("frozen", torch::full({4}, 2.0f), false);
-    mask = register_buffer("mask", torch::ones({4}, torch::kBool));
-  }
-  at::Tensor forward(const at::Tensor& x) { return out(norm(in(x)) * frozen * mask); }
-};
-
-void write_script(const std::string& path, int features, int outputs) {
-  at::manual_seed(4);
-  torch::jit::Module script("Script");
-  script.register_attribute("training", c10::BoolType::get(), true);
-  script.register_parameter(
-      "weight", (torch::randn({outputs, features}) * 0.1).set_requires_grad(true), false);
-  script.register_parameter("bias", torch::zeros({outputs}).set_requires_grad(true), false);
-  script.register_buffer("seen", torch::zeros({1}));
-  script.define(R"(
-def forward(self, x):
-    if self.training:
-        self.seen.add_(1.0)
-    return torch.linear(torch.flatten(x, 1), self.weight, self.bias)
-)");
-  script.save(path);
-}
 
 Settings settings_of(const std::string& method) {
   Settings s;
@@ -77,22 +44,12 @@ std::shared_ptr<Objective> zoo(Settings s, const std::string& model, const std::
 }
 
 std::shared_ptr<Objective> odd(const Settings& s) {
-  at::manual_seed(3);
-  TorchTask task;
-  task.make = [] { return network_of(std::make_shared<Odd>()); };
-  task.train = TorchData::of(torch::randn({40, 4}) + 3, torch::randint(2, {40}));
   ObjectiveSpec spec = s.objective;
   spec.ranks = s.ranks;
   spec.threads = compute_threads(s);
-  auto made = make_torch_objective(spec, std::move(task));
+  auto made = make_torch_objective(spec, test::odd_task());
   if (!made) FAIL(made.error().message);
   return std::move(*made);
-}
-
-std::vector<float> statistics_of(const Objective& objective, int rank) {
-  std::vector<float> out(objective.statistics().size());
-  objective.read_statistics(rank, {out.data(), out.size(), DType::f32});
-  return out;
 }
 
 }  // namespace
@@ -105,7 +62,7 @@ TEST_CASE(
   for (int k = 0; k < 400; ++k)
     text += "abcde fgh";
   const std::string of_text = "text:" + scratch.file("t.txt", text);
-  write_script(scratch.path("own.pt"), 64, 10);
+  test::write_script(scratch.path("own.pt"), 64, 10);
   const std::pair<const char*, Make> networks[] = {
       {"a classifier", [&](auto& s) { return zoo(s, "cnn-small", "optdigits", scratch.path()); }},
       {"with norms", [&](auto& s) { return zoo(s, "resnet18", "optdigits", scratch.path()); }},
@@ -140,7 +97,7 @@ TEST_CASE(
       CHECK(on_device->outcome.gradients == host->outcome.gradients);
       CHECK(parameter_hash(on_device->outcome) == parameter_hash(host->outcome));
       for (int rank = 1; rank < kRanks; ++rank)  // of rank 0 the CPU has measured gradients before
-        CHECK(statistics_of(*there, rank) == statistics_of(*at_host, rank));
+        CHECK(test::statistics_of(*there, rank) == test::statistics_of(*at_host, rank));
     }
   }
 }

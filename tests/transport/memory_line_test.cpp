@@ -1,9 +1,10 @@
 // Lines by which memory of a device is lent from one process to another: what is said arrives in
 // order, a line's end means that nobody reads any more, and whoever errs is counted and left.
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <cstring>
 
 #include "actors/transport/socket_line.hpp"
 #include "tests/transport/frames.hpp"
@@ -140,24 +141,11 @@ Record record(uint16_t kind, uint32_t slots, uint64_t value, const HeaderBytes& 
 struct Far {
   Descriptor socket;
 
-  void say(const void* bytes, size_t count, int passed_fd = -1) const {
-    iovec piece{const_cast<void*>(bytes), count};
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof passed_fd)] = {};
-    if (passed_fd >= 0) {
-      message.msg_control = room;
-      message.msg_controllen = sizeof room;
-      cmsghdr* with = CMSG_FIRSTHDR(&message);
-      with->cmsg_level = SOL_SOCKET;
-      with->cmsg_type = SCM_RIGHTS;
-      with->cmsg_len = CMSG_LEN(sizeof passed_fd);
-      std::memcpy(CMSG_DATA(with), &passed_fd, sizeof passed_fd);
-    }
-    ::sendmsg(socket.fd(), &message, MSG_NOSIGNAL);
+  void say(const void* bytes, size_t count, std::vector<int> passed = {}) const {
+    const iovec piece{const_cast<void*>(bytes), count};
+    send_passing(socket.fd(), {&piece, 1}, passed);
   }
-  void say(const Record& r, int passed_fd = -1) const { say(&r, sizeof r, passed_fd); }
+  void say(const Record& r, std::vector<int> passed = {}) const { say(&r, sizeof r, passed); }
   bool is_closed() const {
     char bytes[256];
     ssize_t n = 1;
@@ -200,7 +188,7 @@ struct Misdeed {
 
 std::vector<Misdeed> misdeeds_of(const Odd& peer) {
   const HeaderBytes good = encode(data(1, 8));
-  const auto offers = [&peer](const Far& far) { far.say(Record(), peer.memory.fd()); };
+  const auto offers = [&peer](const Far& far) { far.say(Record(), {peer.memory.fd()}); };
   const auto after_offer = [&](const Record& said) {
     return [offers, said](const Far& far) {
       offers(far);
@@ -209,7 +197,7 @@ std::vector<Misdeed> misdeeds_of(const Odd& peer) {
   };
   const auto offer_of = [&](uint32_t slots, uint64_t bytes) {
     return [&peer, slots, bytes](const Far& far) {
-      far.say(record(0, slots, bytes), peer.memory.fd());
+      far.say(record(0, slots, bytes), {peer.memory.fd()});
     };
   };
   Record magic = record(kFrame, 0, 1, good);
@@ -265,11 +253,28 @@ TEST_CASE("a lender that errs is left, counted by its reason, and nothing else h
   }
   CHECK(ends > 5);
   const Far far = peer.open_line();  // and an honest one is believed
-  far.say(Record(), peer.memory.fd());
+  far.say(Record(), {peer.memory.fd()});
   far.say(record(kFrame, 2, 5, encode(data(1, 8))));
   REQUIRE(peer.a.wait([&] { return peer.a.lent.size() == 1; }));
   CHECK(peer.a.wait([&] { return peer.a.notes.back().lent == LentSlot{2, 5}; }));
   CHECK(peer.a.look([&] { return peer.a.downs.empty(); }));
+}
+
+TEST_CASE("descriptors beside a record that asks for none are closed, however many come") {
+  Odd peer;
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const Descriptor reads(ends[0]);
+  const Far far = peer.open_line();
+  {
+    const Descriptor writes(ends[1]);
+    far.say(Record(), {peer.memory.fd(), writes.fd()});
+    for (uint64_t number = 1; number <= 3; ++number)
+      far.say(record(kFrame, 0, number, encode(data(1, 8))), {writes.fd(), writes.fd()});
+  }
+  CHECK(peer.a.wait([&] { return peer.a.notes.size() == 3; }));
+  pollfd closed{reads.fd(), 0, 0};  // once nobody has the other end any more
+  CHECK(::poll(&closed, 1, 10000) == 1);
 }
 
 TEST_CASE("what is passed for a line and is none ends the bulk link, and lines are few") {
@@ -277,7 +282,7 @@ TEST_CASE("what is passed for a line and is none ends the bulk link, and lines a
   std::vector<Far> lines;
   for (int k = 0; k < 5; ++k) {
     lines.push_back(peer.open_line());
-    lines.back().say(Record(), peer.memory.fd());
+    lines.back().say(Record(), {peer.memory.fd()});
   }
   REQUIRE(eventually([&] { return peer.refusals(LinkRefusal::memory) == 1; }));
   CHECK(peer.a.wait([&] { return peer.a.lent.size() == 4; }));

@@ -2,13 +2,12 @@
 #pragma once
 #include <fcntl.h>
 
-#include <cstring>
 #include <string>
 
 #include "actors/transport/acceptor.hpp"
 #include "actors/transport/local_socket.hpp"
 #include "actors/transport/outgoing_payload.hpp"
-#include "kernels/descriptor.hpp"
+#include "actors/transport/passed_descriptors.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
 
@@ -61,21 +60,9 @@ class BulkPeer {
   BulkPeer(const BulkPeer&) = delete;
 
   void say(const BulkRecord& record, int passed_fd = -1) {
-    iovec bytes{const_cast<BulkRecord*>(&record), sizeof record};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof passed_fd)] = {};
-    if (passed_fd >= 0) {
-      message.msg_control = room;
-      message.msg_controllen = sizeof room;
-      cmsghdr* with = CMSG_FIRSTHDR(&message);
-      with->cmsg_level = SOL_SOCKET;
-      with->cmsg_type = SCM_RIGHTS;
-      with->cmsg_len = CMSG_LEN(sizeof passed_fd);
-      std::memcpy(CMSG_DATA(with), &passed_fd, sizeof passed_fd);
-    }
-    REQUIRE(::sendmsg(fd_, &message, MSG_NOSIGNAL) == ssize_t(sizeof record));
+    const iovec piece{const_cast<BulkRecord*>(&record), sizeof record};
+    const std::span<const int> passed(&passed_fd, passed_fd >= 0 ? 1 : 0);
+    REQUIRE(send_passing(fd_, {&piece, 1}, passed) == ssize_t(sizeof record));
   }
   void say(uint16_t kind, uint64_t value, const HeaderBytes& header = {}, int passed_fd = -1) {
     BulkRecord record;
@@ -94,19 +81,10 @@ class BulkPeer {
   }
   /// The same, with the descriptor that came along.
   Descriptor hear_descriptor(BulkRecord& record) {
-    iovec bytes{&record, sizeof record};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    message.msg_control = room;
-    message.msg_controllen = sizeof room;
-    REQUIRE(::recvmsg(fd_, &message, MSG_CMSG_CLOEXEC) == ssize_t(sizeof record));
-    const cmsghdr* const with = CMSG_FIRSTHDR(&message);
-    REQUIRE(with != nullptr);
-    int passed = -1;
-    std::memcpy(&passed, CMSG_DATA(with), sizeof passed);
-    return Descriptor(passed);
+    Descriptor passed;
+    REQUIRE(receive_passed(fd_, &record, sizeof record, passed) == ssize_t(sizeof record));
+    REQUIRE(static_cast<bool>(passed));
+    return passed;
   }
   bool is_closed() {
     BulkRecord record;

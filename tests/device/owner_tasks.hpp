@@ -1,0 +1,39 @@
+// What a test needs to be the owner of devices of one world: a queue of tasks, and payloads.
+#pragma once
+#include <deque>
+#include <functional>
+
+#include "actors/device_share.hpp"
+#include "kernels/ops.hpp"
+#include "tests/device/adverse_world.hpp"
+
+namespace grapevine::testing {
+
+class OwnerTasks {
+ public:
+  explicit OwnerTasks(AdverseWorld& world) : world_(world) {}
+  void later(std::function<void()> task) { waiting_.push_back(std::move(task)); }
+  /// Until nothing waits and no device works.
+  void go_on() {
+    do {
+      while (!waiting_.empty()) {
+        const auto task = std::move(waiting_.front());
+        waiting_.pop_front();
+        task();
+      }
+    } while (world_.step() || !waiting_.empty());
+  }
+
+ private:
+  AdverseWorld& world_;
+  std::deque<std::function<void()>> waiting_;
+};
+
+/// Of so many floats; empty: the pool is.
+inline Payload payload_of(DeviceShare& share, SnapshotPool& pool, size_t count, double value) {
+  Payload payload{pool.take(share.rules())};
+  if (payload) fill(share.execution(), value, payload.writable(DType::f32, count));
+  return payload;
+}
+
+}  // namespace grapevine::testing
