@@ -254,7 +254,7 @@ TEST_CASE("Poisson exchanges that overlap diverge, and the run ends with the rea
   CHECK_FALSE(sound.outcome.failure);
 }
 
-TEST_CASE("distances that swing, come back, or grow with what the ranks have moved by raise no alarm") {
+TEST_CASE("distances that swing, return, or grow with what ranks have moved by, raise no alarm") {
   DivergenceWatch swings, moves, rests, drifts, infinite;
   for (int k = 0; k < 100; ++k) {
     CHECK_FALSE(swings.sees(k % 4 == 0 ? 1e9 : 1, 0));
