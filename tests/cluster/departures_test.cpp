@@ -60,6 +60,15 @@ TEST_CASE("who leaves push-sum politely has handed over what it had, who dies ha
   }
 }
 
+TEST_CASE("who leaves politely by any other method moves the mean as who dies does") {
+  Departures departures;
+  StateReport report = seen({{0, 4, 3}});
+  report.counts = {{0, RuleCounts()}};
+  const auto told = departures.told(departures.open(gone(MemberState::left), 6, 0, 1), report);
+  REQUIRE(told);
+  CHECK(told->mean_changed_by == Approx(1));
+}
+
 TEST_CASE("departures at the same time are told apart, and the last hundred are kept") {
   Departures departures;
   const uint64_t first = departures.open(gone(MemberState::dead), 6, 1, 1);

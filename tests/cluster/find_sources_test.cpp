@@ -51,3 +51,11 @@ TEST_CASE("newcomers that come at once do not all ask the same node first") {
   }
   CHECK(first.size() >= 3);
 }
+
+TEST_CASE("newcomers without links do not all dial the same nodes") {
+  std::set<std::string> dialled;
+  for (const std::string newcomer : {"x", "y", "z", "v", "w"})
+    for (const std::string& node : find_sources(graph_of(8), newcomer, nobody).dials)
+      dialled.insert(node);
+  CHECK(dialled.size() > 3);
+}

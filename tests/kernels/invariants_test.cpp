@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/fork_join.hpp"
 #include "kernels/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
@@ -242,6 +243,17 @@ TEST_CASE("an element of the front that is not finite leaves its x as mixing lef
       CHECK(distance(front, x) == 0);
       CHECK(distance(base, x) == 0);
     }
+  }
+}
+
+TEST_CASE("one number of a front that is none is told, whichever thread comes across it") {
+  constexpr size_t kMany = 300007;  // above the size from which passes are split
+  ForkJoin pool(3);
+  for (const size_t bad : {size_t{0}, kMany / 2, kMany - 1}) {
+    Buffer x = random_buffer(kMany, DType::f32, 1), front = copied(x), base = copied(x);
+    CHECK(mix_and_take({&pool}, 0.3, front, base, x, {}));
+    front.vec().as<float>()[bad] = std::nanf("");
+    CHECK_FALSE(mix_and_take({&pool}, 0.3, front, base, x, {}));
   }
 }
 

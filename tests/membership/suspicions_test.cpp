@@ -43,6 +43,13 @@ TEST_CASE("each other who finds the same shortens that, down to five seconds, an
   CHECK_FALSE(suspicions.accuses(kSuspect, 5));
 }
 
+TEST_CASE("of three who may find the same the first takes half of what all take together") {
+  Suspicions suspicions;
+  suspicions.suspect(100, kSuspect, 1);
+  suspicions.confirm(kSuspect, 2);
+  CHECK(suspicions.next(kLive) == Approx(107.5));  // by the logarithm of their number
+}
+
 TEST_CASE("where nobody else is left who could find the same, five seconds are all there is") {
   Suspicions suspicions;
   suspicions.suspect(100, kSuspect, 1);

@@ -183,7 +183,7 @@ def main():
         print(f"{m.name:<44}{m.program:<16}{what:<16}{time.monotonic() - began:5.0f} s  {why}",
               flush=True)
     for program in sorted({m.program for m in mutants}):  # none is left as the last change made it
-        must(["ninja", "-C", "build/release", f"{program}_test"], tree)
+        must(["ninja", "-C", "build/release", target(program)], tree)
     print(f"{len(mutants) - unnoticed} noticed, {unnoticed} not")
     return 1 if unnoticed else 0
 

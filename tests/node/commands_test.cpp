@@ -60,6 +60,22 @@ TEST_CASE("under torchrun process 0 listens at the master's address, the others 
   CHECK(third.join == "10.0.0.1:29500");
   CHECK(third.first_rank == 16);
   CHECK(third.name == "torch-10.0.0.1-29500.2");
+  PeerOptions named;
+  named.name = "mine";
+  REQUIRE(find_peers(variables("2"), "c.example", 8, named));
+  CHECK(named.name == "mine");
+}
+
+TEST_CASE("two machines whose torchruns meet on themselves have no name in common") {
+  const auto local = environment({{"MASTER_ADDR", "localhost"},
+                                  {"MASTER_PORT", "29500"},
+                                  {"WORLD_SIZE", "2"},
+                                  {"RANK", "0"}});
+  PeerOptions here, there;
+  REQUIRE(find_peers(local, "h", 1, here));
+  REQUIRE(find_peers(local, "g", 1, there));
+  CHECK(here.name == "torch-h-29500.0");
+  CHECK(there.name == "torch-g-29500.0");
 }
 
 TEST_CASE("whoever starts processes, no two have one name, and who is started again has its own") {
@@ -134,18 +150,22 @@ TEST_CASE("where torchrun's own store has the port, the next one is taken") {
 }
 
 TEST_CASE("under Slurm each task has a port of its job and joins the first tasks of some hosts") {
-  PeerOptions peers;
-  REQUIRE(find_peers(environment({{"SLURM_PROCID", "3"},
-                                  {"SLURM_NTASKS", "5"},
-                                  {"SLURM_JOB_ID", "10042"},
-                                  {"SLURM_STEP_NODELIST", "n[1-2],m"},
-                                  {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}}),
-                     "n2", 4, peers));
+  PeerOptions peers, first_of_host;
+  const auto variables = [](const char* process) {
+    return environment({{"SLURM_PROCID", process},
+                        {"SLURM_NTASKS", "5"},
+                        {"SLURM_JOB_ID", "10042"},
+                        {"SLURM_STEP_NODELIST", "n[1-2],m"},
+                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}});
+  };
+  REQUIRE(find_peers(variables("3"), "n2", 4, peers));
   CHECK(peers.name == "slurm-10042.0.3");
   CHECK(peers.listen == "n2:29605");
   CHECK(peers.join == "n1:29602,n2:29604,m:29606");
   CHECK(peers.first_rank == 12);
   CHECK(peers.total_ranks == 20);
+  REQUIRE(find_peers(variables("2"), "n2", 4, first_of_host));
+  CHECK(first_of_host.join == "n1:20042,m:20046");  // not itself
 }
 
 TEST_CASE("Slurm's jobs of successive numbers have ports that lie far apart") {

@@ -1,6 +1,8 @@
 """The package `grapevine-guest`: a pure, typed wheel from its folder. Needs no torch."""
 
+import ast
 import glob
+import graphlib
 import importlib.util
 import os
 import subprocess
@@ -47,6 +49,17 @@ class Package(unittest.TestCase):
         ran = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
         self.assertIn("simulate", ran.stdout)
         self.assertNotIn("join", ran.stdout)
+
+    def test_no_two_modules_import_each_other_and_be_it_for_their_types(self):
+        arrows = {}
+        for path in glob.glob(FOLDER + "/grapevine/*.py"):
+            with open(path) as file:
+                tree = ast.walk(ast.parse(file.read()))
+            froms = [n for n in tree if isinstance(n, ast.ImportFrom) and n.level == 1]
+            name = os.path.basename(path)[: -len(".py")]
+            arrows[name] = {m for n in froms for m in [n.module or n.names[0].name]}
+        self.assertIn("wire", arrows["rank"])
+        graphlib.TopologicalSorter(arrows).prepare()  # raises where there is a circle
 
     def test_lines_have_at_most_a_hundred_columns(self):
         here = os.path.dirname(os.path.abspath(__file__))

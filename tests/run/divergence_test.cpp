@@ -254,11 +254,12 @@ TEST_CASE("Poisson exchanges that overlap diverge, and the run ends with the rea
   CHECK_FALSE(sound.outcome.failure);
 }
 
-TEST_CASE("distances that only swing, or grow with what the ranks have moved by, raise no alarm") {
-  DivergenceWatch swings, moves, drifts, infinite;
+TEST_CASE("distances that swing, return, or grow with what ranks have moved by, raise no alarm") {
+  DivergenceWatch swings, moves, rests, drifts, infinite;
   for (int k = 0; k < 100; ++k) {
     CHECK_FALSE(swings.sees(k % 4 == 0 ? 1e9 : 1, 0));
     CHECK_FALSE(moves.sees(std::pow(2.0, k), std::pow(2.0, k - 10)));
+    CHECK_FALSE(rests.sees(k % 10 == 0 ? 1 : std::pow(2.0, k), 1));
   }
   int seen = 0;
   for (int k = 0; k < 100; ++k)

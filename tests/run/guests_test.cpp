@@ -184,6 +184,73 @@ TEST_CASE("a rank that is killed and comes back answers its script, which never 
   }
 }
 
+// Rank 1 takes three seconds a step, and rank 2, which takes one, waits for it in every round.
+TEST_CASE("a script that waits for the others' steps is idle meanwhile, and only then") {
+  auto scripts = alike({});
+  scripts[1][0].slowness = 3;
+  const RunResult r = with_scripts(descending("d_psgd", "ring", 0), 1, scripts);
+  for (const WorkerReport& w : r.outcome.workers) {
+    INFO("rank " << w.rank);
+    const double idle = w.idle_s / w.alive_s;
+    if (w.rank == 1) CHECK(idle < 0.1);
+    if (w.rank == 2) CHECK(idle == Approx(2.0 / 3).margin(0.05));
+  }
+}
+
+TEST_CASE("a step whose script goes before its round is over is taken, and its successor goes on") {
+  for (const double comes_s : {11.25, 20.25}) {  // the round that begins at 9 ends at 12
+    INFO("comes at " << comes_s);
+    auto scripts = alike({});
+    scripts[1][0].slowness = 3;
+    scripts[2] = {{.goes_s = 10.5}, {.comes_s = comes_s}};
+    std::unique_ptr<SimulatedScripts> seen;
+    const RunResult r = with_scripts(descending("d_psgd", "ring", 0), 1, scripts, &seen);
+    CHECK(seen->log(2, 0).steps == 3);
+    CHECK(seen->log(2, 1).first == 4);
+    CHECK(seen->log(2, 1).steps > 5);
+    CHECK(steps_of(r, 2) == 4 + seen->log(2, 1).steps);
+  }
+}
+
+TEST_CASE("a paused rank neither takes a step nor answers, and each question has one answer") {
+  for (const std::string method : {"a2cid2", "d_psgd"}) {  // in rounds it waits when it is paused
+    INFO(method);
+    const std::pair<double, double> pauses[] = {{11, 20.25}, {26.5, 30.25}};  // as it has asked
+    Settings s = descending(method, "ring", 0);
+    for (const auto& [from, to] : pauses) {
+      s.plan.rank_faults.push_back(rank_fault(RankFaultKind::pause, {3}, from));
+      s.plan.rank_faults.back().until = to;
+    }
+    auto scripts = alike({});
+    scripts[2][0].slowness = 3;
+    std::unique_ptr<SimulatedScripts> seen;
+    const RunResult r = with_scripts(s, 1, scripts, &seen);
+    const ScriptLog& log = seen->log(3, 0);
+    for (const double at : log.answered_s)
+      for (const auto& [from, to] : pauses)
+        CHECK_FALSE((from <= at && at < to));
+    CHECK(log.answered_s.back() > 36);
+    CHECK(steps_of(r, 3) >= log.steps);
+    CHECK(steps_of(r, 3) <= log.steps + 1);  // one that is under way at the end
+    if (method == "a2cid2") CHECK(log.steps == 10 + 7 + 11);
+  }
+}
+
+TEST_CASE("what a script asks while its rank is paused, or when the run is over, is not taken") {
+  Settings s = descending("a2cid2", "ring", 0);
+  s.until_s = 14.99;  // exchanges end in the time that the fifteenth step needs
+  s.plan.rank_faults = {rank_fault(RankFaultKind::pause, {3}, 10.5)};
+  std::unique_ptr<SimulatedScripts> seen;
+  const RunResult r = with_scripts(s, 1, alike({}), &seen);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    INFO("rank " << rank);
+    const ScriptLog& log = seen->log(static_cast<size_t>(rank), 0);
+    CHECK(steps_of(r, rank) == (rank == 3 ? 10 : 14));
+    if (rank != 3) CHECK(log.end);
+  }
+  CHECK(r.outcome.gradients == 7 * 14 + 10);
+}
+
 TEST_CASE("a new graph while scripts compute loses no step") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     Settings s = descending("a2cid2", "ring", 0);

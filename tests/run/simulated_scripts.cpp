@@ -85,6 +85,7 @@ class Script final : public ScriptActor::base {
     else
       ++log.steps;
     log.exchanges = a.exchanges;
+    log.answered_s.push_back(deps_.clock.now());
     log.not_finite += !std::exchange(seat.finite, true);
     log.end = a.end;
     const ScriptOptions& o = deps_.options;

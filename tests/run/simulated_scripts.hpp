@@ -26,6 +26,7 @@ struct ScriptLog {
   uint64_t exchanges = 0;
   int not_finite = 0;  // answers that said so
   bool end = false;
+  std::vector<double> answered_s;  // when
 };
 
 /// For rank k here scripts[k], one after the other.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator
+from typing import Iterator, Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from .rank import Rank
+
+class Place(Protocol):
+    """What a sampler has to know of a rank, as it is now."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def stopped(self) -> bool: ...
 
 
 class Sampler(torch.utils.data.Sampler[int]):
@@ -17,7 +25,7 @@ class Sampler(torch.utils.data.Sampler[int]):
     ended.
     """
 
-    def __init__(self, rank: Rank, size: int, seed: int = 0) -> None:
+    def __init__(self, rank: Place, size: int, seed: int = 0) -> None:
         self.rank = rank
         self.size = size
         self.seed = seed
