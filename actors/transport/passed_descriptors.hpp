@@ -9,8 +9,8 @@
 
 namespace grapevine {
 
-/// As ::sendmsg of the pieces in one message, but not interrupted; of a peer that has gone no signal
-/// tells. REQUIRES: at most 8 descriptors.
+/// As ::sendmsg of the pieces in one message, but not interrupted, and no signal tells of a peer
+/// that has gone. REQUIRES: at most 8 descriptors.
 ssize_t send_passing(int socket, std::span<const iovec> pieces, std::span<const int> descriptors,
                      int flags = 0);
 
