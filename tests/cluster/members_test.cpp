@@ -489,7 +489,9 @@ struct Exchanged {
   std::vector<double> magnitude;
 };
 
-/// An edge with the enemy may begin anew in the same incarnations, and its numbers with it.
+/// An edge with the enemy may begin anew in the same incarnations, and its numbers with it. And where
+/// it has lied two nodes into the same ranks, until one moves on, each has an edge of that name
+/// between its own two: what one end has gained is then sought among what the other has lost.
 Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
   using End = std::tuple<int, int, uint32_t, uint32_t, uint64_t>;
   std::map<End, std::vector<const RecordedJump*>> ends;
@@ -502,7 +504,7 @@ Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
     const auto [rank, peer, incarnation, peer_incarnation, number] = end;
     const auto there = ends.find(End(peer, rank, peer_incarnation, incarnation, number));
     const bool honest = there != ends.end();
-    if (honest) CHECK(here.size() == 1);  // exactly once
+    if (honest) CHECK(here.size() == there->second.size());  // exactly once
     all.both += honest ? here.size() : 0;
     if (!honest) all.one_end.insert(all.one_end.end(), here.begin(), here.end());
     for (const RecordedJump* jump : here)
@@ -511,7 +513,9 @@ Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
         all.magnitude[k] += std::abs(moved);
         if (!honest) all.sum[k] += moved;
         if (!honest) continue;
-        const double rest = std::abs(moved + there->second.front()->moved[k]);
+        double rest = kNever;
+        for (const RecordedJump* other : there->second)
+          rest = std::min(rest, std::abs(moved + other->moved[k]));
         all.is_uneven = std::max(all.is_uneven, rest);
       }
   }
