@@ -34,6 +34,11 @@ def system_here():
     return f"{release.get('ID')}:{release.get('VERSION_ID')}"
 
 
+def first_port_of(job):
+    """Where the first task of a job of Slurm listens."""
+    return 20000 + 6181 * job % 10000
+
+
 class Slurm(Lives):
     """srun and scontrol are stand-ins (slurm/): a launcher, and a note of what was asked for."""
 
@@ -47,7 +52,7 @@ class Slurm(Lives):
         self.run_folder = self.path("run")
         self.key = self.path("run", "run.key")
         job = self.job_with_free_ports()
-        self.contact = f"localhost:{20000 + job % 10000}"
+        self.contact = f"localhost:{first_port_of(job)}"
         self.environment.update({
             "PATH": os.path.join(HERE, "slurm") + ":" + os.environ["PATH"],
             "STAND_IN_FOLDER": self.folder,
@@ -64,7 +69,7 @@ class Slurm(Lives):
             try:
                 for task in range(self.tasks):
                     with socket.socket() as tried:
-                        tried.bind(("localhost", 20000 + job % 10000 + task))
+                        tried.bind(("localhost", first_port_of(job) + task))
                 return job
             except OSError:
                 continue
