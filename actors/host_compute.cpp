@@ -165,11 +165,13 @@ void InlineCompute::submit_to_lane(GradientJob job) {
   const bool queued = gradient->begin(*device_) && gradient->queue(*device_, objective_, 0) &&
                       gradient->end(*device_);
   if (!queued) return;  // lost
-  auto then = [this, gradient, begun_s = clock_.now()] {
+  auto then = [me = weak_from_this(), gradient, begun_s = clock_.now()] {
+    const auto self = me.lock();
+    if (!self || !self->device_) return;  // its run has ended, and what is left of it is drained
     Computed seen = gradient->see();
     const GradientJob& job = gradient->job();
     if (seen.no_memory) return caf::anon_send(job.answer_to, std::move(seen));
-    answer(job, begun_s, seen.loss, std::move(seen.g));
+    self->answer(job, begun_s, seen.loss, std::move(seen.g));
   };
   Fences& fences = device_->fences();
   if (fences.query(gradient->computed()) == Fate::ok) return then();

@@ -64,7 +64,8 @@ struct ComputeModel {
   uint64_t seed = 1;
 };
 
-class InlineCompute final : public Compute {
+class InlineCompute final : public Compute,
+                            public std::enable_shared_from_this<InlineCompute> {
  public:
   using Log = std::function<void(uint64_t word)>;  // into the event-log hash
 
