@@ -489,9 +489,9 @@ struct Exchanged {
   std::vector<double> magnitude;
 };
 
-/// An edge with the enemy may begin anew in the same incarnations, and its numbers with it. And where
-/// it has lied two nodes into the same ranks, until one moves on, each has an edge of that name
-/// between its own two: what one end has gained is then sought among what the other has lost.
+/// An edge with the enemy may begin anew in the same incarnations, and its numbers with it. Where it
+/// has lied two nodes into the same ranks each has, until one moves on, an edge of that name between
+/// its own two: what one end has gained is then sought among what the other has lost.
 Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
   using End = std::tuple<int, int, uint32_t, uint32_t, uint64_t>;
   std::map<End, std::vector<const RecordedJump*>> ends;
