@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/snapshot_pool.hpp"
+#include "tests/at_hand.hpp"
 #include "tests/catch.hpp"
 #include "tests/conversations/harness.hpp"
 
@@ -18,17 +19,6 @@ GossipSettings calm(const std::string& graph, int ranks, uint64_t seed, double t
   s.seed = seed;
   s.transfer_s = transfer_s;
   return s;
-}
-
-/// So many ranks in a process: what goes between them takes next to no time.
-LinkFault at_hand(int ranks, int in_process) {
-  LinkFault fault;
-  fault.kind = LinkFaultKind::delay;
-  fault.factor = 1e-3;
-  for (int rank = 0; rank < ranks; ++rank)
-    for (int other = rank / in_process * in_process; other < rank; ++other)
-      fault.links.push_back({rank, other});
-  return fault;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/random.hpp"
+#include "tests/at_hand.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"
 
@@ -74,12 +75,7 @@ TEST_CASE("ring 16 needs at most 215") {
 TEST_CASE("ring 16 with two ranks in each process stays within its bounds") {
   for (const auto& [transfer_s, bound] : {std::pair{0.1, 215.0}, {0.9, 260.0}, {2.0, 450.0}}) {
     Settings s = free_gossip("ring", 16, transfer_s);
-    LinkFault at_hand;
-    at_hand.kind = LinkFaultKind::delay;
-    at_hand.factor = 1e-3;
-    for (int rank = 0; rank < 16; rank += 2)
-      at_hand.links.push_back({rank, rank + 1});
-    s.plan.link_faults = {at_hand};
+    s.plan.link_faults = {test::at_hand(16, 2)};
     INFO("transfer " << transfer_s);
     CHECK(counts(s).mean <= bound);
   }

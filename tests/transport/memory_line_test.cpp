@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-
 #include "actors/transport/socket_line.hpp"
 #include "tests/transport/frames.hpp"
 #include "tests/transport/tools.hpp"
