@@ -489,9 +489,17 @@ struct Exchanged {
   std::vector<double> magnitude;
 };
 
-/// An edge with the enemy may begin anew in the same incarnations, and its numbers with it. Where it
-/// has lied two nodes into the same ranks each has, until one moves on, an edge of that name between
-/// its own two: what one end has gained is then sought among what the other has lost.
+/// What two ends of an exchange have gained together, which is nothing.
+double unevenness(const RecordedJump& here, const RecordedJump& there) {
+  double most = 0;
+  for (size_t k = 0; k < here.moved.size(); ++k)
+    most = std::max(most, std::abs(here.moved[k] + there.moved[k]));
+  return most;
+}
+
+/// An edge with the enemy may begin anew in the same incarnations, and its numbers with it. Where
+/// it has lied two nodes into the same ranks each has, until one moves on, an edge of that name
+/// between its own two: of what one end has gained the other has lost one jump.
 Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
   using End = std::tuple<int, int, uint32_t, uint32_t, uint64_t>;
   std::map<End, std::vector<const RecordedJump*>> ends;
@@ -504,20 +512,22 @@ Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
     const auto [rank, peer, incarnation, peer_incarnation, number] = end;
     const auto there = ends.find(End(peer, rank, peer_incarnation, incarnation, number));
     const bool honest = there != ends.end();
+    const bool in_node = std::abs(rank - peer) == 1;  // it may be one's own two
     if (honest) CHECK(here.size() == there->second.size());  // exactly once
+    if (honest && !in_node) CHECK(here.size() == 1);
     all.both += honest ? here.size() : 0;
     if (!honest) all.one_end.insert(all.one_end.end(), here.begin(), here.end());
-    for (const RecordedJump* jump : here)
+    for (const RecordedJump* jump : here) {
       for (size_t k = 0; k < 6; ++k) {
-        const double moved = jump->moved[k];
-        all.magnitude[k] += std::abs(moved);
-        if (!honest) all.sum[k] += moved;
-        if (!honest) continue;
-        double rest = kNever;
-        for (const RecordedJump* other : there->second)
-          rest = std::min(rest, std::abs(moved + other->moved[k]));
-        all.is_uneven = std::max(all.is_uneven, rest);
+        all.magnitude[k] += std::abs(jump->moved[k]);
+        if (!honest) all.sum[k] += jump->moved[k];
       }
+      if (!honest) continue;
+      double rest = kNever;
+      for (const RecordedJump* other : there->second)
+        rest = std::min(rest, unevenness(*jump, *other));
+      all.is_uneven = std::max(all.is_uneven, rest);
+    }
   }
   all.is_uneven /= 1 + *std::ranges::max_element(all.magnitude);  // what rounding is measured by
   return all;

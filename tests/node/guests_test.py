@@ -426,6 +426,7 @@ class Records(unittest.TestCase):
             first.send(record(FINISH))
             said = [first.read(waits=[WAIT]) for _ in range(2)]
             self.assertEqual([wait.kind for wait in said], [WAIT, WAIT])
+            self.assertLess(said[0].value, said[1].value)
             self.assertGreater(said[1].value, 1.5)  # seconds in which it has heard two
             second.send(record(FINISH))
             self.assertEqual(first.read().kind, MEAN)
