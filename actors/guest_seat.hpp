@@ -39,7 +39,7 @@ struct GuestSeat {
   std::atomic<Turn> turn{Turn::script};
   bool steps = false;  // to be taken; else, and once it has been, x alone is wanted
   double loss = 0;     // of the step
-  bool finite = true;  // all of the front, when the step was taken
+  double finite = 1;   // 1: all of the front was, when the step was taken
 };
 
 }  // namespace grapevine

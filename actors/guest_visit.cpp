@@ -316,7 +316,7 @@ bool GuestVisit::step(const Question& question) {
       number_ = answered->steps;
       exchanges_ = answered->exchanges;
       if (answered->end) flags |= kGuestEnd;
-      if (!std::exchange(seat_->finite, true)) flags |= kGuestNotFinite;
+      if (std::exchange(seat_->finite, 1) != 1) flags |= kGuestNotFinite;
     }
   }
   return give_front(flags);

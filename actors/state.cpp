@@ -30,12 +30,10 @@ State::State(caf::actor_config& config, StateDependencies deps)
     : StateActor::base(config),
       deps_(std::move(deps)),
       method_(method_named(deps_.method)),
-      execution_{deps_.pool.get()} {
-  if (deps_.device) {
-    execution_ = deps_.device->execution();
-    ferry_ = deps_.device->make_ferry(
-        [this](const Fence& fence, std::function<void()> then) { when(fence, std::move(then)); });
-  }
+      execution_{deps_.pool.get()},
+      turns_(deps_.device.get(), turns_owner()),
+      fronts_(deps_.device.get(), turns_) {
+  if (deps_.device) execution_ = deps_.device->execution();
   const ParameterLayout& layout = deps_.objective->layout();
   snapshots_ =
       deps_.device
@@ -61,65 +59,28 @@ State::Member* State::find(int rank) {
 
 // --- what waits
 
-// What has come already is gone on with at once.
-void State::when(const Fence& fence, std::function<void()> then, Where where) {
-  Fences& fences = deps_.device->fences();
-  if (!fence || fences.query(fence, where) == Fate::ok) return then();
-  const uint64_t ticket = ++tickets_;
-  awaited_[ticket] = {std::move(then), deps_.device->silence().expect(SilenceWatch::Kind::pass)};
-  look_soon();
-  const auto tell = [self = caf::actor_cast<StateActor>(this), ticket](Fate fate) {
-    caf::anon_send(self, Arrived{ticket, fate != Fate::ok});
+DeviceTurns::Owner State::turns_owner() {
+  constexpr double kLook_s = 1;
+  DeviceTurns::Owner owner;
+  owner.on_fence = [this](uint64_t ticket) {
+    return [self = caf::actor_cast<StateActor>(this), ticket](Fate fate) {
+      caf::anon_send(self, Arrived{ticket, fate != Fate::ok});
+    };
   };
-  fences.when(fence, tell, where);
-}
-
-template <class Then>
-void State::await(int rank, const Fence& fence, Then&& then) {
-  turns_.hold(rank);
-  when(fence, [this, rank, then = std::forward<Then>(then)]() mutable {
-    guarded(rank, then);
-    turns_.release(rank);
-  });
+  owner.guarded = [this](int rank, const std::function<void()>& work) { guarded(rank, work); };
+  owner.look_later = [this] {
+    scheduled_send(caf::actor_cast<StateActor>(this),
+                   deps_.clock.instant(deps_.clock.now() + kLook_s), Tick{});
+  };
+  return owner;
 }
 
 // then(member), in which all sums are known that ask() has asked for.
 template <class Ask, class Then>
-void State::foresee(int rank, Ask&& ask, Then&& then) {
-  if (!deps_.device) return then(*find(rank));
-  Workspace& workspace = deps_.device->workspace();
-  auto answers = std::make_shared<Inquiry>();
-  workspace.ask(*answers, ask);
-  if (answers->empty()) return then(*find(rank));
-  await(rank, answers->ready(), [this, &workspace, rank, answers, then]() mutable {
-    if (Member* member = find(rank)) workspace.answer(*answers, [&] { then(*member); });
+void State::foresee(Member& member, Ask&& ask, Then&& then) {
+  turns_.foresee(member.rank, ask, [this, rank = member.rank, then] {
+    if (Member* m = find(rank)) then(*m);
   });
-}
-
-// Copies on the device, in the order of the host's vectors.
-void State::lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then) {
-  auto lifted = std::make_shared<std::vector<Buffer>>();
-  for (const ConstVec& v : host)
-    lifted->emplace_back(execution_, v.size, v.dtype);
-  auto left = std::make_shared<size_t>(host.size());
-  const auto arrived = [lifted, left, then = std::move(then)] {
-    if (--*left == 0) then(*lifted);
-  };
-  for (size_t k = 0; k < host.size(); ++k)
-    ferry_->up(host[k], (*lifted)[k], arrived);
-}
-
-// The vectors, wherever they are, are in the host's memory then.
-void State::lower(std::vector<Buffer*> buffers, std::function<void()> then) {
-  if (!deps_.device || buffers.empty()) return then();
-  auto left = std::make_shared<size_t>(buffers.size());
-  for (Buffer* const there : buffers) {
-    auto host = std::make_shared<Buffer>(there->size(), there->dtype());
-    ferry_->down(*there, *host, [there, host, left, then] {
-      *there = std::move(*host);
-      if (--*left == 0) then();
-    });
-  }
 }
 
 // What is done for no rank in particular, where a device may be full.
@@ -133,40 +94,21 @@ void State::within_memory(Work&& work) {
   }
 }
 
-// As long as a device owes anything it is looked whether it still answers.
-void State::look_soon() {
-  constexpr double kLook_s = 1;
-  if (!deps_.device || looks_ || is_lost_) return;
-  if (!deps_.device->silence().expects()) return;
-  looks_ = true;
-  scheduled_send(caf::actor_cast<StateActor>(this),
-                 deps_.clock.instant(deps_.clock.now() + kLook_s), Tick{});
-}
-
-void State::look() {
-  looks_ = false;
-  if (is_lost_) return;
-  if (deps_.device->silence().is_silent(deps_.clock.now())) deps_.device->device().give_up();
-  look_soon();
-}
-
 void State::lose_device() {
   deps_.device->set_lost();
-  awaited_.clear();
+  turns_.close(true);
   lose_ranks("it is lost, and its ranks with it");
 }
 
 // Whoever waits is told: with a rank that is gone, or with nothing.
 void State::lose_ranks(const char* why) {
-  is_lost_ = true;
+  turns_.close(false);
   for (const Member& member : members_) {
     if (!member.rule) continue;
     send(member.communicator, Drain{true});  // no exchange of theirs is answered any more
     drop(member.rank);
   }
-  for (const auto& [id, answer] : std::exchange(owed_, {}))
-    answer();
-  turns_.let_go();
+  turns_.dismiss();
   if (deps_.on_throw) deps_.on_throw("the device of this process", why);
 }
 
@@ -207,17 +149,16 @@ void State::take_in_turn(const TakeRequest& r) {
 
 void State::take(Member& member, const TakeRequest& request) {
   const int peer = request.take.exchange.peer;
-  if (!deps_.device || knows_bound(member, peer) || !has_moved(member))
+  if (!deps_.device || member.distances.knows_bound(peer) || !has_moved(member))
     return take_now(member, request);
-  const uint64_t id = ++tickets_;
-  owed_[id] = [this, to = member.communicator, ticket = request.take.ticket] {
+  const uint64_t debt = turns_.owe([this, to = member.communicator, ticket = request.take.ticket] {
     send(to, Taken{ticket, {}, 0});
-  };
-  with_start(member, [this, request, id](Member& m) {
+  });
+  with_start(member, [this, request, debt](Member& m) {
     foresee(
-        m.rank, [&] { reach(m); },
-        [this, request, id](Member& now) {
-          owed_.erase(id);
+        m, [&] { reach(m); },
+        [this, request, debt](Member& now) {
+          turns_.settle(debt);
           take_now(now, request);
         });
   });
@@ -261,11 +202,12 @@ void State::write(Member& member, int phase) {
 
 void State::combine(Member& member, Apply& a) {
   if (const double own = rounds(member).addition(); own > 0)
-    edge(member, member.rank).expected.learn(own);
+    member.distances.at(member.rank).expected.learn(own);
   for (size_t k = 0; k < a.incoming.size(); ++k) {
     if (!a.incoming[k]) continue;
     const int peer = sender(member, a, k);
-    if (!sound(member, peer, rounds(member).distance(k, a.incoming[k]), 0)) a.incoming[k] = {};
+    const double distance = rounds(member).distance(k, a.incoming[k]);
+    if (!sound(member, peer, distance, bound_of(member, peer))) a.incoming[k] = {};
   }
   rounds(member).combine(deps_.clock.now(), a.phase, a.incoming);
   if (a.phase + 1 < rounds(member).phases()) return write(member, a.phase + 1);
@@ -277,46 +219,8 @@ void State::combine(Member& member, Apply& a) {
 
 // --- what is left out because it is too far off
 
-State::Edge& State::edge(Member& member, int peer) {
-  const auto earlier = [](const Edge& known, int rank) { return known.peer < rank; };
-  const auto at = std::lower_bound(member.edges.begin(), member.edges.end(), peer, earlier);
-  if (at != member.edges.end() && at->peer == peer) return *at;
-  return *member.edges.insert(at, {peer, {}});
-}
-
-bool State::adds_alike(const Member& member) const {
-  return is(Pattern::rounds) && std::any_of(member.edges.begin(), member.edges.end(),
-                                            [&](const Edge& e) { return e.peer == member.rank; });
-}
-
-bool State::knows_bound(Member& member, int peer) const {
-  if (!deps_.objective->has_workers() || adds_alike(member) || is(Pattern::collective)) return true;
-  return std::any_of(member.edges.begin(), member.edges.end(), [&](const Edge& e) {
-    return e.peer == peer && e.expected.known() && e.expected.bound() > 0;
-  });
-}
-
-// Of a peer that nothing is known about: a thousand times the largest level of the others, or ten
-// times as far as this rank has come, a thousand times while it has hardly begun. Where ranks add
-// what is alike, a peer may also do as the others and this rank itself do. Where no rank takes
-// steps none can diverge.
 double State::bound_of(Member& member, int peer) {
-  constexpr double kUnknown = 1000, kAsFar = 10;
-  constexpr uint64_t kBegun = 32;  // gradients
-  if (!deps_.objective->has_workers()) return kNever;
-  double known = 0, others = 0;
-  for (const Edge& e : member.edges) {
-    if (!e.expected.known()) continue;
-    if (e.peer == peer) known = e.expected.bound();
-    if (e.peer != peer) others = std::max(others, e.expected.level());
-  }
-  if (adds_alike(member)) return std::max(known, ExpectedDistance::kFarther * others);
-  if (known > 0) return known;
-  if (is(Pattern::collective)) return kNever;  // at all ranks alike
-  const double farthest = kUnknown * others;
-  const double times = member.gradients < kBegun ? kUnknown : kAsFar;
-  const double most = std::max(farthest, times * reach(member));
-  return most > 0 ? most : kNever;
+  return member.distances.bound(peer, member.gradients, [&] { return reach(member); });
 }
 
 bool State::has_moved(const Member& member) const {
@@ -333,24 +237,10 @@ void State::with_start(Member& member, Then&& then) {
     start_ = Buffer(execution_, layout.size(), layout.dtype());
     mixed_ = Buffer(execution_, layout.size(), layout.dtype());
   }
-  turns_.hold(member.rank);
-  ferry_->up(*host, start_, [this, host, rank = member.rank, then = std::forward<Then>(then)] {
-    guarded(rank, [&] {
-      if (Member* m = find(rank)) then(*m);
-    });
-    turns_.release(rank);
-  });
-}
-
-// Of a device. What work() begins ends with turns_.release(kRoom). Who has a rank's turn may wait
-// for this one, and nobody the other way round.
-void State::with_room(std::function<void()> work) {
-  if (!deps_.device) return work();
-  const auto enter = [this, work = std::move(work)] {
-    turns_.hold(kRoom);
-    work();
+  const auto there = [this, host, rank = member.rank, then = std::forward<Then>(then)] {
+    if (Member* m = find(rank)) then(*m);
   };
-  turns_.is_held(kRoom) ? turns_.wait(kRoom, enter) : enter();
+  turns_.up(member.rank, *host, start_, there);
 }
 
 // In the norm of the distances that are judged; 0: it has not moved yet.
@@ -370,13 +260,8 @@ double State::reach(Member& member) {
   return std::sqrt(square_distance(execution_, x, from));
 }
 
-// What is left out raises what is expected, so that ranks which have drifted apart meet again; but
-// no sum gets better by what one rank adds to it.
-bool State::sound(Member& member, int peer, double distance, uint64_t number) {
-  const bool is_sound = std::isfinite(distance) && distance <= bound_of(member, peer);
-  const bool adds = peer == member.rank || adds_alike(member);
-  ExpectedDistance& known = edge(member, peer).expected;
-  if (is_sound || (known.known() && !adds)) known.learn(distance);
+bool State::sound(Member& member, int peer, double distance, double bound, uint64_t number) {
+  const bool is_sound = member.distances.takes(peer, distance, bound);
   if (!is_sound) send(member.communicator, Skipped{peer, number});
   return is_sound;
 }
@@ -395,22 +280,19 @@ void State::note(int rank, const ExchangeKey& exchange, double moved) {
 
 // Both ends judge the same two snapshots by the same bound, so either both apply the jump or none.
 void State::jump(Member& member, Apply& a) {
+  const ExchangeKey& exchange = a.exchange;
   const double distance = std::sqrt(square_distance(execution_, a.sent.vec(), a.received.vec()));
-  Edge& known = edge(member, a.exchange.peer);
-  const bool is_sound = std::isfinite(distance) && distance <= a.bound;
-  if (is_sound || known.expected.known()) known.expected.learn(distance);
+  const bool is_sound = sound(member, exchange.peer, distance, a.bound, exchange.number);
   const double moved = is_sound ? (0.5 + a.alpha_tilde) * distance : 0;
+  EdgeDistances::Edge& known = member.distances.at(exchange.peer);
   known.last_jump = static_cast<float>(moved);
-  if (deps_.recorded) note(member.rank, a.exchange, moved);
-  if (!is_sound) {
-    send(member.communicator, Skipped{a.exchange.peer, a.exchange.number});
-    return;
-  }
-  pairwise(member).jump(deps_.clock.now(), a.exchange, a.sent, a.received, a.alpha_tilde);
+  if (deps_.recorded) note(member.rank, exchange, moved);
+  if (!is_sound) return;
+  pairwise(member).jump(deps_.clock.now(), exchange, a.sent, a.received, a.alpha_tilde);
   count_exchange(member);
   // What is sent may be less than the parameters: a part of low rank says no distance.
   if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
-    distances_[{member.rank, a.exchange.peer}] = distance;
+    known.seen = static_cast<float>(distance);
 }
 
 // A gradient that is far off what this rank's own were before is not added: the others go on
@@ -420,10 +302,10 @@ void State::begin(Member& member, const Apply& a) {
   if (a.vector != 0 || a.contributions == 1) return;
   const Vec own = collective(member).part(0, deps_.objective->layout().size());
   foresee(
-      member.rank, [&] { dot(execution_, own, own); },
+      member, [&] { dot(execution_, own, own); },
       [this, own](Member& m) {
         const double norm = std::sqrt(dot(execution_, own, own));
-        if (!sound(m, m.rank, norm, 0)) fill(execution_, 0, own);
+        if (!sound(m, m.rank, norm, bound_of(m, m.rank))) fill(execution_, 0, own);
       });
 }
 
@@ -439,8 +321,12 @@ void State::finish(Member& member, const Apply& a) {
   int contributions = a.contributions;
   if (contributions > 1) {
     const double norm = norm_of_sum(member);
-    if (gradient && norm == 0) edge(member, member.rank).expected = {};
-    const bool keeps = gradient ? sound(member, -1, norm, 0) : std::isfinite(norm);
+    if (gradient && norm == 0) member.distances.at(member.rank).expected = {};
+    const auto is_sound = [&] {
+      constexpr int all = EdgeDistances::kAll;
+      return sound(member, all, norm, bound_of(member, all));
+    };
+    const bool keeps = gradient ? is_sound() : std::isfinite(norm);
     if (!keeps) contributions = 0;
   }
   const Guest* guest = this->guest(member);
@@ -468,7 +354,7 @@ void State::apply(ApplyRequest& request) {
   const bool meets = a.operation == Apply::Operation::combine && meets_unknown(*member, a);
   const auto go_on = [this, meets, a = std::make_shared<Apply>(std::move(a))](Member& m) {
     foresee(
-        m.rank, [&] { ask_sums(m, *a, meets); }, [this, a](Member& now) { carry_out(now, *a); });
+        m, [&] { ask_sums(m, *a, meets); }, [this, a](Member& now) { carry_out(now, *a); });
   };
   meets ? with_start(*member, go_on) : go_on(*member);
 }
@@ -481,7 +367,7 @@ int State::sender(Member& member, const Apply& a, size_t k) {
 
 bool State::meets_unknown(Member& member, const Apply& a) {
   for (size_t k = 0; k < a.incoming.size(); ++k)
-    if (a.incoming[k] && !knows_bound(member, sender(member, a, k))) return true;
+    if (a.incoming[k] && !member.distances.knows_bound(sender(member, a, k))) return true;
   return false;
 }
 
@@ -508,7 +394,7 @@ void State::carry_out(Member& member, Apply& a) {
   switch (a.operation) {
     case Apply::Operation::jump: return jump(member, a);
     case Apply::Operation::missing:
-      broken_after_norm_ += static_cast<double>(edge(member, a.exchange.peer).last_jump);
+      broken_after_norm_ += static_cast<double>(member.distances.at(a.exchange.peer).last_jump);
       return;
     case Apply::Operation::add:
       return axpy(execution_, 1, a.received.vec(), collective(member).part(a.offset, a.count));
@@ -581,32 +467,13 @@ void State::take_step(TakeStep& step) {
     guest.owed = std::move(step.seat);
     return;
   }
-  const std::shared_ptr<Front> there = front_of(step.seat);
   if (!std::exchange(step.seat->steps, false)) {
-    if (there) fill(execution_, 1, there->finite);
+    fill(execution_, 1, fronts_.of(step.seat).finite);
     return show(*member, std::move(step.seat));
   }
-  if (!there) return step_from(*member, std::move(step.seat));
-  turns_.hold(step.rank);
-  ferry_->up(step.seat->front, there->front, [this, rank = step.rank, seat = step.seat, there] {
-    guarded(rank, [&] {
-      if (Member* m = find(rank)) step_from(*m, seat);
-    });
-    turns_.release(rank);
+  fronts_.bring(step.rank, step.seat, [this, rank = step.rank, seat = step.seat] {
+    if (Member* m = find(rank)) step_from(*m, seat);
   });
-}
-
-// Null: it is where the script has it, in the host's memory.
-std::shared_ptr<State::Front> State::front_of(const std::shared_ptr<GuestSeat>& seat) {
-  if (!deps_.device) return nullptr;
-  std::erase_if(fronts_, [](const auto& known) { return known.first.expired(); });
-  std::shared_ptr<Front>& front = fronts_[seat];
-  if (!front) {
-    const ParameterLayout& layout = deps_.objective->layout();
-    const auto made = [&] { return Buffer(execution_, layout.size(), layout.dtype()); };
-    front = std::make_shared<Front>(Front{made(), made(), {execution_, 1, DType::f64}});
-  }
-  return front;
 }
 
 // The front is where the rank lives.
@@ -614,12 +481,8 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
   Guest& guest = guests_[member.rank];
   const bool together = !is(Pattern::pairwise) && member.rule->communicates(member.gradients);
   audited(member, -1, 1, [&] {
-    const double now = deps_.clock.now();
-    if (const auto there = front_of(seat))
-      return member.rule->take(now, there->front, there->base, there->finite);
-    double finite = 0;
-    member.rule->take(now, seat->front, seat->base, {&finite, 1, DType::f64});
-    seat->finite = finite == 1;
+    const auto [front, base, finite] = fronts_.of(seat);
+    member.rule->take(deps_.clock.now(), front, base, finite);
   });
   if (together) {
     member.owes_copy = true;
@@ -632,29 +495,19 @@ void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
 
 void State::show(Member& member, std::shared_ptr<GuestSeat> seat) {
   const double now = deps_.clock.now();
-  const std::shared_ptr<Front> there = front_of(seat);
-  member.rule->read(now, there ? there->front.vec() : seat->front);
-  member.rule->read(now, there ? there->base.vec() : seat->base.vec());
+  const auto [front, base, finite] = fronts_.of(seat);
+  member.rule->read(now, front);
+  member.rule->read(now, base);
   hand_over(member, std::move(seat));
 }
 
 // The front as it is now, which nobody touches before the script has answered.
 void State::hand_over(Member& member, std::shared_ptr<GuestSeat> seat) {
-  const auto told = [this, rank = member.rank, seat, gradients = member.gradients] {
+  fronts_.hand_over(seat, [this, rank = member.rank, seat, gradients = member.gradients] {
     const Member* m = find(rank);
     if (m == nullptr) return;
     send(m->worker, Parameters{{}, gradients, seat, guests_[rank].exchanges});
-  };
-  const std::shared_ptr<Front> there = front_of(seat);
-  if (!there) return told();
-  const auto finite = std::make_shared<Buffer>(1, DType::f64);
-  const auto arrived = [there, finite, seat, told, left = std::make_shared<int>(2)] {
-    if (--*left > 0) return;
-    seat->finite = *std::as_const(*finite).vec().as<double>() == 1;
-    told();
-  };
-  ferry_->down(there->front, seat->front, arrived);
-  ferry_->down(there->finite, *finite, arrived);
+  });
 }
 
 void State::pay_copy(Member& member) {
@@ -671,9 +524,9 @@ void State::send_copy(Member& member, Lease copy) {
 
 template <class Answer>
 State::Reply<Answer> State::owe(Answer nothing) {
-  Reply<Answer> reply{this, ++tickets_, make_response_promise<Answer>()};
-  owed_[reply.id] = [promise = reply.promise, nothing]() mutable { promise.deliver(nothing); };
-  return reply;
+  auto promise = make_response_promise<Answer>();
+  const auto answer = [promise, nothing]() mutable { promise.deliver(nothing); };
+  return {this, turns_.owe(answer), promise};
 }
 
 template <class Answer, class Message>
@@ -693,7 +546,7 @@ caf::typed_response_promise<Answer> State::answered(const Message& message, Answ
   };
   const auto take_turn = [this, rank = message.rank, serve] {
     turns_.hold(rank);
-    with_room([this, rank, serve] {
+    turns_.with_room([this, rank, serve] {
       serve();
       turns_.release(rank);
     });
@@ -721,20 +574,20 @@ State::behavior_type State::make_behavior() {
       [this](Detach& d) { in_turn(d, &State::detach); },
       [this](Inherit& i) { in_turn(i, &State::keep_hand_over); },
       [this](Arrived arrived) {
-        const auto then = awaited_.extract(arrived.ticket);
-        if (!then.empty() && !arrived.lost) within_memory(then.mapped().then);
+        const auto then = turns_.arrived(arrived.ticket);
+        if (then && !arrived.lost) within_memory(then);
       },
       [this](DeviceLost) { lose_device(); },
       [this](DeviceTask& t) {
         t.task();
-        look_soon();
+        turns_.look_soon();
       },
-      [this](Tick) { look(); },
+      [this](Tick) { turns_.look(deps_.clock.now()); },
       [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
       [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
       [this](Sample& s) {
         const auto reply = owe(SampleReply());
-        with_room([this, s, reply] { within_memory([&] { sample(s, reply); }); });
+        turns_.with_room([this, s, reply] { within_memory([&] { sample(s, reply); }); });
         return reply.promise;
       },
       [this](ReadRank r) {
@@ -743,7 +596,7 @@ State::behavior_type State::make_behavior() {
       [this](Collect) {
         const auto reply = owe(Collected());
         turns_.when_free([this, reply] {
-          with_room([this, reply] { within_memory([&] { collect(reply); }); });
+          turns_.with_room([this, reply] { within_memory([&] { collect(reply); }); });
         });
         return reply.promise;
       },
@@ -752,9 +605,7 @@ State::behavior_type State::make_behavior() {
 }
 
 void State::on_exit() {
-  awaited_.clear();
-  owed_.clear();
-  turns_ = {};
+  turns_.clear();
   hand_overs_.clear();
   guests_.clear();
   fronts_.clear();
@@ -763,7 +614,6 @@ void State::on_exit() {
   start_ = Buffer();
   mixed_ = Buffer();
   expected_ = Buffer();
-  ferry_.reset();
   deps_.device.reset();
   deps_.objective.reset();
 }
@@ -774,8 +624,8 @@ void State::copy_state(Member& member, const CopyState& d, Reply<RankStatePtr> r
   const RuleState state = member.rule->state(deps_.clock.now());
   const auto copy =
       std::make_shared<RankState>(RankState{save(execution_, state, d.whole), member.gradients});
-  lower(pointers_to(copy->vectors, [](Buffer& b) { return &b; }),
-        [copy, reply]() mutable { reply(RankStatePtr(copy)); });
+  turns_.lower(pointers_to(copy->vectors, [](Buffer& b) { return &b; }),
+               [copy, reply]() mutable { reply(RankStatePtr(copy)); });
 }
 
 void State::attach(Attach& a) {
@@ -783,7 +633,7 @@ void State::attach(Attach& a) {
     known->worker = a.worker;
     return;
   }
-  if (is_lost_) return;  // on_throw has been told
+  if (turns_.is_closed()) return;  // on_throw has been told
   const ParameterLayout& layout = deps_.objective->layout();
   const auto start = std::make_shared<Buffer>(layout.size(), layout.dtype());
   deps_.objective->initial_point(a.rank % deps_.ranks, *start);
@@ -796,13 +646,13 @@ void State::attach(Attach& a) {
     for (const RankRecord::Vector& v : a.record->vectors)
       host.push_back(v.values);
   turns_.hold(a.rank);
-  with_room([this, start, a, host = std::move(host)] {
+  turns_.with_room([this, start, a, host = std::move(host)] {
     const auto leave = [this, rank = a.rank] {
       turns_.release(rank);
-      turns_.release(kRoom);
+      turns_.leave_room();
     };
-    if (is_lost_) return leave();
-    lift(host, [this, start, a, leave](std::vector<Buffer>& lifted) mutable {
+    if (turns_.is_closed()) return leave();
+    turns_.lift(host, [this, start, a, leave](std::vector<Buffer>& lifted) mutable {
       guarded(a.rank, [&] { settle_in_lifted(a, lifted); });
       lifted.clear();
       leave();
@@ -842,6 +692,7 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordP
   if (members_.size() <= place) members_.resize(place + 1);
   Member& member = members_[place];
   member.rank = a.rank;
+  member.distances = {a.rank, method_.pattern, deps_.objective->has_workers()};
   member.rule = method_.make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
   if (!messages_ && !is(Pattern::collective)) {
     const size_t bytes =
@@ -903,8 +754,8 @@ void State::record(Member& member, const RecordRank&, Reply<RankRecordPtr> reply
   deps_.objective->read_statistics(rank % deps_.ranks, record->statistics);
   for (const auto& [ends, history] : histories_)
     if (ends.first == rank) record->edges.push_back(history);
-  lower(pointers_to(record->vectors, [](RankRecord::Vector& v) { return &v.values; }),
-        [record, reply]() mutable { reply(RankRecordPtr(record)); });
+  turns_.lower(pointers_to(record->vectors, [](RankRecord::Vector& v) { return &v.values; }),
+               [record, reply]() mutable { reply(RankRecordPtr(record)); });
 }
 
 void State::set_view_of(SetView& s) {
@@ -913,8 +764,7 @@ void State::set_view_of(SetView& s) {
 
 void State::set_view(Member& member, const View& view) {
   if (is(Pattern::pairwise)) pairwise(member).set_eta(deps_.clock.now(), view.eta);
-  if (is(Pattern::collective) && view.epoch != member.epoch)
-    std::erase_if(member.edges, [&](const Edge& e) { return e.peer != member.rank; });
+  if (is(Pattern::collective) && view.epoch != member.epoch) member.distances.forget_peers();
   if (is(Pattern::collective) && !view.ring.empty()) {
     member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();
@@ -948,7 +798,7 @@ void State::keep_hand_over(Inherit& i) {
     return inherit(*member);
   }
   turns_.hold(i.rank);
-  lift({i.x.vec()}, [this, i](std::vector<Buffer>& lifted) {
+  turns_.lift({i.x.vec()}, [this, i](std::vector<Buffer>& lifted) {
     const auto x = std::make_shared<Buffer>(std::move(lifted.front()));
     hand_overs_.push_back(
         {i.rank, i.weight, {Lease::of(*x, [x] {}), x->dtype(), x->size()}, i.epoch});
@@ -977,9 +827,7 @@ void State::detach(Detach& d) {
 
 void State::drop(int rank) {
   std::erase_if(hand_overs_, [rank](const Inherit& i) { return i.rank == rank; });
-  const auto of_rank = [rank](const auto& of_edge) { return of_edge.first.first == rank; };
-  std::erase_if(distances_, of_rank);
-  std::erase_if(histories_, of_rank);
+  std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
   resumed_.erase(rank);
   guests_.erase(rank);
   if (Member* member = find(rank)) *member = {};
@@ -1003,7 +851,7 @@ void State::read_all(size_t place, Seen see, std::function<void()> done) {
       });
     };
     if (deps_.device)
-      return lower({x.get()}, [this, place, tell, see, done] {
+      return turns_.lower({x.get()}, [this, place, tell, see, done] {
         tell();
         read_all(place + 1, see, done);
       });
@@ -1033,10 +881,11 @@ StateReport State::report() {
   report.broken_after_norm = broken_after_norm_;
   for (Member& member : members_) {
     if (!member.rule) continue;
+    for (const EdgeDistances::Edge& e : member.distances.edges())
+      if (!std::isnan(e.seen))
+        report.distances.push_back({member.rank, e.peer, static_cast<double>(e.seen)});
     guarded(member.rank, [&] { report.counts.push_back({member.rank, member.rule->counts()}); });
   }
-  for (const auto& [ends, distance] : distances_)
-    report.distances.push_back({ends.first, ends.second, distance});
   return report;
 }
 
@@ -1044,7 +893,7 @@ void State::tell(Member& member, const ReadRank& r, Reply<RankParameters> reply)
   const ParameterLayout& layout = deps_.objective->layout();
   auto x = std::make_shared<Buffer>(execution_, layout.size(), layout.dtype());
   member.rule->read(deps_.clock.now(), *x);
-  lower({x.get()}, [rank = r.rank, x, counts = member.rule->counts(), reply]() mutable {
+  turns_.lower({x.get()}, [rank = r.rank, x, counts = member.rule->counts(), reply]() mutable {
     reply(RankParameters{rank, counts, x});
   });
 }
@@ -1052,7 +901,7 @@ void State::tell(Member& member, const ReadRank& r, Reply<RankParameters> reply)
 // The sum over all ranks of what gossip conserves; null: it is not audited, or they have none.
 std::shared_ptr<Buffer> State::conserved() {
   auto sum = std::make_shared<Buffer>(execution_, deps_.objective->layout().size(), DType::f64);
-  bool audited = deps_.audits && !is_lost_;
+  bool audited = deps_.audits && !turns_.is_closed();
   for (Member& member : members_) {
     if (!member.rule || !audited) continue;
     // Ranks in the middle of different rounds have no common sum.
@@ -1082,7 +931,7 @@ void State::collect(Reply<Collected> reply) {
   read_all(0, see, [this, result, sum, expected, reply] {
     std::vector<Buffer*> both;
     if (sum) both = {sum.get(), expected.get()};
-    lower(both, [result, sum, expected, reply]() mutable {
+    turns_.lower(both, [result, sum, expected, reply]() mutable {
       result->conserved_error = sum ? 0 : std::numeric_limits<double>::quiet_NaN();
       for (size_t k = 0; sum && k < sum->size(); ++k) {
         const double off = sum->vec().as<double>()[k] - expected->vec().as<double>()[k];

@@ -6,9 +6,8 @@
 //
 // The vectors lie in the host's memory, or all of them on a device (device_share.hpp), and there is
 // one path for both. What a handler must know of a device (is this snapshot too far off?) it asks
-// first (foresee) and goes on when the answer is there; whatever else is wanted of that rank
-// meanwhile waits its turn, so each rank's arithmetic is in the order of its messages. On the CPU
-// all answers are there at once, and nothing ever waits.
+// first and goes on when the answer is there (device_turns.hpp). On the CPU all answers are there
+// at once, and nothing ever waits.
 #pragma once
 #include <functional>
 #include <map>
@@ -16,12 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/algorithms/expected_distance.hpp"
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/device_share.hpp"
+#include "actors/device_turns.hpp"
+#include "actors/edge_distances.hpp"
+#include "actors/guest_fronts.hpp"
 #include "actors/mail_state.hpp"
-#include "actors/turns.hpp"
 #include "kernels/fork_join.hpp"
 #include "kernels/ops.hpp"
 #include "kernels/snapshot_pool.hpp"
@@ -66,12 +66,6 @@ class State final : public StateActor::base {
   void on_exit() override;
 
  private:
-  struct Edge {
-    int peer = 0;  // the rank itself: what it adds to a sum; -1: what all add together
-    ExpectedDistance expected;
-    float last_jump = 0;  // |the change of what gossip conserves|
-  };
-
   struct Member {
     int rank = 0;
     bool owes_copy = false;  // to the worker, when the round is finished
@@ -80,12 +74,9 @@ class State final : public StateActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
-    std::vector<Edge> edges;  // by rising peer
+    EdgeDistances distances;
   };
 
-  struct Front {  // of a seat, on a device
-    Buffer front, base, finite;
-  };
   struct Guest {
     std::shared_ptr<GuestSeat> owed;  // x, when the round is finished
     uint64_t exchanges = 0;           // that have moved it, or rounds, since the first script
@@ -97,20 +88,13 @@ class State final : public StateActor::base {
   void drop(int rank);
 
   // What waits: for a rank's turn, for a device.
+  DeviceTurns::Owner turns_owner();
   template <class Message>
   void in_turn(Message& message, void (State::*serve)(Message&));
-  void when(const Fence&, std::function<void()> then, Where = Where::current());
-  template <class Then>
-  void await(int rank, const Fence&, Then&& then);
   template <class Ask, class Then>
-  void foresee(int rank, Ask&& ask, Then&& then);
+  void foresee(Member&, Ask&& ask, Then&& then);
   template <class Then>
   void with_start(Member&, Then&& then);
-  void with_room(std::function<void()> work);
-  void lift(std::vector<ConstVec> host, std::function<void(std::vector<Buffer>&)> then);
-  void lower(std::vector<Buffer*> buffers, std::function<void()> then);
-  void look_soon();
-  void look();
   void lose_device();
   void lose_ranks(const char* why);
   template <class Work>
@@ -137,15 +121,12 @@ class State final : public StateActor::base {
   void begin(Member&, const Apply&);
   double norm_of_sum(Member&);
   void combine(Member&, Apply&);
-  Edge& edge(Member&, int peer);
-  bool adds_alike(const Member&) const;
-  bool knows_bound(Member&, int peer) const;
   double bound_of(Member&, int peer);
   bool has_moved(const Member&) const;
   double reach(Member&);
   void note(int rank, const ExchangeKey&, double moved);
   void jump(Member&, Apply&);
-  bool sound(Member&, int peer, double distance, uint64_t number);
+  bool sound(Member&, int peer, double distance, double bound, uint64_t number = 0);
   void finish(Member&, const Apply&);
   void set_view_of(SetView&);
   void set_view(Member&, const View&);
@@ -153,7 +134,6 @@ class State final : public StateActor::base {
   void fetch(Fetch&);
   void step_together(Member&);
   void take_step(TakeStep&);
-  std::shared_ptr<Front> front_of(const std::shared_ptr<GuestSeat>&);
   void step_from(Member&, std::shared_ptr<GuestSeat>);
   void hand_over(Member&, std::shared_ptr<GuestSeat>);
   void show(Member&, std::shared_ptr<GuestSeat>);
@@ -171,19 +151,17 @@ class State final : public StateActor::base {
   void keep_hand_over(Inherit&);
   void inherit(Member&);
   Lease read(Member&);
-  // Who has this turn has the device's room for copies: one rank comes or is read at a time.
-  static constexpr int kRoom = -1;
   // Answers that may take a while.
   template <class Answer>
   struct Reply {
     State* state;
-    uint64_t id;
+    uint64_t debt;
     caf::typed_response_promise<Answer> promise;
 
     void operator()(Answer answer) const {
-      if (state->owed_.erase(id) > 0)  // else it has been told that there is nothing
+      if (state->turns_.settle(debt))  // else it has been told that there is nothing
         caf::typed_response_promise<Answer>(promise).deliver(std::move(answer));
-      state->turns_.release(kRoom);
+      state->turns_.leave_room();
     }
   };
   template <class Answer>
@@ -207,31 +185,19 @@ class State final : public StateActor::base {
   StateDependencies deps_;
   const Method& method_;
   Execution execution_;
-  std::unique_ptr<Ferry> ferry_;  // of a device
-  Turns turns_;
-  struct Awaited {
-    std::function<void()> then;
-    SilenceWatch::Expected expected;
-  };
-  std::map<uint64_t, Awaited> awaited_;             // by ticket: what goes on when a fence comes
-  std::map<uint64_t, std::function<void()>> owed_;  // what is answered if the device is lost
-  uint64_t tickets_ = 0;
-  bool is_lost_ = false;  // the device, or it was too full: no rank lives on it any more
-  bool looks_ = false;    // again soon, whether it is silent
+  DeviceTurns turns_;
   Buffer start_, mixed_;  // on a device: what reach() compares
   std::unique_ptr<SnapshotPool> snapshots_;
   std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
-  std::map<std::pair<int, int>, double> distances_;  // from a rank to its peer, as last seen
   // Of runs that have checkpoints: what exchanges with a peer had done to a rank; and by rank, what
   // an earlier life left, until it has its first neighbours.
   std::map<std::pair<int, int>, RankRecord::Edge> histories_;
   std::map<int, RankRecordPtr> resumed_;
   double broken_after_norm_ = 0;  // of jumps whose other half may be missing, summed
   std::map<int, Guest> guests_;   // by rank: those whose steps scripts have taken
-  // On a device: whatever becomes of the rank, a seat's next step is from its base.
-  std::map<std::weak_ptr<GuestSeat>, std::shared_ptr<Front>, std::owner_less<>> fronts_;
+  GuestFronts fronts_;
   std::vector<Inherit> hand_overs_;  // of epochs that have not come
   Buffer expected_;                  // fp64: what the sum of x + x~ must be
 };

@@ -12,7 +12,7 @@ namespace {
 /// Ranks 4 and 5, of six.
 Member gone(MemberState state) {
   Member m;
-  m.node = "c";
+  m.node = std::string(1, 'c');
   m.state = state;
   m.first_rank = 4;
   m.ranks = 2;

@@ -507,7 +507,8 @@ Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
     const ExchangeKey& e = jump.exchange;
     ends[{jump.rank, e.peer, e.incarnation, e.peer_incarnation, e.number}].push_back(&jump);
   }
-  Exchanged all{.sum = std::vector<double>(6), .magnitude = std::vector<double>(6)};
+  Exchanged all;
+  all.sum = all.magnitude = std::vector<double>(6);
   for (const auto& [end, here] : ends) {
     const auto [rank, peer, incarnation, peer_incarnation, number] = end;
     const auto there = ends.find(End(peer, rank, peer_incarnation, incarnation, number));

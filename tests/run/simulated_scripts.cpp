@@ -86,7 +86,7 @@ class Script final : public ScriptActor::base {
       ++log.steps;
     log.exchanges = a.exchanges;
     log.answered_s.push_back(deps_.clock.now());
-    log.not_finite += !std::exchange(seat.finite, true);
+    log.not_finite += std::exchange(seat.finite, 1) != 1;
     log.end = a.end;
     const ScriptOptions& o = deps_.options;
     const bool done = o.steps > 0 && log.steps >= o.steps;
