@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Installs a build into an empty prefix, moves it, and builds a stranger's project against it: BUILD SOURCE
 # [--shared]. With --shared the libraries are built once more, as shared ones, in a folder beside the build that
-# is kept; ccache has the objects already.
+# is kept: from there the paths of the sources are the same, so ccache has the objects already.
 set -euo pipefail
 build=$1 source=$2
 if [ "${3-}" = --shared ]; then
   export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$source
-  cmake -S "$source" -B "$build/shared" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
+  build=$(dirname "$build")/shared
+  cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
     -DGRAPEVINE_TESTS=OFF >/dev/null
-  nice ninja -C "$build/shared" | tail -n 1
-  build=$build/shared
+  nice ninja -C "$build" | tail -n 1
 else
   echo "static libraries; the shared ones are tried by $0 $build $source --shared"
 fi
