@@ -65,8 +65,8 @@ class EdgeDistances {
   double highest_level() const;
 
   int rank_ = 0;
-  Pattern pattern_ = Pattern::pairwise;
-  bool steps_ = true;
+  Pattern pattern_ : 8 = Pattern::pairwise;  // small: there may be thousands of ranks
+  bool steps_ : 1 = true;
   std::vector<Edge> edges_;
 };
 

@@ -1,7 +1,6 @@
 // The methods by name: which rule a name stands for, which conversation it needs, and what it asks
 // of the graph.
 #pragma once
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@
 
 namespace grapevine {
 
-enum class Pattern : uint8_t { pairwise, rounds, collective };
+enum class Pattern { pairwise, rounds, collective };
 
 /// Which policies of lost messages (Missing) a method has, besides sending them again.
 enum class Losses { none, own, any };
