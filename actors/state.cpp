@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "actors/guest_seat.hpp"
@@ -39,7 +40,7 @@ State::State(caf::actor_config& config, StateDependencies deps)
       deps_.device
           ? deps_.device->make_pool(layout.size(), layout.dtype(), deps_.pools.snapshots)
           : std::make_unique<SnapshotPool>(layout.size(), layout.dtype(), deps_.pools.snapshots);
-  chunks_ = pool_of(deps_.pools.chunk_size, layout.dtype(), deps_.pools.chunks, deps_.memory);
+  if (is(Pattern::collective)) have_chunks(deps_.pools.parts);
   expected_ = Buffer(execution_, deps_.audits ? layout.size() : 0, DType::f64);
 }
 
@@ -50,6 +51,24 @@ std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t ca
   constexpr size_t kLeastSharedBytes = 64 << 10;
   if (size * size_of(dtype) < kLeastSharedBytes) memory = SnapshotPool::Memory::own;
   return std::make_unique<SnapshotPool>(size, dtype, capacity, memory);
+}
+
+// For good: ranks hear of a ring at different times, and it may be as large again later.
+void State::have_chunks(const RingParts& parts) {
+  for (const Chunks& chunks : chunks_)
+    if (chunks.parts.most == parts.most) return;
+  const DType dtype = deps_.objective->layout().dtype();
+  chunks_.push_back({parts, pool_of(parts.size, dtype, parts.count, deps_.memory)});
+}
+
+Lease State::chunk(size_t count) {
+  Chunks* best = nullptr;
+  for (Chunks& chunks : chunks_) {
+    const bool fits = chunks.parts.size >= count;
+    if (fits && (best == nullptr || chunks.parts.size < best->parts.size)) best = &chunks;
+  }
+  GV_CHECK(best != nullptr);  // who takes a part has heard of its ring
+  return slot(*best->pool);
 }
 
 State::Member* State::find(int rank) {
@@ -170,7 +189,7 @@ void State::take_now(Member& member, const TakeRequest& request) {
     payload.lease = slot(*messages_);
     if (payload) pairwise(member).snapshot(deps_.clock.now(), request.take.exchange, payload);
   } else {
-    payload.lease = slot(*chunks_);
+    payload.lease = chunk(request.take.count);
     const Vec part = collective(member).part(request.take.offset, request.take.count);
     if (payload) scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
@@ -182,11 +201,13 @@ void State::write_phase(WriteRequest& r) {
   if (Member* member = find(r.rank)) write(*member, r.write.phase);
 }
 
-// The messages of a phase, to whoever holds the conversation. Where no buffer is left, as if lost.
+// The messages of a phase, to whoever holds the conversation; empty where no buffer is left.
 void State::write(Member& member, int phase) {
   Messages messages{member.epoch, phase, {}};
+  bool has_room = true;
   auto add = [&](int peer, size_t edge) {
     Payload payload{slot(*messages_)};
+    has_room = has_room && payload;
     if (payload) rounds(member).write(phase, edge, payload);
     messages.outgoing.push_back({peer, std::move(payload)});
   };
@@ -197,7 +218,21 @@ void State::write(Member& member, int phase) {
     for (const auto& neighbour : rounds(member).neighbourhood().neighbours)
       add(neighbour.rank, edge++);
   }
+  if (method_.waits) note_room(member.rank, has_room);
   send(member.communicator, std::move(messages));
+}
+
+// Who waits for a buffer asks again. It comes when others go on; where each of them waits for one
+// too, the graph of this epoch is too much for the pool.
+void State::note_room(int rank, bool has_room) {
+  constexpr double kPatience_s = 10;
+  if (has_room) return void(without_room_.erase(rank));
+  const double now = deps_.clock.now();
+  const double since = without_room_.try_emplace(rank, now).first->second;
+  if (now - since <= kPatience_s) return;
+  throw std::runtime_error(
+      "no room for its messages: the graph has more edges than that of the "
+      "start, for which memory was taken");
 }
 
 void State::combine(Member& member, Apply& a) {
@@ -768,11 +803,8 @@ void State::set_view(Member& member, const View& view) {
   if (is(Pattern::collective) && !view.ring.empty()) {
     member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();
-    const size_t part = layout.size() / view.ring.size() + 1;
-    if (part > deps_.pools.chunk_size) {  // fewer ranks have larger parts
-      deps_.pools.chunk_size = part;
-      chunks_ = pool_of(part, layout.dtype(), deps_.pools.chunks, deps_.memory);
-    }
+    const auto all = static_cast<size_t>(deps_.ranks);
+    have_chunks(RingParts::of(layout.size(), view.ring.size(), all, deps_.pools.ranks));
   }
   if (!is(Pattern::rounds)) {
     recall_edges(member, view);
@@ -830,6 +862,7 @@ void State::drop(int rank) {
   std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
   resumed_.erase(rank);
   guests_.erase(rank);
+  without_room_.erase(rank);
   if (Member* member = find(rank)) *member = {};
 }
 

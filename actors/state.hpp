@@ -22,6 +22,7 @@
 #include "actors/edge_distances.hpp"
 #include "actors/guest_fronts.hpp"
 #include "actors/mail_state.hpp"
+#include "actors/ring_parts.hpp"
 #include "kernels/fork_join.hpp"
 #include "kernels/ops.hpp"
 #include "kernels/snapshot_pool.hpp"
@@ -32,9 +33,9 @@ namespace grapevine {
 /// At most, of all ranks of a state actor together.
 struct StatePools {
   size_t snapshots = 0;
-  size_t messages = 0;    // what goes to other ranks
-  size_t chunk_size = 0;  // elements of the largest part of a collective round
-  size_t chunks = 0;
+  size_t messages = 0;  // what goes to other ranks
+  RingParts parts;      // of the ring of all
+  size_t ranks = 0;     // here
 };
 
 struct StateDependencies {
@@ -77,6 +78,11 @@ class State final : public StateActor::base {
     EdgeDistances distances;
   };
 
+  struct Chunks {
+    RingParts parts;
+    std::unique_ptr<SnapshotPool> pool;
+  };
+
   struct Guest {
     std::shared_ptr<GuestSeat> owed;  // x, when the round is finished
     uint64_t exchanges = 0;           // that have moved it, or rounds, since the first script
@@ -111,8 +117,11 @@ class State final : public StateActor::base {
   void take_now(Member&, const TakeRequest&);
   std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity,
                                         SnapshotPool::Memory) const;
+  void have_chunks(const RingParts&);
+  Lease chunk(size_t count);
   void write_phase(WriteRequest&);
   void write(Member&, int phase);
+  void note_room(int rank, bool has_room);
   void apply(ApplyRequest&);
   int sender(Member&, const Apply&, size_t k);
   bool meets_unknown(Member&, const Apply&);
@@ -188,15 +197,16 @@ class State final : public StateActor::base {
   DeviceTurns turns_;
   Buffer start_, mixed_;  // on a device: what reach() compares
   std::unique_ptr<SnapshotPool> snapshots_;
-  std::unique_ptr<SnapshotPool> chunks_;    // as large as a part among the living
+  std::vector<Chunks> chunks_;              // of each range of rings that there has been
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
   std::vector<Member> members_;             // rank r is at r / groups; gone ranks have no rule
   // Of runs that have checkpoints: what exchanges with a peer had done to a rank; and by rank, what
   // an earlier life left, until it has its first neighbours.
   std::map<std::pair<int, int>, RankRecord::Edge> histories_;
   std::map<int, RankRecordPtr> resumed_;
-  double broken_after_norm_ = 0;  // of jumps whose other half may be missing, summed
-  std::map<int, Guest> guests_;   // by rank: those whose steps scripts have taken
+  std::map<int, double> without_room_;  // by rank: since when a phase has not been written
+  double broken_after_norm_ = 0;        // of jumps whose other half may be missing, summed
+  std::map<int, Guest> guests_;         // by rank: those whose steps scripts have taken
   GuestFronts fronts_;
   std::vector<Inherit> hand_overs_;  // of epochs that have not come
   Buffer expected_;                  // fp64: what the sum of x + x~ must be

@@ -3,7 +3,7 @@ grapevine_test(actors_units
   SOURCES
     conversations/harness.cpp conversations/watch.cpp conversations/pairwise_test.cpp
     conversations/frames_test.cpp conversations/policy_test.cpp
-    conversations/collective_test.cpp conversations/pair_exchange_test.cpp
+    conversations/rounds_test.cpp conversations/collective_test.cpp conversations/pair_exchange_test.cpp
     conversations/partner_policy_test.cpp
     algorithms/rules_test.cpp algorithms/rules_oracle_test.cpp
     algorithms/rules_constants_test.cpp algorithms/take_test.cpp

@@ -11,6 +11,11 @@ int exponential_rounds(int ranks) {
   return std::bit_width(static_cast<unsigned>(ranks) - 1);
 }
 
+int most_behind(int ranks, PeerSchedule schedule) {
+  constexpr int kReference = 32;  // whose hops repeat
+  return schedule == PeerSchedule::reference ? kReference : exponential_rounds(ranks);
+}
+
 OnePeer one_peer(int rank, int ranks, int64_t step, int round, int rounds_per_step,
                  PeerSchedule schedule) {
   GV_CHECK(rank >= 0);

@@ -25,6 +25,10 @@ struct OnePeer {
 /// ceil(log2 ranks): rounds until the paper's schedule begins again. Two ranks at least.
 int exponential_rounds(int ranks);
 
+/// How many rounds another rank may be behind one that waits for its sender in each: in so many,
+/// what a rank has sent has reached every other one. Two ranks at least.
+int most_behind(int ranks, PeerSchedule);
+
 /// The peers of `rank` in averaging round `round` (0 <= round < rounds_per_step) of step `step`,
 /// both counted from 0. A pure function; two ranks at least.
 OnePeer one_peer(int rank, int ranks, int64_t step, int round = 0, int rounds_per_step = 1,

@@ -74,6 +74,7 @@ void Collective::send(int to, FrameKind kind, uint64_t round, int part, const Pa
 void Collective::send_part(uint64_t round, int part, Payload payload, Effects& out) {
   send(right_, FrameKind::chunk, round, part, payload, out);
   sent_[{round, part}] = std::move(payload);
+  if (sent_.size() > static_cast<size_t>(n_)) sent_.erase(sent_.begin());
 }
 
 void Collective::take(int part, Effects& out) {
@@ -165,7 +166,6 @@ void Collective::finish(double now, int contributions, Effects& out) {
   running_ = false;
   ++round_;
   arrived_.erase(arrived_.begin(), arrived_.lower_bound({round_, 0}));
-  if (round_ >= 2) sent_.erase(sent_.begin(), sent_.lower_bound({round_ - 1, 0}));
   begin(now, out);
 }
 

@@ -8,9 +8,11 @@
 //   s >= n-1   rank p sends chunk p+1-(s-n+1), receives the one before and keeps it   (all-gather)
 //
 // Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A part that does not come is
-// asked for, and comes with what was sent after it; the frames of the last two rounds are kept for
-// that. A neighbour is at most one round ahead: what it sends of later ones is dropped, as a link
-// might have, and comes again when it is asked for. A part for which no buffer is left is taken a
+// asked for, and comes with what was sent after it; the last n parts are kept for that. More cannot
+// be asked for: who sends a part has the one before, so has its left neighbour the one before that,
+// and so on around the ring, to the right neighbour. A neighbour is at most one round ahead: what
+// it sends of later ones is dropped, as a link might have, and comes again when it is asked for. A
+// part for which no buffer is left is taken a
 // little later: until it has left, nothing arrives that would change it.
 //
 // A later epoch has other members: the round in progress is dropped, and before the next gradient

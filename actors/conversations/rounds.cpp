@@ -10,11 +10,10 @@ namespace grapevine {
 
 namespace {
 
-constexpr int kLate = 0;              // the only timer
-constexpr double kPatienceMost = 64;  // times the first
-constexpr size_t kEarlyMost = 256;    // frames of coming epochs
-constexpr uint64_t kScheduleKept = 32;
-constexpr uint64_t kAhead = 256;  // phases that a neighbour may be ahead of us
+constexpr int kLate = 0, kWriteAgain = 1;  // timers
+constexpr double kPatienceMost = 64;       // times the first
+constexpr size_t kEarlyMost = 256;         // frames of coming epochs
+constexpr uint64_t kAhead = 256;           // phases that a neighbour may be ahead of us
 
 }  // namespace
 
@@ -55,6 +54,14 @@ OnePeer Rounds::one_peer() const {
                              options_.schedule);
 }
 
+// The phases before this one that may still be asked for. Each neighbour has sent its message of
+// the phase before, and so has combined what came before that.
+uint64_t Rounds::kept() const {
+  if (!options_.one_peer) return 1;
+  const int ranks = std::max(2, static_cast<int>(peers_.size()));
+  return static_cast<uint64_t>(most_behind(ranks, options_.schedule));
+}
+
 void Rounds::choose_peers() {
   if (options_.one_peer) {
     receivers_.clear(), senders_.clear();
@@ -86,8 +93,11 @@ void Rounds::step_ready(double now, Messages messages, Effects& out) {
   if (messages.epoch != view_.epoch) return ask_anew(out);
   GV_CHECK(!sent_now_);
   GV_CHECK(messages.phase == phase_);
-  sent_now_ = true;
   asked_ = false;
+  const auto has_room = [](const Outgoing& o) { return static_cast<bool>(o.payload); };
+  if (!std::all_of(messages.outgoing.begin(), messages.outgoing.end(), has_room))
+    return out.arms.push_back({kWriteAgain, now + options_.patience_s});
+  sent_now_ = true;
   send_out(messages, out);
   advance(now, out);
 }
@@ -97,7 +107,7 @@ void Rounds::send_out(Messages& messages, Effects& out) {
   for (const size_t k : receivers_) {
     for (const Outgoing& o : messages.outgoing) {
       if (o.peer >= 0 && o.peer != peers_[k].rank) continue;
-      if (!o.payload) continue;  // no buffer was left: as if the link had lost it
+      if (!o.payload) continue;  // where nobody waits: as if the link had lost it
       send(peers_[k], FrameKind::message, number_, o.payload, out);
       if (options_.waits) sent_.push_back({number_, peers_[k].rank, o.payload});
     }
@@ -155,9 +165,7 @@ void Rounds::combine(std::vector<Payload> incoming, Effects& out) {
   out.requests.push_back(std::move(apply));
   ++number_;
   sent_now_ = false;
-  // A neighbour is at most one phase behind; along the schedule as many as it takes to hear of all.
-  const uint64_t kept = options_.one_peer ? kScheduleKept : 2;
-  std::erase_if(sent_, [&](const Sent& s) { return s.number + kept < number_; });
+  std::erase_if(sent_, [&](const Sent& s) { return s.number + kept() < number_; });
   out.arms.push_back({kLate, kNever});
   phase_ = (phase_ + 1) % options_.phases;
   if (phase_ > 0) return;
@@ -216,8 +224,9 @@ void Rounds::wait(double now, double patience_s, Effects& out) {
   out.arms.push_back({kLate, now + patience_s});
 }
 
-void Rounds::timer(double now, int, Effects& out) {
-  if (!active_ || !sent_now_ || !options_.waits) return;
+void Rounds::timer(double now, int id, Effects& out) {
+  if (!active_ || !options_.waits) return;
+  if (!sent_now_) return id == kWriteAgain ? ask_anew(out) : void();
   for (const size_t k : senders_) {
     const Peer& peer = peers_[k];
     const bool there = std::any_of(peer.arrived.begin(), peer.arrived.end(),

@@ -8,7 +8,8 @@
 // a newer one wait for its view.
 //
 //   waits        A message that does not come is asked for. Its sender sends it again, or, where
-//                the method goes on without lost messages, says that it is gone.
+//                the method goes on without lost messages, says that it is gone. While no buffer is
+//                left for a phase's messages, it is written again a little later.
 //   not waits    A rank combines at once whatever has come since its last step, the newest of each
 //                neighbour, and then sends: nobody ever waits, and a lost message is one that comes
 //                later.
@@ -79,6 +80,7 @@ class Rounds final : public Conversation {
 
   Peer* find(int rank);
   void ask_anew(Effects&);
+  uint64_t kept() const;
   OnePeer one_peer() const;
   void choose_peers();
   void send(const Peer&, FrameKind, uint64_t number, const Payload&, Effects&,

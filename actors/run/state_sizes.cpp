@@ -5,22 +5,59 @@
 #include "actors/algorithms/relay.hpp"
 #include "kernels/dry_device.hpp"
 #include "kernels/snapshot_pool.hpp"
+#include "topologies/schedule.hpp"
 #include "topologies/weights.hpp"
 
 namespace grapevine {
 
 namespace {
 
-// Pairwise: a rank has at most four exchanges open. Rounds: of an edge and direction the messages
-// of two phases are kept for those who ask, one more is written, and the rule may keep one.
+size_t degrees_of(const Settings& s) {
+  const auto graph = make_topology(s.topology, s.ranks, s.rate);
+  GV_CHECK(static_cast<bool>(graph));
+  return 2 * graph->edges().size();
+}
+
+// Of this graph, with room for others: any may follow while the run goes on.
+size_t largest_degree(const Settings& s) {
+  constexpr int kUsual = 16;
+  const auto graph = make_topology(s.topology, s.ranks, s.rate);
+  GV_CHECK(static_cast<bool>(graph));
+  int degree = std::min(kUsual, s.ranks - 1);
+  for (int rank = 0; rank < s.ranks; ++rank)
+    degree = std::max(degree, graph->degree(rank));
+  return static_cast<size_t>(std::max(1, degree));
+}
+
+// Pairwise: a rank has at most four exchanges open. Rounds: whatever the graph is, and many times
+// more than are on their way.
 size_t messages_at_most(const Settings& s, size_t members) {
-  size_t degrees = 0;
-  if (method_named(s.method).pattern == Pattern::rounds) {
-    const auto graph = make_topology(s.topology, s.ranks, s.rate);
-    GV_CHECK(static_cast<bool>(graph));
-    degrees = 2 * graph->edges().size();
+  const bool rounds = method_named(s.method).pattern == Pattern::rounds;
+  return 8 * members + 8 + (rounds ? 16 * degrees_of(s) : 0);
+}
+
+// Of a pairwise method an exchange, and the one before, whose data may be asked for again; then
+// offers are declined. In rounds the messages of a phase and of those before it that may be asked
+// for, and one of each neighbour's that the rule may keep.
+size_t messages_on_device(const Settings& s, size_t members, bool broadcasts) {
+  const Method& method = method_named(s.method);
+  if (method.pattern == Pattern::pairwise) return 2 * members + 8;
+  if (method.one_peer) {
+    const auto schedule = s.rule.reference_schedule ? PeerSchedule::reference : PeerSchedule::paper;
+    return members * (static_cast<size_t>(most_behind(std::max(2, s.ranks), schedule)) + 2) + 8;
   }
-  return 8 * members + 8 + 16 * degrees;
+  // Any tree has as many edges; of other graphs any may follow.
+  const size_t edges = method.relays ? std::min(degrees_of(s), members * largest_degree(s))
+                                     : members * largest_degree(s);
+  const size_t kept = broadcasts && s.rule.missing == Missing::reuse ? edges : 0;
+  return 3 * (broadcasts ? members : edges) + kept + 8;
+}
+
+std::unique_ptr<Rule> any_rule(const Settings& s, const Objective& objective,
+                               const RuleSettings& rule_settings) {
+  const ParameterLayout& layout = objective.layout();
+  const Buffer x(layout.size(), layout.dtype());
+  return method_named(s.method).make({0, s.seed, layout, {}, rule_settings, x});
 }
 
 double gamma_of_graph(const Settings& s) {
@@ -45,21 +82,20 @@ RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
   return rule;
 }
 
-StatePools pools_of(const Settings& s, const ParameterLayout& layout, size_t members,
-                    bool on_device) {
+StatePools pools_of(const Settings& s, const Objective& objective, size_t members, bool on_device) {
   StatePools pools;
+  pools.ranks = members;
   pools.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
   pools.messages = messages_at_most(s, members);
   if (on_device) {  // where memory is dear, and samples are elsewhere
     if (s.pacing == Pacing::greedy) pools.snapshots = 2 * members + 8;
-    // An exchange, and the one before, whose data may be asked for again; then offers are declined.
-    if (method_named(s.method).pattern == Pattern::pairwise) pools.messages = 2 * members + 8;
+    const auto rule = any_rule(s, objective, rule_settings_of(s, objective));
+    const auto* in_rounds = dynamic_cast<const RoundRule*>(rule.get());
+    pools.messages = messages_on_device(s, members, in_rounds && in_rounds->broadcasts());
   }
-  if (method_named(s.method).pattern == Pattern::collective) {
-    const auto n = static_cast<size_t>(s.ranks);
-    pools.chunk_size = layout.size() / n + 1;
-    pools.chunks = 6 * n * members;  // the parts of two rounds are kept, those of a third arrive
-  }
+  const auto n = static_cast<size_t>(s.ranks);
+  if (method_named(s.method).pattern == Pattern::collective)
+    pools.parts = RingParts::of(objective.layout().size(), n, n, members);
   return pools;
 }
 
@@ -71,16 +107,23 @@ struct MessageBytes {
 };
 
 // Of the pools of what goes to other ranks.
-MessageBytes bytes_of_messages(const Settings& s, const ParameterLayout& layout,
+MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
                                const RuleSettings& rule_settings, const StatePools& pools) {
+  const ParameterLayout& layout = objective.layout();
   if (method_named(s.method).pattern == Pattern::collective) {
-    // Where all but two have gone parts are half a vector each, beside those of the start.
-    const size_t largest = layout.size() / 2 + 1;
-    const size_t start = SnapshotPool::bytes_for(pools.chunk_size, layout.dtype(), pools.chunks);
-    return {start, 2 * SnapshotPool::bytes_for(largest, layout.dtype(), pools.chunks) - start};
+    const auto n = static_cast<size_t>(s.ranks);
+    const auto bytes_of = [&](size_t ring) {
+      const RingParts parts = RingParts::of(layout.size(), ring, n, pools.ranks);
+      return SnapshotPool::bytes_for(parts.size, layout.dtype(), parts.count);
+    };
+    size_t later = 0;
+    for (size_t ring = n; ring > 2;) {
+      ring = (ring + 1) / 2;
+      later += bytes_of(ring);
+    }
+    return {bytes_of(n), later};
   }
-  const Buffer x(layout.size(), layout.dtype());
-  const auto rule = method_named(s.method).make({0, s.seed, layout, {}, rule_settings, x});
+  const auto rule = any_rule(s, objective, rule_settings);
   const auto* in_rounds = dynamic_cast<RoundRule*>(rule.get());
   const size_t bytes = in_rounds != nullptr ? in_rounds->message_bytes()
                                             : static_cast<PairwiseRule&>(*rule).snapshot_bytes();
@@ -141,17 +184,6 @@ size_t bytes_of_state(const ParameterLayout& layout) {
   return of(layout.dtype(), 4) + of(DType::f64, 5) + partial;
 }
 
-// Of this graph, with room for others: any may follow while the run goes on.
-size_t largest_degree(const Settings& s) {
-  constexpr int kUsual = 16;
-  const auto graph = make_topology(s.topology, s.ranks, s.rate);
-  GV_CHECK(static_cast<bool>(graph));
-  int degree = std::min(kUsual, s.ranks - 1);
-  for (int rank = 0; rank < s.ranks; ++rank)
-    degree = std::max(degree, graph->degree(rank));
-  return static_cast<size_t>(std::max(1, degree));
-}
-
 }  // namespace
 
 DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
@@ -159,7 +191,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   const ParameterLayout& layout = objective.layout();
   const auto ranks = static_cast<size_t>(ranks_here(s));
   const RuleSettings rule_settings = rule_settings_of(s, objective);
-  const StatePools pools = pools_of(s, layout, ranks, true);
+  const StatePools pools = pools_of(s, objective, ranks, true);
   const size_t degree = largest_degree(s);
   DeviceSizes sizes;
   sizes.gradient_size = layout.size();
@@ -172,7 +204,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   if (of_scripts) sizes.rank_bytes += (ranks + 1) * bytes_of_front(layout);  // one comes, one goes
   sizes.state_bytes = bytes_of_state(layout) + rank.room;
   sizes.copy_bytes = SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots);
-  const MessageBytes messages = bytes_of_messages(s, layout, rule_settings, pools);
+  const MessageBytes messages = bytes_of_messages(s, objective, rule_settings, pools);
   sizes.exchange_bytes = messages.first + messages.later;
   if (s.local_ranks > 0) {  // a node's: what has arrived lies there too
     sizes.lent_bytes = messages.first;

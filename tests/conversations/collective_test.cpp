@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "actors/conversations/collective.hpp"
+#include "actors/ring_parts.hpp"
 #include "actors/transport/simulated.hpp"
 #include "kernels/ops.hpp"
 #include "kernels/snapshot_pool.hpp"
@@ -21,8 +22,9 @@ struct RingSettings {
   uint64_t seed = 1;
   std::vector<LinkFault> faults;
   double patience_s = 0.5;
-  double late_s = 0;  // a rank begins its next round within this time
-  double empty = 0;   // probability that no buffer is left when a part is taken
+  double late_s = 0;     // a rank begins its next round within this time
+  double empty = 0;      // probability that no buffer is left when a part is taken
+  size_t buffers = 256;  // of a rank
 };
 
 /// n ranks that sum whole numbers, so that every order of adding gives the same sum.
@@ -71,12 +73,13 @@ class Ring {
     return errors;
   }
   uint64_t chunks_sent() const { return chunks_; }
+  uint64_t refused() const { return refused_; }  // parts for which no buffer was left
 
  private:
   struct Node {
     Node(int rank, const RingSettings& s)
         : conversation({rank, s.size, DType::f64, 1, s.patience_s}),
-          pool(s.size, DType::f64, 256),
+          pool(s.size, DType::f64, s.buffers),
           vector(s.size, DType::f64) {}
     Collective conversation;
     SnapshotPool pool;
@@ -138,16 +141,17 @@ class Ring {
   void serve(int rank, const Take& take) {
     Node& node = *nodes_[static_cast<size_t>(rank)];
     Payload payload;
-    if (settings_.empty == 0 || random_.uniform() >= settings_.empty) {
+    if (settings_.empty == 0 || random_.uniform() >= settings_.empty)
       payload.lease = node.pool.take();
+    refused_ += !payload;
+    if (payload) {
       scale({}, 1, node.vector.vec().part(take.offset, take.count),
             payload.writable(DType::f64, take.count));
     }
     // An answer of another actor's: after all that was asked for together with it.
     schedule(now_, [this, rank, &node, ticket = take.ticket, payload] {
-      event(rank, [&](Effects& out) {
-        node.conversation.taken(now_, ticket, payload, kNever, out);
-      });
+      event(rank,
+            [&](Effects& out) { node.conversation.taken(now_, ticket, payload, kNever, out); });
     });
   }
 
@@ -184,7 +188,7 @@ class Ring {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::priority_queue<Event> queue_;
   double now_ = 0;
-  uint64_t order_ = 0, rounds_ = 0, wrong_ = 0, chunks_ = 0;
+  uint64_t order_ = 0, rounds_ = 0, wrong_ = 0, chunks_ = 0, refused_ = 0;
 };
 
 LinkFault fault(LinkFaultKind kind, double probability) {
@@ -250,6 +254,41 @@ TEST_CASE("a part for which no buffer is left is taken later, and the sum is the
     REQUIRE(ring.run(10));
     CHECK(ring.wrong_sums() == 0u);
     CHECK(ring.protocol_errors() == 0u);
+  }
+}
+
+TEST_CASE("of a rank little more parts are out than there are ranks, and a lost one comes again") {
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    for (const bool loses : {false, true}) {
+      INFO(ranks << " ranks, parts are lost: " << loses);
+      RingSettings settings;
+      settings.ranks = ranks;
+      settings.size = 20;
+      settings.late_s = 5;
+      settings.buffers = static_cast<size_t>(ranks) + 3;
+      if (loses) settings.faults = {fault(LinkFaultKind::loss, 0.3)};
+      Ring ring(settings);
+      REQUIRE(ring.run(20));
+      CHECK(ring.wrong_sums() == 0u);
+      if (!loses) CHECK(ring.refused() == 0u);
+    }
+  }
+}
+
+TEST_CASE("one pool of parts serves all rings from half of the ranks on") {
+  for (const size_t all : {1, 2, 3, 5, 6, 16, 63, 64}) {
+    for (size_t ring = 1; ring <= all; ++ring) {
+      for (const size_t here : {size_t{1}, (all + 2) / 3, all}) {
+        INFO(ring << " of " << all << " ranks, " << here << " here");
+        const RingParts parts = RingParts::of(1000, ring, all, here);
+        CHECK(parts.most >= ring);
+        if (ring > 1) CHECK((parts.most + 1) / 2 <= ring);
+        for (size_t r = (parts.most + 1) / 2 + 1; r <= parts.most; ++r)
+          CHECK(RingParts::of(1000, r, all, here).most == parts.most);
+        CHECK(parts.size * ring >= 1000);
+        CHECK(parts.count >= std::min(here, ring) * (ring + 1));
+      }
+    }
   }
 }
 

@@ -389,7 +389,8 @@ void Adversary::run_golden(const Work& w) {
     const bool is_written = std::any_of(w.accesses.begin(), w.accesses.end(), [&](const Access& a) {
       return writes(a) && a.data == w.accesses[k].data;
     });
-    if (!is_written && std::memcmp(where[k], before[k].data(), before[k].size()) != 0)
+    const auto* const now = static_cast<const std::byte*>(where[k]);
+    if (!is_written && !std::equal(before[k].begin(), before[k].end(), now))
       world_.judge().find("a pass wrote what it said it reads, at " + at(w.where));
     note_written(w.accesses[k]);
   }

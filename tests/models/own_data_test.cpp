@@ -24,9 +24,8 @@ struct Array {
 template <class T>
 Array array(const std::string& name, const std::string& type, const std::string& shape,
             const std::vector<T>& values) {
-  Bytes data(values.size() * sizeof(T));
-  std::memcpy(data.data(), values.data(), data.size());
-  return {name, type, shape, data};
+  const auto* const first = reinterpret_cast<const uint8_t*>(values.data());
+  return {name, type, shape, Bytes(first, first + values.size() * sizeof(T))};
 }
 
 void put(Bytes& to, uint64_t value, int bytes) {

@@ -103,6 +103,37 @@ TEST_CASE("a run on a device has the events and the bits of the same run in the 
   }
 }
 
+TEST_CASE("parts grow as more than half of the ranks go, and are small again as these return") {
+  Settings s = settings_of({"all_reduce", "ring", "complete", ""});
+  s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {1}, 4),
+                        rank_fault(RankFaultKind::kill, {2, 3}, 6),
+                        rank_fault(RankFaultKind::kill, {5}, 8),
+                        rank_fault(RankFaultKind::restart, {1, 2, 3, 5}, 11)};
+  const RunResult host = simulate_one(s, 1);
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    RunDevice device(seed);
+    const auto there = simulate_on(device, s, 1);
+    INFO("seed " << seed << ": " << (there ? "" : there.error().message));
+    REQUIRE(there);
+    CHECK(there->events == host.events);
+    CHECK(parameter_hash(there->outcome) == parameter_hash(host.outcome));
+    CHECK(device.world().judge().findings() == std::set<std::string>());
+  }
+}
+
+TEST_CASE("a graph whose messages find no room on the device ends the run with a sentence") {
+  Settings s = settings_of({"relaysgd", "chain", "double-binary-trees", ""});
+  s.ranks = 16;
+  s.gradients = 300 * 16;
+  s.plan.rank_faults.clear();
+  s.plan.link_faults.clear();
+  CHECK(simulate_one(s, 1).outcome.gradients >= s.gradients);
+  RunDevice device(1);
+  const auto there = simulate_on(device, s, 1);
+  REQUIRE(!there);
+  CHECK_THAT(there.error().message, Catch::Contains("no room for its messages"));
+}
+
 TEST_CASE("a run on a device that is late loses nothing, whatever its work is behind") {
   for (const Run& r : kRuns) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -356,4 +387,15 @@ TEST_CASE("64 ranks of ResNet-18 take of a device what the sums say, 25 GB") {
   CHECK(device.taken == sizes.memory_bytes() + sizes.gradient_bytes());
   CHECK(static_cast<double>(device.taken) < 25e9);
   CHECK_THAT(sizes.text(), Catch::StartsWith("24.") && Catch::Contains("ranks 9."));
+  // In rounds the messages of two phases, and what a rule keeps; of an all-reduce two vectors a
+  // rank, and two of each of half as many, of a quarter, and so on, if so many have gone.
+  const auto exchanges = [&](const char* method, const char* topology) {
+    s.method = method;
+    s.topology = topology;
+    return device_sizes(s, objective).exchange_bytes;
+  };
+  CHECK(exchanges("d_psgd", "ring") == (3 * 64 + 8) * v);
+  CHECK(exchanges("relaysgd", "chain") <= (3 * 2 * 63 + 9) * v);
+  CHECK(exchanges("sgp", "ring") <= (8 * 64 + 9) * v);
+  CHECK(exchanges("all_reduce", "ring") <= 4.8 * 64 * static_cast<double>(v));
 }

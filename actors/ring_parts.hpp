@@ -1,0 +1,33 @@
+// RingParts: the pool for the parts of collective rounds (conversations/collective.hpp).
+//
+// A ring of r ranks cuts the vector of d elements into r parts, and of each rank some r are out at
+// once: it keeps the last r that it has sent, of which one sum goes all around the ring, and takes
+// one more. So however large the ring is, a rank's parts are little more than one vector; but the
+// smaller the ring is, the larger is each. One pool serves rings of R/2 to R ranks,
+//
+//   R = n, n/2, n/4, ..., 2  (rounded up), the smallest that is not below r
+//   size = d / (R/2) + 1,  count = m (R + 4) for m ranks here
+//
+// so one is made when half of the ranks have gone, and not at each death, and serves again when
+// they have come back.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+
+namespace grapevine {
+
+struct RingParts {
+  size_t most = 0;  // R; 0: the method has no parts
+  size_t size = 0;  // elements of one
+  size_t count = 0;
+
+  /// For a ring of `ring` out of `all` ranks, `here` of them served by one state actor.
+  static RingParts of(size_t vector_size, size_t ring, size_t all, size_t here) {
+    size_t most = all;
+    while (most > 2 && (most + 1) / 2 >= ring)
+      most = (most + 1) / 2;
+    return {most, vector_size / ((most + 1) / 2) + 1, std::min(here, most) * (most + 4)};
+  }
+};
+
+}  // namespace grapevine
