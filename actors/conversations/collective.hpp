@@ -12,8 +12,8 @@
 // be asked for: who sends a part has the one before, so has its left neighbour the one before that,
 // and so on around the ring, to the right neighbour. A neighbour is at most one round ahead: what
 // it sends of later ones is dropped, as a link might have, and comes again when it is asked for. A
-// part for which no buffer is left is taken a
-// little later: until it has left, nothing arrives that would change it.
+// part for which no buffer is left is taken a little later: until it has left, nothing arrives that
+// would change it.
 //
 // A later epoch has other members: the round in progress is dropped, and before the next gradient
 // the rule's vectors are averaged, a round each, because some ranks may have finished the dropped
