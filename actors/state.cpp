@@ -222,14 +222,12 @@ void State::write(Member& member, int phase) {
   send(member.communicator, std::move(messages));
 }
 
-// Who waits for a buffer asks again. It comes when others go on; where each of them waits for one
-// too, the graph of this epoch is too much for the pool.
+// Who waits for a buffer asks again every now and then. It comes when others go on; where each of
+// them waits for one too, the graph of this epoch is too much for the pool.
 void State::note_room(int rank, bool has_room) {
-  constexpr double kPatience_s = 10;
+  constexpr int kMost = 1000;
   if (has_room) return void(without_room_.erase(rank));
-  const double now = deps_.clock.now();
-  const double since = without_room_.try_emplace(rank, now).first->second;
-  if (now - since <= kPatience_s) return;
+  if (++without_room_[rank] <= kMost) return;
   throw std::runtime_error(
       "no room for its messages: the graph has more edges than that of the "
       "start, for which memory was taken");

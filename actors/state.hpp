@@ -204,9 +204,9 @@ class State final : public StateActor::base {
   // an earlier life left, until it has its first neighbours.
   std::map<std::pair<int, int>, RankRecord::Edge> histories_;
   std::map<int, RankRecordPtr> resumed_;
-  std::map<int, double> without_room_;  // by rank: since when a phase has not been written
-  double broken_after_norm_ = 0;        // of jumps whose other half may be missing, summed
-  std::map<int, Guest> guests_;         // by rank: those whose steps scripts have taken
+  std::map<int, int> without_room_;  // by rank: how often in a row a phase could not be written
+  double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
+  std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
   GuestFronts fronts_;
   std::vector<Inherit> hand_overs_;  // of epochs that have not come
   Buffer expected_;                  // fp64: what the sum of x + x~ must be
