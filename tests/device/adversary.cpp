@@ -422,7 +422,7 @@ void Adversary::check_written(const Work& w, const std::vector<void*>& where,
   }
   w.body(nullptr, where.data());
   for (size_t k = 0; k < where.size(); ++k)
-    if (where[k] != nullptr && std::memcmp(where[k], after[k].data(), after[k].size()) != 0)
+    if (!std::equal(after[k].begin(), after[k].end(), static_cast<const std::byte*>(where[k])))
       world_.judge().find("a pass left out some of what it said it writes, at " + at(w.where));
 }
 

@@ -86,7 +86,8 @@ class Vectors {
     for (const auto& [vector, n] : named) {
       // Numbers that a pass finds out are doubles, and lie where doubles do.
       const bool is_vector = n.bytes == size * width && n.bytes != sizeof(double);
-      const bool is_rounded = n.bytes == size * sizeof(BFloat16) && n.bytes != sizeof(double);
+      const bool is_number = n.bytes == sizeof(double) || n.bytes == width;
+      const bool is_rounded = n.bytes == size * sizeof(BFloat16) && !is_number;
       const size_t unit = n.encoded ? 1 : is_rounded ? 2 : is_vector ? width : 8;
       placed[vector] = &memory_.emplace_back(n.bytes, width, place == Place::misaligned ? unit : 0,
                                              place == Place::against_the_end, memory_.size());
