@@ -390,13 +390,15 @@ bool GuestVisit::checkpoint() {
     told = fmt::format("{}: this node has no run directory", kNoCheckpoint);
   } else {  // as in mean(): of a helper
     auto promise = std::make_shared<Promised<std::string>>();
-    run.system->spawn([promise, to = run.checkpointer](caf::event_based_actor* self) {
-      self->request(to, caf::infinite, SaveNow{})
-          .then([promise](const std::string& line) { promise->keep(line); },
-                [promise](const caf::error&) {
-                  promise->keep(fmt::format("{}: the run is over", kNoCheckpoint));
-                });
-    });
+    run.system->spawn(
+        [promise](caf::event_based_actor* self, const CheckpointerActor& to) {
+          self->request(to, caf::infinite, SaveNow{})
+              .then([promise](const std::string& line) { promise->keep(line); },
+                    [promise](const caf::error&) {
+                      promise->keep(fmt::format("{}: the run is over", kNoCheckpoint));
+                    });
+        },
+        run.checkpointer);
     if (!await([&] { return (told = promise->wait(kPoll)) || over(); })) return false;
     if (!told) told = fmt::format("{}: the run is over", kNoCheckpoint);
   }
@@ -430,11 +432,13 @@ bool GuestVisit::mean() {
   MeanSettled settled;
   const auto ask = [&] {  // of a helper, whose mailbox an answer that comes too late finds gone
     auto promise = std::make_shared<Promised<MeanSettled>>();
-    run.system->spawn([promise, cluster = run.cluster](caf::event_based_actor* self) {
-      self->request(cluster, caf::infinite, WantMean{})
-          .then([promise](MeanSettled& s) { promise->keep(std::move(s)); },
-                [promise](const caf::error&) { promise->keep({}); });
-    });
+    run.system->spawn(
+        [promise](caf::event_based_actor* self, const ClusterActor& cluster) {
+          self->request(cluster, caf::infinite, WantMean{})
+              .then([promise](MeanSettled& s) { promise->keep(std::move(s)); },
+                    [promise](const caf::error&) { promise->keep({}); });
+        },
+        run.cluster);
     return promise;
   };
   auto promise = over() ? nullptr : ask();

@@ -489,7 +489,7 @@ void Adversary::run_real(Work& w) {
     const Access& a = w.accesses[k];
     where.push_back(a.data != nullptr ? real(a) : nullptr);
     if (a.mode == Access::Mode::updates && a.data != nullptr && !w.saved.empty())
-      std::memcpy(where[k], w.saved[k].data(), a.bytes);
+      std::copy(w.saved[k].begin(), w.saved[k].end(), static_cast<std::byte*>(where[k]));
   }
   w.body(nullptr, where.data());
 }

@@ -14,14 +14,15 @@ inline MakeWorker on_late(RunDevice& device, MakeWorker make = spawn_worker) {
                                                           WorkerDependencies deps) mutable {
     if (!std::exchange(begun, true)) {
       const RunClock clock = deps.clock;
-      const auto tick = caf::actor_cast<caf::actor>(
-          system.spawn([&device, clock](caf::event_based_actor* self) -> caf::behavior {
+      const auto tick = caf::actor_cast<caf::actor>(system.spawn(
+          [&device](caf::event_based_actor* self, RunClock clock) -> caf::behavior {
             return {[&device, clock, self](Tick t) {
               constexpr double kTick_s = 0.01, kDevice_s = 0.05;  // of the device's for one of ours
               device.world().run_until(kDevice_s * clock.now());
               self->scheduled_send(self, clock.instant(clock.now() + kTick_s), t);
             }};
-          }));
+          },
+          clock));
       caf::anon_send(tick, Tick{});
     }
     return make(system, std::move(deps));
