@@ -33,12 +33,14 @@ void DeviceDock::leave(Payload there, Then then) {
 }
 
 // Given back by the owner, whichever thread the last lease ends on: until then passes of the one
-// stream may read it.
+// stream may read it. What has not landed when all ends keeps the dock no longer than others do.
 Lease DeviceDock::take(size_t bytes) {
   try {
     void* const at = device_->workspace().take(bytes);
     return Lease::of_device(ConstVec(at, bytes, DType::bytes),
-                            [self = shared_from_this(), at](const auto&) {
+                            [me = weak_from_this(), at](const auto&) {
+                              const auto self = me.lock();
+                              if (!self) return;
                               self->to_owner_([self, at] { self->device_->workspace().give(at); });
                             });
   } catch (const std::bad_alloc&) {

@@ -75,8 +75,10 @@ bool LinkTransport::pass_on(Held held) {
 bool LinkTransport::put_on_link(const std::string& node, const FrameHeader& header, Payload payload,
                                 std::optional<uint64_t> spoiled_bit) {
   if (payload && payload.lease.on_device()) {
-    const auto go_on = [self = shared_from_this(), node, header, spoiled_bit](Payload copy) {
-      self->refused_ += !self->put_on_link(node, header, std::move(copy), spoiled_bit);
+    // Weak: what a device that is lost had still to copy keeps nobody.
+    const auto go_on = [me = weak_from_this(), node, header, spoiled_bit](Payload copy) {
+      const auto self = me.lock();
+      if (self) self->refused_ += !self->put_on_link(node, header, std::move(copy), spoiled_bit);
     };
     leave_(node, header, std::move(payload), spoiled_bit.has_value(), go_on);
     return true;
@@ -100,8 +102,8 @@ void LinkTransport::receive(const std::string& node, Frame frame) {
   const int to = static_cast<int>(frame.header.to);
   Payload payload = land_ ? payload_of(frame.header, frame.payload) : Payload();
   if (!payload || payload.lease.on_device()) return deliver_(to, std::move(frame));
-  land_(std::move(payload), [self = shared_from_this(), to, h = frame.header](Payload copy) {
-    self->deliver_(to, {h, std::move(copy.lease)});
+  land_(std::move(payload), [me = weak_from_this(), to, h = frame.header](Payload copy) {
+    if (const auto self = me.lock()) self->deliver_(to, {h, std::move(copy.lease)});
   });
 }
 
