@@ -828,7 +828,9 @@ TEST_CASE("whatever a member says, honest nodes live, keep one view, exchange an
   CHECK((alone || still >= (last - first + 1) / 20));
   CHECK((alone || with_the_enemy > 0u));
   CHECK((alone || most_moved > 1e-3));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose heap is another
   CHECK(bytes_resident_at_most() < kBytesAtMost);
+#endif
   WARN(said << " messages of a malicious member, " << refused << " refused; honest pairs kept "
             << least << " of their exchanges at least; the honest sum stood still in " << still
             << " runs and moved by " << most_moved << " of itself at most, by " << with_the_enemy
