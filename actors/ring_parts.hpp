@@ -9,7 +9,7 @@
 //   size = d / (R/2) + 1,  count = m (R + 4) for m ranks here
 //
 // so one is made when half of the ranks have gone, and not at each death, and serves again when
-// they have come back.
+// they have come back. Where more ranks join than the n of the start, R is 2n, 4n, ...
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -24,6 +24,8 @@ struct RingParts {
   /// For a ring of `ring` out of `all` ranks, `here` of them served by one state actor.
   static RingParts of(size_t vector_size, size_t ring, size_t all, size_t here) {
     size_t most = all;
+    while (most < ring)
+      most *= 2;
     while (most > 2 && (most + 1) / 2 >= ring)
       most = (most + 1) / 2;
     return {most, vector_size / ((most + 1) / 2) + 1, std::min(here, most) * (most + 4)};

@@ -21,9 +21,10 @@ size_t degrees_of(const Settings& s) {
 // Of this graph, with room for others: any may follow while the run goes on.
 size_t largest_degree(const Settings& s) {
   constexpr int kUsual = 16;
+  const int most = s.local_ranks > 0 ? kUsual : s.ranks - 1;  // others may join
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   GV_CHECK(static_cast<bool>(graph));
-  int degree = std::min(kUsual, s.ranks - 1);
+  int degree = std::min(kUsual, most);
   for (int rank = 0; rank < s.ranks; ++rank)
     degree = std::max(degree, graph->degree(rank));
   return static_cast<size_t>(std::max(1, degree));
@@ -36,6 +37,12 @@ size_t messages_at_most(const Settings& s, size_t members) {
   return 8 * members + 8 + (rounds ? 16 * degrees_of(s) : 0);
 }
 
+// Of ranks here, to and from others. Any tree has as many; of other graphs any may follow.
+size_t edges_of(const Settings& s, size_t members) {
+  const size_t most = members * largest_degree(s);
+  return method_named(s.method).relays ? std::min(degrees_of(s), most) : most;
+}
+
 // Of a pairwise method an exchange, and the one before, whose data may be asked for again; then
 // offers are declined. In rounds the messages of a phase and of those before it that may be asked
 // for, and one of each neighbour's that the rule may keep.
@@ -44,11 +51,10 @@ size_t messages_on_device(const Settings& s, size_t members, bool broadcasts) {
   if (method.pattern == Pattern::pairwise) return 2 * members + 8;
   if (method.one_peer) {
     const auto schedule = s.rule.reference_schedule ? PeerSchedule::reference : PeerSchedule::paper;
-    return members * (static_cast<size_t>(most_behind(std::max(2, s.ranks), schedule)) + 2) + 8;
+    const int ranks = s.local_ranks > 0 ? 2 * s.ranks : s.ranks;  // others may join
+    return members * (static_cast<size_t>(most_behind(std::max(2, ranks), schedule)) + 2) + 8;
   }
-  // Any tree has as many edges; of other graphs any may follow.
-  const size_t edges = method.relays ? std::min(degrees_of(s), members * largest_degree(s))
-                                     : members * largest_degree(s);
+  const size_t edges = edges_of(s, members);
   const size_t kept = broadcasts && s.rule.missing == Missing::reuse ? edges : 0;
   return 3 * (broadcasts ? members : edges) + kept + 8;
 }
@@ -102,11 +108,14 @@ StatePools pools_of(const Settings& s, const Objective& objective, size_t member
 namespace {
 
 struct MessageBytes {
-  size_t first = 0;  // of the pool that is there from the start on
-  size_t later = 0;  // of what may take its place
+  size_t first = 0;     // of the pool that is there from the start on
+  size_t later = 0;     // of what may stand beside it
+  size_t arriving = 0;  // at the ranks of a node, from others
 };
 
-// Of the pools of what goes to other ranks.
+// Of what goes to other ranks. What arrives is kept as what is sent: in rounds by each edge,
+// whatever graph follows; in an all-reduce until its round comes, and for as long as it is handed
+// on.
 MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
                                const RuleSettings& rule_settings, const StatePools& pools) {
   const ParameterLayout& layout = objective.layout();
@@ -116,18 +125,23 @@ MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
       const RingParts parts = RingParts::of(layout.size(), ring, n, pools.ranks);
       return SnapshotPool::bytes_for(parts.size, layout.dtype(), parts.count);
     };
-    size_t later = 0;
+    size_t later = s.local_ranks > 0 ? bytes_of(2 * n) : 0;  // others may join
     for (size_t ring = n; ring > 2;) {
       ring = (ring + 1) / 2;
       later += bytes_of(ring);
     }
-    return {bytes_of(n), later};
+    return {bytes_of(n), later, 2 * bytes_of(n)};
   }
   const auto rule = any_rule(s, objective, rule_settings);
   const auto* in_rounds = dynamic_cast<RoundRule*>(rule.get());
   const size_t bytes = in_rounds != nullptr ? in_rounds->message_bytes()
                                             : static_cast<PairwiseRule&>(*rule).snapshot_bytes();
-  return {SnapshotPool::bytes_for(bytes, DType::bytes, pools.messages), 0};
+  const auto bytes_for = [&](size_t messages) {
+    return SnapshotPool::bytes_for(bytes, DType::bytes, messages);
+  };
+  const bool by_edge = in_rounds != nullptr && !method_named(s.method).one_peer;
+  const size_t arriving = by_edge ? 3 * edges_of(s, pools.ranks) + 8 : pools.messages;
+  return {bytes_for(pools.messages), 0, bytes_for(arriving)};
 }
 
 struct RankBytes {
@@ -206,9 +220,9 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   sizes.copy_bytes = SnapshotPool::bytes_for(layout.size(), layout.dtype(), pools.snapshots);
   const MessageBytes messages = bytes_of_messages(s, objective, rule_settings, pools);
   sizes.exchange_bytes = messages.first + messages.later;
-  if (s.local_ranks > 0) {  // a node's: what has arrived lies there too
+  if (s.local_ranks > 0) {  // a node's
     sizes.lent_bytes = messages.first;
-    sizes.exchange_bytes += messages.later;
+    sizes.exchange_bytes = messages.arriving + messages.later;
   }
   sizes.lanes = kLanes;
   sizes.piece_bytes = std::min(kPiece, layout.size() * sizeof(double));
