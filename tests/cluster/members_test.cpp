@@ -498,36 +498,48 @@ double unevenness(const RecordedJump& here, const RecordedJump& there) {
 }
 
 /// An edge with the enemy may begin anew in the same incarnations, and its numbers with it. Where
-/// it has lied two nodes into the same ranks each has, until one moves on, an edge of that name
-/// between its own two: of what one end has gained the other has lost one jump.
+/// it has lied two nodes into the same ranks each has, until one moves on, edges of those names: of
+/// the jumps of one name those belong together that fit best, and what is left has no other end.
 Exchanged exchanged(const std::vector<RecordedJump>& jumps) {
   using End = std::tuple<int, int, uint32_t, uint32_t, uint64_t>;
-  std::map<End, std::vector<const RecordedJump*>> ends;
+  using Jumps = std::vector<const RecordedJump*>;
+  std::map<End, Jumps> ends;
+  Exchanged all;
+  all.sum = all.magnitude = std::vector<double>(6);
   for (const RecordedJump& jump : jumps) {
     const ExchangeKey& e = jump.exchange;
     ends[{jump.rank, e.peer, e.incarnation, e.peer_incarnation, e.number}].push_back(&jump);
+    for (size_t k = 0; k < 6; ++k)
+      all.magnitude[k] += std::abs(jump.moved[k]);
   }
-  Exchanged all;
-  all.sum = all.magnitude = std::vector<double>(6);
-  for (const auto& [end, here] : ends) {
+  for (auto& [end, here] : ends) {
     const auto [rank, peer, incarnation, peer_incarnation, number] = end;
-    const auto there = ends.find(End(peer, rank, peer_incarnation, incarnation, number));
-    const bool honest = there != ends.end();
-    const bool in_node = std::abs(rank - peer) == 1;  // it may be one's own two
-    if (honest) CHECK(here.size() == there->second.size());  // exactly once
-    if (honest && !in_node) CHECK(here.size() == 1);
-    all.both += honest ? here.size() : 0;
-    if (!honest) all.one_end.insert(all.one_end.end(), here.begin(), here.end());
-    for (const RecordedJump* jump : here) {
-      for (size_t k = 0; k < 6; ++k) {
-        all.magnitude[k] += std::abs(jump->moved[k]);
-        if (!honest) all.sum[k] += jump->moved[k];
+    const auto found = ends.find(End(peer, rank, peer_incarnation, incarnation, number));
+    Jumps none;
+    Jumps& there = found != ends.end() ? found->second : none;
+    size_t pairs = 0;
+    for (; !here.empty() && !there.empty(); ++pairs) {
+      size_t first = 0, second = 0;
+      double least = kNever;
+      for (size_t i = 0; i < here.size(); ++i) {
+        for (size_t j = 0; j < there.size(); ++j) {
+          const double off = unevenness(*here[i], *there[j]);
+          if (off < least) least = off, first = i, second = j;
+        }
       }
-      if (!honest) continue;
-      double rest = kNever;
-      for (const RecordedJump* other : there->second)
-        rest = std::min(rest, unevenness(*jump, *other));
-      all.is_uneven = std::max(all.is_uneven, rest);
+      all.is_uneven = std::max(all.is_uneven, least);
+      here.erase(here.begin() + static_cast<std::ptrdiff_t>(first));
+      there.erase(there.begin() + static_cast<std::ptrdiff_t>(second));
+    }
+    const bool in_node = std::abs(rank - peer) == 1;  // it may be one's own two
+    if (!in_node) CHECK(pairs <= 1);                  // exactly once
+    all.both += 2 * pairs;
+  }
+  for (const auto& [end, left] : ends) {
+    for (const RecordedJump* jump : left) {
+      all.one_end.push_back(jump);
+      for (size_t k = 0; k < 6; ++k)
+        all.sum[k] += jump->moved[k];
     }
   }
   all.is_uneven /= 1 + *std::ranges::max_element(all.magnitude);  // what rounding is measured by
