@@ -165,7 +165,7 @@ void Rounds::combine(std::vector<Payload> incoming, Effects& out) {
   out.requests.push_back(std::move(apply));
   ++number_;
   sent_now_ = false;
-  std::erase_if(sent_, [&](const Sent& s) { return s.number + kept() < number_; });
+  std::erase_if(sent_, [&, kept = kept()](const Sent& s) { return s.number + kept < number_; });
   out.arms.push_back({kLate, kNever});
   phase_ = (phase_ + 1) % options_.phases;
   if (phase_ > 0) return;

@@ -88,14 +88,15 @@ RuleSettings rule_settings_of(const Settings& s, const Objective& objective) {
   return rule;
 }
 
-StatePools pools_of(const Settings& s, const Objective& objective, size_t members, bool on_device) {
+StatePools pools_of(const Settings& s, const Objective& objective,
+                    const RuleSettings& rule_settings, size_t members, bool on_device) {
   StatePools pools;
   pools.ranks = members;
   pools.snapshots = 4 * members + 8;  // a rank has one copy, one sample, and what its worker holds
   pools.messages = messages_at_most(s, members);
   if (on_device) {  // where memory is dear, and samples are elsewhere
     if (s.pacing == Pacing::greedy) pools.snapshots = 2 * members + 8;
-    const auto rule = any_rule(s, objective, rule_settings_of(s, objective));
+    const auto rule = any_rule(s, objective, rule_settings);
     const auto* in_rounds = dynamic_cast<const RoundRule*>(rule.get());
     pools.messages = messages_on_device(s, members, in_rounds && in_rounds->broadcasts());
   }
@@ -205,7 +206,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   const ParameterLayout& layout = objective.layout();
   const auto ranks = static_cast<size_t>(ranks_here(s));
   const RuleSettings rule_settings = rule_settings_of(s, objective);
-  const StatePools pools = pools_of(s, objective, ranks, true);
+  const StatePools pools = pools_of(s, objective, rule_settings, ranks, true);
   const size_t degree = largest_degree(s);
   DeviceSizes sizes;
   sizes.gradient_size = layout.size();

@@ -10,7 +10,8 @@ namespace grapevine {
 RuleSettings rule_settings_of(const Settings&, const Objective&);
 
 /// Of a state actor that serves so many ranks.
-StatePools pools_of(const Settings&, const Objective&, size_t members, bool on_device);
+StatePools pools_of(const Settings&, const Objective&, const RuleSettings&, size_t members,
+                    bool on_device);
 
 /// Of a device: one computes while the other waits for its next step.
 inline constexpr int kLanes = 2;
