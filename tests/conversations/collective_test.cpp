@@ -1,9 +1,8 @@
 // The ring all-reduce: exact sums whatever the links do, on any number of ranks.
+#include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <memory>
-#include <queue>
 
 #include "actors/conversations/collective.hpp"
 #include "actors/ring_parts.hpp"
@@ -11,6 +10,7 @@
 #include "kernels/ops.hpp"
 #include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
+#include "tests/conversations/event_queue.hpp"
 
 using namespace grapevine;
 
@@ -35,7 +35,7 @@ class Ring {
         random_(s.seed, 0, Purpose::test),
         transport_({0.01, 0.9, 0.05, 0}, s.faults, s.seed, s.ranks,
                    [this](double at, int to, Frame f) {
-                     schedule(at, [this, to, f = std::move(f)] { deliver(to, f); });
+                     queue_.schedule(at, [this, to, f = std::move(f)] { deliver(to, f); });
                    }) {
     View view;
     view.epoch = 1;
@@ -51,18 +51,10 @@ class Ring {
   /// Runs until every rank has finished `rounds` rounds. False: it came to a stop before.
   bool run(uint64_t rounds) {
     rounds_ = rounds;
-    while (!queue_.empty()) {
-      const Event next = queue_.top();
-      queue_.pop();
-      now_ = next.at;
-      next.act();
-      bool done = true;
-      for (const auto& node : nodes_)
-        done &= node->conversation.counts().applied >= rounds;
-      if (done) return true;
-      if (now_ > 1e5) return false;
-    }
-    return false;
+    return queue_.run_until([&] {
+      return std::ranges::all_of(
+          nodes_, [&](const auto& node) { return node->conversation.counts().applied >= rounds; });
+    });
   }
 
   uint64_t wrong_sums() const { return wrong_; }
@@ -85,36 +77,26 @@ class Ring {
     SnapshotPool pool;
     Buffer vector;
     uint64_t round = 0;
-    std::map<int, uint64_t> serial;  // by timer
+    test::Timers timers;
   };
-  struct Event {
-    double at;
-    uint64_t order;
-    std::function<void()> act;
-    bool operator<(const Event& o) const { return at != o.at ? at > o.at : order > o.order; }
-  };
-
-  void schedule(double at, std::function<void()> act) {
-    queue_.push({at, ++order_, std::move(act)});
-  }
 
   static double value(int rank, uint64_t round, size_t k) {
     return (rank + 1) * 1000 + static_cast<double>(round * 17 + k);
   }
 
   void begin(int rank) {
-    schedule(now_ + settings_.late_s * random_.uniform(), [this, rank] {
+    queue_.schedule(queue_.now() + settings_.late_s * random_.uniform(), [this, rank] {
       Node& node = *nodes_[static_cast<size_t>(rank)];
       for (size_t k = 0; k < settings_.size; ++k)
         node.vector.vec().as<double>()[k] = value(rank, node.round, k);
-      event(rank, [&](Effects& out) { node.conversation.step_ready(now_, {}, out); });
+      event(rank, [&](Effects& out) { node.conversation.step_ready(queue_.now(), {}, out); });
     });
   }
 
   void deliver(int to, const Frame& frame) {
     const Payload payload = payload_of(frame.header, frame.payload);
     event(to, [&](Effects& out) {
-      nodes_[static_cast<size_t>(to)]->conversation.frame(now_, frame.header, payload, out);
+      nodes_[static_cast<size_t>(to)]->conversation.frame(queue_.now(), frame.header, payload, out);
     });
   }
 
@@ -123,17 +105,14 @@ class Ring {
     call(out);
     for (const Send& s : out.sends) {
       chunks_ += s.header.kind == FrameKind::chunk;
-      transport_.send(now_, s.header, s.payload.lease);
+      transport_.send(queue_.now(), s.header, s.payload.lease);
     }
     for (const auto& request : out.requests)
       std::visit([&](const auto& r) { serve(rank, r); }, request);
     Node& node = *nodes_[static_cast<size_t>(rank)];
     for (const Arm& a : out.arms) {
-      const uint64_t serial = ++node.serial[a.timer];
-      if (a.at == kNever) continue;
-      schedule(a.at, [this, rank, serial, id = a.timer, &node] {
-        if (node.serial[id] == serial)
-          event(rank, [&](Effects& more) { node.conversation.timer(now_, id, more); });
+      node.timers.arm(queue_, a, [this, rank, id = a.timer, &node] {
+        event(rank, [&](Effects& more) { node.conversation.timer(queue_.now(), id, more); });
       });
     }
   }
@@ -149,9 +128,10 @@ class Ring {
             payload.writable(DType::f64, take.count));
     }
     // An answer of another actor's: after all that was asked for together with it.
-    schedule(now_, [this, rank, &node, ticket = take.ticket, payload] {
-      event(rank,
-            [&](Effects& out) { node.conversation.taken(now_, ticket, payload, kNever, out); });
+    queue_.schedule(queue_.now(), [this, rank, &node, ticket = take.ticket, payload] {
+      event(rank, [&](Effects& out) {
+        node.conversation.taken(queue_.now(), ticket, payload, kNever, out);
+      });
     });
   }
 
@@ -186,9 +166,8 @@ class Ring {
   Random random_;
   SimulatedTransport transport_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::priority_queue<Event> queue_;
-  double now_ = 0;
-  uint64_t order_ = 0, rounds_ = 0, wrong_ = 0, chunks_ = 0, refused_ = 0;
+  test::EventQueue queue_;
+  uint64_t rounds_ = 0, wrong_ = 0, chunks_ = 0, refused_ = 0;
 };
 
 LinkFault fault(LinkFaultKind kind, double probability) {

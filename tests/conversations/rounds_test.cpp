@@ -2,14 +2,14 @@
 // however few buffers there are.
 #include "actors/conversations/rounds.hpp"
 
+#include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
-#include <queue>
 
 #include "actors/transport/simulated.hpp"
 #include "kernels/snapshot_pool.hpp"
 #include "tests/catch.hpp"
+#include "tests/conversations/event_queue.hpp"
 #include "topologies/topology.hpp"
 
 using namespace grapevine;
@@ -36,7 +36,7 @@ class Talk {
         random_(s.seed, 0, Purpose::test),
         transport_({0.01, 0.9, 0.05, 0}, s.faults, s.seed, s.ranks,
                    [this](double at, int to, Frame f) {
-                     schedule(at, [this, to, f = std::move(f)] { deliver(to, f); });
+                     queue_.schedule(at, [this, to, f = std::move(f)] { deliver(to, f); });
                    }),
         pool_(2, DType::f64, s.buffers) {
     for (int rank = 0; rank < s.ranks; ++rank)
@@ -50,17 +50,10 @@ class Talk {
   /// Until every rank has taken so many steps. False: it came to a stop before.
   bool run(uint64_t steps) {
     steps_ = steps;
-    while (!queue_.empty() && now_ < 1e5) {
-      const Event next = queue_.top();
-      queue_.pop();
-      now_ = next.at;
-      next.act();
-      bool done = true;
-      for (const auto& node : nodes_)
-        done &= node->conversation.counts().applied >= steps;
-      if (done) return true;
-    }
-    return false;
+    return queue_.run_until([&] {
+      return std::ranges::all_of(
+          nodes_, [&](const auto& node) { return node->conversation.counts().applied >= steps; });
+    });
   }
 
   uint64_t wrong() const { return wrong_; }      // messages combined that are others, or none
@@ -76,20 +69,11 @@ class Talk {
   struct Node {
     explicit Node(const RoundsOptions& options) : conversation(options) {}
     Rounds conversation;
-    uint64_t number = 0;             // of the phase
-    std::map<int, uint64_t> serial;  // by timer
-  };
-  struct Event {
-    double at;
-    uint64_t order;
-    std::function<void()> act;
-    bool operator<(const Event& o) const { return at != o.at ? at > o.at : order > o.order; }
+    uint64_t number = 0;  // of the phase
+    test::Timers timers;
   };
 
   Node& node(int rank) { return *nodes_[static_cast<size_t>(rank)]; }
-  void schedule(double at, std::function<void()> act) {
-    queue_.push({at, ++order_, std::move(act)});
-  }
 
   RoundsOptions options_of(int rank) const {
     RoundsOptions options;
@@ -111,7 +95,8 @@ class Talk {
   }
 
   void begin(int rank) {
-    schedule(now_ + settings_.late_s * random_.uniform(), [this, rank] { write(rank); });
+    queue_.schedule(queue_.now() + settings_.late_s * random_.uniform(),
+                    [this, rank] { write(rank); });
   }
 
   void write(int rank) {
@@ -134,7 +119,8 @@ class Talk {
       for (const auto& [peer, rate] : graph_.neighbours(rank))
         add(peer);
     }
-    event(rank, [&](Effects& out) { node(rank).conversation.step_ready(now_, messages, out); });
+    event(rank,
+          [&](Effects& out) { node(rank).conversation.step_ready(queue_.now(), messages, out); });
   }
 
   int phase_of(const Node& node) const {
@@ -143,26 +129,26 @@ class Talk {
 
   void deliver(int to, const Frame& frame) {
     const Payload payload = payload_of(frame.header, frame.payload);
-    event(to, [&](Effects& out) { node(to).conversation.frame(now_, frame.header, payload, out); });
+    event(to, [&](Effects& out) {
+      node(to).conversation.frame(queue_.now(), frame.header, payload, out);
+    });
   }
 
   void event(int rank, const std::function<void(Effects&)>& call) {
     Effects out;
     call(out);
     for (const Send& s : out.sends)
-      transport_.send(now_, s.header, s.payload.lease);
+      transport_.send(queue_.now(), s.header, s.payload.lease);
     for (const Arm& a : out.arms) {
-      const uint64_t serial = ++node(rank).serial[a.timer];
-      if (a.at == kNever) continue;
-      schedule(a.at, [this, rank, serial, id = a.timer] {
-        if (node(rank).serial[id] == serial)
-          event(rank, [&](Effects& more) { node(rank).conversation.timer(now_, id, more); });
+      node(rank).timers.arm(queue_, a, [this, rank, id = a.timer] {
+        event(rank, [&](Effects& more) { node(rank).conversation.timer(queue_.now(), id, more); });
       });
     }
     for (const auto& request : out.requests) {  // answers of another actor's: later
-      if (std::holds_alternative<Write>(request)) schedule(now_, [this, rank] { write(rank); });
+      if (std::holds_alternative<Write>(request))
+        queue_.schedule(queue_.now(), [this, rank] { write(rank); });
       if (const auto* const apply = std::get_if<Apply>(&request))
-        schedule(now_, [this, rank, combine = *apply] { carry_out(rank, combine); });
+        queue_.schedule(queue_.now(), [this, rank, combine = *apply] { carry_out(rank, combine); });
     }
   }
 
@@ -186,9 +172,8 @@ class Talk {
   SimulatedTransport transport_;
   SnapshotPool pool_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::priority_queue<Event> queue_;
-  double now_ = 0;
-  uint64_t order_ = 0, steps_ = 0, wrong_ = 0, refused_ = 0;
+  test::EventQueue queue_;
+  uint64_t steps_ = 0, wrong_ = 0, refused_ = 0;
 };
 
 LinkFault loss(double probability) {
