@@ -15,6 +15,11 @@ std::vector<RecordedJump>& jumps() {
   return all;
 }
 
+uint64_t next_rule() {
+  static uint64_t made = 0;
+  return ++made;
+}
+
 /// Another rule, beside which its jumps are measured.
 class Recorded final : public PairwiseRule {
  public:
@@ -30,11 +35,14 @@ class Recorded final : public PairwiseRule {
     rule_->add_conserved(now, before);
     rule_->jump(now, key, sent, received, alpha_tilde);
     rule_->add_conserved(now, after);
-    RecordedJump jump{rank_, key, {}};
+    RecordedJump jump{rank_, number_, key, {}, {}};
     REQUIRE(jump.moved.size() == size_);
-    for (size_t k = 0; k < size_; ++k)
+    REQUIRE(received.count == size_);
+    for (size_t k = 0; k < size_; ++k) {
+      jump.received[k] = received.vec().as<double>()[k];
       jump.moved[k] = of_conserved_ * (std::as_const(after).vec().as<double>()[k] -
                                        std::as_const(before).vec().as<double>()[k]);
+    }
     jumps().push_back(jump);
   }
 
@@ -61,6 +69,7 @@ class Recorded final : public PairwiseRule {
  private:
   std::unique_ptr<PairwiseRule> rule_;
   int rank_;
+  uint64_t number_ = next_rule();
   size_t size_;
   double of_conserved_;  // what is recorded
 };
