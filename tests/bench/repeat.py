@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Which tests fail now and then: every case again and again, beside busy threads.
 
-    tests/bench/repeat.py [--runs 50] [--long 10] [--busy 2] [--log FILE] PROGRAM... [-- CASE...]
+    tests/bench/repeat.py [--runs 50] [--long 10] [--busy 2] [--at-once 1] [--log FILE]
+                          PROGRAM... [-- CASE...]
 
 PROGRAM is node, transport, app or another of build/release/bin/*_test; CASE is a name or a pattern
-of Catch2's. A case whose first run takes more than 20 s is run as often as --long says, any other
-as often as --runs. Rounds go over all cases, so that a case meets many states of the machine.
+of Catch2's. A case whose run takes more than 20 s is run as often as --long says, any other as
+often as --runs. Rounds go over all cases, so that a case meets many states of the machine; with
+--at-once, several cases of a round run side by side.
 Prints each failure with what the program said, then how many runs of which case failed. Status 1
 where any did.
 """
 import argparse
 import collections
+import concurrent.futures
 import pathlib
 import subprocess
 import sys
@@ -52,6 +55,7 @@ def main():
     words.add_argument("--runs", type=int, default=50)
     words.add_argument("--long", type=int, default=10)
     words.add_argument("--busy", type=int, default=2, help="threads; 0: the machine is busy")
+    words.add_argument("--at-once", type=int, default=1)
     words.add_argument("--log")
     words.add_argument("programs", nargs="+")
     given, patterns = sys.argv[1:], []
@@ -63,12 +67,14 @@ def main():
     wanted = dict.fromkeys(cases, asked.runs)
     runs, failures = collections.Counter(), collections.Counter()
     busy = [subprocess.Popen(BUSY) for _ in range(asked.busy)]
+    side_by_side = concurrent.futures.ThreadPoolExecutor(asked.at_once)
     try:
         for turn in range(max(asked.runs, asked.long)):
-            for case in cases:
-                if runs[case] >= wanted[case]:
-                    continue
-                passed, said, seconds = run(*case)
+            due = [case for case in cases if runs[case] < wanted[case]]
+            if not due:
+                break
+            results = side_by_side.map(lambda case: run(*case), due)
+            for case, (passed, said, seconds) in zip(due, results):
                 if seconds > LONG_S:
                     wanted[case] = asked.long
                 runs[case] += 1
@@ -79,6 +85,7 @@ def main():
             print(f"round {turn + 1}: {sum(runs.values())} runs of {len(cases)} cases, "
                   f"{sum(failures.values())} failures", file=log, flush=True)
     finally:
+        side_by_side.shutdown(cancel_futures=True)
         for child in busy:
             child.kill()
         for case, count in sorted(failures.items()):
