@@ -33,7 +33,7 @@ constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not
 constexpr double kIncarnation_s = 1;       // between two that others make this node begin
 constexpr double kIncarnationsInARow = 3;  // where its ranks are taken too
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
-constexpr uint64_t kGraphsAtOnce = 1 << 16;  // versions, that a node may have missed
+constexpr uint64_t kGraphsAtOnce = 1 << 10;  // versions, that a node may have missed in a second
 constexpr size_t kOthersKept = 16;
 constexpr size_t kViewBytes = kControlBytes / 2;
 
@@ -138,6 +138,7 @@ void Membership::start(double now, MembershipEffects& out) {
   sync_gap_s_ = kSync_s;
   sync_at_ = now + kSync_s * random_.uniform(0.5, 1.5);
   met_ = options_.join.empty();
+  graph_since_ = now;
   settle_at_ = now;
   lonely_at_ = met_ ? std::numeric_limits<double>::infinity() : now + kLonely_s;
   finish(now, out);
@@ -302,6 +303,7 @@ void Membership::change_graph(double now, MembershipEffects& out) {
   if (!next_graph_ || now < graph_due()) return;
   graph_at_ = std::max(graph_at_, now) + kGraphStands_s;
   if (table_.merge(*std::exchange(next_graph_, std::nullopt))) {
+    graph_since_ = now;
     piggyback_.spec();
     fresh_ = true;
     out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
@@ -434,18 +436,23 @@ void Membership::hear(double now, const std::string& from, const MembershipPacke
     else
       hear_of(now, from, m, out);
   }
-  hear_of_graph(packet.graph);
+  hear_of_graph(now, packet.graph);
   take_in(packet.facts, out);
   for (const EdgeRate& rate : packet.rates) {
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
   }
 }
 
-// The first whole view that a node hears may say any version.
-void Membership::hear_of_graph(const GraphSpec& said) {
+// The first whole view that a node hears may say any version. A later one goes beyond what is known
+// by so many versions a second: a liar cannot use them up, and where it has led some nodes far
+// ahead, the others follow.
+void Membership::hear_of_graph(double now, const GraphSpec& said) {
   const GraphSpec& newest = next_graph_ ? *next_graph_ : spec();
   if (said.version > kSpecsAtMost || !wins(said, newest)) return;
-  if (met_ && said.version > spec().version + kGraphsAtOnce)
+  const double missed = (now - graph_since_) / kGraphStands_s;
+  const double most =
+      static_cast<double>(spec().version) + static_cast<double>(kGraphsAtOnce) * (1 + missed);
+  if (met_ && static_cast<double>(said.version) > most)
     ++refusals_["a graph that jumps"];
   else
     next_graph_ = said;

@@ -176,7 +176,7 @@ class Membership {
   bool believable(double now, uint32_t member, uint32_t incarnation, bool over) const;
   bool hearsay(double now, const std::string& from, const Member&, MembershipEffects&);
   bool take_in(double now, const Member&, MembershipEffects&);
-  void hear_of_graph(const GraphSpec&);
+  void hear_of_graph(double now, const GraphSpec&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(double now, const Member&, MembershipEffects&);
   void contest(double now, uint32_t incarnation, const char* why, MembershipEffects&);
@@ -214,6 +214,7 @@ class Membership {
   std::map<std::string_view, uint64_t> refusals_;
   std::optional<GraphSpec> next_graph_;  // the newest that was heard of, until its time
   double graph_at_ = 0;                  // until when those that have come were to stand
+  double graph_since_ = 0;               // the newest is the graph
   uint32_t contested_ = 0;  // an incarnation of this node that others know of; the next is begun
   const char* contested_why_ = "";
   double contest_at_ = 0;         // when it may begin another

@@ -280,6 +280,26 @@ TEST_CASE("a liar changes the graph once a second after four in a row, and canno
   CHECK(world->at(0).spec().topology == "torus");
 }
 
+TEST_CASE("nodes that a liar has led ahead through many graphs are followed by all others") {
+  const auto world = settled(5, 6);
+  world->partition({2, 3});
+  const uint64_t before = world->at(2).spec().version;
+  for (int k = 0; k < 10; ++k) {
+    for (uint64_t jump = 1; jump < 1 << 20; jump *= 2) {
+      MembershipPacket packet;
+      packet.kind = MembershipPacket::Kind::sync_reply;
+      packet.graph = {world->at(0).spec().version + jump, World::name(4), "star"};
+      say(*world, 4, 0, packet);
+    }
+    world->run(world->now() + 1);
+  }
+  CHECK(world->at(0).spec().version > before + 5000);
+  CHECK(world->at(2).spec().version == before);
+  world->heal();
+  CHECK(world->run_until([&] { return world->one_view(); }, 60) < 30);
+  CHECK(world->at(2).spec().version > before + 5000);
+}
+
 TEST_CASE("an incarnation that jumps is refused and counted, of oneself and of others") {
   const auto world = settled(4, 4);
   for (const uint32_t jump : {1u << 16, kIncarnationsAtMost - 1, kIncarnationsAtMost}) {
