@@ -67,7 +67,7 @@ def main():
     words.add_argument("before", type=pathlib.Path)
     words.add_argument("--rounds", type=int, default=5)
     words.add_argument("benches", nargs="*", metavar="BENCH", default=list(BENCHES))
-    asked = words.parse_args()
+    asked = words.parse_intermixed_args()
     before = asked.before.resolve()
     worse = 0
     for bench in asked.benches:
