@@ -8,7 +8,7 @@
 //   x^_i += q_i,   s_i += sum_j W_ij q_j             x^ = s = 0 at first, so s_i = sum_j W_ij x^_j
 //   x_i = h_i + gamma (s_i - (1 - W_ii) x^_i)
 //
-// Requirements symmetric weights, every message (none may be lost for good) and, the coarser C is,
+// Requires symmetric weights, every message (none may be lost for good) and, the coarser C is,
 // a gamma the smaller (with sign some .4, with the largest hundredth some .04). Invariant: gossip
 // keeps the mean of x to rounding. A change of the graph sets x^ and s to 0. Cost per rank and
 // round: one message of C's bytes (kernels/compressor.hpp) to each neighbour; with sign, per tensor

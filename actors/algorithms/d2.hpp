@@ -6,7 +6,7 @@
 //   x_i' = y_i + gamma sum_j W_ij (y_j - y_i)        (gossip.hpp)
 //   c_i' = x_i' - x_i - u_i
 //
-// so x'' = W (2 x' - x + u' - u). Requirements symmetric weights and eigenvalues of W above -1/3
+// so x'' = W (2 x' - x + u' - u). Requires symmetric weights and eigenvalues of W above -1/3
 // (an even ring with 1/3 everywhere sits on the limit). Invariant: sum c = 0 and gossip keeps the
 // mean of x, while nothing is lost. A change of the graph sets c to 0: two ranks may have heard of
 // it a round apart, and what is left over in c never decays. Nor does what rounding leaves there:

@@ -7,7 +7,7 @@
 // With local_steps = H the ranks average after every H-th step alone (local SGD: Stich. ICLR 2019.
 // arXiv:1805.09767), and x = h after the others.
 //
-// Requirements symmetric weights whose rows sum to 1.
+// Requires symmetric weights whose rows sum to 1.
 // Invariant: gossip keeps the mean of x while nothing is lost.
 // Cost per rank and round: one message of the model to each neighbour. Memory: x, the optimizer.
 #pragma once

@@ -7,7 +7,7 @@
 //   delta_i = v_i - q_i                              delta = 0 at first
 //   x_i = h_i + gamma sum_j W_ij (q_j - q_i)
 //
-// Requirements symmetric weights and a small gamma (with sign some .01). Of messages that are lost
+// Requires symmetric weights and a small gamma (with sign some .01). Of messages that are lost
 // the terms are left out (Missing::own). Invariant: gossip keeps the mean of x to rounding while
 // nothing is lost. Cost per rank and round: one message of C's bytes (kernels/compressor.hpp) to
 // each neighbour; with sign, per tensor of d elements, ceil(d / 8) and one number. Memory: x,

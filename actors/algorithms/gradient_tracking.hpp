@@ -6,7 +6,7 @@
 //   x_i' = y_i + gamma sum_j W_ij (y_j - y_i)        (gossip.hpp)
 //   c_i' = z_i + gamma sum_j W_ij (z_j - z_i) - u_i
 //
-// Requirements symmetric weights whose rows sum to 1.
+// Requires symmetric weights whose rows sum to 1.
 // Invariant: sum c = 0 and gossip keeps the mean of x, while nothing is lost. A change of the graph
 // sets c to 0 (d2.hpp says why).
 // Cost per rank and round: one message of two models, y and then z, to each neighbour. Memory: x,

@@ -9,7 +9,7 @@
 // After T rounds x_i is the plain mean of sum_j max(T - delta_ij, 0) samples, delta_ij =
 // max(hops(i, j) - 1, 0): of variance 1 each, that is one over its mean squared error.
 //
-// Requirements a tree, or several on the same ranks. Takes neither learning rate nor optimizer.
+// Requires a tree, or several on the same ranks. Takes neither learning rate nor optimizer.
 // Invariant: no sample is in x_i twice. One that is lost is missing there, and in the count.
 // Cost per rank and round: one message of d + 1 numbers to each neighbour. Memory: x, the sample,
 // one message of each neighbour.

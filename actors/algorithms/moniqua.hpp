@@ -6,7 +6,7 @@
 //   q_i = h_i modulo B = 6 theta, on 4 levels        kernels/moniqua.hpp
 //   x_i = h_i + gamma sum_j W_ij (z_ij - z_ii)       z_ij what q_j says of h_j - h_i
 //
-// settings.compress is "modulo:THETA". Requirements symmetric weights, parameters of neighbours
+// settings.compress is "modulo:THETA". Requires symmetric weights, parameters of neighbours
 // that are less than theta apart (it cannot see when they are not), and a small gamma (some .005 to
 // .05). The noise of the rounding is the same on all ranks that are in the same round, as the paper
 // advises: equal parameters send equal bytes. Rounds are counted anew in each epoch, as the

@@ -14,7 +14,7 @@
 // gamma is, here one gamma holds for all; it compresses tensors that this makes larger; it skips
 // its first s iterations.
 //
-// Requirements symmetric weights. Any `Missing`: what is lost moves nothing on its edge in that
+// Requires symmetric weights. Any `Missing`: what is lost moves nothing on its edge in that
 // phase. The edges that stay in a new epoch keep their factors. Invariant: gossip keeps the mean of
 // x while nothing is lost. Cost per rank and round: s messages to each neighbour, the odd ones of
 // an edge sum m r numbers and the even ones sum n r over the m x n tensors that are compressed; one

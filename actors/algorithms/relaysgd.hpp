@@ -19,7 +19,7 @@
 // Learning rate: one round's step acts as if divided by 1 + the mean of that delay over all pairs,
 // so with `relay_lr` it is multiplied by as much.
 //
-// Requirements a tree, or several on the same ranks.
+// Requires a tree, or several on the same ranks.
 // Invariant: each average holds each rank at most once, and exactly once when n_i = n. The mean of
 // x is not kept: a part of it is under way.
 // Cost per rank and round: one message of d + 1 numbers to each neighbour (K trees: relay.hpp).

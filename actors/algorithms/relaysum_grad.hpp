@@ -4,7 +4,7 @@
 //   m_ij       u relayed (relay.hpp)          u the optimizer's step
 //   x_i += (u_i + sum_j m_ji) / n             what has not come, or was lost, counts as 0
 //
-// Requirements a tree. Every step reaches every rank once, but the ranks never agree: a fixed point
+// Requires a tree. Every step reaches every rank once, but the ranks never agree: a fixed point
 // has x_i = c + (lr / n) sum_j delta_ij g_j(x_j), delta_ij = max(hops(i, j) - 1, 0), and its error
 // grows with the learning rate, the tree's depth and how the data differ. RelaySGD has none of it.
 // Invariant: while nothing is lost and the tree stays, x_i has moved by the same steps as x_j, but

@@ -117,6 +117,7 @@ class PartnerPolicy {
   bool started_ = false, draining_ = false;
   bool unanswered_ = false;  // the last offer; since then nothing was opened
   int exchanges_at_once_;
+  int durations_known_ = 0;
   double guess_s_;  // of a duration
   Random random_;
   std::vector<int> last_partners_;  // free: latest last
@@ -125,7 +126,6 @@ class PartnerPolicy {
   int degree_ = 0;
   int offered_to_ = -1;  // peer of our unlapsed offer
   double durations_[4] = {};
-  int durations_known_ = 0;
 };
 
 }  // namespace grapevine

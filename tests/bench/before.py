@@ -30,6 +30,9 @@ def of_training(text):
     for line in text.splitlines():
         if found := re.match(r"(\S+, batch \d+): medians", line):
             network = found[1]
+        if found := re.match(rf" *(Grapevine, \d ranks?) +{NUMBER} +{NUMBER} ", line):
+            yield f"{network}: {found[1]}, steps a second", float(found[2]), +1
+            yield f"{network}: {found[1]}, processor ms a step", float(found[3]), -1
         if found := re.match(rf" *(Grapevine.*?) +/ (.*?) +{NUMBER} .*by CPU time {NUMBER}", line):
             row = f"{network}: {found[1]} / {found[2].strip()}"
             yield f"{row}, steps", float(found[3]), +1
@@ -45,11 +48,11 @@ def of_links(text):
 
 def of_kernels(text):
     for line in text.splitlines():
-        if found := re.match(rf" *({NUMBER} MB +\d +.*?) +{NUMBER} .* {NUMBER} +{NUMBER}$", line):
-            yield f"{found[1]} threads, fused / bare", float(found[4]), +1
+        if found := re.match(rf" *({NUMBER} MB) +(\d) +(.*?) +{NUMBER} .* {NUMBER} +{NUMBER}$", line):
+            yield f"{found[3]} threads of {found[1]}: {found[4]}, fused / bare", float(found[6]), +1
 
 
-BENCHES = {"simulator": ([], of_simulator), "training": (["3", "0.4"], of_training),
+BENCHES = {"simulator": ([], of_simulator), "training": (["1", "2"], of_training),
            "links": (["3"], of_links), "kernels": (["--ratios"], of_kernels)}
 
 

@@ -5,7 +5,7 @@
 // Every contestant trains the same network on one LibTorch thread per rank, the same number of
 // steps. In each round all of them run one after the other, another one first each time; a ratio is
 // the median of the rounds' ratios, so that a machine with other work slows both sides.
-// Requirements Fashion-MNIST where its package puts it.
+// Needs Fashion-MNIST where its package puts it.
 #include <sys/resource.h>
 
 #include <algorithm>
