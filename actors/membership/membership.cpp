@@ -25,7 +25,6 @@ constexpr double kForgetAgain_s = 1;                     // rates of those who h
 constexpr double kSync_s = 10, kSyncStranger_s = 0.5;    // between two comparisons, at most
 constexpr double kQuiet_s = 0.3, kQuietOfNode_s = 1e-3;  // after news
 constexpr double kRateMoves = 0.05;                      // by less it is not told again
-constexpr double kGraphStands_s = 1, kGraphsInARow = 4;
 constexpr double kLonely_s = 2;     // then a node that meets nobody begins alone
 constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
 constexpr double kViewAgain_s = 1;  // to the same node at the earliest
@@ -33,7 +32,6 @@ constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not
 constexpr double kIncarnation_s = 1;       // between two that others make this node begin
 constexpr double kIncarnationsInARow = 3;  // where its ranks are taken too
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
-constexpr uint64_t kGraphsAtOnce = 1 << 10;  // versions, that a node may have missed in a second
 constexpr size_t kOthersKept = 16;
 constexpr size_t kViewBytes = kControlBytes / 2;
 
@@ -121,10 +119,10 @@ void Membership::finish(double now, MembershipEffects& out) {
     forget_at_ = now + kForgetAgain_s;
     forget_old_rates();
   }
-  double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_});
+  double at = std::min(
+      {prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_, next_graph_.due()});
   if (fresh_) at = std::min(at, tell_at_);
   if (ranks_went_) at = std::min(at, forget_at_);
-  if (next_graph_) at = std::min(at, graph_due());
   if (contested_ >= self().incarnation) at = std::min(at, contest_due());
   at = std::min(at, suspicions_.next(table_.live_count()));
   armed_at_ = out.timer_at = std::max(at, now);
@@ -138,7 +136,7 @@ void Membership::start(double now, MembershipEffects& out) {
   sync_gap_s_ = kSync_s;
   sync_at_ = now + kSync_s * random_.uniform(0.5, 1.5);
   met_ = options_.join.empty();
-  graph_since_ = now;
+  next_graph_.start(now);
   settle_at_ = now;
   lonely_at_ = met_ ? std::numeric_limits<double>::infinity() : now + kLonely_s;
   finish(now, out);
@@ -289,25 +287,17 @@ void Membership::leave(double now, MembershipEffects& out, MemberState last_word
 
 void Membership::reconfigure(double now, const std::string& topology, MembershipEffects& out) {
   begin(now, out);
-  const uint64_t newest = next_graph_ ? next_graph_->version : spec().version;
-  if (newest < kSpecsAtMost)
-    next_graph_ = GraphSpec{newest + 1, self().node, topology};
-  else
+  if (!next_graph_.wish(self().node, topology, spec()))
     out.lines.push_back("the graph has changed too often, it stays " + spec().topology);
   finish(now, out);
 }
 
-double Membership::graph_due() const { return graph_at_ - (kGraphsInARow - 1) * kGraphStands_s; }
-
 void Membership::change_graph(double now, MembershipEffects& out) {
-  if (!next_graph_ || now < graph_due()) return;
-  graph_at_ = std::max(graph_at_, now) + kGraphStands_s;
-  if (table_.merge(*std::exchange(next_graph_, std::nullopt))) {
-    graph_since_ = now;
-    piggyback_.spec();
-    fresh_ = true;
-    out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
-  }
+  const std::optional<GraphSpec> next = next_graph_.take(now);
+  if (!next || !table_.merge(*next)) return;
+  piggyback_.spec();
+  fresh_ = true;
+  out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
 }
 
 void Membership::rates(double now, std::span<const EdgeRate> measured, MembershipEffects& out) {
@@ -436,26 +426,11 @@ void Membership::hear(double now, const std::string& from, const MembershipPacke
     else
       hear_of(now, from, m, out);
   }
-  hear_of_graph(now, packet.graph);
+  if (!next_graph_.hear(now, packet.graph, spec(), !met_)) ++refusals_["a graph that jumps"];
   take_in(packet.facts, out);
   for (const EdgeRate& rate : packet.rates) {
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
   }
-}
-
-// The first whole view that a node hears may say any version. A later one goes beyond what is known
-// by so many versions a second: a liar cannot use them up, and where it has led some nodes far
-// ahead, the others follow.
-void Membership::hear_of_graph(double now, const GraphSpec& said) {
-  const GraphSpec& newest = next_graph_ ? *next_graph_ : spec();
-  if (said.version > kSpecsAtMost || !wins(said, newest)) return;
-  const double missed = (now - graph_since_) / kGraphStands_s;
-  const double most =
-      static_cast<double>(spec().version) + static_cast<double>(kGraphsAtOnce) * (1 + missed);
-  if (met_ && static_cast<double>(said.version) > most)
-    ++refusals_["a graph that jumps"];
-  else
-    next_graph_ = said;
 }
 
 void Membership::hear_of(double now, const std::string& from, const Member& m,

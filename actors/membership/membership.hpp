@@ -53,6 +53,7 @@
 
 #include "actors/membership/connector.hpp"
 #include "actors/membership/member_table.hpp"
+#include "actors/membership/next_graph.hpp"
 #include "actors/membership/piggyback_queue.hpp"
 #include "actors/membership/prober.hpp"
 #include "actors/membership/suspicions.hpp"
@@ -168,7 +169,6 @@ class Membership {
   void begin(double now, MembershipEffects&);
   void take_in(const RunFacts&, MembershipEffects&);
   void change_graph(double now, MembershipEffects&);
-  double graph_due() const;  // when the graph may change again
   void finish(double now, MembershipEffects&);
   // what is made of what is heard
   void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
@@ -176,7 +176,6 @@ class Membership {
   bool believable(double now, uint32_t member, uint32_t incarnation, bool over) const;
   bool hearsay(double now, const std::string& from, const Member&, MembershipEffects&);
   bool take_in(double now, const Member&, MembershipEffects&);
-  void hear_of_graph(double now, const GraphSpec&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(double now, const Member&, MembershipEffects&);
   void contest(double now, uint32_t incarnation, const char* why, MembershipEffects&);
@@ -212,9 +211,7 @@ class Membership {
   Suspicions suspicions_;
   std::vector<Known> known_;  // by member
   std::map<std::string_view, uint64_t> refusals_;
-  std::optional<GraphSpec> next_graph_;  // the newest that was heard of, until its time
-  double graph_at_ = 0;                  // until when those that have come were to stand
-  double graph_since_ = 0;               // the newest is the graph
+  NextGraph next_graph_;
   uint32_t contested_ = 0;  // an incarnation of this node that others know of; the next is begun
   const char* contested_why_ = "";
   double contest_at_ = 0;         // when it may begin another
