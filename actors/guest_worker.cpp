@@ -71,7 +71,7 @@ void GuestWorker::computed() {
 
 void GuestWorker::ask() {
   const bool turn = seat_ != nullptr && seat_->turn == GuestSeat::Turn::rank;
-  if (!turn || !begun_ || paused_ || asked_) return;
+  if (!turn || !started_ || paused_ || asked_) return;
   computed();
   if (seat_->steps && over()) return answer();
   asked_ = true;
@@ -87,6 +87,7 @@ void GuestWorker::ask() {
 
 void GuestWorker::on_parameters(Parameters& p) {
   if (paused_) return void(held_ = std::move(p));
+  has_begun_ = true;
   gradients_ = p.gradients;
   exchanges_ = p.exchanges;
   if (deps_.horizon > 0 && gradients_ >= deps_.horizon) finish();
@@ -112,7 +113,8 @@ WorkerReport GuestWorker::report() const {
   const double alive = now - born_s_;
   const double usual_s = busy_s_ / static_cast<double>(std::max<uint64_t>(1, spells_));
   const bool stands = spells_ > 0 && deps_.clock.now() - busy_since_s_ > kStands * usual_s;
-  return {deps_.rank, gradients_, std::max(0.0, alive - busy), alive, stands};
+  return {deps_.rank,       gradients_, std::max(0.0, alive - busy), alive, stands,
+          deps_.resumed_at, has_begun_};
 }
 
 GuestWorker::behavior_type GuestWorker::make_behavior() {
@@ -120,7 +122,7 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
       [this](Parameters& p) { on_parameters(p); },
       [this](const Computed&) { ask(); },  // the seat says of what
       [this](Start) {
-        begun_ = true;
+        started_ = true;
         born_s_ = deps_.clock.now();
         ask();
       },

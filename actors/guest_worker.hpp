@@ -76,7 +76,7 @@ class GuestWorker final : public GuestWorkerActor::base {
   WorkerDependencies deps_;
   std::shared_ptr<GuestSeat> seat_;
   uint64_t gradients_ = 0, exchanges_ = 0;  // as the state last said
-  bool begun_ = false, asked_ = false, draining_ = false, paused_ = false;
+  bool started_ = false, has_begun_ = false, asked_ = false, draining_ = false, paused_ = false;
   Parameters held_;             // arrived while paused
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   double born_s_ = 0, busy_since_s_ = kNever, busy_s_ = 0;

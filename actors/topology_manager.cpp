@@ -376,7 +376,7 @@ void TopologyManager::ask_some() {
     request(next.worker, caf::infinite, Report{})
         .then(
             [this, rank = next.rank](const WorkerReport& report) {
-              if (!report.stands)
+              if (report.has_begun && !report.stands)
                 gradients_[rank].add(
                     report.gradients - std::min(report.gradients, report.resumed_at), elapsed_s_,
                     kGradientWindow * gradient_s_);

@@ -33,7 +33,7 @@ class Worker final : public WorkerActor::base {
   WorkerDependencies deps_;
   Random timer_;
   uint64_t gradients_ = 0;  // taken
-  bool begun_ = false, computing_ = false, draining_ = false, paused_ = false;
+  bool started_ = false, has_begun_ = false, computing_ = false, draining_ = false, paused_ = false;
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
@@ -84,6 +84,7 @@ void Worker::start_gradient(Lease x) {
 
 void Worker::on_parameters(Parameters& p) {
   if (paused_) return void(held_ = std::move(p));
+  has_begun_ = true;
   if (!computing_) gradients_ = p.gradients;
   if (ended(gradients_)) {
     if (finished_s_ == kNever) send(deps_.node, Finished{deps_.rank});
@@ -123,7 +124,7 @@ Worker::behavior_type Worker::make_behavior() {
       [this](Parameters& p) { on_parameters(p); },
       [this](Computed& c) { on_computed(c); },
       [this](Start) {
-        if (!std::exchange(begun_, true) && begins_alone()) {
+        if (!std::exchange(started_, true) && begins_alone()) {
           const double at = deps_.clock.now() + timer_.uniform() * deps_.gradient_s;
           scheduled_send(caf::actor_cast<WorkerActor>(this), deps_.clock.instant(at), Start{});
           return;
@@ -153,8 +154,8 @@ Worker::behavior_type Worker::make_behavior() {
         const double busy = busy_s_ + (computing_ ? now - busy_since_s_ : 0);
         const double alive = now - born_s_;
         const bool instant = poisson() && deps_.settings->clock == Clock::simulated;
-        return WorkerReport{deps_.rank, gradients_, instant ? 0 : alive - busy,
-                            alive,      false,      deps_.resumed_at};
+        return WorkerReport{deps_.rank,       gradients_, instant ? 0 : alive - busy, alive, false,
+                            deps_.resumed_at, has_begun_};
       },
   };
 }

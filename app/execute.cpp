@@ -287,16 +287,17 @@ struct Pulse {
   }
 };
 
-// The workers know what their ranks had done before they came here.
+// Workers that have begun know what their ranks had done before they came here; the others do not.
 Json json_of(const Settings& s, const Pulse& p, const std::vector<WorkerReport>& workers) {
-  const double here = static_cast<double>(ranks_here(s)) / s.ranks;
-  const double horizon = static_cast<double>(s.gradients) * here;
-  double gradients = 0;
-  for (const WorkerReport& w : workers)
+  const double horizon = static_cast<double>(s.gradients) / s.ranks;
+  double gradients = 0, begun = 0;
+  for (const WorkerReport& w : workers) {
     gradients += static_cast<double>(w.gradients);
+    begun += w.has_begun;
+  }
   double progress = kNone;
   if (s.until_s > 0) progress = p.at_s / s.until_s;
-  if (horizon > 0) progress = std::fmax(progress, gradients / horizon);
+  if (horizon > 0 && begun > 0) progress = std::fmax(progress, gradients / (begun * horizon));
   return {{"consensus_distance_here", p.consensus_distance},
           {"loss", p.loss},
           {"gradients_per_second", p.gradients_per_second},

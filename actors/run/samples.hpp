@@ -72,6 +72,7 @@ struct WorkerReport {
   double idle_s = 0, alive_s = 0;  // idle: neither computing nor queued for a compute thread
   bool stands = false;             // its guest does something else for a while: no rate is measured
   uint64_t resumed_at = 0;         // gradients of an earlier life, from which the rank goes on
+  bool has_begun = false;          // it has heard how many its rank has taken; else there are none
 };
 struct RankParameters {
   int rank = 0;
