@@ -189,6 +189,7 @@ struct NcclTalk {                  # of the communicator that a GPU of each of t
     }
     decline @8 :UInt64;            # the number
   }
+  edge @9 :UInt64;                 # which communicator is meant: chosen by who connects
   enum EndReason {
     unwanted @0;                   # --link is another one here
     version @1;                    # so is NCCL

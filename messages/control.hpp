@@ -231,7 +231,8 @@ struct NcclDecline {
 
 /// What two nodes say of their communicator.
 struct NcclTalk {
-  std::variant<NcclConnect, NcclEnd, NcclRequest, NcclGrant, NcclDecline> what;
+  uint64_t edge = 0;  // of which one: chosen by who connects, not the same again
+  std::variant<NcclConnect, NcclEnd, NcclRequest, NcclGrant, NcclDecline> what = {};
   bool operator==(const NcclTalk&) const = default;
 };
 

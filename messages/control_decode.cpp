@@ -189,22 +189,23 @@ NcclConnect read(Judge& judge, wire::NcclTalk::Connect::Reader in) {
 
 NcclTalk read(Judge& judge, wire::NcclTalk::Reader in) {
   using Talk = wire::NcclTalk;
+  const uint64_t edge = in.getEdge();
   switch (in.which()) {
-    case Talk::CONNECT: return {read(judge, in.getConnect())};
-    case Talk::END: return {NcclEnd{judge.word("end", in.getEnd(), NcclEnd::Reason::broken)}};
+    case Talk::CONNECT: return {edge, read(judge, in.getConnect())};
+    case Talk::END: return {edge, NcclEnd{judge.word("end", in.getEnd(), NcclEnd::Reason::broken)}};
     case Talk::REQUEST: {
       const auto request = in.getRequest();
-      return {NcclRequest{request.getNumber(), request.getRoomBytes(),
-                          read_frame(judge, request.getHeader(), kMaxPayloadBytes)}};
+      return {edge, NcclRequest{request.getNumber(), request.getRoomBytes(),
+                                read_frame(judge, request.getHeader(), kMaxPayloadBytes)}};
     }
     case Talk::GRANT: {
       const auto grant = in.getGrant();
       NcclGrant m{grant.getNumber(), {}};
       if (grant.getHeader().size() > 0)
         m.header = read_frame(judge, grant.getHeader(), kMaxPayloadBytes);
-      return {m};
+      return {edge, m};
     }
-    case Talk::DECLINE: return {NcclDecline{in.getDecline()}};
+    case Talk::DECLINE: return {edge, NcclDecline{in.getDecline()}};
   }
   judge.refuse(fmt::format("talk {}, accepted: 0 to 4", static_cast<unsigned>(in.which())));
   return {};

@@ -170,6 +170,7 @@ void fill(wire::NcclTalk::Builder out, const NcclDecline& m) { out.setDecline(m.
 
 void fill(Control::Builder out, const NcclTalk& m) {
   auto talk = out.initNcclTalk();
+  talk.setEdge(m.edge);
   std::visit([&](const auto& what) { fill(talk, what); }, m.what);
 }
 

@@ -70,7 +70,7 @@ inline std::vector<ControlMessage> one_of_each() {
           ConsoleReply{false, true, "{\"node\": \"a\"}", std::string("\0\x7f\xff", 3), 21},
           MeanAsk{MeanPiece::Way::down, true, 22, 23, 24},
           MassReceipt{25},
-          NcclTalk{NcclRequest{30, 31, data}}};
+          NcclTalk{32, NcclRequest{30, 31, data}}};
 }
 
 /// What is said about a communicator, one of each kind.
@@ -84,12 +84,12 @@ inline std::vector<NcclTalk> one_talk_of_each() {
   NcclConnect connect{{}, 22809};
   for (size_t k = 0; k < connect.id.size(); ++k)
     connect.id[k] = static_cast<std::byte>(255 - k);
-  return {{connect},
-          {NcclEnd{NcclEnd::Reason::broken}},
-          {NcclRequest{4, 0, message}},
-          {NcclGrant{5, message}},
-          {NcclGrant{6, {}}},
-          {NcclDecline{kMaxCount}}};
+  return {{7, connect},
+          {8, NcclEnd{NcclEnd::Reason::broken}},
+          {9, NcclRequest{4, 0, message}},
+          {10, NcclGrant{5, message}},
+          {11, NcclGrant{6, {}}},
+          {~uint64_t{0}, NcclDecline{kMaxCount}}};
 }
 
 }  // namespace grapevine

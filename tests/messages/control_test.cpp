@@ -242,15 +242,15 @@ TEST_CASE("what is said about a communicator is refused where its numbers or hea
   const auto with = [&](auto&& change) {
     NcclRequest changed = request;
     change(changed);
-    const std::string sent = refusal(NcclTalk{changed});
-    const std::string answered = refusal(NcclTalk{NcclGrant{changed.number, changed.header}});
+    const std::string sent = refusal(NcclTalk{1, changed});
+    const std::string answered = refusal(NcclTalk{1, NcclGrant{changed.number, changed.header}});
     CHECK(sent == answered);
     return sent;
   };
   const std::string kNumber = "message refused: number of an exchange, accepted: 1 to 2^53";
   CHECK(with([](auto& r) { r.number = 0; }) == kNumber);
   CHECK(with([](auto& r) { r.number = kMaxCount + 1; }) == kNumber);
-  CHECK(refusal(NcclTalk{NcclDecline{0}}) == kNumber);
+  CHECK(refusal(NcclTalk{1, NcclDecline{0}}) == kNumber);
   const std::string kHeader =
       "message refused: header of an exchange, accepted: one with a payload";
   CHECK(with([](auto& r) { r.header.count = 0; }) == kHeader);

@@ -171,6 +171,7 @@ LineNote MaliciousMember::line_note() {
 }
 
 void MaliciousMember::hear(const NcclTalk& talk) {
+  last_edge_ = talk.edge;
   if (const auto* request = std::get_if<NcclRequest>(&talk.what)) {
     last_exchange_ = request->number;
     hear(request->header);
@@ -180,6 +181,7 @@ void MaliciousMember::hear(const NcclTalk& talk) {
 }
 
 NcclTalk MaliciousMember::nccl_talk() {
+  const uint64_t edge = one_in(8) ? long_word(last_edge_) : last_edge_;
   const uint64_t near = long_word(last_exchange_ + random_.below(3));
   const uint64_t number = std::clamp<uint64_t>(near, 1, kMaxCount);
   FrameHeader h = header();
@@ -192,12 +194,12 @@ NcclTalk MaliciousMember::nccl_talk() {
       for (std::byte& b : connect.id)
         b = static_cast<std::byte>(random_.below(256));
       connect.version = one_in(2) ? 22809 : word(22809);
-      return {connect};
+      return {edge, connect};
     }
-    case 1: return {NcclEnd{static_cast<NcclEnd::Reason>(random_.below(5))}};
-    case 2: return {NcclRequest{number, long_word(64), h}};
-    case 3: return {NcclGrant{number, one_in(2) ? std::optional(h) : std::nullopt}};
-    default: return {NcclDecline{number}};
+    case 1: return {edge, NcclEnd{static_cast<NcclEnd::Reason>(random_.below(5))}};
+    case 2: return {edge, NcclRequest{number, long_word(64), h}};
+    case 3: return {edge, NcclGrant{number, one_in(2) ? std::optional(h) : std::nullopt}};
+    default: return {edge, NcclDecline{number}};
   }
 }
 

@@ -59,7 +59,7 @@ class MaliciousMember {
   MembershipPacket last_;
   std::vector<FrameHeader> frames_;
   LentSlot last_lent_;
-  uint64_t last_exchange_ = 0;
+  uint64_t last_edge_ = 0, last_exchange_ = 0;
 };
 
 /// What any member does that wants to stay one: outlives what is said of its own record, and
