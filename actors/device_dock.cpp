@@ -48,6 +48,12 @@ Lease DeviceDock::take(size_t bytes) {
   }
 }
 
+void DeviceDock::follow(Stream lane) {
+  Fence passes;
+  if (device_->fences().record(device_->rules(), passes) == Fate::ok)
+    static_cast<void>(device_->fences().wait(lane, passes));  // lost: nothing is done any more
+}
+
 void DeviceDock::land(Payload here, Then then) {
   to_owner_([self = shared_from_this(), here = std::move(here), then = std::move(then)] {
     Payload there{self->take(here.vec().bytes()), here.dtype, here.count, here.version};

@@ -28,9 +28,15 @@ class DeviceDock : public std::enable_shared_from_this<DeviceDock> {
   void leave(Payload on_device, Then);
   void land(Payload in_memory, Then);
 
+  // The owner's.
+  /// Memory of the device for what arrives; empty: too little is left.
+  Lease take(size_t bytes);
+  /// What a lane does from now on is behind all passes so far, and so behind all that has used such
+  /// memory before.
+  void follow(Stream lane);
+
  private:
   void await(const Fence&, std::function<void()> then);
-  Lease take(size_t bytes);
 
   const std::shared_ptr<DeviceShare> device_;
   ToOwner to_owner_;

@@ -15,6 +15,7 @@ constexpr char kErrs[] = "it has released what it was not lent";
 constexpr char kNotOpened[] = "its memory cannot be opened here";
 constexpr char kWrongFrame[] = "it has lent what it does not have";
 constexpr char kByWish[] = "--link host";
+constexpr char kNoNccl[] = "this device was given no NCCL";
 
 }  // namespace
 
@@ -51,11 +52,33 @@ DeviceLinks::DeviceLinks(std::shared_ptr<DeviceShare> device, std::shared_ptr<De
       transport_(transport),
       say_(std::move(say)) {}
 
-DeviceLinks::~DeviceLinks() = default;  // what is lent or borrowed stays with the device
+// What is lent or borrowed stays with the device. Edges by NCCL are given up in the owner's time,
+// or here, where there is no owner any more.
+DeviceLinks::~DeviceLinks() {
+  if (nccl_ && to_owner_) to_owner_([last = std::move(nccl_)] {});
+}
 
-void DeviceLinks::serve(ToOwner to_owner) {
+void DeviceLinks::use(std::shared_ptr<const Nccl> nccl, const std::string& self, size_t largest) {
+  const auto transport = transport_.lock();
+  nccl_ = std::make_shared<NcclLinks>(
+      self, largest, std::move(nccl), device_, dock_, transport,
+      NcclLinks::Told{[me = weak_from_this()](const std::string& node, const auto& change) {
+                        if (const auto here = me.lock())
+                          here->note(node, [&](Edge& edge) { change(edge.told); });
+                      },
+                      say_});
+}
+
+void DeviceLinks::serve(ToOwner to_owner, OwnerTime time) {
   to_owner_ = to_owner;
+  if (nccl_) nccl_->serve(to_owner, std::move(time));
   dock_->serve(std::move(to_owner));
+}
+
+void DeviceLinks::hear(const std::string& node, const NcclTalk& said) {
+  posting()([node, said](DeviceLinks& self) {
+    if (self.nccl_) self.nccl_->hear(node, said);
+  });
 }
 
 /// For what the links tell on their threads: done in the owner's time, if there is one.
@@ -98,6 +121,7 @@ std::vector<DeviceEdge> DeviceLinks::edges() const {
 
 void DeviceLinks::down(const std::string& node) {
   posting()([node](DeviceLinks& self) {
+    if (self.nccl_) self.nccl_->down(node);
     for (const auto& [id, lending] : self.lendings_)
       if (lending->node == node) lending->finish();
     std::vector<uint64_t> borrowed;
@@ -114,11 +138,12 @@ void DeviceLinks::down(const std::string& node) {
 
 void DeviceLinks::leave(const std::string& node, const FrameHeader& header, Payload payload,
                         bool is_spoiled, DeviceDock::Then then) {
-  const bool in_place = choice_ != DeviceLink::host;
-  bool may_stay = in_place && !is_spoiled;
+  const bool by_nccl = choice_ == DeviceLink::nccl, by_host = choice_ == DeviceLink::host;
+  bool may_stay = !by_host && !is_spoiled && (!by_nccl || nccl_);
   note(node, [&](Edge& edge) {
     may_stay = may_stay && (edge.way == Way::untried || edge.way == Way::in_place);
-    if (!in_place) edge.told.why = kByWish;
+    if (by_host) edge.told.why = kByWish;
+    if (by_nccl && !nccl_) edge.told.why = kNoNccl;
   });
   if (!may_stay) return dock_->leave(std::move(payload), std::move(then));
   to_owner_([self = shared_from_this(), node, header, payload = std::move(payload),
@@ -142,6 +167,7 @@ bool DeviceLinks::has_room(const Lending& lending) const {
 
 void DeviceLinks::leave_now(const std::string& node, const FrameHeader& header, Payload payload,
                             DeviceDock::Then then) {
+  if (nccl_) return nccl_->leave(node, header, std::move(payload), std::move(then));
   Lending* const lending = current(node);
   if (lending == nullptr) offer(node);
   const bool is_lent = lending != nullptr && lending->stage == Lending::Stage::open &&

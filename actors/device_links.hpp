@@ -3,8 +3,8 @@
 // In place, where the other process is of this host and both devices reach each other's memory: the
 // block of what goes to other ranks is lent to it once (kernels/lent_snapshots.hpp), by a line that
 // both have to themselves (transport/memory_line.hpp); a frame then says which slot it means, and
-// the rank over there reads it in its jump. Else, and for what does not lie in that block, through
-// the host's memory (device_dock.hpp).
+// the rank over there reads it in its jump. By NCCL, where both ask for that (nccl_links.hpp).
+// Else, and for what does not lie in that block, through the host's memory (device_dock.hpp).
 //
 //               a payload for it                  taken
 //   untried ---------------------> offered ----------------> in place
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "actors/device_dock.hpp"
+#include "actors/nccl_links.hpp"
 #include "actors/run/settings.hpp"
 #include "actors/transport/link_transport.hpp"
 
@@ -33,14 +34,18 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
               const std::shared_ptr<LinkTransport>&,
               std::function<void(const std::string& line)> say);
   ~DeviceLinks();
-  /// Before the first payload: who owns the device.
-  void serve(ToOwner to_owner);
+  /// Of DeviceLink::nccl, before serve(): without it all goes by the host's memory. `self` and
+  /// `largest` as in nccl_links.hpp.
+  void use(std::shared_ptr<const Nccl>, const std::string& self, size_t largest);
+  /// Before the first payload: who owns the device, and the time of what goes by NCCL.
+  void serve(ToOwner to_owner, OwnerTime = {});
 
   // Any thread.
   /// As LinkTransport::Leave and Land; both are done in the owner's time.
   void leave(const std::string& node, const FrameHeader&, Payload, bool is_spoiled,
              DeviceDock::Then);
   void land(Payload in_memory, DeviceDock::Then then) { dock_->land(std::move(in_memory), then); }
+  void hear(const std::string& node, const NcclTalk&);
   /// As LinkEvents::lent and down.
   LineEvents lent(const std::string& node, const LentMemory&, std::shared_ptr<MemoryLine>);
   void down(const std::string& node);
@@ -74,7 +79,8 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
   const std::weak_ptr<LinkTransport> transport_;
   const std::function<void(const std::string&)> say_;
   ToOwner to_owner_;
-  std::atomic<uint64_t> ids_{0};  // of lines
+  std::shared_ptr<NcclLinks> nccl_;  // the owner's; null: nothing goes so
+  std::atomic<uint64_t> ids_{0};     // of lines
 
   // The owner's.
   std::shared_ptr<const Descriptor> exported_;             // the block's; null: not yet

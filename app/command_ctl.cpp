@@ -172,6 +172,11 @@ void print_device_links(const Json& links) {
     std::printf("  snapshots            for %s by %s%s%s, from it by %s\n",
                 link["node"].get<std::string>().c_str(), link["sends"].get<std::string>().c_str(),
                 why.empty() ? "" : ": ", why.c_str(), link["receives"].get<std::string>().c_str());
+    if (link["sent_by_nccl"] != 0 || link["received_by_nccl"] != 0 ||
+        link["broken_off_by_nccl"] != 0)
+      std::printf("                       by nccl %s went, %s came, %s exchanges broke off\n",
+                  link["sent_by_nccl"].dump().c_str(), link["received_by_nccl"].dump().c_str(),
+                  link["broken_off_by_nccl"].dump().c_str());
   }
 }
 

@@ -73,14 +73,19 @@ Json links_json(const NodeStatus& s) {
 
 // Of ranks that live on a device: how they reach those of each other process.
 Json device_links_json(const NodeStatus& s) {
-  const auto way = [](bool in_place) { return in_place ? "vmm" : "host"; };
+  const auto way = [](bool in_place, bool by_nccl) {
+    return in_place ? "vmm" : by_nccl ? "nccl" : "host";
+  };
   Json links = Json::array();
   for (const DeviceEdge& edge : s.device_edges)
     links.push_back({{"node", edge.node},
-                     {"sends", way(edge.sends_in_place)},
-                     {"receives", way(edge.receives_in_place)},
+                     {"sends", way(edge.sends_in_place, edge.has_nccl)},
+                     {"receives", way(edge.receives_in_place, edge.has_nccl)},
                      {"sent_in_place", edge.lent},
                      {"read_in_place", edge.borrowed},
+                     {"sent_by_nccl", edge.sent_by_nccl},
+                     {"received_by_nccl", edge.received_by_nccl},
+                     {"broken_off_by_nccl", edge.broken_by_nccl},
                      {"sends_by_host_because", edge.why},
                      {"receives_by_host_because", edge.not_read}});
   return links;

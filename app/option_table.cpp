@@ -69,9 +69,11 @@ OptionTable rows_of_the_run(Options& o) {
       {"device", &s.device, kTrain | kDoctor, "D",
        "where the ranks live and compute: cpu, cuda, cuda:K (GPU K), or auto (a GPU if there is "
        "one)"},
-      {"link", choice(s.device_link, {"auto", "host", "vmm", "nccl"}), kTrain, "NAME",
+      {"link", choice(s.device_link, {"auto", "host", "vmm", "nccl"}), kTrain | kDoctor, "NAME",
        "how snapshots on a GPU reach other processes: auto (read in place on one host, where GPUs "
-       "reach each other's memory), host, vmm (auto, and says where it cannot), nccl (not yet)"},
+       "reach each other's memory), host, vmm (auto, and says where it cannot), nccl "
+       "(experimental: "
+       "between GPUs that ask for it, in the clear)"},
   };
 }
 

@@ -325,7 +325,7 @@ Status complete(Command command, Options& o) {
   if (Status fits = command & kProcesses ? check_of_node(s) : check(s); !fits) return fits;
   const bool by_graph = method != nullptr && method->goes_by_graph();
   o.warnings = without_effect(s.plan, by_graph ? s.topology : "", s.ranks, s.until_s);
-  const bool one_process = (command & kProcesses) == 0;
+  const bool one_process = (command & (kProcesses | kDoctor)) == 0;
   if (s.device_link != DeviceLink::automatic && (one_process || s.device == "cpu"))
     o.warnings.push_back(
         fmt::format("link has no effect {}", one_process ? "in one process" : "with device cpu"));

@@ -83,8 +83,9 @@ NcclAnswer exchange(const Library& nccl, NcclComm comm, const NcclTransfer& t) {
   const auto stream = static_cast<cudaStream_t>(t.stream);
   ncclResult_t result = nccl.group_start();
   if (result != ncclSuccess) return answer(result);
-  result = nccl.send(t.sent, t.bytes, ncclUint8, t.peer, c, stream);
-  if (is_begun(result)) result = nccl.receive(t.received, t.bytes, ncclUint8, t.peer, c, stream);
+  if (t.sent_bytes > 0) result = nccl.send(t.sent, t.sent_bytes, ncclUint8, t.peer, c, stream);
+  if (is_begun(result) && t.received_bytes > 0)
+    result = nccl.receive(t.received, t.received_bytes, ncclUint8, t.peer, c, stream);
   const ncclResult_t ended = nccl.group_end();
   return answer(is_begun(result) ? ended : result);
 }

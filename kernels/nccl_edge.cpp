@@ -13,6 +13,10 @@ bool is_failure(NcclAnswer a) { return a != NcclAnswer::success && a != NcclAnsw
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+void* at(const Lease& slot, size_t bytes) {
+  return bytes > 0 ? const_cast<void*>(slot.vec().data) : nullptr;
+}
+
 }  // namespace
 
 const char* words(NcclAnswer answer) {
@@ -91,19 +95,22 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
     }
   }
 
-  bool exchange(uint64_t k, Lease&& out, Lease&& in, size_t bytes, double now_s) {
+  bool exchange(uint64_t k, Half&& out, Half&& in, double now_s) {
     if (state == State::broken) return false;
     GV_CHECK((all->turn == this && state == State::ready));
     GV_CHECK(k > number);
-    GV_CHECK(bytes <= std::min(out.vec().bytes(), in.vec().bytes()));
+    GV_CHECK(out.bytes + in.bytes > 0);
+    for (const Half* half : {&out, &in})
+      GV_CHECK((half->bytes == 0 || half->bytes <= half->slot.vec().bytes()));
     number = k;
-    sent = std::move(out);
-    received = std::move(in);
+    sent = std::move(out.slot);
+    received = std::move(in.slot);
     state = State::queueing;
-    deadline_s = now_s + all->options.patience_s +
-                 static_cast<double>(bytes) / all->options.floor_bytes_per_s;
+    deadline_s =
+        now_s + all->options.patience_s +
+        static_cast<double>(std::max(out.bytes, in.bytes)) / all->options.floor_bytes_per_s;
     due_s = now_s + next_s();
-    const std::optional<NcclAnswer> answer = queue(bytes);
+    const std::optional<NcclAnswer> answer = queue(out.bytes, in.bytes);
     if (!answer) {
       break_off("the device is lost");
     } else if (is_failure(*answer)) {
@@ -115,15 +122,16 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
   }
 
   /// None: the device is lost.
-  std::optional<NcclAnswer> queue(size_t bytes) {
-    if (all->fences.wait(stream, sent.ready()) != Fate::ok) return {};
-    const Access both[] = {{sent.vec().data, bytes, Access::Mode::reads},
-                           {received.writable().data, bytes, Access::Mode::writes}};
+  std::optional<NcclAnswer> queue(size_t sent_bytes, size_t received_bytes) {
+    if (sent && all->fences.wait(stream, sent.ready()) != Fate::ok) return {};
+    const Access both[] = {{at(sent, sent_bytes), sent_bytes, Access::Mode::reads},
+                           {at(received, received_bytes), received_bytes, Access::Mode::writes}};
     const auto first = std::make_shared<std::optional<NcclAnswer>>();
     NcclTransfer transfer;
     transfer.number = number;
     transfer.peer = 1 - rank;
-    transfer.bytes = bytes;
+    transfer.sent_bytes = sent_bytes;
+    transfer.received_bytes = received_bytes;
     const auto body = [calls = &all->calls, keep = all, comm = comm, transfer, first](
                           void* native, void* const* where) {
       NcclTransfer here = transfer;
@@ -230,8 +238,8 @@ void NcclEdge::leave_turn() {
   if (!core_->exchanging()) core_->leave_turn();
 }
 
-bool NcclEdge::exchange(uint64_t number, Lease sent, Lease received, size_t bytes, double now_s) {
-  return core_->exchange(number, std::move(sent), std::move(received), bytes, now_s);
+bool NcclEdge::exchange(uint64_t number, Half sent, Half received, double now_s) {
+  return core_->exchange(number, std::move(sent), std::move(received), now_s);
 }
 
 void NcclEdge::poll(double now_s) { core_->poll(now_s); }

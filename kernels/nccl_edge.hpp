@@ -54,8 +54,8 @@ struct NcclTransfer {
   int peer = 0;
   const void* sent = nullptr;
   void* received = nullptr;
-  size_t bytes = 0;
-  void* stream = nullptr;  // native
+  size_t sent_bytes = 0, received_bytes = 0;  // 0: nothing goes that way
+  void* stream = nullptr;                     // native
 };
 
 /// NCCL as an edge needs it (nccl.hpp; a fake in the tests). None waits.
@@ -63,8 +63,9 @@ struct NcclCalls {
   /// Of two ranks, 0 and 1. `out` stays null where there is nothing to give up.
   std::function<NcclAnswer(const NcclId&, int rank, NcclComm& out)> init;
   std::function<NcclAnswer(NcclComm)> poll;
-  /// Sends and receives in one group. The body of a pass (device.hpp): with no native stream it
-  /// does the work itself, and may then be called more than once with one number.
+  /// Sends and receives, each if there are bytes, in one group. The body of a pass (device.hpp):
+  /// with no native stream it does the work itself, and may then be called more than once with one
+  /// number.
   std::function<NcclAnswer(NcclComm, const NcclTransfer&)> exchange;
   /// The communicator is given up: whatever it does is broken off, or, of one that is idle, it is
   /// put away. `ended` is called when that is done, on another thread, or never.
@@ -84,7 +85,7 @@ struct NcclOptions {
 struct NcclNews {
   enum class Kind : uint8_t { connected, arrived, broken } kind = Kind::connected;
   uint64_t number = 0;      // of the exchange; broken: 0 if there was none
-  Lease received = {};      // arrived: what the other end sent
+  Lease received = {};      // arrived: what the other end sent; empty: nothing
   std::string reason = {};  // broken
 };
 
@@ -101,10 +102,16 @@ class NcclEdge {
   bool take_turn();
   void leave_turn();  // not after all. Without a turn: nothing
 
-  /// Sends `bytes` of `sent` and receives as many. Keeps both slots until the host has seen the
-  /// end. False: the edge has broken, which has been or will be told. REQUIRES: the turn is taken;
-  /// both ends have agreed on the number and the bytes, and numbers increase.
-  bool exchange(uint64_t number, Lease sent, Lease received, size_t bytes, double now_s);
+  /// One way of an exchange: that many bytes of a slot. None: nothing goes that way.
+  struct Half {
+    Lease slot = {};
+    size_t bytes = 0;
+  };
+  /// Keeps both slots until the host has seen the end. False: the edge has broken, which has been
+  /// or will be told. REQUIRES: the turn is taken; both ends have agreed on the number and the
+  /// bytes each way, of which one at least has some; numbers increase; whatever stream() does from
+  /// now on is behind all that uses the slot to be received into, which nobody else has.
+  bool exchange(uint64_t number, Half sent, Half received, double now_s);
 
   /// To be called at due_s(), or when one likes.
   void poll(double now_s);

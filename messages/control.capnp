@@ -24,6 +24,7 @@ struct Control {
     consoleReply @10 :ConsoleReply;
     meanAsk @11 :MeanAsk;
     massReceipt @12 :MassReceipt;
+    ncclTalk @13 :NcclTalk;
   }
 }
 
@@ -168,4 +169,32 @@ struct MeanAsk {                   # for pieces of a mean, counted over all its 
 
 struct MassReceipt {               # what was handed over has arrived
   handOver @0 :UInt64;             # the giver's number
+}
+
+struct NcclTalk {                  # of the communicator that a GPU of each of the two nodes may have
+  union {
+    connect :group {
+      id @0 :Data;                 # 128 bytes
+      version @1 :UInt32;          # of NCCL
+    }
+    end @2 :EndReason;             # nothing more goes by NCCL while this link stands
+    request :group {
+      number @3 :UInt64;           # of the exchange: at least 1
+      roomBytes @4 :UInt64;        # for a payload that comes back; 0: none may
+      header @5 :Data;             # of the payload: the 88 bytes of wire.capnp
+    }
+    grant :group {
+      number @6 :UInt64;
+      header @7 :Data;             # of the payload that comes back; no bytes: none does
+    }
+    decline @8 :UInt64;            # the number
+  }
+  edge @9 :UInt64;                 # which communicator is meant: chosen by who connects
+  enum EndReason {
+    unwanted @0;                   # --link is another one here
+    version @1;                    # so is NCCL
+    full @2;                       # there are as many communicators as there may be
+    outOfPlace @3;                 # what was said has no place
+    broken @4;                     # the communicator is, or could not be made
+  }
 }

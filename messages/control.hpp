@@ -4,7 +4,10 @@
 // bounded by the constants below, so that the largest message fits into kControlBytes; strings are
 // one line of printable ASCII. Nothing that arrives is ever used as a path or executed.
 #pragma once
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -185,8 +188,56 @@ struct MassReceipt {
   bool operator==(const MassReceipt&) const = default;
 };
 
+/// Of a communicator of NCCL that a GPU of each of two nodes may have for itself
+/// (actors/nccl_links.hpp): its sender has begun to connect, and waits for the other end.
+struct NcclConnect {
+  std::array<std::byte, 128> id = {};  // NCCL's own: plain bytes, of which nothing can be checked
+  uint32_t version = 0;                // of NCCL
+  bool operator==(const NcclConnect&) const = default;
+};
+
+/// Nothing more goes by NCCL between the two while this link stands.
+struct NcclEnd {
+  enum class Reason : uint8_t {
+    unwanted = 0,  // the sender's --link is another one
+    version,       // the sender's NCCL is another one
+    full,          // the sender has as many communicators as it may have
+    out_of_place,  // the receiver has said what has no place
+    broken         // the sender's communicator has broken, or could not be made
+  };
+  Reason reason = Reason::unwanted;
+  bool operator==(const NcclEnd&) const = default;
+};
+
+/// Shall this payload go in exchange `number`? Numbers are at least 1.
+struct NcclRequest {
+  uint64_t number = 0;
+  uint64_t room_bytes = 0;  // for a payload that comes back; 0: none may
+  FrameHeader header;       // announces a payload
+  bool operator==(const NcclRequest&) const = default;
+};
+
+/// Yes: the sender has begun it.
+struct NcclGrant {
+  uint64_t number = 0;
+  std::optional<FrameHeader> header;  // of what comes back in it
+  bool operator==(const NcclGrant&) const = default;
+};
+
+struct NcclDecline {
+  uint64_t number = 0;
+  bool operator==(const NcclDecline&) const = default;
+};
+
+/// What two nodes say of their communicator.
+struct NcclTalk {
+  uint64_t edge = 0;  // of which one: chosen by who connects, not the same again
+  std::variant<NcclConnect, NcclEnd, NcclRequest, NcclGrant, NcclDecline> what = {};
+  bool operator==(const NcclTalk&) const = default;
+};
+
 using ControlMessage =
     std::variant<Hello, Refusal, Bye, Agree, BulkToken, FrameHeader, MembershipPacket, FetchState,
-                 Manifest, ConsoleRequest, ConsoleReply, MeanAsk, MassReceipt>;
+                 Manifest, ConsoleRequest, ConsoleReply, MeanAsk, MassReceipt, NcclTalk>;
 
 }  // namespace grapevine

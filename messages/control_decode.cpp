@@ -20,6 +20,7 @@ static_assert(int(wire::State::LEFT) == int(MemberState::left));
 static_assert(int(wire::Membership::Kind::SYNC_REPLY) == int(MembershipPacket::Kind::sync_reply));
 static_assert(int(wire::Verb::CHECKPOINT) == int(ConsoleVerb::checkpoint));
 static_assert(int(wire::Purpose::CONSOLE) == int(LinkPurpose::console));
+static_assert(int(wire::NcclTalk::EndReason::BROKEN) == int(NcclEnd::Reason::broken));
 
 Error refused(const std::string& why) { return world_error("message refused: " + why); }
 
@@ -69,8 +70,8 @@ BulkToken read(Judge& judge, wire::BulkToken::Reader in) {
   return {in.getToken(), in.getEncrypted(), judge.text("sameHost", in.getSameHost(), kNameBytes)};
 }
 
-FrameHeader read_frame(Judge& judge, capnp::Data::Reader in) {
-  const auto header = decode(std::as_bytes(std::span(in.begin(), in.size())), 0);
+FrameHeader read_frame(Judge& judge, capnp::Data::Reader in, uint64_t max_payload_bytes) {
+  const auto header = decode(std::as_bytes(std::span(in.begin(), in.size())), max_payload_bytes);
   if (header) return *header;
   judge.refuse(header.error().message);
   return {};
@@ -174,6 +175,42 @@ MeanAsk read(wire::MeanAsk::Reader in) {
           in.getFrom(), in.getUntil()};
 }
 
+NcclConnect read(Judge& judge, wire::NcclTalk::Connect::Reader in) {
+  NcclConnect m;
+  const auto id = in.getId();
+  if (id.size() == m.id.size()) {
+    std::memcpy(m.id.data(), id.begin(), m.id.size());
+  } else {
+    judge.refuse(fmt::format("id of {} bytes, accepted: {}", id.size(), m.id.size()));
+  }
+  m.version = in.getVersion();
+  return m;
+}
+
+NcclTalk read(Judge& judge, wire::NcclTalk::Reader in) {
+  using Talk = wire::NcclTalk;
+  const uint64_t edge = in.getEdge();
+  switch (in.which()) {
+    case Talk::CONNECT: return {edge, read(judge, in.getConnect())};
+    case Talk::END: return {edge, NcclEnd{judge.word("end", in.getEnd(), NcclEnd::Reason::broken)}};
+    case Talk::REQUEST: {
+      const auto request = in.getRequest();
+      return {edge, NcclRequest{request.getNumber(), request.getRoomBytes(),
+                                read_frame(judge, request.getHeader(), kMaxPayloadBytes)}};
+    }
+    case Talk::GRANT: {
+      const auto grant = in.getGrant();
+      NcclGrant m{grant.getNumber(), {}};
+      if (grant.getHeader().size() > 0)
+        m.header = read_frame(judge, grant.getHeader(), kMaxPayloadBytes);
+      return {edge, m};
+    }
+    case Talk::DECLINE: return {edge, NcclDecline{in.getDecline()}};
+  }
+  judge.refuse(fmt::format("talk {}, accepted: 0 to 4", static_cast<unsigned>(in.which())));
+  return {};
+}
+
 ControlMessage read(Judge& judge, Control::Reader in) {
   switch (in.which()) {
     case Control::HELLO: return read(judge, in.getHello());
@@ -181,7 +218,7 @@ ControlMessage read(Judge& judge, Control::Reader in) {
     case Control::BYE: return Bye{};
     case Control::AGREE: return Agree{};
     case Control::BULK_TOKEN: return read(judge, in.getBulkToken());
-    case Control::FRAME: return read_frame(judge, in.getFrame());
+    case Control::FRAME: return read_frame(judge, in.getFrame(), 0);
     case Control::MEMBERSHIP: return read(judge, in.getMembership());
     case Control::FETCH: return read(judge, in.getFetch());
     case Control::MANIFEST: return read(judge, in.getManifest());
@@ -189,8 +226,9 @@ ControlMessage read(Judge& judge, Control::Reader in) {
     case Control::CONSOLE_REPLY: return read(judge, in.getConsoleReply());
     case Control::MEAN_ASK: return read(in.getMeanAsk());
     case Control::MASS_RECEIPT: return MassReceipt{in.getMassReceipt().getHandOver()};
+    case Control::NCCL_TALK: return read(judge, in.getNcclTalk());
   }
-  judge.refuse(fmt::format("kind {}, accepted: 0 to 12", static_cast<unsigned>(in.which())));
+  judge.refuse(fmt::format("kind {}, accepted: 0 to 13", static_cast<unsigned>(in.which())));
   return Bye{};
 }
 

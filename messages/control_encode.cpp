@@ -42,10 +42,11 @@ void fill(Control::Builder out, const BulkToken& m) {
   token.setSameHost(m.same_host);
 }
 
-void fill(Control::Builder out, const FrameHeader& h) {
-  const HeaderBytes bytes = encode(h);
-  out.setFrame(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+kj::ArrayPtr<const kj::byte> data_of(std::span<const std::byte> bytes) {
+  return kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size());
 }
+
+void fill(Control::Builder out, const FrameHeader& h) { out.setFrame(data_of(encode(h))); }
 
 void fill(wire::Member::Builder out, const Member& m) {
   out.setIncarnation(m.incarnation);
@@ -144,6 +145,33 @@ void fill(Control::Builder out, const MeanAsk& m) {
 
 void fill(Control::Builder out, const MassReceipt& m) {
   out.initMassReceipt().setHandOver(m.hand_over);
+}
+
+void fill(wire::NcclTalk::Builder out, const NcclConnect& m) {
+  auto connect = out.initConnect();
+  connect.setId(data_of(m.id));
+  connect.setVersion(m.version);
+}
+void fill(wire::NcclTalk::Builder out, const NcclEnd& m) {
+  out.setEnd(static_cast<wire::NcclTalk::EndReason>(m.reason));
+}
+void fill(wire::NcclTalk::Builder out, const NcclRequest& m) {
+  auto request = out.initRequest();
+  request.setNumber(m.number);
+  request.setRoomBytes(m.room_bytes);
+  request.setHeader(data_of(encode(m.header)));
+}
+void fill(wire::NcclTalk::Builder out, const NcclGrant& m) {
+  auto grant = out.initGrant();
+  grant.setNumber(m.number);
+  if (m.header) grant.setHeader(data_of(encode(*m.header)));
+}
+void fill(wire::NcclTalk::Builder out, const NcclDecline& m) { out.setDecline(m.number); }
+
+void fill(Control::Builder out, const NcclTalk& m) {
+  auto talk = out.initNcclTalk();
+  talk.setEdge(m.edge);
+  std::visit([&](const auto& what) { fill(talk, what); }, m.what);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "messages/codec.hpp"
 #include "messages/control_codec.hpp"
 #include "messages/rate_bounds.hpp"
 
@@ -61,11 +62,14 @@ void judge(Judge& j, const Refusal& m) { j.text("refusal", m.reason, kLineBytes)
 void judge(Judge&, const Bye&) {}
 void judge(Judge&, const Agree&) {}
 void judge(Judge& j, const BulkToken& m) { j.text("sameHost", m.same_host, kNameBytes); }
-void judge(Judge& j, const FrameHeader& h) {
-  j.holds(h.count == 0, "frame with a payload, accepted: none on a control link");
+void judge_numbers(Judge& j, const FrameHeader& h) {
   j.holds(std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0,
           "alpha_tilde, accepted: finite and at least 0");
   j.holds(h.bound >= 0, "bound, accepted: at least 0");
+}
+void judge(Judge& j, const FrameHeader& h) {
+  j.holds(h.count == 0, "frame with a payload, accepted: none on a control link");
+  judge_numbers(j, h);
 }
 void judge(Judge& j, const MembershipPacket& m) {
   j.text("target", m.target, kNameBytes).text("graphNode", m.graph.node, kNameBytes);
@@ -100,6 +104,29 @@ void judge(Judge& j, const MeanAsk& m) {
 }
 void judge(Judge&, const MassReceipt&) {}
 
+void judge_payload(Judge& j, const FrameHeader& h) {
+  j.holds(carries_payload(h.kind) && h.count > 0 && h.count <= kMaxPayloadBytes / size_of(h.dtype),
+          "header of an exchange, accepted: one with a payload");
+  judge_numbers(j, h);
+}
+void judge_number(Judge& j, uint64_t number) {
+  j.holds(number >= 1 && number <= kMaxCount, "number of an exchange, accepted: 1 to 2^53");
+}
+void judge(Judge&, const NcclConnect&) {}
+void judge(Judge&, const NcclEnd&) {}
+void judge(Judge& j, const NcclRequest& m) {
+  judge_number(j, m.number);
+  judge_payload(j, m.header);
+}
+void judge(Judge& j, const NcclGrant& m) {
+  judge_number(j, m.number);
+  if (m.header) judge_payload(j, *m.header);
+}
+void judge(Judge& j, const NcclDecline& m) { judge_number(j, m.number); }
+void judge(Judge& j, const NcclTalk& m) {
+  std::visit([&](const auto& what) { judge(j, what); }, m.what);
+}
+
 }  // namespace
 
 Status validate(const ControlMessage& m) {
@@ -110,9 +137,9 @@ Status validate(const ControlMessage& m) {
 
 const char* name_of(const ControlMessage& m) {
   static constexpr std::array<const char*, std::variant_size_v<ControlMessage>> kNames{
-      "hello",         "refusal",    "bye",         "agree",    "bulk token",
-      "frame",         "membership", "fetch",       "manifest", "console request",
-      "console reply", "mean ask",   "mass receipt"};
+      "hello",         "refusal",    "bye",          "agree",    "bulk token",
+      "frame",         "membership", "fetch",        "manifest", "console request",
+      "console reply", "mean ask",   "mass receipt", "nccl talk"};
   return kNames[m.index()];
 }
 

@@ -11,7 +11,8 @@ grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp run/settings
 grapevine_test(actors_wall SOURCES run/wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_wall_test.cpp run/device_dock_test.cpp
-    run/device_links_test.cpp messages/malicious_member.cpp run/device_processes_test.cpp run/node_process.cpp
+    run/device_links_test.cpp run/device_town.cpp run/nccl_links_test.cpp
+    messages/malicious_member.cpp run/device_processes_test.cpp run/node_process.cpp
     run/device_gpu_test.cpp run/turns_test.cpp run/silence_watch_test.cpp run/simulated_scripts.cpp device/threaded.cpp
   USES grapevine_simulated_runs grapevine_adversary)
 grapevine_benchmark(vmm SOURCES bench/vmm_bench.cpp run/node_process.cpp device/threaded.cpp USES grapevine_actors)

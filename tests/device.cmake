@@ -1,6 +1,6 @@
 # The adversary: a Device that does all that a GPU may do, on the CPU and from a seed.
 add_library(grapevine_adversary STATIC device/judge.cpp device/adverse_world.cpp
-  device/adversary.cpp)
+  device/adversary.cpp device/nccl_world.cpp)
 target_link_libraries(grapevine_adversary PUBLIC grapevine_kernels PRIVATE grapevine_options)
 
 grapevine_test(device

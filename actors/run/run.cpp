@@ -216,6 +216,18 @@ ToOwner to_owner(const StateActor& state) {
   };
 }
 
+OwnerTime time_of_owner(caf::actor_system& system, const RunClock& clock, const StateActor& state) {
+  return {[clock] { return clock.now(); },
+          [&system, clock, self = caf::actor_cast<caf::weak_actor_ptr>(state)](
+              double at_s, std::function<void()> task) {
+            if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
+              system.clock().schedule_message(
+                  clock.instant(at_s), alive,
+                  caf::make_mailbox_element(nullptr, caf::make_message_id(), {},
+                                            DeviceTask{std::move(task)}));
+          }};
+}
+
 LocalTransport::Deliver deliver_to(std::shared_ptr<const Mailboxes> mailboxes) {
   return [mailboxes = std::move(mailboxes)](int to, Frame frame) {
     if (auto actor = mailboxes->find(to))

@@ -20,6 +20,7 @@ namespace grapevine {
 
 class DeviceShare;    // actors/device_share.hpp
 class SpectrumCache;  // topologies/spectrum_cache.hpp
+struct Nccl;          // kernels/nccl.hpp
 struct SpawnedWorker;
 struct WorkerDependencies;
 
@@ -55,6 +56,8 @@ struct RunHooks {
   // Where the ranks live and compute (device_share.hpp, state_sizes.hpp). Null: in the host's
   // memory. Under the wall clock the objective is made for a thread more than there are lanes.
   std::shared_ptr<DeviceShare> device;
+  // Of a device that is given, where the settings' link is nccl. Null: the host's memory instead.
+  std::shared_ptr<const Nccl> nccl;
 };
 
 struct RunResult {

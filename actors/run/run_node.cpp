@@ -135,8 +135,10 @@ LinkEvents events_to(const Handles& to, std::shared_ptr<LinkTransport> transport
                      const std::shared_ptr<Arrivals>& arrivals) {
   LinkEvents events;
   events_of_links(events, to);
-  events.control = [to](const std::string& node, ControlMessage message) {
-    if (auto* packet = std::get_if<MembershipPacket>(&message))
+  events.control = [to, transport](const std::string& node, ControlMessage message) {
+    if (const auto* talk = std::get_if<NcclTalk>(&message))
+      transport->hear(node, *talk);
+    else if (auto* packet = std::get_if<MembershipPacket>(&message))
       caf::anon_send(to.cluster, Heard{node, std::move(*packet)});
     else
       caf::anon_send(to.transfers, Said{node, std::move(message)});
@@ -319,14 +321,21 @@ void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
 }
 
 // What joins ranks on a device to other processes.
-std::shared_ptr<DeviceLinks> link_device(const Settings& s,
-                                         const std::shared_ptr<DeviceShare>& share,
+std::shared_ptr<DeviceLinks> link_device(const Settings& s, const RunHooks& hooks,
+                                         const std::string& name,
                                          std::function<void(const std::string&)> say,
                                          SnapshotPool::Memory memory, SpawnedNode& node) {
   const auto leaving = 8 * static_cast<size_t>(ranks_here(s)) + 8;
-  auto dock = std::make_shared<DeviceDock>(share, node.options.max_payload_bytes, leaving, memory);
+  const auto& share = hooks.device;
+  const size_t largest = node.options.max_payload_bytes;
+  auto dock = std::make_shared<DeviceDock>(share, largest, leaving, memory);
   const auto links = std::make_shared<DeviceLinks>(share, std::move(dock), s.device_link,
                                                    node.transport, std::move(say));
+  if (s.device_link == DeviceLink::nccl && hooks.nccl) {
+    links->use(hooks.nccl, name, largest);
+    node.transport->hear_by(
+        [links](const std::string& from, const NcclTalk& said) { links->hear(from, said); });
+  }
   node.transport->carry_by(
       [links](const std::string& to, const FrameHeader& h, Payload p, bool is_spoiled, auto then) {
         links->leave(to, h, std::move(p), is_spoiled, std::move(then));
@@ -402,7 +411,7 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
         caf::anon_send(caf::actor_cast<ConsoleActor>(alive), Note{line});
       if (told) told(line);
     };
-    device = link_device(s, hooks.run.device, std::move(say), site.memory, node);
+    device = link_device(s, hooks.run, n.name, std::move(say), site.memory, node);
   }
   const auto ended = [to, told = std::move(ends.ranks)](Outcome o) {
     RunEnded what{o.failure.has_value(), o.parameters};
@@ -415,7 +424,10 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
     if (told) told(line);
   };
   node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
-  if (device) device->serve(to_owner(node.run->states.front()));
+  if (device) {
+    const StateActor& owner = node.run->states.front();
+    device->serve(to_owner(owner), time_of_owner(system, clock, owner));
+  }
   return node;
 }
 
@@ -565,6 +577,24 @@ Status check(const NodeSettings& n, const Settings& s) {
   return Done{};
 }
 
+namespace {
+
+// Where ranks live on a GPU and are to use it.
+Status look_for_nccl(const Settings& s, std::shared_ptr<const Nccl>& out) {
+  if (s.device_link != DeviceLink::nccl || out) return Done{};
+  const auto gpu = gpu_named(s.device);
+  if (!gpu) return gpu.error();
+  if (!*gpu) return Done{};
+  auto found = load_nccl(**gpu);
+  if (!found)
+    return user_error("link is nccl, and there is " + found.error().message +
+                      ", accepted without it: auto, host, vmm");
+  out = std::make_shared<const Nccl>(*std::move(found));
+  return Done{};
+}
+
+}  // namespace
+
 Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
                             std::shared_ptr<Objective> objective, NodeHooks hooks) {
   if (Status possible = check_of_node(given); !possible) return possible.error();
@@ -581,6 +611,7 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
     return fit.error();
   Gpu gpu;  // outlives the actors
   if (!hooks.run.device) {
+    if (Status found = look_for_nccl(settings, hooks.run.nccl); !found) return found.error();
     auto found = open_gpu(settings, **checked);
     if (!found) return found.error();
     gpu = std::move(*found);

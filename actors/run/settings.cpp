@@ -100,10 +100,6 @@ Status check(const Settings& s) {
   if (!gpu) return gpu.error();
   if (*gpu && s.clock == Clock::simulated)
     return user_error("device is " + s.device + " on the virtual clock, accepted: cpu");
-  if (s.device_link == DeviceLink::nccl)
-    return user_error(
-        "link is nccl, and nodes do not agree on NCCL's communicators yet: nothing carries their "
-        "ids from one to the other, accepted: auto, host, vmm");
   const auto graph = make_topology(s.topology, s.ranks, s.rate);
   if (!graph) return graph.error();
   RuleSettings rule = s.rule;

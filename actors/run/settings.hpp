@@ -18,12 +18,12 @@ enum class Pacing {
   greedy,   // the next gradient starts when the last one ends
 };
 /// How snapshots on a device reach another process: in place where its device reaches this one's
-/// memory, else through the host's memory.
+/// memory, by NCCL where both ask for that, else through the host's memory.
 enum class DeviceLink {
   automatic,  // in place where that is possible
   host,       // never in place
   vmm,        // in place, for runs on devices alone
-  nccl        // refused: no such edge between hosts yet
+  nccl        // experimental: by a communicator of the two devices, in the clear
 };
 enum class Schedule { constant, step, cosine };
 

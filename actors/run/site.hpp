@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "actors/mail_node.hpp"
+#include "actors/nccl_links.hpp"
 #include "actors/run/spawn_run.hpp"
 #include "kernels/snapshot_pool.hpp"
 
@@ -13,6 +14,7 @@ class Mailboxes;  // actors/mailboxes.hpp
 
 /// Where a device's owner is asked for what others need done on it.
 ToOwner to_owner(const StateActor&);
+OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
 
 /// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
 /// for a disk that hangs keeps nobody.

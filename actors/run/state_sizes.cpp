@@ -4,6 +4,7 @@
 
 #include "actors/algorithms/relay.hpp"
 #include "kernels/dry_device.hpp"
+#include "kernels/nccl_edge.hpp"
 #include "kernels/snapshot_pool.hpp"
 #include "topologies/schedule.hpp"
 #include "topologies/weights.hpp"
@@ -59,6 +60,11 @@ size_t messages_on_device(const Settings& s, size_t members, bool broadcasts) {
   return 3 * (broadcasts ? members : edges) + kept + 8;
 }
 
+// Each edge by NCCL that breaks may keep what it sends, and what it receives.
+size_t written_off_at_most(const Settings& s) {
+  return s.device_link == DeviceLink::nccl ? NcclOptions().most_edges : 0;
+}
+
 std::unique_ptr<Rule> any_rule(const Settings& s, const Objective& objective,
                                const RuleSettings& rule_settings) {
   const ParameterLayout& layout = objective.layout();
@@ -99,10 +105,13 @@ StatePools pools_of(const Settings& s, const Objective& objective,
     const auto rule = any_rule(s, objective, rule_settings);
     const auto* in_rounds = dynamic_cast<const RoundRule*>(rule.get());
     pools.messages = messages_on_device(s, members, in_rounds && in_rounds->broadcasts());
+    pools.messages += written_off_at_most(s);
   }
   const auto n = static_cast<size_t>(s.ranks);
-  if (method_named(s.method).pattern == Pattern::collective)
+  if (method_named(s.method).pattern == Pattern::collective) {
     pools.parts = RingParts::of(objective.layout().size(), n, n, members);
+    if (on_device) pools.parts.count += written_off_at_most(s);
+  }
   return pools;
 }
 
@@ -131,7 +140,10 @@ MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
       ring = (ring + 1) / 2;
       later += bytes_of(ring);
     }
-    return {bytes_of(n), later, 2 * bytes_of(n)};
+    const auto of_all = [&](size_t count) {
+      return SnapshotPool::bytes_for(pools.parts.size, layout.dtype(), count);
+    };
+    return {of_all(pools.parts.count), later, 2 * bytes_of(n) + of_all(written_off_at_most(s))};
   }
   const auto rule = any_rule(s, objective, rule_settings);
   const auto* in_rounds = dynamic_cast<RoundRule*>(rule.get());
@@ -141,7 +153,8 @@ MessageBytes bytes_of_messages(const Settings& s, const Objective& objective,
     return SnapshotPool::bytes_for(bytes, DType::bytes, messages);
   };
   const bool by_edge = in_rounds != nullptr && !method_named(s.method).one_peer;
-  const size_t arriving = by_edge ? 3 * edges_of(s, pools.ranks) + 8 : pools.messages;
+  const size_t arriving =
+      by_edge ? 3 * edges_of(s, pools.ranks) + 8 + written_off_at_most(s) : pools.messages;
   return {bytes_for(pools.messages), 0, bytes_for(arriving)};
 }
 

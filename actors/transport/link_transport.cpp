@@ -93,6 +93,16 @@ std::shared_ptr<MemoryLine> LinkTransport::lend(const std::string& node, const L
   return links != nullptr ? links->lend(node, memory, std::move(events)) : nullptr;
 }
 
+bool LinkTransport::talk(const std::string& node, const NcclTalk& said) {
+  Links* links = links_;
+  return links != nullptr && links->send(node, said);
+}
+
+void LinkTransport::hear(const std::string& node, const NcclTalk& said) {
+  if (hear_) return hear_(node, said);
+  if (!std::holds_alternative<NcclEnd>(said.what)) talk(node, {said.edge, NcclEnd{}});
+}
+
 void LinkTransport::receive(const std::string& node, Frame frame) {
   const auto sender = node_of(frame.header.from), receiver = node_of(frame.header.to);
   const bool known = sender && *sender == node, here = receiver && receiver->empty();

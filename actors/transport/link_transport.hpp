@@ -28,9 +28,12 @@ namespace grapevine {
 /// How payloads that lie on a device here reach another node, and its these.
 struct DeviceEdge {
   std::string node;
-  bool sends_in_place = false, receives_in_place = false;  // else by the host's memory
-  uint64_t lent = 0, borrowed = 0;                         // payloads that were read in place
-  std::string why, not_read;                               // not so, each way; empty: not tried
+  bool sends_in_place = false, receives_in_place = false;
+  bool has_nccl = false;            // a communicator stands; what is in no case: the host's memory
+  uint64_t lent = 0, borrowed = 0;  // payloads that were read in place
+  uint64_t sent_by_nccl = 0, received_by_nccl = 0;
+  uint64_t broken_by_nccl = 0;  // exchanges that broke off: their slots are written off
+  std::string why, not_read;    // by the host's memory, each way; empty: not so, or not tried
 };
 
 class LinkTransport final : public Transport, public std::enable_shared_from_this<LinkTransport> {
@@ -72,6 +75,13 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
     land_ = std::move(land);
     edges_ = std::move(edges);
   }
+  /// What a node says about NCCL; without a hearer, which is to be set before the first frame, it
+  /// is told that nothing goes so.
+  using Hear = std::function<void(const std::string& node, const NcclTalk&)>;
+  void hear_by(Hear hear) { hear_ = std::move(hear); }
+  void hear(const std::string& node, const NcclTalk&);
+  /// False: as Links::send, or there are no links.
+  bool talk(const std::string& node, const NcclTalk&);
   /// As Links::lend; null also where there are no links.
   std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory&, LineEvents);
   void place(std::vector<Place> places);
@@ -100,6 +110,7 @@ class LinkTransport final : public Transport, public std::enable_shared_from_thi
   Leave leave_;
   Land land_;
   Edges edges_;
+  Hear hear_;
   std::atomic<Links*> links_ = nullptr;
   mutable std::shared_mutex mutex_;                                         // guards what follows
   std::unordered_map<uint32_t, std::shared_ptr<const std::string>> nodes_;  // by rank

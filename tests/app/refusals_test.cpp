@@ -124,7 +124,8 @@ TEST_CASE("an unknown command and a stray argument are refused with what is acce
 
 TEST_CASE("a value that is none is refused with its text") {
   check_refused("simulate --ranks many", 2, {"ranks is \"many\"", "accepted: a whole number"});
-  check_refused("simulate --ranks 99999999999", 2, {"accepted: a whole number, at most 2147483647"});
+  check_refused("simulate --ranks 99999999999", 2,
+                {"accepted: a whole number, at most 2147483647"});
   check_refused("simulate --ranks 4.5", 2, {"ranks is \"4.5\"", "accepted: a whole number"});
   check_refused("simulate --rate fast", 2, {"rate is \"fast\"", "accepted: a number"});
   check_refused("simulate --seed -1", 2, {"seed is \"-1\"", "accepted: a whole number, 0 or more"});
@@ -266,14 +267,26 @@ TEST_CASE("a loss that is not finite ends the run, and no model is left") {
   }
 }
 
-TEST_CASE("a link of devices that is none, or not there yet, is refused in a line") {
+TEST_CASE(
+    "a link of devices that is none is refused in a line, and one without a GPU has no effect") {
   const std::string job = "--objective quadratic --ranks 2 --gradients 4 ";
   check_refused("train " + job + "--link tcp", 2,
                 {"link is \"tcp\"", "accepted: auto, host, vmm, nccl"});
-  for (const char* command : {"train", "node --node-name one", "launch --nodes 1"})
-    check_refused(command + (" " + job) + "--link nccl", 2,
-                  {"link is nccl", "NCCL's communicators", "accepted: auto, host, vmm"});
+  const Ran ran = run_grapevine("node --node-name one --no-save " + job + "--link nccl");
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  CHECK_THAT(ran.err, Catch::Contains("link has no effect with device cpu"));
   check_refused("simulate --link host", 2, {"--link", "belongs to: train"});
+}
+
+TEST_CASE("a link by NCCL is refused in a line where there is no NCCL") {
+  const Scratch scratch;
+  scratch.file("libnccl.so.2", "no library");  // the first that is found
+  check_refused(
+      "node --node-name one --no-save --quiet --objective quadratic --ranks 2 --gradients 4 "
+      "--link nccl --device cuda",
+      2, {"link is nccl", "there is no NCCL: ", "accepted without it: auto, host, vmm"},
+      "LD_LIBRARY_PATH=" + scratch.path("") + " ");
 }
 
 TEST_CASE("a device that is none, or not there, is refused, and the doctor tells what ranks need") {

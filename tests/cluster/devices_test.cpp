@@ -1,5 +1,6 @@
 // Whole nodes whose ranks live on devices that reach each other's memory: snapshots are read where
-// they lie. The devices are adversaries (tests/device), late by up to a few tenths of a gradient.
+// they lie, or go by a fake of NCCL. The devices are adversaries (tests/device), late by up to a
+// few tenths of a gradient.
 //
 //   GRAPEVINE_SEED=17 bin/cluster_test "after any faults nodes on devices*"     one seed, its log
 #include <cstdio>
@@ -13,6 +14,7 @@
 
 using namespace grapevine;
 using namespace grapevine::test;
+using testing::NcclWorld;
 
 namespace {
 
@@ -25,23 +27,27 @@ size_t memories_open(SimulatedCluster& cluster) {
   return open;
 }
 
-/// Payloads that were read in place, by what a node has last told.
-struct InPlace {
+/// Payloads that were read in place or went by NCCL, by what a node has last told.
+struct Carried {
   uint64_t lent = 0, borrowed = 0;
+  uint64_t sent = 0, received = 0, broken = 0;  // by NCCL; exchanges that broke off
 };
-InPlace in_place_at(SimulatedCluster& cluster, int process) {
-  InPlace sum;
+Carried carried_at(SimulatedCluster& cluster, int process) {
+  Carried sum;
   for (const DeviceEdge& edge : cluster.at(process).status.device_edges) {
     sum.lent += edge.lent;
     sum.borrowed += edge.borrowed;
+    sum.sent += edge.sent_by_nccl;
+    sum.received += edge.received_by_nccl;
+    sum.broken += edge.broken_by_nccl;
   }
   return sum;
 }
 
-InPlace asked_in_place(SimulatedCluster& cluster, int process) {
+Carried asked_carried(SimulatedCluster& cluster, int process) {
   cluster.ask(process, ConsoleVerb::status);
   cluster.run(cluster.now() + 0.2);
-  return in_place_at(cluster, process);
+  return carried_at(cluster, process);
 }
 
 bool is_over(SimulatedCluster& cluster) {
@@ -62,40 +68,87 @@ void check_nothing_left(SimulatedCluster& cluster) {
   CHECK(cluster.devices().judge().findings() == kNothing);
   CHECK(cluster.network().lines() == 0);
   CHECK(memories_open(cluster) == 0);
+  CHECK(cluster.nccl().standing() == 0);
+}
+
+}  // namespace
+
+namespace {
+
+struct AfterFaults {
+  uint64_t runs = 0, sums = 0, edges = 0;  // checked
+  Carried all;
+};
+
+/// What every seed's run must keep, whatever goes wrong; `prepare` may have more go wrong.
+template <class Prepare>
+AfterFaults run_scenarios(const Seeds& seeds, DeviceLink link, const char* test,
+                          Prepare&& prepare) {
+  AfterFaults seen;
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    Scenario scenario(seed, link);
+    prepare(scenario.cluster());
+    scenario.run();
+    INFO(scenario.name() << "\nagain: GRAPEVINE_SEED=" << seed << " bin/cluster_test \"" << test
+                         << "\"");
+    if (seeds.alone) std::fputs(scenario.lines().c_str(), stderr);
+    CHECK(scenario.complaint() == "");
+    SimulatedCluster& cluster = scenario.cluster();
+    check_nothing_left(cluster);
+    for (int p = 0; p < cluster.count(); ++p) {
+      seen.all.borrowed += carried_at(cluster, p).borrowed;
+      seen.all.sent += carried_at(cluster, p).sent;
+      seen.all.broken += carried_at(cluster, p).broken;
+    }
+    ++seen.runs;
+    seen.sums += scenario.sums_checked();
+    seen.edges += scenario.edges_checked();
+  }
+  return seen;
 }
 
 }  // namespace
 
 TEST_CASE("after any faults nodes on devices agree, lose nothing, and have their memory back") {
   const Seeds seeds = seeds_wanted(60);
-  uint64_t in_place = 0, sums = 0, edges = 0;
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
-    Scenario scenario(seed, true);
-    scenario.run();
-    INFO(scenario.name() << "\nagain: GRAPEVINE_SEED=" << seed
-                         << " bin/cluster_test \"after any faults nodes on devices*\"");
-    if (seeds.alone) std::fputs(scenario.lines().c_str(), stderr);
-    CHECK(scenario.complaint() == "");
-    SimulatedCluster& cluster = scenario.cluster();
-    check_nothing_left(cluster);
-    for (int p = 0; p < cluster.count(); ++p)
-      in_place += in_place_at(cluster, p).borrowed;
-    sums += scenario.sums_checked();
-    edges += scenario.edges_checked();
-  }
-  const uint64_t runs = seeds.last - seeds.first + 1;
-  WARN(in_place << " payloads were read in place; of " << runs << " runs edges were compared in "
-                << edges << ", the sum was exact in " << sums);
+  const AfterFaults seen = run_scenarios(
+      seeds, DeviceLink::automatic, "after any faults nodes on devices*", [](SimulatedCluster&) {});
+  WARN(seen.all.borrowed << " payloads were read in place; of " << seen.runs
+                         << " runs edges were compared in " << seen.edges
+                         << ", the sum was exact in " << seen.sums);
   if (seeds.alone) return;
-  CHECK(in_place > 200 * runs);
-  CHECK(edges >= runs / 3);
-  CHECK(sums >= runs / 8);
+  CHECK(seen.all.borrowed > 200 * seen.runs);
+  CHECK(seen.edges >= seen.runs / 3);
+  CHECK(seen.sums >= seen.runs / 8);
 }
 
-TEST_CASE("snapshots read in place give the bits that copies by the host's memory give") {
+TEST_CASE(
+    "after any faults nodes whose snapshots go by NCCL, which fails, agree and lose nothing") {
+  const Seeds seeds = seeds_wanted(30);
+  const AfterFaults seen =
+      run_scenarios(seeds, DeviceLink::nccl, "after any faults nodes whose snapshots go by NCCL*",
+                    [](SimulatedCluster& cluster) {
+                      NcclWorld& nccl = cluster.nccl();
+                      nccl.begins_not = nccl.meets_never = 0.05;
+                      nccl.queues_never = nccl.errs = 0.001;
+                      nccl.lets_go_never = 0.2;
+                    });
+  WARN(seen.all.sent << " payloads went by NCCL, " << seen.all.broken << " exchanges broke off; of "
+                     << seen.runs << " runs edges were compared in " << seen.edges
+                     << ", the sum was exact in " << seen.sums);
+  if (seeds.alone) return;
+  CHECK(seen.all.sent > 100 * seen.runs);
+  CHECK(seen.all.broken > seen.runs / 2);
+  CHECK(seen.edges >= seen.runs / 3);
+  CHECK(seen.sums >= seen.runs / 8);
+}
+
+TEST_CASE(
+    "snapshots read in place, or sent by NCCL, give the bits that copies by the host's memory "
+    "give") {
   for (const char* method : {"d_psgd", "gradient_tracking", "qgm", "relaysgd"}) {
     std::map<int, uint64_t> first;  // what each rank ends with in the first run, hashed
-    for (const DeviceLink link : {DeviceLink::host, DeviceLink::vmm}) {
+    for (const DeviceLink link : {DeviceLink::host, DeviceLink::vmm, DeviceLink::nccl}) {
       INFO(method << ", link " << static_cast<int>(link));
       SimulatedCluster cluster({}, 1);
       cluster.use_devices(1);
@@ -106,9 +159,11 @@ TEST_CASE("snapshots read in place give the bits that copies by the host's memor
       s.device_link = link;
       found(cluster, 3, s);
       cluster.run(20);
-      const InPlace seen = asked_in_place(cluster, 1);
+      const Carried seen = asked_carried(cluster, 1);
       CHECK((seen.lent > 20) == (link == DeviceLink::vmm));
       CHECK((seen.borrowed > 20) == (link == DeviceLink::vmm));
+      CHECK((seen.sent > 20) == (link == DeviceLink::nccl));
+      CHECK((seen.received > 20) == (link == DeviceLink::nccl));
       end(cluster);
       for (int p = 0; p < cluster.count(); ++p) {
         REQUIRE(cluster.at(p).outcome);
@@ -136,11 +191,11 @@ TEST_CASE("a node that reads in place is killed at any moment, as is one that le
     cluster.run(cluster.now() + 15);
     for (const int p : {0, 2}) {
       REQUIRE(cluster.running(p));
-      const uint64_t before = asked_in_place(cluster, p).borrowed;
+      const uint64_t before = asked_carried(cluster, p).borrowed;
       const size_t links = cluster.at(p).status.device_edges.size();
       CHECK(links == 1);
       cluster.run(cluster.now() + 3);
-      in_place += asked_in_place(cluster, p).borrowed > before;
+      in_place += asked_carried(cluster, p).borrowed > before;
     }
     cluster.ask(0, ConsoleVerb::stop);
     end(cluster);

@@ -21,10 +21,11 @@ NetworkModel model_of(uint64_t seed) {
 
 }  // namespace
 
-Scenario::Scenario(uint64_t seed, bool on_devices)
+Scenario::Scenario(uint64_t seed, std::optional<DeviceLink> on_devices)
     : seed_(seed), random_(seed, 0, Purpose::test), cluster_(model_of(seed), seed) {
   if (on_devices) cluster_.use_devices(seed);
   draw_settings();
+  if (on_devices) settings_.device_link = *on_devices;
 }
 
 void Scenario::draw_settings() {

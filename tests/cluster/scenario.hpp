@@ -3,6 +3,7 @@
 // promise is kept in complaint().
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace grapevine::test {
 
 class Scenario {
  public:
-  /// On devices: each process has one, and they reach each other's memory.
-  explicit Scenario(uint64_t seed, bool on_devices = false);
+  /// On devices: each process has one, they reach each other's memory, and payloads go by `link`.
+  explicit Scenario(uint64_t seed, std::optional<DeviceLink> on_devices = {});
 
   /// To the end of the run at all nodes, or to the first complaint.
   void run();

@@ -86,6 +86,7 @@ SimulatedCluster::~SimulatedCluster() {
   for (const auto& p : processes_)
     bury(*p);
   clock_->cancel_all();
+  if (nccl_) nccl_->clear();
   if (devices_) devices_->run();  // who waits is told, or forgotten
   settle();
   network_.reset();
@@ -96,6 +97,7 @@ SimulatedCluster::~SimulatedCluster() {
 
 void SimulatedCluster::use_devices(uint64_t seed) {
   devices_ = std::make_unique<testing::AdverseWorld>(seed);
+  nccl_ = std::make_unique<testing::NcclWorld>(*devices_);
   network_->share_memory([this](int sender) -> SimulatedNetwork::Knowledge {
     testing::Adversary& device = at(sender).device->adversary();
     testing::Judge& judge = devices_->judge();
@@ -147,6 +149,8 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
   NodeHooks hooks;
   hooks.run.spectra = spectra_;
   if (devices_) hooks.run.device = place_on_device(p, settings);
+  if (devices_ && settings.device_link == DeviceLink::nccl)
+    hooks.run.nccl = std::make_shared<const Nccl>(nccl_->of(p.device->adversary()));
   hooks.run.sink.on_event = [&p, this](const std::string& line) {
     p.lines.push_back(std::to_string(now()) + " " + line);
   };
@@ -281,7 +285,10 @@ void SimulatedCluster::kill(int process) {
         at(process).node.run->node, &at(process).last_words);
     at(process).scheduler->run();
   }
-  if (at(process).device) at(process).device->adversary().kill();
+  if (at(process).device) {
+    nccl_->kill(at(process).device->adversary());
+    at(process).device->adversary().kill();
+  }
   network_->kill(process);
   bury(at(process));
 }

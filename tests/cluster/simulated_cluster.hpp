@@ -15,6 +15,7 @@
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/run/spawn_node.hpp"
 #include "tests/cluster/simulated_links.hpp"
+#include "tests/device/nccl_world.hpp"
 #include "tests/device/run_device.hpp"
 #include "topologies/spectrum_cache.hpp"
 
@@ -87,6 +88,7 @@ class SimulatedCluster {
   /// reach each other's memory.
   void use_devices(uint64_t seed);
   testing::AdverseWorld& devices() { return *devices_; }
+  testing::NcclWorld& nccl() { return *nccl_; }  // theirs, of those whose link it is
 
   /// A new process, with its name and address from `host`, which joins those on other hosts.
   int start(int host, Settings, int first_rank, int total_ranks, std::vector<int> join_hosts);
@@ -123,6 +125,7 @@ class SimulatedCluster {
   void let_devices_work();
 
   std::unique_ptr<testing::AdverseWorld> devices_;
+  std::unique_ptr<testing::NcclWorld> nccl_;
   std::shared_ptr<VirtualClock> clock_;
   VirtualConfig world_config_;
   caf::actor_system world_;

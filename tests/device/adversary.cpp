@@ -364,6 +364,7 @@ Fate Adversary::enqueue(Stream s, std::vector<Access> accesses, Body body, const
                     .body = std::move(body),
                     .where = where,
                     .number = ++works});
+  queueing_ = s;
   run_golden(q.work.back());
   go_on();
   return Fate::ok;

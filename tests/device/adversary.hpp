@@ -55,6 +55,8 @@ class Adversary final : public Device {
   /// The next pass on the stream waits for a peer, until it is let go.
   void hold(Stream stream) { held_.insert(stream.id); }
   void let_go(Stream);
+  /// On which the pass is queued whose body is called just then.
+  Stream queueing() const { return queueing_; }
 
   /// Its process has died: nothing that was queued is done any more.
   void kill();
@@ -136,6 +138,7 @@ class Adversary final : public Device {
   std::function<void()> on_lost_;
   std::map<const std::byte*, Area> areas_;  // by first address
   std::set<uint32_t> held_;                 // streams
+  Stream queueing_;
   std::vector<Queue> queues_;
   std::vector<std::shared_ptr<Record>> events_;  // null: never recorded
 };

@@ -38,8 +38,10 @@ NcclAnswer FakeNccl::begin(const NcclId&, int, NcclComm& out) {
 
 /// What is received is the number of the exchange.
 NcclAnswer FakeNccl::transfer(NcclComm comm, const NcclTransfer& t) {
-  std::fill_n(static_cast<float*>(t.received), t.bytes / sizeof(float),
-              static_cast<float>(t.number) + 0 * *static_cast<const float*>(t.sent));
+  const float read = t.sent_bytes > 0 ? *static_cast<const float*>(t.sent) : 0;
+  std::fill_n(static_cast<float*>(t.received), t.received_bytes / sizeof(float),
+              static_cast<float>(t.number) + 0 * read);
+  last = t;
   Comm& known = comms.at(reinterpret_cast<size_t>(comm) - 1);
   if (t.number == known.number) return known.answer;  // the same pass, once more
   Comm& c = used(comm, "asked to exchange");

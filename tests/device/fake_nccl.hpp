@@ -40,6 +40,7 @@ class FakeNccl {
   void end(size_t comm);
 
   std::vector<Comm> comms;
+  NcclTransfer last;  // that was asked for
 
  private:
   Comm& used(NcclComm comm, const char* call);

@@ -124,6 +124,8 @@ struct Edge {
   std::deque<std::function<void()>> mail;
   bool is_late = false;  // what is posted waits for deliver()
   bool was_dropped = false;
+  bool is_whole = true;  // slots are received whole, and read
+  bool came = false;     // something with the last news
 
   Edge() {
     REQUIRE(bench.start(1));
@@ -148,7 +150,8 @@ struct Edge {
   void take(const NcclNews& news) {
     told.take(news);
     Lease received = news.received;
-    if (received) CHECK(bench.read(received));
+    came = static_cast<bool>(received);
+    if (received && is_whole) CHECK(bench.read(received));
   }
   void meet() {
     connect();
@@ -162,7 +165,7 @@ struct Edge {
     Lease sent = bench.snapshot();
     Lease received = bench.received->take(edge->stream());
     REQUIRE((sent && received));
-    CHECK(edge->exchange(1, std::move(sent), std::move(received), kBytes, now_s));
+    CHECK(edge->exchange(1, {std::move(sent), kBytes}, {std::move(received), kBytes}, now_s));
     const NcclAnswer answer = bench.nccl.exchange;
     CHECK(edge->is_broken() ==
           (answer != NcclAnswer::success && answer != NcclAnswer::in_progress));
@@ -298,6 +301,37 @@ TEST_CASE("an exchange that nobody disturbs arrives, and the next one begins") {
   CHECK(one.bench.nccl.comms[0].was_idle);
 }
 
+TEST_CASE("an exchange of two sizes, and of one way alone, keeps what it has and no more") {
+  for (const size_t sent_bytes : {size_t{0}, kBytes / 2, kBytes}) {
+    for (const size_t received_bytes : {size_t{0}, kBytes / 4, kBytes}) {
+      if (sent_bytes + received_bytes == 0) continue;
+      INFO(sent_bytes << " bytes go, " << received_bytes << " come");
+      Edge one;
+      one.meet();
+      one.bench.nccl.exchange = NcclAnswer::success;
+      REQUIRE(one.edge->take_turn());
+      NcclEdge::Half sent, received;
+      if (sent_bytes > 0) sent = {one.bench.snapshot(), sent_bytes};
+      if (received_bytes > 0)
+        received = {one.bench.received->take(one.edge->stream()), received_bytes};
+      REQUIRE(one.edge->exchange(1, std::move(sent), std::move(received), one.now_s));
+      one.settle();
+      CHECK(one.bench.snapshots->in_use() == (sent_bytes > 0));
+      CHECK(one.bench.received->in_use() == (received_bytes > 0));
+      CHECK(one.bench.nccl.last.sent_bytes == sent_bytes);
+      CHECK(one.bench.nccl.last.received_bytes == received_bytes);
+      CHECK((one.bench.nccl.last.sent == nullptr) == (sent_bytes == 0));
+      CHECK((one.bench.nccl.last.received == nullptr) == (received_bytes == 0));
+      one.is_whole = false;  // what came is shorter than its slot
+      one.act(Edge::answers);
+      CHECK(one.told.arrived == 1);
+      CHECK(one.came == (received_bytes > 0));
+      CHECK(one.bench.out() == 0);
+      one.finish(true);
+    }
+  }
+}
+
 TEST_CASE("every answer of NCCL, at every call: success and in progress go on, any other breaks") {
   enum Call { init, connecting, ready, exchange, queueing, flying };
   for (int code = -2; code <= 10; ++code) {
@@ -336,7 +370,7 @@ TEST_CASE("an edge that NCCL cannot even begin breaks, and there is nothing to g
   CHECK(one.told.broken == 0);  // never told within a call
   one.settle();
   CHECK(one.told.broken == 1);
-  CHECK_FALSE(one.edge->exchange(1, {}, {}, kBytes, 0));
+  CHECK_FALSE(one.edge->exchange(1, {}, {}, 0));
   CHECK(one.bench.edges.edges() == 0);
 }
 
@@ -379,8 +413,8 @@ TEST_CASE("a broken edge whose abort never returns leaves the others alone") {
     REQUIRE(edge[k]->take_turn());
     CHECK_FALSE(edge[1 - k]->take_turn());
     bench.nccl.exchange = NcclAnswer::success;
-    REQUIRE(edge[k]->exchange(number, bench.snapshot(), bench.received->take(edge[k]->stream()),
-                              kBytes, now_s));
+    REQUIRE(edge[k]->exchange(number, {bench.snapshot(), kBytes},
+                              {bench.received->take(edge[k]->stream()), kBytes}, now_s));
     CHECK(bench.world.run());
   };
   begin(0, 1, 0);
@@ -547,7 +581,7 @@ class Crowd {
     line.open[++line.number] = 0;
     ++line.exchanges;
     ++seen_.begun;
-    if (!line.edge->exchange(line.number, std::move(sent), std::move(received), kBytes,
+    if (!line.edge->exchange(line.number, {std::move(sent), kBytes}, {std::move(received), kBytes},
                              world().now())) {
       world().judge().find("an edge that is not broken refuses an exchange");
     }

@@ -15,13 +15,16 @@ class OwnerTasks {
   void later(std::function<void()> task) { waiting_.push_back(std::move(task)); }
   /// Until nothing waits and no device works.
   void go_on() {
-    do {
-      while (!waiting_.empty()) {
-        const auto task = std::move(waiting_.front());
-        waiting_.pop_front();
-        task();
-      }
-    } while (world_.step() || !waiting_.empty());
+    while (step()) {
+    }
+  }
+  /// The next thing that is to happen; false: there is none.
+  bool step() {
+    if (waiting_.empty()) return world_.step();
+    const auto task = std::move(waiting_.front());
+    waiting_.pop_front();
+    task();
+    return true;
   }
 
  private:

@@ -64,6 +64,13 @@ int main(int argc, char** argv) {
     GV_CHECK(static_cast<bool>(bytes));
     write(std::string(argv[2]) + "/kind_" + std::to_string(m.index()), {*bytes});
   }
+  for (const NcclTalk& talk : one_talk_of_each()) {
+    const auto bytes = encode_control(talk);
+    GV_CHECK(static_cast<bool>(bytes));
+    write(std::string(argv[2]) + "/talk_" + std::to_string(talk.what.index()) + "_" +
+              std::to_string(bytes->size()),
+          {*bytes});
+  }
   test::MaliciousMember liar(1, "liar", {"a", "b", "c"});
   for (int k = 0; k < kLies; ++k) {
     const auto bytes = encode_control(liar.message());

@@ -49,6 +49,13 @@ inline std::vector<ControlMessage> one_of_each() {
   manifest.piece_bytes = 1 << 20;
   manifest.hashes = {12, ~uint64_t{0}};
   manifest.numbers = {13};
+  FrameHeader data;
+  data.kind = FrameKind::data;
+  data.from = 26;
+  data.to = 27;
+  data.number = 28;
+  data.count = 29;
+  data.bound = 0.5;
   return {Hello{2, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000", 86,
                 "lr=0.1\nseed=1\n", "batch=128\n"},
           Refusal{"another run"},
@@ -62,7 +69,27 @@ inline std::vector<ControlMessage> one_of_each() {
           ConsoleRequest{ConsoleVerb::inject, "[[fault]]\n\tkind = \"cut\"\n", 19, 20},
           ConsoleReply{false, true, "{\"node\": \"a\"}", std::string("\0\x7f\xff", 3), 21},
           MeanAsk{MeanPiece::Way::down, true, 22, 23, 24},
-          MassReceipt{25}};
+          MassReceipt{25},
+          NcclTalk{32, NcclRequest{30, 31, data}}};
+}
+
+/// What is said about a communicator, one of each kind.
+inline std::vector<NcclTalk> one_talk_of_each() {
+  FrameHeader message;
+  message.kind = FrameKind::message;
+  message.dtype = DType::f64;
+  message.from = 1;
+  message.to = 2;
+  message.count = 3;
+  NcclConnect connect{{}, 22809};
+  for (size_t k = 0; k < connect.id.size(); ++k)
+    connect.id[k] = static_cast<std::byte>(255 - k);
+  return {{7, connect},
+          {8, NcclEnd{NcclEnd::Reason::broken}},
+          {9, NcclRequest{4, 0, message}},
+          {10, NcclGrant{5, message}},
+          {11, NcclGrant{6, {}}},
+          {~uint64_t{0}, NcclDecline{kMaxCount}}};
 }
 
 }  // namespace grapevine

@@ -225,11 +225,76 @@ TEST_CASE("a frame on the control link passes the frame's codec and carries no p
         "message refused: frame refused: payload elements 7, accepted: at most 0");
 }
 
+TEST_CASE("what is said about a communicator comes back as it was, and is cut short by nobody") {
+  for (const NcclTalk& talk : one_talk_of_each()) {
+    INFO("talk " << talk.what.index());
+    const Bytes bytes = encoded(talk);
+    const auto decoded = decode_control(bytes);
+    REQUIRE(decoded);
+    CHECK(*decoded == ControlMessage(talk));
+    for (size_t size = 0; size < bytes.size(); ++size)
+      CHECK(said_of({bytes.data(), size}).find("message refused: ") == 0);
+  }
+}
+
+TEST_CASE("what is said about a communicator is refused where its numbers or headers are none") {
+  NcclRequest request = std::get<NcclRequest>(one_talk_of_each()[2].what);
+  const auto with = [&](auto&& change) {
+    NcclRequest changed = request;
+    change(changed);
+    const std::string sent = refusal(NcclTalk{1, changed});
+    const std::string answered = refusal(NcclTalk{1, NcclGrant{changed.number, changed.header}});
+    CHECK(sent == answered);
+    return sent;
+  };
+  const std::string kNumber = "message refused: number of an exchange, accepted: 1 to 2^53";
+  CHECK(with([](auto& r) { r.number = 0; }) == kNumber);
+  CHECK(with([](auto& r) { r.number = kMaxCount + 1; }) == kNumber);
+  CHECK(refusal(NcclTalk{1, NcclDecline{0}}) == kNumber);
+  const std::string kHeader =
+      "message refused: header of an exchange, accepted: one with a payload";
+  CHECK(with([](auto& r) { r.header.count = 0; }) == kHeader);
+  CHECK(with([](auto& r) { r.header.kind = FrameKind::offer; }) == kHeader);
+  CHECK(with([](auto& r) { r.header.count = kMaxPayloadBytes; }) == kHeader);
+  CHECK(with([](auto& r) { r.header.alpha_tilde = -1; }) ==
+        "message refused: alpha_tilde, accepted: finite and at least 0");
+  CHECK(with([](auto& r) { r.header.bound = std::nan(""); }) ==
+        "message refused: bound, accepted: at least 0");
+}
+
+TEST_CASE("an id that is too short, a kind that is none, and a header that is cut are refused") {
+  const auto changed = [](size_t talk, size_t at, auto is) {
+    Bytes bytes = encoded(one_talk_of_each()[talk]);
+    std::memcpy(bytes.data() + at, &is, sizeof is);
+    return said_of(bytes);
+  };
+  // A list of bytes has its length in the upper half of its pointer; after the table, the root
+  // pointer and the root's two words comes the talk, whose third pair of bytes is the kind.
+  const Bytes connect = encoded(one_talk_of_each()[0]);
+  const auto find = [&](const Bytes& bytes, uint32_t value) {
+    size_t at = 0;
+    for (uint32_t here = 0; here != value; at += 4)
+      std::memcpy(&here, bytes.data() + at, sizeof here);
+    return at - 4;
+  };
+  const auto length = [](uint32_t bytes) { return bytes << 3 | 2; };
+  CHECK(changed(0, find(connect, length(128)), length(127)) ==
+        "message refused: id of 127 bytes, accepted: 128");
+  const Bytes request = encoded(one_talk_of_each()[2]);
+  CHECK(changed(2, find(request, length(88)), length(87)).find("message refused: frame refused") ==
+        0);
+  for (uint16_t kind = 0; kind < 16; ++kind) {
+    const std::string said = changed(5, 36, kind);
+    CHECK((kind > 4) ==
+          (said == "message refused: talk " + std::to_string(kind) + ", accepted: 0 to 4"));
+  }
+}
+
 TEST_CASE("an unknown kind of message is refused by its number") {
   Bytes bytes = encoded(Bye{});
-  const uint16_t kind = 13;
+  const uint16_t kind = 14;
   std::memcpy(bytes.data() + 16, &kind, sizeof kind);
-  CHECK(said_of(bytes) == "message refused: kind 13, accepted: 0 to 12");
+  CHECK(said_of(bytes) == "message refused: kind 14, accepted: 0 to 13");
 }
 
 TEST_CASE("a cut message and one with something after it are refused") {

@@ -170,6 +170,39 @@ LineNote MaliciousMember::line_note() {
   return n;
 }
 
+void MaliciousMember::hear(const NcclTalk& talk) {
+  last_edge_ = talk.edge;
+  if (const auto* request = std::get_if<NcclRequest>(&talk.what)) {
+    last_exchange_ = request->number;
+    hear(request->header);
+  } else if (const auto* grant = std::get_if<NcclGrant>(&talk.what)) {
+    last_exchange_ = grant->number;
+  }
+}
+
+NcclTalk MaliciousMember::nccl_talk() {
+  const uint64_t edge = one_in(8) ? long_word(last_edge_) : last_edge_;
+  const uint64_t near = long_word(last_exchange_ + random_.below(3));
+  const uint64_t number = std::clamp<uint64_t>(near, 1, kMaxCount);
+  FrameHeader h = header();
+  if (!carries_payload(h.kind)) h.kind = FrameKind::data;
+  h.count = 1 + random_.below(64);
+  if (one_in(8)) h.count = kMaxPayloadBytes / size_of(h.dtype);
+  switch (random_.below(5)) {
+    case 0: {
+      NcclConnect connect;
+      for (std::byte& b : connect.id)
+        b = static_cast<std::byte>(random_.below(256));
+      connect.version = one_in(2) ? 22809 : word(22809);
+      return {edge, connect};
+    }
+    case 1: return {edge, NcclEnd{static_cast<NcclEnd::Reason>(random_.below(5))}};
+    case 2: return {edge, NcclRequest{number, long_word(64), h}};
+    case 3: return {edge, NcclGrant{number, one_in(2) ? std::optional(h) : std::nullopt}};
+    default: return {edge, NcclDecline{number}};
+  }
+}
+
 Parcel MaliciousMember::parcel() {
   for (;;) {
     Parcel p;
@@ -250,7 +283,7 @@ bool MaliciousMember::is_of_the_links(const ControlMessage& m) {
 ControlMessage MaliciousMember::message() {
   for (;;) {
     ControlMessage m;
-    switch (random_.below(14)) {
+    switch (random_.below(15)) {
       case 0: {
         FetchState fetch;
         fetch.transfer = long_word(1);
@@ -267,6 +300,7 @@ ControlMessage MaliciousMember::message() {
         break;
       case 5: m = MassReceipt{long_word(1)}; break;
       case 6: m = of_the_links(); break;
+      case 7: m = nccl_talk(); break;
       case 2:
       case 3: {
         FrameHeader h = header();

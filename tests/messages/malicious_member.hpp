@@ -26,10 +26,13 @@ class MaliciousMember {
   ControlMessage message();
   static bool is_of_the_links(const ControlMessage&);  // which whoever has the links answers
   MembershipPacket packet();
-  Parcel parcel();       // valid, of at most 64 elements
+  Parcel parcel();  // valid, of at most 64 elements
   /// Of a line by which memory is lent: kinds that exist, of any lending near what it has heard.
   LineNote line_note();
   void hear(const LineNote&);
+  /// About a communicator, near what it has heard of it.
+  NcclTalk nccl_talk();
+  void hear(const NcclTalk&);
   FrameHeader header();  // with or without a payload of at most 64 elements
   /// Numbers near those of models, some of which are not finite, huge or nearly nothing.
   void fill(const Vec& payload);
@@ -56,6 +59,7 @@ class MaliciousMember {
   MembershipPacket last_;
   std::vector<FrameHeader> frames_;
   LentSlot last_lent_;
+  uint64_t last_edge_ = 0, last_exchange_ = 0;
 };
 
 /// What any member does that wants to stay one: outlives what is said of its own record, and

@@ -1,258 +1,14 @@
 // Nodes with a device each, whose payloads go in place or by the host's memory: what decides it,
 // and what a process that errs can do, which is nothing to anybody else.
-#include "actors/device_links.hpp"
-
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/descriptor.hpp"
 #include "tests/catch.hpp"
-#include "tests/device/adversary.hpp"
-#include "tests/device/owner_tasks.hpp"
 #include "tests/messages/malicious_member.hpp"
+#include "tests/run/device_town.hpp"
 
 using namespace grapevine;
 using namespace grapevine::testing;
-
-namespace {
-
-constexpr size_t kCount = 25, kSlots = 8;  // floats; a node may have two of the slots
-const std::set<std::string> kNothing;
-
-class Town;
-
-/// One end of a line between two of the town, or in a test's hands.
-struct End final : MemoryLine {
-  End(Town& town, std::string owner, std::shared_ptr<End*> other, std::shared_ptr<End*> self)
-      : town(town), owner(std::move(owner)), other(std::move(other)), self(std::move(self)) {
-    *this->self = this;
-  }
-  ~End() override;
-  bool send(const LineNote&) override;
-  void finish() override;
-  void tell_end();
-
-  Town& town;
-  std::string owner;
-  std::shared_ptr<End*> other, self;  // null behind it: gone
-  LineEvents events;
-  bool is_over = false;
-  std::vector<LineNote> heard;  // of one in a test's hands
-  size_t ends = 0;
-};
-
-/// A node: its device and owner, whose tasks wait in the town's one queue; a rank of its own
-/// number.
-struct Home final : Links {
-  Home(Town& town, const std::string& name, uint32_t rank, DeviceLink);
-
-  Payload filled_with(float value);
-  void send(uint32_t to, float value, uint64_t number = 1);
-
-  // Links.
-  const std::string& address() const override { return name; }
-  uint64_t id() const override { return 1; }
-  void dial(const std::string&) override {}
-  bool send(const std::string&, const ControlMessage&) override { return true; }
-  bool send_frame(const std::string& node, const FrameHeader&, const Payload&,
-                  std::optional<uint64_t>) override;
-  bool send_parcel(const std::string&, const Parcel&, const Payload&) override { return true; }
-  std::shared_ptr<MemoryLine> lend(const std::string& node, const LentMemory&, LineEvents) override;
-  void reply(uint64_t, const ConsoleReply&) override {}
-  void close(const std::string&) override {}
-  LinkCounts counts(const std::string&) const override { return {}; }
-  LinkCounts totals() const override { return {}; }
-  LinkRefusals refusals() const override { return {}; }
-
-  DeviceEdge edge(const std::string& node) const;
-
-  Town& town;
-  std::string name;
-  uint32_t rank;
-  std::unique_ptr<Adversary> device;
-  std::shared_ptr<DeviceShare> share;
-  std::unique_ptr<SnapshotPool> pool;
-  std::shared_ptr<LinkTransport> transport;
-  std::shared_ptr<DeviceLinks> links;
-  std::vector<Frame> came;
-  int sent_by_host = 0;
-  std::vector<std::string> lines;
-};
-
-/// Nodes a, b and c with the ranks 0, 1 and 2; "evil" is a name in a test's hands, of rank 3.
-class Town {
- public:
-  explicit Town(uint64_t seed, DeviceLink of_c = DeviceLink::automatic) : world(seed) {
-    const DeviceLink wishes[] = {DeviceLink::vmm, DeviceLink::automatic, of_c};
-    for (uint32_t k = 0; k < 3; ++k)
-      homes.push_back(
-          std::make_unique<Home>(*this, std::string(1, static_cast<char>('a' + k)), k, wishes[k]));
-  }
-  ~Town() {
-    for (const auto& home : homes)  // as SpawnedNode::stop
-      home->transport = nullptr, home->links = nullptr, home->came.clear();
-    go_on();
-    for (const auto& home : homes)
-      home->pool = nullptr, home->share = nullptr;
-    go_on();
-  }
-
-  Home& operator[](const std::string& name) { return *homes[static_cast<size_t>(name[0] - 'a')]; }
-  void later(std::function<void()> task) { tasks.later(std::move(task)); }
-  void go_on() { tasks.go_on(); }
-  /// A message takes along what its sender knows.
-  void carry(const std::string& from, const std::string& to, std::function<void()> what) {
-    if (from == kEvil || to == kEvil) return later(std::move(what));
-    Adversary& sender = *(*this)[from].device;
-    const Judge::Clock known = world.judge().clock(sender.host());
-    world.judge().tick(sender.host());
-    later([this, to, known, what = std::move(what)] {
-      world.judge().learn((*this)[to].device->host(), known);
-      what();
-    });
-  }
-
-  static constexpr char kEvil[] = "evil";
-  AdverseWorld world;
-  OwnerTasks tasks{world};
-  std::vector<std::unique_ptr<Home>> homes;
-  End* evil = nullptr;  // its end of the last line that was opened to it
-  std::shared_ptr<End> evil_kept;
-  LentMemory lent_to_evil;
-};
-
-End::~End() {
-  *self = nullptr;
-  tell_end();
-}
-
-bool End::send(const LineNote& said) {
-  End* const to = *other;
-  if (is_over || to == nullptr) return false;
-  town.carry(owner, to->owner, [there = other, said] {
-    if (*there == nullptr) return;
-    (*there)->heard.push_back(said);
-    if ((*there)->events.note) (*there)->events.note(said);
-  });
-  return true;
-}
-
-void End::finish() { tell_end(); }
-
-void End::tell_end() {
-  if (std::exchange(is_over, true) || *other == nullptr) return;
-  town.carry(owner, (*other)->owner, [there = other] {
-    if (*there == nullptr) return;
-    ++(*there)->ends;
-    if ((*there)->events.ended) (*there)->events.ended();
-  });
-}
-
-std::pair<std::shared_ptr<End>, std::shared_ptr<End>> make_line(Town& town, const std::string& from,
-                                                                const std::string& to) {
-  const auto first = std::make_shared<End*>(nullptr), second = std::make_shared<End*>(nullptr);
-  return {std::make_shared<End>(town, from, second, first),
-          std::make_shared<End>(town, to, first, second)};
-}
-
-Home::Home(Town& town, const std::string& name, uint32_t rank, DeviceLink wish)
-    : town(town), name(name), rank(rank), device(std::make_unique<Adversary>(town.world, name)) {
-  DeviceSizes sizes;
-  sizes.exchange_bytes = 64 << 10;
-  sizes.lent_bytes = SnapshotPool::bytes_for(kCount * sizeof(float), DType::bytes, kSlots);
-  sizes.gradient_size = kCount;
-  sizes.gradients = sizes.askings = 1;
-  sizes.piece_bytes = 40;
-  share = *DeviceShare::make(*device, sizes);
-  pool = share->make_lent_pool(kCount * sizeof(float), DType::bytes, kSlots);
-  transport = std::make_shared<LinkTransport>(
-      [this](int, Frame frame) { came.push_back(std::move(frame)); },
-      [](double, const LinkTransport::Held&) {}, 1);
-  auto dock =
-      std::make_shared<DeviceDock>(share, kCount * sizeof(float), 32, SnapshotPool::Memory::own);
-  links = std::make_shared<DeviceLinks>(share, std::move(dock), wish, transport,
-                                        [this](const std::string& line) { lines.push_back(line); });
-  links->serve([&town](std::function<void()> task) { town.later(std::move(task)); });
-  transport->carry_by(
-      [links = links.get()](const std::string& to, const FrameHeader& h, Payload p, bool is_spoiled,
-                            auto then) { links->leave(to, h, std::move(p), is_spoiled, then); },
-      [links = links.get()](Payload p, auto then) { links->land(std::move(p), then); },
-      [links = links.get()] { return links->edges(); });
-  transport->use(this);
-  std::vector<LinkTransport::Place> places;
-  for (const char* node : {"a", "b", "c", Town::kEvil})
-    places.push_back({static_cast<int>(places.size()), node == name ? "" : node});
-  transport->place(std::move(places));
-}
-
-Payload Home::filled_with(float value) { return payload_of(*share, *pool, kCount, value); }
-
-void Home::send(uint32_t to, float value, uint64_t number) {
-  FrameHeader h;
-  h.kind = FrameKind::data;
-  h.from = rank;
-  h.to = to;
-  h.number = number;
-  h.count = kCount;
-  Payload payload = filled_with(value);
-  REQUIRE(payload);
-  CHECK(transport->send(0, h, std::move(payload.lease)) > 0);
-}
-
-bool Home::send_frame(const std::string& node, const FrameHeader& h, const Payload& payload,
-                      std::optional<uint64_t>) {
-  ++sent_by_host;
-  if (node == Town::kEvil) return true;
-  auto copy = std::make_shared<Buffer>(payload.count, payload.dtype);
-  std::memcpy(copy->vec().data, payload.vec().data, payload.vec().bytes());
-  town.carry(name, node, [this, node, h, copy] {
-    if (town[node].transport) town[node].transport->receive(name, {h, Lease::of(*copy, [copy] {})});
-  });
-  return true;
-}
-
-std::shared_ptr<MemoryLine> Home::lend(const std::string& node, const LentMemory& memory,
-                                       LineEvents events) {
-  auto [mine, theirs] = make_line(town, name, node);
-  mine->events = std::move(events);
-  if (node == Town::kEvil) {
-    town.evil = theirs.get();
-    town.evil_kept = theirs;
-    town.lent_to_evil = memory;
-    return mine;
-  }
-  town.carry(name, node, [this, node, memory, theirs = theirs] {
-    if (town[node].links) theirs->events = town[node].links->lent(name, memory, theirs);
-  });
-  return mine;
-}
-
-DeviceEdge Home::edge(const std::string& node) const {
-  for (const DeviceEdge& e : links->edges())
-    if (e.node == node) return e;
-  return {};
-}
-
-/// What has come is what was sent: the device finds out, in a pass.
-void check_value(Home& home, const Frame& frame, float value) {
-  const Payload payload = payload_of(frame.header, frame.payload);
-  REQUIRE(payload);
-  CHECK(payload.lease.on_device());
-  bool is_right = false;
-  const Access read[] = {{payload.vec().data, payload.vec().bytes(), Access::Mode::reads}};
-  REQUIRE(home.device->launch(
-              home.share->rules(), read,
-              [&is_right, value](void*, void* const* at) {
-                is_right = true;
-                for (size_t k = 0; k < kCount; ++k)
-                  is_right = is_right && static_cast<float*>(at[0])[k] == value;
-              },
-              grapevine::Where::current()) == Fate::ok);
-  REQUIRE(home.device->drain() == Fate::ok);
-  CHECK(is_right);
-}
-
-}  // namespace
 
 TEST_CASE("the first payload for a process goes by the host, and those behind it in place") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -263,8 +19,8 @@ TEST_CASE("the first payload for a process goes by the host, and those behind it
       town.go_on();
       REQUIRE(town["b"].came.size() == 1);
       REQUIRE(town["a"].came.size() == 1);
-      check_value(town["b"], town["b"].came[0], static_cast<float>(k));
-      check_value(town["a"], town["a"].came[0], static_cast<float>(10 + k));
+      town["b"].check_value(town["b"].came[0], static_cast<float>(k));
+      town["a"].check_value(town["a"].came[0], static_cast<float>(10 + k));
       town["a"].came.clear();
       town["b"].came.clear();
       town.go_on();
@@ -280,7 +36,7 @@ TEST_CASE("the first payload for a process goes by the host, and those behind it
 
 TEST_CASE(
     "a process that wants nothing in place is sent copies, and says why; the others are not") {
-  Town town(1, DeviceLink::host);
+  Town town(1, {DeviceLink::vmm, DeviceLink::automatic, DeviceLink::host});
   for (uint64_t k = 1; k <= 4; ++k) {
     town["a"].send(2, 1, k);
     town["c"].send(0, 2, k);
@@ -337,7 +93,7 @@ TEST_CASE("when the link to a process ends its line does, once its device has re
   town["b"].links->down("a");
   town.go_on();
   CHECK(town["a"].pool->in_use() == 2);  // b holds them still
-  check_value(town["b"], town["b"].came.back(), 3);
+  town["b"].check_value(town["b"].came.back(), 3);
   town["b"].came.clear();
   town.go_on();
   CHECK(town["a"].pool->in_use() == 0);
@@ -365,7 +121,7 @@ TEST_CASE("a borrower that errs is lent nothing more, keeps what it has, and har
       town["a"].send(1, static_cast<float>(k), k);
       town.go_on();
       REQUIRE(town["b"].came.size() == 1);
-      check_value(town["b"], town["b"].came[0], static_cast<float>(k));
+      town["b"].check_value(town["b"].came[0], static_cast<float>(k));
       town["b"].came.clear();
       if (!town.evil->heard.empty()) evil.hear(town.evil->heard.back());
       LineNote lie = evil.line_note();
@@ -418,7 +174,7 @@ TEST_CASE("a lender that errs is read no more, and what it lends is checked wher
       town["c"].send(0, 5, k);
       town.go_on();
       for (const Frame& frame : victim.came)
-        if (frame.header.from == 2) check_value(victim, frame, 5);
+        if (frame.header.from == 2) victim.check_value(frame, 5);
       read += victim.came.size() - 1;
       victim.came.clear();
       town.go_on();
