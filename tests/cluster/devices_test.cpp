@@ -204,6 +204,42 @@ TEST_CASE("a node that reads in place is killed at any moment, as is one that le
   CHECK(in_place == 200);  // the others go on
 }
 
+TEST_CASE("a node in exchanges by NCCL is killed at any moment, and the others go on by it") {
+  uint64_t go_on = 0, broken = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    SimulatedCluster cluster({}, seed);
+    cluster.use_devices(seed);
+    Settings s = endless(seed % 2 == 0 ? "a2cid2" : "d_psgd", "complete", 6, 2);
+    s.device_link = DeviceLink::nccl;
+    found(cluster, 3, s);
+    cluster.run(cluster.now() + 0.0137 * static_cast<double>(seed));
+    const testing::Adversary& victim = cluster.at(1).device->adversary();
+    while (seed % 4 != 0 && !cluster.nccl().exchanges(victim) && cluster.now() < 20)
+      cluster.run(cluster.now() + 1e-3);
+    cluster.kill(1);
+    cluster.run(cluster.now() + 15);
+    for (const int p : {0, 2}) {
+      REQUIRE(cluster.running(p));
+      const uint64_t before = asked_carried(cluster, p).sent;
+      const size_t links = cluster.at(p).status.device_edges.size();
+      CHECK(links == 1);
+      cluster.run(cluster.now() + 3);
+      go_on += asked_carried(cluster, p).sent > before;
+      for (const std::string& line : cluster.at(p).lines)
+        broken += line.find("with n101 by NCCL has broken off") != std::string::npos;
+    }
+    cluster.ask(0, ConsoleVerb::stop);
+    end(cluster);
+    check_nothing_left(cluster);
+    cluster.devices().run();
+    CHECK(cluster.nccl().stuck() == 0);
+  }
+  INFO(broken << " exchanges with the dead broke off");
+  CHECK(go_on == 80);
+  CHECK(broken > 10);
+}
+
 TEST_CASE("what orders lent snapshots between nodes is found out where it is left out") {
   std::set<testing::AdverseWorld::Site> sites;
   const auto run = [&](uint64_t seed, const testing::AdverseWorld::Site* left_out) {

@@ -358,12 +358,12 @@ TEST_CASE("a run by NCCL has room for what broken edges may keep, each way") {
     const DeviceSizes without = device_sizes(s, **objective);
     s.device_link = kNccl;
     const DeviceSizes with = device_sizes(s, **objective);
-    // A part of a ring of 8, where that is what goes.
-    const size_t sent = std::string(method) == "all_reduce" ? 1000 / 4 * 4 : 1000 * 4;
+    // In fp64: the model, or a part of a ring of 8.
+    const size_t sent = std::string(method) == "all_reduce" ? 1000 / 4 * 8 : 1000 * 8;
     INFO(method);
     CHECK(with.lent_bytes >= without.lent_bytes + NcclOptions().most_edges * sent);
     CHECK(with.exchange_bytes >= without.exchange_bytes + NcclOptions().most_edges * sent);
-    CHECK(with.memory_bytes() < without.memory_bytes() + NcclOptions().most_edges * 4 * 4096);
+    CHECK(with.memory_bytes() <= without.memory_bytes() + NcclOptions().most_edges * 2 * 8192);
   }
 }
 
