@@ -30,7 +30,7 @@ const char* words(NcclEnd::Reason reason) {
   switch (reason) {
     case NcclEnd::Reason::unwanted: return "its --link is another one";
     case NcclEnd::Reason::version: return "its NCCL is another version";
-    case NcclEnd::Reason::full: return "its device has as many communicators as it may have";
+    case NcclEnd::Reason::full: return "its device can take no communicator now";
     case NcclEnd::Reason::out_of_place: return "it finds what this node has said out of place";
     case NcclEnd::Reason::broken: return "its communicator has broken";
   }

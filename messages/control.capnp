@@ -193,7 +193,7 @@ struct NcclTalk {                  # of the communicator that a GPU of each of t
   enum EndReason {
     unwanted @0;                   # --link is another one here
     version @1;                    # so is NCCL
-    full @2;                       # there are as many communicators as there may be
+    full @2;                       # no communicator more can be taken now
     outOfPlace @3;                 # what was said has no place
     broken @4;                     # the communicator is, or could not be made
   }

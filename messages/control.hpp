@@ -201,7 +201,7 @@ struct NcclEnd {
   enum class Reason : uint8_t {
     unwanted = 0,  // the sender's --link is another one
     version,       // the sender's NCCL is another one
-    full,          // the sender has as many communicators as it may have
+    full,          // the sender can take no communicator now
     out_of_place,  // the receiver has said what has no place
     broken         // the sender's communicator has broken, or could not be made
   };
