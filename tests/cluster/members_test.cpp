@@ -600,10 +600,15 @@ class Siege {
 
   bool pairwise() const { return method_named(way_.method).pattern == Pattern::pairwise; }
   const Way& way() const { return way_; }
-  /// One of them ends: stop has been said.
+  /// Stop has been said: some end, or will when all that were invented are dead.
   bool ending() {
-    for (int p = 0; p < kHonest; ++p)
-      if (cluster_.at(p).ending || cluster_.at(p).outcome) return true;
+    for (int p = 0; p < kHonest; ++p) {
+      const auto& node = cluster_.at(p);
+      const bool stops = std::ranges::any_of(node.lines, [](const std::string& line) {
+        return line.find("the run is to stop") != std::string::npos;
+      });
+      if (stops || node.ending || node.outcome) return true;
+    }
     return false;
   }
 
