@@ -72,8 +72,7 @@ OptionTable rows_of_the_run(Options& o) {
       {"link", choice(s.device_link, {"auto", "host", "vmm", "nccl"}), kTrain | kDoctor, "NAME",
        "how snapshots on a GPU reach other processes: auto (read in place on one host, where GPUs "
        "reach each other's memory), host, vmm (auto, and says where it cannot), nccl "
-       "(experimental: "
-       "between GPUs that ask for it, in the clear)"},
+       "(experimental: between GPUs that ask for it, in the clear)"},
   };
 }
 

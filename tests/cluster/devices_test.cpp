@@ -179,6 +179,23 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+/// Process 1 of three was killed: how many of the others go on by the way that is counted.
+uint64_t survivors_going_on(SimulatedCluster& cluster, uint64_t Carried::*counted) {
+  uint64_t go_on = 0;
+  for (const int p : {0, 2}) {
+    REQUIRE(cluster.running(p));
+    const uint64_t before = asked_carried(cluster, p).*counted;
+    CHECK(cluster.at(p).status.device_edges.size() == 1);
+    cluster.run(cluster.now() + 3);
+    go_on += asked_carried(cluster, p).*counted > before;
+  }
+  return go_on;
+}
+
+}  // namespace
+
 TEST_CASE("a node that reads in place is killed at any moment, as is one that lends") {
   uint64_t in_place = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
@@ -189,14 +206,7 @@ TEST_CASE("a node that reads in place is killed at any moment, as is one that le
     cluster.run(cluster.now() + 0.0137 * static_cast<double>(seed));
     cluster.kill(1);
     cluster.run(cluster.now() + 15);
-    for (const int p : {0, 2}) {
-      REQUIRE(cluster.running(p));
-      const uint64_t before = asked_carried(cluster, p).borrowed;
-      const size_t links = cluster.at(p).status.device_edges.size();
-      CHECK(links == 1);
-      cluster.run(cluster.now() + 3);
-      in_place += asked_carried(cluster, p).borrowed > before;
-    }
+    in_place += survivors_going_on(cluster, &Carried::borrowed);
     cluster.ask(0, ConsoleVerb::stop);
     end(cluster);
     check_nothing_left(cluster);
@@ -219,16 +229,10 @@ TEST_CASE("a node in exchanges by NCCL is killed at any moment, and the others g
       cluster.run(cluster.now() + 1e-3);
     cluster.kill(1);
     cluster.run(cluster.now() + 15);
-    for (const int p : {0, 2}) {
-      REQUIRE(cluster.running(p));
-      const uint64_t before = asked_carried(cluster, p).sent;
-      const size_t links = cluster.at(p).status.device_edges.size();
-      CHECK(links == 1);
-      cluster.run(cluster.now() + 3);
-      go_on += asked_carried(cluster, p).sent > before;
+    go_on += survivors_going_on(cluster, &Carried::sent);
+    for (const int p : {0, 2})
       for (const std::string& line : cluster.at(p).lines)
         broken += line.find("with n101 by NCCL has broken off") != std::string::npos;
-    }
     cluster.ask(0, ConsoleVerb::stop);
     end(cluster);
     check_nothing_left(cluster);

@@ -503,9 +503,19 @@ double unevenness(const RecordedJump& here, const RecordedJump& there) {
   return most;
 }
 
+/// x + x~ went (1/2 + alpha~) of the way to what was sent.
 bool is_made_by(const RecordedJump& jump, const Lie& lie) {
-  return lie.to == jump.rank && lie.from == jump.exchange.peer &&
-         lie.number == jump.exchange.number && std::ranges::equal(lie.sent, jump.received);
+  if (lie.to != jump.rank || lie.from != jump.exchange.peer || lie.number != jump.exchange.number ||
+      !std::ranges::equal(lie.sent, jump.received))
+    return false;
+  const double part = jump.moved[0] / (jump.received[0] - jump.sent[0]);
+  double rest = 0, size = 0;
+  for (size_t k = 0; k < lie.sent.size(); ++k) {
+    const double off = jump.received[k] - jump.sent[k];
+    rest = std::max(rest, std::abs(jump.moved[k] - part * off));
+    size = std::max(size, std::abs(off));
+  }
+  return part > 0.5 && part < 50 && rest < 1e-9 * (1 + size);
 }
 
 /// The lie that a jump was made by, or none.

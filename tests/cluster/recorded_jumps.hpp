@@ -13,7 +13,7 @@ struct RecordedJump {
   int rank = 0;
   uint64_t rule = 0;  // of all that were made; a rank that moves, or begins anew, has another
   ExchangeKey exchange;
-  std::array<double, 6> received{};
+  std::array<double, 6> sent{}, received{};
   std::array<double, 6> moved{};  // x + x~ of the rank, 2 x where there is no twin
 };
 
