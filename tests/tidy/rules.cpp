@@ -163,8 +163,9 @@ void check_include(const std::string& path, const Include& include, Complaints& 
                   "/ to " + target + "/");
   } else if (room == "topologies" && target == "kernels" &&
              kForTopologies.count(include.name) == 0) {
-    out.push_back(here + "includes " + include.name +
-                  ", but topologies/ takes only check, random, registry, result and spec of kernels/");
+    out.push_back(
+        here + "includes " + include.name +
+        ", but topologies/ takes only check, random, registry, result and spec of kernels/");
   }
 }
 
@@ -268,6 +269,42 @@ Complaints check_reach(const Tree& tree) {
       }
     }
   }
+  return out;
+}
+
+Complaints check_walks(const std::string& room, const std::string& readme,
+                       const std::vector<Walk>& walks, const Tree& tree) {
+  static const std::regex row("^\\| (.*) \\| (.*): ([0-9]+)[ ,|]"), quoted("`([a-z0-9_/]+)`");
+  const auto is_there = [&](const std::string& file) {
+    return tree.count(file + ".cpp") || tree.count(file + ".hpp");
+  };
+  Complaints out;
+  std::set<std::string> told;
+  const auto lines = lines_of(readme);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::smatch match;
+    if (!std::regex_search(lines[i], match, row)) continue;
+    const auto walk = std::ranges::find(walks, match.str(1), &Walk::name);
+    if (walk == walks.end()) continue;
+    told.insert(walk->name);
+    const std::string here = at(room + "/README.md", i + 1) + walk->name;
+    const std::string names = match.str(2);
+    std::set<std::string> files;
+    for (std::sregex_iterator name(names.begin(), names.end(), quoted), end; name != end; ++name) {
+      const std::string file = (*name)[1];
+      files.insert(file);
+      if (!is_there(room + "/" + file) && !is_there(file))
+        out.push_back(here + " walks through " + file + ", which is not there");
+    }
+    if (std::to_string(files.size()) != match.str(3))
+      out.push_back(here + " names " + std::to_string(files.size()) + " files, and says " +
+                    match.str(3));
+    if (files.size() > walk->bound)
+      out.push_back(here + " walks through " + std::to_string(files.size()) +
+                    " files, accepted: " + std::to_string(walk->bound));
+  }
+  for (const Walk& walk : walks)
+    if (!told.count(walk.name)) out.push_back(room + "/README.md: no walk of " + walk.name);
   return out;
 }
 

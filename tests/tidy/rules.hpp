@@ -23,6 +23,15 @@ Complaints check_style(const std::string& path, const std::string& text);
 /// Third-party headers that a file reaches through headers of ours, and may not see.
 Complaints check_reach(const Tree&);
 
+/// The walks that a table in `readme`, of the folder `room`, tells: rows `| walk | files: N |`.
+/// Each file in backquotes before its N is in the tree, they are N, and N is not above its bound.
+struct Walk {
+  std::string name;  // how the row begins
+  size_t bound;
+};
+Complaints check_walks(const std::string& room, const std::string& readme,
+                       const std::vector<Walk>& walks, const Tree&);
+
 /// Every source of the rooms below `root`.
 Tree read_tree(const std::string& root);
 

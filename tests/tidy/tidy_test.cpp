@@ -1,6 +1,8 @@
 // The walls of the house: reads the sources and fails when an arrow between rooms or a length is
 // broken.
+#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 
 #include "tests/catch.hpp"
@@ -25,6 +27,12 @@ size_t said_aloud(const Complaints& complaints) {
 
 std::string complaint(const std::string& path, const std::string& text) {
   return joined(check_includes(path, text)) + joined(check_style(path, text));
+}
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
 }
 
 template <class Check>
@@ -114,6 +122,30 @@ TEST_CASE("a library that hides in a header of ours is found in the room that mu
   CHECK(joined(check_reach(tree)) ==
         "actors/a.cpp:2: reaches Eigen/Dense through topologies/private.hpp, but Eigen stays out "
         "of actors/\n");
+}
+
+TEST_CASE("a gradient, a snapshot and a new graph are read in few files, which are there") {
+  const std::string readme = text_of(std::string(GRAPEVINE_SOURCE_DIR) + "/actors/README.md");
+  CHECK(
+      said_aloud(check_walks("actors", readme,
+                             {{"a gradient", 7},
+                              {"a snapshot from one process to another", 9},
+                              {"`ctl reconfigure` until all ranks exchange on the new graph", 10}},
+                             read_tree(GRAPEVINE_SOURCE_DIR))) == 0);
+}
+
+TEST_CASE("a walk through a file that is gone, too many of them or miscounted ones is named") {
+  const Tree tree{{"actors/a.cpp", ""}, {"actors/b.hpp", ""}, {"kernels/c.hpp", ""}};
+  const auto complaints = [&](const std::string& files) {
+    return joined(check_walks("actors", "|---|---|\n| a thing | " + files, {{"a thing", 2}}, tree));
+  };
+  CHECK(complaints("`a`, (`a`), `kernels/c`: 2, and a line in `d` |\n") == "");
+  CHECK(complaints("`a`, `d`: 2 |") ==
+        "actors/README.md:2: a thing walks through d, which is not there\n");
+  CHECK(complaints("`a`, `b`: 1 |") == "actors/README.md:2: a thing names 2 files, and says 1\n");
+  CHECK(complaints("`a`, `b`, `kernels/c`: 3 |") ==
+        "actors/README.md:2: a thing walks through 3 files, accepted: 2\n");
+  CHECK(complaints("`a`") == "actors/README.md: no walk of a thing\n");
 }
 
 TEST_CASE("a long line or function is named with its length and what is accepted") {
