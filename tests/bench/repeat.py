@@ -5,7 +5,7 @@
                           PROGRAM... [-- CASE...]
 
 PROGRAM is node, transport, app or another of build/release/bin/*_test; CASE is a name or a pattern
-of Catch2's. A case whose run takes more than 20 s is run as often as --long says, any other as
+of Catch2's. What else `./test --list` names (guests, churn) is one case, run as a whole. A case whose run takes more than 20 s is run as often as --long says, any other as
 often as --runs. Rounds go over all cases, so that a case meets many states of the machine; with
 --at-once, several cases of a round run side by side.
 Prints each failure with what the program said, then how many runs of which case failed. Status 1
@@ -14,6 +14,7 @@ where any did.
 import argparse
 import collections
 import concurrent.futures
+import json
 import pathlib
 import subprocess
 import sys
@@ -24,9 +25,22 @@ LONG_S, PATIENCE_S = 20, 600
 BUSY = [sys.executable, "-c", "while True: pass"]
 
 
-def cases_of(program, patterns):
-    if not (BUILD / "bin" / f"{program}_test").exists():
-        sys.exit(f"program is {program}, accepted: a name of build/release/bin/NAME_test")
+def commands():
+    """By name, of every test that the build knows."""
+    told = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"],
+                          stdout=subprocess.PIPE, check=True).stdout
+    return {test["name"]: test.get("command", []) for test in json.loads(told)["tests"]}
+
+
+def is_program(name):
+    return (BUILD / "bin" / f"{name}_test").exists()
+
+
+def cases_of(program, patterns, known):
+    if not is_program(program):
+        if program in known:
+            return [program]
+        sys.exit(f"program is {program}, accepted: {' '.join(sorted(known))}")
     listed = subprocess.run([BUILD / "bin" / f"{program}_test", *patterns,
                              "--list-test-names-only"], stdout=subprocess.PIPE, text=True)
     return [line.strip() for line in listed.stdout.splitlines() if line.strip()]
@@ -37,14 +51,16 @@ def pattern_of(name):
     return "*" + pattern.lstrip("-") if pattern.startswith("-") else pattern  # no option
 
 
-def run(program, case):
+def run(program, case, known):
     """(whether it passed, what it said, seconds)"""
+    command = known.get(program)
+    if is_program(program):
+        command = [BUILD / "bin" / f"{program}_test", pattern_of(case), "-w", "NoTests"]
     began = time.monotonic()
     try:
-        done = subprocess.run([BUILD / "bin" / f"{program}_test", pattern_of(case), "-w", "NoTests"],
-                              cwd=BUILD, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace",
-                              timeout=PATIENCE_S)
+        done = subprocess.run(command, cwd=BUILD, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=PATIENCE_S)
         return done.returncode == 0, done.stdout, time.monotonic() - began
     except subprocess.TimeoutExpired as hung:
         return False, f"it hangs\n{hung.stdout or ''}", time.monotonic() - began
@@ -63,7 +79,8 @@ def main():
         patterns, given = given[given.index("--") + 1:], given[:given.index("--")]
     asked = words.parse_args(given)
     log = open(asked.log, "a", buffering=1) if asked.log else sys.stdout
-    cases = [(p, c) for p in asked.programs for c in cases_of(p, patterns)]
+    known = commands()
+    cases = [(p, c) for p in asked.programs for c in cases_of(p, patterns, known)]
     wanted = dict.fromkeys(cases, asked.runs)
     runs, failures = collections.Counter(), collections.Counter()
     busy = [subprocess.Popen(BUSY) for _ in range(asked.busy)]
@@ -73,7 +90,7 @@ def main():
             due = [case for case in cases if runs[case] < wanted[case]]
             if not due:
                 break
-            results = side_by_side.map(lambda case: run(*case), due)
+            results = side_by_side.map(lambda case: run(*case, known), due)
             for case, (passed, said, seconds) in zip(due, results):
                 if seconds > LONG_S:
                     wanted[case] = asked.long
