@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -127,7 +126,6 @@ Result<std::unique_ptr<GuestDoor>> GuestDoor::open(const std::string& path, cons
   }
   auto listening = listen_on_path(at);
   if (!listening) return listening.error();
-  ::chmod(at.c_str(), 0600);
   return std::unique_ptr<GuestDoor>(new GuestDoor(at, Descriptor(listening->fd), std::move(serve)));
 }
 

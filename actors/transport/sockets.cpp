@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,6 +43,8 @@ int bind_and_listen(int family, const sockaddr* address, unsigned size) {
   if (fd < 0) return -1;
   const int yes = 1;
   if (family != AF_UNIX) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  // What bind makes of a path has the socket's mode from the first moment on (unix(7), Linux).
+  if (family == AF_UNIX) ::fchmod(fd, 0600);
   if (::bind(fd, address, size) == 0 && ::listen(fd, kBacklog) == 0) return fd;
   const int error = errno;
   ::close(fd);

@@ -29,7 +29,8 @@ std::string reachable(const std::string& address);
 /// is no way to it.
 std::string own_address_towards(const std::string& peer);
 
-/// A socket that is bound and listens; -1 with errno. `family` of the address.
+/// A socket that is bound and listens; -1 with errno. `family` of the address. A path's file is its
+/// owner's alone.
 int bind_and_listen(int family, const sockaddr* address, unsigned size);
 
 /// "10.0.0.1:7000", or "unix".
