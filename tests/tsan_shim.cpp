@@ -2,9 +2,10 @@
 //
 // Mailboxes and reference counts synchronise by atomics inside that library, so every message looks
 // like a race. Each function below stands before the library's own of the same name (the program
-// exports it), calls that one, and states the happens-before edge it establishes: what the sender
-// did before enqueue is visible to whoever consumes, what the holders of a reference did is visible
-// to whoever frees. A race in our own code is still found: these edges exist in truth.
+// exports it), calls that one or does the same, and states the happens-before edge it establishes:
+// what the sender did before enqueue is visible to whoever consumes, what the holders of a
+// reference did is visible to whoever frees. A race in our own code is still found: these edges
+// exist in truth.
 //
 // Linked with -rdynamic and -ldl into every program that uses actors, and only when
 // GRAPEVINE_SANITIZE contains thread. The symbol names are those of CAF 0.17.
@@ -30,12 +31,6 @@ Function next_of(const char* symbol) {
   void* found = dlsym(RTLD_NEXT, symbol);
   GV_CHECK(found != nullptr);
   return reinterpret_cast<Function>(found);
-}
-
-/// Everything done so far to `what` happens before what follows.
-void release_and_acquire(void* what) {
-  __tsan_release(what);
-  __tsan_acquire(what);
 }
 
 }  // namespace
@@ -120,19 +115,21 @@ bool scheduled_actor::finalize() {
   return next(this);
 }
 
+// The counts are written out: whose decrement is the last one frees, and nothing but the decrement
+// says who has let go before it.
+
 void ref_counted::deref() const noexcept {
-  using Next = void (*)(const ref_counted*);
-  static const auto next = next_of<Next>("_ZNK3caf11ref_counted5derefEv");
-  release_and_acquire(const_cast<ref_counted*>(this));
-  next(this);
+  if (rc_.fetch_sub(1, std::memory_order_acq_rel) == 1) request_deletion(true);
+}
+
+void intrusive_ptr_release_weak(actor_control_block* block) {
+  if (block->weak_refs.fetch_sub(1, std::memory_order_acq_rel) == 1) block->block_dtor(block);
 }
 
 void intrusive_ptr_release(actor_control_block* block) {
-  using Next = void (*)(actor_control_block*);
-  static const auto next =
-      next_of<Next>("_ZN3caf21intrusive_ptr_releaseEPNS_19actor_control_blockE");
-  release_and_acquire(block);
-  next(block);
+  if (block->strong_refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  block->data_dtor(block->get());
+  intrusive_ptr_release_weak(block);
 }
 
 }  // namespace caf
