@@ -11,6 +11,7 @@ import ast
 import glob
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -82,6 +83,8 @@ def main():
     parser.add_argument("--program", default=os.path.join(ROOT, "build/release/grapevine"))
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
+    # Jobs that a shell puts in the background begin with Ctrl+C ignored, and these tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     program = os.path.abspath(given.program)
     os.environ["GRAPEVINE"] = program
     os.environ.pop("GRAPEVINE_NODE", None)
