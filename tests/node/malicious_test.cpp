@@ -93,6 +93,7 @@ class Liar {
     events.parcel_buffer = [](const std::string&, const Parcel&) { return Lease(); };
     auto opened = Links::open(std::move(options), std::move(events));
     REQUIRE(opened);
+    const std::lock_guard lock(mutex_);  // it may have heard something already
     links_ = std::move(*opened);
     record_.node = "liar";
     record_.incarnation = 1;
@@ -101,7 +102,11 @@ class Liar {
     record_.first_rank = 2 * kHonest;
     record_.ranks = 1;
   }
-  ~Liar() { links_.reset(); }
+  ~Liar() {
+    std::unique_ptr<Links> last;  // ends unlocked: it waits for what is being heard
+    const std::lock_guard lock(mutex_);
+    last = std::move(links_);
+  }
 
   /// One to each that it has a link with. False: it has none, and dials again.
   bool speak() {
@@ -187,7 +192,7 @@ class Liar {
     if (packet->kind == MembershipPacket::Kind::ping && links_) links_->send(node, ack_of(*packet));
   }
 
-  std::mutex mutex_;  // guards what follows, but the links
+  std::mutex mutex_;  // guards what follows; the links come and go under it
   MaliciousMember tongue_;
   Member record_;
   std::set<std::string> up_;
