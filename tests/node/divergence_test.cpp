@@ -18,7 +18,7 @@ namespace {
 /// Compressed gossip of a step size that its compressor does not bear: some thousand rounds of a
 /// millisecond, in which the loss stays finite.
 std::vector<std::string> drifting(const Scratch& scratch, std::vector<std::string> more) {
-  const std::string plan = scratch.file("slow.toml", "[[fault]]\nkind = \"slow\"\nfactor = 1000\n");
+  const std::string plan = scratch.file("slow.toml", "[[fault]]\nkind = \"slow\"\nfactor = 4000\n");
   const std::vector<std::string> words = {"--method=choco",
                                           "--compress=random-k:0.05",
                                           "--dim=200",
