@@ -5,9 +5,10 @@
                           PROGRAM... [-- CASE...]
 
 PROGRAM is node, transport, app or another of build/release/bin/*_test; CASE is a name or a pattern
-of Catch2's. What else `./test --list` names (guests, churn) is one case, run as a whole. A case whose run takes more than 20 s is run as often as --long says, any other as
-often as --runs. Rounds go over all cases, so that a case meets many states of the machine; with
---at-once, several cases of a round run side by side.
+of Catch2's. What else `./test --list` names (guests, churn) is one case, run as a whole. A case
+whose run takes more than 20 s is run as often as --long says, any other as often as --runs. Rounds
+go over all cases, so that a case meets many states of the machine; with --at-once, several cases of
+a round run side by side.
 Prints each failure with what the program said, then how many runs of which case failed. Status 1
 where any did.
 """

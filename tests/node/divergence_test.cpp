@@ -49,8 +49,12 @@ double value_of(const std::string& page, const std::string& series) {
   return at == page.npos ? -1 : std::stod(page.substr(at + series.size() + 2));
 }
 
-/// What it told while an alarm of this kind stood. Its event may not be there yet: the alarms are
-/// read as the status is written, the events a moment before.
+bool tells_event(const Json& status) {
+  return status["events"].dump().find("ALARM: at ") != std::string::npos;
+}
+
+/// What it told last while an alarm of this kind stood, with the alarm's event if that came: alarms
+/// are read as the status is written, events a moment before.
 std::optional<Json> status_with_alarm(Process& node, const std::string& kind) {
   const std::string address = node.address();
   std::optional<Json> seen;
@@ -60,7 +64,7 @@ std::optional<Json> status_with_alarm(Process& node, const std::string& kind) {
         if (status.is_object())
           for (const Json& alarm : status["alarms"])
             if (alarm["kind"] == kind) seen = status;
-        return seen || node.ended();
+        return (seen && tells_event(*seen)) || node.ended();
       },
       std::chrono::seconds(60));
   return seen;
@@ -71,7 +75,8 @@ std::optional<Json> status_with_alarm(Process& node, const std::string& kind) {
 TEST_CASE("a node whose ranks drift apart says so, in status and metrics too, and ends by it") {
   const Scratch scratch;
   std::optional<Json> seen;
-  for (int life = 0; life < 5 && !seen; ++life) {  // between alarm and end there is not much time
+  for (int life = 0; life < 5 && !(seen && tells_event(*seen));
+       ++life) {  // between alarm and end there is not much time
     const std::string out = scratch.path("run" + std::to_string(life));
     Process node(drifting(scratch, {"node", "--ranks=8", "--node-name=a", "--out=" + out}));
     seen = status_with_alarm(node, "divergence");
@@ -91,6 +96,7 @@ TEST_CASE("a node whose ranks drift apart says so, in status and metrics too, an
   const auto alarm = std::ranges::find_if((*seen)["alarms"],
                                           [](const Json& a) { return a["kind"] == "divergence"; });
   CHECK_THAT((*alarm)["line"].get<std::string>(), Catch::Contains("a smaller --gamma"));
+  CHECK_THAT((*seen)["events"].dump(), Catch::Contains("ALARM: at "));
   const std::string page = metrics_text(*seen, MetricsFormat::prometheus);
   CHECK(value_of(page, "grapevine_alarms{kind=\"divergence\"}") == 1);
 }

@@ -308,6 +308,12 @@ Complaints check_walks(const std::string& room, const std::string& readme,
   return out;
 }
 
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 Tree read_tree(const std::string& root) {
   namespace fs = std::filesystem;
   static const std::set<std::string> endings{".hpp", ".cpp", ".cu", ".cuh"};
@@ -316,9 +322,7 @@ Tree read_tree(const std::string& root) {
     if (room.find('/') != room.npos || !fs::exists(fs::path(root) / room)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / room)) {
       if (!entry.is_regular_file() || !endings.count(entry.path().extension())) continue;
-      std::ostringstream text;
-      text << std::ifstream(entry.path()).rdbuf();
-      tree[fs::relative(entry.path(), root)] = text.str();
+      tree[fs::relative(entry.path(), root)] = text_of(entry.path());
     }
   }
   return tree;

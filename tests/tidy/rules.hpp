@@ -32,6 +32,8 @@ struct Walk {
 Complaints check_walks(const std::string& room, const std::string& readme,
                        const std::vector<Walk>& walks, const Tree&);
 
+std::string text_of(const std::string& path);
+
 /// Every source of the rooms below `root`.
 Tree read_tree(const std::string& root);
 

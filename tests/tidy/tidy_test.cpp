@@ -1,8 +1,6 @@
 // The walls of the house: reads the sources and fails when an arrow between rooms or a length is
 // broken.
-#include <fstream>
 #include <iostream>
-#include <sstream>
 #include <string>
 
 #include "tests/catch.hpp"
@@ -27,12 +25,6 @@ size_t said_aloud(const Complaints& complaints) {
 
 std::string complaint(const std::string& path, const std::string& text) {
   return joined(check_includes(path, text)) + joined(check_style(path, text));
-}
-
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 template <class Check>
