@@ -110,6 +110,25 @@ void Communicator::tick(int id) {
   }
 }
 
+void Communicator::obey(Order order) {
+  switch (order) {
+    case Order::pause:
+      if (!held_) held_ = std::make_unique<std::vector<caf::message>>();
+      return;
+    case Order::resume:
+      if (const auto held = std::exchange(held_, nullptr))
+        for (caf::message& m : *held)
+          caf::anon_send(caf::actor_cast<caf::actor>(this), std::move(m));
+      return;
+    case Order::drain:
+    case Order::leave:
+      handle([&](Effects& out) {
+        conversation_->drain(now(), out);
+        if (order == Order::leave) conversation_->leave(now_, out);
+      });
+  }
+}
+
 void Communicator::hold(caf::message message) {
   if (held_->size() >= kHeldAtMost) return void(++overflowed_);
   held_->push_back(std::move(message));
@@ -168,19 +187,7 @@ Communicator::behavior_type Communicator::make_behavior() {
           conversation_->peer_down(now(), down.rank, down.incarnation, out);
         });
       },
-      [this](Pause pause) {
-        if (pause.on != (held_ == nullptr)) return;
-        if (pause.on) return void(held_ = std::make_unique<std::vector<caf::message>>());
-        const auto held = std::exchange(held_, nullptr);
-        for (caf::message& m : *held)
-          caf::anon_send(caf::actor_cast<caf::actor>(this), std::move(m));
-      },
-      [this](Drain drain) {
-        handle([&](Effects& out) {
-          conversation_->drain(now(), out);
-          if (drain.breaks_off) conversation_->leave(now_, out);
-        });
-      },
+      [this](Order order) { obey(order); },
       [this](Report) { return report(); },
   };
 }

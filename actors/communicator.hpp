@@ -46,6 +46,7 @@ class Communicator final : public CommunicatorActor::base {
   PeerTraffic& traffic_with(int peer);
   void arm(const Arm&);
   void tick(int id);
+  void obey(Order);
   void hold(caf::message message);
   CommunicatorReport report() const;
 

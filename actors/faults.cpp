@@ -24,10 +24,10 @@ Faults::behavior_type Faults::make_behavior() {
     switch (fault.kind) {
       case RankFaultKind::slow: break;
       case RankFaultKind::pause:
-        for_each_rank(fault, fault.at, [this, node](int rank) { send(node, Pause{true}, rank); });
+        for_each_rank(fault, fault.at, [this, node](int rank) { send(node, Order::pause, rank); });
         if (fault.until < kNever)
           for_each_rank(fault, fault.until,
-                        [this, node](int rank) { send(node, Pause{false}, rank); });
+                        [this, node](int rank) { send(node, Order::resume, rank); });
         break;
       case RankFaultKind::kill:
         for_each_rank(fault, fault.at, [this, node](int rank) { send(node, KillRank{rank}); });

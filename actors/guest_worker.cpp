@@ -117,6 +117,19 @@ WorkerReport GuestWorker::report() const {
           deps_.resumed_at, has_begun_};
 }
 
+void GuestWorker::obey(Order order) {
+  switch (order) {
+    case Order::pause: paused_ = true; return;
+    case Order::resume:
+      paused_ = false;
+      if (held_.seat) on_parameters(held_);
+      held_ = {};
+      return ask();
+    case Order::drain:
+    case Order::leave: draining_ = true;
+  }
+}
+
 GuestWorker::behavior_type GuestWorker::make_behavior() {
   return {
       [this](Parameters& p) { on_parameters(p); },
@@ -127,14 +140,7 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
         ask();
       },
       [](Tick) {},
-      [this](Pause pause) {
-        paused_ = pause.on;
-        if (paused_) return;
-        if (held_.seat) on_parameters(held_);
-        held_ = {};
-        ask();
-      },
-      [this](Drain) { draining_ = true; },
+      [this](Order order) { obey(order); },
       [this](Report) { return report(); },
       [this](Seated& now) { seated(now); },
       [this](GuestFinished) { finish(); },

@@ -66,6 +66,7 @@ class GuestWorker final : public GuestWorkerActor::base {
  private:
   void seated(Seated&);
   void ask();
+  void obey(Order);
   void on_parameters(Parameters&);
   void answer();
   void finish();

@@ -15,11 +15,11 @@ namespace grapevine {
 struct Tick {
   int id = 0;
 };  // a timer of the receiver's own
-struct Pause {
-  bool on = false;
-};                          // stand still, or go on
-struct Drain {              // begin nothing new
-  bool breaks_off = false;  // and end what is open, as broken
+enum class Order : uint8_t {
+  pause,  // stand still
+  resume,
+  drain,  // begin nothing new
+  leave,  // nor go on with what is open: it is broken
 };
 struct Report {};  // asks for the receiver's report
 struct Start {};

@@ -195,8 +195,8 @@ void Node::finish() {
   ask_all(workers, outcome_.workers, [this] {
     for (const Rank& actors : ranks_) {
       if (!actors.alive) continue;
-      if (actors.worker) send(actors.worker, Drain{});
-      send(actors.communicator, Drain{});
+      if (actors.worker) send(actors.worker, Order::drain);
+      send(actors.communicator, Order::drain);
     }
     await_quiet();
   });
@@ -259,7 +259,7 @@ Node::behavior_type Node::make_behavior() {
         Rank& actors = actors_of(finished.rank);
         actors.finished = true;
         if (method_named(deps_.settings->method).pattern != Pattern::pairwise)
-          send(actors.communicator, Drain{});  // it has no more to say, and says so when asked
+          send(actors.communicator, Order::drain);  // it has no more to say, and says so when asked
         check_finished();
       },
       [this](Diverged d) {
@@ -281,11 +281,11 @@ Node::behavior_type Node::make_behavior() {
         kill(k.rank);
       },
       [this](RestartRank r) { restart(r.rank); },
-      [this](Pause pause, int rank) {
+      [this](Order order, int rank) {
         const Rank& actors = actors_of(rank);
         if (!actors.alive) return;
-        if (actors.worker) send(actors.worker, pause);
-        send(actors.communicator, pause);
+        if (actors.worker) send(actors.worker, order);
+        send(actors.communicator, order);
       },
       [this](Tick tick) {
         if (tick.id == kMeasure) return measure();
@@ -415,7 +415,7 @@ void Node::move(int first_rank) {
       continue;
     }
     const CommunicatorActor talks = actors_of(rank).communicator;
-    send(talks, Drain{true});
+    send(talks, Order::leave);
     request(talks, caf::infinite, Report{})
         .then(
             [this, talks, copy_state](const CommunicatorReport& last) {

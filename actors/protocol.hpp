@@ -63,13 +63,12 @@ using Takes = caf::reacts_to<In...>;
 template <class In, class Out>
 using Answers = typename caf::replies_to<In>::template with<Out>;
 
-using CommunicatorActor =
-    caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Skipped>, Takes<Messages>,
-                     Takes<Ptr<View>>, Takes<PeerDown>, Takes<Pause>, Takes<Drain>,
-                     Answers<Report, CommunicatorReport>>;
+using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Skipped>,
+                                           Takes<Messages>, Takes<Ptr<View>>, Takes<PeerDown>,
+                                           Takes<Order>, Answers<Report, CommunicatorReport>>;
 
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
-                                     Takes<Pause>, Takes<Drain>, Answers<Report, WorkerReport>>;
+                                     Takes<Order>, Answers<Report, WorkerReport>>;
 
 using StateActor =
     caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
@@ -94,7 +93,7 @@ using MembershipActor =
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
 using NodeActor = caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<Diverged>, Takes<KillRank>,
-                                   Takes<RestartRank>, Takes<Pause, int>, Takes<Tick>,
+                                   Takes<RestartRank>, Takes<Order, int>, Takes<Tick>,
                                    Takes<Finish>, Answers<Report, NodeReport>>;
 
 using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
@@ -106,8 +105,7 @@ using CheckpointerActor =
 
 #define GV_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::type)
 GV_LOCAL_MESSAGE(Tick)
-GV_LOCAL_MESSAGE(Pause)
-GV_LOCAL_MESSAGE(Drain)
+GV_LOCAL_MESSAGE(Order)
 GV_LOCAL_MESSAGE(Report)
 GV_LOCAL_MESSAGE(Frame)
 GV_LOCAL_MESSAGE(Lease)

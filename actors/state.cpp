@@ -124,7 +124,7 @@ void State::lose_ranks(const char* why) {
   turns_.close(false);
   for (const Member& member : members_) {
     if (!member.rule) continue;
-    send(member.communicator, Drain{true});  // no exchange of theirs is answered any more
+    send(member.communicator, Order::leave);  // no exchange of theirs is answered any more
     drop(member.rank);
   }
   turns_.dismiss();

@@ -25,6 +25,7 @@ class Worker final : public WorkerActor::base {
   bool begins_alone() const;
   bool ended(uint64_t gradients) const;
   void on_parameters(Parameters&);
+  void obey(Order);
   void on_computed(Computed&);
   void start_gradient(Lease x);
   void wind_up();
@@ -119,6 +120,22 @@ void Worker::on_computed(Computed& c) {
   if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
 }
 
+void Worker::obey(Order order) {
+  switch (order) {
+    case Order::pause: paused_ = true; return;
+    case Order::resume:
+      paused_ = false;
+      if (held_answer_.g || held_answer_.no_memory) on_computed(held_answer_);
+      held_answer_ = {};
+      if (held_.x) on_parameters(held_);
+      held_ = {};
+      if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
+      return;
+    case Order::drain:
+    case Order::leave: draining_ = true;
+  }
+}
+
 Worker::behavior_type Worker::make_behavior() {
   return {
       [this](Parameters& p) { on_parameters(p); },
@@ -139,16 +156,7 @@ Worker::behavior_type Worker::make_behavior() {
         ++backlog_;
         if (!computing_ && !paused_) send(deps_.state, Fetch{deps_.rank});
       },
-      [this](Pause pause) {
-        paused_ = pause.on;
-        if (paused_) return;
-        if (held_answer_.g || held_answer_.no_memory) on_computed(held_answer_);
-        held_answer_ = {};
-        if (held_.x) on_parameters(held_);
-        held_ = {};
-        if (poisson() && backlog_ > 0) send(deps_.state, Fetch{deps_.rank});
-      },
-      [this](Drain) { draining_ = true; },
+      [this](Order order) { obey(order); },
       [this](Report) {
         const double now = std::min(finished_s_, deps_.clock.now());
         const double busy = busy_s_ + (computing_ ? now - busy_since_s_ : 0);

@@ -42,9 +42,9 @@ PartnerPolicy::PartnerPolicy(const PairwiseOptions& options)
     : pairing_(options.pairing),
       allow_repeats_(options.allow_repeats),
       exchanges_at_once_(options.exchanges_at_once),
+      random_(options.seed, static_cast<uint32_t>(options.rank), Purpose::gossip_timer),
       // And ten time-outs of an edge that has learned nothing yet.
-      guess_s_(options.duration_s + 10 * (3 * options.round_trip_s + options.least_timeout_s)),
-      random_(options.seed, static_cast<uint32_t>(options.rank), Purpose::gossip_timer) {}
+      durations_{options.duration_s + 10 * (3 * options.round_trip_s + options.least_timeout_s)} {}
 
 void PartnerPolicy::learn(double now, double rate, int degree) {
   rate_ = rate;
@@ -57,9 +57,8 @@ void PartnerPolicy::learn(double now, double rate, int degree) {
 // --- how long things take
 
 double PartnerPolicy::usual() const {
-  if (durations_known_ == 0) return guess_s_;
   double last[4];
-  const auto count = static_cast<size_t>(std::min(durations_known_, 4));
+  const auto count = std::clamp<size_t>(durations_known_, 1, 4);
   std::copy_n(durations_, count, last);
   return usual_of({last, count});
 }

@@ -116,16 +116,15 @@ class PartnerPolicy {
   bool allow_repeats_;
   bool started_ = false, draining_ = false;
   bool unanswered_ = false;  // the last offer; since then nothing was opened
+  uint8_t durations_known_ = 0;
   int exchanges_at_once_;
-  int durations_known_ = 0;
-  double guess_s_;  // of a duration
   Random random_;
+  int degree_ = 0;
+  int offered_to_ = -1;             // peer of our unlapsed offer
   std::vector<int> last_partners_;  // free: latest last
   double rate_ = 0;                 // w: sum of the wanted rates of the edges in the graph
   double due_ = 0, last_open_ = 0;
-  int degree_ = 0;
-  int offered_to_ = -1;  // peer of our unlapsed offer
-  double durations_[4] = {};
+  double durations_[4];  // the first is a guess until one is known
 };
 
 }  // namespace grapevine

@@ -47,8 +47,7 @@ CommunicatorActor::behavior_type rank_of(CommunicatorActor::pointer, int rank, T
       [](Messages&) {},
       [=](const ViewPtr& view) { told->views[rank].push_back(view); },
       [=](PeerDown down) { told->down[rank].push_back(down.rank); },
-      [](Pause) {},
-      [](Drain) {},
+      [](Order) {},
       [=](Report) {
         CommunicatorReport report;
         report.rank = rank;
