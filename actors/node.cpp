@@ -146,9 +146,13 @@ template <class Actors, class Reply, class Then>
 void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then) {
   replies.clear();
   if (actors.empty()) return then();
-  auto awaited = std::make_shared<size_t>(actors.size());
-  auto one_less = [awaited, then] {
-    if (--*awaited == 0) then();
+  struct Awaited {
+    size_t replies;
+    Then then;
+  };
+  const auto awaited = std::make_shared<Awaited>(Awaited{actors.size(), std::move(then)});
+  const auto one_less = [awaited] {
+    if (--awaited->replies == 0) awaited->then();
   };
   for (const auto& actor : actors) {
     request(actor, caf::infinite, Report{})

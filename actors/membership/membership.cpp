@@ -18,7 +18,6 @@ using Kind = MembershipPacket::Kind;
 
 constexpr double kLate_s = 0.02, kNap_s = 0.1, kSleep_s = 2;  // of timers
 constexpr double kAway_s = 0.9;  // somewhat less than others wait for it when its name is asked for
-constexpr double kAwayIsHeard_s = 30;  // for the news of who has it by now
 constexpr double kTellAgain_s = 0.005;
 constexpr size_t kTellAtOnce = 2;                        // nodes, of what is new
 constexpr double kForgetAgain_s = 1;                     // rates of those who have gone
@@ -29,10 +28,7 @@ constexpr double kLonely_s = 2;     // then a node that meets nobody begins alon
 constexpr double kSettle_s = 0.05;  // after news of ranks: more may be on the way
 constexpr double kViewAgain_s = 1;  // to the same node at the earliest
 constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
-constexpr double kIncarnation_s = 1;       // between two that others make this node begin
-constexpr double kIncarnationsInARow = 3;  // where its ranks are taken too
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
-constexpr size_t kOthersKept = 16;
 constexpr size_t kViewBytes = kControlBytes / 2;
 
 MemberTable first_table(Member self, const MembershipOptions& options) {
@@ -81,7 +77,7 @@ void Membership::begin(double now, MembershipEffects& out) {
   prober_.overslept(late_s);
   if (late_s < kNap_s) return;
   suspicions_.stood_still(late_s);
-  if (late_s >= kAway_s) away_until_ = now + kAwayIsHeard_s;
+  if (late_s >= kAway_s) own_incarnation_.stood_still(now);
   if (late_s < kSleep_s) return;
   sync_at_ = now;  // what has become of us meanwhile?
   out.lines.push_back(fmt::format("stood still for {:.3f} s", late_s));
@@ -93,8 +89,7 @@ void Membership::finish(double now, MembershipEffects& out) {
     return;
   }
   if (settle_at_ <= now) settle_ranks(now, out);
-  if (contested_ >= self().incarnation && contest_due() <= now)
-    contest(now, contested_, contested_why_, out);
+  begin_contested(now, out);
   change_graph(now, out);
   connector_.run(now, table_, random_, out.dials, out.closes);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
@@ -119,12 +114,11 @@ void Membership::finish(double now, MembershipEffects& out) {
     forget_at_ = now + kForgetAgain_s;
     forget_old_rates();
   }
-  double at = std::min(
-      {prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_, next_graph_.due()});
+  double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_,
+                        next_graph_.due(), own_incarnation_.due(self().incarnation),
+                        suspicions_.next(table_.live_count())});
   if (fresh_) at = std::min(at, tell_at_);
   if (ranks_went_) at = std::min(at, forget_at_);
-  if (contested_ >= self().incarnation) at = std::min(at, contest_due());
-  at = std::min(at, suspicions_.next(table_.live_count()));
   armed_at_ = out.timer_at = std::max(at, now);
 }
 
@@ -544,46 +538,20 @@ void Membership::hear_of_self(double now, const Member& m, MembershipEffects& ou
       ++refusals_["an incarnation that jumps"];
       return;
     }
-    if (other && has_lost_name_to(now, m)) {
+    const bool here = !known_.empty() && known_[0].incarnation > 0;
+    if (other && own_incarnation_.lost_to(now, m.id, here, is_over(m))) {
       out.name_taken = true;
       return;
     }
-    contest(now, m.incarnation, is_over(m) ? "it was declared dead" : "it has lived before", out);
+    own_incarnation_.contest(m.incarnation,
+                             is_over(m) ? "it was declared dead" : "it has lived before");
+    begin_contested(now, out);
   }
 }
 
-// `m` is of another process of this name, in an incarnation as new as this one's. Of whom this
-// process hears while it is there, or before its ranks are in the graph, that one did not take its
-// place.
-bool Membership::has_lost_name_to(double now, const Member& m) {
-  const bool known = std::find(others_.begin(), others_.end(), m.id) != others_.end();
-  if (known) return false;
-  const bool began = !known_.empty() && known_[0].incarnation > 0;
-  if (began && now < away_until_) return !is_over(m);
-  if (others_.size() >= kOthersKept) others_.erase(others_.begin());
-  others_.push_back(m.id);
-  return false;
-}
-
-// Others know of `incarnation`, which this node has not said: it begins the next.
-void Membership::contest(double now, uint32_t incarnation, const char* why,
-                         MembershipEffects& out) {
-  contested_ = std::max(contested_, incarnation);
-  contested_why_ = why;
-  if (now < contest_due()) return;
-  contest_at_ = now + kIncarnation_s;
-  count_incarnation(now);
-  begin_incarnation(self(), contested_ + 1, why, out);
-}
-
-double Membership::incarnation_due() const {
-  return incarnation_at_ - (kIncarnationsInARow - 1) * kIncarnation_s;
-}
-
-double Membership::contest_due() const { return std::max(contest_at_, incarnation_due()); }
-
-void Membership::count_incarnation(double now) {
-  incarnation_at_ = std::max(incarnation_at_, now) + kIncarnation_s;
+void Membership::begin_contested(double now, MembershipEffects& out) {
+  if (const auto next = own_incarnation_.take(now, self().incarnation))
+    begin_incarnation(self(), next->incarnation, next->why, out);
 }
 
 void Membership::renew_self(const Member& m) {
@@ -625,8 +593,9 @@ void Membership::settle_ranks(double now, MembershipEffects& out) {
   }
   if (!first && incarnation == m.incarnation) return;
   const bool begins = first ? in_graph(self()) || lost_some : incarnation > m.incarnation;
-  if (begins && now < incarnation_due()) return void(settle_at_ = incarnation_due());
-  if (begins) count_incarnation(now);
+  if (begins && now < own_incarnation_.ranks_due())
+    return void(settle_at_ = own_incarnation_.ranks_due());
+  if (begins) own_incarnation_.count(now);
   out.ranks_moved = first.has_value();
   if (first && begins) {
     begin_incarnation(m, std::max(incarnation, next),

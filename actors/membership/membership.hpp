@@ -17,15 +17,9 @@
 // process may begin with incarnation 1: those who remember it tell it better.
 //
 // What others say of a death is a suspicion until this node's own probe or link, or a second of the
-// others, finds the same; who is said to be dead hears of it and goes on in its next incarnation,
-// so a liar costs a live node an incarnation, of which it begins one a second at most; three at
-// once where its ranks are claimed by others, which makes it take other ranks. A node
+// others, finds the same; who is said to be dead hears of it and goes on in its next incarnation
+// (own_incarnation.hpp), of which it begins few; one whose ranks are claimed takes others. A node
 // believes no incarnation that has grown faster than that, and what it refuses is counted.
-//
-// Of two processes of one name the second is let in where the first did not answer for a second. So
-// a process that has stood still for as long, and then hears of its name in a newer incarnation of
-// a process that it had not heard of before, has lost it and ends. Any other refutes such a record:
-// that it has not stood still is what no liar can deny.
 //
 // Any member may change the graph, for any user may by a message to any node. So a liar may too,
 // and what that costs is bounded: after four changes in a row a node makes one a second, to the
@@ -54,6 +48,7 @@
 #include "actors/membership/connector.hpp"
 #include "actors/membership/member_table.hpp"
 #include "actors/membership/next_graph.hpp"
+#include "actors/membership/own_incarnation.hpp"
 #include "actors/membership/piggyback_queue.hpp"
 #include "actors/membership/prober.hpp"
 #include "actors/membership/suspicions.hpp"
@@ -178,11 +173,7 @@ class Membership {
   bool take_in(double now, const Member&, MembershipEffects&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
   void hear_of_self(double now, const Member&, MembershipEffects&);
-  void contest(double now, uint32_t incarnation, const char* why, MembershipEffects&);
-  double contest_due() const;
-  double incarnation_due() const;  // when its ranks may be taken again
-  void count_incarnation(double now);
-  bool has_lost_name_to(double now, const Member&);
+  void begin_contested(double now, MembershipEffects&);
   bool change_ranks(std::vector<RankGone>);
   void renew_self(const Member&);
   void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
@@ -212,13 +203,8 @@ class Membership {
   std::vector<Known> known_;  // by member
   std::map<std::string_view, uint64_t> refusals_;
   NextGraph next_graph_;
-  uint32_t contested_ = 0;  // an incarnation of this node that others know of; the next is begun
-  const char* contested_why_ = "";
-  double contest_at_ = 0;         // when it may begin another
-  double incarnation_at_ = 0;     // until when those that others made it begin were to stand
-  std::vector<uint64_t> others_;  // ids of processes of its name that did not take its place
-  double away_until_ = 0;         // it has stood still: until then it may hear who did
-  std::vector<double> told_at_;   // by member: our whole view, since its link came up
+  OwnIncarnation own_incarnation_;
+  std::vector<double> told_at_;  // by member: our whole view, since its link came up
   std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
   bool fresh_ = false;                                          // something is to be told at once
   bool met_ = false;         // somebody's whole view was heard, or there is nobody
