@@ -57,8 +57,7 @@ class Thinker final : public WorkerActor::base {
           const double alive_s = deps_.clock.now();
           return WorkerReport{deps_.rank, gradients_, alive_s - busy_s_, alive_s};
         },
-        [this](Drain) { draining_ = true; },
-        [](Pause) {},
+        [this](Order order) { draining_ = draining_ || order == Order::drain; },
     };
   }
 
