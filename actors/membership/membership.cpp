@@ -420,7 +420,9 @@ void Membership::hear(double now, const std::string& from, const MembershipPacke
     else
       hear_of(now, from, m, out);
   }
-  if (!next_graph_.hear(now, packet.graph, spec(), !met_)) ++refusals_["a graph that jumps"];
+  const auto known = table_.find(from);
+  const NextGraph::Word word{from, packet.graph, known && in_graph(table_.at(*known))};
+  if (!next_graph_.hear(now, word, spec(), !met_)) ++refusals_["a graph that jumps"];
   take_in(packet.facts, out);
   for (const EdgeRate& rate : packet.rates) {
     if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);

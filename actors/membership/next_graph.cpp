@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kStands_s = 1, kInARow = 4;
 constexpr double kVersionsPerSecond = 1024;
+constexpr double kNewcomer_s = 2;  // for a second one's word
 
 }  // namespace
 
@@ -20,15 +21,36 @@ bool NextGraph::wish(const std::string& node, const std::string& topology,
   return true;
 }
 
-bool NextGraph::hear(double now, const GraphSpec& said, const GraphSpec& current, bool any) {
-  if (said.version > kSpecsAtMost || !wins(said, next_ ? *next_ : current)) return true;
+bool NextGraph::hear(double now, const Word& word, const GraphSpec& current, bool newcomer) {
+  const GraphSpec& said = word.graph;
+  if (said.version > kSpecsAtMost) return true;
+  if (newcomer && !newcomer_until_) newcomer_until_ = now + kNewcomer_s;
   const double ahead = static_cast<double>(said.version) - static_cast<double>(current.version);
-  if (!any && ahead > kVersionsPerSecond * (1 + now - since_)) return false;
+  const bool far = ahead > kVersionsPerSecond * (1 + now - since_);
+  if (!far && word.in_graph && now < newcomer_until_) denied_ = true;
+  if (!wins(said, next_ ? *next_ : current)) return true;
+  if (far) return hear_far(now, word);
   next_ = said;
   return true;
 }
 
+bool NextGraph::hear_far(double now, const Word& word) {
+  if (now >= newcomer_until_) return false;
+  if (!far_) {
+    far_ = word;
+  } else if (far_->by != word.by) {
+    next_ = wins(word.graph, far_->graph) ? far_->graph : word.graph;
+    far_.reset();
+    newcomer_until_ = now;
+  }
+  return true;
+}
+
 std::optional<GraphSpec> NextGraph::take(double now) {
+  if (far_ && newcomer_until_ <= now) {
+    if (!denied_) next_ = far_->graph;
+    far_.reset();
+  }
   if (now < due()) return std::nullopt;
   until_ = std::max(until_, now) + kStands_s;
   since_ = now;
@@ -36,8 +58,9 @@ std::optional<GraphSpec> NextGraph::take(double now) {
 }
 
 double NextGraph::due() const {
-  if (!next_) return std::numeric_limits<double>::infinity();
-  return until_ - (kInARow - 1) * kStands_s;
+  double at = std::numeric_limits<double>::infinity();
+  if (next_) at = until_ - (kInARow - 1) * kStands_s;
+  return far_ ? std::min(at, *newcomer_until_) : at;
 }
 
 }  // namespace grapevine

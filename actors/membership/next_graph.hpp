@@ -3,7 +3,8 @@
 // Of all wishes the one that wins (member_table.hpp) is taken: four in a row, then one a second,
 // for every node solves for each. Versions go beyond the graph of now by so many for each second
 // that it stands: a liar cannot use them up, and where it has led some nodes far ahead, the others
-// follow.
+// follow. A newcomer has to believe whoever it meets first: a version beyond those once two have
+// said so, of which it takes the lower, or where nobody in the graph has said less for a while.
 #pragma once
 #include <limits>
 #include <optional>
@@ -20,18 +21,30 @@ class NextGraph {
 
   /// A wish of this node's own. False: there are no versions left.
   bool wish(const std::string& node, const std::string& topology, const GraphSpec& current);
-  /// What another says the graph is, or is to be. `any`: however far ahead, as a node that has just
-  /// come must believe it. False: that is too far for now.
-  bool hear(double now, const GraphSpec& said, const GraphSpec& current, bool any);
+  /// What another says the graph is, or is to be.
+  struct Word {
+    std::string by;
+    GraphSpec graph;
+    bool in_graph = true;  // the speaker, who then should know
+  };
+  /// `newcomer`: this node has met nobody yet. False: that is too far ahead.
+  bool hear(double now, const Word&, const GraphSpec& current, bool newcomer);
 
   /// The graph from now on, once; none: nothing was wished, or the graphs before it are to stand.
   std::optional<GraphSpec> take(double now);
   double due() const;  // when take() has one; infinity: nothing is wished
 
  private:
+  bool hear_far(double now, const Word&);
+
   std::optional<GraphSpec> next_;
   double since_ = 0;  // of the graph of now
   double until_ = 0;  // those that were taken were to stand, one after the other
+
+  // As a newcomer, which it is once:
+  std::optional<double> newcomer_until_;
+  bool denied_ = false;      // somebody in the graph knows of a lower version
+  std::optional<Word> far_;  // what the first of those said who said more
 };
 
 }  // namespace grapevine

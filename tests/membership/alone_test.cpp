@@ -89,20 +89,33 @@ MembershipPacket news_of(const Member& m) {
 
 }  // namespace
 
-TEST_CASE("the first whole view that a newcomer hears may say any version of the graph") {
+TEST_CASE("a newcomer takes any version of the graph, where nobody else says less") {
   MembershipOptions options;
   options.join = {"b:1"};
   Alone node(options);
   MembershipPacket view = packet_of(Kind::sync_reply, 1);
-  view.news.push_back(other("b", 1));
+  view.news = {other("b", 1), other("c", 2)};
   view.graph = {1 << 20, "b", "star"};
   node.act([&](MembershipEffects& out) { node.a.link_up(node.now, "b", "b:1", out); });
   node.hear("b", view);
   node.run(1);
+  CHECK(node.a.spec().version == 0);
+  SECTION("nobody says anything") { node.run(3); }
+  SECTION("a second node says the same") {
+    node.hear("c", view);
+    node.run(1.1);
+  }
+  SECTION("a second node of the graph says less") {
+    view.graph = {1, "c", "chain"};
+    node.hear("c", view);
+    node.run(5);
+    CHECK(node.a.spec().topology == "chain");
+    return;
+  }
   CHECK(node.a.spec().topology == "star");
   view.graph = {1 << 21, "b", "chain"};
   node.hear("b", view);
-  node.run(5);
+  node.run(6);
   CHECK(node.a.spec().topology == "star");
   CHECK(node.a.refusals().at("a graph that jumps") == 1u);
 }
@@ -192,7 +205,8 @@ TEST_CASE("a whole view goes to a node once a second at most, however often it a
   CHECK(views() == before + 2);
 }
 
-TEST_CASE("who closes a link that is needed here is dialled at once, but later if it does so again") {
+TEST_CASE(
+    "who closes a link that is needed here is dialled at once, but later if it does so again") {
   Alone node;
   node.meet({"b", "c"});
   node.run(1);
