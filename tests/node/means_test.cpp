@@ -83,7 +83,7 @@ TEST_CASE("nodes that train a network with batch norms save one model, its stati
   auto nodes =
       start_nodes(2, 1,
                   {"--objective=network", "--model=resnet18", "--dataset=optdigits", "--batch=4",
-                   "--gradients=8", "--data=" + scratch.path(), "--out=" + scratch.path("@")});
+                   "--gradients=3", "--data=" + scratch.path(), "--out=" + scratch.path("@")});
   for (const auto& node : nodes) {
     INFO(node->err());
     REQUIRE(node->end() == 0);
