@@ -17,7 +17,7 @@ std::string seconds_of(double s) { return fmt::format("{:.3g} s", s); }
 }  // namespace
 
 std::vector<Alarm> StallWatch::measure(double now, const std::vector<CommunicatorReport>& ranks,
-                                    const std::vector<WorkerReport>& workers) {
+                                       const std::vector<WorkerReport>& workers) {
   if (begun_at_ < 0) begun_at_ = measured_at_ = now;
   const bool stood_still = now - measured_at_ > 3 * period_s();
   measured_at_ = now;
@@ -27,7 +27,7 @@ std::vector<Alarm> StallWatch::measure(double now, const std::vector<Communicato
     edge.neighbours = 0;
     edge.exchanges = 0;
     if (!stood_still) continue;
-    edge.since = now;
+    if (!edge.told) edge.since = now;
     edge.pace.neighbours = 0;
   }
   for (const CommunicatorReport& c : ranks)

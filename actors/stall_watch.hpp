@@ -34,12 +34,12 @@ class StallWatch {
   explicit StallWatch(const Run& run) : run_(run) {}
 
   /// Between two measurements. After a much longer time it was this process that stood still, and
-  /// every edge is given time again.
+  /// every edge is given time again; an alarm that was raised before stands until it exchanges.
   double period_s() const { return run_.patience_s / 6; }
 
   /// What has begun and what is over since the last measurement. `now` rises.
   std::vector<Alarm> measure(double now, const std::vector<CommunicatorReport>&,
-                          const std::vector<WorkerReport>&);
+                             const std::vector<WorkerReport>&);
 
  private:
   using Ends = std::pair<int, int>;

@@ -99,6 +99,19 @@ TEST_CASE("a process that stood still itself accuses nobody") {
   CHECK(watched(watch, 545, 700, both).size() == 1);
 }
 
+TEST_CASE("an alarm of an edge outlasts a standstill of this process, until the edge exchanges") {
+  StallWatch watch(kRun);
+  const auto stops_for_a_while = [](double now) {
+    const double last = now > 50 && now < 400 ? 50 : now;
+    return std::vector{rank_with(0, {{1, count_at(last), last}})};
+  };
+  REQUIRE(watched(watch, 0, 200, stops_for_a_while).size() == 1);
+  CHECK(watched(watch, 300, 395, stops_for_a_while).empty());
+  const auto alarms = watched(watch, 400, 410, stops_for_a_while);
+  REQUIRE(alarms.size() == 1);
+  CHECK_THAT(alarms[0].line(), Catch::EndsWith("edge 0-1: it exchanges again"));
+}
+
 TEST_CASE("a rank that waits more than it computes is an alarm, unless it was told to wait") {
   const auto reports = [](double now) {
     const double slow = std::min(std::max(0.0, now - 60), 120.0);  // it waits from 60 s to 180 s
