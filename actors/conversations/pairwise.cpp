@@ -53,10 +53,12 @@ void Pairwise::view(double now, const View& view, Effects& out) {
       // An end that has begun nothing goes by the view, whatever it has heard before.
       const PairExchange& x = known->exchange;
       const bool unused = !x.is_open() && x.done() == 0;
-      if (edge.peer_incarnation > x.peer_incarnation() ||
-          (unused && edge.peer_incarnation < x.peer_incarnation())) {
+      const bool back = unused && edge.peer_incarnation < x.peer_incarnation();
+      if (edge.peer_incarnation > x.peer_incarnation() || back) {
         abandon(now, *known, out);
         known->exchange.meet(edge.peer_incarnation);
+        // It may have been used with that one before: numbers are not used twice.
+        if (back) known->exchange.rise(own_.incarnation, own_.incarnation);
       }
     }
     Partner& p = known != nullptr ? *known : add(edge, now);

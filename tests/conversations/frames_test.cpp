@@ -1,6 +1,8 @@
 // The pairwise conversation, frame by frame: two ends that a test carries the frames between.
 #include <algorithm>
+#include <set>
 #include <string>
+#include <tuple>
 
 #include "actors/transport/transport.hpp"
 #include "kernels/random.hpp"
@@ -277,6 +279,29 @@ TEST_CASE("the news of a death do not touch the peer's next incarnation") {
   CHECK(next.counts().applied > applied);
   CHECK(zero.counts().broken_before + zero.counts().broken_after == 0u);
   CHECK(zero.counts().renewed + next.counts().renewed == 0u);
+}
+
+TEST_CASE("ends that were out of the graph and are back as they were use no number twice") {
+  for (const bool both : {true, false}) {
+    double now = 0;
+    Talker zero(0, {1}), one(1, {0});
+    live(zero, one, now, 5);
+    const size_t before = zero.jumps().size();
+    REQUIRE(before > 0u);
+    zero.peer_down(now, 1, 0);
+    if (both) one.peer_down(now, 0, 0);
+    zero.learn(now, 0.5, 2);
+    one.learn(now, 0.5, 2);
+    live(zero, one, now, now + 60);
+    CHECK(zero.jumps().size() > before + 3);
+    for (const Talker* end : {&zero, &one}) {
+      std::set<std::tuple<uint32_t, uint32_t, uint64_t>> used;
+      for (const Apply& jump : end->jumps()) {
+        const ExchangeKey& key = jump.exchange;
+        CHECK(used.emplace(key.incarnation, key.peer_incarnation, key.number).second);
+      }
+    }
+  }
 }
 
 TEST_CASE("both ends judge by the smaller of the two bounds that crossed") {

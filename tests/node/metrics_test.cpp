@@ -82,6 +82,9 @@ TEST_CASE("a node serves its metrics, to whom asks for either format") {
     return s["graph_ranks"] == 4 && s["loss"].is_number() && s["exchanges"][0] > 0 &&
            s.contains("test_loss");
   });
+  nodes[0]->wait_for([&](const Json&) {  // of an offer of its own
+    return value_of(page_of(*nodes[0]), "grapevine_offer_round_trip_seconds_count") > 0;
+  });
   httplib::Client client("http://" + url_of(*nodes[0]));
   const auto plain = client.Get("/metrics");
   REQUIRE(plain);
