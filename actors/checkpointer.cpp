@@ -1,5 +1,7 @@
 #include "actors/checkpointer.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -38,7 +40,7 @@ void Checkpointer::poll() {
 
 void Checkpointer::begin() {
   writing_ = true;
-  ending_ = false;
+  any_ = ending_ = false;
   askers_ = std::exchange(later_, {});
   gradients_ = deps_.counters->gradients.load(std::memory_order_relaxed);
   ranks_.clear();
@@ -58,6 +60,7 @@ void Checkpointer::begin() {
 
 void Checkpointer::record_next() {
   if (ranks_.empty()) {
+    if (!any_) return end(fmt::format("{}: no rank is here yet", kNoCheckpoint));
     ending_ = true;
     return write({gradients_, nullptr});
   }
@@ -68,6 +71,7 @@ void Checkpointer::record_next() {
       .then(
           [this](const RankRecordPtr& record) {
             if (record == nullptr) return record_next();  // it has gone meanwhile
+            any_ = true;
             write({gradients_, record});
           },
           [this](const caf::error&) { record_next(); });

@@ -61,6 +61,7 @@ class Checkpointer final : public CheckpointerActor::base {
   uint64_t next_steps_ = 0;
   int asked_ = 0;         // of orders.asked, that have been served
   bool writing_ = false;  // a checkpoint is under way
+  bool any_ = false;      // of its ranks was there
   bool ending_ = false;   // all its ranks are written
   bool alarmed_ = false;  // none has been whole since one failed
   uint64_t gradients_ = 0;

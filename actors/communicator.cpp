@@ -71,7 +71,6 @@ Communicator::Unsent Communicator::carry_out(Effects& effects) {
   for (const Arm& a : effects.arms)
     arm(a);
   for (const RoundTrip& trip : effects.round_trips) {
-    deps_->counters->round_trips.add(trip.seconds);
     deps_->counters->edge_round_trips.add(rank_, trip.peer, trip.seconds);
   }
   for (const int peer : effects.suspects)

@@ -20,8 +20,7 @@ struct Counters {
   // Of the newest gradient; NaN: none yet, or the optimizers are the guests' own.
   std::atomic<double> learning_rate{std::numeric_limits<double>::quiet_NaN()};
   std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
-  DurationHistogram round_trips;                                  // of offers
-  EdgeHistograms edge_round_trips;                                // of them, by edge
+  EdgeHistograms edge_round_trips;                                // of offers, by edge
   std::atomic<uint64_t> skipped{0};                               // exchanges, messages, rounds
   std::atomic<uint64_t> skipped_last{0};                          // edge() of the last of them
 

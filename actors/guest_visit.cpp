@@ -53,8 +53,17 @@ ParameterLayout layout_of(const std::vector<GuestLayout::Tensor>& tensors) {
 }  // namespace
 
 GuestVisit::~GuestVisit() {
-  visitor_.reset();
+  stand_up();
   if (place_ < 0) return;
+  const std::lock_guard lock(hall_.mutex_);
+  --hall_.visits_;
+  hall_.changed_.notify_all();
+}
+
+/// Another script may have the place from here on; the visit counts until its thread has ended.
+void GuestVisit::stand_up() {
+  visitor_.reset();
+  if (place_ < 0 || std::exchange(stands_, true)) return;
   hall_.table_->sit(place_, nullptr);
   bool tells = false;
   {
@@ -66,7 +75,6 @@ GuestVisit::~GuestVisit() {
       hall_.layout_.reset();
     }
     tells = hall_.stage_ == GuestHall::Stage::running;
-    --hall_.visits_;
     hall_.changed_.notify_all();
   }
   if (tells)
@@ -86,7 +94,11 @@ void GuestVisit::run() {
 
 bool GuestVisit::handle(Question& question) {
   const GuestKind kind = question.record.kind;
-  if (kind == GuestKind::leave) return script_.answer(record(GuestKind::bye)), false;
+  if (kind == GuestKind::leave) {
+    const GuestRecord bye = record(GuestKind::bye);
+    stand_up();  // before it is told so: it may join again at once
+    return script_.answer(bye), false;
+  }
   if (founds_ && kind == GuestKind::step) return found(question);
   if (founds_)
     return script_.refuse("the run has not begun, accepted: a step with the starting point"), false;

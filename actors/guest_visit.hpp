@@ -27,6 +27,7 @@ class GuestVisit {
   bool sit_down();
   bool found(const Question&);
   bool handle(Question&);
+  void stand_up();
   bool step(const Question&);
   bool keep(Question&);
   bool kept();
@@ -52,6 +53,7 @@ class GuestVisit {
   GuestConnection& script_;
   int place_ = -1;
   bool founds_ = false;  // and has not yet
+  bool stands_ = false;  // again: the place is another's by now
   std::shared_ptr<SharedMemory> memory_;
   size_t trained_ = 0, aside_ = 0;  // numbers in it
   std::shared_ptr<GuestSeat> seat_;

@@ -19,6 +19,13 @@ constexpr std::array<double, 15> kDurationBounds = {
 struct DurationCounts {
   std::array<uint64_t, kDurationBounds.size() + 1> buckets{};
   double sum_s = 0;
+
+  DurationCounts& operator+=(const DurationCounts& more) {
+    for (size_t k = 0; k < buckets.size(); ++k)
+      buckets[k] += more.buckets[k];
+    sum_s += more.sum_s;
+    return *this;
+  }
 };
 
 /// Added to by many threads, read by whoever reports.

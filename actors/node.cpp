@@ -178,8 +178,9 @@ void Node::report(std::function<void(NodeReport&)> then) {
   ask_all(communicators, all->communicators, [this, workers, all, then = std::move(then)] {
     for (size_t k = 0; k < all->declines.size(); ++k)  // never less than what the ranks have said
       all->declines[k] = deps_.counters->declines[k].load(std::memory_order_relaxed);
-    all->round_trips = deps_.counters->round_trips.counts();
     all->edge_round_trips = deps_.counters->edge_round_trips.counts();
+    for (const EdgeDurations& edge : all->edge_round_trips)
+      all->round_trips += edge.counts;
     all->learning_rate = deps_.counters->learning_rate.load(std::memory_order_relaxed);
     ask_all(workers, all->workers, [all, then] { then(*all); });
   });

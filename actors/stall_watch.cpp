@@ -26,6 +26,7 @@ std::vector<Alarm> StallWatch::measure(double now, const std::vector<Communicato
   for (auto& [ends, edge] : edges_) {
     edge.neighbours = 0;
     edge.exchanges = 0;
+    edge.limit_s = 0;  // as measured now: a slow start is no pace
     if (!stood_still) continue;
     if (!edge.told) edge.since = now;
     edge.pace.neighbours = 0;

@@ -69,8 +69,8 @@ ChildProcess::~ChildProcess() {
     if (end >= 0) close(end);
 }
 
-void ChildProcess::signal(int number) const {
-  if (child_ > 0) kill(child_, number);
+void ChildProcess::signal(int number, int value) const {
+  if (child_ > 0) sigqueue(child_, number, {.sival_int = value});
 }
 
 void ChildProcess::end_input() {

@@ -27,7 +27,8 @@ class ChildProcess {
   /// signal ends the wait.
   static void wait_any(const std::vector<ChildProcess*>&, int timeout_ms);
 
-  void signal(int number) const;  // to it alone; nothing once it has ended
+  /// To it alone, with a value where the two know one; nothing once it has ended.
+  void signal(int number, int value = 0) const;
   void end_input();
 
   bool ended() const { return child_ == 0; }

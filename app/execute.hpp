@@ -24,6 +24,7 @@ struct Watch {
   std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;
   const std::atomic<int>* interrupts = nullptr;
+  const std::atomic<bool>* to_all = nullptr;  // the interrupt came to every node of the run
   CheckpointOrders checkpoints;
   std::shared_ptr<Resumption> resumption;  // the run empties it; null: begins at the start
   TestOrders tests;

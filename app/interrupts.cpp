@@ -14,7 +14,9 @@
 namespace grapevine {
 namespace {
 
-std::atomic<int> count{0}, first{0}, requests{0};  // a handler can reach nothing else
+// A handler can reach nothing else.
+std::atomic<int> signals{0}, count{0}, first{0}, requests{0};  // count: of those that are noted
+std::atomic<bool> to_all{false};
 std::atomic<int> handling{0};  // of the first signal, in some thread
 std::atomic<const InterruptNote::File*> note{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -114,13 +116,15 @@ void end_at_once() {
   _exit(kInterrupted);
 }
 
-void on_signal(int signal) {
+void on_signal(int signal, siginfo_t* how, void*) {
   ++handling;
-  if (++count > 1) {
+  if (++signals > 1) {
     --handling;
     end_at_once();
   }
   first = signal;
+  to_all = how->si_code == SI_QUEUE && how->si_value.sival_int == kToAllNodes;
+  ++count;  // who sees it sees the two above
   if (signal == SIGINT) write_note();
   --handling;
   tell_stopping();
@@ -136,12 +140,13 @@ void count_interrupts(LogFormat format) {
   localtime_r(&now, &local);
   manner = {format == LogFormat::json, isatty(STDERR_FILENO) == 1, local.tm_gmtoff};
   struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   sigaddset(&action.sa_mask, SIGINT);  // neither comes in the middle of the other
   sigaddset(&action.sa_mask, SIGTERM);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_flags = SA_RESTART;
   action.sa_handler = on_request;
   sigaction(SIGUSR1, &action, nullptr);
   action.sa_handler = SIG_IGN;
@@ -151,6 +156,8 @@ void count_interrupts(LogFormat format) {
 const std::atomic<int>& interrupts() { return count; }
 
 bool terminated() { return first == SIGTERM; }
+
+const std::atomic<bool>& came_to_all() { return to_all; }
 
 InterruptNote::InterruptNote(const std::string& path, std::string text)
     : file_(std::make_unique<const File>(File{path, path + ".interrupt", std::move(text)})) {

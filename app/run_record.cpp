@@ -45,10 +45,10 @@ Json models_in(const std::string& folder) {
 // Whose doing it was: what the machine has done may be mended by another start of the same command
 // (checkpoint/resume.hpp), a setting and a run that diverged are not.
 std::string failure_json(const Error& why, bool has_diverged) {
-  const char* by = interrupts() > 0 && !terminated()   ? "interrupt"
-                   : has_diverged                      ? "divergence"
-                   : why.kind == Error::Kind::user     ? "user"
-                                                       : "world";
+  const char* by = interrupts() > 0 && !terminated() ? "interrupt"
+                   : has_diverged                    ? "divergence"
+                   : why.kind == Error::Kind::user   ? "user"
+                                                     : "world";
   return Json{{"by", by}, {"line", why.message}}.dump();
 }
 
@@ -63,6 +63,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     : command_(command), options_(options), description_(description), started_(utc_now()) {
   progress_.emplace(options.settings, options.log);
   watch_.interrupts = &interrupts();
+  watch_.to_all = &came_to_all();
   order_tests();
   watch_.on_point = [this](const RunSample& p) {
     const std::lock_guard lock(mutex_);
@@ -350,7 +351,7 @@ Status RunRecord::write_all(const Summary& s, Objective& objective) {
                                         settings.ranks, settings.seed);
   if (Status ok = directory_->write("curves.svg", curves_svg(title, s.curve, s.tests)); !ok)
     return ok;
-  if (s.failure) return Done{};
+  if (s.failure || s.mean.size() == 0) return Done{};  // no mean: it ended before its ranks began
   return objective.save_model(directory_->path(), s.mean.vec());
 }
 

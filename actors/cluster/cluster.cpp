@@ -551,6 +551,8 @@ Cluster::behavior_type Cluster::make_behavior() {
       },
       [this](Tick) { on_tick(); },
       [this](const Reconfigure& change) -> caf::result<std::string> {
+        if (!membership_)  // ClusterStart is on its way
+          return delegate(caf::actor_cast<ClusterActor>(this), change);
         const Result<std::string> done = reconfigure(change.topology);
         if (!done) return caf::make_error(caf::sec::invalid_argument, done.error().message);
         return *done;

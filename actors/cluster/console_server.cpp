@@ -170,6 +170,7 @@ void ConsoleServer::answer_status(uint64_t console) {
   if (!deps_.render) return reply(console, false, kNotHere);
   request(parts_.cluster, caf::infinite, WantStatus{}).then([this, console](NodeStatus& known) {
     auto status = std::make_shared<NodeStatus>(std::move(known));
+    status->epoch = epoch_;  // of now: it came before the members did, and is none that they lack
     request(parts_.node, caf::infinite, Report{}).then([this, console, status](NodeReport& ranks) {
       status->ranks = std::move(ranks);
       finish_status(console, std::move(*status));
@@ -180,7 +181,6 @@ void ConsoleServer::answer_status(uint64_t console) {
 void ConsoleServer::finish_status(uint64_t console, NodeStatus known) {
   auto status = std::make_shared<NodeStatus>(std::move(known));
   status->uptime_s = deps_.clock.now();
-  status->epoch = epoch_;
   status->frames = deps_.transport->counts();
   status->device_edges = deps_.transport->device_edges();
   status->turned_away = turned_away_;

@@ -84,7 +84,7 @@ bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& 
       if (leaves_) return enter(Phase::handing, now + kHandOver_s);
       return enter(Phase::averaging, kNoDeadline);
     case Phase::averaging:
-      if (!averaged_) return false;
+      if (!averaged_ || misses_a_suspect(table)) return false;
       if (!others_train_on(table)) return part(now, out);
       leaves_ = out.goes_alone = out.hand_over = true;
       return enter(Phase::handing, now + kHandOver_s);
@@ -132,6 +132,14 @@ bool RunLifecycle::others_train_on(const MemberTable& table) const {
     if (!known) return false;
     const Member& m = table.at(*known);
     return m.state == MemberState::alive && m.ready && !m.finished;
+  });
+}
+
+/// It is known within ten seconds whether it lives, and so whether it trains on.
+bool RunLifecycle::misses_a_suspect(const MemberTable& table) const {
+  return std::ranges::any_of(missing_, [&](const std::string& node) {
+    const auto known = table.find(node);
+    return known && table.at(*known).state == MemberState::suspect;
   });
 }
 

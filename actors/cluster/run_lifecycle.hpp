@@ -100,6 +100,7 @@ class RunLifecycle {
   bool enter(Phase, double deadline_s);
   bool everybody_finished(const MemberTable&) const;
   bool others_train_on(const MemberTable&) const;
+  bool misses_a_suspect(const MemberTable&) const;
   bool is_turned_away() const;
 
   LifecycleOptions options_;

@@ -251,6 +251,7 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
 struct Reached {
   std::function<bool()> has_diverged;  // here
   std::function<bool()> is_left;       // somebody wants this process to end, or a hook threw
+  std::function<bool()> is_for_all;    // and the others too
   std::function<bool()> is_enough;     // for all nodes
   std::function<bool()> is_over;       // the time of the ranks here
 };
@@ -268,7 +269,10 @@ ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& clu
     } else if (reached.is_left()) {
       leaves = true;
       save();
-      caf::anon_send(cluster, Leave{});
+      if (reached.is_for_all())
+        caf::anon_send(cluster, Stop{});
+      else
+        caf::anon_send(cluster, Leave{});
     } else if (!ends && reached.is_enough()) {
       ends = true;
       caf::anon_send(cluster, Stop{});
@@ -360,10 +364,11 @@ std::shared_ptr<DeviceLinks> link_device(const Settings& s, const RunHooks& hook
 void SpawnedNode::start(const std::shared_ptr<Links>& links) {
   transport->use(links.get());
   caf::anon_send(transfers, TransfersStart{links, run->states, cluster});
-  caf::anon_send(
-      console, ConsoleStart{links, run->node, run->states, cluster, transfers, run->checkpointer});
   caf::anon_send(cluster,
                  ClusterStart{links, run->node, run->manager, run->states, transfers, console});
+  // After the cluster's: who asks finds that it has begun.
+  caf::anon_send(
+      console, ConsoleStart{links, run->node, run->states, cluster, transfers, run->checkpointer});
 }
 
 void SpawnedNode::stop() {
@@ -473,11 +478,13 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
 
   std::optional<Alarm> alarm;
   const auto* interrupts = hooks.run.interrupts;
+  const auto* for_all = hooks.interrupt_is_for_all;
   const auto* is_enough = hooks.run.is_enough;
   const Reached reached{
       .has_diverged =
           [&] { return (alarm = alarmed.wait(std::chrono::milliseconds(0))).has_value(); },
       .is_left = [&] { return thrown.any() || (interrupts != nullptr && interrupts->load() > 0); },
+      .is_for_all = [&] { return !thrown.any() && for_all != nullptr && for_all->load(); },
       .is_enough = [&] { return is_enough != nullptr && is_enough->load(); },
       .is_over = [&] { return s.until_s > 0 && clock.now() - *begun_s >= s.until_s; }};
   const ClusterEnding end =

@@ -4,6 +4,7 @@
 // Every process runs the same function; none is first. See actors/cluster/run_lifecycle.hpp for
 // what happens when.
 #pragma once
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct NodeStatus;  // actors/cluster/node_status.hpp
 
 struct NodeHooks {
   RunHooks run;
+  // True: an interrupt ends the run of all nodes. Null or false: this node leaves the others.
+  const std::atomic<bool>* interrupt_is_for_all = nullptr;
   std::shared_ptr<GuestHall> guests;  // whose scripts compute the steps of the ranks here
   std::function<void(const std::string& address)> on_listening;
   // What consoles ask for; where one is empty, they are told so.

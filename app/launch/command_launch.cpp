@@ -208,7 +208,6 @@ class Launch {
   // One line for all: what their consoles say.
   void poll() {
     RunSample p;
-    p.at_s = since_begin();
     p.consensus_distance = std::numeric_limits<double>::quiet_NaN();
     double loss = 0, heard = 0;  // by ranks
     for (int k = 0; k < options_.nodes; ++k) {
@@ -241,6 +240,7 @@ class Launch {
     p.exchanges = exchange_ends / 2;
     p.loss = heard > 0 ? loss / heard : std::numeric_limits<double>::quiet_NaN();
     if (p.gradients > 0) progress_.reached(p.gradients);
+    p.at_s = since_begin();  // after the asking, which may take its time
     if (p.gradients + p.exchanges > 0) progress_.point(p);
     poll_at_s_ = since_begin() + kBetweenLooks_s;
   }

@@ -127,10 +127,15 @@ void ProcessGroup::interrupt() {
   for (int k = 0; k < launch_.nodes; ++k) {
     ChildProcess* child = nodes_[static_cast<size_t>(k)].child.get();
     if (child == nullptr || child->ended()) continue;
+    const int signal = terminated() ? SIGTERM : SIGINT;
+    if (hosts_.empty()) {  // all know it before any hears of another's end
+      child->signal(signal, kToAllNodes);
+      continue;
+    }
     const bool told =
         listens(k) && ask_node(address(k), launch_.peers.key, {ConsoleVerb::stop, {}}, 1);
-    if (hosts_.empty() || !told)
-      child->signal(terminated() ? SIGTERM : SIGINT);
+    if (!told)
+      child->signal(signal);
     else if (terminated())
       child->end_input();  // which a node on another machine takes for SIGTERM
   }
