@@ -125,6 +125,14 @@ int Running::end() {
   return plain(status);
 }
 
+SmallFiles::SmallFiles(rlim_t bytes) {
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before_) == 0);
+  const rlimit now{bytes, before_.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &now) == 0);
+}
+
+SmallFiles::~SmallFiles() { setrlimit(RLIMIT_FSIZE, &before_); }
+
 std::string text_of(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();

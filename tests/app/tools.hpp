@@ -1,5 +1,6 @@
 // What the tests of app/ share: the program, run as its users run it.
 #pragma once
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <nlohmann/json.hpp>
@@ -45,6 +46,17 @@ class Running {
  private:
   pid_t child_ = 0;
   int errors_ = -1;
+};
+
+/// What is started meanwhile can write no larger files: as on a full disk, without one.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes);
+  ~SmallFiles();
+  SmallFiles(const SmallFiles&) = delete;
+
+ private:
+  rlimit before_{};
 };
 
 std::string text_of(const std::string& path);

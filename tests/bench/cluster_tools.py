@@ -118,8 +118,11 @@ class Node:
 
     def ctl(self, *words, patience_s=10):
         key = ["--key", self.key] if self.key else []
-        ran = subprocess.run([*self.inside, self.program, "ctl", self.address(), *words, *key],
-                             capture_output=True, text=True, timeout=patience_s)
+        try:
+            ran = subprocess.run([*self.inside, self.program, "ctl", self.address(), *words, *key],
+                                 capture_output=True, text=True, timeout=patience_s)
+        except subprocess.TimeoutExpired:  # it is asked again
+            return None
         return ran.stdout if ran.returncode == 0 else None
 
     def status(self):

@@ -52,7 +52,7 @@ class Slurm(Lives):
         self.run_folder = self.path("run")
         self.key = self.path("run", "run.key")
         job = self.job_with_free_ports()
-        self.contact = f"localhost:{first_port_of(job)}"
+        self.addresses = [f"localhost:{first_port_of(job) + task}" for task in range(self.tasks)]
         self.environment.update({
             "PATH": os.path.join(HERE, "slurm") + ":" + os.environ["PATH"],
             "STAND_IN_FOLDER": self.folder,
@@ -95,9 +95,15 @@ class Slurm(Lives):
     def folders(self):
         return [os.path.join(self.run_folder, f"node-{task}") for task in range(self.tasks)]
 
+    def await_tasks(self, job, saved=None):
+        """Each of them: one hears of the others, and computes, later than another."""
+        for address, folder in zip(self.addresses, self.folders()):
+            above = saved[folder] if saved else 0
+            self.await_training(job, address, self.key, nodes=self.tasks, above=above)
+
     def test_a_preempted_job_queues_again_goes_on_and_ends_when_the_run_does(self):
         job = self.start_job()
-        self.await_training(job, self.contact, self.key, nodes=self.tasks)
+        self.await_tasks(job)
         self.signal_tasks(signal.SIGCONT, signal.SIGTERM)
         self.assertEqual(job.wait(), 0, job.said())
         self.assertEqual(self.asked_of_scontrol(), [f"requeue {self.environment['SLURM_JOB_ID']}"])
@@ -105,8 +111,8 @@ class Slurm(Lives):
         self.assertGreater(min(saved.values()), 0)
 
         again = self.start_job(SLURM_RESTART_COUNT="1")
-        self.await_training(again, self.contact, self.key, nodes=self.tasks)
-        self.stop_run(self.contact, self.key)
+        self.await_tasks(again, saved)
+        self.stop_run(self.addresses[0], self.key)
         self.assertEqual(again.wait(), 0, again.said())
         told = re.findall(r"goes on from (\S+)/checkpoints/\d+, after ([\d,]+) grad", again.said())
         self.assertEqual({folder: int(n.replace(",", "")) for folder, n in told}, saved)
@@ -119,7 +125,7 @@ class Slurm(Lives):
 
     def test_a_job_that_fails_is_not_queued_again(self):
         job = self.start_job()
-        self.await_training(job, self.contact, self.key, nodes=self.tasks)
+        self.await_tasks(job)
         self.signal_tasks(signal.SIGKILL)
         self.assertNotEqual(job.wait(), 0)
         self.assertEqual(self.asked_of_scontrol(), [])
@@ -338,6 +344,13 @@ class Kubernetes(Lives):
                      for v in self.container["env"]}
         return self.start(self.command(pod), **variables)
 
+    def await_pods(self, running, hosts, saved=0):
+        """Each of them: one hears of the others, and computes, later than another. The last one
+        had so many gradients before."""
+        for pod, host in zip(running, hosts):
+            above = saved if pod is running[-1] else 0
+            self.await_training(pod, host + ":7001", self.key, nodes=len(self.pods), above=above)
+
     def test_what_a_pod_reads_and_writes_is_what_the_manifest_gives_it(self):
         line, = self.container["args"]
         given = {v["name"] for v in self.container["env"]}
@@ -352,9 +365,9 @@ class Kubernetes(Lives):
         self.assertEqual(self.pod.get("restartPolicy", "Always"), "Always")  # no other is taken
 
     def test_a_pod_that_is_evicted_comes_back_at_another_address_and_goes_on(self):
-        running = [self.start_pod(pod, loopback(k + 1)) for k, pod in enumerate(self.pods)]
-        first = loopback(1) + ":7001"
-        self.await_training(running[0], first, self.key, nodes=len(self.pods))
+        hosts = [loopback(k + 1) for k in range(len(self.pods))]
+        running = [self.start_pod(pod, host) for pod, host in zip(self.pods, hosts)]
+        self.await_pods(running, hosts)
         said = re.search(r"`kubectl exec (\S+)\s-- ([^`]*status)`", text_of("README.md"))
         pod, look = said.groups()
         told = self.start(self.as_here(look, pod).split())
@@ -368,9 +381,10 @@ class Kubernetes(Lives):
         self.assertGreater(saved, 0)
 
         back = loopback(len(self.pods) + 1)
+        hosts[-1] = back
         running.append(self.start_pod(name, back))
-        self.await_training(running[-1], back + ":7001", self.key, nodes=len(self.pods))
-        self.stop_run(first, self.key)
+        self.await_pods(running, hosts, saved)
+        self.stop_run(hosts[0] + ":7001", self.key)
         for pod in running:
             self.assertEqual(pod.wait(), 0, pod.said())
         self.assertEqual(gone_on_from(out), [saved])

@@ -113,18 +113,20 @@ class Lives(unittest.TestCase):
             except subprocess.TimeoutExpired:
                 self.assertLess(time.monotonic(), end, started.said())
 
-    def await_training(self, started, address, key, nodes=1):
-        """Waits until so many nodes are there and each rank here has computed."""
+    def await_training(self, started, address, key, nodes=1, above=0):
+        """Waits until the node there knows so many nodes and has computed: each of its ranks, and
+        all together more gradients than it is said to have had before."""
         end = time.monotonic() + PATIENCE_S
         while True:
             told = run(PROGRAM, "ctl", address, "--key", key, "status", "--json")
             status = json.loads(told.stdout) if told.returncode == 0 else {"members": []}
             alive = [m for m in status["members"] if m["state"] == "alive"]
-            if len(alive) == nodes and status["gradients"] and all(status["gradients"]):
-                return
+            if len(alive) == nodes and all(status["gradients"]):
+                if sum(status["gradients"]) > above:
+                    return
             if time.monotonic() > end or started.process.poll() is not None:
                 said = told.stderr + started.said()
-                self.fail(f"no {nodes} nodes that train at {address}:\n{said}")
+                self.fail(f"at {address} none that trains, of {nodes} nodes:\n{said}")
 
     def stop_run(self, address, key):
         told = run(PROGRAM, "ctl", address, "--key", key, "stop")

@@ -58,8 +58,8 @@ TEST_CASE("a guest's model is saved under the script's names, what is aside incl
   const Buffer x = testing::random_buffer(7, DType::f32, 2);
   const Buffer aside = testing::random_buffer(4, DType::f32, 3);
   objective.set_average_statistics(aside);
-  const std::string folder = std::filesystem::temp_directory_path() / "grapevine_guest_test";
-  std::filesystem::create_directories(folder);
+  const test::Scratch scratch;
+  const std::string folder = scratch.path();
   REQUIRE(objective.save_model(folder, x));
   const auto stored = read_safetensors(folder + "/model.safetensors");
   REQUIRE(stored);
@@ -71,5 +71,4 @@ TEST_CASE("a guest's model is saved under the script's names, what is aside incl
   CHECK(std::memcmp((*stored)[0].bytes.data(), x.vec().data, 24) == 0);
   CHECK(std::memcmp((*stored)[2].bytes.data(), aside.vec().data, 16) == 0);
   CHECK(std::filesystem::exists(folder + "/model.pt"));
-  std::filesystem::remove_all(folder);
 }

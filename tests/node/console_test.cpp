@@ -116,7 +116,7 @@ TEST_CASE("the status of a node that trains has all that a console is promised")
 
 TEST_CASE("who is turned away, and why, is in the status") {
   auto nodes = start_nodes(1, 1, kEndless);
-  const std::string join = "node --objective quadratic --threads 1 --quiet --patience 1 --join " +
+  const std::string join = "node --objective quadratic --threads 1 --quiet --patience 120 --join " +
                            nodes[0]->address() + " --run-name other";
   CHECK(run_grapevine(join).status == 1);
   const Json s =

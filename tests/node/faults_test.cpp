@@ -17,7 +17,7 @@ namespace {
 const std::vector<std::string> kEndless = {"--until=600", "--gradients=0"};
 
 void wait_for_more(const std::string& address, uint64_t more) {
-  const uint64_t before = sum_of(status_of(address)["gradients"]);
+  const uint64_t before = sum_of(status_when_there(address)["gradients"]);
   wait_for_status(address, [&](const Json& s) { return sum_of(s["gradients"]) > before + more; });
 }
 
@@ -100,7 +100,7 @@ TEST_CASE(
       if ((e["ranks"][0] < 2) != (e["ranks"][1] < 2)) sum += e["exchanges"].get<uint64_t>();
     return sum;
   };
-  const uint64_t before = across(status_of(nodes[0]->address()));
+  const uint64_t before = across(status_when_there(nodes[0]->address()));
   wait_for_status(nodes[0]->address(), [&](const Json& s) { return across(s) > before + 50; });
   REQUIRE(run_grapevine("ctl " + nodes[0]->address() + " stop").status == 0);
   for (auto& node : nodes) {
@@ -197,7 +197,7 @@ TEST_CASE("launch kills and restarts processes by the plan, and the run ends wel
                    "[[fault]]\nkind = \"reconfigure\"\ntopology = \"complete\"\nat = 1.5\n");
   const Ran ran = run_grapevine(
       "launch --nodes 3 --ranks 2 --objective quadratic --mu 0.5 --gradients 0 "
-      "--until 2.5 --json --plan " +
+      "--until 5 --json --plan " +
       plan + " --out " + scratch.path("run"));
   INFO(ran.err);
   CHECK(ran.status == 0);

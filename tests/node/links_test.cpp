@@ -70,11 +70,7 @@ std::vector<std::unique_ptr<Process>> start_gossip(const Scratch& scratch,
   return start_nodes(2, 4, words);
 }
 
-uint64_t exchanges_over_the_link(const Json& status) {
-  for (const Json& e : status["edges"])
-    if (e["ranks"] == Json({3, 4})) return e["exchanges"];
-  return 0;
-}
+uint64_t exchanges_over_the_link(const Json& status) { return exchanges_of(status, 3, 4); }
 
 }  // namespace
 
@@ -86,13 +82,13 @@ TEST_CASE("a link cut 200 times in mid-exchange: both ends apply an exchange, or
     plan += "[[fault]]\nkind = \"cut\"\nlinks = [[3, 4]]\nat = " + std::to_string(0.02 * k) +
             "\nuntil = " + std::to_string(0.02 * k + 0.01) + "\n";
   auto nodes = start_gossip(scratch, plan);
-  for (auto& node : nodes)
-    wait_for_status(node->address(), [](const Json& s) {
+  uint64_t lost = 0;
+  for (auto& node : nodes) {
+    const Json status = wait_for_status(node->address(), [](const Json& s) {
       return s["uptime_seconds"] > 4 && exchanges_over_the_link(s) > 20;
     });
-  uint64_t lost = 0;
-  for (auto& node : nodes)
-    lost += status_of(node->address())["frames_lost"]["by_plan"].get<uint64_t>();
+    lost += status["frames_lost"]["by_plan"].get<uint64_t>();
+  }
   CHECK(lost > 0);
   check_end(nodes, start, scratch);
 }

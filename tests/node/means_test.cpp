@@ -24,16 +24,18 @@ TEST_CASE("while a large snapshot is taken nodes answer consoles, and nobody is 
   for (const auto& node : nodes)
     node->wait_for([](const Json& s) { return s["graph_ranks"] == 3; });
   const std::string file = scratch.path("m.safetensors");
-  Process taking({"ctl", nodes[1]->address(), "snapshot", file});
   int rounds = 0;  // of answers before the snapshot is there
-  for (; !taking.ended(); ++rounds)
-    for (const auto& node : nodes)
-      REQUIRE(status_of(node->address()).is_object());
+  for (int tries = 0; tries < 5 && rounds < 3; ++tries) {  // it may be there before three of them
+    Process taking({"ctl", nodes[1]->address(), "snapshot", file});
+    for (rounds = 0; !taking.ended(); ++rounds)
+      for (const auto& node : nodes)
+        REQUIRE(status_of(node->address()).is_object());
+    CHECK(taking.end() == 0);
+  }
   CHECK(rounds >= 3);
-  CHECK(taking.end() == 0);
   CHECK(numbers_of(file).size() == kDim);
   for (const auto& node : nodes) {
-    const Json s = status_of(node->address());
+    const Json s = status_when_there(node->address());
     for (const Json& m : s["members"]) {
       CHECK(m["state"] != "dead");
       CHECK(m["incarnation"] == 1);

@@ -56,7 +56,7 @@ TEST_CASE(
   auto nodes = start_nodes(3, 1, kEndless);
   for (auto& node : nodes)
     wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 3; });
-  const Json before = status_of(nodes[0]->address());
+  const Json before = status_when_there(nodes[0]->address());
   const std::string taken = "another process of this name is there and answers";
   for (const std::string name : {"b", "c"}) {
     auto second = another(name, nodes[0]->address());
@@ -64,7 +64,7 @@ TEST_CASE(
     CHECK_THAT(second->err(), Catch::Contains(taken));
   }
   const Json after = wait_for_status(nodes[0]->address(), [&](const Json& s) {
-    return sum_of(s["gradients"]) > sum_of(before["gradients"]);
+    return sum_of(s["gradients"]) > sum_of(before["gradients"]) && all_alive(s);
   });
   CHECK_THAT(after["events"].dump(), Catch::Contains(taken));
   for (const char* name : {"b", "c"}) {
@@ -105,7 +105,7 @@ TEST_CASE("a second process takes the place of one that stands still, which ends
   auto nodes = start_nodes(3, 1, kEndless);
   for (auto& node : nodes)
     wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 3; });
-  const int before = incarnation_of(status_of(nodes[0]->address()), "b");
+  const int before = incarnation_of(status_when_there(nodes[0]->address()), "b");
   nodes[1]->signal(SIGSTOP);
   auto second = another("b", nodes[0]->address());
   const Json status = wait_for_status(nodes[2]->address(), [&](const Json& s) {

@@ -1,4 +1,6 @@
 // What is refused when processes meet: one line with the reason, exit status 1 or 2.
+#include <csignal>
+
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/node/tools.hpp"
@@ -42,15 +44,28 @@ TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
   check_refused(kAlone + "--join 127.0.0.1:1", 2, {"key", "--no-key"});
 }
 
+TEST_CASE("a node that is told to end before it has met anybody ends in order, with no model") {
+  const Scratch scratch;
+  Process lone({"node", "--no-key", "--objective=quadratic", "--listen=127.0.0.1:0",
+                "--join=127.0.0.1:1", "--patience=600", "--json", "--out=" + scratch.path("run")});
+  lone.address();
+  lone.signal(SIGTERM);
+  CHECK(lone.end() == 0);
+  CHECK(lone.result()["interrupted"] == true);
+  CHECK_FALSE(exists(scratch.path("run/model.safetensors")));
+  CHECK_THAT(lone.err(), !Catch::Contains("ALARM"));
+}
+
 TEST_CASE("nodes of another run, method or model are told so at once, and disturb nobody") {
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0"});
-  const std::string join = kAlone + "--gradients 0 --first-rank 1 --join " + nodes[0]->address();
-  check_ends(join + " --patience 120 --run-name other", 1,
+  const std::string join =  // it ends by the third refusal, however patient it is
+      kAlone + "--patience 120 --gradients 0 --first-rank 1 --join " + nodes[0]->address();
+  check_ends(join + " --run-name other", 1,
              {"turned away at", "another run", "other", "grapevine"});
   check_ends(join + " --method ad_psgd", 1, {"ad_psgd", "a2cid2"});
   check_ends(join + " --dim 17", 1, {"17 parameters", "16 parameters"});
   check_ends(join + " --lr 0.25", 1, {"another lr: 0.25 at "});
-  const Json status = status_of(nodes[0]->address());
+  const Json status = status_when_there(nodes[0]->address());
   CHECK(status["members"].size() == 1);
   const std::string events = status["events"].dump();  // it says so, too
   for (const char* why :
@@ -87,7 +102,8 @@ TEST_CASE("with another run key, or none, both ends say so in a line, and nobody
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0", "--key=" + key});
   const std::string address = nodes[0]->address();
   const std::string patient = kAlone + "--patience 120 --join " + address;
-  check_ends(patient + " --key " + other, 1, {"turned away at " + address, "another run key there"});
+  check_ends(patient + " --key " + other, 1,
+             {"turned away at " + address, "another run key there"});
   check_ends(patient + " --no-key", 1, {"turned away at " + address, "asks for one"});
   check_refused("ctl " + address + " status --key " + other, 1, {address});
   check_refused("ctl " + address + " status", 1, {address});

@@ -85,14 +85,14 @@ Json Process::result() {
   return object;
 }
 
-Json status_of(const std::string& address) {
-  const auto answer = ask_node(address, "", {ConsoleVerb::status, {}});
+Json status_of(const std::string& address, const std::string& key) {
+  const auto answer = ask_node(address, key, {ConsoleVerb::status, {}});
   return answer ? Json::parse(*answer, nullptr, false) : Json();
 }
 
 Json wait_for_status(const std::string& address, const std::function<bool(const Json&)>& holds,
                      const std::function<void()>& otherwise) {
-  const auto deadline = Clock::now() + kPatience / 2;
+  const auto deadline = Clock::now() + kPatience;
   for (;;) {
     const Json status = status_of(address);
     if (status.is_object() && holds(status)) return status;
@@ -100,6 +100,10 @@ Json wait_for_status(const std::string& address, const std::function<bool(const 
     INFO(address << ": " << status.dump());
     REQUIRE(Clock::now() < deadline);
   }
+}
+
+Json status_when_there(const std::string& address) {
+  return wait_for_status(address, [](const Json&) { return true; });
 }
 
 std::vector<double> numbers_of(const std::string& path) {
@@ -126,6 +130,17 @@ std::string state_of(const Json& status, const std::string& node) {
   for (const Json& m : status["members"])
     if (m["node"] == node) return m["state"].get<std::string>();
   return "";
+}
+
+bool all_alive(const Json& status) {
+  return std::ranges::all_of(status["members"],
+                             [](const Json& m) { return m["state"] == "alive"; });
+}
+
+uint64_t exchanges_of(const Json& status, int rank, int peer) {
+  for (const Json& e : status["edges"])
+    if (e["ranks"] == Json({rank, peer})) return e["exchanges"];
+  return 0;
 }
 
 uint64_t sum_of(const Json& numbers) {

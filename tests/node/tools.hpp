@@ -34,14 +34,17 @@ class Process {
   std::unique_ptr<ChildProcess> child_;
 };
 
-/// Its status, by its console; null where it does not answer.
-Json status_of(const std::string& address);
+/// Its status, by its console; null where it does not answer. `key`: the run key's file, if any.
+Json status_of(const std::string& address, const std::string& key = "");
 
-/// Asks until it holds, for at most half a minute, some fifty times a second: the nodes need the
-/// cores too. Returns the last answer.
+/// Asks until it holds, for at most a minute, some fifty times a second: the nodes need the cores
+/// too. Returns the last answer.
 Json wait_for_status(
     const std::string& address, const std::function<bool(const Json&)>& holds,
     const std::function<void()>& otherwise = [] { ChildProcess::wait_any({}, 20); });
+
+/// Its status of now: a node that got no core for too long to answer is asked again.
+Json status_when_there(const std::string& address);
 
 /// The numbers of a .safetensors file with one tensor, of f64.
 std::vector<double> numbers_of(const std::string& path);
@@ -50,6 +53,10 @@ double farthest(const std::vector<double>&, const std::vector<double>&);
 
 /// The state of a member in a status, "" where it is not known.
 std::string state_of(const Json& status, const std::string& node);
+/// Of those in a status: who gets no core for a fifth of a second is a suspect for a while.
+bool all_alive(const Json& status);
+/// Of the edge between two ranks, the lower one first; 0 where it is not known.
+uint64_t exchanges_of(const Json& status, int rank, int peer);
 uint64_t sum_of(const Json& numbers);
 
 /// `nodes` processes with `ranks` each, named a, b, c, ...: the first listens, the others join it.

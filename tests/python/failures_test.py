@@ -11,7 +11,7 @@ import warnings
 import torch
 
 import grapevine
-from networks import linear, sgd, step, values
+from networks import interrupt_the_next_wait, join_when_free, linear, sgd, step, values
 from node import PATIENCE_S, Node, until
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script.py")
@@ -51,18 +51,11 @@ class Script:
         return said.strip() or problems
 
 
-def seat(node):
+def steps_of(node):
     """Joins, as soon as a seat is free; the steps of the rank."""
-
-    def joined():
-        try:
-            model = linear()
-            with grapevine.join(model, sgd(model), node.path) as rank:
-                return (rank.steps,)
-        except grapevine.Refused:
-            return None
-
-    return until("a free seat", joined)[0]
+    model = linear()
+    with join_when_free(model, sgd(model), node) as rank:
+        return rank.steps
 
 
 class Scripts(unittest.TestCase):
@@ -72,7 +65,7 @@ class Scripts(unittest.TestCase):
                 script = Script(node, *words)
                 script.until_going()
                 script.process.kill()
-                self.assertGreaterEqual(seat(node), 20)
+                self.assertGreaterEqual(steps_of(node), 20)
                 script.kill()
 
     def test_a_script_that_comes_back_has_values_steps_and_blob(self):
@@ -82,7 +75,7 @@ class Scripts(unittest.TestCase):
             script.kill()
             model = linear()
             model.weight.data.fill_(9.0)
-            with grapevine.join(model, sgd(model), node.path) as rank:
+            with join_when_free(model, sgd(model), node) as rank:
                 self.assertGreaterEqual(rank.steps, 20)
                 self.assertNotIn(9.0, model.weight)
                 self.assertIn(rank.kept()["step"], (rank.steps, rank.steps - 1))
@@ -288,19 +281,28 @@ class Nodes(unittest.TestCase):
         self.addCleanup(os.environ.pop, "GRAPEVINE_NODE")
         grapevine.join(self.model, self.optimizer).close()
 
+    def step_interrupted(self, rank):
+        """Ctrl+C in a STEP at a node that stands still until that was raised."""
+        self.node.signal(signal.SIGSTOP)
+        connection = rank._node
+        connection._socket.settimeout(PATIENCE_S)  # the whole machine may stand still, too
+        timer = interrupt_the_next_wait(rank)
+
+        def settle(_):
+            del connection.settle
+            self.node.signal(signal.SIGCONT)
+            return connection.settle(PATIENCE_S)
+
+        connection.settle = settle
+        with self.assertRaises(KeyboardInterrupt):
+            rank.step()
+        timer.join()
+
     def test_an_interrupt_while_the_answer_is_awaited_is_raised_and_loses_nothing(self):
         rank = self.join()
         self.steps(2)
         own = values(self.model)
-        self.node.signal(signal.SIGSTOP)
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        again = threading.Timer(0.6, self.node.signal, (signal.SIGCONT,))
-        timer.start()
-        again.start()
-        with self.assertRaises(KeyboardInterrupt):
-            rank.step()
-        timer.join()
-        again.join()
+        self.step_interrupted(rank)
         self.assertFalse(rank.alone)
         self.assertEqual(rank.steps, 3)
         self.assertTrue(torch.equal(own[0], self.model.weight))
@@ -313,15 +315,7 @@ class Nodes(unittest.TestCase):
         rank = self.join()
         with torch.no_grad():
             self.model.weight.zero_().add_(1)
-        self.node.signal(signal.SIGSTOP)
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        again = threading.Timer(0.6, self.node.signal, (signal.SIGCONT,))
-        timer.start()
-        again.start()
-        with self.assertRaises(KeyboardInterrupt):
-            rank.step()
-        timer.join()
-        again.join()
+        self.step_interrupted(rank)
         rank.step()
         self.assertEqual(rank.steps, 2)
         self.assertEqual(rank.mean_state_dict()["weight"].flatten().tolist(), [1.0] * 40)
@@ -329,13 +323,13 @@ class Nodes(unittest.TestCase):
     def test_an_interrupt_while_a_seat_is_awaited_leaves_the_model_its_own(self):
         self.node.signal(signal.SIGSTOP)
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         with self.assertRaises(KeyboardInterrupt):
+            timer.start()
             self.join()
         timer.join()
         self.node.signal(signal.SIGCONT)
         self.steps(1)
-        self.assertEqual(until("a seat", lambda: seat(self.node) + 1), 1)
+        self.assertEqual(steps_of(self.node), 0)
 
     def test_interrupts_at_any_moment_leave_the_rank_in_step(self):
         rank = self.join()

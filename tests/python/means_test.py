@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import grapevine
-from networks import equal, linear, sgd, step, values
+from networks import equal, interrupt_the_next_wait, linear, sgd, step, values
 from node import Node, until
 
 
@@ -121,8 +121,7 @@ class Means(unittest.TestCase):
             self.assertEqual(set(mean), {"weight", "bias"})
             scripts.noise(1)
             self.assertEqual(other.steps, 2)
-            timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-            timer.start()
+            timer = interrupt_the_next_wait(one)
             mean = one.finish()
             timer.join()
             apart = (mean["weight"] - other.mean_state_dict()["weight"]).abs().max().item()

@@ -17,7 +17,8 @@ from torch.nn import functional
 import grapevine
 from grapevine.front import Front, views_of
 from grapevine.layout import layout_of
-from networks import IMAGES, alone_is_bare, equal, network, sgd, train, values
+from networks import (IMAGES, alone_is_bare, equal, join_when_free, network, sgd, train,
+                      values)
 from node import Node
 
 
@@ -461,7 +462,7 @@ class WhatAScriptMayDo(unittest.TestCase):
             address = model[0].weight.data_ptr()
             gc.collect()
             self.assertNotEqual(model[0].weight.data_ptr(), address)
-            with grapevine.join(network(), None, node.path):
+            with join_when_free(network(), None, node):
                 pass
 
 

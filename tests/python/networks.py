@@ -1,11 +1,15 @@
 """Small models and training loops of which the tests with torch are made."""
 
+import os
+import signal
+import threading
+
 import torch
 from torch import nn
 from torch.nn import functional
 
 import grapevine
-from node import Node
+from node import Node, until
 
 torch.set_num_threads(1)
 IMAGES = torch.randn(64, 1, 28, 28, generator=torch.Generator().manual_seed(1))
@@ -60,6 +64,34 @@ def train(model, optimizer, steps=8, *, schedule=None, scaler=None, autocast=Non
             schedule.step()
         losses.append(loss.item())
     return losses
+
+
+def join_when_free(model, optimizer, node):
+    """Joins as soon as a seat is free: whose script has gone, the node hears a moment later."""
+
+    def joined():
+        try:
+            return grapevine.join(model, optimizer, node.path)
+        except grapevine.Refused as refused:
+            if "no seat is free" not in str(refused):
+                raise
+            return None
+
+    return until("a free seat", joined)
+
+
+def interrupt_the_next_wait(rank):
+    """Ctrl+C, a moment after the rank's next question has left; the timer, to be joined."""
+    node = rank._node
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+
+    def send(*question):
+        del node.send  # of this connection: those that follow leave as ever
+        node.send(*question)
+        timer.start()
+
+    node.send = send
+    return timer
 
 
 def values(model):

@@ -78,7 +78,7 @@ TEST_CASE("a process that lends nothing in place exchanges with others that woul
   await("exchange in place", [&] { return in_place(first, 2, 100); });
   auto told = first.told();
   CHECK((told.edges[1].lent == 0 && told.edges[1].borrowed == 0 && !told.edges[1].in_place));
-  CHECK(second.told().exchanges > 0);
+  await("an exchange of the second", [&] { return second.told().exchanges > 0; });
   first.asked(ConsoleVerb::stop);
   const std::string mean = first.word_after("mean");
   CHECK_FALSE(mean.empty());

@@ -299,6 +299,7 @@ TEST_CASE("under the wall clock every rank takes its gradients, through kills an
 TEST_CASE("under the wall clock a rank that stands still is an alarm until it goes on") {
   Settings s = on_the_wall(4);
   s.gradients = 0;
+  s.until_s = 60;  // where no alarm comes
   s.alarm_s = 0.2;
   s.plan.rank_faults = {RankFault{RankFaultKind::pause, {2}, 0.5, 1.5}};
   std::atomic<int> interrupts{0};

@@ -74,6 +74,20 @@ TEST_CASE("an edge that never exchanges is an alarm that says so, and passes wit
   CHECK_THAT(alarms[1].is, Catch::Contains("left the graph"));
 }
 
+TEST_CASE("exchanges that are rare at the start make no later silence longer") {
+  StallWatch watch(kRun);
+  const auto slow_at_first = [](double now) {  // two in 100 s, then one a second until 1,000 s
+    const double last = now < 100 ? 50 * std::floor(now / 50) : std::min(now, 1000.0);
+    const double count = now < 100 ? now / 50 : last - 98;
+    return std::vector{rank_with(0, {{1, static_cast<uint64_t>(count), last}}),
+                       rank_with(1, {{0, static_cast<uint64_t>(count), last}})};
+  };
+  const auto alarms = watched(watch, 0, 2000, slow_at_first);
+  REQUIRE(alarms.size() == 1);
+  CHECK(alarms[0].at_s > 1050);
+  CHECK(alarms[0].at_s < 1070);
+}
+
 TEST_CASE("where exchanges are rare, silence takes longer to be one") {
   const auto every = [](double period_s) {  // until 1,000 s
     return [period_s](double now) {
