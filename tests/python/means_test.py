@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import grapevine
-from networks import equal, interrupt_the_next_wait, linear, sgd, step, values
+from networks import equal, interrupt_the_next_wait, linear, sgd, step
 from node import Node, until
 
 
