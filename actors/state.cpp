@@ -617,7 +617,10 @@ State::behavior_type State::make_behavior() {
       },
       [this](Tick) { turns_.look(deps_.clock.now()); },
       [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
-      [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
+      [this](RecordRank r) {
+        if (inherits_soon(r.rank)) return record_later(r.rank);
+        return answered(r, RankRecordPtr(), &State::record);
+      },
       [this](Sample& s) {
         const auto reply = owe(SampleReply());
         turns_.with_room([this, s, reply] { within_memory([&] { sample(s, reply); }); });
@@ -640,6 +643,7 @@ State::behavior_type State::make_behavior() {
 void State::on_exit() {
   turns_.clear();
   hand_overs_.clear();
+  records_due_.clear();
   guests_.clear();
   fronts_.clear();
   members_.clear();
@@ -846,6 +850,26 @@ void State::inherit(Member& member) {
     member.rule->inherit(i.x.vec(), i.weight);
     return true;
   });
+  take_records_up();
+}
+
+bool State::inherits_soon(int rank) const {
+  return std::any_of(hand_overs_.begin(), hand_overs_.end(),
+                     [rank](const Inherit& i) { return i.rank == rank; });
+}
+
+// A record without the mass that has come for the rank would lose it.
+caf::typed_response_promise<RankRecordPtr> State::record_later(int rank) {
+  records_due_.push_back({rank, make_response_promise<RankRecordPtr>()});
+  return records_due_.back().second;
+}
+
+void State::take_records_up() {
+  std::erase_if(records_due_, [this](auto& due) {
+    if (inherits_soon(due.first)) return false;
+    due.second.delegate(caf::actor_cast<StateActor>(this), RecordRank{due.first});
+    return true;
+  });
 }
 
 void State::detach(Detach& d) {
@@ -857,6 +881,7 @@ void State::detach(Detach& d) {
 
 void State::drop(int rank) {
   std::erase_if(hand_overs_, [rank](const Inherit& i) { return i.rank == rank; });
+  take_records_up();
   std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
   resumed_.erase(rank);
   guests_.erase(rank);
@@ -951,6 +976,7 @@ void State::collect(Reply<Collected> reply) {
       if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
     });
   }
+  take_records_up();
   const auto result = std::make_shared<Collected>();
   result->broken_after_norm = broken_after_norm_;
   const std::shared_ptr<Buffer> sum = conserved();

@@ -159,6 +159,9 @@ class State final : public StateActor::base {
   void detach(Detach&);
   void keep_hand_over(Inherit&);
   void inherit(Member&);
+  bool inherits_soon(int rank) const;
+  caf::typed_response_promise<RankRecordPtr> record_later(int rank);
+  void take_records_up();
   Lease read(Member&);
   // Answers that may take a while.
   template <class Answer>
@@ -209,7 +212,8 @@ class State final : public StateActor::base {
   std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
   GuestFronts fronts_;
   std::vector<Inherit> hand_overs_;  // of epochs that have not come
-  Buffer expected_;                  // fp64: what the sum of x + x~ must be
+  std::vector<std::pair<int, caf::typed_response_promise<RankRecordPtr>>> records_due_;  // by rank
+  Buffer expected_;  // fp64: what the sum of x + x~ must be
 };
 
 // Every call into a rule is made in here, for rules of the caller's own may throw. False: it has.

@@ -7,7 +7,7 @@ grapevine_test(actors_same_events SOURCES run/same_events_test.cpp USES grapevin
 grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp run/own_time_test.cpp run/methods_test.cpp run/divergence_test.cpp
     run/guests_test.cpp run/simulated_scripts.cpp
   USES grapevine_simulated_runs)
-grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp run/settings_test.cpp USES grapevine_actors)
+grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp run/settings_test.cpp run/state_test.cpp USES grapevine_actors)
 grapevine_test(actors_wall SOURCES run/wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
 grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_wall_test.cpp run/device_dock_test.cpp
