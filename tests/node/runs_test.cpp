@@ -117,7 +117,7 @@ TEST_CASE("a node whose time is over before its run's leaves those who train on,
 
 TEST_CASE("four processes of four ranks reach the optimum and report the same mean") {
   auto nodes =
-      start_nodes(4, 4, {"--gradients=64000", "--topology=torus:4x4", "--r0=10", "--mu=0.5"});
+      start_nodes(4, 4, {"--gradients=320000", "--topology=torus:4x4", "--r0=10", "--mu=0.5"});
   std::vector<Json> results;
   for (auto& node : nodes) {
     INFO(node->err());
