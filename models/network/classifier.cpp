@@ -91,11 +91,13 @@ class Instance final : public NetworkInstance {
     const size_t largest = std::max(kTestBatch, static_cast<size_t>(spec_.batch));
     input_ = host_memory(largest * plan_.input.size(), at::kFloat);
     labels_ = host_memory(largest, at::kLong);
+    first_input_ = input_.mutable_data_ptr<float>();
+    first_label_ = labels_.mutable_data_ptr<int64_t>();
   }
 
   void show(size_t k, const Samples& samples, uint32_t row, const Augmentation& how) {
-    gatherer_.gather(samples, row, how, input_.mutable_data_ptr<float>() + k * plan_.input.size());
-    labels_.mutable_data_ptr<int64_t>()[k] = samples.labels[row];
+    gatherer_.gather(samples, row, how, first_input_ + k * plan_.input.size());
+    first_label_[k] = samples.labels[row];
   }
 
   at::Tensor images(size_t count) const {
@@ -116,6 +118,9 @@ class Instance final : public NetworkInstance {
   const Gatherer gatherer_;
   const std::vector<at::Tensor> running_;
   at::Tensor input_, labels_;
+  // Of these two: a tensor that is asked checks much, for each sample.
+  float* first_input_ = nullptr;
+  int64_t* first_label_ = nullptr;
 };
 
 class Classifier final : public NetworkObjective {

@@ -368,9 +368,11 @@ TorchData TorchData::of(std::shared_ptr<const DataSet> set, bool test) {
     const int64_t c = shape.channels, h = shape.height, w = shape.width;
     at::Tensor inputs = shape.image ? at::empty({n, h, w, c}) : at::empty({n, c});
     at::Tensor targets = at::empty({n}, at::kLong);
+    float* const first_input = inputs.mutable_data_ptr<float>();
+    int64_t* const first_target = targets.mutable_data_ptr<int64_t>();
     for (size_t k = 0; k < rows.size(); ++k) {
-      gatherer.gather(samples, rows[k], {}, inputs.mutable_data_ptr<float>() + k * shape.size());
-      targets.mutable_data_ptr<int64_t>()[k] = samples.labels[rows[k]];
+      gatherer.gather(samples, rows[k], {}, first_input + k * shape.size());
+      first_target[k] = samples.labels[rows[k]];
     }
     return TorchBatch{shape.image ? inputs.permute({0, 3, 1, 2}) : inputs, targets};
   };
