@@ -390,8 +390,8 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     if (asked || !(over || alarm)) continue;
     asked = true;
     if (!alarm && interrupts != nullptr && interrupts->load() > 0) save_last(system, run);
-    caf::anon_send(run.membership,
-                   ShareDone{});  // behind its start: the ranks begin before they end
+    // Behind its start, so that the ranks begin before they end.
+    caf::anon_send(run.membership, ShareDone{});
   }
   run.stop();
   if (settle) settle();
