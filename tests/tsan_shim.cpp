@@ -45,6 +45,7 @@ void scheduled_actor::enqueue(mailbox_element_ptr element, execution_unit* unit)
   using Next = void (*)(scheduled_actor*, mailbox_element_ptr, execution_unit*);
   static const auto next = next_of<Next>(GV_ENQUEUE("15scheduled_actor"));
   __tsan_release(this);
+  __tsan_release(static_cast<memory_managed*>(element.get()));
   next(this, std::move(element), unit);
 }
 
@@ -52,6 +53,7 @@ void blocking_actor::enqueue(mailbox_element_ptr element, execution_unit* unit) 
   using Next = void (*)(blocking_actor*, mailbox_element_ptr, execution_unit*);
   static const auto next = next_of<Next>(GV_ENQUEUE("14blocking_actor"));
   __tsan_release(this);
+  __tsan_release(static_cast<memory_managed*>(element.get()));
   next(this, std::move(element), unit);
 }
 
@@ -105,6 +107,12 @@ bool scheduled_actor::cleanup(error&& reason, execution_unit* unit) {
       next_of<Next>("_ZN3caf15scheduled_actor7cleanupEONS_5errorEPNS_14execution_unitE");
   __tsan_acquire(this);
   return next(this, std::move(reason), unit);
+}
+
+// A message may come after that and before the mailbox is closed, which then frees it.
+void memory_managed::request_deletion(bool) const noexcept {
+  __tsan_acquire(const_cast<memory_managed*>(this));
+  delete this;
 }
 
 // So does an actor that finds itself at its end.
