@@ -363,7 +363,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   hooks.run = course.hooks(objective, lane);
   hooks.on_listening = std::move(on_listening);
   hooks.guests = guests;
-  hooks.interrupt_is_for_all = watch.to_all;
+  hooks.interrupt_is_for_all = watch.interrupt_is_for_all;
   const auto pulse = std::make_shared<Guarded<Pulse>>();
   pulse->set({.gradients = static_cast<double>(summary.resumed_at)});
   hooks.run.sink.on_sample = [pulse, told = hooks.run.sink.on_sample](const RunSample& sample) {

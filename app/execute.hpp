@@ -24,7 +24,7 @@ struct Watch {
   std::function<void(const EpochInfo&)> on_epoch;
   std::function<void(const std::string&)> on_event;
   const std::atomic<int>* interrupts = nullptr;
-  const std::atomic<bool>* to_all = nullptr;  // the interrupt came to every node of the run
+  const std::atomic<bool>* interrupt_is_for_all = nullptr;  // it came to every node of the run
   CheckpointOrders checkpoints;
   std::shared_ptr<Resumption> resumption;  // the run empties it; null: begins at the start
   TestOrders tests;

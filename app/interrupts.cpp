@@ -157,7 +157,7 @@ const std::atomic<int>& interrupts() { return count; }
 
 bool terminated() { return first == SIGTERM; }
 
-const std::atomic<bool>& came_to_all() { return to_all; }
+const std::atomic<bool>& interrupt_is_for_all() { return to_all; }
 
 InterruptNote::InterruptNote(const std::string& path, std::string text)
     : file_(std::make_unique<const File>(File{path, path + ".interrupt", std::move(text)})) {

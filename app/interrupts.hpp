@@ -22,7 +22,7 @@ bool terminated();                     // the first of them was SIGTERM: somebod
 /// The value of a signal that every node of a run gets: the run ends, with one mean of all. Without
 /// it a node leaves the others, who go on.
 inline constexpr int kToAllNodes = 1;
-const std::atomic<bool>& came_to_all();  // the first of them had it
+const std::atomic<bool>& interrupt_is_for_all();  // the first of them had it
 
 /// While it lives the first Ctrl+C makes a file say `text`, whole or not at all. The handler writes
 /// it, because a second Ctrl+C may end the process before anything else has come to it. One at a

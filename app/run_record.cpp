@@ -63,7 +63,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     : command_(command), options_(options), description_(description), started_(utc_now()) {
   progress_.emplace(options.settings, options.log);
   watch_.interrupts = &interrupts();
-  watch_.to_all = &came_to_all();
+  watch_.interrupt_is_for_all = &interrupt_is_for_all();
   order_tests();
   watch_.on_point = [this](const RunSample& p) {
     const std::lock_guard lock(mutex_);

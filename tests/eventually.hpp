@@ -5,6 +5,9 @@
 
 namespace grapevine {
 
+/// For what a machine gives late that is busy: its cores, and the disk that it syncs to.
+constexpr std::chrono::seconds kBusyMachine{60};
+
 /// Looks again and again, for ten seconds or as long as is said.
 template <class Holds>
 bool eventually(Holds holds, std::chrono::seconds patience = std::chrono::seconds(10)) {

@@ -107,7 +107,6 @@ TEST_CASE("a run that is killed has left curves of each of its ranks") {
       ++points;
     return points;
   };
-  constexpr std::chrono::seconds kBusyMachine{60};
   CHECK(eventually([&] { return points_of("0") > 1 && points_of("1") > 1 && points_of("2") > 1; },
                    kBusyMachine));
   life.signal(SIGKILL);

@@ -91,9 +91,8 @@ TEST_CASE("a run that is asked to stop says so with its time, as the rest of its
     const std::string log = scratch.path(format);
     Running run("train --objective quadratic --gradients 0 --until 600 --no-save --json 2>" + log +
                 " --log-format " + format);
-    constexpr std::chrono::seconds kBusyMachine{60};
     REQUIRE(grapevine::eventually([&] { return text_of(log).find("epoch 1") != std::string::npos; },
-                                  kBusyMachine));
+                                  grapevine::kBusyMachine));
     run.signal(SIGTERM);
     CHECK(run.end() == 0);
     std::istringstream lines(text_of(log));

@@ -225,7 +225,6 @@ TEST_CASE("the life of a run that goes on keeps what was the best before") {
       "train --objective quadratic --ranks 4 --lr 0 --gradients 0 --until 1000 --test-every 0.05s "
       "--sample-seconds 0.05 --out " +
       run;
-  constexpr std::chrono::seconds kBusyMachine{60};
   for (int life = 0; life < 2; ++life) {
     const size_t before = text_of(run + "/metrics.jsonl").size();  // of the life before
     const auto has_tested = [&] {

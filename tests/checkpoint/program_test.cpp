@@ -29,13 +29,13 @@
 #include "tests/skipped.hpp"
 
 using namespace grapevine::test;
+using grapevine::kBusyMachine;
 
 namespace {
 
 namespace fs = std::filesystem;
 
 const std::string kRun = "--objective quadratic --ranks 4 --seed 3 --noise 0.1 ";
-constexpr std::chrono::seconds kBusyMachine{60};  // its cores, and the disk that it syncs to
 
 nlohmann::json record_of(const std::string& run) {
   return nlohmann::json::parse(text_of(run + "/run.json"));

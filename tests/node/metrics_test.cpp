@@ -247,7 +247,6 @@ TEST_CASE("a launch tells each alarm of its nodes once, by their names, and that
                "--plan=" + plan},
               {folder});
   const auto is_told = [&](const std::string& begin) {
-    constexpr std::chrono::seconds kBusyMachine{60};
     const bool told = eventually(
         [&] {
           ChildProcess::wait_any({&all.child()}, 100);
