@@ -10,6 +10,7 @@ Machines are network namespaces with a cable between them, which needs root. Sta
 does not hold.
 """
 import pathlib
+import signal
 import sys
 import time
 
@@ -36,6 +37,7 @@ def program_given(words, option):
 
 
 def main(words):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no process of ours stays
     program = program_given(words, "--program")
     before = program_given(words, "--before")
     program = program or str(pathlib.Path(__file__).resolve().parents[2] / "build/release/grapevine")
