@@ -66,7 +66,7 @@ std::optional<Json> status_with_alarm(Process& node, const std::string& kind) {
             if (alarm["kind"] == kind) seen = status;
         return (seen && tells_event(*seen)) || node.ended();
       },
-      std::chrono::seconds(60));
+      kBusyMachine);
   return seen;
 }
 

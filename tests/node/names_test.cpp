@@ -37,7 +37,7 @@ std::map<std::string, std::string> nodes_told_by(Process& launch, size_t count) 
       if (std::regex_search(line, parts, told)) nodes[parts[1]] = parts[2];
     return nodes.size() >= count || launch.ended();
   };
-  eventually(all_told, std::chrono::seconds(60));
+  eventually(all_told, kBusyMachine);
   INFO(launch.err());
   CHECK_FALSE(launch.ended());
   return nodes;
