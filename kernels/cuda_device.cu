@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -71,6 +72,39 @@ CUmemAllocationProp exported_memory(int number) {
   return p;
 }
 
+/// A stream of work, and its bell, which calls functions of the host when an event has come.
+struct Line {
+  cudaStream_t work = nullptr, bell = nullptr;
+  int priority = 0;
+};
+
+/// No stream is ever destroyed: LibTorch keeps the streams that its pinned memory was used on, and
+/// records on them when that memory is freed, which is long after a run. The next device of the
+/// process takes what the last one has left, and finds LibTorch's caches, which go by stream.
+class KeptLines {
+ public:
+  static KeptLines& of_process() {
+    static auto* const all = new KeptLines;  // a device may be destroyed at the very end
+    return *all;
+  }
+  std::optional<Line> take(int number, int priority) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Line>& kept = kept_[{number, priority}];
+    if (kept.empty()) return {};
+    const Line line = kept.back();
+    kept.pop_back();
+    return line;
+  }
+  void keep(int number, const Line& line) {
+    const std::lock_guard lock(mutex_);
+    kept_[{number, line.priority}].push_back(line);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, std::vector<Line>> kept_;  // by GPU and priority
+};
+
 class CudaDevice final : public Device {
  public:
   /// Device memory comes in multiples of `granularity` bytes.
@@ -124,7 +158,7 @@ class CudaDevice final : public Device {
   const int number_;
   const size_t granularity_;
   std::atomic<bool> lost_{false};
-  std::vector<cudaStream_t> streams_, bells_;  // a bell is its stream's twin
+  std::vector<Line> lines_;  // by stream
   std::vector<cudaEvent_t> events_;
   std::vector<uint32_t> recorded_on_;  // by event: the stream
   std::map<const std::byte*, CUmemGenericAllocationHandle> handles_;
@@ -148,11 +182,10 @@ CudaDevice::~CudaDevice() {
   if (!enter()) return;  // no call would succeed: the end of the process frees what is left
   for (cudaEvent_t event : events_)
     cudaEventDestroy(event);
-  for (cudaStream_t bell : bells_)
-    cudaStreamSynchronize(bell);  // none rings any more
-  for (const auto* all : {&streams_, &bells_})
-    for (cudaStream_t stream : *all)
-      cudaStreamDestroy(stream);
+  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
+    cudaStreamSynchronize(line->bell);  // it rings no more
+    KeptLines::of_process().keep(number_, *line);
+  }
 }
 
 /// The owner may come on any thread, each of which has a current device of its own.
@@ -271,21 +304,21 @@ Fate CudaDevice::make_stream(bool urgent, Stream& out) {
   if (!enter()) return Fate::lost;
   int least = 0;
   int greatest = 0;
-  cudaStream_t stream = nullptr;
-  cudaStream_t bell = nullptr;
   Fate f = fate(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the range of priorities");
-  if (f == Fate::ok) {
-    f = fate(
-        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least),
-        "cudaStreamCreateWithPriority");
-  }
-  if (f == Fate::ok) {
-    f = fate(cudaStreamCreateWithFlags(&bell, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  }
   if (f != Fate::ok) return f;
-  out.id = static_cast<uint32_t>(streams_.size());
-  streams_.push_back(stream);
-  bells_.push_back(bell);
+  Line line{.priority = urgent ? greatest : least};
+  if (const auto kept = KeptLines::of_process().take(number_, line.priority)) {
+    line = *kept;
+  } else {
+    // The bell has its stream's priority, so it stands in no queue behind work of a lower one.
+    for (cudaStream_t* const made : {&line.work, &line.bell}) {
+      f = fate(cudaStreamCreateWithPriority(made, cudaStreamNonBlocking, line.priority),
+               "cudaStreamCreateWithPriority");
+      if (f != Fate::ok) return f;
+    }
+  }
+  out.id = static_cast<uint32_t>(lines_.size());
+  lines_.push_back(line);
   return f;
 }
 
@@ -303,12 +336,12 @@ Fate CudaDevice::make_event(Event& out) {
 Fate CudaDevice::record(Event e, Stream s, Where) {
   if (!enter()) return Fate::lost;
   recorded_on_[e.id] = s.id;
-  return fate(cudaEventRecord(events_[e.id], streams_[s.id]), "cudaEventRecord");
+  return fate(cudaEventRecord(events_[e.id], lines_[s.id].work), "cudaEventRecord");
 }
 
 Fate CudaDevice::wait(Stream s, Event e, Where) {
   if (!enter()) return Fate::lost;
-  return fate(cudaStreamWaitEvent(streams_[s.id], events_[e.id], 0), "cudaStreamWaitEvent");
+  return fate(cudaStreamWaitEvent(lines_[s.id].work, events_[e.id], 0), "cudaStreamWaitEvent");
 }
 
 Fate CudaDevice::query(Event e, Where) {
@@ -320,7 +353,7 @@ Fate CudaDevice::query(Event e, Where) {
 
 Fate CudaDevice::copy(Stream s, void* to, const void* from, size_t bytes, Where) {
   if (!enter()) return Fate::lost;
-  return fate(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, streams_[s.id]),
+  return fate(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, lines_[s.id].work),
               "cudaMemcpyAsync");
 }
 
@@ -330,7 +363,7 @@ Fate CudaDevice::launch(Stream s, std::span<const Access> accesses, Body body, W
   GV_CHECK(accesses.size() <= kMostAccesses);
   for (size_t k = 0; k < accesses.size(); ++k)
     where[k] = const_cast<void*>(accesses[k].data);
-  body(streams_[s.id], where);
+  body(lines_[s.id].work, where);
   return fate(cudaGetLastError(), "a pass");
 }
 
@@ -344,7 +377,7 @@ void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
   }
   wake_.notify_one();  // to look after it from now on, at the latest by the belt
   if (!works) return;
-  const cudaStream_t bell = bells_[recorded_on_[e.id]];
+  const cudaStream_t bell = lines_[recorded_on_[e.id]].bell;
   if (fate(cudaStreamWaitEvent(bell, events_[e.id], 0), "cudaStreamWaitEvent") != Fate::ok) return;
   static_cast<void>(fate(cudaLaunchHostFunc(
                              bell, [](void* me) { static_cast<CudaDevice*>(me)->ring(); }, this),
