@@ -40,7 +40,22 @@ template <class T, int N> struct alignas(N * sizeof(T)) Pack { T at[N]; };
 template <int N, class T> GV_ELEMENT Pack<T, N> load(const T* p, size_t i) {
   return *reinterpret_cast<const Pack<T, N>*>(p + i);
 }
+#ifdef __CUDA_ARCH__
+template <size_t bytes> struct Whole;
+template <> struct Whole<16> { using Type = uint4; };
+template <> struct Whole<8> { using Type = uint2; };
+template <> struct Whole<4> { using Type = unsigned; };
+#endif
+
+/// In one piece: nvcc cuts the assignment to memory that was not read before into single numbers.
 template <int N, class T> GV_ELEMENT void store(T* p, size_t i, const Pack<T, N>& pack) {
+#ifdef __CUDA_ARCH__
+  if constexpr (N > 1) {
+    typename Whole<sizeof pack>::Type whole;
+    __builtin_memcpy(&whole, &pack, sizeof whole);
+    return __stwb(reinterpret_cast<decltype(whole)*>(p + i), whole);
+  }
+#endif
   *reinterpret_cast<Pack<T, N>*>(p + i) = pack;
 }
 
