@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kBlocksPerProcessor = 8;  // 2048 threads: a full multiprocessor
+constexpr int kAhead = 8;               // numbers that a thread loads before it uses the first
 
 cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
 
@@ -44,8 +45,15 @@ __global__ void sum_blocks(const Term term, size_t size, size_t blocks, double* 
     const size_t first = block * kReductionBlock;
     const size_t last = min(size, first + kReductionBlock);
     double sum = 0;
-    for (size_t i = first + lane; i < last; i += kLanes)
-      sum += term(i);
+    size_t i = first + lane;
+    for (; i + (kAhead - 1) * kLanes < last; i += kAhead * kLanes) {
+      double terms[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) terms[k] = term(i + k * kLanes);
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) sum += terms[k];
+    }
+    for (; i < last; i += kLanes) sum += term(i);
     for (unsigned width = kLanes / 2; width > 0; width /= 2) {
       sum += __shfl_down_sync(mates, sum, width, kLanes);
     }

@@ -102,8 +102,15 @@ template <class T>
 __global__ void look_for_others(const T* x, size_t size, double* result) {
   const size_t all = gridDim.x * size_t{kThreads};
   bool finite = true;
-  for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < size; i += all)
-    finite &= x[i] - x[i] == T(0);
+  size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x;
+  for (; i + (kAhead - 1) * all < size; i += kAhead * all) {
+    T seen[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) seen[k] = x[i + k * all];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) finite &= seen[k] - seen[k] == T(0);
+  }
+  for (; i < size; i += all) finite &= x[i] - x[i] == T(0);
   if (!finite) *result = 0;
 }
 
@@ -143,16 +150,27 @@ template <class T> struct SquaredDifference {
   }
 };
 
+/// One thread adds, in the CPU's order, what all of its block have loaded.
 __global__ void add_in_order(const double* partial, size_t blocks, double* result) {
+  __shared__ double loaded[kThreads];
   double sum = 0;
-  for (size_t k = 0; k < blocks; ++k) sum += partial[k];
-  *result = sum;
+  for (size_t first = 0; first < blocks; first += kThreads) {
+    const size_t here = min(size_t{kThreads}, blocks - first);
+    if (threadIdx.x < here) loaded[threadIdx.x] = partial[first + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (size_t k = 0; k < here; ++k) sum += loaded[k];
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) *result = sum;
 }
 
 template <class Term>
 void queue_sum(const Term& term, const SumArguments& a, size_t size, void* stream) {
   const size_t blocks = queue_block_sums(term, size, out<double>(a.blocks), native(stream));
-  add_in_order<<<1, 1, 0, native(stream)>>>(out<double>(a.blocks), blocks, out<double>(a.result));
+  add_in_order<<<1, kThreads, 0, native(stream)>>>(out<double>(a.blocks), blocks,
+                                                   out<double>(a.result));
 }
 
 template <class T>
