@@ -171,7 +171,7 @@ Status NetworkObjective::use_gpu(int number) {
   try {
     for (const std::unique_ptr<NetworkInstance>& instance : instances_)
       instance->move_to(device);
-    try_out(*instances_.front());
+    try_out();
   } catch (const std::exception& refusal) {
     return user_error("the network cannot compute on GPU " + std::to_string(number) + ": " +
                       one_line_of(refusal));

@@ -153,7 +153,7 @@ class NetworkObjective : public Objective {
   NetworkInstance& look_at(ConstVec x, int thread, int rank);
   template <class Work>
   void within_memory(Work&& work) const;
-  virtual void try_out(NetworkInstance&) {}  // throws where it cannot compute where it now is
+  virtual void try_out() {}  // tests; throws where that cannot be done where it now is
 
   const ObjectiveSpec spec_;
   const ParameterLayout layout_, statistics_layout_;

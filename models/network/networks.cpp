@@ -1,5 +1,7 @@
 #include "models/network/networks.hpp"
 
+#include <ATen/Context.h>
+
 namespace grapevine {
 namespace {
 
@@ -27,7 +29,7 @@ class Layers {
     const at::Tensor& mean = state_.running.at(next_running_++);
     const at::Tensor& variance = state_.running.at(next_running_++);
     return at::batch_norm(x, weight, bias, mean, variance, state_.training, kNormMomentum,
-                          kNormEpsilon, false);
+                          kNormEpsilon, at::globalContext().userEnabledCuDNN());
   }
 
   void finish() const {

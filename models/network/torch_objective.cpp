@@ -262,9 +262,10 @@ class TorchObjective final : public NetworkObjective {
     return found;
   }
 
-  void try_out(NetworkInstance& instance) override {
+  void try_out() override {
     for (const TorchData* data : {&task_.train, &task_.test})
-      if (data->size > 0) static_cast<Instance&>(instance).test(*data, std::vector<uint32_t>{0});
+      if (data->size > 0) test(0, 0, {start_.data(), start_.size(), DType::f32}, *data,
+                               std::vector<uint32_t>{0});
   }
 
   const TorchTask task_;
