@@ -17,9 +17,11 @@ inline bool is_for_devices(const Case& c) { return !(c.in_place && c.terms > 9);
 /// Views `shift` elements past a boundary, odd ones `extra` more.
 inline void check_passes(OnDevice& on, DType dtype, size_t size, size_t shift, size_t extra,
                          const std::vector<Case>& cases) {
+  const Streams start(size, dtype, 0);
+  Streams cpu(size, dtype, 0), back(size, dtype, 0);
   for (const Case& c : cases) {
     if (!is_for_devices(c)) continue;
-    Streams cpu(size, dtype, 0), back(size, dtype, 0);
+    cpu.copy(start), back.copy(start);
     Buffer found(1, DType::f64);
     found.vec().as<double>()[0] = 1;
     run(c, {}, cpu);

@@ -30,6 +30,14 @@ class Streams {
     }
   }
 
+  /// From others of the same size: to draw millions of numbers anew takes far longer.
+  void copy(const Streams& other) {
+    for (size_t k = 0; k < kCount; ++k) {
+      const Vec here = buffers_[k];
+      std::memcpy(here.data, other.buffers_[k].vec().data, here.bytes());
+    }
+  }
+
   Vec view(int k) { return buffers_[static_cast<size_t>(k)].vec().part(shift_, size_); }
   ConstVec view(int k) const { return buffers_[static_cast<size_t>(k)].vec().part(shift_, size_); }
 
