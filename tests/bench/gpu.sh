@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # What a GPU has to show, in one command: builds, runs the tests that need a GPU, compute-sanitizer over them,
-# gpu_facts and the benches, and writes gpu.json and gpu.md. Eight minutes at most beside building.
+# gpu_facts and the benches, and writes gpu.json, gpu.md and logs.tar.gz. Each step has its limit.
 #
-#   tests/bench/gpu.sh [FOLDER [STEP...]]       FOLDER: for the two files and the logs, build/gpu unless told
+#   tests/bench/gpu.sh [FOLDER [STEP...]]       FOLDER: for the three files, build/gpu unless told
+#
+# GPU_WITHIN=SECONDS leaves out the steps that might not end by then. GPU_BUILD=PLACE takes the programs that
+# gpu_pack.sh has built from there, on a machine where nothing can be built.
 #
 # It fetches nothing. What it looks for is a line each, with what its absence leaves out; where the program itself
 # cannot be built, gpu_facts is, by nvcc alone. The steps stand in gpu_steps.py. Status 77 without a GPU, 1 where
@@ -10,6 +13,7 @@
 set -euo pipefail
 folder=$(realpath -m "${1:-$(dirname "${BASH_SOURCE[0]}")/../../build/gpu}")
 shift $(($# > 0))
+pack=${GPU_BUILD:+$(realpath "$GPU_BUILD")}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . cmake/setup.sh
 
@@ -55,9 +59,23 @@ build_facts_alone() {
   local sources
   mapfile -t sources < <(find tests/bench/gpu_facts -name '*.c*' ! -name nccl.cpp)
   mkdir -p build/release/bin
-  "$nvcc" -std=c++20 -O2 -arch=native -I. -o build/release/bin/gpu_facts "${sources[@]}"
+  "$nvcc" -std=c++20 -O2 -arch=native --threads 0 -I. -o build/release/bin/gpu_facts "${sources[@]}"
 }
 
+# With programs that gpu_pack.sh has built elsewhere. Their libraries are for them alone: python3 has its own.
+run_packed() {
+  local site
+  use_libtorch
+  site=$(importable_torch)
+  exec 9</dev/nvidia0 || true  # the driver stays up between the steps, each of which would begin with seconds of it
+  (cat "$site"/torch/lib/libtorch_c*.so "$site"/nvidia/*/lib/*.so* >/dev/null 2>&1 &)  # from the disk once
+  GPU_LIBRARIES=$pack/lib:$site/torch/lib$(printf ':%s' "$site"/nvidia/*/lib)
+  export GPU_LIBRARIES
+  GPU_COMMIT=$(cat "$pack/commit") COMPUTE_SANITIZER=$(tool compute-sanitizer) \
+    exec python3 tests/bench/gpu_steps.py "$pack" "$folder" "$@"
+}
+
+[ -z "$pack" ] || run_packed "$@"
 nvcc=$(tool nvcc)
 sanitizer=$(tool compute-sanitizer)
 packages=$(missing_packages run)

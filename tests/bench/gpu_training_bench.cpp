@@ -1,11 +1,12 @@
 // What Grapevine costs on a GPU beside a bare loop of LibTorch: samples per second of ResNet-18 on
 // images of 32x32, in interleaved rounds on one GPU.
 //
-//   gpu_training_bench [DEVICE [ROUNDS [SECONDS [RANKS [BATCHES]]]]]
+//   gpu_training_bench [DEVICE [ROUNDS [SECONDS [RANKS [BATCHES [ROWS]]]]]]
 //
 // DEVICE (cuda), ROUNDS (3) of SECONDS (2) a contestant, RANKS (64) that share the GPU, BATCHES
-// (128,32). A line for each claim: `row NAME  ours S other S ratio R required R`, S samples a
-// second, R the median of the rounds' ratios. Status 77 where no GPU is, 1 where a run fails.
+// (128,32), ROWS (all): lone, partner or many. A line for each claim: `row NAME  ours S other S
+// ratio R required R`, S samples a second, R the median of the rounds' ratios. Status 77 where no
+// GPU is, 1 where a run fails.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,7 @@ struct Options {
   double seconds = 2;
   int ranks = 64;
   std::vector<int> batches = {128, 32};
+  std::string rows = "all";
   int gpu = 0;  // -1: none, and the CPU instead
 };
 
@@ -91,10 +94,12 @@ using Contestant = std::function<Reading(double seconds)>;
 
 using Seconds = std::chrono::steady_clock;
 
-/// From the first gradient to the last: how a run begins and ends is not its pace.
+/// From when each rank here has computed one to the last: how a run begins and ends is not its
+/// pace.
 class Counted final : public Objective {
  public:
-  explicit Counted(std::shared_ptr<Objective> of) : of_(std::move(of)) {}
+  Counted(std::shared_ptr<Objective> of, int ranks)
+      : of_(std::move(of)), ranks_(static_cast<size_t>(ranks)) {}
 
   const ParameterLayout& layout() const override { return of_->layout(); }
   const ParameterLayout& statistics() const override { return of_->statistics(); }
@@ -103,7 +108,7 @@ class Counted final : public Objective {
   void initial_point(int rank, Vec x) const override { of_->initial_point(rank, x); }
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
     const double loss = of_->gradient(thread, rank, index, x, g);
-    count();
+    count(rank);
     return loss;
   }
   Status use_gpu(int number) override { return of_->use_gpu(number); }
@@ -113,7 +118,7 @@ class Counted final : public Objective {
   }
   void gradient_came(int thread, int rank) override {
     of_->gradient_came(thread, rank);
-    count();
+    count(rank);
   }
   Evaluation evaluate(int, int, ConstVec) override { return {}; }
   uint64_t gradients_per_pass(int) const override { return 0; }
@@ -123,21 +128,27 @@ class Counted final : public Objective {
   Reading reading(const Outcome& outcome, int batch) const {
     if (outcome.failure) stop(*outcome.failure);
     const std::chrono::duration<double> took = last_ - first_;
+    if (count_ < 2) stop(world_error("the run has ended before all of its ranks had begun"));
     const auto gradients = static_cast<double>(count_);
     return {(gradients - 1) * batch / took.count(),
-            static_cast<double>(outcome.exchanges) / gradients};
+            static_cast<double>(outcome.exchanges) / static_cast<double>(all_)};
   }
 
  private:
-  void count() {
+  void count(int rank) {
     const std::lock_guard lock(mutex_);
+    ++all_;
+    begun_.insert(rank);
+    if (begun_.size() < ranks_) return;  // the others still come
     last_ = Seconds::now();
     if (count_++ == 0) first_ = last_;
   }
 
   const std::shared_ptr<Objective> of_;
-  std::mutex mutex_;  // guards what follows
-  uint64_t count_ = 0;
+  const size_t ranks_;  // here
+  std::mutex mutex_;    // guards what follows
+  std::set<int> begun_;
+  uint64_t all_ = 0, count_ = 0;
   Seconds::time_point first_, last_;
 };
 
@@ -160,9 +171,9 @@ Contestant ours(const Options& o, int ranks, int batch, const char* precision, d
   Settings s = settings_of(o, ranks, batch, precision);
   s.rate = rate;
   const auto objective = objective_of(s);
-  return [s, objective, batch](double seconds) mutable {
+  return [s, objective, ranks, batch](double seconds) mutable {
     s.until_s = seconds;
-    const auto counted = std::make_shared<Counted>(objective);
+    const auto counted = std::make_shared<Counted>(objective, ranks);
     const auto result = run(s, counted);
     if (!result) stop(result.error());
     return counted->reading(result->outcome, batch);
@@ -216,7 +227,7 @@ Contestant with_partner(const Options& o, int batch, const std::string& program)
   const auto objective = objective_of(s);
   return [s, objective, batch, program, round = 0](double seconds) mutable {
     s.until_s = seconds;
-    const auto counted = std::make_shared<Counted>(objective);
+    const auto counted = std::make_shared<Counted>(objective, 1);
     const std::string run = "bench-" + std::to_string(getpid()) + "-" + std::to_string(round++);
     pid_t partner = 0;
     NodeHooks hooks;
@@ -244,8 +255,7 @@ double median(std::vector<double> values) {
 
 void compare(const Options& o, const std::string& name, const Contestant& first,
              const Contestant& second, double required) {
-  constexpr double kWarm_s = 0.5;  // LibTorch finds its kernels, memory is taken
-  first(kWarm_s), second(kWarm_s);
+  first(o.seconds), second(o.seconds);  // LibTorch finds its kernels, memory is taken
   std::vector<double> mine, others, ratios, exchanges;
   for (int round = 0; round < o.rounds; ++round) {
     const bool swapped = round % 2 == 1;
@@ -263,7 +273,7 @@ void compare(const Options& o, const std::string& name, const Contestant& first,
   std::fflush(stdout);
 }
 
-void compare_all(const Options& o, const std::string& program) {
+void compare_lone(const Options& o) {
   for (const int batch : o.batches) {
     const double required = batch >= 128 ? 0.98 : 0.95;
     for (const char* precision : {kFp32, kBf16}) {
@@ -272,14 +282,39 @@ void compare_all(const Options& o, const std::string& program) {
       compare(o, name, ours(o, 1, batch, precision, 1), bare(o, batch, bf16), required);
     }
   }
-  const int largest = o.batches.front(), least = o.batches.back();
+}
+
+void compare_with_partner(const Options& o) {
+  const int largest = o.batches.front();
   compare(o, "with a partner on the CPU, fp32 " + std::to_string(largest),
-          with_partner(o, largest, program), bare(o, largest, false), 0.95);
+          with_partner(o, largest, "/proc/self/exe"), bare(o, largest, false), 0.95);
+}
+
+void compare_many(const Options& o) {
+  const int least = o.batches.back();
   const std::string many = std::to_string(o.ranks) + " ranks, fp32 " + std::to_string(least);
   constexpr double kSeldom = 1e-3;  // exchanges a step
   const Contestant all = ours(o, o.ranks, least, kFp32, 1);
   compare(o, many, all, ours(o, 1, least, kFp32, 1), 0.9);
   compare(o, many + " beside no exchanges", all, ours(o, o.ranks, least, kFp32, kSeldom), 0);
+}
+
+struct Rows {
+  const char* name;
+  void (*compare)(const Options&);
+};
+constexpr Rows kRows[] = {
+    {"lone", compare_lone}, {"partner", compare_with_partner}, {"many", compare_many}};
+
+Status compare_those(const Options& o) {
+  bool found = false;
+  for (const Rows& rows : kRows) {
+    if (o.rows != "all" && o.rows != rows.name) continue;
+    rows.compare(o);
+    found = true;
+  }
+  if (found) return Done{};
+  return user_error("rows are \"" + o.rows + "\", accepted: all, lone, partner, many");
 }
 
 }  // namespace
@@ -299,6 +334,7 @@ int main(int argc, char** argv) {
   if (argc > 2) o.rounds = std::atoi(argv[2]);
   if (argc > 3) o.seconds = std::atof(argv[3]);
   if (argc > 4) o.ranks = std::atoi(argv[4]);
+  if (argc > 6) o.rows = argv[6];
   if (argc > 5) {
     o.batches.clear();
     for (const char* at = argv[5]; at != nullptr; at = std::strchr(at, ',')) {
@@ -313,6 +349,6 @@ int main(int argc, char** argv) {
     std::printf("SKIPPED: no CUDA device\n");
     return 77;
   }
-  compare_all(o, "/proc/self/exe");
+  if (Status known = compare_those(o); !known) stop(known.error());
   return 0;
 }
