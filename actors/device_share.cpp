@@ -68,14 +68,20 @@ std::unique_ptr<Ferry> DeviceShare::make_dock_ferry(Ferry::Await await) {
 }
 
 Fate DeviceShare::block(size_t bytes, Block::Kind kind, Block& out) {
-  const Fate fate = device_.allocate(bytes, kind, out);
-  if (fate == Fate::ok) blocks_.push_back(out);
+  Block made;
+  const Fate fate = device_.allocate(bytes, kind, made);
+  if (fate != Fate::ok) return fate;
+  blocks_.push_back(out = made);
   return fate;
 }
 
 Fate DeviceShare::allocate(const DeviceSizes& sizes) {
   Block memory, numbers, gradients, losses;
-  const size_t memory_bytes = sizes.memory_bytes() - sizes.lent_bytes;
+  Fate lent = Fate::out_of_memory;
+  if (sizes.lent_bytes > 0) lent = block(sizes.lent_bytes, Block::Kind::shared, lent_);
+  if (lent == Fate::lost) return lent;
+  // What cannot be shared lies among the rest, and links go by the host's memory.
+  const size_t memory_bytes = sizes.memory_bytes() - lent_.bytes;
   const size_t loss_bytes = SnapshotPool::bytes_for(1, DType::f64, sizes.gradients);
   const auto all = [](std::initializer_list<Fate> fates) {
     for (const Fate fate : fates)
@@ -88,8 +94,7 @@ Fate DeviceShare::allocate(const DeviceSizes& sizes) {
            block(Workspace::bytes_for(sizes.askings), Block::Kind::pinned, numbers),
            block(loss_bytes, Block::Kind::pinned, losses),
            block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, staging_),
-           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, dock_),
-           sizes.lent_bytes > 0 ? block(sizes.lent_bytes, Block::Kind::device, lent_) : Fate::ok});
+           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, dock_)});
   if (blocks != Fate::ok) return blocks;
   Fate streams = fences_.make_stream(Fences::Kind::shared, rules_);
   lanes_.resize(sizes.lanes);

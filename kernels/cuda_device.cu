@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <fcntl.h>
 
 #include <atomic>
 #include <chrono>
@@ -28,6 +29,7 @@ Function driver_call(const char* name) {
   constexpr unsigned kVersion = 12000;
   if (cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &how) !=
       cudaSuccess) {
+    cudaGetLastError();  // not an error of whoever asks for the last one next
     found = nullptr;
   }
   return reinterpret_cast<Function>(found);
@@ -56,17 +58,20 @@ Meaning meaning(CUresult answer) {
   switch (answer) {
     case CUDA_SUCCESS: return Meaning::fine;
     case CUDA_ERROR_OUT_OF_MEMORY:
-    case CUDA_ERROR_NOT_SUPPORTED: return Meaning::out_of_memory;
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_PERMITTED: return Meaning::out_of_memory;
     case CUDA_ERROR_INVALID_VALUE: return Meaning::our_bug;
     default: return Meaning::lost;
   }
 }
 
-/// Memory of one GPU that other processes can open.
-CUmemAllocationProp exported_memory(int number) {
+/// Memory of one GPU. It is only asked for as what can be shared where it will be: a hypervisor or
+/// a container may refuse that.
+CUmemAllocationProp memory_of(int number, Block::Kind kind) {
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  if (kind == Block::Kind::shared)
+    p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   p.location.id = number;
   return p;
@@ -109,7 +114,10 @@ class CudaDevice final : public Device {
  public:
   /// Device memory comes in multiples of `granularity` bytes.
   CudaDevice(int number, size_t granularity)
-      : number_(number), granularity_(granularity), watcher_([this] { watch(); }) {}
+      : number_(number),
+        granularity_(granularity),
+        watched_(std::make_unique<Watched>()),
+        watcher_([this] { watch(); }) {}
   ~CudaDevice() override;
 
   Fate allocate(size_t bytes, Block::Kind, Block& out) override;
@@ -133,6 +141,14 @@ class CudaDevice final : public Device {
     cudaEvent_t event;
     std::function<void(Fate)> then;
   };
+  /// What the device's own thread, bells and the owner share.
+  struct Watched {
+    std::mutex mutex;  // guards what follows
+    std::condition_variable wake;
+    std::vector<Awaited> awaited;
+    std::function<void()> on_lost;
+    bool stops = false, rung = false;
+  };
 
   bool enter();
   Fate fate(Meaning, const char* call, const char* words);
@@ -148,7 +164,7 @@ class CudaDevice final : public Device {
   }
   enum class Whose { ours, theirs };
   Fate map(CUmemGenericAllocationHandle, size_t bytes, Whose, Block& out);
-  void ring();
+  static void ring(void* watched);
   void watch();
   std::vector<Awaited> ask(std::vector<Awaited> awaited);
 
@@ -162,24 +178,23 @@ class CudaDevice final : public Device {
   std::vector<cudaEvent_t> events_;
   std::vector<uint32_t> recorded_on_;  // by event: the stream
   std::map<const std::byte*, CUmemGenericAllocationHandle> handles_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable wake_;
-  std::vector<Awaited> awaited_;
-  std::function<void()> on_lost_;
-  bool stops_ = false, rung_ = false;
+  std::unique_ptr<Watched> watched_;
   std::thread watcher_;  // last: it starts when all is there
 };
 
 CudaDevice::~CudaDevice() {
   {
-    const std::lock_guard lock(mutex_);
-    stops_ = true;
+    const std::lock_guard lock(watched_->mutex);
+    watched_->stops = true;
   }
-  wake_.notify_one();
+  watched_->wake.notify_one();
   watcher_.join();
-  for (const Awaited& left : std::exchange(awaited_, {}))
+  for (const Awaited& left : std::exchange(watched_->awaited, {}))
     left.then(Fate::lost);
-  if (!enter()) return;  // no call would succeed: the end of the process frees what is left
+  if (!enter()) {  // no call would succeed: the end of the process frees what is left
+    static_cast<void>(watched_.release());  // a device that was only slow may still ring
+    return;
+  }
   for (cudaEvent_t event : events_)
     cudaEventDestroy(event);
   for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
@@ -207,18 +222,18 @@ Fate CudaDevice::fate(Meaning meaning, const char* call, const char* words) {
 Fate CudaDevice::lose(const char* call, const char* words) {
   std::function<void()> tell;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(watched_->mutex);
     if (!lost_.exchange(true)) {
       std::fprintf(stderr, "gpu %d is lost: %s: %s\n", number_, call, words);
     }
-    tell = std::exchange(on_lost_, {});
+    tell = std::exchange(watched_->on_lost, {});
   }
-  wake_.notify_one();
+  watched_->wake.notify_one();
   if (tell) tell();
   return Fate::lost;
 }
 
-// --- memory. Device blocks by the virtual memory calls: other processes can open them.
+// --- memory. The device's by the virtual memory calls: other processes can open it.
 
 Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
   if (!enter()) return Fate::lost;
@@ -228,10 +243,12 @@ Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
     out = {static_cast<std::byte*>(data), bytes, kind};
     return f;
   }
-  const CUmemAllocationProp p = exported_memory(number_);
+  const CUmemAllocationProp p = memory_of(number_, kind);
   CUmemGenericAllocationHandle memory = 0;
-  const Fate f = fate(GV_DRIVER(cuMemCreate)(&memory, padded(bytes), &p, 0), "cuMemCreate");
-  return f == Fate::ok ? map(memory, bytes, Whose::ours, out) : f;
+  Fate f = fate(GV_DRIVER(cuMemCreate)(&memory, padded(bytes), &p, 0), "cuMemCreate");
+  if (f == Fate::ok) f = map(memory, bytes, Whose::ours, out);
+  if (f == Fate::ok) out.kind = kind;
+  return f;
 }
 
 /// Of theirs nobody knows what it is or how large: whatever the driver has against it is an answer,
@@ -251,7 +268,7 @@ Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Whose wh
   }
   if (f == Fate::ok) {
     CUmemAccessDesc access{};
-    access.location = exported_memory(number_).location;
+    access.location = memory_of(number_, Block::Kind::device).location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     f = answered(GV_DRIVER(cuMemSetAccess)(at, padded(bytes), &access, 1), "cuMemSetAccess");
   }
@@ -281,10 +298,15 @@ Fate CudaDevice::free(const Block& block, Where) {
 }
 
 Fate CudaDevice::share(const Block& block, int& descriptor) {
+  GV_CHECK((block.kind == Block::Kind::shared));
   if (!enter()) return Fate::lost;
-  return fate(GV_DRIVER(cuMemExportToShareableHandle)(&descriptor, handles_.at(block.data),
-                                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-              "cuMemExportToShareableHandle");
+  const Fate f = fate(
+      GV_DRIVER(cuMemExportToShareableHandle)(&descriptor, handles_.at(block.data),
+                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+      "cuMemExportToShareableHandle");
+  // A child that inherits it would keep the memory after us.
+  if (f == Fate::ok) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return f;
 }
 
 Fate CudaDevice::open(int descriptor, size_t bytes, Block& out) {
@@ -364,24 +386,26 @@ Fate CudaDevice::launch(Stream s, std::span<const Access> accesses, Body body, W
   for (size_t k = 0; k < accesses.size(); ++k)
     where[k] = const_cast<void*>(accesses[k].data);
   body(lines_[s.id].work, where);
-  return fate(cudaGetLastError(), "a pass");
+  const Fate f = fate(cudaGetLastError(), "a pass");
+  return f == Fate::later ? Fate::ok : f;  // that an event has not come is no failure of the pass
 }
 
 // --- how the owner learns of an event
 
 void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
   const bool works = enter();
+  bool is_first = false;
   {
-    const std::lock_guard lock(mutex_);
-    awaited_.push_back({works ? events_[e.id] : nullptr, std::move(then)});
+    const std::lock_guard lock(watched_->mutex);
+    is_first = watched_->awaited.empty();
+    watched_->awaited.push_back({works ? events_[e.id] : nullptr, std::move(then)});
   }
-  wake_.notify_one();  // to look after it from now on, at the latest by the belt
+  // To look after it from now on, at the latest by the belt.
+  if (is_first || !works) watched_->wake.notify_one();
   if (!works) return;
   const cudaStream_t bell = lines_[recorded_on_[e.id]].bell;
   if (fate(cudaStreamWaitEvent(bell, events_[e.id], 0), "cudaStreamWaitEvent") != Fate::ok) return;
-  static_cast<void>(fate(cudaLaunchHostFunc(
-                             bell, [](void* me) { static_cast<CudaDevice*>(me)->ring(); }, this),
-                         "cudaLaunchHostFunc"));
+  static_cast<void>(fate(cudaLaunchHostFunc(bell, ring, watched_.get()), "cudaLaunchHostFunc"));
 }
 
 Fate CudaDevice::drain() {
@@ -391,38 +415,38 @@ Fate CudaDevice::drain() {
 
 void CudaDevice::on_lost(std::function<void()> then) {
   {
-    const std::lock_guard lock(mutex_);
-    if (!lost_) on_lost_ = std::exchange(then, {});
+    const std::lock_guard lock(watched_->mutex);
+    if (!lost_) watched_->on_lost = std::exchange(then, {});
   }
   if (then) then();  // it was lost before
 }
 
 /// Called by CUDA on a thread of its own, where no call of CUDA is allowed.
-void CudaDevice::ring() {
-  {
-    const std::lock_guard lock(mutex_);
-    rung_ = true;
-  }
-  wake_.notify_one();
+void CudaDevice::ring(void* watched) {
+  auto* const all = static_cast<Watched*>(watched);
+  const std::lock_guard lock(all->mutex);
+  all->rung = true;
+  all->wake.notify_one();
 }
 
 /// The device's own thread.
 void CudaDevice::watch() {
-  std::unique_lock lock(mutex_);
-  while (!stops_) {
-    const auto is_rung = [this] { return stops_ || rung_; };
-    if (awaited_.empty()) {
-      wake_.wait(lock, [&] { return is_rung() || !awaited_.empty(); });
+  Watched& w = *watched_;
+  std::unique_lock lock(w.mutex);
+  while (!w.stops) {
+    const auto is_rung = [&w] { return w.stops || w.rung; };
+    if (w.awaited.empty()) {
+      w.wake.wait(lock, [&] { return is_rung() || !w.awaited.empty(); });
     } else {
-      wake_.wait_for(lock, kBelt, is_rung);
+      w.wake.wait_for(lock, kBelt, is_rung);
     }
-    rung_ = false;
-    std::vector<Awaited> asked = std::exchange(awaited_, {});
+    w.rung = false;
+    std::vector<Awaited> asked = std::exchange(w.awaited, {});
     lock.unlock();
     std::vector<Awaited> later = ask(std::move(asked));
     lock.lock();
     for (Awaited& a : later)
-      awaited_.push_back(std::move(a));
+      w.awaited.push_back(std::move(a));
   }
 }
 
@@ -479,7 +503,8 @@ Result<CudaFacts> cuda_facts(int number) {
 Result<std::unique_ptr<Device>> open_cuda_device(int number) {
   const Result<CudaFacts> facts = cuda_facts(number);
   if (!facts) return facts.error();
-  const CUmemAllocationProp p = exported_memory(number);
+  const auto kind = facts->shares_memory ? Block::Kind::shared : Block::Kind::device;
+  const CUmemAllocationProp p = memory_of(number, kind);
   size_t granularity = 0;
   const auto ask = GV_DRIVER(cuMemGetAllocationGranularity);
   if (ask == nullptr || ask(&granularity, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS) {

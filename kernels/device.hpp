@@ -38,9 +38,14 @@ struct Event {
   uint32_t id = 0;
 };
 
-/// Memory. The address of a device block is for passes and copies alone: the host never follows it.
+/// Memory. The address of a device's memory is for passes and copies alone: the host never follows
+/// it.
 struct Block {
-  enum class Kind : uint8_t { device, pinned };
+  enum class Kind : uint8_t {
+    device,
+    shared,  // the device's, too: other processes may open it
+    pinned   // the host's
+  };
   std::byte* data = nullptr;
   size_t bytes = 0;
   Kind kind = Kind::device;
@@ -68,7 +73,8 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// At the start only: an allocation may wait for all that runs. Contents are unspecified.
+  /// At the start only: an allocation may wait for all that runs. Contents are unspecified. Where
+  /// memory cannot be shared, none is left of that kind.
   virtual Fate allocate(size_t bytes, Block::Kind, Block& out) = 0;
   /// REQUIRES: no work in flight on it.
   virtual Fate free(const Block&, Where = Where::current()) = 0;
@@ -98,9 +104,9 @@ class Device {
   /// is in flight is left alone.
   virtual void give_up() = 0;
 
-  /// A descriptor, the caller's to close, by which other processes open() this device block; its
-  /// pages stay for as long as anybody has them open, also when the block is freed or its owner
-  /// dies.
+  /// A descriptor, the caller's to close, by which other processes open() this block, which is of
+  /// the kind for that; its pages stay for as long as anybody has them open, also when the block is
+  /// freed or its owner dies.
   virtual Fate share(const Block&, int& descriptor) = 0;
   /// `bytes` is what the other end says the block has; out_of_memory: it has less, or cannot be had
   /// here. The caller still owns the descriptor.

@@ -219,7 +219,7 @@ SnapshotPool::SnapshotPool(Fences& fences, const Block& block, size_t size, DTyp
   shared_->fences = &fences;
   for (size_t k = capacity; k-- > 0;) {
     shared_->slots.push_back(std::make_unique<SnapshotSlot>(
-        size, dtype, block.data + k * stride_of(size, dtype), block.kind == Block::Kind::device));
+        size, dtype, block.data + k * stride_of(size, dtype), block.kind != Block::Kind::pinned));
     shared_->free.push_back(shared_->slots.back().get());
   }
 }

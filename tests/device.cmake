@@ -10,3 +10,11 @@ grapevine_test(device
     device/lent_snapshots_test.cpp device/fake_nccl.cpp device/nccl_edge_test.cpp
     device/nccl_test.cpp
   USES grapevine_adversary)
+
+# cuda_device.cu on a CUDA that is none.
+if(CMAKE_CUDA_COMPILER_LOADED)
+  grapevine_test(cuda_device
+    SOURCES device/cuda_device_test.cpp device/cuda_device_as_cpp.cpp device/fake_cuda.cpp
+    USES Threads::Threads)
+  target_include_directories(cuda_device_test SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+endif()

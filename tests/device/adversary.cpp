@@ -25,7 +25,7 @@ std::byte* no_access(size_t bytes) {
 }
 
 void release(const Block& block) {
-  if (block.kind == Block::Kind::device) munmap(block.data, std::max<size_t>(1, block.bytes));
+  if (block.kind != Block::Kind::pinned) munmap(block.data, std::max<size_t>(1, block.bytes));
 }
 
 /// What a descriptor stands for, whichever number it has at whichever process.
@@ -123,6 +123,7 @@ void Adversary::post(std::function<void(Fate)> then, Fate fate, std::shared_ptr<
 // --- memory
 
 Fate Adversary::allocate(size_t bytes, Block::Kind kind, Block& out) {
+  if (kind == Block::Kind::shared && !shares) return Fate::out_of_memory;
   if (!lost_ && calls + 1 == fail_call) {
     ++calls;
     return Fate::out_of_memory;
@@ -163,6 +164,7 @@ Fate Adversary::free(const Block& block, Where where) {
 }
 
 Fate Adversary::share(const Block& block, int& descriptor) {
+  GV_CHECK((block.kind == Block::Kind::shared));
   if (refused(true)) return Fate::lost;
   descriptor = ::memfd_create("adversary", MFD_CLOEXEC);
   GV_CHECK(descriptor >= 0);

@@ -68,6 +68,7 @@ class Adversary final : public Device {
   Judge::Clock all() const;
 
   // Set by the test, when it likes:
+  bool shares = true;                     // other processes may open its memory
   std::map<uint32_t, double> slow;        // streams, and by which factor
   uint64_t fail_call = 0, fail_work = 0;  // the k-th call, or piece of work, counted from 1
   uint64_t silent_call = 0;               // from this call on nothing that is queued happens

@@ -30,7 +30,7 @@ struct Bench {
     for (Event* event : {&e, &f})
       REQUIRE(device.make_event(*event) == Fate::ok);
     for (Block* block : {&x, &y})
-      REQUIRE(device.allocate(kBytes, Block::Kind::device, *block) == Fate::ok);
+      REQUIRE(device.allocate(kBytes, Block::Kind::shared, *block) == Fate::ok);
     REQUIRE(device.allocate(kBytes, Block::Kind::pinned, pinned) == Fate::ok);
     std::memset(pinned.data, 1, kBytes);
     device.touch({pinned.data, kBytes, Access::Mode::writes});
@@ -258,7 +258,7 @@ TEST_CASE("shared memory outlives a process that is killed, for whoever has it o
   int descriptor = -1;
   REQUIRE(ok(ours.make_stream(false, writes)));
   REQUIRE(ok(theirs.make_stream(false, reads)));
-  REQUIRE(ok(ours.allocate(kBytes, Block::Kind::device, mine)));
+  REQUIRE(ok(ours.allocate(kBytes, Block::Kind::shared, mine)));
   REQUIRE(ok(theirs.allocate(kBytes, Block::Kind::pinned, pinned)));
   REQUIRE(ok(ours.share(mine, descriptor)));
   const Access whole{mine.data, kBytes, Access::Mode::writes};

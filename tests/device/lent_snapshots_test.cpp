@@ -252,7 +252,7 @@ struct Pool {
 
   Pool() {
     REQUIRE(fences.make_stream(Fences::Kind::shared, rules) == Fate::ok);
-    REQUIRE(device.allocate(SnapshotPool::bytes_for(kSize, DType::f32, 3), Block::Kind::device,
+    REQUIRE(device.allocate(SnapshotPool::bytes_for(kSize, DType::f32, 3), Block::Kind::shared,
                             block) == Fate::ok);
     slots = std::make_unique<SnapshotPool>(fences, block, kSize, DType::f32, 3);
   }

@@ -62,7 +62,7 @@ bool Neighbour::allocate() {
   for (Stream* s : {&rules_, &out_})
     if (!ok(fences_.make_stream(Fences::Kind::shared, *s))) return false;
   const auto device_block = [&](size_t count, Block& out) {
-    return ok(device_.allocate(count * stride_, Block::Kind::device, out));
+    return ok(device_.allocate(count * stride_, Block::Kind::shared, out));
   };
   if (!device_block(2 * kRanks, arena_) || !device_block(kSlots, exported_) ||
       !device_block(kKept, kept_block_)) {

@@ -51,7 +51,9 @@ Fate Threaded::allocate(size_t bytes, Block::Kind kind, Block& out) {
   const Descriptor made(::memfd_create("device", MFD_CLOEXEC));
   if (!made || ::ftruncate(made.fd(), static_cast<off_t>(std::max<size_t>(1, bytes))) != 0)
     return Fate::out_of_memory;
-  return open(made.fd(), bytes, out);
+  const Fate fate = open(made.fd(), bytes, out);
+  if (fate == Fate::ok) out.kind = kind;
+  return fate;
 }
 
 Fate Threaded::free(const Block& block, Where) {
@@ -65,6 +67,7 @@ Fate Threaded::free(const Block& block, Where) {
 }
 
 Fate Threaded::share(const Block& block, int& descriptor) {
+  GV_CHECK((block.kind == Block::Kind::shared));
   descriptor = ::fcntl(memory_.at(block.data).fd(), F_DUPFD_CLOEXEC, 0);
   return descriptor >= 0 ? Fate::ok : Fate::out_of_memory;
 }

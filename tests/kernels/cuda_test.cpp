@@ -110,7 +110,7 @@ TEST_CASE("a GPU tells when an event has come, and shares memory between two ope
   OnDevice on(*device, kMemoryBytes, [] { std::this_thread::yield(); });
   Block block, opened, refused;
   Event event;
-  REQUIRE(device->allocate(4096, Block::Kind::device, block) == Fate::ok);
+  REQUIRE(device->allocate(4096, Block::Kind::shared, block) == Fate::ok);
   REQUIRE(device->make_event(event) == Fate::ok);
   const Buffer sent = random_buffer(1024, DType::f32, 1);
   on.write(sent, {block.data, 1024, DType::f32});

@@ -318,7 +318,7 @@ namespace {
 class Counting final : public Device {
  public:
   Fate allocate(size_t bytes, Block::Kind kind, Block& out) override {
-    if (kind == Block::Kind::device) taken += bytes;
+    if (kind != Block::Kind::pinned) taken += bytes;
     return dry_.allocate(bytes, kind, out);
   }
   Fate free(const Block& b, Where w) override { return dry_.free(b, w); }

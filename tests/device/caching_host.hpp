@@ -1,0 +1,39 @@
+// CachingHost: what LibTorch's allocator of pinned memory does that its callers do not see. A block
+// remembers the streams of the copies that it was in, and when it is freed the allocator records an
+// event on each of them, to know when it may lend the block again. A record that fails is thrown in
+// a destructor that must not throw, so it ends the process. (CachingHostAllocatorImpl::free.)
+#pragma once
+#include <functional>
+#include <vector>
+
+namespace grapevine::testing {
+
+template <class Stream>
+class CachingHost {
+ public:
+  /// What a record on a stream answers: false where it fails.
+  explicit CachingHost(std::function<bool(Stream)> record) : record_(std::move(record)) {}
+
+  class Block {
+   public:
+    explicit Block(CachingHost& home) : home_(home) {}
+    Block(const Block&) = delete;
+    ~Block() {
+      for (const Stream& stream : streams_)
+        home_.ends_process_ = home_.ends_process_ || !home_.record_(stream);
+    }
+    void copied_on(Stream stream) { streams_.push_back(stream); }
+
+   private:
+    CachingHost& home_;
+    std::vector<Stream> streams_;
+  };
+
+  bool ends_process() const { return ends_process_; }
+
+ private:
+  const std::function<bool(Stream)> record_;
+  bool ends_process_ = false;
+};
+
+}  // namespace grapevine::testing
