@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine {
 

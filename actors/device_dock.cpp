@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "actors/device_share.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/descriptor.hpp"
+#include "kernels/base/descriptor.hpp"
 
 namespace grapevine {
 

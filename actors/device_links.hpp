@@ -1,10 +1,11 @@
 // DeviceLinks: how payloads of ranks on a device reach ranks of other processes, and theirs these.
 //
 // In place, where the other process is of this host and both devices reach each other's memory: the
-// block of what goes to other ranks is lent to it once (kernels/lent_snapshots.hpp), by a line that
-// both have to themselves (transport/memory_line.hpp); a frame then says which slot it means, and
-// the rank over there reads it in its jump. By NCCL, where both ask for that (nccl_links.hpp).
-// Else, and for what does not lie in that block, through the host's memory (device_dock.hpp).
+// block of what goes to other ranks is lent to it once (kernels/memory/lent_snapshots.hpp), by a
+// line that both have to themselves (transport/memory_line.hpp); a frame then says which slot it
+// means, and the rank over there reads it in its jump. By NCCL, where both ask for that
+// (nccl_links.hpp). Else, and for what does not lie in that block, through the host's memory
+// (device_dock.hpp).
 //
 //               a payload for it                  taken
 //   untried ---------------------> offered ----------------> in place

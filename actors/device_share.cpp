@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 

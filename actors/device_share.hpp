@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "actors/silence_watch.hpp"
-#include "kernels/ferry.hpp"
-#include "kernels/result.hpp"
-#include "kernels/snapshot_pool.hpp"
-#include "kernels/workspace.hpp"
+#include "kernels/base/result.hpp"
+#include "kernels/memory/ferry.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/workspace.hpp"
 
 namespace grapevine {
 

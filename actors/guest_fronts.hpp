@@ -10,7 +10,7 @@
 
 #include "actors/device_turns.hpp"
 #include "actors/guest_seat.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

@@ -23,7 +23,7 @@
 #include "actors/guest_worker.hpp"
 #include "actors/kept_blob.hpp"
 #include "actors/transport/guest_door.hpp"
-#include "kernels/shared_memory.hpp"
+#include "kernels/memory/shared_memory.hpp"
 #include "models/guest.hpp"
 
 namespace grapevine {

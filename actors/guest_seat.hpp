@@ -11,7 +11,7 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine {
 

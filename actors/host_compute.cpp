@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "actors/lane_gradient.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

@@ -19,7 +19,7 @@
 #include "actors/compute.hpp"
 #include "actors/core_share.hpp"
 #include "actors/device_share.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {

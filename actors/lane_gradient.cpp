@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "kernels/check.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/lease.hpp"
+#include "kernels/memory/lease.hpp"
 
 namespace grapevine {
 

@@ -4,7 +4,7 @@
 
 #include "actors/conversations/conversation.hpp"
 #include "actors/run/settings.hpp"
-#include "kernels/layout.hpp"
+#include "kernels/memory/layout.hpp"
 
 namespace grapevine {
 

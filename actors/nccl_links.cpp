@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "kernels/hash.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 

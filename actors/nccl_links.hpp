@@ -1,6 +1,6 @@
 // NcclLinks: what a node agrees on with each other node, so that payloads of ranks on its device go
 // to ranks on that one's by a communicator of NCCL that the two have to themselves
-// (kernels/nccl_edge.hpp). Experimental, as that is.
+// (kernels/gpu/nccl_edge.hpp). Experimental, as that is.
 //
 //   the node of the lower name                         the other one
 //   a payload for it: makes an id, begins to connect
@@ -38,7 +38,7 @@
 
 #include "actors/device_dock.hpp"
 #include "actors/transport/link_transport.hpp"
-#include "kernels/nccl.hpp"
+#include "kernels/gpu/nccl.hpp"
 
 namespace grapevine {
 

@@ -10,8 +10,8 @@
 
 #include "actors/guest_seat.hpp"
 #include "actors/rank_record.hpp"
-#include "kernels/check.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 

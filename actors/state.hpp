@@ -23,9 +23,9 @@
 #include "actors/guest_fronts.hpp"
 #include "actors/mail_state.hpp"
 #include "actors/ring_parts.hpp"
-#include "kernels/fork_join.hpp"
-#include "kernels/ops.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/ops.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {

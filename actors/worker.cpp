@@ -6,7 +6,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/counters.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/transport/console.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -14,7 +14,7 @@
 #include "app/metrics/metrics_text.hpp"
 #include "app/node_status_json.hpp"
 #include "app/words.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 namespace {

@@ -24,7 +24,7 @@
 #include "app/device_report.hpp"
 #include "app/execute.hpp"
 #include "app/words.hpp"
-#include "kernels/cuda_device.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "messages/control.hpp"
 #include "models/network_loader.hpp"
 

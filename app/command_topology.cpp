@@ -8,7 +8,7 @@
 #include "app/commands.hpp"
 #include "app/json_output.hpp"
 #include "app/words.hpp"
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "app/json_output.hpp"
-#include "kernels/device_survey.hpp"
+#include "kernels/gpu/device_survey.hpp"
 
 namespace grapevine {
 

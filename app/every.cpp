@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

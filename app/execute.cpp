@@ -17,8 +17,8 @@
 #include "app/json_output.hpp"
 #include "app/node_status_json.hpp"
 #include "app/plan_file.hpp"
-#include "kernels/ops.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
+#include "kernels/passes/ops.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "kernels/descriptor.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/descriptor.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

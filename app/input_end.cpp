@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

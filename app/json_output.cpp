@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "actors/algorithms/method_registry.hpp"
-#include "kernels/hash.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 namespace {

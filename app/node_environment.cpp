@@ -6,8 +6,8 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "kernels/hash.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
+#include "kernels/memory/hash.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {

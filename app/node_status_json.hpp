@@ -5,7 +5,7 @@
 #include "actors/cluster/mean_exchange.hpp"
 #include "actors/cluster/node_status.hpp"
 #include "app/json_output.hpp"
-#include "kernels/layout.hpp"
+#include "kernels/memory/layout.hpp"
 
 namespace grapevine {
 

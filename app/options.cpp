@@ -12,7 +12,7 @@
 #include "actors/run/run_node.hpp"
 #include "app/every.hpp"
 #include "app/node_environment.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "models/guest.hpp"
 
 namespace grapevine {

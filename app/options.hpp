@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "actors/run/settings.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

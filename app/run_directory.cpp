@@ -7,7 +7,7 @@
 
 #include "app/checkpoint/real_disk.hpp"
 #include "app/words.hpp"
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 
 namespace grapevine {
 namespace {

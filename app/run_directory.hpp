@@ -17,7 +17,7 @@
 
 #include "app/folder_lock.hpp"
 #include "app/growing_file.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -6,7 +6,7 @@
 
 #include "actors/transport/console.hpp"
 #include "app/ask_node.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "models/guest.hpp"
 
 namespace grapevine {

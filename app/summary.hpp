@@ -10,7 +10,7 @@
 #include "actors/algorithms/rule.hpp"
 #include "actors/run/samples.hpp"
 #include "app/testing/score.hpp"
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {

@@ -1,10 +1,10 @@
 // What the configuration file and the plan file have in common: reading TOML, and saying where and
 // what is wrong with it. Internal to this room: it shows toml++.
 #pragma once
-#include <string>
 #include <toml++/toml.h>
+#include <string>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

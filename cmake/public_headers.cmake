@@ -1,6 +1,6 @@
 # The public headers, staged for installation: those in the rooms' include/grapevine, and all that they include.
 # Run with -DSOURCE=... -DSTAGE=... Afterwards every include is by its path below include/, so that no folder
-# of a user's project can stand in for one of ours: "kernels/vec.hpp" is "grapevine/kernels/vec.hpp".
+# of a user's project can stand in for one of ours: "kernels/memory/vec.hpp" is "grapevine/kernels/memory/vec.hpp".
 cmake_minimum_required(VERSION 3.22)
 set(doors actors/include/grapevine app/include/grapevine)
 set(rooms "kernels|topologies|messages|models|actors")

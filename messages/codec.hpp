@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <span>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "messages/frame.hpp"
 #include "messages/parcel.hpp"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <set>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "messages/guest.capnp.h"
 
 namespace grapevine {

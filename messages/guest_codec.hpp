@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "messages/guest.hpp"
 
 namespace grapevine {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <variant>
 
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 #include "messages/frame.hpp"
 
 namespace grapevine {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {

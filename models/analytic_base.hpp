@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "models/data/file.hpp"
 #include "models/model_file.hpp"
 #include "models/objective.hpp"

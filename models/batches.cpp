@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/check.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 #include "models/model_file.hpp"
 
 namespace grapevine {

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <optional>
 
-#include "kernels/check.hpp"
-#include "kernels/random.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/base/spec.hpp"
 #include "models/data/file.hpp"
 
 namespace grapevine {

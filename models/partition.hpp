@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

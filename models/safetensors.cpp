@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 #include "models/data/file.hpp"
 #include "models/model_file.hpp"
 

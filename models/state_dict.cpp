@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 #include "models/model_file.hpp"
 
 namespace grapevine {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "kernels/check.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
 #include "models/data/file.hpp"
 
 namespace grapevine {

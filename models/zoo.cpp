@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 namespace {

@@ -22,9 +22,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/layout.hpp"
-#include "kernels/result.hpp"
-#include "kernels/vec.hpp"
+#include "kernels/base/result.hpp"
+#include "kernels/memory/layout.hpp"
+#include "kernels/memory/vec.hpp"
 #include "models/data/data_set.hpp"
 
 namespace grapevine {

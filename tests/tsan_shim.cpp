@@ -13,7 +13,7 @@
 
 #include <caf/all.hpp>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 extern "C" {
 void __tsan_acquire(void*);

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/topology.hpp"
 

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 
 namespace grapevine {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {

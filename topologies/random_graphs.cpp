@@ -9,8 +9,8 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "kernels/random.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 
 namespace grapevine {

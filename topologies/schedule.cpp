@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

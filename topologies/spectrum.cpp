@@ -10,7 +10,7 @@
 #include <numbers>
 #include <optional>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/spectrum_chi.hpp"
 #include "topologies/spectrum_sparse.hpp"

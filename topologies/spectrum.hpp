@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {

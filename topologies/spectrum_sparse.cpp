@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/check.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
 #include "topologies/star_mesh.hpp"
 
 namespace grapevine {

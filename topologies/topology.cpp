@@ -9,9 +9,9 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/check.hpp"
-#include "kernels/registry.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/registry.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 
 namespace grapevine {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/trees.hpp"
 

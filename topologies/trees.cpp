@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "topologies/graphs.hpp"
 
 namespace grapevine {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/check.hpp"
-#include "kernels/random.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/spectrum.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

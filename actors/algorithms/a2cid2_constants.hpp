@@ -1,6 +1,6 @@
 // The constants of A2CiD2 (a2cid2.hpp) that a graph asks for.
 #pragma once
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "topologies/spectrum.hpp"
 
 namespace grapevine {

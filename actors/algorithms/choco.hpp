@@ -11,8 +11,8 @@
 // Requires symmetric weights, every message (none may be lost for good) and, the coarser C is,
 // a gamma the smaller (with sign some .4, with the largest hundredth some .04). Invariant: gossip
 // keeps the mean of x to rounding. A change of the graph sets x^ and s to 0. Cost per rank and
-// round: one message of C's bytes (kernels/compressor.hpp) to each neighbour; with sign, per tensor
-// of d elements, ceil(d / 8) and one number. Memory: x, x^, s, what C gets, the optimizer.
+// round: one message of C's bytes (kernels/codecs/compressor.hpp) to each neighbour; with sign, per
+// tensor of d elements, ceil(d / 8) and one number. Memory: x, x^, s, what C gets, the optimizer.
 #pragma once
 #include "actors/algorithms/compressed_rule.hpp"
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/workspace.hpp"
+#include "kernels/passes/workspace.hpp"
 
 namespace grapevine {
 

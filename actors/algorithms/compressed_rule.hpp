@@ -2,7 +2,7 @@
 // compressor of settings.compress and v some vector of the method.
 #pragma once
 #include "actors/algorithms/rule.hpp"
-#include "kernels/compressor.hpp"
+#include "kernels/codecs/compressor.hpp"
 
 namespace grapevine {
 

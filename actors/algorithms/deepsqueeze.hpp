@@ -9,9 +9,9 @@
 //
 // Requires symmetric weights and a small gamma (with sign some .01). Of messages that are lost
 // the terms are left out (Missing::own). Invariant: gossip keeps the mean of x to rounding while
-// nothing is lost. Cost per rank and round: one message of C's bytes (kernels/compressor.hpp) to
-// each neighbour; with sign, per tensor of d elements, ceil(d / 8) and one number. Memory: x,
-// delta, the optimizer.
+// nothing is lost. Cost per rank and round: one message of C's bytes
+// (kernels/codecs/compressor.hpp) to each neighbour; with sign, per tensor of d elements, ceil(d /
+// 8) and one number. Memory: x, delta, the optimizer.
 #pragma once
 #include "actors/algorithms/compressed_rule.hpp"
 

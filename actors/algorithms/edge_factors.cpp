@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/check.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 

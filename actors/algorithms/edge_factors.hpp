@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "actors/algorithms/rule.hpp"
-#include "kernels/low_rank.hpp"
-#include "kernels/random.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/base/result.hpp"
+#include "kernels/passes/low_rank.hpp"
 
 namespace grapevine {
 
@@ -88,9 +88,9 @@ class EdgeFactors {
   /// Writes what is sent of x. Changes nothing.
   void encode(ConstVec x, Payload& out) const;
 
-  /// One iteration, from the messages that crossed. Mix by c (kernels/ops.hpp), then x -= alpha m,
-  /// x~ -= alpha_tilde m; without x~ no mixing. False: the ends differed; nothing but the factors
-  /// has changed.
+  /// One iteration, from the messages that crossed. Mix by c (kernels/passes/ops.hpp), then x -=
+  /// alpha m, x~ -= alpha_tilde m; without x~ no mixing. False: the ends differed; nothing but the
+  /// factors has changed.
   bool jump(const Payload& sent, const Payload& received, double c, double alpha,
             double alpha_tilde, Vec x, Vec x_tilde);
 
@@ -119,7 +119,7 @@ class PairFactors {
   explicit PairFactors(const RuleContext&);  // compress is a spec that parses
 
   size_t bytes() const { return plan_->message_bytes(); }  // of the largest message
-  /// The message of x mixed by c (kernels/ops.hpp), of x itself where there is no twin.
+  /// The message of x mixed by c (kernels/passes/ops.hpp), of x itself where there is no twin.
   void write(const ExchangeKey&, double c, ConstVec x, ConstVec x_tilde, Payload& out);
   /// As EdgeFactors::jump. False counts as reseeded.
   bool jump(const ExchangeKey&, const Payload& sent, const Payload& received, double c,

@@ -21,7 +21,7 @@
 #include "actors/algorithms/relaysgd_async.hpp"
 #include "actors/algorithms/relaysum_grad.hpp"
 #include "actors/algorithms/requirements.hpp"
-#include "kernels/registry.hpp"
+#include "kernels/base/registry.hpp"
 
 namespace grapevine {
 

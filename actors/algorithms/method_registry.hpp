@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/algorithms/rule.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/moniqua.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
+#include "kernels/passes/moniqua.hpp"
 
 namespace grapevine {
 

@@ -3,7 +3,7 @@
 // Paper: Lu, De Sa. ICML 2020. arXiv:2002.11787.
 //
 //   h_i = x_i + u_i                                  u the optimizer's step
-//   q_i = h_i modulo B = 6 theta, on 4 levels        kernels/moniqua.hpp
+//   q_i = h_i modulo B = 6 theta, on 4 levels        kernels/passes/moniqua.hpp
 //   x_i = h_i + gamma sum_j W_ij (z_ij - z_ii)       z_ij what q_j says of h_j - h_i
 //
 // settings.compress is "modulo:THETA". Requires symmetric weights, parameters of neighbours
@@ -17,7 +17,7 @@
 // successor, the optimizer.
 #pragma once
 #include "actors/algorithms/rule.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -12,8 +12,8 @@
 
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/algorithms/rule_state.hpp"
-#include "kernels/layout.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/memory/layout.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 
@@ -21,8 +21,8 @@ class Optimizer {
  public:
   Optimizer(const Execution&, const ParameterLayout&, const OptimizerSettings&);
 
-  /// Mixes x and x~ by `attraction` (kernels/ops.hpp), then x += u, x~ += u, copy = x. Empty views
-  /// are left out.
+  /// Mixes x and x~ by `attraction` (kernels/passes/ops.hpp), then x += u, x~ += u, copy = x. Empty
+  /// views are left out.
   void step(const Execution&, double attraction, double lr, ConstVec g, Vec x, Vec x_tilde,
             Vec copy);
   void reset(const Execution&);

@@ -33,7 +33,7 @@ class PairRule : public PairwiseRule {
   RuleCounts counts() const override;
 
  protected:
-  /// The message of x mixed by c (kernels/ops.hpp), of x itself where there is no twin.
+  /// The message of x mixed by c (kernels/passes/ops.hpp), of x itself where there is no twin.
   void write(const ExchangeKey&, double c, ConstVec x_tilde, Payload& out);
 
   /// Mixes by c, then x -= alpha m, x~ -= alpha_tilde m; without a twin x -= alpha m alone. False:

@@ -13,7 +13,7 @@
 #include "actors/algorithms/optimizer.hpp"
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/algorithms/rule_state.hpp"
-#include "kernels/lease.hpp"
+#include "kernels/memory/lease.hpp"
 
 namespace grapevine {
 

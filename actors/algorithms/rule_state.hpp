@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/check.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/ops.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/lease.hpp"
+#include "kernels/memory/lease.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {

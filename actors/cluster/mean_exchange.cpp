@@ -7,8 +7,8 @@
 
 #include "actors/cluster/mean_sums.hpp"
 #include "actors/cluster/state_pieces.hpp"
-#include "kernels/hash.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/memory/hash.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

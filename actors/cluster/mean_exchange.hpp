@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "actors/cluster/mean_tree.hpp"
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 #include "messages/parcel.hpp"
 
 namespace grapevine {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

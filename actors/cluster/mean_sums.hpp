@@ -9,7 +9,7 @@
 //
 // Packed: all `high`, then all `low` + 8, two in a byte, the first in its lower half.
 #pragma once
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "actors/membership/member_table.hpp"
-#include "kernels/check.hpp"
-#include "kernels/hash.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 

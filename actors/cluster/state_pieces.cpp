@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "kernels/check.hpp"
-#include "kernels/checksum.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/checksum.hpp"
 
 namespace grapevine {
 

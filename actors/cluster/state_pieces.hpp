@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {

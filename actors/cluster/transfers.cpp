@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "actors/run/run.hpp"
-#include "kernels/ops.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

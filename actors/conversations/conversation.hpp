@@ -17,7 +17,7 @@
 
 #include "actors/algorithms/exchange_key.hpp"
 #include "actors/conversations/counts.hpp"
-#include "kernels/lease.hpp"
+#include "kernels/memory/lease.hpp"
 #include "messages/frame.hpp"
 
 namespace grapevine {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

@@ -15,7 +15,7 @@
 
 #include "actors/conversations/pair_exchange.hpp"
 #include "actors/conversations/pairing.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

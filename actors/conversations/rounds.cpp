@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/hash.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "actors/membership/member_table.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

@@ -4,8 +4,8 @@
 #include <bit>
 #include <tuple>
 
-#include "kernels/check.hpp"
-#include "kernels/hash.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 

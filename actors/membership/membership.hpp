@@ -52,7 +52,7 @@
 #include "actors/membership/piggyback_queue.hpp"
 #include "actors/membership/prober.hpp"
 #include "actors/membership/suspicions.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

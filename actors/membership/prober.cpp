@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

@@ -19,7 +19,7 @@
 
 #include "actors/membership/connector.hpp"
 #include "actors/membership/member_table.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

@@ -7,8 +7,8 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/run/state_sizes.hpp"
-#include "kernels/compressor.hpp"
-#include "kernels/cuda_device.hpp"
+#include "kernels/codecs/compressor.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 
 namespace grapevine {
 

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "actors/run/run.hpp"
-#include "kernels/hash.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/memory/hash.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 

@@ -15,7 +15,7 @@
 
 #include "actors/conversations/counts.hpp"
 #include "actors/transport/link_model.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

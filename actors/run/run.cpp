@@ -26,7 +26,7 @@
 #include "actors/state.hpp"
 #include "actors/topology_manager.hpp"
 #include "actors/transport/simulated.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 

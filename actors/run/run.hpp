@@ -20,7 +20,7 @@ namespace grapevine {
 
 class DeviceShare;    // actors/device_share.hpp
 class SpectrumCache;  // topologies/spectrum_cache.hpp
-struct Nccl;          // kernels/nccl.hpp
+struct Nccl;          // kernels/gpu/nccl.hpp
 struct SpawnedWorker;
 struct WorkerDependencies;
 

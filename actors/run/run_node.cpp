@@ -18,8 +18,8 @@
 #include "actors/run/promised.hpp"
 #include "actors/run/spawn_node.hpp"
 #include "actors/transport/arrivals.hpp"
-#include "kernels/hash.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/hash.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
 

@@ -11,8 +11,8 @@
 #include "actors/alarm.hpp"
 #include "actors/algorithms/rule_settings.hpp"
 #include "actors/conversations/counts.hpp"
-#include "kernels/result.hpp"
-#include "kernels/vec.hpp"
+#include "kernels/base/result.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine {
 

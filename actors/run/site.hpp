@@ -6,7 +6,7 @@
 #include "actors/mail_node.hpp"
 #include "actors/nccl_links.hpp"
 #include "actors/run/spawn_run.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "actors/algorithms/relay.hpp"
-#include "kernels/dry_device.hpp"
-#include "kernels/nccl_edge.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/device/dry_device.hpp"
+#include "kernels/gpu/nccl_edge.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "topologies/schedule.hpp"
 #include "topologies/weights.hpp"
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {

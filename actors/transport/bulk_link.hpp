@@ -23,8 +23,8 @@
 
 #include "actors/transport/loop.hpp"
 #include "actors/transport/peers.hpp"
-#include "kernels/descriptor.hpp"
-#include "kernels/shared_memory.hpp"
+#include "kernels/base/descriptor.hpp"
+#include "kernels/memory/shared_memory.hpp"
 
 namespace grapevine {
 

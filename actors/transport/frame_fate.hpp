@@ -8,7 +8,7 @@
 #include <span>
 
 #include "actors/transport/link_model.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "messages/frame.hpp"
 
 namespace grapevine {

@@ -12,7 +12,7 @@
 
 #include "actors/transport/local_socket.hpp"
 #include "actors/transport/passed_descriptors.hpp"
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 namespace {

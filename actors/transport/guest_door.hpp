@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/descriptor.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/descriptor.hpp"
+#include "kernels/base/result.hpp"
 #include "messages/guest_codec.hpp"
 
 namespace grapevine {

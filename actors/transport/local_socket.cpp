@@ -14,7 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 namespace {

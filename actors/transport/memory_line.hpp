@@ -1,5 +1,5 @@
 // MemoryLine: one end of the connection by which a process lends memory of its device to another
-// process of the same host (kernels/lent_snapshots.hpp). A resource; any thread may call.
+// process of the same host (kernels/memory/lent_snapshots.hpp). A resource; any thread may call.
 //
 //   lender (Links::lend)                        borrower (LinkEvents::lent)
 //   the memory, and how it is cut  ---------->  opens it, or cannot
@@ -17,12 +17,12 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/lent_snapshots.hpp"
+#include "kernels/memory/lent_snapshots.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {
 
-class Descriptor;  // kernels/descriptor.hpp
+class Descriptor;  // kernels/base/descriptor.hpp
 
 /// A block of a device, cut into slots.
 struct LentMemory {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "actors/transport/transport.hpp"
-#include "kernels/checksum.hpp"
+#include "kernels/base/checksum.hpp"
 
 namespace grapevine {
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

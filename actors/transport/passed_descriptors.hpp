@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "kernels/descriptor.hpp"
+#include "kernels/base/descriptor.hpp"
 
 namespace grapevine {
 

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 
 namespace grapevine {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -15,7 +15,7 @@
 #include "actors/transport/frame_fate.hpp"
 #include "actors/transport/link_model.hpp"
 #include "actors/transport/transport.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 

@@ -14,7 +14,7 @@
 #include "actors/transport/loop.hpp"
 #include "actors/transport/memory_line.hpp"
 #include "actors/transport/peers.hpp"
-#include "kernels/descriptor.hpp"
+#include "kernels/base/descriptor.hpp"
 
 namespace grapevine {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "kernels/lease.hpp"
+#include "kernels/memory/lease.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {

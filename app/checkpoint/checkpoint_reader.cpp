@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-#include "kernels/checksum.hpp"
+#include "kernels/base/checksum.hpp"
 #include "models/model_file.hpp"
 
 namespace grapevine {

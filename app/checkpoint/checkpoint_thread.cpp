@@ -7,7 +7,7 @@
 #include "actors/alarm.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "app/words.hpp"
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine {
 

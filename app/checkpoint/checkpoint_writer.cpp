@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "kernels/checksum.hpp"
-#include "kernels/descriptor.hpp"
+#include "kernels/base/checksum.hpp"
+#include "kernels/base/descriptor.hpp"
 #include "models/model_file.hpp"
 
 namespace grapevine {

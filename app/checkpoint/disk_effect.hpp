@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 
 namespace grapevine {
 

@@ -13,7 +13,7 @@
 #include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "app/words.hpp"
-#include "kernels/hash.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 

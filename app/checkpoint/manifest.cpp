@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "kernels/checksum.hpp"
+#include "kernels/base/checksum.hpp"
 
 namespace grapevine {
 namespace {

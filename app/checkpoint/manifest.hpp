@@ -18,7 +18,7 @@
 
 #include "actors/checkpoint_orders.hpp"
 #include "app/testing/score.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 #include "models/walk.hpp"
 
 namespace grapevine {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "app/words.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "kernels/descriptor.hpp"
+#include "kernels/base/descriptor.hpp"
 
 namespace grapevine {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/real_disk.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 #include "models/model_file.hpp"
 #include "models/state_dict_reader.hpp"
 #include "models/warm_start.hpp"

@@ -6,7 +6,7 @@
 #include "app/commands.hpp"
 #include "app/compare/curves.hpp"
 #include "app/compare/report.hpp"
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 
 namespace grapevine {
 namespace {

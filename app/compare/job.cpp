@@ -13,7 +13,7 @@
 #include "app/compare/file.hpp"
 #include "app/execute.hpp"
 #include "app/toml_options.hpp"
-#include "kernels/hash.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 namespace {

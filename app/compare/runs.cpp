@@ -12,7 +12,7 @@
 #include "app/child_process.hpp"
 #include "app/interrupts.hpp"
 #include "app/words.hpp"
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 
 namespace grapevine {
 namespace {

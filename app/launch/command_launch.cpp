@@ -27,7 +27,7 @@
 #include "app/launch/report.hpp"
 #include "app/progress.hpp"
 #include "app/run_record.hpp"
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 
 namespace grapevine {
 namespace {

@@ -11,8 +11,8 @@
 #include "app/checkpoint/resume.hpp"
 #include "app/node_environment.hpp"
 #include "app/toml_file.hpp"
-#include "kernels/cuda_device.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 
 namespace grapevine {
 namespace {

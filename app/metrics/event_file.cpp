@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "app/ask_node.hpp"
 #include "app/metrics/metrics_text.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 

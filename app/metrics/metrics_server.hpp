@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "app/reproduce/runs.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine {
 namespace {

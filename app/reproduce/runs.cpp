@@ -10,7 +10,7 @@
 
 #include "app/interrupts.hpp"
 #include "app/options.hpp"
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-#include "kernels/registry.hpp"
+#include "kernels/base/registry.hpp"
 #include "models/data/file.hpp"
 #include "models/data/readers.hpp"
 #include "models/data/text_set.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "models/data/text.hpp"
 #include "models/data/zip.hpp"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <tuple>
 
-#include "kernels/spec.hpp"
+#include "kernels/base/spec.hpp"
 #include "models/data/npz.hpp"
 #include "models/data/text.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <c10/core/StreamGuard.h>
 
-#include "kernels/result.hpp"
+#include "kernels/base/result.hpp"
 
 namespace grapevine {
 

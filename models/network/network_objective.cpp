@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "models/network/gpu.hpp"
 #include "models/walk.hpp"
 

@@ -1,5 +1,5 @@
 // gpu.hpp where LibTorch has no CUDA, or there is no toolkit.
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "models/network/gpu.hpp"
 
 namespace grapevine {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine {
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "models/data/file.hpp"
 #include "models/heap.hpp"
 #include "models/model_file.hpp"

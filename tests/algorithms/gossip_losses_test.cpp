@@ -12,7 +12,7 @@
 #include <cmath>
 #include <map>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/algorithms/methods_problems.hpp"
 #include "tests/catch.hpp"
 

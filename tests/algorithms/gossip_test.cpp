@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/algorithms/methods_problems.hpp"
 #include "tests/catch.hpp"
 

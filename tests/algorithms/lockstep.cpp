@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "topologies/trees.hpp"
 #include "topologies/weights.hpp"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "actors/algorithms/method_registry.hpp"
-#include "kernels/layout.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/layout.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "models/objective.hpp"
 #include "topologies/schedule.hpp"
 #include "topologies/topology.hpp"

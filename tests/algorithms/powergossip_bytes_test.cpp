@@ -2,7 +2,7 @@
 #include <memory>
 #include <tuple>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/algorithms/powergossip_tools.hpp"
 #include "tests/catch.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/algorithms/powergossip_tools.hpp"
 #include "tests/catch.hpp"
 

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "actors/algorithms/push_sum.hpp"
-#include "kernels/random.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/algorithms/methods_problems.hpp"
 #include "tests/catch.hpp"
 

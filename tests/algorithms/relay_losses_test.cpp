@@ -3,8 +3,8 @@
 // f(mean) - minimum. The figures are our own runs of the published equations (Vogels et al.,
 // NeurIPS 2021, arXiv 2110.04175, appendix on robustness); other draws stay within a factor 3.
 #include "actors/algorithms/relaysgd_async.hpp"
-#include "kernels/random.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/algorithms/methods_problems.hpp"
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // Methods that relay along the edges of trees (Vogels et al., NeurIPS 2021, arXiv 2110.04175),
 // while nothing is lost and the tree stays.
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/algorithms/lockstep.hpp"
 #include "tests/catch.hpp"
 #include "topologies/trees.hpp"

@@ -1,7 +1,7 @@
 // Methods that relay: on several trees at once, when the tree changes, and what they send.
 #include "actors/algorithms/relaysgd.hpp"
-#include "kernels/random.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/algorithms/methods_problems.hpp"
 #include "tests/catch.hpp"
 

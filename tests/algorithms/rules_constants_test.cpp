@@ -5,7 +5,7 @@
 #include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/algorithms/rules_tools.hpp"
 #include "tests/algorithms/second_moments.hpp"
 #include "tests/topologies/tools.hpp"

@@ -1,7 +1,7 @@
 // What the tests of the rules share: rows of numbers, buffers of them, and what a rule holds.
 #pragma once
 #include "actors/algorithms/method_registry.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/algorithms/oracle.hpp"
 
 namespace grapevine::test {

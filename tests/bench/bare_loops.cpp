@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine::bench {
 namespace {

@@ -1,7 +1,7 @@
 // What the codec costs: every simulated frame is encoded once and decoded once.
 #include <benchmark/benchmark.h>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "messages/codec.hpp"
 
 namespace grapevine {

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/compressor.hpp"
-#include "kernels/low_rank.hpp"
-#include "kernels/moniqua.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/codecs/compressor.hpp"
+#include "kernels/passes/low_rank.hpp"
+#include "kernels/passes/moniqua.hpp"
 
 namespace grapevine::bench {
 namespace {

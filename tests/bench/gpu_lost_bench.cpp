@@ -16,7 +16,7 @@
 
 #include "actors/run/gpu.hpp"
 #include "actors/run/run_node.hpp"
-#include "kernels/cuda_device.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "models/heap.hpp"
 #include "models/network/torch_objective.hpp"
 #include "tests/bench/gpu_lost.hpp"

@@ -23,8 +23,8 @@
 
 #include "actors/run/gpu.hpp"
 #include "actors/run/run_node.hpp"
-#include "kernels/cuda_device.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "models/data/data_set.hpp"
 #include "models/heap.hpp"
 #include "tests/bench/bare_resnet.hpp"

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/bench/kernels_bare.hpp"
 #include "tests/bench/kernels_forms.hpp"
 

@@ -12,8 +12,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/cuda_device.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/gpu/cuda_device.hpp"
+#include "kernels/passes/ops.hpp"
 
 using namespace grapevine;
 

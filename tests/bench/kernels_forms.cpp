@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "kernels/vec.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine::bench {
 namespace {

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/ops.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/bench/links_nodes.hpp"
 #include "tests/bench/links_plain.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "actors/transport/links.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 

@@ -15,7 +15,7 @@
 #include <memory>
 #include <thread>
 
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "actors/run/run.hpp"
 #include "actors/worker.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 #include "models/heap.hpp"
 #include "tests/bench/bare_loops.hpp"
 

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda_device.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "tests/deadline.hpp"
 #include "tests/device/threaded.hpp"
 #include "tests/run/node_process.hpp"

@@ -8,7 +8,7 @@
 
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/disk_effect.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine::test {
 

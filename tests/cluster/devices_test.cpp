@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "kernels/checksum.hpp"
+#include "kernels/base/checksum.hpp"
 #include "tests/catch.hpp"
 #include "tests/cluster/scenario.hpp"
 #include "tests/seeds.hpp"

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "actors/cluster/mass_hand_over.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

@@ -11,7 +11,7 @@
 #include "actors/cluster/mean_exchange.hpp"
 #include "actors/cluster/mean_sums.hpp"
 #include "actors/membership/member_table.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

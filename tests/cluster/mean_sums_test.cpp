@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "actors/cluster/mean_sums.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

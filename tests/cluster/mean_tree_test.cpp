@@ -4,7 +4,7 @@
 
 #include "actors/cluster/mean_tree.hpp"
 #include "actors/membership/member_table.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/cluster/simulated_cluster.hpp"
 

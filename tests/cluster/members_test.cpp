@@ -16,7 +16,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/cluster/needed_links.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/cluster/recorded_jumps.hpp"
 #include "tests/cluster/simulated_cluster.hpp"

@@ -6,8 +6,8 @@
 
 #include "actors/run/state_sizes.hpp"
 #include "actors/worker.hpp"
-#include "kernels/hash.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/memory/hash.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine::test {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/hash.hpp"
+#include "kernels/memory/hash.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine::test {

@@ -19,7 +19,7 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/transport/links.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace grapevine::test {
 

@@ -7,8 +7,8 @@
 #include "actors/conversations/collective.hpp"
 #include "actors/ring_parts.hpp"
 #include "actors/transport/simulated.hpp"
-#include "kernels/ops.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/conversations/event_queue.hpp"
 

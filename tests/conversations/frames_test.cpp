@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "actors/transport/transport.hpp"
-#include "kernels/random.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/conversations/talker.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "actors/algorithms/a2cid2_constants.hpp"
 #include "actors/algorithms/method_registry.hpp"
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine::test {
 

@@ -17,7 +17,7 @@
 #include "actors/algorithms/rule.hpp"
 #include "actors/conversations/pairwise.hpp"
 #include "actors/transport/simulated.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine::test {

@@ -1,6 +1,6 @@
 // One end of an edge alone, event by event.
 #include "actors/conversations/pair_exchange.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

@@ -2,7 +2,7 @@
 // lost frames, then with a dead neighbour, then under frames out of nowhere.
 #include <cmath>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/at_hand.hpp"
 #include "tests/catch.hpp"
 #include "tests/conversations/harness.hpp"

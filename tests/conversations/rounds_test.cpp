@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "actors/transport/simulated.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/conversations/event_queue.hpp"
 #include "topologies/topology.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "actors/conversations/pairwise.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine::test {
 

@@ -1,7 +1,7 @@
 // What Gossip watches: requests, frames and offers against what a conversation promises.
 #include <cmath>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "tests/conversations/harness.hpp"
 
 namespace grapevine::test {

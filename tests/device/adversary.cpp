@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 
 namespace grapevine::testing {
 namespace {

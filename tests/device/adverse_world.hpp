@@ -10,7 +10,7 @@
 #include <queue>
 #include <utility>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/device/judge.hpp"
 
 namespace grapevine::testing {

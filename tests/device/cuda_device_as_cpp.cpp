@@ -1,2 +1,2 @@
 // What is tested on FakeCuda, as C++: it has no kernels.
-#include "kernels/cuda_device.cu"
+#include "kernels/gpu/cuda_device.cu"

@@ -1,5 +1,5 @@
 // cuda_device.cu on a CUDA that is none: what it asks of CUDA, and what it leaves behind.
-#include "kernels/cuda_device.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "kernels/nccl_edge.hpp"
+#include "kernels/gpu/nccl_edge.hpp"
 #include "tests/device/adversary.hpp"
 
 namespace grapevine::testing {

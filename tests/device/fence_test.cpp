@@ -1,5 +1,5 @@
 // Fences and the pools of a device: what their headers promise.
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
 #include "tests/kernels/tools.hpp"

@@ -8,9 +8,9 @@
 #include <deque>
 #include <map>
 
-#include "kernels/launch.hpp"
-#include "kernels/random.hpp"
-#include "kernels/tensor_codec.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/codecs/tensor_codec.hpp"
+#include "kernels/passes/launch.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

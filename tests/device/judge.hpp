@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/device.hpp"
+#include "kernels/device/device.hpp"
 
 namespace grapevine::testing {
 

@@ -1,12 +1,12 @@
 // Two neighbours that read each other's snapshots in place: right over many seeds, found out where
 // a call that orders something is left out, and unharmed by each other's failures.
-#include "kernels/lent_snapshots.hpp"
+#include "kernels/memory/lent_snapshots.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/neighbour.hpp"
 

@@ -1,11 +1,11 @@
 // Edges by NCCL against a fake of it, on the adversary: whatever NCCL and the other end do, and in
 // whatever order, an exchange has one outcome, a slot one user, and what breaks breaks alone.
-#include "kernels/nccl_edge.hpp"
+#include "kernels/gpu/nccl_edge.hpp"
 
 #include <algorithm>
 #include <deque>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/fake_nccl.hpp"
 

@@ -1,11 +1,11 @@
 // NCCL itself, as far as one machine can tell. Without it, or without a GPU, the sentences say so.
-#include "kernels/nccl.hpp"
+#include "kernels/gpu/nccl.hpp"
 
 #include <chrono>
 #include <deque>
 #include <mutex>
 
-#include "kernels/cuda_device.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "tests/eventually.hpp"
 #include "tests/skipped.hpp"
 

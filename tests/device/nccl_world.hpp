@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/nccl.hpp"
+#include "kernels/gpu/nccl.hpp"
 #include "tests/device/adversary.hpp"
 
 namespace grapevine::testing {

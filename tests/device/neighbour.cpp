@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/ops.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine::testing {
 namespace {

@@ -8,9 +8,9 @@
 #include <map>
 #include <vector>
 
-#include "kernels/descriptor.hpp"
-#include "kernels/lent_snapshots.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/descriptor.hpp"
+#include "kernels/memory/lent_snapshots.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/device/adversary.hpp"
 
 namespace grapevine::testing {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/device/adversary.hpp"
 
 namespace grapevine::testing {

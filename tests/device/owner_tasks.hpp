@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "actors/device_share.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/device/adverse_world.hpp"
 
 namespace grapevine::testing {

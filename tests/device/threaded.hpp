@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/descriptor.hpp"
-#include "kernels/device.hpp"
+#include "kernels/base/descriptor.hpp"
+#include "kernels/device/device.hpp"
 
 namespace grapevine::testing {
 

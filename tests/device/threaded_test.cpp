@@ -6,7 +6,7 @@
 #include <deque>
 #include <mutex>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 #include "tests/deadline.hpp"
 #include "tests/device/owner.hpp"

@@ -1,12 +1,12 @@
 // What passes on a device need beside it: memory that is lent, numbers that are asked for, and
 // vectors that are carried there and back.
-#include "kernels/workspace.hpp"
+#include "kernels/passes/workspace.hpp"
 
 #include <cmath>
 #include <new>
 
-#include "kernels/ferry.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/memory/ferry.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
 #include "tests/kernels/tools.hpp"

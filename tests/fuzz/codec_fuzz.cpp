@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "messages/codec.hpp"
 
 using namespace grapevine;

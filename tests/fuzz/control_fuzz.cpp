@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "messages/control_codec.hpp"
 
 using namespace grapevine;

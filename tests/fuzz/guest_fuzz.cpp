@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "messages/guest_codec.hpp"
 
 using namespace grapevine;

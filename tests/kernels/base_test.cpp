@@ -3,10 +3,10 @@
 #include <numeric>
 #include <set>
 
-#include "kernels/check.hpp"
-#include "kernels/layout.hpp"
-#include "kernels/random.hpp"
-#include "kernels/result.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/base/result.hpp"
+#include "kernels/memory/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/checksum.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/checksum.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

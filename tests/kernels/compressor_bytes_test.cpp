@@ -2,8 +2,8 @@
 // what is refused.
 #include <cmath>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/passes.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/passes/passes.hpp"
 #include "tests/kernels/compressors.hpp"
 
 using namespace grapevine;

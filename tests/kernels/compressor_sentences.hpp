@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/moniqua.hpp"
+#include "kernels/passes/moniqua.hpp"
 #include "tests/kernels/compressors.hpp"
 #include "tests/kernels/on_device.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/compressor.hpp"
+#include "kernels/codecs/compressor.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
 

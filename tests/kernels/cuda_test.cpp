@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "kernels/cuda_device.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "tests/eventually.hpp"
 #include "tests/kernels/compressor_sentences.hpp"
 #include "tests/kernels/device_sentences.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/low_rank.hpp"
+#include "kernels/passes/low_rank.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/on_device.hpp"
 #include "tests/kernels/passes.hpp"

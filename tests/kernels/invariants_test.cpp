@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
 

@@ -1,12 +1,12 @@
 // The low-rank passes against naive loops in long double, and PowerGossip made of them against its
 // dense equations.
-#include "kernels/low_rank.hpp"
+#include "kernels/passes/low_rank.hpp"
 
 #include <cmath>
 #include <cstring>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/passes.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/passes/passes.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
 

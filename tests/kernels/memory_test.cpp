@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/snapshot_pool.hpp"
-#include "kernels/shared_memory.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/memory/shared_memory.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
 #include "tests/skipped.hpp"

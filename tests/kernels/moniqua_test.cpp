@@ -1,11 +1,11 @@
 // Moniqua's quantiser against its equations in long double, and its noise against the generator.
-#include "kernels/moniqua.hpp"
+#include "kernels/passes/moniqua.hpp"
 
 #include <cmath>
 #include <cstring>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/passes.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/passes/passes.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <utility>
 
-#include "kernels/device.hpp"
-#include "kernels/ops.hpp"
+#include "kernels/device/device.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine::testing {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/kernels/streams.hpp"
 
 namespace grapevine::testing {

@@ -1,8 +1,8 @@
 // No pass's bits depend on the instruction set, on streaming past the caches, or on the threads.
 #include <cmath>
 
-#include "kernels/fork_join.hpp"
-#include "kernels/passes.hpp"
+#include "kernels/base/fork_join.hpp"
+#include "kernels/passes/passes.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/passes.hpp"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/random.hpp"
-#include "kernels/vec.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/memory/vec.hpp"
 
 namespace grapevine::testing {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "kernels/write_file.hpp"
+#include "kernels/base/write_file.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

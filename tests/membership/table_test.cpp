@@ -4,7 +4,7 @@
 #include <set>
 
 #include "actors/membership/piggyback_queue.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/catch.hpp"
 

@@ -6,7 +6,7 @@
 #include <queue>
 
 #include "actors/cluster/state_transfer.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

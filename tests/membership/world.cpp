@@ -5,7 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#include "kernels/check.hpp"
+#include "kernels/base/check.hpp"
 #include "messages/control_codec.hpp"
 
 namespace grapevine::test {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

@@ -11,7 +11,7 @@
 #include <limits>
 #include <string>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/catch.hpp"
 #include "tests/messages/control_messages.hpp"
 

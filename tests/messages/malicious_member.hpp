@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/transport/memory_line.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine::test {

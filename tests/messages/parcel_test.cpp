@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "messages/codec.hpp"
 #include "tests/catch.hpp"
 

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <memory>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "models/model_file.hpp"
 #include "models/objective.hpp"
 #include "tests/catch.hpp"

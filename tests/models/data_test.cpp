@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "models/data/readers.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"

@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 
-#include "kernels/random.hpp"
-#include "kernels/write_file.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/base/write_file.hpp"
 #include "models/model_file.hpp"
 #include "models/state_dict_reader.hpp"
 #include "tests/catch.hpp"

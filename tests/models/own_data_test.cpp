@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "models/data/npz.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"

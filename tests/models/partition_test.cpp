@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "models/partition.hpp"
 #include "tests/catch.hpp"
 

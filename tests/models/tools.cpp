@@ -9,8 +9,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "kernels/check.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/skipped.hpp"
 
 namespace grapevine::test {

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "actors/transport/links.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"

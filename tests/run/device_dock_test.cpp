@@ -2,7 +2,7 @@
 // are there, or not at all.
 #include "actors/device_dock.hpp"
 
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/adversary.hpp"
 #include "tests/device/owner_tasks.hpp"

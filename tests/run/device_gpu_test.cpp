@@ -2,7 +2,7 @@
 // said.
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/run/state_sizes.hpp"
-#include "kernels/cuda_device.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/on_adversary.hpp"
 #include "tests/skipped.hpp"

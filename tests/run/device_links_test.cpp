@@ -2,7 +2,7 @@
 // and what a process that errs can do, which is nothing to anybody else.
 #include <algorithm>
 
-#include "kernels/descriptor.hpp"
+#include "kernels/base/descriptor.hpp"
 #include "tests/catch.hpp"
 #include "tests/messages/malicious_member.hpp"
 #include "tests/run/device_town.hpp"

@@ -1,6 +1,6 @@
 // Whole runs whose ranks live on a device: the adversary, which does all that a GPU may do.
 #include "actors/algorithms/method_registry.hpp"
-#include "kernels/dry_device.hpp"
+#include "kernels/device/dry_device.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/on_adversary.hpp"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/descriptor.hpp"
+#include "kernels/base/descriptor.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/catch.hpp"
 

@@ -13,7 +13,7 @@
 #include "actors/cluster/node_status.hpp"
 #include "actors/run/state_sizes.hpp"
 #include "actors/transport/console.hpp"
-#include "kernels/hash.hpp"
+#include "kernels/memory/hash.hpp"
 #include "tests/deadline.hpp"
 
 namespace grapevine::testing {

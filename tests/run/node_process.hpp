@@ -7,7 +7,7 @@
 #include <string>
 
 #include "actors/run/run_node.hpp"
-#include "kernels/device.hpp"
+#include "kernels/device/device.hpp"
 #include "messages/console.hpp"
 
 namespace grapevine::testing {

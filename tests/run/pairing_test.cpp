@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/at_hand.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/ops.hpp"
+#include "kernels/passes/ops.hpp"
 
 namespace grapevine {
 namespace {

@@ -54,8 +54,9 @@ const std::map<std::string, Rooms>& arrows() {
 }
 
 // topologies/ is beside kernels/, and takes no more of it than these.
-const Rooms kForTopologies{"kernels/check.hpp", "kernels/result.hpp", "kernels/random.hpp",
-                           "kernels/registry.hpp", "kernels/spec.hpp"};
+const Rooms kForTopologies{"kernels/base/check.hpp", "kernels/base/result.hpp",
+                           "kernels/base/random.hpp", "kernels/base/registry.hpp",
+                           "kernels/base/spec.hpp"};
 
 struct Wall {
   const char* library;

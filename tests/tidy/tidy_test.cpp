@@ -63,8 +63,9 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
         "messages/codec.cpp:2: includes models/zoo.hpp, but no arrow leads from messages/ to "
         "models/\n");
   CHECK(complaint("kernels/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
-  CHECK(complaint("topologies/a.cpp", "#include \"kernels/vec.hpp\"\n") ==
-        "topologies/a.cpp:1: includes kernels/vec.hpp, but topologies/ takes only check, random, "
+  CHECK(complaint("topologies/a.cpp", "#include \"kernels/memory/vec.hpp\"\n") ==
+        "topologies/a.cpp:1: includes kernels/memory/vec.hpp, but topologies/ takes only check, "
+        "random, "
         "registry, result and spec of kernels/\n");
   CHECK(complaint("actors/algorithms/a.hpp", "#include \"messages/frame.hpp\"\n") != "");
   CHECK(complaint("actors/conversations/a.hpp", "#include \"actors/worker.hpp\"\n") != "");
@@ -77,9 +78,9 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
 }
 
 TEST_CASE("every arrow of the floor plan is allowed") {
-  CHECK(complaint("topologies/a.cpp", "#include \"kernels/random.hpp\"\n") == "");
+  CHECK(complaint("topologies/a.cpp", "#include \"kernels/base/random.hpp\"\n") == "");
   CHECK(complaint("models/a.cpp", "#include \"topologies/topology.hpp\"\n") == "");
-  CHECK(complaint("actors/algorithms/a.cpp", "#include \"kernels/ops.hpp\"\n") == "");
+  CHECK(complaint("actors/algorithms/a.cpp", "#include \"kernels/passes/ops.hpp\"\n") == "");
   CHECK(complaint("actors/conversations/a.cpp", "#include \"messages/frame.hpp\"\n") == "");
   CHECK(complaint("actors/worker.cpp", "#include \"models/objective.hpp\"\n") == "");
   CHECK(complaint("app/main.cpp", "#include \"actors/node.hpp\"\n") == "");

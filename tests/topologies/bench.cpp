@@ -2,7 +2,7 @@
 // ("uneven"), which takes the closed forms away.
 #include <benchmark/benchmark.h>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "topologies/spectrum.hpp"
 
 using namespace grapevine;

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine::test {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/topologies/dense.hpp"
 #include "tests/topologies/tools.hpp"
 #include "topologies/spectrum.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "tests/topologies/tools.hpp"
 
 using namespace grapevine;

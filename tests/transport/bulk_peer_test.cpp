@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "kernels/shared_memory.hpp"
+#include "kernels/memory/shared_memory.hpp"
 #include "tests/transport/frames.hpp"
 #include "tests/transport/tools.hpp"
 #include "tests/transport/valid_peer.hpp"

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/deadline.hpp"
 #include "tests/transport/frames.hpp"
 #include "tests/transport/tools.hpp"

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "actors/transport/bulk_queue.hpp"
-#include "kernels/check.hpp"
-#include "kernels/random.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/transport/frames.hpp"
 

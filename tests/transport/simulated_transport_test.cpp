@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "actors/transport/simulated.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

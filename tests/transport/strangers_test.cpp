@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "actors/transport/console.hpp"
-#include "kernels/random.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "messages/control_codec.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/transport/links.hpp"
-#include "kernels/snapshot_pool.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/algorithms/pair_rule.hpp"
-#include "kernels/compressor.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/codecs/compressor.hpp"
 #include "models/data/data_set.hpp"
 #include "topologies/topology.hpp"

@@ -1,0 +1,93 @@
+#include "kernels/base/fork_join.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernels/base/check.hpp"
+
+namespace grapevine {
+
+struct ForkJoin::Pool {
+  using Body = std::function<void(size_t, size_t)>;
+
+  std::mutex turn;  // held by the caller whose pass it is
+  std::mutex mutex;  // guards what follows
+  std::condition_variable work, done;
+  const Body* body = nullptr;
+  size_t size = 0, grain = 1;
+  uint64_t pass = 0;  // counts passes: a helper works once in each
+  int busy = 0;       // helpers that have not finished this pass
+  bool stop = false;
+  std::vector<std::thread> helpers;
+
+  // Part k of n: whole grains, as even as they divide. noexcept: a body that throws ends the
+  // process.
+  void run_part(const Body& f, size_t k, size_t n) noexcept {
+    const size_t grains = (size + grain - 1) / grain;
+    const size_t first = std::min(size, grains * k / n * grain);
+    const size_t last = std::min(size, grains * (k + 1) / n * grain);
+    if (first < last) f(first, last);
+  }
+
+  void help(size_t k) {
+    uint64_t seen = 0;
+    std::unique_lock lock(mutex);
+    while (true) {
+      work.wait(lock, [&] { return stop || pass != seen; });
+      if (stop) return;
+      seen = pass;
+      const Body& f = *body;
+      lock.unlock();
+      run_part(f, k, helpers.size() + 1);
+      lock.lock();
+      if (--busy == 0) done.notify_one();
+    }
+  }
+};
+
+ForkJoin::ForkJoin(int threads) : pool_(std::make_unique<Pool>()) {
+  GV_CHECK(threads >= 1);
+  const std::lock_guard lock(pool_->mutex);  // helpers wait until all of them are counted
+  for (int k = 1; k < threads; ++k) {
+    pool_->helpers.emplace_back([pool = pool_.get(), k] { pool->help(static_cast<size_t>(k)); });
+  }
+}
+
+ForkJoin::~ForkJoin() {
+  {
+    const std::lock_guard lock(pool_->mutex);
+    pool_->stop = true;
+  }
+  pool_->work.notify_all();
+  for (auto& helper : pool_->helpers) helper.join();
+}
+
+int ForkJoin::threads() const { return static_cast<int>(pool_->helpers.size()) + 1; }
+
+void ForkJoin::run(size_t size, size_t grain,
+                   const std::function<void(size_t, size_t)>& body) {
+  GV_CHECK(grain >= 1u);
+  if (size == 0) return;
+  if (pool_->helpers.empty() || size <= grain) {
+    body(0, size);
+    return;
+  }
+  const std::lock_guard turn(pool_->turn);
+  {
+    const std::lock_guard lock(pool_->mutex);
+    pool_->body = &body;
+    pool_->size = size;
+    pool_->grain = grain;
+    pool_->busy = static_cast<int>(pool_->helpers.size());
+    ++pool_->pass;
+  }
+  pool_->work.notify_all();
+  pool_->run_part(body, 0, pool_->helpers.size() + 1);
+  std::unique_lock lock(pool_->mutex);
+  pool_->done.wait(lock, [&] { return pool_->busy == 0; });
+}
+
+}  // namespace grapevine

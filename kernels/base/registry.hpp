@@ -1,0 +1,65 @@
+// Registry: things by name that a program adds to those of the library: methods, graphs,
+// compressors, data sets. What was added stays, at its place, until the process ends. Any thread.
+#pragma once
+#include <deque>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+
+#include "kernels/base/result.hpp"
+
+namespace grapevine {
+
+/// Small letters, digits, dashes and underscores, the first a letter: what a spec or an option can
+/// name.
+constexpr bool is_plain_name(std::string_view name) {
+  if (name.empty() || name[0] < 'a' || name[0] > 'z') return false;
+  for (const char c : name)
+    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_')) return false;
+  return true;
+}
+
+template <class Thing>  // has a name
+class Registry {
+ public:
+  /// `what` it is, for the complaint: "method". `taken`: one of the library's own has the name.
+  Status add(const char* what, Thing thing, bool taken) {
+    const std::string name(thing.name);
+    if (!is_plain_name(name))
+      return user_error(
+          std::string(what) + " \"" + name +
+          "\" cannot be registered, accepted: a name of small letters, digits, - and _");
+    const std::unique_lock lock(mutex_);
+    if (taken || find_locked(name) != nullptr)
+      return user_error(std::string(what) + " " + name +
+                        " is there already, accepted: another name");
+    things_.push_back(std::move(thing));
+    return Done{};
+  }
+
+  /// Null: nobody has the name.
+  const Thing* find(std::string_view name) const {
+    const std::shared_lock lock(mutex_);
+    return find_locked(name);
+  }
+
+  template <class Use>
+  void for_each(Use&& use) const {
+    const std::shared_lock lock(mutex_);
+    for (const Thing& thing : things_)
+      use(thing);
+  }
+
+ private:
+  const Thing* find_locked(std::string_view name) const {
+    for (const Thing& thing : things_)
+      if (thing.name == name) return &thing;
+    return nullptr;
+  }
+
+  mutable std::shared_mutex mutex_;
+  std::deque<Thing> things_;  // which stay where they are
+};
+
+}  // namespace grapevine

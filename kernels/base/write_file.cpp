@@ -1,0 +1,53 @@
+#include "kernels/base/write_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "kernels/base/descriptor.hpp"
+
+namespace grapevine {
+namespace {
+
+Error in_words(const std::string& path, int error) {
+  const auto kind = error == EEXIST ? Error::Kind::user : Error::Kind::world;
+  return Error{kind, fmt::format("cannot write {}: {}", path, std::strerror(error))};
+}
+
+bool name_it(const std::string& part, const std::string& path, bool replaces) {
+  const unsigned flags = replaces ? 0 : RENAME_NOREPLACE;
+  return ::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, path.c_str(), flags) == 0;
+}
+
+}  // namespace
+
+Status finish_file(int file, const std::string& part, const std::string& path, bool replaces) {
+  const bool named = ::fsync(file) == 0 && name_it(part, path, replaces);
+  if (named && sync_folder(parent_of(path))) return Done{};
+  const int error = errno;
+  if (!named) ::unlink(part.c_str());
+  return in_words(path, error);
+}
+
+Status write_whole_file(const std::string& path, const std::vector<Piece>& pieces,
+                        FileSettings settings) {
+  static std::atomic<unsigned> count{0};
+  const std::string part = fmt::format("{}.{}-{}.part", path, ::getpid(), count++);
+  const Descriptor file(
+      ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, settings.mode));
+  if (!file) return in_words(path, errno);
+  for (const Piece& piece : pieces) {
+    if (write_all(file.fd(), piece.data, piece.bytes)) continue;
+    const int error = errno;
+    ::unlink(part.c_str());
+    return in_words(path, error);
+  }
+  return finish_file(file.fd(), part, path, settings.replaces);
+}
+
+}  // namespace grapevine

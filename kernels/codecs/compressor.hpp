@@ -1,0 +1,93 @@
+// Compressor: a lossy map C(v) over the tensors of a ParameterLayout, written into as many bytes as
+// it is said to cost.
+//
+// A value: made once from a spec, copied freely, never changed; calls may run on several threads.
+// Each tensor is compressed alone. Vectors are those of the layout (its size and dtype); encoded
+// bytes need no alignment and are read by machines of the same byte order. With w = the bytes of
+// one element and d = the elements of a tensor, a tensor costs
+//
+//   identity      d w                 C(v) = v
+//   top-k:RATIO   k (4 + w)           the k = max(1, floor(RATIO d)) largest |v|, ties to the first
+//   random-k:RATIO   k w              one v drawn in each of k equal strata; both ends draw its
+//                                     place from (seed, rank, index), so only values travel
+//   sign          ceil(d/8) + w       (|v|_1 / d) sign(v); a zero counts by its sign bit
+//   low-rank:R    (m + n) R w         a rank-R approximation by 4 subspace iterations from a fixed
+//                                     start (not the best one where singular values are close);
+//                                     tensors of one dimension, or with (m + n) R >= m n, raw: d w
+//   quantise:B    ceil(d B/8) + w     nearest of 2^B equidistant points of [-max |v|, max |v|]
+//
+// No C here is scaled to be unbiased: they serve methods with error feedback (Choco, DeepSqueeze).
+// All are contractions, |v - C(v)| < |v|, but quantise:B, which is one only while the largest |v|
+// is below 2^B - 1 times their root mean square.
+//
+// On a device vectors, bytes and scratch lie in its memory and the passes are queued, a few for
+// each tensor. Its bytes and numbers are those of the CPU, but of low-rank, whose products with a
+// factor round otherwise on a GPU, and of numbers that are not finite.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernels/base/result.hpp"
+#include "kernels/memory/layout.hpp"
+#include "kernels/passes/ops.hpp"
+
+namespace grapevine {
+
+/// How one tensor is compressed by a kind of the caller's own. Immutable; any thread; it must not
+/// throw. CPU memory only.
+class TensorCompressor {
+ public:
+  virtual ~TensorCompressor() = default;
+
+  /// What an encoded tensor costs; every one of this shape costs the same.
+  virtual size_t bytes(size_t rows, size_t columns, DType) const = 0;
+  /// Writes C(v) to out[0, bytes()).
+  virtual void encode(ConstVec v, size_t rows, size_t columns, std::byte* out) const = 0;
+  /// y += a C(v). `in` may hold anything: it comes from another rank.
+  virtual void decode(const std::byte* in, size_t rows, size_t columns, double a, Vec y) const = 0;
+};
+
+/// From now on Compressor::make knows NAME[:VALUE]; `make` is given VALUE ("" without one) and
+/// answers a sentence for what it does not accept. Errors (user): a name that is taken or cannot be
+/// one, no `make`.
+Status register_compressor(
+    const std::string& name,
+    std::function<Result<std::shared_ptr<const TensorCompressor>>(const std::string& value)> make);
+
+class Compressor {
+ public:
+  /// "identity", "top-k:0.01", "random-k:0.01", "sign", "low-rank:2", "quantise:4", and what was
+  /// registered. User errors: an unknown kind, a ratio outside (0, 1], a rank below 1, bits outside
+  /// 1 to 16. `seed` keys the places of random-k and is the same at both ends.
+  static Result<Compressor> make(const std::string& spec, const ParameterLayout&,
+                                 uint64_t seed = 0);
+
+  /// Every encoded vector has exactly this size.
+  size_t bytes() const;
+
+  const std::string& spec() const;
+
+  /// False of a registered kind.
+  bool runs_on_devices() const;
+
+  /// What encode and decode need of a device's memory beside, aligned for fp64, as `scratch`; work
+  /// queued on one stream may share it. Nothing on the CPU.
+  size_t scratch_bytes() const;
+
+  /// Writes C(v) to out[0, bytes()). `rank` is who encodes, `index` tells its vectors apart.
+  void encode(const Execution&, ConstVec v, uint32_t rank, uint64_t index, std::byte* out,
+              Vec scratch = {}) const;
+
+  /// y += a C(v), from the bytes that `encode` wrote for the same rank and index. Bytes that it
+  /// never wrote give some finite or infinite numbers, but never a write outside y.
+  void decode(const Execution&, const std::byte* in, uint32_t rank, uint64_t index, double a, Vec y,
+              Vec scratch = {}) const;
+
+ private:
+  struct Plan;
+  explicit Compressor(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+  std::shared_ptr<const Plan> plan_;
+};
+
+}  // namespace grapevine

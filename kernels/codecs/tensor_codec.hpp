@@ -1,0 +1,34 @@
+// How one tensor is compressed: the inside of compressor.hpp.
+//
+// A `Tensor` (codec_passes.hpp) says where a tensor lies in the vector and in the encoded bytes,
+// and what of it travels. `v` and `y` are views of the tensor alone, `bytes` points to its first
+// byte.
+#pragma once
+#include <span>
+
+#include "kernels/passes/codec_passes.hpp"
+#include "kernels/passes/ops.hpp"
+
+namespace grapevine::codec {
+
+/// What an encoded tensor costs.
+size_t bytes_of(const Tensor&, DType);
+
+/// What all tensors of one call share.
+struct Call {
+  const Execution& on;
+  Draws draws;
+  Random places;       // the CPU's: goes on from tensor to tensor
+  std::byte* scratch;  // on a device: scratch_bytes_of the tensor, aligned for fp64
+};
+
+/// `start` has at least columns x rank numbers, for low-rank: the draws of kStart.
+void encode(Call&, const Tensor&, ConstVec v, std::span<const double> start, std::byte* bytes);
+
+/// y += a C(v).
+void decode(Call&, const Tensor&, const std::byte* bytes, double a, Vec y);
+
+/// Where subspace iterations begin, the same for everyone.
+constexpr Draws kStart{};
+
+}  // namespace grapevine::codec

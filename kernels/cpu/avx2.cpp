@@ -1,7 +1,0 @@
-#include "kernels/cpu/loops.hpp"
-
-namespace grapevine {
-
-const CpuBuild kAvx2Build = build_named("avx2");
-
-}  // namespace grapevine

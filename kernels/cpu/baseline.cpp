@@ -1,7 +1,0 @@
-#include "kernels/cpu/loops.hpp"
-
-namespace grapevine {
-
-const CpuBuild kBaselineBuild = build_named("baseline");
-
-}  // namespace grapevine

@@ -1,0 +1,29 @@
+// Execution: where and how a pass runs. Every rule has one and hands it to each pass it makes.
+#pragma once
+#include <cstdint>
+
+namespace grapevine {
+
+class Device;     // kernels/device/device.hpp
+class ForkJoin;   // kernels/base/fork_join.hpp
+class Workspace;  // kernels/passes/workspace.hpp
+
+/// A queue of work that a device does in order.
+struct Stream {
+  uint32_t id = 0;
+  bool operator==(const Stream&) const = default;
+};
+
+/// Without a device a pass runs here and at once, and `pool` (may be null) splits passes over more
+/// than 1 MiB per vector. With one, all views lie in the device's memory and the pass is queued on
+/// `stream`: it has not happened when the call returns. No pass says how that went: a device that
+/// fails is lost for good, and whoever owns it is told. Vectors are made in the workspace, and what
+/// passes find out is asked of it.
+struct Execution {
+  ForkJoin* pool = nullptr;
+  Device* device = nullptr;
+  Stream stream = {};
+  Workspace* workspace = nullptr;
+};
+
+}  // namespace grapevine

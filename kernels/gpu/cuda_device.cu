@@ -1,0 +1,517 @@
+#include "kernels/gpu/cuda_device.hpp"
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <fcntl.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/passes/footprints.hpp"
+
+namespace grapevine {
+namespace {
+
+/// A call of the driver, looked up when it is first needed: a program linked so starts where no
+/// driver is. Null where the driver has none of this name.
+template <class Function>
+Function driver_call(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult how;
+  constexpr unsigned kVersion = 12000;
+  if (cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &how) !=
+      cudaSuccess) {
+    cudaGetLastError();  // not an error of whoever asks for the last one next
+    found = nullptr;
+  }
+  return reinterpret_cast<Function>(found);
+}
+#define GV_DRIVER(name) driver_call<decltype(&::name)>(#name)
+
+enum class Meaning { fine, later, out_of_memory, our_bug, lost };
+
+Meaning meaning(cudaError_t answer) {
+  switch (answer) {
+    case cudaSuccess: return Meaning::fine;
+    case cudaErrorNotReady: return Meaning::later;
+    case cudaErrorMemoryAllocation: return Meaning::out_of_memory;
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidDevicePointer:
+    case cudaErrorInvalidMemcpyDirection:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorNoKernelImageForDevice: return Meaning::our_bug;
+    default: return Meaning::lost;  // an illegal address, ECC, a time-out, off the bus, ...
+  }
+}
+
+Meaning meaning(CUresult answer) {
+  switch (answer) {
+    case CUDA_SUCCESS: return Meaning::fine;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_PERMITTED: return Meaning::out_of_memory;
+    case CUDA_ERROR_INVALID_VALUE: return Meaning::our_bug;
+    default: return Meaning::lost;
+  }
+}
+
+/// Memory of one GPU. It is only asked for as what can be shared where it will be: a hypervisor or
+/// a container may refuse that.
+CUmemAllocationProp memory_of(int number, Block::Kind kind) {
+  CUmemAllocationProp p{};
+  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  if (kind == Block::Kind::shared)
+    p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  p.location.id = number;
+  return p;
+}
+
+/// A stream of work, and its bell, which calls functions of the host when an event has come.
+struct Line {
+  cudaStream_t work = nullptr, bell = nullptr;
+  int priority = 0;
+};
+
+/// No stream is ever destroyed: LibTorch keeps the streams that its pinned memory was used on, and
+/// records on them when that memory is freed, which is long after a run. The next device of the
+/// process takes what the last one has left, and finds LibTorch's caches, which go by stream.
+class KeptLines {
+ public:
+  static KeptLines& of_process() {
+    static auto* const all = new KeptLines;  // a device may be destroyed at the very end
+    return *all;
+  }
+  std::optional<Line> take(int number, int priority) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Line>& kept = kept_[{number, priority}];
+    if (kept.empty()) return {};
+    const Line line = kept.back();
+    kept.pop_back();
+    return line;
+  }
+  void keep(int number, const Line& line) {
+    const std::lock_guard lock(mutex_);
+    kept_[{number, line.priority}].push_back(line);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, std::vector<Line>> kept_;  // by GPU and priority
+};
+
+class CudaDevice final : public Device {
+ public:
+  /// Device memory comes in multiples of `granularity` bytes.
+  CudaDevice(int number, size_t granularity)
+      : number_(number),
+        granularity_(granularity),
+        watched_(std::make_unique<Watched>()),
+        watcher_([this] { watch(); }) {}
+  ~CudaDevice() override;
+
+  Fate allocate(size_t bytes, Block::Kind, Block& out) override;
+  Fate free(const Block&, Where) override;
+  Fate make_stream(bool urgent, Stream& out) override;
+  Fate make_event(Event& out) override;
+  Fate record(Event, Stream, Where) override;
+  Fate wait(Stream, Event, Where) override;
+  Fate query(Event, Where) override;
+  Fate copy(Stream, void* to, const void* from, size_t bytes, Where) override;
+  Fate launch(Stream, std::span<const Access>, Body, Where) override;
+  void when(Event, std::function<void(Fate)> then, Where) override;
+  Fate drain() override;
+  void on_lost(std::function<void()> then) override;
+  void give_up() override { static_cast<void>(lose("what was queued", "it has not ended")); }
+  Fate share(const Block&, int& descriptor) override;
+  Fate open(int descriptor, size_t bytes, Block& out) override;
+
+ private:
+  struct Awaited {
+    cudaEvent_t event;
+    std::function<void(Fate)> then;
+  };
+  /// What the device's own thread, bells and the owner share.
+  struct Watched {
+    std::mutex mutex;  // guards what follows
+    std::condition_variable wake;
+    std::vector<Awaited> awaited;
+    std::function<void()> on_lost;
+    bool stops = false, rung = false;
+  };
+
+  bool enter();
+  Fate fate(Meaning, const char* call, const char* words);
+  Fate fate(cudaError_t answer, const char* call) {
+    return fate(meaning(answer), call, cudaGetErrorString(answer));
+  }
+  Fate fate(CUresult answer, const char* call) {
+    return fate(meaning(answer), call, ("driver error " + std::to_string(answer)).c_str());
+  }
+  Fate lose(const char* call, const char* words);
+  size_t padded(size_t bytes) const {
+    return (bytes + granularity_ - 1) / granularity_ * granularity_;
+  }
+  enum class Whose { ours, theirs };
+  Fate map(CUmemGenericAllocationHandle, size_t bytes, Whose, Block& out);
+  static void ring(void* watched);
+  void watch();
+  std::vector<Awaited> ask(std::vector<Awaited> awaited);
+
+  static constexpr std::chrono::milliseconds kBelt{10};
+  static constexpr size_t kMostAddresses = size_t{1} << 47;  // of what others say to have
+
+  const int number_;
+  const size_t granularity_;
+  std::atomic<bool> lost_{false};
+  std::vector<Line> lines_;  // by stream
+  std::vector<cudaEvent_t> events_;
+  std::vector<uint32_t> recorded_on_;  // by event: the stream
+  std::map<const std::byte*, CUmemGenericAllocationHandle> handles_;
+  std::unique_ptr<Watched> watched_;
+  std::thread watcher_;  // last: it starts when all is there
+};
+
+CudaDevice::~CudaDevice() {
+  {
+    const std::lock_guard lock(watched_->mutex);
+    watched_->stops = true;
+  }
+  watched_->wake.notify_one();
+  watcher_.join();
+  for (const Awaited& left : std::exchange(watched_->awaited, {}))
+    left.then(Fate::lost);
+  if (!enter()) {  // no call would succeed: the end of the process frees what is left
+    static_cast<void>(watched_.release());  // a device that was only slow may still ring
+    return;
+  }
+  for (cudaEvent_t event : events_)
+    cudaEventDestroy(event);
+  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
+    cudaStreamSynchronize(line->bell);  // it rings no more
+    KeptLines::of_process().keep(number_, *line);
+  }
+}
+
+/// The owner may come on any thread, each of which has a current device of its own.
+bool CudaDevice::enter() {
+  return !lost_ && fate(cudaSetDevice(number_), "cudaSetDevice") == Fate::ok;
+}
+
+Fate CudaDevice::fate(Meaning meaning, const char* call, const char* words) {
+  switch (meaning) {
+    case Meaning::fine: return Fate::ok;
+    case Meaning::later: return Fate::later;
+    case Meaning::out_of_memory: cudaGetLastError(); return Fate::out_of_memory;
+    case Meaning::our_bug: check_detail::fail(__FILE__, __LINE__, call, words);
+    case Meaning::lost: break;
+  }
+  return lose(call, words);
+}
+
+Fate CudaDevice::lose(const char* call, const char* words) {
+  std::function<void()> tell;
+  {
+    const std::lock_guard lock(watched_->mutex);
+    if (!lost_.exchange(true)) {
+      std::fprintf(stderr, "gpu %d is lost: %s: %s\n", number_, call, words);
+    }
+    tell = std::exchange(watched_->on_lost, {});
+  }
+  watched_->wake.notify_one();
+  if (tell) tell();
+  return Fate::lost;
+}
+
+// --- memory. The device's by the virtual memory calls: other processes can open it.
+
+Fate CudaDevice::allocate(size_t bytes, Block::Kind kind, Block& out) {
+  if (!enter()) return Fate::lost;
+  if (kind == Block::Kind::pinned) {
+    void* data = nullptr;
+    const Fate f = fate(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "cudaHostAlloc");
+    out = {static_cast<std::byte*>(data), bytes, kind};
+    return f;
+  }
+  const CUmemAllocationProp p = memory_of(number_, kind);
+  CUmemGenericAllocationHandle memory = 0;
+  Fate f = fate(GV_DRIVER(cuMemCreate)(&memory, padded(bytes), &p, 0), "cuMemCreate");
+  if (f == Fate::ok) f = map(memory, bytes, Whose::ours, out);
+  if (f == Fate::ok) out.kind = kind;
+  return f;
+}
+
+/// Of theirs nobody knows what it is or how large: whatever the driver has against it is an answer,
+/// and neither a bug of ours nor the loss of the device, which the next call would find.
+Fate CudaDevice::map(CUmemGenericAllocationHandle memory, size_t bytes, Whose whose, Block& out) {
+  const auto answered = [&](CUresult answer, const char* call) {
+    const bool refused = whose == Whose::theirs && meaning(answer) != Meaning::fine;
+    return refused ? Fate::out_of_memory : fate(answer, call);
+  };
+  CUdeviceptr at = 0;
+  bool is_mapped = false;
+  Fate f =
+      answered(GV_DRIVER(cuMemAddressReserve)(&at, padded(bytes), 0, 0, 0), "cuMemAddressReserve");
+  if (f == Fate::ok) {
+    f = answered(GV_DRIVER(cuMemMap)(at, padded(bytes), 0, memory, 0), "cuMemMap");
+    is_mapped = f == Fate::ok;
+  }
+  if (f == Fate::ok) {
+    CUmemAccessDesc access{};
+    access.location = memory_of(number_, Block::Kind::device).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    f = answered(GV_DRIVER(cuMemSetAccess)(at, padded(bytes), &access, 1), "cuMemSetAccess");
+  }
+  if (f == Fate::ok) {
+    out = {reinterpret_cast<std::byte*>(at), bytes, Block::Kind::device};
+    handles_[out.data] = memory;
+  } else if (!lost_) {
+    if (is_mapped) GV_DRIVER(cuMemUnmap)(at, padded(bytes));
+    if (at != 0) GV_DRIVER(cuMemAddressFree)(at, padded(bytes));
+    GV_DRIVER(cuMemRelease)(memory);
+  }
+  return f;
+}
+
+Fate CudaDevice::free(const Block& block, Where) {
+  if (!enter()) return Fate::lost;
+  if (block.kind == Block::Kind::pinned) return fate(cudaFreeHost(block.data), "cudaFreeHost");
+  const auto found = handles_.find(block.data);
+  GV_CHECK((found != handles_.end()));
+  const auto at = reinterpret_cast<CUdeviceptr>(block.data);
+  const CUmemGenericAllocationHandle memory = found->second;
+  handles_.erase(found);
+  Fate f = fate(GV_DRIVER(cuMemUnmap)(at, padded(block.bytes)), "cuMemUnmap");
+  if (f == Fate::ok) f = fate(GV_DRIVER(cuMemRelease)(memory), "cuMemRelease");
+  if (f != Fate::ok) return f;
+  return fate(GV_DRIVER(cuMemAddressFree)(at, padded(block.bytes)), "cuMemAddressFree");
+}
+
+Fate CudaDevice::share(const Block& block, int& descriptor) {
+  GV_CHECK((block.kind == Block::Kind::shared));
+  if (!enter()) return Fate::lost;
+  const Fate f = fate(
+      GV_DRIVER(cuMemExportToShareableHandle)(&descriptor, handles_.at(block.data),
+                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+      "cuMemExportToShareableHandle");
+  // A child that inherits it would keep the memory after us.
+  if (f == Fate::ok) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return f;
+}
+
+Fate CudaDevice::open(int descriptor, size_t bytes, Block& out) {
+  if (!enter()) return Fate::lost;
+  if (bytes == 0 || bytes > kMostAddresses) return Fate::out_of_memory;
+  CUmemGenericAllocationHandle memory = 0;
+  void* const handle = reinterpret_cast<void*>(static_cast<uintptr_t>(descriptor));
+  const CUresult answer = GV_DRIVER(cuMemImportFromShareableHandle)(
+      &memory, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (meaning(answer) != Meaning::fine) return Fate::out_of_memory;  // the other end's, not ours
+  return map(memory, bytes, Whose::theirs, out);
+}
+
+// --- order
+
+Fate CudaDevice::make_stream(bool urgent, Stream& out) {
+  if (!enter()) return Fate::lost;
+  int least = 0;
+  int greatest = 0;
+  Fate f = fate(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the range of priorities");
+  if (f != Fate::ok) return f;
+  Line line{.priority = urgent ? greatest : least};
+  if (const auto kept = KeptLines::of_process().take(number_, line.priority)) {
+    line = *kept;
+  } else {
+    // The bell has its stream's priority, so it stands in no queue behind work of a lower one.
+    for (cudaStream_t* const made : {&line.work, &line.bell}) {
+      f = fate(cudaStreamCreateWithPriority(made, cudaStreamNonBlocking, line.priority),
+               "cudaStreamCreateWithPriority");
+      if (f != Fate::ok) return f;
+    }
+  }
+  out.id = static_cast<uint32_t>(lines_.size());
+  lines_.push_back(line);
+  return f;
+}
+
+Fate CudaDevice::make_event(Event& out) {
+  if (!enter()) return Fate::lost;
+  cudaEvent_t event = nullptr;
+  const Fate f = fate(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  if (f != Fate::ok) return f;
+  out.id = static_cast<uint32_t>(events_.size());
+  events_.push_back(event);
+  recorded_on_.push_back(0);
+  return f;
+}
+
+Fate CudaDevice::record(Event e, Stream s, Where) {
+  if (!enter()) return Fate::lost;
+  recorded_on_[e.id] = s.id;
+  return fate(cudaEventRecord(events_[e.id], lines_[s.id].work), "cudaEventRecord");
+}
+
+Fate CudaDevice::wait(Stream s, Event e, Where) {
+  if (!enter()) return Fate::lost;
+  return fate(cudaStreamWaitEvent(lines_[s.id].work, events_[e.id], 0), "cudaStreamWaitEvent");
+}
+
+Fate CudaDevice::query(Event e, Where) {
+  if (!enter()) return Fate::lost;
+  return fate(cudaEventQuery(events_[e.id]), "cudaEventQuery");
+}
+
+// --- work
+
+Fate CudaDevice::copy(Stream s, void* to, const void* from, size_t bytes, Where) {
+  if (!enter()) return Fate::lost;
+  return fate(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, lines_[s.id].work),
+              "cudaMemcpyAsync");
+}
+
+Fate CudaDevice::launch(Stream s, std::span<const Access> accesses, Body body, Where) {
+  if (!enter()) return Fate::lost;
+  void* where[kMostAccesses];
+  GV_CHECK(accesses.size() <= kMostAccesses);
+  for (size_t k = 0; k < accesses.size(); ++k)
+    where[k] = const_cast<void*>(accesses[k].data);
+  body(lines_[s.id].work, where);
+  const Fate f = fate(cudaGetLastError(), "a pass");
+  return f == Fate::later ? Fate::ok : f;  // that an event has not come is no failure of the pass
+}
+
+// --- how the owner learns of an event
+
+void CudaDevice::when(Event e, std::function<void(Fate)> then, Where) {
+  const bool works = enter();
+  bool is_first = false;
+  {
+    const std::lock_guard lock(watched_->mutex);
+    is_first = watched_->awaited.empty();
+    watched_->awaited.push_back({works ? events_[e.id] : nullptr, std::move(then)});
+  }
+  // To look after it from now on, at the latest by the belt.
+  if (is_first || !works) watched_->wake.notify_one();
+  if (!works) return;
+  const cudaStream_t bell = lines_[recorded_on_[e.id]].bell;
+  if (fate(cudaStreamWaitEvent(bell, events_[e.id], 0), "cudaStreamWaitEvent") != Fate::ok) return;
+  static_cast<void>(fate(cudaLaunchHostFunc(bell, ring, watched_.get()), "cudaLaunchHostFunc"));
+}
+
+Fate CudaDevice::drain() {
+  if (!enter()) return Fate::lost;
+  return fate(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+void CudaDevice::on_lost(std::function<void()> then) {
+  {
+    const std::lock_guard lock(watched_->mutex);
+    if (!lost_) watched_->on_lost = std::exchange(then, {});
+  }
+  if (then) then();  // it was lost before
+}
+
+/// Called by CUDA on a thread of its own, where no call of CUDA is allowed.
+void CudaDevice::ring(void* watched) {
+  auto* const all = static_cast<Watched*>(watched);
+  const std::lock_guard lock(all->mutex);
+  all->rung = true;
+  all->wake.notify_one();
+}
+
+/// The device's own thread.
+void CudaDevice::watch() {
+  Watched& w = *watched_;
+  std::unique_lock lock(w.mutex);
+  while (!w.stops) {
+    const auto is_rung = [&w] { return w.stops || w.rung; };
+    if (w.awaited.empty()) {
+      w.wake.wait(lock, [&] { return is_rung() || !w.awaited.empty(); });
+    } else {
+      w.wake.wait_for(lock, kBelt, is_rung);
+    }
+    w.rung = false;
+    std::vector<Awaited> asked = std::exchange(w.awaited, {});
+    lock.unlock();
+    std::vector<Awaited> later = ask(std::move(asked));
+    lock.lock();
+    for (Awaited& a : later)
+      w.awaited.push_back(std::move(a));
+  }
+}
+
+/// Those whose event has not come.
+std::vector<CudaDevice::Awaited> CudaDevice::ask(std::vector<Awaited> awaited) {
+  std::vector<Awaited> later;
+  for (Awaited& a : awaited) {
+    const Fate f = enter() ? fate(cudaEventQuery(a.event), "cudaEventQuery") : Fate::lost;
+    if (f == Fate::later) {
+      later.push_back(std::move(a));
+    } else {
+      a.then(f);
+    }
+  }
+  return later;
+}
+
+Error none(int number, cudaError_t answer) {
+  cudaGetLastError();  // not an error to carry along
+  return user_error("no GPU " + std::to_string(number) + ": " + cudaGetErrorString(answer));
+}
+
+}  // namespace
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+Result<CudaFacts> cuda_facts(int number) {
+  int count = 0;
+  cudaError_t answer = cudaGetDeviceCount(&count);
+  if (answer == cudaSuccess && (number < 0 || number >= count)) answer = cudaErrorInvalidDevice;
+  CudaFacts facts;
+  cudaDeviceProp properties{};
+  if (answer == cudaSuccess) answer = cudaSetDevice(number);
+  if (answer == cudaSuccess) answer = cudaMemGetInfo(&facts.free_bytes, &facts.memory_bytes);
+  if (answer == cudaSuccess) answer = cudaGetDeviceProperties(&properties, number);
+  if (answer == cudaSuccess) answer = cudaDriverGetVersion(&facts.driver);
+  if (answer != cudaSuccess) return none(number, answer);
+  facts.name = properties.name;
+  facts.copy_engines = properties.asyncEngineCount;
+  int shares = 0;
+  GV_DRIVER(cuDeviceGetAttribute)
+  (&shares, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, number);
+  facts.shares_memory = shares != 0;
+  return facts;
+}
+
+Result<std::unique_ptr<Device>> open_cuda_device(int number) {
+  const Result<CudaFacts> facts = cuda_facts(number);
+  if (!facts) return facts.error();
+  const auto kind = facts->shares_memory ? Block::Kind::shared : Block::Kind::device;
+  const CUmemAllocationProp p = memory_of(number, kind);
+  size_t granularity = 0;
+  const auto ask = GV_DRIVER(cuMemGetAllocationGranularity);
+  if (ask == nullptr || ask(&granularity, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS) {
+    return user_error("GPU " + std::to_string(number) + " (" + facts->name +
+                      "): its driver has no virtual memory calls, accepted: driver 11.2 or newer");
+  }
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(number, granularity));
+}
+
+}  // namespace grapevine

@@ -1,0 +1,37 @@
+// CudaDevice: the Device that is a GPU. Exists in every build, and a program that has it starts
+// where no driver is.
+//
+// Thin on purpose: one call of the runtime for each of Device's, and what CUDA answers turned into
+// a Fate. A CUDA call that only a bug of ours can make fail ends the process with the call and
+// CUDA's words; any other failure loses the device, with one line. No GPU is at hand where this is
+// written, so whatever is decided above the seam is tested with the adversary instead.
+//
+// How its owner learns that an event has come: when() lets a second stream wait for the event and
+// call a function of the host, which rings a bell and no more; a thread of the device wakes, asks
+// the events that are awaited and calls what was given. CUDA calls no function after an error, so
+// the thread also asks every 10 ms.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "kernels/base/result.hpp"
+#include "kernels/device/device.hpp"
+
+namespace grapevine {
+
+struct CudaFacts {
+  std::string name;
+  size_t memory_bytes = 0, free_bytes = 0;
+  int driver = 0;  // 12040 is 12.4
+  int copy_engines = 0;
+  bool shares_memory = false;  // share() and open() work
+};
+
+/// GPUs that this process may use; 0 without a driver, or where this build has no CUDA.
+int cuda_device_count();
+
+/// Errors (user): there is no such GPU, in one line with CUDA's reason.
+Result<CudaFacts> cuda_facts(int number);
+Result<std::unique_ptr<Device>> open_cuda_device(int number);
+
+}  // namespace grapevine

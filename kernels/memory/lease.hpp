@@ -1,0 +1,94 @@
+// Lease: a counted claim on one immutable slot of a SnapshotPool (snapshot_pool.hpp).
+//
+// A snapshot is written once, by the state actor that owns the pool, and then only read: by a link
+// that sends it, by a worker that computes on it, by the exchange that applies it. The slot returns
+// to its pool when the last lease goes, on whatever thread that happens. Leases are cheap to copy
+// (one atomic increment) and may outlive the pool object: the slots' memory goes with the last of
+// both.
+//
+// Slots that a device writes or reads (its own memory, or pinned memory of the host) are late. Such
+// a lease carries the fence behind which the slot holds what it was taken for, so it may be handed
+// on before the device has written it; and the slot keeps the fences of the work that reads it, so
+// it goes back when that work is queued and is written anew behind them. Fences are touched by the
+// owner of the device alone, on whatever thread the lease itself is.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/memory/vec.hpp"
+
+namespace grapevine {
+
+struct Fenced;       // kernels/device/fence.hpp
+class SharedMemory;  // kernels/memory/shared_memory.hpp
+class SnapshotPool;  // kernels/memory/snapshot_pool.hpp
+struct SnapshotSlot;
+
+using Fence = std::shared_ptr<const Fenced>;  // null: it has happened
+
+class Lease {
+ public:
+  Lease() = default;
+  Lease(const Lease& other);
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease other) noexcept;
+  ~Lease();
+
+  /// On memory of somebody else, which stays as it is until `released` is called, once, when the
+  /// last lease goes. Never writable.
+  static Lease of(ConstVec memory, std::function<void()> released);
+  /// The same of a device's memory: work may still read it when the last lease goes, and `released`
+  /// is given the fences behind which none does.
+  static Lease of_device(ConstVec memory, std::function<void(std::vector<Fence> readers)> released);
+
+  explicit operator bool() const { return slot_ != nullptr; }
+  /// REQUIRES: not empty, and the slot is a device's or its fence has been seen.
+  ConstVec vec() const;
+  Vec writable();                // REQUIRES: not empty, and no other lease on the slot exists
+  double phase() const;          // the mixing phase when it was taken (see a2cid2.hpp)
+  void set_phase(double phase);  // REQUIRES: as writable()
+
+  /// Whether it lies in a device's memory, where only passes and copies reach it.
+  bool on_device() const;
+  /// Behind it the slot holds what the lease stands for; null: it does already.
+  const Fence& ready() const;
+  void set_ready(Fence);  // REQUIRES: as writable()
+  /// The host has seen the fence come (Fences::query or when), and may read.
+  void set_seen();
+  /// Work that has been queued reads the slot: before this fence nobody writes it. To be said
+  /// before the last lease goes; not of work on the stream that writes the slot, which is in order.
+  void read_by(Fence);
+
+  /// The memory that the slot lies in, from its start, when other processes may map it; else null.
+  const SharedMemory* shared() const;
+  /// Leaves that memory to whoever else may still read it: the slot gets another one before it is
+  /// used again.
+  void retire();
+
+ private:
+  friend class SnapshotPool;
+  explicit Lease(SnapshotSlot* slot) : slot_(slot) {}
+  static Lease lent(ConstVec, bool is_on_device, std::function<void(std::vector<Fence>)> released);
+  SnapshotSlot* slot_ = nullptr;
+};
+
+/// What travels in a frame: a slot, and how much of it is meant.
+struct Payload {
+  Lease lease;
+  DType dtype = DType::f32;
+  size_t count = 0;      // elements of `dtype`, from the slot's start
+  uint32_t version = 0;  // of what it was encoded with, where both ends must have the same
+
+  explicit operator bool() const { return static_cast<bool>(lease); }
+  ConstVec vec() const { return {lease.vec().data, count, dtype}; }
+  /// The slot as `n` elements of `type` to write; they are what is meant from now on.
+  Vec writable(DType type, size_t n) {
+    GV_CHECK(n * size_of(type) <= lease.vec().bytes());
+    dtype = type;
+    count = n;
+    return {lease.writable().data, n, type};
+  }
+};
+
+}  // namespace grapevine

@@ -1,0 +1,42 @@
+// SharedMemory: memory that other processes of this host may map and read in place. A resource.
+//
+// It lies in a memfd, sealed so that it never changes its size, and unless it is made for all to
+// write nobody but its maker can: whoever maps it never meets a page that is gone. The pages live
+// as long as anybody maps them, also when the maker is killed.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "kernels/base/result.hpp"
+
+namespace grapevine {
+
+class SharedMemory {
+ public:
+  enum class Writers { maker, all };  // all: whoever has the descriptor
+
+  /// To be written here. Null where the system grants none: a plain buffer does then.
+  static std::shared_ptr<SharedMemory> make(size_t bytes, Writers = Writers::maker);
+  /// What another process has made, read-only. Takes no ownership of the descriptor. Refuses one
+  /// that is not a memfd sealed against shrinking, or holds more than `most_bytes`.
+  static Result<std::shared_ptr<const SharedMemory>> map(int fd, uint64_t most_bytes);
+
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+
+  void* data() { return data_; }
+  const void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  int fd() const { return fd_; }               // of the maker; -1 at others
+  uint64_t number() const { return number_; }  // unique among those this process made
+
+ private:
+  SharedMemory() = default;
+
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  int fd_ = -1;
+  uint64_t number_ = 0;
+};
+
+}  // namespace grapevine

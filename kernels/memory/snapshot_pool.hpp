@@ -1,0 +1,49 @@
+// SnapshotPool: a fixed number of slots of one size, which leases are claims on.
+//
+// Slots lie in the host's memory, in memory that other processes may map, or in a block of a
+// device. One that a device writes is lent before it is written (lease.hpp), and comes back when
+// the work that reads it is queued: it is written anew behind that.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "kernels/device/fence.hpp"
+#include "kernels/memory/lease.hpp"
+
+namespace grapevine {
+
+/// At most `capacity` slots of `size` elements each, allocated when first needed.
+class SnapshotPool {
+ public:
+  enum class Memory { own, shared };  // shared: other processes of this host may read it in place
+
+  SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory = Memory::own);
+  /// All slots lie in `block`, which outlives them, 256 bytes apart at least: bytes_for() in all.
+  SnapshotPool(Fences&, const Block& block, size_t size, DType dtype, size_t capacity);
+  static size_t bytes_for(size_t size, DType dtype, size_t capacity);
+  ~SnapshotPool();
+  SnapshotPool(const SnapshotPool&) = delete;
+
+  /// A free slot, its contents unspecified; an empty lease when all are out. Any thread.
+  Lease take();
+
+  // Of slots in a block; to be called by the owner of the device.
+  /// A free slot that work on `writer` is to write, from now on behind whatever read it last. Empty
+  /// also when the device is lost.
+  Lease take(Stream writer, Where = Where::current());
+  /// A free slot of pinned memory that the host is to write: one that no work reads any more.
+  Lease take_host(Where = Where::current());
+  /// For tests, whose slots come back in no order: which of n free ones is given out. Else the last
+  /// that came back.
+  void choose_by(std::function<size_t(size_t n)>);
+
+  size_t in_use() const;
+  size_t capacity() const;
+
+ private:
+  struct Shared;
+  Lease lend(SnapshotSlot*);
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,120 @@
+#include "kernels/memory/vec.hpp"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "kernels/passes/ops.hpp"
+#include "kernels/passes/workspace.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kSmallPageBytes = 4096;
+constexpr size_t kCacheLineBytes = 64;
+
+// A pass walks several vectors in step. Where all start at the same offset of a huge page they may
+// fall on the same DRAM bank, and at some offsets within a small page (64 bytes apart, say) stores
+// are taken for later loads: both have been seen to halve a pass. So large buffers start at one of
+// 16 such steps, in turn, and the others at a small page.
+constexpr size_t kColors = 16;
+constexpr size_t kColorBytes = (size_t{32} << 10) + 256;
+
+size_t next_color_bytes() {
+  static std::atomic<size_t> made{0};  // touches where memory lies, never what it holds
+  return made.fetch_add(1, std::memory_order_relaxed) % kColors * kColorBytes;
+}
+
+size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// A mapping of whole huge pages: one page too many is asked for, and what sticks out of alignment
+// is given back.
+void* map_huge(size_t bytes) {
+  void* raw = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) throw std::bad_alloc();
+  const auto start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t aligned = rounded_up(start, kHugePageBytes);
+  const size_t head = aligned - start;
+  const size_t tail = kHugePageBytes - head;
+  if (head > 0) munmap(raw, head);
+  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  void* data = reinterpret_cast<void*>(aligned);
+#ifdef MADV_HUGEPAGE
+  madvise(data, bytes, MADV_HUGEPAGE);  // advice: small pages work too, only slower
+#endif
+  return data;
+}
+
+}  // namespace
+
+Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
+  GV_CHECK(size <= std::numeric_limits<size_t>::max() / 16);
+  const size_t bytes = size * size_of(dtype);
+  if (bytes >= kHugePageBytes) {
+    const size_t color_bytes = next_color_bytes();
+    data_ =
+        static_cast<char*>(map_huge(rounded_up(bytes + color_bytes, kHugePageBytes))) + color_bytes;
+    home_ = Home::mapping;
+  } else {
+    const size_t alignment = bytes < 4 * kSmallPageBytes ? kCacheLineBytes : kSmallPageBytes;
+    const size_t heap_bytes = rounded_up(bytes + 1, alignment);  // never nothing: not null
+    data_ = std::aligned_alloc(alignment, heap_bytes);
+    if (data_ == nullptr) throw std::bad_alloc();
+    std::memset(data_, 0, heap_bytes);
+  }
+}
+
+Buffer::Buffer(const Execution& on, size_t size, DType dtype) {
+  if (on.device == nullptr) {
+    *this = Buffer(size, dtype);
+    return;
+  }
+  GV_CHECK((on.workspace != nullptr));
+  const size_t bytes = size * size_of(dtype);
+  void* const there = on.workspace->take(bytes);
+  data_ = new Stretch{there, on.workspace};
+  size_ = size;
+  dtype_ = dtype;
+  home_ = Home::workspace;
+  const size_t words = (bytes + sizeof(float) - 1) / sizeof(float);
+  fill(on, 0, {there, words, DType::f32});  // bytes too: what is lent is whole words
+}
+
+Buffer::~Buffer() {
+  if (home_ == Home::workspace) {
+    const std::unique_ptr<Stretch> stretch(static_cast<Stretch*>(data_));
+    stretch->home->give(stretch->data);
+  } else if (home_ == Home::mapping) {
+    const auto data = reinterpret_cast<uintptr_t>(data_);
+    const uintptr_t start = data / kHugePageBytes * kHugePageBytes;
+    munmap(reinterpret_cast<void*>(start),
+           rounded_up(data + size_ * size_of(dtype_), kHugePageBytes) - start);
+  } else {
+    std::free(data_);
+  }
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      dtype_(other.dtype_),
+      home_(std::exchange(other.home_, Home::heap)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  Buffer taken(std::move(other));
+  std::swap(data_, taken.data_);
+  std::swap(size_, taken.size_);
+  std::swap(dtype_, taken.dtype_);
+  std::swap(home_, taken.home_);
+  return *this;
+}
+
+}  // namespace grapevine

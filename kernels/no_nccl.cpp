@@ -1,8 +1,0 @@
-// nccl.hpp in a build without NCCL: there is none.
-#include "kernels/nccl.hpp"
-
-namespace grapevine {
-
-Result<Nccl> load_nccl(int) { return user_error("no NCCL: this build has none"); }
-
-}  // namespace grapevine

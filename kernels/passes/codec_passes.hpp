@@ -1,0 +1,121 @@
+// The inside of compressor.hpp and moniqua.hpp on a device: the passes that turn one tensor into
+// its bytes and back. What each touches stands in footprints.hpp; both twins are declared here.
+//
+// Encoded bytes lie at any address, so no twin reads a number of theirs in one piece. A pass finds
+// its sums, its threshold and its places on the device itself: nothing waits for the host.
+#pragma once
+#include "kernels/base/random.hpp"
+#include "kernels/device/execution.hpp"
+#include "kernels/passes/passes.hpp"
+
+namespace grapevine {
+namespace codec {
+
+enum class Kind { identity, top_k, random_k, sign, low_rank, quantise };
+
+struct Tensor {
+  Kind kind;  // `identity` too for what a low-rank compressor sends raw
+  size_t offset = 0, size = 0, rows = 1, columns = 0;
+  size_t count = 0;         // top-k, random-k: values that travel; low-rank: the rank
+  int bits = 0;             // quantise
+  uint64_t first_draw = 0;  // random-k: draws that tensors before this one take
+  size_t at_byte = 0, bytes = 0;
+};
+
+/// What the CUDA twin of top-k keeps between its kernels, and behind it two counts of each block of
+/// the reduction. A key orders numbers as |v| does, NaN below all; its digits have 8 bits.
+struct TopKState {
+  static constexpr size_t kDigits = 256;
+  uint64_t least;  // the least key that is kept, found from the highest digit down
+  uint32_t ties;   // how many of that key are kept: the first ones
+  uint32_t unused;
+  uint32_t digits[kDigits];
+};
+
+/// Memory that a tensor needs on a device beside its vector and its bytes.
+inline size_t scratch_bytes_of(const Tensor& t, size_t width) {
+  const size_t blocks = (t.size + kReductionBlock - 1) / kReductionBlock;
+  switch (t.kind) {
+    case Kind::top_k: return sizeof(TopKState) + blocks * 2 * sizeof(uint32_t);
+    case Kind::sign: return blocks * sizeof(double);
+    case Kind::quantise: return sizeof(double);
+    case Kind::low_rank: return (t.rows + t.columns) * t.count * width;
+    case Kind::identity:
+    case Kind::random_k: break;
+  }
+  return 0;
+}
+
+}  // namespace codec
+
+/// The stream Random(seed, rank, Purpose::compression, index).
+struct Draws {
+  uint64_t seed = 0;
+  uint32_t rank = 0;
+  uint64_t index = 0;
+};
+
+/// bytes = C(v), of every kind that is one pass: all but `identity`, a copy, and `low_rank`.
+struct EncodeArguments {
+  codec::Tensor tensor;
+  Draws places;
+  const void* v;
+  void *scratch, *bytes;  // scratch: null on the CPU
+};
+
+/// y += a C(v), of every kind but `low_rank`.
+struct DecodeArguments {
+  codec::Tensor tensor;
+  Draws places;
+  double a;
+  const void* bytes;
+  void* y;
+};
+
+/// out = numbers in [-1, 1), the draws of a stream in order.
+struct DrawArguments {
+  Draws draws;
+  void* out;
+};
+
+struct MoniquaEncodeArguments {
+  double theta;
+  Draws noise;
+  const void* x;
+  void* bytes;
+};
+
+struct MoniquaAddArguments {
+  double theta, a;
+  const void *x, *sent, *received;
+  void* y;
+};
+
+namespace passes {
+
+// On the CPU, on the threads of `on`; `places` stands at the first draw of this tensor.
+void run_on(const Execution& on, const CpuBuild&, bool wide, const EncodeArguments&,
+            Random& places);
+void run_on(const Execution& on, const CpuBuild&, bool wide, const DecodeArguments&,
+            Random& places);
+
+// The CPU twins.
+void run_whole(const CpuBuild&, bool wide, const EncodeArguments&, size_t size);
+void run_whole(const CpuBuild&, bool wide, const DecodeArguments&, size_t size);
+void run_whole(const CpuBuild&, bool wide, const DrawArguments&, size_t size);
+void run_whole(const CpuBuild&, bool wide, const MoniquaEncodeArguments&, size_t size);
+void run_whole(const CpuBuild&, bool wide, const MoniquaAddArguments&, size_t size);
+
+Random random_of(const Draws&);
+
+}  // namespace passes
+
+namespace cuda {
+void queue(bool wide, const EncodeArguments&, size_t size, void* stream);
+void queue(bool wide, const DecodeArguments&, size_t size, void* stream);
+void queue(bool wide, const DrawArguments&, size_t size, void* stream);
+void queue(bool wide, const MoniquaEncodeArguments&, size_t size, void* stream);
+void queue(bool wide, const MoniquaAddArguments&, size_t size, void* stream);
+}  // namespace cuda
+
+}  // namespace grapevine

@@ -1,0 +1,7 @@
+#include "kernels/passes/cpu/loops.hpp"
+
+namespace grapevine {
+
+const CpuBuild kAvx2Build = build_named("avx2");
+
+}  // namespace grapevine

@@ -1,0 +1,7 @@
+#include "kernels/passes/cpu/loops.hpp"
+
+namespace grapevine {
+
+const CpuBuild kAvx512Build = build_named("avx512");
+
+}  // namespace grapevine

@@ -1,0 +1,7 @@
+#include "kernels/passes/cpu/loops.hpp"
+
+namespace grapevine {
+
+const CpuBuild kBaselineBuild = build_named("baseline");
+
+}  // namespace grapevine

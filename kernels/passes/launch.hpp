@@ -1,0 +1,142 @@
+// From a pass's arguments to the device that does it: queue(on, wide, arguments, size).
+//
+// Of each pass the footprint (footprints.hpp) and both twins come together here: the CUDA one of
+// cuda::queue, and the CPU one, over its whole length by the best build. The owner of a device
+// may have either done, and gets the same bits.
+#pragma once
+#include <limits>
+
+#include "kernels/passes/cpu/split.hpp"
+#include "kernels/passes/footprints.hpp"
+
+namespace grapevine::passes {
+
+// --- the CPU twins: elements [first, last)
+
+template <class Arguments>
+inline constexpr auto kTwin = nullptr;
+template <>
+inline constexpr auto kTwin<ExtrapolateArguments> = &CpuBuild::extrapolate;
+template <>
+inline constexpr auto kTwin<JumpArguments> = &CpuBuild::jump;
+template <>
+inline constexpr auto kTwin<RoundArguments> = &CpuBuild::round;
+template <>
+inline constexpr auto kTwin<RoundedJumpArguments> = &CpuBuild::rounded_jump;
+template <>
+inline constexpr auto kTwin<StepArguments> = &CpuBuild::step;
+template <>
+inline constexpr auto kTwin<AxpyArguments> = &CpuBuild::axpy;
+template <>
+inline constexpr auto kTwin<ScaleArguments> = &CpuBuild::scale;
+template <>
+inline constexpr auto kTwin<AdamArguments> = &CpuBuild::adam;
+template <>
+inline constexpr auto kTwin<CombineArguments> = &CpuBuild::combine;
+template <>
+inline constexpr auto kTwin<GatherArguments> = &CpuBuild::gather;
+template <>
+inline constexpr auto kTwin<ScatterArguments> = &CpuBuild::scatter;
+
+template <class Arguments>
+void run(const CpuBuild& build, bool wide, const Arguments& a, size_t first, size_t last) {
+  (build.*kTwin<Arguments>)(wide, a, first, last);
+}
+
+// --- the CPU twins of what is done in one piece
+
+template <class Body>
+void with_element(bool wide, const Body& body) {
+  wide ? body(double{}) : body(float{});
+}
+
+template <class Arguments>
+void run_whole(const CpuBuild& build, bool wide, const Arguments& a, size_t size) {
+  run(build, wide, a, 0, size);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const TakeArguments& a, size_t size) {
+  *static_cast<double*>(a.finite) = build.take(wide, a, 0, size) ? 1 : 0;
+}
+inline void run_whole(const CpuBuild&, bool wide, const FillArguments& a, size_t size) {
+  with_element(wide,
+               [&]<class T>(T) { std::fill_n(static_cast<T*>(a.out), size, static_cast<T>(a.a)); });
+}
+inline void run_whole(const CpuBuild&, bool wide, const AccumulateArguments& a, size_t size) {
+  with_element(wide, [&]<class T>(T) {
+    for (size_t i = 0; i < size; ++i)
+      static_cast<double*>(a.sum)[i] += static_cast<double>(static_cast<const T*>(a.x)[i]);
+  });
+}
+inline void run_whole(const CpuBuild&, bool wide, const NumberArguments& a, size_t) {
+  with_element(wide, [&]<class T>(T) {
+    *static_cast<double*>(a.result) = static_cast<double>(*static_cast<const T*>(a.x));
+  });
+}
+inline void run_whole(const CpuBuild& build, bool wide, const SumArguments& a, size_t size) {
+  const auto block = [&](size_t first, size_t last) {
+    if (a.rounded) return build.rounded_distance(a.x, a.y, first, last);
+    return (a.distance ? build.distance : build.dot)(wide, a.x, a.y, first, last);
+  };
+  double total = 0;
+  for (size_t i = 0, k = 0; i < size; i += kReductionBlock, ++k) {
+    const double sum = block(i, std::min(size, i + kReductionBlock));
+    static_cast<double*>(a.blocks)[k] = sum;
+    total += sum;
+  }
+  *static_cast<double*>(a.result) = total;
+}
+inline void run_whole(const CpuBuild& build, bool wide, const FiniteArguments& a, size_t size) {
+  bool finite = true;
+  for (size_t i = 0; finite && i < size; i += kReductionBlock)
+    finite = build.finite(wide, a.x, i, std::min(size, i + kReductionBlock));
+  *static_cast<double*>(a.result) = finite ? 1 : 0;
+}
+/// Of a column with this square: it is neither zero nor lost among infinities.
+inline bool has_direction(double square) {
+  return square > 0 && square <= std::numeric_limits<double>::max();
+}
+inline void run_whole(const CpuBuild&, bool wide, const RenewArguments& a, size_t) {
+  if (!a.always && has_direction(*static_cast<const double*>(a.square))) return;
+  with_element(wide, [&]<class T>(T) {
+    for (size_t i = 0; i < a.count; ++i)
+      static_cast<T*>(a.column)[i] = static_cast<T>(a.values[i]);
+  });
+}
+inline void run_whole(const CpuBuild& build, bool wide, const TimesArguments& a, size_t) {
+  build.low_rank.times(wide, a, 0, a.rows);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const TransposedTimesArguments& a, size_t) {
+  build.low_rank.transposed_times(wide, a, 0, a.columns);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const AddLowRankArguments& a, size_t) {
+  build.low_rank.add(wide, a, 0, a.rows);
+}
+inline void run_whole(const CpuBuild& build, bool wide, const OrthonormaliseArguments& a, size_t) {
+  build.low_rank.orthonormalise(wide, a.rows, a.rank, a.factor);
+}
+
+/// The pass on on.device, over `size` elements. REQUIRES: there is one.
+template <class Arguments>
+void queue(const Execution& on, bool wide, Arguments a, size_t size,
+           Where where = Where::current()) {
+  const size_t width = wide ? sizeof(double) : sizeof(float);
+  Access accesses[kMostAccesses];
+  size_t count = 0;
+  each(a, size, width, [&](auto*& vector, size_t bytes, Access::Mode mode) {
+    accesses[count++] = {vector, bytes, mode};
+  });
+  const auto body = [a, size, width, wide](void* native, void* const* addresses) {
+    Arguments here = a;
+    size_t k = 0;
+    each(here, size, width, [&](auto*& vector, size_t, Access::Mode) { vector = addresses[k++]; });
+#ifdef GRAPEVINE_CUDA
+    if (native != nullptr) return cuda::queue(wide, here, size, native);
+#endif
+    GV_CHECK(native == nullptr);
+    run_whole(best_build(), wide, here, size);
+  };
+  // A device that is lost has told its owner: who queues has nothing to add.
+  static_cast<void>(on.device->launch(on.stream, {accesses, count}, body, where));
+}
+
+}  // namespace grapevine::passes

@@ -1,0 +1,131 @@
+// The fused passes over flat vectors. Each is written once, as the arithmetic of one element
+// (elements.hpp), and instantiated for the CPU (ops.cpp) and for CUDA (ops.cu).
+//
+// All vectors of a call have one length and one dtype (checked); views may start at any element,
+// aligned or not. Vectors must not overlap unless a function says so. An empty view (null) for an
+// optional vector leaves its part of the arithmetic out. "Words" are what a pass reads and writes
+// per parameter.
+//
+// What a pass finds out (a sum, whether all is finite) it returns on the CPU. On a device it has
+// only been queued and cannot: there the form with `result` writes one fp64 number where the host
+// may look later, and dot, square_distance and number_at answer where a workspace has asked for
+// them before (kernels/passes/workspace.hpp).
+//
+// c is the attraction coefficient (1 - exp(-2 dtheta)) / 2 of a mixing phase dtheta = integral of
+// eta dt, and mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
+// actors/algorithms/a2cid2.hpp).
+#pragma once
+#include <span>
+
+#include "kernels/device/execution.hpp"
+#include "kernels/memory/vec.hpp"
+
+namespace grapevine {
+
+/// out = x + c (x~ - x): the parameters at a later phase, without touching the state. 3 words (2
+/// with no x~: a copy). Where out is bf16 it gets the nearest numbers of those, ties to even.
+void extrapolate(const Execution&, double c, ConstVec x, ConstVec x_tilde, Vec out);
+
+/// Mix by c; m = sent - received;  x -= alpha m;  x~ -= alpha_tilde m.
+/// 6 words. Optional: x_tilde (without it x -= alpha m: 4 words). Both messages may be bf16.
+void mix_and_jump(const Execution&, double c, double alpha, double alpha_tilde, ConstVec sent,
+                  ConstVec received, Vec x, Vec x_tilde);
+
+struct GradientStep {
+  double lr = 0;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;  // 0 where the layout says that an entry does not decay
+};
+
+/// Mix by c; u = g + weight_decay x;  v = momentum v + u;  s = nesterov ? u + momentum v : v;
+/// x -= lr s;  x~ -= lr s;  copy = x.
+/// 8 words. Optional: v (only with momentum 0, then s = u), x_tilde, copy.
+void mix_and_step(const Execution&, double c, const GradientStep&, ConstVec g, Vec v, Vec x,
+                  Vec x_tilde, Vec copy);
+
+struct AdamStep {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;  // 0 where the layout says that an entry does not decay
+  bool decoupled = false;   // AdamW: the decay acts on x itself, not through g
+  uint64_t t = 1;           // the number of this step, from 1
+};
+
+/// Adam (Kingma, Ba, ICLR 2015, arXiv 1412.6980) and AdamW (Loshchilov, Hutter, ICLR 2019, arXiv
+/// 1711.05101). Mix by c; u = g + (decoupled ? 0 : weight_decay x);  m = beta1 m + (1 - beta1) u;
+/// v = beta2 v + (1 - beta2) u^2;  s = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+/// + (decoupled ? weight_decay x : 0);  x -= lr s;  x~ -= lr s;  copy = x.
+/// 10 words. Optional: x_tilde, copy.
+void adam_step(const Execution&, double c, const AdamStep&, ConstVec g, Vec m, Vec v, Vec x,
+               Vec x_tilde, Vec copy);
+
+/// What was done to `front` outside is taken as a step of x and x~ alike. Mix by c; where front is
+/// finite x += front - base and x~ += front - base;  front = base = x. Returns whether all of
+/// front was finite: elsewhere x and x~ are as they were mixed. With x~ = x = base the new x has
+/// the bits of front, a zero's sign included. 8 words. Optional: x_tilde (without it c is not used:
+/// 6).
+bool mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde);
+/// result[0] = 1 where all of front was finite, else 0.
+void mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde, Vec result);
+
+/// One summand of a linear combination.
+struct Term {
+  double a;
+  ConstVec x;
+};
+
+/// out = sum of a_k x_k, added in the order of the terms, of which there is at least one. `out` may
+/// be one of the x_k (but must not overlap one in part); on a device only one of the first 8. K + 1
+/// words.
+void combine(const Execution&, std::span<const Term> terms, Vec out);
+
+/// out[i] = x[first + i stride]: `out` has its own length, and x reaches at least as far. 2 words
+/// of `out`, and the lines of x between.
+void gather(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
+
+/// out[first + i stride] = x[i]: the way back.
+void scatter(const Execution&, ConstVec x, size_t first, size_t stride, Vec out);
+
+/// out = a. 1 word.
+void fill(const Execution&, double a, Vec out);
+
+/// sum += x in double; `sum` is fp64.
+void accumulate(const Execution&, ConstVec x, Vec sum);
+
+/// Element `place` of x.
+double number_at(const Execution&, ConstVec x, size_t place);
+/// result[0] = x[0].
+void tell(const Execution&, ConstVec x, Vec result);
+
+/// y += a x. 3 words.
+void axpy(const Execution&, double a, ConstVec x, Vec y);
+
+/// y = a x. In place where x is y. 2 words.
+void scale(const Execution&, double a, ConstVec x, Vec y);
+
+/// sum += x - reference, and the return value is |x - reference|^2, both in double whatever x is.
+/// `reference` and `sum` are fp64. CPU memory only. The sampling of a consensus distance.
+double add_deviation(const Execution&, ConstVec x, ConstVec reference, Vec sum);
+
+/// x . y, accumulated in double in one fixed order: the same bits in every build, for any number of
+/// threads and on a GPU. 2 words.
+/// On a device `moment` tells apart what is asked of one vector while it changes.
+double dot(const Execution&, ConstVec x, ConstVec y, size_t moment = 0);
+/// `blocks` has room for reduction_blocks(x.size) numbers of fp64.
+void dot(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
+size_t reduction_blocks(size_t size);
+
+/// |x - y|^2, accumulated as `dot` is; the same bits whichever of the two is x. Not finite where an
+/// element is not. 2 words. Both may be bf16.
+double square_distance(const Execution&, ConstVec x, ConstVec y);
+void square_distance(const Execution&, ConstVec x, ConstVec y, Vec blocks, Vec result);
+
+/// True when every element is finite. 1 word.
+bool all_finite(const Execution&, ConstVec x);
+/// result[0] = 1 or 0.
+void all_finite(const Execution&, ConstVec x, Vec result);
+
+}  // namespace grapevine
