@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "actors/alarm.hpp"
+#include "actors/settings/alarm.hpp"
 #include "app/ask_node.hpp"
 #include "app/commands.hpp"
 #include "app/metrics/metrics_text.hpp"

@@ -7,7 +7,7 @@
 #include <grapevine/checkpoint.hpp>
 #include <optional>
 
-#include "actors/guest_hall.hpp"
+#include "actors/guests/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
 #include "app/commands.hpp"
 #include "app/input_end.hpp"

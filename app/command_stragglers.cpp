@@ -1,6 +1,6 @@
 // grapevine stragglers: one slow rank, and how long the others wait for it: gossip beside
 // all-reduce, on the virtual clock and under the wall clock, with one plan.
-#include "actors/run/plan.hpp"
+#include "actors/settings/plan.hpp"
 #include "app/commands.hpp"
 #include "app/execute.hpp"
 #include "app/interrupts.hpp"

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/guest_hall.hpp"
+#include "actors/guests/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
 #include "actors/transport/sockets.hpp"
 #include "app/ask_node.hpp"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "actors/checkpoint_orders.hpp"
 #include "actors/run/run.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
 #include "app/options.hpp"
 #include "app/run_settings.hpp"
 #include "app/summary.hpp"

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "kernels/base/result.hpp"
 
 namespace grapevine {

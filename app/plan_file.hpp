@@ -14,12 +14,12 @@
 #pragma once
 #include <string>
 
-#include "actors/run/plan.hpp"
+#include "actors/settings/plan.hpp"
 
 namespace grapevine {
 
 /// Errors (user): file, line, the key, its value and what is accepted. Ranges are `check`'s to
-/// judge (actors/run/plan.hpp).
+/// judge (actors/settings/plan.hpp).
 Result<Plan> read_plan(const std::string& path);
 
 /// The same from a text that came as `name`.

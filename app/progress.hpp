@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "app/log.hpp"
 #include "app/options.hpp"
 #include "app/summary.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "app/summary.hpp"
 
 namespace grapevine {

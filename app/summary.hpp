@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/algorithms/rule.hpp"
-#include "actors/run/samples.hpp"
+#include "actors/settings/samples.hpp"
 #include "app/testing/score.hpp"
 #include "kernels/memory/vec.hpp"
 #include "models/objective.hpp"

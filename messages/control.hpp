@@ -189,7 +189,7 @@ struct MassReceipt {
 };
 
 /// Of a communicator of NCCL that a GPU of each of two nodes may have for itself
-/// (actors/nccl_links.hpp): its sender has begun to connect, and waits for the other end.
+/// (actors/device/nccl_links.hpp): its sender has begun to connect, and waits for the other end.
 struct NcclConnect {
   std::array<std::byte, 128> id = {};  // NCCL's own: plain bytes, of which nothing can be checked
   uint32_t version = 0;                // of NCCL

@@ -20,7 +20,7 @@
 #include "actors/cluster/mean_orders.hpp"
 #include "actors/cluster/pace.hpp"
 #include "actors/cluster/run_lifecycle.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "actors/transport/link_transport.hpp"
 
 namespace grapevine {

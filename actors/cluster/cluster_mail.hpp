@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpointer.hpp"
 #include "actors/cluster/mean_exchange.hpp"
 #include "actors/cluster/node_status.hpp"
 #include "actors/cluster/state_transfer.hpp"
-#include "actors/mail_node.hpp"
+#include "actors/mail/mail_node.hpp"
 #include "actors/membership/membership.hpp"
+#include "actors/node/checkpointer.hpp"
 #include "actors/transport/links.hpp"
 
 namespace grapevine {

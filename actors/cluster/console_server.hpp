@@ -14,7 +14,7 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "actors/transport/link_transport.hpp"
 
 namespace grapevine {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/mail_state.hpp"
-#include "actors/run/samples.hpp"
+#include "actors/mail/mail_state.hpp"
+#include "actors/settings/samples.hpp"
 #include "messages/control.hpp"
 
 namespace grapevine {

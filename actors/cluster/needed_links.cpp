@@ -7,7 +7,7 @@
 #include <set>
 
 #include "actors/algorithms/method_registry.hpp"
-#include "actors/topology_manager.hpp"
+#include "actors/node/topology_manager.hpp"
 
 namespace grapevine {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/membership/connector.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/mail_node.hpp"
+#include "actors/mail/mail_node.hpp"
 #include "actors/transport/link_transport.hpp"
 
 namespace grapevine {

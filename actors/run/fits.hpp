@@ -1,7 +1,7 @@
 // Whether the ranks of a process can go on from what an earlier life of the run has left.
 #pragma once
-#include "actors/checkpoint_orders.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
+#include "actors/settings/settings.hpp"
 
 namespace grapevine {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "actors/device_share.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/device/device_share.hpp"
+#include "actors/settings/settings.hpp"
 
 namespace grapevine {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "actors/worker.hpp"
+#include "actors/rank/worker.hpp"
 
 namespace grapevine {
 

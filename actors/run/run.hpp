@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "actors/checkpoint_orders.hpp"
-#include "actors/run/samples.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
+#include "actors/settings/samples.hpp"
+#include "actors/settings/settings.hpp"
 
 namespace caf {
 class actor_system;
@@ -18,13 +18,13 @@ class actor_system;
 
 namespace grapevine {
 
-class DeviceShare;    // actors/device_share.hpp
+class DeviceShare;    // actors/device/device_share.hpp
 class SpectrumCache;  // topologies/spectrum_cache.hpp
 struct Nccl;          // kernels/gpu/nccl.hpp
 struct SpawnedWorker;
 struct WorkerDependencies;
 
-/// How a node makes its workers (actors/worker.hpp).
+/// How a node makes its workers (actors/rank/worker.hpp).
 using MakeWorker = std::function<SpawnedWorker(caf::actor_system&, WorkerDependencies)>;
 
 /// What every rank holds at a sample, by rank; null: it is gone.

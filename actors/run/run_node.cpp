@@ -8,10 +8,10 @@
 #include <chrono>
 
 #include "actors/algorithms/method_registry.hpp"
-#include "actors/compute.hpp"
-#include "actors/device_links.hpp"
-#include "actors/guest_hall.hpp"
-#include "actors/mailboxes.hpp"
+#include "actors/compute/compute.hpp"
+#include "actors/device/device_links.hpp"
+#include "actors/guests/guest_hall.hpp"
+#include "actors/mail/mailboxes.hpp"
 #include "actors/run/fits.hpp"
 #include "actors/run/gpu.hpp"
 #include "actors/run/guarded.hpp"

@@ -31,7 +31,7 @@ struct NodeSettings {
   std::string settings, defaults;
 };
 
-class GuestHall;    // actors/guest_hall.hpp
+class GuestHall;    // actors/guests/guest_hall.hpp
 struct Mean;        // actors/cluster/mean_exchange.hpp
 struct NodeStatus;  // actors/cluster/node_status.hpp
 

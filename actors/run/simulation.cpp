@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "actors/clocks/virtual_clock.hpp"
-#include "actors/compute.hpp"
-#include "actors/counters.hpp"
-#include "actors/observer.hpp"
+#include "actors/compute/compute.hpp"
+#include "actors/node/observer.hpp"
 #include "actors/run/spawn_run.hpp"
+#include "actors/settings/counters.hpp"
 
 namespace grapevine {
 

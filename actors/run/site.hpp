@@ -3,14 +3,14 @@
 #include <functional>
 #include <memory>
 
-#include "actors/mail_node.hpp"
-#include "actors/nccl_links.hpp"
+#include "actors/device/nccl_links.hpp"
+#include "actors/mail/mail_node.hpp"
 #include "actors/run/spawn_run.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
 
-class Mailboxes;  // actors/mailboxes.hpp
+class Mailboxes;  // actors/mail/mailboxes.hpp
 
 /// Where a device's owner is asked for what others need done on it.
 ToOwner to_owner(const StateActor&);

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "actors/clocks/run_clock.hpp"
-#include "actors/protocol.hpp"
+#include "actors/mail/protocol.hpp"
 #include "actors/run/run.hpp"
 
 namespace grapevine {
 
-class Compute;    // actors/compute.hpp
-struct Counters;  // actors/counters.hpp
+class Compute;    // actors/compute/compute.hpp
+struct Counters;  // actors/settings/counters.hpp
 
 /// The configuration of an actor system for a run: the virtual clock, or a scheduler that idles
 /// cheaply.

@@ -1,8 +1,8 @@
 // What a state actor must be able to hold: its pools, and all that its ranks need of a device.
 #pragma once
 #include "actors/algorithms/rule_settings.hpp"
-#include "actors/run/settings.hpp"
-#include "actors/state.hpp"
+#include "actors/settings/settings.hpp"
+#include "actors/state/state.hpp"
 
 namespace grapevine {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/kept_blob.hpp"
+#include "actors/settings/kept_blob.hpp"
 #include "app/checkpoint/manifest.hpp"
 
 namespace grapevine {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "actors/alarm.hpp"
+#include "actors/settings/alarm.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "app/words.hpp"
 #include "kernels/base/check.hpp"

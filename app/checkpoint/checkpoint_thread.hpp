@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/checkpoint_orders.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
 #include "app/checkpoint/checkpoint_writer.hpp"
 
 namespace grapevine {

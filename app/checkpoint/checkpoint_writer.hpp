@@ -13,7 +13,7 @@
 #include <map>
 #include <set>
 
-#include "actors/kept_blob.hpp"
+#include "actors/settings/kept_blob.hpp"
 #include "app/checkpoint/disk_effect.hpp"
 #include "app/checkpoint/manifest.hpp"
 

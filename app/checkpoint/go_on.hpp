@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint_orders.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
+#include "actors/settings/settings.hpp"
 #include "app/checkpoint/checkpoint_reader.hpp"
 
 namespace grapevine {

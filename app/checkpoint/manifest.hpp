@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/checkpoint_orders.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
 #include "app/testing/score.hpp"
 #include "kernels/base/result.hpp"
 #include "models/walk.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint_orders.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/config_file.hpp"
 #include "app/folder_lock.hpp"

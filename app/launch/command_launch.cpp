@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
-#include "actors/alarm.hpp"
 #include "actors/cluster/needed_links.hpp"
 #include "actors/run/run_node.hpp"
+#include "actors/settings/alarm.hpp"
 #include "app/ask_node.hpp"
 #include "app/checkpoint/resume.hpp"
 #include "app/commands.hpp"

@@ -1,6 +1,6 @@
 // The table that a `launch` ends with.
 #pragma once
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "app/json_output.hpp"
 
 namespace grapevine {

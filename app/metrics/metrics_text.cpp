@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "actors/alarm.hpp"
+#include "actors/settings/alarm.hpp"
 
 namespace grapevine {
 namespace {

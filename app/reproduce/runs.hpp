@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "app/execute.hpp"
 #include "app/reproduce/reproduce.hpp"
 

@@ -7,8 +7,8 @@
 #include <exception>
 #include <utility>
 
-#include "actors/alarm.hpp"
 #include "actors/run/run.hpp"
+#include "actors/settings/alarm.hpp"
 
 namespace grapevine {
 namespace {

@@ -16,8 +16,8 @@
 #include <string>
 #include <thread>
 
-#include "actors/run/samples.hpp"
-#include "actors/run/settings.hpp"
+#include "actors/settings/samples.hpp"
+#include "actors/settings/settings.hpp"
 #include "app/every.hpp"
 #include "app/testing/judge.hpp"
 

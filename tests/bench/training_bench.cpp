@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "actors/rank/worker.hpp"
 #include "actors/run/run.hpp"
-#include "actors/worker.hpp"
 #include "kernels/passes/ops.hpp"
 #include "models/heap.hpp"
 #include "tests/bench/bare_loops.hpp"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/rank/worker.hpp"
 #include "actors/run/state_sizes.hpp"
-#include "actors/worker.hpp"
 #include "kernels/memory/hash.hpp"
 #include "kernels/passes/ops.hpp"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "actors/conversations/collective.hpp"
-#include "actors/ring_parts.hpp"
+#include "actors/state/ring_parts.hpp"
 #include "actors/transport/simulated.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 #include "kernels/passes/ops.hpp"

@@ -3,7 +3,7 @@
 #include <deque>
 #include <functional>
 
-#include "actors/device_share.hpp"
+#include "actors/device/device_share.hpp"
 #include "kernels/passes/ops.hpp"
 #include "tests/device/adverse_world.hpp"
 

@@ -1,6 +1,6 @@
 // What leaves a device for another process, and what arrives: the very bytes, handed on when they
 // are there, or not at all.
-#include "actors/device_dock.hpp"
+#include "actors/device/device_dock.hpp"
 
 #include "kernels/passes/ops.hpp"
 #include "tests/catch.hpp"

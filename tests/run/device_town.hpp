@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/device_links.hpp"
+#include "actors/device/device_links.hpp"
 #include "tests/device/adversary.hpp"
 #include "tests/device/nccl_world.hpp"
 #include "tests/device/owner_tasks.hpp"

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "actors/algorithms/method_registry.hpp"
-#include "actors/observer.hpp"
-#include "actors/worker.hpp"
+#include "actors/node/observer.hpp"
+#include "actors/rank/worker.hpp"
 #include "tests/catch.hpp"
 #include "tests/run/simulated_runs.hpp"
 

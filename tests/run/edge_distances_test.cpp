@@ -1,4 +1,4 @@
-#include "actors/edge_distances.hpp"
+#include "actors/state/edge_distances.hpp"
 
 #include <cmath>
 

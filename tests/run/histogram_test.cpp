@@ -1,5 +1,5 @@
 // Histograms of edges: bounded, and nothing is lost.
-#include "actors/histogram.hpp"
+#include "actors/settings/histogram.hpp"
 
 #include <numeric>
 #include <thread>

@@ -1,5 +1,5 @@
 // The learning rate over a run: figures of the schedules as they are published, no formula of ours.
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

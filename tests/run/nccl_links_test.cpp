@@ -1,6 +1,6 @@
 // Nodes whose payloads go by NCCL, a fake that moves them between their devices: what two nodes
 // agree on, what comes of it when they cross, refuse, die or lie, and that no edge harms another.
-#include "actors/nccl_links.hpp"
+#include "actors/device/nccl_links.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // Runs on the virtual clock whose ranks live on the adversary of tests/device.
 #pragma once
+#include "actors/rank/worker.hpp"
 #include "actors/run/state_sizes.hpp"
-#include "actors/worker.hpp"
 #include "tests/device/run_device.hpp"
 #include "tests/run/simulated_runs.hpp"
 

@@ -1,7 +1,7 @@
 // A plan is checked before anything starts: one line that names key, value and what is accepted.
 #include <cmath>
 
-#include "actors/run/plan.hpp"
+#include "actors/settings/plan.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

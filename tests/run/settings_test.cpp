@@ -1,5 +1,5 @@
 // What is refused before a run, beyond single values: settings that do not go together.
-#include "actors/run/settings.hpp"
+#include "actors/settings/settings.hpp"
 
 #include <cmath>
 

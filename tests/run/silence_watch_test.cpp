@@ -1,4 +1,4 @@
-#include "actors/silence_watch.hpp"
+#include "actors/device/silence_watch.hpp"
 
 #include "tests/catch.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/guest_worker.hpp"
+#include "actors/guests/guest_worker.hpp"
 #include "actors/run/spawn_run.hpp"
 
 namespace grapevine {

@@ -1,5 +1,5 @@
 // StallWatch: reports in, alarms out. Two ranks exchange once a second; the patience is 30 s.
-#include "actors/stall_watch.hpp"
+#include "actors/node/stall_watch.hpp"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The state actor by itself: what it answers, and when.
-#include "actors/state.hpp"
+#include "actors/state/state.hpp"
 
 #include <bit>
 #include <optional>

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "actors/clocks/virtual_clock.hpp"
+#include "actors/node/topology_manager.hpp"
 #include "actors/run/spawn_run.hpp"
-#include "actors/topology_manager.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

@@ -1,4 +1,4 @@
-#include "actors/turns.hpp"
+#include "actors/state/turns.hpp"
 
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "actors/clocks/wall_scheduler.hpp"
-#include "actors/core_share.hpp"
+#include "actors/compute/core_share.hpp"
 #include "actors/run/spawn_run.hpp"
 #include "tests/catch.hpp"
 #include "tests/deadline.hpp"

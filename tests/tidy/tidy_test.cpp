@@ -68,9 +68,9 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
         "random, "
         "registry, result and spec of kernels/\n");
   CHECK(complaint("actors/algorithms/a.hpp", "#include \"messages/frame.hpp\"\n") != "");
-  CHECK(complaint("actors/conversations/a.hpp", "#include \"actors/worker.hpp\"\n") != "");
+  CHECK(complaint("actors/conversations/a.hpp", "#include \"actors/rank/worker.hpp\"\n") != "");
   CHECK(complaint("actors/transport/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
-  CHECK(complaint("actors/worker.cpp", "#include \"app/main.hpp\"\n") != "");
+  CHECK(complaint("actors/rank/worker.cpp", "#include \"app/main.hpp\"\n") != "");
   CHECK(complaint("examples/ring.cpp", "#include \"app/config.hpp\"\n") != "");
   CHECK(complaint("kernels/a.cpp", "#  include <tests/catch.hpp>\n") != "");
   CHECK(complaint("kernels/a.cpp", "#include \"vec.hpp\"\n") ==
@@ -82,17 +82,17 @@ TEST_CASE("every arrow of the floor plan is allowed") {
   CHECK(complaint("models/a.cpp", "#include \"topologies/topology.hpp\"\n") == "");
   CHECK(complaint("actors/algorithms/a.cpp", "#include \"kernels/passes/ops.hpp\"\n") == "");
   CHECK(complaint("actors/conversations/a.cpp", "#include \"messages/frame.hpp\"\n") == "");
-  CHECK(complaint("actors/worker.cpp", "#include \"models/objective.hpp\"\n") == "");
-  CHECK(complaint("app/main.cpp", "#include \"actors/node.hpp\"\n") == "");
+  CHECK(complaint("actors/rank/worker.cpp", "#include \"models/objective.hpp\"\n") == "");
+  CHECK(complaint("app/main.cpp", "#include \"actors/node/node.hpp\"\n") == "");
   CHECK(complaint("tests/a.cpp", "#include \"app/config.hpp\"\n") == "");
 }
 
 TEST_CASE("each library enters through its own folder") {
   const std::string torch = "#include <torch/nn.h>\n", caf = "#include <caf/all.hpp>\n";
   CHECK(complaint("models/a.cpp", torch) == "");
-  CHECK(complaint("actors/worker.cpp", torch) ==
-        "actors/worker.cpp:1: includes torch/nn.h, but LibTorch stays out of actors/\n");
-  CHECK(complaint("actors/worker.cpp", caf) == "");
+  CHECK(complaint("actors/rank/worker.cpp", torch) ==
+        "actors/rank/worker.cpp:1: includes torch/nn.h, but LibTorch stays out of actors/\n");
+  CHECK(complaint("actors/rank/worker.cpp", caf) == "");
   CHECK(complaint("actors/algorithms/a.cpp", caf) != "");
   CHECK(complaint("actors/conversations/a.cpp", caf) != "");
   CHECK(complaint("kernels/a.cpp", "#include <Eigen/Dense>\n") != "");

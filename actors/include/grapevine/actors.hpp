@@ -3,7 +3,7 @@
 #pragma once
 #include <grapevine/grapevine.hpp>
 
-#include "actors/compute.hpp"
-#include "actors/protocol.hpp"
+#include "actors/compute/compute.hpp"
+#include "actors/mail/protocol.hpp"
+#include "actors/rank/worker.hpp"
 #include "actors/run/spawn_run.hpp"
-#include "actors/worker.hpp"

@@ -1,0 +1,39 @@
+// Compute: runs a gradient somewhere and answers the worker by message. The worker cannot tell
+// where.
+//
+// On the host: threads under the wall clock, the caller under the virtual one (host_compute.hpp).
+// On a device: its lanes (device_compute.hpp). A slow rank is an answer that comes later, never a
+// thread that sleeps.
+#pragma once
+#include <cstdint>
+#include <functional>
+
+#include "actors/clocks/run_clock.hpp"
+#include "actors/mail/protocol.hpp"
+
+namespace grapevine {
+
+struct GradientJob {
+  int rank = 0;
+  uint64_t index = 0;     // which of the rank's gradients
+  Lease x;                // released when the gradient is there
+  double slowness = 1;    // factor on its duration
+  bool instant = false;   // an event of a Poisson process, on the virtual clock
+  WorkerActor answer_to;  // gets Computed
+};
+
+/// At `at`, from a clock's timer.
+void answer_at(caf::actor_system&, RunClock::Instant at, const WorkerActor&, Computed);
+
+class Compute {
+ public:
+  virtual ~Compute() = default;
+  virtual void submit(GradientJob) = 0;
+  /// Runs a task of the node's own (a spectrum, a test of the model); `thread` as in Objective.
+  virtual void post(std::function<void(int thread)> task) = 0;
+  virtual void stop() = 0;  // what has not begun is dropped; returns when all threads have ended
+  /// Before the first job, where there is a device: who owns it (fence.hpp: ToOwner).
+  virtual void serve(std::function<void(std::function<void()>)>) {}
+};
+
+}  // namespace grapevine

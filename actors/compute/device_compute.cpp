@@ -1,0 +1,145 @@
+#include "actors/compute/device_compute.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace grapevine {
+
+/// A thread and what it has to do. The thread owns its share of it, so that it may be left behind.
+class DeviceCompute::Line {
+ public:
+  Line() : own_(std::make_shared<Own>()), thread_([own = own_] { own->work(); }) {}
+  ~Line() { end(false); }
+
+  void put(Task task) {
+    {
+      const std::lock_guard lock(own_->mutex);
+      if (own_->stopping) return;
+      own_->tasks.push_back(std::move(task));
+    }
+    own_->changed.notify_all();
+  }
+
+  /// Drops what has not begun, and waits for what has: where that may never end for a while only.
+  void end(bool may_stand) {
+    if (!thread_.joinable()) return;
+    constexpr std::chrono::seconds kPatience{2};
+    std::unique_lock lock(own_->mutex);
+    own_->stopping = true;
+    own_->tasks.clear();
+    own_->changed.notify_all();
+    const bool ended =
+        !may_stand || own_->changed.wait_for(lock, kPatience, [&] { return own_->ended; });
+    lock.unlock();
+    ended ? thread_.join() : thread_.detach();
+  }
+
+ private:
+  struct Own {
+    std::mutex mutex;  // guards what follows
+    std::condition_variable changed;
+    std::deque<Task> tasks;
+    bool stopping = false, ended = false;
+
+    void work() {
+      std::unique_lock lock(mutex);
+      for (;;) {
+        changed.wait(lock, [&] { return stopping || !tasks.empty(); });
+        if (stopping) break;
+        Task task = std::move(tasks.front());
+        tasks.pop_front();
+        lock.unlock();
+        task();
+        task = {};
+        lock.lock();
+      }
+      ended = true;
+      changed.notify_all();
+    }
+  };
+
+  const std::shared_ptr<Own> own_;
+  std::thread thread_;
+};
+
+DeviceCompute::DeviceCompute(RunClock clock, caf::actor_system& system,
+                             std::shared_ptr<Objective> objective,
+                             std::shared_ptr<DeviceShare> device)
+    : clock_(clock), system_(system), objective_(std::move(objective)), device_(std::move(device)) {
+  for (size_t lane = 0; lane < device_->lanes().size(); ++lane)
+    idle_.push_back(lane);
+  for (size_t line = 0; line <= device_->lanes().size(); ++line)
+    lines_.push_back(std::make_unique<Line>());
+}
+
+DeviceCompute::~DeviceCompute() { stop(); }
+
+void DeviceCompute::stop() {
+  for (const std::unique_ptr<Line>& line : lines_)
+    line->end(device_->is_lost());
+}
+
+void DeviceCompute::post(std::function<void(int)> task) {
+  const size_t last = lines_.size() - 1;
+  lines_[last]->put([task = std::move(task), last] { task(static_cast<int>(last)); });
+}
+
+void DeviceCompute::submit(GradientJob job) {
+  to_owner_([self = shared_from_this(), job = std::move(job)]() mutable {
+    self->waiting_.push_back(std::move(job));
+    self->begin_waiting();
+  });
+}
+
+// On a device that is lost nothing begins any more; its owner tells. Where no slot is free a job
+// waits for the next answer.
+void DeviceCompute::begin_waiting() {
+  while (!waiting_.empty() && !idle_.empty()) {
+    const size_t lane = idle_.back();
+    idle_.pop_back();
+    const auto gradient =
+        std::make_shared<LaneGradient>(std::move(waiting_.front()), device_->lanes()[lane]);
+    waiting_.pop_front();
+    if (!gradient->begin(*device_)) {
+      waiting_.push_front(gradient->give_back());
+      idle_.push_back(lane);
+      return;
+    }
+    lines_[lane]->put([device = device_, objective = objective_, to_owner = to_owner_,
+                       me = weak_from_this(), lane, gradient, begun_s = clock_.now()] {
+      if (!gradient->queue(*device, objective, static_cast<int>(lane))) return;
+      to_owner([me, lane, gradient, begun_s] {
+        if (const auto self = me.lock()) self->end(lane, gradient, begun_s);
+      });
+    });
+  }
+}
+
+void DeviceCompute::end(size_t lane, const std::shared_ptr<LaneGradient>& gradient,
+                        double begun_s) {
+  if (!gradient->end(*device_)) return;
+  device_->fences().when(gradient->computed(), [self = shared_from_this(), lane, gradient,
+                                                begun_s](Fate fate) {
+    if (fate != Fate::ok) return;
+    self->to_owner_([self, lane, gradient, begun_s] { self->answer(lane, *gradient, begun_s); });
+  });
+}
+
+void DeviceCompute::answer(size_t lane, LaneGradient& gradient, double begun_s) {
+  const GradientJob& job = gradient.job();
+  const double took_s = clock_.now() - begun_s;
+  Computed answer = gradient.see();
+  answer.seconds = took_s * job.slowness;
+  if (job.slowness != 1) {
+    answer_at(system_, clock_.instant(begun_s + answer.seconds), job.answer_to, std::move(answer));
+  } else {
+    caf::anon_send(job.answer_to, std::move(answer));
+  }
+  idle_.push_back(lane);
+  begin_waiting();
+}
+
+}  // namespace grapevine

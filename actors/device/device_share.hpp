@@ -1,0 +1,111 @@
+// DeviceShare: what a state actor and the lanes of its ranks have of a device: streams, and all of
+// their memory, taken at the start; nothing is allocated later.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/device/silence_watch.hpp"
+#include "kernels/base/result.hpp"
+#include "kernels/memory/ferry.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+#include "kernels/passes/workspace.hpp"
+
+namespace grapevine {
+
+struct DeviceSizes {
+  size_t rank_bytes = 0;      // of the vectors of all ranks: x, x~, momentum, what edges keep
+  size_t state_bytes = 0;     // of the state actor's own
+  size_t copy_bytes = 0;      // of the copies of x that gradients are computed at
+  size_t exchange_bytes = 0;  // of what goes from rank to rank
+  size_t lent_bytes = 0;      // of the same, what other processes may read in place
+  size_t gradient_size = 0;   // elements of one gradient
+  DType dtype = DType::f32;   // its type
+  size_t gradients = 0;       // that are computed, or wait to be taken, at once
+  size_t askings = 0;         // as in workspace.hpp
+  size_t piece_bytes = 4096;  // as in ferry.hpp
+  size_t lanes = 1;
+
+  size_t gradient_bytes() const { return SnapshotPool::bytes_for(gradient_size, dtype, gradients); }
+  size_t memory_bytes() const {
+    return rank_bytes + state_bytes + copy_bytes + exchange_bytes + lent_bytes;
+  }
+  /// "17.5 GB (ranks 8.6, copies 2.9, exchanges 5.7, gradients 0.4)"
+  std::string text() const;
+};
+
+class DeviceShare {
+ public:
+  /// Error (user): the device has too little memory, or is lost.
+  static Result<std::shared_ptr<DeviceShare>> make(Device&, const DeviceSizes&);
+  /// Waits for what is in flight, unless the device is lost.
+  ~DeviceShare();
+  DeviceShare(const DeviceShare&) = delete;
+
+  Device& device() { return device_; }
+  Fences& fences() { return fences_; }
+  SilenceWatch& silence() { return silence_; }
+  /// Its owner has been told that the device is lost. Any thread.
+  void set_lost() { lost_ = true; }
+  bool is_lost() const { return lost_; }
+  Workspace& workspace() { return *workspace_; }
+  /// Of the rules.
+  Execution execution() { return {nullptr, &device_, rules_, workspace_.get()}; }
+  /// In the workspace, for good. Too little left is std::bad_alloc.
+  std::unique_ptr<SnapshotPool> make_pool(size_t size, DType, size_t capacity);
+  /// Of what goes to other ranks: in the block that other processes may read in place, where that
+  /// is made for such a pool and has none yet. The owner's alone, as what follows.
+  std::unique_ptr<SnapshotPool> make_lent_pool(size_t size, DType, size_t capacity);
+  /// That pool's block and how it is cut; no slots: there is none.
+  struct LentPool {
+    Block block;
+    size_t slot_bytes = 0;
+    uint32_t slots = 0;
+    bool holds(const Lease& lease) const {
+      const auto* const at = static_cast<const std::byte*>(lease.vec().data);
+      return slots > 0 && at >= block.data && at < block.data + block.bytes;
+    }
+  };
+  const LentPool& lent() const { return lent_pool_; }
+  /// Ends once all that is in flight has happened, before the memory is given back.
+  void keep(std::shared_ptr<void> what) { kept_.insert(std::move(what)); }
+  void let_go(const std::shared_ptr<void>& what) { kept_.erase(what); }
+
+  Stream rules() const { return rules_; }  // of all passes and of what is rare
+  const std::vector<Stream>& lanes() const { return lanes_; }
+  /// Slots that a lane writes; beside each gradient the loss, in pinned memory.
+  SnapshotPool& gradients() { return *gradients_; }
+  SnapshotPool& losses() { return *losses_; }
+  std::unique_ptr<Ferry> make_ferry(Ferry::Await);
+  /// Of payloads that leave or arrive, which wait for nothing else that is carried.
+  std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await);
+  /// Whose end is that of the device: it stays for as long as anybody may still call that.
+  void hold(std::shared_ptr<const void> device) { held_ = std::move(device); }
+  /// As SnapshotPool::choose_by, of all pools.
+  void choose_by(std::function<size_t(size_t n)>);
+
+ private:
+  explicit DeviceShare(Device&);
+  Fate allocate(const DeviceSizes&);
+  Fate block(size_t bytes, Block::Kind, Block&);
+
+  std::shared_ptr<const void> held_;  // the last to go
+  Device& device_;
+  Fences fences_;
+  SilenceWatch silence_;
+  std::atomic<bool> lost_{false};
+  Stream rules_;
+  std::vector<Stream> lanes_;
+  std::vector<Block> blocks_;
+  Block staging_, dock_, lent_;
+  LentPool lent_pool_;
+  std::set<std::shared_ptr<void>> kept_;
+  size_t piece_bytes_ = 0;
+  std::function<size_t(size_t n)> choose_;
+  std::unique_ptr<Workspace> workspace_;
+  std::unique_ptr<SnapshotPool> gradients_, losses_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,125 @@
+#include "actors/guests/guest_hall.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "actors/guests/guest_visit.hpp"
+
+namespace grapevine {
+
+Result<std::shared_ptr<GuestHall>> GuestHall::open(GuestHallOptions options) {
+  std::shared_ptr<GuestHall> hall(new GuestHall(std::move(options)));
+  const GuestHallOptions& o = hall->options_;
+  auto door = GuestDoor::open(
+      o.door, o.node, [h = hall.get()](GuestConnection& script) { GuestVisit(*h, script).run(); });
+  if (!door) return door.error();
+  hall->path_ = (*door)->path();
+  hall->door_ = std::move(*door);
+  return hall;
+}
+
+GuestHall::GuestHall(GuestHallOptions options)
+    : options_(std::move(options)),
+      table_(std::make_shared<GuestTable>(options_.places)),
+      places_(static_cast<size_t>(options_.places)) {}
+
+GuestHall::~GuestHall() { end({}, {}, 0, std::chrono::seconds(0)); }
+
+std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, limit, [this] { return objective_ != nullptr; });
+  return objective_;
+}
+
+void GuestHall::begin(Run run) {
+  const std::lock_guard lock(mutex_);
+  run_ = std::move(run);
+  changed_.notify_all();
+}
+
+void GuestHall::on_epoch(const EpochInfo& epoch) {
+  const std::lock_guard lock(mutex_);
+  epoch_ = epoch;
+}
+
+void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
+                    int ranks, std::chrono::seconds patience) {
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::over) {
+    stage_ = Stage::over;
+    mean_ = std::move(mean);
+    mean_aside_ = std::move(aside);
+    ranks_in_mean_ = ranks;
+  }
+  changed_.notify_all();
+  changed_.wait_for(lock, patience, [this] { return visits_ == 0; });
+  auto door = std::move(door_);
+  lock.unlock();
+  door.reset();  // joins its threads
+  table_->close();
+  lock.lock();
+  run_ = {};
+  say_ = {};
+}
+
+KeptBlob GuestHall::kept(int rank) const {
+  KeptBlob kept;
+  Descriptor blob;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t k = 0; k < places_.size() && !blob; ++k) {
+      if (!places_[k].blob || table_->server(static_cast<int>(k)).rank != rank) continue;
+      blob = Descriptor(::fcntl(places_[k].blob.fd(), F_DUPFD_CLOEXEC, 0));
+      kept.steps = places_[k].blob_number;
+      kept.bytes.resize(places_[k].blob_bytes);
+    }
+  }
+  if (!read_all(blob.fd(), kept.bytes.data(), kept.bytes.size())) return {};
+  return kept;
+}
+
+void GuestHall::keep(int place, const KeptBlob& kept) {
+  if (kept.bytes.empty()) return;
+  Descriptor blob(::memfd_create("kept", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!blob || !write_all(blob.fd(), kept.bytes.data(), kept.bytes.size()) ||
+      ::fcntl(blob.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+    return;
+  const std::lock_guard lock(mutex_);
+  Place& at_place = places_.at(static_cast<size_t>(place));
+  at_place.blob = std::move(blob);
+  at_place.blob_number = kept.steps;
+  at_place.blob_bytes = kept.bytes.size();
+}
+
+std::vector<GuestStatus> GuestHall::status() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<GuestStatus> all;
+  for (size_t k = 0; k < places_.size(); ++k) {
+    const Place& place = places_[k];
+    GuestStatus one = place.status;
+    one.rank = table_->server(static_cast<int>(k)).rank;
+    const std::chrono::duration<double> since = Clock::now() - place.answered_at;
+    one.since_step_s = place.taken ? since.count() : 0;
+    all.push_back(one);
+  }
+  return all;
+}
+
+void GuestHall::set_sink(std::function<void(const std::string&)> say) {
+  const std::lock_guard lock(mutex_);
+  say_ = std::move(say);
+}
+
+void GuestHall::say(const std::string& line) const {
+  std::function<void(const std::string&)> told;
+  {
+    const std::lock_guard lock(mutex_);
+    told = say_;
+  }
+  if (told) told(line);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,121 @@
+// GuestHall: what the scripts at a node's door are answered, from the first that brings the layout
+// and the starting point of what is trained to the mean at the end. A resource; any thread.
+//
+//   empty      nobody is there
+//   filling    the first script fills its front; others wait for it
+//   running    there is an objective, and a run as soon as the node has begun one
+//   over       the run has ended here: no step is taken any more, `finish` is answered
+//
+// A script's visit is a thread (transport/guest_door.hpp) that asks the rank's worker and carries
+// the actors that this makes ready, so that a step wakes no other thread. What is aside is kept as
+// of the last step of each script, and averaged over this node's ranks.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/cluster_mail.hpp"
+#include "actors/guests/guest_worker.hpp"
+#include "actors/node/checkpointer.hpp"
+#include "actors/settings/kept_blob.hpp"
+#include "actors/transport/guest_door.hpp"
+#include "kernels/memory/shared_memory.hpp"
+#include "models/guest.hpp"
+
+namespace grapevine {
+
+struct GuestHallOptions {
+  int places = 1;         // ranks of this node
+  int first_rank = 0;     // as far as it is known before the run
+  std::string run, node;  // names
+  std::string door;       // a path; empty: by the node's name
+};
+
+/// One place, for reports.
+struct GuestStatus {
+  int rank = -1;            // -1: the run has not begun
+  int process = 0;          // of the script; 0: nobody sits there
+  uint64_t steps = 0;       // of the rank, as the script knows
+  double since_step_s = 0;  // since the script was answered
+  uint64_t visits = 0;      // scripts that have sat there
+};
+
+class GuestHall {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// What the scripts need of a run.
+  struct Run {
+    caf::actor_system* system = nullptr;
+    ClusterActor cluster;
+    std::shared_ptr<Counters> counters;
+    int ranks = 1;                        // that the objective tells apart
+    CheckpointerActor checkpointer = {};  // null: there are no checkpoints
+  };
+
+  static Result<std::shared_ptr<GuestHall>> open(GuestHallOptions);
+  ~GuestHall();
+  GuestHall(const GuestHall&) = delete;
+
+  const std::string& door() const { return path_; }  // a path
+  const std::shared_ptr<GuestTable>& table() const { return table_; }
+
+  /// What the first script trains; null after `limit`.
+  std::shared_ptr<GuestObjective> await_objective(std::chrono::milliseconds limit);
+
+  void begin(Run);
+  void on_epoch(const EpochInfo&);
+  /// The run has ended here. Tells scripts that wait for it the mean, over so many ranks, of what
+  /// is trained and of what is aside, and waits for so long until they have gone. Then no thread of
+  /// the hall uses the run any more. Both may be null.
+  void end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside, int ranks,
+           std::chrono::seconds patience);
+
+  /// A copy of what a script has left with a rank.
+  KeptBlob kept(int rank) const;
+  /// As if a script had left it at that place: that of an earlier life of the run has.
+  void keep(int place, const KeptBlob&);
+
+  std::vector<GuestStatus> status() const;
+  /// A line for each script that comes or goes.
+  void set_sink(std::function<void(const std::string&)> say);
+
+ private:
+  friend class GuestVisit;
+  enum class Stage { empty, filling, running, over };
+
+  struct Place {
+    bool taken = false;
+    GuestStatus status;
+    Clock::time_point answered_at{};
+    Descriptor blob;
+    uint64_t blob_number = 0, blob_bytes = 0;
+  };
+
+  explicit GuestHall(GuestHallOptions);
+  void say(const std::string& line) const;
+
+  GuestHallOptions options_;
+  std::shared_ptr<GuestTable> table_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  Stage stage_ = Stage::empty;
+  std::optional<GuestLayout> layout_;
+  std::shared_ptr<GuestObjective> objective_;
+  std::vector<Place> places_;
+  int visits_ = 0;  // that are going on
+  Run run_;
+  EpochInfo epoch_;
+  std::shared_ptr<const Buffer> mean_, mean_aside_;
+  int ranks_in_mean_ = 0;
+  std::function<void(const std::string&)> say_;
+
+  std::string path_;
+  std::unique_ptr<GuestDoor> door_;  // last: its threads use all of it
+};
+
+}  // namespace grapevine

@@ -1,0 +1,66 @@
+// GuestVisit: one script from its join to its leave, on a thread of its own. See guest_hall.hpp.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/clocks/wall_scheduler.hpp"
+#include "actors/guests/guest_hall.hpp"
+#include "actors/run/promised.hpp"
+
+namespace grapevine {
+
+class GuestVisit {
+ public:
+  GuestVisit(GuestHall& hall, GuestConnection& script) : hall_(hall), script_(script) {}
+  ~GuestVisit();
+
+  void run();
+
+ private:
+  using Question = GuestQuestion;
+
+  // False: the visit is over.
+  bool join(const Question&);
+  bool claim(const GuestLayout&, uint32_t wanted);
+  std::string seat_for(const GuestLayout&, uint32_t wanted);
+  bool sit_down();
+  bool found(const Question&);
+  bool handle(Question&);
+  void stand_up();
+  bool step(const Question&);
+  bool keep(Question&);
+  bool kept();
+  bool mean();
+  bool finish();
+  bool checkpoint();
+  bool send_mean(ConstVec mean, ConstVec aside, int ranks);
+
+  /// Asks the worker. Nothing: the script has gone, or the run is over.
+  bool begun();
+  std::optional<GuestAnswer> ask(bool steps, double loss);
+  /// Waits until `there()`, while the script is told that it takes longer. False: it has gone.
+  template <class There>
+  bool await(const There& there);
+  void remember_aside();
+  ConstVec aside() const;  // as the script has it now
+  bool give_front(uint16_t flags);
+  GuestHall::Place& place();
+  bool over() const;
+  GuestRecord record(GuestKind) const;
+
+  GuestHall& hall_;
+  GuestConnection& script_;
+  int place_ = -1;
+  bool founds_ = false;  // and has not yet
+  bool stands_ = false;  // again: the place is another's by now
+  std::shared_ptr<SharedMemory> memory_;
+  size_t trained_ = 0, aside_ = 0;  // numbers in it
+  std::shared_ptr<GuestSeat> seat_;
+  std::shared_ptr<Promised<GuestAnswer>> answer_;
+  std::optional<WallScheduler::Visitor> visitor_;
+  GuestHall::Clock::time_point asked_at_{};
+  uint64_t number_ = 0, exchanges_ = 0;  // as last answered
+};
+
+}  // namespace grapevine

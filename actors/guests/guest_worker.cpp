@@ -1,0 +1,157 @@
+#include "actors/guests/guest_worker.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "actors/settings/counters.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kStands = 10;  // times as long as usual between two steps
+
+}  // namespace
+
+void GuestTable::sit(int place, std::shared_ptr<GuestSeat> seat) {
+  const std::lock_guard lock(mutex_);
+  Place& at = places_[static_cast<size_t>(place)];
+  at.seat = std::move(seat);
+  if (at.server.worker) caf::anon_send(at.server.worker, Seated{at.seat});
+}
+
+void GuestTable::serve(int place, Server server) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  Place& at = places_[static_cast<size_t>(place)];
+  at.server = std::move(server);
+  if (at.seat) caf::anon_send(at.server.worker, Seated{at.seat});
+}
+
+void GuestTable::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (Place& place : places_)
+    place.server.worker = nullptr;
+}
+
+GuestTable::Server GuestTable::server(int place) const {
+  const std::lock_guard lock(mutex_);
+  return places_[static_cast<size_t>(place)].server;
+}
+
+MakeWorker guest_workers(std::shared_ptr<GuestTable> table) {
+  return [table = std::move(table)](caf::actor_system& system, WorkerDependencies deps) {
+    const int place = deps.place, rank = deps.rank;
+    GuestWorkerActor worker = system.spawn<GuestWorker>(std::move(deps));
+    table->serve(place, {rank, worker});
+    return WorkerActor(worker);
+  };
+}
+
+GuestWorker::GuestWorker(caf::actor_config& config, WorkerDependencies deps)
+    : GuestWorkerActor::base(config), deps_(std::move(deps)) {}
+
+void GuestWorker::seated(Seated& now) {
+  computed();
+  seat_ = std::move(now.seat);
+  asked_ = false;
+  if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script)
+    busy_since_s_ = deps_.clock.now();  // with what another worker has told it
+  ask();
+}
+
+/// The script has asked, or has gone.
+void GuestWorker::computed() {
+  if (busy_since_s_ == kNever) return;
+  busy_s_ += deps_.clock.now() - std::exchange(busy_since_s_, kNever);
+  ++spells_;
+}
+
+void GuestWorker::ask() {
+  const bool turn = seat_ != nullptr && seat_->turn == GuestSeat::Turn::rank;
+  if (!turn || !started_ || paused_ || asked_) return;
+  computed();
+  if (seat_->steps && over()) return answer();
+  asked_ = true;
+  if (seat_->steps) {
+    deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
+    if (std::isfinite(seat_->loss))
+      deps_.counters->loss_sum.fetch_add(seat_->loss, std::memory_order_relaxed);
+    else
+      deps_.counters->silent.fetch_add(1, std::memory_order_relaxed);
+  }
+  send(deps_.state, TakeStep{deps_.rank, seat_});
+}
+
+void GuestWorker::on_parameters(Parameters& p) {
+  if (paused_) return void(held_ = std::move(p));
+  has_begun_ = true;
+  gradients_ = p.gradients;
+  exchanges_ = p.exchanges;
+  if (deps_.horizon > 0 && gradients_ >= deps_.horizon) finish();
+  if (p.seat != nullptr && p.seat == seat_) answer();  // else its script has gone
+}
+
+void GuestWorker::answer() {
+  asked_ = false;
+  busy_since_s_ = deps_.clock.now();
+  seat_->turn = GuestSeat::Turn::script;
+  seat_->answer({gradients_, exchanges_, over()});
+}
+
+void GuestWorker::finish() {
+  if (finished_s_ < kNever) return;
+  finished_s_ = deps_.clock.now();
+  send(deps_.node, Finished{deps_.rank});
+}
+
+WorkerReport GuestWorker::report() const {
+  const double now = std::min(finished_s_, deps_.clock.now());
+  const double busy = busy_s_ + std::max(0.0, now - busy_since_s_);
+  const double alive = now - born_s_;
+  const double usual_s = busy_s_ / static_cast<double>(std::max<uint64_t>(1, spells_));
+  const bool stands = spells_ > 0 && deps_.clock.now() - busy_since_s_ > kStands * usual_s;
+  return {deps_.rank,       gradients_, std::max(0.0, alive - busy), alive, stands,
+          deps_.resumed_at, has_begun_};
+}
+
+void GuestWorker::obey(Order order) {
+  switch (order) {
+    case Order::pause: paused_ = true; return;
+    case Order::resume:
+      paused_ = false;
+      if (held_.seat) on_parameters(held_);
+      held_ = {};
+      return ask();
+    case Order::drain:
+    case Order::leave: draining_ = true;
+  }
+}
+
+GuestWorker::behavior_type GuestWorker::make_behavior() {
+  return {
+      [this](Parameters& p) { on_parameters(p); },
+      [this](const Computed&) { ask(); },  // the seat says of what
+      [this](Start) {
+        started_ = true;
+        born_s_ = deps_.clock.now();
+        ask();
+      },
+      [](Tick) {},
+      [this](Order order) { obey(order); },
+      [this](Report) { return report(); },
+      [this](Seated& now) { seated(now); },
+      [this](GuestFinished) { finish(); },
+  };
+}
+
+void GuestWorker::on_exit() {
+  deps_ = {
+      .clock = deps_.clock, .settings = {}, .compute = {}, .counters = {}, .state = {}, .node = {}};
+  seat_.reset();
+  held_ = {};
+}
+
+}  // namespace grapevine

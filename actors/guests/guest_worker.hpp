@@ -1,0 +1,90 @@
+// GuestWorker: the worker of a rank whose steps a guest computes, a script that has sat down at its
+// place.
+//
+//   script --Computed--> worker --TakeStep--> state --Parameters--> worker --answer--> script
+//
+// Without a script the rank gossips on and takes no steps. A script may come and go at any time,
+// and so may the worker: a question that was under way when a worker went is asked again by the
+// next, and no step is taken twice. It computes between an answer and the next question, and is
+// idle else; where it computes for much longer than usual it tests, say, and no rate is measured.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "actors/guests/guest_seat.hpp"
+#include "actors/rank/worker.hpp"
+
+namespace grapevine {
+
+/// A script has sat down, or, null, has gone.
+struct Seated {
+  std::shared_ptr<GuestSeat> seat;
+};
+struct GuestFinished {};  // the script takes no more steps: the rank has done its share
+
+using GuestWorkerActor = WorkerActor::extend<Takes<Seated>, Takes<GuestFinished>>;
+
+/// Who sits at which of a node's places, and which worker serves it. Any thread.
+class GuestTable {
+ public:
+  struct Server {
+    int rank = -1;
+    GuestWorkerActor worker;
+  };
+
+  explicit GuestTable(int places) : places_(static_cast<size_t>(places)) {}
+
+  int places() const { return static_cast<int>(places_.size()); }
+  void sit(int place, std::shared_ptr<GuestSeat>);  // null: the place is free
+  void serve(int place, Server);                    // from now on, who sits there included
+  void close();                                     // no worker serves from now on
+  Server server(int place) const;                   // no worker: none yet
+
+ private:
+  struct Place {
+    Server server;
+    std::shared_ptr<GuestSeat> seat;
+  };
+
+  mutable std::mutex mutex_;
+  std::vector<Place> places_;
+  bool closed_ = false;
+};
+
+/// Makes the workers of a node whose ranks are guests'.
+MakeWorker guest_workers(std::shared_ptr<GuestTable>);
+
+class GuestWorker final : public GuestWorkerActor::base {
+ public:
+  GuestWorker(caf::actor_config& config, WorkerDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  void seated(Seated&);
+  void ask();
+  void obey(Order);
+  void on_parameters(Parameters&);
+  void answer();
+  void finish();
+  void computed();
+  bool over() const { return draining_ || finished_s_ < kNever; }
+  WorkerReport report() const;
+
+  WorkerDependencies deps_;
+  std::shared_ptr<GuestSeat> seat_;
+  uint64_t gradients_ = 0, exchanges_ = 0;  // as the state last said
+  bool started_ = false, has_begun_ = false, asked_ = false, draining_ = false, paused_ = false;
+  Parameters held_;             // arrived while paused
+  double finished_s_ = kNever;  // when its share was done: it is not idle after that
+  double born_s_ = 0, busy_since_s_ = kNever, busy_s_ = 0;
+  uint64_t spells_ = 0;  // that busy_s_ consists of
+};
+
+}  // namespace grapevine
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::Seated)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::GuestFinished)

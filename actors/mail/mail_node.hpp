@@ -1,0 +1,59 @@
+// Mail to the actors that a process has one of: its topology manager, its node, and whoever owns
+// membership. What programs around a run may send them is in mail.hpp.
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "actors/mail/mail_state.hpp"
+#include "actors/settings/histogram.hpp"
+#include "actors/settings/samples.hpp"
+
+namespace grapevine {
+
+// To whoever owns membership, and so begins epochs.
+struct ShareDone {};  // the ranks here have done their share
+struct Suspected {
+  int rank = 0;
+};  // it does not answer
+struct RankLost {
+  int rank = 0;
+};  // of those here
+struct RankReturns {
+  int rank = 0;
+};  // answered by the rank here whose state it shall have: a neighbour; itself where there is none
+struct RankReady {
+  int rank = 0;
+};  // it has its state: an epoch with it may begin
+
+// To a topology manager.
+/// The actors of the ranks that live here, by rising rank; it replaces what was said before.
+struct RankActors {
+  int rank = 0;
+  CommunicatorActor communicator;
+  WorkerActor worker;  // may be empty
+};
+using RanksHere = std::shared_ptr<const std::vector<RankActors>>;
+struct Solved;  // spectrum and constants of a graph, from a compute thread
+using SolvedPtr = std::shared_ptr<const Solved>;
+struct Renew {};  // measure rates, and solve again where they have moved
+struct TellRoster {
+  uint64_t epoch = 0;
+};  // the ranks here shall know this epoch, even if its spectrum is not there yet
+
+// To a node.
+struct NodeReport {
+  std::vector<WorkerReport> workers;
+  std::vector<CommunicatorReport> communicators;
+  Counts carried;                                    // of ranks here that have had other numbers
+  std::array<uint64_t, kDeclineReasons> declines{};  // of offers, by reason, since the start
+  DurationCounts round_trips;                        // of offers, likewise
+  std::vector<EdgeDurations> edge_round_trips;       // of them, by edge
+  double learning_rate = 0;                          // of the newest gradient; NaN: not known
+};                                                   // answers Report
+struct Begin {
+  int first_rank = 0;                // the ranks here count from it
+  std::vector<RankStatePtr> states;  // by place; none: at the objective's initial point
+};
+
+}  // namespace grapevine

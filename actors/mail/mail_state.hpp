@@ -1,0 +1,115 @@
+// Mail to communicators and state actors. Nobody outside the library sends it: mail.hpp has the
+// rest.
+#pragma once
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "actors/algorithms/rule.hpp"
+#include "actors/conversations/conversation.hpp"
+#include "actors/mail/mail.hpp"
+#include "actors/mail/protocol.hpp"
+#include "actors/mail/rank_state.hpp"
+#include "actors/membership/roster.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
+#include "actors/settings/samples.hpp"
+#include "actors/transport/transport.hpp"
+
+namespace grapevine {
+
+// To a communicator.
+using ViewPtr = std::shared_ptr<const View>;  // an epoch, or new constants in one
+struct Taken {
+  uint64_t ticket = 0;
+  Payload payload;
+  double bound = kNever;  // how far from it the other end's snapshot may be
+};
+struct Skipped {
+  int peer = -1;        // whose message was too far off, and left out; -1: all together
+  uint64_t number = 0;  // of the exchange
+};
+struct PeerDown {
+  int rank = 0;
+  uint32_t incarnation = 0;  // that is over
+};
+
+// To a state actor.
+/// A rank joins a state actor: with another rank's state, with its own of an earlier life, or
+/// without one at the objective's initial point.
+struct Attach {
+  int rank = 0;
+  RankStatePtr state;
+  CommunicatorActor communicator;
+  WorkerActor worker;    // may be empty: no gradients are computed here
+  RankRecordPtr record;  // newer than that state
+};
+struct Arrived {
+  uint64_t ticket = 0;
+  bool lost = false;
+};  // from a device: what was awaited has happened, or never will
+struct DeviceLost {};
+struct DeviceTask {
+  std::function<void()> task;
+};  // what others have done on the device, which it owns (fence.hpp: ToOwner)
+struct TakeRequest {
+  int rank = 0;
+  Take take;
+};
+struct WriteRequest {
+  int rank = 0;
+  Write write;
+};
+struct ApplyRequest {
+  int rank = 0;
+  Apply apply;
+};
+struct SetView {
+  int rank = 0;
+  ViewPtr view;
+};  // the constants and the neighbours that its rule goes by
+struct Detach {
+  int rank = 0;
+};  // the rank is gone; its buffers go with it
+struct CopyState {
+  int rank = 0;
+  bool whole = false;  // for the rank itself, which goes on under another number
+};                     // answered by a RankStatePtr; null: no such rank
+struct RecordRank {
+  int rank = 0;
+};  // answered by a RankRecordPtr; null: no such rank
+struct Sample {
+  std::shared_ptr<const std::vector<double>> reference;
+};
+struct SampleReply {
+  int ranks = 0;
+  double squares = 0;                              // sum over ranks of |x - reference|^2
+  std::shared_ptr<const std::vector<double>> sum;  // sum over ranks of x - reference
+};
+struct ReadRank {
+  int rank = 0;
+};  // answered by its parameters, mixed to now
+struct Inherit {
+  int rank = 0;
+  double weight = 0;
+  Payload x;
+  uint64_t epoch = 0;
+};  // the push-sum mass of ranks that have left, and their weighted mean; from this epoch on
+struct EdgeDistance {
+  int rank = 0, peer = 0;
+  double distance = 0;  // |x_rank - x_peer|, as an exchange of the last seconds saw it
+};
+struct StateReport {
+  std::vector<EdgeDistance> distances;
+  double broken_after_norm = 0;  // of jumps whose other half may be missing, summed
+  std::vector<std::pair<int, RuleCounts>> counts;  // by rising rank
+};                                                 // answers Report
+struct Collect {};
+struct Collected {
+  std::vector<RankParameters> ranks;  // mixed to now
+  double broken_after_norm = 0;       // as in StateReport
+  // Largest |sum (x + x~) - what it must be|, over coordinates; NaN: not audited.
+  double conserved_error = 0;
+};
+
+}  // namespace grapevine

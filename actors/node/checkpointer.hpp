@@ -1,0 +1,73 @@
+// Checkpointer: the actor that has the ranks of a process written down while they go on.
+//
+//   due (time, steps, or somebody asks)  ->  who is here?  ->  for each rank: RecordRank to its
+//   state, one instant of one rank  ->  `write` it  ->  its `done`: the next rank ...  ->  the end
+//
+// One copy of one rank's state exists at a time, and nobody waits but this actor: `write` hands a
+// record to whoever owns the disk and returns. Ranks are recorded at different instants, as gossip
+// sees them; what two ends of an edge had not both done by then, the records of the edge tell.
+//
+// A checkpoint that cannot be written ends; the run goes on, under an alarm until one is whole.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/clocks/run_clock.hpp"
+#include "actors/mail/mail_state.hpp"
+#include "actors/settings/checkpoint_orders.hpp"
+#include "actors/settings/counters.hpp"
+#include "actors/settings/samples.hpp"
+
+namespace grapevine {
+
+struct SaveNow {};  // answered by what became of it, in a line, once it is written or cannot be
+struct PartWritten {
+  bool is_written = false;
+  std::string told;
+};
+
+struct CheckpointerDependencies {
+  RunClock clock;
+  std::vector<StateActor> states;  // rank r is served by states[r mod size]
+  std::shared_ptr<Counters> counters;
+  int ranks = 1;        // here
+  double look_s = 0.1;  // how often it looks whether one is due
+  CheckpointOrders orders;
+  Sink sink;
+};
+
+class Checkpointer final : public CheckpointerActor::base {
+ public:
+  Checkpointer(caf::actor_config& config, CheckpointerDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  uint64_t steps() const;
+  bool is_due();
+  void poll();
+  void begin();
+  void record_next();
+  void write(CheckpointPart);
+  void on_written(const PartWritten&);
+  void judge(const PartWritten& last);
+  void end(const std::string& told);
+
+  CheckpointerDependencies deps_;
+  double next_s_ = 0;
+  uint64_t next_steps_ = 0;
+  int asked_ = 0;         // of orders.asked, that have been served
+  bool writing_ = false;  // a checkpoint is under way
+  bool any_ = false;      // of its ranks was there
+  bool ending_ = false;   // all its ranks are written
+  bool alarmed_ = false;  // none has been whole since one failed
+  uint64_t gradients_ = 0;
+  size_t awaited_ = 0;      // states that have not said who is there
+  std::vector<int> ranks_;  // that are still to be recorded, falling
+  std::vector<caf::typed_response_promise<std::string>> askers_, later_;  // later: of the next one
+};
+
+}  // namespace grapevine

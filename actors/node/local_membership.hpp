@@ -1,0 +1,43 @@
+// LocalMembership: the actor that owns the membership of a run of one process, where the only
+// members are its own ranks. It sends the topology manager each new roster, and ends the run when
+// the ranks have done their share.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "actors/mail/mail_node.hpp"
+#include "actors/membership/local_roster.hpp"
+#include "actors/settings/settings.hpp"
+
+namespace grapevine {
+
+/// Everything else has been spawned: the first epoch may begin, and with it the ranks.
+struct LocalStart {
+  NodeActor node;
+  TopologyManagerActor manager;
+};
+
+using LocalMembershipActor = MembershipActor::extend<Takes<LocalStart>>;
+
+class LocalMembership final : public LocalMembershipActor::base {
+ public:
+  LocalMembership(caf::actor_config& config, std::shared_ptr<const Settings> settings,
+                  uint64_t first_epoch = 1);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override { parts_ = {}; }
+
+ private:
+  caf::result<std::string> reconfigure(const std::string& topology);
+  int source_for(int rank) const;
+  void tell() { send(parts_.manager, roster_.roster()); }
+
+  std::shared_ptr<const Settings> settings_;
+  LocalRoster roster_;
+  LocalStart parts_;
+};
+
+}  // namespace grapevine
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LocalStart)

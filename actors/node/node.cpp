@@ -1,0 +1,435 @@
+#include "actors/node/node.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/rank/communicator.hpp"
+#include "actors/rank/make_conversation.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
+constexpr double kPollWall_s = 0.01;
+constexpr double kBetweenReports_s = 1;                       // at least
+constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2;  // ticks
+
+constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
+
+}  // namespace
+
+Node::Node(caf::actor_config& config, NodeDependencies deps)
+    : NodeActor::base(config),
+      deps_(std::move(deps)),
+      ranks_(static_cast<size_t>(ranks_here(*deps_.settings))) {
+  const Settings& s = *deps_.settings;
+  horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
+  communicating_ = std::make_shared<const CommunicatorDependencies>(
+      CommunicatorDependencies{deps_.clock, deps_.transport, deps_.counters, deps_.membership});
+}
+
+CommunicatorActor Node::spawn_communicator(int rank) {
+  auto actor = system().spawn<Communicator>(
+      rank, state_of(rank), communicating_,
+      make_conversation({rank, *deps_.settings, deps_.objective->layout(), deps_.gradient_s}));
+  deps_.mailboxes->set(rank, actor);
+  return actor;
+}
+
+WorkerActor Node::spawn_worker(int rank) {
+  const auto place = static_cast<size_t>(rank - first_rank_);
+  const bool pairs = method_named(deps_.settings->method).pattern == Pattern::pairwise;
+  if (pairs && !deps_.objective->has_workers()) return {};
+  WorkerDependencies deps{.rank = rank,
+                          .place = static_cast<int>(place),
+                          .clock = deps_.clock,
+                          .settings = deps_.settings,
+                          .horizon = horizon_,
+                          .resumed_at = ranks_[place].resumed_at,
+                          .gradient_s = deps_.gradient_s,
+                          .compute = deps_.compute,
+                          .counters = deps_.counters,
+                          .state = state_of(rank),
+                          .node = caf::actor_cast<NodeActor>(this)};
+  WorkerActor worker = deps_.make_worker(system(), std::move(deps)).actor;
+  if (worker) monitor(worker);
+  return worker;
+}
+
+void Node::say(const std::string& line) const {
+  if (deps_.sink.on_event) deps_.sink.on_event(line);
+}
+
+void Node::begin(const Begin& given) {
+  const bool begun = static_cast<bool>(ranks_.front().communicator);
+  begun ? move(given.first_rank) : found(given);
+}
+
+void Node::found(const Begin& given) {
+  first_rank_ = given.first_rank;
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const int rank = first_rank_ + static_cast<int>(place);
+    Rank& actors = ranks_[place];
+    RankRecordPtr record = place < deps_.records.size() ? deps_.records[place] : nullptr;
+    if (record) actors.resumed_at = record->gradients;
+    actors.communicator = spawn_communicator(rank);
+    actors.worker = spawn_worker(rank);
+    actors.alive = true;
+    actors.retired = false;
+    RankStatePtr state = place < given.states.size() ? given.states[place] : nullptr;
+    send(state_of(rank),
+         Attach{rank, std::move(state), actors.communicator, actors.worker, std::move(record)});
+  }
+  deps_.records.clear();  // only their first life goes on from them
+  tell_manager();
+  for (const Rank& actors : ranks_)
+    if (actors.worker) send(actors.worker, Start{});
+  const Settings& s = *deps_.settings;
+  if (deps_.on_report) tell_report();
+  if (s.clock != Clock::wall || s.alarm_s <= 0) return;
+  const Method& method = method_named(s.method);
+  watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
+                                 .exchange_s = deps_.gradient_s / s.rate,
+                                 .paced = s.pacing == Pacing::poisson,
+                                 .waits = method.pattern != Pattern::pairwise && method.waits});
+  measure();
+}
+
+// --- what stands still
+
+void Node::measure() {
+  if (finishing_) return;
+  report([this](NodeReport& all) {
+    const double now = deps_.clock.now();
+    for (const Alarm& alarm : watch_->measure(now, all.communicators, all.workers))
+      deps_.sink.raise(alarm);
+    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(now + watch_->period_s()),
+                   Tick{kMeasure});
+  });
+}
+
+void Node::tell_report() {
+  if (finishing_) return;
+  report([this](NodeReport& all) {
+    const double now = deps_.clock.now();
+    const double again = now + std::max(kBetweenReports_s, deps_.settings->sample_s);
+    if (deps_.on_report)
+      deps_.on_report({now, std::move(all.workers), std::move(all.communicators)});
+    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(again), Tick{kTellReport});
+  });
+}
+
+void Node::tell_manager() {
+  auto here = std::make_shared<std::vector<RankActors>>();
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const Rank& actors = ranks_[place];
+    if (actors.alive)
+      here->push_back({first_rank_ + static_cast<int>(place), actors.communicator, actors.worker});
+  }
+  send(deps_.manager, RanksHere(std::move(here)));
+}
+
+// --- the end
+
+void Node::check_finished() {
+  const bool anybody =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.alive; });
+  if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
+  const bool all = std::all_of(ranks_.begin(), ranks_.end(),
+                               [](const Rank& r) { return !r.alive || r.finished; });
+  if (all) send(deps_.membership, ShareDone{});
+}
+
+template <class Actors, class Reply, class Then>
+void Node::ask_all(const Actors& actors, std::vector<Reply>& replies, Then then) {
+  replies.clear();
+  if (actors.empty()) return then();
+  struct Awaited {
+    size_t replies;
+    Then then;
+  };
+  const auto awaited = std::make_shared<Awaited>(Awaited{actors.size(), std::move(then)});
+  const auto one_less = [awaited] {
+    if (--awaited->replies == 0) awaited->then();
+  };
+  for (const auto& actor : actors) {
+    request(actor, caf::infinite, Report{})
+        .then(
+            [&replies, one_less](Reply& reply) {
+              replies.push_back(std::move(reply));
+              one_less();
+            },
+            [one_less](const caf::error&) { one_less(); });
+  }
+}
+
+void Node::report(std::function<void(NodeReport&)> then) {
+  auto all = std::make_shared<NodeReport>();
+  all->carried = carried_;
+  std::vector<WorkerActor> workers;
+  std::vector<CommunicatorActor> communicators;
+  for (const Rank& actors : ranks_) {
+    if (!actors.alive) continue;
+    communicators.push_back(actors.communicator);
+    if (actors.worker) workers.push_back(actors.worker);
+  }
+  ask_all(communicators, all->communicators, [this, workers, all, then = std::move(then)] {
+    for (size_t k = 0; k < all->declines.size(); ++k)  // never less than what the ranks have said
+      all->declines[k] = deps_.counters->declines[k].load(std::memory_order_relaxed);
+    all->edge_round_trips = deps_.counters->edge_round_trips.counts();
+    for (const EdgeDurations& edge : all->edge_round_trips)
+      all->round_trips += edge.counts;
+    all->learning_rate = deps_.counters->learning_rate.load(std::memory_order_relaxed);
+    ask_all(workers, all->workers, [all, then] { then(*all); });
+  });
+}
+
+void Node::finish() {
+  if (finishing_) return;
+  finishing_ = true;
+  outcome_.seconds = deps_.clock.now();
+  outcome_.gradients = deps_.counters->gradients.load();
+  outcome_.exchanges = deps_.counters->applied_ends.load() / 2;
+  outcome_.frames = deps_.counters->frames.load();
+  outcome_.bytes = deps_.counters->bytes.load();
+  std::vector<WorkerActor> workers;
+  for (const Rank& actors : ranks_)
+    if (actors.alive && actors.worker) workers.push_back(actors.worker);
+  ask_all(workers, outcome_.workers, [this] {
+    for (const Rank& actors : ranks_) {
+      if (!actors.alive) continue;
+      if (actors.worker) send(actors.worker, Order::drain);
+      send(actors.communicator, Order::drain);
+    }
+    await_quiet();
+  });
+}
+
+void Node::await_quiet() {
+  std::vector<CommunicatorActor> communicators;
+  for (const Rank& actors : ranks_)
+    if (actors.alive) communicators.push_back(actors.communicator);
+  ask_all(communicators, outcome_.communicators, [this] {
+    const auto& reports = outcome_.communicators;
+    outcome_.quiet = std::all_of(reports.begin(), reports.end(),
+                                 [](const CommunicatorReport& r) { return r.quiet; });
+    uint64_t applied = 0;
+    for (const CommunicatorReport& r : reports)
+      applied += r.counts.applied;
+    if (std::exchange(applied_, applied) != applied) polls_ = 0;  // it gets on
+    if (outcome_.quiet || ++polls_ >= kPolls) return collect();
+    const Settings& s = *deps_.settings;
+    const double wait = s.clock == Clock::wall
+                            ? kPollWall_s
+                            : std::max(0.01 * s.gradient_s, s.link.latency_s + s.link.transfer_s);
+    const double at = deps_.clock.now() + wait;
+    scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(at), Tick{kPollQuiet});
+  });
+}
+
+void Node::collect() {
+  outcome_.counts = carried_;
+  for (const CommunicatorReport& r : outcome_.communicators)
+    outcome_.counts += r.counts;
+  auto awaited = std::make_shared<size_t>(deps_.states.size());
+  for (const StateActor& state : deps_.states) {
+    request(state, caf::infinite, Collect{}).then([this, awaited](Collected& c) {
+      outcome_.conserved_error = std::isnan(c.conserved_error)
+                                     ? c.conserved_error
+                                     : std::max(outcome_.conserved_error, c.conserved_error);
+      outcome_.broken_after_norm += c.broken_after_norm;
+      for (RankParameters& p : c.ranks)
+        outcome_.parameters.push_back(std::move(p));
+      if (--*awaited > 0) return;
+      auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+      std::sort(outcome_.parameters.begin(), outcome_.parameters.end(), by_rank);
+      std::sort(outcome_.workers.begin(), outcome_.workers.end(), by_rank);
+      std::sort(outcome_.communicators.begin(), outcome_.communicators.end(), by_rank);
+      deps_.done(std::move(outcome_));
+    });
+  }
+}
+
+Node::behavior_type Node::make_behavior() {
+  set_down_handler([this](const caf::down_msg& down) {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank)
+      if (ranks_[rank].worker && ranks_[rank].worker.address() == down.source)
+        return worker_lost(first_rank_ + static_cast<int>(rank), down.reason);
+  });
+  return {
+      [this](const Begin& given) { begin(given); },
+      [this](Finished finished) {
+        Rank& actors = actors_of(finished.rank);
+        actors.finished = true;
+        if (method_named(deps_.settings->method).pattern != Pattern::pairwise)
+          send(actors.communicator, Order::drain);  // it has no more to say, and says so when asked
+        check_finished();
+      },
+      [this](Diverged d) {
+        if (finishing_) return;
+        outcome_.alarm = divergence_under(*deps_.settings);
+        outcome_.alarm->rank = d.rank;
+        outcome_.alarm->at_s = deps_.clock.now();
+        outcome_.alarm->is = "rank " + std::to_string(d.rank) + " has a loss of " +
+                             std::to_string(d.loss) + " at gradient " + std::to_string(d.gradient);
+        deps_.sink.raise(*outcome_.alarm);
+        outcome_.failure =
+            user_error("loss is " + std::to_string(d.loss) + " at gradient " +
+                       std::to_string(d.gradient) + " of rank " + std::to_string(d.rank) +
+                       ", accepted: a finite one; a smaller --lr may help");
+        finish();
+      },
+      [this](const KillRank& k) {
+        if (!k.why.empty()) say("rank " + std::to_string(k.rank) + " leaves: " + k.why);
+        kill(k.rank);
+      },
+      [this](RestartRank r) { restart(r.rank); },
+      [this](Order order, int rank) {
+        const Rank& actors = actors_of(rank);
+        if (!actors.alive) return;
+        if (actors.worker) send(actors.worker, order);
+        send(actors.communicator, order);
+      },
+      [this](Tick tick) {
+        if (tick.id == kMeasure) return measure();
+        tick.id == kTellReport ? tell_report() : await_quiet();
+      },
+      [this](Finish) { finish(); },
+      [this](Report) -> caf::result<NodeReport> {
+        const auto promise = make_response_promise<NodeReport>();
+        report([answer = promise](NodeReport& all) mutable { answer.deliver(std::move(all)); });
+        return promise;
+      },
+  };
+}
+
+void Node::on_exit() {
+  for (Rank& actors : ranks_) {
+    if (actors.communicator) caf::anon_send_exit(actors.communicator, caf::exit_reason::kill);
+    if (actors.worker) caf::anon_send_exit(actors.worker, caf::exit_reason::kill);
+  }
+  ranks_.clear();
+  deps_.done = {};
+  deps_.records.clear();
+  deps_.manager = nullptr;
+  deps_.membership = nullptr;
+  communicating_.reset();
+  deps_.sink = {};
+  deps_.on_report = {};
+  deps_.make_worker = {};
+}
+
+// --- ranks that fail, come back, or go on under other numbers
+
+void Node::silence(int rank) {  // all but its conversation
+  Rank& actors = actors_of(rank);
+  deps_.mailboxes->clear(rank);
+  if (!actors.worker) return;
+  demonitor(actors.worker.address());
+  send_exit(actors.worker, caf::exit_reason::kill);
+}
+
+void Node::dismiss(int rank) {
+  silence(rank);
+  send_exit(actors_of(rank).communicator, caf::exit_reason::kill);
+}
+
+void Node::kill(int rank) {
+  Rank& actors = actors_of(rank);
+  if (!actors.alive || finishing_) return;
+  actors.alive = false;
+  dismiss(rank);
+  send(state_of(rank), Detach{rank});
+  tell_manager();
+  send(deps_.membership, RankLost{rank});
+  say("rank " + std::to_string(rank) + " is gone");
+  check_finished();
+}
+
+void Node::restart(int rank) {
+  if (finishing_) return;
+  kill(rank);
+  Rank& actors = actors_of(rank);
+  actors.communicator = spawn_communicator(rank);
+  actors.worker = spawn_worker(rank);
+  request(deps_.membership, caf::infinite, RankReturns{rank}).then([this, rank](int source) {
+    request(state_of(source), caf::infinite, CopyState{source})
+        .then([this, rank](const RankStatePtr& copied) { revive(rank, copied); });
+  });
+}
+
+void Node::revive(int rank, const RankStatePtr& copied) {
+  Rank& actors = actors_of(rank);
+  send(state_of(rank), Attach{rank, copied, actors.communicator, actors.worker, {}});
+  actors.alive = true;
+  actors.finished = false;
+  tell_manager();
+  // It computes once its epoch is on the way.
+  request(deps_.membership, caf::infinite, RankReady{rank}).then([this, rank] {
+    const Rank& back = actors_of(rank);
+    if (back.alive && back.worker) send(back.worker, Start{});
+  });
+  say("rank " + std::to_string(rank) + " is back, with the state of a neighbour");
+}
+
+// A worker of the user's own may fail: the rank gossips on, and another worker goes on where it
+// stopped.
+void Node::worker_lost(int rank, const caf::error& reason) {
+  Rank& actors = actors_of(rank);
+  if (!actors.alive || finishing_) return;
+  if (++actors.failures > kWorkerFailures) {
+    say("the worker of rank " + std::to_string(rank) + " failed too often");
+    return kill(rank);
+  }
+  say("the worker of rank " + std::to_string(rank) + " failed (" + system().render(reason) +
+      "); another takes over");
+  actors.worker = spawn_worker(rank);
+  send(state_of(rank), Attach{rank, {}, actors.communicator, actors.worker, {}});
+  tell_manager();
+  send(actors.worker, Start{});
+}
+
+// The ranks here go on under other numbers, each with the state that it has: other nodes have
+// these.
+void Node::move(int first_rank) {
+  if (finishing_) return;
+  const int before = first_rank_;
+  auto next = std::make_shared<Begin>();
+  next->first_rank = first_rank;
+  next->states.resize(ranks_.size());
+  auto awaited = std::make_shared<size_t>(ranks_.size());
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const int rank = before + static_cast<int>(place);
+    silence(rank);
+    auto gathered = [this, before, next, awaited, place](const RankStatePtr& state) {
+      next->states[place] = state;
+      if (--*awaited > 0 || finishing_) return;
+      if (first_rank_ != before) return move(next->first_rank);  // it has moved meanwhile
+      for (size_t k = 0; k < ranks_.size(); ++k)
+        send(state_of(before + static_cast<int>(k)), Detach{before + static_cast<int>(k)});
+      found(*next);
+      say("the ranks here go on as rank " + std::to_string(next->first_rank) + " and up");
+    };
+    const auto copy_state = [this, rank, gathered] {
+      request(state_of(rank), caf::infinite, CopyState{rank, true}).then(gathered);
+    };
+    if (std::exchange(actors_of(rank).retired, true)) {  // it moves again before it has moved
+      copy_state();
+      continue;
+    }
+    const CommunicatorActor talks = actors_of(rank).communicator;
+    send(talks, Order::leave);
+    request(talks, caf::infinite, Report{})
+        .then(
+            [this, talks, copy_state](const CommunicatorReport& last) {
+              carried_ += last.counts;
+              send_exit(talks, caf::exit_reason::kill);
+              copy_state();
+            },
+            [copy_state](const caf::error&) { copy_state(); });
+  }
+}
+
+}  // namespace grapevine

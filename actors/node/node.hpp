@@ -1,0 +1,105 @@
+// Node: the actor that spawns the ranks of a process, supervises and restarts them, and ends the
+// run.
+//
+// When every worker here has done its share, whoever owns membership hears of it (finished ranks
+// gossip on). The end is at Finish: nothing new begins, open exchanges end, all ranks mix to one
+// time, and the outcome goes to whoever launched the run.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/mail/mail_node.hpp"
+#include "actors/mail/mailboxes.hpp"
+#include "actors/node/observer.hpp"
+#include "actors/node/stall_watch.hpp"
+#include "actors/rank/worker.hpp"
+#include "actors/run/run.hpp"
+#include "actors/settings/samples.hpp"
+#include "actors/settings/settings.hpp"
+
+namespace grapevine {
+
+struct CommunicatorDependencies;
+
+struct NodeDependencies {
+  RunClock clock;
+  std::shared_ptr<const Settings> settings;
+  std::shared_ptr<Objective> objective;
+  std::shared_ptr<Mailboxes> mailboxes;
+  std::shared_ptr<Transport> transport;
+  std::shared_ptr<Compute> compute;
+  std::shared_ptr<Counters> counters;
+  std::vector<StateActor> states;  // rank r is served by states[r mod size]
+  TopologyManagerActor manager;
+  MembershipActor membership;
+  MakeWorker make_worker;
+  double gradient_s = 1;
+  std::vector<RankRecordPtr> records;  // by place: ranks that go on from an earlier life, or null
+  Sink sink;
+  OnReport on_report;                 // may be empty
+  std::function<void(Outcome)> done;  // called once
+};
+
+class Node final : public NodeActor::base {
+ public:
+  Node(caf::actor_config& config, NodeDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct Rank {
+    CommunicatorActor communicator;
+    WorkerActor worker;
+    bool alive = false, finished = false;
+    bool retired = false;     // it is about to go on under another number
+    int failures = 0;         // of its worker
+    uint64_t resumed_at = 0;  // gradients of an earlier life
+  };
+
+  const StateActor& state_of(int rank) const {
+    return deps_.states[static_cast<size_t>(rank) % deps_.states.size()];
+  }
+  CommunicatorActor spawn_communicator(int rank);
+  WorkerActor spawn_worker(int rank);
+  void begin(const Begin&);  // the second time: under other numbers
+  void found(const Begin&);
+  void move(int first_rank);
+  void silence(int rank);
+  void dismiss(int rank);
+  Rank& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
+  void tell_manager();
+  void kill(int rank);
+  void restart(int rank);
+  void revive(int rank, const RankStatePtr& copied);
+  void worker_lost(int rank, const caf::error& reason);
+  void check_finished();
+  void finish();
+  void await_quiet();
+  void report(std::function<void(NodeReport&)> then);
+  void measure();
+  void tell_report();
+  void collect();
+  void say(const std::string& line) const;
+
+  template <class Actors, class Reply, class Then>
+  void ask_all(const Actors&, std::vector<Reply>& replies, Then then);
+
+  NodeDependencies deps_;
+  std::shared_ptr<const CommunicatorDependencies> communicating_;
+  uint64_t horizon_ = 0;
+  int first_rank_ = 0;
+  std::vector<Rank> ranks_;  // from the first
+  bool finishing_ = false;
+  std::optional<StallWatch> watch_;  // on the wall clock
+  Counts carried_;                   // of ranks here that have had other numbers
+  int polls_ = 0;
+  uint64_t applied_ = 0;  // exchanges, when it asked last
+  Outcome outcome_;
+};
+
+}  // namespace grapevine

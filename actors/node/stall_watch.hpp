@@ -1,0 +1,85 @@
+// StallWatch: what goes on in a process without getting anywhere, told from its reports: edges
+// whose exchanges do not come, come no more or come ever more rarely, and ranks that wait more than
+// they compute.
+//
+// An edge of the graph is silent when its last exchange, or its entry into the graph, is longer ago
+// than fifty of its expected intervals, and than the patience. Of d neighbours each gets every d-th
+// exchange of a rank, and the interval of a rank's exchanges is the settings' or, where that is
+// longer, the measured one. Its ends grow stale when between two exchanges passes four times what
+// did at its best, counted over thirty exchanges at that pace and twice the patience at least, with
+// the neighbours of now. A rank is idle that waited for more than half of twice the patience.
+//
+// A state machine without I/O. It is for the wall clock: in virtual time a plan may ask for all of
+// this.
+#pragma once
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "actors/settings/alarm.hpp"
+#include "actors/settings/samples.hpp"
+
+namespace grapevine {
+
+class StallWatch {
+ public:
+  struct Run {
+    double patience_s = 30;
+    double exchange_s = 1;  // expected between two exchanges of a rank
+    bool paced = false;     // ranks wait between gradients as they were told: none counts as idle
+    bool waits = false;     // for neighbours' messages: the likeliest reason of an idle rank, and
+                            // all go at the pace of the slowest, so no edge grows stale by itself
+  };
+  explicit StallWatch(const Run& run) : run_(run) {}
+
+  /// Between two measurements. After a much longer time it was this process that stood still, and
+  /// every edge is given time again; an alarm that was raised before stands until it exchanges.
+  double period_s() const { return run_.patience_s / 6; }
+
+  /// What has begun and what is over since the last measurement. `now` rises.
+  std::vector<Alarm> measure(double now, const std::vector<CommunicatorReport>&,
+                             const std::vector<WorkerReport>&);
+
+ private:
+  using Ends = std::pair<int, int>;
+  struct Pace {  // of exchanges: counted since the one at `from_s`, and as it was
+    double from_s = 0;
+    uint64_t from = 0;
+    int neighbours = 0;                 // of both ends
+    double interval_s = 0, best_s = 0;  // 0: not known yet
+    bool told = false;
+    bool is_slower(double times) const { return best_s > 0 && interval_s > times * best_s; }
+  };
+  struct Edge {
+    double since = 0;     // it is in the graph, or this process goes on
+    double last_at = -1;  // its last exchange; negative: none yet
+    double limit_s = 0;
+    bool told = false;
+    int neighbours = 0;      // of those ends that have told; 0: it is not in the graph
+    uint64_t exchanges = 0;  // that an end has counted
+    Pace pace;
+    bool seen() const { return neighbours > 0; }
+    double silence_s(double now) const { return now - std::max(last_at, since); }
+  };
+  struct Life {
+    double idle_s = 0, alive_s = 0;  // when this minute began
+    bool told = false;
+  };
+
+  double measured_exchange_s(const std::vector<CommunicatorReport>&) const;
+  void note(double now, const CommunicatorReport&, double exchange_s);
+  void judge(double now, const Ends&, Edge&, std::vector<Alarm>&) const;
+  void measure(Edge&) const;
+  void judge_pace(double now, const Ends&, Edge&, std::vector<Alarm>&) const;
+  bool is_slow_with_all(int rank) const;
+  void judge(double now, const WorkerReport&, std::vector<Alarm>&);
+  bool hears_nobody(int rank, double now) const;
+
+  const Run run_;
+  double begun_at_ = -1, measured_at_ = 0;
+  std::map<Ends, Edge> edges_;
+  std::map<int, Life> lives_;
+};
+
+}  // namespace grapevine

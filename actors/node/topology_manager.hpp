@@ -1,0 +1,137 @@
+// TopologyManager: the actor that keeps a node's graph, its rates and its constants; one epoch per
+// change.
+//
+// An epoch is (spec, members) and no more: it comes as a roster from whoever owns membership, and
+// the graph is a pure function of it, so managers that know the same members have the same graph.
+// It may come at any time, while exchanges are in flight: there is no barrier, and an exchange ends
+// with the constants it was opened with. The node says which actors the ranks here have; where
+// there are none there is nobody to tell, and nothing is solved.
+//
+// Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted),
+// over a window that slides, and they are solved for again when a rate has moved by a tenth. Among
+// several processes a rate is what membership tells of it, also of the edges that are measured
+// here: so all nodes solve for the same rates and have the same constants. No rate counts as more
+// than a hundred times away from the wanted one, whoever tells it. Where the pairing is the paper's
+// own process, rates are what they are wanted to be.
+//
+// A spectrum is never computed in a handler: it goes to the compute pool, one at a time. Until it
+// is there a new epoch goes by the last constants, and plain averaging before the first. A spectrum
+// that cannot be had changes nothing.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/algorithms/a2cid2_constants.hpp"
+#include "actors/compute/compute.hpp"
+#include "actors/mail/mail_node.hpp"
+#include "actors/settings/settings.hpp"
+#include "topologies/spectrum_cache.hpp"
+#include "topologies/topology.hpp"
+#include "topologies/weights.hpp"
+
+namespace grapevine {
+
+struct ManagerDependencies {
+  RunClock clock;
+  std::shared_ptr<const Settings> settings;
+  std::shared_ptr<Compute> compute;
+  double gradient_s = 1;  // expected mean time between two gradients of a rank
+  std::vector<ObserverActor> observers;
+  MembershipActor membership;  // hears of the rates that are measured here, and of constants
+  std::shared_ptr<SpectrumCache> spectra;
+};
+
+/// The graph that a spec asks for. Where it does not fit that many ranks (an exponential graph of
+/// 15), a ring of them stands in for it.
+Topology graph_of(const std::string& spec, int ranks, double rate);
+
+struct Solved {
+  uint64_t serial = 0;        // of the request: an older answer is dropped
+  std::vector<double> rates;  // per edge, that were solved for
+  bool found = false;
+  double chi1 = 0, chi2 = 0;
+  A2cid2Constants constants;
+};
+
+class TopologyManager final : public TopologyManagerActor::base {
+ public:
+  TopologyManager(caf::actor_config& config, ManagerDependencies deps);
+
+ protected:
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct Member {
+    CommunicatorActor communicator;
+    WorkerActor worker;
+    uint32_t incarnation = 0;
+    bool in_graph = false;
+  };
+  using Members = std::vector<std::pair<int, Member>>;  // by rising rank
+  static Member& member_of(Members&, int rank);         // a new one where there was none
+  Member& member_of(int rank) { return member_of(members_, rank); }
+
+  struct Asked {
+    int rank;
+    CommunicatorActor communicator;
+    WorkerActor worker;
+  };
+  struct Measured {  // events over a sliding window
+    double count = 0, time_s = 0;
+    uint64_t seen = 0;
+    void add(uint64_t total, double elapsed_s, double window_s);
+    double rate(double expected,
+                double prior) const;  // (count + prior) / (time + prior / expected)
+  };
+
+  void begin_epoch(uint64_t epoch);
+  void on_roster(const Roster&);
+  void on_ranks_here(const std::vector<RankActors>&);
+  void on_heard_rates(const std::vector<EdgeRate>&);
+  void tell_rates();
+  void weigh();
+  void solve(std::vector<double> rates);
+  void solve_next();
+  void on_solved(const Solved&);
+  void tell_constants();
+  void publish();
+  ViewPtr view_of(int place);
+  void renew();
+  void ask_some();
+  void wait_to_renew();
+  void on_reports();
+  std::optional<size_t> edge_of(const EdgeRate&) const;
+  std::vector<double> measured_rates() const;  // per edge
+  std::vector<double> gradient_rates() const;  // per place in the graph
+  bool measures() const;
+
+  ManagerDependencies deps_;
+  std::string spec_;
+  double gradient_s_;  // as measured: mean time between two gradients of a rank
+  uint64_t epoch_ = 0, serial_ = 0;
+  Members members_;         // those of other processes have no actors
+  std::vector<int> ranks_;  // of this epoch: place in the graph -> rank
+  Topology graph_;
+  std::vector<int> colours_;
+  std::vector<double> wanted_, solved_rates_, next_rates_;  // per edge
+  GossipMatrix weights_;
+  double relay_delay_ = 0;  // mean over pairs and trees
+  Solved solved_;           // the last that was found; plain averaging before
+  double solved_at_s_ = 0;
+  bool solving_ = false;    // a spectrum is under way
+  bool told_ = false;       // the ranks here know this epoch
+  uint64_t announced_ = 0;  // the last epoch that observers were told of
+  bool renewing_ = false;
+  double epoch_at_s_ = 0, renewed_at_s_ = 0;
+  size_t awaited_reports_ = 0;
+  std::vector<Asked> to_ask_;  // in the renewal in progress, the next one last
+  double elapsed_s_ = 0;  // of the renewal in progress
+  std::map<std::pair<int, int>, Measured> edges_;
+  std::vector<double> heard_;  // per edge, exchanges per second; 0, or empty: nobody has told
+  std::map<int, Measured> gradients_;
+};
+
+}  // namespace grapevine

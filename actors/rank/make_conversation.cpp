@@ -1,0 +1,55 @@
+#include "actors/rank/make_conversation.hpp"
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/conversations/collective.hpp"
+#include "actors/conversations/pairwise.hpp"
+#include "actors/conversations/rounds.hpp"
+
+namespace grapevine {
+
+namespace {
+constexpr double kLeastTimeoutWall_s = 1e-2;  // a busy machine answers a few time slices late
+constexpr double kMostTimeoutWall_s = 1;
+}  // namespace
+
+std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
+  const Settings& s = of.settings;
+  const bool wall = s.clock == Clock::wall;
+  const Method& method = method_named(s.method);
+  const double patience_s = 10 * of.gradient_s + 4 * (s.link.latency_s + s.link.transfer_s);
+  if (method.pattern == Pattern::rounds) {
+    RoundsOptions options;
+    options.rank = of.rank;
+    options.phases = method.phases(s.rule);
+    options.waits = method.waits;
+    options.resends = s.rule.missing == Missing::resend;
+    options.one_peer = method.one_peer;
+    if (s.rule.reference_schedule) options.schedule = PeerSchedule::reference;
+    options.patience_s = patience_s;
+    return std::make_unique<Rounds>(options);
+  }
+  if (method.pattern == Pattern::collective) {
+    CollectiveOptions options;
+    options.rank = of.rank;
+    options.size = of.layout.size();
+    options.dtype = of.layout.dtype();
+    options.vectors = 1 + Optimizer::vector_count(s.rule.optimizer);
+    options.patience_s = patience_s;
+    return std::make_unique<Collective>(options);
+  }
+  PairwiseOptions options;
+  options.pairing = s.pairing;
+  options.rank = of.rank;
+  options.seed = s.seed;
+  options.round_trip_s = wall ? 1e-3 : 2.5 * s.link.latency_s;
+  const double bytes = static_cast<double>(of.layout.bytes());
+  const double transfer = s.link.transfer_s + (s.link.bandwidth > 0 ? bytes / s.link.bandwidth : 0);
+  options.duration_s = wall ? 5e-3 : transfer + 4 * s.link.latency_s;
+  options.least_timeout_s = wall ? kLeastTimeoutWall_s : 1e-6 * of.gradient_s;
+  if (wall) options.most_timeout_s = kMostTimeoutWall_s;
+  options.allow_repeats = s.allow_repeats;
+  options.exchanges_at_once = s.exchanges_at_once;
+  return std::make_unique<Pairwise>(options);
+}
+
+}  // namespace grapevine

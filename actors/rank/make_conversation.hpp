@@ -1,0 +1,20 @@
+// make_conversation: the conversation that a rank holds under these settings, with its time-outs.
+#pragma once
+#include <memory>
+
+#include "actors/conversations/conversation.hpp"
+#include "actors/settings/settings.hpp"
+#include "kernels/memory/layout.hpp"
+
+namespace grapevine {
+
+struct ConversationOf {
+  int rank = 0;
+  const Settings& settings;
+  const ParameterLayout& layout;
+  double gradient_s = 1;  // expected mean time between two gradients of a rank
+};
+
+std::unique_ptr<Conversation> make_conversation(const ConversationOf&);
+
+}  // namespace grapevine

@@ -1,0 +1,52 @@
+// Worker: the actor that computes a rank's gradients, at its own speed, without ever waiting for
+// another rank.
+//
+//   Parameters (a lease of x)  ->  Compute  ->  Computed (loss, g)  ->  Gradient to state  ->
+//   Parameters ...
+//
+// Greedy: the next gradient starts when the last one's step is taken. Poisson: gradients start at
+// the events of a Poisson process of rate 1 / gradient_s; on the virtual clock such an event takes
+// no time. Where a method's rounds do not wait, ranks on the virtual clock begin at different
+// moments, up to one gradient's time apart: nowhere else do ranks that nobody holds in step begin
+// in step. A worker of your own only has to speak WorkerActor's messages: slow, failing or clever,
+// nobody else will notice.
+#pragma once
+#include <memory>
+#include <utility>
+
+#include "actors/compute/compute.hpp"
+#include "actors/mail/protocol.hpp"
+#include "actors/run/run.hpp"
+
+namespace grapevine {
+
+struct Counters;  // actors/settings/counters.hpp
+
+struct WorkerDependencies {
+  int rank = 0;
+  int place = 0;  // among the ranks here; a rank that goes on under another number keeps it
+  RunClock clock;
+  std::shared_ptr<const Settings> settings;
+  uint64_t horizon = 0;     // gradients of this rank; 0: no end
+  uint64_t resumed_at = 0;  // of them, those of an earlier life
+  double gradient_s = 1;    // expected mean: the Poisson rate, and the unit of an endless schedule
+  std::shared_ptr<Compute> compute;
+  std::shared_ptr<Counters> counters;
+  StateActor state;
+  NodeActor node;
+};
+
+/// What a MakeWorker (run.hpp) answers: put one into RunHooks to add a worker of your own.
+struct SpawnedWorker {
+  SpawnedWorker() = default;  // none: the rank computes nothing
+  SpawnedWorker(WorkerActor made) : actor(std::move(made)) {}
+
+  WorkerActor actor;
+};
+
+WorkerActor spawn_worker(caf::actor_system&, WorkerDependencies);
+
+/// A worker says so of each gradient whose step it hands to the state actor; samples tell of it.
+void count_gradient(Counters&, double loss, double lr);
+
+}  // namespace grapevine

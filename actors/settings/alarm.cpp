@@ -1,0 +1,72 @@
+#include "actors/settings/alarm.hpp"
+
+#include <cstdio>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/settings/settings.hpp"
+
+namespace grapevine {
+
+namespace {
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+}  // namespace
+
+std::string Alarm::line() const {
+  std::string text = "at " + shown(at_s) + " s ";
+  if (what == What::silent_edge || what == What::stale_edge) {
+    text += "edge " + std::to_string(rank) + "-" + std::to_string(peer) + ": ";
+  } else if (rank >= 0 && what != What::divergence) {
+    text += "rank " + std::to_string(rank) + ": ";
+  }
+  text += is;
+  for (const std::string& more : {reason, advice})
+    if (!more.empty()) text += "; " + more;
+  return text;
+}
+
+const char* name_of(Alarm::What what) {
+  switch (what) {
+    case Alarm::What::divergence: return "divergence";
+    case Alarm::What::left_out: return "left_out";
+    case Alarm::What::silent_edge: return "silent_edge";
+    case Alarm::What::stale_edge: return "stale_edge";
+    case Alarm::What::idle_rank: return "idle_rank";
+    case Alarm::What::conserved_sum: return "conserved_sum";
+    case Alarm::What::checkpoint: break;
+  }
+  return "checkpoint";
+}
+
+Alarm divergence_under(const Settings& s) {
+  Alarm alarm;
+  const double exchange_s = s.link.latency_s + s.link.transfer_s;
+  const double overlap = exchange_s * s.rate / s.gradient_s;
+  const bool pairs = method_named(s.method).pattern == Pattern::pairwise;
+  if (pairs && s.pairing == Pairing::poisson && overlap > 0) {
+    alarm.reason = "exchanges overlap: a latency of " + shown(exchange_s) + " s times " +
+                   shown(s.rate / s.gradient_s) + " exchanges a second and rank is " +
+                   shown(overlap);
+    alarm.advice = "--pairing free has one exchange at a time, or ask for a lower --rate";
+  } else if (pairs && s.exchanges_at_once > 1) {
+    alarm.reason = std::to_string(s.exchanges_at_once) + " exchanges of a rank overlap";
+    alarm.advice = "leave it at one at a time";
+  } else if (method_named(s.method).gossips && !s.rule.compress.empty()) {
+    alarm.reason = "gamma is " + shown(s.rule.gamma) + " where gossip sends " + s.rule.compress;
+    alarm.advice = "a smaller --gamma";
+  } else if (s.rule.gamma > 1) {
+    alarm.reason = "gamma is " + shown(s.rule.gamma);
+    alarm.advice = "a smaller --gamma, 0 for the best one";
+  } else {
+    alarm.reason = "steps are too large for this objective or for what the graph averages";
+    alarm.advice = "a smaller --lr may help, or a graph with more edges";
+  }
+  return alarm;
+}
+
+}  // namespace grapevine

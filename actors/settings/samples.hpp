@@ -1,0 +1,122 @@
+// What a run tells of itself, while it goes on and at its end. Values that know no actor.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/algorithms/rule_settings.hpp"
+#include "actors/conversations/counts.hpp"
+#include "actors/settings/alarm.hpp"
+#include "kernels/base/result.hpp"
+#include "kernels/memory/vec.hpp"
+
+namespace grapevine {
+
+struct RunSample {
+  double at_s = 0;
+  uint64_t gradients = 0, exchanges = 0, bytes = 0;
+  double loss = 0;  // mean over the gradients since the last sample; NaN when there were none
+  double learning_rate = std::numeric_limits<double>::quiet_NaN();  // of the newest; NaN: not known
+  double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
+  // Of the mean; NaN: not tested.
+  double suboptimality = std::numeric_limits<double>::quiet_NaN();
+  double accuracy = std::numeric_limits<double>::quiet_NaN();
+  int ranks = 0;
+  std::shared_ptr<const std::vector<double>> mean;  // of the parameters over ranks; may be null
+};
+
+struct EpochInfo {
+  uint64_t epoch = 0;
+  double at_s = 0;         // it began
+  double solved_at_s = 0;  // these constants were found
+  std::string topology;
+  int ranks = 0;
+  double chi1 = 0, chi2 = 0, eta = 0, alpha_tilde = 0;
+  double relay_delay = 0;  // of the graph's trees, where the method relays
+};
+
+struct RunTotals {
+  std::optional<Error> failure;  // the run ended early, and why
+  std::optional<Alarm> alarm;    // the run has diverged
+  double seconds = 0;            // of the run's clock, without the drain
+  uint64_t gradients = 0, exchanges = 0;
+  uint64_t frames = 0, bytes = 0;  // sent
+  Counts counts;                   // summed over ranks; the longest offer is the largest
+  double broken_after_norm = 0;    // of the jumps whose other half may be missing, summed
+  double conserved_error = 0;      // see Collected; NaN: not audited
+  bool quiet = true;               // no exchange was left half-done
+};
+
+struct PeerTraffic {
+  int peer = 0;
+  uint32_t declined = 0;  // of its offers
+  uint64_t bytes = 0;     // sent to it
+};
+struct CommunicatorReport {
+  int rank = 0;
+  bool quiet = true;
+  uint64_t frames = 0, bytes = 0;  // sent
+  Counts counts;
+  std::vector<EdgeCount> edges;
+  std::vector<PeerTraffic> traffic;  // by rising peer
+  uint64_t overflowed = 0;           // messages that a paused rank had no room for
+};
+
+struct WorkerReport {
+  int rank = 0;
+  uint64_t gradients = 0;
+  double idle_s = 0, alive_s = 0;  // idle: neither computing nor queued for a compute thread
+  bool stands = false;             // its guest does something else for a while: no rate is measured
+  uint64_t resumed_at = 0;         // gradients of an earlier life, from which the rank goes on
+  bool has_begun = false;          // it has heard how many its rank has taken; else there are none
+};
+struct RankParameters {
+  int rank = 0;
+  RuleCounts counts;
+  std::shared_ptr<const Buffer> x;  // null: no such rank
+};
+
+/// Of one process, at the end.
+struct Outcome : RunTotals {
+  std::vector<WorkerReport> workers;  // by rank
+  std::vector<CommunicatorReport> communicators;
+  std::vector<RankParameters> parameters;  // by rank, at one time
+
+  void fail(const Alarm& divergence) {
+    alarm = divergence;
+    if (!failure) failure = world_error(divergence.line());
+  }
+};
+
+/// Ranks that a run has lost, because their node has left or is dead. The mean over ranks jumps
+/// then.
+struct Departure {
+  std::string node;
+  bool polite = false;
+  int ranks = 0, of = 0;  // that many there were before
+  double at_s = 0;
+  // The norm of the jump. Of the node itself that leaves: measured. Of others: (ranks / of) times
+  // the root mean square of |x_i - x_j| between a rank i here and one j of them, as last seen. NaN:
+  // nothing is known of them here. 0 where push-sum mass was handed over.
+  double mean_changed_by = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// Called on the threads of the run, never two at once for one function; one that throws ends the
+/// run, which then fails with its text.
+struct Sink {
+  std::function<void(const RunSample&)> on_sample;
+  std::function<void(const EpochInfo&)> on_epoch;
+  std::function<void(const std::string&)> on_event;  // a rank lost, restarted, ...: one line
+  std::function<void(const Alarm&)> on_alarm;        // each once; on_event has had its line
+
+  void raise(const Alarm& alarm) const {
+    if (on_event) on_event((alarm.over ? kAlarmOver : kAlarm) + alarm.line());
+    if (on_alarm) on_alarm(alarm);
+  }
+};
+
+}  // namespace grapevine

@@ -1,0 +1,121 @@
+#include "actors/settings/settings.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/run/gpu.hpp"
+#include "topologies/topology.hpp"
+#include "topologies/weights.hpp"
+
+namespace grapevine {
+
+double LearningRate::at(double done) const {
+  if (done < warmup) return peak * done / warmup;
+  switch (schedule) {
+    case Schedule::constant: return peak;
+    case Schedule::step: return peak * (done < 0.5 ? 1 : done < 0.75 ? 0.1 : 0.01);
+    case Schedule::cosine: break;
+  }
+  const double part = warmup < 1 ? (done - warmup) / (1 - warmup) : 1;
+  return peak * 0.5 * (1 + std::cos(std::acos(-1.0) * std::min(1.0, part)));
+}
+
+namespace {
+
+constexpr double kShortest_s = 1e-9, kLongest_s = 1e9;  // that clocks count
+constexpr int kThreadsAtMost = 1024;                    // more than any machine has cores for
+constexpr double kFew = 1e-6, kMany = 1e6, kRarest = 1e-9;
+
+struct Range {
+  const char* name;
+  double value;
+  double low, high;
+  bool or_0 = false;
+};
+
+Status check(const Range& r) {
+  const bool inside = r.value >= r.low && r.value <= r.high;
+  if (std::isfinite(r.value) && (inside || (r.or_0 && r.value == 0))) return Done{};
+  std::string accepted = fmt::format("{}a number from {}", r.or_0 ? "0 or " : "", r.low);
+  if (r.high < kNever) accepted += fmt::format(" to {}", r.high);
+  return user_error(fmt::format("{} is {}, accepted: {}", r.name, r.value, accepted));
+}
+
+// Vectors of analytic objectives can be as long as somebody asks. A rank has two at least, its x
+// and a gradient; what would not fit is paged in and out until it is killed, and hears no signal.
+Status check_memory(const Settings& s) {
+  const std::string& objective = s.objective.objective;
+  const bool analytic = objective == "quadratic" || objective == "diagonal" ||
+                        objective == "consensus" || objective == "matrix";
+  if (!analytic || s.objective.dim < 1) return Done{};  // what is below 1 its objective refuses
+  constexpr double kGiB = 1 << 30;
+  const double needed = 2.0 * sizeof(double) * static_cast<double>(s.objective.dim) * ranks_here(s);
+  const double there =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (needed <= there) return Done{};
+  return user_error(fmt::format(
+      "dim is {} with ranks {}, whose vectors need {:.1f} GiB at least, accepted: what fits into "
+      "the {:.1f} GiB of this machine",
+      s.objective.dim, ranks_here(s), needed / kGiB, there / kGiB));
+}
+
+}  // namespace
+
+Status check(const Settings& s) {
+  if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));
+  const Range ranges[] = {
+      {"rate", s.rate, kRarest, kMany},
+      {"lr", s.lr.peak, 0, kNever},
+      {"warmup", s.lr.warmup, 0, 1},
+      {"momentum", s.rule.optimizer.momentum, 0, 0.999999},
+      {"weight-decay", s.rule.optimizer.weight_decay, 0, kNever},
+      {"sample-seconds", s.sample_s, kFew, kLongest_s, true},
+      {"alarm-seconds", s.alarm_s, kFew, kLongest_s, true},
+      {"latency", s.link.latency_s, kShortest_s, kLongest_s, true},
+      {"jitter", s.link.jitter, 0, 1},
+      {"transfer", s.link.transfer_s, kShortest_s, kLongest_s, true},
+      {"bandwidth", s.link.bandwidth, 1, kNever, true},
+      {"gradient-seconds", s.gradient_s, kFew, kLongest_s},
+      {"speed-spread", s.speed_spread, 0, 10},
+      {"until", s.until_s, kShortest_s, kLongest_s, true},
+      {"target", s.target, 0, 1},
+      {"noise", s.objective.noise, 0, kNever},
+      {"clip", s.objective.clip, 0, kNever},
+      {"gamma", s.rule.gamma, 0, kNever},
+  };
+  for (const Range& range : ranges)
+    if (Status in = check(range); !in) return in;
+  if (s.exchanges_at_once < 1)
+    return user_error(
+        fmt::format("exchanges-at-once is {}, accepted: 1 or more", s.exchanges_at_once));
+  if (s.threads < 0 || s.threads > kThreadsAtMost)
+    return user_error(
+        fmt::format("threads is {}, accepted: 0 (all) to {}", s.threads, kThreadsAtMost));
+  if (Status room = check_memory(s); !room) return room;
+  const auto gpu = gpu_named(s.device);
+  if (!gpu) return gpu.error();
+  if (*gpu && s.clock == Clock::simulated)
+    return user_error("device is " + s.device + " on the virtual clock, accepted: cpu");
+  const auto graph = make_topology(s.topology, s.ranks, s.rate);
+  if (!graph) return graph.error();
+  RuleSettings rule = s.rule;
+  const Method* method = find_method(s.method);
+  if (method != nullptr && method->pattern != Pattern::pairwise && s.pacing == Pacing::poisson)
+    return user_error("pacing is poisson, method " + s.method +
+                      " accepts: greedy, since a step begins when the round before it has ended");
+  if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
+    const auto matrix = gossip_matrix(s.weights, *graph);
+    if (!matrix) return matrix.error();
+    const auto spectrum = matrix_spectrum(*graph, *matrix);
+    if (!spectrum) return spectrum.error();
+    rule.gamma = best_gamma(*spectrum);
+  }
+  if (Status fits = check_method(s.method, rule, s.weights, *graph); !fits) return fits;
+  return check(s.plan, s.ranks, s.clock == Clock::wall);
+}
+
+}  // namespace grapevine

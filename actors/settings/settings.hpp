@@ -1,0 +1,81 @@
+// Settings: everything that a run is told. A value, the same for both clocks; app/ fills it from
+// options and files.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "actors/algorithms/rule_settings.hpp"
+#include "actors/conversations/pairing.hpp"
+#include "actors/settings/plan.hpp"
+#include "actors/transport/link_model.hpp"
+#include "models/objective.hpp"
+
+namespace grapevine {
+
+enum class Clock { wall, simulated };
+enum class Pacing {
+  poisson,  // gradients at the events of a Poisson process
+  greedy,   // the next gradient starts when the last one ends
+};
+/// How snapshots on a device reach another process: in place where its device reaches this one's
+/// memory, by NCCL where both ask for that, else through the host's memory.
+enum class DeviceLink {
+  automatic,  // in place where that is possible
+  host,       // never in place
+  vmm,        // in place, for runs on devices alone
+  nccl        // experimental: by a communicator of the two devices, in the clear
+};
+enum class Schedule { constant, step, cosine };
+
+struct LearningRate {
+  double peak = 0.1;
+  Schedule schedule = Schedule::cosine;
+  double warmup = 0.05;  // fraction of the horizon, linear from 0
+
+  /// The factor on a gradient that is `done` of the way (0..1) through the run; step: a tenth at
+  /// 1/2 and 3/4.
+  double at(double done) const;
+};
+
+struct Settings {
+  Clock clock = Clock::wall;
+  std::string method = "a2cid2";  // algorithms/method_registry.cpp has them
+  std::string topology = "ring";
+  int ranks = 16;       // of the whole run
+  int local_ranks = 0;  // of this process; 0: all
+  double rate = 1;      // exchanges per rank and mean gradient
+  uint64_t seed = 1;
+  Pacing pacing = Pacing::greedy;
+  Pairing pairing = Pairing::free;
+  ObjectiveSpec objective;     // its ranks, threads and seed are set from here
+  uint64_t gradients = 40000;  // of all ranks together; 0: until `until_s`
+  LearningRate lr;
+  RuleSettings rule = with_optimizer({0.9, 5e-4});
+  std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
+  int threads = 0;                     // that compute gradients; 0: one per core
+  std::string device = "cpu";          // where ranks live: cpu, cuda[:K], auto (GPU 0, if any)
+  DeviceLink device_link = DeviceLink::automatic;
+  Plan plan;
+  double sample_s = 1;  // between two samples of the consensus distance; 0: none
+  double alarm_s =
+      30;  // patience with what stands still (actors/node/stall_watch.hpp); 0: for ever
+
+  // The virtual clock's model.
+  LinkModel link;
+  double gradient_s = 1;    // of a rank that no plan slows down
+  double speed_spread = 0;  // sigma of the log-normal duration of one gradient, its mean kept
+  double until_s = 0;       // stop at this time; 0: at the gradients
+  double target = 0;        // stop when |pi x| has shrunk by this factor; 0: no target
+
+  // Controls for experiments (see PairwiseOptions).
+  bool allow_repeats = false;
+  int exchanges_at_once = 1;
+};
+
+inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
+
+/// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,
+/// the plan.
+Status check(const Settings&);
+
+}  // namespace grapevine

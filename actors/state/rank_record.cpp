@@ -1,0 +1,70 @@
+#include "actors/state/rank_record.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace grapevine {
+
+namespace {
+
+template <class Named>
+const Named* find(const std::vector<Named>& all, const std::string& name) {
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const Named& one) { return one.name == name; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+bool fits(const RankRecord::Vector& kept, Vec values) {
+  return kept.values.size() == values.size && kept.values.dtype() == values.dtype;
+}
+
+bool is_real(const RuleState::Number& n) { return std::holds_alternative<double*>(n.value); }
+
+}  // namespace
+
+RankRecord record_of(const Execution& execution, const RuleState& state) {
+  RankRecord record;
+  for (const RuleState::Vector& v : state.vectors) {
+    record.vectors.push_back({v.name, Buffer(execution, v.values.size, v.values.dtype)});
+    scale(execution, 1, v.values, record.vectors.back().values);
+  }
+  for (const RuleState::Number& n : state.numbers) {
+    const auto bits = [](const auto* value) { return std::bit_cast<uint64_t>(*value); };
+    record.numbers.push_back({n.name, std::visit(bits, n.value), is_real(n)});
+  }
+  return record;
+}
+
+std::string misfit_of(const RankRecord& record, const RuleState& state) {
+  for (const RuleState::Vector& v : state.vectors) {
+    if (v.follows == Follows::graph) continue;
+    const auto* kept = find(record.vectors, v.name);
+    if (kept == nullptr || !fits(*kept, v.values)) return v.name;
+  }
+  for (const RuleState::Number& n : state.numbers) {
+    if (n.follows == Follows::graph) continue;
+    const auto* kept = find(record.numbers, n.name);
+    if (kept == nullptr || kept->is_real != is_real(n)) return n.name;
+  }
+  return "";
+}
+
+void recall(const Execution& execution, const RankRecord& record, const RuleState& state,
+            Recalled what) {
+  const auto wanted = [what](Follows follows) {
+    return (follows == Follows::graph) == (what == Recalled::graph);
+  };
+  for (const RuleState::Vector& v : state.vectors) {
+    if (!wanted(v.follows)) continue;
+    const auto* kept = find(record.vectors, v.name);
+    if (kept != nullptr && fits(*kept, v.values)) scale(execution, 1, kept->values, v.values);
+  }
+  for (const RuleState::Number& n : state.numbers) {
+    if (!wanted(n.follows)) continue;
+    const auto* kept = find(record.numbers, n.name);
+    if (kept == nullptr || kept->is_real != is_real(n)) continue;
+    std::visit([kept]<class T>(T* value) { *value = std::bit_cast<T>(kept->bits); }, n.value);
+  }
+}
+
+}  // namespace grapevine

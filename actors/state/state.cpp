@@ -1,0 +1,1002 @@
+#include "actors/state/state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "actors/guests/guest_seat.hpp"
+#include "actors/state/rank_record.hpp"
+#include "kernels/base/check.hpp"
+#include "kernels/memory/snapshot_pool.hpp"
+
+namespace grapevine {
+
+namespace {
+
+template <class Holders, class Of>
+std::vector<Buffer*> pointers_to(Holders& holders, Of of) {
+  std::vector<Buffer*> pointers;
+  for (auto& holder : holders)
+    pointers.push_back(of(holder));
+  return pointers;
+}
+
+}  // namespace
+
+State::State(caf::actor_config& config, StateDependencies deps)
+    : StateActor::base(config),
+      deps_(std::move(deps)),
+      method_(method_named(deps_.method)),
+      execution_{deps_.pool.get()},
+      turns_(deps_.device.get(), turns_owner()),
+      fronts_(deps_.device.get(), turns_) {
+  if (deps_.device) execution_ = deps_.device->execution();
+  const ParameterLayout& layout = deps_.objective->layout();
+  snapshots_ =
+      deps_.device
+          ? deps_.device->make_pool(layout.size(), layout.dtype(), deps_.pools.snapshots)
+          : std::make_unique<SnapshotPool>(layout.size(), layout.dtype(), deps_.pools.snapshots);
+  if (is(Pattern::collective)) have_chunks(deps_.pools.parts);
+  expected_ = Buffer(execution_, deps_.audits ? layout.size() : 0, DType::f64);
+}
+
+// What goes to other ranks. A small payload is copied sooner than handed over where it lies.
+std::unique_ptr<SnapshotPool> State::pool_of(size_t size, DType dtype, size_t capacity,
+                                             SnapshotPool::Memory memory) const {
+  if (deps_.device) return deps_.device->make_lent_pool(size, dtype, capacity);
+  constexpr size_t kLeastSharedBytes = 64 << 10;
+  if (size * size_of(dtype) < kLeastSharedBytes) memory = SnapshotPool::Memory::own;
+  return std::make_unique<SnapshotPool>(size, dtype, capacity, memory);
+}
+
+// For good: ranks hear of a ring at different times, and it may be as large again later.
+void State::have_chunks(const RingParts& parts) {
+  for (const Chunks& chunks : chunks_)
+    if (chunks.parts.most == parts.most) return;
+  const DType dtype = deps_.objective->layout().dtype();
+  chunks_.push_back({parts, pool_of(parts.size, dtype, parts.count, deps_.memory)});
+}
+
+Lease State::chunk(size_t count) {
+  Chunks* best = nullptr;
+  for (Chunks& chunks : chunks_) {
+    const bool fits = chunks.parts.size >= count;
+    if (fits && (best == nullptr || chunks.parts.size < best->parts.size)) best = &chunks;
+  }
+  GV_CHECK(best != nullptr);  // who takes a part has heard of its ring
+  return slot(*best->pool);
+}
+
+State::Member* State::find(int rank) {
+  const auto place = static_cast<size_t>(rank / deps_.groups);
+  return place < members_.size() && members_[place].rule ? &members_[place] : nullptr;
+}
+
+// --- what waits
+
+DeviceTurns::Owner State::turns_owner() {
+  constexpr double kLook_s = 1;
+  DeviceTurns::Owner owner;
+  owner.on_fence = [this](uint64_t ticket) {
+    return [self = caf::actor_cast<StateActor>(this), ticket](Fate fate) {
+      caf::anon_send(self, Arrived{ticket, fate != Fate::ok});
+    };
+  };
+  owner.guarded = [this](int rank, const std::function<void()>& work) { guarded(rank, work); };
+  owner.look_later = [this] {
+    scheduled_send(caf::actor_cast<StateActor>(this),
+                   deps_.clock.instant(deps_.clock.now() + kLook_s), Tick{});
+  };
+  return owner;
+}
+
+// then(member), in which all sums are known that ask() has asked for.
+template <class Ask, class Then>
+void State::foresee(Member& member, Ask&& ask, Then&& then) {
+  turns_.foresee(member.rank, ask, [this, rank = member.rank, then] {
+    if (Member* m = find(rank)) then(*m);
+  });
+}
+
+// What is done for no rank in particular, where a device may be full.
+template <class Work>
+void State::within_memory(Work&& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    if (!deps_.device || !deps_.on_throw) throw;
+    lose_ranks("it has too little memory left");
+  }
+}
+
+void State::lose_device() {
+  deps_.device->set_lost();
+  turns_.close(true);
+  lose_ranks("it is lost, and its ranks with it");
+}
+
+// Whoever waits is told: with a rank that is gone, or with nothing.
+void State::lose_ranks(const char* why) {
+  turns_.close(false);
+  for (const Member& member : members_) {
+    if (!member.rule) continue;
+    send(member.communicator, Order::leave);  // no exchange of theirs is answered any more
+    drop(member.rank);
+  }
+  turns_.dismiss();
+  if (deps_.on_throw) deps_.on_throw("the device of this process", why);
+}
+
+// Empty: all are out.
+Lease State::slot(SnapshotPool& pool, Where where) {
+  return deps_.device ? pool.take(execution_.stream, where) : pool.take();
+}
+
+// All that is queued on a device so far; null: it has happened.
+Fence State::queued(Where where) {
+  Fence fence;
+  if (deps_.device)
+    static_cast<void>(deps_.device->fences().record(execution_.stream, fence, where));
+  return fence;
+}
+
+Lease State::read(Member& member) {
+  Lease lease = slot(*snapshots_);
+  if (!lease) return lease;
+  member.rule->read(deps_.clock.now(), lease.writable());
+  if (deps_.device) lease.set_ready(queued());
+  return lease;
+}
+
+// Whoever asks is told in any case.
+void State::take_in_turn(const TakeRequest& r) {
+  const auto serve = [this, r](const CommunicatorActor& asker) {
+    const bool served = guarded(r.rank, [&] {
+      if (Member* member = find(r.rank)) return take(*member, r);
+      send(asker, Taken{r.take.ticket, {}, 0});  // not attached yet, or gone
+    });
+    if (!served) send(asker, Taken{r.take.ticket, {}, 0});
+  };
+  const auto asker = caf::actor_cast<CommunicatorActor>(current_sender());
+  if (!turns_.is_held(r.rank)) return serve(asker);
+  turns_.wait(r.rank, [serve, asker] { serve(asker); });
+}
+
+void State::take(Member& member, const TakeRequest& request) {
+  const int peer = request.take.exchange.peer;
+  if (!deps_.device || member.distances.knows_bound(peer) || !has_moved(member))
+    return take_now(member, request);
+  const uint64_t debt = turns_.owe([this, to = member.communicator, ticket = request.take.ticket] {
+    send(to, Taken{ticket, {}, 0});
+  });
+  with_start(member, [this, request, debt](Member& m) {
+    foresee(
+        m, [&] { reach(m); },
+        [this, request, debt](Member& now) {
+          turns_.settle(debt);
+          take_now(now, request);
+        });
+  });
+}
+
+void State::take_now(Member& member, const TakeRequest& request) {
+  Payload payload;
+  if (is(Pattern::pairwise)) {
+    payload.lease = slot(*messages_);
+    if (payload) pairwise(member).snapshot(deps_.clock.now(), request.take.exchange, payload);
+  } else {
+    payload.lease = chunk(request.take.count);
+    const Vec part = collective(member).part(request.take.offset, request.take.count);
+    if (payload) scale(execution_, 1, part, payload.writable(part.dtype, part.size));
+  }
+  const double bound = bound_of(member, request.take.exchange.peer);
+  send(member.communicator, Taken{request.take.ticket, std::move(payload), bound});
+}
+
+void State::write_phase(WriteRequest& r) {
+  if (Member* member = find(r.rank)) write(*member, r.write.phase);
+}
+
+// The messages of a phase, to whoever holds the conversation; empty where no buffer is left.
+void State::write(Member& member, int phase) {
+  Messages messages{member.epoch, phase, {}};
+  bool has_room = true;
+  auto add = [&](int peer, size_t edge) {
+    Payload payload{slot(*messages_)};
+    has_room = has_room && payload;
+    if (payload) rounds(member).write(phase, edge, payload);
+    messages.outgoing.push_back({peer, std::move(payload)});
+  };
+  if (rounds(member).broadcasts()) {
+    add(-1, 0);
+  } else {
+    size_t edge = 0;
+    for (const auto& neighbour : rounds(member).neighbourhood().neighbours)
+      add(neighbour.rank, edge++);
+  }
+  if (method_.waits) note_room(member.rank, has_room);
+  send(member.communicator, std::move(messages));
+}
+
+// Who waits for a buffer asks again every now and then. It comes when others go on; where each of
+// them waits for one too, the graph of this epoch is too much for the pool.
+void State::note_room(int rank, bool has_room) {
+  constexpr int kMost = 1000;
+  if (has_room) return void(without_room_.erase(rank));
+  if (++without_room_[rank] <= kMost) return;
+  throw std::runtime_error(
+      "no room for its messages: the graph has more edges than that of the "
+      "start, for which memory was taken");
+}
+
+void State::combine(Member& member, Apply& a) {
+  if (const double own = rounds(member).addition(); own > 0)
+    member.distances.at(member.rank).expected.learn(own);
+  for (size_t k = 0; k < a.incoming.size(); ++k) {
+    if (!a.incoming[k]) continue;
+    const int peer = sender(member, a, k);
+    const double distance = rounds(member).distance(k, a.incoming[k]);
+    if (!sound(member, peer, distance, bound_of(member, peer))) a.incoming[k] = {};
+  }
+  rounds(member).combine(deps_.clock.now(), a.phase, a.incoming);
+  if (a.phase + 1 < rounds(member).phases()) return write(member, a.phase + 1);
+  if (!method_.waits) write(member, 0);
+  ++member.gradients;
+  count_exchange(member);
+  if (member.owes_copy) pay_copy(member);
+}
+
+// --- what is left out because it is too far off
+
+double State::bound_of(Member& member, int peer) {
+  return member.distances.bound(peer, member.gradients, [&] { return reach(member); });
+}
+
+bool State::has_moved(const Member& member) const {
+  return is(Pattern::rounds) || (is(Pattern::pairwise) && member.gradients > 0);
+}
+
+// On a device: then(member), in which reach() finds where the rank began.
+template <class Then>
+void State::with_start(Member& member, Then&& then) {
+  const ParameterLayout& layout = deps_.objective->layout();
+  auto host = std::make_shared<Buffer>(layout.size(), layout.dtype());
+  deps_.objective->initial_point(member.rank % deps_.ranks, *host);
+  if (!start_) {
+    start_ = Buffer(execution_, layout.size(), layout.dtype());
+    mixed_ = Buffer(execution_, layout.size(), layout.dtype());
+  }
+  const auto there = [this, host, rank = member.rank, then = std::forward<Then>(then)] {
+    if (Member* m = find(rank)) then(*m);
+  };
+  turns_.up(member.rank, *host, start_, there);
+}
+
+// In the norm of the distances that are judged; 0: it has not moved yet.
+double State::reach(Member& member) {
+  if (!has_moved(member)) return 0;
+  const ParameterLayout& layout = deps_.objective->layout();
+  Buffer start, mixed;
+  if (!deps_.device) {
+    start = Buffer(layout.size(), layout.dtype());
+    mixed = Buffer(layout.size(), layout.dtype());
+    deps_.objective->initial_point(member.rank % deps_.ranks, start);
+  }
+  const ConstVec from = deps_.device ? start_ : start;
+  if (is(Pattern::rounds)) return rounds(member).reach(from);
+  const Vec x = deps_.device ? mixed_ : mixed;
+  member.rule->read(deps_.clock.now(), x);
+  return std::sqrt(square_distance(execution_, x, from));
+}
+
+bool State::sound(Member& member, int peer, double distance, double bound, uint64_t number) {
+  const bool is_sound = member.distances.takes(peer, distance, bound);
+  if (!is_sound) send(member.communicator, Skipped{peer, number});
+  return is_sound;
+}
+
+void State::note(int rank, const ExchangeKey& exchange, double moved) {
+  RankRecord::Edge& end = histories_[{rank, exchange.peer}];
+  const bool same =
+      end.incarnation == exchange.incarnation && end.peer_incarnation == exchange.peer_incarnation;
+  end = {exchange.peer,
+         exchange.incarnation,
+         exchange.peer_incarnation,
+         exchange.number,
+         (same ? end.moved : 0.0) + moved,
+         moved};
+}
+
+// Both ends judge the same two snapshots by the same bound, so either both apply the jump or none.
+void State::jump(Member& member, Apply& a) {
+  const ExchangeKey& exchange = a.exchange;
+  const double distance = std::sqrt(square_distance(execution_, a.sent.vec(), a.received.vec()));
+  const bool is_sound = sound(member, exchange.peer, distance, a.bound, exchange.number);
+  const double moved = is_sound ? (0.5 + a.alpha_tilde) * distance : 0;
+  EdgeDistances::Edge& known = member.distances.at(exchange.peer);
+  known.last_jump = static_cast<float>(moved);
+  if (deps_.recorded) note(member.rank, exchange, moved);
+  if (!is_sound) return;
+  pairwise(member).jump(deps_.clock.now(), exchange, a.sent, a.received, a.alpha_tilde);
+  count_exchange(member);
+  // What is sent may be less than the parameters: a part of low rank says no distance.
+  if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
+    known.seen = static_cast<float>(distance);
+}
+
+// A gradient that is far off what this rank's own were before is not added: the others go on
+// without it.
+void State::begin(Member& member, const Apply& a) {
+  collective(member).begin(deps_.clock.now(), a.vector);
+  if (a.vector != 0 || a.contributions == 1) return;
+  const Vec own = collective(member).part(0, deps_.objective->layout().size());
+  foresee(
+      member, [&] { dot(execution_, own, own); },
+      [this, own](Member& m) {
+        const double norm = std::sqrt(dot(execution_, own, own));
+        if (!sound(m, m.rank, norm, bound_of(m, m.rank))) fill(execution_, 0, own);
+      });
+}
+
+double State::norm_of_sum(Member& member) {
+  const Vec sum = collective(member).part(0, deps_.objective->layout().size());
+  return std::sqrt(dot(execution_, sum, sum));
+}
+
+// All ranks have the same sum and have had the same ones before in this epoch, so all drop a round
+// or none does. Where nobody has added anything, each finds that the others are as far off as it.
+void State::finish(Member& member, const Apply& a) {
+  const bool gradient = a.vector == 0;
+  int contributions = a.contributions;
+  if (contributions > 1) {
+    const double norm = norm_of_sum(member);
+    if (gradient && norm == 0) member.distances.at(member.rank).expected = {};
+    const auto is_sound = [&] {
+      constexpr int all = EdgeDistances::kAll;
+      return sound(member, all, norm, bound_of(member, all));
+    };
+    const bool keeps = gradient ? is_sound() : std::isfinite(norm);
+    if (!keeps) contributions = 0;
+  }
+  const Guest* guest = this->guest(member);
+  const bool is_guests = guest != nullptr && guest->owed != nullptr;
+  const bool leases = gradient && member.owes_copy && !is_guests;
+  Lease copy = leases ? slot(*snapshots_) : Lease{};
+  audited(member, -1, 1, [&] {
+    collective(member).finish(deps_.clock.now(), a.vector, contributions,
+                              copy ? copy.writable() : Vec{});
+  });
+  if (copy && deps_.device) copy.set_ready(queued());
+  member.gradients += gradient;
+  if (gradient) count_exchange(member);
+  if (copy) send_copy(member, std::move(copy));
+  if (gradient && is_guests) pay_copy(member);
+}
+
+void State::apply(ApplyRequest& request) {
+  Member* member = find(request.rank);
+  if (member == nullptr) return;
+  Apply& a = request.apply;
+  const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
+  if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
+  if (!deps_.device) return carry_out(*member, a);
+  const bool meets = a.operation == Apply::Operation::combine && meets_unknown(*member, a);
+  const auto go_on = [this, meets, a = std::make_shared<Apply>(std::move(a))](Member& m) {
+    foresee(
+        m, [&] { ask_sums(m, *a, meets); }, [this, a](Member& now) { carry_out(now, *a); });
+  };
+  meets ? with_start(*member, go_on) : go_on(*member);
+}
+
+// Where the method's schedule says who sends, it is nobody's edge: -1.
+int State::sender(Member& member, const Apply& a, size_t k) {
+  const auto& near = rounds(member).neighbourhood().neighbours;
+  return near.size() == a.incoming.size() ? near[k].rank : -1;
+}
+
+bool State::meets_unknown(Member& member, const Apply& a) {
+  for (size_t k = 0; k < a.incoming.size(); ++k)
+    if (a.incoming[k] && !member.distances.knows_bound(sender(member, a, k))) return true;
+  return false;
+}
+
+// What carry_out will want to know.
+void State::ask_sums(Member& member, const Apply& a, bool meets) {
+  switch (a.operation) {
+    case Apply::Operation::jump:
+      square_distance(execution_, a.sent.vec(), a.received.vec());
+      return;
+    case Apply::Operation::combine:
+      rounds(member).addition();
+      for (size_t k = 0; k < a.incoming.size(); ++k)
+        if (a.incoming[k]) rounds(member).distance(k, a.incoming[k]);
+      if (meets) reach(member);
+      return;
+    case Apply::Operation::finish:
+      if (a.contributions > 1) norm_of_sum(member);
+      return;
+    default: return;
+  }
+}
+
+void State::carry_out(Member& member, Apply& a) {
+  switch (a.operation) {
+    case Apply::Operation::jump: return jump(member, a);
+    case Apply::Operation::missing:
+      broken_after_norm_ += static_cast<double>(member.distances.at(a.exchange.peer).last_jump);
+      return;
+    case Apply::Operation::add:
+      return axpy(execution_, 1, a.received.vec(), collective(member).part(a.offset, a.count));
+    case Apply::Operation::assign:
+      return scale(execution_, 1, a.received.vec(), collective(member).part(a.offset, a.count));
+    case Apply::Operation::combine: return combine(member, a);
+    case Apply::Operation::begin: return begin(member, a);
+    case Apply::Operation::finish: return finish(member, a);
+  }
+}
+
+void State::gradient(Gradient& g) {
+  Member* member = find(g.rank);
+  if (member == nullptr) return;
+  const double now = deps_.clock.now();
+  if (!is(Pattern::pairwise)) {
+    const bool together = member->rule->communicates(member->gradients);
+    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
+    if (deps_.device) g.g.read_by(queued());
+    member->owes_copy = g.wants_copy;
+    if (!together) {
+      ++member->gradients;
+      if (g.wants_copy) send_copy(*member, read(*member));
+      return;
+    }
+    return step_together(*member);
+  }
+  Lease copy = g.wants_copy ? slot(*snapshots_) : Lease{};
+  audited(*member, -1, 1,
+          [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), copy ? copy.writable() : Vec{}); });
+  if (deps_.device) {
+    const Fence stepped = queued();
+    g.g.read_by(stepped);
+    if (copy) copy.set_ready(stepped);
+  }
+  ++member->gradients;
+  if (g.wants_copy) send_copy(*member, std::move(copy));
+}
+
+// The local part of a round is done.
+void State::step_together(Member& member) {
+  if (is(Pattern::rounds) && method_.waits) return write(member, 0);
+  send(member.communicator, Messages{member.epoch, 0, {}});
+}
+
+void State::fetch(Fetch& f) {
+  Member* member = find(f.rank);
+  if (member == nullptr) return;
+  // None is left: a worker behind its clock has asked before, and those wait for it.
+  if (Lease copy = read(*member)) send_copy(*member, std::move(copy));
+}
+
+// --- what guests do
+
+State::Guest* State::guest(const Member& member) {
+  const auto found = guests_.find(member.rank);
+  return found == guests_.end() ? nullptr : &found->second;
+}
+
+void State::count_exchange(const Member& member) {
+  if (guests_.empty()) return;
+  if (Guest* known = guest(member)) ++known->exchanges;
+}
+
+void State::take_step(TakeStep& step) {
+  Member* member = find(step.rank);
+  if (member == nullptr) return;
+  Guest& guest = guests_[step.rank];
+  if (guest.owed != nullptr) {  // a round is open, of one who has gone
+    guest.owed = std::move(step.seat);
+    return;
+  }
+  if (!std::exchange(step.seat->steps, false)) {
+    fill(execution_, 1, fronts_.of(step.seat).finite);
+    return show(*member, std::move(step.seat));
+  }
+  fronts_.bring(step.rank, step.seat, [this, rank = step.rank, seat = step.seat] {
+    if (Member* m = find(rank)) step_from(*m, seat);
+  });
+}
+
+// The front is where the rank lives.
+void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
+  Guest& guest = guests_[member.rank];
+  const bool together = !is(Pattern::pairwise) && member.rule->communicates(member.gradients);
+  audited(member, -1, 1, [&] {
+    const auto [front, base, finite] = fronts_.of(seat);
+    member.rule->take(deps_.clock.now(), front, base, finite);
+  });
+  if (together) {
+    member.owes_copy = true;
+    guest.owed = std::move(seat);
+    return step_together(member);
+  }
+  ++member.gradients;
+  is(Pattern::pairwise) ? hand_over(member, std::move(seat)) : show(member, std::move(seat));
+}
+
+void State::show(Member& member, std::shared_ptr<GuestSeat> seat) {
+  const double now = deps_.clock.now();
+  const auto [front, base, finite] = fronts_.of(seat);
+  member.rule->read(now, front);
+  member.rule->read(now, base);
+  hand_over(member, std::move(seat));
+}
+
+// The front as it is now, which nobody touches before the script has answered.
+void State::hand_over(Member& member, std::shared_ptr<GuestSeat> seat) {
+  fronts_.hand_over(seat, [this, rank = member.rank, seat, gradients = member.gradients] {
+    const Member* m = find(rank);
+    if (m == nullptr) return;
+    send(m->worker, Parameters{{}, gradients, seat, guests_[rank].exchanges});
+  });
+}
+
+void State::pay_copy(Member& member) {
+  Guest* known = guest(member);
+  if (known != nullptr && known->owed != nullptr)
+    return show(member, std::exchange(known->owed, nullptr));
+  send_copy(member, read(member));
+}
+
+void State::send_copy(Member& member, Lease copy) {
+  GV_CHECK(static_cast<bool>(copy));  // the pool is sized for one per rank beside the exchanges'
+  send(member.worker, Parameters{std::move(copy), member.gradients, {}, 0});
+}
+
+template <class Answer>
+State::Reply<Answer> State::owe(Answer nothing) {
+  auto promise = make_response_promise<Answer>();
+  const auto answer = [promise, nothing]() mutable { promise.deliver(nothing); };
+  return {this, turns_.owe(answer), promise};
+}
+
+template <class Answer, class Message>
+caf::typed_response_promise<Answer> State::answered(const Message& message, Answer nothing,
+                                                    void (State::*answer)(Member&, const Message&,
+                                                                          Reply<Answer>)) {
+  const Reply<Answer> reply = owe(nothing);
+  const auto serve = [this, message, nothing, answer, reply] {
+    bool done = false;
+    guarded(message.rank, [&] {
+      Member* member = find(message.rank);
+      if (member == nullptr) return;
+      (this->*answer)(*member, message, reply);
+      done = true;
+    });
+    if (!done) reply(nothing);
+  };
+  const auto take_turn = [this, rank = message.rank, serve] {
+    turns_.hold(rank);
+    turns_.with_room([this, rank, serve] {
+      serve();
+      turns_.release(rank);
+    });
+  };
+  turns_.is_held(message.rank) ? turns_.wait(message.rank, take_turn) : take_turn();
+  return reply.promise;
+}
+
+State::behavior_type State::make_behavior() {
+  if (deps_.device) {
+    deps_.device->device().on_lost([self = caf::actor_cast<caf::weak_actor_ptr>(ctrl())] {
+      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
+        caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceLost{});
+    });
+  }
+  return {
+      [this](TakeRequest& r) { take_in_turn(r); },
+      [this](WriteRequest& r) { in_turn(r, &State::write_phase); },
+      [this](ApplyRequest& r) { in_turn(r, &State::apply); },
+      [this](Gradient& g) { in_turn(g, &State::gradient); },
+      [this](TakeStep& step) { in_turn(step, &State::take_step); },
+      [this](Fetch& f) { in_turn(f, &State::fetch); },
+      [this](SetView& s) { in_turn(s, &State::set_view_of); },
+      [this](Attach& a) { in_turn(a, &State::attach); },
+      [this](Detach& d) { in_turn(d, &State::detach); },
+      [this](Inherit& i) { in_turn(i, &State::keep_hand_over); },
+      [this](Arrived arrived) {
+        const auto then = turns_.arrived(arrived.ticket);
+        if (then && !arrived.lost) within_memory(then);
+      },
+      [this](DeviceLost) { lose_device(); },
+      [this](DeviceTask& t) {
+        t.task();
+        turns_.look_soon();
+      },
+      [this](Tick) { turns_.look(deps_.clock.now()); },
+      [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
+      [this](RecordRank r) {
+        if (inherits_soon(r.rank)) return record_later(r.rank);
+        return answered(r, RankRecordPtr(), &State::record);
+      },
+      [this](Sample& s) {
+        const auto reply = owe(SampleReply());
+        turns_.with_room([this, s, reply] { within_memory([&] { sample(s, reply); }); });
+        return reply.promise;
+      },
+      [this](ReadRank r) {
+        return answered(r, RankParameters{r.rank, {}, nullptr}, &State::tell);
+      },
+      [this](Collect) {
+        const auto reply = owe(Collected());
+        turns_.when_free([this, reply] {
+          turns_.with_room([this, reply] { within_memory([&] { collect(reply); }); });
+        });
+        return reply.promise;
+      },
+      [this](Report) { return report(); },
+  };
+}
+
+void State::on_exit() {
+  turns_.clear();
+  hand_overs_.clear();
+  records_due_.clear();
+  guests_.clear();
+  fronts_.clear();
+  members_.clear();
+  resumed_.clear();
+  start_ = Buffer();
+  mixed_ = Buffer();
+  expected_ = Buffer();
+  deps_.device.reset();
+  deps_.objective.reset();
+}
+
+// --- ranks that come, go on elsewhere, and go
+
+void State::copy_state(Member& member, const CopyState& d, Reply<RankStatePtr> reply) {
+  const RuleState state = member.rule->state(deps_.clock.now());
+  const auto copy =
+      std::make_shared<RankState>(RankState{save(execution_, state, d.whole), member.gradients});
+  turns_.lower(pointers_to(copy->vectors, [](Buffer& b) { return &b; }),
+               [copy, reply]() mutable { reply(RankStatePtr(copy)); });
+}
+
+void State::attach(Attach& a) {
+  if (Member* known = find(a.rank)) {  // only its worker is new
+    known->worker = a.worker;
+    return;
+  }
+  if (turns_.is_closed()) return;  // on_throw has been told
+  const ParameterLayout& layout = deps_.objective->layout();
+  const auto start = std::make_shared<Buffer>(layout.size(), layout.dtype());
+  deps_.objective->initial_point(a.rank % deps_.ranks, *start);
+  if (!deps_.device) return settle_in(a, *start, a.state.get(), std::move(a.record));
+  std::vector<ConstVec> host{*start};
+  if (a.state)
+    for (const Buffer& v : a.state->vectors)
+      host.push_back(v);
+  if (a.record)
+    for (const RankRecord::Vector& v : a.record->vectors)
+      host.push_back(v.values);
+  turns_.hold(a.rank);
+  turns_.with_room([this, start, a, host = std::move(host)] {
+    const auto leave = [this, rank = a.rank] {
+      turns_.release(rank);
+      turns_.leave_room();
+    };
+    if (turns_.is_closed()) return leave();
+    turns_.lift(host, [this, start, a, leave](std::vector<Buffer>& lifted) mutable {
+      guarded(a.rank, [&] { settle_in_lifted(a, lifted); });
+      lifted.clear();
+      leave();
+    });
+  });
+}
+
+// As settle_in, of copies on the device.
+void State::settle_in_lifted(Attach& a, std::vector<Buffer>& lifted) {
+  auto next = lifted.begin() + 1;
+  std::optional<RankState> state;
+  if (a.state) {
+    state.emplace();
+    state->numbers = a.state->numbers;
+    state->whole = a.state->whole;
+    state->gradients = a.state->gradients;
+    for (size_t k = 0; k < a.state->vectors.size(); ++k)
+      state->vectors.push_back(std::move(*next++));
+  }
+  std::shared_ptr<RankRecord> record;
+  if (a.record) {
+    record = std::make_shared<RankRecord>();
+    record->rank = a.record->rank;
+    record->gradients = a.record->gradients;
+    record->numbers = a.record->numbers;
+    record->edges = a.record->edges;
+    for (const RankRecord::Vector& v : a.record->vectors)
+      record->vectors.push_back({v.name, std::move(*next++)});
+  }
+  settle_in(a, lifted.front(), state ? &*state : nullptr, record);
+}
+
+// REQUIRES: the vectors are where the ranks live.
+void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordPtr record) {
+  const ParameterLayout& layout = deps_.objective->layout();
+  const auto place = static_cast<size_t>(a.rank / deps_.groups);
+  if (members_.size() <= place) members_.resize(place + 1);
+  Member& member = members_[place];
+  member.rank = a.rank;
+  member.distances = {a.rank, method_.pattern, deps_.objective->has_workers()};
+  member.rule = method_.make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
+  if (!messages_ && !is(Pattern::collective)) {
+    const size_t bytes =
+        is(Pattern::pairwise) ? pairwise(member).snapshot_bytes() : rounds(member).message_bytes();
+    messages_ = pool_of(bytes, DType::bytes, deps_.pools.messages, deps_.memory);
+  }
+  member.communicator = a.communicator;
+  member.worker = a.worker;
+  if (state != nullptr) take_over(member, *state);
+  if (record && record->gradients >= member.gradients) {
+    const Buffer& statistics = a.record ? a.record->statistics : record->statistics;
+    deps_.objective->set_statistics(a.rank % deps_.ranks, record->gradients, statistics);
+    go_on_from(member, std::move(record));
+  }
+  audited(member, 0, 1, [] {});
+}
+
+void State::take_over(Member& member, const RankState& copied) {
+  const double now = deps_.clock.now();
+  member.rule->reset(now, copied.vectors.front().vec());
+  restore(execution_, copied, member.rule->state(now));
+  member.gradients = copied.gradients;
+}
+
+void State::go_on_from(Member& member, RankRecordPtr record) {
+  const double now = deps_.clock.now();
+  member.rule->reset(now, record->vectors.front().values);
+  recall(execution_, *record, member.rule->state(now), Recalled::rank);
+  member.gradients = record->gradients;
+  resumed_[member.rank] = std::move(record);
+}
+
+// Of edges whose ends are those of the record. In rounds what an edge has fits its other end's
+// round alone, and the ends have been recorded in different ones: only a rank without any goes on.
+void State::recall_edges(Member& member, const View& view) {
+  const auto resumed = resumed_.extract(member.rank);
+  if (resumed.empty()) return;
+  const RankRecordPtr& record = resumed.mapped();
+  if (!is(Pattern::pairwise) && !view.edges.empty()) return;
+  for (const RankRecord::Edge& known : record->edges) {
+    const auto is_same = [&](const EdgeView& e) {
+      return e.peer == known.peer && e.peer_incarnation == known.peer_incarnation &&
+             view.incarnation == known.incarnation;
+    };
+    if (std::any_of(view.edges.begin(), view.edges.end(), is_same))
+      member.rule->meet({known.peer, known.incarnation, known.peer_incarnation, 0});
+  }
+  recall(execution_, *record, member.rule->state(deps_.clock.now()), Recalled::graph);
+}
+
+void State::record(Member& member, const RecordRank&, Reply<RankRecordPtr> reply) {
+  const int rank = member.rank;
+  const RuleState state = member.rule->state(deps_.clock.now());
+  const auto record = std::make_shared<RankRecord>(record_of(execution_, state));
+  record->rank = rank;
+  record->gradients = member.gradients;
+  const ParameterLayout& statistics = deps_.objective->statistics();
+  record->statistics = Buffer(statistics.size(), statistics.dtype());
+  deps_.objective->read_statistics(rank % deps_.ranks, record->statistics);
+  for (const auto& [ends, history] : histories_)
+    if (ends.first == rank) record->edges.push_back(history);
+  turns_.lower(pointers_to(record->vectors, [](RankRecord::Vector& v) { return &v.values; }),
+               [record, reply]() mutable { reply(RankRecordPtr(record)); });
+}
+
+void State::set_view_of(SetView& s) {
+  if (Member* member = find(s.rank)) set_view(*member, *s.view);
+}
+
+void State::set_view(Member& member, const View& view) {
+  if (is(Pattern::pairwise)) pairwise(member).set_eta(deps_.clock.now(), view.eta);
+  if (is(Pattern::collective) && view.epoch != member.epoch) member.distances.forget_peers();
+  if (is(Pattern::collective) && !view.ring.empty()) {
+    member.epoch = view.epoch;
+    const ParameterLayout& layout = deps_.objective->layout();
+    const auto all = static_cast<size_t>(deps_.ranks);
+    have_chunks(RingParts::of(layout.size(), view.ring.size(), all, deps_.pools.ranks));
+  }
+  if (!is(Pattern::rounds)) {
+    recall_edges(member, view);
+    return;
+  }
+  Neighbourhood near;
+  near.self_weight = view.self_weight;
+  near.ranks = view.ranks;
+  near.relay_delay = view.relay_delay;
+  for (const EdgeView& e : view.edges)
+    near.neighbours.push_back({e.peer, e.weight, e.trees});
+  rounds(member).enter(near);
+  member.epoch = view.epoch;
+  recall_edges(member, view);
+  inherit(member);
+}
+
+void State::keep_hand_over(Inherit& i) {
+  Member* member = find(i.rank);
+  if (member == nullptr) return;
+  if (!deps_.device || i.x.lease.on_device()) {
+    hand_overs_.push_back(std::move(i));
+    return inherit(*member);
+  }
+  turns_.hold(i.rank);
+  turns_.lift({i.x.vec()}, [this, i](std::vector<Buffer>& lifted) {
+    const auto x = std::make_shared<Buffer>(std::move(lifted.front()));
+    hand_overs_.push_back(
+        {i.rank, i.weight, {Lease::of(*x, [x] {}), x->dtype(), x->size()}, i.epoch});
+    guarded(i.rank, [&] {
+      if (Member* m = find(i.rank)) inherit(*m);
+    });
+    turns_.release(i.rank);
+  });
+}
+
+// Not before those who left are out of the epoch: what is under way when it changes is dropped.
+void State::inherit(Member& member) {
+  std::erase_if(hand_overs_, [&](const Inherit& i) {
+    if (i.rank != member.rank || i.epoch > member.epoch) return false;
+    member.rule->inherit(i.x.vec(), i.weight);
+    return true;
+  });
+  take_records_up();
+}
+
+bool State::inherits_soon(int rank) const {
+  return std::any_of(hand_overs_.begin(), hand_overs_.end(),
+                     [rank](const Inherit& i) { return i.rank == rank; });
+}
+
+// A record without the mass that has come for the rank would lose it.
+caf::typed_response_promise<RankRecordPtr> State::record_later(int rank) {
+  records_due_.push_back({rank, make_response_promise<RankRecordPtr>()});
+  return records_due_.back().second;
+}
+
+void State::take_records_up() {
+  std::erase_if(records_due_, [this](auto& due) {
+    if (inherits_soon(due.first)) return false;
+    due.second.delegate(caf::actor_cast<StateActor>(this), RecordRank{due.first});
+    return true;
+  });
+}
+
+void State::detach(Detach& d) {
+  Member* member = find(d.rank);
+  if (member == nullptr) return;
+  audited(*member, -1, 0, [] {});
+  drop(d.rank);
+}
+
+void State::drop(int rank) {
+  std::erase_if(hand_overs_, [rank](const Inherit& i) { return i.rank == rank; });
+  take_records_up();
+  std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
+  resumed_.erase(rank);
+  guests_.erase(rank);
+  without_room_.erase(rank);
+  if (Member* member = find(rank)) *member = {};
+}
+
+// --- what it tells of its ranks
+
+// see(member, x) of every rank from `place` on, x its parameters in the host's memory, then done().
+void State::read_all(size_t place, Seen see, std::function<void()> done) {
+  const ParameterLayout& layout = deps_.objective->layout();
+  std::shared_ptr<Buffer> x;
+  for (; place < members_.size(); ++place) {
+    const int rank = members_[place].rank;
+    if (!members_[place].rule) continue;
+    if (!x || x.use_count() > 1)
+      x = std::make_shared<Buffer>(execution_, layout.size(), layout.dtype());
+    if (!guarded(rank, [&] { members_[place].rule->read(deps_.clock.now(), *x); })) continue;
+    const auto tell = [this, rank, x, see] {
+      guarded(rank, [&] {
+        if (Member* member = find(rank)) see(*member, x);
+      });
+    };
+    if (deps_.device)
+      return turns_.lower({x.get()}, [this, place, tell, see, done] {
+        tell();
+        read_all(place + 1, see, done);
+      });
+    tell();
+  }
+  done();
+}
+
+void State::sample(const Sample& request, Reply<SampleReply> reply) {
+  const size_t size = deps_.objective->layout().size();
+  const auto sum = std::make_shared<Buffer>(size, DType::f64);
+  const auto all = std::make_shared<SampleReply>();
+  const auto see = [sum, all, reference = request.reference](Member&, const auto& x) {
+    const ConstVec center(reference->data(), reference->size(), DType::f64);
+    all->squares += add_deviation({}, *x, center, *sum);
+    ++all->ranks;
+  };
+  read_all(0, see, [sum, all, reply, size]() mutable {
+    const auto* first = std::as_const(*sum).vec().as<double>();
+    all->sum = std::make_shared<const std::vector<double>>(first, first + size);
+    reply(std::move(*all));
+  });
+}
+
+StateReport State::report() {
+  StateReport report;
+  report.broken_after_norm = broken_after_norm_;
+  for (Member& member : members_) {
+    if (!member.rule) continue;
+    for (const EdgeDistances::Edge& e : member.distances.edges())
+      if (!std::isnan(e.seen))
+        report.distances.push_back({member.rank, e.peer, static_cast<double>(e.seen)});
+    guarded(member.rank, [&] { report.counts.push_back({member.rank, member.rule->counts()}); });
+  }
+  return report;
+}
+
+void State::tell(Member& member, const ReadRank& r, Reply<RankParameters> reply) {
+  const ParameterLayout& layout = deps_.objective->layout();
+  auto x = std::make_shared<Buffer>(execution_, layout.size(), layout.dtype());
+  member.rule->read(deps_.clock.now(), *x);
+  turns_.lower({x.get()}, [rank = r.rank, x, counts = member.rule->counts(), reply]() mutable {
+    reply(RankParameters{rank, counts, x});
+  });
+}
+
+// The sum over all ranks of what gossip conserves; null: it is not audited, or they have none.
+std::shared_ptr<Buffer> State::conserved() {
+  auto sum = std::make_shared<Buffer>(execution_, deps_.objective->layout().size(), DType::f64);
+  bool audited = deps_.audits && !turns_.is_closed();
+  for (Member& member : members_) {
+    if (!member.rule || !audited) continue;
+    // Ranks in the middle of different rounds have no common sum.
+    const bool halfway = is(Pattern::rounds) && member.gradients != members_[0].gradients;
+    guarded(member.rank, [&] {
+      audited = member.rule->conserves() && !halfway;
+      if (audited) member.rule->add_conserved(deps_.clock.now(), *sum);
+    });
+  }
+  return audited ? sum : nullptr;
+}
+
+void State::collect(Reply<Collected> reply) {
+  for (const Inherit& i : std::exchange(hand_overs_, {})) {  // no other epoch comes for them
+    guarded(i.rank, [&] {
+      if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
+    });
+  }
+  take_records_up();
+  const auto result = std::make_shared<Collected>();
+  result->broken_after_norm = broken_after_norm_;
+  const std::shared_ptr<Buffer> sum = conserved();
+  const auto expected = std::make_shared<Buffer>(execution_, expected_.size(), DType::f64);
+  if (sum) scale(execution_, 1, expected_, *expected);
+  const auto see = [result](Member& member, const std::shared_ptr<Buffer>& x) {
+    result->ranks.push_back({member.rank, member.rule->counts(), x});
+  };
+  read_all(0, see, [this, result, sum, expected, reply] {
+    std::vector<Buffer*> both;
+    if (sum) both = {sum.get(), expected.get()};
+    turns_.lower(both, [result, sum, expected, reply]() mutable {
+      result->conserved_error = sum ? 0 : std::numeric_limits<double>::quiet_NaN();
+      for (size_t k = 0; sum && k < sum->size(); ++k) {
+        const double off = sum->vec().as<double>()[k] - expected->vec().as<double>()[k];
+        result->conserved_error = std::max(result->conserved_error, std::abs(off));
+      }
+      reply(std::move(*result));
+    });
+  });
+}
+
+}  // namespace grapevine
