@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <string_view>
 
-#include "app/command_line.hpp"
-#include "app/commands.hpp"
-#include "app/interrupts.hpp"
-#include "app/log.hpp"
+#include "app/commands/command_line.hpp"
+#include "app/commands/commands.hpp"
+#include "app/output/log.hpp"
+#include "app/run/interrupts.hpp"
 #include "models/heap.hpp"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include "actors/settings/alarm.hpp"
 #include "app/checkpoint/real_disk.hpp"
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 #include "kernels/base/check.hpp"
 
 namespace grapevine {

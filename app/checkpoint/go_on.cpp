@@ -12,7 +12,7 @@
 #include "actors/run/fits.hpp"
 #include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 #include "kernels/memory/hash.hpp"
 
 namespace grapevine {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "actors/settings/checkpoint_orders.hpp"
-#include "app/testing/score.hpp"
+#include "app/evaluation/score.hpp"
 #include "kernels/base/result.hpp"
 #include "models/walk.hpp"
 

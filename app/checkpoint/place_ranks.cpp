@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 #include "kernels/passes/ops.hpp"
 
 namespace grapevine {

@@ -9,8 +9,8 @@
 #include "app/checkpoint/go_on.hpp"
 #include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
-#include "app/json_output.hpp"
-#include "app/run_directory.hpp"
+#include "app/output/json_output.hpp"
+#include "app/output/run_directory.hpp"
 
 namespace grapevine {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "actors/settings/checkpoint_orders.hpp"
 #include "app/checkpoint/checkpoint_reader.hpp"
-#include "app/config_file.hpp"
-#include "app/folder_lock.hpp"
-#include "app/options.hpp"
+#include "app/options/config_file.hpp"
+#include "app/options/options.hpp"
+#include "app/system/folder_lock.hpp"
 
 namespace grapevine {
 

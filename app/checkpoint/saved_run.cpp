@@ -8,8 +8,8 @@
 #include "app/checkpoint/checkpoint_thread.hpp"
 #include "app/checkpoint/go_on.hpp"
 #include "app/checkpoint/real_disk.hpp"
-#include "app/every.hpp"
-#include "app/folder_lock.hpp"
+#include "app/options/every.hpp"
+#include "app/system/folder_lock.hpp"
 
 namespace grapevine {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "app/commands.hpp"
+#include "app/commands/commands.hpp"
 #include "app/compare/curves.hpp"
 #include "app/compare/report.hpp"
 #include "kernels/base/write_file.hpp"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "app/chart.hpp"
+#include "app/output/chart.hpp"
 
 namespace grapevine {
 namespace {

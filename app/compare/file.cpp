@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "app/toml_options.hpp"
+#include "app/options/toml_options.hpp"
 
 namespace grapevine {
 namespace {

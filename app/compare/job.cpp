@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "app/compare/file.hpp"
-#include "app/execute.hpp"
-#include "app/toml_options.hpp"
+#include "app/options/toml_options.hpp"
+#include "app/run/execute.hpp"
 #include "kernels/memory/hash.hpp"
 
 namespace grapevine {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "app/config_file.hpp"
+#include "app/options/config_file.hpp"
 
 namespace grapevine {
 

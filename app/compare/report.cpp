@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "app/compare/curves.hpp"
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 
 namespace grapevine {
 namespace {

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <thread>
 
-#include "app/child_process.hpp"
-#include "app/interrupts.hpp"
-#include "app/words.hpp"
+#include "app/run/interrupts.hpp"
+#include "app/system/child_process.hpp"
+#include "app/system/words.hpp"
 #include "kernels/base/write_file.hpp"
 
 namespace grapevine {

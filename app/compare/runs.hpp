@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "app/compare/job.hpp"
-#include "app/folder_lock.hpp"
-#include "app/json_output.hpp"
+#include "app/output/json_output.hpp"
+#include "app/system/folder_lock.hpp"
 
 namespace grapevine {
 

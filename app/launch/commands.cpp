@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "app/checkpoint/resume.hpp"
-#include "app/node_environment.hpp"
-#include "app/toml_file.hpp"
+#include "app/options/node_environment.hpp"
+#include "app/options/toml_file.hpp"
 #include "kernels/base/spec.hpp"
 #include "kernels/gpu/cuda_device.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "app/options.hpp"
+#include "app/options/options.hpp"
 
 namespace grapevine {
 

@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "actors/run/promised.hpp"
-#include "app/child_process.hpp"
-#include "app/commands.hpp"
-#include "app/interrupts.hpp"
-#include "app/log.hpp"
+#include "app/commands/commands.hpp"
+#include "app/output/log.hpp"
+#include "app/run/interrupts.hpp"
+#include "app/system/child_process.hpp"
 
 namespace grapevine {
 namespace {

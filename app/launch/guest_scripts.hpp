@@ -2,7 +2,7 @@
 // ranks' steps, each the same command with GRAPEVINE_NODE set. What they say is passed on line by
 // line, behind their numbers.
 #pragma once
-#include "app/options.hpp"
+#include "app/options/options.hpp"
 
 namespace grapevine {
 

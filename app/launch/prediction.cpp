@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "app/execute.hpp"
+#include "app/run/execute.hpp"
 
 namespace grapevine {
 namespace {

@@ -3,8 +3,8 @@
 #pragma once
 #include <optional>
 
-#include "app/json_output.hpp"
-#include "app/options.hpp"
+#include "app/options/options.hpp"
+#include "app/output/json_output.hpp"
 
 namespace grapevine {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <csignal>
 
-#include "app/ask_node.hpp"
-#include "app/interrupts.hpp"
+#include "app/run/interrupts.hpp"
+#include "app/system/ask_node.hpp"
 
 namespace grapevine {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "app/child_process.hpp"
-#include "app/json_output.hpp"
 #include "app/launch/commands.hpp"
+#include "app/output/json_output.hpp"
+#include "app/system/child_process.hpp"
 
 namespace grapevine {
 

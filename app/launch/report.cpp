@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 
 namespace grapevine {
 namespace {

@@ -1,7 +1,7 @@
 // The table that a `launch` ends with.
 #pragma once
 #include "actors/settings/settings.hpp"
-#include "app/json_output.hpp"
+#include "app/output/json_output.hpp"
 
 namespace grapevine {
 

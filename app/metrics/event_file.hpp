@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/growing_file.hpp"
+#include "app/system/growing_file.hpp"
 
 namespace grapevine {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "app/ask_node.hpp"
 #include "app/metrics/metrics_text.hpp"
+#include "app/system/ask_node.hpp"
 #include "kernels/base/spec.hpp"
 
 namespace grapevine {

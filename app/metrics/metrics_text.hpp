@@ -7,7 +7,7 @@
 #pragma once
 #include <string>
 
-#include "app/json_output.hpp"
+#include "app/output/json_output.hpp"
 
 namespace grapevine {
 

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cstdio>
 
-#include "app/commands.hpp"
-#include "app/json_output.hpp"
+#include "app/commands/commands.hpp"
+#include "app/output/json_output.hpp"
 #include "app/reproduce/reproduce.hpp"
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 
 namespace grapevine {
 namespace {

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "app/reproduce/runs.hpp"
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 
 namespace grapevine {
 namespace {

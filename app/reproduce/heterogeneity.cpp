@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "app/reproduce/runs.hpp"
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 
 namespace grapevine {
 namespace {

@@ -14,7 +14,7 @@
 #include <limits>
 
 #include "app/reproduce/runs.hpp"
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 
 namespace grapevine {
 namespace {

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <thread>
 
-#include "app/interrupts.hpp"
-#include "app/options.hpp"
+#include "app/options/options.hpp"
+#include "app/run/interrupts.hpp"
 #include "kernels/base/spec.hpp"
 
 namespace grapevine {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "actors/settings/settings.hpp"
-#include "app/execute.hpp"
 #include "app/reproduce/reproduce.hpp"
+#include "app/run/execute.hpp"
 
 namespace grapevine {
 

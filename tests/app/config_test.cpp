@@ -1,8 +1,8 @@
 // The configuration file and the command line: one table of options behind both.
 #include <algorithm>
 
-#include "app/command_line.hpp"
-#include "app/config_file.hpp"
+#include "app/commands/command_line.hpp"
+#include "app/options/config_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 

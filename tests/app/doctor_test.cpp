@@ -1,5 +1,5 @@
 // grapevine doctor on GPUs: what it says where there are some, and why there is none.
-#include "app/device_report.hpp"
+#include "app/output/device_report.hpp"
 
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"

@@ -1,5 +1,5 @@
 // Plan files: what they become, and how they are refused.
-#include "app/plan_file.hpp"
+#include "app/options/plan_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 

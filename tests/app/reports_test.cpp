@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "app/chart.hpp"
-#include "app/curves.hpp"
-#include "app/report.hpp"
-#include "app/words.hpp"
+#include "app/output/chart.hpp"
+#include "app/output/curves.hpp"
+#include "app/output/report.hpp"
+#include "app/system/words.hpp"
 #include "tests/catch.hpp"
 
 using namespace grapevine;

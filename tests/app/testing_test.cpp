@@ -6,8 +6,8 @@
 #include <sstream>
 #include <utility>
 
-#include "app/every.hpp"
-#include "app/execute.hpp"
+#include "app/options/every.hpp"
+#include "app/run/execute.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"

@@ -8,8 +8,8 @@
 
 #include "app/launch/commands.hpp"
 #include "app/launch/prediction.hpp"
-#include "app/node_environment.hpp"
-#include "app/node_status_json.hpp"
+#include "app/options/node_environment.hpp"
+#include "app/output/node_status_json.hpp"
 #include "messages/control.hpp"
 #include "models/model_file.hpp"
 #include "tests/app/tools.hpp"

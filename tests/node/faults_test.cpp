@@ -3,8 +3,8 @@
 #include <cmath>
 #include <csignal>
 
-#include "app/config_file.hpp"
-#include "app/execute.hpp"
+#include "app/options/config_file.hpp"
+#include "app/run/execute.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/node/tools.hpp"

@@ -2,7 +2,7 @@
 #include <csignal>
 #include <set>
 
-#include "app/ask_node.hpp"
+#include "app/system/ask_node.hpp"
 #include "models/model_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"

@@ -10,7 +10,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "app/ask_node.hpp"
+#include "app/system/ask_node.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"

@@ -10,7 +10,7 @@
 #include <regex>
 #include <sstream>
 
-#include "app/words.hpp"
+#include "app/system/words.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/node/tools.hpp"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "app/ask_node.hpp"
+#include "app/system/ask_node.hpp"
 #include "models/model_file.hpp"
 #include "tests/catch.hpp"
 

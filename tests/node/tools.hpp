@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "app/child_process.hpp"
-#include "app/json_output.hpp"
+#include "app/output/json_output.hpp"
+#include "app/system/child_process.hpp"
 #include "messages/console.hpp"
 
 namespace grapevine::test {

@@ -1,0 +1,342 @@
+// grapevine ctl: a console of a node that runs.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "actors/settings/alarm.hpp"
+#include "app/commands/commands.hpp"
+#include "app/metrics/metrics_text.hpp"
+#include "app/output/node_status_json.hpp"
+#include "app/system/ask_node.hpp"
+#include "app/system/words.hpp"
+#include "kernels/base/spec.hpp"
+
+namespace grapevine {
+namespace {
+
+constexpr char kFollow[] = "follow", kMetrics[] = "metrics";
+
+struct Verb {
+  const char* name;
+  ConsoleVerb verb;
+  const char* argument;  // what it takes; null: nothing
+  bool optional = false;
+};
+
+constexpr Verb kVerbs[] = {
+    {"status", ConsoleVerb::status, nullptr},
+    {kMetrics, ConsoleVerb::status, nullptr},
+    {"topology", ConsoleVerb::topology, nullptr},
+    {"reconfigure", ConsoleVerb::reconfigure, "SPEC"},
+    {"drain", ConsoleVerb::drain, nullptr},
+    {"stop", ConsoleVerb::stop, nullptr},
+    {"inject", ConsoleVerb::inject, "PLAN"},
+    {"snapshot", ConsoleVerb::snapshot, "FILE"},
+    {"checkpoint", ConsoleVerb::checkpoint, nullptr},
+    {"events", ConsoleVerb::events, "N or follow", true},
+};
+
+// host:port, unix:/path, /path, or a name.
+bool is_address(const std::string& text) {
+  if (text.starts_with("unix:")) return text.size() > 5;
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return true;
+  const auto port = number_of<int>(std::string_view(text).substr(colon + 1));
+  return colon > 0 && port && *port > 0 && *port < 65536;
+}
+
+Result<const Verb*> verb_of(const Options& o) {
+  std::string accepted;
+  if (o.verb.empty())
+    return user_error(fmt::format(
+        "ctl without a verb, accepted: grapevine ctl {} status; grapevine ctl --help lists all",
+        o.address));
+  for (const Verb& verb : kVerbs) {
+    accepted += (accepted.empty() ? "" : ", ") + std::string(verb.name);
+    if (o.verb != verb.name) continue;
+    if (verb.argument != nullptr && o.argument.empty() && !verb.optional)
+      return user_error(
+          fmt::format("ctl {} without its argument, accepted: grapevine ctl ADDR {} {}", o.verb,
+                      o.verb, verb.argument));
+    if (verb.argument == nullptr && !o.argument.empty())
+      return user_error(
+          fmt::format("ctl {} with the argument \"{}\", accepted: none", o.verb, o.argument));
+    return &verb;
+  }
+  return user_error(
+      fmt::format("ctl verb is \"{}\", accepted: {}; for instance grapevine ctl {} status", o.verb,
+                  accepted, o.address));
+}
+
+// How many of the last events are wanted; all that the node remembers without a number.
+Result<size_t> last_events(const std::string& argument) {
+  if (argument.empty()) return SIZE_MAX;
+  if (const auto last = number_of<size_t>(argument)) return *last;
+  return user_error(
+      fmt::format("events is \"{}\", accepted: how many of the last, or follow", argument));
+}
+
+Result<std::string> text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    return user_error(
+        fmt::format("plan is \"{}\", which cannot be read, accepted: a TOML file", path));
+  return text.str();
+}
+
+std::string joined(const Json& numbers) {
+  std::string text;
+  for (const Json& n : numbers)
+    text += (text.empty() ? "" : " ") + n.dump();
+  return text;
+}
+
+std::string known(const Json& value, std::string (*text)(double)) {
+  return value.is_number() ? text(value.get<double>()) : "-";
+}
+
+std::string spaced(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+void print_topology(const Json& s) {
+  std::printf("epoch %s: %s of %s ranks, chi1 %s, chi2 %s, eta %s, alpha~ %s, found %s ago\n",
+              as_epoch(s["epoch"].get<uint64_t>()).c_str(),
+              s["topology"].get<std::string>().c_str(), s["graph_ranks"].dump().c_str(),
+              as_short(s["chi1"].get<double>()).c_str(), as_short(s["chi2"].get<double>()).c_str(),
+              as_short(s["eta"].get<double>()).c_str(),
+              as_short(s["alpha_tilde"].get<double>()).c_str(),
+              as_seconds(s["constants_age_seconds"].get<double>()).c_str());
+  std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", "edge", "exchanges/s", "round trip",
+              "last one", "distance", "bytes", "declined");
+  for (const Json& e : s["edges"]) {
+    if (!e["in_graph"].get<bool>()) continue;
+    std::printf("  %-10s %12s %12s %12s %12s %10s %10s\n", joined(e["ranks"]).c_str(),
+                as_short(e["exchanges_per_second"].get<double>()).c_str(),
+                as_seconds(e["round_trip_seconds"].get<double>()).c_str(),
+                known(e["staleness_seconds"], as_seconds).c_str(),
+                known(e["distance"], as_short).c_str(), as_bytes(e["bytes"].get<double>()).c_str(),
+                e["declined"].dump().c_str());
+  }
+}
+
+// What is not zero of an object of counts, by name: "strangers 3, cut 1".
+std::string counted(const Json& counts) {
+  std::string text;
+  for (const auto& [name, count] : counts.items()) {
+    if (!count.is_number() || count == 0) continue;
+    text += fmt::format("{}{} {}", (text.empty() ? "" : ", "), spaced(name), count.dump());
+  }
+  return text.empty() ? "none" : text;
+}
+
+// Most are nobody's fault: an offer comes at a moment at which its rank cannot take it.
+std::string declined(const Json& by_reason) {
+  constexpr std::pair<const char*, const char*> kWords[] = {
+      {"busy", "in another exchange"},   {"not_yet", "before their time"},
+      {"repeat", "by the last partner"}, {"older_caller", "while its own is older"},
+      {"epoch", "of another epoch"},     {"no_buffer", "without room for a model"},
+      {"gone", "of what is settled"},
+  };
+  std::string text;
+  for (const auto& [name, words] : kWords)
+    if (const Json& count = by_reason[name]; count != 0)
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "" : ", ", with_commas(count.get<double>()), words);
+  return text.empty() ? "none" : text;
+}
+
+void print_guests(const Json& guests) {
+  std::printf("scripts come in at %s\n", guests["door"].get<std::string>().c_str());
+  for (const Json& script : guests["scripts"]) {
+    const bool there = script["process"] != 0;
+    std::printf("  rank %-4s %s, %s steps\n", script["rank"].dump().c_str(),
+                there ? fmt::format("process {}, the last step {} ago", script["process"].dump(),
+                                    as_seconds(script["seconds_since_step"].get<double>()))
+                            .c_str()
+                      : "no script",
+                script["steps"].dump().c_str());
+  }
+}
+
+void print_device_links(const Json& links) {
+  for (const Json& link : links) {
+    const std::string why = link["sends_by_host_because"];
+    std::printf("  snapshots            for %s by %s%s%s, from it by %s\n",
+                link["node"].get<std::string>().c_str(), link["sends"].get<std::string>().c_str(),
+                why.empty() ? "" : ": ", why.c_str(), link["receives"].get<std::string>().c_str());
+    if (link["sent_by_nccl"] != 0 || link["received_by_nccl"] != 0 ||
+        link["broken_off_by_nccl"] != 0)
+      std::printf("                       by nccl %s went, %s came, %s exchanges broke off\n",
+                  link["sent_by_nccl"].dump().c_str(), link["received_by_nccl"].dump().c_str(),
+                  link["broken_off_by_nccl"].dump().c_str());
+  }
+}
+
+void print_status(const Json& s) {
+  std::printf("%s, up %s\n", s["node"].get<std::string>().c_str(),
+              as_seconds(s["uptime_seconds"].get<double>()).c_str());
+  for (const Json& alarm : s.value("alarms", Json::array()))
+    std::printf("%s%s\n", kAlarm, alarm["line"].get<std::string>().c_str());
+  for (const Json& m : s["members"])
+    std::printf("  %-20s %-8s incarnation %-3s %-22s ranks %s\n",
+                m["node"].get<std::string>().c_str(), m["state"].get<std::string>().c_str(),
+                m["incarnation"].dump().c_str(), m["address"].get<std::string>().c_str(),
+                joined(m["ranks"]).c_str());
+  std::printf("  ranks here           %s\n  gradients by rank    %s\n  exchanges by rank    %s\n",
+              joined(s["ranks_here"]).c_str(), joined(s["gradients"]).c_str(),
+              joined(s["exchanges"]).c_str());
+  std::printf("  progress             %s, %s gradients a second here, loss %s\n",
+              known(s["progress"], as_percent).c_str(),
+              known(s["gradients_per_second"], as_short).c_str(),
+              known(s["loss"], as_short).c_str());
+  if (s.contains("test_loss"))
+    std::printf("  tested               accuracy %s, loss %s\n",
+                known(s["accuracy"], as_percent).c_str(), known(s["test_loss"], as_short).c_str());
+  const Json& refusals = s["refusals"];
+  std::printf("  consensus distance   %s, from the edges below\n",
+              known(s["consensus_distance"], as_short).c_str());
+  std::printf("  offers declined      %s\n", declined(refusals["declined_because"]).c_str());
+  std::printf("  turned away          %s\n", counted(refusals["turned_away"]).c_str());
+  Json others = refusals;
+  others.erase("offers_declined");
+  std::printf("  refused, broken      %s\n  frames lost          %s\n", counted(others).c_str(),
+              counted(s["frames_lost"]).c_str());
+  for (const Json& d : s["departures"])
+    std::printf("  %-20s %s with %s of %s ranks, the mean moved by %s\n",
+                d["node"].get<std::string>().c_str(), d["state"].get<std::string>().c_str(),
+                d["ranks"].dump().c_str(), d["of"].dump().c_str(),
+                known(d["mean_changed_by"], as_short).c_str());
+  print_device_links(s.value("device_links", Json::array()));
+  print_topology(s);
+  if (s.contains("guests")) print_guests(s["guests"]);
+}
+
+Json part_of(const Json& status, std::initializer_list<const char*> names) {
+  Json part = Json::object();
+  for (const char* name : names)
+    part[name] = status[name];
+  return part;
+}
+
+void tell_events(const Options& o, const Json& status) {
+  Json events = status["events"];
+  const size_t wanted = *last_events(o.argument);
+  if (events.size() > wanted)
+    events.erase(events.begin(), events.end() - static_cast<ptrdiff_t>(wanted));
+  if (o.json) return print_json({{"node", status["node"]}, {"events", events}});
+  for (const Json& line : events)
+    std::printf("%s\n", line.get<std::string>().c_str());
+}
+
+// What the node said, told as it was asked for.
+Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
+  const Error malformed = world_error(o.address + ": the answer is not what was asked for");
+  if (verb == ConsoleVerb::reconfigure || verb == ConsoleVerb::drain || verb == ConsoleVerb::stop ||
+      verb == ConsoleVerb::inject || verb == ConsoleVerb::checkpoint) {
+    if (o.json)
+      print_json({{"answer", text}});
+    else
+      std::printf("%s\n", text.c_str());
+    return Done{};
+  }
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object() || !object.contains("members")) return malformed;
+  if (o.verb == kMetrics) {
+    std::fputs(metrics_text(object, MetricsFormat::prometheus).c_str(), stdout);
+  } else if (verb == ConsoleVerb::status) {
+    if (o.json)
+      print_json(object);
+    else
+      print_status(object);
+  } else if (verb == ConsoleVerb::topology) {
+    if (o.json)
+      print_json(part_of(object, {"node", "epoch", "topology", "graph", "graph_ranks", "chi1",
+                                  "chi2", "eta", "alpha_tilde", "constants_age_seconds", "edges"}));
+    else
+      print_topology(object);
+  } else {
+    tell_events(o, object);
+  }
+  return Done{};
+}
+
+Status save_snapshot(const Options& o) {
+  auto answer = fetch_snapshot(o.address, o.peers.key);
+  if (!answer) return answer.error();
+  const Json object = Json::parse(answer->description, nullptr, false);
+  if (Status written = write_snapshot(object, answer->bytes, o.argument); !written) return written;
+  if (o.json)
+    print_json({{"file", o.argument}, {"ranks", object["ranks"]}});
+  else
+    std::printf("%s: the mean of %s ranks\n", o.argument.c_str(), object["ranks"].dump().c_str());
+  return Done{};
+}
+
+// Each event as it comes, until the node ends or the user stops.
+Status follow(const Options& o) {
+  return follow_node(o.address, o.peers.key, {ConsoleVerb::events, kFollow}, [&](const auto& part) {
+    if (o.json)
+      print_json({{"event", part.text.substr(0, part.text.find('\n'))}});
+    else
+      std::fputs(part.text.c_str(), stdout);
+    std::fflush(stdout);
+    return true;
+  });
+}
+
+}  // namespace
+
+Result<int> control(const Options& given) {
+  Options o = given;
+  std::signal(SIGINT, SIG_DFL);  // there is nothing to drain here
+  std::signal(SIGTERM, SIG_DFL);
+  if (o.address.empty())
+    return user_error(
+        "ctl without an address, accepted: grapevine ctl ADDR VERB, for instance "
+        "grapevine ctl a status");
+  if (!is_address(o.address))
+    return user_error(fmt::format(
+        "ctl address is \"{}\", accepted: a node's name, host:port or unix:/path", o.address));
+  const auto verb = verb_of(o);
+  if (!verb) return verb.error();
+  ConsoleRequest request;
+  request.verb = (*verb)->verb;
+  if (request.verb == ConsoleVerb::reconfigure) request.argument = o.argument;
+  if (request.verb == ConsoleVerb::inject) {
+    auto text = text_of(o.argument);
+    if (!text) return text.error();
+    request.argument = std::move(*text);
+  }
+  auto address = address_of_node(o.address);
+  if (!address) return address.error();
+  o.address = *std::move(address);
+  if (request.verb == ConsoleVerb::events && o.argument == kFollow) {
+    const Status ended = follow(o);
+    if (!ended) return ended.error();
+    return 0;
+  }
+  if (request.verb == ConsoleVerb::events) {
+    if (const auto last = last_events(o.argument); !last) return last.error();
+  }
+  if (request.verb == ConsoleVerb::snapshot) {
+    if (Status saved = save_snapshot(o); !saved) return saved.error();
+    return 0;
+  }
+  constexpr double kConnects_s = 2, kAnswers_s = 10, kWritten_s = 600;
+  const bool writes = request.verb == ConsoleVerb::checkpoint;
+  const auto answer =
+      ask_node(o.address, o.peers.key, request, kConnects_s, writes ? kWritten_s : kAnswers_s);
+  if (!answer) return answer.error();
+  if (Status told = tell(o, request.verb, *answer); !told) return told.error();
+  return 0;
+}
+
+}  // namespace grapevine

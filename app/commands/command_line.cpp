@@ -1,0 +1,296 @@
+#include "app/commands/command_line.hpp"
+
+#include <fmt/core.h>
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "app/checkpoint/resume.hpp"
+#include "app/options/run_settings.hpp"
+#include "topologies/topology.hpp"
+
+namespace grapevine {
+namespace {
+
+const char kCompareFooter[] =
+    "Example, job.toml:\n"
+    "  objective = \"quadratic\"           # any option of simulate, for all runs\n"
+    "  dim = 10\n"
+    "  zeta2 = 1\n"
+    "  lr = 0.1\n"
+    "  until = 500\n"
+    "  seeds = [1, 2, 3]                 # or seeds = 3\n"
+    "  topology = [\"ring\", \"torus:4x4\"]  # any option may be a list\n"
+    "  target_suboptimality = 1e-3       # or target_accuracy = 0.85\n"
+    "  [[method]]\n"
+    "  name = \"d_psgd\"\n"
+    "  [[method]]\n"
+    "  name = \"relaysgd\"\n"
+    "  topology = \"chain\"                # this method's own\n"
+    "  label = \"RelaySGD on a chain\"\n"
+    "\n"
+    "  grapevine compare job.toml        a table, job.results/ and its compare.svg\n"
+    "  grapevine compare job.toml        again after an interruption: only what is missing\n"
+    "--threads is how many runs go on at once.\n";
+
+struct CommandRow {
+  Command command;
+  const char* name;
+  const char* sentence;
+  const char* footer;
+};
+
+const CommandRow kCommands[] = {
+    {kTrain, "train", "Train on this machine under the wall clock.",
+     "Examples:\n"
+     "  grapevine train                                       16 ranks, a ring, a2cid2\n"
+     "  grapevine train --method all_reduce --gradients 8000  synchronous SGD, shorter\n"
+     "  grapevine train --model mlp --dataset optdigits --data DIR --json\n"
+     "  grapevine train --plan slow.toml --out runs/slow      with a fault plan\n"
+     "  grapevine train --resume runs/long                    goes on where it was killed\n"
+     "  grapevine train --test-every 30s --validation-split 0.1 --early-stop 5\n"
+     "                              a tenth of the samples judges; keeps the best\n"
+     "Ctrl+C once drains, evaluates and saves; twice stops at once. SIGUSR1 takes a checkpoint.\n"
+     "The same command again with an --out whose run was killed goes on with that run.\n"},
+    {kSimulate, "simulate", "Run the same actors on the virtual clock, seeded and repeatable.",
+     "Examples:\n"
+     "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x|\n"
+     "  grapevine simulate --objective quadratic --noise 1 --momentum 0.9 --until 2000\n"
+     "  grapevine simulate --objective network --gradients 8000  real gradients in virtual time\n"
+     "  grapevine simulate --latency 0.02 --jitter 0.5 --transfer 0.5 --pairing free --json\n"
+     "One seed, two runs: the same event log and the same parameters, to the bit.\n"},
+    {kStragglers, "stragglers",
+     "One slow rank: how long the others wait for it, by method and clock.",
+     "Examples:\n"
+     "  grapevine stragglers --ranks 16 --factor 3\n"
+     "  grapevine stragglers --objective quadratic --json   where there is no data\n"
+     "--until is the length of the wall clock's runs [10]. On the virtual clock a gradient takes\n"
+     "what the plan says whatever it computes: quadratics there.\n"},
+    {kTopology, "topology", "A graph: degrees, spectrum, chi1, chi2, eta, alpha~.",
+     "Examples:\n"
+     "  grapevine topology ring --ranks 64\n"
+     "  grapevine topology torus:4x8 --ranks 32 --svg torus.svg\n"
+     "  grapevine topology ./graph.txt --ranks 5 --json\n"},
+    {kData, "data", "Who has what: the samples of each label on each rank.",
+     "Examples:\n"
+     "  grapevine data --partition dirichlet:0.1 --ranks 16\n"
+     "  grapevine data --dataset a9a --data DIR --partition label --json\n"},
+    {kMethods, "methods", "All training methods: equation, paper, and what each needs.",
+     "Example: grapevine methods --json\n"},
+    {kCompare, "compare", "Methods x seeds x partitions from one file, on the virtual clock.",
+     kCompareFooter},
+    {kReproduce, "reproduce", "Published figures beside what the actors give, with a verdict.",
+     "Examples:\n"
+     "  grapevine reproduce --list          what there is\n"
+     "  grapevine reproduce quadratics      one of them\n"
+     "  grapevine reproduce all --json      all that need no data set\n"
+     "Exit status 1 where a claim does not hold.\n"},
+    {kNode, "node", "One process of a run of several: --ranks are those of this process.",
+     "Examples, two terminals:\n"
+     "  grapevine node --node-name a --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join a --ranks 8           takes the job's options from the run\n"
+     "Two machines, with the run key (grapevine keygen run.key) at both:\n"
+     "  grapevine node --listen 10.0.0.1:7001 --key run.key --ranks 8 --total-ranks 16\n"
+     "  grapevine node --join 10.0.0.1:7001 --key run.key --ranks 8\n"
+     "Ranks whose steps are a script's own (app/python: any PyTorch script joins with five "
+     "lines):\n"
+     "  grapevine node --guests 4\n"
+     "Under srun and torchrun it finds the others by the environment. Every option of train.\n"
+     "Ctrl+C once leaves politely; twice stops at once.\n"},
+    {kLaunch, "launch", "Start and watch several processes that train together.",
+     "Examples:\n"
+     "  grapevine launch --nodes 4 --ranks 4                the main job in four processes\n"
+     "  grapevine launch --nodes 4 --ranks 4 --plan p.toml  kill, pause and restart processes\n"
+     "  grapevine launch --hosts hosts.txt --key run.key    over ssh\n"
+     "  grapevine launch --guests 4 -- python train.py      a node, and four scripts that join it\n"
+     "Every option of train. Ctrl+C once drains all; twice stops at once.\n"},
+    {kCtl, "ctl", "Ask a node, or tell it something, while it runs.",
+     "Verbs:\n"
+     "  status              members, graph, counts, edges\n"
+     "  metrics             the same for Prometheus, as --metrics of node serves it\n"
+     "  topology            the graph and its constants\n"
+     "  reconfigure SPEC    another graph, for all nodes\n"
+     "  drain               this node finishes what it has begun and leaves\n"
+     "  stop                all nodes do\n"
+     "  inject PLAN         faults of links and changes of the graph, from a file\n"
+     "  checkpoint          this node saves its ranks, to go on from\n"
+     "  snapshot FILE       the averaged model as it is now (safetensors)\n"
+     "  events [N|follow]   what happened lately, or each event as it comes\n"
+     "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
+     "Example: grapevine ctl a status --json\n"},
+    {kKeygen, "keygen", "Make a run key: the one secret of a run.",
+     "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
+    {kDoctor, "doctor", "Whether this machine can run a node: one line each.",
+     "Examples:\n"
+     "  grapevine doctor --join 10.0.0.1:7001 --key run.key\n"
+     "  grapevine doctor --json      the GPUs for programs, too\n"
+     "  grapevine doctor --device cuda --model resnet18 --dataset cifar10 --ranks 64\n"
+     "                               and the memory that these ranks need there\n"
+     "Exit status 1 where something is wrong.\n"},
+};
+
+using Given = std::vector<ConfigEntry>;
+
+Result<Invocation> resolve(Command command, const Given& given,
+                           const std::vector<std::string>& script) {
+  std::vector<ConfigEntry> entries;
+  const ConfigEntry* config = nullptr;
+  for (const ConfigEntry& entry : given)
+    if (entry.name == "config") config = &entry;
+  if (config != nullptr) {
+    Options scratch;
+    auto read = read_config(config->text, option_table(scratch));
+    if (!read) return read.error();
+    entries = std::move(*read);
+  }
+  entries.insert(entries.end(), given.begin(), given.end());
+  auto recorded = with_record(command, entries);
+  if (!recorded) return recorded.error();
+  entries = std::move(*recorded);
+  if (command == kNode) {
+    auto all = with_settings_of_run(entries);
+    if (!all) return all.error();
+    entries = std::move(*all);
+  }
+  auto options = resolve_options(command, entries, script);
+  if (!options) return options.error();
+  return Invocation{command, std::move(*options)};
+}
+
+Error unknown_option(const std::string& word, const CommandRow& row) {
+  Options scratch;
+  std::vector<std::string> names;
+  std::string accepted, takers;
+  const std::string name = word.substr(0, word.find('=')).erase(0, word.find_first_not_of('-'));
+  for (const Option& option : option_table(scratch)) {
+    if ((option.commands & row.command) == 0) {
+      if (name != option.name) continue;
+      for (const CommandRow& other : kCommands)
+        if (option.commands & other.command) takers += std::string(" ") + other.name;
+      continue;
+    }
+    names.push_back(option.name);
+    accepted += std::string(accepted.empty() ? "--" : ", --") + option.name;
+  }
+  if (word.empty() || word[0] != '-') {
+    return user_error(
+        fmt::format("unexpected argument \"{}\" of {}, accepted: options, see grapevine {} --help",
+                    word, row.name, row.name));
+  }
+  const std::string near = nearest(name, names);
+  std::string hint;
+  if (!near.empty()) hint = fmt::format(" (did you mean --{}?)", near);
+  if (!takers.empty()) hint = fmt::format(" (it belongs to:{})", takers);
+  return user_error(
+      fmt::format("unknown option {} of {}{}, accepted: {}", word, row.name, hint, accepted));
+}
+
+// What a command takes without a name before it.
+struct Positional {
+  Command command;
+  const char *option, *shown, *help;
+};
+
+constexpr Positional kPositionals[] = {
+    {kTopology, "topology", "SPEC", "the graph, as --topology"},
+    {kCompare, "job", "JOB", "the job file, as --job"},
+    {kReproduce, "name", "NAME", "which one, as --name"},
+    {kCtl, "address", "ADDR", "where a node listens"},
+    {kCtl, "verb", "VERB",
+     "status, metrics, topology, reconfigure, drain, stop, inject, checkpoint, snapshot, events"},
+    {kCtl, "argument", "ARG", "of reconfigure, inject, snapshot and events"},
+    {kKeygen, "argument", "FILE", "where it goes"},
+};
+
+// CLI11 would write a flag's other spelling as --no-save{false}.
+struct PlainFlags : CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = Formatter::make_option_name(option, is_positional);
+    if (const size_t at = name.find("{false}"); at != std::string::npos) name.resize(at);
+    return name;
+  }
+};
+
+// One subcommand, its options handed to `given` as texts.
+CLI::App* add_command(CLI::App& app, const CommandRow& row, Given& given) {
+  CLI::App* sub = app.add_subcommand(row.name, row.sentence);
+  sub->allow_extras();
+  sub->footer(row.command == kTopology
+                  ? fmt::format("Graphs:\n{}\n{}", topology_specs(), row.footer)
+                  : std::string(row.footer));
+  Options defaults = default_options(row.command, default_objective(row.command));
+  for (const Option& option : option_table(defaults)) {
+    if ((option.commands & row.command) == 0) continue;
+    const std::string name = option.name, flag = "--" + name;
+    const std::string text = option_text(option);
+    if (*option.value == '\0') {
+      auto set = [&given, name](int64_t count) {
+        given.push_back({name, count > 0 ? "true" : "false", ""});
+      };
+      const bool on = text == "true";
+      const bool is_no = name.rfind("no-", 0) == 0;
+      sub->add_flag_function(is_no ? flag : fmt::format("{},!--no-{}", flag, name), set,
+                             std::string(option.help) + (on ? " [on]" : ""));
+      continue;
+    }
+    auto set = [&given, name](const std::string& value) { given.push_back({name, value, ""}); };
+    const std::string shown = text.empty() ? "" : fmt::format(" [{}]", text);
+    sub->add_option_function<std::string>(flag, set, option.help + shown)
+        ->type_name(option.value)
+        ->take_last();
+  }
+  for (const Positional& p : kPositionals) {
+    if (p.command != row.command) continue;
+    auto set = [&given, &p](const std::string& value) { given.push_back({p.option, value, ""}); };
+    sub->add_option_function<std::string>(p.shown, set, p.help)->type_name("");
+  }
+  return sub;
+}
+
+}  // namespace
+
+CommandLine read_command_line(int argc, char** argv) {
+  std::vector<std::string> script;  // what is behind -- is another program's
+  for (int k = 2; k < argc && std::string_view(argv[1]) == "launch"; ++k) {
+    if (std::string_view(argv[k]) != "--") continue;
+    script.assign(argv + k + 1, argv + argc);
+    argc = k;
+  }
+  CLI::App app("Grapevine trains one network on many ranks that never wait for each other.",
+               "grapevine");
+  app.set_version_flag("--version", std::string("grapevine ") + GRAPEVINE_VERSION);
+  app.formatter(std::make_shared<PlainFlags>());
+  app.footer("`grapevine COMMAND --help` lists a command's options and shows examples.\n");
+  app.allow_extras();
+  app.require_subcommand(0, 1);  // what follows is its argument, whatever it is called
+  Given given[std::size(kCommands)];
+  CLI::App* subs[std::size(kCommands)];
+  for (size_t k = 0; k < std::size(kCommands); ++k)
+    subs[k] = add_command(app, kCommands[k], given[k]);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    for (CLI::App* sub : subs)
+      if (sub->parsed()) return sub->help();
+    return app.help();
+  } catch (const CLI::CallForVersion& version) {
+    return std::string(version.what()) + "\n";
+  } catch (const CLI::ParseError& e) {
+    return user_error(e.what());
+  }
+  for (size_t k = 0; k < std::size(kCommands); ++k) {
+    if (!subs[k]->parsed()) continue;
+    if (const auto extra = subs[k]->remaining(); !extra.empty())
+      return unknown_option(extra.front(), kCommands[k]);
+    auto made = resolve(kCommands[k].command, given[k], script);
+    if (!made) return made.error();
+    return std::move(*made);
+  }
+  const auto extra = app.remaining();
+  if (extra.empty()) return app.help();
+  std::string accepted;
+  for (const CommandRow& row : kCommands)
+    accepted += (accepted.empty() ? "" : ", ") + std::string(row.name);
+  return user_error(fmt::format("unknown command {}, accepted: {}", extra.front(), accepted));
+}
+
+}  // namespace grapevine

@@ -1,0 +1,67 @@
+// grapevine methods: what can be trained with, and what each asks of the graph.
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "app/commands/commands.hpp"
+#include "app/output/json_output.hpp"
+
+namespace grapevine {
+namespace {
+
+const char* pattern_of(const Method& m) {
+  switch (m.pattern) {
+    case Pattern::pairwise: return "pairwise, waits for nobody";
+    case Pattern::collective: return "collective, all wait for all";
+    case Pattern::rounds: break;
+  }
+  if (m.one_peer) return "rounds, with one peer at a time";
+  return m.waits ? "rounds, waits for neighbours" : "rounds, waits for nobody";
+}
+
+std::string graph_of(const Method& m) {
+  if (m.relays) return "a tree, or double-binary-trees";
+  if (!m.goes_by_graph()) return "any: its edges play no role";
+  if (m.eigenvalues_above > -1)
+    return fmt::format("connected; eigenvalues of the weights above {:.3g}", m.eigenvalues_above);
+  return "any that is connected";
+}
+
+std::string takes_of(const Method& m) {
+  std::string takes = m.any_optimizer ? "optimizer" : "a momentum of its own";
+  if (m.check_compress != nullptr) takes += ", compress";
+  if (m.gossips) takes += ", weights, gamma";
+  if (m.relays) takes += ", normalisation";
+  if (m.losses != Losses::none) takes += ", missing";
+  return takes;
+}
+
+}  // namespace
+
+Result<int> show_methods(const Options& options) {
+  Json list = Json::array();
+  for (const Method& m : all_methods()) {
+    list.push_back({{"name", m.name},
+                    {"what", m.sentence},
+                    {"paper", m.paper},
+                    {"equation", m.equation},
+                    {"pattern", pattern_of(m)},
+                    {"graph", graph_of(m)},
+                    {"takes", takes_of(m)}});
+    if (options.json) continue;
+    std::printf("%s: %s\n", m.name, m.sentence);
+    for (const char* row : {"paper", "equation", "pattern", "graph", "takes"})
+      std::printf("  %-9s %s\n", row, list.back()[row].get<std::string>().c_str());
+    std::printf("\n");
+  }
+  if (options.json) {
+    print_json(list);
+  } else {
+    std::printf(
+        "u is the optimizer's step on the local gradient, h = x + u, W the gossip matrix.\n");
+  }
+  return 0;
+}
+
+}  // namespace grapevine

@@ -1,0 +1,181 @@
+// grapevine node: the ranks of one process in a run of several.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <grapevine/checkpoint.hpp>
+#include <optional>
+
+#include "actors/guests/guest_hall.hpp"
+#include "actors/run/run_node.hpp"
+#include "app/commands/commands.hpp"
+#include "app/metrics/metrics_server.hpp"
+#include "app/output/node_status_json.hpp"
+#include "app/output/report.hpp"
+#include "app/run/interrupts.hpp"
+#include "app/run/run_record.hpp"
+#include "app/system/input_end.hpp"
+
+namespace grapevine {
+namespace {
+
+Settings of_this_process(const Settings& s) {
+  Settings here = s;
+  here.ranks = ranks_here(s);
+  return here;
+}
+
+Json node_json(const Options& options, const Summary& s, const TrainingTimes& times,
+               const std::string& address) {
+  Json object = json_of(of_this_process(options.settings), s);
+  object["node"] = options.peers.name;
+  object["address"] = address;
+  object["ranks"] = s.ranks_in_mean;
+  object["nodes"] = s.nodes;
+  object["first_rank"] = s.first_rank;
+  object["local_ranks"] = ranks_here(options.settings);
+  object["mean_hash"] = hash_text(s.mean);
+  Json weights = Json::array();
+  for (const RankSummary& rank : s.ranks)
+    if (rank.counts.push_weight > 0) weights.push_back(rank.counts.push_weight);
+  object["push_weights"] = weights;
+  object["push_weight_lost"] = s.push_weight_lost;
+  object["missing"] = s.missing;
+  object["departures"] = departures_json(s.departures);
+  object["seconds"] = s.seconds;
+  object["evaluation_seconds"] = times.evaluation_s;
+  object["total_seconds"] = times.total_s;
+  object["run_dir"] = options.out;
+  return object;
+}
+
+Status accept_plan(const Plan& plan) {
+  for (const RankFault& fault : plan.rank_faults)
+    if (fault.kind != RankFaultKind::slow)
+      return user_error(
+          "the plan has pause, kill or restart, accepted by node: slow, reconfigure "
+          "and faults of links; grapevine launch does the others to processes");
+  return Done{};
+}
+
+// The run has ended here without knowing that these have the same mean.
+Error complain_of_missing(const std::vector<std::string>& missing) {
+  std::string names;
+  for (const std::string& node : missing)
+    names += (names.empty() ? "" : ", ") + node;
+  return world_error("the mean at the end is not known to be that of " + names +
+                     ", accepted: one mean at all nodes");
+}
+
+using OnDoor = std::function<void(const std::string& door)>;
+
+// Null without guests.
+Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnDoor& on_door) {
+  if (o.guests == 0) return std::shared_ptr<GuestHall>();
+  auto hall = GuestHall::open({.places = o.guests,
+                               .first_rank = std::max(0, o.peers.first_rank),
+                               .run = o.peers.run,
+                               .node = o.peers.name,
+                               .door = o.door});
+  if (!hall) return hall.error();
+  announce(o.log, "scripts come in at " + (*hall)->door());
+  if (on_door) on_door((*hall)->door());
+  return hall;
+}
+
+// Waits, with the door open, until the first script says what is trained and where it begins. Null
+// where an interrupt came first.
+Result<std::shared_ptr<Objective>> objective_of(const Options& o, GuestHall* hall) {
+  if (hall == nullptr) {
+    auto made = make_objective_of(o.settings);
+    if (!made) return made;
+    return warm_start(o.init, o.settings.ranks, std::move(*made));
+  }
+  std::shared_ptr<Objective> objective;
+  while (objective == nullptr && interrupts() == 0)
+    objective = hall->await_objective(std::chrono::milliseconds(50));
+  return objective;
+}
+
+// What scripts have left with the ranks here: an earlier life's is there from the start.
+CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestHall>& hall, const Beginning& begins) {
+  if (hall == nullptr) return {};
+  for (size_t place = 0; place < begins.kept.size(); ++place)
+    hall->keep(static_cast<int>(place), begins.kept[place]);
+  return [hall](int rank) { return hall->kept(rank); };
+}
+
+}  // namespace
+
+Result<int> node(Options options, const OnDoor& on_door) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto since_start = [start] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  Settings& settings = options.settings;
+  if (options.peers.name.empty()) options.peers.name = name_of_this_process();
+  if (Status fits = accept_plan(settings.plan); !fits) return fits.error();
+  std::optional<InputEnd> launcher;
+  if (options.peers.ends_with_input)
+    launcher.emplace([log = options.log] {
+      announce(log, "standard input has ended: so does this node");
+      kill(getpid(), SIGTERM);
+    });
+  const RunSettings told_to_others = run_settings(options);
+  const auto opened = open_hall(options, on_door);
+  if (!opened) return opened.error();
+  const std::shared_ptr<GuestHall> hall = *opened;
+  auto objective = objective_of(options, hall.get());
+  if (!objective) return objective.error();
+  if (interrupts() > 0) return kInterrupted;
+  if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
+    return taken.error();
+  auto begins = beginning_of(options, **objective);
+  if (!begins) return begins.error();
+  options.out = run_path(options, options.peers.name);
+  auto kept = kept_in(hall, *begins);
+  auto record = RunRecord::begin("node", options, **objective, options.out, std::move(*begins),
+                                 std::move(kept));
+  if (!record) return record.error();
+  std::unique_ptr<MetricsServer> metrics;
+  if (!options.peers.metrics.empty()) {
+    auto started = MetricsServer::start(options.peers.metrics);
+    if (!started) return started.error();
+    metrics = std::move(*started);
+    announce(options.log, "metrics at " + metrics->url());
+  }
+  std::string address;
+  auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
+                           (*record)->watch(), [&](const std::string& where) {
+                             address = where;
+                             if (metrics) metrics->ask(where, options.peers.key);
+                             announce(options.log, "listening on " + where);
+                           });
+  (*record)->quiet();
+  if (!told) return told.error();
+  Summary& summary = *told;
+  TrainingTimes times;
+  if (!summary.failure && summary.ranks_in_mean > 0 && hall == nullptr) {  // scripts test theirs
+    const double before_s = since_start();
+    evaluate(settings, (*record)->watch(), **objective, summary);
+    times.evaluation_s = since_start() - before_s;
+  }
+  times.total_s = since_start();
+  const Json object = node_json(options, summary, times, address);
+  const Status saved = (*record)->finish(summary, **objective, object.dump());
+  if (summary.failure) {
+    if (options.json && summary.alarm) print_json(object);
+    return *summary.failure;
+  }
+  if (options.json) {
+    print_json(object);
+  } else {
+    print_node(of_this_process(settings), summary, times, address, options.out);
+  }
+  if (!saved) return saved.error();
+  if (summary.missing.empty()) return 0;
+  return complain_of_missing(summary.missing);
+}
+
+}  // namespace grapevine

@@ -1,0 +1,83 @@
+// TestLane: tests the mean of the ranks while they train, on a thread of its own.
+//
+//   a sample is there, a test is due, none is under way  ->  the lane has the sample's mean, which
+//   nobody changes any more  ->  evaluate, validate  ->  judged, told
+//
+// Nobody waits for it: a sample that comes while a test is under way is not tested. The thread has
+// a network of its own (ObjectiveSpec::has_tester) and a low priority. On the virtual clock there
+// is no thread: whoever offers a sample tests it.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "actors/settings/samples.hpp"
+#include "actors/settings/settings.hpp"
+#include "app/evaluation/judge.hpp"
+#include "app/options/every.hpp"
+
+namespace grapevine {
+
+/// When the mean is tested, and who hears of it. No thread but one calls any of these.
+struct TestOrders {
+  Every every;                // never: there are no tests
+  uint64_t stop_after = 0;    // tests without a better one, after which the run ends; 0: never
+  std::optional<Score> best;  // of an earlier life of the run
+  std::function<void(const TestPoint&, const Score& best)> on_test;
+  /// A model better than all before it; before on_test.
+  std::function<void(const TestPoint&, const Score&, Objective&, ConstVec x)> on_best;
+};
+
+class TestLane {
+ public:
+  /// `say`: events and alarms, a line each; in any thread. REQUIRES: on the wall clock an objective
+  /// that has a tester, if there are tests.
+  TestLane(const Settings&, std::shared_ptr<Objective>, TestOrders,
+           std::function<void(const std::string&)> say);
+  TestLane(const TestLane&) = delete;
+  ~TestLane() { settle(); }
+
+  /// By one thread at a time. The test, where there is no lane of its own and one was due.
+  std::optional<TestPoint> offer(const RunSample&);
+
+  /// Waits for the test that is under way; none begins any more.
+  void settle();
+
+  /// True once it is not worth going on.
+  const std::atomic<bool>& is_enough() const { return is_enough_; }
+  std::optional<Score> best() const { return judge_.best(); }  // REQUIRES: settled
+
+ private:
+  struct Job {
+    double at_s = 0;
+    uint64_t gradients = 0;
+    std::shared_ptr<const std::vector<double>> mean;
+  };
+  bool is_due(const RunSample&);
+  void work();
+  std::optional<TestPoint> test(const Job&);
+
+  const std::shared_ptr<Objective> objective_;
+  const TestOrders orders_;
+  const std::function<void(const std::string&)> say_;
+  const int number_;  // of the thread, as the objective has it
+  const int ranks_;   // here
+  const bool validated_;
+  double next_s_ = 0;  // of who offers
+  uint64_t next_steps_ = 0;
+  Judge judge_;              // of who tests
+  bool has_failed_ = false;  // likewise
+  std::atomic<bool> is_enough_{false};
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::optional<Job> job_;  // under way, or about to be
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,208 @@
+#include "app/options/node_environment.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "kernels/base/spec.hpp"
+#include "kernels/memory/hash.hpp"
+#include "messages/control.hpp"
+
+namespace grapevine {
+namespace {
+
+// Jobs listen in a range of ports, those of a few successive numbers far apart: steps of the golden
+// ratio's part of it.
+constexpr int kSlurmPorts = 20000, kSlurmRange = 10000, kSlurmStep = 6181;
+constexpr size_t kContacts = 3;
+
+std::optional<int> whole(const std::string& text) {
+  const auto value = number_of<int>(text);
+  return value && *value >= 0 ? value : std::nullopt;
+}
+
+Result<int> number(const Environment& get, const char* name, int least) {
+  const std::string text = get(name).value_or("");
+  const auto value = whole(text);
+  if (value && *value >= least) return *value;
+  return user_error(fmt::format(
+      "{} is \"{}\" in the environment, accepted: a whole number, {} or more", name, text, least));
+}
+
+struct Place {
+  int process = 0, processes = 0;
+};
+
+Result<Place> place_of(const Environment& get, const char* process, const char* processes) {
+  const auto all = number(get, processes, 1);
+  if (!all) return all.error();
+  const auto own = number(get, process, 0);
+  if (!own) return own.error();
+  if (*own >= *all)
+    return user_error(
+        fmt::format("{} is \"{}\" in the environment, accepted: less than {}, which is {}", process,
+                    *own, processes, *all));
+  return Place{*own, *all};
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host.rfind("127.", 0) == 0;
+}
+
+// What one torchrun has alone, and again when it starts its processes anew: the number that it was
+// given, or where its processes meet.
+std::string name_of_torchrun(const Environment& get, const std::string& host) {
+  const std::string run = get("TORCHELASTIC_RUN_ID").value_or("none");
+  if (run != "none") return "torch-" + run;
+  const std::string master = *get("MASTER_ADDR");
+  return fmt::format("torch-{}-{}", is_loopback(master) ? host : master, *get("MASTER_PORT"));
+}
+
+// A job that is queued again keeps its number, and its steps theirs.
+std::string name_of_slurm(const Environment& get) {
+  return fmt::format("slurm-{}.{}", get("SLURM_JOB_ID").value_or("0"),
+                     get("SLURM_STEP_ID").value_or("0"));
+}
+
+void take_place(const Place& place, const std::string& starter, int ranks, PeerOptions& peers) {
+  if (peers.name.empty()) peers.name = numbered_name(starter, place.process);
+  if (peers.first_rank < 0) peers.first_rank = place.process * ranks;
+  if (peers.total_ranks == 0) peers.total_ranks = place.processes * ranks;
+}
+
+Status from_torchrun(const Environment& get, const std::string& host, int ranks,
+                     PeerOptions& peers) {
+  const auto place = place_of(get, "RANK", "WORLD_SIZE");
+  if (!place) return place.error();
+  const auto port = number(get, "MASTER_PORT", 1);
+  if (!port) return port.error();
+  const std::string master = *get("MASTER_ADDR");
+  const bool taken = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  const std::string contact = fmt::format("{}:{}", master, *port + (taken ? 1 : 0));
+  if (place->process == 0) {
+    peers.listen = contact;
+  } else {
+    peers.listen = (is_loopback(master) ? master : host) + ":0";
+    peers.join = contact;
+  }
+  take_place(*place, name_of_torchrun(get, host), ranks, peers);
+  return Done{};
+}
+
+// "2(x3),1": the tasks of each host.
+std::vector<int> tasks_by_host(const std::string& text) {
+  std::vector<int> tasks;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const size_t times = part.find("(x");
+    const auto count = whole(part.substr(0, times));
+    const auto hosts = times == part.npos || part.back() != ')'
+                           ? std::optional<int>(1)
+                           : whole(part.substr(times + 2, part.size() - times - 3));
+    if (!count || !hosts || *hosts > 1 << 16) return {};
+    tasks.insert(tasks.end(), static_cast<size_t>(*hosts), *count);
+    at = end + 1;
+  }
+  return tasks;
+}
+
+Status from_slurm(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
+  const auto place = place_of(get, "SLURM_PROCID", "SLURM_NTASKS");
+  if (!place) return place.error();
+  const std::string list =
+      get("SLURM_STEP_NODELIST").value_or(get("SLURM_JOB_NODELIST").value_or(""));
+  const auto hosts = expand_host_list(list);
+  if (!hosts) return hosts.error();
+  const int job = whole(get("SLURM_JOB_ID").value_or("0")).value_or(0);
+  const int first_port = kSlurmPorts + job % kSlurmRange * kSlurmStep % kSlurmRange;
+  const std::string own = hosts->size() == 1 ? hosts->front() : host;
+  peers.listen = fmt::format("{}:{}", own, first_port + place->process);
+  // In blocks, as srun places tasks unless told otherwise; the first process is right in any case.
+  const std::vector<int> tasks = tasks_by_host(get("SLURM_STEP_TASKS_PER_NODE").value_or(""));
+  int first = 0;
+  for (size_t k = 0; k < hosts->size() && k < kContacts; ++k) {
+    if (first != place->process)
+      peers.join +=
+          fmt::format("{}{}:{}", (peers.join.empty() ? "" : ","), (*hosts)[k], first_port + first);
+    if (k >= tasks.size()) break;
+    first += tasks[k];
+  }
+  take_place(*place, name_of_slurm(get), ranks, peers);
+  return Done{};
+}
+
+}  // namespace
+
+Environment this_environment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+std::string numbered_name(const std::string& starter, int number) {
+  const std::string ending = fmt::format(".{}", number);
+  const auto can_stand = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  };
+  std::string name = starter;
+  std::replace_if(name.begin(), name.end(), std::not_fn(can_stand), '-');
+  if (name == starter && name.size() + ending.size() <= kNameBytes) return name + ending;
+  const std::string hash = fmt::format("-{:08x}", fnv1a(starter) >> 32);
+  return name.substr(0, kNameBytes - hash.size() - ending.size()) + hash + ending;
+}
+
+Result<std::vector<std::string>> expand_host_list(const std::string& list) {
+  const Error refusal =
+      user_error(fmt::format("SLURM_STEP_NODELIST is \"{}\" in the environment, accepted: a list "
+                             "of hosts, for instance n[1-3,7],m2",
+                             list));
+  std::vector<std::string> hosts;
+  for (size_t at = 0; at < list.size();) {
+    const size_t open = list.find('[', at), comma = std::min(list.find(',', at), list.size());
+    if (open >= comma) {
+      if (comma == at) return refusal;
+      hosts.push_back(list.substr(at, comma - at));
+      at = comma + 1;
+      continue;
+    }
+    const size_t close = list.find(']', open);
+    if (close == list.npos) return refusal;
+    const std::string head = list.substr(at, open - at);
+    const size_t end = std::min(list.find(',', close), list.size());
+    const std::string tail = list.substr(close + 1, end - close - 1);
+    for (size_t k = open + 1; k < close;) {
+      const size_t stop = std::min(list.find(',', k), close);
+      const std::string range = list.substr(k, stop - k);
+      const size_t dash = range.find('-');
+      const std::string low = range.substr(0, dash);
+      const auto from = whole(low);
+      const auto to = dash == range.npos ? from : whole(range.substr(dash + 1));
+      if (!from || !to || *to < *from || *to - *from > 1 << 16) return refusal;
+      for (int n = *from; n <= *to; ++n) {
+        std::string digits = std::to_string(n);
+        if (digits.size() < low.size()) digits.insert(0, low.size() - digits.size(), '0');
+        hosts.push_back(head + digits + tail);
+      }
+      k = stop + 1;
+    }
+    at = end + 1;
+  }
+  if (hosts.empty()) return refusal;
+  return hosts;
+}
+
+Status find_peers(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
+  const bool is_placed = !peers.name.empty() && peers.first_rank >= 0 && peers.total_ranks > 0;
+  if (!peers.listen.empty() || !peers.join.empty() || is_placed) return Done{};
+  if (get("MASTER_ADDR") && get("RANK") && get("WORLD_SIZE"))
+    return from_torchrun(get, host, ranks, peers);
+  if (get("SLURM_PROCID") && get("SLURM_NTASKS").value_or("1") != "1")
+    return from_slurm(get, host, ranks, peers);
+  return Done{};
+}
+
+}  // namespace grapevine

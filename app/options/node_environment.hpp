@@ -1,0 +1,38 @@
+// The peers of a process as its launcher's environment names them: torchrun's variables, or
+// Slurm's.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/options/options.hpp"
+
+namespace grapevine {
+
+/// A variable's value; none: it is not set.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+
+Environment this_environment();
+
+/// The name of process `number` of those that `starter` has started: STARTER.NUMBER, which no
+/// process has that another has started. A hash stands for what makes a name too long, and beside
+/// characters that a file's name or an address would not take.
+std::string numbered_name(const std::string& starter, int number);
+
+/// Completes `peers` for a process with `ranks` ranks on `host`, unless they name an address, or
+/// name, ranks and their sum, as `launch` does.
+///
+/// torchrun (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE): process 0 listens at the master's
+/// address, the others join it; where torchrun's own store has that port, at the next one.
+/// Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_NODELIST), of more than one task: process p
+/// listens at a port of the job + p and joins the first processes of the first hosts. Each takes
+/// the ranks of its number, and a name of it and of what started it, which is the same when it is
+/// started again: torch-RUN.p (TORCHELASTIC_RUN_ID) or torch-MASTER-PORT.p, slurm-JOB.STEP.p.
+/// Errors (user): the variable, its value and what is accepted.
+Status find_peers(const Environment&, const std::string& host, int ranks, PeerOptions& peers);
+
+/// "n[1-3,07],m2" as {"n1", "n2", "n3", "n07", "m2"}; an error names what cannot be read.
+Result<std::vector<std::string>> expand_host_list(const std::string& list);
+
+}  // namespace grapevine

@@ -1,0 +1,335 @@
+#include "app/options/options.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "actors/membership/member_table.hpp"
+#include "actors/run/run_node.hpp"
+#include "app/options/every.hpp"
+#include "app/options/node_environment.hpp"
+#include "kernels/base/spec.hpp"
+#include "models/guest.hpp"
+
+namespace grapevine {
+namespace {
+
+std::string quoted(const std::string& text) { return fmt::format("\"{}\"", text); }
+
+template <class Number>
+Status parse_number(const Option& option, const std::string& text, const char* accepted,
+                    Number& out) {
+  const auto value = number_of<Number>(text);
+  if (!value) {
+    const bool too_large = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+    const std::string most =
+        too_large ? fmt::format(", at most {}", std::numeric_limits<Number>::max()) : "";
+    return user_error(
+        fmt::format("{} is {}, accepted: {}{}", option.name, quoted(text), accepted, most));
+  }
+  out = *value;
+  return Done{};
+}
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+// Letters to insert, delete, replace or swap with the next one.
+size_t distance(const std::string& a, const std::string& b) {
+  const size_t columns = b.size() + 1;
+  std::vector<size_t> d((a.size() + 1) * columns);
+  auto at = [&](size_t i, size_t j) -> size_t& { return d[i * columns + j]; };
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        at(i, j) = i + j;
+        continue;
+      }
+      const size_t replaced = at(i - 1, j - 1) + (a[i - 1] == b[j - 1] ? 0 : 1);
+      at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
+    }
+  }
+  return d.back();
+}
+
+std::string dashed(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+}  // namespace
+
+std::string default_objective(Command command) {
+  switch (command) {
+    case kSimulate: return "consensus";
+    default: return "network";
+  }
+}
+
+Options default_options(Command command, const std::string& objective) {
+  Options o;
+  Settings& s = o.settings;
+  s.objective.objective = objective;
+  if (objective != "network") {
+    s.gradients = objective == "quadratic" && (command & (kTrain | kProcesses)) ? s.gradients : 0;
+    s.lr.schedule = Schedule::constant;
+    s.lr.warmup = s.rule.optimizer.momentum = s.rule.optimizer.weight_decay = 0;
+  }
+  if (command == kReproduce) {
+    o.seeds = 0;
+    o.name = "all";
+  }
+  if (command == kSimulate) {
+    s.clock = Clock::simulated;
+    s.pacing = Pacing::poisson;
+    s.pairing = Pairing::poisson;
+    s.sample_s = objective == "network" ? 10 : 0;
+  }
+  return o;
+}
+
+Status set_option(const Option& option, const std::string& text) {
+  return std::visit(
+      Overloaded{
+          [&](std::string* s) -> Status {
+            *s = text;
+            return Done{};
+          },
+          [&](double* x) { return parse_number(option, text, "a number", *x); },
+          [&](int* n) { return parse_number(option, text, "a whole number", *n); },
+          [&](uint64_t* n) { return parse_number(option, text, "a whole number, 0 or more", *n); },
+          [&](bool* flag) -> Status {
+            if (text != "true" && text != "false") {
+              return user_error(
+                  fmt::format("{} is {}, accepted: true, false", option.name, quoted(text)));
+            }
+            *flag = text == "true";
+            return Done{};
+          },
+          [&](const Choice& choice) -> Status {
+            const auto& names = choice.names;
+            const auto found = std::find(names.begin(), names.end(), text);
+            if (found != names.end()) {
+              choice.set(static_cast<size_t>(found - names.begin()));
+              return Done{};
+            }
+            std::string accepted;
+            for (const auto& name : names)
+              accepted += (accepted.empty() ? "" : ", ") + name;
+            return user_error(
+                fmt::format("{} is {}, accepted: {}", option.name, quoted(text), accepted));
+          }},
+      option.field);
+}
+
+std::string option_text(const Option& option) {
+  return std::visit(Overloaded{[](const std::string* s) { return *s; },
+                               [](const double* x) { return shortest(*x); },
+                               [](const int* n) { return std::to_string(*n); },
+                               [](const uint64_t* n) { return std::to_string(*n); },
+                               [](const bool* on) { return std::string(*on ? "true" : "false"); },
+                               [](const Choice& c) { return c.names[c.get()]; }},
+                    option.field);
+}
+
+const Option* find_option(const OptionTable& table, const std::string& name) {
+  const std::string wanted = dashed(name);
+  for (const Option& option : table)
+    if (wanted == option.name) return &option;
+  return nullptr;
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  std::string best;
+  size_t least = 1 + std::max<size_t>(1, word.size() / 3);
+  for (const std::string& name : names) {
+    const size_t d = distance(dashed(word), name);
+    if (d >= least) continue;
+    least = d;
+    best = name;
+  }
+  return best;
+}
+
+namespace {
+
+constexpr int kNodesAtMost = 1024;
+
+// The ranks of the process are the scripts'.
+Status complete_guests(Command command, Options& o) {
+  constexpr int kMost = 64;  // as many scripts as a door lets in
+  const std::string& objective = o.settings.objective.objective;
+  if (o.guests < 0 || o.guests > kMost)
+    return user_error(fmt::format("guests is {}, accepted: from 0 to {}", o.guests, kMost));
+  if ((o.guests > 0) != (objective == kGuestObjective))
+    return user_error(fmt::format(
+        "objective is {} with guests {}, accepted: guests without an objective, which is theirs",
+        quoted(objective), o.guests));
+  if (o.guests == 0 && !o.door.empty())
+    return user_error(
+        fmt::format("door is {} without guests, accepted: with guests", quoted(o.door)));
+  if (o.guests == 0 && !o.script.empty())
+    return user_error("a command behind -- without guests, accepted: with guests");
+  if (o.guests == 0) return Done{};
+  if (!o.init.empty())
+    return user_error(fmt::format(
+        "init is {} with guests, accepted: none, for the first script brings the starting point",
+        quoted(o.init)));
+  if (command == kLaunch && o.script.empty())
+    return user_error("guests without a command, accepted: launch --guests N -- COMMAND");
+  o.settings.ranks = o.guests;
+  if (command == kLaunch) o.nodes = 1;
+  return Done{};
+}
+
+// --ranks are those of one process; the settings tell of the whole run.
+Status complete_peers(Command command, Options& o) {
+  Settings& s = o.settings;
+  PeerOptions& p = o.peers;
+  if (Status scripts = complete_guests(command, o); !scripts) return scripts;
+  s.local_ranks = s.ranks;
+  if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));
+  if (!(p.patience_s > 0))
+    return user_error(
+        fmt::format("patience is {}, accepted: a number above 0", shortest(p.patience_s)));
+  if (command == kLaunch) {
+    if (o.nodes < 1 || o.nodes > kNodesAtMost)
+      return user_error(fmt::format("nodes is {}, accepted: from 1 to {}", o.nodes, kNodesAtMost));
+    p.total_ranks = o.nodes * s.ranks;
+  } else {
+    char host[256] = "localhost";
+    gethostname(host, sizeof host - 1);
+    if (Status found = find_peers(this_environment(), host, s.ranks, p); !found) return found;
+  }
+  if (static_cast<uint32_t>(s.local_ranks) > kRanksOfNodeAtMost)
+    return user_error(fmt::format("ranks is {}, accepted of one process: 1 to {}", s.local_ranks,
+                                  kRanksOfNodeAtMost));
+  const auto last = static_cast<int>(kRankNumbersAtMost) - s.local_ranks;
+  if (p.first_rank < -1 || p.first_rank > last)
+    return user_error(
+        fmt::format("first-rank is {}, accepted: -1, or 0 to {}", p.first_rank, last));
+  const int needed = std::max(0, p.first_rank) + s.ranks;
+  if (p.total_ranks != 0 && p.total_ranks < needed)
+    return user_error(
+        fmt::format("total-ranks is {}, accepted: 0, or {} or more, with the ranks of this node",
+                    p.total_ranks, needed));
+  s.ranks = std::max(p.total_ranks, needed);
+  return Done{};
+}
+
+}  // namespace
+
+namespace {
+
+// Tests of the model while it trains, and what is set aside for them.
+Status complete_tests(Options& o) {
+  Settings& s = o.settings;
+  const std::string& objective = s.objective.objective;
+  const double split = s.objective.validation_split;
+  if (!(split >= 0 && split < 1))
+    return user_error(
+        fmt::format("validation-split is {}, accepted: from 0 to below 1", shortest(split)));
+  if (split > 0 && objective != "network")
+    return user_error(
+        fmt::format("validation-split is {} with objective {}, which has no data, accepted: 0",
+                    shortest(split), quoted(objective)));
+  const auto every = every_of("test-every", o.test_every);
+  if (!every) return every.error();
+  s.objective.has_tester = *every && s.clock == Clock::wall;
+  if (!*every && o.early_stop > 0)
+    return user_error(fmt::format("early-stop is {} without tests, accepted: with test-every, or 0",
+                                  o.early_stop));
+  if (!*every) return Done{};
+  const bool has_loss =
+      objective != kGuestObjective && objective != "consensus" && objective != "matrix";
+  if (!has_loss)
+    return user_error(fmt::format(
+        "test-every is {} with objective {}, accepted: {}", quoted(o.test_every), quoted(objective),
+        objective == kGuestObjective ? "0, for scripts test what they train"
+                                     : "0, for it has no loss"));
+  if (o.early_stop > 0 && o.seeds > 1)
+    return user_error(
+        fmt::format("early-stop is {} with seeds {}, accepted: with one", o.early_stop, o.seeds));
+  // Tests begin at samples.
+  if (every->seconds > 0 && (s.sample_s <= 0 || s.sample_s > every->seconds))
+    s.sample_s = every->seconds;
+  if (every->steps > 0 && s.sample_s <= 0)
+    return user_error(fmt::format(
+        "test-every is {} with sample-seconds 0, accepted: with samples, at which tests begin",
+        quoted(o.test_every)));
+  return Done{};
+}
+
+}  // namespace
+
+Status complete(Command command, Options& o) {
+  Settings& s = o.settings;
+  if (command & kProcesses)
+    if (Status known = complete_peers(command, o); !known) return known;
+  if (!o.save && !o.out.empty())
+    return user_error(
+        fmt::format("out is {} with --no-save, accepted: one of the two", quoted(o.out)));
+  if (o.tensorboard && (!o.save || (command == kSimulate && o.out.empty())))
+    return user_error("tensorboard without a run directory, accepted: with one, see --out");
+  if (auto every = every_of("checkpoint-every", o.checkpoint_every); !every) return every.error();
+  const bool is_saved = (command & (kTrain | kProcesses)) != 0 ? o.save : !o.out.empty();
+  if (!is_saved && !o.checkpoint_every.empty() && o.checkpoint_every != "0")
+    return user_error(
+        fmt::format("checkpoint-every is {} without a run directory, accepted: with "
+                    "--out",
+                    quoted(o.checkpoint_every)));
+  if (!o.init.empty() && !o.resume.empty())
+    return user_error(
+        fmt::format("init is {} with resume, accepted: one of the two", quoted(o.init)));
+  if (!o.resume.empty() && o.seeds != 1)
+    return user_error(fmt::format("seeds is {} with resume, accepted: 1", o.seeds));
+  if (o.seeds < 1) return user_error("seeds is 0, accepted: 1 or more");
+  const std::string& objective = s.objective.objective;
+  const bool gossips_only = objective == "consensus" || objective == "matrix";
+  if (s.target > 0 && !gossips_only) {
+    return user_error(
+        fmt::format("target is {} with objective {}, where ranks start equal, accepted: a target "
+                    "with objective consensus or matrix",
+                    shortest(s.target), quoted(objective)));
+  }
+  if (Status tested = complete_tests(o); !tested) return tested;
+  const Method* method = find_method(s.method);
+  const bool rounds = method != nullptr && method->pattern == Pattern::rounds;
+  const bool in_step = method != nullptr && method->pattern != Pattern::pairwise;
+  if (in_step) s.pacing = Pacing::greedy;  // a round begins when the last one has ended
+  const bool ends =
+      s.until_s != 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
+  if (!ends && command != kStragglers && o.guests == 0)
+    s.until_s = s.clock == Clock::wall ? 10 : 100;
+  if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
+    return user_error(fmt::format("gradients is {}, accepted: 0, or at least {}, one for each rank",
+                                  s.gradients, s.ranks));
+  }
+  s.objective.ranks = s.ranks;
+  s.objective.seed = s.seed;
+  if (Status fits = command & kProcesses ? check_of_node(s) : check(s); !fits) return fits;
+  const bool by_graph = method != nullptr && method->goes_by_graph();
+  o.warnings = without_effect(s.plan, by_graph ? s.topology : "", s.ranks, s.until_s);
+  const bool one_process = (command & (kProcesses | kDoctor)) == 0;
+  if (s.device_link != DeviceLink::automatic && (one_process || s.device == "cpu"))
+    o.warnings.push_back(
+        fmt::format("link has no effect {}", one_process ? "in one process" : "with device cpu"));
+  return Done{};
+}
+
+}  // namespace grapevine

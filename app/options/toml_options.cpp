@@ -1,0 +1,67 @@
+#include "app/options/toml_options.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <sstream>
+
+namespace grapevine {
+namespace {
+
+const char* accepted_by(const Field& field) {
+  if (std::holds_alternative<bool*>(field)) return "true, false";
+  if (std::holds_alternative<double*>(field)) return "a number";
+  if (std::holds_alternative<int*>(field)) return "a whole number";
+  if (std::holds_alternative<uint64_t*>(field)) return "a whole number, 0 or more";
+  return "a string";
+}
+
+bool fits(const Field& field, const toml::node& node) {
+  if (std::holds_alternative<bool*>(field)) return node.is_boolean();
+  if (std::holds_alternative<double*>(field)) return node.is_number();
+  if (std::holds_alternative<int*>(field) || std::holds_alternative<uint64_t*>(field))
+    return node.is_integer();
+  return node.is_string();
+}
+
+std::string plain_text(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return *text;
+  if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
+  if (const auto whole = node.value_exact<int64_t>()) return std::to_string(*whole);
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, *node.value<double>()).ptr};
+}
+
+}  // namespace
+
+Result<ConfigEntry> read_entry(const std::string& path, const Option& option,
+                               const std::string& key, const toml::node& node) {
+  if (!fits(option.field, node)) {
+    return toml_error(
+        path, node.source(),
+        fmt::format("{} is {}, accepted: {}", key, toml_text(node), accepted_by(option.field)));
+  }
+  return ConfigEntry{option.name, plain_text(node),
+                     fmt::format("{}:{}: ", path, node.source().begin.line)};
+}
+
+Error unknown_key(const std::string& path, const toml::key& toml_key,
+                  const std::vector<std::string>& names) {
+  std::string accepted;
+  for (const std::string& name : names)
+    accepted += (accepted.empty() ? "" : ", ") + name;
+  const std::string key(toml_key.str());
+  const std::string near = nearest(key, names);
+  return toml_error(
+      path, toml_key.source(),
+      fmt::format("unknown key {}{}, accepted: {}", key,
+                  (near.empty() ? "" : fmt::format(" (did you mean {}?)", near)), accepted));
+}
+
+std::string toml_string(const std::string& text) {
+  std::ostringstream out;
+  out << toml::value<std::string>(text);
+  return out.str();
+}
+
+}  // namespace grapevine

@@ -1,0 +1,19 @@
+// The curves of a run: loss, consensus distance (logarithmic) and what tests found, against
+// gradients, or against time where no gradient is computed. Samples without a loss, and distances
+// that are zero, are left out.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/output/summary.hpp"
+
+namespace grapevine {
+
+/// A stand-alone SVG document.
+std::string curves_svg(const std::string& title, const std::vector<RunSample>&,
+                       const std::vector<TestPoint>&);
+
+/// The same in letters, 72 columns wide; empty with fewer than three samples.
+std::string curves_text(const std::vector<RunSample>&, const std::vector<TestPoint>&);
+
+}  // namespace grapevine

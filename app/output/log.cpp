@@ -1,0 +1,59 @@
+#include "app/output/log.hpp"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <cstdio>
+
+#include "app/output/json_output.hpp"
+
+namespace grapevine {
+namespace {
+
+// What is not UTF-8 is replaced.
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+Log::Log(const LogOptions& options)
+    : options_(options),
+      lines_(std::make_shared<spdlog::logger>("grapevine",
+                                              std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
+  const bool text = options.format == LogFormat::text;
+  lines_->set_pattern(
+      text ? "%H:%M:%S %v" : "{\"time\":\"%Y-%m-%dT%H:%M:%S.%eZ\",\"level\":\"%l\",%v}",
+      text ? spdlog::pattern_time_type::local : spdlog::pattern_time_type::utc);
+  lines_->flush_on(spdlog::level::info);
+}
+
+bool Log::tells(LogLevel level) const {
+  return level >= options_.level && !(options_.quiet && level == LogLevel::info);
+}
+
+std::string Log::shown(const std::string& event) const {
+  return options_.format == LogFormat::text ? event : "\"event\":" + quoted(event);
+}
+
+void Log::tell(LogLevel level, const std::string& event) const {
+  if (!tells(level)) return;
+  lines_->log(level == LogLevel::info ? spdlog::level::info : spdlog::level::warn, shown(event));
+}
+
+void Log::object(const std::string& object) const {
+  if (tells(LogLevel::info)) lines_->info(object.substr(1, object.size() - 2));
+}
+
+void Log::announce(const std::string& event) const { lines_->info(shown(event)); }
+
+void Log::refuse(const std::string& why) const {
+  if (options_.format == LogFormat::text)
+    std::fprintf(stderr, "grapevine: %s\n", why.c_str());
+  else
+    lines_->error(shown(why));
+}
+
+void announce(const LogOptions& options, const std::string& line) { Log(options).announce(line); }
+
+}  // namespace grapevine

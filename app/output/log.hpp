@@ -1,0 +1,43 @@
+// Log: what the program says on standard error: each line with its time or, as JSON, an object on a
+// line of its own, for whoever collects logs. Results are none of it.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "app/options/options.hpp"
+
+namespace spdlog {
+class logger;
+}
+
+namespace grapevine {
+
+class Log {
+ public:
+  explicit Log(const LogOptions&);
+
+  /// Whether something of that level is told. `quiet` leaves out news, and never an alarm.
+  bool tells(LogLevel) const;
+
+  void tell(LogLevel, const std::string& event) const;
+  void info(const std::string& event) const { tell(LogLevel::info, event); }
+  void warn(const std::string& event) const { tell(LogLevel::warning, event); }
+  /// Where tells(info). REQUIRES: `object` is the text of a JSON object, and the format is JSON.
+  void object(const std::string& object) const;
+  /// A line of the level info, whatever is asked for.
+  void announce(const std::string& event) const;
+  /// The program's last word, whatever is asked for. As text it has no time: it is what the command
+  /// answers, as other commands answer theirs.
+  void refuse(const std::string& why) const;
+
+ private:
+  std::string shown(const std::string& event) const;
+
+  LogOptions options_;
+  std::shared_ptr<spdlog::logger> lines_;
+};
+
+/// One line on standard error, whatever the level: where this process can be reached.
+void announce(const LogOptions&, const std::string& line);
+
+}  // namespace grapevine

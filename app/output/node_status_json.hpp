@@ -1,0 +1,24 @@
+// What a node answers to consoles, as text: its status, and the averaged model of a snapshot.
+#pragma once
+#include <string>
+
+#include "actors/cluster/mean_exchange.hpp"
+#include "actors/cluster/node_status.hpp"
+#include "app/output/json_output.hpp"
+#include "kernels/memory/layout.hpp"
+
+namespace grapevine {
+
+/// The names are the program's interface; README.md lists them.
+Json json_of(const NodeStatus&);
+Json departures_json(const std::vector<Departure>&);
+
+/// {"mean": its number, "ranks", "dtype", "bytes", "tensors": [{"name", "shape"}]}; `statistics`:
+/// of the mean's second vector, without entries where it has none.
+Json snapshot_json(const ParameterLayout&, const ParameterLayout& statistics, const Mean&);
+
+/// Writes what such an object describes as safetensors. Errors: a malformed object or bytes that do
+/// not fit it (world), and the file's.
+Status write_snapshot(const Json&, const std::string& bytes, const std::string& path);
+
+}  // namespace grapevine

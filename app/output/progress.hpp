@@ -1,0 +1,52 @@
+// Progress: a run on standard error while it goes on. On a terminal one line that is rewritten;
+// elsewhere a line of the log, at most one in five seconds. Events stand above it.
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "actors/settings/settings.hpp"
+#include "app/evaluation/score.hpp"
+#include "app/options/options.hpp"
+#include "app/output/log.hpp"
+#include "app/output/summary.hpp"
+
+namespace grapevine {
+
+class Progress {
+ public:
+  Progress(const Settings&, const LogOptions&);
+  ~Progress();  // leaves the last line standing
+
+  /// Of the gradients to come, those of earlier lives of the run: for the time that is left.
+  void resumed_at(uint64_t gradients) { resumed_at_ = gradients; }
+  /// So many gradients the ranks have taken, with those of the ranks whose state they began with.
+  /// The pace is measured from the first call on.
+  void reached(uint64_t gradients);
+  void point(const RunSample&);
+  /// Stands in the lines from then on.
+  void test(const TestPoint&, const Score& best);
+  void say(const std::string& event) { tell(LogLevel::info, event); }
+  void warn(const std::string& event) { tell(LogLevel::warning, event); }
+
+ private:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  void tell(LogLevel, const std::string& event);
+  void show(const std::string& line);
+  void clear();
+  uint64_t done(const RunSample&) const;
+  double left_s(const RunSample&) const;  // NaN: not known
+
+  uint64_t horizon_ = 0, resumed_at_ = 0;  // gradients of the ranks here
+  uint64_t reached_ = 0;
+  bool paced_ = false;  // reached() was called
+  double until_s_ = 0;
+  std::string tested_;  // what the last test found; empty: none
+  std::string shown_;   // the last line
+  const LogOptions options_;
+  const Log log_;
+  bool terminal_, standing_ = false;
+  Instant begin_, paced_from_, last_;
+};
+
+}  // namespace grapevine

@@ -1,0 +1,44 @@
+// The tables that a run ends with, for people, on standard output.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "actors/settings/settings.hpp"
+#include "app/output/summary.hpp"
+
+namespace grapevine {
+
+/// "epoch 2: ring of 16, chi1 13.14, ..."
+std::string epoch_text(const EpochInfo&);
+
+struct TrainingTimes {
+  double evaluation_s = 0, total_s = 0;
+};
+
+void print_training(const Settings&, const Summary&, const TrainingTimes&,
+                    const std::string& run_dir);
+
+/// One process of several; the settings' ranks are its own.
+void print_node(const Settings&, const Summary&, const TrainingTimes&, const std::string& address,
+                const std::string& run_dir);
+
+/// The first run in full, and the exchanges of all.
+void print_simulation(const Settings&, const std::vector<Summary>& runs,
+                      const std::string& run_dir);
+
+struct StragglerRow {
+  std::string method, clock;
+  int slow_rank = 0;
+  Summary summary;
+};
+void print_stragglers(const Settings&, double factor, const std::vector<StragglerRow>&);
+
+/// The largest and the mean idle fraction of all ranks but `without` (-1: of all); NaN ones left
+/// out.
+struct Idle {
+  double mean = 0, most = 0;
+  int rank = -1;  // that idles most
+};
+Idle idle_of(const Summary&, int without = -1);
+
+}  // namespace grapevine

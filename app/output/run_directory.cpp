@@ -1,0 +1,108 @@
+#include "app/output/run_directory.hpp"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "app/checkpoint/real_disk.hpp"
+#include "app/system/words.hpp"
+#include "kernels/base/write_file.hpp"
+
+namespace grapevine {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kMetrics = "metrics.jsonl";
+
+std::string part_of(const std::string& path) { return fmt::format("{}/{}.part", path, kMetrics); }
+
+Error unwritable(const std::string& path, const std::string& why) {
+  return world_error(fmt::format(
+      "out is \"{}\", which cannot be written ({}), accepted: a folder that can", path, why));
+}
+
+// The lines of an earlier life, without the last one where it was cut off.
+void restore_part(const std::string& path) {
+  const std::string part = part_of(path), whole = fmt::format("{}/{}", path, kMetrics);
+  std::error_code failed;
+  if (fs::exists(whole, failed)) fs::rename(whole, part, failed);
+  const auto text = real_disk().read(part);
+  if (!text || text->empty() || text->back() == '\n') return;
+  const size_t end = text->rfind('\n');
+  fs::resize_file(part, end == text->npos ? 0 : end + 1, failed);
+}
+
+}  // namespace
+
+Error run_is_taken(const std::string& folder) {
+  return user_error(fmt::format(
+      "out is \"{}\", in which another process has its run, accepted: another folder", folder));
+}
+
+Result<RunDirectory> RunDirectory::make(const std::string& path,
+                                        std::optional<FolderLock> taken_up) {
+  const bool takes_up = taken_up.has_value();
+  for (const char* name : {"run.json", "metrics.jsonl", "model.safetensors", "model.pt"}) {
+    std::error_code unreadable;
+    if (!takes_up && fs::exists(fs::path(path) / name, unreadable)) {
+      return user_error(fmt::format(
+          "out is \"{}\", which holds a run already ({}), accepted: a new or an empty folder", path,
+          name));
+    }
+  }
+  std::error_code failed;
+  const bool made = fs::create_directories(path, failed);
+  if (failed) return unwritable(path, failed.message());
+  auto lock = takes_up ? std::move(taken_up) : FolderLock::take(path);
+  if (!lock) return unwritable(path, lock.error().message);
+  if (!*lock) return run_is_taken(path);
+  if (takes_up) restore_part(path);
+  auto metrics = takes_up ? GrowingFile::go_on(part_of(path)) : GrowingFile::make(part_of(path));
+  if (!metrics) {
+    if (made) fs::remove(path, failed);
+    return unwritable(path, metrics.error().message);
+  }
+  return RunDirectory(path, std::move(**lock), std::move(*metrics), takes_up);
+}
+
+RunDirectory::~RunDirectory() {
+  if (!metrics_) return;
+  metrics_.reset();
+  if (takes_up_) return;
+  std::error_code ignored;
+  fs::remove(part_of(path_), ignored);
+}
+
+Status RunDirectory::write(const std::string& name, const std::string& text) const {
+  return write_whole_file(fmt::format("{}/{}", path_, name), {{text.data(), text.size()}});
+}
+
+Status RunDirectory::stream(const std::string& line) { return metrics_->append(line + "\n"); }
+
+Status RunDirectory::end_stream() {
+  const std::unique_ptr<GrowingFile> metrics = std::move(metrics_);
+  const std::string whole = fmt::format("{}/{}", path_, kMetrics);
+  const Status finished = finish_file(metrics->descriptor(), metrics->path(), whole);
+  if (!finished || metrics->missing() == 0) return finished;
+  return world_error(
+      fmt::format("{} lacks {} lines: {}", whole, metrics->missing(), metrics->failure()));
+}
+
+std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,
+                             const std::string& node) {
+  std::string name =
+      fmt::format("{}-{}-{}{}{}", method, topology.substr(topology.find_last_of('/') + 1), seed,
+                  node.empty() ? "" : "-", node);
+  for (char& c : name)
+    if (c == ':' || c == '.' || c == ' ' || c == '/') c = '-';
+  const std::string path = fmt::format("runs/{}-{}", utc_now("%Y%m%dT%H%M%SZ"), name);
+  std::error_code unreadable;
+  std::string free = path;
+  for (int k = 2; fs::exists(free, unreadable); ++k)
+    free = fmt::format("{}-{}", path, k);
+  return free;
+}
+
+}  // namespace grapevine

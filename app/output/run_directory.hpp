@@ -1,0 +1,68 @@
+// RunDirectory: where a run is written down. Every file appears whole or not at all.
+//
+//   run.json            the resolved options, versions, seed; "state": running, then finished,
+//                       interrupted or failed
+//   metrics.jsonl       a line a sample, an epoch or an event; metrics.jsonl.part while it goes on
+//   plan.toml           the plan, where there is one
+//   curves.svg          loss and consensus distance
+//   model.safetensors, model.pt   the averaged model (written by the objective)
+//   best/               where it was tested while it trained: the best model, in the same files,
+//                       and best.json, what it was judged by
+//   checkpoints/        what the run can go on from (checkpoint/)
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/system/folder_lock.hpp"
+#include "app/system/growing_file.hpp"
+#include "kernels/base/result.hpp"
+
+namespace grapevine {
+
+class RunDirectory {
+ public:
+  /// Makes the folder with its parents and opens the stream, so that a folder that cannot be
+  /// written is known before any work is done. Errors: user, the folder holds a run already; world,
+  /// what the system says. What it made is gone after an error. `taken_up`: the lock of a folder
+  /// in which it goes on with the run that was left there, behind the lines that it has written.
+  static Result<RunDirectory> make(const std::string& path,
+                                   std::optional<FolderLock> taken_up = {});
+
+  RunDirectory(RunDirectory&&) = default;
+  /// An unfinished stream is removed, but where an earlier life has lines in it: for the next one.
+  ~RunDirectory();
+
+  const std::string& path() const { return path_; }
+
+  Status write(const std::string& name, const std::string& text) const;
+
+  /// Adds a line to metrics.jsonl.part, as GrowingFile does.
+  Status stream(const std::string& line);
+  /// metrics.jsonl, of all lines that were written. Error (world): how many are missing, or what
+  /// the system says.
+  Status end_stream();
+
+ private:
+  RunDirectory(std::string path, FolderLock lock, GrowingFile metrics, bool takes_up)
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
+        metrics_(std::make_unique<GrowingFile>(std::move(metrics))),
+        takes_up_(takes_up) {}
+
+  std::string path_;
+  FolderLock lock_;                       // no other process goes on with this run
+  std::unique_ptr<GrowingFile> metrics_;  // null once it has its name
+  bool takes_up_;                         // an earlier life's
+};
+
+/// What is said of a folder whose lock another process has.
+Error run_is_taken(const std::string& folder);
+
+/// runs/<UTC time>-<method>-<topology>-<seed>[-<node>], the first of that name that is not there
+/// yet.
+std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,
+                             const std::string& node = "");
+
+}  // namespace grapevine
