@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/base/random.hpp"
-#include "models/data/file.hpp"
-#include "models/model_file.hpp"
+#include "models/files/file.hpp"
+#include "models/files/model_file.hpp"
 #include "models/objective.hpp"
 
 namespace grapevine {

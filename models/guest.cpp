@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/passes/ops.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 

@@ -11,8 +11,8 @@
 #include <limits>
 #include <span>
 
-#include "models/data/file.hpp"
-#include "models/network/module.hpp"
+#include "models/files/file.hpp"
+#include "models/module.hpp"
 
 namespace grapevine {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/base/check.hpp"
 #include "kernels/base/random.hpp"
 #include "kernels/base/spec.hpp"
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "kernels/base/check.hpp"
 #include "kernels/base/random.hpp"
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "kernels/base/checksum.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 namespace {

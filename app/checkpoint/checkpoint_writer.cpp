@@ -6,7 +6,7 @@
 
 #include "kernels/base/checksum.hpp"
 #include "kernels/base/descriptor.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 namespace {

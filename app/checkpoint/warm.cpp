@@ -10,8 +10,8 @@
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "kernels/passes/ops.hpp"
-#include "models/model_file.hpp"
-#include "models/state_dict_reader.hpp"
+#include "models/files/model_file.hpp"
+#include "models/files/state_dict_reader.hpp"
 #include "models/warm_start.hpp"
 
 namespace grapevine {

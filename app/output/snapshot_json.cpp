@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "app/output/node_status_json.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 

@@ -1,4 +1,4 @@
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
 
 #include <fmt/core.h>
 #include "models/data/readers.hpp"

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "kernels/base/registry.hpp"
-#include "models/data/file.hpp"
 #include "models/data/readers.hpp"
 #include "models/data/text_set.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine {
 namespace {

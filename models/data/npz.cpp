@@ -9,7 +9,7 @@
 
 #include "kernels/base/spec.hpp"
 #include "models/data/text.hpp"
-#include "models/data/zip.hpp"
+#include "models/files/zip.hpp"
 
 namespace grapevine {
 namespace {

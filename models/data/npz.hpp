@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 

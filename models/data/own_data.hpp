@@ -10,7 +10,7 @@
 #pragma once
 #include <string>
 
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 

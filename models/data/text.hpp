@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine {
 

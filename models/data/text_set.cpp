@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "models/data/file.hpp"
-#include "models/model_file.hpp"
+#include "models/files/file.hpp"
+#include "models/files/model_file.hpp"
 #include "models/network/network_objective.hpp"
 #include "models/network/networks.hpp"
 #include "models/network/objectives.hpp"

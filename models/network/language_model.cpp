@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <span>
 
-#include "models/data/file.hpp"
-#include "models/model_file.hpp"
+#include "models/files/file.hpp"
+#include "models/files/model_file.hpp"
 #include "models/network/network_objective.hpp"
 #include "models/network/objectives.hpp"
 

@@ -1,4 +1,4 @@
-#include "models/network/module.hpp"
+#include "models/module.hpp"
 
 #include <ATen/Parallel.h>
 

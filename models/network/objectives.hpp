@@ -3,7 +3,7 @@
 #pragma once
 #include <memory>
 
-#include "models/network/module.hpp"
+#include "models/module.hpp"
 
 namespace grapevine {
 

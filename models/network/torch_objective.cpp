@@ -10,9 +10,9 @@
 #include <stdexcept>
 
 #include "kernels/base/random.hpp"
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
+#include "models/files/model_file.hpp"
 #include "models/heap.hpp"
-#include "models/model_file.hpp"
 #include "models/network/network_objective.hpp"
 #include "models/network_loader.hpp"
 

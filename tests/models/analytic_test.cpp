@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "kernels/base/random.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 #include "models/objective.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"

@@ -10,8 +10,8 @@
 
 #include "kernels/base/random.hpp"
 #include "kernels/base/write_file.hpp"
-#include "models/model_file.hpp"
-#include "models/state_dict_reader.hpp"
+#include "models/files/model_file.hpp"
+#include "models/files/state_dict_reader.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"
 #include "tests/skipped.hpp"

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "models/files/model_file.hpp"
 #include "models/guest.hpp"
-#include "models/model_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
 #include "tests/models/tools.hpp"

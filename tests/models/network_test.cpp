@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "models/batches.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 #include "models/objective.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"

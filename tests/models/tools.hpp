@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/data/data_set.hpp"
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine::test {
 

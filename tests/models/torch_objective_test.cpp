@@ -7,7 +7,7 @@
 
 #include "models/batches.hpp"
 #include "models/data/own_data.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/objective_tools.hpp"
 #include "tests/models/tools.hpp"

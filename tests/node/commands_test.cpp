@@ -11,7 +11,7 @@
 #include "app/options/node_environment.hpp"
 #include "app/output/node_status_json.hpp"
 #include "messages/control.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "app/system/ask_node.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "app/system/ask_node.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 #include "tests/catch.hpp"
 
 namespace grapevine::test {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/base/write_file.hpp"
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 namespace {

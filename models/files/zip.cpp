@@ -1,4 +1,4 @@
-#include "models/data/zip.hpp"
+#include "models/files/zip.hpp"
 
 #include <zlib.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/data/file.hpp"
+#include "models/files/file.hpp"
 
 namespace grapevine {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "kernels/base/write_file.hpp"
-#include "models/data/file.hpp"
-#include "models/model_file.hpp"
+#include "models/files/file.hpp"
+#include "models/files/model_file.hpp"
 
 namespace grapevine {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/state_dict_reader.hpp"
+#include "models/files/state_dict_reader.hpp"
 
 #include <fmt/core.h>
 
@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "models/data/zip.hpp"
+#include "models/files/zip.hpp"
 
 namespace grapevine {
 namespace {

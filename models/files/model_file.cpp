@@ -1,4 +1,4 @@
-#include "models/model_file.hpp"
+#include "models/files/model_file.hpp"
 
 #include <fmt/core.h>
 
