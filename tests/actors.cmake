@@ -7,13 +7,13 @@ grapevine_test(actors_same_events SOURCES run/same_events_test.cpp USES grapevin
 grapevine_test(actors_runs SOURCES run/runs_test.cpp run/rounds_runs_test.cpp run/own_time_test.cpp run/methods_test.cpp run/divergence_test.cpp
     run/guests_test.cpp run/simulated_scripts.cpp
   USES grapevine_simulated_runs)
-grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp run/settings_test.cpp run/state_test.cpp USES grapevine_actors)
-grapevine_test(actors_wall SOURCES run/wall_scheduler_test.cpp USES grapevine_actors)
+grapevine_test(actors_manager SOURCES run/topology_manager_test.cpp settings/settings_test.cpp state/state_test.cpp USES grapevine_actors)
+grapevine_test(actors_wall SOURCES clocks/wall_scheduler_test.cpp USES grapevine_actors)
 grapevine_benchmark(simulator SOURCES bench/simulator_bench.cpp USES grapevine_simulated_runs)
-grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_wall_test.cpp run/device_dock_test.cpp
-    run/device_links_test.cpp run/device_town.cpp run/nccl_links_test.cpp
+grapevine_test(actors_device SOURCES run/device_runs_test.cpp run/device_wall_test.cpp device/device_dock_test.cpp
+    device/device_links_test.cpp run/device_town.cpp device/nccl_links_test.cpp
     messages/malicious_member.cpp run/device_processes_test.cpp run/node_process.cpp
-    run/device_gpu_test.cpp run/turns_test.cpp run/silence_watch_test.cpp run/simulated_scripts.cpp device/threaded.cpp
+    run/device_gpu_test.cpp state/turns_test.cpp device/silence_watch_test.cpp run/simulated_scripts.cpp device/threaded.cpp
   USES grapevine_simulated_runs grapevine_adversary)
 grapevine_benchmark(vmm SOURCES bench/vmm_bench.cpp run/node_process.cpp device/threaded.cpp USES grapevine_actors)
 if(TARGET Torch::cpu)

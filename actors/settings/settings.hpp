@@ -57,8 +57,7 @@ struct Settings {
   DeviceLink device_link = DeviceLink::automatic;
   Plan plan;
   double sample_s = 1;  // between two samples of the consensus distance; 0: none
-  double alarm_s =
-      30;  // patience with what stands still (actors/node/stall_watch.hpp); 0: for ever
+  double alarm_s = 30;  // patience with what stands still (node/stall_watch.hpp); 0: for ever
 
   // The virtual clock's model.
   LinkModel link;

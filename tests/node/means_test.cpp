@@ -14,7 +14,7 @@ using namespace grapevine::test;
 
 // A machine with more to do than it has cores for may keep a whole process waiting, who is
 // suspected then and says that it lives. That no actor waits for a pass over the model, on whatever
-// threads there are, is a promise of the scheduler (tests/run/wall_scheduler_test.cpp).
+// threads there are, is a promise of the scheduler (tests/clocks/wall_scheduler_test.cpp).
 TEST_CASE("while a large snapshot is taken nodes answer consoles, and nobody is taken for dead") {
   constexpr size_t kDim = 2'000'000;
   const Scratch scratch;
