@@ -59,4 +59,17 @@ bool is_finite(ConstVec packed, uint64_t count) {
   return all_finite({}, ConstVec(packed.data, count, DType::f32));
 }
 
+Buffer mean_of(ConstVec sum, double n, DType dtype) {
+  Buffer mean(sum.size, dtype);
+  for (size_t k = 0; k < sum.size; ++k) {
+    const double value = sum.as<double>()[k] / n;
+    if (dtype == DType::f32) {
+      mean.vec().as<float>()[k] = static_cast<float>(value);
+    } else {
+      mean.vec().as<double>()[k] = value;
+    }
+  }
+  return mean;
+}
+
 }  // namespace grapevine

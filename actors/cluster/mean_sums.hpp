@@ -29,4 +29,7 @@ void add_packed(ConstVec packed, double ranks, Vec sums);
 /// `count` sums, of the shape for them, from a peer.
 bool is_finite(ConstVec packed, uint64_t count);
 
+/// sum / n in `dtype`; the sum is fp64.
+Buffer mean_of(ConstVec sum, double n, DType dtype);
+
 }  // namespace grapevine

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "actors/run/run.hpp"
+#include "actors/cluster/mean_sums.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 #include "kernels/passes/ops.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "actors/clocks/wall_scheduler.hpp"
 #include "actors/guests/guest_hall.hpp"
-#include "actors/run/promised.hpp"
+#include "actors/mail/promised.hpp"
 
 namespace grapevine {
 

@@ -16,7 +16,7 @@
 #include "actors/node/observer.hpp"
 #include "actors/node/stall_watch.hpp"
 #include "actors/rank/worker.hpp"
-#include "actors/run/run.hpp"
+#include "actors/settings/run_hooks.hpp"
 #include "actors/settings/samples.hpp"
 #include "actors/settings/settings.hpp"
 

@@ -10,9 +10,9 @@
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/mail/mail_state.hpp"
-#include "actors/run/run.hpp"
 #include "actors/settings/alarm.hpp"
 #include "actors/settings/counters.hpp"
+#include "actors/settings/run_hooks.hpp"
 #include "actors/settings/samples.hpp"
 
 namespace grapevine {

@@ -6,6 +6,7 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/settings/counters.hpp"
+#include "actors/settings/settings.hpp"
 #include "kernels/base/random.hpp"
 
 namespace grapevine {

@@ -16,7 +16,7 @@
 
 #include "actors/compute/compute.hpp"
 #include "actors/mail/protocol.hpp"
-#include "actors/run/run.hpp"
+#include "actors/settings/run_hooks.hpp"
 
 namespace grapevine {
 

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/run/state_sizes.hpp"
@@ -11,21 +10,6 @@
 #include "kernels/gpu/cuda_device.hpp"
 
 namespace grapevine {
-
-Result<std::optional<int>> gpu_named(const std::string& name) {
-  using Number = std::optional<int>;
-  if (name == "cpu") return Number();
-  if (name == "cuda") return Number(0);
-  if (name == "auto") return cuda_device_count() > 0 ? Number(0) : Number();
-  constexpr std::string_view kPrefix = "cuda:";
-  int number = 0;
-  if (name.starts_with(kPrefix)) {
-    const char* const end = name.data() + name.size();
-    const auto [stopped, wrong] = std::from_chars(name.data() + kPrefix.size(), end, number);
-    if (wrong == std::errc() && stopped == end && number >= 0) return Number(number);
-  }
-  return user_error("device is \"" + name + "\", accepted: cpu, cuda, cuda:K, auto");
-}
 
 namespace {
 

@@ -1,8 +1,6 @@
 // Gpu: the GPU that a run's ranks live and compute on, and its memory for them.
 #pragma once
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "actors/device/device_share.hpp"
 #include "actors/settings/settings.hpp"
@@ -13,10 +11,6 @@ struct Gpu {
   std::shared_ptr<DeviceShare>
       share;  // keeps the device; null: the ranks live in the host's memory
 };
-
-/// The number of the GPU that a name means: "cuda" is the first, "auto" the first if there is one,
-/// "cpu" none. Error (user): no such name.
-Result<std::optional<int>> gpu_named(const std::string& name);
 
 /// What settings.device asks for. Errors (user): there is no such GPU; it has too little memory for
 /// the ranks, with the sums and how many would fit; the objective cannot use one.

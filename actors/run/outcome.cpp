@@ -1,24 +1,12 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/cluster/mean_sums.hpp"
 #include "actors/run/run.hpp"
 #include "kernels/memory/hash.hpp"
 #include "kernels/passes/ops.hpp"
 
 namespace grapevine {
-
-Buffer mean_of(ConstVec sum, double n, DType dtype) {
-  Buffer mean(sum.size, dtype);
-  for (size_t k = 0; k < sum.size; ++k) {
-    const double value = sum.as<double>()[k] / n;
-    if (dtype == DType::f32) {
-      mean.vec().as<float>()[k] = static_cast<float>(value);
-    } else {
-      mean.vec().as<double>()[k] = value;
-    }
-  }
-  return mean;
-}
 
 Buffer mean_parameters(const Outcome& outcome) {
   GV_CHECK(!outcome.parameters.empty());

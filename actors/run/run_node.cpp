@@ -8,14 +8,15 @@
 #include <chrono>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/cluster/mean_sums.hpp"
 #include "actors/compute/compute.hpp"
 #include "actors/device/device_links.hpp"
 #include "actors/guests/guest_hall.hpp"
 #include "actors/mail/mailboxes.hpp"
+#include "actors/mail/promised.hpp"
 #include "actors/run/fits.hpp"
 #include "actors/run/gpu.hpp"
 #include "actors/run/guarded.hpp"
-#include "actors/run/promised.hpp"
 #include "actors/run/spawn_node.hpp"
 #include "actors/transport/arrivals.hpp"
 #include "kernels/memory/hash.hpp"

@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "actors/algorithms/method_registry.hpp"
-#include "actors/run/gpu.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "topologies/topology.hpp"
 #include "topologies/weights.hpp"
 
@@ -64,6 +65,21 @@ Status check_memory(const Settings& s) {
 }
 
 }  // namespace
+
+Result<std::optional<int>> gpu_named(const std::string& name) {
+  using Number = std::optional<int>;
+  if (name == "cpu") return Number();
+  if (name == "cuda") return Number(0);
+  if (name == "auto") return cuda_device_count() > 0 ? Number(0) : Number();
+  constexpr std::string_view kPrefix = "cuda:";
+  int number = 0;
+  if (name.starts_with(kPrefix)) {
+    const char* const end = name.data() + name.size();
+    const auto [stopped, wrong] = std::from_chars(name.data() + kPrefix.size(), end, number);
+    if (wrong == std::errc() && stopped == end && number >= 0) return Number(number);
+  }
+  return user_error("device is \"" + name + "\", accepted: cpu, cuda, cuda:K, auto");
+}
 
 Status check(const Settings& s) {
   if (s.ranks < 1) return user_error(fmt::format("ranks is {}, accepted: 1 or more", s.ranks));

@@ -2,6 +2,7 @@
 // options and files.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "actors/algorithms/rule_settings.hpp"
@@ -72,6 +73,10 @@ struct Settings {
 };
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
+
+/// The number of the GPU that a name means: "cuda" is the first, "auto" the first if there is one,
+/// "cpu" none. Error (user): no such name.
+Result<std::optional<int>> gpu_named(const std::string& name);
 
 /// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,
 /// the plan.

@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "actors/run/promised.hpp"
+#include "actors/mail/promised.hpp"
 #include "app/commands/commands.hpp"
 #include "app/output/log.hpp"
 #include "app/run/interrupts.hpp"

@@ -3,9 +3,10 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
-#include "app/checkpoint/real_disk.hpp"
 #include "app/system/words.hpp"
 #include "kernels/base/write_file.hpp"
 
@@ -28,10 +29,11 @@ void restore_part(const std::string& path) {
   const std::string part = part_of(path), whole = fmt::format("{}/{}", path, kMetrics);
   std::error_code failed;
   if (fs::exists(whole, failed)) fs::rename(whole, part, failed);
-  const auto text = real_disk().read(part);
-  if (!text || text->empty() || text->back() == '\n') return;
-  const size_t end = text->rfind('\n');
-  fs::resize_file(part, end == text->npos ? 0 : end + 1, failed);
+  std::ifstream file(part, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (text.empty() || text.back() == '\n') return;
+  const size_t end = text.rfind('\n');
+  fs::resize_file(part, end == text.npos ? 0 : end + 1, failed);
 }
 
 }  // namespace

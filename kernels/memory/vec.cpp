@@ -6,12 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <new>
 #include <utility>
-
-#include "kernels/passes/ops.hpp"
-#include "kernels/passes/workspace.hpp"
 
 namespace grapevine {
 namespace {
@@ -72,26 +68,9 @@ Buffer::Buffer(size_t size, DType dtype) : size_(size), dtype_(dtype) {
   }
 }
 
-Buffer::Buffer(const Execution& on, size_t size, DType dtype) {
-  if (on.device == nullptr) {
-    *this = Buffer(size, dtype);
-    return;
-  }
-  GV_CHECK((on.workspace != nullptr));
-  const size_t bytes = size * size_of(dtype);
-  void* const there = on.workspace->take(bytes);
-  data_ = new Stretch{there, on.workspace};
-  size_ = size;
-  dtype_ = dtype;
-  home_ = Home::workspace;
-  const size_t words = (bytes + sizeof(float) - 1) / sizeof(float);
-  fill(on, 0, {there, words, DType::f32});  // bytes too: what is lent is whole words
-}
-
 Buffer::~Buffer() {
   if (home_ == Home::workspace) {
-    const std::unique_ptr<Stretch> stretch(static_cast<Stretch*>(data_));
-    stretch->home->give(stretch->data);
+    give_back();
   } else if (home_ == Home::mapping) {
     const auto data = reinterpret_cast<uintptr_t>(data_);
     const uintptr_t start = data / kHugePageBytes * kHugePageBytes;

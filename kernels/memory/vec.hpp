@@ -97,6 +97,7 @@ class Buffer {
     void* data;
     Workspace* home;
   };
+  void give_back();  // to the workspace, which defines this and the constructor that takes of it
   void* data() const {
     return home_ == Home::workspace ? static_cast<const Stretch*>(data_)->data : data_;
   }

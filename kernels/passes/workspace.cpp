@@ -1,6 +1,7 @@
 #include "kernels/passes/workspace.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include "kernels/memory/snapshot_pool.hpp"
@@ -21,6 +22,27 @@ bool same(const Question& a, const Question& b) {
 }
 
 }  // namespace
+
+Buffer::Buffer(const Execution& on, size_t size, DType dtype) {
+  if (on.device == nullptr) {
+    *this = Buffer(size, dtype);
+    return;
+  }
+  GV_CHECK((on.workspace != nullptr));
+  const size_t bytes = size * size_of(dtype);
+  void* const there = on.workspace->take(bytes);
+  data_ = new Stretch{there, on.workspace};
+  size_ = size;
+  dtype_ = dtype;
+  home_ = Home::workspace;
+  const size_t words = (bytes + sizeof(float) - 1) / sizeof(float);
+  fill(on, 0, {there, words, DType::f32});  // bytes too: what is lent is whole words
+}
+
+void Buffer::give_back() {
+  const std::unique_ptr<Stretch> stretch(static_cast<Stretch*>(data_));
+  stretch->home->give(stretch->data);
+}
 
 Workspace::Workspace(Device& device, Fences& fences, Stream stream, const Block& memory,
                      const Block& pinned, size_t askings)
