@@ -12,45 +12,112 @@ namespace {
 
 using Rooms = std::set<std::string>;
 
-// Which rooms a room may include, beside itself.
-const std::map<std::string, Rooms>& arrows() {
-  static const Rooms below_actors{
-      "kernels",           "topologies",           "messages",          "models",
-      "actors/algorithms", "actors/conversations", "actors/membership", "actors/transport"};
-  const auto with = [](Rooms rooms, std::initializer_list<const char*> more) {
-    rooms.insert(more.begin(), more.end());
-    return rooms;
+// The rooms of a house, from the lowest floor to the highest. A room may include those of the
+// floors below it; rooms of one floor know nothing of each other. The house's own name is a room:
+// the files at its top.
+struct House {
+  const char* name;
+  std::vector<std::vector<const char*>> floors;
+};
+
+const std::vector<House>& houses() {
+  static const std::vector<House> list{
+      {"kernels", {{"base"}, {"device"}, {"memory"}, {"passes"}, {"codecs", "gpu"}}},
+      {"models", {{"files"}, {"data"}, {""}, {"network"}}},
+      {"actors",
+       {{"algorithms", "clocks", "membership", "transport"},
+        {"conversations"},
+        {"settings"},
+        {"mail", "device"},
+        {"compute"},
+        {"rank"},
+        {"node"},
+        {"cluster"},
+        {"guests"},
+        {"state"},
+        {"run"},
+        {"include"}}},  // the doors of the library
+      {"app",
+       {{"include"},  // the door of the library that is up here
+        {"system"},
+        {"options"},
+        {"evaluation"},
+        {"output"},
+        {"checkpoint", "metrics"},
+        {"run"},
+        {"commands"},
+        {"compare", "launch", "reproduce"},
+        {""}}},  // main.cpp
   };
-  // The rooms of the CAF actors are one floor.
-  static const Rooms actors =
-      with(below_actors, {"actors", "actors/clocks", "actors/cluster", "actors/run"});
-  static const Rooms app =
-      with(actors, {"app/checkpoint", "app/compare", "app/launch", "app/metrics", "app/reproduce"});
+  return list;
+}
+
+std::string room_named(const std::string& house, const std::string& room) {
+  return room.empty() ? house : house + "/" + room;
+}
+
+// Of other houses, what the rooms of one may include; a room that takes less is named by itself.
+const std::map<std::string, Rooms>& foreign() {
+  static const Rooms below_actors{"kernels", "topologies", "messages", "models"};
+  static const Rooms all{"kernels", "topologies", "messages", "models", "actors"};
   static const std::map<std::string, Rooms> map{
       {"kernels", {}},
       {"topologies", {"kernels"}},
       {"messages", {"kernels"}},
       {"models", {"kernels", "topologies"}},
+      {"actors", below_actors},
       {"actors/algorithms", {"kernels", "topologies"}},
-      {"actors/conversations", {"kernels", "topologies", "messages", "actors/algorithms"}},
+      {"actors/conversations", {"kernels", "topologies", "messages"}},
       {"actors/membership", {"kernels", "messages"}},
       {"actors/transport", {"kernels", "messages"}},
       {"actors/clocks", {"kernels"}},
-      {"actors/cluster", actors},
-      {"actors/run", actors},
-      {"actors", actors},
-      {"actors/include", actors},  // the doors of the library
-      {"app", app},
-      {"app/checkpoint", with(actors, {"app"})},
-      {"app/include", actors},  // the door of the library that is up here
-      {"app/compare", with(actors, {"app"})},
-      {"app/launch", with(actors, {"app", "app/checkpoint"})},
-      {"app/metrics", with(actors, {"app"})},
-      {"app/reproduce", with(actors, {"app"})},
-      {"tests", with(app, {"app"})},
-      {"examples", actors},
+      {"app", all},
+      {"tests", {"kernels", "topologies", "messages", "models", "actors", "app"}},
+      {"examples", all},
   };
   return map;
+}
+
+// Which rooms a room may include, beside itself.
+const std::map<std::string, Rooms>& arrows() {
+  static const std::map<std::string, Rooms> map = [] {
+    std::map<std::string, Rooms> all;
+    for (const House& house : houses()) {
+      Rooms below;
+      for (const auto& floor : house.floors) {
+        for (const char* name : floor)
+          all[room_named(house.name, name)] = below;
+        for (const char* name : floor)
+          below.insert(room_named(house.name, name));
+      }
+      all.try_emplace(house.name);  // without a floor: nothing lies there
+    }
+    for (const auto& [room, may] : foreign())
+      all.try_emplace(room);
+    const auto rooms_of = [&](const std::string& house) {
+      Rooms rooms;
+      for (const auto& [room, may] : all)
+        if (room == house || room.starts_with(house + "/")) rooms.insert(room);
+      return rooms;
+    };
+    for (auto& [room, may] : all) {
+      const auto own = foreign().find(room);
+      const auto& taken =
+          own != foreign().end() ? own->second : foreign().at(room.substr(0, room.find('/')));
+      for (const std::string& house : taken)
+        may.merge(rooms_of(house));
+    }
+    return all;
+  }();
+  return map;
+}
+
+bool has_floor(const std::string& room) {
+  const auto house = std::ranges::find(houses(), room, &House::name);
+  if (house == houses().end()) return true;
+  return std::ranges::any_of(house->floors, [](const auto& floor) {
+    return std::ranges::find(floor, std::string()) != floor.end();
+  });
 }
 
 // topologies/ is beside kernels/, and takes no more of it than these.
@@ -61,32 +128,31 @@ const Rooms kForTopologies{"kernels/base/check.hpp", "kernels/base/result.hpp",
 struct Wall {
   const char* library;
   const char* headers;  // a pattern that the include matches from its start
-  Rooms rooms;          // that may see it; tests may see everything
+  Rooms rooms;          // that may see it, or whole houses; tests may see everything
 };
 
 const std::vector<Wall>& walls() {
-  static const Rooms app{"app",        "app/checkpoint", "app/compare",
-                         "app/launch", "app/metrics",    "app/reproduce"};
   static const std::vector<Wall> list{
       {"Eigen", "(unsupported/)?Eigen/", {"topologies"}},
-      {"LibTorch", "(torch|ATen|c10)/", {"models", "actors/include", "examples"}},
+      {"LibTorch", "(torch|ATen|c10)/", {"models/network", "actors/include", "examples"}},
       {"Cap'n Proto", "capnp/|.*\\.capnp\\.h$", {"messages"}},
       {"KJ", "kj/", {"messages", "actors/transport"}},
       {"OpenSSL", "openssl/", {"actors/transport"}},
       {"CAF",
        "caf/",
-       {"actors", "actors/clocks", "actors/cluster", "actors/include", "actors/run", "app",
-        "app/launch", "examples"}},
-      {"xxHash", "xxh", {"kernels"}},
-      {"spdlog", "spdlog/", {"actors", "actors/cluster", "actors/run", "actors/transport", "app"}},
-      {"toml++", "toml\\+\\+|toml\\.hpp", app},
-      {"CLI11", "CLI/", {"app"}},
+       {"actors/clocks", "actors/mail", "actors/device", "actors/compute", "actors/rank",
+        "actors/node", "actors/cluster", "actors/guests", "actors/state", "actors/run",
+        "actors/include", "app", "examples"}},
+      {"xxHash", "xxh", {"kernels/base"}},
+      {"spdlog", "spdlog/", {"app/output"}},
+      {"toml++", "toml\\+\\+|toml\\.hpp", {"app"}},
+      {"CLI11", "CLI/", {"app/commands"}},
       {"cpp-httplib", "httplib", {"app/metrics"}},
-      {"nlohmann-json", "nlohmann/", app},
-      {"zlib and lzma", "zlib\\.h|lzma\\.h", {"models"}},
+      {"nlohmann-json", "nlohmann/", {"app"}},
+      {"zlib and lzma", "zlib\\.h|lzma\\.h", {"models/files"}},
       {"CUDA and NCCL",
        "cuda|nccl|cublas|cub/|thrust/|cooperative_groups|nvToolsExt|nvtx",
-       {"kernels"}},
+       {"kernels/passes", "kernels/gpu"}},
       {"Catch2", "catch2/", {}},
       {"rapidcheck", "rapidcheck", {}},
       {"Google Benchmark", "benchmark/", {}},
@@ -112,7 +178,8 @@ const Wall* wall_of(const std::string& included) {
 }
 
 bool may_see(const std::string& room, const Wall& wall) {
-  return room == "tests" || wall.rooms.count(room) != 0;
+  return room == "tests" || wall.rooms.count(room) != 0 ||
+         wall.rooms.count(room.substr(0, room.find('/'))) != 0;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -162,8 +229,7 @@ void check_include(const std::string& path, const Include& include, Complaints& 
   } else if (target != room && arrows().at(room).count(target) == 0) {
     out.push_back(here + "includes " + include.name + ", but no arrow leads from " + room +
                   "/ to " + target + "/");
-  } else if (room == "topologies" && target == "kernels" &&
-             kForTopologies.count(include.name) == 0) {
+  } else if (room == "topologies" && target != room && kForTopologies.count(include.name) == 0) {
     out.push_back(
         here + "includes " + include.name +
         ", but topologies/ takes only check, random, registry, result and spec of kernels/");
@@ -202,7 +268,7 @@ void check_words(const std::string& path, const std::string& line, size_t number
     out.push_back(at(path, number) + "uses " + match.str() + ", draws are those of Random");
   }
   const std::string room = room_of(path);
-  if (room != "app" && std::regex_search(line, match, sleeping)) {
+  if (!room.starts_with("app") && std::regex_search(line, match, sleeping)) {
     out.push_back(at(path, number) + "uses " + match.str() + ", only app/ may sleep");
   }
 }
@@ -232,6 +298,8 @@ void check_lengths(const std::string& path, const std::vector<std::string>& line
 
 Complaints check_includes(const std::string& path, const std::string& text) {
   Complaints out;
+  const std::string room = room_of(path);
+  if (!has_floor(room)) out.push_back(at(path, 1) + "lies at the top of " + room + "/, in no room");
   for (const Include& include : includes_of(text))
     check_include(path, include, out);
   return out;

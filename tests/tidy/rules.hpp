@@ -14,7 +14,8 @@ namespace grapevine::tidy {
 using Tree = std::map<std::string, std::string>;
 using Complaints = std::vector<std::string>;
 
-/// Arrows between rooms and third-party includes, as one file shows them by itself.
+/// Arrows between rooms and third-party includes, as one file shows them by itself, and whether it
+/// lies in a room.
 Complaints check_includes(const std::string& path, const std::string& text);
 
 /// Lengths of files, functions and lines, and banned words.

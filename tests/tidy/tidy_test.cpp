@@ -62,19 +62,49 @@ TEST_CASE("an include upwards or sideways is named with its line and the arrow t
   CHECK(complaint("messages/codec.cpp", "#include <span>\n#include \"models/zoo.hpp\"\n") ==
         "messages/codec.cpp:2: includes models/zoo.hpp, but no arrow leads from messages/ to "
         "models/\n");
-  CHECK(complaint("kernels/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
+  CHECK(complaint("kernels/base/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
   CHECK(complaint("topologies/a.cpp", "#include \"kernels/memory/vec.hpp\"\n") ==
         "topologies/a.cpp:1: includes kernels/memory/vec.hpp, but topologies/ takes only check, "
-        "random, "
-        "registry, result and spec of kernels/\n");
+        "random, registry, result and spec of kernels/\n");
   CHECK(complaint("actors/algorithms/a.hpp", "#include \"messages/frame.hpp\"\n") != "");
   CHECK(complaint("actors/conversations/a.hpp", "#include \"actors/rank/worker.hpp\"\n") != "");
   CHECK(complaint("actors/transport/a.cpp", "#include \"topologies/topology.hpp\"\n") != "");
-  CHECK(complaint("actors/rank/worker.cpp", "#include \"app/main.hpp\"\n") != "");
-  CHECK(complaint("examples/ring.cpp", "#include \"app/config.hpp\"\n") != "");
-  CHECK(complaint("kernels/a.cpp", "#  include <tests/catch.hpp>\n") != "");
-  CHECK(complaint("kernels/a.cpp", "#include \"vec.hpp\"\n") ==
-        "kernels/a.cpp:1: includes vec.hpp, not by its path from the root\n");
+  CHECK(complaint("actors/rank/worker.cpp", "#include \"app/output/log.hpp\"\n") != "");
+  CHECK(complaint("examples/ring.cpp", "#include \"app/options/options.hpp\"\n") != "");
+  CHECK(complaint("kernels/base/a.cpp", "#  include <tests/catch.hpp>\n") != "");
+  CHECK(complaint("kernels/base/a.cpp", "#include \"vec.hpp\"\n") ==
+        "kernels/base/a.cpp:1: includes vec.hpp, not by its path from the root\n");
+}
+
+TEST_CASE("an include from a lower floor of a house to a higher one is named, and one beside it") {
+  const auto named = [](const std::string& from, const std::string& to) {
+    return complaint(from, "#include \"" + to + "\"\n");
+  };
+  CHECK(named("actors/settings/settings.cpp", "actors/run/gpu.hpp") ==
+        "actors/settings/settings.cpp:1: includes actors/run/gpu.hpp, but no arrow leads from "
+        "actors/settings/ to actors/run/\n");
+  CHECK(named("actors/run/gpu.cpp", "actors/settings/settings.hpp") == "");
+  CHECK(named("actors/mail/mail.hpp", "actors/device/device_share.hpp") != "");
+  CHECK(named("actors/membership/prober.cpp", "actors/clocks/run_clock.hpp") != "");
+  CHECK(named("kernels/memory/vec.cpp", "kernels/passes/ops.hpp") ==
+        "kernels/memory/vec.cpp:1: includes kernels/passes/ops.hpp, but no arrow leads from "
+        "kernels/memory/ to kernels/passes/\n");
+  CHECK(named("kernels/passes/cpu/sums.hpp", "kernels/memory/vec.hpp") == "");
+  CHECK(named("models/data/idx.cpp", "models/objective.hpp") != "");
+  CHECK(named("models/network/networks.cpp", "models/objective.hpp") == "");
+  CHECK(named("app/output/report.cpp", "app/run/execute.hpp") ==
+        "app/output/report.cpp:1: includes app/run/execute.hpp, but no arrow leads from "
+        "app/output/ to app/run/\n");
+  CHECK(named("app/compare/job.cpp", "app/launch/report.hpp") != "");
+  CHECK(named("app/main.cpp", "app/launch/report.hpp") == "");
+}
+
+TEST_CASE("a source that lies in a house and in none of its rooms is named") {
+  CHECK(complaint("actors/worker.cpp", "") ==
+        "actors/worker.cpp:1: lies at the top of actors/, in no room\n");
+  CHECK(complaint("kernels/vec.cpp", "") != "");
+  CHECK(complaint("app/main.cpp", "") == "");
+  CHECK(complaint("topologies/trees.cpp", "") == "");
 }
 
 TEST_CASE("every arrow of the floor plan is allowed") {
@@ -84,37 +114,38 @@ TEST_CASE("every arrow of the floor plan is allowed") {
   CHECK(complaint("actors/conversations/a.cpp", "#include \"messages/frame.hpp\"\n") == "");
   CHECK(complaint("actors/rank/worker.cpp", "#include \"models/objective.hpp\"\n") == "");
   CHECK(complaint("app/main.cpp", "#include \"actors/node/node.hpp\"\n") == "");
-  CHECK(complaint("tests/a.cpp", "#include \"app/config.hpp\"\n") == "");
+  CHECK(complaint("tests/a.cpp", "#include \"app/options/options.hpp\"\n") == "");
 }
 
 TEST_CASE("each library enters through its own folder") {
   const std::string torch = "#include <torch/nn.h>\n", caf = "#include <caf/all.hpp>\n";
-  CHECK(complaint("models/a.cpp", torch) == "");
+  CHECK(complaint("models/network/a.cpp", torch) == "");
   CHECK(complaint("actors/rank/worker.cpp", torch) ==
-        "actors/rank/worker.cpp:1: includes torch/nn.h, but LibTorch stays out of actors/\n");
+        "actors/rank/worker.cpp:1: includes torch/nn.h, but LibTorch stays out of actors/rank/\n");
   CHECK(complaint("actors/rank/worker.cpp", caf) == "");
   CHECK(complaint("actors/algorithms/a.cpp", caf) != "");
   CHECK(complaint("actors/conversations/a.cpp", caf) != "");
-  CHECK(complaint("kernels/a.cpp", "#include <Eigen/Dense>\n") != "");
-  CHECK(complaint("actors/a.cpp", "#include <capnp/message.h>\n") != "");
-  CHECK(complaint("actors/a.cpp", "#include \"messages/wire.capnp.h\"\n") != "");
+  CHECK(complaint("kernels/base/a.cpp", "#include <Eigen/Dense>\n") != "");
+  CHECK(complaint("actors/run/a.cpp", "#include <capnp/message.h>\n") != "");
+  CHECK(complaint("actors/run/a.cpp", "#include \"messages/wire.capnp.h\"\n") != "");
   CHECK(complaint("models/a.cpp", "#include <spdlog/spdlog.h>\n") != "");
-  CHECK(complaint("actors/a.cpp", "#include <nlohmann/json.hpp>\n") != "");
-  CHECK(complaint("actors/a.cpp", "#include <CLI/CLI.hpp>\n") != "");
-  CHECK(complaint("actors/a.cpp", "#include <toml++/toml.h>\n") != "");
-  CHECK(complaint("actors/a.cpp", "#include <cuda_runtime.h>\n") != "");
-  CHECK(complaint("actors/a.cpp", "#include <nccl.h>\n") != "");
-  CHECK(complaint("app/a.cpp", "#include <catch2/catch.hpp>\n") != "");
+  CHECK(complaint("actors/run/a.cpp", "#include <nlohmann/json.hpp>\n") != "");
+  CHECK(complaint("actors/run/a.cpp", "#include <CLI/CLI.hpp>\n") != "");
+  CHECK(complaint("actors/run/a.cpp", "#include <toml++/toml.h>\n") != "");
+  CHECK(complaint("actors/run/a.cpp", "#include <cuda_runtime.h>\n") != "");
+  CHECK(complaint("actors/run/a.cpp", "#include <nccl.h>\n") != "");
+  CHECK(complaint("app/output/a.cpp", "#include <catch2/catch.hpp>\n") != "");
 }
 
 TEST_CASE("a library that hides in a header of ours is found in the room that must not see it") {
   const Tree tree{{"topologies/private.hpp", "#include <Eigen/Dense>\n"},
                   {"topologies/between.hpp", "#include \"topologies/private.hpp\"\n"},
                   {"topologies/a.cpp", "#include \"topologies/between.hpp\"\n"},
-                  {"actors/a.cpp", "#include <vector>\n#include \"topologies/between.hpp\"\n"}};
-  CHECK(joined(check_reach(tree)) ==
-        "actors/a.cpp:2: reaches Eigen/Dense through topologies/private.hpp, but Eigen stays out "
-        "of actors/\n");
+                  {"actors/run/a.cpp", "#include <vector>\n#include \"topologies/between.hpp\"\n"}};
+  CHECK(
+      joined(check_reach(tree)) ==
+      "actors/run/a.cpp:2: reaches Eigen/Dense through topologies/private.hpp, but Eigen stays out "
+      "of actors/run/\n");
 }
 
 TEST_CASE("a gradient, a snapshot and a new graph are read in few files, which are there") {
@@ -148,25 +179,25 @@ TEST_CASE("a long line or function is named with its length and what is accepted
       text += line;
     return text;
   };
-  CHECK(complaint("kernels/a.cpp", "//" + std::string(98, 'y')) == "");
-  CHECK(complaint("kernels/a.cpp", "//" + std::string(99, 'y')) ==
-        "kernels/a.cpp:1: 101 columns, accepted: 100\n");
-  CHECK(complaint("kernels/a.cpp", "f(\"" + std::string(99, 'y') + "\");") == "");
-  CHECK(complaint("kernels/a.cpp", times(30, "0.25, ")) == "");
+  CHECK(complaint("kernels/base/a.cpp", "//" + std::string(98, 'y')) == "");
+  CHECK(complaint("kernels/base/a.cpp", "//" + std::string(99, 'y')) ==
+        "kernels/base/a.cpp:1: 101 columns, accepted: 100\n");
+  CHECK(complaint("kernels/base/a.cpp", "f(\"" + std::string(99, 'y') + "\");") == "");
+  CHECK(complaint("kernels/base/a.cpp", times(30, "0.25, ")) == "");
   const std::string head = "int f(int a,\n      int b) {\n";
-  CHECK(complaint("kernels/a.cpp", head + times(67, "  a += b;\n") + "}\n") == "");
-  CHECK(complaint("kernels/a.cpp", "\n" + head + times(68, "  a += b;\n") + "}\n") ==
-        "kernels/a.cpp:2: a function of 71 lines, accepted: 70\n");
+  CHECK(complaint("kernels/base/a.cpp", head + times(67, "  a += b;\n") + "}\n") == "");
+  CHECK(complaint("kernels/base/a.cpp", "\n" + head + times(68, "  a += b;\n") + "}\n") ==
+        "kernels/base/a.cpp:2: a function of 71 lines, accepted: 70\n");
 }
 
 TEST_CASE("promises to do it later, distributions of the standard library and sleeps are refused") {
-  CHECK(complaint("kernels/a.cpp", "// " + kLater + ": x\n") ==
-        "kernels/a.cpp:1: says " + kLater + ", do it or leave it\n");
+  CHECK(complaint("kernels/base/a.cpp", "// " + kLater + ": x\n") ==
+        "kernels/base/a.cpp:1: says " + kLater + ", do it or leave it\n");
   const std::string drawn = std::string("std::normal") + "_distribution<double> d;\n";
-  CHECK(complaint("kernels/a.cpp", drawn) != "");
+  CHECK(complaint("kernels/base/a.cpp", drawn) != "");
   const std::string nap = std::string("sleep") + "_for(1s);\n";
   CHECK(complaint("tests/a.cpp", nap) ==
         "tests/a.cpp:1: uses sleep"
         "_for, only app/ may sleep\n");
-  CHECK(complaint("app/a.cpp", nap) == "");
+  CHECK(complaint("app/output/a.cpp", nap) == "");
 }
