@@ -29,13 +29,13 @@ class Median final : public RoundRule {
   void write(int, size_t, Payload& out) override {
     std::memcpy(out.writable(dtype(), size()).data, x_.vec().data, layout_.bytes());
   }
-  void combine(double, int, std::span<const Payload> in) override {
+  void combine(double, int, std::span<const Received> in) override {
     double* x = x_.vec().as<double>();
     std::vector<double> values(in.size() + 1);
     for (size_t k = 0; k < size(); ++k) {
       values[0] = x[k];
       for (size_t j = 0; j < in.size(); ++j)
-        values[j + 1] = in[j].vec().as<double>()[k];
+        values[j + 1] = in[j].payload.vec().as<double>()[k];
       const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
       std::nth_element(values.begin(), middle, values.end());
       x[k] = *middle;

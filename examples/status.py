@@ -33,7 +33,7 @@ class Console:
         else:
             host, _, port = address.rpartition(":")
             self.socket = socket.create_connection((host.strip("[]"), int(port)), seconds)
-        self.send(hello={"version": 2, "purpose": "console", "node": "script"})
+        self.send(hello={"version": 3, "purpose": "console", "node": "script"})
         first = self.receive()
         if "hello" not in first:
             raise ConnectionError(first.get("refusal", "not a node"))

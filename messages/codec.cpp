@@ -128,6 +128,7 @@ HeaderBytes encode(const FrameHeader& h) {
     root.setCount(h.count);
     root.setAlphaTilde(h.alpha_tilde);
     root.setBound(h.bound);
+    root.setAllowance(h.allowance);
   });
 }
 
@@ -168,6 +169,7 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   h.count = root.getCount();
   h.alpha_tilde = root.getAlphaTilde();
   h.bound = root.getBound();
+  h.allowance = root.getAllowance();
 
   if (h.count != 0 && !carries_payload(h.kind)) {
     return refused(fmt::format("payload elements on kind {}:", kind), h.count, "none");
@@ -182,7 +184,11 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
   }
   if (!(h.bound >= 0)) {
     return world_error(
-        fmt::format("frame refused: bound {}, accepted: at least 0", shown(h.bound)));
+        fmt::format("frame refused: bound {}, accepted: at least 0", shown(double{h.bound})));
+  }
+  if (!(h.allowance >= 0)) {
+    return world_error(
+        fmt::format("frame refused: allowance {}, accepted: at least 0", shown(double{h.allowance})));
   }
   return h;
 }

@@ -15,7 +15,7 @@
 
 namespace grapevine {
 
-constexpr uint16_t kWireVersion = 1;
+constexpr uint16_t kWireVersion = 2;
 constexpr size_t kHeaderBytes = 88;
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 32;  // a link announces its own
 

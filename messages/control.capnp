@@ -34,7 +34,7 @@ enum Purpose {
 }
 
 struct Hello {
-  version @0 :UInt16;              # 2
+  version @0 :UInt16;              # 3
   purpose @1 :Purpose;
   incarnation @2 :UInt32;                 # grows with each start of the node; 0 for a console
   job @3 :UInt64;                  # hash of method, layout and dtype; 0 for a console
@@ -130,6 +130,7 @@ struct Manifest {
   refused @7 :Text;                # not empty: why there is none
   hashes @8 :List(UInt64);         # by piece
   numbers @9 :List(UInt64);        # counters that go along, in the rule's order
+  usualStep @10 :Float64;          # of the rank: the length that its steps have
 }
 
 enum Verb {

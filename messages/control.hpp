@@ -18,7 +18,7 @@
 
 namespace grapevine {
 
-constexpr uint16_t kControlVersion = 2;
+constexpr uint16_t kControlVersion = 3;
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
 constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
 constexpr size_t kAddressBytes = 255;
@@ -176,6 +176,7 @@ struct Manifest {
   uint64_t count = 0;    // elements of each
   uint32_t ranks = 1;    // that are in the sum
   uint64_t gradients = 0;
+  double usual_step = 0;  // of the rank: the length that its steps have (actors/guard)
   uint64_t piece_bytes = 0;
   std::vector<uint64_t> hashes;   // by piece
   std::vector<uint64_t> numbers;  // counters that go along, in the rule's order

@@ -146,6 +146,7 @@ Manifest read(Judge& judge, wire::Manifest::Reader in) {
   m.count = in.getCount();
   m.ranks = in.getRanks();
   m.gradients = in.getGradients();
+  m.usual_step = in.getUsualStep();
   m.piece_bytes = in.getPieceBytes();
   const auto hashes = in.getHashes();
   m.hashes.resize(judge.length("hashes", hashes.size(), kMaxPieces));

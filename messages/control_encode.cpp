@@ -112,6 +112,7 @@ void fill(Control::Builder out, const Manifest& m) {
   manifest.setCount(m.count);
   manifest.setRanks(m.ranks);
   manifest.setGradients(m.gradients);
+  manifest.setUsualStep(m.usual_step);
   manifest.setPieceBytes(m.piece_bytes);
   manifest.setHashes(kj::arrayPtr(m.hashes.data(), m.hashes.size()));
   manifest.setNumbers(kj::arrayPtr(m.numbers.data(), m.numbers.size()));

@@ -66,6 +66,7 @@ void judge_numbers(Judge& j, const FrameHeader& h) {
   j.holds(std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0,
           "alpha_tilde, accepted: finite and at least 0");
   j.holds(h.bound >= 0, "bound, accepted: at least 0");
+  j.holds(h.allowance >= 0, "allowance, accepted: at least 0");
 }
 void judge(Judge& j, const FrameHeader& h) {
   j.holds(h.count == 0, "frame with a payload, accepted: none on a control link");
@@ -93,6 +94,8 @@ void judge(Judge& j, const Manifest& m) {
   j.list("numbers", m.numbers.size(), kMaxNumbers);
   for (const uint64_t number : m.numbers)  // counts of steps: one more is another number
     j.holds(number <= kMaxCount, "numbers, accepted: up to 2^53");
+  j.holds(std::isfinite(m.usual_step) && m.usual_step >= 0,
+          "usualStep, accepted: finite and at least 0");
 }
 void judge(Judge& j, const ConsoleRequest& m) { j.text("argument", m.argument, kTextBytes, true); }
 void judge(Judge& j, const ConsoleReply& m) {

@@ -56,7 +56,9 @@ struct FrameHeader {
   uint32_t version = 0;    // of what the payload was encoded with
   uint64_t count = 0;      // elements of the payload
   double alpha_tilde = 0;  // the sender's (offer, accept, data)
-  double bound = 0;        // data: how far apart the sender expects the two snapshots at most
+  // Of data and messages, the sender's (actors/guard): how far apart the two vectors may be, and
+  // how much of a larger difference may move.
+  float bound = 0, allowance = 0;
 
   bool operator==(const FrameHeader&) const = default;
 };

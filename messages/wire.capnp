@@ -38,7 +38,7 @@ enum ElementType {
 }
 
 struct Header {
-  version @0 :UInt16;          # 1
+  version @0 :UInt16;          # 2
   kind @1 :Kind;
   reason @2 :Reason;           # of a decline
   dtype @3 :ElementType;       # of the payload
@@ -52,7 +52,8 @@ struct Header {
   number @11 :UInt64;          # of the exchange on this edge, or of the round
   count @12 :UInt64;           # elements of the payload, which follows the message
   alphaTilde @13 :Float64;     # the sender's, for this exchange
-  bound @14 :Float64;          # data: how far apart the sender expects the two snapshots at most
+  bound @14 :Float32;          # data, message: how far apart the two vectors may be
+  allowance @15 :Float32;      # data, message: how much of a larger difference may move
 }
 
 enum Way {
@@ -61,7 +62,7 @@ enum Way {
 }
 
 struct Parcel {
-  version @0 :UInt16;          # 1
+  version @0 :UInt16;          # 2
   dtype @1 :ElementType;       # of the payload
   count @2 :UInt64;            # elements of the payload, which follows the message: at least one
   union {

@@ -40,10 +40,11 @@ void A2cid2::snapshot(double now, const ExchangeKey& key, Payload& out) {
 }
 
 void A2cid2::jump(double now, const ExchangeKey& key, const Payload& sent, const Payload& received,
-                  double alpha_tilde) {
+                  double alpha_tilde, double share) {
   const double c = mixing_until(now);
   const double z = mixing_over(phase_ - sent.lease.phase()) * (alpha_tilde - kAlpha);
-  if (apply(key, sent, received, c, kAlpha + z, alpha_tilde - z, x_tilde_)) written_ = phase_;
+  const double alpha = share * (kAlpha + z);
+  if (apply(key, sent, received, c, alpha, share * (alpha_tilde - z), x_tilde_)) written_ = phase_;
 }
 
 void A2cid2::reset(double now, ConstVec x) {

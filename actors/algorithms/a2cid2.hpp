@@ -42,7 +42,7 @@ class A2cid2 : public PairRule {
   void take(double now, Vec front, Vec base, Vec finite) override;
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
-            double alpha_tilde) override;
+            double alpha_tilde, double share) override;
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
   void add_conserved(double now, Vec sum) override;

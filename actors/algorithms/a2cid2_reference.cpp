@@ -11,10 +11,10 @@ void A2cid2Reference::snapshot(double, const ExchangeKey&, Payload& out) {
 }
 
 void A2cid2Reference::jump(double now, const ExchangeKey&, const Payload&, const Payload& received,
-                           double alpha_tilde) {
+                           double alpha_tilde, double share) {
   read(now, mixed_);
-  mix_and_jump(execution_, mixing_until(now), kAlpha, alpha_tilde, mixed_, received.vec(), x_,
-               x_tilde_);
+  mix_and_jump(execution_, mixing_until(now), share * kAlpha, share * alpha_tilde, mixed_,
+               received.vec(), x_, x_tilde_);
   written_ = phase_;
 }
 

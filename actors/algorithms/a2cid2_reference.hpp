@@ -16,7 +16,7 @@ class A2cid2Reference final : public A2cid2 {
 
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
-            double alpha_tilde) override;
+            double alpha_tilde, double share) override;
   bool conserves() const override { return false; }
 
  private:

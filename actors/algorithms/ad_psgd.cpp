@@ -18,8 +18,8 @@ void AdPsgd::snapshot(double, const ExchangeKey& key, Payload& out) {
 }
 
 void AdPsgd::jump(double, const ExchangeKey& key, const Payload& sent, const Payload& received,
-                  double) {
-  apply(key, sent, received, 0, 0.5, 0.5, {});
+                  double, double share) {
+  apply(key, sent, received, 0, share * 0.5, 0, {});
 }
 
 }  // namespace grapevine

@@ -26,7 +26,7 @@ class AdPsgd final : public PairRule {
   void take(double now, Vec front, Vec base, Vec finite) override;
   void snapshot(double now, const ExchangeKey&, Payload& out) override;
   void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
-            double alpha_tilde) override;
+            double alpha_tilde, double share) override;
 };
 
 }  // namespace grapevine

@@ -38,14 +38,20 @@ void Choco::enter(const Neighbourhood& near) {
   encode();  // a round in progress is written anew
 }
 
-void Choco::combine(double, int, std::span<const Payload> in) {
+// difference_ = gamma (s - (1 - W_ii) x^)
+Vec Choco::pull(int, std::span<const Received> in) {
   GV_CHECK(in.size() == near_.neighbours.size());
   add_own(1, hat_);
   for (size_t k = 0; k < in.size(); ++k)  // nothing came: it has finished, x^_j stays
-    add(k, in[k], near_.neighbours[k].weight, sum_);
+    add(k, in[k].payload, near_.neighbours[k].weight, sum_);
   const double gamma = settings_.gamma;
-  grapevine::combine(execution_,
-                     {{{1, x_}, {gamma, sum_}, {-gamma * (1 - near_.self_weight), hat_}}}, x_);
+  grapevine::combine(execution_, {{{gamma, sum_}, {-gamma * (1 - near_.self_weight), hat_}}},
+                     difference_);
+  return difference_.vec();
+}
+
+void Choco::combine(double, int, std::span<const Received>) {
+  axpy(execution_, 1, difference_, x_);
   ++round_;
 }
 

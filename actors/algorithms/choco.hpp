@@ -28,7 +28,8 @@ class Choco final : public CompressedRule {
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
   void enter(const Neighbourhood&) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  Vec pull(int phase, std::span<const Received> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   void encode();

@@ -1,6 +1,5 @@
 #include "actors/algorithms/compressed_rule.hpp"
 
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -48,7 +47,8 @@ double CompressedRule::distance(size_t edge, const Payload& message) {
     fill(execution_, 0, heard_);
     add(edge, message, 1, heard_);
   }
-  return std::sqrt(dot(execution_, heard_, heard_, edge));
+  const double squares = dot(execution_, heard_, heard_, edge);
+  return squares - squares;  // 0, or no number
 }
 
 void CompressedRule::write(int, size_t, Payload& out) {

@@ -14,7 +14,7 @@ class CompressedRule : public RoundRule {
   bool conserves() const override { return settings_.missing == Missing::resend; }
   RuleState state(double now) override;
   size_t message_bytes() const override { return compressor_.bytes(); }
-  double distance(size_t edge, const Payload&) override;  // |C(v_j)|
+  double distance(size_t edge, const Payload&) override;  // 0 where C(v_j) is finite
   void write(int phase, size_t edge, Payload& out) override;
 
  protected:
@@ -23,12 +23,13 @@ class CompressedRule : public RoundRule {
   /// y += a C(v_j) of neighbours[edge]. False: nothing came, and y is as it was.
   bool add(size_t edge, const Payload&, double a, Vec y);
 
+  Buffer heard_;  // C(v_j), to be judged; afterwards the subclass's
+
   uint64_t round_ = 0;  // numbers the messages of this rank
 
  private:
   Compressor compressor_;
   Buffer own_;      // C(v), encoded
-  Buffer heard_;    // C(v_j), to be judged
   Buffer scratch_;  // on a device
 };
 

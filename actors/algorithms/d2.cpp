@@ -24,9 +24,10 @@ void D2::enter(const Neighbourhood& near) {
 
 void D2::write(int, size_t, Payload& out) {
   grapevine::combine(execution_, {{{1, x_}, {1, c_}}}, out.writable(dtype(), size()));
+  sent_ = out;
 }
 
-void D2::combine(double, int, std::span<const Payload> in) {
+void D2::combine(double, int, std::span<const Received> in) {
   axpy(execution_, 1, x_, c_);                                // y: x is x + u here
   gossip_.average(execution_, in, 0, c_);                     // x'
   grapevine::combine(execution_, {{{1, c_}, {-1, x_}}}, x_);  // c'

@@ -25,7 +25,7 @@ class D2 final : public GossipRule {
   RuleState state(double now) override;
   void enter(const Neighbourhood&) override;
   void write(int phase, size_t edge, Payload& out) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   Buffer c_;

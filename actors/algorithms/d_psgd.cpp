@@ -2,7 +2,7 @@
 
 namespace grapevine {
 
-void DPsgd::combine(double, int, std::span<const Payload> in) {
+void DPsgd::combine(double, int, std::span<const Received> in) {
   gossip_.average(execution_, in, 0, x_);
 }
 

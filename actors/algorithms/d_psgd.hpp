@@ -22,7 +22,7 @@ class DPsgd final : public GossipRule {
   bool communicates(uint64_t gradients) const override {
     return (gradients + 1) % settings_.local_steps == 0;
   }
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 };
 
 }  // namespace grapevine

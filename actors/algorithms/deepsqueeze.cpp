@@ -23,14 +23,22 @@ RuleState DeepSqueeze::state(double now) {
   return state;
 }
 
-void DeepSqueeze::combine(double, int, std::span<const Payload> in) {
+// heard_ = gamma sum_j W_ij (q_j - q)
+Vec DeepSqueeze::pull(int, std::span<const Received> in) {
   GV_CHECK(in.size() == near_.neighbours.size());
+  if (heard_.size() == 0) heard_ = Buffer(execution_, size(), dtype());
+  fill(execution_, 0, heard_);
   double received = 0;  // weight
   for (size_t k = 0; k < in.size(); ++k) {
     const double weight = near_.neighbours[k].weight;
-    if (add(k, in[k], settings_.gamma * weight, x_)) received += weight;
+    if (add(k, in[k].payload, settings_.gamma * weight, heard_)) received += weight;
   }
-  add_own(-settings_.gamma * received, x_);
+  add_own(-settings_.gamma * received, heard_);
+  return heard_.vec();
+}
+
+void DeepSqueeze::combine(double, int, std::span<const Received>) {
+  axpy(execution_, 1, heard_, x_);
   ++round_;
 }
 

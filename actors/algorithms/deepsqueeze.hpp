@@ -26,7 +26,8 @@ class DeepSqueeze final : public CompressedRule {
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  Vec pull(int phase, std::span<const Received> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   Buffer delta_;

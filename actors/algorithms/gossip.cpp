@@ -6,7 +6,7 @@
 namespace grapevine {
 
 void Gossip::enter(const Neighbourhood& near) {
-  std::vector<Payload> kept(near.neighbours.size());
+  std::vector<Received> kept(near.neighbours.size());
   for (size_t k = 0; k < kept.size(); ++k)
     for (size_t old = 0; old < last_.size(); ++old)
       if (near_.neighbours[old].rank == near.neighbours[k].rank) kept[k] = last_[old];
@@ -14,7 +14,7 @@ void Gossip::enter(const Neighbourhood& near) {
   last_ = std::move(kept);
 }
 
-void Gossip::average(const Execution& execution, std::span<const Payload> in, size_t offset,
+void Gossip::average(const Execution& execution, std::span<const Received> in, size_t offset,
                      Vec x) {
   GV_CHECK(in.size() == near_.neighbours.size());
   double own = 1 - gamma_ * (1 - near_.self_weight);
@@ -22,11 +22,13 @@ void Gossip::average(const Execution& execution, std::span<const Payload> in, si
   terms_.assign(1, {own, x});
   for (size_t k = 0; k < in.size(); ++k) {
     const double weight = gamma_ * near_.neighbours[k].weight;
-    const bool came = in[k] && in[k].dtype == x.dtype && in[k].count >= offset + x.size;
+    const bool came =
+        in[k] && in[k].payload.dtype == x.dtype && in[k].payload.count >= offset + x.size;
     const bool reused = !came && missing_ == Missing::reuse && last_[k];
     if (came || reused) {
-      const Payload& payload = came ? in[k] : last_[k];
-      terms_.push_back({weight, payload.vec().part(offset, x.size)});
+      const Received& message = came ? in[k] : last_[k];
+      terms_.push_back({weight * message.share, message.payload.vec().part(offset, x.size)});
+      terms_[0].a += weight * (1 - message.share);
       received += weight;
     } else if (missing_ != Missing::shrink && missing_ != Missing::renormalise) {
       terms_[0].a += weight;
@@ -50,18 +52,13 @@ void GossipRule::enter(const Neighbourhood& near) {
 double GossipRule::distance(size_t, const Payload& payload) {
   if (payload.dtype != dtype() || payload.count * size_of(dtype()) != message_bytes())
     return std::numeric_limits<double>::quiet_NaN();
-  const ConstVec message = payload.vec();
-  const ConstVec rest = message.part(size(), message.size - size());
-  return std::sqrt(square_distance(execution_, message.part(0, size()), x_) +
-                   dot(execution_, rest, rest));
-}
-
-double GossipRule::reach(ConstVec start) {
-  return std::sqrt(square_distance(execution_, x_, start));
+  const ConstVec own = sent_ ? sent_.vec() : ConstVec(x_.vec());
+  return std::sqrt(square_distance(execution_, payload.vec().part(0, size()), own.part(0, size())));
 }
 
 void GossipRule::write(int, size_t, Payload& out) {
   scale(execution_, 1, x_, out.writable(dtype(), size()));
+  sent_ = out;
 }
 
 }  // namespace grapevine

@@ -3,8 +3,9 @@
 //
 //   x = w_ii x + sum_j w_ij y_j        w_ij = gamma W_ij,  w_ii = 1 - gamma (1 - W_ii)
 //
-// and what `Missing` says of a y_j that was lost: renormalise divides by the weight that came, own
-// puts x in its place, reuse the last y_j that came (x before the first), shrink nothing.
+// with w_ij scaled by the share of y_j that is taken (rule.hpp), at both ends alike, and what
+// `Missing` says of a y_j that was lost: renormalise divides by the weight that came, own puts x in
+// its place, reuse the last y_j that came (x before the first), shrink nothing.
 #pragma once
 #include <span>
 #include <vector>
@@ -23,13 +24,13 @@ class Gossip {
 
   /// x = the average of x and elements [offset, offset + x.size) of the messages. Every call of one
   /// round gets the same messages.
-  void average(const Execution&, std::span<const Payload> in, size_t offset, Vec x);
+  void average(const Execution&, std::span<const Received> in, size_t offset, Vec x);
 
  private:
   double gamma_;
   Missing missing_;
   Neighbourhood near_;
-  std::vector<Payload> last_;  // by neighbour, for reuse
+  std::vector<Received> last_;  // by neighbour, for reuse
   std::vector<Term> terms_;
 };
 
@@ -42,12 +43,13 @@ class GossipRule : public RoundRule {
   void enter(const Neighbourhood&) override;
   bool conserves() const override { return settings_.missing == Missing::resend; }
   size_t message_bytes() const override { return layout_.bytes(); }
-  double distance(size_t edge, const Payload&) override;  // from x; with the norm of what follows
-  double reach(ConstVec start) override;
+  double distance(size_t edge, const Payload&) override;  // from the message of this rank
+  bool ends_agree() const override { return true; }
   void write(int phase, size_t edge, Payload& out) override;
 
  protected:
   Gossip gossip_;
+  Payload sent_;  // the message of this round, from which distances are measured
 };
 
 }  // namespace grapevine

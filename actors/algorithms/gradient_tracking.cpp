@@ -31,9 +31,10 @@ void GradientTracking::write(int, size_t, Payload& out) {
   const Vec both = out.writable(dtype(), 2 * size());
   grapevine::combine(execution_, {{{1, x_}, {1, c_}}}, both.part(0, size()));
   grapevine::combine(execution_, {{{1, c_}, {1, u_}}}, both.part(size(), size()));
+  sent_ = out;
 }
 
-void GradientTracking::combine(double, int, std::span<const Payload> in) {
+void GradientTracking::combine(double, int, std::span<const Received> in) {
   axpy(execution_, 1, c_, x_);  // y
   axpy(execution_, 1, u_, c_);  // z
   gossip_.average(execution_, in, 0, x_);

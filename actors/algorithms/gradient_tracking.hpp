@@ -26,7 +26,7 @@ class GradientTracking final : public GossipRule {
   void enter(const Neighbourhood&) override;
   size_t message_bytes() const override { return 2 * layout_.bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   Buffer c_, u_;

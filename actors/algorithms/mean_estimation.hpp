@@ -26,6 +26,7 @@ class MeanEstimation final : public RelayRule {
 
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
+  ConstVec step() override { return sample_.vec(); }
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void enter(const Neighbourhood&) override;
 

@@ -25,7 +25,7 @@ Moniqua::Moniqua(const RuleContext& context)
     : RoundRule(context),
       theta_(*theta_of(settings_.compress)),
       own_(execution_, moniqua_bytes(size()), DType::bytes),
-      next_(execution_, size(), dtype()) {}
+      pull_(execution_, size(), dtype()) {}
 
 RuleState Moniqua::state(double now) {
   RuleState state = RoundRule::state(now);
@@ -54,15 +54,21 @@ void Moniqua::write(int, size_t, Payload& out) {
   extrapolate(execution_, 0, own_, {}, out.writable(DType::bytes, own_.size()));
 }
 
-void Moniqua::combine(double, int, std::span<const Payload> in) {
+// pull_ = gamma sum_j W_ij (h_j - h)
+Vec Moniqua::pull(int, std::span<const Received> in) {
   GV_CHECK(in.size() == near_.neighbours.size());
-  scale(execution_, 1, x_, next_);
+  fill(execution_, 0, pull_);
   for (size_t k = 0; k < in.size(); ++k) {
-    if (!in[k] || in[k].count != own_.size()) continue;
+    const Payload& message = in[k].payload;
+    if (!message || message.count != own_.size()) continue;
     moniqua_add(execution_, theta_, settings_.gamma * near_.neighbours[k].weight, x_,
-                std::as_const(own_).vec().as<std::byte>(), in[k].vec().as<std::byte>(), next_);
+                std::as_const(own_).vec().as<std::byte>(), message.vec().as<std::byte>(), pull_);
   }
-  std::swap(x_, next_);
+  return pull_.vec();
+}
+
+void Moniqua::combine(double, int, std::span<const Received>) {
+  axpy(execution_, 1, pull_, x_);
   ++round_;
 }
 

@@ -36,14 +36,15 @@ class Moniqua final : public RoundRule {
   bool conserves() const override { return settings_.missing == Missing::resend; }
   size_t message_bytes() const override { return own_.size(); }
   void write(int phase, size_t edge, Payload& out) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  Vec pull(int phase, std::span<const Received> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   void encode();
 
   double theta_;
   Buffer own_;  // q, packed
-  Buffer next_;
+  Buffer pull_;
   uint64_t round_ = 0;  // of this epoch
 };
 

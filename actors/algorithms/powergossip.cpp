@@ -1,5 +1,6 @@
 #include "actors/algorithms/powergossip.hpp"
 
+#include <cmath>
 #include <utility>
 
 namespace grapevine {
@@ -52,15 +53,23 @@ void PowerGossip::write(int, size_t edge, Payload& out) {
   edges_[edge].sent = out;
 }
 
-void PowerGossip::combine(double, int phase, std::span<const Payload> in) {
+double PowerGossip::distance(size_t edge, const Payload& payload) {
+  const Payload& sent = edges_[edge].sent;
+  const bool alike = sent && sent.version == payload.version && sent.count == payload.count &&
+                     sent.dtype == payload.dtype;
+  if (!alike) return 0;  // the ends begin anew, and nothing moves
+  return std::sqrt(square_distance(execution_, sent.vec(), payload.vec()));
+}
+
+void PowerGossip::combine(double, int phase, std::span<const Received> in) {
   GV_CHECK(in.size() == edges_.size());
   const bool last = phase + 1 == phases_;
   for (size_t k = 0; k < in.size(); ++k) {
     const Payload sent = std::exchange(edges_[k].sent, {});
-    if (!sent || !in[k]) continue;
-    const double alpha = settings_.gamma * near_.neighbours[k].weight;
+    if (!sent || !in[k] || in[k].share == 0) continue;
+    const double alpha = settings_.gamma * near_.neighbours[k].weight * in[k].share;
     const Vec before = last ? Vec{} : gossiped_.vec();  // the next phase sends of it
-    if (!edges_[k].factors.jump(sent, in[k], 0, alpha, alpha, x_, before)) ++reseeded_;
+    if (!edges_[k].factors.jump(sent, in[k].payload, 0, alpha, alpha, x_, before)) ++reseeded_;
   }
 }
 

@@ -38,7 +38,10 @@ class PowerGossip final : public RoundRule {
   bool broadcasts() const override { return false; }
   size_t message_bytes() const override { return plan_->message_bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  /// The norm of what the two messages say of the difference.
+  double distance(size_t edge, const Payload&) override;
+  bool ends_agree() const override { return true; }
+  void combine(double now, int phase, std::span<const Received> in) override;
   RuleCounts counts() const override;
 
  private:

@@ -1,5 +1,6 @@
 #include "actors/algorithms/push_sum.hpp"
 
+#include <cmath>
 #include <limits>
 
 namespace grapevine {
@@ -11,8 +12,12 @@ double PushSum::weight_of(const Payload& payload) const {
 }
 
 double PushSum::distance(size_t edge, const Payload& payload) {
-  if (weight_of(payload) == 0) return std::numeric_limits<double>::quiet_NaN();
-  return RoundRule::distance(edge, payload);
+  const double weight = weight_of(payload);
+  if (weight == 0) return std::numeric_limits<double>::quiet_NaN();
+  const ConstVec sent = payload.vec().part(0, size());
+  const double squares = dot(execution_, sent, sent, edge) / (weight * weight) -
+                         2 * dot(execution_, sent, x_, edge) / weight + dot(execution_, x_, x_);
+  return std::sqrt(squares < 0 ? 0 : squares);  // below 0 by rounding alone
 }
 
 void PushSum::reset(double now, ConstVec x) {
@@ -66,19 +71,21 @@ void PushSum::write(int, size_t, Payload& out) {
   fill(execution_, w_ / 2, message.part(size(), 1));
 }
 
-void PushSum::combine(double, int, std::span<const Payload> in) {
+void PushSum::combine(double, int, std::span<const Received> in) {
   written_ = false;
   if (near_.ranks == 1) return take_in_handed_over();  // nothing was sent
   const double own = w_ / 2;
   double w = own;
   terms_.assign(1, {own, x_});
-  for (const Payload& payload : in) {
+  for (const Received& received : in) {
+    const Payload& payload = received.payload;
     const double weight = weight_of(payload);
     if (weight == 0) {
       terms_[0].a += own;
       w += own;
     } else {
-      terms_.push_back({1, payload.vec().part(0, size())});
+      terms_.push_back({received.share, payload.vec().part(0, size())});
+      terms_[0].a += weight * (1 - received.share);
       w += weight;
     }
   }

@@ -41,8 +41,8 @@ class PushSum final : public RoundRule {
   int phases() const override { return kPhases; }
   size_t message_bytes() const override { return layout_.bytes() + size_of(dtype()); }
   void write(int phase, size_t edge, Payload& out) override;
-  double distance(size_t edge, const Payload&) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  double distance(size_t edge, const Payload&) override;  // of z_j from z
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   double weight_of(const Payload&) const;  // 0: it is of no use

@@ -40,7 +40,7 @@ RuleState QuasiGlobal::state(double now) {
   return state;
 }
 
-void QuasiGlobal::combine(double, int, std::span<const Payload> in) {
+void QuasiGlobal::combine(double, int, std::span<const Received> in) {
   gossip_.average(execution_, in, 0, x_);
   if (lr_ == 0) return;
   const double a = (1 - mu_) / lr_;

@@ -23,7 +23,7 @@ class QuasiGlobal final : public GossipRule {
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   double mu_;

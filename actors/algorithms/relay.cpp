@@ -75,7 +75,7 @@ void Relay::write(const Execution& execution, size_t edge, Payload& out) {
     terms_.assign(1, {1, part(tree)});
     for (size_t k = 0; k < near_.size(); ++k) {
       if (k == edge || !held_[k] || !carries(k, tree)) continue;
-      terms_.push_back({1, held_part(k, tree)});
+      terms_.push_back({held_[k].share, held_part(k, tree)});
       count += held_[k].counts[tree];
     }
     combine(execution, terms_, message.part(place(edge, tree), part_size(tree)));
@@ -92,24 +92,35 @@ double Relay::distance(const Execution& execution, size_t edge, const Payload& m
     if (!carries(edge, tree)) continue;
     const ConstVec sum = m.vec().part(place(edge, tree), part_size(tree));
     const double count = count_in(execution, edge, tree, m);
-    if (!(count >= 1)) return kNone;
+    if (!(count > 0)) return kNone;
     const ConstVec y = part(tree);
-    squares += dot(execution, sum, sum) / (count * count);
+    squares += dot(execution, sum, sum);
     if (own != 0)
-      squares += own * (own * dot(execution, y, y) - 2 * dot(execution, sum, y) / count);
+      squares += own * count * (own * count * dot(execution, y, y) - 2 * dot(execution, sum, y));
   }
   return std::sqrt(squares < 0 ? 0 : squares);  // below 0 by rounding alone
 }
 
-void Relay::receive(const Execution& execution, std::span<const Payload> in) {
+double Relay::ranks_in(const Execution& execution, size_t edge, const Payload& m) const {
+  double most = 1;
+  if (m.count != message_size(edge) || m.dtype != dtype_) return most;
+  for (size_t tree = 0; tree < trees_; ++tree)
+    if (carries(edge, tree)) most = std::max(most, count_in(execution, edge, tree, m));
+  return most;
+}
+
+void Relay::receive(const Execution& execution, std::span<const Received> in) {
   GV_CHECK(in.size() == near_.size());
   for (size_t k = 0; k < in.size(); ++k) {
-    const bool ours = in[k] && in[k].count == message_size(k) && in[k].dtype == dtype_;
-    Held last = std::exchange(held_[k], ours ? Held{in[k]} : Held{});
+    const Payload& message = in[k].payload;
+    const bool ours =
+        in[k] && in[k].share > 0 && message.count == message_size(k) && message.dtype == dtype_;
+    Held last = std::exchange(held_[k], ours ? Held{message, in[k].share} : Held{});
     for (size_t tree = 0; held_[k] && tree < trees_; ++tree) {
       if (!carries(k, tree)) continue;
-      held_[k].counts[tree] = count_in(execution, k, tree, in[k]);
-      if (!(held_[k].counts[tree] >= 1)) held_[k] = {};  // a sum is of one rank at least
+      const double count = count_in(execution, k, tree, message);
+      held_[k].counts[tree] = in[k].share * count;
+      if (!(count > 0)) held_[k] = {};
     }
     if (!held_[k] && reuses_) held_[k] = std::move(last);
   }
@@ -126,7 +137,8 @@ void Relay::sum(const Execution& execution, size_t tree, double own, double rece
                 ConstVec other, Vec out) {
   terms_.assign(1, {own, part(tree)});
   for (size_t k = 0; k < near_.size(); ++k)
-    if (held_[k] && carries(k, tree)) terms_.push_back({received, held_part(k, tree)});
+    if (held_[k] && carries(k, tree))
+      terms_.push_back({received * held_[k].share, held_part(k, tree)});
   if (trees_ == 1) {
     if (other && rest != 0) terms_.push_back({rest, other});
     return combine(execution, terms_, out);
@@ -165,11 +177,11 @@ double RelayRule::distance(size_t edge, const Payload& message) {
   return relay_.distance(execution_, edge, message, 1);
 }
 
-double RelayRule::reach(ConstVec start) {
-  return std::sqrt(square_distance(execution_, x_, start));
+double RelayRule::ranks_in(size_t edge, const Payload& message) {
+  return relay_.ranks_in(execution_, edge, message);
 }
 
-void RelayRule::combine(double, int, std::span<const Payload> in) {
+void RelayRule::combine(double, int, std::span<const Received> in) {
   relay_.receive(execution_, in);
   count_ = relay_.count(0);
   for (size_t tree = 0; tree < relay_.trees(); ++tree) {

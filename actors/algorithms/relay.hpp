@@ -42,11 +42,15 @@ class Relay {
 
   size_t message_bytes() const { return (size_ + kMostTrees) * size_of(dtype_); }
   void write(const Execution&, size_t edge, Payload& out);
-  void receive(const Execution&, std::span<const Payload> in);
+  /// Of a message whose share is below 1 the sum and the count are scaled by it, here and in what
+  /// is relayed on.
+  void receive(const Execution&, std::span<const Received> in);
 
-  /// What a message of this edge says of a rank behind it, in the mean: m / c, less `own` times y.
-  /// The norm over the trees of the edge; NaN where the message is none of this edge.
+  /// |m - own c y| of a message of this edge, over the edge's trees; NaN where it is none of this
+  /// edge.
   double distance(const Execution&, size_t edge, const Payload&, double own) const;
+  /// The largest c of its trees.
+  double ranks_in(const Execution&, size_t edge, const Payload&) const;
 
   size_t trees() const { return trees_; }
   /// n_i of tree k, of what receive() had.
@@ -62,7 +66,8 @@ class Relay {
   };
   struct Held {  // m_ji and c_ji
     Payload payload;
-    std::array<double, kMostTrees> counts = {};
+    double share = 1;
+    std::array<double, kMostTrees> counts = {};  // scaled by it
 
     explicit operator bool() const { return static_cast<bool>(payload); }
   };
@@ -100,10 +105,10 @@ class RelayRule : public RoundRule {
   bool broadcasts() const override { return false; }
   size_t message_bytes() const override { return relay_.message_bytes(); }
   void write(int phase, size_t edge, Payload& out) override;
-  /// How far the mean of the ranks behind the edge is from y.
+  /// How far the sum of the ranks behind the edge is from as many y.
   double distance(size_t edge, const Payload&) override;
-  double reach(ConstVec start) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  double ranks_in(size_t edge, const Payload&) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
   bool conserves() const override { return false; }
   RuleCounts counts() const override { return {.relay_count = count_}; }
 

@@ -25,7 +25,7 @@ void RelaySgdAsync::on_gradient(double now, double lr, ConstVec g, Vec copy) {
   say();
 }
 
-void RelaySgdAsync::combine(double now, int phase, std::span<const Payload> in) {
+void RelaySgdAsync::combine(double now, int phase, std::span<const Received> in) {
   RelaySgd::combine(now, phase, in);
   say();  // write() comes after this
 }

@@ -31,7 +31,7 @@ class RelaySgdAsync final : public RelaySgd {
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
-  void combine(double now, int phase, std::span<const Payload> in) override;
+  void combine(double now, int phase, std::span<const Received> in) override;
 
  private:
   ConstVec said() const override { return y_; }

@@ -1,7 +1,5 @@
 #include "actors/algorithms/relaysum_grad.hpp"
 
-#include <cmath>
-
 namespace grapevine {
 
 RelaySumGrad::RelaySumGrad(const RuleContext& context)
@@ -30,8 +28,6 @@ void RelaySumGrad::on_gradient(double, double lr, ConstVec g, Vec) {
 double RelaySumGrad::distance(size_t edge, const Payload& message) {
   return relay_.distance(execution_, edge, message, 0);
 }
-
-double RelaySumGrad::addition() { return std::sqrt(dot(execution_, u_, u_)); }
 
 void RelaySumGrad::take_in(size_t tree) {
   const double n = near_.ranks;

@@ -25,7 +25,7 @@ class RelaySumGrad final : public RelayRule {
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   /// How long a step of the ranks behind the edge is, in the mean.
   double distance(size_t edge, const Payload&) override;
-  double addition() override;
+  ConstVec step() override { return u_.vec(); }
 
  private:
   ConstVec said() const override { return u_; }

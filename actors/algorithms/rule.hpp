@@ -101,9 +101,19 @@ class PairwiseRule : public Rule {
   virtual size_t snapshot_bytes() const = 0;
   /// The parameters, or what is sent of them, and their phase (Lease::phase).
   virtual void snapshot(double now, const ExchangeKey&, Payload& out) = 0;
-  /// Both ends apply the same exchanges of an edge in the same order, each exactly once.
+  /// `share` of what the difference of the two says, above 0 (actors/guard). Both ends apply the
+  /// same exchanges of an edge in the same order, each exactly once and with the same share.
   virtual void jump(double now, const ExchangeKey&, const Payload& sent, const Payload& received,
-                    double alpha_tilde) = 0;
+                    double alpha_tilde, double share) = 0;
+};
+
+/// What a neighbour sent in a phase of a round, empty where it was lost, and how much of the
+/// difference that it makes is taken (actors/guard): 0 to 1.
+struct Received {
+  Payload payload;
+  double share = 1;
+
+  explicit operator bool() const { return static_cast<bool>(payload); }
 };
 
 /// Rules whose ranks trade messages with their neighbours, round by round. A round is
@@ -132,17 +142,27 @@ class RoundRule : public Rule {
   virtual size_t message_bytes() const = 0;  // of the largest
   /// The message to neighbours[edge]. Has no effect on what a later write() gives.
   virtual void write(int phase, size_t edge, Payload& out) = 0;
-  /// How far what neighbours[edge] sent is from what is here: a norm to compare with those of other
-  /// rounds. Not finite where the message is of no use. By default the norm of the message.
+  /// How far what neighbours[edge] sent is from what is here: the norm that its share scales. Not
+  /// finite where the message is of no use. By default 0 where the message is finite.
   virtual double distance(size_t edge, const Payload&);
-  /// The like of it for how far this rank has come from where it began. By default the norm of x.
-  virtual double reach(ConstVec start);
-  /// Where the distances say how much each rank adds in a round, so that those of all edges are
-  /// alike: what this rank adds. Else 0.
-  virtual double addition() { return 0; }
+  /// Whether both ends of an edge find the same distance, so that both take the same share.
+  virtual bool ends_agree() const { return false; }
+  /// Ranks that such a message stands for: its distance is so many times that of their mean.
+  virtual double ranks_in(size_t edge, const Payload&) {
+    static_cast<void>(edge);
+    return 1;
+  }
+  /// Where the edges of a phase cannot be judged one by one: takes the messages in, each whole, and
+  /// returns what combine() will add to x, which the caller may scale. Empty: the shares count.
+  virtual Vec pull(int phase, std::span<const Received> in) {
+    static_cast<void>(phase), static_cast<void>(in);
+    return {};
+  }
+  /// The step of this round, where on_gradient() does not move x by it; else empty.
+  virtual ConstVec step() { return {}; }
   /// in[k] is what neighbours[k] sent (where the method's schedule says who sends: in the
   /// schedule's order); empty where it was lost. After the last phase x is the new one.
-  virtual void combine(double now, int phase, std::span<const Payload> in) = 0;
+  virtual void combine(double now, int phase, std::span<const Received> in) = 0;
 
  protected:
   size_t size() const { return x_.size(); }

@@ -31,7 +31,7 @@ std::optional<Departure> Departures::told(uint64_t number, const StateReport& re
   Open& open = found->second;
   for (const EdgeDistance& e : report.distances) {
     const uint32_t place = static_cast<uint32_t>(e.peer) - open.gone.first_rank;
-    if (place >= open.gone.ranks) continue;
+    if (place >= open.gone.ranks || std::isnan(e.distance)) continue;
     open.squares += e.distance * e.distance;
     ++open.edges;
   }

@@ -270,6 +270,7 @@ void Transfers::fetching(const std::function<void(Fetcher&, double now, FetcherE
     state = std::make_shared<RankState>();
     state->gradients = fetcher_->manifest().gradients;
     state->numbers = fetcher_->manifest().numbers;
+    state->guard.usual = fetcher_->manifest().usual_step;
     state->vectors = fetcher_->take();
   }
   fetcher_.reset();
@@ -307,9 +308,10 @@ void Transfers::take_for(const SourceEffects::Take& take) {
 
 void Transfers::give_state(const SourceEffects::Take& take, const RankStatePtr& copy) {
   if (copy && !copy->vectors.empty()) {
-    hashing_.push_back(
-        {take.node, SnapshotPtr(copy, &copy->vectors),
-         manifest_of(copy->vectors, copy->numbers, take.fetch.transfer, copy->gradients, 1)});
+    Manifest manifest =
+        manifest_of(copy->vectors, copy->numbers, take.fetch.transfer, copy->gradients, 1);
+    manifest.usual_step = copy->guard.usual;
+    hashing_.push_back({take.node, SnapshotPtr(copy, &copy->vectors), std::move(manifest)});
     if (hashing_.size() == 1) again(HashMore{});
     return;
   }

@@ -106,7 +106,7 @@ void Collective::begin(double now, Effects& out) {
   advance(now, out);
 }
 
-void Collective::taken(double now, uint64_t ticket, Payload payload, double, Effects& out) {
+void Collective::taken(double now, uint64_t ticket, Payload payload, const Limits&, Effects& out) {
   if (ticket >> 48 != views_) return;  // of a round that was dropped
   const uint64_t place = ticket & ((uint64_t{1} << 48) - 1);
   const auto per_round = 2 * static_cast<uint64_t>(n_);

@@ -42,8 +42,10 @@ class Collective final : public Conversation {
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
   void unsent(double, const FrameHeader&, Effects&) override {}
-  void taken(double now, uint64_t ticket, Payload, double bound, Effects&) override;
-  void skipped(double, int, uint64_t, Effects&) override { ++counts_.skipped; }
+  void taken(double now, uint64_t ticket, Payload, const Limits&, Effects&) override;
+  void judged(int, Guard::Verdict verdict) override {
+    ++(verdict == Guard::Verdict::far ? counts_.clipped : counts_.not_finite);
+  }
   void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, uint32_t, Effects&) override {}
   void drain(double, Effects&) override { draining_ = true; }

@@ -6,9 +6,9 @@
 // never decreases. Whoever owns it carries out the effects after each call.
 //
 // Take is answered later by taken(ticket, payload), Write by step_ready(...). Apply is not
-// answered, unless what came was so far off that it was left out: skipped(...). The state actor
-// serves one rank's requests in the order in which they were sent, so whatever is taken after an
-// Apply has it in.
+// answered, unless what came has not moved this rank as far as it says: judged(...). The state
+// actor serves one rank's requests in the order in which they were sent, so whatever is taken after
+// an Apply has it in.
 #pragma once
 #include <cstdint>
 #include <memory_resource>
@@ -17,6 +17,7 @@
 
 #include "actors/algorithms/exchange_key.hpp"
 #include "actors/conversations/counts.hpp"
+#include "actors/guard/guard.hpp"
 #include "kernels/memory/lease.hpp"
 #include "messages/frame.hpp"
 
@@ -98,10 +99,11 @@ struct Apply {
   Operation operation = Operation::jump;
   ExchangeKey exchange;  // of jump and missing
   Payload sent, received;
+  Limits own, theirs;  // of jump: what crossed with the two
   std::vector<Payload> incoming;
+  std::vector<Limits> limits;  // of combine: what came with `incoming`
   int phase = 0;
   double alpha_tilde = 0.5;
-  double bound = kNever;         // of jump: snapshots that are farther apart are left alone
   size_t offset = 0, count = 0;  // of add and assign
   int vector = 0;         // of begin and finish: 0 the gradient, k the rule's vectors()[k - 1]
   int contributions = 1;  // of begin and finish: ranks in the sum; 0: none came, no step is taken
@@ -132,6 +134,7 @@ struct Effects {
 struct Outgoing {  // what a neighbour is to get in a phase of a round
   int peer = -1;   // -1: whoever gets something
   Payload payload;
+  Limits limits;  // of this rank, towards that neighbour
 };
 
 struct Messages {  // of a phase, written under the neighbourhood of `epoch`
@@ -149,10 +152,11 @@ class Conversation {
   virtual void frame(double now, const FrameHeader&, const Payload&, Effects&) = 0;
   /// This frame has not left: nobody is known by its number, or there is no link to it.
   virtual void unsent(double now, const FrameHeader&, Effects&) = 0;
-  /// `bound`: how far from it the other end's snapshot may be.
-  virtual void taken(double now, uint64_t ticket, Payload, double bound, Effects&) = 0;
-  /// What came from this rank (-1: from all together) was left out, `number` the exchange's.
-  virtual void skipped(double now, int peer, uint64_t number, Effects&) = 0;
+  /// `limits`: this rank's, which go with the payload.
+  virtual void taken(double now, uint64_t ticket, Payload, const Limits& limits, Effects&) = 0;
+  /// What came from this rank (-1: from all together) was scaled, or is not finite and was not
+  /// used.
+  virtual void judged(int peer, Guard::Verdict) = 0;
   virtual void step_ready(double now, Messages, Effects&) = 0;  // a round, or its next phase
   /// The peer is gone in this incarnation, and in those before.
   virtual void peer_down(double now, int peer, uint32_t incarnation, Effects&) = 0;

@@ -42,7 +42,10 @@ void PairExchange::send(const Moment& m, FrameKind kind, uint64_t number, Declin
   h.reason = reason;
   h.part = kind == FrameKind::decline ? peer_attempt_ : attempt_;
   h.alpha_tilde = open_ ? open_->alpha_tilde : m.own.alpha_tilde;
-  if (kind == FrameKind::data) h.bound = open_->bound;
+  if (kind == FrameKind::data) {
+    h.bound = open_->limits.bound;
+    h.allowance = open_->limits.allowance;
+  }
   m.out.sends.push_back({h, std::move(payload)});
 }
 
@@ -79,7 +82,8 @@ void PairExchange::decline(const Moment& m, const FrameHeader& offer, DeclineRea
 
 // --- snapshots and jumps
 
-PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, double bound, int timer) {
+PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, const Limits& limits,
+                                       int timer) {
   const bool owes_accept = open_->owes_accept;
   if (!payload) {  // nothing has left yet, so this end may still say no
     open_.reset();
@@ -89,7 +93,7 @@ PairExchange::Next PairExchange::taken(const Moment& m, Payload payload, double 
   open_->taking = false;
   open_->sent = std::move(payload);
   open_->sent_at = m.now;
-  open_->bound = bound;
+  open_->limits = limits;
   if (owes_accept) send(m, FrameKind::accept, done_ + 1);
   send(m, FrameKind::data, done_ + 1);
   m.out.arms.push_back({timer, m.now + 2 * duration_ + timeout(m.own) + m.own.least_timeout_s});
@@ -100,7 +104,7 @@ PairExchange::Next PairExchange::receive(const Moment& m, const FrameHeader& h,
                                          const Payload& payload, int timer) {
   open_->received = payload;
   open_->peer_alpha_tilde = h.alpha_tilde;
-  open_->peer_bound = h.bound;
+  open_->peer_limits = {h.bound, h.allowance};
   return open_->taking ? Next::nothing : apply(m, timer);
 }
 
@@ -120,7 +124,8 @@ PairExchange::Next PairExchange::apply(const Moment& m, int timer) {
   jump.sent = x.sent;
   jump.received = std::exchange(x.received, {});
   jump.alpha_tilde = std::min(x.alpha_tilde, x.peer_alpha_tilde);
-  jump.bound = std::min(x.bound, x.peer_bound);
+  jump.own = x.limits;
+  jump.theirs = x.peer_limits;
   m.out.requests.push_back(std::move(jump));
   send(m, FrameKind::ack, done_ + 1);
   if (x.acked) return settle(m, timer);

@@ -70,7 +70,7 @@ class PairExchange {
   /// Data for an exchange that hear() has had opened.
   Next receive(const Moment&, const FrameHeader&, const Payload&, int timer);
   /// The snapshot, or nothing: then this end has left the exchange again, and said so.
-  Next taken(const Moment&, Payload, double bound, int timer);
+  Next taken(const Moment&, Payload, const Limits&, int timer);
   /// Says again what has not been answered, and waits twice as long, at most `cap_s`.
   void repeat(const Moment&, int timer, double cap_s);
   /// The other end is gone, or this end counts as another one: what was open is broken.
@@ -103,7 +103,7 @@ class PairExchange {
   struct Open {  // number done + 1
     uint64_t epoch = 0;
     double alpha_tilde = 0.5, peer_alpha_tilde = 0.5;
-    double bound = kNever, peer_bound = kNever;
+    Limits limits, peer_limits;
     bool taking = true, applied = false, acked = false;
     bool owes_accept = false;             // once the snapshot is there
     double sent_at = 0, repeated_at = 0;  // repeated: the last frame but offers; 0: none

@@ -112,8 +112,8 @@ std::vector<EdgeCount> Pairwise::edge_counts() const {
   std::vector<EdgeCount> counts;
   for (const Partner& p : partners_) {
     const PairExchange& x = p.exchange;
-    const uint64_t skipped = p.errors ? p.errors->skipped : 0;
-    counts.push_back({x.peer(), x.exchanges(), x.applied_at(), p.in_graph, skipped});
+    counts.push_back(
+        {x.peer(), x.exchanges(), x.applied_at(), p.in_graph, p.clipped, p.not_finite});
   }
   return counts;
 }
@@ -148,17 +148,19 @@ void Pairwise::open(double now, Partner& p, uint64_t epoch, bool owes_accept, Ef
   counts_.waited_s += policy_.opened(now, partners_, p);
 }
 
-void Pairwise::taken(double now, uint64_t ticket, Payload payload, double bound, Effects& out) {
+void Pairwise::taken(double now, uint64_t ticket, Payload payload, const Limits& limits,
+                     Effects& out) {
   Partner& p = partners_[static_cast<size_t>(ticket >> 40)];
   const bool asked_for =
       (ticket & kNumberMask) == ((p.exchange.done() + 1) & kNumberMask) && p.exchange.taking();
   if (!asked_for) return;
-  go_on(now, p, p.exchange.taken(at(now, out), std::move(payload), bound, repeats(p)), out);
+  go_on(now, p, p.exchange.taken(at(now, out), std::move(payload), limits, repeats(p)), out);
 }
 
-void Pairwise::skipped(double now, int peer, uint64_t number, Effects&) {
-  ++counts_.skipped;
-  if (Partner* p = find(peer)) policy_.skipped(now, *p, number);
+void Pairwise::judged(int peer, Guard::Verdict verdict) {
+  const bool clipped = verdict == Guard::Verdict::far;
+  ++(clipped ? counts_.clipped : counts_.not_finite);
+  if (Partner* p = find(peer)) ++(clipped ? p->clipped : p->not_finite);
 }
 
 // --- frames and timers

@@ -16,8 +16,8 @@ class Pairwise final : public Conversation {
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
   void unsent(double now, const FrameHeader&, Effects&) override;
-  void taken(double now, uint64_t ticket, Payload, double bound, Effects&) override;
-  void skipped(double now, int peer, uint64_t number, Effects&) override;
+  void taken(double now, uint64_t ticket, Payload, const Limits&, Effects&) override;
+  void judged(int peer, Guard::Verdict) override;
   void step_ready(double, Messages, Effects&) override {}
   void peer_down(double now, int peer, uint32_t incarnation, Effects&) override;
   void drain(double, Effects&) override { policy_.drain(); }

@@ -13,9 +13,6 @@ constexpr double kSlow = 2;           // usual durations after which an exchange
 constexpr long kOpenAtMost = 4;       // snapshots held by one rank
 constexpr double kClockJitter = 0.1;  // of the rank's own clock
 constexpr double kDebt = 3;           // intervals of lateness that are caught up
-constexpr uint32_t kSkips = 3;        // in a row, then a partner is left out
-constexpr double kLeftOut = 8;        // intervals, at first; each time twice as long
-constexpr uint32_t kLongest = 10;     // doublings
 constexpr double kAtHand = 4;         // times as fast as most
 
 long open_count(const Partners& partners) {
@@ -106,7 +103,7 @@ int PartnerPolicy::repeats_kept(double now, const Partners& partners) const {
     const PairExchange& x = p.exchange;
     const bool lapsed = x.offered() && x.lapsed();
     const bool stuck = x.is_open() && now - x.opened_at() >= age;
-    if (!lapsed && !stuck && !p.left_out(now)) ++(p.met ? met : strangers);
+    if (!lapsed && !stuck) ++(p.met ? met : strangers);
   }
   const bool silent = strangers_are_silent(partners);
   const int usable = silent ? met : met + strangers;
@@ -131,7 +128,6 @@ bool PartnerPolicy::is_fresh(double now, const Partners& partners, const Partner
 DeclineReason PartnerPolicy::refusal(double now, const Partners& partners,
                                      const Partner& from) const {
   if (open_count(partners) >= kOpenAtMost) return DeclineReason::no_buffer;
-  if (from.left_out(now)) return DeclineReason::not_yet;
   if (draining_ || is_busy(now, partners)) return DeclineReason::busy;
   if (rings()) return DeclineReason::none;
   if (due_ - now > 1 / rate_) return DeclineReason::not_yet;
@@ -157,10 +153,6 @@ PartnerPolicy::Choice PartnerPolicy::choose(double now, const Partners& partners
     const Partner& p = partners[k];
     if (!p.exchange.idle() || !p.in_graph) continue;
     if (rings() && p.backlog == 0 && !p.caller) continue;
-    if (p.left_out(now)) {
-      again_at = std::min(again_at, p.errors->left_out_until);
-      continue;
-    }
     if (!rings() && !is_fresh(now, partners, p)) {
       again_at = std::min(again_at, patience_end() + kInstant);
     } else if (p.not_before > now) {
@@ -222,18 +214,6 @@ void PartnerPolicy::declined(double now, Partner& p) const {
 void PartnerPolicy::refused(double now, Partner& p) const {
   p.caller = true;
   p.not_before = now;
-}
-
-void PartnerPolicy::skipped(double now, Partner& p, uint64_t number) const {
-  if (!p.errors) p.errors = std::make_unique<Partner::Errors>();
-  Partner::Errors& e = *p.errors;
-  ++e.skipped;
-  e.in_a_row = number == e.last + 1 ? e.in_a_row + 1 : 1;
-  e.last = number;
-  if (e.in_a_row < kSkips || rate_ <= 0) return;
-  const uint32_t again = std::min(e.in_a_row - kSkips, kLongest);
-  e.left_out_until = now + kLeftOut * static_cast<double>(uint64_t{1} << again) * interval();
-  p.backlog = 0;
 }
 
 void PartnerPolicy::wind_up(double from, Partner& p) {

@@ -9,7 +9,6 @@
 // Arithmetic on times and a stream of random numbers: no frame, no effect. The partners are the
 // caller's, who keeps them in one order.
 #pragma once
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -35,14 +34,6 @@ struct PairwiseOptions {
 /// A neighbour of now or of an earlier graph: this rank's end of the edge, and what the policy
 /// keeps about it. Ranks have many, few of them open.
 struct Partner {
-  struct Errors {                    // of a partner that has ever sent what was left out
-    uint64_t skipped = 0, last = 0;  // the last one's number
-    uint32_t in_a_row = 0;
-    double left_out_until = 0;
-  };
-
-  bool left_out(double now) const { return errors && now < errors->left_out_until; }
-
   PairExchange exchange;
   bool in_graph = true;
   bool met = false;      // in an exchange, whenever that was
@@ -50,7 +41,7 @@ struct Partner {
   uint32_t backlog = 0;  // poisson: rings not yet served
   double wanted_rate = 0;
   double not_before = 0, rings_at = kNever;
-  std::unique_ptr<Errors> errors = {};
+  uint32_t clipped = 0, not_finite = 0;  // exchanges
 };
 using Partners = std::vector<Partner>;
 
@@ -95,8 +86,6 @@ class PartnerPolicy {
   void settled(double took_s);
   void declined(double now, Partner&) const;
   void refused(double now, Partner&) const;  // an offer of its, here
-  /// The jump of an exchange was left out. Three in a row, and the partner is left out for a while.
-  void skipped(double now, Partner&, uint64_t number) const;
   /// poisson: sets the partner's clock; to be told by ring() at `rings_at`.
   void wind_up(double from, Partner&);
   bool ring(Partner&);  // false: nobody listens any more

@@ -24,7 +24,7 @@ void Rounds::view(double now, const View& view, Effects& out) {
   peers_.clear();
   for (const EdgeView& e : options_.one_peer ? view.ring : view.edges) {
     if (e.peer == options_.rank) place_ = peers_.size();
-    peers_.push_back({e.peer, e.peer_incarnation, 0, -1, 0, 0, {}});
+    peers_.push_back({.rank = e.peer, .incarnation = e.peer_incarnation});
   }
   number_ = 0;
   sent_.clear();
@@ -76,13 +76,22 @@ void Rounds::choose_peers() {
   }
 }
 
-void Rounds::send(const Peer& to, FrameKind kind, uint64_t number, const Payload& payload,
-                  Effects& out, DeclineReason reason) {
-  FrameHeader h = header_of(kind, {options_.rank, view_.incarnation}, {to.rank, to.incarnation},
-                            view_.epoch, number, payload);
-  h.reason = reason;
-  if (kind == FrameKind::message) h.part = static_cast<uint32_t>(phase_);
+void Rounds::send_message(const Peer& to, uint64_t number, const Payload& payload,
+                          const Limits& limits, Effects& out) {
+  FrameHeader h = header_of(FrameKind::message, {options_.rank, view_.incarnation},
+                            {to.rank, to.incarnation}, view_.epoch, number, payload);
+  h.part = static_cast<uint32_t>(phase_);
+  h.bound = limits.bound;
+  h.allowance = limits.allowance;
   out.sends.push_back({h, payload});
+}
+
+void Rounds::send(const Peer& to, FrameKind kind, uint64_t number, Effects& out,
+                  DeclineReason reason) {
+  FrameHeader h = header_of(kind, {options_.rank, view_.incarnation}, {to.rank, to.incarnation},
+                            view_.epoch, number);
+  h.reason = reason;
+  out.sends.push_back({h, {}});
 }
 
 void Rounds::step_ready(double now, Messages messages, Effects& out) {
@@ -108,8 +117,8 @@ void Rounds::send_out(Messages& messages, Effects& out) {
     for (const Outgoing& o : messages.outgoing) {
       if (o.peer >= 0 && o.peer != peers_[k].rank) continue;
       if (!o.payload) continue;  // where nobody waits: as if the link had lost it
-      send(peers_[k], FrameKind::message, number_, o.payload, out);
-      if (options_.waits) sent_.push_back({number_, peers_[k].rank, o.payload});
+      send_message(peers_[k], number_, o.payload, o.limits, out);
+      if (options_.waits) sent_.push_back({number_, peers_[k].rank, o.payload, o.limits});
     }
   }
 }
@@ -127,7 +136,7 @@ void Rounds::step_at_once(double now, Messages messages, Effects& out) {
   apply.operation = Apply::Operation::combine;
   for (Peer& peer : peers_) {
     use(now, peer);
-    apply.incoming.push_back(peer.arrived.empty() ? Payload{} : std::move(peer.arrived[0].payload));
+    put(peer.arrived.empty() ? Arrived{} : std::move(peer.arrived[0]), apply);
     peer.arrived.clear();
   }
   out.requests.emplace_back(std::move(apply));
@@ -135,13 +144,13 @@ void Rounds::step_at_once(double now, Messages messages, Effects& out) {
 
 void Rounds::advance(double now, Effects& out) {
   if (!active_ || !sent_now_) return;
-  std::vector<Payload> incoming(senders_.size());
+  std::vector<Arrived> incoming(senders_.size());
   for (size_t k = 0; k < senders_.size(); ++k) {
     Peer& peer = peers_[senders_[k]];
     const auto found = std::find_if(peer.arrived.begin(), peer.arrived.end(),
                                     [&](const Arrived& a) { return a.number == number_; });
     if (found == peer.arrived.end()) return wait(now, options_.patience_s, out);
-    incoming[k] = found->payload;
+    incoming[k] = *found;
   }
   for (const size_t k : senders_) {
     Peer& peer = peers_[k];
@@ -157,10 +166,16 @@ void Rounds::use(double now, Peer& peer) {
   peer.used_at = now;
 }
 
-void Rounds::combine(std::vector<Payload> incoming, Effects& out) {
+void Rounds::put(Arrived arrived, Apply& apply) {
+  apply.incoming.push_back(std::move(arrived.payload));
+  apply.limits.push_back(arrived.limits);
+}
+
+void Rounds::combine(std::vector<Arrived> incoming, Effects& out) {
   Apply apply;
   apply.operation = Apply::Operation::combine;
-  apply.incoming = std::move(incoming);
+  for (Arrived& arrived : incoming)
+    put(std::move(arrived), apply);
   apply.phase = phase_;
   out.requests.push_back(std::move(apply));
   ++number_;
@@ -197,7 +212,7 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   if (!options_.waits) {
     if (m.number < peer.next) return void(++counts_.repeated);
     peer.next = m.number + 1;
-    peer.arrived.assign(1, {m.number, payload});
+    peer.arrived.assign(1, {m.number, payload, {m.bound, m.allowance}});
     return;
   }
   const bool known = std::any_of(peer.arrived.begin(), peer.arrived.end(),
@@ -205,7 +220,7 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   if (known || m.number < number_) return void(++counts_.repeated);
   if (m.number > number_ + kAhead) return void(++counts_.protocol_errors);
   counts_.lost += !payload;
-  peer.arrived.push_back({m.number, payload});
+  peer.arrived.push_back({m.number, payload, {m.bound, m.allowance}});
   advance(now, out);
 }
 
@@ -214,9 +229,9 @@ void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {
     return s.number == m.number && s.to == peer.rank;
   });
   if (found != sent_.end() && options_.resends)
-    return send(peer, FrameKind::message, m.number, found->payload, out);
+    return send_message(peer, m.number, found->payload, found->limits, out);
   if (found != sent_.end() || m.number < number_ || draining_)
-    send(peer, FrameKind::decline, m.number, {}, out, DeclineReason::gone);
+    send(peer, FrameKind::decline, m.number, out, DeclineReason::gone);
 }
 
 void Rounds::wait(double now, double patience_s, Effects& out) {
@@ -232,22 +247,23 @@ void Rounds::timer(double now, int id, Effects& out) {
     const bool there = std::any_of(peer.arrived.begin(), peer.arrived.end(),
                                    [&](const Arrived& a) { return a.number == number_; });
     if (there) continue;
-    send(peer, FrameKind::ask, number_, {}, out);
+    send(peer, FrameKind::ask, number_, out);
     if (patience_s_ > options_.patience_s) out.suspects.push_back(peer.rank);
   }
   wait(now, std::min(2 * patience_s_, kPatienceMost * options_.patience_s), out);
 }
 
-void Rounds::skipped(double, int peer, uint64_t, Effects&) {
-  ++counts_.skipped;
-  ++counts_.lost;
-  if (Peer* known = find(peer)) ++known->skipped;
+void Rounds::judged(int peer, Guard::Verdict verdict) {
+  const bool clipped = verdict == Guard::Verdict::far;
+  ++(clipped ? counts_.clipped : counts_.not_finite);
+  counts_.lost += !clipped;
+  if (Peer* known = find(peer)) ++(clipped ? known->clipped : known->not_finite);
 }
 
 std::vector<EdgeCount> Rounds::edge_counts() const {
   std::vector<EdgeCount> counts;
   for (const Peer& peer : peers_)
-    counts.push_back({peer.rank, peer.used, peer.used_at, true, peer.skipped});
+    counts.push_back({peer.rank, peer.used, peer.used_at, true, peer.clipped, peer.not_finite});
   return counts;
 }
 

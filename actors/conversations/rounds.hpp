@@ -43,8 +43,8 @@ class Rounds final : public Conversation {
   void timer(double now, int id, Effects&) override;
   void frame(double now, const FrameHeader&, const Payload&, Effects&) override;
   void unsent(double, const FrameHeader&, Effects&) override {}
-  void taken(double, uint64_t, Payload, double, Effects&) override {}
-  void skipped(double now, int peer, uint64_t number, Effects&) override;
+  void taken(double, uint64_t, Payload, const Limits&, Effects&) override {}
+  void judged(int peer, Guard::Verdict) override;
   void step_ready(double now, Messages, Effects&) override;
   void peer_down(double, int, uint32_t, Effects&) override {}  // a new epoch follows
   void drain(double, Effects&) override { draining_ = true; }
@@ -58,6 +58,7 @@ class Rounds final : public Conversation {
   struct Arrived {
     uint64_t number = 0;
     Payload payload;  // empty: gone
+    Limits limits;
   };
   struct Peer {
     int rank = 0;
@@ -65,13 +66,14 @@ class Rounds final : public Conversation {
     uint64_t used = 0;  // messages combined
     double used_at = -1;
     uint64_t next = 0;  // not waits: after the newest that came
-    uint64_t skipped = 0;
+    uint64_t clipped = 0, not_finite = 0;
     std::vector<Arrived> arrived;
   };
   struct Sent {
     uint64_t number = 0;
     int to = 0;
     Payload payload;
+    Limits limits;
   };
   struct Early {  // of an epoch that is not ours yet
     FrameHeader header;
@@ -83,15 +85,16 @@ class Rounds final : public Conversation {
   uint64_t kept() const;
   OnePeer one_peer() const;
   void choose_peers();
-  void send(const Peer&, FrameKind, uint64_t number, const Payload&, Effects&,
-            DeclineReason = DeclineReason::none);
+  void send_message(const Peer&, uint64_t number, const Payload&, const Limits&, Effects&);
+  void send(const Peer&, FrameKind, uint64_t number, Effects&, DeclineReason = DeclineReason::none);
   void arrive(double now, Peer&, const FrameHeader&, const Payload&, Effects&);
   void answer(Peer&, const FrameHeader&, Effects&);
   void step_at_once(double now, Messages, Effects&);
   void send_out(Messages&, Effects&);
   void advance(double now, Effects&);
   void use(double now, Peer&);
-  void combine(std::vector<Payload> incoming, Effects&);
+  void combine(std::vector<Arrived> incoming, Effects&);
+  static void put(Arrived, Apply&);
   void wait(double now, double patience_s, Effects&);
 
   RoundsOptions options_;

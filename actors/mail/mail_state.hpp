@@ -23,11 +23,11 @@ using ViewPtr = std::shared_ptr<const View>;  // an epoch, or new constants in o
 struct Taken {
   uint64_t ticket = 0;
   Payload payload;
-  double bound = kNever;  // how far from it the other end's snapshot may be
+  Limits limits;  // this rank's, which go with it
 };
-struct Skipped {
-  int peer = -1;        // whose message was too far off, and left out; -1: all together
-  uint64_t number = 0;  // of the exchange
+struct Judged {
+  int peer = -1;  // whose message was far, or not finite; -1: all together
+  Guard::Verdict verdict = Guard::Verdict::far;
 };
 struct PeerDown {
   int rank = 0;
@@ -81,8 +81,16 @@ struct RecordRank {
 struct Sample {
   std::shared_ptr<const std::vector<double>> reference;
 };
+/// An edge whose ends are far from each other and whose allowance is spent (actors/guard), or whose
+/// last message is not finite.
+struct FarEdge {
+  int rank = 0, peer = 0;
+  bool is_finite = true;
+  double steps = 0, peer_steps = 0;  // the distance, in usual steps of the two ends
+};
 struct SampleReply {
   int ranks = 0;
+  std::vector<FarEdge> far;
   double squares = 0;                              // sum over ranks of |x - reference|^2
   std::shared_ptr<const std::vector<double>> sum;  // sum over ranks of x - reference
 };
@@ -97,7 +105,8 @@ struct Inherit {
 };  // the push-sum mass of ranks that have left, and their weighted mean; from this epoch on
 struct EdgeDistance {
   int rank = 0, peer = 0;
-  double distance = 0;  // |x_rank - x_peer|, as an exchange of the last seconds saw it
+  double distance = 0;  // |x_rank - x_peer|, as an exchange of the last seconds saw it; NaN: unknown
+  double allowance = 1;  // what is left of the edge's, 0 to 1 (actors/guard)
 };
 struct StateReport {
   std::vector<EdgeDistance> distances;

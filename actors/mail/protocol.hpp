@@ -45,7 +45,7 @@ struct SampleReply;
 struct SaveNow;
 struct SetView;
 struct ShareDone;
-struct Skipped;
+struct Judged;
 struct Solved;
 struct StateReport;
 struct Suspected;
@@ -63,7 +63,7 @@ using Takes = caf::reacts_to<In...>;
 template <class In, class Out>
 using Answers = typename caf::replies_to<In>::template with<Out>;
 
-using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Skipped>,
+using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Taken>, Takes<Judged>,
                                            Takes<Messages>, Takes<Ptr<View>>, Takes<PeerDown>,
                                            Takes<Order>, Answers<Report, CommunicatorReport>>;
 
@@ -111,7 +111,7 @@ GV_LOCAL_MESSAGE(Frame)
 GV_LOCAL_MESSAGE(Lease)
 GV_LOCAL_MESSAGE(Ptr<grapevine::View>)
 GV_LOCAL_MESSAGE(Taken)
-GV_LOCAL_MESSAGE(Skipped)
+GV_LOCAL_MESSAGE(Judged)
 GV_LOCAL_MESSAGE(Messages)
 GV_LOCAL_MESSAGE(PeerDown)
 GV_LOCAL_MESSAGE(CommunicatorReport)

@@ -1,11 +1,44 @@
 #include "actors/node/observer.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 namespace grapevine {
+
+namespace {
+
+Alarm alarm_of(const FarEdge& e) {
+  Alarm alarm;
+  alarm.what = Alarm::What::far_edge;
+  const bool first = e.peer < 0 || e.rank < e.peer;
+  alarm.rank = first ? e.rank : e.peer;
+  alarm.peer = first ? e.peer : e.rank;
+  if (e.peer == e.rank) {
+    alarm.is = fmt::format("its own gradient is {:.3g} times the usual", e.steps);
+    alarm.peer = -1;
+  } else if (!e.is_finite) {
+    alarm.is = e.peer < 0
+                   ? "what the others send is not finite"
+                   : fmt::format("what rank {} gets from rank {} is not finite", e.rank, e.peer);
+  } else if (e.peer < 0) {
+    alarm.is = fmt::format("the others pull it by {:.3g} of its usual steps", e.steps);
+  } else {
+    alarm.is = fmt::format(
+        "rank {} finds the other end {:.3g} of its own usual steps away, which are some {:.3g} of "
+        "that end's; exchanges move the two by an eighth of a step at most",
+        e.rank, e.steps, e.peer_steps);
+  }
+  alarm.reason = "one of the two diverges, sends what it does not have, or was apart for long";
+  alarm.advice = "compare the learning rates and the data of both";
+  return alarm;
+}
+
+}  // namespace
 
 Observer::Observer(caf::actor_config& config, ObserverDependencies deps)
     : ObserverActor::base(config),
@@ -16,6 +49,7 @@ Observer::Observer(caf::actor_config& config, ObserverDependencies deps)
 void Observer::sample() {
   if (awaited_ > 0) return;
   sum_.assign(deps_.size, 0);
+  far_.clear();
   squares_ = 0;
   ranks_ = 0;
   awaited_ = deps_.states.size();
@@ -29,6 +63,7 @@ void Observer::sample() {
 void Observer::add(const SampleReply& reply) {
   ranks_ += reply.ranks;
   squares_ += reply.squares;
+  far_.insert(far_.end(), reply.far.begin(), reply.far.end());
   if (reply.sum)
     for (size_t k = 0; k < sum_.size(); ++k)
       sum_[k] += (*reply.sum)[k];
@@ -106,30 +141,34 @@ void Observer::watch(const RunSample& s) {
     alarm.is = "the ranks drift apart without end";
     deps_.sink.raise(alarm);
   }
-  watch_skips(s.at_s);
+  watch_far_edges(s.at_s);
 }
 
-void Observer::watch_skips(double now) {
-  const uint64_t skips = deps_.counters->skipped.load(std::memory_order_relaxed);
-  if (std::exchange(skips_before_, skips) == skips) return;
-  const uint64_t edge = deps_.counters->skipped_last.load(std::memory_order_relaxed);
-  if (std::find(left_out_.begin(), left_out_.end(), edge) != left_out_.end()) return;
-  left_out_.push_back(edge);
-  Alarm alarm;
-  alarm.what = Alarm::What::left_out;
-  alarm.rank = static_cast<int>(edge >> 32);
-  alarm.peer = static_cast<int>(static_cast<int32_t>(edge));
-  alarm.at_s = now;
-  if (alarm.peer == alarm.rank) {
-    alarm.is = "what it computes itself is left out";
-  } else if (alarm.peer < 0) {
-    alarm.is = "what came from the others is left out";
-  } else {
-    alarm.is = "what rank " + std::to_string(alarm.peer) + " sends is left out";
+// An edge is told by the first sample that finds it far, and again once it is near.
+void Observer::watch_far_edges(double now) {
+  std::map<std::pair<int, int>, Alarm> far;
+  for (const FarEdge& e : far_) {
+    const bool first = e.peer < 0 || e.rank < e.peer;
+    const auto ends = first ? std::pair(e.rank, e.peer) : std::pair(e.peer, e.rank);
+    far.try_emplace(ends, alarm_of(e));
   }
-  alarm.reason = "it is not finite, or a hundred times as far off as it was";
-  alarm.advice = "look at the learning rate and the data there";
-  deps_.sink.raise(alarm);
+  far_.clear();
+  std::erase_if(told_far_, [&](Alarm& told) {
+    if (far.contains({told.rank, told.peer})) return false;
+    told.over = true;
+    told.at_s = now;
+    told.is = "its ends are near each other again";
+    told.reason = told.advice = "";
+    deps_.sink.raise(told);
+    return true;
+  });
+  for (auto& [ends, alarm] : far) {
+    if (std::ranges::any_of(told_far_, [&](const Alarm& a) { return a.same_place(alarm); }))
+      continue;
+    alarm.at_s = now;
+    deps_.sink.raise(alarm);
+    told_far_.push_back(alarm);
+  }
 }
 
 Observer::behavior_type Observer::make_behavior() {

@@ -65,7 +65,7 @@ class Observer final : public ObserverActor::base {
   void conclude();
   void read_ranks(RunSample);
   void watch(const RunSample&);
-  void watch_skips(double now);
+  void watch_far_edges(double now);
 
   ObserverDependencies deps_;
   std::shared_ptr<const std::vector<double>> reference_;  // the last known mean
@@ -78,8 +78,8 @@ class Observer final : public ObserverActor::base {
   DivergenceWatch watch_;
   std::vector<double> first_mean_;
   bool diverged_ = false;
-  uint64_t skips_before_ = 0;
-  std::vector<uint64_t> left_out_;  // edges that have been named
+  std::vector<FarEdge> far_;      // of the sample in progress
+  std::vector<Alarm> told_far_;   // that stand
   double loss_before_ = 0;
 };
 

@@ -161,15 +161,10 @@ Communicator::behavior_type Communicator::make_behavior() {
       [this](Taken& t) {
         if (held_) return hold(caf::make_message(t));
         handle([&](Effects& out) {
-          conversation_->taken(now(), t.ticket, std::move(t.payload), t.bound, out);
+          conversation_->taken(now(), t.ticket, std::move(t.payload), t.limits, out);
         });
       },
-      [this](Skipped s) {
-        deps_->counters->skipped.fetch_add(1, std::memory_order_relaxed);
-        deps_->counters->skipped_last.store(Counters::edge(rank_, s.peer),
-                                            std::memory_order_relaxed);
-        handle([&](Effects& out) { conversation_->skipped(now(), s.peer, s.number, out); });
-      },
+      [this](Judged j) { conversation_->judged(j.peer, j.verdict); },
       [this](Messages& m) {
         handle([&](Effects& out) { conversation_->step_ready(now(), std::move(m), out); });
       },

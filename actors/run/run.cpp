@@ -114,6 +114,7 @@ StateDependencies state_dependencies(const Settings& s, const RunClock& clock,
   const auto members = (static_cast<size_t>(ranks_here(s)) + groups - 1) / groups;
   deps.pools = pools_of(s, *objective, deps.rule, members, hooks.device != nullptr);
   deps.audits = s.clock == Clock::simulated;
+  deps.guarded = s.guarded;
   deps.measures_distance = s.clock == Clock::wall;
   deps.recorded = static_cast<bool>(hooks.checkpoints.write);
   deps.on_throw = hooks.on_throw;

@@ -19,7 +19,9 @@ std::string shown(double value) {
 
 std::string Alarm::line() const {
   std::string text = "at " + shown(at_s) + " s ";
-  if (what == What::silent_edge || what == What::stale_edge) {
+  const bool is_of_edge = what == What::silent_edge || what == What::stale_edge ||
+                          (what == What::far_edge && peer >= 0);
+  if (is_of_edge) {
     text += "edge " + std::to_string(rank) + "-" + std::to_string(peer) + ": ";
   } else if (rank >= 0 && what != What::divergence) {
     text += "rank " + std::to_string(rank) + ": ";
@@ -33,7 +35,7 @@ std::string Alarm::line() const {
 const char* name_of(Alarm::What what) {
   switch (what) {
     case Alarm::What::divergence: return "divergence";
-    case Alarm::What::left_out: return "left_out";
+    case Alarm::What::far_edge: return "far_edge";
     case Alarm::What::silent_edge: return "silent_edge";
     case Alarm::What::stale_edge: return "stale_edge";
     case Alarm::What::idle_rank: return "idle_rank";

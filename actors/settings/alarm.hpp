@@ -13,7 +13,7 @@ constexpr char kAlarm[] = "ALARM: ", kAlarmOver[] = "alarm over: ";
 struct Alarm {
   enum class What {
     divergence,     // the ranks drift apart, or a loss is no number: nothing good comes any more
-    left_out,       // what a rank sends is so far off that another leaves it out
+    far_edge,       // two ranks are so far apart that their exchanges move them no more
     silent_edge,    // no exchange between two neighbours for long
     stale_edge,     // exchanges between two neighbours have become rare
     idle_rank,      // a rank that waits more than it computes
@@ -33,7 +33,7 @@ struct Alarm {
   }
 };
 
-inline constexpr std::array kAlarms = {Alarm::What::divergence,  Alarm::What::left_out,
+inline constexpr std::array kAlarms = {Alarm::What::divergence,  Alarm::What::far_edge,
                                        Alarm::What::silent_edge, Alarm::What::stale_edge,
                                        Alarm::What::idle_rank,   Alarm::What::conserved_sum,
                                        Alarm::What::checkpoint};

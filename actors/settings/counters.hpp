@@ -21,13 +21,6 @@ struct Counters {
   std::atomic<double> learning_rate{std::numeric_limits<double>::quiet_NaN()};
   std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
   EdgeHistograms edge_round_trips;                                // of offers, by edge
-  std::atomic<uint64_t> skipped{0};                               // exchanges, messages, rounds
-  std::atomic<uint64_t> skipped_last{0};                          // edge() of the last of them
-
-  /// A rank and whose message it has left out, -1: of all together.
-  static uint64_t edge(int rank, int peer) {
-    return static_cast<uint64_t>(rank) << 32 | static_cast<uint32_t>(peer);
-  }
 };
 
 }  // namespace grapevine

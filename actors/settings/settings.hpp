@@ -70,6 +70,7 @@ struct Settings {
   // Controls for experiments (see PairwiseOptions).
   bool allow_repeats = false;
   int exchanges_at_once = 1;
+  bool guarded = true;  // false: whatever is finite is averaged whole (actors/guard)
 };
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }

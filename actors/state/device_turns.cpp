@@ -109,6 +109,7 @@ void DeviceTurns::dismiss() {
 }
 
 void DeviceTurns::clear() {
+  afterwards_ = nullptr;
   awaited_.clear();
   owed_.clear();
   Turns::operator=({});

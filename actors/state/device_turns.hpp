@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/device/device_share.hpp"
@@ -41,6 +42,9 @@ class DeviceTurns : public Turns {
   /// Then(), in which all sums are known that ask() has asked for.
   template <class Ask, class Then>
   void foresee(int rank, Ask&& ask, Then&& then);
+  /// In then(): what goes on once it has returned, and may ask for sums of its own. The rank is held
+  /// until then.
+  void afterwards(std::function<void()> work) { afterwards_ = std::move(work); }
 
   /// The rank is held until the vector is there and then() is done. REQUIRES: `host` stays.
   void up(int rank, ConstVec host, Vec there, std::function<void()> then);
@@ -79,24 +83,35 @@ class DeviceTurns : public Turns {
   static constexpr int kRoom = -1;
 
   void await(int rank, const Fence&, std::function<void()> then);
+  void go_on() {
+    if (const auto work = std::exchange(afterwards_, nullptr)) work();
+  }
 
   DeviceShare* device_;
   Owner owner_;
   std::unique_ptr<Ferry> ferry_;
   std::map<uint64_t, Awaited> awaited_;             // by ticket
   std::map<uint64_t, std::function<void()>> owed_;  // by debt
+  std::function<void()> afterwards_;
   uint64_t tickets_ = 0, debts_ = 0;
   bool is_closed_ = false, looks_ = false;
 };
 
 template <class Ask, class Then>
 void DeviceTurns::foresee(int rank, Ask&& ask, Then&& then) {
-  if (device_ == nullptr) return then();
+  const auto at_once = [&] {
+    then();
+    go_on();
+  };
+  if (device_ == nullptr) return at_once();
   Workspace& workspace = device_->workspace();
   const auto answers = std::make_shared<Inquiry>();
   workspace.ask(*answers, ask);
-  if (answers->empty()) return then();
-  await(rank, answers->ready(), [&workspace, answers, then] { workspace.answer(*answers, then); });
+  if (answers->empty()) return at_once();
+  await(rank, answers->ready(), [this, &workspace, answers, then] {
+    workspace.answer(*answers, then);
+    go_on();
+  });
 }
 
 }  // namespace grapevine

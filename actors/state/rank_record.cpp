@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
+#include <cmath>
 
 namespace grapevine {
 
@@ -16,6 +18,16 @@ const Named* find(const std::vector<Named>& all, const std::string& name) {
 
 bool fits(const RankRecord::Vector& kept, Vec values) {
   return kept.values.size() == values.size && kept.values.dtype() == values.dtype;
+}
+
+constexpr char kRms[] = "guard: root mean square step", kUsual[] = "guard: usual step",
+               kWay[] = "guard: way since the last exchange",
+               kInherited[] = "guard: inherited step", kSteps[] = "guard: steps",
+               kUsed[] = "guard: allowance used with ";
+
+double length_of(const RankRecord::Number& n) {
+  const auto length = std::bit_cast<double>(n.bits);
+  return n.is_real && std::isfinite(length) && length >= 0 ? length : 0;
 }
 
 bool is_real(const RuleState::Number& n) { return std::holds_alternative<double*>(n.value); }
@@ -65,6 +77,43 @@ void recall(const Execution& execution, const RankRecord& record, const RuleStat
     if (kept == nullptr || kept->is_real != is_real(n)) continue;
     std::visit([kept]<class T>(T* value) { *value = std::bit_cast<T>(kept->bits); }, n.value);
   }
+}
+
+// --- the guard
+
+void add_guard(RankRecord& record, const GuardRecord& guard) {
+  const auto add = [&](std::string name, double value) {
+    record.numbers.push_back({std::move(name), std::bit_cast<uint64_t>(value), true});
+  };
+  add(kRms, guard.rms);
+  add(kUsual, guard.usual);
+  add(kWay, guard.way);
+  add(kInherited, guard.inherited);
+  record.numbers.push_back({kSteps, guard.steps, false});
+  for (const auto& [peer, used] : guard.used)
+    add(kUsed + std::to_string(peer), used);
+}
+
+GuardRecord guard_of(const RankRecord& record) {
+  GuardRecord guard;
+  const auto length = [&](const char* name) {
+    const auto* kept = find(record.numbers, name);
+    return kept != nullptr ? length_of(*kept) : 0;
+  };
+  guard.rms = length(kRms);
+  guard.usual = length(kUsual);
+  guard.way = length(kWay);
+  guard.inherited = length(kInherited);
+  if (const auto* steps = find(record.numbers, kSteps)) guard.steps = steps->bits;
+  for (const RankRecord::Number& n : record.numbers) {
+    if (!n.name.starts_with(kUsed)) continue;
+    int peer = 0;
+    const char* const end = n.name.data() + n.name.size();
+    const auto read = std::from_chars(n.name.data() + sizeof kUsed - 1, end, peer);
+    if (read.ec == std::errc() && read.ptr == end)
+      guard.used.emplace_back(peer, std::min(length_of(n), Guard::kAllowance));
+  }
+  return guard;
 }
 
 }  // namespace grapevine

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "actors/algorithms/rule_state.hpp"
+#include "actors/guard/guard.hpp"
 #include "actors/settings/checkpoint_orders.hpp"
 
 namespace grapevine {
@@ -20,5 +21,10 @@ std::string misfit_of(const RankRecord&, const RuleState&);
 /// graph.
 enum class Recalled { rank, graph };
 void recall(const Execution&, const RankRecord&, const RuleState&, Recalled);
+
+/// The guard of the rank, among the numbers of its record, and back. What is missing, or no number
+/// that a guard can have, is as at a rank that has not stepped.
+void add_guard(RankRecord&, const GuardRecord&);
+GuardRecord guard_of(const RankRecord&);
 
 }  // namespace grapevine

@@ -25,6 +25,15 @@ std::vector<Buffer*> pointers_to(Holders& holders, Of of) {
   return pointers;
 }
 
+void add_far_edges(int rank, const Guard& guard, std::vector<FarEdge>& far) {
+  for (const Guard::Edge& e : guard.edges()) {
+    const bool is_finite = e.verdict != Guard::Verdict::not_finite;
+    if (!is_finite || Guard::is_spent(e))
+      far.push_back({rank, e.peer, is_finite, static_cast<double>(e.distance),
+                     static_cast<double>(e.peer_distance)});
+  }
+}
+
 }  // namespace
 
 State::State(caf::actor_config& config, StateDependencies deps)
@@ -167,23 +176,6 @@ void State::take_in_turn(const TakeRequest& r) {
 }
 
 void State::take(Member& member, const TakeRequest& request) {
-  const int peer = request.take.exchange.peer;
-  if (!deps_.device || member.distances.knows_bound(peer) || !has_moved(member))
-    return take_now(member, request);
-  const uint64_t debt = turns_.owe([this, to = member.communicator, ticket = request.take.ticket] {
-    send(to, Taken{ticket, {}, 0});
-  });
-  with_start(member, [this, request, debt](Member& m) {
-    foresee(
-        m, [&] { reach(m); },
-        [this, request, debt](Member& now) {
-          turns_.settle(debt);
-          take_now(now, request);
-        });
-  });
-}
-
-void State::take_now(Member& member, const TakeRequest& request) {
   Payload payload;
   if (is(Pattern::pairwise)) {
     payload.lease = slot(*messages_);
@@ -193,8 +185,8 @@ void State::take_now(Member& member, const TakeRequest& request) {
     const Vec part = collective(member).part(request.take.offset, request.take.count);
     if (payload) scale(execution_, 1, part, payload.writable(part.dtype, part.size));
   }
-  const double bound = bound_of(member, request.take.exchange.peer);
-  send(member.communicator, Taken{request.take.ticket, std::move(payload), bound});
+  const Limits limits = member.guard.limits(request.take.exchange.peer);
+  send(member.communicator, Taken{request.take.ticket, std::move(payload), limits});
 }
 
 void State::write_phase(WriteRequest& r) {
@@ -205,19 +197,23 @@ void State::write_phase(WriteRequest& r) {
 void State::write(Member& member, int phase) {
   Messages messages{member.epoch, phase, {}};
   bool has_room = true;
-  auto add = [&](int peer, size_t edge) {
+  const auto written = [&](size_t edge) {
     Payload payload{slot(*messages_)};
     has_room = has_room && payload;
     if (payload) rounds(member).write(phase, edge, payload);
-    messages.outgoing.push_back({peer, std::move(payload)});
+    return payload;
   };
-  if (rounds(member).broadcasts()) {
-    add(-1, 0);
-  } else {
-    size_t edge = 0;
-    for (const auto& neighbour : rounds(member).neighbourhood().neighbours)
-      add(neighbour.rank, edge++);
+  const auto& neighbours = rounds(member).neighbourhood().neighbours;
+  const Payload for_all = rounds(member).broadcasts() ? written(0) : Payload{};
+  std::vector<Limits>& told = told_[member.rank];
+  told.clear();
+  for (size_t edge = 0; edge < neighbours.size(); ++edge) {
+    const int peer = neighbours[edge].rank;
+    told.push_back(member.guard.limits(peer));
+    messages.outgoing.push_back(
+        {peer, rounds(member).broadcasts() ? for_all : written(edge), told.back()});
   }
+  if (method_.one_peer) messages.outgoing.assign(1, {-1, for_all, {}});  // whose turn it is
   if (method_.waits) note_room(member.rank, has_room);
   send(member.communicator, std::move(messages));
 }
@@ -233,70 +229,102 @@ void State::note_room(int rank, bool has_room) {
       "start, for which memory was taken");
 }
 
+// --- rounds
+
+// Where the method's schedule says who sends, it is nobody's edge.
+int State::sender(Member& member, size_t places, size_t k) {
+  const auto& near = rounds(member).neighbourhood().neighbours;
+  return near.size() == places ? near[k].rank : Guard::kAll;
+}
+
 void State::combine(Member& member, Apply& a) {
-  if (const double own = rounds(member).addition(); own > 0)
-    member.distances.at(member.rank).expected.learn(own);
-  for (size_t k = 0; k < a.incoming.size(); ++k) {
-    if (!a.incoming[k]) continue;
-    const int peer = sender(member, a, k);
-    const double distance = rounds(member).distance(k, a.incoming[k]);
-    if (!sound(member, peer, distance, bound_of(member, peer))) a.incoming[k] = {};
+  const Limits of_all = member.guard.limits(Guard::kAll);
+  std::vector<Received> received = judge_messages(member, a);
+  if (!deps_.device) return judge_pull(member, a.phase, std::move(received), of_all);
+  turns_.afterwards([this, rank = member.rank, phase = a.phase, received, of_all] {
+    if (Member* m = find(rank)) judge_pull(*m, phase, received, of_all);
+  });
+}
+
+std::vector<Received> State::judge_messages(Member& member, Apply& a) {
+  RoundRule& rule = rounds(member);
+  const std::vector<Limits>& told = told_[member.rank];
+  std::vector<Received> received(a.incoming.size());
+  for (size_t k = 0; k < received.size(); ++k) {
+    Payload& payload = a.incoming[k];
+    if (!payload) continue;
+    const int peer = sender(member, received.size(), k);
+    const bool agree = rule.ends_agree() && k < told.size();
+    const Limits own = agree ? told[k] : member.guard.limits(peer, rule.ranks_in(k, payload));
+    const Limits theirs = agree ? a.limits[k] : Limits{};
+    const double share =
+        share_of(member, peer, member.guard.judge(peer, rule.distance(k, payload), own, theirs));
+    const bool is_finite = member.guard.at(peer).verdict != Guard::Verdict::not_finite;
+    if (is_finite) received[k] = {std::move(payload), share};
   }
-  rounds(member).combine(deps_.clock.now(), a.phase, a.incoming);
-  if (a.phase + 1 < rounds(member).phases()) return write(member, a.phase + 1);
+  return received;
+}
+
+// Of methods whose messages cannot be judged one by one: what the phase moves x by.
+void State::judge_pull(Member& member, int phase, std::vector<Received> received,
+                       const Limits& of_all) {
+  const Vec pull = rounds(member).pull(phase, received);
+  if (!pull) return end_phase(member, phase, received);
+  foresee(
+      member, [&] { dot(execution_, pull, pull); },
+      [this, pull, phase, of_all, received = std::move(received)](Member& m) {
+        const double norm = std::sqrt(dot(execution_, pull, pull));
+        const double share = share_of(m, Guard::kAll, m.guard.judge(Guard::kAll, norm, of_all, {}));
+        if (share < 1) moves_alone_ = true;
+        if (share == 0) fill(execution_, 0, pull);
+        if (share > 0 && share < 1) scale(execution_, share, pull, pull);
+        end_phase(m, phase, received);
+      });
+}
+
+void State::end_phase(Member& member, int phase, std::span<const Received> received) {
+  rounds(member).combine(deps_.clock.now(), phase, received);
+  if (phase + 1 < rounds(member).phases()) return write(member, phase + 1);
   if (!method_.waits) write(member, 0);
   ++member.gradients;
   count_exchange(member);
   if (member.owes_copy) pay_copy(member);
 }
 
-// --- what is left out because it is too far off
+// --- how long this rank's own steps are, and what its guard says
 
-double State::bound_of(Member& member, int peer) {
-  return member.distances.bound(peer, member.gradients, [&] { return reach(member); });
-}
-
-bool State::has_moved(const Member& member) const {
-  return is(Pattern::rounds) || (is(Pattern::pairwise) && member.gradients > 0);
-}
-
-// On a device: then(member), in which reach() finds where the rank began.
-template <class Then>
-void State::with_start(Member& member, Then&& then) {
+// step() moves x; its length is |x afterwards - x before|, both as gradients see x. `x_after`:
+// where the step itself writes x.
+template <class Step>
+void State::measured(Member& member, double now, Step&& step, ConstVec x_after) {
+  if (is(Pattern::collective)) return step();  // its own gradient is judged instead
   const ParameterLayout& layout = deps_.objective->layout();
-  auto host = std::make_shared<Buffer>(layout.size(), layout.dtype());
-  deps_.objective->initial_point(member.rank % deps_.ranks, *host);
-  if (!start_) {
-    start_ = Buffer(execution_, layout.size(), layout.dtype());
-    mixed_ = Buffer(execution_, layout.size(), layout.dtype());
-  }
-  const auto there = [this, host, rank = member.rank, then = std::forward<Then>(then)] {
-    if (Member* m = find(rank)) then(*m);
-  };
-  turns_.up(member.rank, *host, start_, there);
+  if (before_.size() == 0) before_ = Buffer(execution_, layout.size(), layout.dtype());
+  member.rule->read(now, before_);
+  step();
+  foresee(
+      member, [&] { step_length(member, x_after); },
+      [this, x_after](Member& m) { m.guard.stepped(step_length(m, x_after)); });
 }
 
-// In the norm of the distances that are judged; 0: it has not moved yet.
-double State::reach(Member& member) {
-  if (!has_moved(member)) return 0;
+double State::step_length(Member& member, ConstVec x_after) {
+  if (is(Pattern::rounds)) {
+    const ConstVec u = rounds(member).step();
+    if (u) return std::sqrt(dot(execution_, u, u));
+  }
+  if (x_after) return std::sqrt(square_distance(execution_, x_after, before_));
   const ParameterLayout& layout = deps_.objective->layout();
-  Buffer start, mixed;
-  if (!deps_.device) {
-    start = Buffer(layout.size(), layout.dtype());
-    mixed = Buffer(layout.size(), layout.dtype());
-    deps_.objective->initial_point(member.rank % deps_.ranks, start);
-  }
-  const ConstVec from = deps_.device ? start_ : start;
-  if (is(Pattern::rounds)) return rounds(member).reach(from);
-  const Vec x = deps_.device ? mixed_ : mixed;
-  member.rule->read(deps_.clock.now(), x);
-  return std::sqrt(square_distance(execution_, x, from));
+  if (after_.size() == 0) after_ = Buffer(execution_, layout.size(), layout.dtype());
+  const bool reads = !deps_.device || !execution_.workspace->answers();
+  if (reads) member.rule->read(deps_.clock.now(), after_);
+  return std::sqrt(square_distance(execution_, after_, before_));
 }
 
-bool State::sound(Member& member, int peer, double distance, double bound, uint64_t number) {
-  const bool is_sound = member.distances.takes(peer, distance, bound);
-  if (!is_sound) send(member.communicator, Skipped{peer, number});
-  return is_sound;
+double State::share_of(Member& member, int peer, const Guard::Judgement& judged) {
+  const bool is_told = judged.verdict == Guard::Verdict::not_finite ||
+                       (judged.verdict == Guard::Verdict::far && judged.share < 1);
+  if (is_told) send(member.communicator, Judged{peer, judged.verdict});
+  return judged.share;
 }
 
 void State::note(int rank, const ExchangeKey& exchange, double moved) {
@@ -311,25 +339,29 @@ void State::note(int rank, const ExchangeKey& exchange, double moved) {
          moved};
 }
 
-// Both ends judge the same two snapshots by the same bound, so either both apply the jump or none.
+// Both ends judge the same two snapshots by the same limits, so both take the same share.
 void State::jump(Member& member, Apply& a) {
   const ExchangeKey& exchange = a.exchange;
   const double distance = std::sqrt(square_distance(execution_, a.sent.vec(), a.received.vec()));
-  const bool is_sound = sound(member, exchange.peer, distance, a.bound, exchange.number);
-  const double moved = is_sound ? (0.5 + a.alpha_tilde) * distance : 0;
-  EdgeDistances::Edge& known = member.distances.at(exchange.peer);
-  known.last_jump = static_cast<float>(moved);
+  // Low-rank messages of ends that differ say no distance: the rule begins anew and nothing moves.
+  const bool alike = a.sent.version == a.received.version;
+  const double share = alike
+                           ? share_of(member, exchange.peer,
+                                      member.guard.judge(exchange.peer, distance, a.own, a.theirs))
+                           : 1;
+  const double moved = share > 0 ? share * (0.5 + a.alpha_tilde) * distance : 0;
+  Guard::Edge& edge = member.guard.at(exchange.peer);
+  edge.last_jump = static_cast<float>(moved);
   if (deps_.recorded) note(member.rank, exchange, moved);
-  if (!is_sound) return;
-  pairwise(member).jump(deps_.clock.now(), exchange, a.sent, a.received, a.alpha_tilde);
+  if (share == 0) return;
+  pairwise(member).jump(deps_.clock.now(), exchange, a.sent, a.received, a.alpha_tilde, share);
   count_exchange(member);
   // What is sent may be less than the parameters: a part of low rank says no distance.
   if (deps_.measures_distance && a.sent.count == deps_.objective->layout().size())
-    known.seen = static_cast<float>(distance);
+    edge.seen = static_cast<float>(distance);
 }
 
-// A gradient that is far off what this rank's own were before is not added: the others go on
-// without it.
+// A gradient that is far off what this rank's own were before is scaled before it is added.
 void State::begin(Member& member, const Apply& a) {
   collective(member).begin(deps_.clock.now(), a.vector);
   if (a.vector != 0 || a.contributions == 1) return;
@@ -338,7 +370,9 @@ void State::begin(Member& member, const Apply& a) {
       member, [&] { dot(execution_, own, own); },
       [this, own](Member& m) {
         const double norm = std::sqrt(dot(execution_, own, own));
-        if (!sound(m, m.rank, norm, bound_of(m, m.rank))) fill(execution_, 0, own);
+        const double share = share_of(m, m.rank, m.guard.judge_own(norm));
+        if (share == 0) fill(execution_, 0, own);
+        if (share > 0 && share < 1) scale(execution_, share, own, own);
       });
 }
 
@@ -347,20 +381,13 @@ double State::norm_of_sum(Member& member) {
   return std::sqrt(dot(execution_, sum, sum));
 }
 
-// All ranks have the same sum and have had the same ones before in this epoch, so all drop a round
-// or none does. Where nobody has added anything, each finds that the others are as far off as it.
+// All ranks have the same sum, so all drop a round that is not finite or none does.
 void State::finish(Member& member, const Apply& a) {
   const bool gradient = a.vector == 0;
   int contributions = a.contributions;
-  if (contributions > 1) {
-    const double norm = norm_of_sum(member);
-    if (gradient && norm == 0) member.distances.at(member.rank).expected = {};
-    const auto is_sound = [&] {
-      constexpr int all = EdgeDistances::kAll;
-      return sound(member, all, norm, bound_of(member, all));
-    };
-    const bool keeps = gradient ? is_sound() : std::isfinite(norm);
-    if (!keeps) contributions = 0;
+  if (contributions > 1 && !std::isfinite(norm_of_sum(member))) {
+    contributions = 0;
+    if (gradient) send(member.communicator, Judged{Guard::kAll, Guard::Verdict::not_finite});
   }
   const Guest* guest = this->guest(member);
   const bool is_guests = guest != nullptr && guest->owed != nullptr;
@@ -384,37 +411,24 @@ void State::apply(ApplyRequest& request) {
   const bool part = a.operation == Apply::Operation::add || a.operation == Apply::Operation::assign;
   if (part && a.count == 0) return;  // more ranks than numbers: nothing has crossed a link
   if (!deps_.device) return carry_out(*member, a);
-  const bool meets = a.operation == Apply::Operation::combine && meets_unknown(*member, a);
-  const auto go_on = [this, meets, a = std::make_shared<Apply>(std::move(a))](Member& m) {
-    foresee(
-        m, [&] { ask_sums(m, *a, meets); }, [this, a](Member& now) { carry_out(now, *a); });
-  };
-  meets ? with_start(*member, go_on) : go_on(*member);
-}
-
-// Where the method's schedule says who sends, it is nobody's edge: -1.
-int State::sender(Member& member, const Apply& a, size_t k) {
-  const auto& near = rounds(member).neighbourhood().neighbours;
-  return near.size() == a.incoming.size() ? near[k].rank : -1;
-}
-
-bool State::meets_unknown(Member& member, const Apply& a) {
-  for (size_t k = 0; k < a.incoming.size(); ++k)
-    if (a.incoming[k] && !member.distances.knows_bound(sender(member, a, k))) return true;
-  return false;
+  const auto kept = std::make_shared<Apply>(std::move(a));
+  foresee(
+      *member, [&] { ask_sums(*member, *kept); },
+      [this, kept](Member& now) { carry_out(now, *kept); });
 }
 
 // What carry_out will want to know.
-void State::ask_sums(Member& member, const Apply& a, bool meets) {
+void State::ask_sums(Member& member, const Apply& a) {
   switch (a.operation) {
     case Apply::Operation::jump:
       square_distance(execution_, a.sent.vec(), a.received.vec());
       return;
     case Apply::Operation::combine:
-      rounds(member).addition();
-      for (size_t k = 0; k < a.incoming.size(); ++k)
-        if (a.incoming[k]) rounds(member).distance(k, a.incoming[k]);
-      if (meets) reach(member);
+      for (size_t k = 0; k < a.incoming.size(); ++k) {
+        if (!a.incoming[k]) continue;
+        rounds(member).distance(k, a.incoming[k]);
+        rounds(member).ranks_in(k, a.incoming[k]);
+      }
       return;
     case Apply::Operation::finish:
       if (a.contributions > 1) norm_of_sum(member);
@@ -427,7 +441,7 @@ void State::carry_out(Member& member, Apply& a) {
   switch (a.operation) {
     case Apply::Operation::jump: return jump(member, a);
     case Apply::Operation::missing:
-      broken_after_norm_ += static_cast<double>(member.distances.at(a.exchange.peer).last_jump);
+      broken_after_norm_ += static_cast<double>(member.guard.at(a.exchange.peer).last_jump);
       return;
     case Apply::Operation::add:
       return axpy(execution_, 1, a.received.vec(), collective(member).part(a.offset, a.count));
@@ -445,7 +459,9 @@ void State::gradient(Gradient& g) {
   const double now = deps_.clock.now();
   if (!is(Pattern::pairwise)) {
     const bool together = member->rule->communicates(member->gradients);
-    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
+    measured(*member, now, [&] {
+      audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
+    });
     if (deps_.device) g.g.read_by(queued());
     member->owes_copy = g.wants_copy;
     if (!together) {
@@ -456,8 +472,13 @@ void State::gradient(Gradient& g) {
     return step_together(*member);
   }
   Lease copy = g.wants_copy ? slot(*snapshots_) : Lease{};
-  audited(*member, -1, 1,
-          [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), copy ? copy.writable() : Vec{}); });
+  const Vec x_after = copy ? copy.writable() : Vec{};
+  measured(
+      *member, now,
+      [&] {
+        audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), x_after); });
+      },
+      x_after);
   if (deps_.device) {
     const Fence stepped = queued();
     g.g.read_by(stepped);
@@ -511,6 +532,22 @@ void State::take_step(TakeStep& step) {
 
 // The front is where the rank lives.
 void State::step_from(Member& member, std::shared_ptr<GuestSeat> seat) {
+  const auto fronts = [this, seat] { return fronts_.of(seat); };
+  const auto length = [this, fronts] {
+    const auto [front, base, finite] = fronts();
+    return std::sqrt(square_distance(execution_, front, base));
+  };
+  if (is(Pattern::collective)) return take_front(member, std::move(seat));
+  foresee(member, length, [this, length, seat](Member& m) {
+    m.guard.stepped(length());
+    if (!deps_.device) return take_front(m, seat);
+    turns_.afterwards([this, rank = m.rank, seat] {
+      if (Member* now = find(rank)) take_front(*now, seat);
+    });
+  });
+}
+
+void State::take_front(Member& member, std::shared_ptr<GuestSeat> seat) {
   Guest& guest = guests_[member.rank];
   const bool together = !is(Pattern::pairwise) && member.rule->communicates(member.gradients);
   audited(member, -1, 1, [&] {
@@ -648,8 +685,8 @@ void State::on_exit() {
   fronts_.clear();
   members_.clear();
   resumed_.clear();
-  start_ = Buffer();
-  mixed_ = Buffer();
+  before_ = Buffer();
+  after_ = Buffer();
   expected_ = Buffer();
   deps_.device.reset();
   deps_.objective.reset();
@@ -659,8 +696,8 @@ void State::on_exit() {
 
 void State::copy_state(Member& member, const CopyState& d, Reply<RankStatePtr> reply) {
   const RuleState state = member.rule->state(deps_.clock.now());
-  const auto copy =
-      std::make_shared<RankState>(RankState{save(execution_, state, d.whole), member.gradients});
+  const auto copy = std::make_shared<RankState>(
+      RankState{save(execution_, state, d.whole), member.gradients, member.guard.record()});
   turns_.lower(pointers_to(copy->vectors, [](Buffer& b) { return &b; }),
                [copy, reply]() mutable { reply(RankStatePtr(copy)); });
 }
@@ -706,6 +743,7 @@ void State::settle_in_lifted(Attach& a, std::vector<Buffer>& lifted) {
     state->numbers = a.state->numbers;
     state->whole = a.state->whole;
     state->gradients = a.state->gradients;
+    state->guard = a.state->guard;
     for (size_t k = 0; k < a.state->vectors.size(); ++k)
       state->vectors.push_back(std::move(*next++));
   }
@@ -729,7 +767,7 @@ void State::settle_in(Attach& a, ConstVec x, const RankState* state, RankRecordP
   if (members_.size() <= place) members_.resize(place + 1);
   Member& member = members_[place];
   member.rank = a.rank;
-  member.distances = {a.rank, method_.pattern, deps_.objective->has_workers()};
+  member.guard = Guard(deps_.guarded && deps_.objective->has_workers());
   member.rule = method_.make({a.rank, deps_.seed, layout, execution_, deps_.rule, x});
   if (!messages_ && !is(Pattern::collective)) {
     const size_t bytes =
@@ -752,6 +790,7 @@ void State::take_over(Member& member, const RankState& copied) {
   member.rule->reset(now, copied.vectors.front().vec());
   restore(execution_, copied, member.rule->state(now));
   member.gradients = copied.gradients;
+  copied.whole ? member.guard.recall(copied.guard) : member.guard.inherit(copied.guard.usual);
 }
 
 void State::go_on_from(Member& member, RankRecordPtr record) {
@@ -759,6 +798,7 @@ void State::go_on_from(Member& member, RankRecordPtr record) {
   member.rule->reset(now, record->vectors.front().values);
   recall(execution_, *record, member.rule->state(now), Recalled::rank);
   member.gradients = record->gradients;
+  member.guard.recall(guard_of(*record));
   resumed_[member.rank] = std::move(record);
 }
 
@@ -786,6 +826,7 @@ void State::record(Member& member, const RecordRank&, Reply<RankRecordPtr> reply
   const auto record = std::make_shared<RankRecord>(record_of(execution_, state));
   record->rank = rank;
   record->gradients = member.gradients;
+  add_guard(*record, member.guard.record());
   const ParameterLayout& statistics = deps_.objective->statistics();
   record->statistics = Buffer(statistics.size(), statistics.dtype());
   deps_.objective->read_statistics(rank % deps_.ranks, record->statistics);
@@ -801,7 +842,7 @@ void State::set_view_of(SetView& s) {
 
 void State::set_view(Member& member, const View& view) {
   if (is(Pattern::pairwise)) pairwise(member).set_eta(deps_.clock.now(), view.eta);
-  if (is(Pattern::collective) && view.epoch != member.epoch) member.distances.forget_peers();
+  member.guard.set_degree(view.edges.size());
   if (is(Pattern::collective) && !view.ring.empty()) {
     member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();
@@ -885,6 +926,7 @@ void State::drop(int rank) {
   std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
   resumed_.erase(rank);
   guests_.erase(rank);
+  told_.erase(rank);
   without_room_.erase(rank);
   if (Member* member = find(rank)) *member = {};
 }
@@ -920,7 +962,8 @@ void State::sample(const Sample& request, Reply<SampleReply> reply) {
   const size_t size = deps_.objective->layout().size();
   const auto sum = std::make_shared<Buffer>(size, DType::f64);
   const auto all = std::make_shared<SampleReply>();
-  const auto see = [sum, all, reference = request.reference](Member&, const auto& x) {
+  const auto see = [sum, all, reference = request.reference](Member& member, const auto& x) {
+    add_far_edges(member.rank, member.guard, all->far);
     const ConstVec center(reference->data(), reference->size(), DType::f64);
     all->squares += add_deviation({}, *x, center, *sum);
     ++all->ranks;
@@ -937,9 +980,9 @@ StateReport State::report() {
   report.broken_after_norm = broken_after_norm_;
   for (Member& member : members_) {
     if (!member.rule) continue;
-    for (const EdgeDistances::Edge& e : member.distances.edges())
-      if (!std::isnan(e.seen))
-        report.distances.push_back({member.rank, e.peer, static_cast<double>(e.seen)});
+    for (const Guard::Edge& e : member.guard.edges())
+      report.distances.push_back({member.rank, e.peer, static_cast<double>(e.seen),
+                                  1 - static_cast<double>(e.used) / Guard::kAllowance});
     guarded(member.rank, [&] { report.counts.push_back({member.rank, member.rule->counts()}); });
   }
   return report;
@@ -957,7 +1000,7 @@ void State::tell(Member& member, const ReadRank& r, Reply<RankParameters> reply)
 // The sum over all ranks of what gossip conserves; null: it is not audited, or they have none.
 std::shared_ptr<Buffer> State::conserved() {
   auto sum = std::make_shared<Buffer>(execution_, deps_.objective->layout().size(), DType::f64);
-  bool audited = deps_.audits && !turns_.is_closed();
+  bool audited = deps_.audits && !turns_.is_closed() && !moves_alone_;
   for (Member& member : members_) {
     if (!member.rule || !audited) continue;
     // Ranks in the middle of different rounds have no common sum.

@@ -12,15 +12,16 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/clocks/run_clock.hpp"
 #include "actors/device/device_share.hpp"
+#include "actors/guard/guard.hpp"
 #include "actors/mail/mail_state.hpp"
 #include "actors/state/device_turns.hpp"
-#include "actors/state/edge_distances.hpp"
 #include "actors/state/guest_fronts.hpp"
 #include "actors/state/ring_parts.hpp"
 #include "kernels/base/fork_join.hpp"
@@ -52,6 +53,7 @@ struct StateDependencies {
   SnapshotPool::Memory memory = SnapshotPool::Memory::own;  // of messages and chunks
   bool measures_distance = false;  // across an edge, now and then: how far apart are its ends?
   bool recorded = false;           // its ranks will be, for checkpoints
+  bool guarded = true;             // false: whatever is finite is taken whole, to compare with
   bool audits = false;  // follow what must be conserved through every gradient: two passes more
   // Told which rank's rule has thrown what, and of a device that is lost; such a rank is as one
   // that has gone. Empty: none throws.
@@ -75,7 +77,7 @@ class State final : public StateActor::base {
     CommunicatorActor communicator;
     WorkerActor worker;
     uint64_t gradients = 0;
-    EdgeDistances distances;
+    Guard guard;
   };
 
   struct Chunks {
@@ -99,8 +101,6 @@ class State final : public StateActor::base {
   void in_turn(Message& message, void (State::*serve)(Message&));
   template <class Ask, class Then>
   void foresee(Member&, Ask&& ask, Then&& then);
-  template <class Then>
-  void with_start(Member&, Then&& then);
   void lose_device();
   void lose_ranks(const char* why);
   template <class Work>
@@ -114,7 +114,6 @@ class State final : public StateActor::base {
   static CollectiveRule& collective(Member& m) { return static_cast<CollectiveRule&>(*m.rule); }
   void take_in_turn(const TakeRequest&);
   void take(Member&, const TakeRequest&);
-  void take_now(Member&, const TakeRequest&);
   std::unique_ptr<SnapshotPool> pool_of(size_t size, DType, size_t capacity,
                                         SnapshotPool::Memory) const;
   void have_chunks(const RingParts&);
@@ -123,19 +122,21 @@ class State final : public StateActor::base {
   void write(Member&, int phase);
   void note_room(int rank, bool has_room);
   void apply(ApplyRequest&);
-  int sender(Member&, const Apply&, size_t k);
-  bool meets_unknown(Member&, const Apply&);
-  void ask_sums(Member&, const Apply&, bool meets);
+  int sender(Member&, size_t places, size_t k);
+  void ask_sums(Member&, const Apply&);
   void carry_out(Member&, Apply&);
   void begin(Member&, const Apply&);
   double norm_of_sum(Member&);
   void combine(Member&, Apply&);
-  double bound_of(Member&, int peer);
-  bool has_moved(const Member&) const;
-  double reach(Member&);
+  std::vector<Received> judge_messages(Member&, Apply&);
+  void judge_pull(Member&, int phase, std::vector<Received>, const Limits& of_all);
+  void end_phase(Member&, int phase, std::span<const Received>);
+  template <class Step>
+  void measured(Member&, double now, Step&& step, ConstVec x_after = {});
+  double step_length(Member&, ConstVec x_after);
   void note(int rank, const ExchangeKey&, double moved);
   void jump(Member&, Apply&);
-  bool sound(Member&, int peer, double distance, double bound, uint64_t number = 0);
+  double share_of(Member&, int peer, const Guard::Judgement&);
   void finish(Member&, const Apply&);
   void set_view_of(SetView&);
   void set_view(Member&, const View&);
@@ -144,6 +145,7 @@ class State final : public StateActor::base {
   void step_together(Member&);
   void take_step(TakeStep&);
   void step_from(Member&, std::shared_ptr<GuestSeat>);
+  void take_front(Member&, std::shared_ptr<GuestSeat>);
   void hand_over(Member&, std::shared_ptr<GuestSeat>);
   void show(Member&, std::shared_ptr<GuestSeat>);
   Guest* guest(const Member&);
@@ -198,7 +200,8 @@ class State final : public StateActor::base {
   const Method& method_;
   Execution execution_;
   DeviceTurns turns_;
-  Buffer start_, mixed_;  // on a device: what reach() compares
+  Buffer before_, after_;     // x at a step: its length is measured by them
+  bool moves_alone_ = false;  // a rank has been moved as no other one was: the sum is not kept
   std::unique_ptr<SnapshotPool> snapshots_;
   std::vector<Chunks> chunks_;              // of each range of rings that there has been
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest
@@ -207,6 +210,8 @@ class State final : public StateActor::base {
   // an earlier life left, until it has its first neighbours.
   std::map<std::pair<int, int>, RankRecord::Edge> histories_;
   std::map<int, RankRecordPtr> resumed_;
+  std::map<int, std::vector<Limits>>
+      told_;                         // by rank: with the messages of its phase, by neighbour
   std::map<int, int> without_room_;  // by rank: how often in a row a phase could not be written
   double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
   std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken

@@ -187,7 +187,9 @@ void add_links(Page& page, const Json& s) {
   add_reasons(page, "frames_lost", "Frames that did not arrive, by reason.", s["frames_lost"]);
   constexpr Row kCounters[] = {
       {"protocol_errors", "protocol_errors", "Frames that no honest peer sends."},
-      {"exchanges_skipped", "exchanges_skipped", "That both ends judged as too far apart."},
+      {"exchanges_clipped", "exchanges_clipped",
+       "Of ranks far apart, which moved less than whole."},
+      {"exchanges_not_finite", "exchanges_not_finite", "That were not used: not finite."},
       {"exchanges_broken_before", "exchanges_broken_before", "Whose other end died, not applied."},
       {"exchanges_broken_after", "exchanges_broken_after", "Whose other end died, applied here."},
   };

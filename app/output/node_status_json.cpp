@@ -97,6 +97,8 @@ using Ends = std::pair<int, int>;
 struct Edge {
   uint64_t exchanges = 0, bytes = 0, declined = 0;
   double applied_at = -1, distance = std::numeric_limits<double>::quiet_NaN();
+  double allowance = 1;  // what is left of the smaller of its ends
+  uint64_t clipped = 0, not_finite = 0;
   bool in_graph = false;
 };
 
@@ -108,6 +110,8 @@ std::map<Ends, Edge> edges_of(const NodeStatus& s) {
       Edge& edge = edges[std::minmax(c.rank, e.peer)];
       edge.exchanges = std::max(edge.exchanges, e.applied);
       edge.applied_at = std::max(edge.applied_at, e.applied_at);
+      edge.clipped = std::max(edge.clipped, e.clipped);
+      edge.not_finite = std::max(edge.not_finite, e.not_finite);
       edge.in_graph = edge.in_graph || e.in_graph;
     }
     for (const PeerTraffic& t : c.traffic) {
@@ -117,8 +121,13 @@ std::map<Ends, Edge> edges_of(const NodeStatus& s) {
     }
   }
   for (const StateReport& state : s.states)
-    for (const EdgeDistance& d : state.distances)
-      edges[std::minmax(d.rank, d.peer)].distance = d.distance;
+    for (const EdgeDistance& d : state.distances) {
+      const auto found = edges.find(std::minmax(d.rank, d.peer));
+      if (found == edges.end()) continue;  // of no edge: what came from all together
+      Edge& edge = found->second;
+      if (!std::isnan(d.distance)) edge.distance = d.distance;
+      edge.allowance = std::min(edge.allowance, d.allowance);
+    }
   return edges;
 }
 
@@ -146,6 +155,9 @@ Json edges_json(const NodeStatus& s) {
          {"round_trip_seconds", round_trip_s},
          {"staleness_seconds", edge.applied_at < 0 ? Json() : Json(s.uptime_s - edge.applied_at)},
          {"distance", edge.distance},
+         {"allowance_left", edge.allowance},
+         {"clipped", edge.clipped},
+         {"not_finite", edge.not_finite},
          {"bytes", edge.bytes},
          {"declined", edge.declined}});
   }
@@ -198,7 +210,8 @@ Json refusals_json(const NodeStatus& s) {
           {"exchanges_broken_before", sum.broken_before},
           {"exchanges_broken_after", sum.broken_after},
           {"exchanges_broken_after_norm", broken_after_norm},
-          {"exchanges_skipped", sum.skipped},
+          {"exchanges_clipped", sum.clipped},
+          {"exchanges_not_finite", sum.not_finite},
           {"edges_renewed", sum.renewed},
           {"frames_of_strangers", s.frames.strangers},
           {"frames_misdirected", s.frames.misdirected},

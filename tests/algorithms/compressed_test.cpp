@@ -251,7 +251,9 @@ TEST_CASE("Choco's message is the same each time it is written, and new on a new
   CHECK(first(written()) == 0.5);  // h - 0
   const Payload sent = written();
   CHECK(first(sent) == 0.5);
-  rule.combine(0, 0, std::vector<Payload>{sent});
+  const std::vector<Received> received{{sent}};
+  rule.pull(0, received);
+  rule.combine(0, 0, received);
   rule.on_gradient(0, 0.5, {g, 4, DType::f64}, {});
   CHECK(first(written()) == -0.5);  // h - x^
   rule.enter(near);

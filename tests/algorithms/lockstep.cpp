@@ -120,19 +120,22 @@ Lockstep::Incoming Lockstep::exchange(int phase) {
 }
 
 void Lockstep::combine(int phase, const Incoming& in) {
-  for (int rank = 0; rank < options_.ranks; ++rank)
-    rule(rank).combine(0, phase, in[static_cast<size_t>(rank)]);
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const std::vector<Received>& messages = in[static_cast<size_t>(rank)];
+    rule(rank).pull(phase, messages);
+    rule(rank).combine(0, phase, messages);
+  }
 }
 
-std::vector<Payload> Lockstep::incoming(int rank, int phase,
-                                        const std::vector<std::vector<Payload>>& sent) {
-  std::vector<Payload> in;
+std::vector<Received> Lockstep::incoming(int rank, int phase,
+                                         const std::vector<std::vector<Payload>>& sent) {
+  std::vector<Received> in;
   auto arrive = [&](int from, size_t edge) {
     const auto& all = sent[static_cast<size_t>(from)];
     const Payload& payload = all.size() == 1 ? all[0] : all[edge];
     ++messages_;
     bytes_ += payload.count * size_of(payload.dtype);
-    in.push_back(options_.lost && options_.lost(round_, from, rank) ? Payload{} : payload);
+    in.push_back({options_.lost && options_.lost(round_, from, rank) ? Payload{} : payload});
   };
   if (method_.one_peer) {
     const PeerSchedule schedule =

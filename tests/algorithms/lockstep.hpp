@@ -65,10 +65,10 @@ class Lockstep {
 
  private:
   Payload written(int from, int phase, size_t edge);
-  using Incoming = std::vector<std::vector<Payload>>;  // [rank][sender]
+  using Incoming = std::vector<std::vector<Received>>;  // [rank][sender]
   Incoming exchange(int phase);
   void combine(int phase, const Incoming&);
-  std::vector<Payload> incoming(int rank, int phase, const std::vector<std::vector<Payload>>&);
+  std::vector<Received> incoming(int rank, int phase, const std::vector<std::vector<Payload>>&);
 
   LockstepOptions options_;
   const Method& method_;

@@ -80,7 +80,8 @@ TEST_CASE("an epoch of ResNet-20 sends exactly the bytes that its shapes say") {
           }
         for (const size_t rank : {0, 1, 2}) {
           const size_t a = rank == 0 ? 1 : 0, b = rank == 2 ? 1 : 2;
-          const Payload in[] = {sent[a][rank == 0 ? 0 : rank - 1], sent[b][rank == 2 ? 1 : rank]};
+          const Received in[] = {{sent[a][rank == 0 ? 0 : rank - 1]},
+                                 {sent[b][rank == 2 ? 1 : rank]}};
           ring[rank]->combine(0, phase, in);
         }
       }

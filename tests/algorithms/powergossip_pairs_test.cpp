@@ -86,7 +86,7 @@ struct RandomExchanges {
       e.sent[end] = {pool->take()};
       rule(e, end).snapshot(now, e.key(end), e.sent[end]);
     } else if (e.sent[1 - end] && !e.applied[end]) {
-      rule(e, end).jump(now, e.key(end), e.sent[end], e.sent[1 - end], 0.9);
+      rule(e, end).jump(now, e.key(end), e.sent[end], e.sent[1 - end], 0.9, 1);
       e.applied[end] = true;
       ++jumps;
     }
@@ -107,7 +107,8 @@ struct RandomExchanges {
         continue;
       }
       for (const size_t end : {0, 1})
-        if (!e.applied[end]) rule(e, end).jump(now, e.key(end), e.sent[end], e.sent[1 - end], 0.9);
+        if (!e.applied[end])
+          rule(e, end).jump(now, e.key(end), e.sent[end], e.sent[1 - end], 0.9, 1);
       e = {{e.ends[0], e.ends[1]}, e.number + 1, {}, {}};
     }
   }
@@ -199,9 +200,9 @@ TEST_CASE("a low-rank jump that comes late is the exchange that had happened at 
     Payload sent{pool.take()}, received{pool.take()};
     delayed.snapshot(now, {1, 0, 0, number}, sent);
     peer.snapshot(now, {0, 0, 0, number}, received);
-    at_once.jump(now, {1, 0, 0, number}, sent, received, 1.7);
-    delayed.jump(now + 3, {1, 0, 0, number}, sent, received, 1.7);
-    peer.jump(now, {0, 0, 0, number}, received, sent, 1.7);
+    at_once.jump(now, {1, 0, 0, number}, sent, received, 1.7, 1);
+    delayed.jump(now + 3, {1, 0, 0, number}, sent, received, 1.7, 1);
+    peer.jump(now, {0, 0, 0, number}, received, sent, 1.7, 1);
     const Row after = x_of(at_once, now + 3, size, DType::f64);
     CHECK(distance(x_of(delayed, now + 3, size, DType::f64), after) < 1e-13);
     CHECK(distance(after, before) > 1e-3);
@@ -227,7 +228,7 @@ TEST_CASE("a pairwise jump of tensors that are not compressed is the plain one, 
       end.set_eta(0, 0.5);
       end.snapshot(1, {1, 0, 0, 1}, sent);
       dynamic_cast<PairwiseRule&>(*peer).snapshot(1, {0, 0, 0, 1}, received);
-      end.jump(2, {1, 0, 0, 1}, sent, received, 1.3);
+      end.jump(2, {1, 0, 0, 1}, sent, received, 1.3, 1);
       results[compressed] = x_of(*mine, 3, 11, DType::f32);
     }
     CHECK(distance(results[0], results[1]) == 0);

@@ -100,11 +100,11 @@ TEST_CASE("push-sum: whoever sends to whom, all ranks reach the mean, though wei
   SnapshotPool pool(2 * sizeof(double), DType::bytes, 64);
   double most = 1;
   for (int phase = 0; phase < 400; ++phase) {
-    std::vector<std::vector<Payload>> in(kRanks);
+    std::vector<std::vector<Received>> in(kRanks);
     for (auto& rank : ranks) {
       Payload payload{pool.take()};
       rank->write(phase % 2, 0, payload);
-      in[random.below(kRanks)].push_back(payload);
+      in[random.below(kRanks)].push_back({payload});
     }
     double mass = 0;
     for (size_t i = 0; i < kRanks; ++i) {
@@ -136,12 +136,12 @@ TEST_CASE("push-sum: who leaves hands over weight and model, and neither sum cha
   const auto phase = [&](size_t living, const std::function<void()>& meanwhile) {
     Neighbourhood near;
     near.ranks = static_cast<int>(living);
-    std::vector<std::vector<Payload>> in(living);
+    std::vector<std::vector<Received>> in(living);
     for (size_t i = 0; i < living; ++i) {
       ranks[i]->enter(near);
       Payload payload{pool.take()};
       ranks[i]->write(0, 0, payload);
-      in[random.below(static_cast<uint32_t>(living))].push_back(payload);
+      in[random.below(static_cast<uint32_t>(living))].push_back({payload});
     }
     meanwhile();
     for (size_t i = 0; i < living; ++i)
@@ -178,11 +178,11 @@ TEST_CASE("push-sum sends single precision as such") {
   one.enter(near), two.enter(near);
   one.on_gradient(0, 0.5, {g, 3, DType::f32}, {});
   SnapshotPool pool(one.message_bytes(), DType::bytes, 2);
-  std::vector<Payload> from_one{{pool.take()}}, from_two{{pool.take()}};
-  one.write(0, 0, from_one[0]);
-  two.write(0, 0, from_two[0]);
-  CHECK(from_one[0].count == 4);
-  CHECK(from_one[0].vec().as<float>()[3] == 0.5f);
+  std::vector<Received> from_one{{{pool.take()}}}, from_two{{{pool.take()}}};
+  one.write(0, 0, from_one[0].payload);
+  two.write(0, 0, from_two[0].payload);
+  CHECK(from_one[0].payload.count == 4);
+  CHECK(from_one[0].payload.vec().as<float>()[3] == 0.5f);
   one.combine(0, 0, from_two);
   two.combine(0, 0, from_one);
   for (PushSum* rank : {&one, &two}) {

@@ -88,14 +88,14 @@ class Asynchronous {
  private:
   void deliver(int from, int to, const Payload& message) {
     for (size_t edge = 0; edge < tree_.neighbours(to).size(); ++edge)
-      if (tree_.neighbours(to)[edge].rank == from) in_[static_cast<size_t>(to)][edge] = message;
+      if (tree_.neighbours(to)[edge].rank == from) in_[static_cast<size_t>(to)][edge] = {message};
   }
 
   Objective& problem_;
   const Topology& tree_;
   SnapshotPool pool_;
   std::vector<std::unique_ptr<RoundRule>> rules_;
-  std::vector<std::vector<Payload>> in_;  // by rank and edge: what has come since its last step
+  std::vector<std::vector<Received>> in_;  // by rank and edge: what has come since its last step
 };
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST_CASE("a round may be written anew, for other trees, before it is combined")
   CHECK(numbers<double>(pair.written()) == std::vector<double>{2, 3, 4, 1});
   pair.rule->enter(Pair::near(3));
   CHECK(numbers<double>(pair.written()) == std::vector<double>{2, 4, 1, 3, 1});
-  pair.rule->combine(0, 0, std::vector<Payload>{pair.written()});
+  pair.rule->combine(0, 0, std::vector<Received>{{pair.written()}});
   pair.rule->enter(Pair::near(1));
   CHECK(numbers<double>(pair.written()) == std::vector<double>{2, 3, 4, 1});
 }
@@ -196,17 +196,17 @@ TEST_CASE("an edge that changes trees brings nothing of the old one into the new
       const auto rule = method_named(method).make({0, 1, layout, {}, settings, x});
       auto& rounds = dynamic_cast<RoundRule&>(*rule);
       const double g[] = {0, 0, 0, 0};
-      const auto round = [&](std::vector<Payload> in) {
+      const auto round = [&](std::vector<Received> in) {
         rounds.on_gradient(0, 0, ConstVec(g, 4, DType::f64), {});
         rounds.combine(0, 0, in);
       };
       rounds.enter(near(1, 2));
-      round({said(100, 200, 3), said(300, 400, 5)});
+      round({{said(100, 200, 3)}, {said(300, 400, 5)}});
       CHECK(rule->counts().relay_count == 4);
       double before[4], after[4];
       rule->read(0, {before, 4, DType::f64});
       rounds.enter(near(2, 1));
-      round({Payload{}, Payload{}});  // nothing has come along the new trees yet
+      round({{}, {}});  // nothing has come along the new trees yet
       CHECK(rule->counts().relay_count == 1);
       rule->read(0, {after, 4, DType::f64});
       for (size_t k = 0; k < 4; ++k)

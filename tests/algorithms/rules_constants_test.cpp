@@ -34,7 +34,7 @@ A2cid2 holding(double x, double x_tilde, double eta) {
   const double m = x - x_tilde, start = x + kAlpha * m;
   A2cid2 rule(context_of(one_number(), {}, view(start)));
   SnapshotPool pool(1, DType::f64, 2);
-  rule.jump(0, {}, payload_of(pool, m), payload_of(pool, 0), 1 + kAlpha);
+  rule.jump(0, {}, payload_of(pool, m), payload_of(pool, 0), 1 + kAlpha, 1);
   rule.set_eta(0, eta);
   return rule;
 }
@@ -57,8 +57,8 @@ LinearRule map_of_a2cid2(A2cid2Constants c) {
     Payload from_i{pool.take()}, from_j{pool.take()};
     i.snapshot(0, {}, from_i);
     j.snapshot(0, {}, from_j);
-    i.jump(0, {}, from_i, from_j, c.alpha_tilde);
-    j.jump(0, {}, from_j, from_i, c.alpha_tilde);
+    i.jump(0, {}, from_i, from_j, c.alpha_tilde, 1);
+    j.jump(0, {}, from_j, from_i, c.alpha_tilde, 1);
     read(i, 0, x_i, x_tilde_i);
     read(j, 0, x_j, x_tilde_j);
   };
@@ -73,8 +73,8 @@ LinearRule map_of_ad_psgd() {
     Payload from_i{pool.take()}, from_j{pool.take()};
     i.snapshot(0, {}, from_i);
     j.snapshot(0, {}, from_j);
-    i.jump(0, {}, from_i, from_j, 0.5);
-    j.jump(0, {}, from_j, from_i, 0.5);
+    i.jump(0, {}, from_i, from_j, 0.5, 1);
+    j.jump(0, {}, from_j, from_i, 0.5, 1);
     x_tilde_i -= x_i, x_tilde_j -= x_j;
     i.read(0, {&x_i, 1, DType::f64});
     j.read(0, {&x_j, 1, DType::f64});

@@ -128,7 +128,7 @@ class Lockstep {
     const size_t k = random_.below(static_cast<uint32_t>(in_flight_.size()));
     const InFlight f = in_flight_[k];
     in_flight_.erase(in_flight_.begin() + static_cast<long>(k));
-    rule(f.rank).jump(now_, {}, f.sent, f.received, f.alpha_tilde);
+    rule(f.rank).jump(now_, {}, f.sent, f.received, f.alpha_tilde, 1);
     oracle_.jump(now_, f.rank, f.oracle_sent, f.oracle_received, 0.5, f.alpha_tilde);
   }
 

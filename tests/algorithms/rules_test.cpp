@@ -26,8 +26,8 @@ TEST_CASE("a jump that comes late is the exchange that had happened at the snaps
     delayed.snapshot(1, {}, sent);
     Payload same{pool.take()};
     at_once.snapshot(1, {}, same);
-    at_once.jump(1, {}, same, received, 1.7);
-    delayed.jump(1 + late, {}, sent, received, 1.7);
+    at_once.jump(1, {}, same, received, 1.7, 1);
+    delayed.jump(1 + late, {}, sent, received, 1.7, 1);
     for (const double then : {1 + late, 40.0}) {
       const Row x = x_of(at_once, then, 7, DType::f64), sum = conserved_of(at_once, then, 7);
       CHECK(distance(x_of(delayed, then, 7, DType::f64), x) < 1e-14);
@@ -50,7 +50,7 @@ TEST_CASE("splitting a mix into two changes nothing, and looking writes nothing"
     Payload mine{pool.take()}, theirs{pool.take()};
     rule->snapshot(0, {}, mine);
     peer.snapshot(0, {}, theirs);
-    rule->jump(0, {}, mine, theirs, 2);  // now x and x~ differ
+    rule->jump(0, {}, mine, theirs, 2, 1);  // now x and x~ differ
   }
   for (double now = 0.1; now < 2.95; now += 0.1) {
     split.on_gradient(now, 1, zero, {});  // a step of nothing rewrites the mixed state
@@ -83,7 +83,7 @@ TEST_CASE("without attraction and with alpha~ = 1/2, A2CiD2 is AD-PSGD") {
         } else {
           Payload mine{pool.take()};
           rule->snapshot(now, {}, mine);
-          rule->jump(now, {}, mine, received, 0.5);
+          rule->jump(now, {}, mine, received, 0.5, 1);
         }
       }
       const Row expected = x_of(plain, now, size, DType::f64);
@@ -111,8 +111,8 @@ TEST_CASE("x and x~ have one mean over all ranks, however they have gossiped") {
     Payload a{pool.take()}, b{pool.take()};
     ranks[i].snapshot(now, {}, a);
     ranks[j].snapshot(now, {}, b);
-    ranks[i].jump(now, {}, a, b, 1.5);
-    ranks[j].jump(now, {}, b, a, 1.5);
+    ranks[i].jump(now, {}, a, b, 1.5, 1);
+    ranks[j].jump(now, {}, b, a, 1.5, 1);
   }
   double x = 0, both = 0;
   for (A2cid2& rule : ranks) {

@@ -30,8 +30,10 @@ inline std::unique_ptr<Rule> rule_of(const std::string& method, const ParameterL
 /// The round, if it has rounds, of a rank that has no neighbours.
 inline void end_round_alone(Rule& rule, double now) {
   if (auto* rounds = dynamic_cast<RoundRule*>(&rule)) {
-    for (int phase = 0; phase < rounds->phases(); ++phase)
+    for (int phase = 0; phase < rounds->phases(); ++phase) {
+      rounds->pull(phase, {});
       rounds->combine(now, phase, {});
+    }
   } else if (auto* collective = dynamic_cast<CollectiveRule*>(&rule)) {
     collective->begin(now, 0);
     collective->finish(now, 0, 1, {});

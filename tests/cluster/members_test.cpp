@@ -230,6 +230,7 @@ class Evil {
       lies_.push_back(std::move(lie));
       h.count = theirs.size;
       h.bound = 1e9;
+      h.allowance = 1e9;
     } else {
       return;
     }
@@ -775,7 +776,7 @@ class Siege {
         honest.insert(c.rank);
         broken[c.rank] = c.counts.broken_before + c.counts.broken_after;
         for (const EdgeCount& e : c.edges)
-          applied[{c.rank, e.peer}] = e.applied - e.skipped;
+          applied[{c.rank, e.peer}] = e.applied - e.not_finite;
       }
     }
     for (const auto& [edge, count] : applied) {

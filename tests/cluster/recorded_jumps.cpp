@@ -30,10 +30,10 @@ class Recorded final : public PairwiseRule {
         of_conserved_(of_conserved) {}
 
   void jump(double now, const ExchangeKey& key, const Payload& sent, const Payload& received,
-            double alpha_tilde) override {
+            double alpha_tilde, double share) override {
     Buffer before(size_, DType::f64), after(size_, DType::f64);
     rule_->add_conserved(now, before);
-    rule_->jump(now, key, sent, received, alpha_tilde);
+    rule_->jump(now, key, sent, received, alpha_tilde, share);
     rule_->add_conserved(now, after);
     RecordedJump jump{rank_, number_, key, {}, {}, {}};
     REQUIRE(jump.moved.size() == size_);

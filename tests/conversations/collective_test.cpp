@@ -130,7 +130,7 @@ class Ring {
     // An answer of another actor's: after all that was asked for together with it.
     queue_.schedule(queue_.now(), [this, rank, &node, ticket = take.ticket, payload] {
       event(rank, [&](Effects& out) {
-        node.conversation.taken(queue_.now(), ticket, payload, kNever, out);
+        node.conversation.taken(queue_.now(), ticket, payload, Limits{}, out);
       });
     });
   }

@@ -19,7 +19,7 @@ struct End {
 
   void open() {
     event([&](const Moment& m) { exchange.open(m, 1, false, 0); });
-    event([&](const Moment& m) { exchange.taken(m, snapshot(), kNever, kTimer); });
+    event([&](const Moment& m) { exchange.taken(m, snapshot(), Limits{}, kTimer); });
   }
 
   /// Nothing has come until the timer rings.

@@ -67,10 +67,9 @@ class Talker {
   bool quiet() const { return conversation_.quiet(); }
   const std::vector<Apply>& jumps() const { return jumps_; }
   void lose_pool() { has_pool_ = false; }
-  void expect(double bound) { bound_ = bound; }
-  Sends skip(double now, int peer, uint64_t number) {
-    return event(now, [&](Effects& out) { conversation_.skipped(now, peer, number, out); });
-  }
+  void expect(const Limits& limits) { limits_ = limits; }
+  void judge(int peer, Guard::Verdict verdict) { conversation_.judged(peer, verdict); }
+  std::vector<EdgeCount> edge_counts() const { return conversation_.edge_counts(); }
 
  private:
   static PairwiseOptions options(int rank) {
@@ -104,7 +103,7 @@ class Talker {
       }
       const auto ticket = std::get<Take>(request).ticket;
       for (const Send& s : event(now, [&](Effects& more) {
-             conversation_.taken(now, ticket, snapshot(), bound_, more);
+             conversation_.taken(now, ticket, snapshot(), limits_, more);
            }))
         sends.push_back(s);
     }
@@ -115,7 +114,7 @@ class Talker {
   SnapshotPool pool_;
   View view_;
   bool has_pool_ = true;
-  double bound_ = kNever;
+  Limits limits_;
   double wakes_at_ = 0, repeats_at_ = 0;
   std::vector<Apply> jumps_;
   std::vector<int> suspects_;

@@ -59,14 +59,14 @@ void Gossip::serve(int rank, uint32_t incarnation, const Take& take) {
   if (payload) node.rule->snapshot(now_, take.exchange, payload);
   if (!payload) --node.open;
   Effects effects;
-  node.conversation->taken(now_, take.ticket, std::move(payload), kNever, effects);
+  node.conversation->taken(now_, take.ticket, std::move(payload), Limits{}, effects);
   carry_out(rank, nullptr, effects);
 }
 
 void Gossip::serve(PairwiseRule& rule, const Apply& apply) {
   const auto [sent, number] = snapshots_.at(apply.sent.vec().data);
   const Numbers before = conserved(rule);
-  rule.jump(now_, apply.exchange, apply.sent, apply.received, apply.alpha_tilde);
+  rule.jump(now_, apply.exchange, apply.sent, apply.received, apply.alpha_tilde, 1);
   const Numbers after = conserved(rule);
   Jump jump{{}, apply.alpha_tilde, sent};
   for (size_t k = 0; k < before.size(); ++k)

@@ -29,14 +29,14 @@ class Deaf : public RoundRule {
   void write(int, size_t, Payload& out) override {
     std::memcpy(out.writable(dtype(), size()).data, x_.vec().data, layout_.bytes());
   }
-  void combine(double, int, std::span<const Payload>) override {}
+  void combine(double, int, std::span<const Received>) override {}
 };
 
 /// Says nothing of it, and adds to the sum that gossip conserves.
 class Leaky final : public Deaf {
  public:
   using Deaf::Deaf;
-  void combine(double, int, std::span<const Payload>) override { x_.vec().as<double>()[1] += 1; }
+  void combine(double, int, std::span<const Received>) override { x_.vec().as<double>()[1] += 1; }
 };
 
 std::unique_ptr<Rule> make_leaky(const RuleContext& context) {
@@ -114,7 +114,7 @@ class TrappedRounds final : public Deaf {
   void write(int phase, size_t edge, Payload& out) override {
     trap.step("write"), Deaf::write(phase, edge, out);
   }
-  void combine(double, int, std::span<const Payload>) override { trap.step("combine"); }
+  void combine(double, int, std::span<const Received>) override { trap.step("combine"); }
   void enter(const Neighbourhood& near) override { trap.step("enter"), Deaf::enter(near); }
 };
 
@@ -131,7 +131,7 @@ class TrappedPairs final : public PairRule {
     trap.step("snapshot");
     PairRule::write(key, 0, {}, out);
   }
-  void jump(double, const ExchangeKey&, const Payload&, const Payload&, double) override {
+  void jump(double, const ExchangeKey&, const Payload&, const Payload&, double, double) override {
     trap.step("jump");
   }
   RuleCounts counts() const override { return trap.step("counts"), PairRule::counts(); }

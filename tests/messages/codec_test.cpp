@@ -21,7 +21,8 @@ constexpr uint64_t kLimitBytes = 1 << 20;
 
 // Where each field lies in the 88 bytes; the README promises these offsets to other languages.
 constexpr size_t kVersionAt = 16, kKindAt = 18, kReasonAt = 20, kDTypeAt = 22,
-                 kPayloadVersionAt = 44, kCountAt = 64, kAlphaTildeAt = 72, kBoundAt = 80;
+                 kPayloadVersionAt = 44, kCountAt = 64, kAlphaTildeAt = 72, kBoundAt = 80,
+                 kAllowanceAt = 84;
 
 FrameHeader data_header() {
   FrameHeader h;
@@ -36,6 +37,7 @@ FrameHeader data_header() {
   h.count = 10;
   h.alpha_tilde = 1.25;
   h.bound = 2.5;
+  h.allowance = 3.5;
   return h;
 }
 
@@ -78,7 +80,8 @@ FrameHeader random_valid_header() {
     h.count = *rc::gen::inRange<uint64_t>(0, kLimitBytes / size_of(h.dtype) + 1);
   }
   h.alpha_tilde = std::abs(*rc::gen::arbitrary<double>());
-  h.bound = std::abs(*rc::gen::arbitrary<double>());
+  h.bound = std::abs(*rc::gen::arbitrary<float>());
+  h.allowance = std::abs(*rc::gen::arbitrary<float>());
   return h;
 }
 
@@ -116,7 +119,7 @@ TEST_CASE("every field lies little-endian at the offset that the README gives") 
   const HeaderBytes b = encode(h);
   const std::vector<uint8_t> head{0, 0, 0, 0, 10, 0, 0, 0,   // one segment of ten words
                                   0, 0, 0, 0, 9,  0, 0, 0,   // a struct of nine words
-                                  1, 0, 3, 0, 3,  0, 1, 0,   // version, kind, reason, dtype
+                                  2, 0, 3, 0, 3,  0, 1, 0,   // version, kind, reason, dtype
                                   4, 3, 2, 1, 4,  0, 0, 0};  // from, to
   CHECK(std::memcmp(b.data(), head.data(), head.size()) == 0);
   CHECK(read<uint32_t>(b, 32) == 5u);
@@ -163,8 +166,8 @@ TEST_CASE("another segment table or root pointer is refused before anything is r
 
 TEST_CASE("an unknown version, kind, reason or dtype is refused by name and value") {
   const HeaderBytes good = encode(data_header());
-  CHECK(refusal(with<uint16_t>(good, kVersionAt, 2)) ==
-        "frame refused: wire version 2, accepted: 1");
+  CHECK(refusal(with<uint16_t>(good, kVersionAt, 1)) ==
+        "frame refused: wire version 1, accepted: 2");
   CHECK(refusal(with<uint16_t>(good, kKindAt, 8)) == "frame refused: kind 8, accepted: 0 to 7");
   CHECK(refusal(with<uint16_t>(good, kKindAt, 0x0103)) ==
         "frame refused: kind 259, accepted: 0 to 7");
@@ -220,10 +223,15 @@ TEST_CASE("alpha_tilde travels as its bits and is refused unless finite and not 
   CHECK(refusal(with(encode(data_header()), kAlphaTildeAt, -0.0)) == "accepted");
 }
 
-TEST_CASE("a bound may be infinite, and is refused where it is negative or no number") {
-  for (const double bad : {-HUGE_VAL, std::nan(""), -1.0})
-    CHECK(refusal(with(encode(data_header()), kBoundAt, bad)).find("frame refused: bound") == 0);
-  CHECK(refusal(with(encode(data_header()), kBoundAt, INFINITY)) == "accepted");
+TEST_CASE("a bound and an allowance may be infinite, and are refused where negative or no number") {
+  for (const auto& [name, at] : {std::pair{"bound", kBoundAt}, {"allowance", kAllowanceAt}}) {
+    const auto said = [at = at](float value) {
+      return refusal(with(encode(data_header()), at, value));
+    };
+    for (const float bad : {-HUGE_VALF, std::nanf(""), -1.0F})
+      CHECK(said(bad).find("frame refused: " + std::string(name)) == 0);
+    CHECK(said(HUGE_VALF) == "accepted");
+  }
 }
 
 TEST_CASE(

@@ -56,6 +56,7 @@ inline std::vector<ControlMessage> one_of_each() {
   data.number = 28;
   data.count = 29;
   data.bound = 0.5;
+  data.allowance = 2;
   return {Hello{2, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000", 86,
                 "lr=0.1\nseed=1\n", "batch=128\n"},
           Refusal{"another run"},

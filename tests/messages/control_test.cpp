@@ -258,7 +258,7 @@ TEST_CASE("what is said about a communicator is refused where its numbers or hea
   CHECK(with([](auto& r) { r.header.count = kMaxPayloadBytes; }) == kHeader);
   CHECK(with([](auto& r) { r.header.alpha_tilde = -1; }) ==
         "message refused: alpha_tilde, accepted: finite and at least 0");
-  CHECK(with([](auto& r) { r.header.bound = std::nan(""); }) ==
+  CHECK(with([](auto& r) { r.header.bound = std::nanf(""); }) ==
         "message refused: bound, accepted: at least 0");
 }
 

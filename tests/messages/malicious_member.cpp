@@ -138,7 +138,7 @@ FrameHeader MaliciousMember::header() {
     if (one_in(2)) std::swap(h.from, h.to), std::swap(h.from_incarnation, h.to_incarnation);
   }
   for (uint32_t k = random_.below(5); k > 0; --k) {
-    switch (random_.below(12)) {
+    switch (random_.below(13)) {
       case 0: h.kind = static_cast<FrameKind>(random_.below(kFrameKinds)); break;
       case 1: h.reason = static_cast<DeclineReason>(random_.below(kDeclineReasons)); break;
       case 2: h.dtype = static_cast<DType>(random_.below(4)); break;
@@ -148,8 +148,9 @@ FrameHeader MaliciousMember::header() {
       case 6: h.to_incarnation = word(h.to_incarnation); break;
       case 7: h.number = long_word(h.number); break;
       case 8: h.part = word(h.part); break;
-      case 9: h.bound = real(); break;
-      case 10: h.version = word(h.version); break;
+      case 9: h.bound = static_cast<float>(real()); break;
+      case 10: h.allowance = static_cast<float>(real()); break;
+      case 11: h.version = word(h.version); break;
       default: h.alpha_tilde = real();
     }
   }

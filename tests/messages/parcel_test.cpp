@@ -135,8 +135,8 @@ TEST_CASE("a piece beyond the most of a snapshot is refused, so is mass that is 
 
 TEST_CASE("an unknown version, kind, dtype or way of a parcel is refused by name and value") {
   const HeaderBytes good = encode(kMean);
-  CHECK(refusal(with<uint16_t>(good, kVersionAt, 2)) ==
-        "parcel refused: wire version 2, accepted: 1");
+  CHECK(refusal(with<uint16_t>(good, kVersionAt, 1)) ==
+        "parcel refused: wire version 1, accepted: 2");
   CHECK(refusal(with<uint16_t>(good, kKindAt, 3)) == "parcel refused: kind 3, accepted: 0 to 2");
   CHECK(refusal(with<uint16_t>(good, kDTypeAt, 3)) ==
         "parcel refused: dtype 3, accepted: 0 (f32), 1 (f64) or 2 (bytes)");

@@ -107,6 +107,7 @@ Settings settings_of(const Row& row) {
   s.pairing = Pairing::free;
   if (method_named(row.method).pattern == Pattern::pairwise) s.rate = 1e-9;  // they never meet
   s.target = 0;
+  s.guarded = false;  // the papers have no guard, and the ranks begin far from each other
   s.gradients = kRounds * kRanks;
   s.objective.objective = "diagonal";  // ours is handed to the run
   s.lr = rate_of(row.schedule);

@@ -43,7 +43,7 @@ CommunicatorActor::behavior_type rank_of(CommunicatorActor::pointer, int rank, T
       [](Frame&) {},
       [](Tick) {},
       [](Taken&) {},
-      [](Skipped) {},
+      [](Judged) {},
       [](Messages&) {},
       [=](const ViewPtr& view) { told->views[rank].push_back(view); },
       [=](PeerDown down) { told->down[rank].push_back(down.rank); },

@@ -1,0 +1,131 @@
+// Guard: how much of the difference between two ranks an exchange moves, judged by the steps of the
+// rank itself and by nothing that a peer has sent. No exchange is left out but one that is not
+// finite; nothing rests and nothing backs off.
+//
+//   u         a step of this rank, |u| its length
+//   rms       root mean square of its last 32 |u| (of all while there are fewer)
+//   usual     max(rms, (1 - 1/256) usual), at a step; it stays while the rank does not step
+//   way       sum of |u| since its last exchange with anyone
+//   used_e    of the allowance of edge e, in usual steps; at a step max(0, used_e - (1/8) / degree)
+//
+// With its vector a rank sends its limits: a bound b = 3 (4 usual + way) and an allowance
+// f_e = usual (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances
+// that crossed, and the distance |m| of the two vectors that crossed:
+//
+//   near         |m| <= b    share 1: the jump is whole, whatever the edge's past
+//   far          |m| >  b    share min(1, f_e / |m|), and used_e += share |m| / usual
+//   not finite               share 0, and nothing is charged
+//
+// Both ends scale both jumps (of x and of x~) by the same share, so the sum over ranks stays. A
+// rank that has not stepped yet has usual = 0, so what differs has share 0 until its first step.
+// Where an objective takes no steps, or 32 steps had length 0 (a learning rate of 0), there is
+// nothing to compare with, and both limits are infinite. README.md says what this cannot hold.
+//
+// A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way +
+// (k - 1) usual): its distance is k times that of its mean, and its parts are up to k steps old.
+//
+// Of a sum over all ranks (all-reduce) nobody sees the part of one rank but itself, so each rank
+// judges its own gradient g, with |g| in place of |u| and way = 0, as an edge of its own. A far g
+// raises `usual` by a 64th at most, so that gradients that have grown for good are whole again
+// later.
+//
+// A value; owned by a state actor.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace grapevine {
+
+/// What an end says of itself with its vector: norms, at least 0, as they cross a wire.
+struct Limits {
+  float bound = std::numeric_limits<float>::infinity();
+  float allowance = std::numeric_limits<float>::infinity();
+
+  bool operator==(const Limits&) const = default;
+};
+Limits smaller(const Limits&, const Limits&);
+
+/// What a checkpoint keeps of a guard.
+struct GuardRecord {
+  double rms = 0, usual = 0, way = 0;
+  double inherited = 0;
+  uint64_t steps = 0;
+  std::vector<std::pair<int, double>> used;  // by rising peer
+};
+
+class Guard {
+ public:
+  static constexpr double kNear = 3, kApart = 4;  // of the bound
+  static constexpr double kAllowance = 64;        // usual steps
+  static constexpr double kRefill = 1.0 / 8;      // of a step, over all edges
+  static constexpr uint64_t kRemembered = 32;     // steps, of rms
+  static constexpr double kFade = 1 - 1.0 / 256;  // of usual, a step
+  static constexpr int kAll = -1;  // the edge of what cannot be told apart by its sender
+
+  enum class Verdict : uint8_t {
+    near,
+    far,         // scaled, and charged
+    untested,    // this rank or the other one has not stepped yet: nothing moves
+    not_finite,  // nothing moves
+  };
+  struct Judgement {
+    Verdict verdict = Verdict::near;
+    double share = 1;  // of the jump
+  };
+
+  struct Edge {
+    int peer = 0;
+    float used = 0;           // of the allowance, in usual steps
+    float distance = 0;       // the last, in usual steps
+    float peer_distance = 0;  // the same, in some of the other end's: twelfths of its bound
+    float last_jump = 0;      // |the change of what gossip conserves|
+    float seen = std::numeric_limits<float>::quiet_NaN();  // distance of the last whole vectors
+    Verdict verdict = Verdict::near;                       // the last
+  };
+
+  Guard() = default;
+  /// `steps`: false where the objective takes none, and nothing is far.
+  explicit Guard(bool steps) : steps_(steps) {}
+
+  /// The edges of this rank in its graph, over which a step gives allowance back.
+  void set_degree(size_t degree) { degree_ = degree > 0 ? static_cast<uint32_t>(degree) : 1; }
+  void stepped(double length);
+  double usual_step() const;
+
+  /// `ranks`: that the message which is to be judged stands for.
+  Limits limits(int peer, double ranks = 1) const;
+  /// Of a distance between what this rank and `peer` have, under the smaller of both ends' limits.
+  Judgement judge(int peer, double distance, const Limits& own, const Limits& theirs);
+
+  /// Of the norm of what this rank itself adds to a sum of all. The first is whole.
+  Judgement judge_own(double norm);
+
+  /// A newcomer goes by the usual step of the rank that it has copied for its first 32 steps.
+  void inherit(double usual);
+  GuardRecord record() const;
+  void recall(const GuardRecord&);
+
+  Edge& at(int peer);
+  const std::vector<Edge>& edges() const { return edges_; }  // by rising peer
+  /// Whether the allowance of the edge is spent, and its ends are still far from each other.
+  static bool is_spent(const Edge& e) {
+    return e.verdict == Verdict::far && static_cast<double>(e.used) >= kAllowance - 1;
+  }
+
+ private:
+  const Edge* find(int peer) const;
+  void learn(double length);
+  void refill();
+
+  bool steps_ = true;
+  uint32_t degree_ = 1;
+  uint64_t count_ = 0;  // steps
+  double rms_ = 0, usual_ = 0, way_ = 0;
+  float inherited_ = 0;
+  std::vector<Edge> edges_;
+};
+
+}  // namespace grapevine

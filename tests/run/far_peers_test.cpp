@@ -1,0 +1,120 @@
+// Healthy runs under the guard (actors/guard): nothing is scaled, nobody is without exchanges, and
+// a run goes as it goes without a guard.
+#include <algorithm>
+
+#include "actors/algorithms/method_registry.hpp"
+#include "tests/catch.hpp"
+#include "tests/run/simulated_runs.hpp"
+
+using namespace grapevine;
+
+namespace {
+
+Settings quadratic(const char* method, const char* topology, double rate) {
+  Settings s = free_gossip(topology, 8, 0.05);
+  s.rate = rate;
+  s.method = method;
+  s.pacing = Pacing::greedy;
+  s.target = 0;
+  s.gradients = 0;
+  s.until_s = 120;
+  s.objective.objective = "quadratic";
+  s.objective.dim = 32;
+  s.objective.noise = 0.5;
+  s.objective.zeta2 = 1;
+  s.lr = {0.05, Schedule::cosine, 0.1};
+  s.rule.optimizer = with_optimizer({0.9, 0}).optimizer;
+  s.weights = std::string(method) == "d2" ? "lazy" : "metropolis";
+  if (method_named(method).check_compress != nullptr && method_named(method).gossips)
+    s.rule.gamma = 0.1;
+  return s;
+}
+
+struct Seen {
+  RunResult result;
+  std::vector<Alarm> alarms;
+};
+
+Seen seen(const Settings& s) {
+  RunHooks hooks;
+  std::vector<Alarm> alarms;
+  hooks.sink.on_alarm = [&](const Alarm& alarm) { alarms.push_back(alarm); };
+  RunResult result = simulate_one(s, 1, std::move(hooks));
+  return {std::move(result), std::move(alarms)};
+}
+
+void check_healthy(const Settings& s) {
+  const Status possible = check(s);
+  INFO(s.method << " on " << s.topology << ", rate " << s.rate << ": "
+                << (possible ? "" : possible.error().message));
+  REQUIRE(possible);
+  const Seen run = seen(s);
+  CHECK(run.result.outcome.counts.applied > 0u);
+  CHECK(run.result.outcome.counts.clipped == 0u);
+  CHECK(run.result.outcome.counts.not_finite == 0u);
+  CHECK(run.alarms.empty());
+}
+
+}  // namespace
+
+TEST_CASE("healthy ranks are taken whole under every method, at rare and at frequent exchanges") {
+  constexpr std::pair<const char*, const char*> kRuns[] = {
+      {"a2cid2", "ring"},
+      {"a2cid2", "exponential"},
+      {"ad_psgd", "complete"},
+      {"d_psgd", "ring"},
+      {"qgm", "ring"},
+      {"d2", "ring"},
+      {"sgp", "ring"},
+      {"choco", "ring"},
+      {"deepsqueeze", "ring"},
+      {"powergossip", "ring"},
+      {"moniqua", "ring"},
+      {"gradient_tracking", "ring"},
+      {"relaysgd", "chain"},
+      {"relaysgd", "relay-tree"},
+      {"relaysgd_async", "chain"},
+      {"relaysum_grad", "chain"},
+      {"all_reduce", "ring"},
+  };
+  for (const auto& [method, topology] : kRuns) {
+    const bool pairs = method_named(method).pattern == Pattern::pairwise;
+    for (const double rate : {0.02, 1.0, 10.0})
+      if (pairs || rate == 1) check_healthy(quadratic(method, topology, rate));
+  }
+}
+
+TEST_CASE("a slow rank, lost frames and a rank that is back with a copy are near") {
+  for (const char* method : {"a2cid2", "ad_psgd", "d_psgd", "relaysgd_async"}) {
+    const char* const topology = std::string(method) == "relaysgd_async" ? "chain" : "ring";
+    Settings slow = quadratic(method, topology, 1);
+    slow.plan.rank_faults = {rank_fault(RankFaultKind::slow, {3}, 0)};
+    slow.plan.rank_faults[0].factor = 10;
+    check_healthy(slow);
+    Settings lossy = quadratic(method, topology, 1);
+    lossy.plan.link_faults = {loss_of(FrameClass::all, 0.1)};
+    check_healthy(lossy);
+    Settings back = quadratic(method, topology, 1);
+    back.plan.rank_faults = {rank_fault(RankFaultKind::kill, {3}, 30),
+                             rank_fault(RankFaultKind::restart, {3}, 60)};
+    check_healthy(back);
+  }
+}
+
+TEST_CASE("where five edges of ten are slow, exchanges go on at their rate and raise no alarm") {
+  Settings s = quadratic("a2cid2", "ring", 30);
+  s.ranks = 10;
+  s.objective.dim = 100;
+  s.until_s = 100;
+  LinkFault delay;
+  delay.kind = LinkFaultKind::delay;
+  delay.links = {{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 0}};
+  delay.seconds = 2;
+  s.plan.link_faults = {delay};
+  REQUIRE(check(s));
+  const Seen guarded = seen(s);
+  s.guarded = false;
+  const Seen bare = seen(s);
+  CHECK(guarded.alarms.empty());
+  CHECK(guarded.result.outcome.exchanges * 100 > bare.result.outcome.exchanges * 98);
+}
