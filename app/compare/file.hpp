@@ -1,4 +1,4 @@
-// JobFile: a job as its file says it, before lists are multiplied out (compare_job.hpp). Every name
+// JobFile: a job as its file says it, before lists are multiplied out (job.hpp). Every name
 // in it is known and every value has its option's type; what they mean together is not yet checked.
 #pragma once
 #include <map>

@@ -9,7 +9,7 @@
 
 namespace grapevine {
 
-/// The names are the program's interface; README.md lists them.
+/// The names are the program's interface; JSON.md lists them.
 Json json_of(const NodeStatus&);
 Json departures_json(const std::vector<Departure>&);
 

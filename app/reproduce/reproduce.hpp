@@ -2,7 +2,7 @@
 //
 // A reproduction is a family of claims that one command measures. A claim is a number that is
 // expected, the number that was measured, and how far apart they may be. Everything is measured on
-// runs of the real actors on the virtual clock (reproduce_runs.hpp).
+// runs of the real actors on the virtual clock (runs.hpp).
 #pragma once
 #include <functional>
 #include <span>

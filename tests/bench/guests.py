@@ -1,7 +1,7 @@
 """What a step costs a guest, without torch: the door, the pass and the end of a script.
 
-Usage: guests.py [PROGRAM]. Medians of interleaved rounds; read the ratios. The bars are those of the
-README of app/python: a step of a tiny model at most 3 times a question that is answered at the door,
+Usage: guests.py [PROGRAM]. Medians of interleaved rounds; read the ratios. The bars:
+a step of a tiny model at most 3 times a question that is answered at the door,
 a step of 10 M parameters at most 3.5 times a copy of them, a seat free within 100 ms of SIGKILL.
 """
 import ctypes

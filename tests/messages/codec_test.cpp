@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kLimitBytes = 1 << 20;
 
-// Where each field lies in the 88 bytes; the README promises these offsets to other languages.
+// Where each field lies in the 88 bytes, as messages/FORMAT.md tells other languages.
 constexpr size_t kVersionAt = 16, kKindAt = 18, kReasonAt = 20, kDTypeAt = 22,
                  kPayloadVersionAt = 44, kCountAt = 64, kAlphaTildeAt = 72, kBoundAt = 80,
                  kAllowanceAt = 84;
@@ -110,7 +110,7 @@ TEST_CASE("extreme values of every integer field survive") {
   CHECK(decoded->alpha_tilde == h.alpha_tilde);
 }
 
-TEST_CASE("every field lies little-endian at the offset that the README gives") {
+TEST_CASE("every field lies little-endian at the offset that FORMAT.md gives") {
   FrameHeader h = data_header();
   h.reason = DeclineReason::repeat;
   h.dtype = DType::f64;

@@ -39,7 +39,7 @@ std::string refusal_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a guest's record lies little-endian at the offsets that the README gives") {
+TEST_CASE("a guest's record lies little-endian at the offsets that FORMAT.md gives") {
   const GuestRecordBytes b = encode(record());
   const std::vector<uint8_t> head{0, 0, 0, 0, 9, 0, 0, 0,   // one segment of nine words
                                   0, 0, 0, 0, 8, 0, 0, 0,   // a struct of eight words

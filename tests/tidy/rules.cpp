@@ -1,6 +1,7 @@
 #include "tests/tidy/rules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -25,7 +26,7 @@ const std::vector<House>& houses() {
       {"kernels", {{"base"}, {"device"}, {"memory"}, {"passes"}, {"codecs", "gpu"}}},
       {"models", {{"files"}, {"data"}, {""}, {"network"}}},
       {"actors",
-       {{"algorithms", "clocks", "membership", "transport"},
+       {{"algorithms", "clocks", "guard", "membership", "transport"},
         {"conversations"},
         {"settings"},
         {"mail", "device"},
@@ -71,6 +72,7 @@ const std::map<std::string, Rooms>& foreign() {
       {"actors/membership", {"kernels", "messages"}},
       {"actors/transport", {"kernels", "messages"}},
       {"actors/clocks", {"kernels"}},
+      {"actors/guard", {}},
       {"app", all},
       {"tests", {"kernels", "topologies", "messages", "models", "actors", "app"}},
       {"examples", all},
@@ -210,6 +212,11 @@ std::vector<Include> includes_of(const std::string& text) {
   return includes;
 }
 
+bool is_source(const std::string& path, const Files& files) {
+  return std::ranges::any_of(std::array{".cpp", ".hpp", ".cu", ".py"},
+                             [&](const char* ending) { return files.count(path + ending) != 0; });
+}
+
 std::string at(const std::string& path, size_t line) {
   return path + ":" + std::to_string(line) + ": ";
 }
@@ -341,40 +348,93 @@ Complaints check_reach(const Tree& tree) {
   return out;
 }
 
-Complaints check_walks(const std::string& room, const std::string& readme,
-                       const std::vector<Walk>& walks, const Tree& tree) {
-  static const std::regex row("^\\| (.*) \\| (.*): ([0-9]+)[ ,|]"), quoted("`([a-z0-9_/]+)`");
-  const auto is_there = [&](const std::string& file) {
-    return tree.count(file + ".cpp") || tree.count(file + ".hpp");
-  };
+Complaints check_walks(const std::string& page, const std::string& text, const Files& files) {
+  static const std::regex head("^## (.*): ([0-9]+) files$"), row("^\\| `([a-z0-9_/]+)` \\| ");
   Complaints out;
-  std::set<std::string> told;
-  const auto lines = lines_of(readme);
-  for (size_t i = 0; i < lines.size(); ++i) {
+  std::string walk, said;
+  std::set<std::string> named;
+  const auto end = [&] {
+    if (!walk.empty() && std::to_string(named.size()) != said)
+      out.push_back(page + ": " + walk + " names " + std::to_string(named.size()) +
+                    " files, and says " + said);
+    named.clear();
+  };
+  for (const std::string& line : lines_of(text)) {
     std::smatch match;
-    if (!std::regex_search(lines[i], match, row)) continue;
-    const auto walk = std::ranges::find(walks, match.str(1), &Walk::name);
-    if (walk == walks.end()) continue;
-    told.insert(walk->name);
-    const std::string here = at(room + "/README.md", i + 1) + walk->name;
-    const std::string names = match.str(2);
-    std::set<std::string> files;
-    for (std::sregex_iterator name(names.begin(), names.end(), quoted), end; name != end; ++name) {
-      const std::string file = (*name)[1];
-      files.insert(file);
-      if (!is_there(room + "/" + file) && !is_there(file))
-        out.push_back(here + " walks through " + file + ", which is not there");
+    if (std::regex_search(line, match, head)) {
+      end();
+      walk = match[1];
+      said = match[2];
+    } else if (std::regex_search(line, match, row)) {
+      named.insert(match[1]);
+      if (!is_source(match[1], files))
+        out.push_back(page + ": " + walk + " walks through " + match.str(1) +
+                      ", which is not there");
     }
-    if (std::to_string(files.size()) != match.str(3))
-      out.push_back(here + " names " + std::to_string(files.size()) + " files, and says " +
-                    match.str(3));
-    if (files.size() > walk->bound)
-      out.push_back(here + " walks through " + std::to_string(files.size()) +
-                    " files, accepted: " + std::to_string(walk->bound));
   }
-  for (const Walk& walk : walks)
-    if (!told.count(walk.name)) out.push_back(room + "/README.md: no walk of " + walk.name);
+  end();
+  if (walk.empty()) out.push_back(page + ": no walk");
   return out;
+}
+
+Complaints check_page(const std::string& page, const std::string& text, const Files& files) {
+  constexpr size_t kMost = 60;
+  static const std::regex quoted("`([A-Za-z0-9_./]+)`");
+  const std::string folder = page.substr(0, page.rfind('/') + 1);
+  const auto lines = lines_of(text);
+  Complaints out;
+  if (lines.size() > kMost)
+    out.push_back(page + ": " + std::to_string(lines.size()) +
+                  " lines, accepted: " + std::to_string(kMost));
+  bool in_table = false;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].starts_with("| file |")) in_table = true;
+    if (!lines[i].starts_with("|")) in_table = false;
+    if (!in_table) continue;
+    const std::string names = lines[i].substr(0, lines[i].find(" | "));
+    for (std::sregex_iterator name(names.begin(), names.end(), quoted), end; name != end; ++name) {
+      const std::string path = folder + name->str(1);
+      const auto inside = files.lower_bound(path);  // of a folder
+      const bool is_folder =
+          path.ends_with("/") && inside != files.end() && inside->starts_with(path);
+      if (!files.count(path) && !is_folder && !is_source(path, files))
+        out.push_back(at(page, i + 1) + "tells of " + name->str(1) + ", which is not there");
+    }
+  }
+  return out;
+}
+
+Complaints check_names(const std::string& path, const std::string& text, const Files& endings) {
+  static const std::regex comment("(^|[^:])//(.*)"),
+      name(
+          "(^|[^A-Za-z0-9_./<*-])([A-Za-z_][A-Za-z0-9_/"
+          "]*\\.(hpp|cpp|cu|py|capnp|md))($|[^A-Za-z0-9_])");
+  Complaints out;
+  size_t number = 0;
+  for (const std::string& line : lines_of(text)) {
+    ++number;
+    std::smatch match;
+    if (line.find("//") == line.npos || !std::regex_search(line, match, comment)) continue;
+    const std::string said = match[2];
+    for (std::sregex_iterator one(said.begin(), said.end(), name), end; one != end; ++one)
+      if (!endings.count(one->str(2)))
+        out.push_back(at(path, number) + "names " + one->str(2) + ", which is not there");
+  }
+  return out;
+}
+
+std::vector<std::string> pages() {
+  std::vector<std::string> all;
+  for (const House& house : houses()) {
+    all.push_back(std::string(house.name) + "/README.md");
+    for (const auto& floor : house.floors)
+      for (const std::string room : floor)
+        if (!room.empty() && room != "include")  // the doors: in the page of their house
+          all.push_back(room_named(house.name, room) + "/README.md");
+  }
+  for (const char* house : {"topologies", "messages", "tests", "examples", "app/python"})
+    all.push_back(house + std::string("/README.md"));
+  return all;
 }
 
 std::string text_of(const std::string& path) {
@@ -395,6 +455,29 @@ Tree read_tree(const std::string& root) {
     }
   }
   return tree;
+}
+
+Files list_files(const std::string& root) {
+  namespace fs = std::filesystem;
+  Files files;
+  for (const auto& entry : fs::directory_iterator(root))
+    if (entry.is_regular_file()) files.insert(entry.path().filename());
+  for (const auto& [room, may] : arrows()) {
+    if (room.find('/') != room.npos || !fs::exists(fs::path(root) / room)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / room))
+      if (entry.is_regular_file()) files.insert(fs::relative(entry.path(), root));
+  }
+  return files;
+}
+
+Files endings_of(const Files& files) {
+  Files endings;
+  for (const std::string& path : files) {
+    endings.insert(path);
+    for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1))
+      endings.insert(path.substr(slash + 1));
+  }
+  return endings;
 }
 
 }  // namespace grapevine::tidy

@@ -6,6 +6,7 @@
 // end with a lone brace there.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace grapevine::tidy {
 
 using Tree = std::map<std::string, std::string>;
 using Complaints = std::vector<std::string>;
+using Files = std::set<std::string>;  // paths from the root
 
 /// Arrows between rooms and third-party includes, as one file shows them by itself, and whether it
 /// lies in a room.
@@ -24,18 +26,28 @@ Complaints check_style(const std::string& path, const std::string& text);
 /// Third-party headers that a file reaches through headers of ours, and may not see.
 Complaints check_reach(const Tree&);
 
-/// The walks that a table in `readme`, of the folder `room`, tells: rows `| walk | files: N |`.
-/// Each file in backquotes before its N is in the tree, they are N, and N is not above its bound.
-struct Walk {
-  std::string name;  // how the row begins
-  size_t bound;
-};
-Complaints check_walks(const std::string& room, const std::string& readme,
-                       const std::vector<Walk>& walks, const Tree&);
+/// The walks that a page tells: `## NAME: N files`, and a table whose rows begin with a file in
+/// backquotes, by its path without an ending. Each is there, and they are N.
+Complaints check_walks(const std::string& page, const std::string& text, const Files&);
+
+/// A folder's page has at most 60 lines, and the files in the first column of its tables of files
+/// (their heads begin `| file |`) are there.
+Complaints check_page(const std::string& page, const std::string& text, const Files&);
+
+/// A file that a comment names is there, by its path or the end of it. `endings`: endings_of().
+Complaints check_names(const std::string& path, const std::string& text, const Files& endings);
+
+/// The pages that must be there: one in every room.
+std::vector<std::string> pages();
 
 std::string text_of(const std::string& path);
 
 /// Every source of the rooms below `root`.
 Tree read_tree(const std::string& root);
+
+/// Every file of the root and of the rooms below it.
+Files list_files(const std::string& root);
+/// The paths, and all their ends that begin with a folder or a file.
+Files endings_of(const Files&);
 
 }  // namespace grapevine::tidy

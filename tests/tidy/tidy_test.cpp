@@ -148,28 +148,75 @@ TEST_CASE("a library that hides in a header of ours is found in the room that mu
       "of actors/run/\n");
 }
 
-TEST_CASE("a gradient, a snapshot and a new graph are read in few files, which are there") {
-  const std::string readme = text_of(std::string(GRAPEVINE_SOURCE_DIR) + "/actors/README.md");
-  CHECK(
-      said_aloud(check_walks("actors", readme,
-                             {{"a gradient", 7},
-                              {"a snapshot from one process to another", 9},
-                              {"`ctl reconfigure` until all ranks exchange on the new graph", 10}},
-                             read_tree(GRAPEVINE_SOURCE_DIR))) == 0);
+TEST_CASE("the files that a gradient, a snapshot and a new graph pass through are there") {
+  const std::string root = GRAPEVINE_SOURCE_DIR, page = "actors/WALKS.md";
+  CHECK(said_aloud(check_walks(page, text_of(root + "/" + page), list_files(root))) == 0);
 }
 
-TEST_CASE("a walk through a file that is gone, too many of them or miscounted ones is named") {
-  const Tree tree{{"actors/a.cpp", ""}, {"actors/b.hpp", ""}, {"kernels/c.hpp", ""}};
-  const auto complaints = [&](const std::string& files) {
-    return joined(check_walks("actors", "|---|---|\n| a thing | " + files, {{"a thing", 2}}, tree));
+TEST_CASE("a walk through a file that is gone, or through another number of files, is named") {
+  const Files files{"actors/a.cpp", "actors/b.hpp", "kernels/c.cu"};
+  const auto complaints = [&](const std::string& page) {
+    return joined(check_walks("WALKS.md", page, files));
   };
-  CHECK(complaints("`a`, (`a`), `kernels/c`: 2, and a line in `d` |\n") == "");
-  CHECK(complaints("`a`, `d`: 2 |") ==
-        "actors/README.md:2: a thing walks through d, which is not there\n");
-  CHECK(complaints("`a`, `b`: 1 |") == "actors/README.md:2: a thing names 2 files, and says 1\n");
-  CHECK(complaints("`a`, `b`, `kernels/c`: 3 |") ==
-        "actors/README.md:2: a thing walks through 3 files, accepted: 2\n");
-  CHECK(complaints("`a`") == "actors/README.md: no walk of a thing\n");
+  CHECK(complaints("## a thing: 2 files\n\n| file | what |\n|---|---|\n| `actors/a` | begins |\n"
+                   "| `kernels/c` | ends |\n\n## another: 1 files\n| `actors/b` | is it |\n") ==
+        "");
+  CHECK(complaints("## a thing: 1 files\n| `actors/d` | ends |\n") ==
+        "WALKS.md: a thing walks through actors/d, which is not there\n");
+  CHECK(complaints("## a thing: 2 files\n| `actors/a` | ends |\n") ==
+        "WALKS.md: a thing names 1 files, and says 2\n");
+  CHECK(complaints("nothing\n") == "WALKS.md: no walk\n");
+}
+
+TEST_CASE("every room has a page of at most 60 lines, whose files are there") {
+  const std::string root = GRAPEVINE_SOURCE_DIR;
+  const Files files = list_files(root);
+  Complaints all;
+  for (const std::string& page : pages()) {
+    if (!files.count(page)) all.push_back(page + " is not there");
+    for (const std::string& line : check_page(page, text_of(root + "/" + page), files))
+      all.push_back(line);
+  }
+  CHECK(said_aloud(all) == 0);
+}
+
+TEST_CASE("a page that is too long, or tells of a file that is gone, is named") {
+  const Files files{"actors/rank/worker.cpp", "actors/rank/mail.hpp", "actors/rank/in/a.svg"};
+  const auto complaints = [&](const std::string& text) {
+    return joined(check_page("actors/rank/README.md", text, files));
+  };
+  const std::string head = "| file | what it is |\n|---|---|\n";
+  CHECK(complaints(head + "| `worker`, `mail.hpp` | actors, `nothing` |\n| `in/` | a folder |\n") ==
+        "");
+  CHECK(complaints("| word | what |\n|---|---|\n| `gone` | no file |\n") == "");
+  CHECK(complaints(head + "| `worker`, `gone` | actors |\n") ==
+        "actors/rank/README.md:3: tells of gone, which is not there\n");
+  std::string lines;
+  for (int i = 0; i < 61; ++i)
+    lines += "a line\n";
+  CHECK(complaints(lines) == "actors/rank/README.md: 61 lines, accepted: 60\n");
+}
+
+TEST_CASE("every file that a comment names is there") {
+  const Files endings = endings_of(list_files(GRAPEVINE_SOURCE_DIR));
+  CHECK(said_aloud(over(read_tree(GRAPEVINE_SOURCE_DIR),
+                        [&](const std::string& path, const std::string& text) {
+                          return check_names(path, text, endings);
+                        })) == 0);
+}
+
+TEST_CASE("a comment that names a file that is gone is told with its line") {
+  const Files endings = endings_of({"actors/rank/worker.cpp"});
+  const auto complaints = [&](const std::string& text) {
+    return joined(check_names("app/a.cpp", text, endings));
+  };
+  CHECK(complaints("// As worker.cpp, rank/worker.cpp and actors/rank/worker.cpp have it.\n") ==
+        "");
+  CHECK(complaints("int x;  // see old_worker."
+                   "cpp, line 3\n") ==
+        "app/a.cpp:1: names old_worker."
+        "cpp, which is not there\n");
+  CHECK(complaints("const char* url = \"http://a/b.html\";  // std::worker.cpp\n") == "");
 }
 
 TEST_CASE("a long line or function is named with its length and what is accepted") {

@@ -1,4 +1,4 @@
-// Levels to packed bits and back, in groups of 8 (packing_passes.hpp). Included by cpu_levels.hpp.
+// Levels to packed bits and back, in groups of 8 (packing_passes.hpp). Included by levels.hpp.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The loops over elements of one CPU build. Included by cpu_baseline.cpp, cpu_avx2.cpp and
-// cpu_avx512.cpp, which differ only in the instruction set that they are compiled for.
+// The loops over elements of one CPU build. Included by baseline.cpp, avx2.cpp and
+// avx512.cpp, which differ only in the instruction set that they are compiled for.
 //
 // Nothing of the standard library is called here: see passes.hpp.
 #pragma once

@@ -1,4 +1,4 @@
-// The low-rank passes of one CPU build, included by cpu_loops.hpp. Sums run in a fixed number of
+// The low-rank passes of one CPU build, included by loops.hpp. Sums run in a fixed number of
 // lanes, or row after row, so they are the same in every build and for every split.
 #pragma once
 #include "kernels/passes/cpu/orthonormalise.hpp"

@@ -1,4 +1,4 @@
-// Moniqua's passes of one CPU build and their noise, included by cpu_packing.hpp.
+// Moniqua's passes of one CPU build and their noise, included by packing.hpp.
 #pragma once
 #include "kernels/passes/cpu/levels.hpp"
 

@@ -1,4 +1,4 @@
-// Modified Gram-Schmidt of one CPU build, included by cpu_low_rank.hpp: the order of its sums is
+// Modified Gram-Schmidt of one CPU build, included by low_rank.hpp: the order of its sums is
 // also that of the CUDA twin.
 #pragma once
 #include "kernels/passes/elements_low_rank.hpp"

@@ -1,4 +1,4 @@
-// Sums and sizes that a compressor needs first, in one CPU build, included by cpu_packing.hpp. The
+// Sums and sizes that a compressor needs first, in one CPU build, included by packing.hpp. The
 // same bits in every build.
 #pragma once
 #include "kernels/passes/cpu/signs.hpp"

@@ -1,4 +1,4 @@
-// Signs to bits and back in one CPU build, included by cpu_scans.hpp.
+// Signs to bits and back in one CPU build, included by scans.hpp.
 #pragma once
 #ifdef __SSE2__
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// The reductions of one CPU build, included by cpu_loops.hpp. Sums run in double lanes and are
+// The reductions of one CPU build, included by loops.hpp. Sums run in double lanes and are
 // folded in a fixed order, so they too are the same in every build.
 #pragma once
 #include "kernels/passes/dispatch.hpp"

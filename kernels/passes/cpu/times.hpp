@@ -1,4 +1,4 @@
-// X times a thin factor in one CPU build, included by cpu_low_rank.hpp.
+// X times a thin factor in one CPU build, included by low_rank.hpp.
 #pragma once
 #include "kernels/passes/dispatch.hpp"
 #include "kernels/passes/elements_low_rank.hpp"

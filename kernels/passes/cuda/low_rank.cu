@@ -78,7 +78,7 @@ __global__ void add_rows(const AddLowRankArguments g) {
   }
 }
 
-/// The dot product of cpu_low_rank.hpp, lane by lane; every thread gets the sum.
+/// The dot product of cpu/low_rank.hpp, lane by lane; every thread gets the sum.
 template <class T>
 __device__ double ortho_dot(const T* x, const T* y, size_t size, double* lane) {
   double sum = 0;
