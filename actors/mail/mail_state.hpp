@@ -105,7 +105,7 @@ struct Inherit {
 };  // the push-sum mass of ranks that have left, and their weighted mean; from this epoch on
 struct EdgeDistance {
   int rank = 0, peer = 0;
-  double distance = 0;  // |x_rank - x_peer|, as an exchange of the last seconds saw it; NaN: unknown
+  double distance = 0;   // |x_rank - x_peer| at an exchange of the last seconds; NaN: unknown
   double allowance = 1;  // what is left of the edge's, 0 to 1 (actors/guard)
 };
 struct StateReport {

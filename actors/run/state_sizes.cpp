@@ -202,8 +202,8 @@ size_t bytes_of_front(const ParameterLayout& layout) {
          SnapshotPool::bytes_for(1, DType::f64, 1);
 }
 
-// The state actor's own: x before and after a step, sums that it audits and hands out, and x of a rank
-// that is read.
+// The state actor's own: x before and after a step, sums that it audits and hands out, and x of a
+// rank that is read.
 size_t bytes_of_state(const ParameterLayout& layout) {
   const auto of = [&](DType dtype, size_t count) {
     return SnapshotPool::bytes_for(layout.size(), dtype, count);

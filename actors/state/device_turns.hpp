@@ -42,8 +42,8 @@ class DeviceTurns : public Turns {
   /// Then(), in which all sums are known that ask() has asked for.
   template <class Ask, class Then>
   void foresee(int rank, Ask&& ask, Then&& then);
-  /// In then(): what goes on once it has returned, and may ask for sums of its own. The rank is held
-  /// until then.
+  /// In then(): what goes on once it has returned, and may ask for sums of its own. The rank is
+  /// held until then.
   void afterwards(std::function<void()> work) { afterwards_ = std::move(work); }
 
   /// The rank is held until the vector is there and then() is done. REQUIRES: `host` stays.
