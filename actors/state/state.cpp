@@ -294,17 +294,26 @@ void State::end_phase(Member& member, int phase, std::span<const Received> recei
 // --- how long this rank's own steps are, and what its guard says
 
 // step() moves x; its length is |x afterwards - x before|, both as gradients see x. `x_after`:
-// where the step itself writes x.
-template <class Step>
-void State::measured(Member& member, double now, Step&& step, ConstVec x_after) {
-  if (is(Pattern::collective)) return step();  // its own gradient is judged instead
+// where the step itself writes x. Then(member) once the guard knows the step.
+template <class Step, class Then>
+void State::measured(Member& member, double now, Step&& step, ConstVec x_after, Then&& then) {
+  if (is(Pattern::collective)) {  // its own gradient is judged instead
+    step();
+    return then(member);
+  }
   const ParameterLayout& layout = deps_.objective->layout();
   if (before_.size() == 0) before_ = Buffer(execution_, layout.size(), layout.dtype());
   member.rule->read(now, before_);
   step();
   foresee(
       member, [&] { step_length(member, x_after); },
-      [this, x_after](Member& m) { m.guard.stepped(step_length(m, x_after)); });
+      [this, x_after, then](Member& m) {
+        m.guard.stepped(step_length(m, x_after));
+        if (!deps_.device) return then(m);
+        turns_.afterwards([this, rank = m.rank, then] {
+          if (Member* later = find(rank)) then(*later);
+        });
+      });
 }
 
 double State::step_length(Member& member, ConstVec x_after) {
@@ -459,26 +468,24 @@ void State::gradient(Gradient& g) {
   const double now = deps_.clock.now();
   if (!is(Pattern::pairwise)) {
     const bool together = member->rule->communicates(member->gradients);
-    measured(*member, now, [&] {
+    const auto step = [&] {
       audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
+    };
+    measured(*member, now, step, {}, [this, together, wants_copy = g.wants_copy](Member& m) {
+      m.owes_copy = wants_copy;
+      if (together) return step_together(m);
+      ++m.gradients;
+      if (wants_copy) send_copy(m, read(m));
     });
     if (deps_.device) g.g.read_by(queued());
-    member->owes_copy = g.wants_copy;
-    if (!together) {
-      ++member->gradients;
-      if (g.wants_copy) send_copy(*member, read(*member));
-      return;
-    }
-    return step_together(*member);
+    return;
   }
   Lease copy = g.wants_copy ? slot(*snapshots_) : Lease{};
   const Vec x_after = copy ? copy.writable() : Vec{};
-  measured(
-      *member, now,
-      [&] {
-        audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), x_after); });
-      },
-      x_after);
+  const auto step = [&] {
+    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), x_after); });
+  };
+  measured(*member, now, step, x_after, [](Member&) {});
   if (deps_.device) {
     const Fence stepped = queued();
     g.g.read_by(stepped);

@@ -131,8 +131,8 @@ class State final : public StateActor::base {
   std::vector<Received> judge_messages(Member&, Apply&);
   void judge_pull(Member&, int phase, std::vector<Received>, const Limits& of_all);
   void end_phase(Member&, int phase, std::span<const Received>);
-  template <class Step>
-  void measured(Member&, double now, Step&& step, ConstVec x_after = {});
+  template <class Step, class Then>
+  void measured(Member&, double now, Step&& step, ConstVec x_after, Then&& then);
   double step_length(Member&, ConstVec x_after);
   void note(int rank, const ExchangeKey&, double moved);
   void jump(Member&, Apply&);

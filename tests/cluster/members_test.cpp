@@ -801,6 +801,17 @@ class Siege {
   bool kept_ = true;
 };
 
+/// Of the difference of the two vectors, how much has moved the rank.
+double share_of(const RecordedJump& jump) {
+  double moved = 0, asked = 0;
+  for (size_t k = 0; k < jump.moved.size(); ++k) {
+    const double off = jump.sent[k] - jump.received[k];
+    moved += jump.moved[k] * jump.moved[k];
+    asked += off * off;
+  }
+  return std::sqrt(moved / asked);
+}
+
 double bytes_resident_at_most() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -844,14 +855,15 @@ TEST_CASE("whatever a member says, honest nodes live, keep one view, exchange an
     }
     CHECK(sum.is_off() < kRounding);
     CHECK(jumps.is_uneven < kRounding);
-    uint64_t unexplained = 0, far_off = 0;
+    uint64_t unexplained = 0;
+    double far_share = 0;  // the largest, of what a far lie asks for
     for (const RecordedJump* jump : jumps.one_end) {
       const Lie* lie = source(*jump, siege.lies());
       unexplained += lie == nullptr;
-      far_off += lie != nullptr && lie->is_far;
+      if (lie != nullptr && lie->is_far) far_share = std::max(far_share, share_of(*jump));
     }
     CHECK(unexplained <= siege.broken());
-    CHECK(far_off == 0u);  // those are left out
+    CHECK(far_share < 1e-3);  // the allowance of an edge is some steps, of 1e6 typical ones
     with_the_enemy += jumps.one_end.size() - unexplained;
     both += jumps.both;
     still += jumps.one_end.empty();
