@@ -33,7 +33,8 @@ Node::Node(caf::actor_config& config, NodeDependencies deps)
 CommunicatorActor Node::spawn_communicator(int rank) {
   auto actor = system().spawn<Communicator>(
       rank, state_of(rank), communicating_,
-      make_conversation({rank, *deps_.settings, deps_.objective->layout(), deps_.gradient_s}));
+      make_conversation(
+          {rank, *deps_.settings, deps_.rule, deps_.objective->layout(), deps_.gradient_s}));
   deps_.mailboxes->set(rank, actor);
   return actor;
 }

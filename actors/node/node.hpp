@@ -27,6 +27,7 @@ struct CommunicatorDependencies;
 struct NodeDependencies {
   RunClock clock;
   std::shared_ptr<const Settings> settings;
+  RuleSettings rule;  // of the ranks
   std::shared_ptr<Objective> objective;
   std::shared_ptr<Mailboxes> mailboxes;
   std::shared_ptr<Transport> transport;

@@ -20,11 +20,11 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
   if (method.pattern == Pattern::rounds) {
     RoundsOptions options;
     options.rank = of.rank;
-    options.phases = method.phases(s.rule);
+    options.phases = method.phases(of.rule);
     options.waits = method.waits;
-    options.resends = s.rule.missing == Missing::resend;
+    options.resends = of.rule.missing == Missing::resend;
     options.one_peer = method.one_peer;
-    if (s.rule.reference_schedule) options.schedule = PeerSchedule::reference;
+    if (of.rule.reference_schedule) options.schedule = PeerSchedule::reference;
     options.patience_s = patience_s;
     return std::make_unique<Rounds>(options);
   }
@@ -33,7 +33,7 @@ std::unique_ptr<Conversation> make_conversation(const ConversationOf& of) {
     options.rank = of.rank;
     options.size = of.layout.size();
     options.dtype = of.layout.dtype();
-    options.vectors = 1 + Optimizer::vector_count(s.rule.optimizer);
+    options.vectors = 1 + Optimizer::vector_count(of.rule.optimizer);
     options.patience_s = patience_s;
     return std::make_unique<Collective>(options);
   }

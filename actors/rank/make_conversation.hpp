@@ -11,6 +11,7 @@ namespace grapevine {
 struct ConversationOf {
   int rank = 0;
   const Settings& settings;
+  const RuleSettings& rule;  // as the ranks' rules have them, which may be fewer than are set
   const ParameterLayout& layout;
   double gradient_s = 1;  // expected mean time between two gradients of a rank
 };

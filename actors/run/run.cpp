@@ -319,6 +319,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   auto node = system.spawn<Node>(NodeDependencies{
       .clock = clock,
       .settings = settings,
+      .rule = rule_settings_of(s, *objective),
       .objective = objective,
       .mailboxes = site.mailboxes,
       .transport = site.transport,

@@ -128,6 +128,22 @@ TEST_CASE("all-reduce goes on with the living, who hold the same bits") {
   }
 }
 
+TEST_CASE("all-reduce without gradients goes on with the living, whatever optimizer is set") {
+  for (const double momentum : {0.9, 0.0}) {
+    Settings s = rounds_of({"all_reduce"});
+    s.objective.objective = "consensus";
+    s.rule.optimizer.momentum = momentum;
+    s.gradients = 0;
+    s.until_s = 20;
+    s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {3}, 5),
+                          rank_fault(RankFaultKind::restart, {8}, 9)};
+    const RunResult run = simulate_one(s, 1);
+    REQUIRE_FALSE(run.outcome.failure);
+    REQUIRE(run.outcome.parameters.size() == kRanks - 1);
+    CHECK(farthest_from_mean(run.outcome) < 1e-14);
+  }
+}
+
 TEST_CASE("asynchronous RelaySGD: a rank three times slower costs the others nothing") {
   Settings s = rounds_of({"relaysgd_async", "spanning:ring"});
   s.plan.rank_faults = {rank_fault(RankFaultKind::slow, {5})};
