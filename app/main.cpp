@@ -6,6 +6,7 @@
 #include "app/commands/commands.hpp"
 #include "app/output/log.hpp"
 #include "app/run/interrupts.hpp"
+#include "kernels/base/caught.hpp"
 #include "models/heap.hpp"
 
 namespace {
@@ -48,10 +49,7 @@ LogOptions log_wanted(int argc, char** argv) {
   return log;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  prepare_heap();
+Result<int> run(int argc, char** argv) {
   CommandLine line = read_command_line(argc, argv);
   if (const auto* text = std::get_if<std::string>(&line)) {
     std::fputs(text->c_str(), stdout);
@@ -63,6 +61,14 @@ int main(int argc, char** argv) {
   for (const std::string& warning : invocation.options.warnings)
     Log(log).warn(warning);
   count_interrupts(log.format);
-  const Result<int> status = carry_out(std::move(invocation));
+  const Result<int> status = caught([&] { return carry_out(std::move(invocation)); });
   return status ? *status : refuse(log, status.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  prepare_heap();
+  const Result<int> status = caught([&] { return run(argc, argv); });
+  return status ? *status : refuse(log_wanted(argc, argv), status.error());
 }

@@ -12,6 +12,7 @@
 
 #include "actors/transport/local_socket.hpp"
 #include "actors/transport/passed_descriptors.hpp"
+#include "kernels/base/caught.hpp"
 #include "kernels/base/check.hpp"
 
 namespace grapevine {
@@ -191,14 +192,22 @@ void GuestDoor::let_in() {
   if (guests_.size() >= kScripts)
     return guest->connection->refuse(fmt::format("{} scripts are served, no more", kScripts));
   guest->process = std::move(life);
-  guest->thread = std::thread([this, g = guest.get()] {
-    serve_(*g->connection);
+  const Status begun = caught([&]() -> Status { return begin(*guest); });
+  if (!begun) return guest->connection->refuse(begun.error().message);
+  guests_.push_back(std::move(guest));
+}
+
+// On a thread of its own, which there may be none of.
+Status GuestDoor::begin(Guest& guest) {
+  guest.thread = std::thread([this, g = &guest] {
+    const Status served = caught([&]() -> Status { return serve_(*g->connection), Done{}; });
+    if (!served) g->connection->refuse(served.error().message);
     g->connection->hang_up();
     g->over = true;
     const uint64_t one = 1;
     static_cast<void>(!::write(wake_.fd(), &one, sizeof one));
   });
-  guests_.push_back(std::move(guest));
+  return Done{};
 }
 
 }  // namespace grapevine

@@ -81,6 +81,7 @@ class GuestDoor {
   GuestDoor(std::string path, Descriptor listener, Serve);
   void watch();
   void let_in();
+  Status begin(Guest&);
   void clear_away();
 
   std::string path_;

@@ -7,6 +7,7 @@
 #include "actors/settings/alarm.hpp"
 #include "app/checkpoint/real_disk.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/caught.hpp"
 #include "kernels/base/check.hpp"
 
 namespace grapevine {
@@ -75,7 +76,7 @@ void CheckpointThread::work() {
 
 void CheckpointThread::carry(Task task) {
   const bool is_end = task.part.rank == nullptr;
-  const Status happened = is_end ? finish() : begin_and_write(task.part);
+  const Status happened = caught([&] { return is_end ? finish() : begin_and_write(task.part); });
   if (!happened) return fail(happened.error(), task.done);
   task.part.rank = nullptr;  // before the next one is made
   task.done(true, is_end ? kCheckpointAt + writer_.path() : "");

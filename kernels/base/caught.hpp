@@ -1,0 +1,29 @@
+// The last line of defence of a thread: what its work throws becomes an error, which says so, and
+// the rest of the program goes on.
+#pragma once
+#include <exception>
+#include <new>
+#include <string>
+
+#include "kernels/base/result.hpp"
+
+namespace grapevine {
+
+/// What `work` returns, a Result; or what it has thrown, as an error of the world.
+template <class Work>
+auto caught(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return world_error("memory has run out");
+  } catch (const std::exception& thrown) {
+    std::string line = thrown.what();
+    for (char& c : line)
+      if (c >= 0 && c < ' ') c = ' ';
+    return world_error("something unforeseen has happened: " + line);
+  } catch (...) {
+    return world_error("something unforeseen has happened");
+  }
+}
+
+}  // namespace grapevine
