@@ -58,7 +58,7 @@ Guard::Edge& Guard::at(int peer) {
 
 Limits Guard::limits(int peer, double ranks) const {
   const double usual = usual_step();
-  if (!steps_ || (usual == 0 && count_ >= kRemembered)) return {};
+  if (!steps_ || (usual == 0 && count_ > 0)) return {};
   const Edge* const edge = find(peer);
   const double used = edge != nullptr ? static_cast<double>(edge->used) : 0;
   return {static_cast<float>(ranks * kNear * ((kApart + ranks - 1) * usual + way_)),

@@ -18,7 +18,7 @@
 //
 // Both ends scale both jumps (of x and of x~) by the same share, so the sum over ranks stays. A
 // rank that has not stepped yet has usual = 0, so what differs has share 0 until its first step.
-// Where an objective takes no steps, or 32 steps had length 0 (a learning rate of 0), there is
+// Where an objective takes no steps, or those so far had length 0 (a learning rate of 0), there is
 // nothing to compare with, and both limits are infinite. README.md says what this cannot hold.
 //
 // A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way +

@@ -436,8 +436,10 @@ TEST_CASE("many ranks that are interrupted at any of ten moments end within the 
       const RunResult resumed = run_recorded(s, 0, {placed.ranks, 1}, many.objective()).result;
       CHECK(off(s, resumed) == Approx(loss.mean).margin(3 * loss.deviation));
       const double kept = never_agrees ? 2 * distance_of(from) : sums ? 3 * distance.mean : 0;
+      // Factors of an edge begin anew, and of ten exchanges a rank some find them first.
+      const double deviations = method.pattern == Pattern::pairwise && c.compress[0] != 0 ? 4 : 3;
       CHECK(consensus_distance(resumed.outcome) ==
-            Approx(distance.mean).margin(3 * distance.deviation + of_shift + kept));
+            Approx(distance.mean).margin(deviations * distance.deviation + of_shift + kept));
     }
   }
 }

@@ -144,10 +144,8 @@ TEST_CASE("an objective without steps has no bound") {
   CHECK(judge(guard, kInfinity).share == 0);
 }
 
-TEST_CASE("steps of no length say nothing: after 32 of them there is no bound") {
+TEST_CASE("steps of no length say nothing: there is no bound until one has a length") {
   Guard guard;
-  for (int k = 0; k < 31; ++k)
-    guard.stepped(0);
   CHECK(judge(guard, 1).share == 0);
   guard.stepped(0);
   CHECK(judge(guard, 1e9).share == 1);
