@@ -81,12 +81,13 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
     edge.verdict = Verdict::near;
     return {edge.verdict, 1};
   }
-  if (usual == 0 || limits.bound == 0.0F) {
+  if (limits.bound == 0.0F) {
     edge.verdict = Verdict::untested;
     return {edge.verdict, 0};
   }
   edge.verdict = Verdict::far;
   const double share = std::clamp(static_cast<double>(limits.allowance) / distance, 0.0, 1.0);
+  if (usual == 0) return {edge.verdict, share};  // the other end's limits count
   const double used = static_cast<double>(edge.used) + share * distance / usual;
   edge.used = static_cast<float>(std::min(kAllowance, used));
   return {edge.verdict, share};
