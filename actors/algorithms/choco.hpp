@@ -28,6 +28,7 @@ class Choco final : public CompressedRule {
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
   void enter(const Neighbourhood&) override;
+  bool pulls() const override { return true; }
   Vec pull(int phase, std::span<const Received> in) override;
   void combine(double now, int phase, std::span<const Received> in) override;
 

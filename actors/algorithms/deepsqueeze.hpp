@@ -26,6 +26,7 @@ class DeepSqueeze final : public CompressedRule {
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override;
   void reset(double now, ConstVec x) override;
   RuleState state(double now) override;
+  bool pulls() const override { return true; }
   Vec pull(int phase, std::span<const Received> in) override;
   void combine(double now, int phase, std::span<const Received> in) override;
 

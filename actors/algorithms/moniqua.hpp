@@ -36,6 +36,7 @@ class Moniqua final : public RoundRule {
   bool conserves() const override { return settings_.missing == Missing::resend; }
   size_t message_bytes() const override { return own_.size(); }
   void write(int phase, size_t edge, Payload& out) override;
+  bool pulls() const override { return true; }
   Vec pull(int phase, std::span<const Received> in) override;
   void combine(double now, int phase, std::span<const Received> in) override;
 

@@ -152,8 +152,11 @@ class RoundRule : public Rule {
     static_cast<void>(edge);
     return 1;
   }
-  /// Where the edges of a phase cannot be judged one by one: takes the messages in, each whole, and
-  /// returns what combine() will add to x, which the caller may scale. Empty: the shares count.
+  /// Whether the edges of a phase cannot be judged one by one: pull() is called then, and the shares
+  /// do not count.
+  virtual bool pulls() const { return false; }
+  /// Takes the messages in, each whole, and returns what combine() will add to x, which the caller
+  /// may scale.
   virtual Vec pull(int phase, std::span<const Received> in) {
     static_cast<void>(phase), static_cast<void>(in);
     return {};

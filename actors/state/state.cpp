@@ -240,6 +240,7 @@ int State::sender(Member& member, size_t places, size_t k) {
 void State::combine(Member& member, Apply& a) {
   const Limits of_all = member.guard.limits(Guard::kAll);
   std::vector<Received> received = judge_messages(member, a);
+  if (!rounds(member).pulls()) return end_phase(member, a.phase, received);
   if (!deps_.device) return judge_pull(member, a.phase, std::move(received), of_all);
   turns_.afterwards([this, rank = member.rank, phase = a.phase, received, of_all] {
     if (Member* m = find(rank)) judge_pull(*m, phase, received, of_all);
@@ -269,7 +270,6 @@ std::vector<Received> State::judge_messages(Member& member, Apply& a) {
 void State::judge_pull(Member& member, int phase, std::vector<Received> received,
                        const Limits& of_all) {
   const Vec pull = rounds(member).pull(phase, received);
-  if (!pull) return end_phase(member, phase, received);
   foresee(
       member, [&] { dot(execution_, pull, pull); },
       [this, pull, phase, of_all, received = std::move(received)](Member& m) {

@@ -504,7 +504,7 @@ double unevenness(const RecordedJump& here, const RecordedJump& there) {
   return most;
 }
 
-/// x + x~ went (1/2 + alpha~) of the way to what was sent.
+/// x + x~ went a share of (1/2 + alpha~) of the way to what was sent: the whole if that was near.
 bool is_made_by(const RecordedJump& jump, const Lie& lie) {
   if (lie.to != jump.rank || lie.from != jump.exchange.peer || lie.number != jump.exchange.number ||
       !std::ranges::equal(lie.sent, jump.received))
@@ -516,7 +516,7 @@ bool is_made_by(const RecordedJump& jump, const Lie& lie) {
     rest = std::max(rest, std::abs(jump.moved[k] - part * off));
     size = std::max(size, std::abs(off));
   }
-  return part > 0.5 && part < 50 && rest < 1e-9 * (1 + size);
+  return part > 0 && part < 50 && rest < 1e-9 * (1 + size);
 }
 
 /// The lie that a jump was made by, or none.
