@@ -68,7 +68,7 @@ install(FILES ${CMAKE_BINARY_DIR}/GrapevineConfig.cmake
   ${CMAKE_BINARY_DIR}/GrapevineConfigVersion.cmake DESTINATION ${package_folder})
 
 # pkg-config: what shared libraries need besides is private, what archives need is not.
-set(grapevine_needs "capnp kj-tls kj-async kj openssl zlib liblzma fmt libxxhash")
+set(grapevine_needs "capnp kj-tls kj-async kj openssl zlib liblzma libzip fmt libxxhash")
 set(grapevine_links "-lcaf_core -lpthread -ldl")
 if(CMAKE_CUDA_COMPILER_LOADED)
   string(APPEND grapevine_links " -lcudart_static -lrt")

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <span>
 
+#include "kernels/base/checksum.hpp"
 #include "models/files/file.hpp"
 #include "models/module.hpp"
 
@@ -68,7 +70,8 @@ Result<OpenModule> open_module() {
 bool is_script(const std::string& model) { return model.ends_with(".pt"); }
 
 /// The partition asked for, "auto" being what suits the data.
-Result<Dealt> deal_out(const ObjectiveSpec& spec, size_t samples, std::span<const uint8_t> labels) {
+Result<Dealt> deal_out(const ObjectiveSpec& spec, size_t samples,
+                       std::span<const uint16_t> labels) {
   GV_CHECK(samples <= size_t{std::numeric_limits<uint32_t>::max()});
   const std::string suits = is_text(spec.dataset) ? "contiguous" : "iid";
   auto dealt =
@@ -120,15 +123,10 @@ Result<SampleShape> shape_of(const OwnData& data) {
 
 /// Of a file; sets the loss that its targets ask for.
 Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
-  Result<OwnData> read = read_own_data(spec.dataset);
+  Result<OwnData> read = read_own_data(spec.dataset, spec.loss);
   if (!read) return read.error();
   const auto data = std::make_shared<const OwnData>(std::move(*read));
-  if (spec.loss == "auto") spec.loss = data->has_classes() ? "cross_entropy" : "mse";
-  if (spec.loss == "cross_entropy" && !data->has_classes())
-    return user_error(
-        fmt::format("loss is cross_entropy, the targets of {} are no classes, accepted: whole "
-                    "numbers from 0 on, one a sample; or mse",
-                    data->name));
+  spec.loss = data->has_classes() ? "cross_entropy" : "mse";
   NetworkPlan plan;
   if (!is_script(spec.model)) {
     const auto shape = shape_of(*data);
@@ -139,10 +137,9 @@ Result<NetworkInputs> own_inputs(ObjectiveSpec& spec) {
     plan = std::move(*planned);
   }
   const StoredTensor& targets = data->train_targets;
-  std::vector<uint8_t> labels;
-  if (data->has_classes() && data->classes <= 256)
-    for (size_t k = 0; k < targets.bytes.size(); k += sizeof(int64_t))
-      labels.push_back(targets.bytes[k]);  // little-endian
+  std::vector<uint16_t> labels(data->has_classes() ? static_cast<size_t>(targets.shape[0]) : 0);
+  for (size_t k = 0; k < labels.size(); ++k)  // little-endian
+    std::memcpy(&labels[k], targets.bytes.data() + k * sizeof(int64_t), sizeof labels[k]);
   auto dealt = deal_out(spec, static_cast<size_t>(targets.shape[0]), labels);
   if (!dealt) return dealt.error();
   return NetworkInputs{std::move(plan), nullptr, nullptr, data, std::move(*dealt)};
@@ -162,6 +159,31 @@ Result<NetworkInputs> language_inputs(const ObjectiveSpec& spec) {
   if (!dealt) return dealt.error();
   return NetworkInputs{std::move(plan), nullptr, std::make_shared<const TextSet>(std::move(*text)),
                        nullptr, std::move(*dealt)};
+}
+
+template <class T>
+void add(Checksum& sum, const std::vector<T>& values) {
+  const uint64_t count = values.size();
+  sum.add(&count, sizeof count);
+  sum.add(values.data(), values.size() * sizeof(T));
+}
+
+uint64_t hash_of(const NetworkInputs& inputs) {
+  Checksum sum;
+  if (inputs.data)
+    for (const Samples* part : {&inputs.data->train, &inputs.data->test}) {
+      add(sum, part->pixels);
+      add(sum, part->features);
+      add(sum, part->labels);
+    }
+  if (inputs.text) add(sum, inputs.text->train), add(sum, inputs.text->validation);
+  if (inputs.own)
+    for (const StoredTensor* part : {&inputs.own->train_inputs, &inputs.own->train_targets,
+                                     &inputs.own->test_inputs, &inputs.own->test_targets}) {
+      add(sum, part->shape);
+      add(sum, part->bytes);
+    }
+  return sum.value();
 }
 
 }  // namespace
@@ -198,6 +220,7 @@ Result<std::unique_ptr<Objective>> make_network(const ObjectiveSpec& spec) {
                                  : reads_text              ? language_inputs(spec)
                                                            : classifier_inputs(spec);
   if (!inputs) return inputs.error();
+  told.data_hash = hash_of(*inputs);
   const Result<OpenModule> module = open_module();
   if (!module) return module.error();
   Result<std::unique_ptr<Objective>> made = world_error("the network module made nothing");

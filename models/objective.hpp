@@ -49,6 +49,7 @@ struct ObjectiveSpec {
   // In which layers compute gradients; bf16 where that does no harm (LibTorch's autocast), between
   // parameters and gradients in fp32.
   std::string precision = kFp32;
+  uint64_t data_hash = 0;  // of the samples; set by who reads them
   // analytic
   int dim = 16;
   double noise = 0;  // standard deviation of the gradient noise per coordinate
@@ -128,6 +129,9 @@ class Objective {
 
   /// How many training samples of each label each rank has, [rank][label]; empty without labels.
   virtual std::vector<std::vector<uint64_t>> label_counts() const { return {}; }
+
+  /// Of the samples' content, so that a run that goes on notices other ones; 0: nobody knows.
+  virtual uint64_t data_hash() const { return 0; }
 
   /// What the data and the model are, in one line for reports.
   virtual std::string description() const = 0;

@@ -91,9 +91,12 @@ std::optional<Cuts> draw_cuts(const std::vector<Order>& classes, size_t workers,
 }
 
 /// Appends the lists of a block's workers.
-bool deal_block(std::span<const uint32_t> block, std::span<const uint8_t> labels, size_t workers,
+bool deal_block(std::span<const uint32_t> block, std::span<const uint16_t> labels, size_t workers,
                 double alpha, Random& random, Order& order) {
-  std::vector<Order> classes(256);
+  uint16_t most = 0;
+  for (const uint32_t sample : block)
+    most = std::max(most, labels[sample]);
+  std::vector<Order> classes(size_t{most} + 1);
   for (const uint32_t sample : block)
     classes[labels[sample]].push_back(sample);
   std::erase_if(classes, [](const Order& members) { return members.empty(); });
@@ -113,7 +116,7 @@ bool deal_block(std::span<const uint32_t> block, std::span<const uint8_t> labels
 }
 
 /// Empty when a block found no draw.
-Order dirichlet(std::span<const uint8_t> labels, size_t ranks, double alpha, uint64_t seed) {
+Order dirichlet(std::span<const uint16_t> labels, size_t ranks, double alpha, uint64_t seed) {
   const Order mixed = shuffled(labels.size(), seed);
   const size_t block_size = labels.size() * kBlock / ranks;
   Order order;
@@ -163,7 +166,7 @@ Partition Partition::renamed(const std::vector<uint32_t>& rows) const {
   return Partition(std::move(order), ranks_);
 }
 
-std::vector<std::vector<uint64_t>> Partition::label_counts(std::span<const uint8_t> labels,
+std::vector<std::vector<uint64_t>> Partition::label_counts(std::span<const uint16_t> labels,
                                                            int classes) const {
   std::vector<std::vector<uint64_t>> counts(static_cast<size_t>(ranks_));
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -176,7 +179,7 @@ std::vector<std::vector<uint64_t>> Partition::label_counts(std::span<const uint8
 }
 
 Result<Partition> make_partition(const std::string& name, uint32_t samples,
-                                 std::span<const uint8_t> labels, int ranks, uint64_t seed) {
+                                 std::span<const uint16_t> labels, int ranks, uint64_t seed) {
   GV_CHECK((labels.empty() || labels.size() == samples));
   const std::optional<double> alpha = alpha_of(name);
   if (name != "iid" && name != "label" && name != "contiguous" && !alpha) {
@@ -216,7 +219,7 @@ std::string aside_text(const std::vector<uint32_t>& aside) {
                        : fmt::format(", {} training samples set aside", with_commas(aside.size()));
 }
 
-Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint8_t> labels,
+Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint16_t> labels,
                    int ranks, uint64_t seed, double aside) {
   if (!(aside >= 0 && aside < 1))
     return user_error(
@@ -231,7 +234,7 @@ Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const ui
   Order rows(drawn.begin() + static_cast<std::ptrdiff_t>(count), drawn.end());
   std::sort(dealt.aside.begin(), dealt.aside.end());
   std::sort(rows.begin(), rows.end());
-  std::vector<uint8_t> of_rows;
+  std::vector<uint16_t> of_rows;
   for (size_t k = 0; k < rows.size() && !labels.empty(); ++k)
     of_rows.push_back(labels[rows[k]]);
   dealt.among = [=, rows = std::move(rows),

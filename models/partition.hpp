@@ -39,7 +39,7 @@ class Partition {
   Partition renamed(const std::vector<uint32_t>& rows) const;
 
   /// How many samples of each label each rank has, [rank][label].
-  std::vector<std::vector<uint64_t>> label_counts(std::span<const uint8_t> labels,
+  std::vector<std::vector<uint64_t>> label_counts(std::span<const uint16_t> labels,
                                                   int classes) const;
 
  private:
@@ -53,7 +53,7 @@ class Partition {
 /// ALPHA that is none, a name that needs labels where there are none, more ranks than samples, an
 /// ALPHA so small that no draw gives every rank half of its share.
 Result<Partition> make_partition(const std::string& name, uint32_t samples,
-                                 std::span<const uint8_t> labels, int ranks, uint64_t seed);
+                                 std::span<const uint16_t> labels, int ranks, uint64_t seed);
 
 /// What each rank trains on, and what nobody does.
 struct Dealt {
@@ -74,7 +74,7 @@ std::string aside_text(const std::vector<uint32_t>& aside);
 /// Sets a share of the samples aside, one at least where the share is above 0, drawn by the seed
 /// alone: the same ones whoever asks. Deals the others out. Errors (user): no such share, or
 /// make_partition's.
-Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint8_t> labels,
+Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const uint16_t> labels,
                    int ranks, uint64_t seed, double aside);
 
 }  // namespace grapevine

@@ -44,6 +44,7 @@ class WarmStart final : public Objective {
   }
   uint64_t gradients_per_pass(int rank) const override { return of_->gradients_per_pass(rank); }
   std::vector<std::vector<uint64_t>> label_counts() const override { return of_->label_counts(); }
+  uint64_t data_hash() const override { return of_->data_hash(); }
   std::string description() const override { return of_->description(); }
   Status save_model(const std::string& directory, ConstVec x) override {
     return of_->save_model(directory, x);

@@ -3,7 +3,7 @@ grapevine_test(kernels
     kernels/same_bits_test.cpp kernels/invariants_test.cpp kernels/cuda_test.cpp
     kernels/low_rank_test.cpp
     kernels/compressor_test.cpp kernels/compressor_bytes_test.cpp kernels/moniqua_test.cpp
-    kernels/checksum_test.cpp kernels/write_file_test.cpp
+    kernels/checksum_test.cpp kernels/write_file_test.cpp kernels/printable_test.cpp
   USES grapevine_kernels)
 
 # The bare loops get what this machine has: what the fused passes are measured against.

@@ -7,8 +7,9 @@
 #include <cstring>
 #include <set>
 
+#include "app/system/words.hpp"
 #include "kernels/base/checksum.hpp"
-#include "models/files/model_file.hpp"
+#include "models/files/tensor_file.hpp"
 
 namespace grapevine {
 namespace {
@@ -30,10 +31,10 @@ RankRecordPtr record_of(const RankFile& file, std::vector<StoredTensor> tensors)
   record->edges = file.edges;
   for (const StoredTensor& tensor : tensors) {
     const bool real = tensor.type == TensorType::f64;
-    if (tensor.shape.empty() && tensor.type != TensorType::f32) {
+    if (tensor.shape.empty() && (real || tensor.type == TensorType::i64)) {
       record->numbers.push_back({tensor.name, 0, real});
       std::memcpy(&record->numbers.back().bits, tensor.bytes.data(), sizeof(uint64_t));
-    } else if (tensor.shape.size() == 1 && tensor.type != TensorType::i64) {
+    } else if (tensor.shape.size() == 1 && (real || tensor.type == TensorType::f32)) {
       Buffer values(static_cast<size_t>(tensor.shape[0]), real ? DType::f64 : DType::f32);
       std::memcpy(values.vec().data, tensor.bytes.data(), tensor.bytes.size());
       if (tensor.name == "statistics") {
@@ -49,8 +50,10 @@ RankRecordPtr record_of(const RankFile& file, std::vector<StoredTensor> tensors)
 
 Result<std::string> read_whole(const DiskView& disk, const std::string& path, uint64_t size,
                                uint64_t hash) {
-  auto bytes = disk.read(path);
-  if (!bytes) return user_error(path + " is missing or cannot be read");
+  auto bytes = disk.read(path, size);
+  if (!bytes)
+    return user_error(fmt::format("{} is missing, has more than its {} bytes or cannot be read",
+                                  path, with_commas(static_cast<double>(size))));
   Checksum sum;
   sum.add(bytes->data(), bytes->size());
   if (bytes->size() == size && sum.value() == hash) return std::move(*bytes);

@@ -12,10 +12,18 @@
 
 namespace grapevine {
 
+constexpr uint64_t kMostTextBytes = uint64_t{64} << 20;  // of a manifest, or another file of text
+
 /// A disk to read from.
 struct DiskView {
   std::function<std::vector<std::string>(const std::string& folder)> list;  // names; none: no such
-  std::function<std::optional<std::string>(const std::string& path)> read;  // nothing: it cannot
+  // Nothing: it cannot be read, or has more bytes than that or than fit into memory.
+  std::function<std::optional<std::string>(const std::string& path, uint64_t at_most)> contents;
+
+  std::optional<std::string> read(const std::string& path,
+                                  uint64_t at_most = kMostTextBytes) const {
+    return contents(path, at_most);
+  }
 };
 
 struct Checkpoint {

@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "kernels/base/descriptor.hpp"
+#include "kernels/base/memory_left.hpp"
 
 namespace grapevine {
 namespace {
@@ -62,12 +64,11 @@ std::string path_of(const DiskEffect& effect) {
       effect);
 }
 
-std::optional<std::string> read_file(const std::string& path) {
-  constexpr off_t kMostBytes = off_t{1} << 40;
+std::optional<std::string> read_file(const std::string& path, uint64_t at_most) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (!file || ::fstat(file.fd(), &about) != 0 || !S_ISREG(about.st_mode) ||
-      about.st_size > kMostBytes)
+      static_cast<uint64_t>(about.st_size) > std::min(at_most, memory_left()))
     return std::nullopt;
   std::string bytes(static_cast<size_t>(about.st_size), '\0');
   if (!read_all(file.fd(), bytes.data(), bytes.size())) return std::nullopt;

@@ -2,40 +2,22 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <grapevine/checkpoint.hpp>
+#include <map>
 #include <set>
 
 #include "app/checkpoint/checkpoint_reader.hpp"
 #include "app/checkpoint/real_disk.hpp"
+#include "kernels/base/printable.hpp"
 #include "kernels/passes/ops.hpp"
-#include "models/files/model_file.hpp"
-#include "models/files/state_dict_reader.hpp"
+#include "models/files/tensor_file.hpp"
 #include "models/warm_start.hpp"
 
 namespace grapevine {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string shown(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t d : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(d);
-  return text + "]";
-}
-
-double number(const StoredTensor& tensor, size_t k) {
-  if (tensor.type == TensorType::f64) {
-    double value;
-    std::memcpy(&value, tensor.bytes.data() + k * sizeof value, sizeof value);
-    return value;
-  }
-  float value;
-  std::memcpy(&value, tensor.bytes.data() + k * sizeof value, sizeof value);
-  return static_cast<double>(value);
-}
 
 void put(Vec to, size_t k, double value) {
   if (to.dtype == DType::f64) {
@@ -45,35 +27,75 @@ void put(Vec to, size_t k, double value) {
   }
 }
 
+/// How a file calls the tensors of a model: as the layouts do, or with what was around the model
+/// when it was saved: "module.fc.weight" of DistributedDataParallel, "_orig_mod.fc.weight" of
+/// torch.compile, "model.fc.weight" of Lightning.
+class NamesInFile {
+ public:
+  NamesInFile(const TensorFile& file, const ParameterLayout& layout) {
+    for (const TensorInfo& info : file.tensors())
+      by_name_.emplace(info.name, &info);
+    for (const TensorInfo& info : file.tensors())
+      by_name_.emplace(unwrapped(info.name), &info);
+    if (layout.entries().empty()) return;
+    const std::string first = layout.entries().front().name;
+    if (by_name_.count(first) > 0) return;
+    for (const auto& [name, info] : by_name_) {
+      if (!name.ends_with("." + first)) continue;
+      const std::string prefix = name.substr(0, name.size() - first.size());
+      const bool has_all = std::all_of(
+          layout.entries().begin(), layout.entries().end(),
+          [&](const ParameterEntry& entry) { return by_name_.count(prefix + entry.name) > 0; });
+      if (has_all) prefixes_.push_back(prefix);
+    }
+  }
+
+  /// More than one: the file has several models like it.
+  const std::vector<std::string>& prefixes() const { return prefixes_; }
+
+  const TensorInfo* find(const std::string& name) const {
+    const auto found = by_name_.find(prefixes_.empty() ? name : prefixes_.front() + name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  static std::string unwrapped(std::string name) {
+    for (const std::string wrapper :
+         {"_orig_mod.", "module.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
+      for (size_t at = name.find(wrapper); at != name.npos; at = name.find(wrapper, at))
+        if (at == 0 || name[at - 1] == '.')
+          name.erase(at, wrapper.size());
+        else
+          ++at;
+    return name;
+  }
+
+  std::map<std::string, const TensorInfo*> by_name_;
+  std::vector<std::string> prefixes_;
+};
+
 /// Takes tensors out of a file by a layout's names and shapes.
 class Taker {
  public:
-  explicit Taker(const std::vector<StoredTensor>& stored) : stored_(stored) {}
+  Taker(const TensorFile& file, const NamesInFile& names) : file_(file), names_(names) {}
 
   void take(const ParameterLayout& layout, Vec x) {
     for (const ParameterEntry& entry : layout.entries()) {
-      const auto found = std::find_if(stored_.begin(), stored_.end(),
-                                      [&](const StoredTensor& t) { return t.name == entry.name; });
-      if (found == stored_.end()) {
+      const TensorInfo* info = names_.find(entry.name);
+      if (info == nullptr) {
         complain(fmt::format("has no tensor {} of shape {}", entry.name, shown(entry.shape)));
         continue;
       }
-      used_.insert(entry.name);
-      if (found->shape != entry.shape || found->type == TensorType::i64) {
-        complain(fmt::format(
-            "tensor {} has shape {}{}, accepted: {}", entry.name, shown(found->shape),
-            found->type == TensorType::i64 ? " of whole numbers" : "", shown(entry.shape)));
-        continue;
-      }
-      for (size_t k = 0; k < entry.size(); ++k)
-        put(x, entry.offset + k, number(*found, k));
+      used_.insert(info->name);
+      const Status taken = take(*info, entry, x.part(entry.offset, entry.size()));
+      if (!taken) complain(taken.error().message);
     }
   }
   std::vector<std::string> unused() const {
     std::vector<std::string> names;
-    for (const StoredTensor& t : stored_)
-      if (used_.count(t.name) == 0 && !t.name.ends_with(".num_batches_tracked"))
-        names.push_back(t.name);
+    for (const TensorInfo& info : file_.tensors())
+      if (used_.count(info.name) == 0 && !info.name.ends_with(".num_batches_tracked"))
+        names.push_back(info.name);
     return names;
   }
   const std::vector<std::string>& complaints() const { return complaints_; }
@@ -81,14 +103,35 @@ class Taker {
  private:
   void complain(std::string line) { complaints_.push_back(std::move(line)); }
 
-  const std::vector<StoredTensor>& stored_;
+  Status take(const TensorInfo& info, const ParameterEntry& entry, Vec to) const {
+    const auto refused = [&](const std::vector<int64_t>& shape) {
+      return world_error(fmt::format("tensor {} has shape {}, accepted: {}", info.name,
+                                     shown(shape), shown(entry.shape)));
+    };
+    const bool is_known = info.type != TensorType::other;  // else its reader finds out
+    if (is_known && info.shape != entry.shape) return refused(info.shape);
+    auto tensor = file_.read(info);
+    if (!tensor) return tensor.error();
+    if (tensor->shape != entry.shape) return refused(tensor->shape);
+    if (!is_float(tensor->type))
+      return world_error(fmt::format("tensor {} is of whole numbers, accepted: floats", info.name));
+    copy_numbers(*tensor, to);
+    return Done{};
+  }
+
+  const TensorFile& file_;
+  const NamesInFile& names_;
   std::set<std::string> used_;
   std::vector<std::string> complaints_;
 };
 
+/// The first few, and how many more there are.
 void say(const std::string& path, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines)
-    std::fprintf(stderr, "%s: %s\n", path.c_str(), line.c_str());
+  constexpr size_t kTold = 20;
+  for (size_t k = 0; k < std::min(kTold, lines.size()); ++k)
+    std::fprintf(stderr, "%s\n", printable(path + ": " + lines[k]).c_str());
+  if (lines.size() > kTold)
+    std::fprintf(stderr, "%s: and %zu more\n", printable(path).c_str(), lines.size() - kTold);
 }
 
 Error refused(const std::string& path, const std::string& why) {
@@ -125,19 +168,26 @@ std::vector<std::string> misfits(const std::vector<TensorShape>& recorded,
 }
 
 Result<Buffer> from_file(const std::string& path, Objective& objective, int ranks) {
-  const auto stored = is_state_dict(path) ? read_state_dict(path) : read_safetensors(path);
-  if (!stored) return user_error(stored.error().message);
+  const auto file = TensorFile::open(path);
+  if (!file) return user_error(file.error().message);
   const ParameterLayout& layout = objective.layout();
   const ParameterLayout& statistics = objective.statistics();
+  const NamesInFile names(*file, layout);
+  if (names.prefixes().size() > 1)
+    return refused(path, fmt::format("which has several models of these tensors, under {} and {}, "
+                                     "accepted: one",
+                                     names.prefixes()[0], names.prefixes()[1]));
   Buffer x(layout.size(), layout.dtype()), running(statistics.size(), statistics.dtype());
-  Taker taker(*stored);
+  Taker taker(*file, names);
   taker.take(layout, x);
   taker.take(statistics, running);
   say(path, taker.complaints());
   if (const size_t count = taker.complaints().size(); count > 0)
     return refused_tensors(path, count);
+  std::vector<std::string> lines;
   for (const std::string& name : taker.unused())
-    say(path, {fmt::format("tensor {} is not used", name)});
+    lines.push_back(fmt::format("tensor {} is not used", name));
+  say(path, lines);
   for (int rank = 0; rank < ranks; ++rank)
     objective.set_statistics(rank, 0, running);
   return x;

@@ -19,9 +19,20 @@ Error in_words(const std::string& path, int error) {
   return Error{kind, fmt::format("cannot write {}: {}", path, std::strerror(error))};
 }
 
+// Where there is no file of that name. File systems without the flag (NFS, 9p) have hard links, of
+// which none is made where the name is taken; those without either take an empty file's place.
+bool name_anew(const std::string& part, const std::string& path) {
+  if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0)
+    return true;
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return false;
+  if (::link(part.c_str(), path.c_str()) == 0) return ::unlink(part.c_str()) == 0;
+  if (errno == EEXIST) return false;
+  const Descriptor place(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  return place && ::rename(part.c_str(), path.c_str()) == 0;
+}
+
 bool name_it(const std::string& part, const std::string& path, bool replaces) {
-  const unsigned flags = replaces ? 0 : RENAME_NOREPLACE;
-  return ::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, path.c_str(), flags) == 0;
+  return replaces ? ::rename(part.c_str(), path.c_str()) == 0 : name_anew(part, path);
 }
 
 }  // namespace

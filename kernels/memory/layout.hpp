@@ -28,7 +28,7 @@ struct ParameterEntry {
   }
   size_t rows() const { return shape.empty() ? 1 : static_cast<size_t>(shape[0]); }
   // As a matrix: a convolution is out x (in h w).
-  size_t columns() const { return size() / rows(); }
+  size_t columns() const { return rows() == 0 ? 0 : size() / rows(); }
 };
 
 class ParameterLayout {

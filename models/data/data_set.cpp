@@ -16,6 +16,7 @@ namespace grapevine {
 namespace {
 
 constexpr size_t kHoldOut = 10;  // without a test file, every tenth sample is kept for the test
+constexpr int kMostClasses = 1 << 16;
 
 /// One line of the registry: a name, where its files may lie, and what reads them.
 struct Source {
@@ -197,7 +198,7 @@ std::string complaint_of(const Samples& samples, int classes) {
   if (numbers != samples.count() * s.size())
     return fmt::format("{} labels and {} numbers of {} a sample", with_commas(samples.count()),
                        with_commas(numbers), with_commas(s.size()));
-  for (const uint8_t label : samples.labels)
+  for (const uint16_t label : samples.labels)
     if (label >= classes) return fmt::format("label {} of {} classes", label, classes);
   return "";
 }
@@ -210,7 +211,8 @@ Result<DataSet> read_own(const OwnSource& source, const std::string& folder) {
     Result<DataSet> data = source.read(folder);
     if (!data) return data.error();
     data->name = source.name;
-    if (data->classes < 2 || data->classes > 256) return wrong("its classes are not 2 to 256");
+    if (data->classes < 2 || data->classes > kMostClasses)
+      return wrong(fmt::format("its classes are not 2 to {}", with_commas(kMostClasses)));
     std::string why = complaint_of(data->train, data->classes);
     if (!why.empty()) return wrong("its training samples: " + why);
     why = complaint_of(data->test, data->classes);

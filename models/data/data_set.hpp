@@ -28,7 +28,7 @@ struct Samples {
   SampleShape shape;
   std::vector<uint8_t> pixels;   // images: sample x channel x row x column
   std::vector<float> features;   // otherwise: sample x feature
-  std::vector<uint8_t> labels;   // one per sample, below DataSet::classes
+  std::vector<uint16_t> labels;  // one per sample, below DataSet::classes
 
   size_t count() const { return labels.size(); }
 };

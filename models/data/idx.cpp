@@ -74,9 +74,8 @@ Result<Samples> read_idx(const std::string& images_path, const std::string& labe
   Samples samples;
   samples.shape = {1, static_cast<int>(rows), static_cast<int>(columns), true};
   images->erase(images->begin(), images->begin() + 16);
-  labels->erase(labels->begin(), labels->begin() + 8);
   samples.pixels = std::move(*images);
-  samples.labels = std::move(*labels);
+  samples.labels.assign(labels->begin() + 8, labels->end());
   for (size_t i = 0; i < count; ++i) {
     if (samples.labels[i] >= classes) {
       return world_error(fmt::format("{} is damaged: label {} is {}, accepted: 0 to {}",

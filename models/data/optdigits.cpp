@@ -27,7 +27,10 @@ Status take_line(std::string_view line, Samples& samples) {
       return world_error(
           fmt::format("number {} is {}, accepted: 0 to {}", column + 1, quoted(cell), largest));
     }
-    (last ? samples.labels : samples.pixels).push_back(static_cast<uint8_t>(value));
+    if (last)
+      samples.labels.push_back(static_cast<uint16_t>(value));
+    else
+      samples.pixels.push_back(static_cast<uint8_t>(value));
     if (!last) line.remove_prefix(comma + 1);
   }
   return Done{};

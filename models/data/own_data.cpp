@@ -6,164 +6,180 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <optional>
-#include <tuple>
+#include <span>
+#include <string_view>
 
-#include "kernels/base/spec.hpp"
-#include "models/data/npz.hpp"
+#include "models/data/table.hpp"
 #include "models/data/text.hpp"
+#include "models/files/tensor_file.hpp"
 
 namespace grapevine {
 namespace {
 
 constexpr size_t kHoldOut = 10;  // without samples for the test, every tenth is kept for it
 constexpr int64_t kMostClasses = 1 << 16;
-constexpr size_t kMostColumns = 1 << 16;
 
 size_t rows_of(const StoredTensor& t) {
   return t.shape.empty() ? 0 : static_cast<size_t>(t.shape[0]);
 }
 
-std::string shown(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t side : shape)
-    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", side);
-  return text + "]";
-}
+size_t numbers_of(const StoredTensor& t) { return t.bytes.size() / size_of(t.type); }
 
-template <class From>
-void narrow(StoredTensor& t) {
-  Bytes out(t.bytes.size() / sizeof(From) * sizeof(float));
-  for (size_t k = 0; k < t.bytes.size() / sizeof(From); ++k) {
-    From value;
-    std::memcpy(&value, t.bytes.data() + k * sizeof(From), sizeof(From));
-    const auto number = static_cast<float>(value);
-    std::memcpy(out.data() + k * sizeof(float), &number, sizeof(float));
-  }
-  t.bytes = std::move(out);
+void to_floats(StoredTensor& t) {
+  if (t.type == TensorType::f32) return;
+  Bytes floats(numbers_of(t) * sizeof(float));
+  copy_numbers(t, Vec(floats.data(), numbers_of(t), DType::f32));
+  t.bytes = std::move(floats);
   t.type = TensorType::f32;
 }
 
-void to_floats(StoredTensor& t) {
-  if (t.type == TensorType::f64) narrow<double>(t);
-  if (t.type == TensorType::i64) narrow<int64_t>(t);
-}
-
-/// Every tenth row goes; what stays is returned first.
-std::pair<StoredTensor, StoredTensor> held_out(const StoredTensor& all) {
-  StoredTensor train = all, test = all;
-  train.bytes.clear(), test.bytes.clear();
+/// Takes every tenth row out and returns those.
+StoredTensor hold_out(StoredTensor& all) {
+  StoredTensor test{all.name, all.shape, all.type, {}};
   const size_t rows = rows_of(all), row_bytes = rows == 0 ? 0 : all.bytes.size() / rows;
+  uint8_t* to = all.bytes.data();
   for (size_t k = 0; k < rows; ++k) {
-    Bytes& to = k % kHoldOut == kHoldOut - 1 ? test.bytes : train.bytes;
-    const auto first = all.bytes.begin() + static_cast<std::ptrdiff_t>(k * row_bytes);
-    to.insert(to.end(), first, first + static_cast<std::ptrdiff_t>(row_bytes));
+    const uint8_t* row = all.bytes.data() + k * row_bytes;
+    if (k % kHoldOut == kHoldOut - 1) {
+      test.bytes.insert(test.bytes.end(), row, row + row_bytes);
+    } else {
+      if (row_bytes > 0) std::memmove(to, row, row_bytes);
+      to += row_bytes;
+    }
   }
-  if (all.shape.empty()) return {train, test};
+  if (all.shape.empty()) return test;
+  all.bytes.resize((rows - rows / kHoldOut) * row_bytes);
+  all.shape[0] = static_cast<int64_t>(rows - rows / kHoldOut);
   test.shape[0] = static_cast<int64_t>(rows / kHoldOut);
-  train.shape[0] = static_cast<int64_t>(rows - rows / kHoldOut);
-  return {train, test};
+  return test;
 }
 
-/// The tensor of one of these names, taken out.
-std::optional<StoredTensor> take(std::vector<StoredTensor>& tensors,
-                                 std::initializer_list<const char*> names) {
+Status hold_out_test(const std::string& path, OwnData& data) {
+  const size_t rows = rows_of(data.train_inputs);
+  if (rows < kHoldOut)
+    return user_error(
+        fmt::format("{} has {} samples, accepted: {} or more, of which every tenth is "
+                    "for the test",
+                    path, rows, kHoldOut));
+  data.test_inputs = hold_out(data.train_inputs);
+  data.test_targets = hold_out(data.train_targets);
+  data.read_as += ", every tenth sample for the test";
+  return Done{};
+}
+
+// --- tensors
+
+enum class Part { all, train, test };
+
+/// "x_train" is "x" of the part "train"; also "train_x", "trainX" and "X_train".
+std::pair<Part, std::string> parts_of(const std::string& name) {
+  std::string lower = in_lower_case(name);
+  std::erase_if(lower, [](char c) { return c == '_' || c == '-' || c == '.'; });
+  for (const auto& [word, part] :
+       {std::pair("train", Part::train), std::pair("test", Part::test)}) {
+    const size_t length = std::strlen(word);
+    if (lower.starts_with(word)) return {part, lower.substr(length)};
+    if (lower.ends_with(word)) return {part, lower.substr(0, lower.size() - length)};
+  }
+  return {Part::all, lower};
+}
+
+constexpr const char* kInputs[] = {"inputs", "input", "x", "images", "data", "features", "arr0"};
+constexpr const char* kTargets[] = {"targets", "target", "y", "labels", "label", "arr1"};
+
+/// The tensor of a part that has the first of these names; null: there is none.
+const TensorInfo* find(const TensorFile& file, Part part, std::span<const char* const> names) {
   for (const char* name : names)
-    for (StoredTensor& tensor : tensors)
-      if (tensor.name == name) return std::move(tensor);
-  return std::nullopt;
+    for (const TensorInfo& info : file.tensors())
+      if (parts_of(info.name) == std::pair(part, std::string(name))) return &info;
+  return nullptr;
 }
 
-Result<OwnData> from_tensors(const std::string& path, std::vector<StoredTensor> tensors) {
-  std::string there;
-  for (const StoredTensor& t : tensors)
-    if (there.size() < 200) there += (there.empty() ? "" : ", ") + quoted(t.name);
-  auto inputs = take(tensors, {"train_inputs", "x_train", "inputs"});
-  auto targets = take(tensors, {"train_targets", "y_train", "targets"});
-  auto test_inputs = take(tensors, {"test_inputs", "x_test"});
-  auto test_targets = take(tensors, {"test_targets", "y_test"});
-  if (!inputs || !targets || test_inputs.has_value() != test_targets.has_value())
+Result<OwnData> from_tensors(const std::string& path) {
+  const auto file = TensorFile::open(path);
+  if (!file) return file.error();
+  const TensorInfo* inputs = find(*file, Part::train, kInputs);
+  const TensorInfo* targets = find(*file, Part::train, kTargets);
+  const TensorInfo* test_inputs = find(*file, Part::test, kInputs);
+  const TensorInfo* test_targets = find(*file, Part::test, kTargets);
+  if (inputs == nullptr && targets == nullptr) {
+    inputs = find(*file, Part::all, kInputs);
+    targets = find(*file, Part::all, kTargets);
+  }
+  if (inputs == nullptr || targets == nullptr ||
+      (test_inputs == nullptr) != (test_targets == nullptr)) {
+    std::string there;
+    for (const TensorInfo& info : file->tensors())
+      if (there.size() < 200) there += (there.empty() ? "" : ", ") + quoted(info.name);
     return user_error(
         fmt::format("{} has tensors {}, accepted: train_inputs, train_targets, test_inputs and "
                     "test_targets, or inputs and targets",
                     path, there.empty() ? "none" : there));
-  OwnData data;
-  if (test_inputs) {
-    data.train_inputs = std::move(*inputs), data.test_inputs = std::move(*test_inputs);
-    data.train_targets = std::move(*targets), data.test_targets = std::move(*test_targets);
-  } else {
-    std::tie(data.train_inputs, data.test_inputs) = held_out(*inputs);
-    std::tie(data.train_targets, data.test_targets) = held_out(*targets);
   }
+  OwnData data;
+  Status read = Done{};
+  const auto take = [&](const TensorInfo* info, StoredTensor& to) {
+    if (!read || info == nullptr) return;
+    auto tensor = file->read(*info);
+    if (tensor)
+      to = std::move(*tensor);
+    else
+      read = tensor.error();
+  };
+  take(targets, data.train_targets);
+  take(test_targets, data.test_targets);
+  take(inputs, data.train_inputs);
+  take(test_inputs, data.test_inputs);
+  if (!read) return read.error();
+  data.read_as = fmt::format("inputs {}, targets {}", quoted(inputs->name), quoted(targets->name));
+  if (test_inputs == nullptr)
+    if (Status held = hold_out_test(path, data); !held) return held.error();
   return data;
 }
 
 // --- tables
 
-struct Table {
-  std::vector<std::string> names;
-  std::vector<double> numbers;  // row by row
-};
-
-Result<Table> read_table(const std::string& path) {
-  const Result<Bytes> file = read_whole_file(path, size_t{16} << 30);
-  if (!file) return file.error();
-  Table table;
-  const Status ok = for_each_line(path, *file, [&](std::string_view line) -> Status {
-    const std::vector<std::string_view> fields = split(line, ',');
-    if (table.names.empty()) {
-      if (fields.size() < 2 || fields.size() > kMostColumns)
-        return user_error(with_commas(fields.size()) +
-                          " columns, accepted: 2 or more, separated by commas");
-      if (number_of<double>(fields[0]))
-        return user_error(quoted(fields[0]) + ", accepted: first a line with the columns' names");
-      table.names.assign(fields.begin(), fields.end());
-      return Done{};
-    }
-    if (fields.size() != table.names.size())
-      return user_error(fmt::format("{} columns, accepted: {}, as in the first line",
-                                    with_commas(fields.size()), with_commas(table.names.size())));
-    for (const std::string_view field : fields) {
-      const auto number = number_of<double>(field);
-      if (!number) return user_error(quoted(field) + ", accepted: a number");
-      table.numbers.push_back(*number);
-    }
-    return Done{};
-  });
-  if (!ok) return user_error(ok.error().message);
-  return table;
+bool is_table(std::string_view name) {
+  for (const std::string_view packed : {".gz", ".xz"})
+    if (name.ends_with(packed)) name.remove_suffix(packed.size());
+  return name.ends_with(".csv") || name.ends_with(".tsv");
 }
 
-template <class T>
-void put(Bytes& to, T value) {
-  const auto* first = reinterpret_cast<const uint8_t*>(&value);
-  to.insert(to.end(), first, first + sizeof value);
+// "a, b, c and 3 more".
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 4;
+  std::string text;
+  for (size_t k = 0; k < std::min(kNamed, names.size()); ++k)
+    text += (k > 0 ? ", " : "") + quoted(names[k]);
+  return names.size() <= kNamed ? text : fmt::format("{} and {} more", text, names.size() - kNamed);
 }
 
-Result<OwnData> from_table(const std::string& path) {
-  const Result<Table> table = read_table(path);
+Result<OwnData> from_table(const std::string& path, std::string& loss) {
+  auto table = read_table(path);
   if (!table) return table.error();
-  const size_t columns = table->names.size(), rows = table->numbers.size() / columns;
-  size_t target = columns - 1;
-  for (size_t k = 0; k < columns; ++k)
-    if (table->names[k] == "target" || table->names[k] == "label") target = k;
-  bool whole = true;
-  for (size_t row = 0; row < rows; ++row) {
-    const double value = table->numbers[row * columns + target];
-    whole = whole && value == std::floor(value) && value >= 0 && value < kMostClasses;
-  }
-  StoredTensor inputs{"inputs", {int64_t(rows), int64_t(columns) - 1}, TensorType::f32, {}};
-  StoredTensor targets{"targets", {int64_t(rows)}, whole ? TensorType::i64 : TensorType::f32, {}};
-  for (size_t k = 0; k < table->numbers.size(); ++k) {
-    const double value = table->numbers[k];
-    if (k % columns != target)
-      put(inputs.bytes, static_cast<float>(value));
-    else if (whole)
-      put(targets.bytes, static_cast<int64_t>(value));
-    else
-      put(targets.bytes, static_cast<float>(value));
-  }
-  return from_tensors(path, {std::move(inputs), std::move(targets)});
+  if (!table->classes.empty() && loss == "mse")
+    return user_error(
+        fmt::format("{}: loss is mse, the targets in column {} are names of classes, "
+                    "accepted: cross_entropy",
+                    path, quoted(table->target)));
+  OwnData data;
+  const auto rows = static_cast<int64_t>(table->size());
+  data.train_inputs = {"inputs",
+                       {rows, static_cast<int64_t>(table->inputs.size())},
+                       TensorType::f32,
+                       std::move(table->rows)};
+  const auto* first = reinterpret_cast<const uint8_t*>(table->targets.data());
+  data.train_targets = {
+      "targets", {rows}, TensorType::f64, Bytes(first, first + table->size() * sizeof(double))};
+  data.read_as = fmt::format("target {}, inputs {}", quoted(table->target), listed(table->inputs));
+  if (!table->left_out.empty())
+    data.read_as +=
+        fmt::format(", without column {}, which numbers the rows", quoted(table->left_out));
+  if (Status held = hold_out_test(path, data); !held) return held.error();
+  if (table->classes.empty()) return data;
+  loss = "cross_entropy";
+  data.read_as += fmt::format("; the classes are {}", listed(table->classes));
+  return data;
 }
 
 // --- what can be trained on
@@ -175,49 +191,110 @@ std::string complaint_of(const StoredTensor& inputs, const StoredTensor& targets
     return fmt::format("has shape {}, accepted: [samples, ...]", shown(inputs.shape));
   if (std::count(inputs.shape.begin(), inputs.shape.end(), 0) > 0)
     return fmt::format("has shape {}, accepted: no side of 0", shown(inputs.shape));
+  constexpr size_t kMostSides = 16;
+  if (inputs.shape.size() > kMostSides)
+    return fmt::format("has {} dimensions, accepted: 2 to {}", inputs.shape.size(), kMostSides);
   if (rows_of(inputs) > std::numeric_limits<uint32_t>::max()) return "has more than 2^32 samples";
   if (rows_of(targets) != rows_of(inputs) || targets.bytes.empty())
     return fmt::format("has shape {}, its targets {}, accepted: as many of both",
                        shown(inputs.shape), shown(targets.shape));
-  for (const StoredTensor* t : {&inputs, &targets}) {
-    if (t->type != TensorType::f32) continue;
-    for (size_t k = 0; k < t->bytes.size() / sizeof(float); ++k) {
-      float value;
-      std::memcpy(&value, t->bytes.data() + k * sizeof value, sizeof value);
-      if (!std::isfinite(value))
-        return fmt::format("has a number that is not finite in sample {}",
-                           k / (t->bytes.size() / sizeof(float) / rows_of(*t)));
-    }
+  return "";
+}
+
+/// Where a number is not finite; empty: nowhere.
+std::string not_finite(const StoredTensor& t) {
+  for (size_t k = 0; t.type == TensorType::f32 && k < numbers_of(t); ++k) {
+    float value;
+    std::memcpy(&value, t.bytes.data() + k * sizeof value, sizeof value);
+    if (!std::isfinite(value))
+      return fmt::format("has a number that is not finite in sample {}",
+                         k / (numbers_of(t) / rows_of(t)));
   }
   return "";
 }
 
-/// Sets `classes` from both parts; a class that is out of range is told.
-std::string count_classes(OwnData& data) {
-  for (const StoredTensor* targets : {&data.train_targets, &data.test_targets})
-    for (size_t k = 0; k < rows_of(*targets); ++k) {
-      int64_t label = 0;
-      std::memcpy(&label, targets->bytes.data() + k * sizeof label, sizeof label);
-      if (label < 0 || label >= kMostClasses)
-        return fmt::format("has class {} in sample {}, accepted: 0 to {}", label, k,
-                           kMostClasses - 1);
-      data.classes = std::max(data.classes, static_cast<int>(label) + 1);
+/// The targets of both parts as numbers, which say whether they can be classes.
+class Targets {
+ public:
+  explicit Targets(OwnData& data) : data_(data) {
+    for (const StoredTensor* t : {&data.train_targets, &data.test_targets}) {
+      one_each_ = one_each_ && t->shape.size() == 1;
+      const size_t before = values_.size();
+      values_.resize(before + numbers_of(*t));
+      copy_numbers(*t, Vec(values_.data() + before, numbers_of(*t), DType::f64));
     }
+    const auto is_sign = [](double v) { return v == 1 || v == -1; };
+    if (one_each_ && !values_.empty() && std::all_of(values_.begin(), values_.end(), is_sign) &&
+        std::count(values_.begin(), values_.end(), -1.0) > 0)
+      for (double& value : values_)
+        value = value > 0;  // two classes
+  }
+
+  /// Empty: they can be.
+  std::string no_classes() const {
+    if (!one_each_) return fmt::format("has shape {}", shown(data_.train_targets.shape));
+    for (size_t k = 0; k < values_.size(); ++k)
+      if (const double v = values_[k]; !(v >= 0 && v < kMostClasses && v == std::floor(v)))
+        return fmt::format("has {} in sample {}", v, k);
+    return "";
+  }
+
+  /// Whether they are so if nobody says so. REQUIRES: they can be.
+  bool look_like_classes() const {
+    constexpr double kAFew = 256;
+    const double most = *std::max_element(values_.begin(), values_.end()) + 1;
+    std::vector<bool> occurs(static_cast<size_t>(most), false);
+    for (const double v : values_)
+      occurs[static_cast<size_t>(v)] = true;
+    const auto different = static_cast<double>(std::count(occurs.begin(), occurs.end(), true));
+    return most <= kAFew ||
+           (4 * different >= 3 * most && 2 * most <= static_cast<double>(values_.size()));
+  }
+
+  void make_classes() {
+    size_t at = 0;
+    for (StoredTensor* t : {&data_.train_targets, &data_.test_targets}) {
+      Bytes labels(numbers_of(*t) * sizeof(int64_t));
+      for (size_t k = 0; k < numbers_of(*t); ++k, ++at) {
+        const auto label = static_cast<int64_t>(values_[at]);
+        data_.classes = std::max(data_.classes, static_cast<int>(label) + 1);
+        std::memcpy(labels.data() + k * sizeof label, &label, sizeof label);
+      }
+      t->bytes = std::move(labels);
+      t->type = TensorType::i64;
+    }
+  }
+
+ private:
+  OwnData& data_;
+  bool one_each_ = true;
+  std::vector<double> values_;
+};
+
+/// Targets become classes or numbers, as the loss and they themselves ask for. Empty: they can.
+std::string settle_task(OwnData& data, const std::string& loss) {
+  if (loss != "mse") {
+    Targets targets(data);
+    const std::string why = targets.no_classes();
+    if (!why.empty() && loss == "cross_entropy")
+      return fmt::format(
+          "{}, with loss cross_entropy, accepted: one whole number a sample, 0 to {}; or loss mse",
+          why, kMostClasses - 1);
+    if (why.empty() && (loss == "cross_entropy" || targets.look_like_classes()))
+      return targets.make_classes(), "";
+  }
+  to_floats(data.train_targets);
+  to_floats(data.test_targets);
+  data.outputs = static_cast<int>(numbers_of(data.train_targets) / rows_of(data.train_targets));
   return "";
 }
 
-Result<OwnData> checked(const std::string& path, OwnData data) {
+Result<OwnData> checked(const std::string& path, OwnData data, const std::string& loss) {
   const auto wrong = [&](const char* part, const std::string& why) {
     return user_error(fmt::format("{}: {} {}", path, part, why));
   };
-  to_floats(data.train_inputs), to_floats(data.test_inputs);
-  for (StoredTensor* targets : {&data.train_targets, &data.test_targets}) {
-    const bool column = targets->shape.size() == 2 && targets->shape[1] == 1;
-    if (column) targets->shape.pop_back();
-    if (targets->type != TensorType::i64 || targets->shape.size() != 1) to_floats(*targets);
-  }
-  if (data.train_targets.type != data.test_targets.type)
-    to_floats(data.train_targets), to_floats(data.test_targets);
+  for (StoredTensor* t : {&data.train_targets, &data.test_targets})
+    if (t->shape.size() == 2 && t->shape[1] == 1) t->shape.pop_back();  // a column
   std::string why = complaint_of(data.train_inputs, data.train_targets);
   if (!why.empty()) return wrong("train_inputs", why);
   why = complaint_of(data.test_inputs, data.test_targets);
@@ -229,42 +306,41 @@ Result<OwnData> checked(const std::string& path, OwnData data) {
       rest(data.train_targets) != rest(data.test_targets))
     return wrong("test_inputs",
                  "and its targets have samples of another shape than the training ones");
-  if (data.has_classes()) {
-    why = count_classes(data);
-    if (!why.empty()) return wrong("targets", why);
-  } else {
-    data.outputs = static_cast<int>(data.train_targets.bytes.size() / sizeof(float) /
-                                    rows_of(data.train_targets));
-  }
+  why = settle_task(data, loss);
+  if (!why.empty()) return wrong("targets", why);
+  to_floats(data.train_inputs);
+  to_floats(data.test_inputs);
+  for (const auto& [part, tensor] :
+       {std::pair("train_inputs", &data.train_inputs), std::pair("test_inputs", &data.test_inputs),
+        std::pair("train_targets", &data.train_targets),
+        std::pair("test_targets", &data.test_targets)})
+    if (why = not_finite(*tensor); !why.empty()) return wrong(part, why);
   return data;
 }
 
 }  // namespace
 
 std::string OwnData::description() const {
-  std::string text =
-      fmt::format("{}: {} + {} samples of {}", name, with_commas(rows_of(train_inputs)),
-                  with_commas(rows_of(test_inputs)),
-                  shown({train_inputs.shape.begin() + 1, train_inputs.shape.end()}));
-  return text + (has_classes() ? fmt::format(", {} classes", classes)
-                               : fmt::format(", {} targets each", outputs));
+  const std::string task =
+      has_classes() ? fmt::format("{} classes", classes)
+                    : fmt::format("{} number{} to come near to", outputs, outputs == 1 ? "" : "s");
+  return fmt::format("{}: {} + {} samples of {}, {}; {}", name, with_commas(rows_of(train_inputs)),
+                     with_commas(rows_of(test_inputs)),
+                     shown({train_inputs.shape.begin() + 1, train_inputs.shape.end()}), task,
+                     read_as);
 }
 
 bool is_own_data(const std::string& dataset) {
-  return dataset.ends_with(".safetensors") || dataset.ends_with(".npz") ||
-         dataset.ends_with(".csv");
+  const std::string name = in_lower_case(dataset);
+  return is_table(name) || name.ends_with(".safetensors") || name.ends_with(".npz");
 }
 
-Result<OwnData> read_own_data(const std::string& path) {
-  Result<OwnData> data = user_error("");
-  if (path.ends_with(".csv")) {
-    data = from_table(path);
-  } else {
-    auto tensors = path.ends_with(".npz") ? read_npz(path) : read_safetensors(path);
-    data = tensors ? from_tensors(path, std::move(*tensors)) : Result<OwnData>(tensors.error());
-  }
+Result<OwnData> read_own_data(const std::string& path, const std::string& loss) {
+  std::string wanted = loss;
+  Result<OwnData> data =
+      is_table(in_lower_case(path)) ? from_table(path, wanted) : from_tensors(path);
   if (!data) return user_error(data.error().message);
-  data = checked(path, std::move(*data));
+  data = checked(path, std::move(*data), wanted);
   if (data) data->name = path;
   return data;
 }

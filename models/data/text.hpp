@@ -1,4 +1,5 @@
-// Text files line by line, for the readers of CSV and LIBSVM.
+// Text files line by line, for the readers of LIBSVM and optdigits, and words of files as they may
+// be told.
 #pragma once
 #include <string>
 #include <string_view>
@@ -33,8 +34,17 @@ Status for_each_line(const std::string& path, const Bytes& bytes, Take&& take) {
 /// unprintable.
 inline std::string quoted(std::string_view piece) {
   std::string text = "\"";
-  for (const char c : piece.substr(0, 20)) text += c >= ' ' && c < 127 ? c : '?';
+  for (const char c : piece.substr(0, 20))
+    text += c >= ' ' && c < 127 ? c : '?';
   return text + (piece.size() > 20 ? "...\"" : "\"");
+}
+
+/// Of ASCII's letters.
+inline std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower;
 }
 
 }  // namespace grapevine

@@ -4,8 +4,8 @@
 // safetensors: a u64 length, a JSON header, raw little-endian data; `safetensors.torch.load_file`
 // reads it. State dict: what torch.save writes for a plain dict of tensors, a zip of stored records
 // with a pickle that names only torch._utils._rebuild_tensor_v2 and storages; `torch.load(path,
-// weights_only=True)` reads it. Both are written by hand, without LibTorch, byte for byte the same
-// for the same tensors. Little-endian machines.
+// weights_only=True)` reads it. Both are written without LibTorch, byte for byte the same for the
+// same tensors. Little-endian machines. tensor_file.hpp reads them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -18,9 +18,36 @@
 
 namespace grapevine {
 
-enum class TensorType { f32, f64, i64 };
+/// Numbers as files have them, floats first. other: what is none of these (text, complex numbers,
+/// objects).
+enum class TensorType : uint8_t {
+  f32,
+  f64,
+  f16,
+  bf16,
+  f8_e4m3,
+  f8_e5m2,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean,
+  other
+};
 
-size_t size_of(TensorType);
+/// What a type is called; an empty name: the format has no such type.
+struct TensorTypeNames {
+  TensorType type;
+  size_t bytes;
+  const char *in_safetensors, *in_numpy, *in_torch, *torch_storage;
+};
+
+std::span<const TensorTypeNames> tensor_types();  // all but `other`
+size_t size_of(TensorType);                       // in bytes; 0 of `other`
 
 struct ModelTensor {  // owns nothing
   std::string name;
@@ -42,6 +69,15 @@ struct StoredTensor {
 /// The entries of a layout as tensors that point into x.
 std::vector<ModelTensor> tensors_of(const ParameterLayout&, ConstVec x);
 
+bool is_float(TensorType);
+
+/// "[3, 4]".
+std::string shown(const std::vector<int64_t>& shape);
+
+/// Its numbers in the type of `to`, rounded where that is narrower. REQUIRES: as many elements, no
+/// `other`; to f32 or f64.
+void copy_numbers(const StoredTensor&, Vec to);
+
 /// The file appears whole or not at all. Errors (world): the path and why it cannot be written.
 Status write_safetensors(const std::string& path, const std::vector<ModelTensor>&);
 Status write_state_dict(const std::string& path, const std::vector<ModelTensor>&);
@@ -49,16 +85,9 @@ Status write_state_dict(const std::string& path, const std::vector<ModelTensor>&
 /// What a safetensors file of these tensors begins with; their bytes follow, one after the other.
 std::string safetensors_head(const std::vector<ModelTensor>&);
 
-/// In the order of the file, each name once, and never more bytes than the file has. Errors
-/// (world): it is missing, cut, or not a safetensors file of F32, F64 and I64.
-Result<std::vector<StoredTensor>> read_safetensors(const std::string& path);
-/// The same of a file in memory; errors call it `path`.
-Result<std::vector<StoredTensor>> parse_safetensors(const std::string& path,
-                                                    std::span<const uint8_t> file);
-
-/// Reads the parameters of a layout; further tensors in the file are ignored. x is written only if
-/// all are there. Errors (world): as above, or a tensor that is missing, or of another shape or
-/// type than the layout's.
+/// Reads the parameters of a layout from a safetensors file; further tensors in it are ignored. x
+/// is written only if all are there. Errors (world): tensor_file.hpp's, or a tensor that is
+/// missing, or of another shape or type than the layout's.
 Status load_parameters(const std::string& path, const ParameterLayout&, Vec x);
 
 }  // namespace grapevine

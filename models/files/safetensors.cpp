@@ -1,184 +1,188 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <cstring>
-#include <string_view>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/base/write_file.hpp"
 #include "models/files/file.hpp"
 #include "models/files/model_file.hpp"
+#include "models/files/tensor_file.hpp"
 
 namespace grapevine {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr size_t kMaxHeaderBytes = size_t{100} << 20;  // the format's own limit
-constexpr size_t kMaxFileBytes = size_t{16} << 30;
+constexpr size_t kMostDimensions = 64;
 
 const char* name_of(TensorType type) {
-  switch (type) {
-    case TensorType::f32: return "F32";
-    case TensorType::f64: return "F64";
-    case TensorType::i64: return "I64";
-  }
+  for (const TensorTypeNames& known : tensor_types())
+    if (known.type == type) return known.in_safetensors;
   return "";
 }
 
-/// The part of JSON that such a header consists of: strings, unsigned integers, arrays of them,
-/// objects. After the first thing that does not fit, good() is false and everything returns at
-/// once.
-class HeaderReader {
+struct Entry {
+  TensorInfo info;
+  std::vector<uint64_t> offsets;  // two: where its bytes begin and end behind the header
+};
+
+/// Takes the entries of a header while its text is read (nlohmann's SAX), so that nothing is kept
+/// of what is none. The first thing that does not fit ends the reading.
+class HeaderTaker : public Json::json_sax_t {
  public:
-  explicit HeaderReader(std::string_view text) : text_(text) {}
+  std::vector<Entry> entries;
 
-  bool good() const { return good_; }
-  bool at_end() { return peek() == '\0'; }
-  void fail() { good_ = false; }
+  bool start_object(size_t) override { return ++depth_ == 1 || (depth_ <= kDeepest && named_); }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(size_t) override { return ++depth_ > 1 && depth_ <= kDeepest; }
+  bool end_array() override { return --depth_ >= 0; }
 
-  bool take(char c) {
-    if (!good_ || peek() != c) return false;
-    ++at_;
+  bool key(std::string& name) override {
+    if (depth_ == 1) {
+      is_aside_ = name == "__metadata__";
+      named_ = true;
+      if (is_aside_) return true;
+      entries.push_back({{.name = name}, {}});
+      return names_.insert(name).second;
+    }
+    if (depth_ == 2) key_ = name;
     return true;
   }
-  void need(char c) {
-    if (!take(c)) fail();
-  }
 
-  std::string string() {
-    std::string value;
-    if (!good_ || peek() != '"') return fail(), value;
-    ++at_;
-    while (good_ && at_ < text_.size() && text_[at_] != '"') {
-      if (text_[at_] == '\\') {
-        value += escaped();
-      } else {
-        value += text_[at_++];
-      }
+  bool string(std::string& text) override {
+    if (is_entry_field("dtype")) entries.back().info.type_name = text;
+    return depth_ >= 2;
+  }
+  bool number_unsigned(uint64_t value) override {
+    constexpr uint64_t kMost = uint64_t{1} << 48;  // far above any file; sums do not overflow
+    Entry* entry = entries.empty() ? nullptr : &entries.back();
+    if (depth_ == 3 && is_entry_field("shape")) {
+      entry->info.shape.push_back(static_cast<int64_t>(value));
+      return value <= kMost && entry->info.shape.size() <= kMostDimensions;
     }
-    need('"');
-    return value;
-  }
-
-  uint64_t number() {
-    uint64_t value = 0;
-    if (!std::isdigit(static_cast<unsigned char>(peek()))) fail();
-    while (good_ && at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
-      value = value * 10 + static_cast<uint64_t>(text_[at_++] - '0');
-      if (value >> 48 != 0) fail();  // far above any file; keeps later sums from overflowing
+    if (depth_ == 3 && is_entry_field("data_offsets")) {
+      entry->offsets.push_back(value);
+      return value <= kMost && entry->offsets.size() <= 2;
     }
-    return value;
+    return is_other();
   }
 
-  template <class Element>
-  void list(char open, char close, Element&& element) {
-    need(open);
-    if (take(close)) return;
-    do {
-      element();
-    } while (good_ && take(','));
-    need(close);
+  bool null() override { return is_other(); }
+  bool boolean(bool) override { return is_other(); }
+  bool number_integer(int64_t) override { return is_other(); }
+  bool number_float(double, const std::string&) override { return is_other(); }
+  bool binary(Json::binary_t&) override { return false; }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
   }
 
  private:
-  // What stands behind a backslash; of characters by number only those below 128.
-  char escaped() {
-    static constexpr std::string_view kNamed = "\"\\/bfnrt", kMeant = "\"\\/\b\f\n\r\t";
-    const std::string_view rest = text_.substr(at_ + 1);
-    const size_t named = rest.empty() ? kNamed.npos : kNamed.find(rest[0]);
-    if (named != kNamed.npos) return at_ += 2, kMeant[named];
-    unsigned code = 0x80;
-    if (rest.size() > 4 && rest[0] == 'u')
-      std::from_chars(rest.data() + 1, rest.data() + 5, code, 16);
-    if (code >= 0x80) fail();
-    at_ += 6;
-    return static_cast<char>(code);
+  static constexpr int kDeepest = 8;
+
+  bool is_entry_field(const char* name) const {
+    return !is_aside_ && !entries.empty() && key_ == name;
+  }
+  // Of a field that no version of the format has had yet.
+  bool is_other() const {
+    return depth_ >= 2 && !is_entry_field("dtype") && !is_entry_field("shape") &&
+           !is_entry_field("data_offsets");
   }
 
-  char peek() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])))
-      ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-  bool good_ = true;
+  int depth_ = 0;
+  bool named_ = false, is_aside_ = false;
+  std::string key_;
+  std::set<std::string> names_;
 };
 
-TensorType read_type(HeaderReader& header) {
-  const std::string name = header.string();
-  for (const TensorType type : {TensorType::f32, TensorType::f64, TensorType::i64}) {
-    if (name == name_of(type)) return type;
-  }
-  header.fail();
-  return TensorType::f32;
-}
-
-/// The data behind a header, of which each byte is given to at most one tensor.
-struct Data {
-  const uint8_t* first = nullptr;
-  size_t bytes = 0, left = 0;  // left: not given yet, so that no header makes more of them
-};
-
-/// One entry of the header; its bytes are copied out of the data.
-StoredTensor read_tensor(HeaderReader& header, std::string name, Data& data) {
-  StoredTensor tensor;
-  tensor.name = std::move(name);
-  std::vector<uint64_t> offsets;
-  header.list('{', '}', [&] {
-    const std::string key = header.string();
-    header.need(':');
-    if (key == "dtype") {
-      tensor.type = read_type(header);
-    } else if (key == "shape") {
-      header.list('[', ']', [&] { tensor.shape.push_back(static_cast<int64_t>(header.number())); });
-    } else if (key == "data_offsets") {
-      header.list('[', ']', [&] { offsets.push_back(header.number()); });
-    } else {
-      header.fail();
-    }
-  });
-  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data.bytes) header.fail();
-  if (!header.good()) return tensor;
+/// What is wrong with an entry, whose bytes are among `data_bytes`, of which `left` are nobody's
+/// yet; empty: nothing.
+std::string complaint_of(const Entry& entry, uint64_t data_bytes, uint64_t left) {
+  const auto& [info, offsets] = entry;
+  if (info.type_name.empty() || offsets.size() != 2) return "lacks its type or its place";
+  if (offsets[0] > offsets[1] || offsets[1] > data_bytes) return "lies outside of them";
   const uint64_t length = offsets[1] - offsets[0];
-  const auto zero = [](int64_t d) { return d == 0; };
-  uint64_t expected = std::any_of(tensor.shape.begin(), tensor.shape.end(), zero) ? 0 : 1;
-  for (const int64_t d : tensor.shape) {  // by division: no product overflows
+  if (length > left) return "has bytes of another one";
+  if (info.type == TensorType::other) return "";
+  const bool is_empty = std::count(info.shape.begin(), info.shape.end(), 0) > 0;
+  uint64_t expected = is_empty ? 0 : size_of(info.type);
+  for (const int64_t d : info.shape) {  // by division: no product overflows
     if (expected == 0) break;
-    if (static_cast<uint64_t>(d) > length / expected) return header.fail(), tensor;
+    if (static_cast<uint64_t>(d) > length / expected) return "has more numbers than bytes";
     expected *= static_cast<uint64_t>(d);
   }
-  if (expected * size_of(tensor.type) != length || length > data.left) header.fail();
-  if (!header.good()) return tensor;
-  data.left -= length;
-  tensor.bytes.assign(data.first + offsets[0], data.first + offsets[1]);
-  return tensor;
+  return expected == length ? "" : "has another number of bytes than of numbers";
 }
 
-/// As JSON has it.
-std::string quoted(const std::string& name) {
-  std::string text = "\"";
-  for (const char c : name) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code < 0x20) {
-      static constexpr char kDigits[] = "0123456789abcdef";
-      text += {'\\', 'u', '0', '0', kDigits[code >> 4], kDigits[code & 15]};
-      continue;
-    }
-    if (c == '"' || c == '\\') text += '\\';
-    text += c;
+struct Header {
+  std::vector<Entry> entries;
+  uint64_t data_at = 0;
+};
+
+Error cut_or_none(const std::string& path, uint64_t bytes, uint64_t announced) {
+  return world_error(fmt::format(
+      "{} is cut or no safetensors file: {} bytes, its first eight announce a header of {}", path,
+      with_commas(bytes), with_commas(announced)));
+}
+
+/// `text`: the header, of a file of so many bytes.
+Result<Header> header_of(const std::string& path, std::string_view text, uint64_t file_bytes) {
+  Header header;
+  header.data_at = sizeof(uint64_t) + text.size();
+  const uint64_t data_bytes = file_bytes - header.data_at;
+  HeaderTaker taker;
+  const bool is_whole = Json::sax_parse(text, &taker);
+  header.entries = std::move(taker.entries);
+  std::string why = is_whole ? "" : "is no JSON that describes them";
+  uint64_t left = data_bytes;
+  for (size_t k = 0; k < header.entries.size() && why.empty(); ++k) {
+    Entry& entry = header.entries[k];
+    for (const TensorTypeNames& known : tensor_types())
+      if (entry.info.type_name == known.in_safetensors) entry.info.type = known.type;
+    entry.info.place = k;
+    why = complaint_of(entry, data_bytes, left);
+    if (!why.empty()) why = fmt::format("tensor {} {}", entry.info.name, why);
+    if (why.empty()) left -= entry.offsets[1] - entry.offsets[0];
   }
-  return text + "\"";
+  if (why.empty()) return header;
+  return world_error(fmt::format("{} is cut or damaged, {} bytes behind its header: {}", path,
+                                 with_commas(data_bytes), why));
 }
 
-bool names_repeat(const std::vector<StoredTensor>& tensors) {
-  std::vector<std::string_view> names;
-  for (const StoredTensor& tensor : tensors)
-    names.push_back(tensor.name);
-  std::sort(names.begin(), names.end());
-  return std::adjacent_find(names.begin(), names.end()) != names.end();
+/// Error: a sentence without its subject.
+Status is_number(const TensorInfo& info) {
+  if (info.type != TensorType::other) return Done{};
+  return world_error(
+      fmt::format("is of type {}, accepted: floats, whole numbers and booleans", info.type_name));
 }
+
+class SafetensorsReader final : public TensorReader {
+ public:
+  SafetensorsReader(InputFile file, const Header& header)
+      : file_(std::move(file)), data_at_(header.data_at) {
+    for (const Entry& entry : header.entries)
+      places_.push_back({entry.offsets[0], entry.offsets[1]});
+  }
+
+  Result<StoredTensor> read(const TensorInfo& info) const override {
+    const auto [first, last] = places_[info.place];
+    StoredTensor tensor{info.name, info.shape, info.type, {}};
+    Status read = is_number(info);
+    if (read) read = fits_in_memory(last - first);
+    if (!read) return world_error(fmt::format("tensor {} {}", info.name, read.error().message));
+    tensor.bytes.resize(last - first);
+    read = file_.read(data_at_ + first, tensor.bytes.data(), tensor.bytes.size());
+    if (!read) return read.error();
+    return tensor;
+  }
+
+ private:
+  const InputFile file_;
+  const uint64_t data_at_;
+  std::vector<std::pair<uint64_t, uint64_t>> places_;
+};
 
 }  // namespace
 
@@ -186,8 +190,8 @@ std::string safetensors_head(const std::vector<ModelTensor>& tensors) {
   std::string head = "{\"__metadata__\":{\"format\":\"pt\"}";
   size_t at = 0;
   for (const ModelTensor& tensor : tensors) {
-    head += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[", quoted(tensor.name),
-                        name_of(tensor.type));
+    const auto name = Json(tensor.name).dump(-1, ' ', false, Json::error_handler_t::replace);
+    head += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[", name, name_of(tensor.type));
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       head += fmt::format("{}{}", d > 0 ? "," : "", tensor.shape[d]);
     }
@@ -214,35 +218,41 @@ Result<std::vector<StoredTensor>> parse_safetensors(const std::string& path,
   uint64_t length = 0;
   if (file.size() >= sizeof length) std::memcpy(&length, file.data(), sizeof length);
   if (file.size() < sizeof length || length > file.size() - sizeof length ||
-      length > kMaxHeaderBytes) {
-    return world_error(fmt::format(
-        "{} is cut or no safetensors file: {} bytes, its first eight announce a header of {}", path,
-        with_commas(file.size()), with_commas(length)));
-  }
-  const size_t data_bytes = file.size() - sizeof length - length;
-  Data data{file.data() + sizeof length + length, data_bytes, data_bytes};
-  HeaderReader header({reinterpret_cast<const char*>(file.data()) + sizeof length, length});
+      length > kMaxHeaderBytes)
+    return cut_or_none(path, file.size(), length);
+  const auto* const text = reinterpret_cast<const char*>(file.data()) + sizeof length;
+  const auto header = header_of(path, {text, length}, file.size());
+  if (!header) return header.error();
   std::vector<StoredTensor> tensors;
-  header.list('{', '}', [&] {
-    std::string name = header.string();
-    header.need(':');
-    if (name == "__metadata__") {
-      header.list('{', '}', [&] { header.string(), header.need(':'), header.string(); });
-    } else {
-      tensors.push_back(read_tensor(header, std::move(name), data));
-    }
-  });
-  if (header.good() && header.at_end() && !names_repeat(tensors)) return tensors;
-  return world_error(fmt::format(
-      "{} is cut or damaged: its header does not describe its {} bytes of F32, F64 and I64 "
-      "tensors{}",
-      path, with_commas(data_bytes), tensors.empty() ? "" : ", at tensor " + tensors.back().name));
+  for (const Entry& entry : header->entries) {
+    if (const Status fits = is_number(entry.info); !fits)
+      return world_error(
+          fmt::format("{}: tensor {} {}", path, entry.info.name, fits.error().message));
+    const auto bytes =
+        file.subspan(header->data_at + entry.offsets[0], entry.offsets[1] - entry.offsets[0]);
+    tensors.push_back(
+        {entry.info.name, entry.info.shape, entry.info.type, {bytes.begin(), bytes.end()}});
+  }
+  return tensors;
 }
 
-Result<std::vector<StoredTensor>> read_safetensors(const std::string& path) {
-  const Result<Bytes> file = read_whole_file(path, kMaxFileBytes);
-  if (!file) return file.error();
-  return parse_safetensors(path, *file);
+Result<TensorFile> open_safetensors(InputFile file) {
+  uint64_t length = 0;
+  const uint64_t size = file.size();
+  if (size >= sizeof length)
+    if (Status got = file.read(0, &length, sizeof length); !got) return got.error();
+  if (size < sizeof length || length > size - sizeof length || length > kMaxHeaderBytes)
+    return cut_or_none(file.path(), size, length);
+  std::string text(length, '\0');
+  if (Status got = file.read(sizeof length, text.data(), length); !got) return got.error();
+  const auto header = header_of(file.path(), text, size);
+  if (!header) return header.error();
+  std::vector<TensorInfo> tensors;
+  for (const Entry& entry : header->entries)
+    tensors.push_back(entry.info);
+  const std::string path = file.path();
+  return TensorFile(path, std::move(tensors),
+                    std::make_unique<SafetensorsReader>(std::move(file), *header));
 }
 
 }  // namespace grapevine

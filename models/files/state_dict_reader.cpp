@@ -1,395 +1,403 @@
-#include "models/files/state_dict_reader.hpp"
-
+// Reads what torch.save wrote for a dict of tensors: a zip of a pickle and one record a storage, or
+// the older form, pickles and storages one behind the other. Of what the pickle would have Python
+// call, only what makes tensors is looked at.
 #include <fmt/core.h>
 
-#include <bit>
-#include <cmath>
+#include <algorithm>
 #include <cstring>
-#include <deque>
-#include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
+#include "models/files/pickle.hpp"
+#include "models/files/tensor_file.hpp"
 #include "models/files/zip.hpp"
 
 namespace grapevine {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{16} << 30, kMaxPickleBytes = size_t{8} << 20;
-constexpr size_t kMostEntries = 1 << 20, kMostDimensions = 32;
+constexpr size_t kMostPickleBytes = size_t{64} << 20, kMostDimensions = 32;
 
-/// What a pickle puts together. Nested by references into one deque, so that nothing recurses.
-struct Value {
-  enum class Kind { other, integer, text, global, tuple, dict, storage, tensor };
-  Kind kind = Kind::other;
-  int64_t integer = 0;
-  std::string text;           // of a global "module name"; of a storage its type
-  std::vector<Value*> items;  // of a dict: key, value, key, ...
-};
-using Kind = Value::Kind;
+using Kind = PickleValue::Kind;
 
-/// A pickle's machine. After the first thing that it does not know complaint() says what.
-class Unpickler {
- public:
-  explicit Unpickler(ByteView pickle) : fields_(pickle) {}
-
-  /// Null: see complaint().
-  const Value* run() {
-    while (complaint_.empty() && fields_.good()) {
-      const auto code = static_cast<uint8_t>(fields_.number(1));
-      if (!fields_.good()) break;
-      if (code == '.') return pop();
-      step(code);
-    }
-    if (complaint_.empty()) complaint_ = "its pickle is cut";
-    return nullptr;
-  }
-  const std::string& complaint() const { return complaint_; }
-
- private:
-  void step(uint8_t code) {
-    if (!push_plain(code) && !remember(code) && !compose(code))
-      fail(fmt::format("its pickle has the opcode {}", code));
-  }
-
-  // Numbers, texts, names, and what says nothing.
-  bool push_plain(uint8_t code) {
-    switch (code) {
-      case 0x80: fields_.number(1); return true;
-      case 0x95: fields_.number(8); return true;
-      case 'J': return integer(static_cast<int32_t>(fields_.number(4)));
-      case 'K': return integer(static_cast<int64_t>(fields_.number(1)));
-      case 'M': return integer(static_cast<int64_t>(fields_.number(2)));
-      case 0x8a: return long_integer();
-      case 'G': fields_.number(8); [[fallthrough]];
-      case 'N':
-      case 0x88:
-      case 0x89: return push(Kind::other), true;
-      case 'X': return text(fields_.number(4));
-      case 0x8c: return text(fields_.number(1));
-      case 'c': {
-        const std::string module = line();
-        push(Kind::global)->text = fmt::format("{} {}", module, line());
-        return true;
-      }
-      case 0x93: {
-        const Value *name = pop(), *module = pop();
-        push(Kind::global)->text = fmt::format("{} {}", module->text, name->text);
-        return true;
-      }
-      default: return false;
-    }
-  }
-
-  bool remember(uint8_t code) {
-    switch (code) {
-      case 'q': return keep(fields_.number(1));
-      case 'r': return keep(fields_.number(4));
-      case 0x94: return keep(memo_.size());
-      case 'h': return recall(fields_.number(1));
-      case 'j': return recall(fields_.number(4));
-      case '0': return pop(), true;
-      default: return false;
-    }
-  }
-
-  bool compose(uint8_t code) {
-    switch (code) {
-      case '(': return marks_.push_back(stack_.size()), true;
-      case '}': return push(Kind::dict), true;
-      case ']':
-      case ')': return push(Kind::tuple), true;
-      case 't': return tuple(above_mark());
-      case 0x85:
-      case 0x86:
-      case 0x87: return tuple(top(code - 0x84u));
-      case 'a': return add(top(1), Kind::tuple);
-      case 'e': return add(above_mark(), Kind::tuple);
-      case 's': return add(top(2), Kind::dict);
-      case 'u': return add(above_mark(), Kind::dict);
-      case 'b': return pop(), true;  // attributes
-      case 'Q': return storage();
-      case 0x81:
-      case 'R': return reduce();
-      default: return false;
-    }
-  }
-
-  void fail(const std::string& why) {
-    if (complaint_.empty()) complaint_ = why;
-  }
-  Value* push(Kind kind) {
-    values_.push_back({});
-    values_.back().kind = kind;
-    stack_.push_back(&values_.back());
-    return stack_.back();
-  }
-  Value* pop() {
-    if (stack_.empty()) return fail("its pickle is damaged"), &none_;
-    Value* value = stack_.back();
-    stack_.pop_back();
-    return value;
-  }
-  bool integer(int64_t value) { return push(Kind::integer)->integer = value, true; }
-  bool long_integer() {
-    const ByteView bytes = fields_.take(fields_.number(1));
-    uint64_t value = 0;
-    for (size_t k = 0; k < bytes.size() && k < 8; ++k)
-      value |= uint64_t{bytes[k]} << 8 * k;
-    if (bytes.size() > 8 || (!bytes.empty() && (bytes.back() & 0x80)))
-      fail("its pickle has a number that no size can be");
-    return integer(static_cast<int64_t>(value));
-  }
-  bool text(uint64_t size) {
-    const ByteView bytes = fields_.take(size);
-    push(Kind::text)->text.assign(bytes.begin(), bytes.end());
-    return true;
-  }
-  std::string line() {
-    std::string text;
-    for (uint64_t c = fields_.number(1); fields_.good() && c != '\n'; c = fields_.number(1))
-      text += static_cast<char>(c);
-    return text;
-  }
-  bool keep(uint64_t number) {
-    if (stack_.empty()) return fail("its pickle is damaged"), true;
-    memo_[number] = stack_.back();
-    return true;
-  }
-  bool recall(uint64_t number) {
-    const auto known = memo_.find(number);
-    if (known == memo_.end()) return fail("its pickle is damaged"), true;
-    stack_.push_back(known->second);
-    return true;
-  }
-  std::vector<Value*> top(size_t count) {
-    if (stack_.size() < count) return fail("its pickle is damaged"), std::vector<Value*>();
-    std::vector<Value*> items(stack_.end() - static_cast<ptrdiff_t>(count), stack_.end());
-    stack_.resize(stack_.size() - count);
-    return items;
-  }
-  std::vector<Value*> above_mark() {
-    if (marks_.empty() || marks_.back() > stack_.size())
-      return fail("its pickle is damaged"), top(0);
-    const size_t first = marks_.back();
-    marks_.pop_back();
-    return top(stack_.size() - first);
-  }
-  bool tuple(std::vector<Value*> items) {
-    return push(Kind::tuple)->items = std::move(items), true;
-  }
-  bool add(const std::vector<Value*>& items, Kind to) {
-    if (stack_.empty() || stack_.back()->kind != to || (to == Kind::dict && items.size() % 2 != 0))
-      return fail("its pickle is damaged"), true;
-    auto& own = stack_.back()->items;
-    own.insert(own.end(), items.begin(), items.end());
-    return true;
-  }
-  // ("storage", type, key, place, elements)
-  bool storage() {
-    const Value* id = pop();
-    const bool is_one = id->kind == Kind::tuple && id->items.size() == 5 &&
-                        id->items[1]->kind == Kind::global && id->items[2]->kind == Kind::text;
-    if (!is_one) return fail("its pickle is damaged"), true;
-    Value* made = push(Kind::storage);
-    made->text = id->items[1]->text;
-    made->items = {id->items[2]};
-    return true;
-  }
-  bool reduce() {
-    const Value *arguments = pop(), *callee = pop();
-    const std::string& name = callee->text;
-    if (name == "collections OrderedDict") return push(Kind::dict), true;
-    const size_t wanted = name == "torch._utils _rebuild_tensor_v2"   ? 4
-                          : name == "torch._utils _rebuild_parameter" ? 1
-                                                                      : 0;
-    if (callee->kind != Kind::global || wanted == 0)
-      return fail("it holds " + (name.empty() ? "something" : name)), true;
-    if (arguments->items.size() < wanted) return fail("its pickle is damaged"), true;
-    if (wanted == 1)
-      stack_.push_back(arguments->items[0]);
-    else
-      push(Kind::tensor)->items = arguments->items;
-    return true;
-  }
-
-  Fields fields_;
-  std::deque<Value> values_;
-  Value none_;
-  std::vector<Value*> stack_;
-  std::vector<size_t> marks_;
-  std::map<uint64_t, Value*> memo_;
-  std::string complaint_;
-};
-
-struct StorageType {
-  const char* name;
-  size_t bytes;
-  TensorType type;
-};
-constexpr StorageType kStorages[] = {{"torch FloatStorage", 4, TensorType::f32},
-                                     {"torch DoubleStorage", 8, TensorType::f64},
-                                     {"torch LongStorage", 8, TensorType::i64},
-                                     {"torch BFloat16Storage", 2, TensorType::f32},
-                                     {"torch HalfStorage", 2, TensorType::f32}};
-
-float from_half(uint16_t half) {
-  const uint32_t sign = uint32_t{half} >> 15 << 31, exponent = half >> 10 & 31;
-  const uint32_t fraction = half & 1023u;
-  if (exponent == 0) {  // zero, or below the normal ones
-    const float value = std::ldexp(static_cast<float>(fraction), -24);
-    return sign != 0 ? -value : value;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+const TensorTypeNames* type_of_storage(std::string_view name) {
+  for (const TensorTypeNames& known : tensor_types())
+    if (*known.torch_storage != '\0' && name == known.torch_storage) return &known;
+  return nullptr;
 }
 
-void convert(const StorageType& from, const uint8_t* in, uint8_t* out) {
-  if (from.bytes == size_of(from.type)) return void(std::memcpy(out, in, from.bytes));
-  uint16_t narrow;
-  std::memcpy(&narrow, in, sizeof narrow);
-  const bool is_half = std::string_view(from.name) == "torch HalfStorage";
-  const float value = is_half ? from_half(narrow) : std::bit_cast<float>(uint32_t{narrow} << 16);
-  std::memcpy(out, &value, sizeof value);
+const TensorTypeNames* type_of_torch(std::string_view name) {
+  for (const TensorTypeNames& known : tensor_types())
+    if (name == known.in_torch) return &known;
+  return nullptr;
 }
 
-std::optional<std::vector<uint64_t>> sizes_of(const Value& tuple) {
-  std::vector<uint64_t> sizes;
-  if (tuple.kind != Kind::tuple || tuple.items.size() > kMostDimensions) return std::nullopt;
-  for (const Value* item : tuple.items) {
-    if (item->kind != Kind::integer || item->integer < 0) return std::nullopt;
-    sizes.push_back(static_cast<uint64_t>(item->integer));
-  }
-  return sizes;
+/// Bytes of an element; 0: of no known type.
+size_t width_of_storage(std::string_view name) {
+  constexpr std::pair<std::string_view, size_t> kOthers[] = {
+      {"ComplexFloatStorage", 8}, {"ComplexDoubleStorage", 16}, {"QUInt8Storage", 1},
+      {"QInt8Storage", 1},        {"QInt32Storage", 4},         {"UntypedStorage", 1}};
+  if (const TensorTypeNames* known = type_of_storage(name)) return known->bytes;
+  for (const auto& [other, bytes] : kOthers)
+    if (name == other) return bytes;
+  return 0;
 }
 
-/// Where a tensor's elements lie in its storage; nothing: not all of them do, or it repeats some.
-struct Strides {
+/// "torch FloatStorage" without its module.
+std::string_view own_name(std::string_view name) { return name.substr(name.rfind(' ') + 1); }
+
+/// Where a tensor lies: a view of a storage, in elements.
+struct View {
+  std::string storage;
   std::vector<uint64_t> shape, strides;
-  uint64_t first = 0, count = 1;
+  uint64_t first = 0, count = 0, last = 0;  // last: of the elements that it reaches
 
-  bool lie_in(uint64_t elements) {
-    uint64_t last = first;
+  /// Sets count and last. False: they are too large for any file.
+  bool measure() {
+    constexpr uint64_t kMost = uint64_t{1} << 48;
+    count = 1, last = first;
     for (size_t d = 0; d < shape.size(); ++d) {
       if (shape[d] == 0) return count = 0, true;
-      if (count > elements / shape[d]) return false;
+      if (count > kMost / shape[d]) return false;
       count *= shape[d];
-      if (shape[d] > 1 && strides[d] > elements / (shape[d] - 1)) return false;
+      if (shape[d] > 1 && strides[d] > kMost / (shape[d] - 1)) return false;
       last += (shape[d] - 1) * strides[d];
-      if (last >= elements) return false;
     }
-    return last < elements;
+    return first <= kMost && last <= 2 * kMost;
   }
-  uint64_t at(uint64_t index) const {
-    uint64_t place = first;
-    for (size_t d = shape.size(); d-- > 0; index /= shape[d])
-      place += index % shape[d] * strides[d];
-    return place;
+
+  /// Its elements one after the other; `from` begins at the element `first`.
+  Bytes gathered(const Bytes& from, size_t width) const {
+    Bytes to(count * width);
+    std::vector<uint64_t> index(shape.size(), 0);
+    uint64_t place = 0;
+    for (uint64_t k = 0; k < count; ++k) {
+      std::memcpy(to.data() + k * width, from.data() + place * width, width);
+      for (size_t d = shape.size(); d-- > 0;) {
+        place += strides[d];
+        if (++index[d] < shape[d]) break;
+        place -= strides[d] * index[d];
+        index[d] = 0;
+      }
+    }
+    return to;
   }
 };
 
-/// The records of a file, of which each tensor's storage is one.
-class Archive {
+/// The tensors of a state dict, as the pickle has them.
+struct StateDict {
+  std::vector<TensorInfo> tensors;
+  std::vector<View> views;  // by a tensor's place
+};
+
+/// Finds the tensors in a pickle.
+class TensorFinder {
  public:
-  explicit Archive(ByteView file) : file_(file) {
-    const auto entries = zip_entries(file, kMostEntries);
-    if (!entries) return;
-    for (const ZipEntry& entry : *entries) {
-      const size_t root = entry.name.find('/');  // that torch.save calls as it likes
-      if (root != entry.name.npos) entries_.emplace(entry.name.substr(root + 1), entry);
+  explicit TensorFinder(const Pickle& pickle) : pickle_(pickle) {}
+
+  StateDict found() const {
+    StateDict dict;
+    std::set<std::string_view> names;
+    const auto items = pickle_.items(state_in(*pickle_.value()));
+    for (size_t k = 0; k + 1 < items.size(); k += 2) {
+      const std::string_view name = pickle_.text(items[k]);
+      if (items[k].kind != Kind::text || !is_tensor(items[k + 1])) continue;
+      if (!names.insert(name).second) continue;
+      TensorInfo info{.name = std::string(name), .place = dict.views.size()};
+      dict.views.push_back(read_tensor(items[k + 1], info));
+      dict.tensors.push_back(std::move(info));
     }
-  }
-  std::optional<Bytes> bytes(const std::string& name) const {
-    const auto found = entries_.find(name);
-    return found == entries_.end() ? std::nullopt : bytes_of(file_, found->second);
-  }
-  /// The last one that was asked for is kept: tensors that share one follow one another.
-  const Bytes* storage(const std::string& key) {
-    if (key != key_ || !kept_) {
-      kept_ = bytes("data/" + key);
-      key_ = key;
-    }
-    return kept_ ? &*kept_ : nullptr;
+    return dict;
   }
 
  private:
-  ByteView file_;
-  std::map<std::string, ZipEntry> entries_;
-  std::string key_;
-  std::optional<Bytes> kept_;
+  std::string called(PickleValue value) const { return pickle_.name(pickle_.callee(value)); }
+  bool is_dict(PickleValue value) const {
+    return value.kind == Kind::dict || (value.kind == Kind::call && !is_tensor(value));
+  }
+
+  bool has_tensors(PickleValue dict) const {
+    const auto items = pickle_.items(dict);
+    for (size_t k = 0; k + 1 < items.size(); k += 2)
+      if (items[k].kind == Kind::text && is_tensor(items[k + 1])) return true;
+    return false;
+  }
+
+  /// The state dict that a dict is, or has: under a usual name, or as the only one with tensors.
+  PickleValue state_in(PickleValue dict) const {
+    constexpr const char* kUsual[] = {"state_dict", "model_state_dict", "model",   "net",
+                                      "network",    "module",           "weights", "params"};
+    const auto items = pickle_.items(dict);
+    PickleValue only;
+    size_t candidates = 0;
+    for (const char* usual : kUsual)
+      for (size_t k = 0; k + 1 < items.size(); k += 2)
+        if (pickle_.text(items[k]) == usual && is_dict(items[k + 1]) && has_tensors(items[k + 1]))
+          return items[k + 1];
+    for (size_t k = 0; k + 1 < items.size(); k += 2) {
+      if (!is_dict(items[k + 1]) || !has_tensors(items[k + 1])) continue;
+      only = items[k + 1];
+      ++candidates;
+    }
+    return candidates == 1 && !has_tensors(dict) ? only : dict;
+  }
+
+  bool is_tensor(PickleValue value) const {
+    const std::string name = called(value);
+    return name.starts_with("torch._utils _rebuild_") ||
+           name.starts_with("torch._tensor _rebuild_");
+  }
+
+  /// What the tensor is, into `info`; a type of "other" where it is of a kind that is not read.
+  View read_tensor(PickleValue value, TensorInfo& info) const {
+    constexpr int kDeepest = 8;  // a parameter of a tensor of a class of somebody's
+    std::span<const PickleValue> arguments = pickle_.arguments(value);
+    std::string made_by = called(value);
+    for (int depth = 0; depth < kDeepest && !arguments.empty(); ++depth) {
+      if (made_by == "torch._utils _rebuild_parameter" ||
+          made_by == "torch._utils _rebuild_parameter_with_state") {
+        made_by = called(arguments[0]);
+        arguments = pickle_.arguments(arguments[0]);
+      } else if (made_by == "torch._tensor _rebuild_from_type_v2" && arguments.size() > 2) {
+        made_by = pickle_.name(arguments[0]);
+        arguments = pickle_.items(arguments[2]);
+      } else {
+        break;
+      }
+    }
+    info.type_name = own_name(made_by);
+    const bool is_third = made_by == "torch._utils _rebuild_tensor_v3";
+    if ((made_by != "torch._utils _rebuild_tensor_v2" &&
+         made_by != "torch._utils _rebuild_tensor" && !is_third) ||
+        arguments.size() < 4)
+      return {};
+    return read_plain(arguments, is_third && arguments.size() > 6 ? &arguments[6] : nullptr, info);
+  }
+
+  /// (storage, first element, shape, strides, ...); `dtype` where the storage has none.
+  View read_plain(std::span<const PickleValue> arguments, const PickleValue* dtype,
+                  TensorInfo& info) const {
+    View view;
+    const auto shape = sizes_of(arguments[2]), strides = sizes_of(arguments[3]);
+    // ("storage", type, key, place, elements, and in the old form the part of another one)
+    const auto id = arguments[0].kind == Kind::persistent
+                        ? pickle_.items(pickle_.items(arguments[0])[0])
+                        : std::span<const PickleValue>();
+    if (id.size() < 5 || arguments[1].kind != Kind::integer || arguments[1].number < 0 || !shape ||
+        !strides || shape->size() != strides->size())
+      return {};
+    info.type_name = pickle_.name(dtype == nullptr ? id[1] : *dtype);
+    const std::string_view own = own_name(info.type_name);
+    const TensorTypeNames* type = dtype == nullptr ? type_of_storage(own) : type_of_torch(own);
+    view.storage = pickle_.text(id[2]);
+    view.shape = *shape;
+    view.strides = *strides;
+    view.first = static_cast<uint64_t>(arguments[1].number) + first_of_part(id);
+    info.shape.assign(shape->begin(), shape->end());
+    if (type != nullptr && view.measure()) info.type = type->type;
+    return view;
+  }
+
+  uint64_t first_of_part(std::span<const PickleValue> id) const {
+    const auto part = id.size() > 5 ? pickle_.items(id[5]) : std::span<const PickleValue>();
+    const bool is_one = part.size() == 3 && part[1].kind == Kind::integer && part[1].number > 0;
+    return is_one ? static_cast<uint64_t>(part[1].number) : 0;
+  }
+
+  std::optional<std::vector<uint64_t>> sizes_of(PickleValue list) const {
+    const auto items = pickle_.items(list);
+    std::vector<uint64_t> sizes;
+    if (list.kind != Kind::list || items.size() > kMostDimensions) return std::nullopt;
+    for (const PickleValue& item : items) {
+      if (item.kind != Kind::integer || item.number < 0) return std::nullopt;
+      sizes.push_back(static_cast<uint64_t>(item.number));
+    }
+    return sizes;
+  }
+
+  const Pickle& pickle_;
 };
 
-Result<StoredTensor> tensor_of(const std::string& name, const Value& value, Archive& archive) {
-  const auto damaged = [&] {
-    return world_error(fmt::format("tensor {} is cut or damaged", name));
-  };
-  const Value &storage = *value.items[0], &first = *value.items[1];
-  const auto shape = sizes_of(*value.items[2]), strides = sizes_of(*value.items[3]);
-  if (storage.kind != Kind::storage || first.kind != Kind::integer || first.integer < 0 || !shape ||
-      !strides || shape->size() != strides->size())
-    return damaged();
-  for (const StorageType& type : kStorages) {
-    if (storage.text != type.name) continue;
-    const Bytes* bytes = archive.storage(storage.items[0]->text);
-    Strides places{*shape, *strides, static_cast<uint64_t>(first.integer)};
-    if (bytes == nullptr || !places.lie_in(bytes->size() / type.bytes)) return damaged();
-    StoredTensor tensor{name, {shape->begin(), shape->end()}, type.type, {}};
-    const size_t wide = size_of(type.type);
-    tensor.bytes.resize(places.count * wide);
-    for (uint64_t k = 0; k < places.count; ++k)
-      convert(type, bytes->data() + places.at(k) * type.bytes, tensor.bytes.data() + k * wide);
+/// What both forms have in common: views of storages that lie somewhere in the file.
+class StateDictReader : public TensorReader {
+ public:
+  explicit StateDictReader(std::vector<View> views) : views_(std::move(views)) {}
+
+  Result<StoredTensor> read(const TensorInfo& info) const final {
+    const auto refused = [&](const std::string& why) {
+      return world_error(fmt::format("tensor {} {}", info.name, why));
+    };
+    if (info.type == TensorType::other)
+      return refused(fmt::format("is of {}, accepted: floats, whole numbers and booleans, dense",
+                                 info.type_name.empty() ? "no known kind" : info.type_name));
+    const View& view = views_[info.place];
+    const size_t width = size_of(info.type);
+    if (Status fits = fits_in_memory(view.count * width); !fits)
+      return refused(fits.error().message);
+    StoredTensor tensor{info.name, info.shape, info.type, {}};
+    if (view.count == 0) return tensor;
+    const uint64_t reached = view.last - view.first + 1;
+    auto bytes = storage(view.storage, view.first * width, reached * width);
+    if (!bytes) return refused(bytes.error().message);
+    if (is_swapped_)
+      for (size_t k = 0; k + width <= bytes->size(); k += width)
+        std::reverse(bytes->begin() + static_cast<std::ptrdiff_t>(k),
+                     bytes->begin() + static_cast<std::ptrdiff_t>(k + width));
+    tensor.bytes = view.gathered(*bytes, width);
     return tensor;
   }
-  return world_error(fmt::format(
-      "tensor {} is of {}, accepted: float, double, long, half or bfloat16", name, storage.text));
+
+ protected:
+  /// Bytes of a storage. Error (world): a sentence without its subject.
+  virtual Result<Bytes> storage(const std::string& key, uint64_t first, uint64_t count) const = 0;
+
+  bool is_swapped_ = false;  // the numbers are big-endian
+
+ private:
+  const std::vector<View> views_;
+};
+
+class ZippedReader final : public StateDictReader {
+ public:
+  ZippedReader(std::vector<View> views, Zip archive, std::string root)
+      : StateDictReader(std::move(views)), archive_(std::move(archive)), root_(std::move(root)) {
+    for (const ZipEntry& entry : archive_.entries())
+      records_.emplace(entry.name, &entry);
+    const ZipEntry* order = archive_.find(root_ + "byteorder");
+    const auto text = order == nullptr ? Result<Bytes>(Bytes()) : archive_.read(*order);
+    is_swapped_ = text && std::string(text->begin(), text->end()) == "big";
+  }
+
+ private:
+  Result<Bytes> storage(const std::string& key, uint64_t first, uint64_t count) const override {
+    const auto found = records_.find(root_ + "data/" + key);
+    if (found == records_.end()) return world_error("is cut or damaged");
+    return archive_.read(*found->second, first, count);
+  }
+
+  const Zip archive_;
+  const std::string root_;
+  std::map<std::string, const ZipEntry*> records_;
+};
+
+struct Extent {
+  uint64_t first, bytes;
+};
+
+class PlainReader final : public StateDictReader {
+ public:
+  PlainReader(std::vector<View> views, InputFile file, std::map<std::string, Extent> storages)
+      : StateDictReader(std::move(views)), file_(std::move(file)), storages_(std::move(storages)) {}
+
+ private:
+  Result<Bytes> storage(const std::string& key, uint64_t first, uint64_t count) const override {
+    const auto found = storages_.find(key);
+    if (found == storages_.end() || first > found->second.bytes ||
+        count > found->second.bytes - first)
+      return world_error("is cut or damaged");
+    if (Status fits = fits_in_memory(count); !fits) return fits.error();
+    Bytes bytes(count);
+    if (Status got = file_.read(found->second.first + first, bytes.data(), count); !got)
+      return got.error();
+    return bytes;
+  }
+
+  const InputFile file_;
+  const std::map<std::string, Extent> storages_;
+};
+
+Error no_state_dict(const std::string& path, const Pickle& pickle, const StateDict& dict) {
+  std::string what = pickle.complaint();
+  if (what.empty()) {
+    const std::string made = pickle.name(pickle.callee(*pickle.value()));
+    what = made.empty() ? "it holds no dict of tensors" : "it holds a " + made;
+  }
+  GV_CHECK(dict.tensors.empty());
+  return world_error(
+      fmt::format("{} is no state dict: {}, accepted: a dict of tensors, as "
+                  "torch.save(model.state_dict()) writes it",
+                  path, what));
 }
 
-// The state dict that a dict is, or has under one of the usual names.
-const Value& state_in(const Value& dict) {
-  for (size_t k = 0; k + 1 < dict.items.size(); k += 2)
-    for (const char* usual : {"state_dict", "model_state_dict", "model"})
-      if (dict.items[k]->text == usual && dict.items[k + 1]->kind == Kind::dict)
-        return *dict.items[k + 1];
-  return dict;
+StateDict dict_in(const Pickle& pickle) {
+  return pickle.value() ? TensorFinder(pickle).found() : StateDict{};
+}
+
+Result<TensorFile> open_zipped(InputFile file) {
+  const auto damaged = [&](const std::string& why) {
+    return world_error(fmt::format("{} {}", file.path(), why));
+  };
+  auto archive = Zip::open(file);
+  if (!archive) return damaged(archive.error().message);
+  const ZipEntry* found = nullptr;
+  for (const ZipEntry& entry : archive->entries())
+    if (entry.name == "data.pkl" || entry.name.ends_with("/data.pkl"))
+      if (found == nullptr) found = &entry;
+  if (found == nullptr)
+    return damaged("is cut or damaged, or no file of torch.save or numpy.savez");
+  if (found->size > kMostPickleBytes) return damaged("is no state dict: its pickle is too large");
+  const std::string root = found->name.substr(0, found->name.size() - std::strlen("data.pkl"));
+  const auto bytes = archive->read(*found);
+  if (!bytes) return damaged(bytes.error().message);
+  size_t at = 0;
+  const Pickle pickle(*bytes, at);
+  StateDict dict = dict_in(pickle);
+  if (dict.tensors.empty()) return no_state_dict(file.path(), pickle, dict);
+  const std::string path = file.path();
+  auto reader = std::make_unique<ZippedReader>(std::move(dict.views), std::move(*archive), root);
+  return TensorFile(path, std::move(dict.tensors), std::move(reader));
+}
+
+/// The storages behind the pickles of the old form, in the order of their keys: a count and the
+/// elements.
+std::map<std::string, Extent> storages_behind(const InputFile& file, uint64_t at,
+                                              const Pickle& keys, const Pickle& dict) {
+  std::map<std::string, size_t> widths;
+  for (const PickleValue& id : dict.ids())
+    if (const auto parts = dict.items(id); parts.size() >= 5)
+      widths[std::string(dict.text(parts[2]))] = width_of_storage(own_name(dict.name(parts[1])));
+  std::map<std::string, Extent> storages;
+  if (!keys.value()) return storages;
+  for (const PickleValue& key : keys.items(*keys.value())) {
+    const std::string name(keys.text(key));
+    uint64_t count = 0;
+    if (!file.read(at, &count, sizeof count) || count > file.size()) break;
+    at += sizeof count;
+    const auto known = widths.find(name);
+    if (known == widths.end() || known->second == 0) break;  // nobody knows where it ends
+    storages[name] = {at, count * known->second};
+    at += count * known->second;
+  }
+  return storages;
+}
+
+// A magic number, a version, what machine it was, the dict, and the keys of its storages.
+Result<TensorFile> open_plain(InputFile file) {
+  auto bytes = file.begin(kMostPickleBytes);
+  if (!bytes) return bytes.error();
+  size_t at = 0;
+  for (int k = 0; k < 3; ++k)
+    if (const Pickle passed(*bytes, at); !passed.value())
+      return world_error(fmt::format("{} is no state dict: {}", file.path(), passed.complaint()));
+  const Pickle pickle(*bytes, at);
+  StateDict dict = dict_in(pickle);
+  if (dict.tensors.empty()) return no_state_dict(file.path(), pickle, dict);
+  const Pickle keys(*bytes, at);
+  auto storages = storages_behind(file, at, keys, pickle);
+  const std::string path = file.path();
+  auto reader =
+      std::make_unique<PlainReader>(std::move(dict.views), std::move(file), std::move(storages));
+  return TensorFile(path, std::move(dict.tensors), std::move(reader));
 }
 
 }  // namespace
 
-bool is_state_dict(const std::string& path) {
-  char begin[4] = {};
-  std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
-  return std::memcmp(begin, "PK\x03\x04", sizeof begin) == 0;
-}
-
-Result<std::vector<StoredTensor>> read_state_dict(const std::string& path) {
-  const Result<Bytes> file = read_whole_file(path, kMaxFileBytes);
-  if (!file) return file.error();
-  Archive archive(*file);
-  const auto pickle = archive.bytes("data.pkl");
-  if (!pickle || pickle->size() > kMaxPickleBytes)
-    return world_error(path + " is cut or damaged, or no file of torch.save");
-  Unpickler unpickler(*pickle);
-  const Value* saved = unpickler.run();
-  if (saved == nullptr)
-    return world_error(fmt::format("{} is no state dict: {}, accepted: a dict of tensors", path,
-                                   unpickler.complaint()));
-  const Value& state = state_in(*saved);
-  std::vector<StoredTensor> tensors;
-  size_t left = 4 * file->size();  // tensors may share a storage, but not without end
-  for (size_t k = 0; k + 1 < state.items.size() && state.kind == Kind::dict; k += 2) {
-    if (state.items[k]->kind != Kind::text || state.items[k + 1]->kind != Kind::tensor) continue;
-    auto tensor = tensor_of(state.items[k]->text, *state.items[k + 1], archive);
-    if (!tensor) return world_error(fmt::format("{}: {}", path, tensor.error().message));
-    if (tensor->bytes.size() > left)
-      return world_error(
-          fmt::format("{} announces more than its bytes can be, at tensor {}", path, tensor->name));
-    left -= tensor->bytes.size();
-    tensors.push_back(std::move(*tensor));
-  }
-  if (tensors.empty())
-    return world_error(path + " holds no dict of tensors, accepted: a state dict");
-  return tensors;
+Result<TensorFile> open_state_dict(InputFile file) {
+  const auto first = file.begin(2);
+  if (!first) return first.error();
+  const bool is_zip = first->size() == 2 && (*first)[0] == 'P';
+  return is_zip ? open_zipped(std::move(file)) : open_plain(std::move(file));
 }
 
 }  // namespace grapevine

@@ -14,11 +14,10 @@ namespace {
 
 constexpr size_t kTestBatch = 250;
 
-std::vector<float> start_of(const NetworkPlan& plan) {
-  std::vector<float> start(plan.statistics_size, 0.0f);
+Buffer start_of(const NetworkPlan& plan) {
+  Buffer start(plan.statistics_size, DType::f32);
   for (const NormStatistics& norm : plan.norms)
-    std::fill_n(start.begin() + static_cast<std::ptrdiff_t>(norm.offset + norm.channels),
-                norm.channels, 1.0f);
+    std::fill_n(start.vec().as<float>() + norm.offset + norm.channels, norm.channels, 1.0f);
   return start;
 }
 
@@ -158,11 +157,11 @@ class Classifier final : public NetworkObjective {
 
   Status save_model(const std::string& directory, ConstVec x) override {
     std::vector<ModelTensor> tensors = grapevine::tensors_of(plan_.layout, x);
-    const std::vector<float> average = running().average();
+    const Buffer average = running().average();
     const int64_t batches_tracked = running().most_gradients();
     for (const NormStatistics& norm : plan_.norms) {
       const std::vector<int64_t> shape = {static_cast<int64_t>(norm.channels)};
-      const float* mean = average.data() + norm.offset;
+      const float* mean = average.vec().as<float>() + norm.offset;
       tensors.push_back({norm.name + ".running_mean", shape, TensorType::f32, mean});
       tensors.push_back({norm.name + ".running_var", shape, TensorType::f32, mean + shape[0]});
       tensors.push_back(

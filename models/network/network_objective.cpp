@@ -16,11 +16,10 @@ namespace grapevine {
 namespace {
 
 at::Tensor flat_of(const ParameterLayout& layout, at::Device device, bool pinned) {
-  const auto options = at::TensorOptions(at::kFloat).device(device).pinned_memory(pinned);
+  const auto type = layout.dtype() == DType::f64 ? at::kDouble : at::kFloat;
+  const auto options = at::TensorOptions(type).device(device).pinned_memory(pinned);
   return at::zeros({static_cast<int64_t>(layout.size())}, options);
 }
-
-bool is_plain(const at::Tensor& t) { return t.scalar_type() == at::kFloat; }
 
 /// While it lives, layers compute in bf16 where that does no harm; their parameters, which stay as
 /// they are, are rounded for it.
@@ -48,6 +47,8 @@ class InBf16 {
 std::string one_line_of(const std::exception& thrown) {
   const auto* const of_torch = dynamic_cast<const c10::Error*>(&thrown);
   std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : thrown.what();
+  // TorchScript tells where in the program it was, and last what it was.
+  if (const size_t at = text.rfind("RuntimeError: "); at != text.npos) text.erase(0, at + 14);
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }
@@ -78,7 +79,7 @@ void NetworkInstance::place_statistics() {
     const ParameterEntry& entry = statistics_layout_->entries()[k];
     const int64_t first = static_cast<int64_t>(entry.offset);
     const int64_t size = static_cast<int64_t>(entry.size());
-    statistics_[k].set_data(is_plain(statistics_[k])
+    statistics_[k].set_data(statistics_[k].scalar_type() == there_.scalar_type()
                                 ? there_.narrow(0, first, size).view(entry.shape)
                                 : statistics_[k].to(device_));
   }
@@ -91,7 +92,7 @@ void NetworkInstance::copy_statistics(bool up) {
   const bool apart = !device_.is_cpu();
   if (up && apart) there_.copy_(here_, true);
   for (size_t k = 0; k < statistics_.size(); ++k) {
-    if (is_plain(statistics_[k])) continue;
+    if (statistics_[k].scalar_type() == there_.scalar_type()) continue;
     const ParameterEntry& entry = statistics_layout_->entries()[k];
     at::Tensor flat =
         there_.narrow(0, static_cast<int64_t>(entry.offset), static_cast<int64_t>(entry.size()));

@@ -51,13 +51,15 @@ class NetworkInstance {
   };
 
   /// `statistics` are the network's own tensors, one for each entry of the layout, which outlives
-  /// it: they become views of one flat vector, but those that are not fp32.
+  /// it: they become views of one flat vector, but those that are not of its type.
   NetworkInstance(FlatParameters, std::vector<at::Tensor> statistics, const ParameterLayout&,
                   Batches);
   virtual ~NetworkInstance() = default;
 
   Batches& batches() { return batches_; }
-  float* statistics() { return here_.mutable_data_ptr<float>(); }  // of a rank, on their way
+  Vec statistics() {  // of a rank, on their way
+    return {here_.mutable_data_ptr(), statistics_layout_->size(), statistics_layout_->dtype()};
+  }
 
   /// Computes there from now on.
   void move_to(at::Device);
@@ -122,11 +124,12 @@ class NetworkObjective : public Objective {
     return dealt_.gradients_per_pass(rank, spec_.batch);
   }
   Status go_on_in_data(const std::vector<DataCut>&) final;
+  uint64_t data_hash() const final { return spec_.data_hash; }
 
  protected:
   struct Parts {
     ParameterLayout layout, statistics_layout;
-    std::vector<float> statistics;  // of a rank at the start
+    Buffer statistics;  // of a rank at the start
     Dealt dealt;
   };
   NetworkObjective(const ObjectiveSpec&, Parts);

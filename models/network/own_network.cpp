@@ -3,6 +3,7 @@
 #include <torch/script.h>
 
 #include "models/data/own_data.hpp"
+#include "models/files/tensor_file.hpp"
 #include "models/network/flat_parameters.hpp"
 #include "models/network/networks.hpp"
 #include "models/network/objectives.hpp"
@@ -80,6 +81,10 @@ Result<std::unique_ptr<Objective>> make_own_network(const ObjectiveSpec& spec,
   }
   if (spec.loss == "mse") task.loss = mean_square;
   if (spec.model.ends_with(".pt")) {
+    if (TensorFile::open(spec.model))
+      return user_error("model is \"" + spec.model +
+                        "\", which holds tensors and no network, accepted: a file that "
+                        "torch.jit.script or torch.jit.trace has written; init begins at tensors");
     task.make = [path = spec.model] { return network_of_file(path); };
   } else {
     const auto plan = std::make_shared<const NetworkPlan>(std::move(inputs.plan));

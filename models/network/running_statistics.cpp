@@ -1,45 +1,65 @@
 #include "models/network/running_statistics.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace grapevine {
+namespace {
 
-void RunningStatistics::load(int rank, float* out) const {
-  if (size() == 0) return;
-  const std::lock_guard lock(mutex_);
-  const std::vector<float> now =
-      rank < 0 ? average_locked() : of_rank_.at(static_cast<size_t>(rank));
-  std::copy(now.begin(), now.end(), out);
+void copy(ConstVec from, Vec to) {
+  GV_CHECK(from.dtype == to.dtype);
+  GV_CHECK(from.size == to.size);
+  if (from.size > 0) std::memcpy(to.data, from.data, to.bytes());
+}
+
+template <class T>
+void average_of(const std::vector<const Buffer*>& all, Vec out) {
+  for (size_t k = 0; k < out.size; ++k) {
+    double sum = 0;
+    for (const Buffer* one : all)
+      sum += static_cast<double>(one->vec().as<T>()[k]);
+    out.as<T>()[k] = static_cast<T>(sum / static_cast<double>(all.size()));
+  }
+}
+
+}  // namespace
+
+RunningStatistics::RunningStatistics(int ranks, const Buffer& start)
+    : gradients_(static_cast<size_t>(ranks), 0) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    of_rank_.emplace_back(start.size(), start.dtype());
+    copy(start, of_rank_.back());
+  }
 }
 
 void RunningStatistics::load(int rank, Vec out) const {
-  GV_CHECK(out.size == size());
-  load(rank, out.as<float>());
+  const std::lock_guard lock(mutex_);
+  rank < 0 ? average_locked(out) : copy(of_rank_.at(static_cast<size_t>(rank)), out);
 }
 
-void RunningStatistics::store(int rank, const float* now) {
+void RunningStatistics::store(int rank, ConstVec now) {
   if (size() == 0) return;
   const std::lock_guard lock(mutex_);
-  std::copy_n(now, size(), of_rank_.at(static_cast<size_t>(rank)).begin());
+  copy(now, of_rank_.at(static_cast<size_t>(rank)));
   ++gradients_[static_cast<size_t>(rank)];
 }
 
 void RunningStatistics::set(int rank, uint64_t gradients, ConstVec now) {
-  GV_CHECK(now.size == size());
   const std::lock_guard lock(mutex_);
-  std::copy_n(now.as<float>(), size(), of_rank_.at(static_cast<size_t>(rank)).begin());
+  copy(now, of_rank_.at(static_cast<size_t>(rank)));
   gradients_[static_cast<size_t>(rank)] = static_cast<int64_t>(gradients);
 }
 
 void RunningStatistics::set_average(ConstVec average) {
-  GV_CHECK(average.size == size());
   const std::lock_guard lock(mutex_);
-  average_.assign(average.as<float>(), average.as<float>() + average.size);
+  average_ = Buffer(average.size, average.dtype);
+  copy(average, average_);
 }
 
-std::vector<float> RunningStatistics::average() const {
-  const std::lock_guard lock(mutex_);
-  return average_locked();
+Buffer RunningStatistics::average() const {
+  Buffer found(of_rank_[0].size(), of_rank_[0].dtype());
+  load(-1, found);
+  return found;
 }
 
 int64_t RunningStatistics::most_gradients() const {
@@ -47,21 +67,14 @@ int64_t RunningStatistics::most_gradients() const {
   return *std::max_element(gradients_.begin(), gradients_.end());
 }
 
-std::vector<float> RunningStatistics::average_locked() const {
-  if (!average_.empty()) return average_;
-  std::vector<double> sum(of_rank_[0].size(), 0.0);
-  double ranks = 0;
-  for (size_t rank = 0; rank < of_rank_.size(); ++rank) {
-    if (gradients_[rank] == 0) continue;
-    ++ranks;
-    for (size_t k = 0; k < sum.size(); ++k)
-      sum[k] += of_rank_[rank][k];
-  }
-  if (ranks == 0) return of_rank_[0];
-  std::vector<float> average(sum.size());
-  for (size_t k = 0; k < sum.size(); ++k)
-    average[k] = static_cast<float>(sum[k] / ranks);
-  return average;
+void RunningStatistics::average_locked(Vec out) const {
+  if (average_) return copy(average_, out);
+  std::vector<const Buffer*> have_computed;
+  for (size_t rank = 0; rank < of_rank_.size(); ++rank)
+    if (gradients_[rank] > 0) have_computed.push_back(&of_rank_[rank]);
+  if (have_computed.empty()) return copy(of_rank_[0], out);
+  out.dtype == DType::f64 ? average_of<double>(have_computed, out)
+                          : average_of<float>(have_computed, out);
 }
 
 }  // namespace grapevine

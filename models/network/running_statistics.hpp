@@ -13,32 +13,30 @@ namespace grapevine {
 
 class RunningStatistics {
  public:
-  RunningStatistics(int ranks, const std::vector<float>& start)
-      : of_rank_(static_cast<size_t>(ranks), start), gradients_(static_cast<size_t>(ranks), 0) {}
+  RunningStatistics(int ranks, const Buffer& start);
 
   size_t size() const { return of_rank_[0].size(); }
 
   /// rank -1: the average.
-  void load(int rank, float* out) const;
   void load(int rank, Vec out) const;
   /// After a gradient.
-  void store(int rank, const float* now);
+  void store(int rank, ConstVec now);
   /// As an earlier life of the run has left them.
   void set(int rank, uint64_t gradients, ConstVec now);
   /// From now on the average is this one, over the ranks of all nodes.
   void set_average(ConstVec average);
 
   /// What was set; else over the ranks that have computed a gradient here, the start if none has.
-  std::vector<float> average() const;
+  Buffer average() const;
   /// Gradients of the rank that has most; counted where there are statistics.
   int64_t most_gradients() const;
 
  private:
-  std::vector<float> average_locked() const;
+  void average_locked(Vec out) const;
 
   mutable std::mutex mutex_;  // guards the three below
-  std::vector<std::vector<float>> of_rank_;
-  std::vector<float> average_;      // over all nodes; empty: not set
+  std::vector<Buffer> of_rank_;
+  Buffer average_;                  // over all nodes; null: not set
   std::vector<int64_t> gradients_;  // by rank
 };
 

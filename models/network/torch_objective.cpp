@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -23,6 +24,8 @@ constexpr size_t kTestBatch = 250;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+at::ScalarType type_of(DType dtype) { return dtype == DType::f64 ? at::kDouble : at::kFloat; }
 
 bool is_trained(const at::Tensor& t) { return t.defined() && t.requires_grad(); }
 bool is_statistic(const at::Tensor& t) { return t.defined() && t.is_floating_point(); }
@@ -56,27 +59,56 @@ std::vector<at::Tensor> tensors_of(const Named& named) {
   return tensors;
 }
 
+/// fp64 where one of them is.
 ParameterLayout layout_of(const Named& named, bool all_decay) {
-  ParameterLayout layout(DType::f32);
+  const bool is_wide = std::any_of(named.begin(), named.end(), [](const auto& n) {
+    return n.second.scalar_type() == at::kDouble;
+  });
+  ParameterLayout layout(is_wide ? DType::f64 : DType::f32);
   for (const auto& [name, tensor] : named)
     layout.add(name, tensor.sizes().vec(), all_decay || tensor.dim() > 1);
   return layout;
 }
 
-std::vector<float> values_of(const Named& named) {
+/// In the order and the type of layout_of().
+Buffer values_of(const Named& named) {
   const c10::NoGradGuard no_gradients;
-  std::vector<float> values;
-  for (const auto& [name, tensor] : named) {
-    const at::Tensor flat = tensor.detach().to(at::kFloat).contiguous();
-    const float* first = flat.const_data_ptr<float>();
-    values.insert(values.end(), first, first + flat.numel());
+  const ParameterLayout layout = layout_of(named, true);
+  Buffer values(layout.size(), layout.dtype());
+  for (size_t k = 0; k < named.size(); ++k) {
+    const ParameterEntry& entry = layout.entries()[k];
+    const at::Tensor flat = named[k].second.detach().to(at::kCPU, type_of(layout.dtype()));
+    const Vec to = values.vec().part(entry.offset, entry.size());
+    if (entry.size() > 0) std::memcpy(to.data, flat.contiguous().const_data_ptr(), to.bytes());
   }
   return values;
 }
 
+bool are_equal(const Buffer& a, const Buffer& b) {
+  return a.size() == b.size() && a.dtype() == b.dtype() &&
+         std::memcmp(a.vec().data, b.vec().data, a.vec().bytes()) == 0;
+}
+
+/// As a file has it, and PyTorch, too; `other`: there is no such type.
+TensorType type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return TensorType::f32;
+    case at::kDouble: return TensorType::f64;
+    case at::kHalf: return TensorType::f16;
+    case at::kBFloat16: return TensorType::bf16;
+    case at::kLong: return TensorType::i64;
+    case at::kInt: return TensorType::i32;
+    case at::kShort: return TensorType::i16;
+    case at::kChar: return TensorType::i8;
+    case at::kByte: return TensorType::u8;
+    case at::kBool: return TensorType::boolean;
+    default: return TensorType::other;
+  }
+}
+
 /// Class numbers of all training samples, for partitions by label; none where targets are no such.
-std::vector<uint8_t> labels_of(const TorchData& data) {
-  std::vector<uint8_t> labels;
+std::vector<uint16_t> labels_of(const TorchData& data) {
+  std::vector<uint16_t> labels;
   std::vector<uint32_t> rows(kTestBatch);
   for (size_t first = 0; first < data.size; first += rows.size()) {
     rows.resize(std::min(kTestBatch, data.size - first));
@@ -86,8 +118,8 @@ std::vector<uint8_t> labels_of(const TorchData& data) {
     const at::Tensor classes = targets.to(at::kLong).contiguous();
     for (int64_t k = 0; k < classes.numel(); ++k) {
       const int64_t label = classes.const_data_ptr<int64_t>()[k];
-      if (label < 0 || label > 255) return {};
-      labels.push_back(static_cast<uint8_t>(label));
+      if (label < 0 || label > std::numeric_limits<uint16_t>::max()) return {};
+      labels.push_back(static_cast<uint16_t>(label));
     }
   }
   return labels;
@@ -190,8 +222,8 @@ class TorchObjective final : public NetworkObjective {
   }
 
   void initial_point(int, Vec x) const override {
-    GV_CHECK(x.size == start_.size());
-    std::copy(start_.begin(), start_.end(), x.as<float>());
+    GV_CHECK(x.bytes() == start_.vec().bytes());
+    std::memcpy(x.data, start_.vec().data, x.bytes());
   }
 
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
@@ -205,7 +237,7 @@ class TorchObjective final : public NetworkObjective {
   }
 
   std::vector<std::vector<uint64_t>> label_counts() const override {
-    std::vector<uint8_t> labels;
+    std::vector<uint16_t> labels;
     in_words([&] { labels = labels_of(task_.train); });
     if (labels.empty()) return {};
     return dealt().partition->label_counts(labels,
@@ -219,29 +251,49 @@ class TorchObjective final : public NetworkObjective {
   }
 
   Status save_model(const std::string& directory, ConstVec x) override {
+    const TorchNetwork& network = instance_of<Instance>(0).network();
     std::vector<ModelTensor> tensors = grapevine::tensors_of(layout(), x);
-    const std::vector<float> average = running().average();
-    for (const ParameterEntry& entry : statistics().entries())
-      tensors.push_back({entry.name, entry.shape, TensorType::f32, average.data() + entry.offset});
+    add_tied(network, tensors);
     std::vector<at::Tensor> copies;  // what `tensors` points into
-    const int64_t tracked = running().most_gradients();
-    for (const auto& [name, tensor] : kept(instance_of<Instance>(0).network(), false)) {
+    const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+      copies.push_back(tensor.detach().to(at::kCPU).contiguous());
+      tensors.push_back({name, tensor.sizes().vec(), type_of(tensor.scalar_type()),
+                         copies.back().const_data_ptr()});
+    };
+    const Buffer average = running().average();
+    const Named statistic = kept(network, true);
+    for (size_t k = 0; k < statistic.size(); ++k) {
+      const ParameterEntry& entry = statistics().entries()[k];
+      const ConstVec values = average.vec().part(entry.offset, entry.size());
+      const at::Tensor view = at::from_blob(const_cast<void*>(values.data), entry.shape,
+                                            at::TensorOptions(type_of(values.dtype)));
+      add(entry.name, view.to(statistic[k].second.scalar_type()));
+    }
+    for (const auto& [name, tensor] : kept(network, false)) {
       const bool counts = name.ends_with("num_batches_tracked") && tensor.numel() == 1;
-      const bool whole = !tensor.is_floating_point();
-      const TensorType type = whole ? TensorType::i64 : TensorType::f32;
-      if (counts) {  // not looked at: others may compute
-        tensors.push_back({name, tensor.sizes().vec(), type, &tracked});
-        continue;
-      }
-      const auto wanted = at::TensorOptions(at::kCPU).dtype(whole ? at::kLong : at::kFloat);
-      copies.push_back(tensor.detach().to(wanted).contiguous());
-      tensors.push_back({name, tensor.sizes().vec(), type, copies.back().const_data_ptr()});
+      // Not looked at: others may compute.
+      add(name, counts ? at::full(tensor.sizes(), running().most_gradients(), at::kLong) : tensor);
     }
     if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
     return write_state_dict(directory + "/model.pt", tensors);
   }
 
  private:
+  /// A parameter that has several names is in the files under each.
+  static void add_tied(const TorchNetwork& network, std::vector<ModelTensor>& tensors) {
+    const Named once = trained(network);
+    for (const auto& [name, tensor] : network.parameters) {
+      if (!is_trained(tensor)) continue;
+      const auto first = std::find_if(once.begin(), once.end(), [&](const auto& other) {
+        return other.second.is_same(tensor);
+      });
+      if (first->first == name) continue;
+      ModelTensor again = tensors[static_cast<size_t>(first - once.begin())];
+      again.name = name;
+      tensors.push_back(std::move(again));
+    }
+  }
+
   // NaN without samples.
   Evaluation test(int thread, int rank, ConstVec x, const TorchData& data,
                   std::span<const uint32_t> which) {
@@ -264,12 +316,11 @@ class TorchObjective final : public NetworkObjective {
 
   void try_out() override {
     for (const TorchData* data : {&task_.train, &task_.test})
-      if (data->size > 0) test(0, 0, {start_.data(), start_.size(), DType::f32}, *data,
-                               std::vector<uint32_t>{0});
+      if (data->size > 0) test(0, 0, start_.vec(), *data, std::vector<uint32_t>{0});
   }
 
   const TorchTask task_;
-  const std::vector<float> start_;
+  const Buffer start_;
 };
 
 Status check_task(const ObjectiveSpec& spec, const TorchTask& task) {
@@ -298,6 +349,11 @@ Status check_network(const TorchNetwork& network) {
     return user_error("parameter " + name + " is " + c10::toString(tensor.scalar_type()) + " on " +
                       tensor.device().str() + ", accepted: fp32 on the CPU");
   }
+  for (const bool statistics : {true, false})
+    for (const auto& [name, tensor] : kept(network, statistics))
+      if (type_of(tensor.scalar_type()) == TensorType::other)
+        return user_error("buffer " + name + " is " + c10::toString(tensor.scalar_type()) +
+                          ", accepted: floats, whole numbers and booleans");
   return Done{};
 }
 
@@ -326,13 +382,13 @@ Result<std::unique_ptr<Objective>> make(const ObjectiveSpec& spec, TorchTask tas
     if (thread == 0) try_out(networks[0], task);
     if (networks.back().train) networks.back().train(true);
     const Named first = trained(networks[0]), own = trained(networks.back());
-    if (values_of(first) != values_of(own) ||
+    if (!are_equal(values_of(first), values_of(own)) ||
         layout_of(first, true).hash() != layout_of(own, true).hash())
       return user_error("make gives networks that differ, accepted: equal ones each time");
   }
   const bool by_label =
       spec.partition != "auto" && spec.partition != "iid" && spec.partition != "contiguous";
-  const std::vector<uint8_t> labels = by_label ? labels_of(task.train) : std::vector<uint8_t>();
+  const std::vector<uint16_t> labels = by_label ? labels_of(task.train) : std::vector<uint16_t>();
   auto dealt = deal(spec.partition == "auto" ? "iid" : spec.partition,
                     static_cast<uint32_t>(task.train.size), labels, spec.ranks, spec.seed,
                     spec.validation_split);

@@ -143,12 +143,13 @@ DiskView ForgetfulDisk::view() const {
       names.push_back(name);
     return names;
   };
-  view.read = [this](const std::string& path) -> std::optional<std::string> {
+  view.contents = [this](const std::string& path, uint64_t at_most) -> std::optional<std::string> {
     const auto folder = folders_.find(parent(path));
     if (folder == folders_.end()) return std::nullopt;
     const auto file = folder->second.now.find(name(path));
     if (file == folder->second.now.end() || file->second == kFolder) return std::nullopt;
-    return files_[static_cast<size_t>(file->second)].now;
+    const std::string& now = files_[static_cast<size_t>(file->second)].now;
+    return now.size() <= at_most ? std::optional(now) : std::nullopt;
   };
   return view;
 }

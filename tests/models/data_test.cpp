@@ -48,7 +48,7 @@ TEST_CASE("An IDX pair reads the same plain, gzipped and as xz") {
     const auto samples = read_idx(i, l, 10);
     REQUIRE(samples);
     CHECK(samples->shape == SampleShape{1, 5, 6, true});
-    CHECK(samples->labels == kLabels);
+    CHECK(samples->labels == std::vector<uint16_t>(kLabels.begin(), kLabels.end()));
     CHECK(samples->pixels == Bytes(images.begin() + 16, images.end()));
   }
 }
@@ -93,7 +93,7 @@ TEST_CASE("CIFAR-10 records come in file order, red plane first") {
   const auto samples = read_cifar10({path, path}, 2);
   REQUIRE(samples);
   CHECK(samples->shape == SampleShape{3, 32, 32, true});
-  CHECK(samples->labels == std::vector<uint8_t>{7, 2, 7, 2});
+  CHECK(samples->labels == std::vector<uint16_t>{7, 2, 7, 2});
   CHECK(samples->pixels[0] == 11);
   CHECK(samples->pixels[3072 + 1024] == 12);
   CHECK(short_error(scratch, read_cifar10({path}, 3)) ==
@@ -113,7 +113,7 @@ TEST_CASE("A bad line of optdigits is named by its number") {
   };
   const auto good = read(row + "9\n" + row + "0\r\n");
   REQUIRE(good);
-  CHECK(good->labels == std::vector<uint8_t>{9, 0});
+  CHECK(good->labels == std::vector<uint16_t>{9, 0});
   CHECK(good->pixels == Bytes(128, 16));
   CHECK(short_error(scratch, read(row + "9\n" + row + "10\n")) ==
         "d, line 2: number 65 is \"10\", accepted: 0 to 9");
@@ -134,7 +134,7 @@ TEST_CASE("LIBSVM lines become dense rows, and a bad one is named by its number"
   };
   const auto good = read("+1 1:1 4:0.5 \n-1\n");
   REQUIRE(good);
-  CHECK(good->labels == std::vector<uint8_t>{1, 0});
+  CHECK(good->labels == std::vector<uint16_t>{1, 0});
   CHECK(good->features == std::vector<float>{1, 0, 0, 0.5f, 0, 0, 0, 0});
   CHECK(short_error(scratch, read("+1 1:1\n2 1:1\n")) ==
         "s, line 2: the label is \"2\", accepted: +1, -1");
@@ -189,7 +189,7 @@ TEST_CASE("A cut or flipped file gives an error or whole samples, never anything
       ++read;
       const size_t stored = samples->pixels.size() + samples->features.size();
       CHECK(stored == samples->count() * samples->shape.size());
-      for (const uint8_t label : samples->labels)
+      for (const uint16_t label : samples->labels)
         CHECK(label < one.classes);
     }
   }
@@ -239,8 +239,8 @@ TEST_CASE("Without a test file every tenth LIBSVM sample is held out") {
   scratch.file("w8a", text);
   const auto data = read_data_set("w8a", scratch.path());
   REQUIRE(data);
-  CHECK(data->train.labels == std::vector<uint8_t>(18, 0));
-  CHECK(data->test.labels == std::vector<uint8_t>(2, 1));
+  CHECK(data->train.labels == std::vector<uint16_t>(18, 0));
+  CHECK(data->test.labels == std::vector<uint16_t>(2, 1));
   CHECK(data->test.features[300 + 6] == 1);
 }
 

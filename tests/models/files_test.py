@@ -23,7 +23,8 @@ assert archive.testzip() is None
 pickle = archive.read("model/data.pkl")
 names = {arg for op, arg, _ in pickletools.genops(pickle) if op.name == "GLOBAL"}
 allowed = {"torch._utils _rebuild_tensor_v2", "collections OrderedDict"}
-allowed |= {"torch %sStorage" % kind for kind in ("Float", "Double", "Long")}
+allowed |= {"torch %sStorage" % kind for kind in (
+    "Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")}
 assert names <= allowed, names - allowed
 strings = {arg for op, arg, _ in pickletools.genops(pickle) if op.name == "BINUNICODE"}
 assert set(header) <= strings
@@ -31,6 +32,11 @@ for number, tensor in enumerate(header.values()):
     first, last = tensor["data_offsets"]
     stored = archive.read("model/data/%d" % number)
     assert stored == raw[8 + length + first : 8 + length + last], number
+with open(folder + "/model.pt", "rb") as file:
+    zipped = file.read()
+for entry in archive.infolist():  # records that torch.load can map
+    name_and_more = struct.unpack("<HH", zipped[entry.header_offset + 26 : entry.header_offset + 30])
+    assert (entry.header_offset + 30 + sum(name_and_more)) % 64 == 0, entry.filename
 print("structure good: %d tensors" % len(header))
 
 try:
@@ -43,7 +49,8 @@ else:
     for name, tensor in header.items():
         assert list(opened[name].shape) == tensor["shape"] and opened[name].is_contiguous()
         first, last = tensor["data_offsets"]
-        assert opened[name].numpy().tobytes() == raw[8 + length + first : 8 + length + last]
+        stored = opened[name].flatten().view(torch.uint8).numpy().tobytes()
+        assert stored == raw[8 + length + first : 8 + length + last]
     print("torch.load(weights_only=True) opened model.pt")
 try:
     from safetensors import deserialize

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "models/files/model_file.hpp"
+#include "models/files/tensor_file.hpp"
 #include "models/guest.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/tools.hpp"
@@ -61,7 +61,7 @@ TEST_CASE("a guest's model is saved under the script's names, what is aside incl
   const test::Scratch scratch;
   const std::string folder = scratch.path();
   REQUIRE(objective.save_model(folder, x));
-  const auto stored = read_safetensors(folder + "/model.safetensors");
+  const auto stored = read_tensors(folder + "/model.safetensors");
   REQUIRE(stored);
   REQUIRE(stored->size() == 3);
   CHECK((*stored)[0].name == "fc.weight");

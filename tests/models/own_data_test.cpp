@@ -3,10 +3,11 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/base/random.hpp"
-#include "models/data/npz.hpp"
+#include "models/files/tensor_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/tools.hpp"
 
@@ -19,13 +20,14 @@ using test::Scratch;
 struct Array {
   std::string name, type, shape;
   Bytes data;
+  bool by_columns = false;
 };
 
 template <class T>
 Array array(const std::string& name, const std::string& type, const std::string& shape,
             const std::vector<T>& values) {
   const auto* const first = reinterpret_cast<const uint8_t*>(values.data());
-  return {name, type, shape, Bytes(first, first + values.size() * sizeof(T))};
+  return {name, type, shape, Bytes(first, first + values.size() * sizeof(T)), false};
 }
 
 void put(Bytes& to, uint64_t value, int bytes) {
@@ -35,8 +37,9 @@ void put(Bytes& to, uint64_t value, int bytes) {
 void put(Bytes& to, const std::string& text) { to.insert(to.end(), text.begin(), text.end()); }
 
 Bytes npy(const Array& a) {
-  std::string header =
-      "{'descr': '" + a.type + "', 'fortran_order': False, 'shape': " + a.shape + ", }";
+  std::string header = "{'descr': '" + a.type +
+                       "', 'fortran_order': " + (a.by_columns ? "True" : "False") +
+                       ", 'shape': " + a.shape + ", }";
   header.resize((header.size() + 11) / 64 * 64 + 53, ' ');
   header += '\n';
   Bytes bytes;
@@ -95,8 +98,8 @@ std::vector<Array> four() {
           array<int64_t>("test_targets", "<i8", "(1,)", {1})};
 }
 
-std::string refused(const std::string& path) {
-  const auto data = read_own_data(path);
+std::string refused(const std::string& path, const std::string& loss = "auto") {
+  const auto data = read_own_data(path, loss);
   REQUIRE_FALSE(data);
   CHECK(data.error().exit_status() == 2);
   CHECK(data.error().message.find('\n') == std::string::npos);
@@ -141,7 +144,7 @@ TEST_CASE("an npz file that is cut anywhere, or flipped anywhere, is refused or 
     for (int trial = 0; trial < 2000; ++trial) {
       Bytes flipped = good;
       flipped[random.below(static_cast<uint32_t>(good.size()))] ^= 1 << random.below(8);
-      const auto tensors = read_npz(scratch.file("flipped.npz", flipped));
+      const auto tensors = read_tensors(scratch.file("flipped.npz", flipped));
       if (!tensors) continue;
       for (const StoredTensor& t : *tensors) {
         const ModelTensor like{t.name, t.shape, t.type, nullptr};
@@ -153,17 +156,19 @@ TEST_CASE("an npz file that is cut anywhere, or flipped anywhere, is refused or 
 
 TEST_CASE("sizes that an npz file only announces are not believed") {
   const Scratch scratch;
+  const auto with = [&](const Array& inputs) {
+    return scratch.file("own.npz", npz({inputs, array<int64_t>("targets", "<i8", "(1,)", {0})}));
+  };
   const std::string huge = "(9007199254740992, 9007199254740992)";
-  CHECK_THAT(refused(scratch.file("a.npz", npz({array<float>("inputs", "<f4", huge, {1})}))),
-             Contains("cut or damaged"));
-  CHECK_THAT(refused(scratch.file("b.npz", npz({array<float>("inputs", "<f4", "(4, 4)", {1})}))),
+  CHECK_THAT(refused(with(array<float>("inputs", "<f4", huge, {1}))), Contains("cut or damaged"));
+  CHECK_THAT(refused(with(array<float>("inputs", "<f4", "(4, 4)", {1}))),
              Contains("cut or damaged"));
   Bytes bomb = npz({array<float>("inputs", "<f4", "(1,)", {1})}, true);
   const size_t size_at = bomb.size() - 22 - 46 - 10 + 24;  // of the entry in the directory
   for (size_t k = 0; k < 4; ++k)
     bomb[size_at + k] = 0xfe;
   CHECK_THAT(refused(scratch.file("c.npz", bomb)), Contains("cut or damaged"));
-  CHECK_THAT(refused(scratch.file("d.npz", npz({array<float>("inputs", "<c8", "(1,)", {1, 2})}))),
+  CHECK_THAT(refused(with(array<float>("inputs", "<c8", "(1,)", {1, 2}))),
              Contains("\"<c8\", accepted: floats"));
 }
 
@@ -209,13 +214,98 @@ TEST_CASE("a table gives features and a target, by name or the last one") {
   const auto complaint = [&](const std::string& text) {
     return refused(scratch.file("bad.csv", text));
   };
-  CHECK_THAT(complaint("a,b\n1,2\n1\n"), Contains("line 3: 1 columns, accepted: 2"));
-  CHECK_THAT(complaint("a,b\n1,x\n"), Contains("line 2: \"x\", accepted: a number"));
-  CHECK_THAT(complaint("1,2\n3,4\n"), Contains("first a line with the columns' names"));
-  CHECK_THAT(complaint("a\n1\n"), Contains("2 or more, separated by commas"));
-  CHECK_THAT(complaint("a,b\n1,2"), Contains("cut: line 2 has no end"));
-  CHECK_THAT(complaint("a,b\n1,2\n"), Contains("test_inputs has no samples"));
-  CHECK_THAT(complaint("a,b\nnan,2\n"), Contains("bad.csv"));
+  CHECK_THAT(complaint("a,b\n1,2\n"), Contains("bad.csv has 1 samples, accepted: 10 or more"));
+  CHECK_THAT(complaint("a,b\nnan,2\n"), Contains("bad.csv, line 2"));
+}
+
+namespace {
+
+std::vector<float> floats_of(const StoredTensor& t) {
+  std::vector<float> values(t.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), t.bytes.data(), t.bytes.size());
+  return values;
+}
+
+/// Bytes of numbers in the other order.
+template <class T>
+Array swapped(Array a) {
+  for (size_t k = 0; k < a.data.size(); k += sizeof(T))
+    std::reverse(a.data.begin() + static_cast<std::ptrdiff_t>(k),
+                 a.data.begin() + static_cast<std::ptrdiff_t>(k + sizeof(T)));
+  a.type[0] = '>';
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("an npz file may have its numbers in any order and type, and arrays that nobody needs") {
+  const Scratch scratch;
+  const auto read = [&](std::vector<Array> arrays) {
+    auto data = read_own_data(scratch.file("own.npz", npz(arrays)));
+    if (!data) FAIL(data.error().message);
+    return std::move(*data);
+  };
+  const std::vector<float> inputs{1, 2, 3, 4, 5, 6};
+  std::vector<Array> arrays = four();
+  arrays[0] = swapped<float>(arrays[0]);
+  arrays[3] = swapped<int64_t>(arrays[3]);
+  CHECK(floats_of(read(arrays).train_inputs) == inputs);
+  arrays = four();
+  arrays[0] = array<float>("train_inputs", "<f4", "(3, 2)", {1, 3, 5, 2, 4, 6});
+  arrays[0].by_columns = true;
+  CHECK(floats_of(read(arrays).train_inputs) == inputs);
+  arrays[0] = array<uint16_t>("train_inputs", "<f2", "(3L, 2L)",
+                              {0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600});
+  CHECK(floats_of(read(arrays).train_inputs) == inputs);
+  arrays = four();
+  arrays[1] = array<uint64_t>("train_targets", "<u8", "(3, 1)", {0, 2, 1});
+  arrays.push_back(array<uint32_t>("class_names", "<U1", "(3,)", {97, 98, 99}));
+  arrays.push_back({"meta", "|O", "()", {0x80, 4, '.'}, false});
+  arrays.push_back({"table", "[('a', '<f4'), ('b', '<i8')]", "(1,)", Bytes(12), false});
+  CHECK(read(arrays).classes == 3);
+  arrays[0] = array<uint32_t>("train_inputs", "<U1", "(3, 2)", {97, 98, 99, 97, 98, 99});
+  CHECK_THAT(refused(scratch.file("own.npz", npz(arrays))),
+             Contains("array train_inputs is of type \"<U1\", accepted"));
+  arrays[0] = array<float>("X_train", "<f4", "(3, 2)", inputs);
+  arrays[1].name = "y_train";
+  arrays[2].name = "testImages";
+  arrays[3].name = "test_labels";
+  CHECK_THAT(read(arrays).description(), Contains("inputs \"X_train\", targets \"y_train\""));
+}
+
+TEST_CASE("whole numbers are classes where they can be learnt, and what they are is told") {
+  const Scratch scratch;
+  const auto read = [&](size_t rows, auto target, const std::string& loss = "auto") {
+    std::string text = "a,label\n";
+    for (size_t k = 0; k < rows; ++k)
+      text += std::to_string(k % 7) + "," + target(k) + "\n";
+    auto data = read_own_data(scratch.file("own.csv", text), loss);
+    if (!data) FAIL(data.error().message);
+    return std::move(*data);
+  };
+  const auto modulo = [](size_t m) { return [m](size_t k) { return std::to_string(k % m); }; };
+  const auto price = [](size_t k) { return std::to_string(20000 + 130 * (k % 5)); };
+  CHECK(read(60, modulo(3)).classes == 3);
+  CHECK(read(700, modulo(300)).classes == 300);
+  CHECK_FALSE(read(60, price).has_classes());
+  CHECK(read(60, price).outputs == 1);
+  CHECK(read(60, price, "cross_entropy").classes == 20521);
+  CHECK_FALSE(read(60, modulo(3), "mse").has_classes());
+  CHECK(read(60, [](size_t k) { return k % 2 ? "-1" : "+1"; }).classes == 2);
+  CHECK(read(60, [](size_t k) { return k % 2 ? "cat" : "dog"; }).classes == 2);
+  CHECK(read(700, [](size_t k) { return "c" + std::to_string(k % 650); }).classes == 650);
+  CHECK_FALSE(read(60, [](size_t k) { return k % 2 ? "-2" : "1"; }).has_classes());
+
+  CHECK_THAT(read(60, modulo(3)).description(),
+             Contains("54 + 6 samples of [1], 3 classes; target \"label\", inputs \"a\""));
+  CHECK_THAT(read(60, price).description(), Contains("1 number to come near to; target \"label\""));
+  CHECK_THAT(refused(scratch.file("own.csv", "a,label\n1,x\n"), "mse"),
+             Contains("names of classes, accepted: cross_entropy"));
+  std::string half = "a,label\n";
+  for (int k = 0; k < 20; ++k)
+    half += "1,0.5\n";
+  CHECK_THAT(refused(scratch.file("own.csv", half), "cross_entropy"),
+             Contains("targets has 0.5 in sample 0, with loss cross_entropy, accepted"));
 }
 
 TEST_CASE("samples that cannot be trained on are refused with the tensor and what is accepted") {
@@ -223,7 +313,7 @@ TEST_CASE("samples that cannot be trained on are refused with the tensor and wha
   const auto complaint = [&](auto change) {
     std::vector<Array> arrays = four();
     change(arrays);
-    return refused(scratch.file("own.npz", npz(arrays)));
+    return refused(scratch.file("own.npz", npz(arrays)), "cross_entropy");
   };
   using Arrays = std::vector<Array>;
   CHECK_THAT(complaint([](Arrays& a) { a[0].name = "images"; }),
@@ -236,11 +326,11 @@ TEST_CASE("samples that cannot be trained on are refused with the tensor and wha
   CHECK_THAT(complaint([](Arrays& a) {
                a[1] = array<int64_t>("train_targets", "<i8", "(3,)", {0, -1, 1});
              }),
-             Contains("class -1 in sample 1"));
+             Contains("targets has -1 in sample 1"));
   CHECK_THAT(complaint([](Arrays& a) {
                a[1] = array<int64_t>("train_targets", "<i8", "(3,)", {0, 1 << 20, 1});
              }),
-             Contains("class 1048576"));
+             Contains("targets has 1048576 in sample 1"));
   CHECK_THAT(complaint([](Arrays& a) {
                a[2] = array<double>("test_inputs", "<f8", "(1, 3)", {7, 8, 9});
              }),

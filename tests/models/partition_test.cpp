@@ -10,13 +10,13 @@
 namespace grapevine {
 namespace {
 
-using Labels = std::vector<uint8_t>;
+using Labels = std::vector<uint16_t>;
 
 /// `each` samples of ten labels, shuffled.
 Labels ten_labels(size_t each) {
   Labels labels(10 * each);
   for (size_t k = 0; k < labels.size(); ++k)
-    labels[k] = static_cast<uint8_t>(k % 10);
+    labels[k] = static_cast<uint16_t>(k % 10);
   Random random(1, 0, Purpose::test);
   shuffle(labels.begin(), static_cast<uint32_t>(labels.size()), random);
   return labels;
@@ -138,7 +138,7 @@ TEST_CASE("Dirichlet proportions have the moments of the distribution") {
   // last labels also show where the lists are cut, and that a rank can be full.
   Labels labels(200 * 200);
   for (size_t k = 0; k < labels.size(); ++k)
-    labels[k] = static_cast<uint8_t>(k / 200);
+    labels[k] = static_cast<uint16_t>(k / 200);
   for (const auto& [name, alpha] :
        {std::pair("dirichlet:2", 2.0), {"dirichlet:0.5", 0.5}, {"dirichlet:0.05", 0.05}}) {
     double mean = 0, square = 0, draws = 0;

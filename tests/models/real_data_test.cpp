@@ -13,7 +13,7 @@ using Counts = std::vector<size_t>;
 
 Counts label_counts(const Samples& samples, int classes) {
   Counts counts(static_cast<size_t>(classes));
-  for (const uint8_t label : samples.labels)
+  for (const uint16_t label : samples.labels)
     ++counts[label];
   return counts;
 }

@@ -1,13 +1,16 @@
 // Networks of the user's own against the zoo's, and against torch::nn by hand.
 #include "models/network/torch_objective.hpp"
 
+#include <cmath>
+#include <cstring>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
 #include "models/batches.hpp"
 #include "models/data/own_data.hpp"
-#include "models/files/model_file.hpp"
+#include "models/files/tensor_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/objective_tools.hpp"
 #include "tests/models/tools.hpp"
@@ -205,7 +208,7 @@ TEST_CASE("Running statistics of a network of one's own are each rank's, average
   CHECK(statistics_of(*objective, 1) == later);  // a test changes nothing
 
   REQUIRE(objective->save_model(scratch.path(), vec(at)));
-  const auto stored = read_safetensors(scratch.path("model.safetensors"));
+  const auto stored = read_tensors(scratch.path("model.safetensors"));
   REQUIRE(stored);
   int found = 0;
   for (const StoredTensor& t : *stored) {
@@ -224,6 +227,65 @@ TEST_CASE("Running statistics of a network of one's own are each rank's, average
     found += t.name == "frozen" || t.name == "mask";
   }
   CHECK(found == 4);
+}
+
+namespace {
+
+/// Buffers of every type, one that changes in fp64, a parameter that is empty, and a weight of two
+/// names.
+struct Buffers : torch::nn::Module {
+  torch::nn::Linear in{4, 4}, out{4, 2};
+  at::Tensor again, none, third, count;
+  Buffers() {
+    register_module("in", in), register_module("out", out);
+    again = register_parameter("again", in->weight);
+    none = register_parameter("none", torch::zeros({0, 4}));
+    third = register_buffer("third", torch::full({2}, 1.0 / 3, at::kDouble));
+    register_buffer("half", torch::full({2}, 0.5, at::kHalf));
+    register_buffer("infinite", torch::full({2}, -INFINITY));
+    count = register_buffer("count", torch::zeros({1}, at::kInt));
+    register_buffer("flags", torch::ones({3}, at::kBool));
+    register_buffer("bytes", torch::full({2}, 200, at::kByte));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    if (is_training()) third.div_(3);
+    return out(at::matmul(in(x), again));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("Files have every tensor under each of its names, in its own type and not rounded") {
+  const Scratch scratch;
+  TorchTask task = odd_task();
+  task.make = [] { return network_of(std::make_shared<Buffers>()); };
+  const auto objective = made_of(spec_for(2, 5), std::move(task));
+  CHECK(objective->statistics().dtype() == DType::f64);
+  Floats x = beginning(*objective);
+  for (uint64_t index = 0; index < 2; ++index)
+    for (int rank = 0; rank < 2; ++rank)
+      gradient_at(*objective, rank, rank, index, x);
+  REQUIRE(objective->save_model(scratch.path(), vec(x)));
+  for (const char* name : {"model.safetensors", "model.pt"}) {
+    const auto stored = read_tensors(scratch.path(name));
+    if (!stored) FAIL(stored.error().message);
+    std::map<std::string, const StoredTensor*> named;
+    for (const StoredTensor& t : *stored)
+      named[t.name] = &t;
+    REQUIRE(named.size() == 12);
+    CHECK(named.at("again")->bytes == named.at("in.weight")->bytes);
+    CHECK(named.at("none")->shape == std::vector<int64_t>{0, 4});
+    const std::pair<const char*, TensorType> types[] = {
+        {"third", TensorType::f64}, {"half", TensorType::f16},      {"infinite", TensorType::f32},
+        {"count", TensorType::i32}, {"flags", TensorType::boolean}, {"bytes", TensorType::u8}};
+    for (const auto& [buffer, type] : types) {
+      INFO(buffer);
+      CHECK(named.at(buffer)->type == type);
+    }
+    double third = 0;
+    std::memcpy(&third, named.at("third")->bytes.data(), sizeof third);
+    CHECK(third == 1.0 / 3 / 3 / 3);  // to the bit
+  }
 }
 
 TEST_CASE("What a network of one's own cannot be is refused in a sentence") {
@@ -383,6 +445,9 @@ TEST_CASE("A TorchScript file that is none, cut or of other samples is refused i
   CHECK_THAT(complaint(), Contains("net.pt"));
   scratch.file("net.pt", std::string("no script at all"));
   CHECK_THAT(complaint(), Contains("the network cannot be made"));
+  const float one = 1;
+  REQUIRE(write_state_dict(script, {{"weight", {1}, TensorType::f32, &one}}));
+  CHECK_THAT(complaint(), Contains("holds tensors and no network, accepted"));
   write_script(script, 64, 10);
   const Bytes good = read_raw(script);
   for (size_t part = 0; part < 40; ++part) {

@@ -15,10 +15,10 @@ namespace {
 constexpr uint32_t kSamples = 203;
 constexpr int kBatch = 4;
 
-std::vector<uint8_t> labels() {
-  std::vector<uint8_t> labels(kSamples);
+std::vector<uint16_t> labels() {
+  std::vector<uint16_t> labels(kSamples);
   for (uint32_t k = 0; k < kSamples; ++k)
-    labels[k] = static_cast<uint8_t>(k * 7 % 5);
+    labels[k] = static_cast<uint16_t>(k * 7 % 5);
   return labels;
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("Nothing set aside leaves the shares as they were, by every partition"
 
 TEST_CASE("Samples by label are still sorted where others are set aside") {
   const Dealt cut = dealt("label", 5, 3, 0.3);
-  const std::vector<uint8_t> of = labels();
+  const std::vector<uint16_t> of = labels();
   const auto counts = cut.partition->label_counts(of, 5);
   for (int rank = 0; rank < 5; ++rank)
     CHECK(std::count_if(counts[rank].begin(), counts[rank].end(), [](auto n) { return n > 0; }) <=

@@ -1,0 +1,20 @@
+// What of the machine's memory a process may still take.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace grapevine {
+
+/// Bytes that this process may still take: the least of what the machine has, what its control
+/// groups let it have (a container's limit) and what is left of its address space (ulimit -v).
+uint64_t memory_left();
+
+/// The least limit of memory among the control groups that this process is in, from its own to the
+/// root's; nothing: there is none.
+std::optional<uint64_t> group_memory_limit();
+
+/// The least number of cores that those groups grant at a time; nothing: no limit.
+std::optional<double> group_core_limit();
+
+}  // namespace grapevine
