@@ -78,7 +78,7 @@ void GuestWorker::ask() {
   if (seat_->steps) {
     deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
     if (std::isfinite(seat_->loss))
-      deps_.counters->loss_sum.fetch_add(seat_->loss, std::memory_order_relaxed);
+      deps_.counters->add_loss(seat_->loss);
     else
       deps_.counters->silent.fetch_add(1, std::memory_order_relaxed);
   }

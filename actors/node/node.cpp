@@ -277,9 +277,9 @@ Node::behavior_type Node::make_behavior() {
                              std::to_string(d.loss) + " at gradient " + std::to_string(d.gradient);
         deps_.sink.raise(*outcome_.alarm);
         outcome_.failure =
-            user_error("loss is " + std::to_string(d.loss) + " at gradient " +
-                       std::to_string(d.gradient) + " of rank " + std::to_string(d.rank) +
-                       ", accepted: a finite one; a smaller --lr may help");
+            world_error("loss is " + std::to_string(d.loss) + " at gradient " +
+                        std::to_string(d.gradient) + " of rank " + std::to_string(d.rank) +
+                        ", accepted: a finite one; a smaller --lr may help");
         finish();
       },
       [this](const KillRank& k) {

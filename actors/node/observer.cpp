@@ -118,27 +118,78 @@ void Observer::read_ranks(RunSample sample) {
 
 // --- alarms
 
-bool DivergenceWatch::sees(double distance, double moved) {
-  if (!std::isfinite(distance) || !std::isfinite(moved)) return true;
-  if (++seen_ <= kFirst) scale_ = std::max(scale_, distance);
-  growths_ = distance > before_ ? growths_ + 1 : 0;
-  before_ = distance;
-  const double scale = std::max(scale_, moved);
-  return growths_ >= kGrowths && is_far(distance, scale);
+namespace {
+
+std::string is_large(const Sizes& s) {
+  constexpr double kLoss = 1e4, kSize = 1e6;
+  // A loss of 1 is none that anything diverges to, and a parameter of 1 is not large.
+  const double loss = std::max(1.0, std::abs(s.first_loss)), size = std::max(1.0, s.first_size);
+  if (s.loss > kLoss * loss)
+    return fmt::format("the loss is {:.3g}, where it began with {:.3g}", s.loss, s.first_loss);
+  const bool is_better = s.loss <= s.first_loss;  // never where nobody tells one
+  if (!is_better && s.size > kSize * size)
+    return fmt::format("the parameters have grown to {:.3g}, from {:.3g}", s.size, s.first_size);
+  return "";
+}
+
+std::string not_finite(const Sizes& s) {
+  const bool finite = std::isfinite(s.distance) && std::isfinite(s.moved) && std::isfinite(s.size);
+  return finite && !std::isinf(s.loss) ? "" : "the parameters or the loss are no finite numbers";
+}
+
+bool is_apart(double distance, double scale) {
+  constexpr double kFarther = 1e6;
+  return scale > 0 && distance > kFarther * scale;
+}
+
+}  // namespace
+
+std::string DivergenceWatch::sees(const Sizes& s) {
+  if (const std::string why = not_finite(s); !why.empty()) return why;
+  if (++seen_ <= kFirst) scale_ = std::max(scale_, s.distance);
+  growths_ = s.distance > before_ ? growths_ + 1 : 0;
+  before_ = s.distance;
+  if (growths_ >= kInARow && is_apart(s.distance, std::max(scale_, s.moved)))
+    return "the ranks drift apart without end";
+  const std::string large = is_large(s);
+  large_ = large.empty() ? 0 : large_ + 1;
+  return large_ >= kInARow ? large : "";
+}
+
+std::string DivergenceWatch::far(const Sizes& s, double first_distance) {
+  if (const std::string why = not_finite(s); !why.empty()) return why;
+  if (is_apart(s.distance, std::max(first_distance, s.moved)))
+    return "the ranks have drifted apart without end";
+  return is_large(s);
+}
+
+Sizes sizes_of(std::span<const double> mean, std::span<const double> first_mean) {
+  Sizes s;
+  for (size_t k = 0; k < mean.size(); ++k) {
+    const double x = mean[k], x0 = first_mean[k];
+    s.moved += (x - x0) * (x - x0);
+    s.size += x * x;
+    s.first_size += x0 * x0;
+  }
+  const auto count = static_cast<double>(std::max<size_t>(1, mean.size()));
+  s.size = std::sqrt(s.size / count);
+  s.first_size = std::sqrt(s.first_size / count);
+  return s;
 }
 
 void Observer::watch(const RunSample& s) {
   if (first_mean_.empty()) first_mean_ = *s.mean;
-  double moved = 0;
-  for (size_t k = 0; k < first_mean_.size(); ++k) {
-    const double d = (*s.mean)[k] - first_mean_[k];
-    moved += d * d;
-  }
-  if (!diverged_ && watch_.sees(s.consensus_distance, moved)) {
+  if (!std::isnan(s.loss)) loss_ = s.loss;
+  Sizes now = sizes_of(*s.mean, first_mean_);
+  now.distance = s.consensus_distance;
+  now.loss = loss_;
+  now.first_loss = deps_.counters->first_loss.load(std::memory_order_relaxed);
+  const std::string grows = diverged_ ? "" : watch_.sees(now);
+  if (!grows.empty()) {
     diverged_ = true;
     Alarm alarm = deps_.divergence;
     alarm.at_s = s.at_s;
-    alarm.is = "the ranks drift apart without end";
+    alarm.is = grows;
     deps_.sink.raise(alarm);
   }
   watch_far_edges(s.at_s);

@@ -3,9 +3,11 @@
 // The consensus distance is sampled, never computed per event: each state actor answers with two
 // sums over its ranks, taken relative to the last known mean so that nothing cancels.
 #pragma once
-#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "actors/clocks/run_clock.hpp"
@@ -29,25 +31,38 @@ struct ObserverDependencies {
   OnRanks on_ranks = {};  // empty: nobody is read
 };
 
-/// Whether ranks that agreed drift apart, from samples of their distance: it is not finite, or it
-/// has grown from sample to sample until it is a million times what they began with and what their
-/// mean has moved by.
+/// What of a run may grow without end.
+struct Sizes {
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+  double distance = 0;  // of consensus
+  double moved = 0;     // |mean - the first mean|^2
+  // Of the mean: the root mean square of its numbers, and as it was at first.
+  double size = 0, first_size = 0;
+  double loss = kNone, first_loss = kNone;  // of gradients; NaN: nobody tells any
+};
+
+/// Whether a run diverges, from samples: of sizes that are not finite; ranks that agreed and whose
+/// distance has grown from sample to sample until it is a million times what they began with and
+/// what their mean has moved by; a loss ten thousand times what it began with (and above 10,000),
+/// or parameters a million times as large (and above a million) where the loss is no better, three
+/// samples in a row, whether they still grow or only swing.
 class DivergenceWatch {
  public:
-  /// `moved`: |mean - the first mean|^2. True: they do.
-  bool sees(double distance, double moved);
-  /// Of one sample alone: whether it is that far from what it is compared with.
-  static bool is_far(double distance, double scale) {
-    return !std::isfinite(distance) || (scale > 0 && distance > kFarther * scale);
-  }
+  /// What grows; empty: nothing does.
+  std::string sees(const Sizes&);
+  /// Of one sample alone, compared with the first one's distance.
+  static std::string far(const Sizes&, double first_distance);
 
  private:
-  static constexpr double kFarther = 1e6;
-  static constexpr int kFirst = 3, kGrowths = 3;
+  static constexpr int kFirst = 3, kInARow = 3;
 
   double scale_ = 0, before_ = 0;
-  int seen_ = 0, growths_ = 0;
+  int seen_ = 0, growths_ = 0, large_ = 0;
 };
+
+/// Of a mean, compared with what it was at first.
+Sizes sizes_of(std::span<const double> mean, std::span<const double> first_mean);
 
 constexpr int kSampleNow = 0, kSamplePeriod = 1;
 
@@ -78,8 +93,9 @@ class Observer final : public ObserverActor::base {
   DivergenceWatch watch_;
   std::vector<double> first_mean_;
   bool diverged_ = false;
-  std::vector<FarEdge> far_;      // of the sample in progress
-  std::vector<Alarm> told_far_;   // that stand
+  double loss_ = Sizes::kNone;   // the last that was told
+  std::vector<FarEdge> far_;     // of the sample in progress
+  std::vector<Alarm> told_far_;  // that stand
   double loss_before_ = 0;
 };
 

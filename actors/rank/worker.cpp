@@ -39,7 +39,8 @@ class Worker final : public WorkerActor::base {
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
-  Parameters held_;  // arrived while paused
+  double loss_ = std::numeric_limits<double>::quiet_NaN();  // the last one
+  Parameters held_;                                         // arrived while paused
   Computed held_answer_;
 };
 
@@ -115,6 +116,7 @@ void Worker::on_computed(Computed& c) {
   }
   if (draining_) return;
   const double lr = learning_rate(c.index);
+  loss_ = c.loss;
   count_gradient(*deps_.counters, c.loss, lr);
   gradients_ = c.index + 1;
   send(deps_.state, Gradient{deps_.rank, lr, std::move(c.g), !poisson() || ended(gradients_)});
@@ -163,8 +165,9 @@ Worker::behavior_type Worker::make_behavior() {
         const double busy = busy_s_ + (computing_ ? now - busy_since_s_ : 0);
         const double alive = now - born_s_;
         const bool instant = poisson() && deps_.settings->clock == Clock::simulated;
-        return WorkerReport{deps_.rank,       gradients_, instant ? 0 : alive - busy, alive, false,
-                            deps_.resumed_at, has_begun_};
+        return WorkerReport{deps_.rank, gradients_, instant ? 0 : alive - busy,
+                            alive,      false,      deps_.resumed_at,
+                            has_begun_, loss_};
       },
   };
 }
@@ -184,7 +187,7 @@ WorkerActor spawn_worker(caf::actor_system& system, WorkerDependencies deps) {
 
 void count_gradient(Counters& counters, double loss, double lr) {
   counters.gradients.fetch_add(1, std::memory_order_relaxed);
-  counters.loss_sum.fetch_add(loss, std::memory_order_relaxed);
+  counters.add_loss(loss);
   counters.learning_rate.store(lr, std::memory_order_relaxed);
 }
 

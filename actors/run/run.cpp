@@ -361,6 +361,38 @@ void save_last(caf::actor_system& system, const SpawnedRun& run) {
       .receive([](const std::string&) {}, [](const caf::error&) {});
 }
 
+void judge_end(const Settings& s, const Objective& objective, const Counters& counters,
+               const Sink& sink, Outcome& outcome) {
+  if (outcome.failure || outcome.alarm || outcome.parameters.empty()) return;
+  const auto numbers_of = [](ConstVec x) {
+    std::vector<double> numbers(x.size);
+    for (size_t k = 0; k < x.size; ++k)
+      numbers[k] = x.dtype == DType::f64 ? x.as<double>()[k] : double{x.as<float>()[k]};
+    return numbers;
+  };
+  const ParameterLayout& layout = objective.layout();
+  Buffer first(layout.size(), layout.dtype());
+  objective.initial_point(outcome.parameters.front().rank % s.ranks, first);
+  Sizes now = sizes_of(numbers_of(mean_parameters(outcome)), numbers_of(first));
+  now.distance = consensus_distance(outcome);
+  now.first_loss = counters.first_loss.load();
+  double sum = 0, told = 0;
+  for (const WorkerReport& worker : outcome.workers) {
+    if (std::isnan(worker.loss)) continue;
+    sum += worker.loss;
+    ++told;
+  }
+  if (told > 0) now.loss = sum / told;
+  // Ranks that take no steps begin apart, and how far is not known here.
+  const std::string grown = DivergenceWatch::far(now, objective.has_workers() ? 0 : now.distance);
+  if (grown.empty()) return;
+  Alarm alarm = divergence_under(s);
+  alarm.at_s = outcome.seconds;
+  alarm.is = grown;
+  sink.raise(alarm);
+  outcome.fail(alarm);
+}
+
 namespace {
 
 RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objective, RunHooks hooks,
@@ -376,7 +408,8 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
   const auto* interrupts = hooks.interrupts;
   const auto* is_enough = hooks.is_enough;
   const auto settle = hooks.checkpoints.settle;
-  SpawnedRun run = spawn_run(system, settings, std::move(objective), std::move(hooks),
+  const Sink sink = hooks.sink;
+  SpawnedRun run = spawn_run(system, settings, objective, std::move(hooks),
                              [&](Outcome o) { ended.keep(std::move(o)); });
   const auto deadline =
       std::chrono::steady_clock::now() +
@@ -395,11 +428,13 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
     // Behind its start, so that the ranks begin before they end.
     caf::anon_send(run.membership, ShareDone{});
   }
+  const auto counters = run.counters;
   run.stop();
   if (settle) settle();
   RunResult result;
   if (outcome) result.outcome = std::move(*outcome);
   if (alarm) result.outcome.fail(*alarm);
+  if (!thrown.any()) judge_end(settings, *objective, *counters, sink, result.outcome);
   return result;
 }
 

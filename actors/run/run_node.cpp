@@ -494,6 +494,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (auto outcome = ended.wait(std::chrono::milliseconds(0))) result.outcome = std::move(*outcome);
   if (!alarm) alarm = alarmed.wait(std::chrono::milliseconds(0));
   if (alarm) result.outcome.fail(*alarm);
+  if (!thrown.any()) judge_end(s, *objective, *node.run->counters, hooks.run.sink, result.outcome);
   take_mean(end, *objective, s.ranks, result);
   if (hooks.guests) {
     const bool hurries = interrupts != nullptr && interrupts->load() > 0;
@@ -505,6 +506,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (end.failure) return *end.failure;
   result.missing = end.missing;
   result.departures = end.departures;
+  result.drained = end.drained;
   result.mass_lost = end.mass_lost;
   return result;
 }

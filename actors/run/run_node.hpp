@@ -55,6 +55,7 @@ struct NodeResult {
   int ranks = 0, nodes = 0;           // that are in it
   std::vector<std::string> missing;   // nodes of whom it is not known that they have the same
   std::vector<Departure> departures;  // of other nodes, and of this one
+  bool drained = false;               // somebody asked this node to leave the others, who go on
   double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over
 };
 

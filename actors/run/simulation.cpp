@@ -35,6 +35,7 @@ class Simulation {
     auto outer = hooks.sink.on_sample;
     hooks.sink.on_sample = [this, outer](const RunSample& s) {
       last_ = s;
+      if (!std::isnan(s.loss)) loss_ = s.loss;
       if (outer && !sampling_quietly_) outer(s);
     };
     if (hooks.on_ranks)
@@ -65,8 +66,7 @@ class Simulation {
     result_.events_per_second = static_cast<double>(result_.events) / took.count();
     result_.consensus_norm_end = norm();
     const bool sampled = first.mean != nullptr;  // not where every rule has thrown at once
-    if (sampled && !alarm_ && DivergenceWatch::is_far(last_.consensus_distance, scale_since(first)))
-      raise_divergence();
+    if (sampled && !alarm_) judge_end(first);
     caf::anon_send(run_->node, Finish{});
     run_virtual(system_, [this] { return outcome_.has_value(); });
     GV_CHECK(outcome_.has_value());
@@ -89,24 +89,20 @@ class Simulation {
     return std::sqrt(last_.consensus_distance * last_.ranks);
   }
 
-  // What ranks that agree may be apart by: as much as at first, or, where they take steps, as they
-  // have moved together.
-  double scale_since(const RunSample& first) const {
-    if (!takes_steps_) return first.consensus_distance;
-    double moved = 0;
-    for (size_t k = 0; k < first.mean->size(); ++k) {
-      const double d = (*last_.mean)[k] - (*first.mean)[k];
-      moved += d * d;
-    }
-    return std::max(first.consensus_distance, moved);
-  }
-
   // Nobody has sampled while it ran, or too seldom.
-  void raise_divergence() {
-    alarm_ = divergence_under(settings_);
-    alarm_->at_s = last_.at_s;
-    alarm_->is = "the ranks have drifted apart without end";
-    sink_.raise(*alarm_);
+  void judge_end(const RunSample& first) {
+    Sizes now = sizes_of(*last_.mean, *first.mean);
+    if (!takes_steps_) now.moved = 0;
+    now.distance = last_.consensus_distance;
+    now.loss = loss_;
+    now.first_loss = run_->counters->first_loss.load(std::memory_order_relaxed);
+    const std::string grown = DivergenceWatch::far(now, first.consensus_distance);
+    if (grown.empty()) return;
+    Alarm alarm = divergence_under(settings_);
+    alarm.at_s = last_.at_s;
+    alarm.is = grown;
+    sink_.raise(alarm);
+    alarm_ = alarm;
   }
 
   // What a method of its own, or a rule that loses a jump, would show.
@@ -157,6 +153,7 @@ class Simulation {
   std::optional<Alarm> alarm_;  // the run has diverged
   Sink sink_;                   // the user's
   RunSample last_;
+  double loss_ = Sizes::kNone;  // the last that was told
   bool sampling_quietly_ = false;
   uint64_t next_check_ = 0;
   RunResult result_;

@@ -16,6 +16,10 @@ class Mailboxes;  // actors/mail/mailboxes.hpp
 ToOwner to_owner(const StateActor&);
 OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
 
+/// What a run has come to, where nobody has sampled it or too seldom: one that has diverged is
+/// told, and its outcome is a failure.
+void judge_end(const Settings&, const Objective&, const Counters&, const Sink&, Outcome&);
+
 /// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
 /// for a disk that hangs keeps nobody.
 void save_last(caf::actor_system&, const SpawnedRun&);

@@ -73,6 +73,7 @@ struct WorkerReport {
   bool stands = false;             // its guest does something else for a while: no rate is measured
   uint64_t resumed_at = 0;         // gradients of an earlier life, from which the rank goes on
   bool has_begun = false;          // it has heard how many its rank has taken; else there are none
+  double loss = std::numeric_limits<double>::quiet_NaN();  // the last one; NaN: none is told
 };
 struct RankParameters {
   int rank = 0;

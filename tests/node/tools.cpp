@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "app/system/ask_node.hpp"
-#include "models/files/model_file.hpp"
+#include "models/files/tensor_file.hpp"
 #include "tests/catch.hpp"
 
 namespace grapevine::test {
@@ -107,7 +107,7 @@ Json status_when_there(const std::string& address) {
 }
 
 std::vector<double> numbers_of(const std::string& path) {
-  const auto tensors = read_safetensors(path);
+  const auto tensors = read_tensors(path);
   INFO(path);
   REQUIRE(tensors);
   REQUIRE(tensors->size() == 1);

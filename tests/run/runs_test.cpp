@@ -263,7 +263,7 @@ TEST_CASE("a loss that is not finite ends the run with one line") {
   s.lr = {1e200, Schedule::constant, 0};
   const RunResult r = simulate_one(s, 1);
   REQUIRE(r.outcome.failure.has_value());
-  CHECK(r.outcome.failure->exit_status() == 2);
+  CHECK(r.outcome.failure->exit_status() == 1);
   CHECK(r.outcome.failure->message.find("accepted: a finite one") != std::string::npos);
 }
 
