@@ -4,10 +4,13 @@ grapevine_test(app
     app/tools.cpp models/tools.cpp app/compare_refusals_test.cpp app/compare_test.cpp
     app/config_test.cpp app/data_test.cpp app/doctor_test.cpp app/event_file_test.cpp app/methods_test.cpp app/own_data_test.cpp
     app/plan_test.cpp app/refusals_test.cpp
-    app/reports_test.cpp app/reproduce_test.cpp app/simulate_test.cpp app/evaluation_test.cpp app/topology_test.cpp
+    app/reports_test.cpp app/reproduce_test.cpp app/simulate_test.cpp app/surroundings_test.cpp app/evaluation_test.cpp app/topology_test.cpp
     app/train_test.cpp
   USES grapevine_app ZLIB::ZLIB LibLZMA::LibLZMA GrapevineDep::JSON)
-add_dependencies(app_test grapevine)
+add_library(old_file_system MODULE app/shims/old_file_system.c)  # preloaded into the program
+target_link_libraries(old_file_system PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(old_file_system PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+add_dependencies(app_test grapevine old_file_system)
 if(TARGET grapevine-network)
   add_dependencies(app_test grapevine-network)
   target_compile_definitions(app_test PRIVATE GRAPEVINE_HAS_NETWORKS)

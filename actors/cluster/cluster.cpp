@@ -9,6 +9,7 @@
 
 #include "actors/cluster/find_sources.hpp"
 #include "actors/cluster/needed_links.hpp"
+#include "actors/settings/alarm.hpp"
 #include "topologies/topology.hpp"
 
 namespace grapevine {
@@ -63,8 +64,11 @@ void Cluster::carry_out(MembershipEffects& effects) {
     parts_.links->close(node);
   for (const std::string& line : effects.lines)
     say(line);
-  for (const std::string& node : effects.died)
+  for (const std::string& node : effects.died) {
+    say(fmt::format("{}{} answers no more: {} nodes are left", kAlarm, node,
+                    membership_->table().live_count()));
     departed(node);
+  }
   const double now = deps_.clock.now();
   const size_t nodes = membership_->table().live_count();
   if (effects.changed) rosters_.want(now, nodes);
@@ -534,6 +538,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](Stop stop) { on_stop(stop); },
       [this](Leave leave) {
         diverged_ = diverged_ || leave.diverged;
+        ending_.drained = ending_.drained || leave.drained;
         lifecycle_.leave();
         if (membership_) consider();
       },

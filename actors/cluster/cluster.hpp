@@ -32,6 +32,7 @@ struct ClusterEnding {
   int nodes = 0;
   std::vector<std::string> missing;  // nodes of whom it is not known that they have the same mean
   std::vector<Departure> departures;
+  bool drained = false;  // somebody asked this node alone to leave
   double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over
 };
 

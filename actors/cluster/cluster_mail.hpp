@@ -59,8 +59,9 @@ struct BulkEnded {
 // To the cluster agent.
 struct Leave {  // this node alone; the others go on
   bool diverged = false;
+  bool drained = false;  // its operator asked for it, and may start it again
 };
-struct Stop {};   // the whole run
+struct Stop {};  // the whole run
 struct RunEnded {
   bool failed = false;
   std::vector<RankParameters> parameters;  // of the ranks here, at one time

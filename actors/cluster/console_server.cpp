@@ -101,9 +101,7 @@ void ConsoleServer::answer(const Asked& asked) {
     case ConsoleVerb::status:
     case ConsoleVerb::topology: return answer_status(asked.console);
     case ConsoleVerb::reconfigure: return reconfigure(asked.console, r.argument);
-    case ConsoleVerb::drain:
-      send(parts_.cluster, Leave{});
-      return reply(asked.console, true, "the node finishes what it has begun and leaves");
+    case ConsoleVerb::drain: return drain(asked.console);
     case ConsoleVerb::stop:
       send(parts_.cluster, Stop{});
       return reply(asked.console, true, "all nodes finish what they have begun");
@@ -113,6 +111,16 @@ void ConsoleServer::answer(const Asked& asked) {
       if (r.mean == 0) return take_snapshot(asked.console);
       return give_snapshot(asked.console, r.mean, r.offset);
   }
+}
+
+// Its ranks are written down first: the node can be started again, and goes on from there.
+void ConsoleServer::drain(uint64_t console) {
+  constexpr std::chrono::seconds kAtMost{60};
+  const auto leave = [this] { send(parts_.cluster, Leave{.drained = true}); };
+  reply(console, true, "the node saves its ranks, finishes what it has begun and leaves");
+  if (!parts_.checkpointer) return leave();
+  request(parts_.checkpointer, kAtMost, SaveNow{})
+      .then([leave](const std::string&) { leave(); }, [leave](const caf::error&) { leave(); });
 }
 
 void ConsoleServer::reconfigure(uint64_t console, const std::string& topology) {

@@ -50,6 +50,7 @@ class ConsoleServer final : public ConsoleActor::base {
   void answer(const Asked&);
   void answer_status(uint64_t console);
   void finish_status(uint64_t console, NodeStatus);
+  void drain(uint64_t console);
   void reconfigure(uint64_t console, const std::string& topology);
   void inject(uint64_t console, const std::string& plan);
   void take_checkpoint(uint64_t console);

@@ -362,6 +362,12 @@ bool GuestVisit::keep(Question& question) {
                "keep without its memory, accepted: a memfd of the size that is told, sealed "
                "against shrinking, growing and writing"),
            false;
+  constexpr blkcnt_t kBlock = 512;               // of stat's count, whatever the file system's are
+  if (about.st_blocks * kBlock < about.st_size)  // a copy would need memory that nobody has filled
+    return script_.refuse(fmt::format(
+               "keep of {} bytes, of which {} are there, accepted: memory that is filled",
+               about.st_size, about.st_blocks * kBlock)),
+           false;
   GuestRecord answer = record(GuestKind::kept);
   answer.number = question.record.number;
   answer.count = question.record.count;

@@ -12,6 +12,7 @@ Checkpointer::Checkpointer(caf::actor_config& config, CheckpointerDependencies d
   const CheckpointOrders& orders = deps_.orders;
   next_s_ = orders.every_s > 0 ? deps_.clock.now() + orders.every_s : kNever;
   next_steps_ = steps() + orders.every_steps;
+  whole_at_s_ = deps_.clock.now();
 }
 
 uint64_t Checkpointer::steps() const {
@@ -34,6 +35,7 @@ bool Checkpointer::is_due() {
 
 void Checkpointer::poll() {
   if (!writing_ && is_due()) begin();
+  watch_age();
   const double at = deps_.clock.now() + deps_.look_s;
   scheduled_send(caf::actor_cast<CheckpointerActor>(this), deps_.clock.instant(at), Tick{});
 }
@@ -86,8 +88,24 @@ void Checkpointer::write(CheckpointPart part) {
 
 void Checkpointer::on_written(const PartWritten& part) {
   if (part.is_written && !ending_) return record_next();
+  if (part.is_written) whole_at_s_ = deps_.clock.now();
   judge(part);
   end(part.told);
+}
+
+// One that never ends is as bad as one that cannot be written.
+void Checkpointer::watch_age() {
+  constexpr double kPeriods = 3, kLeast_s = 60;
+  const double every_s = deps_.orders.every_s, age_s = deps_.clock.now() - whole_at_s_;
+  if (every_s <= 0 || age_s < kPeriods * every_s + kLeast_s || std::exchange(alarmed_, true))
+    return;
+  Alarm alarm;
+  alarm.what = Alarm::What::checkpoint;
+  alarm.at_s = deps_.clock.now();
+  alarm.is = fmt::format("the last whole checkpoint is {:.0f} s old, one was due every {:.0f} s",
+                         age_s, every_s);
+  alarm.advice = "see to the disk";
+  deps_.sink.raise(alarm);
 }
 
 void Checkpointer::judge(const PartWritten& last) {

@@ -54,10 +54,11 @@ class Checkpointer final : public CheckpointerActor::base {
   void write(CheckpointPart);
   void on_written(const PartWritten&);
   void judge(const PartWritten& last);
+  void watch_age();
   void end(const std::string& told);
 
   CheckpointerDependencies deps_;
-  double next_s_ = 0;
+  double next_s_ = 0, whole_at_s_ = 0;
   uint64_t next_steps_ = 0;
   int asked_ = 0;         // of orders.asked, that have been served
   bool writing_ = false;  // a checkpoint is under way

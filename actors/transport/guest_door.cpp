@@ -121,9 +121,7 @@ Result<std::unique_ptr<GuestDoor>> GuestDoor::open(const std::string& path, cons
   if (at.empty()) {
     const auto folder = local_folder();
     if (!folder) return folder.error();
-    at = name;
-    std::replace(at.begin(), at.end(), '/', '-');
-    at = *folder + "/" + at + kEnding;
+    at = *folder + "/" + local_name(name) + kEnding;
   }
   auto listening = listen_on_path(at);
   if (!listening) return listening.error();
@@ -140,7 +138,7 @@ GuestDoor::GuestDoor(std::string path, Descriptor listener, Serve serve)
 }
 
 GuestDoor::~GuestDoor() {
-  ::unlink(path_.c_str());
+  remove_socket(path_);
   closing_ = true;
   const uint64_t one = 1;
   GV_CHECK(::write(wake_.fd(), &one, sizeof one) == static_cast<ssize_t>(sizeof one));

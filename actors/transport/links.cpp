@@ -43,7 +43,7 @@ class SocketLinks final : public Links {
     // The control loop first: it holds descriptors that the bulk loop is to take.
     control_loop_.call([this] { control_ = nullptr; });
     bulk_loop_.call([this] { bulk_ = nullptr; });
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (!path_.empty()) remove_socket(path_);
   }
 
   const std::string& address() const override { return address_; }

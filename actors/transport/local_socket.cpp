@@ -15,6 +15,8 @@
 #include <filesystem>
 
 #include "kernels/base/check.hpp"
+#include "kernels/base/printable.hpp"
+#include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 namespace {
@@ -24,6 +26,8 @@ namespace fs = std::filesystem;
 constexpr char kNamePrefix[] = "grapevine-", kDigits[] = "0123456789abcdef";
 constexpr char kEnding[] = ".sock";
 constexpr size_t kNameDigits = 32, kMostPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+constexpr size_t kMostNameBytes = 40;  // in a file's name, which has a process and an ending too
+constexpr size_t kMostFileBytes = kMostNameBytes + sizeof "/.4194304.sock";
 constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 Error in_words(const std::string& path, int error) {
@@ -78,9 +82,9 @@ std::string node_of(const std::string& file) {
 
 std::vector<std::string> sockets_in(const std::string& folder) {
   std::vector<std::string> files;
-  std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
-    std::string file = entry.path().filename().string();
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    std::string file = at->path().filename().string();
     const bool fits = folder.size() + 1 + file.size() <= kMostPathBytes;
     if (fits && file.ends_with(kEnding)) files.push_back(std::move(file));
   }
@@ -88,9 +92,20 @@ std::vector<std::string> sockets_in(const std::string& folder) {
   return files;
 }
 
-std::string plain(std::string name) {
-  std::replace(name.begin(), name.end(), '/', '-');
-  return name;
+/// Where local sockets may stand, the first of which that can be used is. A runtime folder that
+/// leaves no room for a name in a socket's address, or whose own name is no text, is none.
+std::vector<std::string> folders() {
+  std::vector<std::string> all;
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  const std::string given = runtime != nullptr ? runtime : "";
+  struct stat about {};
+  const bool is_folder = ::stat(given.c_str(), &about) == 0 && S_ISDIR(about.st_mode) &&
+                         ::access(given.c_str(), R_OK | W_OK | X_OK) == 0;
+  if (given.starts_with('/') && is_folder && printable(given) == given &&
+      given.size() + sizeof "/grapevine" - 1 + kMostFileBytes <= kMostPathBytes)
+    all.push_back(given + "/grapevine");
+  all.push_back(fmt::format("/tmp/grapevine-{}", ::geteuid()));
+  return all;
 }
 
 }  // namespace
@@ -106,11 +121,22 @@ bool is_of_this_user(int fd) {
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
+std::string local_name(const std::string& name) {
+  std::string plain = name;
+  std::replace(plain.begin(), plain.end(), '/', '-');
+  if (plain.size() <= kMostNameBytes) return plain;
+  const std::string hash = fmt::format("-{:016x}", fnv1a(name));
+  return plain.substr(0, kMostNameBytes - hash.size()) + hash;
+}
+
+bool remove_socket(const std::string& path) {
+  struct stat about {};
+  return ::lstat(path.c_str(), &about) == 0 && S_ISSOCK(about.st_mode) &&
+         ::unlink(path.c_str()) == 0;
+}
+
 Result<std::string> local_folder() {
-  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  const bool given = runtime != nullptr && *runtime == '/';
-  const std::string folder =
-      given ? fmt::format("{}/grapevine", runtime) : fmt::format("/tmp/grapevine-{}", ::geteuid());
+  const std::string folder = folders().front();
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return world_error(fmt::format("cannot make the folder of local sockets, {}: {}", folder,
                                    std::strerror(errno)));
@@ -128,19 +154,19 @@ Result<Listening> listen_locally(const std::string& name) {
   if (!folder) return folder.error();
   for (const std::string& file : sockets_in(*folder)) {
     const std::string path = *folder + "/" + file;
-    if (served(path) == Served::no) ::unlink(path.c_str());
+    if (served(path) == Served::no) remove_socket(path);
   }
   // Another process clears away what nobody listens on, so the ending comes last.
-  const std::string made = fmt::format("{}/{}.{}", *folder, plain(name), ::getpid());
+  const std::string made = fmt::format("{}/{}.{}", *folder, local_name(name), ::getpid());
   const std::string path = made + kEnding;
   if (Status s = fits(path); !s) return s.error();
-  ::unlink(made.c_str());
+  remove_socket(made);
   const int fd = bound(made);
   if (fd < 0) return in_words(path, errno);
   if (::rename(made.c_str(), path.c_str()) == 0) return Listening{fd, false, "unix:" + path};
   const int error = errno;
   ::close(fd);
-  ::unlink(made.c_str());
+  remove_socket(made);
   return in_words(path, error);
 }
 
@@ -148,25 +174,33 @@ Result<Listening> listen_on_path(const std::string& path) {
   if (Status s = fits(path); !s) return s.error();
   int fd = bound(path);
   if (fd < 0 && errno == EADDRINUSE) {
+    struct stat about {};
+    if (::lstat(path.c_str(), &about) == 0 && !S_ISSOCK(about.st_mode))
+      return user_error(
+          fmt::format("listen unix:{}: there is a file that is no socket, accepted: a path where "
+                      "nothing is, or "
+                      "a socket that nobody serves",
+                      path));
     const bool stale = served(path) == Served::no;
     errno = EADDRINUSE;
-    if (stale && ::unlink(path.c_str()) == 0) fd = bound(path);
+    if (stale && remove_socket(path)) fd = bound(path);
   }
   if (fd < 0) return in_words(path, errno);
   return Listening{fd, false, "unix:" + path};
 }
 
 Result<std::string> find_local(const std::string& name) {
-  const auto folder = local_folder();
-  if (!folder) return folder.error();
+  if (const auto folder = local_folder(); !folder) return folder.error();
   std::vector<std::string> found;
   std::string others;
-  for (const std::string& file : sockets_in(*folder)) {
-    const std::string path = *folder + "/" + file;
-    if (served(path) != Served::yes) continue;
-    if (node_of(file) == plain(name)) found.push_back("unix:" + path);
-    others += (others.empty() ? "" : ", ") + node_of(file);
-  }
+  // A node that was started where the environment is another one may be in another folder.
+  for (const std::string& folder : folders())
+    for (const std::string& file : sockets_in(folder)) {
+      const std::string path = folder + "/" + file;
+      if (served(path) != Served::yes) continue;
+      if (node_of(file) == local_name(name)) found.push_back("unix:" + path);
+      others += (others.empty() ? "" : ", ") + node_of(file);
+    }
   if (found.size() == 1) return found.front();
   if (found.empty())
     return user_error(

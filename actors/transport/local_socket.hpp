@@ -3,8 +3,9 @@
 //
 // Whoever connects is known by the kernel (SO_PEERCRED): only the same user and root are let in,
 // and only they are talked to. Sockets with a path stand in a folder of the user's own, mode 0700,
-// $XDG_RUNTIME_DIR/grapevine or else /tmp/grapevine-UID, unless a path was given. Unix sockets pass
-// descriptors, which TCP does not.
+// unless a path was given: $XDG_RUNTIME_DIR/grapevine, or /tmp/grapevine-UID where that variable
+// names no folder, one that cannot be written, or one whose path is too long for a socket's
+// address. Unix sockets pass descriptors, which TCP does not.
 #pragma once
 #include <string>
 #include <vector>
@@ -20,12 +21,18 @@ bool is_of_this_user(int fd);
 /// folder.
 Result<std::string> local_folder();
 
-/// On FOLDER/NAME.PID.sock. A slash in the name becomes a dash. What died without removing its
-/// socket is cleared away first. The path appears when somebody listens there, not before.
+/// A node's name as part of a file's: a slash becomes a dash, and of a long one the end a hash.
+std::string local_name(const std::string& name);
+
+/// Removes a socket, and nothing that is none. False: it is still there, or never was.
+bool remove_socket(const std::string& path);
+
+/// On FOLDER/NAME.PID.sock, by local_name(). What died without removing its socket is cleared away
+/// first. The path appears when somebody listens there, not before.
 Result<Listening> listen_locally(const std::string& name);
 
-/// On a path. A socket file that nobody serves any more is replaced. Refuses, in one line, paths of
-/// more than 107 bytes, which no socket address holds.
+/// On a path. A socket that nobody serves any more is replaced. Refuses, in one line, a file that
+/// is no socket, and paths of more than 107 bytes, which no socket address holds.
 Result<Listening> listen_on_path(const std::string& path);
 
 /// Where a node is that listens locally: "unix:PATH" of the one of this name that is served.

@@ -10,8 +10,10 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/run/fits.hpp"
+#include "actors/settings/alarm.hpp"
 #include "app/checkpoint/place_ranks.hpp"
 #include "app/checkpoint/real_disk.hpp"
+#include "app/system/json_text.hpp"
 #include "app/system/words.hpp"
 #include "kernels/memory/hash.hpp"
 
@@ -90,10 +92,10 @@ void tell_weights(const std::vector<RankRecordPtr>& ranks, bool all_here,
       }
   const auto wanted = static_cast<double>(ranks.size());
   if (!has_any || std::abs(sum - wanted) <= 1e-6 * wanted) return;
-  told.push_back(fmt::format(
-      "push-sum's weights here add up to {}, of {} ranks: {}", as_short(sum), ranks.size(),
-      all_here ? "what was under way is in no file, or in two"
-               : "the rest was under way, or at other nodes"));
+  told.push_back(fmt::format("push-sum's weights here add up to {}, of {} ranks: {}", as_short(sum),
+                             ranks.size(),
+                             all_here ? "what was under way is in no file, or in two"
+                                      : "the rest was under way, or at other nodes"));
 }
 
 std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption& resumption,
@@ -113,7 +115,7 @@ std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption&
 // As many ranks as all processes of the run together had.
 int ranks_of_all(const CheckpointManifest& manifest) {
   using Json = nlohmann::ordered_json;
-  const Json options = Json::parse(manifest.run.options, nullptr, false);
+  const Json options = json_of_text<Json>(manifest.run.options);
   const auto ranks = options.is_object() ? options.find("ranks") : options.end();
   const bool told = options.is_object() && ranks != options.end() && ranks->is_number_integer();
   return std::max(manifest.ranks.back().rank + 1, told ? ranks->get<int>() : 0);
@@ -194,6 +196,8 @@ RunIdentity identity_of(const Settings& s, const Objective& objective, const std
                            with_commas(static_cast<double>(objective.layout().size())));
   run.options = options;
   run.node = node;
+  run.data = objective.data_hash();
+  if (run.data != 0) run.data_is = objective.description();
   if (objective.gradients_per_pass(0) > 0) run.batch = static_cast<uint64_t>(s.objective.batch);
   return run;
 }
@@ -206,8 +210,7 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
   const std::vector<RankFile> recorded = ranks_of_launch(checkpoint, were.total);
   PlacedRanks placed = place_ranks(checkpoint.ranks, were, are);
   const Method& method = method_named(s.method);
-  if (method.pattern == Pattern::rounds && method.waits)
-    level_rounds(recorded, placed, were, are);
+  if (method.pattern == Pattern::rounds && method.waits) level_rounds(recorded, placed, were, are);
   GoingOn on;
   const CheckpointManifest& manifest = checkpoint.manifest;
   on.resumption = {placed.ranks, manifest.epoch, manifest.run.generation};
@@ -226,6 +229,13 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
   }
   on.told = told_of(checkpoint, on.resumption, recorded, were.total);
   on.told.insert(on.told.end(), placed.told.begin(), placed.told.end());
+  const RunIdentity& was = manifest.run;
+  if (was.data != 0 && was.data != objective.data_hash())
+    on.told.push_back(
+        fmt::format("{}the data have changed since {} was written: it was {}; the run goes on with "
+                    "what is there "
+                    "now",
+                    kAlarm, checkpoint.path, was.data_is));
   return on;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "app/system/json_text.hpp"
 #include "kernels/base/checksum.hpp"
 
 namespace grapevine {
@@ -15,14 +16,14 @@ using Json = nlohmann::json;
 
 constexpr size_t kEdgesAtMost = 1 << 20;
 constexpr uint32_t kMostGenerations = 1 << 16;  // as members take of each other
-constexpr size_t kNameBytes = 64;  // of what a model is judged by
+constexpr size_t kNameBytes = 64;               // of what a model is judged by
 constexpr char kHash[] = "xxh3";
 
 std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
 
 std::string hash_of(Json object) {
   object.erase(kHash);
-  const std::string rest = object.dump();
+  const std::string rest = json_text(object);
   Checksum sum;
   sum.add(rest.data(), rest.size());
   return hex(sum.value());
@@ -30,7 +31,7 @@ std::string hash_of(Json object) {
 
 std::string text_with_hash(Json object) {
   object[kHash] = hash_of(object);
-  return object.dump(1) + "\n";
+  return json_text(object, 1) + "\n";
 }
 
 bool has_its_hash(const Json& object) {
@@ -218,28 +219,29 @@ std::string text_of(const CheckpointManifest& m) {
                  {"gradients", m.gradients},
                  {"epoch", m.epoch},
                  {"topology", m.topology},
-                 {"options", Json::parse(m.run.options, nullptr, false)},
+                 {"options", json_of_text<Json>(m.run.options)},
                  {"ranks", ranks}};
   if (m.score && std::isfinite(m.score->value)) object["score"] = json_of(*m.score);
   if (!m.run.tensors.empty()) object["tensors"] = json_of(m.run.tensors);
+  if (m.run.data != 0) object["data"] = {{"is", m.run.data_is}, {kHash, hex(m.run.data)}};
   if (!m.run.cuts.empty()) object["cuts"] = json_of(m.run.cuts);
   if (m.run.generation > 0) object["generation"] = m.run.generation;
   return text_with_hash(std::move(object));
 }
 
-std::string sealed(const std::string& object) { return text_with_hash(Json::parse(object)); }
+std::string sealed(const std::string& object) { return text_with_hash(json_of_text<Json>(object)); }
 
 CheckpointFolder folder_of(const std::string& manifest_text) {
   using Manifest = CheckpointFolder::Manifest;
   if (const auto read = parse_manifest("", manifest_text))
     return {Manifest::good, read->serial, read->score};
-  const Json object = Json::parse(manifest_text, nullptr, false);
+  const Json object = json_of_text<Json>(manifest_text);
   const bool is_later = has_its_hash(object) && format_of(object) > kCheckpointFormat;
   return {is_later ? Manifest::later : Manifest::damaged, 0, {}};
 }
 
 Result<CheckpointManifest> parse_manifest(const std::string& path, const std::string& text) {
-  const Json object = Json::parse(text, nullptr, false);
+  const Json object = json_of_text<Json>(text);
   if (!has_its_hash(object))
     return user_error(path + " is damaged or no manifest: its hash is not that of the rest");
   if (const uint64_t format = format_of(object); format > kCheckpointFormat)
@@ -253,7 +255,7 @@ Result<CheckpointManifest> parse_manifest(const std::string& path, const std::st
   m.run.layout = read.hash(object, "layout");
   m.run.job_is = read.text(object, "job_is");
   m.run.node = read.text(object, "node");
-  m.run.options = read.at(object, "options", &Json::is_object).dump();
+  m.run.options = json_text(read.at(object, "options", &Json::is_object));
   m.written = read.text(object, "written");
   m.gradients = read.count(object, "gradients");
   m.epoch = read.count(object, "epoch", ~uint64_t{0} >> 1);
@@ -262,6 +264,11 @@ Result<CheckpointManifest> parse_manifest(const std::string& path, const std::st
   if (object.contains("tensors"))
     m.run.tensors = tensors_of(read.at(object, "tensors", &Json::is_array), read);
   if (object.contains("cuts")) m.run.cuts = cuts_of(read.at(object, "cuts", &Json::is_array), read);
+  if (object.contains("data")) {
+    const Json& data = read.at(object, "data", &Json::is_object);
+    m.run.data = read.hash(data, kHash);
+    m.run.data_is = read.text(data, "is");
+  }
   if (object.contains("generation"))
     m.run.generation = static_cast<uint32_t>(read.count(object, "generation", kMostGenerations));
   const Json& ranks = read.at(object, "ranks", &Json::is_array);

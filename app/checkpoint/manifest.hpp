@@ -57,6 +57,8 @@ struct RunIdentity {
   std::string options;             // a JSON object, as run.json has it
   std::string node;                // its name, of a run of several
   uint64_t batch = 0;              // samples of a gradient
+  uint64_t data = 0;               // hash of the samples; 0: not known
+  std::string data_is = {};        // in words: the model and the samples
   uint32_t generation = 0;         // of the run: one more each time that it is resumed
   std::vector<DataCut> cuts = {};  // of its data, by earlier lives with other numbers of ranks
   std::vector<TensorShape> tensors = {};  // of the model; empty: an older program wrote it

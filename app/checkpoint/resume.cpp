@@ -28,7 +28,8 @@ bool may_differ(const std::string& name) {
 }
 
 std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  const auto text = bytes_of(value);
+  return text ? *text : json_text(value);
 }
 
 // As set_option understands it, so that 0.1 and 1e-1 are one value.
@@ -42,7 +43,7 @@ std::string normal(const std::string& name, const std::string& text) {
 // run.json, or nothing.
 Json record_in(const std::string& folder) {
   const auto text = real_disk().read(folder + "/run.json");
-  return text ? Json::parse(*text, nullptr, false) : Json();
+  return text ? json_of_text<Json>(*text) : Json();
 }
 
 std::string state_of(const Json& record) {
@@ -59,13 +60,15 @@ std::string failed_by(const Json& record) {
   return told ? failure["by"].get<std::string>() : "";
 }
 
-// It was killed, ended because somebody wanted the machine, or failed by what another start may
-// find mended: a full disk, a device that was lost. A run that has diverged does it again from
-// where it is, and a unit that is started again and again would never come to rest.
+// It was killed or drained, ended because somebody wanted the machine, or failed by what another
+// start may find mended: a full disk, a device that was lost, a port that was taken. A run that has
+// diverged does it again from where it is, and a unit that is started again and again would never
+// come to rest.
 bool is_left(const Json& record) {
-  const std::string state = state_of(record);
-  return state == "running" || (state == "interrupted" && record.contains("preempted")) ||
-         failed_by(record) == "world";
+  const std::string state = state_of(record), by = failed_by(record);
+  return state == "running" || state == "drained" ||
+         (state == "interrupted" && record.contains("preempted")) || by == "world" ||
+         by == kStartRefused;
 }
 
 Error has_failed(const std::string& out, const Json& record) {
@@ -83,8 +86,9 @@ Status same_options(const Json& record, const Options& options) {
     if (may_differ(name) || !before.contains(name) || before[name] == value) continue;
     return user_error(fmt::format(
         "{} is {}, but the run that was left in out \"{}\" has {}, accepted: the same, or another "
-        "folder",
-        name, text_of(value), options.out, text_of(before[name])));
+        "folder{}",
+        name, text_of(value), options.out, text_of(before[name]),
+        name == "ranks" ? "; --resume goes on with another number of ranks" : ""));
   }
   return Done{};
 }
@@ -123,7 +127,8 @@ Result<Beginning> after_kill(Options& options, Objective& objective) {
   if (!lock) return lock.error();
   const Json record = record_in(options.out);
   if (!is_left(record)) return begins;
-  if (Status same = same_options(record, options); !same) return same.error();
+  const bool has_begun = failed_by(record) != kStartRefused;
+  if (Status same = same_options(record, options); has_begun && !same) return same.error();
   begins.lock.emplace(std::move(*lock));
   const auto there = checkpoints_in(real_disk(), options.out + "/" + kCheckpointsFolder);
   if (std::all_of(there.begin(), there.end(), [](const auto& folder) {
@@ -218,7 +223,7 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
                     "accepted: one that has not",
                     last->text));
   if (!manifest) return manifest.error();
-  Json record = Json::parse(manifest->run.options, nullptr, false);
+  Json record = json_of_text<Json>(manifest->run.options);
   if (record.contains("epochs") && record["epochs"] != 0)
     record.erase("gradients");  // they follow from the epochs
   Options scratch;
@@ -252,7 +257,7 @@ Result<std::vector<ConfigEntry>> with_record(Command command,
 
 RunIdentity identity_of(const Options& options, const Objective& objective,
                         const std::string& node) {
-  return identity_of(options.settings, objective, json_of(options).dump(), node);
+  return identity_of(options.settings, objective, json_text(json_of(options)), node);
 }
 
 Result<Beginning> beginning_of(Options& options, Objective& objective) {

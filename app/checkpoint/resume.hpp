@@ -12,6 +12,9 @@
 
 namespace grapevine {
 
+/// Who made a run fail, as its run.json has it, where it was refused before it began.
+inline constexpr char kStartRefused[] = "start";
+
 /// With --resume among the entries: those of the run's record, then what is given beside them;
 /// --ranks may be another number, and --topology another graph then. Of several processes the
 /// record is that of a node, the first of launch; --ranks is given anew.

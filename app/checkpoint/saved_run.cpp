@@ -94,6 +94,7 @@ Status Saver::open() {
     return user_error(fmt::format(
         "out is \"{}\", where another process has a run, accepted: another folder", out));
   lock_ = std::move(*lock);
+  if (!lock_->warning().empty()) say(lock_->warning());
   if (has_checkpoint(out) && (run.empty() || !fs::equivalent(run, out, failed)))
     return user_error(
         fmt::format("out is \"{}\", which holds the checkpoints of a run, accepted: another "

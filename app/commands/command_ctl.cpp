@@ -226,6 +226,10 @@ Json part_of(const Json& status, std::initializer_list<const char*> names) {
   return part;
 }
 
+Error malformed(const Options& o) {
+  return world_error(o.address + ": the answer is not what was asked for");
+}
+
 void tell_events(const Options& o, const Json& status) {
   Json events = status["events"];
   const size_t wanted = *last_events(o.argument);
@@ -236,19 +240,20 @@ void tell_events(const Options& o, const Json& status) {
     std::printf("%s\n", line.get<std::string>().c_str());
 }
 
-// What the node said, told as it was asked for.
+// What the node said, told as it was asked for. Throws Json::exception where it is not as our nodes
+// have it.
 Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
-  const Error malformed = world_error(o.address + ": the answer is not what was asked for");
   if (verb == ConsoleVerb::reconfigure || verb == ConsoleVerb::drain || verb == ConsoleVerb::stop ||
       verb == ConsoleVerb::inject || verb == ConsoleVerb::checkpoint) {
     if (o.json)
       print_json({{"answer", text}});
     else
-      std::printf("%s\n", text.c_str());
+      std::printf("%s\n", printable(text).c_str());
     return Done{};
   }
-  const Json object = Json::parse(text, nullptr, false);
-  if (!object.is_object() || !object.contains("members")) return malformed;
+  Json object = json_of_text<Json>(text);
+  if (!o.json) make_printable(object);
+  if (!object.is_object() || !object.contains("members")) return malformed(o);
   if (o.verb == kMetrics) {
     std::fputs(metrics_text(object, MetricsFormat::prometheus).c_str(), stdout);
   } else if (verb == ConsoleVerb::status) {
@@ -271,8 +276,13 @@ Status tell(const Options& o, ConsoleVerb verb, const std::string& text) {
 Status save_snapshot(const Options& o) {
   auto answer = fetch_snapshot(o.address, o.peers.key);
   if (!answer) return answer.error();
-  const Json object = Json::parse(answer->description, nullptr, false);
-  if (Status written = write_snapshot(object, answer->bytes, o.argument); !written) return written;
+  const Json object = json_of_text<Json>(answer->description);
+  try {
+    if (Status written = write_snapshot(object, answer->bytes, o.argument); !written)
+      return written;
+  } catch (const Json::exception&) {
+    return malformed(o);
+  }
   if (o.json)
     print_json({{"file", o.argument}, {"ranks", object["ranks"]}});
   else
@@ -286,7 +296,7 @@ Status follow(const Options& o) {
     if (o.json)
       print_json({{"event", part.text.substr(0, part.text.find('\n'))}});
     else
-      std::fputs(part.text.c_str(), stdout);
+      std::printf("%s\n", printable(part.text.substr(0, part.text.find('\n'))).c_str());
     std::fflush(stdout);
     return true;
   });
@@ -335,7 +345,11 @@ Result<int> control(const Options& given) {
   const auto answer =
       ask_node(o.address, o.peers.key, request, kConnects_s, writes ? kWritten_s : kAnswers_s);
   if (!answer) return answer.error();
-  if (Status told = tell(o, request.verb, *answer); !told) return told.error();
+  try {
+    if (Status told = tell(o, request.verb, *answer); !told) return told.error();
+  } catch (const Json::exception&) {
+    return malformed(o);
+  }
   return 0;
 }
 

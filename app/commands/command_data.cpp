@@ -84,9 +84,10 @@ Result<int> show_data(const Options& options) {
   if (!objective) return objective.error();
   const LabelCounts counts = (*objective)->label_counts();
   if (counts.empty())
-    return user_error(fmt::format("dataset is \"{}\", whose targets are no classes, accepted: whole "
-                                  "numbers from 0 to 255, one a sample",
-                                  spec.dataset));
+    return user_error(
+        fmt::format("dataset is \"{}\", whose targets are no classes, accepted: whole "
+                    "numbers from 0 to 65,535, one a sample",
+                    spec.dataset));
   if (options.json) {
     print_json(json_of(s, counts));
   } else {

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -24,6 +23,7 @@
 #include "app/run/execute.hpp"
 #include "app/system/ask_node.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/memory_left.hpp"
 #include "kernels/gpu/cuda_device.hpp"
 #include "messages/control.hpp"
 #include "models/network_loader.hpp"
@@ -65,33 +65,28 @@ class Doctor {
   Json checks_ = Json::array(), devices_;
 };
 
-std::string first_word(const char* path) {
-  std::string word;
-  std::ifstream(path) >> word;
-  return word;
-}
-
 void check_cores(Doctor& doctor) {
   cpu_set_t set;
   CPU_ZERO(&set);
   const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
   const int cores = known ? CPU_COUNT(&set) : 1;
-  std::string quota = "none", period;
-  std::ifstream("/sys/fs/cgroup/cpu.max") >> quota >> period;
   std::string text = std::to_string(cores);
-  if (quota != "none" && quota != "max" && !period.empty())
-    text += ", of which this group may use " + as_short(std::stod(quota) / std::stod(period));
+  if (const auto limit = group_core_limit())
+    text += ", of which this control group may use " + as_short(*limit);
   doctor.well("cores", text);
 }
 
 void check_memory(Doctor& doctor) {
   const double all =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  const std::string limit = first_word("/sys/fs/cgroup/memory.max");
-  const bool limited = !limit.empty() && limit != "max";
-  const double most = limited ? std::min(all, std::stod(limit)) : all;
-  doctor.judge(most >= kLeastMemory, "memory",
-               as_bytes(all) + (limited ? ", limited to " + as_bytes(most) : ", no limit"));
+  const auto limit = group_memory_limit();
+  const auto left = static_cast<double>(memory_left());
+  doctor.judge(
+      left >= kLeastMemory, "memory",
+      fmt::format(
+          "{}{}, {} left{}", as_bytes(all),
+          limit ? ", this control group's limit is " + as_bytes(static_cast<double>(*limit)) : "",
+          as_bytes(left), left >= kLeastMemory ? "" : ", accepted: " + as_bytes(kLeastMemory)));
 }
 
 void check_files(Doctor& doctor) {
@@ -133,7 +128,7 @@ void check_port(Doctor& doctor, const Options& o) {
   const std::string address = reachable(listening->address);
   const std::string reached = reach(address);
   close(listening->fd);
-  if (!listening->tcp) unlink(address.c_str() + sizeof "unix:" - 1);
+  if (!listening->tcp) remove_socket(address.substr(sizeof "unix:" - 1));
   doctor.judge(reached.empty(), "port",
                reached.empty() ? address + " is free and can be reached" : reached);
 }

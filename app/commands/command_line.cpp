@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <set>
 
 #include "app/checkpoint/resume.hpp"
 #include "app/options/run_settings.hpp"
@@ -130,6 +132,34 @@ const CommandRow kCommands[] = {
 
 using Given = std::vector<ConfigEntry>;
 
+// What scripts have of their own would have no effect.
+Status check_for_guests(const Given& given) {
+  const auto names_guests = [](const ConfigEntry& e) {
+    return e.name == "guests" && e.text != "0";
+  };
+  if (std::none_of(given.begin(), given.end(), names_guests)) return Done{};
+  Options scratch;
+  const OptionTable table = option_table(scratch);
+  const std::set<std::string> own = {"lr",        "schedule", "warmup", "nesterov", "weight-decay",
+                                     "optimizer", "epochs",   "data",   "batch",    "clip"};
+  for (const ConfigEntry& entry : given) {
+    const Option* option = find_option(table, entry.name);
+    const bool is_of_script =
+        own.count(entry.name) > 0 ||
+        (option != nullptr && option->shared == Shared::unless_guests && entry.name != "objective");
+    if (is_of_script)
+      return user_error(
+          fmt::format("{}{} is {} with guests, accepted: none, for that is the scripts'",
+                      entry.where, entry.name, entry.text));
+    if (entry.name == "ranks" || entry.name == "nodes")
+      return user_error(
+          fmt::format("{}{} is {} with guests, accepted: none, for each guest is a rank, "
+                      "all in one process",
+                      entry.where, entry.name, entry.text));
+  }
+  return Done{};
+}
+
 Result<Invocation> resolve(Command command, const Given& given,
                            const std::vector<std::string>& script) {
   std::vector<ConfigEntry> entries;
@@ -143,6 +173,8 @@ Result<Invocation> resolve(Command command, const Given& given,
     entries = std::move(*read);
   }
   entries.insert(entries.end(), given.begin(), given.end());
+  if (command & kProcesses)
+    if (Status fits = check_for_guests(entries); !fits) return fits.error();
   auto recorded = with_record(command, entries);
   if (!recorded) return recorded.error();
   entries = std::move(*recorded);
@@ -159,29 +191,30 @@ Result<Invocation> resolve(Command command, const Given& given,
 Error unknown_option(const std::string& word, const CommandRow& row) {
   Options scratch;
   std::vector<std::string> names;
-  std::string accepted, takers;
+  std::string takers;
   const std::string name = word.substr(0, word.find('=')).erase(0, word.find_first_not_of('-'));
   for (const Option& option : option_table(scratch)) {
-    if ((option.commands & row.command) == 0) {
-      if (name != option.name) continue;
+    if (option.commands & row.command) {
+      names.push_back(option.name);
+    } else if (name == option.name) {
       for (const CommandRow& other : kCommands)
         if (option.commands & other.command) takers += std::string(" ") + other.name;
-      continue;
     }
-    names.push_back(option.name);
-    accepted += std::string(accepted.empty() ? "--" : ", --") + option.name;
   }
   if (word.empty() || word[0] != '-') {
+    const std::string script =
+        row.command == kLaunch ? "options, and behind -- the command of a script" : "options";
     return user_error(
-        fmt::format("unexpected argument \"{}\" of {}, accepted: options, see grapevine {} --help",
-                    word, row.name, row.name));
+        fmt::format("unexpected argument \"{}\" of {}, accepted: {}, see grapevine {} "
+                    "--help",
+                    word, row.name, script, row.name));
   }
-  const std::string near = nearest(name, names);
-  std::string hint;
-  if (!near.empty()) hint = fmt::format(" (did you mean --{}?)", near);
-  if (!takers.empty()) hint = fmt::format(" (it belongs to:{})", takers);
+  const std::string hint = takers.empty() ? three_nearest(name, names, "--")
+                                          : fmt::format(" (it belongs to:{})", takers);
   return user_error(
-      fmt::format("unknown option {} of {}{}, accepted: {}", word, row.name, hint, accepted));
+      fmt::format("unknown option {} of {}{}, accepted: those that grapevine {} --help "
+                  "lists",
+                  word.substr(0, word.find('=')), row.name, hint, row.name));
 }
 
 // What a command takes without a name before it.

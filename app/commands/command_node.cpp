@@ -141,7 +141,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
   std::unique_ptr<MetricsServer> metrics;
   if (!options.peers.metrics.empty()) {
     auto started = MetricsServer::start(options.peers.metrics);
-    if (!started) return started.error();
+    if (!started) return (*record)->refuse(started.error());
     metrics = std::move(*started);
     announce(options.log, "metrics at " + metrics->url());
   }
@@ -153,7 +153,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
                              announce(options.log, "listening on " + where);
                            });
   (*record)->quiet();
-  if (!told) return told.error();
+  if (!told) return (*record)->refuse(told.error());
   Summary& summary = *told;
   TrainingTimes times;
   if (!summary.failure && summary.ranks_in_mean > 0 && hall == nullptr) {  // scripts test theirs
@@ -163,7 +163,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
   }
   times.total_s = since_start();
   const Json object = node_json(options, summary, times, address);
-  const Status saved = (*record)->finish(summary, **objective, object.dump());
+  const Status saved = (*record)->finish(summary, **objective, json_text(object));
   if (summary.failure) {
     if (options.json && summary.alarm) print_json(object);
     return *summary.failure;

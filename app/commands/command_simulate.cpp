@@ -27,7 +27,7 @@ Status run_first(Options& options, std::vector<Summary>& runs) {
   Summary& summary = runs.back();
   (*record)->quiet();
   if (!summary.failure) evaluate(settings, (*record)->watch(), **objective, summary);
-  const std::string result = simulation_json(settings, runs).dump();
+  const std::string result = json_text(simulation_json(settings, runs));
   if (Status saved = (*record)->finish(summary, **objective, result); !saved) return saved;
   if (summary.failure) return *summary.failure;
   return Done{};

@@ -61,7 +61,7 @@ Result<int> train(Options options) {
   }
   times.total_s = since(start);
   const Json object = training_json(settings, summary, times, options.out);
-  const Status saved = (*record)->finish(summary, **objective, object.dump());
+  const Status saved = (*record)->finish(summary, **objective, json_text(object));
   if (summary.failure) {
     if (options.json && summary.alarm) print_json(object);
     return *summary.failure;

@@ -40,7 +40,7 @@ Result<int> compare(const Options& options) {
   const Json json = comparison_json(*job, *outcome, comparison);
   if (Status ok = write(folder + "/compare.svg", comparison_svg(*job, *outcome)); !ok)
     return ok.error();
-  if (Status ok = write(folder + "/compare.json", json.dump() + "\n"); !ok) return ok.error();
+  if (Status ok = write(folder + "/compare.json", json_text(json) + "\n"); !ok) return ok.error();
   if (Status ok = write(folder + "/compare.csv", comparison_csv(*job, comparison)); !ok)
     return ok.error();
   if (const std::string svg = ranks_svg(*job, *outcome); !svg.empty()) {

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "app/checkpoint/real_disk.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/system/child_process.hpp"
 #include "app/system/words.hpp"
@@ -73,9 +73,9 @@ std::string last_line(std::string text) {
 
 // The record of a cell that was finished earlier; null where there is none that is whole.
 Json read_record(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return nullptr;
-  Json record = Json::parse(file, nullptr, false);
+  const auto text = real_disk().read(path);
+  if (!text) return nullptr;
+  Json record = json_of_text<Json>(*text);
   const bool whole = record.is_object() && record.contains("result");
   return whole ? record : Json(nullptr);
 }
@@ -146,7 +146,7 @@ class JobRunner {
     CellOutcome& outcome = outcome_.cells[done.cell];
     const double wall_s = seconds_since(done.begin);
     const std::string name = fmt::format("{}, seed {}", cell.group, cell.options.settings.seed);
-    Json result = Json::parse(done.child->out(), nullptr, false);
+    Json result = json_of_text<Json>(done.child->out());
     if (done.child->status() != 0 || !result.is_object()) {
       std::string why = last_line(done.child->err());
       if (why.empty()) why = fmt::format("ended with status {}", done.child->status());
@@ -162,7 +162,7 @@ class JobRunner {
                       {"settings", settings_of(cell)},
                       {"wall_seconds", wall_s},
                       {"result", std::move(result)}};
-    const std::string text = outcome.record.dump() + "\n";
+    const std::string text = json_text(outcome.record) + "\n";
     const Status ok = write_whole_file(path_of(done.cell, ".json"), {{text.data(), text.size()}});
     if (!ok) return ok;
     ++outcome_.finished;
@@ -202,6 +202,8 @@ Result<FolderLock> lock_results(const std::string& folder) {
     return user_error(fmt::format(
         "out is \"{}\", where another compare is at work, accepted: its end, or another --out",
         folder));
+  if (const std::string& warning = (**lock).warning(); !warning.empty())
+    std::fprintf(stderr, "%s\n", warning.c_str());
   return std::move(**lock);
 }
 

@@ -90,6 +90,7 @@ class Launch {
         saves_ = asked;
         processes_.save();
       }
+      if (Status back = bring_back(); !back) return back.error();
       if (processes_.ended() && (interrupted_ || !comes_back())) break;
       for (; next_ < incidents_.size() && since_begin() >= incidents_[next_].at; ++next_)
         if (Status ok = incidents_[next_].happens(); !ok) return ok.error();
@@ -190,6 +191,20 @@ class Launch {
     return Done{};
   }
 
+  // What was ended from outside goes on in its folder, or with the state of others.
+  Status bring_back() {
+    constexpr int kTimes = 3;
+    for (int k = 0; k < options_.nodes && !interrupted_; ++k) {
+      if (!processes_.died(k) || restarts_[k] >= kTimes || !processes_.can_start()) continue;
+      ended_.erase(k);
+      alarms_.erase(k);
+      progress_.warn(fmt::format("{}{}; it is started again ({} of {})", kAlarm,
+                                 processes_.complaint(k), ++restarts_[k], kTimes));
+      if (Status started = processes_.restart(k); !started) return started;
+    }
+    return Done{};
+  }
+
   // For whoever wants a console.
   void tell_addresses() {
     for (int k = 0; k < options_.nodes; ++k)
@@ -253,8 +268,12 @@ class Launch {
       if (std::pair(incarnation, state) == known || incarnation < known.first) continue;
       const bool first = known.first == 0;
       known = {incarnation, state};
-      if (!first || state != "alive")
-        progress_.say(name + " is " + state + ", says " + status["node"].get<std::string>());
+      const std::string line =
+          name + " is " + state + ", says " + status["node"].get<std::string>();
+      if (state == "dead")
+        progress_.warn(kAlarm + line);
+      else if (!first || state != "alive")
+        progress_.say(line);
     }
   }
 
@@ -283,7 +302,9 @@ class Launch {
     bool well = true;
     for (int k = 0; k < options_.nodes; ++k) {
       const Json result = processes_.ended(k) ? processes_.result(k) : Json();
-      nodes.push_back({{"node", processes_.name(k)}, {"status", processes_.status(k)}});
+      nodes.push_back({{"node", processes_.name(k)},
+                       {"status", processes_.status(k)},
+                       {"restarts", restarts_.count(k) > 0 ? restarts_.at(k) : 0}});
       well = well && (processes_.status(k) == 0 || processes_.lost(k));
       if (!result.is_object()) continue;
       gradients += result["gradients"].get<uint64_t>();
@@ -336,7 +357,8 @@ class Launch {
   bool interrupted_ = false;
   int saves_ = 0;  // checkpoints that have been asked for
   std::set<int> ended_;
-  std::map<int, Reached> reached_;                            // by node
+  std::map<int, int> restarts_;     // by node, of those that were ended from outside
+  std::map<int, Reached> reached_;  // by node
   std::map<int, std::map<std::string, std::string>> alarms_;  // by node and place: their lines
   std::set<std::string> told_;                                // addresses
   std::map<std::string, std::pair<uint64_t, std::string>> members_;  // incarnation and state
@@ -369,6 +391,7 @@ Result<int> launch(Options options) {
   }
   if (const Status fits = check_links_of(options); !fits) return fits.error();
   if (options.peers.name.empty()) options.peers.name = name_of_this_process();
+  if (options.out.empty() && options.save) options.out = options.resume;  // it goes on in place
   options.out = run_path(options);
   PassingFile file;
   std::string plan;

@@ -80,11 +80,21 @@ bool ProcessGroup::ended() const {
                      [](const Node& n) { return !n.child || n.child->ended(); });
 }
 
-Json ProcessGroup::result(int node) const {
-  return Json::parse(at(node).child->out(), nullptr, false);
+Json ProcessGroup::result(int node) const { return json_of_text<Json>(at(node).child->out()); }
+
+bool ProcessGroup::died(int node) const {
+  const Node& n = at(node);
+  return n.child && n.child->ended() && n.child->killed_by() > 0 && !n.killed;
 }
 
+bool ProcessGroup::can_start() const { return !contacts().empty() || ended(); }
+
 std::string ProcessGroup::complaint(int node) const {
+  if (const int signal = at(node).child->killed_by(); signal > 0)
+    return fmt::format("{} was killed by signal {}{}", name(node), signal,
+                       signal == SIGKILL
+                           ? ", as the system does where a process takes more memory than there is"
+                           : "");
   std::string err = at(node).child->err();
   while (!err.empty() && err.back() == '\n')
     err.pop_back();
@@ -156,7 +166,7 @@ void ProcessGroup::save() {
 
 Json ProcessGroup::ask(int node) const {
   const auto answer = ask_node(address(node), launch_.peers.key, {ConsoleVerb::status, {}}, 0.5);
-  return answer ? Json::parse(*answer, nullptr, false) : Json();
+  return answer ? json_of_text<Json>(*answer) : Json();
 }
 
 }  // namespace grapevine

@@ -27,14 +27,19 @@ class ProcessGroup {
   const std::string& address(int node) const { return at(node).address; }
   std::string name(int node) const { return name_of_node(launch_, node); }
   int status(int node) const { return at(node).child->status(); }
-  Json result(int node) const;                           // null where it left none
-  std::string complaint(int node) const;                 // the last line that it said
+  Json result(int node) const;            // null where it left none
+  std::string complaint(int node) const;  // the signal that ended it, or the last line that it said
+  /// It was ended by a signal that nobody here sent: the system's, for want of memory, or another
+  /// user's.
+  bool died(int node) const;
   bool lost(int node) const { return at(node).killed; }  // by kill()
   bool paused(int node) const { return at(node).paused; }
 
   void kill(int node);
   void pause(int node, bool on);
   Status restart(int node);  // kills it first, where it runs
+  /// Whether what is started now finds the others: somebody listens, or nobody is there at all.
+  bool can_start() const;
   /// Ends the run at all nodes, with the mean of all. Each is told to stop, so that none leaves the
   /// others, and given this process's own signal, by which it knows whether it may go on later.
   void interrupt();

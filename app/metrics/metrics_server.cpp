@@ -49,7 +49,7 @@ struct MetricsServer::Parts {
     if (!status.is_object() || now - told_at > kFresh) {
       const auto told = ask_node(console, secret, {ConsoleVerb::status, {}});
       if (!told) return refuse(told.error().message);
-      status = Json::parse(*told, nullptr, false);
+      status = json_of_text<Json>(*told);
       if (!status.is_object()) return refuse("the node's answer is no status");
       told_at = std::chrono::steady_clock::now();
     }

@@ -93,12 +93,25 @@ void add_run(Page& page, const Json& s) {
       {"progress_ratio", "progress", "Of the run: 0 to 1."},
       {"gradients_per_second", "gradients_per_second", "Of the ranks here, between two samples."},
       {"consensus_distance", "consensus_distance", "Half the mean square distance over edges."},
+      {"checkpoint_age_seconds", "checkpoint_age_seconds", "Since the last that was whole."},
       {"consensus_distance_here", "consensus_distance_here", "Mean over the ranks here."},
   };
   for (const Row& g : kGauges) {
     if (!s.contains(g.key) || !s[g.key].is_number()) continue;
     page.family(g.name, "gauge", g.help);
     page.series("", s[g.key]);
+  }
+  constexpr Row kOfProcess[] = {
+      {"process_cpu_seconds", "cpu_seconds", "Computed by this process, all threads together."},
+      {"process_start_time_seconds", "start_time_seconds", "Since 1970.", "gauge"},
+      {"process_resident_memory_bytes", "resident_memory_bytes", "Of this process.", "gauge"},
+      {"process_open_fds", "open_fds", "Descriptors of this process.", "gauge"},
+      {"process_max_fds", "max_fds", "That it may have.", "gauge"},
+  };
+  for (const Row& row : kOfProcess) {
+    if (!s.contains("process")) break;
+    page.family(row.name, row.kind, row.help);
+    page.series("", s["process"].value(row.key, Json()));
   }
   page.family("alarms", "gauge", "That stand, by kind: grapevine ctl status has their lines.");
   for (const Alarm::What kind : kAlarms) {

@@ -154,16 +154,46 @@ const Option* find_option(const OptionTable& table, const std::string& name) {
   return nullptr;
 }
 
-std::string nearest(const std::string& word, const std::vector<std::string>& names) {
-  std::string best;
-  size_t least = 1 + std::max<size_t>(1, word.size() / 3);
+namespace {
+
+// By their distance from the word.
+std::vector<std::pair<size_t, std::string>> by_distance(const std::string& word,
+                                                        const std::vector<std::string>& names) {
+  const std::string wanted = dashed(word);
+  const auto has = [](const std::string& text, const std::string& part) {
+    return part.size() > 2 && text.find(part) != text.npos;
+  };
+  std::vector<std::pair<size_t, std::string>> sorted;
   for (const std::string& name : names) {
-    const size_t d = distance(dashed(word), name);
-    if (d >= least) continue;
-    least = d;
-    best = name;
+    const bool is_part = has(name, wanted) || has(wanted, name);
+    sorted.emplace_back(
+        is_part ? std::min<size_t>(2, distance(wanted, name)) : distance(wanted, name), name);
   }
-  return best;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return sorted;
+}
+
+std::string asked(const std::vector<std::pair<size_t, std::string>>& names, size_t count,
+                  const char* before) {
+  std::string told;
+  for (size_t k = 0; k < std::min(count, names.size()); ++k)
+    told += fmt::format("{}{}{}", k > 0 ? ", " : "", before, names[k].second);
+  return told.empty() ? "" : fmt::format(" (did you mean {}?)", told);
+}
+
+}  // namespace
+
+std::string three_nearest(const std::string& word, const std::vector<std::string>& names,
+                          const char* before) {
+  return asked(by_distance(word, names), 3, before);
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  const auto sorted = by_distance(word, names);
+  const bool is_near =
+      !sorted.empty() && sorted.front().first <= std::max<size_t>(1, word.size() / 3);
+  return is_near ? asked(sorted, 1, "") : "";
 }
 
 namespace {

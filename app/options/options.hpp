@@ -67,10 +67,10 @@ struct Options {
   bool save = true;          // train, node, launch: a run directory, where `out` names none
   std::string checkpoint_every;  // 60s, 1000steps, 0; empty: five minutes where a run is saved
   std::string resume, init;      // a run's folder or a checkpoint; a model
-  std::string job;           // compare: the job file
-  std::string name;          // reproduce: which; all: what needs no data
-  bool list = false;         // reproduce: name them
-  uint64_t steps = 0;  // reproduce: rounds of a run at most; 0: as many as the figures ask for
+  std::string job;               // compare: the job file
+  std::string name;              // reproduce: which; all: what needs no data
+  bool list = false;             // reproduce: name them
+  uint64_t steps = 0;       // reproduce: rounds of a run at most; 0: as many as the figures ask for
   std::string test_every;   // as checkpoint_every; empty: at the end only
   uint64_t early_stop = 0;  // tests without a better one, after which the run ends; 0: never
   bool json = false;
@@ -134,7 +134,11 @@ std::string option_text(const Option&);
 /// The row of that name, - and _ being one; null: none.
 const Option* find_option(const OptionTable&, const std::string& name);
 
-/// The name most like `word`; empty when none is near.
+/// " (did you mean --lr, --rate, --ranks?)": the three names most like `word`, behind `before`; one
+/// that has the other in it is near.
+std::string three_nearest(const std::string& word, const std::vector<std::string>& names,
+                          const char* before = "");
+/// The same of those that a slip of the finger makes of each other; empty where none is.
 std::string nearest(const std::string& word, const std::vector<std::string>& names);
 
 /// What follows from all options together: an end where there would be none, and `check` of the

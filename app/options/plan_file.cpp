@@ -27,25 +27,36 @@ const std::vector<KindRow>& kinds() {
       {"kill", RankFaultKind::kill, {"ranks"}, {}},
       {"restart", RankFaultKind::restart, {"ranks"}, {}},
       {"reconfigure", Reconfiguration{}, {"topology"}, {"topology"}},
-      {"loss", LinkFaultKind::loss,
-       {"ranks", "links", "until", "frames", "probability"}, {"probability"}},
-      {"delay", LinkFaultKind::delay,
-       {"ranks", "links", "until", "frames", "seconds", "factor"}, {}},
+      {"loss",
+       LinkFaultKind::loss,
+       {"ranks", "links", "until", "frames", "probability"},
+       {"probability"}},
+      {"delay",
+       LinkFaultKind::delay,
+       {"ranks", "links", "until", "frames", "seconds", "factor"},
+       {}},
       {"cut", LinkFaultKind::cut, {"ranks", "links", "until", "frames"}, {}},
       {"one_way", LinkFaultKind::one_way, {"links", "until", "frames"}, {"links"}},
-      {"repeat", LinkFaultKind::repeat,
-       {"ranks", "links", "until", "frames", "probability"}, {"probability"}},
-      {"corrupt", LinkFaultKind::corrupt,
-       {"ranks", "links", "until", "frames", "probability"}, {"probability"}},
-      {"bandwidth", LinkFaultKind::bandwidth,
-       {"ranks", "links", "until", "frames", "bytes_per_second"}, {"bytes_per_second"}},
+      {"repeat",
+       LinkFaultKind::repeat,
+       {"ranks", "links", "until", "frames", "probability"},
+       {"probability"}},
+      {"corrupt",
+       LinkFaultKind::corrupt,
+       {"ranks", "links", "until", "frames", "probability"},
+       {"probability"}},
+      {"bandwidth",
+       LinkFaultKind::bandwidth,
+       {"ranks", "links", "until", "frames", "bytes_per_second"},
+       {"bytes_per_second"}},
   };
   return rows;
 }
 
 std::string list(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (const std::string& name : names)
+    text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
@@ -59,8 +70,7 @@ class FaultReader {
     if (row == nullptr) return *wrong_;
     if (Status known = check_keys(*row); !known) return known;
     if (const auto* kind = std::get_if<RankFaultKind>(&row->kind)) {
-      plan.rank_faults.push_back(
-          {*kind, ranks(), at(), until(), number("factor", 1), where()});
+      plan.rank_faults.push_back({*kind, ranks(), at(), until(), number("factor", 1), where()});
     } else if (const auto* kind = std::get_if<LinkFaultKind>(&row->kind)) {
       plan.link_faults.push_back({*kind, frames(), ranks(), links(), at(), until(),
                                   number("probability", 1), number("seconds", 0),
@@ -83,7 +93,8 @@ class FaultReader {
 
   const KindRow* read_kind() {
     std::vector<std::string> names;
-    for (const KindRow& row : kinds()) names.push_back(row.name);
+    for (const KindRow& row : kinds())
+      names.push_back(row.name);
     const toml::node* node = table_.get("kind");
     if (node == nullptr) {
       complain(table_.source(), "a fault without kind, accepted: " + list(names));
@@ -102,12 +113,9 @@ class FaultReader {
     for (const auto& [toml_key, node] : table_) {
       const std::string key(toml_key.str());
       if (std::find(accepted.begin(), accepted.end(), key) == accepted.end()) {
-        const std::string near = nearest(key, accepted);
-        return toml_error(
-            path_, toml_key.source(),
-            fmt::format("unknown key {} of {}{}, accepted: {}", key, row.name,
-                        (near.empty() ? "" : fmt::format(" (did you mean {}?)", near)),
-                        list(accepted)));
+        return toml_error(path_, toml_key.source(),
+                          fmt::format("unknown key {} of {}{}, accepted: {}", key, row.name,
+                                      nearest(key, accepted), list(accepted)));
       }
     }
     for (const std::string& key : row.needs) {
@@ -125,9 +133,7 @@ class FaultReader {
     refuse(key, *node, "a number");
     return otherwise;
   }
-  std::string where() const {
-    return fmt::format("{}:{}", path_, table_.source().begin.line);
-  }
+  std::string where() const { return fmt::format("{}:{}", path_, table_.source().begin.line); }
   double at() { return number("at", 0); }
   double until() { return number("until", kNever); }
 

@@ -47,15 +47,11 @@ Result<ConfigEntry> read_entry(const std::string& path, const Option& option,
 
 Error unknown_key(const std::string& path, const toml::key& toml_key,
                   const std::vector<std::string>& names) {
-  std::string accepted;
-  for (const std::string& name : names)
-    accepted += (accepted.empty() ? "" : ", ") + name;
   const std::string key(toml_key.str());
-  const std::string near = nearest(key, names);
-  return toml_error(
-      path, toml_key.source(),
-      fmt::format("unknown key {}{}, accepted: {}", key,
-                  (near.empty() ? "" : fmt::format(" (did you mean {}?)", near)), accepted));
+  return toml_error(path, toml_key.source(),
+                    fmt::format("unknown key {}{}, accepted: the names of options, see grapevine "
+                                "train --help",
+                                key, three_nearest(key, names)));
 }
 
 std::string toml_string(const std::string& text) {

@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "kernels/base/printable.hpp"
 #include "kernels/memory/hash.hpp"
 
 namespace grapevine {
@@ -38,9 +40,36 @@ Json counts_json(const Summary& s) {
 std::string hash_text(const Buffer& x) { return hex(fnv1a(x.vec())); }
 
 void print_json(const Json& object) {
-  const std::string text = object.dump() + "\n";
+  const std::string text = json_text(object) + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+Json json_of_bytes(const std::string& text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  const std::string shown = printable(text);
+  if (shown == text) return text;
+  std::string bytes;
+  for (const char c : text) {
+    bytes += kDigits[static_cast<uint8_t>(c) >> 4];
+    bytes += kDigits[c & 15];
+  }
+  return {{"text", shown}, {"bytes", bytes}};
+}
+
+std::optional<std::string> bytes_of(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  const auto found = json.is_object() ? json.find("bytes") : json.end();
+  if (!json.is_object() || found == json.end() || !found->is_string()) return std::nullopt;
+  const auto& digits = found->get_ref<const std::string&>();
+  std::string bytes;
+  for (size_t k = 0; k + 1 < digits.size(); k += 2) {
+    unsigned byte = 0;
+    const auto [end, error] = std::from_chars(&digits[k], &digits[k] + 2, byte, 16);
+    if (error != std::errc() || end != &digits[k] + 2) return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
 }
 
 Json json_of(Options options) {
@@ -50,7 +79,7 @@ Json json_of(Options options) {
     const bool of_a_run = (option.commands & (kTrain | kSimulate)) != 0;
     if (!of_a_run || name == "json" || name == "quiet" || name.starts_with("log-")) continue;
     if (const auto* text = std::get_if<std::string*>(&option.field))
-      object[name] = **text;
+      object[name] = json_of_bytes(**text);
     else if (const auto* real = std::get_if<double*>(&option.field))
       object[name] = **real;
     else if (const auto* whole = std::get_if<int*>(&option.field))

@@ -2,10 +2,13 @@
 // interface. Internal to this room: it shows nlohmann-json. NaN and infinity are null.
 #pragma once
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "app/options/options.hpp"
 #include "app/output/summary.hpp"
+#include "app/system/json_text.hpp"
 #include "topologies/spectrum.hpp"
 #include "topologies/topology.hpp"
 
@@ -15,6 +18,11 @@ using Json = nlohmann::ordered_json;
 
 /// One object, one line, on standard output.
 void print_json(const Json&);
+
+/// A text, or {"text": as it may be shown, "bytes": its bytes in hexadecimal digits} where it has
+/// what no JSON has (a path that is not UTF-8), and back.
+Json json_of_bytes(const std::string&);
+std::optional<std::string> bytes_of(const Json&);
 
 /// Every option with the value that it had, by its name in a configuration file.
 Json json_of(Options);

@@ -6,14 +6,12 @@
 #include <cstdio>
 
 #include "app/output/json_output.hpp"
+#include "kernels/base/printable.hpp"
 
 namespace grapevine {
 namespace {
 
-// What is not UTF-8 is replaced.
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return json_text(Json(text)); }
 
 }  // namespace
 
@@ -33,7 +31,7 @@ bool Log::tells(LogLevel level) const {
 }
 
 std::string Log::shown(const std::string& event) const {
-  return options_.format == LogFormat::text ? event : "\"event\":" + quoted(event);
+  return options_.format == LogFormat::text ? printable(event) : "\"event\":" + quoted(event);
 }
 
 void Log::tell(LogLevel level, const std::string& event) const {
@@ -49,7 +47,7 @@ void Log::announce(const std::string& event) const { lines_->info(shown(event));
 
 void Log::refuse(const std::string& why) const {
   if (options_.format == LogFormat::text)
-    std::fprintf(stderr, "grapevine: %s\n", why.c_str());
+    std::fprintf(stderr, "grapevine: %s\n", printable(why).c_str());
   else
     lines_->error(shown(why));
 }

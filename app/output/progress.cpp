@@ -76,7 +76,7 @@ void Progress::point(const RunSample& p) {
   if (!terminal_ && now - last_ < kBetweenPlainLines) return;
   last_ = now;
   if (options_.format == LogFormat::json) {
-    log_.object(json_of(p).dump());
+    log_.object(json_text(json_of(p)));
     return;
   }
   std::string line;
@@ -98,7 +98,7 @@ void Progress::point(const RunSample& p) {
 
 void Progress::test(const TestPoint& p, const Score& best) {
   if (options_.format == LogFormat::json) {
-    log_.object(json_of(p).dump());
+    log_.object(json_text(json_of(p)));
     return;
   }
   const bool has_accuracy = std::isfinite(p.test.accuracy);

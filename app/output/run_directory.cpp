@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "app/system/words.hpp"
@@ -29,11 +28,14 @@ void restore_part(const std::string& path) {
   const std::string part = part_of(path), whole = fmt::format("{}/{}", path, kMetrics);
   std::error_code failed;
   if (fs::exists(whole, failed)) fs::rename(whole, part, failed);
-  std::ifstream file(part, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (text.empty() || text.back() == '\n') return;
-  const size_t end = text.rfind('\n');
-  fs::resize_file(part, end == text.npos ? 0 : end + 1, failed);
+  std::ifstream file(part, std::ios::binary | std::ios::ate);
+  for (std::streamoff at = file ? static_cast<std::streamoff>(file.tellg()) : 0; at > 0; --at) {
+    if (file.seekg(at - 1).get() != '\n') continue;
+    file.close();
+    fs::resize_file(part, static_cast<uintmax_t>(at), failed);
+    return;
+  }
+  if (file) fs::resize_file(part, 0, failed);
 }
 
 }  // namespace
@@ -100,11 +102,12 @@ std::string default_run_path(const std::string& method, const std::string& topol
   for (char& c : name)
     if (c == ':' || c == '.' || c == ' ' || c == '/') c = '-';
   const std::string path = fmt::format("runs/{}-{}", utc_now("%Y%m%dT%H%M%SZ"), name);
-  std::error_code unreadable;
+  std::error_code failed;
+  fs::create_directories("runs", failed);
   std::string free = path;
-  for (int k = 2; fs::exists(free, unreadable); ++k)
+  for (int k = 2; !fs::create_directory(free, failed) && !failed; ++k)
     free = fmt::format("{}-{}", path, k);
-  return free;
+  return free;  // one that cannot be made is refused by who writes into it
 }
 
 }  // namespace grapevine

@@ -1,7 +1,7 @@
 // RunDirectory: where a run is written down. Every file appears whole or not at all.
 //
 //   run.json            the resolved options, versions, seed; "state": running, then finished,
-//                       interrupted or failed
+//                       interrupted, drained or failed
 //   metrics.jsonl       a line a sample, an epoch or an event; metrics.jsonl.part while it goes on
 //   plan.toml           the plan, where there is one
 //   curves.svg          loss and consensus distance
@@ -35,6 +35,8 @@ class RunDirectory {
   ~RunDirectory();
 
   const std::string& path() const { return path_; }
+  /// A line for the user, where no lock keeps other processes out; else empty.
+  const std::string& warning() const { return lock_.warning(); }
 
   Status write(const std::string& name, const std::string& text) const;
 
@@ -61,7 +63,7 @@ class RunDirectory {
 Error run_is_taken(const std::string& folder);
 
 /// runs/<UTC time>-<method>-<topology>-<seed>[-<node>], the first of that name that is not there
-/// yet.
+/// yet, and that is made here: of processes that begin in one second each has its own.
 std::string default_run_path(const std::string& method, const std::string& topology, uint64_t seed,
                              const std::string& node = "");
 

@@ -38,6 +38,7 @@ struct RankSample {
 
 struct Summary : RunTotals {
   bool interrupted = false;
+  bool drained = false;     // a node that left the others because somebody asked it to
   uint64_t resumed_at = 0;  // of the gradients: those of earlier lives of the run
   bool virtual_clock = false;
   uint64_t payload_bytes = 0;     // of the bytes: without the frames' headers

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -17,6 +18,7 @@
 #include "app/output/json_output.hpp"
 #include "app/output/node_status_json.hpp"
 #include "app/system/ask_node.hpp"
+#include "app/system/process_facts.hpp"
 #include "kernels/base/spec.hpp"
 #include "kernels/passes/ops.hpp"
 #include "messages/codec.hpp"
@@ -315,6 +317,37 @@ Json guests_json(const GuestHall& hall) {
   return {{"door", hall.door()}, {"scripts", std::move(scripts)}};
 }
 
+using Instant = std::chrono::steady_clock::time_point;
+
+double since(Instant then) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+}
+
+// When the last whole checkpoint was written; nothing: none was.
+using SavedAt = std::shared_ptr<Guarded<std::optional<Instant>>>;
+
+SavedAt note_checkpoints(CheckpointOrders& orders) {
+  const auto at = std::make_shared<Guarded<std::optional<Instant>>>();
+  if (!orders.write) return at;
+  orders.write = [write = std::move(orders.write), at](CheckpointPart part,
+                                                       CheckpointOrders::Done done) {
+    const bool is_end = part.rank == nullptr;
+    write(std::move(part), [done = std::move(done), is_end, at](bool is_written, std::string told) {
+      if (is_end && is_written) at->set(std::chrono::steady_clock::now());
+      done(is_written, std::move(told));
+    });
+  };
+  return at;
+}
+
+Json json_of(const ProcessFacts& facts) {
+  return {{"cpu_seconds", facts.cpu_s},
+          {"start_time_seconds", facts.started_s},
+          {"resident_memory_bytes", facts.resident_bytes},
+          {"open_fds", facts.open_files},
+          {"max_fds", facts.most_files}};
+}
+
 constexpr char kAnyPort[] = "127.0.0.1:0";
 
 Result<NodeSettings> node_settings(const PeerOptions& p) {
@@ -372,16 +405,20 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   };
   const auto alarms = std::make_shared<StandingAlarms>();
   hooks.run.sink.on_alarm = [alarms](const Alarm& alarm) { alarms->take(alarm); };
-  hooks.render = [pulse, alarms, guests, settings, &course](const NodeStatus& status) {
+  const auto saved_at = note_checkpoints(hooks.run.checkpoints);
+  hooks.render = [pulse, alarms, guests, settings, saved_at, &course](const NodeStatus& status) {
     Json object = json_of(status);
+    object["process"] = json_of(process_facts());
+    const auto saved = saved_at->get();
+    object["checkpoint_age_seconds"] = saved ? Json(since(*saved)) : Json();
     if (guests) object["guests"] = guests_json(*guests);
     object.update(course.last_test());
     object.update(json_of(settings, pulse->get(), status.ranks.workers));
     object["alarms"] = alarms->json();
-    return object.dump();
+    return json_text(object);
   };
   hooks.describe_snapshot = [objective](const Mean& mean) {
-    return snapshot_json(objective->layout(), objective->statistics(), mean).dump();
+    return json_text(snapshot_json(objective->layout(), objective->statistics(), mean));
   };
   hooks.read_plan = [](const std::string& text) { return plan_of_text("plan", text); };
   auto result = run_node(settings, *node, objective, std::move(hooks));
@@ -394,6 +431,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   summary.ranks_in_mean = result->ranks;
   summary.missing = std::move(result->missing);
   summary.departures = std::move(result->departures);
+  summary.drained = result->drained;
   summary.push_weight_lost = result->mass_lost;
   if (result->mean) {
     const ConstVec mean = result->mean->vec();

@@ -119,12 +119,13 @@ void end_at_once() {
 }
 
 void on_signal(int signal, siginfo_t* how, void*) {
+  if (signal == SIGHUP && count > 0) return;
   ++handling;
-  if (++signals > 1) {
+  if (signal != SIGHUP && ++signals > 1) {
     --handling;
     end_at_once();
   }
-  first = signal;
+  if (count == 0) first = signal;
   to_all = how->si_code == SI_QUEUE && how->si_value.sival_int == kToAllNodes;
   ++count;  // who sees it sees the two above
   if (signal == SIGINT) write_note();
@@ -146,18 +147,23 @@ void count_interrupts(LogFormat format) {
   action.sa_flags = SA_RESTART | SA_SIGINFO;
   sigaddset(&action.sa_mask, SIGINT);  // neither comes in the middle of the other
   sigaddset(&action.sa_mask, SIGTERM);
+  sigaddset(&action.sa_mask, SIGHUP);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hang_up = {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   action.sa_flags = SA_RESTART;
   action.sa_handler = on_request;
   sigaction(SIGUSR1, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
+  sigaction(SIGPIPE, &action, nullptr);
 }
 
 const std::atomic<int>& interrupts() { return count; }
 
-bool terminated() { return first == SIGTERM; }
+bool terminated() { return first == SIGTERM || first == SIGHUP; }
 
 const std::atomic<bool>& interrupt_is_for_all() { return to_all; }
 

@@ -1,5 +1,6 @@
-// Ctrl+C and SIGTERM: the first asks for a drained and saved end, the second ends the process at
-// once (status 130).
+// Ctrl+C, SIGTERM and SIGHUP (the terminal was closed): the first asks for a drained and saved end,
+// the second ends the process at once (status 130). A SIGHUP behind another signal does not: who
+// closes a terminal or a session sends it once more.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -12,12 +13,14 @@ namespace grapevine {
 /// The exit status of who was interrupted before there was anything to save, or twice.
 inline constexpr int kInterrupted = 130;
 
-/// Installs the handlers, which speak as the log does. A file that grows over its limit becomes a
-/// failed write, not a signal.
+/// Installs the handlers, which speak as the log does. A file that grows over its limit, and an
+/// output whose reader is gone (| head), become failed writes, not signals. Who was started to
+/// outlive its terminal (nohup) gets no SIGHUP.
 void count_interrupts(LogFormat);
 
 const std::atomic<int>& interrupts();  // so far
-bool terminated();                     // the first of them was SIGTERM: somebody wants the machine
+bool terminated();  // the first of them was SIGTERM or SIGHUP: somebody wants the machine, or is
+                    // gone
 
 /// The value of a signal that every node of a run gets: the run ends, with one mean of all. Without
 /// it a node leaves the others, who go on.

@@ -23,7 +23,7 @@ constexpr char kModel[] = "model.safetensors", kRunJson[] = "run.json";
 // What an earlier life of the run has left.
 std::optional<Score> best_in(const std::string& folder) {
   const auto text = real_disk().read(folder + "/" + kBestScore);
-  const Json object = text ? Json::parse(*text, nullptr, false) : Json();
+  const Json object = text ? json_of_text<Json>(*text) : Json();
   const bool is_whole = object.is_object() && object.contains("by") && object["by"].is_string() &&
                         object.contains("value") && object["value"].is_number() &&
                         object.contains("more_is_better") &&
@@ -49,7 +49,7 @@ std::string failure_json(const Error& why, bool has_diverged) {
                    : has_diverged                    ? "divergence"
                    : why.kind == Error::Kind::user   ? "user"
                                                      : "world";
-  return Json{{"by", by}, {"line", why.message}}.dump();
+  return json_text(Json{{"by", by}, {"line", why.message}});
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
   order_tests();
   watch_.on_point = [this](const RunSample& p) {
     const std::lock_guard lock(mutex_);
-    stream(json_of(p).dump());
+    stream(json_text(json_of(p)));
     tell_events(p);
     if (progress_) progress_->point(p);
   };
@@ -78,14 +78,15 @@ RunRecord::RunRecord(const char* command, const Options& options, const std::str
     };
   watch_.on_epoch = [this](const EpochInfo& e) {
     const std::lock_guard lock(mutex_);
+    has_begun_ = true;
     if (checkpoints_) checkpoints_->set_epoch(e.epoch, e.topology);
-    stream(json_of(e).dump());
+    stream(json_text(json_of(e)));
     const bool news = e.epoch > 1 || options_.settings.clock == Clock::wall;
     if (progress_ && news) progress_->say(epoch_text(e));
   };
   watch_.on_event = [this](const std::string& event) {
     const std::lock_guard lock(mutex_);
-    stream(Json{{"time", utc_now()}, {"event", event}}.dump());
+    stream(json_text(Json{{"time", utc_now()}, {"event", event}}));
     if (!progress_) return;
     if (event.starts_with(kAlarm) || event.starts_with(kAlarmOver))
       progress_->warn(event);
@@ -100,7 +101,7 @@ void RunRecord::order_tests() {
   tests.stop_after = options_.early_stop;
   tests.on_test = [this](const TestPoint& p, const Score& best) {
     const std::lock_guard lock(mutex_);
-    stream(json_of(p).dump());
+    stream(json_text(json_of(p)));
     tell_events(p);
     if (progress_) progress_->test(p, best);
     if (checkpoints_)
@@ -119,7 +120,7 @@ void RunRecord::keep_best(const Score& score, Objective& objective, ConstVec x) 
   std::filesystem::create_directories(folder, failed);
   Status kept = failed ? Status(world_error("cannot make " + folder + ": " + failed.message()))
                        : objective.save_model(folder, x);
-  if (kept) kept = directory_->write(kBestScore, json_of(score).dump(2) + "\n");
+  if (kept) kept = directory_->write(kBestScore, json_text(json_of(score), 2) + "\n");
   const std::lock_guard lock(mutex_);
   alarm(kept);
 }
@@ -150,6 +151,7 @@ Status RunRecord::open(const std::string& directory, std::optional<FolderLock> t
   auto made = RunDirectory::make(directory, std::move(taken_up));
   if (!made) return made.error();
   directory_.emplace(std::move(*made));
+  if (!directory_->warning().empty()) watch_.on_event(kAlarm + directory_->warning());
   watch_.tests.best = best_in(directory);
   if (Status s = directory_->write(kRunJson, run_json("running", "")); !s) return s;
   const std::string ended_here = run_json("interrupted", "");
@@ -200,13 +202,13 @@ std::string RunRecord::run_json(const char* state, const std::string& result,
                  {"objective", description_},
                  {"options", json_of(options_)}};
   if (terminated()) object["preempted"] = true;
-  if (!failure.empty()) object["failure"] = Json::parse(failure);
+  if (!failure.empty()) object["failure"] = json_of_text<Json>(failure);
   if (!result.empty()) {
     object["models"] = models_in(directory_->path());
     object["ended"] = utc_now();
-    object["result"] = Json::parse(result);
+    object["result"] = json_of_text<Json>(result);
   }
-  return object.dump(2) + "\n";
+  return json_text(object, 2) + "\n";
 }
 
 void RunRecord::stream(const std::string& line) {
@@ -236,7 +238,7 @@ Status RunRecord::begin_events() {
   const Json options = json_of(options_);
   std::map<std::string, std::string> settings;
   for (const auto& [name, value] : options.items())
-    settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    settings[name] = value.is_string() ? value.get<std::string>() : json_text(value);
   return events_->hyper_parameters(settings);
 }
 
@@ -338,11 +340,24 @@ Status RunRecord::finish(const Summary& s, Objective& objective, const std::stri
   if (events_ && metrics) metrics = end_events(s);
   const Status whole = write_all(s, objective);
   const Error* why = s.failure ? &*s.failure : whole ? nullptr : &whole.error();
-  const char* state = why != nullptr ? "failed" : s.interrupted ? "interrupted" : "finished";
+  const char* state = why != nullptr  ? "failed"
+                      : s.interrupted ? "interrupted"
+                      : s.drained     ? "drained"
+                                      : "finished";
   const std::string failure = why != nullptr ? failure_json(*why, s.alarm.has_value()) : "";
   interrupted_.reset();
   const Status recorded = directory_->write(kRunJson, run_json(state, result, failure));
   return !whole ? whole : !recorded ? recorded : metrics;
+}
+
+Error RunRecord::refuse(const Error& why) {
+  quiet();
+  if (!directory_) return why;
+  interrupted_.reset();
+  const std::string failure =
+      json_text(Json{{"by", has_begun_ ? "world" : kStartRefused}, {"line", why.message}});
+  static_cast<void>(directory_->write(kRunJson, run_json("failed", "", failure)));
+  return why;
 }
 
 Status RunRecord::write_all(const Summary& s, Objective& objective) {

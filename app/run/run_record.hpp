@@ -43,6 +43,10 @@ class RunRecord {
   /// "interrupted", however the process ends.
   Status finish(const Summary&, Objective&, const std::string& result);
 
+  /// The run ends by an error, before it began in most cases: run.json says "failed", and the same
+  /// command may try again. Returns the error.
+  Error refuse(const Error&);
+
  private:
   RunRecord(const char* command, const Options&, const std::string& description);
   std::string run_json(const char* state, const std::string& result,
@@ -73,6 +77,7 @@ class RunRecord {
   std::optional<EventFile> events_;       // with --tensorboard: the mean's
   std::map<int, EventFile> rank_events_;  // by rank
   bool without_rank_events_ = false;      // one could not be made, and that has been told
+  bool has_begun_ = false;                // its ranks have a graph
   std::mutex mutex_;  // who speaks: the run's sinks, or the thread that writes checkpoints
   std::unique_ptr<CheckpointThread> checkpoints_;
   Watch watch_;

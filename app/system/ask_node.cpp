@@ -1,10 +1,10 @@
 #include "app/system/ask_node.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "actors/cluster/state_pieces.hpp"
 #include "actors/transport/local_socket.hpp"
+#include "app/output/json_output.hpp"
 
 namespace grapevine {
 
@@ -76,8 +76,7 @@ Result<SnapshotAnswer> fetch_snapshot(const std::string& address, const std::str
   auto described = ask_node(address, key, {ConsoleVerb::snapshot, {}, 0, 0}, 2, kMean_s);
   if (!described) return described.error();
   answer.description = *std::move(described);
-  using Json = nlohmann::json;
-  const Json object = Json::parse(answer.description, nullptr, false);
+  const Json object = json_of_text<Json>(answer.description);
   if (!object.is_object() || !object.value("mean", Json()).is_number_unsigned() ||
       !object.value("bytes", Json()).is_number_unsigned())
     return world_error(address + ": the answer is not a snapshot");

@@ -27,6 +27,7 @@ struct Pipe {
 // In the child, where little may be called.
 [[noreturn]] void become(char* const* arguments, int in, int out, int err, pid_t parent) {
   setpgid(0, 0);
+  std::signal(SIGPIPE, SIG_DFL);  // which this process ignores
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
   dup2(in, STDIN_FILENO);
@@ -92,6 +93,7 @@ void ChildProcess::take(int& end, std::string& text) {
   while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }
   status_ = plain(status);
+  signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   child_ = 0;
 }
 

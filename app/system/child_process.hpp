@@ -32,7 +32,8 @@ class ChildProcess {
   void end_input();
 
   bool ended() const { return child_ == 0; }
-  int status() const { return status_; }  // once ended; 128 + the signal that ended it
+  int status() const { return status_; }     // once ended; 128 + the signal that ended it
+  int killed_by() const { return signal_; }  // that signal; 0: it has not ended so
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
 
@@ -41,7 +42,7 @@ class ChildProcess {
   void take(int& end, std::string& text);
 
   pid_t child_ = 0;
-  int status_ = -1;
+  int status_ = -1, signal_ = 0;
   int in_end_ = -1, out_end_ = -1, err_end_ = -1;  // of the pipes; -1: closed
   std::string out_, err_;
 };

@@ -15,14 +15,17 @@ Result<std::optional<FolderLock>> FolderLock::take(const std::string& folder, do
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLook{20};
   const auto until = Clock::now() + std::chrono::duration<double>(patience_s);
-  const auto failed = [&] {
-    return world_error(fmt::format("cannot lock {}: {}", folder, std::strerror(errno)));
-  };
   FolderLock lock(Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
-  if (!lock.folder_) return failed();
+  if (!lock.folder_)
+    return world_error(fmt::format("cannot open {}: {}", folder, std::strerror(errno)));
   while (::flock(lock.folder_.fd(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return failed();
+    if (errno != EWOULDBLOCK) {
+      lock.warning_ =
+          fmt::format("{} cannot be locked ({}): nothing keeps a second process from the run there",
+                      folder, std::strerror(errno));
+      break;
+    }
     if (Clock::now() >= until) return std::optional<FolderLock>();
     std::this_thread::sleep_for(kLook);
   }

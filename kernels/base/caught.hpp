@@ -15,7 +15,8 @@ auto caught(const Work& work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return world_error("memory has run out");
+    return world_error(
+        "memory has run out, or a limit of this process is too low (ulimit -v, a container's)");
   } catch (const std::exception& thrown) {
     std::string line = thrown.what();
     for (char& c : line)

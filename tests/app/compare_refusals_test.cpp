@@ -23,10 +23,10 @@ void check_job(const std::string& text, const std::vector<std::string>& words) {
 }  // namespace
 
 TEST_CASE("an unknown key of a job is refused with its line and the nearest name") {
-  check_job(kShared + "zetta2 = 1\n" + kMethod, {"job.toml:4: ", "zetta2", "mean zeta2?"});
-  check_job(kShared + kMethod + "labl = \"x\"\n", {"job.toml:6: ", "labl", "mean label?"});
+  check_job(kShared + "zetta2 = 1\n" + kMethod, {"job.toml:4: ", "zetta2", "mean zeta2, "});
+  check_job(kShared + kMethod + "labl = \"x\"\n", {"job.toml:6: ", "labl", "mean label"});
   check_job(kShared + kMethod + "seed = 3\n", {"job.toml:6: ", "unknown key seed"});
-  check_job("target_acuracy = 0.8\n" + kMethod, {"job.toml:1: ", "mean target_accuracy?"});
+  check_job("target_acuracy = 0.8\n" + kMethod, {"job.toml:1: ", "mean target_accuracy, "});
   check_job("json = true\n" + kMethod, {"job.toml:1: ", "unknown key json"});
 }
 

@@ -52,12 +52,12 @@ TEST_CASE("files of one's own that cannot be are refused in a line") {
   check_refused(train + scratch.path("nowhere.npz"), 2, {"nowhere.npz"});
   check_refused(train + scratch.file("cut.npz", std::string("PK\x03\x04 and no more")), 2,
                 {"cut.npz", "cut or damaged"});
-  check_refused(train + scratch.file("bad.csv", std::string("a,b\n1,one\n")), 2,
-                {"bad.csv, line 2", "\"one\"", "accepted: a number"});
+  check_refused(train + scratch.file("bad.csv", std::string("a,b\none,1\n")), 2,
+                {"bad.csv, line 2", "column \"a\" has \"one\"", "accepted: a number"});
   check_refused(train + scratch.file("bad.safetensors", std::string("12345678")), 2,
                 {"bad.safetensors", "cut"});
   check_refused(train + scratch.file("heights.csv", table(false)) + " --loss cross_entropy", 2,
-                {"heights.csv", "are no classes"});
+                {"heights.csv: targets has ", "accepted: one whole number a sample"});
   check_refused(train + good + " --loss hinge", 2, {"loss", "hinge", "accepted"});
   check_refused("train --no-save --dataset " + good, 2, {"cnn-small", "rows of features"});
   check_refused("train --no-save --dataset " + good + " --model " + scratch.path("no.pt"), 2,

@@ -39,6 +39,7 @@ class Running {
   explicit Running(const std::string& arguments);
   ~Running();
 
+  pid_t process() const { return child_; }
   bool wait_for(const std::string& text);  // on standard error; false: it ended without
   void signal(int number) const;
   int end();  // waits; as Ran::status

@@ -1018,3 +1018,125 @@ TEST_CASE("a console asks a node for a checkpoint, and hears when it is written"
   CHECK(life.end() == 0);
   CHECK(checkpoints_of(run).size() == 2);
 }
+
+TEST_CASE("a node of a launch that is killed from outside is started again, and its run goes on") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  Running launch(
+      "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 --until 600 --quiet "
+      "--log-level info --node-name again --out " +
+      run);
+  const auto nodes = [&] {
+    std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", launch.process()));
+    std::vector<pid_t> children;
+    for (pid_t child = 0; file >> child;)
+      children.push_back(child);
+    return children;
+  };
+  const auto listens = [&](const char* name) {
+    return run_grapevine(std::string("ctl ") + name + " status").status == 0;
+  };
+  const auto begins = [&] { return listens("again.0") && listens("again.1"); };
+  REQUIRE(grapevine::eventually(begins, kBusyMachine));
+  REQUIRE(nodes().size() == 2);
+  REQUIRE(::kill(nodes().back(), SIGKILL) == 0);
+  REQUIRE(launch.wait_for("was killed by signal 9"));
+  REQUIRE(launch.wait_for("started again (1 of 3)"));
+  REQUIRE(grapevine::eventually(begins, kBusyMachine));
+  launch.signal(SIGTERM);
+  CHECK(launch.end() == 0);
+  for (const char* node : {"/node-0", "/node-1"})
+    CHECK(record_of(run + node)["state"] == "interrupted");
+}
+
+TEST_CASE("a node that is drained saves its ranks, and the same command goes on with them") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const std::string node = "node " + kRun + "--gradients 0 --node-name drained --out " + run;
+  Running running(node + " --until 600");
+  REQUIRE(running.wait_for("epoch"));
+  const Ran drain = run_grapevine("ctl drained drain");
+  CHECK(drain.status == 0);
+  CHECK_THAT(drain.out, Catch::Contains("saves its ranks"));
+  CHECK(running.end() == 0);
+  CHECK(record_of(run)["state"] == "drained");
+  const auto saved = checkpoints_of(run);
+  REQUIRE(saved.size() == 1);
+  const Ran again = run_grapevine(node + " --until 0.2");
+  INFO(again.err);
+  CHECK(again.status == 0);
+  CHECK_THAT(again.err, Catch::Contains("goes on from " + saved.front()));
+  CHECK(record_of(run)["state"] == "finished");
+}
+
+TEST_CASE("a launch that is resumed goes on in its own folder") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  {
+    Running launch(
+        "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 --until 600 --out " + run);
+    REQUIRE(launch.wait_for("listens on"));
+    REQUIRE(launch.wait_for("listens on"));
+    launch.signal(SIGTERM);
+    CHECK(launch.end() == 0);
+  }
+  const Ran again = run_grapevine("launch --nodes 2 --ranks 2 --until 0.2 --save --resume " + run,
+                                  "cd " + scratch.path() + ";");
+  INFO(again.err);
+  CHECK(again.status == 0);
+  for (const char* node : {"/node-0", "/node-1"})
+    CHECK(record_of(run + node)["state"] == "finished");
+  CHECK_FALSE(exists(scratch.path("runs")));
+}
+
+TEST_CASE("a run that goes on with other data than it had says so") {
+#ifndef GRAPEVINE_HAS_NETWORKS
+  return skipped("a run on other data: this build has no LibTorch");
+#endif
+  const Scratch scratch;
+  const auto write = [&](int rows) {
+    std::string text = "a,b,label\n";
+    for (int k = 0; k < rows; ++k)
+      text += fmt::format("{},{},{}\n", k % 7, k % 5, k % 3);
+    return scratch.file("d.csv", text);
+  };
+  const std::string run = scratch.path("run");
+  const std::string job =
+      "train --model linear --ranks 2 --topology complete --batch 4 --gradients 0 "
+      "--dataset " +
+      write(900) + " --out " + run;
+  {
+    Running first(job + " --until 600");
+    REQUIRE(first.wait_for("epoch"));
+    first.signal(SIGTERM);
+    CHECK(first.end() == 0);
+  }
+  write(400);
+  const Ran other = run_grapevine(job + " --until 0.2 --quiet");
+  INFO(other.err);
+  CHECK(other.status == 0);
+  CHECK_THAT(other.err, Catch::Contains("ALARM: the data have changed since") &&
+                            Catch::Contains("810 + 90 samples"));
+}
+
+TEST_CASE("a checkpoint of impossible sizes beside a whole one is passed over") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  {
+    Running running("train " + kRun + "--gradients 0 --until 600 --out " + run);
+    REQUIRE(running.wait_for("epoch"));
+    running.signal(SIGTERM);
+    CHECK(running.end() == 0);
+  }
+  const std::string bad = run + "/checkpoints/999999999";
+  fs::create_directory(bad);
+  const std::string deep =
+      "{\"xxh3\":\"0\",\"a\":" + std::string(2000000, '[') + std::string(2000000, ']') + "}";
+  overwrite(bad + "/manifest.json", deep);
+  CHECK(run_grapevine("train --until 0.2 --resume " + run + " --out " + scratch.path("a")).status ==
+        0);
+  overwrite(bad + "/manifest.json", "");
+  fs::resize_file(bad + "/manifest.json", uintmax_t{900} << 30);
+  CHECK(run_grapevine("train --until 0.2 --resume " + run + " --out " + scratch.path("b")).status ==
+        0);
+}

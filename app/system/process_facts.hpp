@@ -1,0 +1,16 @@
+// What the system says of this process, for who watches it from outside.
+#pragma once
+#include <cstdint>
+
+namespace grapevine {
+
+struct ProcessFacts {
+  double cpu_s = 0;      // that it has computed, all threads together
+  double started_s = 0;  // seconds since 1970
+  uint64_t resident_bytes = 0;
+  uint64_t open_files = 0, most_files = 0;
+};
+
+ProcessFacts process_facts();
+
+}  // namespace grapevine

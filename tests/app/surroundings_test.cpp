@@ -1,0 +1,178 @@
+// The program on machines that are not as ours: names that are no text, file systems that lack
+// something, terminals that are closed, readers that are gone, limits.
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/skipped.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kRun = "--objective quadratic --ranks 4 --seed 3 ";
+const std::string kLatin = "caf\xe9";  // a name as an old disk has it
+
+nlohmann::json record_of(const std::string& run) {
+  return nlohmann::json::parse(text_of(run + "/run.json"));
+}
+
+std::string quoted(const std::string& path) { return "'" + path + "'"; }
+
+}  // namespace
+
+TEST_CASE("a path may have bytes that are no text, wherever it stands, and is found again") {
+  const Scratch scratch;
+  const std::string folder = scratch.path(kLatin);
+  fs::create_directory(folder);
+  scratch.file(kLatin + "/graph.txt", std::string("0 1\n1 2\n2 3\n3 0\n"));
+  const std::string graph = "--topology " + quoted(folder + "/graph.txt");
+  const std::string run = folder + "/run";
+  const Ran first =
+      run_grapevine("train " + kRun + graph + " --gradients 400 --json --out " + quoted(run));
+  INFO(first.err);
+  REQUIRE(first.status == 0);
+  CHECK(nlohmann::json::parse(first.out)["run_dir"].is_string());
+  CHECK(record_of(run)["state"] == "finished");
+  CHECK(record_of(run)["options"]["topology"]["bytes"].is_string());
+  CHECK(run_grapevine("topology " + quoted(folder + "/graph.txt") + " --json").status == 0);
+  CHECK(run_grapevine("simulate " + kRun + graph + " --gradients 400 --json").status == 0);
+  for (const std::string format : {"text", "json"}) {
+    const Ran refused = run_grapevine("train " + kRun + "--log-format " + format + " --topology " +
+                                      quoted(folder + "/none.txt"));
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find('\xe9') == std::string::npos);
+  }
+
+  // The graph's file is found by the record of a run that is left.
+  const std::string left = folder + "/left";
+  {
+    Running running("train " + kRun + graph + " --gradients 0 --until 600 --out " + quoted(left));
+    REQUIRE(running.wait_for("epoch"));
+    running.signal(SIGTERM);
+    CHECK(running.end() == 0);
+  }
+  const Ran resumed = run_grapevine("train --until 0.2 --resume " + quoted(left));
+  INFO(resumed.err);
+  CHECK(resumed.status == 0);
+  CHECK(record_of(left)["options"]["topology"]["bytes"].is_string());
+}
+
+TEST_CASE("a closed terminal saves and ends a run, which goes on by itself; nohup outlives it") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  const std::string command = "train " + kRun + "--gradients 0 --until 600 --out " + run;
+  {
+    Running running(command);
+    REQUIRE(running.wait_for("epoch"));
+    running.signal(SIGHUP);
+    CHECK(running.wait_for("stopping"));
+    running.signal(SIGHUP);  // a shell sends it once more
+    CHECK(running.end() == 0);
+  }
+  CHECK(record_of(run)["state"] == "interrupted");
+  CHECK(record_of(run)["preempted"] == true);
+  const Ran again = run_grapevine("train " + kRun + "--gradients 0 --until 0.2 --out " + run);
+  INFO(again.err);
+  CHECK(again.status == 0);
+  CHECK_THAT(again.err, Catch::Contains("goes on from"));
+
+  const Ran unhung = run_command("trap '' HUP; " GRAPEVINE_BINARY_DIR "/grapevine train " + kRun +
+                                 "--gradients 2000 --no-save --json & p=$!; kill -HUP $p; wait $p");
+  INFO(unhung.err);
+  CHECK(unhung.status == 0);
+  CHECK(nlohmann::json::parse(unhung.out)["interrupted"] == false);
+}
+
+TEST_CASE("a run goes on where the reader of its output is gone") {
+  const Scratch scratch;
+  const std::string run = scratch.path("run");
+  for (const std::string command : {"train ", "launch --nodes 2 "}) {
+    const Ran read = run_command("sh -c '" GRAPEVINE_BINARY_DIR "/grapevine " + command + kRun +
+                                 "--gradients 40000 --out " + run + " 2>&1 >/dev/null; echo $? >" +
+                                 scratch.path("status") + "' | head -n 1");
+    CHECK(std::count(read.out.begin(), read.out.end(), '\n') == 1);
+    CHECK(text_of(scratch.path("status")) == "0\n");
+    const bool alone = command == "train ";
+    CHECK(record_of(alone ? run : run + "/node-0")["state"] == "finished");
+    fs::remove_all(run);
+  }
+}
+
+TEST_CASE("files are written, and runs go on, where files cannot be locked or named anew") {
+  const Scratch scratch;
+  const std::string shim = "LD_PRELOAD=" GRAPEVINE_BINARY_DIR "/bin/libold_file_system.so";
+  const Ran key = run_grapevine("keygen " + scratch.path("run.key"), shim);
+  INFO(key.err);
+  CHECK(key.status == 0);
+  CHECK(exists(scratch.path("run.key")));
+  check_refused("keygen " + scratch.path("run.key"), 2, {"File exists"}, shim);
+  CHECK(std::distance(fs::directory_iterator(scratch.path()), {}) == 1);
+  const std::string run = scratch.path("run");
+  const Ran ran = run_grapevine("train " + kRun + "--gradients 400 --out " + run, shim);
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  CHECK_THAT(ran.err, Catch::Contains("ALARM: " + run + " cannot be locked"));
+  CHECK(record_of(run)["state"] == "finished");
+}
+
+TEST_CASE("runs that begin in one second have a folder each") {
+  const Scratch scratch;
+  const std::string one =
+      GRAPEVINE_BINARY_DIR "/grapevine train " + kRun + "--gradients 100 >/dev/null 2>&1 & ";
+  const Ran ran = run_command("cd " + scratch.path() + "; " + one + one + one + "wait; ls runs");
+  CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 3);
+  for (const auto& folder : fs::directory_iterator(scratch.path("runs")))
+    CHECK(record_of(folder.path())["state"] == "finished");
+}
+
+TEST_CASE("a file of the user's is never taken for a socket") {
+  const Scratch scratch;
+  const std::string file = scratch.file("thesis.txt", std::string("precious"));
+  const std::string node = "node --gradients 0 --until 1 --no-save --node-name n ";
+  check_refused(node + "--objective consensus --ranks 1 --listen unix:" + file, 2,
+                {"thesis.txt", "a file that is no socket"});
+  check_refused(node + "--guests 1 --door " + file, 2, {"thesis.txt", "a file that is no socket"});
+  CHECK(text_of(file) == "precious");
+}
+
+TEST_CASE("without a runtime folder, or with one whose path is too long, nodes meet in /tmp") {
+  const Scratch scratch;
+  const std::string deep = scratch.path(std::string(90, 'x'));
+  fs::create_directory(deep);
+  ::chmod(deep.c_str(), 0700);
+  const std::string run = kRun + "--gradients 400";
+  for (const std::string& folder : {std::string("/run/user/99999999"), deep}) {
+    const std::string set = "XDG_RUNTIME_DIR=" + folder;
+    INFO(folder);
+    CHECK(run_grapevine("node " + run, set).status == 0);
+    const Ran two =
+        run_grapevine("launch --nodes 2 --ranks 2 --objective quadratic --gradients 400", set);
+    INFO(two.err);
+    CHECK(two.status == 0);
+  }
+  ::chmod(scratch.path().c_str(), 0700);
+  const std::string long_name(60, 'n');
+  const Ran named = run_grapevine("node " + run + " --node-name " + long_name,
+                                  "XDG_RUNTIME_DIR=" + scratch.path());
+  INFO(named.err);
+  CHECK(named.status == 0);
+}
+
+TEST_CASE("too little memory is a line, and no abort") {
+#ifdef __SANITIZE_ADDRESS__
+  return skipped("a limit of the address space: the address sanitizer needs terabytes");
+#endif
+  const Ran ran = run_grapevine(
+      "train --objective quadratic --dim 1000 --zeta2 1 --ranks 500 --gradients 500 --no-save",
+      "ulimit -v 1500000;");
+  INFO(ran.err);
+  CHECK(ran.status == 1);
+  CHECK_THAT(ran.err, Catch::Contains("grapevine: there is not memory enough"));
+}
