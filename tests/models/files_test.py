@@ -35,7 +35,8 @@ for number, tensor in enumerate(header.values()):
 with open(folder + "/model.pt", "rb") as file:
     zipped = file.read()
 for entry in archive.infolist():  # records that torch.load can map
-    name_and_more = struct.unpack("<HH", zipped[entry.header_offset + 26 : entry.header_offset + 30])
+    lengths_at = entry.header_offset + 26
+    name_and_more = struct.unpack("<HH", zipped[lengths_at : lengths_at + 4])
     assert (entry.header_offset + 30 + sum(name_and_more)) % 64 == 0, entry.filename
 print("structure good: %d tensors" % len(header))
 

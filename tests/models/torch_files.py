@@ -43,10 +43,12 @@ scalar = named(numpy_core, "scalar")
 dtype = named(torch, "uint16")
 storages = {
     name: named(torch, name + "Storage")
-    for name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool",
+    for name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte",
+                 "Bool",
                  "ComplexFloat", "Untyped")
 }
-widths = {"Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1,
+widths = {"Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2,
+          "Char": 1,
           "Byte": 1, "Bool": 1, "ComplexFloat": 8, "Untyped": 1}
 
 
@@ -160,7 +162,8 @@ class Own:
 Own.__module__, Own.__qualname__, torch.Own = "torch", "Own", Own
 save("training.pt", {
     "state_dict": model(), "args": argparse.Namespace(lr=1), "epoch": 3, "own": Own(),
-    "best": Call(scalar, "f8", b"\x00" * 8), "flags": {1, 2}, "frozen": frozenset([1]), "big": 1 << 70,
+    "best": Call(scalar, "f8", b"\x00" * 8), "flags": {1, 2}, "frozen": frozenset([1]),
+    "big": 1 << 70,
     "negative": -5, "bytes": b"xx" * 300, "nothing": None, "nested": [[(1, 2.5, "a")] * 3],
     "optimizer": {"state": {0: {"step": tensor("Float", "f", [3], ())}},
                   "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.999), "params": [0]}]}})
