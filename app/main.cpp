@@ -4,6 +4,7 @@
 
 #include "app/commands/command_line.hpp"
 #include "app/commands/commands.hpp"
+#include "app/launch/guard.hpp"
 #include "app/output/log.hpp"
 #include "app/run/interrupts.hpp"
 #include "kernels/base/caught.hpp"
@@ -68,6 +69,7 @@ Result<int> run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == kGuard) return guard({argv + 2, argv + argc});
   prepare_heap();
   const Result<int> status = caught([&] { return run(argc, argv); });
   return status ? *status : refuse(log_wanted(argc, argv), status.error());

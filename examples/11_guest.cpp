@@ -30,7 +30,7 @@ enum Kind : uint16_t { kJoin, kWelcome, kRefused, kStep, kFinish = 8, kLeave, kW
 struct Record {
   uint32_t segments_less_one = 0, words = 9, root = 0;  // one segment of Cap'n Proto, and in it
   uint16_t words_of_data = 8, words_of_pointers = 0;    // one struct without pointers
-  uint16_t version = 1, kind = kJoin, flags = 0, dtype = 0;
+  uint16_t version = 2, kind = kJoin, flags = 0, dtype = 0;
   uint32_t rank = ~0u, ranks = 0;
   uint64_t number = 0, run_steps = 0, exchanges = 0, bytes = 0;
   double value = 0;

@@ -24,19 +24,20 @@ enum GuestKind {
   wait @11;
   checkpoint @12;
   saved @13;
+  share @14;
 }
 
 struct GuestRecord {
-  version @0 :UInt16;     # 1
+  version @0 :UInt16;     # 2
   kind @1 :UInt16;        # a GuestKind
-  flags @2 :UInt16;       # 1 resumed, 2 end, 4 not finite, 8 not saved
+  flags @2 :UInt16;       # 1 resumed, 2 end, 4 not finite, 8 not saved, 16 aside, 32 over, 64 moved, 128 empty, 256 seat
   dtype @3 :UInt16;       # of the front: 0, f32
-  rank @4 :UInt32;        # 2^32 - 1: any
-  ranks @5 :UInt32;       # of the run; of a mean: in it
+  rank @4 :UInt32;        # 2^32 - 1: any; of a wait: the first that is waited for
+  ranks @5 :UInt32;       # of the run; of a mean: in it; of a wait: waited for; step, share: the share's key
   number @6 :UInt64;      # steps of the rank
-  runSteps @7 :UInt64;    # of all ranks together, as the node estimates them
+  runSteps @7 :UInt64;    # of all ranks together, as the node estimates them; step, share: passes of the share
   exchanges @8 :UInt64;   # that have moved the rank
-  count @9 :UInt64;       # bytes of the text, or of what a descriptor holds
+  count @9 :UInt64;       # bytes of the text, or of what a descriptor holds; step, share: samples of the pass
   value @10 :Float64;     # step: the loss; front: seconds in the node; wait: seconds so far
   epoch @11 :UInt64;      # of the graph
 }

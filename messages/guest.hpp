@@ -8,8 +8,9 @@
 //   mean                                        -> mean, with a descriptor of its values
 //   keep     a descriptor of a blob             -> kept
 //   kept                                        -> kept, with the descriptor where there is a blob
-//   finish   the script's share is done         -> mean, when the others have done theirs
+//   finish   the script takes no more steps     -> mean, when the others take none either
 //   checkpoint                                  -> saved, text: what became of it
+//   share                                       -> share: how far the rank is in its data
 //   leave                                       -> bye
 //
 // `wait` comes once a second before an answer that takes longer.
@@ -34,14 +35,20 @@ enum class GuestKind : uint16_t {
   bye,
   wait,
   checkpoint,
-  saved
+  saved,
+  share
 };
-constexpr int kGuestKinds = 14;
+constexpr int kGuestKinds = 15;
 
 constexpr uint16_t kGuestResumed = 1;    // welcome: the rank has parameters, and they are the front
-constexpr uint16_t kGuestEnd = 2;        // front: no more steps are taken
+constexpr uint16_t kGuestEnd = 2;        // of an answer: no more steps are taken
 constexpr uint16_t kGuestNotFinite = 4;  // front: what was not finite has been left out
 constexpr uint16_t kGuestNotSaved = 8;   // saved: it could not be written
+constexpr uint16_t kGuestAside = 16;     // welcome: what is aside is the rank's as well
+constexpr uint16_t kGuestOver = 32;      // of an answer: the run has ended, finish waits no more
+constexpr uint16_t kGuestMoved = 64;     // share: the front is not what was handed over
+constexpr uint16_t kGuestEmpty = 128;    // wait: no script sits at the rank that is waited for
+constexpr uint16_t kGuestSeat = 256;     // join: the rank is a seat of this node, counted from 0
 constexpr uint32_t kAnyGuestRank = ~uint32_t{0};
 
 struct GuestRecord {
@@ -53,22 +60,46 @@ struct GuestRecord {
   uint64_t epoch = 0;
 };
 
+/// How far a rank is in its share of the data, as its script has told with a step. Nobody here
+/// knows what it means: it is there for the script that comes next.
+struct GuestShare {
+  uint32_t key = 0;  // of the data; 0: nothing was told
+  uint64_t passes = 0, samples = 0;
+  bool operator==(const GuestShare&) const = default;
+};
+
 /// What a script trains: the text of a join. A line with the run's name (empty: whichever it is),
-/// then a line a tensor, `trained NAME D D ...` or `aside NAME D ...`, the trained ones first. What
-/// is aside (buffers) is averaged in means and never gossiped. All fp32.
+/// then a line a tensor, in this order:
+///
+///   trained NAME D D ...      fp32
+///   aside NAME D D ...        fp32; a buffer, which is averaged in means and never gossiped
+///   aside64 NAME D D ...      the same in fp64
+///   tied NAME OF D:S D:S ...  another name of OF, for files: sizes and strides of a view of it
+///
+/// In the memory of a front or a mean they lie in this order, those of fp64 at a multiple of eight
+/// bytes.
 struct GuestLayout {
   struct Tensor {
     std::string name;
     std::vector<int64_t> shape;  // empty: a single number
     bool operator==(const Tensor&) const = default;
   };
+  struct Tied {
+    std::string name, of;
+    std::vector<int64_t> shape, strides;  // as many elements as `of` has, and within it
+    bool operator==(const Tied&) const = default;
+  };
 
   std::string run;
-  std::vector<Tensor> trained, aside;
+  std::vector<Tensor> trained, aside, aside64;
+  std::vector<Tied> tied;
 
   static uint64_t elements(const std::vector<Tensor>&);
   uint64_t trained_elements() const { return elements(trained); }
-  uint64_t aside_elements() const { return elements(aside); }
+  uint64_t aside_elements() const { return elements(aside) + elements(aside64); }
+  /// Where the first of fp64 lies, in bytes.
+  uint64_t aside64_at() const;
+  uint64_t bytes() const { return aside64_at() + sizeof(double) * elements(aside64); }
 };
 
 }  // namespace grapevine

@@ -1,13 +1,18 @@
 #include "messages/guest_codec.hpp"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "kernels/base/spec.hpp"
 #include "messages/guest.capnp.h"
@@ -21,7 +26,8 @@ static_assert(kGuestRecordBytes == (1 + kSegmentWords) * sizeof(capnp::word));
 static_assert(capnp::_::structSize<wire::GuestRecord>().data == kStructWords);
 static_assert(capnp::_::structSize<wire::GuestRecord>().pointers == 0);
 static_assert(std::endian::native == std::endian::little);
-static_assert(int(wire::GuestKind::SAVED) == int(GuestKind::saved) && kGuestKinds == 14);
+static_assert(int(wire::GuestKind::SHARE) == int(GuestKind::share) && kGuestKinds == 15);
+static_assert(int(wire::GuestKind::SAVED) == int(GuestKind::saved));
 static_assert(int(wire::GuestKind::CHECKPOINT) == int(GuestKind::checkpoint));
 static_assert(int(wire::GuestKind::WAIT) == int(GuestKind::wait));
 static_assert(int(wire::GuestKind::BYE) == int(GuestKind::bye));
@@ -35,7 +41,8 @@ static_assert(int(wire::GuestKind::STEP) == int(GuestKind::step));
 static_assert(int(wire::GuestKind::REFUSED) == int(GuestKind::refused));
 static_assert(int(wire::GuestKind::WELCOME) == int(GuestKind::welcome));
 
-constexpr uint16_t kFlags = kGuestResumed | kGuestEnd | kGuestNotFinite | kGuestNotSaved;
+constexpr uint16_t kFlags = kGuestResumed | kGuestEnd | kGuestNotFinite | kGuestNotSaved |
+                            kGuestAside | kGuestOver | kGuestMoved | kGuestEmpty | kGuestSeat;
 
 // The table of a message of one segment, and the pointer to its root.
 constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
@@ -43,10 +50,6 @@ constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
 
 Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
   return world_error(fmt::format("record refused: {} {}, accepted: {}", what, value, accepted));
-}
-
-Error bad_layout(size_t line, const std::string& what) {
-  return world_error(fmt::format("layout refused: line {}: {}", line, what));
 }
 
 /// What is before the next space; the text goes on behind it.
@@ -63,25 +66,105 @@ bool is_plain(std::string_view text) {
   return true;
 }
 
-/// The sizes of a tensor, whose elements and those before it stay within the bound.
-Status read_shape(std::string_view text, size_t line, GuestLayout::Tensor& tensor,
-                  uint64_t& elements) {
-  uint64_t product = 1;
-  while (!text.empty()) {
-    const std::string_view word = next_word(text);
-    const auto size = number_of<int64_t>(word);
-    if (!size || *size < 0)
-      return bad_layout(line, "a size that is no number, accepted: 0 or more");
-    const auto count = static_cast<uint64_t>(*size);
-    if (count > 0 && product > kGuestElements / count)
-      return bad_layout(
-          line, fmt::format("a tensor too large, accepted: {} numbers in all", kGuestElements));
-    product *= count;
+/// What a line of a layout may begin with, in the order of the lines.
+constexpr std::array<std::string_view, 4> kParts{"trained", "aside", "aside64", "tied"};
+constexpr size_t kTied = 3;
+
+/// Takes the lines of a layout, one after the other.
+class LayoutReader {
+ public:
+  Status read(std::string_view line);
+  Result<GuestLayout> whole() &&;
+
+ private:
+  Status read_tensor(std::string name, std::string_view sizes);
+  Status read_tied(std::string name, std::string_view rest);
+  Error bad(const std::string& what) const {
+    return world_error(fmt::format("layout refused: line {}: {}", line_, what));
+  }
+
+  GuestLayout layout_;
+  std::set<std::string> names_;
+  std::map<std::string, uint64_t, std::less<>> elements_;  // of those that are not tied
+  uint64_t all_ = 0;
+  size_t line_ = 0, part_ = 0;  // part: of kParts, the last one
+};
+
+Status LayoutReader::read(std::string_view line) {
+  ++line_;
+  if (!is_plain(line)) return bad("control characters");
+  if (line_ == 1) {
+    layout_.run = line;
+    return Done{};
+  }
+  const std::string_view word = next_word(line);
+  const auto part = static_cast<size_t>(std::ranges::find(kParts, word) - kParts.begin());
+  if (part == kParts.size())
+    return bad(fmt::format("none of {}, accepted: trained NAME SIZES", fmt::join(kParts, ", ")));
+  if (part < part_) return bad(fmt::format("{} behind {}", kParts[part], kParts[part_]));
+  part_ = part;
+  std::string name(next_word(line));
+  if (name.empty()) return bad("no name");
+  if (!names_.insert(name).second) return bad("a name for the second time");
+  return part == kTied ? read_tied(std::move(name), line) : read_tensor(std::move(name), line);
+}
+
+/// Its elements and those before it stay within the bound, and so do its strides where it has none.
+Status LayoutReader::read_tensor(std::string name, std::string_view sizes) {
+  GuestLayout::Tensor tensor{std::move(name), {}};
+  uint64_t elements = 1, extent = 1;  // extent: a size of 0 counts as 1
+  while (!sizes.empty()) {
+    const auto size = number_of<int64_t>(next_word(sizes));
+    if (!size || *size < 0) return bad("a size that is no number, accepted: 0 or more");
+    const auto count = std::max<uint64_t>(1, static_cast<uint64_t>(*size));
+    if (extent > kGuestElements / count)
+      return bad(fmt::format("a tensor too large, accepted: {} numbers in all", kGuestElements));
+    extent *= count;
+    elements *= static_cast<uint64_t>(*size);
     tensor.shape.push_back(*size);
   }
-  elements += product;
-  if (elements <= kGuestElements) return Done{};
-  return bad_layout(line, fmt::format("too many numbers, accepted: {} in all", kGuestElements));
+  all_ += elements;
+  if (all_ > kGuestElements)
+    return bad(fmt::format("too many numbers, accepted: {} in all", kGuestElements));
+  elements_.emplace(tensor.name, elements);
+  std::vector<GuestLayout::Tensor>* const of[] = {&layout_.trained, &layout_.aside,
+                                                  &layout_.aside64};
+  of[part_]->push_back(std::move(tensor));
+  return Done{};
+}
+
+Status LayoutReader::read_tied(std::string name, std::string_view rest) {
+  GuestLayout::Tied tied{std::move(name), std::string(next_word(rest)), {}, {}};
+  const auto of = elements_.find(tied.of);
+  if (of == elements_.end()) return bad("tied to a tensor that there is not");
+  uint64_t elements = 1, last = 0;  // last: the furthest element that it has
+  while (!rest.empty()) {
+    const std::string_view side = next_word(rest);
+    const size_t colon = side.find(':');
+    const auto size = number_of<int64_t>(side.substr(0, colon));
+    const auto stride =
+        colon == side.npos ? std::nullopt : number_of<int64_t>(side.substr(colon + 1));
+    if (!size || *size < 0 || !stride || *stride < 0)
+      return bad("a side that is none, accepted: SIZE:STRIDE");
+    const auto count = static_cast<uint64_t>(*size), step = static_cast<uint64_t>(*stride);
+    if (count > 1 && (elements > of->second / count || step > of->second / (count - 1)))
+      return bad("tied beyond its tensor");
+    elements *= count;
+    last += count > 1 ? (count - 1) * step : 0;
+    tied.shape.push_back(*size);
+    tied.strides.push_back(*stride);
+    if (last > of->second) return bad("tied beyond its tensor");
+  }
+  if (elements != of->second || (elements > 0 && last >= elements))
+    return bad("tied to a part of its tensor");
+  layout_.tied.push_back(std::move(tied));
+  return Done{};
+}
+
+Result<GuestLayout> LayoutReader::whole() && {
+  if (layout_.trained_elements() == 0)
+    return world_error("layout refused: nothing is trained, accepted: one number or more");
+  return std::move(layout_);
 }
 
 }  // namespace
@@ -95,6 +178,11 @@ uint64_t GuestLayout::elements(const std::vector<Tensor>& tensors) {
     sum += product;
   }
   return sum;
+}
+
+uint64_t GuestLayout::aside64_at() const {
+  const uint64_t end = sizeof(float) * (elements(trained) + elements(aside));
+  return (end + sizeof(double) - 1) / sizeof(double) * sizeof(double);
 }
 
 GuestRecordBytes encode(const GuestRecord& r) {
@@ -131,8 +219,10 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
       reinterpret_cast<const capnp::word*>(segment.data()));
   if (root.getVersion() != kGuestVersion)
     return refused("version", root.getVersion(), std::to_string(kGuestVersion));
-  if (root.getKind() >= kGuestKinds) return refused("kind", root.getKind(), "0 to 13");
-  if ((root.getFlags() & ~kFlags) != 0) return refused("flags", root.getFlags(), "0 to 15");
+  if (root.getKind() >= kGuestKinds)
+    return refused("kind", root.getKind(), fmt::format("0 to {}", kGuestKinds - 1));
+  if ((root.getFlags() & ~kFlags) != 0)
+    return refused("flags", root.getFlags(), fmt::format("0 to {}", kFlags));
   if (root.getDtype() != 0) return refused("dtype", root.getDtype(), "0 (f32)");
   GuestRecord r;
   r.kind = static_cast<GuestKind>(root.getKind());
@@ -153,32 +243,13 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
 }
 
 Result<GuestLayout> read_guest_layout(std::string_view text) {
-  GuestLayout layout;
-  std::set<std::string_view> names;
-  uint64_t elements = 0;
-  for (size_t number = 1; !text.empty(); ++number) {
+  LayoutReader reader;
+  while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
+    if (Status ok = reader.read(text.substr(0, end)); !ok) return ok.error();
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!is_plain(line)) return bad_layout(number, "control characters");
-    if (number == 1) {
-      layout.run = line;
-      continue;
-    }
-    const std::string_view part = next_word(line), name = next_word(line);
-    const bool trained = part == "trained";
-    if (!trained && part != "aside")
-      return bad_layout(number, "neither trained nor aside, accepted: trained NAME SIZES");
-    if (trained && !layout.aside.empty()) return bad_layout(number, "trained behind aside");
-    if (name.empty()) return bad_layout(number, "no name");
-    if (!names.insert(name).second) return bad_layout(number, "a name for the second time");
-    GuestLayout::Tensor tensor{std::string(name), {}};
-    if (Status shape = read_shape(line, number, tensor, elements); !shape) return shape.error();
-    (trained ? layout.trained : layout.aside).push_back(std::move(tensor));
   }
-  if (layout.trained_elements() == 0)
-    return world_error("layout refused: nothing is trained, accepted: one number or more");
-  return layout;
+  return std::move(reader).whole();
 }
 
 }  // namespace grapevine

@@ -11,7 +11,7 @@
 
 namespace grapevine {
 
-constexpr uint16_t kGuestVersion = 1;
+constexpr uint16_t kGuestVersion = 2;
 constexpr size_t kGuestRecordBytes = 80;
 constexpr uint64_t kGuestTextBytes = uint64_t{16} << 20;  // of a layout or a refusal, at most
 constexpr uint64_t kGuestElements = uint64_t{1} << 34;    // trained and aside together, at most
@@ -25,9 +25,10 @@ GuestRecordBytes encode(const GuestRecord&);
 /// join, a refusal or what is said of a checkpoint.
 Result<GuestRecord> decode_guest(std::span<const std::byte> bytes);
 
-/// Refuses, with one line: a line that is neither `trained` nor `aside`, nothing trained, trained
-/// behind aside, a name that is empty, given twice or has control characters, a size that is no
-/// number or negative, more than kGuestElements in all.
+/// Refuses, with one line: a line that begins with none of the four words, or behind those that
+/// follow it, nothing trained, a name that is empty, given twice or has control characters, a size
+/// that is no number or negative, more than kGuestElements in all, a tied name that is no view of
+/// all of a tensor.
 Result<GuestLayout> read_guest_layout(std::string_view text);
 
 }  // namespace grapevine

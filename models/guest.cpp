@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -11,15 +13,54 @@
 
 namespace grapevine {
 
+namespace {
+
+Buffer copy_of(ConstVec from) {
+  Buffer copy(from.size, from.dtype);
+  scale({}, 1, from, copy);
+  return copy;
+}
+
+/// f(element of the one, element of the other), of one type.
+template <class Function>
+void for_both(Vec one, ConstVec other, const Function& f) {
+  GV_CHECK((one.size == other.size && one.dtype == other.dtype));
+  for (size_t k = 0; k < one.size; ++k)
+    one.dtype == DType::f32 ? f(one.as<float>()[k], other.as<float>()[k])
+                            : f(one.as<double>()[k], other.as<double>()[k]);
+}
+
+/// The bytes of a view's elements, in its order. REQUIRES: a view of all of `of`.
+std::vector<char> elements_of(const TiedName& view, const ModelTensor& of) {
+  const size_t size = size_of(of.type);
+  std::vector<char> bytes(of.bytes());
+  std::vector<int64_t> at(view.shape.size());
+  for (size_t to = 0; to < bytes.size(); to += size) {
+    int64_t from = 0;
+    for (size_t d = 0; d < at.size(); ++d)
+      from += at[d] * view.strides[d];
+    std::memcpy(&bytes[to], static_cast<const char*>(of.data) + static_cast<size_t>(from) * size,
+                size);
+    for (size_t d = at.size(); d-- > 0 && ++at[d] == view.shape[d];)
+      at[d] = 0;
+  }
+  return bytes;
+}
+
+}  // namespace
+
 GuestObjective::GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start,
-                               Buffer statistics)
+                               Buffer statistics, size_t wide_from, std::vector<TiedName> tied)
     : layout_(std::move(layout)),
       aside_(std::move(aside)),
       start_(std::move(start)),
+      start_aside_(copy_of(statistics)),
+      wide_from_(wide_from),
+      tied_(std::move(tied)),
       average_(std::move(statistics)) {
   GV_CHECK(start_.size() == layout_.size());
   GV_CHECK((layout_.dtype() == DType::f32 && start_.dtype() == DType::f32));
-  GV_CHECK(average_.size() == aside_.size());
+  GV_CHECK((average_.size() == aside_.size() && average_.dtype() == aside_.dtype()));
 }
 
 void GuestObjective::initial_point(int, Vec x) const {
@@ -51,24 +92,60 @@ void GuestObjective::read_statistics(int rank, Vec out) const {
   scale({}, 1, known == statistics_.end() ? average_ : known->second, out);
 }
 
-void GuestObjective::set_statistics(int rank, uint64_t, ConstVec now) {
-  GV_CHECK(now.size == aside_.size());
+bool GuestObjective::has_statistics(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return statistics_.contains(rank);
+}
+
+void GuestObjective::read_for_mean(int rank, Vec out) const {
+  read_statistics(rank, out);
+  for_both(out, out, [](auto& element, auto value) { element = std::isfinite(value) ? value : 0; });
+}
+
+void GuestObjective::set_statistics(int rank, uint64_t gradients, ConstVec now) {
+  GV_CHECK((now.size == aside_.size() && now.dtype == aside_.dtype()));
+  if (gradients == 0) return;
   const std::lock_guard lock(mutex_);
   Buffer& own = statistics_[rank];
-  if (own.size() != now.size) own = Buffer(now.size, DType::f32);
+  if (own.size() != now.size) own = Buffer(now.size, now.dtype);
   scale({}, 1, now, own);
 }
 
 void GuestObjective::set_average_statistics(ConstVec average) {
   const std::lock_guard lock(mutex_);
   scale({}, 1, average, average_);
+  put_masks(start_aside_, average_);
+}
+
+void GuestObjective::put_masks(ConstVec own, Vec mean) {
+  for_both(mean, own, [](auto& element, auto value) {
+    if (!std::isfinite(value)) element = value;
+  });
 }
 
 Status GuestObjective::save_model(const std::string& directory, ConstVec x) {
   const std::lock_guard lock(mutex_);
   std::vector<ModelTensor> tensors = tensors_of(layout_, x);
-  for (ModelTensor& tensor : tensors_of(aside_, std::as_const(average_).vec()))
+  Buffer narrow(aside_.size(), DType::f32);
+  size_t number = 0;
+  for (ModelTensor& tensor : tensors_of(aside_, std::as_const(average_).vec())) {
+    if (tensor.type == TensorType::f64 && number < wide_from_) {
+      const ParameterEntry& entry = aside_.entries()[number];
+      const auto* from = static_cast<const double*>(tensor.data);
+      float* to = narrow.vec().as<float>() + entry.offset;
+      std::copy_n(from, entry.size(), to);
+      tensor = {entry.name, entry.shape, TensorType::f32, to};
+    }
     tensors.push_back(std::move(tensor));
+    ++number;
+  }
+  std::vector<std::vector<char>> views;
+  for (const TiedName& tied : tied_) {
+    const auto of = std::ranges::find(tensors, tied.of, &ModelTensor::name);
+    GV_CHECK(of != tensors.end());
+    views.push_back(elements_of(tied, *of));
+    tensors.push_back({tied.name, tied.shape, of->type, views.back().data()});
+  }
   if (Status ok = write_safetensors(directory + "/model.safetensors", tensors); !ok) return ok;
   return write_state_dict(directory + "/model.pt", tensors);
 }

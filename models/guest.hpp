@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "models/objective.hpp"
 
@@ -12,16 +13,28 @@ namespace grapevine {
 /// How settings name it: make_objective does not make it, a script brings it.
 inline constexpr char kGuestObjective[] = "guest";
 
+/// Another name of a tensor, in files: a view of all of it. REQUIRES: within its tensor.
+struct TiedName {
+  std::string name, of;
+  std::vector<int64_t> shape, strides;
+};
+
 class GuestObjective final : public Objective {
  public:
   /// `start` has the layout's size, and `statistics` theirs: what a script has aside, which is
-  /// averaged in means and never gossiped. All fp32.
-  GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start, Buffer statistics);
+  /// averaged in means and never gossiped. Parameters are fp32. Of an `aside` in fp64 the tensors
+  /// from `wide_from` on are the script's fp64, and those before its fp32.
+  GuestObjective(ParameterLayout layout, ParameterLayout aside, Buffer start, Buffer statistics,
+                 size_t wide_from = 0, std::vector<TiedName> tied = {});
 
   const ParameterLayout& layout() const override { return layout_; }
   const ParameterLayout& statistics() const override { return aside_; }
   /// As of the last step of the rank's script.
   void read_statistics(int rank, Vec out) const override;
+  bool has_statistics(int rank) const override;
+  /// Without what is no number or infinite: a mask, which no mean can have.
+  void read_for_mean(int rank, Vec out) const override;
+  /// Of a rank without gradients: the rank has none of its own.
   void set_statistics(int rank, uint64_t gradients, ConstVec) override;
   void set_average_statistics(ConstVec) override;
   bool has_gradients() const override { return false; }
@@ -33,12 +46,17 @@ class GuestObjective final : public Objective {
   uint64_t gradients_per_pass(int) const override { return 0; }
   std::string description() const override;
 
-  /// Under the script's names, what is aside included.
+  /// A mean of what is aside: its masks are as `own` has them.
+  static void put_masks(ConstVec own, Vec mean);
+
+  /// Under all of the script's names, what is aside included.
   Status save_model(const std::string& directory, ConstVec x) override;
 
  private:
   const ParameterLayout layout_, aside_;
-  const Buffer start_;
+  const Buffer start_, start_aside_;
+  const size_t wide_from_;
+  const std::vector<TiedName> tied_;
   mutable std::mutex mutex_;  // guards what follows
   Buffer average_;            // of the statistics; before there is one, the start
   std::map<int, Buffer> statistics_;

@@ -17,6 +17,8 @@ const ParameterLayout& Objective::statistics() const {
 
 void Objective::read_statistics(int, Vec out) const { GV_CHECK(out.size == 0u); }
 
+bool Objective::has_statistics(int) const { return true; }
+
 void Objective::set_statistics(int, uint64_t, ConstVec now) { GV_CHECK(now.size == 0u); }
 
 void Objective::set_average_statistics(ConstVec average) { GV_CHECK(average.size == 0u); }

@@ -107,6 +107,10 @@ class Objective {
   virtual const ParameterLayout& statistics() const;
   /// Those of a rank, whole, while others compute; where it has taken no gradient, the start.
   virtual void read_statistics(int rank, Vec out) const;
+  /// Whether it has any of its own: else no mean has the start's.
+  virtual bool has_statistics(int rank) const;
+  /// read_statistics(), finite where the rank has not diverged.
+  virtual void read_for_mean(int rank, Vec out) const { read_statistics(rank, out); }
   /// A rank goes on with these, after so many gradients of an earlier life.
   virtual void set_statistics(int rank, uint64_t gradients, ConstVec);
   /// The average over the ranks of all nodes: from now on it is the one that evaluate() of rank -1

@@ -29,6 +29,8 @@ class WarmStart final : public Objective {
   void gradient_came(int thread, int rank) override { of_->gradient_came(thread, rank); }
   const ParameterLayout& statistics() const override { return of_->statistics(); }
   void read_statistics(int rank, Vec out) const override { of_->read_statistics(rank, out); }
+  bool has_statistics(int rank) const override { return of_->has_statistics(rank); }
+  void read_for_mean(int rank, Vec out) const override { of_->read_for_mean(rank, out); }
   void set_statistics(int rank, uint64_t gradients, ConstVec now) override {
     of_->set_statistics(rank, gradients, now);
   }

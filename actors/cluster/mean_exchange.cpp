@@ -109,6 +109,7 @@ void MeanExchange::begin(double now, const MeanKey& key, MeanEffects& out) {
     n.child = tree.places[static_cast<size_t>(place)].parent != other;
     n.ranks_at_most = n.child ? tree.places[static_cast<size_t>(other)].ranks_at_most : all;
     n.unlinked_since = now;
+    n.in.ranks.assign(shape_.vectors.size(), -1);
     const std::string& name = key.members[static_cast<size_t>(other)].node;
     const auto early = early_.find({name, n.child ? Way::down : Way::up});
     if (early != early_.end() && early->second.mean == number_) grant(now, n, early->second);
@@ -156,6 +157,8 @@ void MeanExchange::own(double now, uint64_t number, MeanSum sum, MeanEffects& ou
     if (sum.vectors.empty())
       for (const MeanShape::Vector& v : shape_.vectors)
         sum.vectors.emplace_back(v.count, DType::f64);
+    sum.ranks_in.resize(shape_.vectors.size());
+    result->ranks_in.resize(shape_.vectors.size());
     GV_CHECK(sum.vectors.size() == shape_.vectors.size());
     for (size_t k = 0; k < shape_.vectors.size(); ++k) {
       const MeanShape::Vector& v = shape_.vectors[k];
@@ -307,10 +310,10 @@ uint32_t MeanExchange::summed() const {
   return least;
 }
 
-int64_t MeanExchange::ranks_in_sum() const {
-  int64_t ranks = sum_->ranks;
+int64_t MeanExchange::ranks_in_sum(size_t vector) const {
+  int64_t ranks = sum_->ranks_in[vector];
   for (const auto& [name, n] : neighbours_)
-    if (n.child) ranks += n.in.ranks;
+    if (n.child) ranks += n.in.ranks[vector];
   return ranks;
 }
 
@@ -354,7 +357,8 @@ void MeanExchange::ask_more(double now, MeanEffects& out) {
 MeanEffects::Piece MeanExchange::piece_for(const std::string& to, const Neighbour& n) const {
   const MeanShape::Place at = shape_.place_of(n.out.next);
   const DType dtype = shape_.vectors[at.vector].dtype;
-  const auto ranks = static_cast<uint32_t>(n.child ? result_->ranks : ranks_in_sum());
+  const auto ranks =
+      static_cast<uint32_t>(n.child ? result_->ranks_in[at.vector] : ranks_in_sum(at.vector));
   MeanEffects::Piece piece;
   piece.to = to;
   piece.what = {n.child ? Way::down : Way::up, number_, at.vector, at.offset, ranks};
@@ -390,10 +394,11 @@ bool MeanExchange::pour(MeanEffects& out) {
 void MeanExchange::divide() {
   if (!is_root_ || made_ >= summed()) return;
   const MeanShape::Place at = shape_.place_of(made_++);
-  result_->ranks = static_cast<int>(ranks_in_sum());
+  const int ranks = result_->ranks_in[at.vector] = static_cast<int>(ranks_in_sum(at.vector));
+  result_->ranks = result_->ranks_in.front();
   const Vec mean = result_->vectors[at.vector].vec().part(at.offset, at.count);
   const ConstVec sum = std::as_const(sum_->vectors[at.vector]).vec().part(at.offset, at.count);
-  divide_into(sum, std::max(1, result_->ranks), mean);
+  divide_into(sum, std::max(1, ranks), mean);
   const uint64_t hash = piece_hash(mean);
   result_->hash = fnv1a(std::as_bytes(std::span(&hash, 1)), result_->hash);
 }
@@ -407,7 +412,8 @@ std::string MeanExchange::complaint_about(const Neighbour& n, const MeanPiece& p
       n.child ? packed_shape(next.count, mean) : PackedShape{mean, next.count};
   if (payload.dtype != shape.dtype) return "a piece of another type";
   if (p.ranks > n.ranks_at_most) return "a piece of more ranks than there are";
-  if (n.in.ranks >= 0 && n.in.ranks != int64_t{p.ranks}) return "pieces of unlike numbers of ranks";
+  const int64_t known = n.in.ranks[p.vector];
+  if (known >= 0 && known != int64_t{p.ranks}) return "pieces of unlike numbers of ranks";
   if (p.vector != next.vector || p.offset != next.offset) return "";
   if (payload.size != shape.count) return "a piece of another size";
   const bool finite = n.child ? is_finite(payload, next.count) : all_finite({}, payload);
@@ -458,12 +464,13 @@ void MeanExchange::take_in(double now, Neighbour& n, const MeanPiece& p, ConstVe
     std::memcpy(mean.data, payload.data, payload.bytes());
     const uint64_t hash = piece_hash(mean);
     result_->hash = fnv1a(std::as_bytes(std::span(&hash, 1)), result_->hash);
-    result_->ranks = static_cast<int>(p.ranks);
+    result_->ranks_in[at.vector] = static_cast<int>(p.ranks);
+    result_->ranks = result_->ranks_in.front();
     ++made_;
   }
   Source& s = n.in;
   ++s.have;
-  s.ranks = p.ranks;
+  s.ranks[at.vector] = p.ranks;
   const double gap_s = s.came_at < 0 || s.lapses > 0 ? s.gap_s : now - s.came_at;
   s.gap_s = s.gap_s == 0 ? gap_s : s.gap_s + (gap_s - s.gap_s) / 8;
   s.came_at = now;

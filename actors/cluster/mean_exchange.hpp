@@ -58,9 +58,13 @@ struct MeanShape {
   Place place_of(uint32_t piece) const;  // REQUIRES: piece < pieces()
 };
 
+/// How many ranks are in each vector: one that has nothing to give to a vector is in the others.
+using RanksIn = std::vector<int>;
+
 struct Mean {
-  std::vector<Buffer> vectors;  // as the shape has them
-  int ranks = 0, nodes = 0;     // that are in it
+  std::vector<Buffer> vectors;  // as the shape has them; of no ranks: zeros
+  RanksIn ranks_in;
+  int ranks = 0, nodes = 0;  // that are in it: in the first vector
   uint64_t number = 0, hash = 0;
 };
 
@@ -68,7 +72,7 @@ struct Mean {
 /// vectors.
 struct MeanSum {
   std::vector<Buffer> vectors;
-  int ranks = 0;
+  RanksIn ranks_in;
 };
 
 struct MeanEffects {
@@ -134,7 +138,7 @@ class MeanExchange {
   struct Source {  // of pieces: a child, or the parent
     uint32_t have = 0, asked = 0;
     uint32_t skipped = 0xFFFFFFFF;  // what it had when a piece too far came
-    int64_t ranks = -1;             // as its pieces say
+    std::vector<int64_t> ranks;     // in each vector, as its pieces say; -1: they have not yet
     int bad = 0, lapses = 0;
     double due_at = std::numeric_limits<double>::infinity(), came_at = -1, gap_s = 0;
   };
@@ -166,7 +170,7 @@ class MeanExchange {
   void ask(double now, const std::string& to, Neighbour&, bool again, MeanEffects&);
   void grant(double now, Neighbour&, const MeanAsk&) const;
   uint32_t summed() const;  // pieces whose sums are whole here
-  int64_t ranks_in_sum() const;
+  int64_t ranks_in_sum(size_t vector) const;
   bool gives(const Neighbour&) const;                           // pieces of it are awaited
   bool needs(const std::string& node, const Neighbour&) const;  // a link
   double lapse_s(const Source&) const;

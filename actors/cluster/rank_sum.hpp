@@ -2,8 +2,9 @@
 // so that whoever does it can do other things between two pieces.
 //
 // Ranks are given one after the other. A rank is looked at before it is added: one that has
-// diverged, so that its numbers are not finite, is left out, and poisons nobody's mean. Memory: the
-// sum in fp64, and the vectors of one rank.
+// diverged, so that its numbers are not finite, is left out, and poisons nobody's mean. One that
+// has nothing to give to a vector is not in that. Memory: the sum in fp64, and the vectors of one
+// rank.
 #pragma once
 #include <memory>
 #include <vector>
@@ -17,7 +18,8 @@ class RankSum {
   /// Of the mean with this number.
   RankSum(uint64_t number, MeanShape shape);
 
-  /// The vectors of a rank, as the shape has them. REQUIRES: not busy().
+  /// The vectors of a rank, as the shape has them; null but for the first: it has none to give.
+  /// REQUIRES: not busy().
   void add(std::vector<std::shared_ptr<const Buffer>> vectors);
   bool busy() const { return !vectors_.empty(); }
   /// Goes on with one piece, of at most kMeanPieceElements elements: how many. REQUIRES: busy().
@@ -28,6 +30,8 @@ class RankSum {
   MeanSum take() { return std::move(sum_); }  // without ranks: no vectors
 
  private:
+  uint32_t after(uint32_t piece) const;
+
   const uint64_t number_;
   const MeanShape shape_;
   const Buffer zero_;

@@ -220,8 +220,11 @@ void Transfers::sum_next_rank() {
 void Transfers::add(const RankParameters& rank) {
   std::vector<std::shared_ptr<const Buffer>> vectors{rank.x};
   if (const ParameterLayout& layout = deps_.objective->statistics(); layout.size() > 0) {
-    auto statistics = std::make_shared<Buffer>(layout.size(), layout.dtype());
-    deps_.objective->read_statistics(rank.rank % deps_.ranks, *statistics);
+    const int shard = rank.rank % deps_.ranks;
+    auto statistics = deps_.objective->has_statistics(shard)
+                          ? std::make_shared<Buffer>(layout.size(), layout.dtype())
+                          : nullptr;
+    if (statistics) deps_.objective->read_for_mean(shard, *statistics);
     vectors.push_back(std::move(statistics));
   }
   sum_->add(std::move(vectors));
@@ -241,10 +244,10 @@ void Transfers::summed() {
                           sum_->left_out() == 1 ? "is" : "are"));
   const auto sum = std::make_shared<MeanSum>(sum_->take());
   sum_.reset();
-  if (measures_ && sum->ranks > 0) {
+  if (const int ranks = sum->ranks_in.front(); measures_ && ranks > 0) {
     auto own = std::make_shared<Mean>();
-    own->ranks = sum->ranks;
-    own->vectors.push_back(mean_of(sum->vectors[0].vec(), sum->ranks, deps_.shape.dtype));
+    own->ranks = ranks;
+    own->vectors.push_back(mean_of(sum->vectors[0].vec(), ranks, deps_.shape.dtype));
     own_ = std::move(own);
   }
   averaging([number, sum](MeanExchange& m, double now, MeanEffects& out) {

@@ -9,6 +9,16 @@
 #include "actors/guests/guest_visit.hpp"
 
 namespace grapevine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLook = 50ms;
+constexpr auto kHurry = 5s;     // for scripts to hear of the end, where somebody waits for it
+constexpr auto kFarewell = 2s;  // for those that have the mean to leave
+constexpr auto kSilence = 10s;  // of one that does not ask for it, until that is said
+
+}  // namespace
 
 Result<std::shared_ptr<GuestHall>> GuestHall::open(GuestHallOptions options) {
   std::shared_ptr<GuestHall> hall(new GuestHall(std::move(options)));
@@ -26,7 +36,11 @@ GuestHall::GuestHall(GuestHallOptions options)
       table_(std::make_shared<GuestTable>(options_.places)),
       places_(static_cast<size_t>(options_.places)) {}
 
-GuestHall::~GuestHall() { end({}, {}, 0, std::chrono::seconds(0)); }
+GuestHall::~GuestHall() { close(); }
+
+void GuestHall::close() {
+  if (door_) end({}, {}, 0, [] { return true; });
+}
 
 std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
@@ -45,17 +59,33 @@ void GuestHall::on_epoch(const EpochInfo& epoch) {
   epoch_ = epoch;
 }
 
-void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
-                    int ranks, std::chrono::seconds patience) {
-  std::unique_lock lock(mutex_);
-  if (stage_ != Stage::over) {
-    stage_ = Stage::over;
-    mean_ = std::move(mean);
-    mean_aside_ = std::move(aside);
-    ranks_in_mean_ = ranks;
+void GuestHall::give_up(int place) {
+  {
+    const std::lock_guard lock(mutex_);
+    places_[static_cast<size_t>(place)].status.done = true;
   }
+  table_->finish(place);
+}
+
+void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
+                    int ranks, const std::function<bool()>& hurries) {
+  std::unique_lock lock(mutex_);
+  stage_ = Stage::over;
+  mean_ = std::move(mean);
+  mean_aside_ = std::move(aside);
+  ranks_in_mean_ = ranks;
   changed_.notify_all();
-  changed_.wait_for(lock, patience, [this] { return visits_ == 0; });
+  const auto begin = Clock::now();
+  auto until = mean_ ? begin + options_.patience : begin;
+  for (bool said = false; unserved_ > 0 && Clock::now() < until;) {
+    changed_.wait_for(lock, kLook);
+    lock.unlock();
+    if (hurries()) until = std::min(until, begin + kHurry);
+    if (!said && Clock::now() > begin + kSilence && (said = true))
+      say("the run is over, and scripts that have not asked for its mean are waited for");
+    lock.lock();
+  }
+  changed_.wait_for(lock, kFarewell, [this] { return visits_ == 0; });
   auto door = std::move(door_);
   lock.unlock();
   door.reset();  // joins its threads
@@ -71,19 +101,25 @@ KeptBlob GuestHall::kept(int rank) const {
   {
     const std::lock_guard lock(mutex_);
     for (size_t k = 0; k < places_.size() && !blob; ++k) {
-      if (!places_[k].blob || table_->server(static_cast<int>(k)).rank != rank) continue;
+      if (table_->server(static_cast<int>(k)).rank != rank) continue;
+      kept.share = places_[k].share;
+      if (!places_[k].blob) break;
       blob = Descriptor(::fcntl(places_[k].blob.fd(), F_DUPFD_CLOEXEC, 0));
       kept.steps = places_[k].blob_number;
       kept.bytes.resize(places_[k].blob_bytes);
     }
   }
-  if (!read_all(blob.fd(), kept.bytes.data(), kept.bytes.size())) return {};
+  if (!read_all(blob.fd(), kept.bytes.data(), kept.bytes.size())) kept.bytes.clear();
   return kept;
 }
 
 void GuestHall::keep(int place, const KeptBlob& kept) {
+  {
+    const std::lock_guard lock(mutex_);
+    places_.at(static_cast<size_t>(place)).share = kept.share;
+  }
   if (kept.bytes.empty()) return;
-  Descriptor blob(::memfd_create("kept", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Descriptor blob = make_memory("kept");
   if (!blob || !write_all(blob.fd(), kept.bytes.data(), kept.bytes.size()) ||
       ::fcntl(blob.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
     return;

@@ -8,7 +8,7 @@
 //
 // A script's visit is a thread (transport/guest_door.hpp) that asks the rank's worker and carries
 // the actors that this makes ready, so that a step wakes no other thread. What is aside is kept as
-// of the last step of each script, and averaged over this node's ranks.
+// of the last step of each script, and averaged over this node's ranks that have had one.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -33,6 +33,8 @@ struct GuestHallOptions {
   int first_rank = 0;     // as far as it is known before the run
   std::string run, node;  // names
   std::string door;       // a path; empty: by the node's name
+  // For scripts that do not ask for the mean once the run is over: they may be at a long test.
+  std::chrono::seconds patience{600};
 };
 
 /// One place, for reports.
@@ -42,6 +44,8 @@ struct GuestStatus {
   uint64_t steps = 0;       // of the rank, as the script knows
   double since_step_s = 0;  // since the script was answered
   uint64_t visits = 0;      // scripts that have sat there
+  int group = 0;            // of the processes of the last of them
+  bool done = false;        // no more steps are taken there
 };
 
 class GuestHall {
@@ -55,6 +59,7 @@ class GuestHall {
     std::shared_ptr<Counters> counters;
     int ranks = 1;                        // that the objective tells apart
     CheckpointerActor checkpointer = {};  // null: there are no checkpoints
+    bool on_device = false;               // the ranks are, and so are the seats' bases
   };
 
   static Result<std::shared_ptr<GuestHall>> open(GuestHallOptions);
@@ -69,11 +74,15 @@ class GuestHall {
 
   void begin(Run);
   void on_epoch(const EpochInfo&);
-  /// The run has ended here. Tells scripts that wait for it the mean, over so many ranks, of what
-  /// is trained and of what is aside, and waits for so long until they have gone. Then no thread of
-  /// the hall uses the run any more. Both may be null.
+  /// Nobody takes steps there any more: the other ranks do the rest of its share.
+  void give_up(int place);
+  /// The run has ended here. Tells scripts the mean, over so many ranks, of what is trained and of
+  /// what is aside, and waits until they have it: for seconds only, as soon as `hurries`. Then no
+  /// thread of the hall uses the run any more. Without a mean: null. `aside` null: no rank has any.
   void end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside, int ranks,
-           std::chrono::seconds patience);
+           const std::function<bool()>& hurries);
+  /// Without a mean, where the run has not come as far as to end().
+  void close();
 
   /// A copy of what a script has left with a rank.
   KeptBlob kept(int rank) const;
@@ -94,6 +103,7 @@ class GuestHall {
     Clock::time_point answered_at{};
     Descriptor blob;
     uint64_t blob_number = 0, blob_bytes = 0;
+    GuestShare share;
   };
 
   explicit GuestHall(GuestHallOptions);
@@ -107,7 +117,7 @@ class GuestHall {
   std::optional<GuestLayout> layout_;
   std::shared_ptr<GuestObjective> objective_;
   std::vector<Place> places_;
-  int visits_ = 0;  // that are going on
+  int visits_ = 0, unserved_ = 0;  // that are going on; of them, that do not have the last mean
   Run run_;
   EpochInfo epoch_;
   std::shared_ptr<const Buffer> mean_, mean_aside_;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +18,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr auto kPoll = 50ms;       // between two looks whether a script that waits has gone
 constexpr int kPollsBetween = 20;  // two `wait`s
+constexpr int kOfAll = -1;         // a rank that no statistics are of
 
 std::string counted(const GuestLayout& layout) {
   return fmt::format("{} parameters in {} tensors", layout.trained_elements(),
@@ -43,11 +45,27 @@ std::string difference(const std::vector<GuestLayout::Tensor>& ours,
              : fmt::format("{}, which is not in this run", shown(theirs[both]));
 }
 
-ParameterLayout layout_of(const std::vector<GuestLayout::Tensor>& tensors) {
-  ParameterLayout layout(DType::f32);
+void add(const std::vector<GuestLayout::Tensor>& tensors, ParameterLayout& layout) {
   for (const GuestLayout::Tensor& tensor : tensors)
     layout.add(tensor.name, tensor.shape, true);
-  return layout;
+}
+
+/// Of what is aside there is one vector, in the widest type that is needed.
+DType aside_type(const GuestLayout& layout) {
+  return layout.aside64.empty() ? DType::f32 : DType::f64;
+}
+
+std::shared_ptr<GuestObjective> objective_of(const GuestLayout& from, Buffer start, Buffer aside) {
+  ParameterLayout trained(DType::f32), statistics(aside_type(from));
+  add(from.trained, trained);
+  add(from.aside, statistics);
+  add(from.aside64, statistics);
+  std::vector<TiedName> tied;
+  for (const GuestLayout::Tied& t : from.tied)
+    tied.push_back({t.name, t.of, t.shape, t.strides});
+  return std::make_shared<GuestObjective>(std::move(trained), std::move(statistics),
+                                          std::move(start), std::move(aside), from.aside.size(),
+                                          std::move(tied));
 }
 
 }  // namespace
@@ -55,8 +73,16 @@ ParameterLayout layout_of(const std::vector<GuestLayout::Tensor>& tensors) {
 GuestVisit::~GuestVisit() {
   stand_up();
   if (place_ < 0) return;
+  served();
   const std::lock_guard lock(hall_.mutex_);
   --hall_.visits_;
+  hall_.changed_.notify_all();
+}
+
+/// It has the mean at the end, or never will.
+void GuestVisit::served() {
+  const std::lock_guard lock(hall_.mutex_);
+  if (std::exchange(counts_, false)) --hall_.unserved_;
   hall_.changed_.notify_all();
 }
 
@@ -78,8 +104,8 @@ void GuestVisit::stand_up() {
     hall_.changed_.notify_all();
   }
   if (tells)
-    hall_.say(fmt::format("the script of place {} has gone, after {} steps of its rank", place_,
-                          number_));
+    hall_.say(
+        fmt::format("the script of rank {} has gone, after {} steps", record({}).rank, number_));
 }
 
 void GuestVisit::run() {
@@ -109,6 +135,7 @@ bool GuestVisit::handle(Question& question) {
     case GuestKind::mean: return mean();
     case GuestKind::finish: return finish();
     case GuestKind::checkpoint: return checkpoint();
+    case GuestKind::share: return share();
     default: return script_.refuse("a script joins once"), false;
   }
 }
@@ -124,6 +151,7 @@ GuestRecord GuestVisit::record(GuestKind kind) const {
       static_cast<uint32_t>(server.rank >= 0 ? server.rank : hall_.options_.first_rank + place_);
   r.ranks = static_cast<uint32_t>(std::max(hall_.epoch_.ranks, hall_.options_.places));
   r.epoch = hall_.epoch_.epoch;
+  if (hall_.stage_ == GuestHall::Stage::over) r.flags = kGuestEnd | kGuestOver;
   if (hall_.run_.counters != nullptr)  // of those here, and as many of each of the others
     r.run_steps = hall_.run_.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
                   static_cast<uint64_t>(hall_.options_.places);
@@ -138,13 +166,33 @@ bool GuestVisit::over() const {
   return hall_.stage_ == GuestHall::Stage::over;
 }
 
+/// Once its script has finished it says for whom: those here that may still take steps, else those
+/// of other nodes.
+GuestRecord GuestVisit::wait_record() const {
+  GuestRecord wait = record(GuestKind::wait);
+  if (!finishes_) return wait;
+  wait.rank = kAnyGuestRank;
+  wait.ranks = 0;
+  const std::lock_guard lock(hall_.mutex_);
+  for (size_t k = 0; k < hall_.places_.size(); ++k) {
+    const GuestHall::Place& place = hall_.places_[k];
+    if (place.status.done || wait.ranks++ > 0) continue;
+    const int rank = hall_.table_->server(static_cast<int>(k)).rank;
+    wait.rank = static_cast<uint32_t>(std::max(0, rank));
+    if (!place.taken) wait.flags |= kGuestEmpty;
+  }
+  if (wait.ranks == 0)
+    wait.ranks = static_cast<uint32_t>(std::max(0, hall_.epoch_.ranks - hall_.options_.places));
+  return wait;
+}
+
 template <class There>
 bool GuestVisit::await(const There& there) {
   const auto start = GuestHall::Clock::now();
   for (int look = 1; !there(); ++look) {
     if (script_.gone()) return false;
     if (look % kPollsBetween != 0) continue;
-    GuestRecord wait = record(GuestKind::wait);
+    GuestRecord wait = wait_record();
     wait.value = Seconds(GuestHall::Clock::now() - start).count();
     if (!script_.answer(wait)) return false;
   }
@@ -156,28 +204,29 @@ bool GuestVisit::await(const There& there) {
 bool GuestVisit::join(const Question& question) {
   auto layout = read_guest_layout(question.text);
   if (!layout) return script_.refuse(layout.error().message), false;
-  if (!claim(*layout, question.record.rank)) return false;
-  trained_ = layout->trained_elements();
-  aside_ = layout->aside_elements();
-  memory_ = SharedMemory::make((trained_ + aside_) * sizeof(float), SharedMemory::Writers::all);
+  if (!claim(*layout, question.record)) return false;
+  layout_ = std::move(*layout);
+  memory_ = SharedMemory::make(layout_.bytes(), SharedMemory::Writers::all);
   if (memory_ == nullptr) return script_.refuse("no memory for the front is to be had"), false;
   answer_ = std::make_shared<Promised<GuestAnswer>>();
-  const Vec front(memory_->data(), trained_, DType::f32);
+  const Vec front(memory_->data(), layout_.trained_elements(), DType::f32);
   seat_ = std::make_shared<GuestSeat>(
       front, memory_, [answer = answer_](const GuestAnswer& a) { answer->keep(a); });
   if (!founds_ && !sit_down()) return false;
   GuestRecord welcome = record(GuestKind::welcome);
-  welcome.flags = founds_ ? 0 : kGuestResumed;
-  if (over()) welcome.flags |= kGuestEnd;
+  if (!founds_) welcome.flags |= kGuestResumed;
+  if (!founds_ && show_aside()) welcome.flags |= kGuestAside;
   return script_.answer(welcome, {}, memory_->fd());
 }
 
 /// A place for the script, which may have to wait for the first one's starting point.
-bool GuestVisit::claim(const GuestLayout& layout, uint32_t wanted) {
+bool GuestVisit::claim(const GuestLayout& layout, const GuestRecord& join) {
   std::string refusal;
   const bool here = await([&] {
     std::unique_lock lock(hall_.mutex_);
-    refusal = seat_for(layout, wanted);
+    refusal = misfit(layout);
+    if (refusal.empty() && hall_.stage_ != GuestHall::Stage::filling)
+      refusal = seat_for(layout, join);
     if (!refusal.empty() || place_ >= 0) return true;
     hall_.changed_.wait_for(lock, kPoll);
     return false;
@@ -186,33 +235,36 @@ bool GuestVisit::claim(const GuestLayout& layout, uint32_t wanted) {
   return here && refusal.empty();
 }
 
-/// Takes a place where there is one and the time has come. Returns why there never will be one.
-/// The lock is held.
-std::string GuestVisit::seat_for(const GuestLayout& layout, uint32_t wanted) {
-  using Stage = GuestHall::Stage;
-  if (hall_.stage_ == Stage::over) return "the run is over";
+/// Why this run can never have it; empty: it can. The lock is held.
+std::string GuestVisit::misfit(const GuestLayout& layout) const {
+  if (hall_.stage_ == GuestHall::Stage::over) return "the run is over";
   if (!layout.run.empty() && layout.run != hall_.options_.run)
     return fmt::format("this node is of run \"{}\", not of \"{}\"", hall_.options_.run, layout.run);
-  if (hall_.layout_) {
-    std::string other = difference(hall_.layout_->trained, layout.trained);
-    if (other.empty()) other = difference(hall_.layout_->aside, layout.aside);
-    if (!other.empty())
-      return fmt::format("a layout of {}; this run trains {}: {}", counted(layout),
-                         counted(*hall_.layout_), other);
-  }
-  if (hall_.stage_ == Stage::filling) return {};
+  if (!hall_.layout_) return {};
+  std::string other = difference(hall_.layout_->trained, layout.trained);
+  if (other.empty()) other = difference(hall_.layout_->aside, layout.aside);
+  if (other.empty()) other = difference(hall_.layout_->aside64, layout.aside64);
+  if (other.empty()) return {};
+  return fmt::format("a layout of {}; this run trains {}: {}", counted(layout),
+                     counted(*hall_.layout_), other);
+}
+
+/// Takes a place. Why there is none; empty: it has one. The lock is held.
+std::string GuestVisit::seat_for(const GuestLayout& layout, const GuestRecord& join) {
+  using Stage = GuestHall::Stage;
   const int places = hall_.options_.places;
-  int free = -1, first = hall_.options_.first_rank;
-  if (const int known = hall_.table_->server(0).rank; known >= 0) first = known;
+  const bool by_seat = (join.flags & kGuestSeat) != 0;
+  int free = -1, first = by_seat ? 0 : hall_.options_.first_rank;
+  if (const int known = hall_.table_->server(0).rank; known >= 0 && !by_seat) first = known;
   for (int k = 0; k < places && free < 0; ++k) {
-    const bool fits = wanted == kAnyGuestRank || wanted == static_cast<uint32_t>(first + k);
+    const bool fits = join.rank == kAnyGuestRank || join.rank == static_cast<uint32_t>(first + k);
     if (fits && !hall_.places_[static_cast<size_t>(k)].taken) free = k;
   }
-  if (free < 0 && wanted == kAnyGuestRank)
+  if (free < 0 && join.rank == kAnyGuestRank)
     return fmt::format("no seat is free: all {} are taken", places);
   if (free < 0)
-    return fmt::format("rank {} is not free, accepted: one of {} to {} that no script has", wanted,
-                       first, first + places - 1);
+    return fmt::format("{} {} is not free, accepted: one of {} to {} that no script has",
+                       by_seat ? "seat" : "rank", join.rank, first, first + places - 1);
   place_ = free;
   founds_ = hall_.stage_ == Stage::empty;
   if (founds_) {
@@ -221,9 +273,12 @@ std::string GuestVisit::seat_for(const GuestLayout& layout, uint32_t wanted) {
   }
   place().taken = true;
   place().status.process = script_.process();
+  place().status.group = script_.process() > 0 ? ::getpgid(script_.process()) : 0;
   place().answered_at = GuestHall::Clock::now();
   ++place().status.visits;
   ++hall_.visits_;
+  ++hall_.unserved_;
+  counts_ = true;
   return {};
 }
 
@@ -253,12 +308,9 @@ bool GuestVisit::found(const Question& question) {
   asked_at_ = GuestHall::Clock::now();
   {
     const std::lock_guard lock(hall_.mutex_);
-    Buffer start(trained_, DType::f32), statistics(aside_, DType::f32);
+    Buffer start(seat_->front.size, DType::f32);
     scale({}, 1, seat_->front, start);
-    scale({}, 1, aside(), statistics);
-    hall_.objective_ = std::make_shared<GuestObjective>(layout_of(hall_.layout_->trained),
-                                                        layout_of(hall_.layout_->aside),
-                                                        std::move(start), std::move(statistics));
+    hall_.objective_ = objective_of(layout_, std::move(start), read_aside());
     hall_.stage_ = std::max(hall_.stage_, GuestHall::Stage::running);
     founds_ = false;
     hall_.changed_.notify_all();
@@ -269,16 +321,63 @@ bool GuestVisit::found(const Question& question) {
 
 // --- steps
 
+/// Of the step that is about to be taken.
 void GuestVisit::remember_aside() {
-  if (aside_ == 0) return;
+  if (layout_.aside_elements() == 0) return;
+  const Buffer aside = read_aside();
   const std::lock_guard lock(hall_.mutex_);
   if (hall_.run_.system == nullptr) return;
   const int rank = hall_.table_->server(place_).rank;
-  hall_.objective_->set_statistics(rank % hall_.run_.ranks, number_, aside());
+  hall_.objective_->set_statistics(rank % hall_.run_.ranks, number_ + 1, aside);
 }
 
-ConstVec GuestVisit::aside() const {
-  return {static_cast<const float*>(memory_->data()) + trained_, aside_, DType::f32};
+void GuestVisit::remember_share(const GuestRecord& step) {
+  if (step.ranks == 0) return;
+  const std::lock_guard lock(hall_.mutex_);
+  place().share = {step.ranks, step.run_steps, step.count};
+}
+
+Buffer GuestVisit::read_aside() const {
+  const size_t narrow = GuestLayout::elements(layout_.aside);
+  const size_t wide = GuestLayout::elements(layout_.aside64);
+  const auto* const bytes = static_cast<const char*>(memory_->data());
+  const auto* const floats = reinterpret_cast<const float*>(bytes) + layout_.trained_elements();
+  Buffer values(narrow + wide, aside_type(layout_));
+  if (wide == 0) {
+    if (narrow > 0) std::memcpy(values.vec().data, floats, values.vec().bytes());
+    return values;
+  }
+  std::copy_n(floats, narrow, values.vec().as<double>());
+  std::memcpy(values.vec().as<double>() + narrow, bytes + layout_.aside64_at(),
+              wide * sizeof(double));
+  return values;
+}
+
+void GuestVisit::write_aside(ConstVec values, void* memory) const {
+  const size_t narrow = GuestLayout::elements(layout_.aside);
+  auto* const bytes = static_cast<char*>(memory);
+  auto* const floats = reinterpret_cast<float*>(bytes) + layout_.trained_elements();
+  if (values.size == 0) return;
+  if (values.dtype == DType::f32) return void(std::memcpy(floats, values.data, values.bytes()));
+  for (size_t k = 0; k < narrow; ++k)
+    floats[k] = static_cast<float>(values.as<double>()[k]);
+  std::memcpy(bytes + layout_.aside64_at(), values.as<double>() + narrow,
+              (values.size - narrow) * sizeof(double));
+}
+
+/// What an earlier script of the rank had aside. False: none has made a step.
+bool GuestVisit::show_aside() {
+  Buffer aside(layout_.aside_elements(), aside_type(layout_));
+  if (aside.size() == 0) return false;
+  {
+    const std::lock_guard lock(hall_.mutex_);
+    const int rank = hall_.table_->server(place_).rank;
+    const int shard = hall_.run_.ranks > 0 ? rank % hall_.run_.ranks : rank;
+    if (!hall_.objective_->has_statistics(shard)) return false;
+    hall_.objective_->read_statistics(shard, aside);
+  }
+  write_aside(aside, memory_->data());
+  return true;
 }
 
 /// Waits until the node has told of its run: a worker may serve a seat a moment before. False: the
@@ -322,6 +421,7 @@ bool GuestVisit::step(const Question& question) {
   uint16_t flags = 0;
   if (asked == number_ + 1 && !over()) {
     remember_aside();
+    remember_share(question.record);
     const auto answered = ask(true, question.record.value);
     if (!answered && !over()) return false;
     if (answered) {
@@ -337,13 +437,13 @@ bool GuestVisit::step(const Question& question) {
 /// The answer to a step, which took from asked_at_ until now.
 bool GuestVisit::give_front(uint16_t flags) {
   GuestRecord front = record(GuestKind::front);
-  front.flags = flags;
-  if (over()) front.flags |= kGuestEnd;
+  front.flags |= flags;
   const auto now = GuestHall::Clock::now();
   front.value = Seconds(now - asked_at_).count();
   {
     const std::lock_guard lock(hall_.mutex_);
     place().status.steps = number_;
+    place().status.done = place().status.done || (front.flags & kGuestEnd) != 0;
     place().answered_at = now;
   }
   return script_.answer(front);
@@ -425,15 +525,38 @@ bool GuestVisit::checkpoint() {
   return script_.answer(answer, *told);
 }
 
+/// How far the rank is in its data, and whether the script has moved its parameters since.
+bool GuestVisit::share() {
+  GuestRecord answer = record(GuestKind::share);
+  {
+    const std::lock_guard lock(hall_.mutex_);
+    const GuestShare& share = place().share;
+    answer.ranks = share.key;
+    answer.run_steps = share.passes;
+    answer.count = share.samples;
+    if (hall_.run_.on_device) return script_.answer(answer);
+  }
+  const ConstVec front = seat_->front, base = seat_->base.vec();
+  if (std::memcmp(front.data, base.data, front.bytes()) != 0) answer.flags |= kGuestMoved;
+  return script_.answer(answer);
+}
+
 // --- means
 
+/// Without `aside` no rank has any of its own: the mean has that of the start.
 bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
-  auto memory = SharedMemory::make((trained_ + aside_) * sizeof(float));
-  if (memory == nullptr || mean.size != trained_ || aside.size != aside_)
-    return script_.refuse("no memory for a mean is to be had"), false;
-  auto* to = static_cast<float*>(memory->data());
-  std::memcpy(to, mean.data, mean.bytes());
-  if (aside.size > 0) std::memcpy(to + trained_, aside.data, aside.bytes());
+  auto memory = SharedMemory::make(layout_.bytes());
+  if (memory == nullptr) return script_.refuse("no memory for a mean is to be had"), false;
+  GV_CHECK(mean.size == layout_.trained_elements());
+  std::memcpy(memory->data(), mean.data, mean.bytes());
+  const Buffer own = read_aside();
+  Buffer values(own.size(), own.dtype());
+  if (aside.size > 0)
+    scale({}, 1, aside, values);
+  else
+    hall_.objective_->read_statistics(kOfAll, values);
+  GuestObjective::put_masks(own, values);
+  write_aside(values, memory->data());
   GuestRecord answer = record(GuestKind::mean);
   answer.ranks = static_cast<uint32_t>(ranks);
   answer.count = memory->bytes();
@@ -474,7 +597,8 @@ bool GuestVisit::mean() {
   if (!here) return false;
   if (settled.mean != nullptr) {
     const std::vector<Buffer>& vectors = settled.mean->vectors;
-    const ConstVec aside = vectors.size() > 1 ? vectors[1].vec() : ConstVec();
+    const bool has_aside = vectors.size() > 1 && settled.mean->ranks_in[1] > 0;
+    const ConstVec aside = has_aside ? vectors[1].vec() : ConstVec();
     return send_mean(vectors[0].vec(), aside, settled.mean->ranks);
   }
   return finish();
@@ -482,8 +606,8 @@ bool GuestVisit::mean() {
 
 /// The rank has done its share: the mean at the end.
 bool GuestVisit::finish() {
-  const GuestWorkerActor worker = hall_.table_->server(place_).worker;
-  if (worker && !over()) caf::anon_send(worker, GuestFinished{});
+  finishes_ = true;
+  if (!over()) hall_.give_up(place_);
   const bool here = await([&] {
     std::unique_lock lock(hall_.mutex_);
     return hall_.changed_.wait_for(lock, kPoll,
@@ -499,7 +623,9 @@ bool GuestVisit::finish() {
     ranks = hall_.ranks_in_mean_;
   }
   if (mean == nullptr) return script_.refuse("the run has ended without a mean"), false;
-  return send_mean(mean->vec(), aside ? aside->vec() : ConstVec(), ranks);
+  const bool sent = send_mean(mean->vec(), aside ? aside->vec() : ConstVec(), ranks);
+  served();
+  return sent;
 }
 
 }  // namespace grapevine

@@ -22,9 +22,11 @@ class GuestVisit {
 
   // False: the visit is over.
   bool join(const Question&);
-  bool claim(const GuestLayout&, uint32_t wanted);
-  std::string seat_for(const GuestLayout&, uint32_t wanted);
+  bool claim(const GuestLayout&, const GuestRecord& join);
+  std::string misfit(const GuestLayout&) const;
+  std::string seat_for(const GuestLayout&, const GuestRecord& join);
   bool sit_down();
+  bool show_aside();
   bool found(const Question&);
   bool handle(Question&);
   void stand_up();
@@ -34,7 +36,9 @@ class GuestVisit {
   bool mean();
   bool finish();
   bool checkpoint();
+  bool share();
   bool send_mean(ConstVec mean, ConstVec aside, int ranks);
+  void served();
 
   /// Asks the worker. Nothing: the script has gone, or the run is over.
   bool begun();
@@ -42,8 +46,12 @@ class GuestVisit {
   /// Waits until `there()`, while the script is told that it takes longer. False: it has gone.
   template <class There>
   bool await(const There& there);
+  GuestRecord wait_record() const;
   void remember_aside();
-  ConstVec aside() const;  // as the script has it now
+  void remember_share(const GuestRecord& step);
+  // What is aside, in the type of the objective's statistics: as the script has it now.
+  Buffer read_aside() const;
+  void write_aside(ConstVec values, void* memory) const;
   bool give_front(uint16_t flags);
   GuestHall::Place& place();
   bool over() const;
@@ -54,8 +62,10 @@ class GuestVisit {
   int place_ = -1;
   bool founds_ = false;  // and has not yet
   bool stands_ = false;  // again: the place is another's by now
+  bool counts_ = false;  // among those that have no last mean yet
+  bool finishes_ = false;
+  GuestLayout layout_;
   std::shared_ptr<SharedMemory> memory_;
-  size_t trained_ = 0, aside_ = 0;  // numbers in it
   std::shared_ptr<GuestSeat> seat_;
   std::shared_ptr<Promised<GuestAnswer>> answer_;
   std::optional<WallScheduler::Visitor> visitor_;

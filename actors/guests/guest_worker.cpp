@@ -4,13 +4,19 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/algorithms/method_registry.hpp"
 #include "actors/settings/counters.hpp"
+#include "actors/settings/settings.hpp"
 
 namespace grapevine {
 
 namespace {
 
 constexpr double kStands = 10;  // times as long as usual between two steps
+
+bool waits_for_all(const Method& method) {
+  return method.pattern != Pattern::pairwise && method.waits;
+}
 
 }  // namespace
 
@@ -21,11 +27,26 @@ void GuestTable::sit(int place, std::shared_ptr<GuestSeat> seat) {
   if (at.server.worker) caf::anon_send(at.server.worker, Seated{at.seat});
 }
 
+void GuestTable::finish(int place) {
+  const std::lock_guard lock(mutex_);
+  Place& at = places_[static_cast<size_t>(place)];
+  at.finished = true;
+  if (at.server.worker) caf::anon_send(at.server.worker, GuestFinished{});
+}
+
+bool GuestTable::take_step_left() {
+  uint64_t left = left_;
+  while (left > 0 && !left_.compare_exchange_weak(left, left - 1)) {
+  }
+  return left > 0;
+}
+
 void GuestTable::serve(int place, Server server) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   Place& at = places_[static_cast<size_t>(place)];
   at.server = std::move(server);
+  if (at.finished) caf::anon_send(at.server.worker, GuestFinished{});
   if (at.seat) caf::anon_send(at.server.worker, Seated{at.seat});
 }
 
@@ -44,14 +65,19 @@ GuestTable::Server GuestTable::server(int place) const {
 MakeWorker guest_workers(std::shared_ptr<GuestTable> table) {
   return [table = std::move(table)](caf::actor_system& system, WorkerDependencies deps) {
     const int place = deps.place, rank = deps.rank;
-    GuestWorkerActor worker = system.spawn<GuestWorker>(std::move(deps));
+    GuestWorkerActor worker = system.spawn<GuestWorker>(std::move(deps), table);
     table->serve(place, {rank, worker});
     return WorkerActor(worker);
   };
 }
 
-GuestWorker::GuestWorker(caf::actor_config& config, WorkerDependencies deps)
-    : GuestWorkerActor::base(config), deps_(std::move(deps)) {}
+GuestWorker::GuestWorker(caf::actor_config& config, WorkerDependencies deps,
+                         std::shared_ptr<GuestTable> table)
+    : GuestWorkerActor::base(config),
+      deps_(std::move(deps)),
+      table_(std::move(table)),
+      share_(deps_.horizon),
+      rests_(waits_for_all(method_named(deps_.settings->method))) {}
 
 void GuestWorker::seated(Seated& now) {
   computed();
@@ -82,16 +108,21 @@ void GuestWorker::ask() {
     else
       deps_.counters->silent.fetch_add(1, std::memory_order_relaxed);
   }
+  step_open_ = step_open_ || seat_->steps;
   send(deps_.state, TakeStep{deps_.rank, seat_});
 }
 
 void GuestWorker::on_parameters(Parameters& p) {
+  (p.seat == nullptr ? resting_ : step_open_) = false;
+  if (p.seat == nullptr) return rest();
   if (paused_) return void(held_ = std::move(p));
   has_begun_ = true;
   gradients_ = p.gradients;
   exchanges_ = p.exchanges;
-  if (deps_.horizon > 0 && gradients_ >= deps_.horizon) finish();
-  if (p.seat != nullptr && p.seat == seat_) answer();  // else its script has gone
+  if (share_ > 0 && gradients_ >= share_ && finished_s_ == kNever)
+    table_->take_step_left() ? void(share_ = gradients_ + 1) : finish();
+  if (p.seat == seat_) answer();  // else its script has gone
+  rest();
 }
 
 void GuestWorker::answer() {
@@ -104,7 +135,17 @@ void GuestWorker::answer() {
 void GuestWorker::finish() {
   if (finished_s_ < kNever) return;
   finished_s_ = deps_.clock.now();
-  send(deps_.node, Finished{deps_.rank});
+  const uint64_t done = std::max(gradients_, deps_.resumed_at);
+  if (share_ > done) table_->leave_steps(share_ - done);
+  send(deps_.node, Finished{deps_.rank, rests_});
+  rest();
+}
+
+void GuestWorker::rest() {
+  if (!rests_ || finished_s_ == kNever || !started_ || paused_ || draining_) return;
+  if (step_open_ || resting_) return;
+  resting_ = true;
+  send(deps_.state, Gradient{.rank = deps_.rank, .lr = 1, .g = {}});
 }
 
 WorkerReport GuestWorker::report() const {
@@ -124,6 +165,7 @@ void GuestWorker::obey(Order order) {
       paused_ = false;
       if (held_.seat) on_parameters(held_);
       held_ = {};
+      rest();
       return ask();
     case Order::drain:
     case Order::leave: draining_ = true;
@@ -137,6 +179,7 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
       [this](Start) {
         started_ = true;
         born_s_ = deps_.clock.now();
+        rest();
         ask();
       },
       [](Tick) {},
@@ -150,6 +193,7 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
 void GuestWorker::on_exit() {
   deps_ = {
       .clock = deps_.clock, .settings = {}, .compute = {}, .counters = {}, .state = {}, .node = {}};
+  table_.reset();
   seat_.reset();
   held_ = {};
 }

@@ -7,7 +7,10 @@
 // and so may the worker: a question that was under way when a worker went is asked again by the
 // next, and no step is taken twice. It computes between an answer and the next question, and is
 // idle else; where it computes for much longer than usual it tests, say, and no rate is measured.
+// What a rank leaves of its share, the other ranks of its node do. Where these wait for it, because
+// the method goes in rounds, it takes part in theirs without a gradient.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,7 +24,7 @@ namespace grapevine {
 struct Seated {
   std::shared_ptr<GuestSeat> seat;
 };
-struct GuestFinished {};  // the script takes no more steps: the rank has done its share
+struct GuestFinished {};  // nobody takes steps of the rank any more: it has done its share
 
 using GuestWorkerActor = WorkerActor::extend<Takes<Seated>, Takes<GuestFinished>>;
 
@@ -37,19 +40,26 @@ class GuestTable {
 
   int places() const { return static_cast<int>(places_.size()); }
   void sit(int place, std::shared_ptr<GuestSeat>);  // null: the place is free
+  void finish(int place);                           // for good, whoever serves it
   void serve(int place, Server);                    // from now on, who sits there included
   void close();                                     // no worker serves from now on
   Server server(int place) const;                   // no worker: none yet
+
+  /// Steps that a rank here was to take, and will not: they are the others'.
+  void leave_steps(uint64_t count) { left_ += count; }
+  bool take_step_left();  // one of them; false: there is none
 
  private:
   struct Place {
     Server server;
     std::shared_ptr<GuestSeat> seat;
+    bool finished = false;
   };
 
   mutable std::mutex mutex_;
   std::vector<Place> places_;
   bool closed_ = false;
+  std::atomic<uint64_t> left_{0};
 };
 
 /// Makes the workers of a node whose ranks are guests'.
@@ -57,7 +67,7 @@ MakeWorker guest_workers(std::shared_ptr<GuestTable>);
 
 class GuestWorker final : public GuestWorkerActor::base {
  public:
-  GuestWorker(caf::actor_config& config, WorkerDependencies deps);
+  GuestWorker(caf::actor_config& config, WorkerDependencies deps, std::shared_ptr<GuestTable>);
 
  protected:
   behavior_type make_behavior() override;
@@ -70,14 +80,19 @@ class GuestWorker final : public GuestWorkerActor::base {
   void on_parameters(Parameters&);
   void answer();
   void finish();
+  void rest();
   void computed();
   bool over() const { return draining_ || finished_s_ < kNever; }
   WorkerReport report() const;
 
   WorkerDependencies deps_;
+  std::shared_ptr<GuestTable> table_;
   std::shared_ptr<GuestSeat> seat_;
+  uint64_t share_;                          // steps that are the rank's; 0: no end
   uint64_t gradients_ = 0, exchanges_ = 0;  // as the state last said
   bool started_ = false, has_begun_ = false, asked_ = false, draining_ = false, paused_ = false;
+  const bool rests_;  // takes part in rounds, once it has finished
+  bool step_open_ = false, resting_ = false;  // a step, a round without one: not answered yet
   Parameters held_;             // arrived while paused
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   double born_s_ = 0, busy_since_s_ = kNever, busy_s_ = 0;

@@ -48,7 +48,7 @@ struct Fetch {
 struct Gradient {
   int rank = 0;
   double lr = 0;
-  Lease g;
+  Lease g;  // empty: none, the rank takes part in a round that others wait for
   bool wants_copy = true;
 };
 struct TakeStep {
@@ -59,7 +59,8 @@ struct TakeStep {
 // From a worker, to the node.
 struct Finished {
   int rank = 0;
-};  // a worker has done its share
+  bool rests = false;  // it takes part in the rounds of the others
+};                     // a worker has done its share
 struct Diverged {
   int rank = 0;
   uint64_t gradient = 0;

@@ -264,7 +264,8 @@ Node::behavior_type Node::make_behavior() {
       [this](Finished finished) {
         Rank& actors = actors_of(finished.rank);
         actors.finished = true;
-        if (method_named(deps_.settings->method).pattern != Pattern::pairwise)
+        const bool rounds = method_named(deps_.settings->method).pattern != Pattern::pairwise;
+        if (rounds && !finished.rests)
           send(actors.communicator, Order::drain);  // it has no more to say, and says so when asked
         check_finished();
       },

@@ -79,6 +79,16 @@ class GuardedObjective final : public Objective {
     if (!done("the statistics of rank " + std::to_string(rank), work)) clear(out);
   }
 
+  bool has_statistics(int rank) const override {
+    return guarded(*thrown_, "whether rank " + std::to_string(rank) + " has statistics", false,
+                   [&] { return objective_->has_statistics(rank); });
+  }
+
+  void read_for_mean(int rank, Vec out) const override {
+    const auto work = [&] { objective_->read_for_mean(rank, out); };
+    if (!done("the statistics of rank " + std::to_string(rank), work)) clear(out);
+  }
+
   void set_statistics(int rank, uint64_t gradients, ConstVec now) override {
     done("taking the statistics of rank " + std::to_string(rank),
          [&] { objective_->set_statistics(rank, gradients, now); });

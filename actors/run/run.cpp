@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <system_error>
-#include <thread>
 
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/clocks/virtual_clock.hpp"
@@ -26,6 +25,7 @@
 #include "actors/state/rank_record.hpp"
 #include "actors/state/state.hpp"
 #include "actors/transport/simulated.hpp"
+#include "kernels/base/cores.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
 
 namespace grapevine {
@@ -37,7 +37,7 @@ RunSystemConfig::RunSystemConfig(Clock clock) {
     load<WallScheduler>();
     // Compute threads carry most of the messages; these serve while all of them compute. While one
     // is in the middle of a pass over a model, another answers probes.
-    set("scheduler.max-threads", std::max<size_t>(2, std::thread::hardware_concurrency() / 4));
+    set("scheduler.max-threads", std::max(size_t{2}, static_cast<size_t>(usable_cores()) / 4));
   }
 }
 
@@ -46,16 +46,12 @@ namespace {
 constexpr size_t kLargeBytes = size_t{8} << 20;  // a vector of which a second thread's wake-up pays
 constexpr int kPoolThreads = 4;                  // they share the memory's bandwidth
 
-int hardware_threads() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
 }  // namespace
 
 int compute_threads(const Settings& s) {
   if (s.clock == Clock::simulated) return 1;
   if (const auto gpu = gpu_named(s.device); gpu && *gpu) return kLanes + 1;
-  return s.threads > 0 ? s.threads : std::min(hardware_threads(), std::max(1, ranks_here(s)));
+  return s.threads > 0 ? s.threads : std::min(usable_cores(), std::max(1, ranks_here(s)));
 }
 
 Result<std::shared_ptr<Objective>> make_objective(const Settings& s) {
@@ -273,7 +269,7 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
                                      size_t groups) {
   std::shared_ptr<ForkJoin> pool;
   if (s.clock == Clock::wall && objective->layout().bytes() >= kLargeBytes)
-    pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, hardware_threads()));
+    pool = std::make_shared<ForkJoin>(std::min(kPoolThreads, usable_cores()));
   StateDependencies state = state_dependencies(s, clock, objective, hooks, groups, pool);
   state.memory = memory;
   std::vector<StateActor> states;

@@ -28,9 +28,6 @@ namespace grapevine {
 
 namespace {
 
-constexpr std::chrono::seconds kForScripts{60};  // to hear of the end in their own time
-constexpr std::chrono::seconds kInterrupted{5};  // when somebody waits for this process
-
 // Frames that a plan delays are mail to an actor, which gives them back when their time has come.
 using HolderActor = caf::typed_actor<Takes<LinkTransport::Held>>;
 
@@ -300,11 +297,15 @@ std::shared_ptr<const Buffer> mean_statistics(const Objective& objective, const 
   const ParameterLayout& layout = objective.statistics();
   if (layout.size() == 0) return nullptr;
   Buffer one(layout.size(), layout.dtype()), sum(layout.size(), DType::f64);
+  int count = 0;
   for (const RankParameters& p : outcome.parameters) {
-    objective.read_statistics(p.rank % ranks, one);
+    const int shard = p.rank % ranks;
+    if (!objective.has_statistics(shard)) continue;
+    objective.read_for_mean(shard, one);
     accumulate({}, one, sum);
+    ++count;
   }
-  const auto count = static_cast<double>(outcome.parameters.size());
+  if (count == 0) return nullptr;
   return std::make_shared<const Buffer>(mean_of(sum, count, layout.dtype()));
 }
 
@@ -312,7 +313,7 @@ void take_mean(const ClusterEnding& end, const Objective& objective, int ranks,
                NodeResult& result) {
   if (end.mean && end.mean->ranks > 0) {
     result.mean = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[0]);
-    if (end.mean->vectors.size() > 1)
+    if (end.mean->vectors.size() > 1 && end.mean->ranks_in[1] > 0)
       result.statistics = std::shared_ptr<const Buffer>(end.mean, &end.mean->vectors[1]);
     result.ranks = end.mean->ranks;
   }
@@ -474,8 +475,8 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
             [&] { return hooks.on_listening(links->address()), true; });
   node.start(links);
   if (hooks.guests)
-    hooks.guests->begin(
-        {&system, node.cluster, node.run->counters, s.ranks, node.run->checkpointer});
+    hooks.guests->begin({&system, node.cluster, node.run->counters, s.ranks, node.run->checkpointer,
+                         hooks.run.device != nullptr});
 
   std::optional<Alarm> alarm;
   const auto* interrupts = hooks.run.interrupts;
@@ -496,11 +497,8 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (alarm) result.outcome.fail(*alarm);
   if (!thrown.any()) judge_end(s, *objective, *node.run->counters, hooks.run.sink, result.outcome);
   take_mean(end, *objective, s.ranks, result);
-  if (hooks.guests) {
-    const bool hurries = interrupts != nullptr && interrupts->load() > 0;
-    hooks.guests->end(result.mean, result.statistics, result.ranks,
-                      hurries ? kInterrupted : kForScripts);
-  }
+  if (hooks.guests)
+    hooks.guests->end(result.mean, result.statistics, result.ranks, reached.is_left);
   node.stop();
   if (hooks.run.checkpoints.settle) hooks.run.checkpoints.settle();
   if (end.failure) return *end.failure;

@@ -462,6 +462,16 @@ void State::carry_out(Member& member, Apply& a) {
   }
 }
 
+ConstVec State::read(const Gradient& gradient) {
+  if (gradient.g) return gradient.g.vec();
+  const ParameterLayout& layout = deps_.objective->layout();
+  if (nothing_.size() == 0) {
+    nothing_ = Buffer(execution_, layout.size(), layout.dtype());
+    fill(execution_, 0, nothing_);
+  }
+  return nothing_.vec();
+}
+
 void State::gradient(Gradient& g) {
   Member* member = find(g.rank);
   if (member == nullptr) return;
@@ -469,7 +479,7 @@ void State::gradient(Gradient& g) {
   if (!is(Pattern::pairwise)) {
     const bool together = member->rule->communicates(member->gradients);
     const auto step = [&] {
-      audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), {}); });
+      audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, read(g), {}); });
     };
     measured(*member, now, step, {}, [this, together, wants_copy = g.wants_copy](Member& m) {
       m.owes_copy = wants_copy;
@@ -477,13 +487,13 @@ void State::gradient(Gradient& g) {
       ++m.gradients;
       if (wants_copy) send_copy(m, read(m));
     });
-    if (deps_.device) g.g.read_by(queued());
+    if (deps_.device && g.g) g.g.read_by(queued());
     return;
   }
   Lease copy = g.wants_copy ? slot(*snapshots_) : Lease{};
   const Vec x_after = copy ? copy.writable() : Vec{};
   const auto step = [&] {
-    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, g.g.vec(), x_after); });
+    audited(*member, -1, 1, [&] { member->rule->on_gradient(now, g.lr, read(g), x_after); });
   };
   measured(*member, now, step, x_after, [](Member&) {});
   if (deps_.device) {

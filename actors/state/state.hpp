@@ -141,6 +141,7 @@ class State final : public StateActor::base {
   void set_view_of(SetView&);
   void set_view(Member&, const View&);
   void gradient(Gradient&);
+  ConstVec read(const Gradient&);
   void fetch(Fetch&);
   void step_together(Member&);
   void take_step(TakeStep&);
@@ -202,6 +203,7 @@ class State final : public StateActor::base {
   DeviceTurns turns_;
   Buffer before_, after_;     // x at a step: its length is measured by them
   bool moves_alone_ = false;  // a rank has been moved as no other one was: the sum is not kept
+  Buffer nothing_;            // the gradient of a rank that has none; made when it is first wanted
   std::unique_ptr<SnapshotPool> snapshots_;
   std::vector<Chunks> chunks_;              // of each range of rings that there has been
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest

@@ -42,6 +42,7 @@ bool asks(GuestKind kind) {
     case GuestKind::kept:
     case GuestKind::finish:
     case GuestKind::checkpoint:
+    case GuestKind::share:
     case GuestKind::leave: return true;
     default: return false;
   }

@@ -76,10 +76,10 @@ Result<RankRecordPtr> read_rank(const DiskView& disk, const std::string& folder,
 
 Result<KeptBlob> read_kept(const DiskView& disk, const std::string& folder, const RankFile& file) {
   const auto& [size, hash, steps] = file.kept;
-  if (size == 0) return KeptBlob{};
+  if (size == 0) return KeptBlob{{}, 0, file.share};
   auto bytes = read_whole(disk, folder + "/" + kept_file_name(file.rank), size, hash);
   if (!bytes) return bytes.error();
-  return KeptBlob{std::move(*bytes), steps};
+  return KeptBlob{std::move(*bytes), steps, file.share};
 }
 
 Result<Checkpoint> load_folder(const DiskView& disk, const std::string& folder) {

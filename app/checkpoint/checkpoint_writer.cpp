@@ -114,6 +114,7 @@ DiskEffects CheckpointWriter::rank(const RankRecordPtr& record, KeptBlob kept) {
   WriteFile file = file_of(path() + "/" + rank_file_name(record->rank), record);
   manifest_.ranks.push_back(describe(file, *record, run_));
   DiskEffects effects = whole_file(std::move(file));
+  manifest_.ranks.back().share = kept.share;
   if (kept.bytes.empty()) return effects;
   Checksum sum;
   sum.add(kept.bytes.data(), kept.bytes.size());

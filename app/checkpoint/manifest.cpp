@@ -55,6 +55,8 @@ Json json_of(const RankFile& rank) {
                  {"counters", counters},        {"edges", edges}};
   const auto& [bytes, hash, steps] = rank.kept;
   if (bytes > 0) object["kept"] = {{"bytes", bytes}, {kHash, hex(hash)}, {"steps", steps}};
+  const auto& [key, passes, samples] = rank.share;
+  if (key != 0) object["share"] = {{"key", key}, {"passes", passes}, {"samples", samples}};
   return object;
 }
 
@@ -159,6 +161,11 @@ RankFile rank_of(const Json& json, MemberReader& read) {
   if (json.contains("kept")) {
     const Json& kept = json["kept"];
     rank.kept = {read.count(kept, "bytes"), read.hash(kept, kHash), read.count(kept, "steps")};
+  }
+  if (json.contains("share")) {
+    const Json& share = json["share"];
+    rank.share = {static_cast<uint32_t>(read.count(share, "key", ~uint32_t{0})),
+                  read.count(share, "passes"), read.count(share, "samples")};
   }
   const Json& edges = read.at(json, "edges", &Json::is_array);
   for (size_t k = 0; k < edges.size() && k < kEdgesAtMost && read.good(); ++k)

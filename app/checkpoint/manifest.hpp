@@ -19,6 +19,7 @@
 #include "actors/settings/checkpoint_orders.hpp"
 #include "app/evaluation/score.hpp"
 #include "kernels/base/result.hpp"
+#include "messages/guest.hpp"
 #include "models/walk.hpp"
 
 namespace grapevine {
@@ -40,6 +41,7 @@ struct RankFile {
     uint64_t bytes = 0, hash = 0;  // 0 bytes: nothing
     uint64_t steps = 0;
   } kept;
+  GuestShare share;  // of its script
 };
 
 struct TensorShape {

@@ -132,30 +132,22 @@ const CommandRow kCommands[] = {
 
 using Given = std::vector<ConfigEntry>;
 
-// What scripts have of their own would have no effect.
-Status check_for_guests(const Given& given) {
-  const auto names_guests = [](const ConfigEntry& e) {
-    return e.name == "guests" && e.text != "0";
+// What would have no effect where scripts compute the steps. `entries`: as the user gave them.
+Status refuse_with_guests(const Given& entries) {
+  const auto named = [&](const std::string& name) {
+    return std::ranges::find_if(entries, [&](const ConfigEntry& e) { return e.name == name; });
   };
-  if (std::none_of(given.begin(), given.end(), names_guests)) return Done{};
+  const auto guests = named("guests");
+  if (guests == entries.end() || guests->text == "0") return Done{};
   Options scratch;
-  const OptionTable table = option_table(scratch);
-  const std::set<std::string> own = {"lr",        "schedule", "warmup", "nesterov", "weight-decay",
-                                     "optimizer", "epochs",   "data",   "batch",    "clip"};
-  for (const ConfigEntry& entry : given) {
-    const Option* option = find_option(table, entry.name);
-    const bool is_of_script =
-        own.count(entry.name) > 0 ||
-        (option != nullptr && option->shared == Shared::unless_guests && entry.name != "objective");
-    if (is_of_script)
-      return user_error(
-          fmt::format("{}{} is {} with guests, accepted: none, for that is the scripts'",
-                      entry.where, entry.name, entry.text));
-    if (entry.name == "ranks" || entry.name == "nodes")
-      return user_error(
-          fmt::format("{}{} is {} with guests, accepted: none, for each guest is a rank, "
-                      "all in one process",
-                      entry.where, entry.name, entry.text));
+  for (const Option& option : option_table(scratch)) {
+    const std::string name = option.name;
+    const bool counts = name == "ranks" || name == "nodes" || name == "hosts";
+    if (name == "objective" || !(counts || is_scripts_own(option))) continue;
+    if (const auto given = named(name); given != entries.end())
+      return user_error(fmt::format(
+          "{}{} is {} with guests, accepted: none, for {}", given->where, name, given->text,
+          counts ? "each guest is a rank of this one node" : "that is up to the scripts"));
   }
   return Done{};
 }
@@ -174,7 +166,7 @@ Result<Invocation> resolve(Command command, const Given& given,
   }
   entries.insert(entries.end(), given.begin(), given.end());
   if (command & kProcesses)
-    if (Status fits = check_for_guests(entries); !fits) return fits.error();
+    if (Status fits = refuse_with_guests(entries); !fits) return fits.error();
   auto recorded = with_record(command, entries);
   if (!recorded) return recorded.error();
   entries = std::move(*recorded);
@@ -202,12 +194,10 @@ Error unknown_option(const std::string& word, const CommandRow& row) {
     }
   }
   if (word.empty() || word[0] != '-') {
-    const std::string script =
-        row.command == kLaunch ? "options, and behind -- the command of a script" : "options";
-    return user_error(
-        fmt::format("unexpected argument \"{}\" of {}, accepted: {}, see grapevine {} "
-                    "--help",
-                    word, row.name, script, row.name));
+    const char* behind = row.command == kLaunch ? ", scripts behind --" : "";
+    return user_error(fmt::format(
+        "unexpected argument \"{}\" of {}, accepted: options{}, see grapevine {} --help", word,
+        row.name, behind, row.name));
   }
   const std::string hint = takers.empty() ? three_nearest(name, names, "--")
                                           : fmt::format(" (it belongs to:{})", takers);

@@ -68,19 +68,19 @@ Error complain_of_missing(const std::vector<std::string>& missing) {
                      ", accepted: one mean at all nodes");
 }
 
-using OnDoor = std::function<void(const std::string& door)>;
-
-// Null without guests.
-Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnDoor& on_door) {
+// Null without guests. Whoever has started the scripts waits for them by itself.
+Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnHall& on_hall) {
   if (o.guests == 0) return std::shared_ptr<GuestHall>();
-  auto hall = GuestHall::open({.places = o.guests,
-                               .first_rank = std::max(0, o.peers.first_rank),
-                               .run = o.peers.run,
-                               .node = o.peers.name,
-                               .door = o.door});
+  GuestHallOptions options{.places = o.guests,
+                           .first_rank = std::max(0, o.peers.first_rank),
+                           .run = o.peers.run,
+                           .node = o.peers.name,
+                           .door = o.door};
+  if (on_hall) options.patience = std::chrono::years(1);
+  auto hall = GuestHall::open(std::move(options));
   if (!hall) return hall.error();
   announce(o.log, "scripts come in at " + (*hall)->door());
-  if (on_door) on_door((*hall)->door());
+  if (on_hall) on_hall(*hall);
   return hall;
 }
 
@@ -108,7 +108,7 @@ CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestHall>& hall, const B
 
 }  // namespace
 
-Result<int> node(Options options, const OnDoor& on_door) {
+Result<int> node(Options options, const OnHall& on_hall) {
   const auto start = std::chrono::steady_clock::now();
   const auto since_start = [start] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -123,7 +123,7 @@ Result<int> node(Options options, const OnDoor& on_door) {
       kill(getpid(), SIGTERM);
     });
   const RunSettings told_to_others = run_settings(options);
-  const auto opened = open_hall(options, on_door);
+  const auto opened = open_hall(options, on_hall);
   if (!opened) return opened.error();
   const std::shared_ptr<GuestHall> hall = *opened;
   auto objective = objective_of(options, hall.get());

@@ -2,11 +2,13 @@
 // be told.
 #pragma once
 #include <functional>
-#include <string>
+#include <memory>
 
 #include "app/options/options.hpp"
 
 namespace grapevine {
+
+class GuestHall;
 
 Result<int> train(Options);
 Result<int> simulate(Options);
@@ -16,8 +18,9 @@ Result<int> show_data(const Options&);
 Result<int> show_methods(const Options&);
 Result<int> compare(const Options&);
 Result<int> reproduce(const Options&);
-/// `on_door` is told where scripts come in, if there are guests; it may be empty.
-Result<int> node(Options, const std::function<void(const std::string& door)>& on_door = {});
+/// Is told where scripts come in, if there are guests. Who gives one waits for the scripts.
+using OnHall = std::function<void(const std::shared_ptr<GuestHall>&)>;
+Result<int> node(Options, const OnHall& on_hall = {});
 Result<int> launch(Options);
 Result<int> control(const Options&);
 Result<int> make_key(const Options&);

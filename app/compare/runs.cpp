@@ -12,6 +12,7 @@
 #include "app/run/interrupts.hpp"
 #include "app/system/child_process.hpp"
 #include "app/system/words.hpp"
+#include "kernels/base/cores.hpp"
 #include "kernels/base/write_file.hpp"
 
 namespace grapevine {
@@ -208,8 +209,8 @@ Result<FolderLock> lock_results(const std::string& folder) {
 }
 
 Result<JobOutcome> run_job(const Job& job, const std::string& folder, int at_once, bool quiet) {
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  return JobRunner(job, folder, quiet).run(at_once > 0 ? static_cast<size_t>(at_once) : cores);
+  return JobRunner(job, folder, quiet)
+      .run(static_cast<size_t>(at_once > 0 ? at_once : usable_cores()));
 }
 
 }  // namespace grapevine

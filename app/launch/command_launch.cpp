@@ -27,6 +27,7 @@
 #include "app/run/interrupts.hpp"
 #include "app/run/run_record.hpp"
 #include "app/system/ask_node.hpp"
+#include "kernels/base/cores.hpp"
 #include "kernels/base/write_file.hpp"
 
 namespace grapevine {
@@ -117,12 +118,12 @@ class Launch {
       return fmt::format("{} {}", n, n == 1 ? one : several);
     };
     const int threads = threads_of_each(options_);
-    progress_.say(fmt::format(
-        "{} with {} and {} each, {} here", counted(options_.nodes, "process", "processes"),
-        counted(options_.settings.local_ranks, "rank", "ranks"),
-        threads == 0 ? "a compute thread for each core there"
-                     : counted(threads, "compute thread", "compute threads"),
-        counted(static_cast<int>(std::thread::hardware_concurrency()), "core", "cores")));
+    progress_.say(fmt::format("{} with {} and {} each, {} here",
+                              counted(options_.nodes, "process", "processes"),
+                              counted(options_.settings.local_ranks, "rank", "ranks"),
+                              threads == 0 ? "a compute thread for each core there"
+                                           : counted(threads, "compute thread", "compute threads"),
+                              counted(usable_cores(), "core", "cores")));
   }
 
   double since_begin() const {

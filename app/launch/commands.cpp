@@ -6,11 +6,11 @@
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "app/checkpoint/resume.hpp"
 #include "app/options/node_environment.hpp"
 #include "app/options/toml_file.hpp"
+#include "kernels/base/cores.hpp"
 #include "kernels/base/spec.hpp"
 #include "kernels/gpu/cuda_device.hpp"
 
@@ -57,8 +57,7 @@ std::string name_of_node(const Options& launch, int number) {
 int threads_of_each(const Options& launch) {
   if (launch.settings.threads > 0) return launch.settings.threads;
   if (!launch.hosts.empty()) return 0;  // each has a machine of its own
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / launch.nodes);
+  return std::max(1, usable_cores() / launch.nodes);
 }
 
 Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {

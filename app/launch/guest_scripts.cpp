@@ -1,143 +1,257 @@
 #include "app/launch/guest_scripts.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <functional>
+#include <cstdlib>
 #include <optional>
 #include <thread>
 
+#include "actors/guests/guest_hall.hpp"
 #include "actors/mail/promised.hpp"
 #include "app/commands/commands.hpp"
+#include "app/launch/guard.hpp"
+#include "app/launch/script_output.hpp"
 #include "app/output/log.hpp"
 #include "app/run/interrupts.hpp"
 #include "app/system/child_process.hpp"
+#include "kernels/base/cores.hpp"
 
 namespace grapevine {
 namespace {
 
 using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
 
 constexpr int kPoll_ms = 50;
-constexpr auto kFarewell = 10s;  // for scripts to end once the run has
+// Since an interrupt, of scripts that go on: the first signal, when those that look at
+// `rank.stopped` have long ended by themselves; TERM, and the end. A model is saved between two.
+constexpr Steady::duration kFirstSignal = 5s, kTerm = 65s, kEnd = 125s;
+constexpr auto kTellWaiting = 10s;
 
-// Whole lines of a text that grows, told once.
-class Lines {
- public:
-  void pass_on(const std::string& text, bool ended,
-               const std::function<void(const std::string&)>& put) {
-    for (size_t end; (end = text.find('\n', told_)) != text.npos; told_ = end + 1)
-      put(text.substr(told_, end - told_));
-    if (!ended || told_ >= text.size()) return;
-    put(text.substr(told_));
-    told_ = text.size();
-  }
-
- private:
-  size_t told_ = 0;
-};
+/// What a script finds in its environment, beside what is there.
+std::vector<std::string> environment(const std::string& door, int seat, int scripts) {
+  std::vector<std::string> words = {"GRAPEVINE_NODE=" + door,
+                                    "GRAPEVINE_SEAT=" + std::to_string(seat)};
+  const auto unless_set = [&](const char* name, int value) {
+    if (std::getenv(name) == nullptr) words.push_back(fmt::format("{}={}", name, value));
+  };
+  unless_set("OMP_NUM_THREADS", std::max(1, usable_cores() / scripts));
+  unless_set("PYTHONUNBUFFERED", 1);
+  return words;
+}
 
 // Belongs to one thread: the scripts end with it, however it ends.
 class Scripts {
  public:
-  explicit Scripts(const Options& options) : prints_(!options.json), log_(options.log) {}
+  explicit Scripts(const Options& options)
+      : command_(options.script),
+        restarts_(options.restarts),
+        log_(options.log),
+        scripts_(static_cast<size_t>(options.guests)),
+        out_(options.json ? stderr : stdout, scripts_.size(),
+             options.json ? options.log.format : LogFormat::text, log_),
+        err_(stderr, scripts_.size(), options.log.format, log_) {}
 
-  Status start(const std::vector<std::string>& command, int count, const std::string& door) {
-    std::vector<std::string> words = {"/usr/bin/env", "GRAPEVINE_NODE=" + door};
-    words.insert(words.end(), command.begin(), command.end());
-    for (int k = 0; k < count; ++k) {
-      auto child = ChildProcess::start(words);
-      if (!child) return child.error();
-      scripts_.push_back({std::move(*child), {}, {}, false});
-    }
+  ~Scripts() {
+    each_running([](Script& script) { script.child->signal(end_all_signal()); });
+    while (!ended())
+      take_in();
+  }
+
+  Status start(const std::shared_ptr<GuestHall>& hall) {
+    hall_ = hall;
+    for (size_t k = 0; k < scripts_.size(); ++k)
+      if (Status started = start(k); !started) return started;
     return Done{};
   }
 
+  /// Takes in what they write, and their ends.
   void watch() {
-    std::vector<ChildProcess*> running;
-    for (const Script& script : scripts_)
-      if (!script.child->ended()) running.push_back(script.child.get());
-    ChildProcess::wait_any(running, kPoll_ms);
+    take_in();
     for (size_t k = 0; k < scripts_.size(); ++k) {
       Script& script = scripts_[k];
-      const bool ended = script.child->ended();
-      const auto log = [&](const std::string& line) {
-        log_.announce(fmt::format("[{}] {}", k, line));
-      };
-      const auto print = [&](const std::string& line) {
-        std::printf("[%zu] %s\n", k, line.c_str());
-        std::fflush(stdout);
-      };
-      script.out.pass_on(script.child->out(), ended,
-                         prints_ ? std::function<void(const std::string&)>(print) : log);
-      script.err.pass_on(script.child->err(), ended, log);
-      if (!ended || script.told) continue;
+      if (!script.child || !script.child->ended() || script.told) continue;
       script.told = true;
-      well_ = well_ && script.child->status() == 0;
-      log_.announce(fmt::format("script {} has ended with status {}", k, script.child->status()));
+      judge(k);
     }
+    if (interrupts() > 0) interrupt();
   }
 
   bool ended() const {
-    for (const Script& script : scripts_)
-      if (!script.told) return false;
-    return true;
+    return std::ranges::all_of(
+        scripts_, [](const Script& script) { return !script.child || script.child->ended(); });
   }
-  bool well() const { return well_; }
+  /// In a line, where a script has ended badly; empty: none has.
+  const std::string& complaint() const { return complaint_; }
+
+  /// Of the run, which is over: scripts go on by themselves.
+  void run_is_over() { over_since_ = Steady::now(); }
 
  private:
   struct Script {
     std::unique_ptr<ChildProcess> child;
-    Lines out, err;
+    int starts = 0;
     bool told = false;  // its end
   };
 
-  bool prints_;  // what scripts print; else it is logged, beside a JSON result
-  Log log_;
+  Status start(size_t k) {
+    std::vector<std::string> words = {"/proc/self/exe", kGuard, "/usr/bin/env"};
+    for (std::string& word :
+         environment(hall_->door(), static_cast<int>(k), static_cast<int>(scripts_.size())))
+      words.push_back(std::move(word));
+    words.insert(words.end(), command_.begin(), command_.end());
+    auto child = ChildProcess::start(words, ChildProcess::Input::none);
+    if (!child) return child.error();
+    scripts_[k] = {std::move(*child), scripts_[k].starts + 1, false};
+    return Done{};
+  }
+
+  template <class Do>
+  void each_running(const Do& what) {
+    for (Script& script : scripts_)
+      if (script.child && !script.child->ended()) what(script);
+  }
+
+  void take_in() {
+    std::vector<ChildProcess*> running;
+    each_running([&](Script& script) { running.push_back(script.child.get()); });
+    ChildProcess::wait_any(running, kPoll_ms);
+    const auto now = Steady::now();
+    for (size_t k = 0; k < scripts_.size(); ++k) {
+      Script& script = scripts_[k];
+      if (!script.child || script.told) continue;
+      const int rank = rank_of(k);
+      out_.put(k, rank, script.child->take_out(), now);
+      err_.put(k, rank, script.child->take_err(), now);
+      out_.flush(k, rank, script.child->ended(), now);
+      err_.flush(k, rank, script.child->ended(), now);
+    }
+  }
+
+  int rank_of(size_t k) const {
+    const int rank = hall_->status()[k].rank;
+    return rank >= 0 ? rank : static_cast<int>(k);
+  }
+  std::string name(size_t k) const { return fmt::format("the script of rank {}", rank_of(k)); }
+
+  /// The seats of a script that has ended: where one of its processes sat last, else its own.
+  std::vector<int> seats_of(size_t k) const {
+    const std::vector<GuestStatus> seats = hall_->status();
+    std::vector<int> its;
+    for (size_t seat = 0; seat < seats.size(); ++seat)
+      if (seats[seat].group == scripts_[k].child->group()) its.push_back(static_cast<int>(seat));
+    if (its.empty() && seats[k].process == 0) its.push_back(static_cast<int>(k));
+    return its;
+  }
+
+  void judge(size_t k) {
+    const int status = scripts_[k].child->status();
+    const std::vector<int> seats = seats_of(k);
+    const auto all = hall_->status();
+    const bool done = over_since_ || std::ranges::all_of(seats, [&](int seat) {
+                        return all[static_cast<size_t>(seat)].done;
+                      });
+    std::string line = fmt::format("{} has ended with status {}", name(k), status);
+    if (interrupts() > 0) return log_.announce(line);
+    if (done && status == 0) return log_.announce(line);
+    if (!done && scripts_[k].starts <= restarts_) {
+      line += fmt::format(": it is started again, {} of {}", scripts_[k].starts, restarts_);
+      log_.announce(line);
+      if (Status again = start(k); again) return;
+      line = name(k) + " cannot be started again";
+    }
+    if (!done) line += " before its share was done: the others do the rest";
+    log_.announce(line);
+    if (complaint_.empty()) complaint_ = line;
+    for (const int seat : seats)
+      hall_->give_up(seat);
+  }
+
+  /// Scripts that go on after an interrupt are asked to end, more and more.
+  void interrupt() {
+    const auto now = Steady::now();
+    if (!interrupted_) interrupted_ = now;
+    struct Step {
+      Steady::duration after;
+      int signal;
+      const char* told;
+    };
+    const int first = terminated() ? SIGTERM : SIGINT;
+    const Step steps[] = {{kFirstSignal, first, terminated() ? "terminated" : "interrupted"},
+                          {kTerm, SIGTERM, "terminated"},
+                          {kEnd, end_all_signal(), "killed"}};
+    if (signals_ == std::size(steps) || now < *interrupted_ + steps[signals_].after) return;
+    const auto& [after, signal, told] = steps[signals_++];
+    for (size_t k = 0; k < scripts_.size(); ++k) {
+      if (!scripts_[k].child || scripts_[k].child->ended()) continue;
+      const std::string line = fmt::format("{} goes on, and is {}", name(k), told);
+      log_.announce(line);
+      if (signal != end_all_signal()) {
+        scripts_[k].child->signal_group(signal);
+        continue;
+      }
+      scripts_[k].child->signal(signal);
+      if (complaint_.empty()) complaint_ = line;
+    }
+  }
+
+  const std::vector<std::string> command_;
+  const int restarts_;
+  const Log log_;
+  std::shared_ptr<GuestHall> hall_;
   std::vector<Script> scripts_;
-  bool well_ = true;
+  ScriptOutput out_, err_;
+  std::string complaint_;
+  std::optional<Steady::time_point> interrupted_, over_since_;
+  size_t signals_ = 0;  // that have been sent
 };
 
 }  // namespace
 
 Result<int> launch_guests(Options options) {
   Scripts scripts(options);
-  Promised<std::string> door;
+  Promised<std::shared_ptr<GuestHall>> opened;
   Promised<Result<int>> end;
-  std::thread runs(
-      [&] { end.keep(node(options, [&door](const std::string& path) { door.keep(path); })); });
+  std::thread runs([&] {
+    end.keep(node(options, [&](const std::shared_ptr<GuestHall>& hall) { opened.keep(hall); }));
+  });
   std::optional<Result<int>> ended;
-  std::optional<std::string> path;
-  while (!path && !ended) {
-    path = door.wait(50ms);
+  std::optional<std::shared_ptr<GuestHall>> hall;
+  while (!hall && !ended) {
+    hall = opened.wait(50ms);
     ended = end.wait(0ms);
   }
   std::optional<Error> failed;
-  bool nobody_left = false;  // scripts have ended, and the run has not
-  if (path) {
-    if (Status started = scripts.start(options.script, options.guests, *path); !started)
-      failed = started.error();
-  }
+  if (hall)
+    if (Status started = scripts.start(*hall); !started) failed = started.error();
+  bool nobody_came = false;  // scripts have ended, and the run has not begun
   while (!ended) {
     scripts.watch();
-    if ((scripts.ended() || failed) && interrupts() == 0) {
-      ended = end.wait(2000ms);  // the last of them may have said that all is done
-      if (!ended) nobody_left = std::raise(SIGTERM) == 0;
-    }
-    if (!ended) ended = end.wait(0ms);
+    const bool nobody = scripts.ended() && (*hall)->await_objective(0ms) == nullptr;
+    if ((nobody || failed) && interrupts() == 0) nobody_came = std::raise(SIGTERM) == 0;
+    ended = end.wait(scripts.ended() ? 50ms : 0ms);
   }
   runs.join();
-  const auto until = std::chrono::steady_clock::now() + kFarewell;
-  while (path && !scripts.ended() && std::chrono::steady_clock::now() < until)
+  if (hall) (*hall)->close();  // of a node that has failed early
+  scripts.run_is_over();
+  const auto over = Steady::now();
+  for (bool told = false; hall && !scripts.ended();) {
     scripts.watch();
+    if (!told && Steady::now() > over + kTellWaiting && (told = true))
+      announce(options.log, "the run is over; its scripts go on, and are waited for");
+  }
   if (failed) return *failed;
   if (!*ended) return ended->error();
-  if (nobody_left && **ended == kInterrupted)
-    return world_error("every script has ended and none has joined: does it call grapevine.join?");
-  return **ended == 0 && !scripts.well() ? 1 : **ended;
+  if (nobody_came && **ended == kInterrupted)
+    return world_error(
+        scripts.complaint().empty()
+            ? "every script has ended and none has joined: does it call grapevine.join?"
+            : scripts.complaint());
+  if (**ended == 0 && !scripts.complaint().empty()) return world_error(scripts.complaint());
+  return **ended;
 }
 
 }  // namespace grapevine

@@ -147,6 +147,11 @@ std::string option_text(const Option& option) {
                     option.field);
 }
 
+bool is_scripts_own(const Option& option) {
+  const std::string_view name = option.name;
+  return option.shared == Shared::unless_guests || name == "batch" || name == "clip";
+}
+
 const Option* find_option(const OptionTable& table, const std::string& name) {
   const std::string wanted = dashed(name);
   for (const Option& option : table)
@@ -215,6 +220,9 @@ Status complete_guests(Command command, Options& o) {
         fmt::format("door is {} without guests, accepted: with guests", quoted(o.door)));
   if (o.guests == 0 && !o.script.empty())
     return user_error("a command behind -- without guests, accepted: with guests");
+  if (o.restarts < 0 || (o.restarts > 0 && o.guests == 0))
+    return user_error(fmt::format("restarts is {}, accepted: {}", o.restarts,
+                                  o.guests == 0 ? "with guests" : "0 or more"));
   if (o.guests == 0) return Done{};
   if (!o.init.empty())
     return user_error(fmt::format(

@@ -81,6 +81,7 @@ struct Options {
   PeerOptions peers;
   int nodes = 4;     // launch
   int guests = 0;    // node, launch: ranks whose steps scripts compute, all of them here
+  int restarts = 0;  // launch: of a script that ends before its share is done
   std::string door;  // where scripts come in
   std::vector<std::string> script;  // launch: the command of each
   std::string hosts;
@@ -130,6 +131,9 @@ Status set_option(const Option&, const std::string& text);
 
 /// The present value of a row, as set_option would take it.
 std::string option_text(const Option&);
+
+/// Whether it says what a script does by itself, where scripts compute the steps.
+bool is_scripts_own(const Option&);
 
 /// The row of that name, - and _ being one; null: none.
 const Option* find_option(const OptionTable&, const std::string& name);

@@ -78,6 +78,7 @@ Json json_of(Options options) {
     const std::string name = option.name;
     const bool of_a_run = (option.commands & (kTrain | kSimulate)) != 0;
     if (!of_a_run || name == "json" || name == "quiet" || name.starts_with("log-")) continue;
+    if (options.guests > 0 && name != "objective" && is_scripts_own(option)) continue;
     if (const auto* text = std::get_if<std::string*>(&option.field))
       object[name] = json_of_bytes(**text);
     else if (const auto* real = std::get_if<double*>(&option.field))

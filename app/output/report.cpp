@@ -9,6 +9,7 @@
 #include "app/output/curves.hpp"
 #include "app/output/json_output.hpp"
 #include "app/system/words.hpp"
+#include "models/guest.hpp"
 
 namespace grapevine {
 namespace {
@@ -129,13 +130,15 @@ void print_node(const Settings& settings, const Summary& s, const TrainingTimes&
               s.first_rank + settings.ranks - 1, address.c_str(), s.ranks_in_mean, s.nodes,
               s.nodes == 1 ? "" : "s", s.interrupted ? ", stopped early" : "");
   print_accuracy(s);
-  row(settings.objective.objective == "network" ? "test loss" : "excess loss of mean",
-      as_short(s.averaged.loss));
+  const std::string& objective = settings.objective.objective;
+  const bool is_tested = objective != kGuestObjective;  // by itself: scripts test theirs
+  if (is_tested)
+    row(objective == "network" ? "test loss" : "excess loss of mean", as_short(s.averaged.loss));
   print_best(s);
   print_common(settings, s);
   row("idle time per rank", idle_text(s));
-  row("time", fmt::format("{}: training {}, testing {}", as_seconds(times.total_s),
-                          as_seconds(s.seconds), as_seconds(times.evaluation_s)));
+  row("time", fmt::format("{}: training {}", as_seconds(times.total_s), as_seconds(s.seconds)) +
+                  (is_tested ? ", testing " + as_seconds(times.evaluation_s) : ""));
   if (!run_dir.empty()) row("run directory", run_dir);
 }
 

@@ -64,10 +64,10 @@ struct Summary : RunTotals {
   double norm_start = 0, norm_end = 0;  // |pi x|
   bool reached_target = false;
   // After evaluate().
-  Evaluation averaged;                                       // the averaged model
+  Evaluation averaged{TestPoint::kNone, TestPoint::kNone};   // the averaged model
   Evaluation validated{TestPoint::kNone, TestPoint::kNone};  // likewise, on what was set aside
   std::vector<Evaluation> by_rank;                           // of the ranks that are alive
-  double worst_rank_accuracy = 0;                            // NaN where the objective has none
+  double worst_rank_accuracy = TestPoint::kNone;             // and where the objective has none
 };
 
 }  // namespace grapevine

@@ -10,6 +10,7 @@
 
 #include "app/options/options.hpp"
 #include "app/run/interrupts.hpp"
+#include "kernels/base/cores.hpp"
 #include "kernels/base/spec.hpp"
 
 namespace grapevine {
@@ -98,8 +99,7 @@ Status for_all(size_t count, const Effort& effort, const std::function<Status(si
       if (first) first = status;
     }
   };
-  const auto cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto wanted = effort.threads > 0 ? static_cast<size_t>(effort.threads) : size_t{cores};
+  const auto wanted = static_cast<size_t>(effort.threads > 0 ? effort.threads : usable_cores());
   {
     std::vector<std::jthread> threads;
     for (size_t k = 1; k < std::min(wanted, count); ++k)

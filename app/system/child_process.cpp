@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
@@ -41,8 +42,8 @@ int plain(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WE
 
 }  // namespace
 
-Result<std::unique_ptr<ChildProcess>> ChildProcess::start(
-    const std::vector<std::string>& arguments) {
+Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std::string>& arguments,
+                                                          Input input) {
   std::vector<char*> words;
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));  // execv's signature; it does not write
@@ -54,10 +55,12 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(
   if (child < 0)
     return world_error(fmt::format("cannot start {}: {}", arguments[0], std::strerror(errno)));
   std::unique_ptr<ChildProcess> made(new ChildProcess);
-  made->child_ = child;
-  made->in_end_ = in.keep(1);
+  setpgid(child, child);  // as it does itself: who comes first
+  made->child_ = made->group_ = child;
+  if (input == Input::open) made->in_end_ = in.keep(1);
   made->out_end_ = out.keep(0);
   made->err_end_ = err.keep(0);
+  made->life_ = static_cast<int>(syscall(SYS_pidfd_open, child, 0u));
   return made;
 }
 
@@ -66,7 +69,7 @@ ChildProcess::~ChildProcess() {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
   }
-  for (const int end : {in_end_, out_end_, err_end_})
+  for (const int end : {in_end_, out_end_, err_end_, life_})
     if (end >= 0) close(end);
 }
 
@@ -74,11 +77,15 @@ void ChildProcess::signal(int number, int value) const {
   if (child_ > 0) sigqueue(child_, number, {.sival_int = value});
 }
 
+void ChildProcess::signal_group(int number) const {
+  if (child_ > 0) kill(-group_, number);
+}
+
 void ChildProcess::end_input() {
   if (in_end_ >= 0) close(std::exchange(in_end_, -1));
 }
 
-void ChildProcess::take(int& end, std::string& text) {
+void ChildProcess::take(int& end, std::string& text) const {
   char block[1 << 16];
   const ssize_t n = read(end, block, sizeof block);
   if (n > 0) {
@@ -88,10 +95,12 @@ void ChildProcess::take(int& end, std::string& text) {
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
   close(end);
   end = -1;
-  if (out_end_ >= 0 || err_end_ >= 0) return;
+}
+
+// Its output is over. It may go on for long after it has closed that.
+void ChildProcess::look_for_end() {
   int status = 0;
-  while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (out_end_ >= 0 || err_end_ >= 0 || waitpid(child_, &status, WNOHANG) != child_) return;
   status_ = plain(status);
   signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   child_ = 0;
@@ -100,13 +109,15 @@ void ChildProcess::take(int& end, std::string& text) {
 void ChildProcess::wait_any(const std::vector<ChildProcess*>& children, int timeout_ms) {
   std::vector<pollfd> ends;
   for (const ChildProcess* child : children)
-    for (const int end : {child->out_end_, child->err_end_})
+    for (const int end : {child->out_end_, child->err_end_,
+                          child->out_end_ < 0 && child->err_end_ < 0 ? child->life_ : -1})
       ends.push_back({end, POLLIN, 0});  // poll leaves out what is negative
-  if (poll(ends.data(), ends.size(), timeout_ms) <= 0) return;
+  if (poll(ends.data(), ends.size(), timeout_ms) < 0) return;
   for (size_t k = 0; k < children.size(); ++k) {
     ChildProcess& child = *children[k];
-    if (ends[2 * k].revents != 0) child.take(child.out_end_, child.out_);
-    if (ends[2 * k + 1].revents != 0) child.take(child.err_end_, child.err_);
+    if (ends[3 * k].revents != 0) child.take(child.out_end_, child.out_);
+    if (ends[3 * k + 1].revents != 0) child.take(child.err_end_, child.err_);
+    child.look_for_end();
   }
 }
 

@@ -1,14 +1,27 @@
 #include "kernels/base/descriptor.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 namespace grapevine {
+namespace {
+
+constexpr unsigned kNoExecSeal = 8;  // newer than some systems' headers
+
+}  // namespace
 
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+// From Linux 6.3 on a machine may demand the last flag (vm.memfd_noexec); before, none knows it.
+Descriptor make_memory(const char* name) {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  Descriptor memory(::memfd_create(name, kFlags | kNoExecSeal));
+  return memory ? std::move(memory) : Descriptor(::memfd_create(name, kFlags));
 }
 
 bool write_all(int fd, const void* data, size_t bytes) {

@@ -25,6 +25,9 @@ class Descriptor {
   int fd_ = -1;
 };
 
+/// Memory that can be sealed, and never executed; none: there is none to be had.
+Descriptor make_memory(const char* name);
+
 // Each says whether it has happened; if not, errno says why.
 
 /// All bytes, from where the file stands.

@@ -27,7 +27,7 @@ struct ParameterEntry {
     return product;
   }
   size_t rows() const { return shape.empty() ? 1 : static_cast<size_t>(shape[0]); }
-  // As a matrix: a convolution is out x (in h w).
+  // As a matrix: a convolution is out x (in h w). None where there are no rows.
   size_t columns() const { return rows() == 0 ? 0 : size() / rows(); }
 };
 

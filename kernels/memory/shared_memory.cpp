@@ -52,17 +52,18 @@ void use_huge_pages(void* data, size_t bytes) {
 std::shared_ptr<SharedMemory> SharedMemory::make(size_t bytes, Writers writers) {
   static std::atomic<uint64_t> made{0};
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
-  memory->fd_ = ::memfd_create("grapevine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (memory->fd_ < 0 || ::ftruncate(memory->fd_, static_cast<off_t>(bytes)) != 0) return nullptr;
-  void* data = mapped(bytes, PROT_READ | PROT_WRITE, memory->fd_);
+  memory->fd_ = make_memory("grapevine");
+  const int fd = memory->fd_.fd();
+  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return nullptr;
+  void* data = mapped(bytes, PROT_READ | PROT_WRITE, fd);
   if (data == MAP_FAILED) return nullptr;
   memory->data_ = data;
   memory->bytes_ = bytes;
   memory->number_ = ++made;
   use_huge_pages(data, bytes);
   const int write_seal = writers == Writers::maker ? kFutureWriteSeal : 0;
-  if (::fcntl(memory->fd_, F_ADD_SEALS, kSizeSeals | write_seal | F_SEAL_SEAL) != 0 &&
-      ::fcntl(memory->fd_, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
+  if (::fcntl(fd, F_ADD_SEALS, kSizeSeals | write_seal | F_SEAL_SEAL) != 0 &&
+      ::fcntl(fd, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
     return nullptr;
   return memory;
 }
@@ -86,7 +87,6 @@ Result<std::shared_ptr<const SharedMemory>> SharedMemory::map(int fd, uint64_t m
 
 SharedMemory::~SharedMemory() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
-  if (fd_ >= 0) ::close(fd_);
 }
 
 }  // namespace grapevine

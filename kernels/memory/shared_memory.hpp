@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/base/descriptor.hpp"
 #include "kernels/base/result.hpp"
 
 namespace grapevine {
@@ -27,7 +28,7 @@ class SharedMemory {
   void* data() { return data_; }
   const void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  int fd() const { return fd_; }               // of the maker; -1 at others
+  int fd() const { return fd_.fd(); }          // of the maker; -1 at others
   uint64_t number() const { return number_; }  // unique among those this process made
 
  private:
@@ -35,7 +36,7 @@ class SharedMemory {
 
   void* data_ = nullptr;
   size_t bytes_ = 0;
-  int fd_ = -1;
+  Descriptor fd_;
   uint64_t number_ = 0;
 };
 

@@ -115,6 +115,7 @@ class NetworkObjective : public Objective {
 
   const ParameterLayout& statistics() const final { return statistics_layout_; }
   void read_statistics(int rank, Vec out) const final { statistics_.load(rank, out); }
+  bool has_statistics(int rank) const final { return statistics_.has(rank); }
   void set_statistics(int rank, uint64_t gradients, ConstVec now) final {
     statistics_.set(rank, gradients, now);
   }

@@ -37,6 +37,11 @@ void RunningStatistics::load(int rank, Vec out) const {
   rank < 0 ? average_locked(out) : copy(of_rank_.at(static_cast<size_t>(rank)), out);
 }
 
+bool RunningStatistics::has(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return gradients_.at(static_cast<size_t>(rank)) > 0;
+}
+
 void RunningStatistics::store(int rank, ConstVec now) {
   if (size() == 0) return;
   const std::lock_guard lock(mutex_);

@@ -19,6 +19,8 @@ class RunningStatistics {
 
   /// rank -1: the average.
   void load(int rank, Vec out) const;
+  /// Whether the rank has computed a gradient, here or in an earlier life of the run.
+  bool has(int rank) const;
   /// After a gradient.
   void store(int rank, ConstVec now);
   /// As an earlier life of the run has left them.

@@ -79,6 +79,7 @@ class World {
     link(b, a, false);
   }
   void diverge(size_t k) { nodes_[k].diverged = true; }  // its ranks have no finite numbers
+  void give_x_alone(size_t k) { nodes_[k].x_alone = true; }  // its ranks have no other vector
   void mute(size_t k) { nodes_[k].mute = true; }         // nobody hears that it has a mean
   void deafen(size_t k) { nodes_[k].deaf = true; }       // it is there, and does nothing
 
@@ -98,19 +99,20 @@ class World {
 
   /// Of these nodes, to the last bit or so.
   bool is_mean_of(const Mean& mean, const std::vector<size_t>& who) const {
-    int ranks = 0;
-    for (const size_t k : who)
-      ranks += static_cast<int>(nodes_[k].record.ranks);
-    bool same = mean.ranks == ranks;
+    bool same = mean.ranks == mean.ranks_in.front();
     for (uint32_t v = 0; v < shape_.vectors.size(); ++v) {
+      uint32_t ranks = 0;
+      for (const size_t k : who)
+        ranks += ranks_of(k, v);
+      if (shape_.vectors[v].count > 0) same &= mean.ranks_in[v] == static_cast<int>(ranks);
       for (size_t i = 0; i < shape_.vectors[v].count; i += 17) {
         double sum = 0;
         for (const size_t k : who)
-          sum += nodes_[k].record.ranks * value_of(k, v, i);
+          sum += ranks_of(k, v) * value_of(k, v, i);
         const bool wide = shape_.vectors[v].dtype == DType::f64;
         const ConstVec x = mean.vectors[v].vec();
         const double is = wide ? x.as<double>()[i] : static_cast<double>(x.as<float>()[i]);
-        same &= std::abs(is - sum / ranks) < (wide ? 1e-14 : 1e-7);
+        same &= std::abs(is - sum / std::max(1u, ranks)) < (wide ? 1e-14 : 1e-7);
       }
     }
     return same;
@@ -125,7 +127,7 @@ class World {
   struct Node {
     MeanMember record;
     std::unique_ptr<MeanExchange> exchange;
-    bool alive = true, known = true, deaf = false, mute = false, diverged = false;
+    bool alive = true, known = true, deaf = false, mute = false, diverged = false, x_alone = false;
     double timer_at = std::numeric_limits<double>::infinity();
     std::optional<MeanEffects::Settled> settled;
   };
@@ -164,6 +166,11 @@ class World {
     }
   }
 
+  uint32_t ranks_of(size_t k, uint32_t vector) const {
+    const Node& n = nodes_[k];
+    return n.diverged || (n.x_alone && vector > 0) ? 0 : n.record.ranks;
+  }
+
   void ring(size_t k) {
     nodes_[k].timer_at = now;
     event(k, [](MeanExchange& e, double t, MeanEffects& out) { e.timer(t, out); });
@@ -171,11 +178,11 @@ class World {
 
   void sum(size_t k, uint64_t number) {
     MeanSum sum;
-    sum.ranks = nodes_[k].diverged ? 0 : static_cast<int>(nodes_[k].record.ranks);
     for (uint32_t v = 0; v < shape_.vectors.size(); ++v) {
+      const int ranks = sum.ranks_in.emplace_back(static_cast<int>(ranks_of(k, v)));
       double* x = sum.vectors.emplace_back(shape_.vectors[v].count, DType::f64).vec().as<double>();
       for (size_t i = 0; i < shape_.vectors[v].count; ++i)
-        x[i] = sum.ranks * value_of(k, v, i);
+        x[i] = ranks * value_of(k, v, i);
     }
     auto shared = std::make_shared<MeanSum>(std::move(sum));
     event(k, [number, shared](MeanExchange& e, double t, MeanEffects& out) {
@@ -265,6 +272,19 @@ TEST_CASE("a mean has every vector, in its own type, the last piece of each as s
   world.end();
   world.run();
   check_one_mean(world, all_but(7, {}));
+}
+
+TEST_CASE("a vector is the mean of the ranks that have it, and all nodes know of how many") {
+  const MeanShape shape{{{"x", 3, DType::f32}, {"statistics", 5, DType::f32}}};
+  for (const size_t without : {1u, 8u, 9u}) {  // of nine nodes
+    World world(9, shape);
+    for (size_t k = 0; k < without; ++k)
+      world.give_x_alone(k);
+    world.end();
+    world.run();
+    INFO(without << " nodes without statistics");
+    check_one_mean(world, all_but(9, {}));
+  }
 }
 
 TEST_CASE("every edge of the tree carries the model twice, once as a sum and once as the mean") {
@@ -470,7 +490,7 @@ struct Root {
     exchange.end(0, {}, out);
     number = *out.sample;
     MeanSum sum;
-    sum.ranks = 2;
+    sum.ranks_in = {2};
     sum.vectors.emplace_back(6 * kMeanPieceElements, DType::f64);
     exchange.own(0, number, std::move(sum), out);
   }

@@ -40,7 +40,7 @@ TEST_CASE("the ranks of a node are added up, every vector of them, at most 1 MiB
   WARN("at most " << most << " elements a message, " << most * sizeof(double) << " bytes in fp64");
   CHECK(most * sizeof(double) <= 1 << 20);
   const MeanSum all = sum.take();
-  CHECK(all.ranks == 3);
+  CHECK(all.ranks_in == RanksIn{3, 3});
   REQUIRE(all.vectors.size() == 2);
   bool exact = true;
   for (size_t k = 0; k < kCount; ++k)
@@ -62,7 +62,7 @@ TEST_CASE("a rank that is not finite anywhere is left out, and the others of its
     add(sum, rank(4));
     CHECK(sum.left_out() == 1);
     const MeanSum all = sum.take();
-    CHECK(all.ranks == 2);
+    CHECK(all.ranks_in == RanksIn{2, 2});
     CHECK(all.vectors[0].vec().as<double>()[0] == 5.0);
   }
   RankSum sum(7, kShape);
@@ -71,5 +71,27 @@ TEST_CASE("a rank that is not finite anywhere is left out, and the others of its
   bad.vec().as<double>()[4] = std::numeric_limits<double>::quiet_NaN();
   vectors[1] = std::make_shared<const Buffer>(std::move(bad));
   add(sum, vectors);
-  CHECK(sum.take().ranks == 0);
+  CHECK(sum.take().ranks_in == RanksIn{0, 0});
+}
+
+TEST_CASE("a rank that has nothing to give to a vector is in the others") {
+  RankSum sum(7, kShape);
+  add(sum, rank(1));
+  auto vectors = rank(2);
+  vectors[1] = nullptr;
+  add(sum, vectors);
+  const MeanSum all = sum.take();
+  CHECK(all.ranks_in == RanksIn{2, 1});
+  CHECK(all.vectors[0].vec().as<double>()[0] == 3.0);
+  CHECK(all.vectors[1].vec().as<double>()[0] == Approx(1.0 / 3));
+}
+
+TEST_CASE("of ranks that all have nothing to give to a vector there is no sum of it") {
+  RankSum sum(7, kShape);
+  auto vectors = rank(2);
+  vectors[1] = nullptr;
+  add(sum, vectors);
+  const MeanSum all = sum.take();
+  CHECK(all.ranks_in == RanksIn{1, 0});
+  CHECK(all.vectors[1].vec().as<double>()[4] == 0.0);
 }

@@ -20,6 +20,23 @@ void check_refusal(const Error& error) {
   GV_CHECK(error.message.find('\n') == std::string::npos);
 }
 
+/// It has as many elements as its tensor, and none beyond it.
+void check_view(const GuestLayout& layout, const GuestLayout::Tied& tied) {
+  GV_CHECK(tied.shape.size() == tied.strides.size());
+  uint64_t of = kGuestElements + 1;
+  for (const auto* tensors : {&layout.trained, &layout.aside, &layout.aside64})
+    for (const GuestLayout::Tensor& tensor : *tensors)
+      if (tensor.name == tied.of) of = GuestLayout::elements({tensor});
+  uint64_t elements = 1, last = 0;
+  for (size_t k = 0; k < tied.shape.size(); ++k) {
+    elements *= static_cast<uint64_t>(tied.shape[k]);
+    if (tied.shape[k] > 0)
+      last += static_cast<uint64_t>(tied.shape[k] - 1) * static_cast<uint64_t>(tied.strides[k]);
+  }
+  GV_CHECK(elements == of);
+  GV_CHECK((elements == 0 || last < of));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -35,6 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto layout = read_guest_layout(text)) {
     GV_CHECK(layout->trained_elements() > 0u);
     GV_CHECK(layout->trained_elements() + layout->aside_elements() <= kGuestElements);
+    for (const GuestLayout::Tied& tied : layout->tied)
+      check_view(*layout, tied);
   } else {
     check_refusal(layout.error());
   }

@@ -1,9 +1,16 @@
-// Checks, results, random numbers, layouts.
+// Checks, results, random numbers, layouts, cores and memory of this process.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "kernels/base/check.hpp"
+#include "kernels/base/cores.hpp"
+#include "kernels/base/descriptor.hpp"
 #include "kernels/base/random.hpp"
 #include "kernels/base/result.hpp"
 #include "kernels/memory/layout.hpp"
@@ -160,6 +167,19 @@ TEST_CASE("a layout places its entries without gaps and two layouts agree by has
   CHECK(ParameterLayout::flat(9, DType::f64).bytes() == 72);
 }
 
+TEST_CASE("a tensor with a side of 0 has a place, no elements, and no columns where it has no rows") {
+  ParameterLayout layout(DType::f32);
+  layout.add("a", {0, 4}, true);
+  layout.add("b", {4, 0, 2}, true);
+  layout.add("c", {0}, true);
+  layout.add("d", {3}, true);
+  CHECK(layout.size() == 3);
+  CHECK(layout.entries()[3].offset == 0);
+  CHECK((layout.entries()[0].rows() == 0 && layout.entries()[0].columns() == 0));
+  CHECK((layout.entries()[1].rows() == 4 && layout.entries()[1].columns() == 0));
+  CHECK(layout.entries()[2].columns() == 0);
+}
+
 TEST_CASE("a part of a view starts where it says, and cannot reach beyond the end") {
   Buffer buffer(10, DType::f64);
   buffer.vec().as<double>()[7] = 3;
@@ -171,4 +191,28 @@ TEST_CASE("a part of a view starts where it says, and cannot reach beyond the en
   CHECK_THAT(last_words([&] { (void)buffer.vec().part(8, 3); }), Catch::Contains("11 <= 10"));
   CHECK_THAT(last_words([&] { (void)buffer.vec().as<float>(); }),
              Catch::Contains("dtype_of<T>() == dtype"));
+}
+
+TEST_CASE("a process may use as many cores as its affinity mask has") {
+  cpu_set_t before, one;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CHECK(usable_cores() <= CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  const int alone = usable_cores();
+  REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+  CHECK(alone == 1);
+}
+
+TEST_CASE("memory for others can be sealed, and is not executable where the system knows of that") {
+  const Descriptor memory = make_memory("test");
+  REQUIRE(memory);
+  CHECK(ftruncate(memory.fd(), 4096) == 0);
+  CHECK(fcntl(memory.fd(), F_ADD_SEALS, F_SEAL_GROW) == 0);
+  constexpr int kNoExec = 0x20;  // newer than some systems' headers
+  struct stat about {};
+  REQUIRE(fstat(memory.fd(), &about) == 0);
+  if ((fcntl(memory.fd(), F_GET_SEALS) & kNoExec) != 0) CHECK((about.st_mode & 0111) == 0);
 }

@@ -24,7 +24,9 @@ inline ParameterLayout awkward(DType dtype) {
   layout.add("kernel", {7, 3, 5, 1}, true);
   layout.add("bias", {9}, false);
   layout.add("scalar", {}, false);
+  layout.add("no rows", {0, 4}, true);
   layout.add("thin", {2, 3}, true);
+  layout.add("no columns", {4, 0}, true);
   layout.add("wide", {33, 131}, true);
   return layout;
 }

@@ -43,7 +43,7 @@ TEST_CASE("a guest's record lies little-endian at the offsets that FORMAT.md giv
   const GuestRecordBytes b = encode(record());
   const std::vector<uint8_t> head{0, 0, 0, 0, 9, 0, 0, 0,   // one segment of nine words
                                   0, 0, 0, 0, 8, 0, 0, 0,   // a struct of eight words
-                                  1, 0, 4, 0, 6, 0, 0, 0,   // version, kind, flags, dtype
+                                  2, 0, 4, 0, 6, 0, 0, 0,   // version, kind, flags, dtype
                                   4, 3, 2, 1, 5, 0, 0, 0};  // rank, ranks
   CHECK(std::memcmp(b.data(), head.data(), head.size()) == 0);
   const uint64_t numbers[] = {6, 7, 8, 9};
@@ -71,9 +71,9 @@ TEST_CASE("a guest's record comes back as it was, a loss that is no number inclu
 TEST_CASE("what is no record of a guest is refused in a line that says what is accepted") {
   CHECK_THAT(refusal_with<uint8_t>(4, 10), Catch::Contains("malformed"));
   CHECK_THAT(refusal_with<uint8_t>(8, 4), Catch::Contains("malformed"));
-  CHECK_THAT(refusal_with<uint16_t>(16, 2), Catch::Contains("version 2, accepted: 1"));
-  CHECK_THAT(refusal_with<uint16_t>(18, 14), Catch::Contains("kind 14"));
-  CHECK_THAT(refusal_with<uint16_t>(20, 16), Catch::Contains("flags 16"));
+  CHECK_THAT(refusal_with<uint16_t>(16, 1), Catch::Contains("version 1, accepted: 2"));
+  CHECK_THAT(refusal_with<uint16_t>(18, 15), Catch::Contains("kind 15"));
+  CHECK_THAT(refusal_with<uint16_t>(20, 512), Catch::Contains("flags 512, accepted: 0 to 511"));
   CHECK_THAT(refusal_with<uint16_t>(22, 1), Catch::Contains("dtype 1"));
   const GuestRecordBytes bytes = encode(record());
   CHECK_FALSE(decode_guest(std::span(bytes).first(79)));
@@ -107,6 +107,39 @@ TEST_CASE(
   CHECK(read_guest_layout("\ntrained w 1"));
 }
 
+TEST_CASE("what is aside in fp64 lies behind the rest, at a multiple of eight bytes") {
+  const auto layout = read_guest_layout("\ntrained w 2\naside m 1\naside64 c\naside64 d 2\n");
+  REQUIRE(layout);
+  CHECK(layout->aside == std::vector<GuestLayout::Tensor>{{"m", {1}}});
+  CHECK(layout->aside64 == std::vector<GuestLayout::Tensor>{{"c", {}}, {"d", {2}}});
+  CHECK(layout->aside_elements() == 4);
+  CHECK(layout->aside64_at() == 16);
+  CHECK(layout->bytes() == 40);
+  CHECK(read_guest_layout("\ntrained w 3\naside m 1\n")->bytes() == 16);
+}
+
+TEST_CASE("another name of a tensor is a view of all of it, by sizes and strides") {
+  const std::string of = "\ntrained w 3 4\ntrained s\naside n 0 2\n";
+  const auto layout = read_guest_layout(of + "tied v w 4:1 3:4\ntied t s\ntied m n 2:1 0:2\n");
+  REQUIRE(layout);
+  REQUIRE(layout->tied.size() == 3);
+  CHECK(layout->tied[0] == GuestLayout::Tied{"v", "w", {4, 3}, {1, 4}});
+  CHECK(layout->tied[1] == GuestLayout::Tied{"t", "s", {}, {}});
+  CHECK(layout->aside_elements() == 0);
+  CHECK_THAT(refusal_of(of + "tied v x 3:4 4:1"), Catch::Contains("a tensor that there is not"));
+  CHECK_THAT(refusal_of(of + "tied v w 3:4 4:1\ntied u v 12:1"), Catch::Contains("there is not"));
+  CHECK_THAT(refusal_of(of + "tied s w 3:4 4:1"), Catch::Contains("second time"));
+  CHECK_THAT(refusal_of(of + "tied v w 3 4"), Catch::Contains("accepted: SIZE:STRIDE"));
+  CHECK_THAT(refusal_of(of + "tied v w 3:-4 4:1"), Catch::Contains("accepted: SIZE:STRIDE"));
+  CHECK_THAT(refusal_of(of + "tied v w 3:5 4:1"), Catch::Contains("a part of its tensor"));
+  CHECK_THAT(refusal_of(of + "tied v w 3:1"), Catch::Contains("a part of its tensor"));
+  CHECK_THAT(refusal_of(of + "tied v w 3:4 4:1 2:0"), Catch::Contains("beyond its tensor"));
+  CHECK_THAT(refusal_of(of + "tied v w 9223372036854775807:9223372036854775807"),
+             Catch::Contains("beyond its tensor"));
+  CHECK_THAT(refusal_of(of + "tied v w 2:9223372036854775807 6:1"),
+             Catch::Contains("beyond its tensor"));
+}
+
 TEST_CASE("a layout that cannot be is refused in a line, and no size overflows") {
   CHECK_THAT(refusal_of(""), Catch::Contains("nothing is trained"));
   CHECK_THAT(refusal_of("run\naside w 3\n"), Catch::Contains("nothing is trained"));
@@ -115,6 +148,10 @@ TEST_CASE("a layout that cannot be is refused in a line, and no size overflows")
   CHECK_THAT(refusal_of("run\ntrained\n"), Catch::Contains("no name"));
   CHECK_THAT(refusal_of("run\ntrained w 3\ntrained w 3\n"), Catch::Contains("second time"));
   CHECK_THAT(refusal_of("run\naside a 1\ntrained w 3\n"), Catch::Contains("behind aside"));
+  CHECK_THAT(refusal_of("run\ntrained w 3\naside64 a 1\naside b 3\n"),
+             Catch::Contains("aside behind aside64"));
+  CHECK_THAT(refusal_of("run\ntrained w 0 17179869184 17179869184\n"),
+             Catch::Contains("too large"));
   CHECK_THAT(refusal_of("run\ntrained w x\n"), Catch::Contains("a size that is no number"));
   CHECK_THAT(refusal_of("run\ntrained w -3\n"), Catch::Contains("a size that is no number"));
   CHECK_THAT(refusal_of("run\ntrained w 3  4\n"), Catch::Contains("a size that is no number"));

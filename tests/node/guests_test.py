@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -19,13 +20,14 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
 HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
 JOIN, WELCOME, REFUSED, STEP, FRONT, MEAN, KEEP, KEPT, FINISH, LEAVE, BYE, WAIT, CHECKPOINT, \
-    SAVED = range(14)
-RESUMED, END, NOT_FINITE, NOT_SAVED = 1, 2, 4, 8
+    SAVED, SHARE = range(15)
+RESUMED, END, NOT_FINITE, NOT_SAVED, HAS_ASIDE, OVER, MOVED, EMPTY, SEAT = (1 << k for k in range(9))
 ANY = 0xFFFFFFFF
 NAN = float("nan")
 PATIENCE_S = 60
@@ -45,8 +47,10 @@ class Answer:
         self.fd = fd
 
 
-def record(kind, number=0, count=0, value=NAN, rank=ANY, version=1, flags=0, dtype=0):
-    return RECORD.pack(HEAD, version, kind, flags, dtype, rank, 0, number, 0, 0, count, value, 0)
+def record(kind, number=0, count=0, value=NAN, rank=ANY, version=2, flags=0, dtype=0, ranks=0,
+           run_steps=0):
+    return RECORD.pack(HEAD, version, kind, flags, dtype, rank, ranks, number, run_steps, 0, count,
+                       value, 0)
 
 
 class Script:
@@ -94,8 +98,9 @@ class Script:
         self.send(record(kind, **fields), fd)
         return self.read()
 
-    def join(self, text=LAYOUT, rank=ANY):
-        self.send(record(JOIN, rank=rank, count=len(text.encode())) + text.encode())
+    def join(self, text=LAYOUT, rank=ANY, flags=0):
+        join = record(JOIN, rank=rank, flags=flags, count=len(text.encode()))
+        self.send(join + text.encode())
         welcome = self.read()
         self.front = mmap.mmap(welcome.fd, 4 * (TRAINED + ASIDE))
         os.close(welcome.fd)
@@ -108,10 +113,10 @@ class Script:
     def fill(self, values):
         self.front[:] = array.array("f", values).tobytes()
 
-    def step(self, change=None, loss=NAN):
+    def step(self, change=None, loss=NAN, **share):
         if change is not None:
             self.fill([a + change for a in self.values()[:TRAINED]] + self.values()[TRAINED:])
-        answer = self.ask(STEP, number=self.number + 1, value=loss)
+        answer = self.ask(STEP, number=self.number + 1, value=loss, **share)
         self.number = answer.number
         return answer
 
@@ -282,6 +287,42 @@ class Records(unittest.TestCase):
             with self.assertRaisesRegex(Refused, "step 9, accepted: 3"):
                 script.ask(STEP, number=9)
 
+    def test_a_script_that_comes_next_hears_how_far_the_last_one_was_in_its_data(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            def share(script):
+                answer = script.ask(SHARE)
+                return answer.ranks, answer.run_steps, answer.count
+            with Node(1, "--out", run) as node:
+                script = node.script()
+                script.begin(START)
+                self.assertEqual(share(script), (0, 0, 0))
+                script.step(ranks=77, run_steps=3, count=25)
+                script.step()  # of a script that says nothing of it
+                self.assertEqual(share(script), (77, 3, 25))
+                script.ask(LEAVE)
+                script = joins(node)
+                self.assertEqual(share(script), (77, 3, 25))
+                self.assertEqual(script.ask(CHECKPOINT).flags & NOT_SAVED, 0)
+                node.process.kill()
+                node.process.wait()
+            with Node(1, "--out", run) as node:
+                script = node.script()
+                script.begin(START)
+                self.assertEqual(share(script), (77, 3, 25))
+
+    def test_a_script_hears_that_it_has_moved_its_parameters_and_made_no_step(self):
+        with Node(1) as node:
+            script = node.script()
+            script.begin(START)
+            self.assertEqual(script.ask(SHARE).flags, 0)
+            script.fill([1, 2, 3, 4, 5.5, 10, 20, 30])
+            self.assertEqual(script.ask(SHARE).flags, MOVED)
+            script.step()
+            self.assertEqual(script.ask(SHARE).flags, 0)
+            script.fill([1, 2, 3, 4, 5.5, 11, 20, 30])  # what is aside is the script's own
+            self.assertEqual(script.ask(SHARE).flags, 0)
+
     def test_what_is_not_finite_is_told_and_left_out(self):
         with Node(1) as node:
             script = node.script()
@@ -442,6 +483,149 @@ class Records(unittest.TestCase):
             mean = array.array("f", os.pread(script.ask(MEAN).fd, 4, 0))[0]
             self.assertLess(mean, 100)
 
+    def aside_of(self, script, kind=MEAN):
+        mean = script.ask(kind)
+        return list(array.array("f", os.pread(mean.fd, mean.count, 0)))[TRAINED:]
+
+    def test_seats_whose_scripts_have_made_no_step_have_no_statistics_in_a_mean(self):
+        with Node(4) as node:
+            scripts = [node.script() for _ in range(3)]
+            scripts[0].begin(START)
+            for script in scripts[1:]:
+                script.join()
+            for script, aside in zip(scripts, ([1, 2, 3], [3, 4, 5])):
+                script.fill(script.values()[:TRAINED] + aside)
+                script.step()
+            self.assertEqual(self.aside_of(scripts[2]), [2, 3, 4])
+
+    def test_a_node_whose_scripts_have_made_no_step_gives_a_mean_no_statistics(self):
+        with Node(1, "--node-name", "a") as a:
+            first = a.script()
+            first.begin(START)
+            with Node(1, "--node-name", "b", "--join", "a", beside=a) as b:
+                second = b.script()
+                second.begin([9] * (TRAINED + ASIDE))
+                first.fill(first.values()[:TRAINED] + [1, 2, 3])
+                until("both know of two ranks", lambda: first.step().ranks == 2)
+                def both():
+                    mean = second.ask(MEAN)
+                    self.values = list(array.array("f", os.pread(mean.fd, mean.count, 0)))[TRAINED:]
+                    return mean.ranks == 2
+                until("a mean of both", both)
+                self.assertEqual(self.values, [1, 2, 3])
+
+    def test_a_script_that_comes_back_has_what_was_aside_and_one_at_a_new_seat_its_own(self):
+        with Node(2) as node:
+            script = node.script()
+            script.begin(START)
+            script.fill(START[:TRAINED] + [7, 8, 9])
+            script.step()
+            script.ask(LEAVE)
+            again = node.script()
+            welcome = again.join(rank=0)
+            self.assertEqual(welcome.flags, RESUMED | HAS_ASIDE)
+            self.assertEqual(again.values(), START[:TRAINED] + [7, 8, 9])
+            self.assertEqual(node.script().join(rank=1).flags, RESUMED)
+
+    def test_masks_stay_what_they_are_and_fp64_is_averaged_in_fp64_at_one_node_and_at_two(self):
+        layout = "\ntrained w\naside mask 2\naside64 count\ntied v w\n"
+        inf = float("inf")
+        def fill(script, count):
+            script.front[:] = struct.pack("<4f1d", 1, -inf, 2, 0, count)
+        class Wide(Script):
+            def join(self, text=layout, rank=ANY, flags=0):
+                self.send(record(JOIN, rank=rank, count=len(text)) + text.encode())
+                welcome = self.read()
+                self.front = mmap.mmap(welcome.fd, 24)
+                self.number = welcome.number
+                return welcome
+        def mean_of(script):
+            mean = script.ask(MEAN)
+            self.assertEqual(mean.count, 24)
+            return mean.ranks, struct.unpack("<4f1d", os.pread(mean.fd, 24, 0))
+        with Node(1, "--node-name", "a") as a:
+            first = Wide(a)
+            first.join()
+            fill(first, 16777217)
+            first.ask(STEP)
+            first.step()
+            self.assertEqual(mean_of(first), (1, (1, -inf, 2, 0, 16777217)))
+            with Node(1, "--node-name", "b", "--join", "a", beside=a) as b:
+                second = Wide(b)
+                second.join()
+                fill(second, 16777220)
+                second.ask(STEP, number=second.number)
+                second.step()
+                def both():
+                    self.mean = mean_of(second)
+                    return self.mean[0] == 2
+                until("a mean of both", both)
+                self.assertEqual(self.mean[1], (1, -inf, 2, 0, 16777218.5))
+
+    def test_a_model_is_saved_under_all_its_names_and_types(self):
+        layout = "\ntrained w 2 2\ntrained none 0 3\naside n 2\naside64 c\ntied v w 2:1 2:2\n"
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            with Node(1, "--out", run) as node:
+                script = node.script()
+                script.send(record(JOIN, count=len(layout)) + layout.encode())
+                front = mmap.mmap(script.read().fd, 32)
+                front[:] = struct.pack("<6f1d", 1, 2, 3, 4, 5, 6, 16777217)
+                script.ask(STEP)
+                script.ask(STEP, number=1)
+                script.ask(FINISH)
+                script.ask(LEAVE)
+                self.assertEqual(node.process.wait(PATIENCE_S), 0, node.said())
+            with open(run + "/model.safetensors", "rb") as file:
+                head = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+                data = file.read()
+            def tensor(name, code):
+                first, last = head[name]["data_offsets"]
+                return head[name]["shape"], struct.unpack(code, data[first:last])
+            self.assertEqual(tensor("w", "<4f"), ([2, 2], (1, 2, 3, 4)))
+            self.assertEqual(tensor("v", "<4f"), ([2, 2], (1, 3, 2, 4)))
+            self.assertEqual(tensor("n", "<2f"), ([2], (5, 6)))
+            self.assertEqual(tensor("c", "<1d"), ([], (16777217,)))
+            self.assertEqual(tensor("none", "<0f"), ([0, 3], ()))
+
+    def test_who_has_finished_hears_for_whom_it_waits(self):
+        with Node(3) as node:
+            first, second = node.script(), node.script()
+            first.begin(START)
+            second.join()
+            second.send(record(FINISH))
+            def waits(script):
+                wait = script.read(waits=[WAIT])
+                return wait.rank, wait.ranks, wait.flags
+            self.assertEqual(waits(second), (0, 2, 0))
+            first.send(record(FINISH))
+            until("nobody is waited for but an empty seat",
+                  lambda: waits(second) == waits(first) == (2, 1, EMPTY))
+
+    def test_a_run_that_is_over_says_so_and_its_mean_is_there_at_once(self):
+        with Node(1, "--gradients", "2") as node:
+            script = node.script()
+            script.begin(START)
+            script.step(change=1)
+            self.assertEqual(script.step(change=1).flags & END, END)
+            until("the run is over", lambda: script.step(change=100).flags == END | OVER)
+            script.front[:TRAINED * 4] = bytes(TRAINED * 4)  # what the script does is its own
+            mean = script.ask(FINISH)
+            self.assertEqual(list(array.array("f", os.pread(mean.fd, mean.count, 0))),
+                             [3, 4, 5, 6, 7, 10, 20, 30])
+            self.assertEqual(script.ask(LEAVE).kind, BYE)
+            self.assertEqual(node.process.wait(PATIENCE_S), 0)
+
+    def test_a_script_that_wants_a_seat_has_that_one_or_hears_that_it_is_taken(self):
+        with Node(3) as node:
+            first = node.script()
+            first.join(rank=2, flags=SEAT)
+            first.fill(START)
+            self.assertEqual(first.ask(STEP).rank, 2)
+            self.assertEqual(node.script().join(rank=0, flags=SEAT).rank, 0)
+            with self.assertRaisesRegex(Refused, "seat 2 is not free, accepted: one of 0 to 2"):
+                node.script().join(rank=2, flags=SEAT)
+
     def test_before_the_first_step_a_mean_has_aside_what_the_first_script_brought(self):
         with Node(1) as node:
             script = node.script()
@@ -592,6 +776,8 @@ class Nodes(unittest.TestCase):
                         script.number = script.read().number
                 for script in scripts:
                     self.assertEqual(script.number, 20)
+                    self.assertEqual(script.ask(SHARE).flags, 0)  # nothing has moved since
+                for script in scripts:
                     script.send(record(FINISH))
                 means = [array.array("f", os.pread(script.read().fd, 4 * TRAINED, 0))
                          for script in scripts]
@@ -679,10 +865,10 @@ class Refusals(unittest.TestCase):
         with Node(1) as node:
             refused = lambda data, **more: self.refusal(node, data, **more)
             self.assertIn("malformed", refused(b"\xff" * RECORD.size))
-            self.assertIn("version 2, accepted: 1", refused(record(JOIN, version=2)))
+            self.assertIn("version 1, accepted: 2", refused(record(JOIN, version=1)))
             self.assertIn("kind 77", refused(record(77)))
             self.assertIn("dtype 1", refused(record(JOIN, dtype=1)))
-            self.assertIn("flags 64", refused(record(JOIN, flags=64)))
+            self.assertIn("flags 512", refused(record(JOIN, flags=512)))
             self.assertIn("the first question is a join", refused(record(STEP)))
             self.assertIn("accepted: a question", refused(record(WELCOME)))
             self.assertIn("bytes of text", refused(record(JOIN, count=1 << 40)))
@@ -860,64 +1046,338 @@ class Deaths(unittest.TestCase):
 
 
 class Launch(unittest.TestCase):
-    SCRIPT = (
-        "import os, sys\n"
-        "sys.path.insert(0, sys.argv[1])\n"
-        "print('at', os.environ['GRAPEVINE_NODE'] != '', flush=True)\n"
-        "sys.argv = ['', '/bin/true']\n"
+    """`launch --guests` with scripts that speak by hand: `s` has joined, and takes steps."""
+
+    JOINED = (
+        "import os, signal, sys, time\n"
+        "sys.path.insert(0, %r)\n"
+        "words, sys.argv = sys.argv[1:], ['', '/bin/true']\n"
         "import guests_test as g\n"
         "class Door: door = os.environ['GRAPEVINE_NODE']\n"
-        "s = g.Script(Door); w = s.join()\n"
-        "if not w.flags & g.RESUMED: s.fill(g.START); s.ask(g.STEP)\n"
+        "seat = int(os.environ['GRAPEVINE_SEAT'])\n"
+        "def say(*what): print(*what, flush=True)\n"
+        "def wait(name):\n"
+        "    while not os.path.exists(name): time.sleep(0.005)\n"
+        "def join():\n"
+        "    s = g.Script(Door); w = s.join(rank=seat, flags=g.SEAT)\n"
+        "    if not w.flags & g.RESUMED: s.fill(g.START); s.ask(g.STEP)\n"
+        "    return s\n"
+        "def finish(): s.ask(g.FINISH); s.ask(g.LEAVE)\n" % os.path.dirname(os.path.abspath(__file__)))
+    SCRIPT = JOINED + (
+        "say('at', os.environ['GRAPEVINE_NODE'] != '')\n"
+        "s = join()\n"
         "[s.step(change=1) for _ in range(5)]\n"
-        "m = s.ask(g.FINISH); s.ask(g.LEAVE)\n")
+        "finish()\n")
 
-    def launch(self, *command):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="grapevine-guests-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def command(self, *command, guests=2, options=("--json",)):
+        return [PROGRAM, "launch", "--guests", str(guests), *options, "--", *command]
+
+    def launch(self, *command, **how):
         return subprocess.run(
-            [PROGRAM, "launch", "--guests", "2", "--json", "--", *command], text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE_S,
-            cwd=(folder := tempfile.mkdtemp(prefix="grapevine-guests-")),
-            env={**os.environ, "XDG_RUNTIME_DIR": folder})
+            self.command(*command, **how), text=True, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=2 * PATIENCE_S, cwd=self.folder,
+            env={**os.environ, "XDG_RUNTIME_DIR": self.folder})
+
+    def run_script(self, program, **how):
+        return self.launch(sys.executable, "-c", self.JOINED + program, **how)
+
+    @contextlib.contextmanager
+    def launched(self, *command, **how):
+        """It runs meanwhile; `said()` is what it has said on standard error, `shown()` the rest."""
+        class Running:
+            def text(self, file):
+                with open(file.name, errors="replace", newline="") as again:
+                    return again.read()
+            said = lambda self: self.text(self.err)
+            shown = lambda self: self.text(self.out)
+            def until_said(self, words):
+                until(words, lambda: words in self.said())
+        running = Running()
+        with open(os.path.join(self.folder, "err"), "w+") as running.err, \
+                open(os.path.join(self.folder, "out"), "w+") as running.out:
+            running.process = subprocess.Popen(
+                self.command(*command, **how), stdin=subprocess.DEVNULL, stdout=running.out,
+                stderr=running.err, cwd=self.folder,
+                env={**os.environ, "XDG_RUNTIME_DIR": self.folder})
+            try:
+                yield running
+            finally:
+                running.process.kill()
+                running.process.wait()
+
+    def touch(self, name):
+        with open(os.path.join(self.folder, name), "w"):
+            pass
+
+    def numbers_in(self, name):
+        """Of processes, which scripts have written down."""
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            return []
+        with open(path) as file:
+            return [int(line) for line in file.read().split("\n")[:-1]]
 
     def test_launch_starts_a_node_and_scripts_and_passes_on_what_they_say(self):
-        done = self.launch(sys.executable, "-c", self.SCRIPT, os.path.dirname(__file__))
+        done = self.launch(sys.executable, "-c", self.SCRIPT)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["gradients"], 10)
-        self.assertIn("[0] at True", done.stderr)
-        self.assertIn("[1] at True", done.stderr)
+        self.assertIn("[0] at True\n", done.stderr)
+        self.assertIn("[1] at True\n", done.stderr)
+
+    def test_scripts_share_the_cores_write_unbuffered_and_have_an_input_that_is_over(self):
+        program = ("names = ('OMP_NUM_THREADS', 'PYTHONUNBUFFERED')\n"
+                   "say(*map(os.environ.get, names), repr(sys.stdin.read()), len(os.sched_getaffinity(0)))\n"
+                   "s = join(); finish()\n")
+        done = self.run_script(program)
+        cores = len(os.sched_getaffinity(0))
+        self.assertIn(f"[0] {max(1, cores // 2)} 1 '' {cores}\n", done.stderr)
+        given = {"OMP_NUM_THREADS": "3", "PYTHONUNBUFFERED": ""}
+        with unittest.mock.patch.dict(os.environ, given):
+            self.assertIn(f"[1] 3  '' {cores}\n", self.run_script(program).stderr)
+
+    def test_what_has_no_end_of_line_yet_is_shown_and_carriage_returns_are_passed_on(self):
+        program = ("sys.stdout.write('how many? '); sys.stdout.flush(); wait('one')\n"
+                   "sys.stdout.write('two\\n'); sys.stdout.flush()\n"
+                   "sys.stderr.write('\\r 10%|#'); sys.stderr.flush(); wait('two')\n"
+                   "sys.stderr.write('\\r 20%|##'); sys.stderr.flush(); wait('three')\n"
+                   "sys.stderr.write('\\n'); s = join(); finish()\n")
+        command = (sys.executable, "-c", self.JOINED + program)
+        with self.launched(*command, guests=1, options=("--no-save",)) as running:
+            until("a question", lambda: "[0] how many? " in running.shown())
+            self.touch("one")
+            running.until_said("[0]  10%|#")
+            self.touch("two")
+            running.until_said("\r[0]  20%|##")
+            self.touch("three")
+            self.assertEqual(running.process.wait(PATIENCE_S), 0)
+            self.assertIn("[0] how many? two\n", running.shown())
+            self.assertIn("[0]  20%|##\r\n", running.said())
+
+    def test_what_scripts_write_is_not_kept(self):
+        program = ("line = '\\r' + 1000 * '#'\n"
+                   "for _ in range(100): sys.stderr.write(1000 * line)\n"
+                   "say('all of it'); wait('end'); s = join(); finish()\n")
+        command = (sys.executable, "-c", self.JOINED + program)
+        with self.launched(*command, guests=1, options=("--no-save",)) as running:
+            until("all of it", lambda: "all of it" in running.shown())
+            with open("/proc/%d/status" % running.process.pid) as status:
+                most = int(re.search(r"VmHWM:\s*(\d+) kB", status.read()).group(1)) >> 10
+            print("%d MiB of launch after 100 MB of a script's words" % most)
+            self.assertLess(most, 90)
+            self.touch("end")
+            self.assertEqual(running.process.wait(PATIENCE_S), 0)
+
+    def test_in_a_log_of_JSON_a_line_is_an_event_and_a_bar_none_of_many(self):
+        program = ("for k in range(1000): sys.stderr.write('\\r%d' % k)\n"
+                   "sys.stderr.write('\\n'); say('a line'); s = join(); finish()\n")
+        done = self.run_script(program, guests=1, options=("--no-save", "--json", "--log-format", "json"))
+        events = [json.loads(line)["event"] for line in done.stderr.split("\n")[:-1]
+                  if '"event"' in line]
+        self.assertIn("[0] a line", events)
+        self.assertIn("[0] 999", events)
+        self.assertLess(len([event for event in events if event.startswith("[0]")]), 10)
 
     def test_an_interrupt_drains_and_the_scripts_end_as_they_hear_of_it(self):
-        until_end = self.SCRIPT.replace("[s.step(change=1) for _ in range(5)]",
-                                        "print('steps', flush=True)\n"
-                                        "while not s.step(change=1).flags & g.END: pass")
-        with tempfile.TemporaryDirectory(prefix="grapevine-guests-") as folder:
-            with open(os.path.join(folder, "err"), "w+") as err:
-                launch = subprocess.Popen(
-                    [PROGRAM, "launch", "--guests", "2", "--json", "--", sys.executable, "-c",
-                     until_end, os.path.dirname(__file__)],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True,
-                    cwd=folder,
-                    env={**os.environ, "XDG_RUNTIME_DIR": folder})
-                def said():
-                    with open(err.name) as file:
-                        return file.read()
-                until("both take steps", lambda: "[0] steps" in said() and "[1] steps" in said())
-                launch.send_signal(signal.SIGINT)
-                out, _ = launch.communicate(timeout=PATIENCE_S)
-                self.assertEqual(launch.returncode, 0, said())
-                self.assertTrue(json.loads(out)["interrupted"])
-                self.assertIn("script 1 has ended with status 0", said())
+        program = ("s = join(); say('steps')\n"
+                   "while not s.step(change=1).flags & g.END: pass\n"
+                   "finish()\n")
+        with self.launched(sys.executable, "-c", self.JOINED + program) as running:
+            running.until_said("[0] steps")
+            running.until_said("[1] steps")
+            running.process.send_signal(signal.SIGINT)
+            self.assertEqual(running.process.wait(PATIENCE_S), 0, running.said())
+            self.assertTrue(json.loads(running.shown())["interrupted"])
+            self.assertIn("the script of rank 1 has ended with status 0", running.said())
 
-    def test_a_script_that_fails_is_told_and_is_the_status(self):
+    def test_a_script_that_does_not_hear_of_an_interrupt_is_sent_it_and_may_save(self):
+        for first, name in ((signal.SIGINT, "INT"), (signal.SIGTERM, "TERM")):
+            program = ("def saves(*_): say('saves'); wait('saved'); os._exit(3)\n"
+                       "[signal.signal(n, saves) for n in (signal.SIGINT, signal.SIGTERM)]\n"
+                       "s = join(); say('steps')\n"
+                       "while True: time.sleep(0.01)\n")
+            command = (sys.executable, "-c", self.JOINED + program)
+            with self.subTest(name), self.launched(*command, guests=1) as running:
+                running.until_said("[0] steps")
+                running.process.send_signal(first)
+                running.until_said("[0] saves")
+                self.touch("saved")
+                self.assertEqual(running.process.wait(PATIENCE_S), 0, running.said())
+                self.assertIn("the script of rank 0 goes on, and is", running.said())
+                os.unlink(os.path.join(self.folder, "saved"))
+
+    def test_scripts_that_go_on_after_the_run_are_waited_for(self):
+        for closes in (True, False):
+            program = ("s = join(); s.step(change=1); s.ask(g.FINISH)\n"
+                       f"if {closes}: s.ask(g.LEAVE)\n"
+                       "say('tests'); wait('tested'); open('model', 'w').close()\n")
+            command = (sys.executable, "-c", self.JOINED + program)
+            with self.subTest(closes=closes), self.launched(*command, guests=1) as running:
+                running.until_said("[0] tests")
+                until("the result", lambda: running.shown().endswith("}\n"))
+                self.touch("tested")
+                self.assertEqual(running.process.wait(PATIENCE_S), 0, running.said())
+                os.unlink(os.path.join(self.folder, "model"))
+                os.unlink(os.path.join(self.folder, "tested"))
+
+    def test_a_script_that_tests_for_long_before_it_asks_has_the_mean_of_the_run(self):
+        program = ("s = join(); s.step(change=1)\n"
+                   "say('tests'); wait('tested'); m = s.ask(g.FINISH); s.ask(g.LEAVE)\n"
+                   "say('mean', *g.array.array('f', os.pread(m.fd, 8, 0)))\n")
+        command = (sys.executable, "-c", self.JOINED + program)
+        options = ("--json", "--gradients", "1")
+        with self.launched(*command, guests=1, options=options) as running:
+            running.until_said("[0] tests")
+            running.until_said("scripts that have not asked for its mean are waited for")
+            self.touch("tested")
+            self.assertEqual(running.process.wait(PATIENCE_S), 0, running.said())
+            self.assertIn("[0] mean 2.0 3.0", running.said())
+
+    def test_the_others_do_the_share_of_a_script_that_crashes_and_finish(self):
+        program = ("s = join(); n = 0\n"
+                   "while True:\n"
+                   "    n += 1\n"
+                   "    flags = s.step(change=1).flags\n"
+                   "    if seat == 1 and n == 3: sys.exit('no memory')\n"
+                   "    if seat == 0 and n == 3: wait('crashed')\n"
+                   "    if flags & g.END: break\n"
+                   "finish()\n")
+        command = (sys.executable, "-c", self.JOINED + program)
+        with self.launched(*command, options=("--json", "--gradients", "20")) as running:
+            line = ("the script of rank 1 has ended with status 1 before its share was done: "
+                    "the others do the rest")
+            running.until_said(line)
+            self.touch("crashed")
+            self.assertEqual(running.process.wait(PATIENCE_S), 1)
+            self.assertEqual(json.loads(running.shown())["gradients_by_rank"], [17, 3])
+            self.assertIn("[1] no memory\n", running.said())
+            self.assertTrue(running.said().endswith(f"grapevine: {line}\n"), running.said())
+
+    def test_nobody_waits_for_a_script_that_does_not_come_or_closes_without_a_finish(self):
+        for program in ("if seat == 1: sys.exit('no GPU')\n"
+                        "s = join(); s.step(change=1); finish()\n",
+                        "s = join(); s.step(change=1)\n"
+                        "if seat == 0: finish()\n"
+                        "s.close()\n"):
+            for method in ("a2cid2", "d_psgd", "all_reduce"):
+                with self.subTest(program=program, method=method):
+                    done = self.run_script(program, options=("--json", "--method", method))
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertRegex(done.stderr, "grapevine: the script of rank 1 has ended with "
+                                                  "status [01] before its share was done")
+                    self.assertEqual(json.loads(done.stdout)["ranks"], 2)
+
+    def test_a_script_that_crashes_is_started_again_as_often_as_is_asked_for(self):
+        program = ("s = join()\n"
+                   "if s.number < 2: s.step(change=1); sys.exit(7)\n"
+                   "finish()\n")
+        done = self.run_script(program, guests=1, options=("--json", "--restarts", "2"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("has ended with status 7: it is started again, 2 of 2", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["gradients_by_rank"], [2])
+        done = self.run_script(program, guests=1, options=("--json", "--restarts", "1"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("grapevine: the script of rank 0 has ended with status 7 before", done.stderr)
+
+    def test_a_script_that_fails_behind_its_share_is_the_status(self):
+        done = self.run_script("s = join(); finish(); sys.exit(5)\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("grapevine: the script of rank", done.stderr)
+        self.assertIn("has ended with status 5\n", done.stderr)
+
+    def test_scripts_that_all_fail_before_they_join_are_told(self):
         done = self.launch(sys.executable, "-c", "import sys; sys.exit('no such model')")
         self.assertIn("[1] no such model", done.stderr)
-        self.assertIn("script 0 has ended with status 1", done.stderr)
+        self.assertIn("the script of rank 0 has ended with status 1", done.stderr)
         self.assertEqual(done.returncode, 1)
 
     def test_scripts_that_never_join_end_the_launch_with_a_sentence(self):
         done = self.launch("true")
         self.assertIn("every script has ended and none has joined", done.stderr)
         self.assertEqual(done.returncode, 1)
+        done = self.launch("no-such-program")
+        self.assertIn("no-such-program", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
+    def alive(self, process):
+        try:
+            with open("/proc/%d/stat" % process) as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    def test_what_a_wrapper_starts_ends_with_the_launch_however_that_ends(self):
+        inner = ("s = join(); open('started', 'a').write('%d\\n' % os.getpid())\n"
+                 "while True: s.step(change=1); time.sleep(0.01)\n")
+        with open(os.path.join(self.folder, "inner.py"), "w") as file:
+            file.write(self.JOINED + inner)
+        python = f"{sys.executable} inner.py"
+        for wrapper in (f"{python}; true", f"setsid -w {python}; true"):
+            for ends in (signal.SIGKILL, signal.SIGINT):
+                with self.subTest(wrapper=wrapper, ends=ends), \
+                        self.launched("bash", "-c", wrapper) as running:
+                    started = until("two scripts", lambda: self.numbers_in("started")[1:]
+                                    and self.numbers_in("started"))
+                    running.process.send_signal(ends)
+                    if ends == signal.SIGINT:
+                        running.until_said("stopping:")
+                        running.process.send_signal(ends)  # at once
+                    running.process.wait(PATIENCE_S)
+                    until("the end of what was started",
+                          lambda: not any(map(self.alive, started)))
+                    os.unlink(os.path.join(self.folder, "started"))
+
+    def test_what_a_script_leaves_behind_ends_with_it(self):
+        program = ("if os.fork() == 0:\n"
+                   "    os.setsid(); open('left', 'a').write('%d\\n' % os.getpid())\n"
+                   "    time.sleep(600)\n"
+                   "s = join(); wait('left'); finish()\n")
+        done = self.run_script(program, guests=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(any(map(self.alive, self.numbers_in("left"))))
+
+    def test_a_script_that_closes_its_output_goes_on(self):
+        program = ("s = join(); sys.stdout.close(); sys.stderr.close(); os.close(1); os.close(2)\n"
+                   "[s.step(change=1) for _ in range(5)]\n"
+                   "finish()\n")
+        done = self.run_script(program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["gradients"], 10)
+
+    def test_nothing_is_told_of_what_nobody_has_measured(self):
+        done = self.launch(sys.executable, "-c", self.SCRIPT)
+        told = json.loads(done.stdout)
+        for name in ("accuracy", "worst_rank_accuracy", "test_loss", "validation_accuracy",
+                     "validation_loss", "suboptimality", "best"):
+            self.assertIsNone(told[name], name)
+        with open(os.path.join(self.folder, told["run_dir"], "run.json")) as file:
+            options = json.load(file)["options"]
+        for name in ("lr", "momentum", "optimizer", "schedule", "model", "dataset", "batch"):
+            self.assertNotIn(name, options)
+        done = self.launch(sys.executable, "-c", self.SCRIPT, options=("--no-save",))
+        for word in ("accuracy", "loss", "testing"):
+            self.assertNotIn(word, done.stdout)
+        self.assertRegex(done.stdout, "gradients +10 ")
+
+    def test_options_that_scripts_would_not_heed_are_refused(self):
+        for words in (["--nodes", "2"], ["--ranks", "3"], ["--lr", "0.1"], ["--optimizer", "adam"],
+                      ["--model", "mlp"], ["--batch", "32"], ["--momentum", "0"]):
+            done = self.launch("true", options=words)
+            self.assertEqual(done.returncode, 2, words)
+            line = f"grapevine: {words[0][2:]} is {words[1]} with guests, accepted: none, for "
+            self.assertTrue(done.stderr.startswith(line), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        done = subprocess.run([PROGRAM, "launch", "--guests", "2", "python", "train.py"], text=True,
+                              capture_output=True, timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('unexpected argument "python" of launch, accepted: options, scripts behind --',
+                      done.stderr)
+        done = subprocess.run([PROGRAM, "launch", "--restarts", "2"], text=True,
+                              capture_output=True, timeout=PATIENCE_S)
+        self.assertIn("restarts is 2, accepted: with guests", done.stderr)
 
 
 if __name__ == "__main__":

@@ -234,7 +234,7 @@ class WhatJoins(unittest.TestCase):
                 memory = os.memfd_create("front")
                 os.pwrite(memory, struct.pack("<8f", *[hidden] * 8), 0)
                 front = Front(layout, memory)
-                front.take_over()
+                front.take_over(False)
                 self.assertEqual(model.weight.flatten().tolist(), [1.0] * 8)
                 with torch.no_grad():
                     model.weight.add_(step)
@@ -299,6 +299,8 @@ class WhatJoins(unittest.TestCase):
         flat = torch.zeros(10)
         overlapping = nn.ParameterList([flat[:6], flat[4:]])
         self.refused("share a part of their memory", overlapping, sgd(overlapping))
+        itself = nn.ParameterList([flat[:4].view(1, 4).expand(4, 4)])
+        self.refused("0 has elements that share their memory", itself, sgd(itself))
         for parts in ([flat[:6], flat[:3]], [flat.view(2, 5)[:, :1], flat.view(2, 5)[:, 3:4]]):
             overlapping = nn.ParameterList(parts)
             self.refused("share a part of their memory", overlapping, sgd(overlapping))
@@ -445,15 +447,37 @@ class WhatAScriptMayDo(unittest.TestCase):
             optimizer.load_state_dict(kept["optimizer"])
             train(model, optimizer, 1)
 
+    def test_what_could_not_be_read_again_is_refused_and_what_was_kept_before_stays(self):
+        self.rank.keep({"step": 1})
+        refused = {
+            "a Random": __import__("random").Random(1),
+            "a SGD, accepted: its state_dict": self.optimizer,
+            "a Sequential, accepted: its state_dict": self.model,
+            "it has a pathlib": {"path": __import__("pathlib").Path("/x")},
+            "it has a networks.train": train,
+            "cannot be written": lambda: None,
+        }
+        for words, what in refused.items():
+            with self.subTest(words=words), self.assertRaises(ValueError) as caught:
+                self.rank.keep(what)
+            self.assertNotIn("\n", str(caught.exception))
+            if not words.startswith("a Random"):
+                self.assertIn(words, str(caught.exception))
+            self.assertEqual(self.rank.kept(), {"step": 1})
+        self.assertTrue(self.rank.keep({"rng": torch.get_rng_state(), "best": 0.5, "at": (1, "x")}))
+        self.assertEqual(self.rank.kept()["at"], (1, "x"))
+
     def test_after_close_the_model_has_memory_of_its_own_and_trains_on(self):
         before = values(self.model)
         self.rank.close()
         self.rank.close()
         self.assertNotEqual(self.weight.data_ptr(), self.address)
         self.assertTrue(equal(before, values(self.model)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # it asks for no node any more
-            train(self.model, self.optimizer, 1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train(self.model, self.optimizer, 2)
+        said = "rank 0 is closed: steps of its script are in no rank now"
+        self.assertEqual([str(w.message) for w in caught], [said])
 
     def test_a_rank_that_is_forgotten_lets_the_model_go(self):
         model = network()
@@ -540,7 +564,21 @@ class Layouts(unittest.TestCase):
         model.weight.data = model.weight.data.as_strided((8, 1, 3, 3), (9, 1, 3, 1))
         layout = layout_of(model, [])
         memory = mmap.mmap(-1, 4096)
-        self.assertEqual(views_of(memory, layout.tensors)[0].stride(), (9, 1, 3, 1))
+        self.assertEqual(views_of(memory, layout)[0].stride(), (9, 1, 3, 1))
+
+    def test_a_layout_tells_every_name_and_what_is_fp64(self):
+        model = nn.ModuleList([nn.Linear(3, 4, bias=False), nn.Linear(4, 3, bias=False)])
+        model[1].weight.data = model[0].weight.data.t()
+        model.append(model[0])
+        model.register_buffer("count", torch.tensor(0.5, dtype=torch.float64))
+        model.register_buffer("mean", torch.zeros(3))
+        layout = layout_of(nn.ModuleDict({"module": model}), [])
+        self.assertEqual(
+            layout.text("run").decode().splitlines(),
+            ["run", "trained 0.weight 4 3", "aside mean 3", "aside64 count",
+             "tied 1.weight 0.weight 3:1 4:3", "tied 2.weight 0.weight 4:3 3:1"],
+        )
+        self.assertEqual(layout.spans(), [(0, 48), (48, 60), (64, 72)])
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ NEEDS_TORCH = {
     "models_test",  # which models join, and what a script may do with them
     "failures_test",  # scripts, nodes and forks that end or stand still
     "means_test",  # several scripts: means, ends, shares of the data
+    "steps_test",  # steps that nobody would see, and what is easily given for something else
+    "sampler_test",  # where a share of the data goes on
     "wrappers_test",  # torch.compile and DDP around a joined model
     "examples_test",  # the examples in Python that train
     "trainers_test",  # Lightning, the Trainer of Hugging Face, accelerate

@@ -6,8 +6,9 @@ import struct
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
-from grapevine.wire import RECORD, Connection, Kind, NodeGone, Overdue, Record, Refused
+from grapevine.wire import RECORD, Connection, Kind, NodeGone, Overdue, Record, Refused, door_of
 
 
 class Records(unittest.TestCase):
@@ -19,7 +20,7 @@ class Records(unittest.TestCase):
         )
         data = RECORD.pack(*record)
         self.assertEqual(data[:16], bytes([0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0]))
-        self.assertEqual(struct.unpack_from("<HHHH", data, 16), (1, 3, 5, 0))
+        self.assertEqual(struct.unpack_from("<HHHH", data, 16), (2, 3, 5, 0))
         self.assertEqual(struct.unpack_from("<II", data, 24), (6, 7))
         self.assertEqual(struct.unpack_from("<QQQQ", data, 32), (8, 9, 10, 11))
         self.assertEqual(struct.unpack_from("<d", data, 64), (0.5,))
@@ -38,7 +39,7 @@ class Answers(unittest.TestCase):
         path = os.path.join(folder.name, "door")
         self.door.bind(path)
         self.door.listen()
-        self.connection = Connection("unix:" + path)
+        self.connection = Connection(door_of("unix:" + path))
         self.addCleanup(self.connection.close)
         self.node, _ = self.door.accept()
         self.addCleanup(self.node.close)
@@ -115,17 +116,62 @@ class Answers(unittest.TestCase):
             self.connection.take_descriptor()
 
     def test_what_is_no_record_of_this_version_ends_the_connection(self):
-        for wrong in ({"head": bytes([9]) * 16}, {"version": 2}, {"kind": 12}):
+        for wrong in ({"head": bytes([9]) * 16}, {"kind": 99}):
             with self.subTest(wrong=wrong):
                 self.say(**{"kind": Kind.FRONT, **wrong})
                 with self.assertRaisesRegex(NodeGone, "no record"):
                     self.ask()
+
+    def test_a_node_of_another_version_refuses_the_script(self):
+        self.say(b"version 2, accepted: 1", kind=Kind.REFUSED, version=1, size=22)
+        with self.assertRaisesRegex(Refused, "version 1 of records, this package version 2"):
+            self.ask()
+
+    def test_each_wait_is_told_before_the_answer(self):
+        heard = []
+        self.say(kind=Kind.WAIT, rank=3)
+        self.say(kind=Kind.WAIT, rank=4)
+        self.say(kind=Kind.FRONT, number=3)
+        self.assertEqual(self.ask(on_wait=lambda wait: heard.append(wait.rank)).number, 3)
+        self.assertEqual(heard, [3, 4])
 
     def test_an_end_in_the_middle_of_a_record_is_an_end(self):
         self.node.sendall(b"\0\0\0\0\x09half")
         self.node.close()
         with self.assertRaises(NodeGone):
             self.ask()
+
+
+class Doors(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = os.path.join(folder.name, "grapevine")
+        os.mkdir(self.folder)
+        environment = unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": folder.name})
+        environment.start()
+        self.addCleanup(environment.stop)
+
+    def touch(self, name):
+        path = os.path.join(self.folder, name)
+        with open(path, "w"):
+            return path
+
+    def test_a_node_is_called_by_its_name_or_by_any_path_of_its(self):
+        door = self.touch("vm-4.1.door")
+        for called in ("vm-4.1", door, "unix:" + door, self.touch("vm-4.1.77.sock"),
+                       os.path.join(self.folder, "vm-4.1.sock")):
+            self.assertEqual(door_of(called), door)
+
+    def test_a_socket_without_a_door_beside_it_is_taken_at_its_word(self):
+        path = self.touch("own.sock")
+        self.assertEqual(door_of(path), path)
+        self.assertEqual(door_of("b"), os.path.join(self.folder, "b.door"))
+
+    def test_an_address_of_another_machine_is_refused_in_a_line(self):
+        for called in ("10.0.0.1:7001", "[::1]:7001", "host:7001"):
+            with self.assertRaisesRegex(ValueError, "accepted: a script joins by a path on this"):
+                door_of(called)
 
 
 if __name__ == "__main__":

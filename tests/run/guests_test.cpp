@@ -288,6 +288,39 @@ TEST_CASE("a run ends when all scripts have said that they have done their share
   CHECK(steps_of(r, 1) == 25);
 }
 
+TEST_CASE("what a script leaves of its share the others do, who do not wait for it in rounds either") {
+  for (const std::string method : {"a2cid2", "d_psgd", "all_reduce", "gradient_tracking", "sgp"}) {
+    INFO(method);
+    Settings s = descending(method, "ring", 0);
+    s.gradients = kRanks * 15;
+    s.until_s = 0;
+    auto scripts = alike({});
+    scripts[1][0].steps = 5;
+    std::unique_ptr<SimulatedScripts> seen;
+    const RunResult r = with_scripts(s, 1, scripts, &seen);
+    CHECK(r.outcome.gradients == kRanks * 15);
+    CHECK(steps_of(r, 1) == 5);
+    CHECK(seen->log(0, 0).steps >= 16);
+    CHECK(r.outcome.conserved_error < 1e-9);
+    CHECK(r.outcome.parameters.size() == static_cast<size_t>(kRanks));
+  }
+}
+
+TEST_CASE("in rounds a rank that has finished holds nobody up, and moves by nobody's step but theirs") {
+  for (const std::string method : {"d_psgd", "all_reduce"}) {
+    INFO(method);
+    Settings s = descending(method, "ring", 0);
+    s.until_s = 1000;
+    auto scripts = alike({.steps = 5});
+    scripts[3][0].steps = 30;
+    std::unique_ptr<SimulatedScripts> seen;
+    const RunResult r = with_scripts(s, 1, scripts, &seen);
+    CHECK(seen->log(3, 0).steps == 30);
+    CHECK(r.outcome.seconds < 40);  // as long as its own steps take
+    CHECK(r.outcome.gradients == 7 * 5 + 30);
+  }
+}
+
 TEST_CASE("a script that makes a number which is none hears of it, and nobody else has it") {
   std::unique_ptr<SimulatedScripts> seen;
   auto scripts = alike({});

@@ -2,10 +2,10 @@
 
     import grapevine
 
-    rank = grapevine.join(model, optimizer, node="/run/user/1000/grapevine/a.sock")
+    rank = grapevine.join(model, optimizer, node="a")
     loader = DataLoader(data, 32, sampler=rank.sampler(data))
-    ...                                       # the training loop as it was
-    torch.save(rank.finish(), "model.pt")     # the mean of all ranks
+    ...                            # the training loop as it was
+    rank.save_mean("model.pt")     # the mean of all ranks
     rank.close()
 
 The optimizer's `step` is followed by a STEP of the rank: the node takes what the script has done
@@ -23,7 +23,8 @@ from .program import Result, compare, simulate, status, topology
 from .wire import NodeGone, Refused
 
 if TYPE_CHECKING:
-    from .rank import Rank, join
+    from .joining import join
+    from .rank import Rank
     from .sampler import Sampler
 
 __all__ = [
@@ -42,10 +43,14 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What needs torch is imported when it is first asked for."""
-    if name in ("Rank", "join"):
-        from . import rank
+    if name == "join":
+        from .joining import join
 
-        return getattr(rank, name)
+        return join
+    if name == "Rank":
+        from .rank import Rank
+
+        return Rank
     if name == "Sampler":
         from .sampler import Sampler
 

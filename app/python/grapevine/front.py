@@ -32,32 +32,25 @@ _MAP_FIXED = 0x10
 _AGAIN = "close the rank and join again"
 
 
-def views_of(memory: mmap.mmap, tensors: List[Joined]) -> List[torch.Tensor]:
-    """A view of fp32 for each tensor, in order, packed, each with a storage of its own.
+def views_of(memory: mmap.mmap, layout: Layout) -> List[torch.Tensor]:
+    """A view for each tensor that is joined, in order, each with a storage of its own.
 
     A view of a contiguous tensor has its very strides: those of dimensions of size 1 tell torch
     which kernel to choose.
     """
     views = []
-    offset = 0
-    for joined in tensors:
+    for joined, (offset, _) in zip(layout.tensors, layout.spans()):
         tensor = joined.tensor
-        view = torch.empty(tensor.shape)
+        view = torch.empty(tensor.shape, dtype=joined.dtype)
         if tensor.numel():
             flat = torch.frombuffer(
-                memory, dtype=torch.float32, count=tensor.numel(), offset=offset
+                memory, dtype=joined.dtype, count=tensor.numel(), offset=offset
             )
             view = flat.view(tensor.shape)
             if tensor.is_contiguous():
                 view = flat.as_strided(tensor.shape, tensor.stride())
         views.append(view)
-        offset += 4 * tensor.numel()
     return views
-
-
-def bytes_of(tensors: List[Joined]) -> int:
-    """How much memory `views_of` needs."""
-    return sum(4 * joined.tensor.numel() for joined in tensors)
 
 
 class Front:
@@ -71,12 +64,12 @@ class Front:
         self._tensors = layout.tensors
         self._trained = layout.trained
         self._descriptor = descriptor
-        size = bytes_of(layout.tensors)
+        size = layout.bytes()
         if os.fstat(descriptor).st_size < size:
             raise ValueError("the node's memory is smaller than the parameters")
         self._map = mmap.mmap(descriptor, max(size, 1))
-        self._views = views_of(self._map, layout.tensors)
-        self._in_place = [_can_be_view(joined.tensor) for joined in layout.tensors]
+        self._views = views_of(self._map, layout)
+        self._in_place = [_can_be_view(joined) for joined in layout.tensors]
         # Of those in place: what is compared at each STEP. Of the others: what the script was
         # shown.
         self._here = [t for t, here in zip(self._tensors, self._in_place) if here]
@@ -93,11 +86,11 @@ class Front:
                 view.copy_(joined.tensor.data)
         self._attach()
 
-    def take_over(self) -> None:
-        """The model becomes what the front is; the buffers aside are the script's own."""
+    def take_over(self, aside: bool) -> None:
+        """The model becomes what the front is; the buffers aside as well, or they stay its own."""
         with torch.no_grad():
             for at, (joined, view) in enumerate(zip(self._tensors, self._views)):
-                if at < self._trained:
+                if aside or at < self._trained:
                     joined.tensor.data.copy_(view)
                 else:
                     view.copy_(joined.tensor.data)
@@ -122,6 +115,19 @@ class Front:
             if at < self._trained:
                 self._tensors[at].tensor.data.copy_(self._views[at])
                 self._note(at)
+
+    def has_moved(self) -> bool:
+        """Whether a parameter is another than it was shown as, as far as the node cannot see it:
+        it is a copy, or somebody has given it other memory."""
+        trained = list(zip(self._tensors, self._views, self._shown))[: self._trained]
+        for at, (joined, view, shown) in enumerate(trained):
+            tensor = joined.tensor.data
+            if self._in_place[at] and tensor.data_ptr() == view.data_ptr():
+                continue
+            was = view if shown is None else shown
+            if not torch.equal(tensor.to(was.device, was.dtype), was):
+                return True
+        return False
 
     def release(self) -> None:
         """The model gets memory of its own. Nothing of the script's lies in the front any more."""
@@ -184,8 +190,9 @@ class Front:
             _tie(joined)
 
 
-def _can_be_view(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous()
+def _can_be_view(joined: Joined) -> bool:
+    tensor = joined.tensor
+    return tensor.device.type == "cpu" and tensor.dtype == joined.dtype and tensor.is_contiguous()
 
 
 def _tie(joined: Joined) -> None:

@@ -2,14 +2,15 @@
 
 *Trained* are the parameters in the optimizer's groups, in the model's order: they gossip. *Aside*
 are the model's float buffers (statistics of batch norm): they stay the script's own and are
-averaged for means. Integers stay local. Frozen parameters outside the optimizer are not joined.
+averaged for means, those of fp64 in fp64. Integers stay local. Frozen parameters outside the
+optimizer are not joined.
 """
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -26,22 +27,57 @@ class Joined:
     slots: Slots  # where the model holds it, under `key`
     key: str
     twins: List[torch.Tensor] = field(default_factory=list)
+    dtype: torch.dtype = torch.float32  # in the memory which is shared with the node
+
+    def __post_init__(self) -> None:
+        if self.tensor.dtype == torch.float64:
+            self.dtype = torch.float64
+
+
+@dataclass
+class Tied:
+    """Another name of a joined tensor, as a view of it: sizes and strides, in elements."""
+
+    name: str
+    of: Joined
+    sizes: Sequence[int]
+    strides: Sequence[int]
 
 
 @dataclass
 class Layout:
-    """What is joined, the trained tensors first."""
+    """What is joined: the trained tensors first, then those aside, of which fp64 come last."""
 
     tensors: List[Joined]
     trained: int  # how many of `tensors`
+    tied: List[Tied] = field(default_factory=list)
 
     def text(self, run: str) -> bytes:
-        """What `join` says: the run's name, then a line a tensor."""
+        """What `join` says: the run's name, a line a tensor, and one for each other name."""
         lines = [run]
         for at, joined in enumerate(self.tensors):
-            words = ["trained" if at < self.trained else "aside", joined.name]
+            aside = "aside64" if joined.dtype == torch.float64 else "aside"
+            words = ["trained" if at < self.trained else aside, joined.name]
             lines.append(" ".join(words + [str(size) for size in joined.tensor.shape]))
+        for tied in self.tied:
+            sides = ["%d:%d" % side for side in zip(tied.sizes, tied.strides)]
+            lines.append(" ".join(["tied", tied.name, tied.of.name, *sides]))
         return "".join(line + "\n" for line in lines).encode()
+
+    def spans(self) -> List[Tuple[int, int]]:
+        """Where each tensor lies in the shared memory: its first byte, and the one behind it."""
+        spans = []
+        end = 0
+        for joined in self.tensors:
+            size = joined.dtype.itemsize
+            begin = -(-end // size) * size
+            end = begin + size * joined.tensor.numel()
+            spans.append((begin, end))
+        return spans
+
+    def bytes(self) -> int:
+        """How much memory that is."""
+        return self.spans()[-1][1]
 
     def follow_buffers(self) -> bool:
         """Whether the model holds other buffers than before; they are joined from now on."""
@@ -59,16 +95,24 @@ class Watch:
     def __init__(
         self, model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], layout: Layout
     ) -> None:
+        self._model = model
         self._optimizers = list(optimizers)
         self._stepped = list(_stepped(optimizers))
-        joined = {id(t) for j in layout.tensors for t in (j.tensor, *j.twins)}
-        held = [entry for entry in _held(model, "_parameters") if id(entry[3]) in joined]
+        self._joined = {id(t) for j in layout.tensors for t in (j.tensor, *j.twins)}
+        held = [entry for entry in _held(model, "_parameters") if id(entry[3]) in self._joined]
         self._slots = [slots for _, slots, _, _ in held]
         self._keys = [key for _, _, key, _ in held]
         self._parameters = [parameter for _, _, _, parameter in held]
+        self._others = [
+            (name, parameter)
+            for name, parameter in model.named_parameters()
+            if id(parameter) not in self._joined
+        ]
 
     def check(self) -> None:
         """Raises ValueError where they do not."""
+        if not self._optimizers:
+            self._check_frozen()
         now = list(_stepped(self._optimizers))
         if len(now) != len(self._stepped) or any(map(operator.is_not, now, self._stepped)):
             raise ValueError(
@@ -84,6 +128,29 @@ class Watch:
                 "the model's parameters are other objects than those that the optimizer steps "
                 "(load_state_dict with assign=True?): make the optimizer anew and join again"
             )
+
+    def _check_frozen(self) -> None:
+        """Without an optimizer it is whoever asks for a gradient that is trained."""
+        for name, parameter in self._others:
+            if parameter.requires_grad:
+                raise ValueError(
+                    "%s asks for a gradient and is not joined: close the rank and join again" % name
+                )
+
+    def knows(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether it was joined."""
+        return any(optimizer is known for known in self._optimizers)
+
+    def look_at(self, optimizer: torch.optim.Optimizer) -> Tuple[bool, List[str]]:
+        """Of an optimizer that was not joined: whether it steps what is joined, and which other
+        parameters of the model."""
+        stepped = {id(parameter) for parameter in _stepped([optimizer])}
+        others = [
+            name
+            for name, parameter in self._model.named_parameters()
+            if id(parameter) in stepped - self._joined
+        ]
+        return bool(stepped & self._joined), others
 
 
 def layout_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> Layout:
@@ -112,7 +179,9 @@ def layout_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer
     for name, slots, key, buffer in _held(model, "_buffers"):
         if buffer.is_floating_point() and name in kept:
             _add(layout, seen, alike, Joined(name, buffer, slots, key))
+    layout.tensors.sort(key=lambda joined: joined.dtype == torch.float64)
     _refuse_overlaps(layout)
+    _find_other_names(layout, model, kept, seen)
     _name_plainly(layout)
     return layout
 
@@ -151,17 +220,53 @@ def _add(
     layout.tensors.append(joined)
 
 
+def _find_other_names(
+    layout: Layout, model: torch.nn.Module, kept: Set[str], seen: Dict[int, Joined]
+) -> None:
+    """The names under which a file has a joined tensor once more."""
+    everywhere: List[Tuple[str, torch.Tensor]] = list(
+        model.named_parameters(remove_duplicate=False)
+    )
+    everywhere += [
+        (name, buffer)
+        for name, buffer in model.named_buffers(remove_duplicate=False)
+        if name in kept
+    ]
+    for name, tensor in everywhere:
+        joined = seen.get(id(tensor))
+        if joined is None or name == joined.name:
+            continue
+        strides = _strides_within(joined.tensor, tensor)
+        if strides is not None:
+            layout.tied.append(Tied(name, joined, tensor.shape, strides))
+
+
+def _strides_within(whole: torch.Tensor, twin: torch.Tensor) -> Optional[List[int]]:
+    """Those of `twin` as a view of what `whole` is when it lies in the order of its shape."""
+    if whole.is_contiguous():
+        return list(twin.stride())
+    packed = torch.empty(whole.shape, device="meta").stride()
+    same = dict(zip(zip(whole.shape, whole.stride()), packed))
+    strides = [
+        1 if side[0] == 1 else same.get(side, 0) for side in zip(twin.shape, twin.stride())
+    ]
+    return strides if all(strides) else None
+
+
 def _name_plainly(layout: Layout) -> None:
     """Cuts off what wrappers put before names: `module.` of DDP, `_orig_mod.` of torch.compile."""
-    for joined in layout.tensors:
-        parts = [part for part in joined.name.split(".") if part != "_orig_mod"]
-        joined.name = ".".join(parts)
-    while all(joined.name.startswith("module.") for joined in layout.tensors):
-        for joined in layout.tensors:
-            joined.name = joined.name[len("module.") :]
-    for joined in layout.tensors:
-        if len(joined.name.split()) != 1:
-            raise ValueError("%r: a name with white space cannot be joined" % joined.name)
+    named: List[Union[Joined, Tied]] = [*layout.tensors, *layout.tied]
+    for one in named:
+        parts = [part for part in one.name.split(".") if part != "_orig_mod"]
+        one.name = ".".join(parts)
+    while all(one.name.startswith("module.") for one in named):
+        for one in named:
+            one.name = one.name[len("module.") :]
+    for one in named:
+        if len(one.name.split()) != 1:
+            raise ValueError("%r: a name with white space cannot be joined" % one.name)
+    known = {joined.name for joined in layout.tensors}
+    layout.tied = [t for t in layout.tied if t.name not in known and not known.add(t.name)]
 
 
 def _refuse_type(name: str, parameter: torch.Tensor) -> None:
@@ -172,6 +277,8 @@ def _refuse_type(name: str, parameter: torch.Tensor) -> None:
         raise ValueError("%s is %s, %s" % (name, str(parameter.dtype)[len("torch.") :], accepted))
     if parameter.device.type == "meta" or parameter.layout != torch.strided:
         raise ValueError("%s has no memory of its own on a device: it cannot be joined" % name)
+    if _overlaps_itself(parameter):
+        raise ValueError("%s has elements that share their memory (expand?): refused" % name)
 
 
 def _refuse_sharded(model: torch.nn.Module) -> None:
@@ -192,6 +299,12 @@ def _refuse_overlaps(layout: Layout) -> None:
     for (_, end, one), (start, _, other) in zip(extents, extents[1:]):
         if start < end:
             raise ValueError("%s and %s share a part of their memory: refused" % (one, other))
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    begin, end = _extent(tensor)
+    room = (end - begin) // max(1, tensor.element_size())
+    return tensor.numel() > 1 and room < tensor.numel()
 
 
 def _extent(tensor: torch.Tensor) -> Tuple[int, int]:

@@ -1,69 +1,30 @@
-"""A rank of a run, as the script that computes its steps sees it: `join` and `Rank`."""
+"""A rank of a run, as the script that computes its steps sees it."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import io
-import mmap
-import multiprocessing
 import os
+import threading
 import time
+import uuid
 import warnings
 import weakref
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Sized
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sized, Tuple, Union
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from .front import Front, bytes_of, views_of
+from . import blobs
+from .front import Front
 from .layout import Watch, layout_of
-from .sampler import Sampler
+from .means import Mean, put_into_model, state_dict_beside, state_dict_of
+from .sampler import Sampler, Share
 from .wire import ANY_RANK, Connection, Flag, Kind, NodeGone, Overdue, Record, Refused
 
 INTERRUPT_S = 2.0  # how long an interrupted STEP waits for its answer
 SEAT_S = 2.0  # until a seat that was left is free again
 DIAL_S = 2.0  # between two attempts to find the node again
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
-
-
-def join(
-    model: torch.nn.Module,
-    optimizer: Optional[torch.optim.Optimizer],
-    node: Optional[str] = None,
-    rank: Optional[int] = None,
-    every: int = 1,
-    also: Sequence[torch.optim.Optimizer] = (),
-    alone: float = 60.0,
-    run: str = "",
-) -> Rank:
-    """Joins the run of a node: from now on the rank's parameters are `model`'s.
-
-    What the optimizers step is joined. A rank that has parameters already (a run that goes on, a
-    rank whose script died) gives them to `model`; a new run begins with `model`'s.
-
-    model      any module that is not sharded; fp32, bf16 or fp16, on any device
-    optimizer  its `step` is followed by a STEP of the rank; None: the script calls `rank.step()`
-    node       the path of the node's door; None: `$GRAPEVINE_NODE`
-    rank       the wanted rank; None: any that is free
-    every      optimizer steps a STEP
-    also       other optimizers of the model, stepped before `optimizer` (two optimizers of a GAN)
-    alone      for how many seconds the script trains on alone when the node is gone
-    run        the name of the run that is meant; "": the node's own
-
-    Raises ValueError for what cannot be joined, `Refused` with the node's reason, `NodeGone`.
-    """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise RuntimeError(
-            "a worker process imports this script and would join too: "
-            'put the training under `if __name__ == "__main__":`'
-        )
-    path = node or os.environ.get("GRAPEVINE_NODE")
-    if not path:
-        raise ValueError("no node: give node=PATH or set GRAPEVINE_NODE")
-    if every < 1:
-        raise ValueError("every is %s, accepted: 1 or more optimizer steps a STEP" % every)
-    first = [_innermost(optimizer)] if optimizer is not None else []
-    return Rank(model, first, [_innermost(o) for o in also], path, rank, every, alone, run)
 
 
 class Rank:
@@ -77,6 +38,8 @@ class Rank:
     node_seconds    that the last STEP took in the node
     kept_steps      of `kept`: the rank's steps when the blob was left
     loss            the script may say it here; the node shows it
+
+    One thread trains. Others may ask for means and leave blobs meanwhile: questions take turns.
     """
 
     def __init__(
@@ -86,6 +49,7 @@ class Rank:
         also: List[torch.optim.Optimizer],
         path: str,
         rank: Optional[int],
+        seat: Optional[int],
         every: int,
         alone: float,
         run: str,
@@ -93,23 +57,39 @@ class Rank:
         self.model = model
         self.rank = self.ranks = self.steps = self.run_steps = self.exchanges = 0
         self.node_seconds = 0.0
-        self.loss = float("nan")
         self.stopped = False
         self.kept_steps: Optional[int] = None
+        self._loss = float("nan")
         self._path, self._every, self._patience, self._run = path, every, alone, run
+        self._seat = seat
         self._pid = os.getpid()
+        self._thread = threading.get_ident()  # that trains
+        self._lock = threading.RLock()  # of the one connection
         self._since = 0  # optimizer steps since the last STEP
+        self._steps_inside = False  # an optimizer that was joined is in its step
+        self._farewell = _Farewell()
+        self._strangers: weakref.WeakKeyDictionary[torch.optim.Optimizer, bool]
+        self._strangers = weakref.WeakKeyDictionary()
         self._swapped = False  # the model is the mean for a while
         self._ended = False  # no more steps
         self._closed = False
+        self._last: Optional[Mean] = None  # that of the run, which has ended
+        self._no_mean = ""  # why there is none
+        self._over = False  # and the node has been left
         self._lost_at: Optional[float] = None
         self._dial_at = 0.0
+        self._sampler: Optional[Sampler] = None  # the first, which is told with each STEP
+        self._by_hand = not first
         self._layout = layout_of(model, first + also)
         self._watch = Watch(model, first + also, self._layout)
         self._trained = [joined.tensor for joined in self._layout.tensors[: self._layout.trained]]
-        self._enter(ANY_RANK if rank is None else rank)
+        if not any(parameter.requires_grad for parameter in self._trained):
+            warnings.warn("none of the joined parameters asks for a gradient", stacklevel=3)
+        self._enter(rank)
         self._hooks = [o.register_step_pre_hook(self._before) for o in first + also]
         self._hooks += [o.register_step_post_hook(self._after) for o in first]
+        self._hooks += [o.register_step_post_hook(self._leave_step) for o in also]
+        self._optimizers = first
         _ranks.add(self)
 
     def __enter__(self) -> Rank:
@@ -126,6 +106,9 @@ class Rank:
             ", alone" if self.alone else "",
         )
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        raise TypeError("a rank is a connection of this process, and cannot be pickled")
+
     @property
     def alone(self) -> bool:
         """Whether the node is gone, and the script trains by itself."""
@@ -135,6 +118,18 @@ class Rank:
     def names(self) -> List[str]:
         """What is trained, in the order and under the names that all scripts of a run share."""
         return [joined.name for joined in self._layout.tensors[: self._layout.trained]]
+
+    @property
+    def loss(self) -> float:
+        """Of the last step; NaN: not told."""
+        return self._loss
+
+    @loss.setter
+    def loss(self, value: Any) -> None:
+        try:
+            self._loss = float(value.detach() if isinstance(value, torch.Tensor) else value)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError("rank.loss is %.60r, accepted: a number" % (value,)) from None
 
     # The step.
 
@@ -146,23 +141,27 @@ class Rank:
         are not finite, and `NodeGone` when the node has been away for longer than `join` allowed.
         """
         self._check_process()
-        if self._swapped:
-            raise RuntimeError(
-                "the model is the mean of all ranks for a while: no step may be taken"
-            )
+        self._check_model()
         self._since = 0
+        if self.stopped or self._ended:
+            self._farewell()
         if self._ended:
             return
-        self._watch.check()
-        if self.alone and not self._dial():
-            return
-        self._front.collect()
-        try:
-            flags = self._exchange_step(self.steps + 1)
-        except NodeGone as gone:
-            self._go_alone(gone)
-            return
-        _increment_version(self._trained)  # a graph that is still alive shall notice
+        with self._lock:
+            self._thread = threading.get_ident()
+            self._watch.check()
+            if self.alone and not self._dial():
+                return
+            self._front.collect()
+            try:
+                flags = self._exchange_step(self.steps + 1)
+                _increment_version(self._trained)  # a graph that is still alive shall notice
+                if flags & Flag.OVER:
+                    with contextlib.suppress(Refused):
+                        self._take_last_mean()
+            except NodeGone as gone:
+                self._go_alone(gone)
+                return
         if flags & Flag.NOT_FINITE:
             raise FloatingPointError(
                 "rank %d: parameters are not finite; where they are not, the rank keeps what it had"
@@ -171,15 +170,43 @@ class Rank:
 
     def _before(self, *_: object) -> None:
         self._check_process()
-        if self._swapped:
-            raise RuntimeError(
-                "the model is the mean of all ranks for a while: no step may be taken"
-            )
+        self._check_model()
+        self._steps_inside = True
 
     def _after(self, *_: object) -> None:
+        self._steps_inside = False
         self._since += 1
         if self._since >= self._every:
             self.step()
+
+    def _leave_step(self, *_: object) -> None:
+        self._steps_inside = False
+
+    def _notice(self, optimizer: torch.optim.Optimizer) -> None:
+        """Some optimizer has made a step."""
+        if self._steps_inside or self._closed:
+            return
+        if optimizer not in self._strangers:
+            self._strangers[optimizer] = not self._watch.knows(optimizer) and self._meet(optimizer)
+        if self._strangers[optimizer]:
+            self._after()
+
+    def _meet(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether the steps of an optimizer that was not joined are the rank's: what they are."""
+        ours, others = self._watch.look_at(optimizer)
+        name = type(optimizer).__name__
+        if others:
+            self._tell(
+                "%s steps %d parameters of the model that are not joined (%s is one): they are in "
+                "no rank and in no mean; close the rank and join again" % (name, len(others), others[0])
+            )
+        if not ours or self._by_hand:
+            return False
+        self._tell(
+            "%s was not joined and steps the rank's parameters: a STEP follows each of its steps "
+            "from now on" % name
+        )
+        return True
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -187,10 +214,25 @@ class Rank:
                 "this process was forked from the script of rank %d: it has no rank" % self.rank
             )
 
+    def _check_model(self) -> None:
+        if self._swapped:
+            raise RuntimeError(
+                "the model is the mean of all ranks for a while: no step may be taken"
+            )
+
     def _exchange_step(self, number: int) -> int:
         """STEP: hands the front over and has it back. The flags of the answer."""
+        share = self._sampler.share() if self._sampler is not None else Share()
+        question = Record(
+            kind=Kind.STEP,
+            number=number,
+            value=self._loss,
+            ranks=share.key,
+            run_steps=share.passes,
+            size=share.samples,
+        )
         try:
-            answer = self._node.ask(Record(kind=Kind.STEP, number=number, value=self.loss))
+            answer = self._node.ask(question)
             self._note(answer, Kind.FRONT)
             self._front.show()
         except (NodeGone, Refused):
@@ -205,7 +247,6 @@ class Rank:
                 self._go_alone(gone)
             raise
         self.node_seconds = answer.value
-        self.stopped = bool(answer.flags & Flag.END)
         return answer.flags
 
     def _note(self, answer: Record, wanted: Kind) -> None:
@@ -213,16 +254,59 @@ class Rank:
             raise NodeGone("%s answers what was not asked" % self._path)
         self.ranks, self.steps = answer.ranks, answer.number
         self.run_steps, self.exchanges = answer.run_steps, answer.exchanges
+        self.stopped = bool(answer.flags & Flag.END)
+        if self.stopped and not self._farewell.why:
+            self._farewell.why = "rank %d has done its share of the run" % self.rank
+
+    # What is said.
+
+    def _tell(self, what: str) -> None:
+        warnings.warn("rank %d: %s" % (self.rank, what), stacklevel=4)
+
+    def _tell_moved(self, then: str) -> None:
+        self._tell(
+            "its parameters have moved since STEP %d and no STEP has followed (an optimizer that "
+            "was not joined, steps by hand?): %s" % (self.steps, then)
+        )
+
+    def _end(self, why: str) -> None:
+        """No more steps are made, which the first one that is tried says."""
+        if not self._ended:
+            self._ended, self._farewell.why = True, "rank %d %s" % (self.rank, why)
+
+    def _makes_steps(self) -> bool:
+        """Whether what the script does to the model is awaited, and none of it is under way."""
+        return not (self.stopped or self._ended or self.alone or self._since)
+
+    def _look(self) -> bool:
+        """Whether parameters have moved and no STEP has followed."""
+        if not self._makes_steps():
+            return False
+        answer = self._node.ask(Record(kind=Kind.SHARE))
+        return bool(answer.flags & Flag.MOVED) or self._front.has_moved()
 
     # Coming and going.
 
-    def _enter(self, wanted: int) -> bool:
-        """Takes a seat. Whether the rank had parameters, which are the model's now."""
+    def _enter(self, wanted: Optional[int]) -> bool:
+        """Takes a seat: the wanted one where it is free. Whether the rank had parameters, which
+        are the model's now."""
         node = Connection(self._path)
+        try:
+            if wanted is not None:
+                return self._sit_down(node, rank=wanted)
+            if self._seat is not None:
+                return self._sit_down(node, rank=self._seat, flags=Flag.SEAT)
+        except Refused as refused:
+            if wanted is not None or "is not free" not in str(refused):
+                raise
+            node = Connection(self._path)  # of two ranks of one script the second has another
+        return self._sit_down(node, rank=ANY_RANK)
+
+    def _sit_down(self, node: Connection, **seat: int) -> bool:
         front = None
         try:
             text = self._layout.text(self._run)
-            answer = node.ask(Record(kind=Kind.JOIN, rank=wanted, size=len(text)), text)
+            answer = node.ask(Record(kind=Kind.JOIN, size=len(text), **seat), text)
             front = Front(self._layout, node.take_descriptor())
             self._node, self._front = node, front
             self._finalizer = weakref.finalize(self, front.release)
@@ -231,7 +315,7 @@ class Rank:
             self.rank = answer.rank
             resumed = bool(answer.flags & Flag.RESUMED)
             if resumed:
-                front.take_over()
+                front.take_over(bool(answer.flags & Flag.ASIDE))
             else:
                 front.fill()
                 self._exchange_step(answer.number)
@@ -248,10 +332,7 @@ class Rank:
         self._release()
         if self.stopped:
             return  # the run has ended, so has its node
-        warnings.warn(
-            "rank %d: the node is gone (%s); the script trains on alone" % (self.rank, why),
-            stacklevel=2,
-        )
+        self._tell("the node is gone (%s); the script trains on alone" % why)
 
     def _dial(self) -> bool:
         """Looks for the node again, once in a while. Whether a STEP can be made: never at once, for
@@ -261,7 +342,7 @@ class Rank:
             return False
         self._dial_at = now + DIAL_S
         try:
-            resumed = self._enter(ANY_RANK)
+            resumed = self._enter_again()
         except (NodeGone, Refused) as error:
             away = time.monotonic() - self._lost_at
             if away > self._patience:
@@ -272,22 +353,49 @@ class Rank:
         told = "its parameters; the script's own steps since are not in it"
         warnings.warn(
             "joined again as rank %d, with %s" % (self.rank, told if resumed else "the script's"),
-            stacklevel=2,
+            stacklevel=3,
         )
         return False
+
+    def _enter_again(self) -> bool:
+        """At the rank that it had, or where that is another's by now, at any."""
+        try:
+            return self._enter(self.rank)
+        except Refused as refused:
+            if "is not free" not in str(refused):
+                raise
+        return self._enter(None)
+
+    def _find_node(self) -> None:
+        """Waits for a node that is gone, for as long as the script has patience."""
+        while self.alone and not self.stopped:
+            self._dial()
+            if self.alone:
+                time.sleep(max(0.0, min(DIAL_S, self._dial_at - time.monotonic())))
 
     def close(self) -> None:
         """Leaves the rank, which goes on gossiping. The model has memory of its own again."""
         if os.getpid() != self._pid or self._closed:
             return
-        self._closed = True
-        self._unhook()
-        self._front.release()
-        if not self.alone:
+        moved = False
+        with self._lock:
+            self._closed = True
+            with contextlib.suppress(NodeGone, Refused):
+                moved = self._look()
+            self._leave()
+            _ranks.discard(self)
+            self._end("is closed")
+            for hook in self._hooks:
+                hook.remove()  # they hold the rank; its last word does not
+            self._hooks = [o.register_step_post_hook(self._farewell) for o in self._optimizers]
+        if moved:
+            self._tell_moved("what they are now is in no rank")
+
+    def _leave(self) -> None:
+        if not (self.alone or self._over):
             with contextlib.suppress(NodeGone, Refused):
                 self._node.ask(Record(kind=Kind.LEAVE))
         self._release()
-        _ranks.discard(self)
 
     def _release(self) -> None:
         self._finalizer()
@@ -310,12 +418,6 @@ class Rank:
                 self._go_alone(gone)
                 return
 
-    def _unhook(self) -> None:
-        self._ended = True
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
-
     def _forked(self) -> None:
         """In a child of a fork. An inherited socket would hide the script's death from the node."""
         self._node.close()
@@ -324,158 +426,277 @@ class Rank:
     # Data, means, blobs.
 
     def sampler(self, dataset: Sized, seed: int = 0) -> Sampler:
-        """This rank's share of a data set, for `DataLoader(dataset, sampler=...)`."""
-        return Sampler(self, len(dataset), seed)
+        """This rank's share of a data set, for `DataLoader(dataset, sampler=...)`.
+
+        The first one goes on where the rank's last script was in the same data.
+        """
+        self._check_process()
+        try:
+            size = len(dataset)
+        except TypeError:
+            raise ValueError(
+                "a %s has no length, accepted: a data set with len()" % type(dataset).__name__
+            ) from None
+        if self._sampler is not None:
+            return Sampler(self, size, seed)
+        at = None
+        with self._lock, contextlib.suppress(NodeGone):
+            if not (self.alone or self._over or self._closed):
+                told = self._node.ask(Record(kind=Kind.SHARE))
+                at = Share(told.ranks, told.run_steps, told.size)
+        self._sampler = Sampler(self, size, seed, at)
+        return self._sampler
 
     def mean_state_dict(self) -> Dict[str, Any]:
         """The mean over all live ranks of what is trained and of the float buffers: fresh memory.
 
-        Every key of `model.state_dict()`; what is not joined is this model's. While the node is
-        gone: this model's values.
+        Every key of `model.state_dict()`; what is not joined is this model's. Raises NodeGone while
+        the node is gone, and RuntimeError once the rank is closed.
         """
-        return self._state_dict(self._mean(Record(kind=Kind.MEAN)))
+        return self._state_dict(self._mean())
 
     @contextlib.contextmanager
     def mean(self) -> Iterator[torch.nn.Module]:
         """The model as the mean of all ranks, for a while: to evaluate, never to step."""
-        means = self._mean(Record(kind=Kind.MEAN))
-        tensors = [t for joined in self._layout.tensors for t in (joined.tensor, *joined.twins)]
-        mine = [tensor.data for tensor in tensors]
+        if threading.get_ident() != self._thread:
+            raise RuntimeError(
+                "the model becomes the mean in the thread that trains it; elsewhere: "
+                "mean_state_dict()"
+            )
+        mean = self._mean()
         self._swapped = True
         try:
-            for tensor in tensors:
-                if id(tensor) in means:
-                    tensor.data = means[id(tensor)].to(tensor.device, tensor.dtype)
-            yield self.model
+            with put_into_model(mean):
+                yield self.model
         finally:
-            for tensor, own in zip(tensors, mine):
-                tensor.data = own
             self._swapped = False
 
     def finish(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """No more steps. Waits until the other ranks have done theirs: the mean of all.
 
-        After `timeout` seconds, or at Ctrl+C, it is the mean of now. The rank gossips on until
-        `close`.
+        After `timeout` seconds, or at Ctrl+C, it is the mean of now, and the rank gossips on until
+        `close`. Raises NodeGone where the node is gone, and does not come back in time.
         """
         self._check_process()
-        if self._since and not self._ended:
-            self.step()
-        self._unhook()
+        self._check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            self._finish_steps()
+            if self._last is None:
+                self._find_node()
+            mean = self._last
+            if mean is None:
+                try:
+                    mean = self._take_last_mean(deadline)
+                except (KeyboardInterrupt, Overdue):
+                    mean = self._last
+                    if mean is None:
+                        self._sit_again()
+                        mean = self._ask_mean(Kind.MEAN)
+        return state_dict_of(self.model, mean)
+
+    def save_mean(
+        self, path: Union[str, os.PathLike[str]], timeout: Optional[float] = None
+    ) -> Dict[str, Any]:
+        """`finish`, and the mean as a file, whole or as it was before: the scripts of a run may all
+        name the same one. Returns the mean."""
+        state = self.finish(timeout)
+        part = "%s.%s.part" % (os.fspath(path), uuid.uuid4().hex)
         try:
-            means = self._mean(Record(kind=Kind.FINISH), deadline)
-        except (KeyboardInterrupt, Overdue):
-            self._sit_again()
-            means = self._mean(Record(kind=Kind.MEAN))
-        return self._state_dict(means)
+            with open(part, "xb") as file:
+                torch.save(state, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
+        return state
 
     def keep(self, what: object) -> bool:
         """Leaves an object with the rank, for the script that comes after this one.
 
         Whatever `torch.save` writes and `torch.load(weights_only=True)` reads; the optimizer's
-        state, say. False while the node is gone.
+        state, say: else it is a ValueError, and what was kept before stays. False while the node is
+        gone, and once the run is over.
         """
         self._check_process()
-        if self.alone:
-            return False
-        data = io.BytesIO()
-        torch.save(what, data)
-        blob = os.memfd_create("kept", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
-            with open(blob, "wb", closefd=False) as file:
-                file.write(data.getbuffer())
-            fcntl.fcntl(blob, _F_ADD_SEALS, _SEALS)
-            question = Record(kind=Kind.KEEP, number=self.steps, size=len(data.getbuffer()))
-            self._node.ask(question, descriptor=blob)
-        except NodeGone as gone:
-            self._go_alone(gone)
-            return False
-        finally:
-            os.close(blob)
+        self._check_open()
+        data = blobs.written(what)
+        with self._lock:
+            if self.alone or self._over:
+                return False
+            blob = blobs.in_memory(data)
+            try:
+                question = Record(kind=Kind.KEEP, number=self.steps, size=len(data))
+                self._node.ask(question, descriptor=blob)
+            except NodeGone as gone:
+                self._go_alone(gone)
+                return False
+            finally:
+                os.close(blob)
         return True
 
     def kept(self) -> Any:
-        """What a script has left with this rank, or None; `kept_steps` is the rank's step then."""
+        """What a script has left with this rank, or None; `kept_steps` is the rank's step then.
+
+        Raises NodeGone while the node is gone.
+        """
         self._check_process()
-        if self.alone:
+        self._check_open()
+        with self._lock:
+            self._check_node("what was kept")
+            try:
+                answer = self._node.ask(Record(kind=Kind.KEPT))
+                descriptor = self._node.take_descriptor() if answer.size else -1
+            except NodeGone as gone:
+                self._go_alone(gone)
+                raise
+        if descriptor < 0:
             return None
-        answer = self._node.ask(Record(kind=Kind.KEPT))
-        if not answer.size:
-            return None
-        data = io.BytesIO()
-        descriptor = self._node.take_descriptor()
-        try:  # by place, for the node reads through the same descriptor's position
-            while len(more := os.pread(descriptor, answer.size - data.tell(), data.tell())) > 0:
-                data.write(more)
-        finally:
-            os.close(descriptor)
-        data.seek(0)
         self.kept_steps = answer.number
-        return torch.load(data, weights_only=True)
+        return blobs.read(blobs.of_descriptor(descriptor, answer.size))
 
     def checkpoint(self) -> Optional[str]:
         """Has the node write its ranks down, with what scripts have left by `keep`; as it does now
         and then by itself. The checkpoint's folder, as the node calls it; None while it is gone.
 
         Raises RuntimeError with the reason where none is written: the node has no run directory,
-        the disk is full.
+        the disk is full, the run is over.
         """
         self._check_process()
-        if self.alone:
-            return None
-        try:
-            answer = self._node.ask(Record(kind=Kind.CHECKPOINT))
-        except NodeGone as gone:
-            self._go_alone(gone)
-            return None
+        self._check_open()
+        with self._lock:
+            if self._over:
+                raise RuntimeError("no checkpoint: the run is over")
+            if self.alone:
+                return None
+            try:
+                answer = self._node.ask(Record(kind=Kind.CHECKPOINT))
+            except NodeGone as gone:
+                self._go_alone(gone)
+                return None
+            text = self._node.text
         if answer.flags & Flag.NOT_SAVED:
-            raise RuntimeError(self._node.text)
-        return self._node.text[len("checkpoint ") :]
+            raise RuntimeError(text)
+        return text[len("checkpoint ") :]
 
-    def _mean(self, question: Record, deadline: Optional[float] = None) -> Dict[int, torch.Tensor]:
-        """The mean of each joined tensor, by its identity; empty while the node is gone."""
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(
+                "rank %d is closed: ask for means before close(), within the `with`" % self.rank
+            )
+
+    def _check_node(self, what: str) -> None:
+        """Raises NodeGone where there is none to ask."""
+        if self.alone or self._over:
+            over = self._no_mean or "the run is over, and its node has left"
+            why = over if self.stopped else "the node is gone"
+            raise NodeGone("%s of rank %d cannot be had: %s" % (what, self.rank, why))
+
+    def _finish_steps(self) -> None:
+        if not self._ended:
+            if self._since:
+                self.step()
+            moved = False
+            try:
+                moved = self._look()
+            except NodeGone as gone:
+                self._go_alone(gone)
+            if moved:
+                self._tell_moved("they are given to the rank as one")
+                self.step()
+        self._end("has finished")
+
+    def _mean(self) -> Mean:
+        """That of now, or of the run where it has ended."""
         self._check_process()
-        if self.alone:
-            return {}
-        tensors = self._layout.tensors
+        self._check_open()
+        with self._lock:
+            if self._last is not None:
+                return self._last
+            self._check_node("the mean")
+            trains = threading.get_ident() == self._thread  # else a step may be under way
+            try:
+                if trains and self._look():
+                    self._tell_moved("what they are now is not in the mean")
+            except NodeGone as gone:
+                self._go_alone(gone)
+            return self._ask_mean(Kind.MEAN)
+
+    def _ask_mean(
+        self,
+        kind: Kind,
+        deadline: Optional[float] = None,
+        on_wait: Callable[[Record], None] = lambda _: None,
+    ) -> Mean:
+        self._check_node("the mean")
         try:
-            self._node.ask(question, deadline=deadline)
+            answer = self._node.ask(Record(kind=kind), deadline=deadline, on_wait=on_wait)
             descriptor = self._node.take_descriptor()
         except NodeGone as gone:
             self._go_alone(gone)
-            return {}
+            raise
         try:
-            memory = mmap.mmap(descriptor, max(1, bytes_of(tensors)), mmap.MAP_PRIVATE)
+            return Mean(self._layout, descriptor, answer.ranks)
         finally:
             os.close(descriptor)
-        means = {}
-        for joined, view in zip(tensors, views_of(memory, tensors)):
-            means[id(joined.tensor)] = view
-            for twin in joined.twins:
-                means[id(twin)] = view.as_strided(twin.shape, twin.stride())
-        return means
 
-    def _state_dict(self, means: Dict[int, torch.Tensor]) -> Dict[str, Any]:
-        state = self.model.state_dict(keep_vars=True)
-        for name, value in state.items():
-            if id(value) in means:
-                state[name] = means[id(value)].to(value.device, value.dtype)
-            elif isinstance(value, torch.Tensor):
-                state[name] = value.detach().clone()
-        return state
+    def _take_last_mean(self, deadline: Optional[float] = None) -> Mean:
+        """The mean of the run, when it has ended. Its node goes as soon as its scripts have that,
+        and asks nothing of them any more: the script leaves."""
+        try:
+            self._last = self._ask_mean(Kind.FINISH, deadline, _Waits(self))
+        except Refused as refused:
+            self._no_mean = str(refused)
+            raise
+        finally:
+            if self._last is not None or self._no_mean:
+                self._end("has ended with its run")
+                self._leave()
+                self._over = self.stopped = True
+        return self._last
+
+    def _state_dict(self, mean: Mean) -> Dict[str, Any]:
+        if self._swapped or threading.get_ident() != self._thread:
+            return state_dict_beside(self.model, mean)
+        return state_dict_of(self.model, mean)
 
 
-_F_ADD_SEALS = 1033
-_SEALS = 0x1 | 0x2 | 0x4 | 0x8  # of a memfd: sealing, shrinking, growing, writing
+class _Farewell:
+    """Says once that what a script does is in no rank any more. Optimizers hold it, and by it no
+    rank."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        self._said = False
+
+    def __call__(self, *_: object) -> None:
+        if not self._said:
+            self._said = True
+            warnings.warn(self.why + ": steps of its script are in no rank now", stacklevel=4)
 
 
-def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """The optimizer within what a trainer framework has wrapped around it."""
-    within = getattr(optimizer, "optimizer", None)
-    while isinstance(within, torch.optim.Optimizer) and within is not optimizer:
-        optimizer, within = within, getattr(within, "optimizer", None)
-    return optimizer
+class _Waits:
+    """Says after a second for whom `finish` waits, and again where that is another."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._said: Optional[Tuple[int, bool]] = None
+
+    def __call__(self, wait: Record) -> None:
+        empty = bool(wait.flags & Flag.EMPTY)
+        if (wait.rank, empty) == self._said or not wait.ranks:
+            return
+        self._said = (wait.rank, empty)
+        whom = "other nodes"
+        if wait.rank != ANY_RANK:
+            more = " and %d more" % (wait.ranks - 1) if wait.ranks > 1 else ""
+            whom = "rank %d%s" % (wait.rank, more + (", where no script sits" if empty else ""))
+        warnings.warn(
+            "rank %d has finished and waits for %s" % (self._rank.rank, whom), stacklevel=6
+        )
 
 
 def _takes_many() -> bool:
@@ -498,9 +719,24 @@ def _increment_version(tensors: List[torch.Tensor]) -> None:
         torch.autograd.graph.increment_version(tensor)
 
 
+def open_ranks() -> List[Rank]:
+    """Those of this process that are not closed."""
+    while True:
+        try:
+            return list(_ranks)
+        except RuntimeError:  # another thread has joined meanwhile
+            continue
+
+
+def _after_step(optimizer: torch.optim.Optimizer, *_: object) -> None:
+    for rank in open_ranks():
+        rank._notice(optimizer)
+
+
 def _after_fork_in_child() -> None:
-    for rank in list(_ranks):
+    for rank in open_ranks():
         rank._forked()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+register_optimizer_step_post_hook(_after_step)

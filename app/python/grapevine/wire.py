@@ -11,12 +11,13 @@ from __future__ import annotations
 import array
 import enum
 import os
+import re
 import socket
 import struct
 import time
-from typing import NamedTuple, Optional, Tuple
+from typing import Callable, NamedTuple, Optional, Tuple
 
-VERSION = 1
+VERSION = 2
 RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
 # One segment of nine words; its root is a struct of eight words without pointers.
 HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
@@ -42,15 +43,21 @@ class Kind(enum.IntEnum):
     WAIT = 11
     CHECKPOINT = 12
     SAVED = 13
+    SHARE = 14
 
 
 class Flag(enum.IntFlag):
-    """Of an answer."""
+    """Of an answer, but for the last."""
 
     RESUMED = 1  # of `welcome`: the rank has parameters, the script takes them over
-    END = 2  # of `front`: no more steps are taken
+    END = 2  # no more steps are taken
     NOT_FINITE = 4  # of `front`: what was not finite was left out
     NOT_SAVED = 8  # of `saved`: there is no checkpoint, the text says why
+    ASIDE = 16  # of `welcome`: what is aside is the rank's too
+    OVER = 32  # the run has ended here, and `finish` is answered at once
+    MOVED = 64  # the front is not what was handed over
+    EMPTY = 128  # of `wait`: no script sits where the first is that is waited for
+    SEAT = 256  # of `join`: the rank is a seat of this node, counted from 0
 
 
 class Record(NamedTuple):
@@ -83,6 +90,28 @@ class Overdue(Exception):
     """The answer has not come in the time that the asker had; the question is still open."""
 
 
+def door_of(node: str) -> str:
+    """The path of a node's door. A node is called by that path or, as everywhere, by its name."""
+    path = node[len("unix:") :] if node.startswith("unix:") else node
+    host, colon, port = path.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        raise ValueError(
+            "node is %r, accepted: a script joins by a path on this machine, or by the name of a "
+            "node here" % node
+        )
+    if "/" not in path and not os.path.exists(path):
+        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+        given = runtime.startswith("/")
+        folder = runtime + "/grapevine" if given else "/tmp/grapevine-%d" % os.geteuid()
+        return "%s/%s.door" % (folder, path)
+    if path.endswith(".sock"):  # where nodes and consoles are met: NAME.sock, NAME.PROCESS.sock
+        name = path[: -len(".sock")]
+        for stem in (name, re.sub(r"\.\d+$", "", name)):
+            if os.path.exists(stem + ".door"):
+                return stem + ".door"
+    return path
+
+
 class Connection:
     """A socket to a node, and the one question that may be open on it.
 
@@ -91,7 +120,7 @@ class Connection:
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path[len("unix:") :] if path.startswith("unix:") else path
+        self.path = path
         self._buffer = bytearray(RECORD.size)
         self._filled = 0  # bytes of an answer that came in pieces
         self._open = False
@@ -103,7 +132,8 @@ class Connection:
             self._socket.connect(self.path)
         except OSError as error:
             self._socket.close()
-            raise NodeGone("no node answers at %s: %s" % (self.path, error)) from None
+            why = error.strerror or error
+            raise NodeGone("no node answers at %s: %s" % (self.path, why)) from None
 
     def ask(
         self,
@@ -111,6 +141,7 @@ class Connection:
         text: bytes = b"",
         descriptor: Optional[int] = None,
         deadline: Optional[float] = None,
+        on_wait: Callable[[Record], None] = lambda _: None,
     ) -> Record:
         """Sends a question and waits for its answer; `take_descriptor` has what came with it.
 
@@ -120,7 +151,7 @@ class Connection:
         if self._open:
             self.settle()
         self.send(question, text, descriptor)
-        return self.answer(deadline)
+        return self.answer(deadline, on_wait)
 
     def send(self, question: Record, text: bytes = b"", descriptor: Optional[int] = None) -> None:
         self._forget()
@@ -134,13 +165,24 @@ class Connection:
         except OSError as error:
             raise NodeGone(self._gone(error)) from None
 
-    def answer(self, deadline: Optional[float] = None) -> Record:
-        """The answer to the open question."""
+    def answer(
+        self,
+        deadline: Optional[float] = None,
+        on_wait: Callable[[Record], None] = lambda _: None,
+    ) -> Record:
+        """The answer to the open question; `on_wait` is told of each `wait` before it."""
         while True:
             self._receive()
             record = Record._make(RECORD.unpack(self._buffer))
-            if record.head != HEAD or record.version != VERSION or record.kind > max(Kind):
-                raise NodeGone("what answers at %s speaks no record of version 1" % self.path)
+            if record.head != HEAD:
+                raise NodeGone("what answers at %s speaks no record" % self.path)
+            if record.version != VERSION:
+                raise Refused(
+                    "the node at %s speaks version %d of records, this package version %d: "
+                    "install both from one release" % (self.path, record.version, VERSION)
+                )
+            if record.kind > max(Kind):
+                raise NodeGone("what answers at %s speaks no record" % self.path)
             if record.kind == Kind.REFUSED:
                 raise Refused(self._read_text(record.size))
             if record.kind != Kind.WAIT:
@@ -148,6 +190,7 @@ class Connection:
                 self.text = self._read_text(record.size) if record.kind == Kind.SAVED else ""
                 return record
             self._forget()
+            on_wait(record)
             if deadline is not None and time.monotonic() >= deadline:
                 raise Overdue()
 

@@ -1,0 +1,92 @@
+#include "app/launch/script_output.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace grapevine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kLongest = 64 << 10;    // of a line, in one piece
+constexpr auto kWait = 200ms;            // for the end of a line
+constexpr auto kBetweenBars = 5s;        // in the log
+constexpr char kCleared[] = "\r\033[K";  // a line of a terminal
+
+}  // namespace
+
+ScriptOutput::ScriptOutput(std::FILE* stream, size_t scripts, LogFormat format, const Log& log)
+    : stream_(stream),
+      terminal_(::isatty(::fileno(stream)) == 1),
+      json_(format == LogFormat::json),
+      log_(log),
+      last_(scripts) {}
+
+void ScriptOutput::put(size_t script, int rank, std::string_view bytes, Clock::time_point now) {
+  Last& last = last_[script];
+  while (!bytes.empty()) {
+    const size_t at = std::min(bytes.find_first_of("\r\n"), bytes.size());
+    const size_t room = kLongest - last.text.size(), taken = std::min(at, room);
+    if (last.text.empty()) last.since = now;
+    last.text += bytes.substr(0, taken);
+    const bool ends = taken == at && at < bytes.size();
+    if (ends)
+      end(script, rank, bytes[at], now);
+    else if (taken == room)
+      json_ ? tell(script, rank) : show(script, rank, '\0');
+    bytes.remove_prefix(taken + (ends ? 1 : 0));
+  }
+}
+
+void ScriptOutput::end(size_t script, int rank, char how, Clock::time_point now) {
+  Last& last = last_[script];
+  const bool again = last.is_bar && last.text.empty();  // the end of what is shown already
+  if (json_) {
+    const bool is_due = how == '\n' || now - last.told >= kBetweenBars;
+    if (!again && is_due) {
+      last.told = now;
+      tell(script, rank);
+    }
+    last.text.clear();
+  } else if (!again) {
+    show(script, rank, how);
+  } else if (how == '\n') {
+    std::fputc(how, stream_);
+    std::fflush(stream_);
+  }
+  last.is_bar = how == '\r';
+}
+
+void ScriptOutput::flush(size_t script, int rank, bool all, Clock::time_point now) {
+  Last& last = last_[script];
+  if (last.text.empty() || (!all && now - last.since < kWait)) return;
+  if (all)
+    end(script, rank, '\n', now);
+  else if (!json_)
+    show(script, rank, last.is_bar ? '\r' : '\0');
+}
+
+void ScriptOutput::show(size_t script, int rank, char how) {
+  const std::string text = std::exchange(last_[script].text, {});
+  const auto number = static_cast<int>(script);
+  std::string shown;
+  if (open_ != number) {
+    if (open_ >= 0) shown += '\n';
+    if (terminal_) shown += kCleared;
+    shown += fmt::format("[{}] ", rank);
+  }
+  shown += text;
+  if (how != '\0') shown += how;
+  open_ = how == '\0' ? number : -1;
+  std::fwrite(shown.data(), 1, shown.size(), stream_);
+  std::fflush(stream_);
+}
+
+void ScriptOutput::tell(size_t script, int rank) {
+  log_.announce(fmt::format("[{}] {}", rank, std::exchange(last_[script].text, {})));
+}
+
+}  // namespace grapevine

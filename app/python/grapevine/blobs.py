@@ -1,0 +1,78 @@
+"""What a script leaves with its rank: written, and read as the next script will, before it is sent."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import re
+from typing import Any
+
+import torch
+
+_F_ADD_SEALS = 1033
+_SEALS = 0x1 | 0x2 | 0x4 | 0x8  # of a memfd: sealing, shrinking, growing, writing
+_NOEXEC_SEAL = 0x8  # from Linux 6.3 on, and demanded where vm.memfd_noexec is 2
+
+
+def written(what: object) -> memoryview:
+    """As `torch.save` writes it. Raises ValueError where it could not be read again."""
+    if isinstance(what, (torch.optim.Optimizer, torch.nn.Module)):
+        raise ValueError(
+            "keep is given a %s, accepted: its state_dict()" % type(what).__name__
+        )
+    data = io.BytesIO()
+    try:
+        torch.save(what, data)
+    except Exception as error:
+        raise ValueError(
+            "what is to be kept cannot be written: %s" % _in_a_line(error)
+        ) from None
+    try:
+        read(io.BytesIO(data.getbuffer()))
+    except Exception as error:
+        strange = re.search(r"GLOBAL (\S+)", str(error))
+        why = "it has a %s" % strange.group(1) if strange else _in_a_line(error)
+        raise ValueError(
+            "what is to be kept could not be read again: %s, accepted: tensors, numbers, texts, "
+            "and lists, tuples, sets and dicts of them" % why
+        ) from None
+    return data.getbuffer()
+
+
+def read(data: io.BytesIO) -> Any:
+    """What was written. A blob is data: nothing in it is called."""
+    return torch.load(data, weights_only=True)
+
+
+def in_memory(data: memoryview) -> int:
+    """A descriptor of memory with it that nobody can change any more; the caller closes it."""
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        blob = os.memfd_create("kept", flags | _NOEXEC_SEAL)
+    except OSError:
+        blob = os.memfd_create("kept", flags)
+    try:
+        with open(blob, "wb", closefd=False) as file:
+            file.write(data)
+        fcntl.fcntl(blob, _F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(blob)
+        raise
+    return blob
+
+
+def of_descriptor(descriptor: int, size: int) -> io.BytesIO:
+    """What is in it, which is closed: read by place, for the node reads at the same position."""
+    data = io.BytesIO()
+    try:
+        while len(more := os.pread(descriptor, size - data.tell(), data.tell())) > 0:
+            data.write(more)
+    finally:
+        os.close(descriptor)
+    data.seek(0)
+    return data
+
+
+def _in_a_line(error: BaseException) -> str:
+    return "%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0][:200])

@@ -1,0 +1,103 @@
+"""A mean of the run as a model has it: put into the model for a while, or asked of its state_dict.
+
+A model says itself what its state_dict is: hooks copy and rename, tied tensors have other strides.
+So a mean is put into the model, the model is asked, and its own values are put back. Where another
+thread trains the model meanwhile it must stay as it is: there tensors are told by what they are,
+and a state_dict of anything else is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import mmap
+from typing import Any, Dict, Iterator, List, Tuple
+
+import torch
+
+from .front import views_of
+from .layout import Layout
+
+Values = List[Tuple[torch.Tensor, torch.Tensor]]  # a tensor of the model, and the mean of it
+
+
+class Mean:
+    """What the node has sent: the mean of each joined tensor, in memory that is nobody else's."""
+
+    def __init__(self, layout: Layout, descriptor: int, ranks: int) -> None:
+        self.ranks = ranks
+        self._layout = layout
+        self._memory = mmap.mmap(descriptor, max(1, layout.bytes()), mmap.MAP_PRIVATE)
+
+    def values(self) -> Values:
+        """As the model's tensors are: on their devices, of their types and strides, tied alike."""
+        values: Values = []
+        with torch.no_grad():
+            for joined, view in zip(self._layout.tensors, views_of(self._memory, self._layout)):
+                mean = torch.empty_strided(
+                    joined.tensor.shape,
+                    joined.tensor.stride(),
+                    dtype=joined.tensor.dtype,
+                    device=joined.tensor.device,
+                )
+                values.append((joined.tensor, mean.copy_(view)))
+                for twin in joined.twins:
+                    values.append((twin, mean.as_strided(twin.shape, twin.stride())))
+        return values
+
+
+@contextlib.contextmanager
+def put_into_model(mean: Mean) -> Iterator[None]:
+    """The model's tensors are the mean, and then themselves again."""
+    values = mean.values()
+    own = [tensor.data for tensor, _ in values]
+    try:
+        for tensor, value in values:
+            tensor.data = value
+        yield
+    finally:
+        for (tensor, _), data in zip(values, own):
+            tensor.data = data
+
+
+def state_dict_of(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
+    """What `model.state_dict()` is where the model is the mean: memory of its own."""
+    with put_into_model(mean):
+        return _copied(model.state_dict())
+
+
+def state_dict_beside(model: torch.nn.Module, mean: Mean) -> Dict[str, Any]:
+    """The same while another thread uses the model, which nobody touches.
+
+    Raises RuntimeError where the model's state_dict has other tensors than the model.
+    """
+    means = {id(tensor): value for tensor, value in mean.values()}
+    known = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    state = model.state_dict(keep_vars=True)
+    for name, value in state.items():
+        if id(value) in means:
+            state[name] = means[id(value)]
+        elif isinstance(value, torch.Tensor) and id(value) not in known:
+            raise RuntimeError(
+                "%s in this model's state_dict is made anew: ask for the mean in the thread that "
+                "trains it" % name
+            )
+    return _copied(state)
+
+
+def _copied(state: Dict[str, Any]) -> Dict[str, Any]:
+    """Nothing of it is the model's memory any more; what was one tensor still is."""
+    copies: Dict[Tuple[object, ...], torch.Tensor] = {}
+    for name, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            state[name] = copy.deepcopy(value)
+        elif type(value) not in (torch.Tensor, torch.nn.Parameter) or not value.numel():
+            state[name] = value.detach().clone()
+        elif value.layout != torch.strided:
+            state[name] = value.detach().clone()
+        else:
+            key = (value.data_ptr(), value.dtype, value.device, value.shape, value.stride())
+            if key not in copies:
+                copies[key] = value.detach().clone()
+            state[name] = copies[key]
+    return state

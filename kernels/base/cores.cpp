@@ -1,0 +1,49 @@
+#include "kernels/base/cores.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace grapevine {
+namespace {
+
+int cores_of_mask() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) == 0) return CPU_COUNT(&mask);
+  return static_cast<int>(std::thread::hardware_concurrency());  // more than a mask has bits
+}
+
+// "200000 100000": so many microseconds in so many; "max 100000": without end.
+int cores_of_quota(const std::string& file, int none) {
+  std::ifstream text(file);
+  double quota = 0, period = 0;
+  if (!(text >> quota >> period) || !(quota > 0) || !(period > 0)) return none;
+  return static_cast<int>(std::clamp(std::ceil(quota / period), 1.0, double{1 << 20}));
+}
+
+// Of control groups version 2 ours is the line "0::/path"; each group above it has its say.
+std::string own_group() {
+  std::ifstream lines("/proc/self/cgroup");
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("0::/")) return line.substr(3);
+  return {};
+}
+
+}  // namespace
+
+int usable_cores() {
+  int cores = cores_of_mask();
+  for (std::string group = own_group();;) {
+    cores = std::min(cores, cores_of_quota("/sys/fs/cgroup" + group + "/cpu.max", cores));
+    if (group.empty()) break;
+    group.resize(group.rfind('/'));
+  }
+  return std::max(1, cores);
+}
+
+}  // namespace grapevine
