@@ -138,6 +138,7 @@ Status LayoutReader::read_tied(std::string name, std::string_view rest) {
   const auto of = elements_.find(tied.of);
   if (of == elements_.end()) return bad("tied to a tensor that there is not");
   uint64_t elements = 1, last = 0;  // last: the furthest element that it has
+  const bool is_empty = of->second == 0;
   while (!rest.empty()) {
     const std::string_view side = next_word(rest);
     const size_t colon = side.find(':');
@@ -147,10 +148,12 @@ Status LayoutReader::read_tied(std::string name, std::string_view rest) {
     if (!size || *size < 0 || !stride || *stride < 0)
       return bad("a side that is none, accepted: SIZE:STRIDE");
     const auto count = static_cast<uint64_t>(*size), step = static_cast<uint64_t>(*stride);
-    if (count > 1 && (elements > of->second / count || step > of->second / (count - 1)))
+    if (count > kGuestElements || step > kGuestElements) return bad("tied beyond its tensor");
+    if (!is_empty && count > 1 &&
+        (elements > of->second / count || step > of->second / (count - 1)))
       return bad("tied beyond its tensor");
-    elements *= count;
-    last += count > 1 ? (count - 1) * step : 0;
+    elements = is_empty ? elements * std::min<uint64_t>(count, 1) : elements * count;
+    last += is_empty || count <= 1 ? 0 : (count - 1) * step;
     tied.shape.push_back(*size);
     tied.strides.push_back(*stride);
     if (last > of->second) return bad("tied beyond its tensor");

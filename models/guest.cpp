@@ -114,12 +114,14 @@ void GuestObjective::set_statistics(int rank, uint64_t gradients, ConstVec now) 
 void GuestObjective::set_average_statistics(ConstVec average) {
   const std::lock_guard lock(mutex_);
   scale({}, 1, average, average_);
-  put_masks(start_aside_, average_);
+  put_masks(start_aside_, static_cast<int>(statistics_.size()), average_);
 }
 
-void GuestObjective::put_masks(ConstVec own, Vec mean) {
-  for_both(mean, own, [](auto& element, auto value) {
-    if (!std::isfinite(value)) element = value;
+void GuestObjective::put_masks(ConstVec own, int ranks, Vec mean) {
+  const double rounding = ranks * std::numeric_limits<double>::epsilon();
+  for_both(mean, own, [&](auto& element, auto value) {
+    const bool same = std::abs(element - value) <= rounding * std::abs(value);
+    if (same || !std::isfinite(value)) element = value;
   });
 }
 

@@ -46,8 +46,9 @@ class GuestObjective final : public Objective {
   uint64_t gradients_per_pass(int) const override { return 0; }
   std::string description() const override;
 
-  /// A mean of what is aside: its masks are as `own` has them.
-  static void put_masks(ConstVec own, Vec mean);
+  /// A mean of what is aside, over so many ranks. Its masks are as `own` has them, and so is what
+  /// differs from it by the rounding of a sum alone: alike in all, it is so in the mean.
+  static void put_masks(ConstVec own, int ranks, Vec mean);
 
   /// Under all of the script's names, what is aside included.
   Status save_model(const std::string& directory, ConstVec x) override;

@@ -555,7 +555,7 @@ bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
     scale({}, 1, aside, values);
   else
     hall_.objective_->read_statistics(kOfAll, values);
-  GuestObjective::put_masks(own, values);
+  GuestObjective::put_masks(own, ranks, values);
   write_aside(values, memory->data());
   GuestRecord answer = record(GuestKind::mean);
   answer.ranks = static_cast<uint32_t>(ranks);

@@ -86,6 +86,7 @@ class Scripts {
   }
   /// In a line, where a script has ended badly; empty: none has.
   const std::string& complaint() const { return complaint_; }
+  bool failed() const { return failed_; }  // one has a status other than 0
 
   /// Of the run, which is over: scripts go on by themselves.
   void run_is_over() { over_since_ = Steady::now(); }
@@ -155,6 +156,7 @@ class Scripts {
                         return all[static_cast<size_t>(seat)].done;
                       });
     std::string line = fmt::format("{} has ended with status {}", name(k), status);
+    failed_ = failed_ || status != 0;
     if (interrupts() > 0) return log_.announce(line);
     if (done && status == 0) return log_.announce(line);
     if (!done && scripts_[k].starts <= restarts_) {
@@ -205,6 +207,7 @@ class Scripts {
   std::vector<Script> scripts_;
   ScriptOutput out_, err_;
   std::string complaint_;
+  bool failed_ = false;
   std::optional<Steady::time_point> interrupted_, over_since_;
   size_t signals_ = 0;  // that have been sent
 };
@@ -247,9 +250,9 @@ Result<int> launch_guests(Options options) {
   if (!*ended) return ended->error();
   if (nobody_came && **ended == kInterrupted)
     return world_error(
-        scripts.complaint().empty()
-            ? "every script has ended and none has joined: does it call grapevine.join?"
-            : scripts.complaint());
+        scripts.failed() && !scripts.complaint().empty()
+            ? scripts.complaint()
+            : "every script has ended and none has joined: does it call grapevine.join?");
   if (**ended == 0 && !scripts.complaint().empty()) return world_error(scripts.complaint());
   return **ended;
 }

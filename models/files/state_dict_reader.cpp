@@ -57,8 +57,8 @@ struct View {
   bool measure() {
     constexpr uint64_t kMost = uint64_t{1} << 48;
     count = 1, last = first;
+    if (std::ranges::find(shape, uint64_t{0}) != shape.end()) return count = 0, true;
     for (size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d] == 0) return count = 0, true;
       if (count > kMost / shape[d]) return false;
       count *= shape[d];
       if (shape[d] > 1 && strides[d] > kMost / (shape[d] - 1)) return false;

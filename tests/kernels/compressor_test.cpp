@@ -18,6 +18,7 @@ std::vector<double> expected(const std::string& spec, const std::vector<double>&
   double sum = 0, most = 0;
   for (const double x : v)
     sum += std::abs(x), most = std::max(most, std::abs(x));
+  if (v.empty()) return out;
   if (kind == "sign") {
     for (size_t i = 0; i < v.size(); ++i) {
       out[i] = std::copysign(sum / static_cast<double>(v.size()), v[i]);

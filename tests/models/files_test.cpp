@@ -19,7 +19,7 @@ namespace {
 
 using test::Scratch;
 
-/// Two matrices, a vector, tensors without elements, and the counter that a batch norm brings along.
+/// Two matrices, a vector, tensors without elements, and the counter that a batch norm has.
 struct Example {
   ParameterLayout layout{DType::f32};
   std::vector<float> x;

@@ -554,7 +554,7 @@ class Records(unittest.TestCase):
                 second = Wide(b)
                 second.join()
                 fill(second, 16777220)
-                second.ask(STEP, number=second.number)
+                second.number = second.ask(STEP, number=second.number).number
                 second.step()
                 def both():
                     self.mean = mean_of(second)

@@ -315,7 +315,7 @@ class Means(unittest.TestCase):
             for name, values in {
                 "mask": torch.full((3, 3), float("-inf")).triu(1),
                 "unset": torch.tensor(float("nan")),
-                "wide": torch.tensor([16777217.0, 0.75], dtype=torch.float64),
+                "wide": torch.tensor([16777217.0, 1e300, 0.1], dtype=torch.float64),
                 "low": torch.full((2,), 0.3, dtype=torch.bfloat16),
                 "empty": torch.zeros(0),
                 "whole": torch.tensor([2**40]),
