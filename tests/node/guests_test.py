@@ -27,7 +27,8 @@ RECORD = struct.Struct("<16sHHHHIIQQQQdQ")
 HEAD = struct.pack("<IIIHH", 0, 9, 0, 8, 0)
 JOIN, WELCOME, REFUSED, STEP, FRONT, MEAN, KEEP, KEPT, FINISH, LEAVE, BYE, WAIT, CHECKPOINT, \
     SAVED, SHARE = range(15)
-RESUMED, END, NOT_FINITE, NOT_SAVED, HAS_ASIDE, OVER, MOVED, EMPTY, SEAT = (1 << k for k in range(9))
+RESUMED, END, NOT_FINITE, NOT_SAVED, HAS_ASIDE, OVER, MOVED, EMPTY, SEAT = (
+    1 << k for k in range(9))
 ANY = 0xFFFFFFFF
 NAN = float("nan")
 PATIENCE_S = 60
@@ -1062,7 +1063,8 @@ class Launch(unittest.TestCase):
         "    s = g.Script(Door); w = s.join(rank=seat, flags=g.SEAT)\n"
         "    if not w.flags & g.RESUMED: s.fill(g.START); s.ask(g.STEP)\n"
         "    return s\n"
-        "def finish(): s.ask(g.FINISH); s.ask(g.LEAVE)\n" % os.path.dirname(os.path.abspath(__file__)))
+        "def finish(): s.ask(g.FINISH); s.ask(g.LEAVE)\n"
+        % os.path.dirname(os.path.abspath(__file__)))
     SCRIPT = JOINED + (
         "say('at', os.environ['GRAPEVINE_NODE'] != '')\n"
         "s = join()\n"
@@ -1130,7 +1132,8 @@ class Launch(unittest.TestCase):
 
     def test_scripts_share_the_cores_write_unbuffered_and_have_an_input_that_is_over(self):
         program = ("names = ('OMP_NUM_THREADS', 'PYTHONUNBUFFERED')\n"
-                   "say(*map(os.environ.get, names), repr(sys.stdin.read()), len(os.sched_getaffinity(0)))\n"
+                   "cores = len(os.sched_getaffinity(0))\n"
+                   "say(*map(os.environ.get, names), repr(sys.stdin.read()), cores)\n"
                    "s = join(); finish()\n")
         done = self.run_script(program)
         cores = len(os.sched_getaffinity(0))
@@ -1174,7 +1177,8 @@ class Launch(unittest.TestCase):
     def test_in_a_log_of_JSON_a_line_is_an_event_and_a_bar_none_of_many(self):
         program = ("for k in range(1000): sys.stderr.write('\\r%d' % k)\n"
                    "sys.stderr.write('\\n'); say('a line'); s = join(); finish()\n")
-        done = self.run_script(program, guests=1, options=("--no-save", "--json", "--log-format", "json"))
+        options = ("--no-save", "--json", "--log-format", "json")
+        done = self.run_script(program, guests=1, options=options)
         events = [json.loads(line)["event"] for line in done.stderr.split("\n")[:-1]
                   if '"event"' in line]
         self.assertIn("[0] a line", events)
@@ -1373,8 +1377,8 @@ class Launch(unittest.TestCase):
         done = subprocess.run([PROGRAM, "launch", "--guests", "2", "python", "train.py"], text=True,
                               capture_output=True, timeout=PATIENCE_S)
         self.assertEqual(done.returncode, 2)
-        self.assertIn('unexpected argument "python" of launch, accepted: options, scripts behind --',
-                      done.stderr)
+        line = 'unexpected argument "python" of launch, accepted: options, scripts behind --'
+        self.assertIn(line, done.stderr)
         done = subprocess.run([PROGRAM, "launch", "--restarts", "2"], text=True,
                               capture_output=True, timeout=PATIENCE_S)
         self.assertIn("restarts is 2, accepted: with guests", done.stderr)

@@ -1,4 +1,4 @@
-"""Steps that nobody would see: what moves the model beside the joined optimizer, and after the end."""
+"""Steps that nobody would see: beside the joined optimizer, by hand, and after the end."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""What a script leaves with its rank: written, and read as the next script will, before it is sent."""
+"""What a script leaves with its rank: written, and read as the next script will, before it goes."""
 
 from __future__ import annotations
 

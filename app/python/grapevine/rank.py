@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 import uuid
@@ -198,7 +199,8 @@ class Rank:
         if others:
             self._tell(
                 "%s steps %d parameters of the model that are not joined (%s is one): they are in "
-                "no rank and in no mean; close the rank and join again" % (name, len(others), others[0])
+                "no rank and in no mean; close the rank and join again"
+                % (name, len(others), others[0])
             )
         if not ours or self._by_hand:
             return False
@@ -679,7 +681,8 @@ class _Farewell:
 
 
 class _Waits:
-    """Says after a second for whom `finish` waits, and again where that is another."""
+    """Says after a second for whom `finish` waits, and again where that is another. It is a warning
+    where nobody is there who would ever finish."""
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
@@ -693,10 +696,12 @@ class _Waits:
         whom = "other nodes"
         if wait.rank != ANY_RANK:
             more = " and %d more" % (wait.ranks - 1) if wait.ranks > 1 else ""
-            whom = "rank %d%s" % (wait.rank, more + (", where no script sits" if empty else ""))
-        warnings.warn(
-            "rank %d has finished and waits for %s" % (self._rank.rank, whom), stacklevel=6
-        )
+            whom = "rank %d%s" % (wait.rank, more)
+        line = "rank %d has finished and waits for %s" % (self._rank.rank, whom)
+        if empty:
+            warnings.warn(line + ", where no script sits", stacklevel=6)
+        else:
+            print("grapevine: " + line, file=sys.stderr, flush=True)
 
 
 def _takes_many() -> bool:
