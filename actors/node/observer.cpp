@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "actors/guard/guard.hpp"
+
 namespace grapevine {
 
 namespace {
@@ -151,6 +153,13 @@ std::string DivergenceWatch::sees(const Sizes& s) {
   before_ = s.distance;
   if (growths_ >= kInARow && is_apart(s.distance, std::max(scale_, s.moved)))
     return "the ranks drift apart without end";
+  constexpr double kPull = 1000;
+  pulled_ = s.pull > kPull ? pulled_ + 1 : 0;
+  if (pulled_ >= kInARow)
+    return fmt::format(
+        "the ranks drift apart without end: what they send pulls each of them by {:.3g} of its "
+        "usual steps, and the guard alone holds them",
+        s.pull);
   const std::string large = is_large(s);
   large_ = large.empty() ? 0 : large_ + 1;
   return large_ >= kInARow ? large : "";
@@ -184,6 +193,7 @@ void Observer::watch(const RunSample& s) {
   now.distance = s.consensus_distance;
   now.loss = loss_;
   now.first_loss = deps_.counters->first_loss.load(std::memory_order_relaxed);
+  now.pull = least_pull();
   const std::string grows = diverged_ ? "" : watch_.sees(now);
   if (!grows.empty()) {
     diverged_ = true;
@@ -193,6 +203,17 @@ void Observer::watch(const RunSample& s) {
     deps_.sink.raise(alarm);
   }
   watch_far_edges(s.at_s);
+}
+
+double Observer::least_pull() const {
+  int held = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const FarEdge& e : far_) {
+    if (e.peer != Guard::kAll || !e.is_finite) continue;
+    ++held;
+    least = std::min(least, e.steps);
+  }
+  return held > 0 && held == ranks_of_run_ ? least : 0;
 }
 
 // An edge is told by the first sample that finds it far, and again once it is near.
@@ -231,6 +252,7 @@ Observer::behavior_type Observer::make_behavior() {
         scheduled_send(caf::actor_cast<ObserverActor>(this), deps_.clock.instant(next), tick);
       },
       [this](const EpochInfo& info) {
+        ranks_of_run_ = info.ranks;
         if (deps_.sink.on_epoch) deps_.sink.on_epoch(info);
       },
   };

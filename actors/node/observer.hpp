@@ -40,13 +40,17 @@ struct Sizes {
   // Of the mean: the root mean square of its numbers, and as it was at first.
   double size = 0, first_size = 0;
   double loss = kNone, first_loss = kNone;  // of gradients; NaN: nobody tells any
+  // What the others pull a rank by, in its usual steps, where the guard holds that back: the least
+  // over all ranks of the run. 0: some rank is not held back, or is of another process.
+  double pull = 0;
 };
 
 /// Whether a run diverges, from samples: of sizes that are not finite; ranks that agreed and whose
 /// distance has grown from sample to sample until it is a million times what they began with and
 /// what their mean has moved by; a loss ten thousand times what it began with (and above 10,000),
-/// or parameters a million times as large (and above a million) where the loss is no better, three
-/// samples in a row, whether they still grow or only swing.
+/// or parameters a million times as large (and above a million) where the loss is no better, or a
+/// thousand usual steps by which the others pull every rank, three samples in a row, whether they
+/// still grow or only swing.
 class DivergenceWatch {
  public:
   /// What grows; empty: nothing does.
@@ -58,7 +62,7 @@ class DivergenceWatch {
   static constexpr int kFirst = 3, kInARow = 3;
 
   double scale_ = 0, before_ = 0;
-  int seen_ = 0, growths_ = 0, large_ = 0;
+  int seen_ = 0, growths_ = 0, large_ = 0, pulled_ = 0;
 };
 
 /// Of a mean, compared with what it was at first.
@@ -80,6 +84,7 @@ class Observer final : public ObserverActor::base {
   void conclude();
   void read_ranks(RunSample);
   void watch(const RunSample&);
+  double least_pull() const;
   void watch_far_edges(double now);
 
   ObserverDependencies deps_;
@@ -87,6 +92,7 @@ class Observer final : public ObserverActor::base {
   std::vector<double> sum_;
   double squares_ = 0;
   int ranks_ = 0;
+  int ranks_of_run_ = 0;  // of the newest graph
   size_t awaited_ = 0;
   std::vector<std::shared_ptr<const Buffer>> read_;  // by rank, while they are read
   uint64_t told_before_ = 0;                         // losses

@@ -110,3 +110,32 @@ TEST_CASE(
   sizes.loss = INFINITY;
   CHECK(peaks.sees(sizes) != "");
 }
+
+TEST_CASE("gossip that grows without end is told though the guard holds the parameters") {
+  Settings s = too_large_steps("choco", "quadratic", 0.001);
+  s.topology = "ring";
+  s.rule.compress = "random-k:0.05";
+  s.objective.dim = 200;
+  s.objective.zeta2 = 1;
+  s.gradients = 8 * 8000;
+  s.sample_s = 100;
+  check_diverged(s, simulate_one(s, 1));
+  s.rule.gamma = 0.02;
+  const RunResult right = simulate_one(s, 1);
+  CHECK_FALSE(right.outcome.alarm);
+  CHECK_FALSE(right.outcome.failure);
+}
+
+TEST_CASE("a pull at some ranks of a run is no divergence of the run") {
+  Sizes sizes;
+  DivergenceWatch watch;
+  sizes.pull = 1e9;
+  CHECK(watch.sees(sizes) == "");
+  CHECK(watch.sees(sizes) == "");
+  sizes.pull = 0;
+  CHECK(watch.sees(sizes) == "");
+  sizes.pull = 1e9;
+  CHECK(watch.sees(sizes) == "");
+  CHECK(watch.sees(sizes) == "");
+  CHECK(watch.sees(sizes) != "");
+}
