@@ -48,9 +48,9 @@ class Quadratics final : public Counted {
 
  private:
   static Dealt dealt_by(const std::string& partition, const Settings& s) {
-    std::vector<uint8_t> labels(kSamples);
+    std::vector<uint16_t> labels(kSamples);
     for (size_t k = 0; k < kSamples; ++k)
-      labels[k] = static_cast<uint8_t>(k % 7);
+      labels[k] = static_cast<uint16_t>(k % 7);
     auto made = deal(partition, kSamples, labels, s.ranks, s.seed, 0);
     REQUIRE(made);
     return std::move(*made);

@@ -360,7 +360,7 @@ namespace {
 
 // What the files of a checkpoint would say of it.
 CheckpointManifest manifest_of(const Records& records, const std::vector<DataCut>& cuts) {
-  RunIdentity run{1, 2, "", "{}", "", Counted::kBatch, 0, cuts};
+  RunIdentity run{1, 2, "", "{}", "", Counted::kBatch, 0, "", 0, cuts};
   CheckpointWriter writer("run/checkpoints", {}, run);
   writer.begin(1);
   for (const RankRecordPtr& record : records)
