@@ -44,6 +44,7 @@ Result<Options> options_of(const Run& run) {
   Settings& s = options.settings;
   s.seed = run.seed;
   s.sample_s = 0;
+  s.guarded = false;  // as published: no method there scales what comes
   if (run.rounds > 0) s.gradients = run.rounds * static_cast<uint64_t>(s.ranks);
   if (run.sampled) {  // the k-th sample falls between the k-th round and the next
     s.sample_s = s.gradient_s;

@@ -124,7 +124,7 @@ TEST_CASE("an unknown command and a stray argument are refused with what is acce
   check_refused("fly", 2, {"fly", "accepted: train, simulate, stragglers, topology"});
   check_refused("simulate ring", 2, {"\"ring\"", "accepted: options"});
   check_refused("launch --guests 2 python train.py", 2,
-                {"\"python\"", "behind -- the command of a script"});
+                {"\"python\"", "accepted: options, scripts behind --"});
 }
 
 TEST_CASE("a value that is none is refused with its text") {
