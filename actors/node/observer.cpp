@@ -153,12 +153,12 @@ std::string DivergenceWatch::sees(const Sizes& s) {
   before_ = s.distance;
   if (growths_ >= kInARow && is_apart(s.distance, std::max(scale_, s.moved)))
     return "the ranks drift apart without end";
-  constexpr double kPull = 1000;
+  constexpr double kPull = 100;
   pulled_ = s.pull > kPull ? pulled_ + 1 : 0;
   if (pulled_ >= kInARow)
     return fmt::format(
-        "the ranks drift apart without end: what they send pulls each of them by {:.3g} of its "
-        "usual steps, and the guard alone holds them",
+        "what the others send pulls each rank by {:.3g} of its usual steps at least, and the guard "
+        "alone holds them: the ranks drift apart without end",
         s.pull);
   const std::string large = is_large(s);
   large_ = large.empty() ? 0 : large_ + 1;

@@ -49,7 +49,7 @@ struct Sizes {
 /// distance has grown from sample to sample until it is a million times what they began with and
 /// what their mean has moved by; a loss ten thousand times what it began with (and above 10,000),
 /// or parameters a million times as large (and above a million) where the loss is no better, or a
-/// thousand usual steps by which the others pull every rank, three samples in a row, whether they
+/// hundred usual steps by which the others pull every rank, three samples in a row, whether they
 /// still grow or only swing.
 class DivergenceWatch {
  public:

@@ -193,14 +193,17 @@ Result<std::string> find_local(const std::string& name) {
   if (const auto folder = local_folder(); !folder) return folder.error();
   std::vector<std::string> found;
   std::string others;
-  // A node that was started where the environment is another one may be in another folder.
-  for (const std::string& folder : folders())
+  // A node that was started where the environment is another one may be in another folder; one of
+  // this environment comes first.
+  for (const std::string& folder : folders()) {
     for (const std::string& file : sockets_in(folder)) {
       const std::string path = folder + "/" + file;
       if (served(path) != Served::yes) continue;
       if (node_of(file) == local_name(name)) found.push_back("unix:" + path);
       others += (others.empty() ? "" : ", ") + node_of(file);
     }
+    if (!found.empty()) break;
+  }
   if (found.size() == 1) return found.front();
   if (found.empty())
     return user_error(
