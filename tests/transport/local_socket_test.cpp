@@ -70,25 +70,25 @@ TEST_CASE("the folder of local sockets is made for its user alone, and refused w
 
 TEST_CASE("a node without an address is found by its name, and what has died is cleared away") {
   const Runtime runtime;
-  CHECK_FALSE(find_local("a"));
+  CHECK_FALSE(find_local("local-a"));
   std::string address;
   {
-    const TestNode a("a/b", listening("local"));
+    const TestNode a("local-a/b", listening("local"));
     address = a.address();
-    const auto found = find_local("a/b");
+    const auto found = find_local("local-a/b");
     REQUIRE(found);
     CHECK(*found == address);
-    CHECK_THAT(find_local("c").error().message, Catch::Contains("a-b"));
+    CHECK_THAT(find_local("local-c").error().message, Catch::Contains("local-a-b"));
   }
-  CHECK_FALSE(find_local("a/b"));
-  const auto left = listen_locally("dead");
+  CHECK_FALSE(find_local("local-a/b"));
+  const auto left = listen_locally("local-dead");
   REQUIRE(left);
   ::close(left->fd);
-  CHECK_FALSE(find_local("dead"));
+  CHECK_FALSE(find_local("local-dead"));
   CHECK(fs::exists(left->address.substr(5)));
-  const TestNode b("b", listening("local"));
+  const TestNode b("local-b", listening("local"));
   CHECK_FALSE(fs::exists(left->address.substr(5)));
-  CHECK(find_local("b"));
+  CHECK(find_local("local-b"));
 }
 
 TEST_CASE("a name that two processes have names both, and takes neither") {
