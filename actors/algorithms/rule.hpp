@@ -152,7 +152,7 @@ class RoundRule : public Rule {
     static_cast<void>(edge);
     return 1;
   }
-  /// Whether the edges of a phase cannot be judged one by one: pull() is called then, and the shares
+  /// Whether the edges of a phase cannot be judged one by one: pull() is called then, and shares
   /// do not count.
   virtual bool pulls() const { return false; }
   /// Takes the messages in, each whole, and returns what combine() will add to x, which the caller

@@ -4,7 +4,7 @@
 
 #include "actors/cluster/state_pieces.hpp"
 #include "actors/transport/local_socket.hpp"
-#include "app/output/json_output.hpp"
+#include "app/system/json_text.hpp"
 
 namespace grapevine {
 
@@ -76,9 +76,9 @@ Result<SnapshotAnswer> fetch_snapshot(const std::string& address, const std::str
   auto described = ask_node(address, key, {ConsoleVerb::snapshot, {}, 0, 0}, 2, kMean_s);
   if (!described) return described.error();
   answer.description = *std::move(described);
-  const Json object = json_of_text<Json>(answer.description);
-  if (!object.is_object() || !object.value("mean", Json()).is_number_unsigned() ||
-      !object.value("bytes", Json()).is_number_unsigned())
+  const auto object = json_of_text<nlohmann::json>(answer.description);
+  if (!object.is_object() || !object.value("mean", nlohmann::json()).is_number_unsigned() ||
+      !object.value("bytes", nlohmann::json()).is_number_unsigned())
     return world_error(address + ": the answer is not a snapshot");
   const auto mean = object["mean"].get<uint64_t>();
   const auto size = object["bytes"].get<uint64_t>();

@@ -63,7 +63,7 @@ Result<std::vector<StoredTensor>> read_tensors(const std::string& path);
 Result<std::vector<StoredTensor>> parse_safetensors(const std::string& path,
                                                     std::span<const uint8_t> file);
 
-class InputFile;  // models/data/file.hpp
+class InputFile;  // models/files/file.hpp
 
 // What TensorFile::open() chooses from. Each takes over the open file.
 Result<TensorFile> open_safetensors(InputFile);

@@ -337,7 +337,7 @@ TEST_CASE("a loss that is no number is an alarm that names the rank, under eithe
     };
     const RunResult r = simulate_one(s, 1, hooks);
     REQUIRE(r.outcome.failure);
-    CHECK(r.outcome.failure->kind == Error::Kind::user);
+    CHECK(r.outcome.failure->kind == Error::Kind::world);
     CHECK(r.outcome.alarm);
     REQUIRE(alarms.size() == 1);
     CHECK_THAT(alarms[0].line(), Catch::Contains(" has a loss of "));
