@@ -157,8 +157,8 @@ std::string DivergenceWatch::sees(const Sizes& s) {
   pulled_ = s.pull > kPull ? pulled_ + 1 : 0;
   if (pulled_ >= kInARow)
     return fmt::format(
-        "what the others send pulls each rank by {:.3g} of its usual steps at least, and the guard "
-        "alone holds them: the ranks drift apart without end",
+        "what is added to each rank is {:.3g} of its usual steps at least, and the guard alone "
+        "holds it back: without it the ranks drift apart without end",
         s.pull);
   const std::string large = is_large(s);
   large_ = large.empty() ? 0 : large_ + 1;
@@ -209,7 +209,8 @@ double Observer::least_pull() const {
   int held = 0;
   double least = std::numeric_limits<double>::infinity();
   for (const FarEdge& e : far_) {
-    if (e.peer != Guard::kAll || !e.is_finite) continue;
+    const bool is_whole = e.peer == Guard::kAll || e.peer == e.rank;  // not of one edge
+    if (!is_whole || !e.is_finite) continue;
     ++held;
     least = std::min(least, e.steps);
   }

@@ -40,8 +40,9 @@ struct Sizes {
   // Of the mean: the root mean square of its numbers, and as it was at first.
   double size = 0, first_size = 0;
   double loss = kNone, first_loss = kNone;  // of gradients; NaN: nobody tells any
-  // What the others pull a rank by, in its usual steps, where the guard holds that back: the least
-  // over all ranks of the run. 0: some rank is not held back, or is of another process.
+  // What a round adds to a rank, its own gradient or what the others pull it by, in its usual steps,
+  // where the guard holds that back: the least over all ranks of the run. 0: some rank is not held
+  // back, or is of another process.
   double pull = 0;
 };
 
@@ -84,7 +85,7 @@ class Observer final : public ObserverActor::base {
   void conclude();
   void read_ranks(RunSample);
   void watch(const RunSample&);
-  double least_pull() const;
+  double least_pull() const;  // Sizes::pull
   void watch_far_edges(double now);
 
   ObserverDependencies deps_;

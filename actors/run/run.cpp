@@ -357,6 +357,19 @@ void save_last(caf::actor_system& system, const SpawnedRun& run) {
       .receive([](const std::string&) {}, [](const caf::error&) {});
 }
 
+std::string held_back(const Settings& s, const Outcome& outcome) {
+  if (s.local_ranks > 0) return "";  // others may be why
+  for (const CommunicatorReport& rank : outcome.communicators) {
+    uint64_t whole = rank.counts.clipped;
+    for (const EdgeCount& edge : rank.edges)
+      whole -= std::min(whole, edge.clipped);
+    if (2 * whole <= rank.counts.applied) return "";
+  }
+  if (outcome.communicators.empty()) return "";
+  return "in most rounds what is added to each rank is far above its usual steps, and the guard "
+         "alone holds it back: without it the ranks drift apart without end";
+}
+
 void judge_end(const Settings& s, const Objective& objective, const Counters& counters,
                const Sink& sink, Outcome& outcome) {
   if (outcome.failure || outcome.alarm || outcome.parameters.empty()) return;
@@ -380,7 +393,8 @@ void judge_end(const Settings& s, const Objective& objective, const Counters& co
   }
   if (told > 0) now.loss = sum / told;
   // Ranks that take no steps begin apart, and how far is not known here.
-  const std::string grown = DivergenceWatch::far(now, objective.has_workers() ? 0 : now.distance);
+  std::string grown = DivergenceWatch::far(now, objective.has_workers() ? 0 : now.distance);
+  if (grown.empty()) grown = held_back(s, outcome);
   if (grown.empty()) return;
   Alarm alarm = divergence_under(s);
   alarm.at_s = outcome.seconds;

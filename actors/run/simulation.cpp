@@ -9,6 +9,7 @@
 #include "actors/clocks/virtual_clock.hpp"
 #include "actors/compute/compute.hpp"
 #include "actors/node/observer.hpp"
+#include "actors/run/site.hpp"
 #include "actors/run/spawn_run.hpp"
 #include "actors/settings/counters.hpp"
 
@@ -71,6 +72,9 @@ class Simulation {
     run_virtual(system_, [this] { return outcome_.has_value(); });
     GV_CHECK(outcome_.has_value());
     result_.outcome = std::move(*outcome_);
+    if (!alarm_ && !result_.outcome.failure)
+      if (const std::string held = held_back(settings_, result_.outcome); !held.empty())
+        raise(held);
     if (alarm_) {
       result_.outcome.fail(*alarm_);
     } else if (sampled) {
@@ -97,7 +101,10 @@ class Simulation {
     now.loss = loss_;
     now.first_loss = run_->counters->first_loss.load(std::memory_order_relaxed);
     const std::string grown = DivergenceWatch::far(now, first.consensus_distance);
-    if (grown.empty()) return;
+    if (!grown.empty()) raise(grown);
+  }
+
+  void raise(const std::string& grown) {
     Alarm alarm = divergence_under(settings_);
     alarm.at_s = last_.at_s;
     alarm.is = grown;

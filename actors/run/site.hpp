@@ -20,6 +20,10 @@ OwnerTime time_of_owner(caf::actor_system&, const RunClock&, const StateActor&);
 /// told, and its outcome is a failure.
 void judge_end(const Settings&, const Objective&, const Counters&, const Sink&, Outcome&);
 
+/// Whether the guard has scaled most of what was added to each rank, of a run whose ranks are all
+/// here: what would grow without it. Empty: it has not.
+std::string held_back(const Settings&, const Outcome&);
+
 /// Waits for a checkpoint, where there are any, before a run that somebody ends: a minute at most,
 /// for a disk that hangs keeps nobody.
 void save_last(caf::actor_system&, const SpawnedRun&);
