@@ -40,9 +40,9 @@ struct Sizes {
   // Of the mean: the root mean square of its numbers, and as it was at first.
   double size = 0, first_size = 0;
   double loss = kNone, first_loss = kNone;  // of gradients; NaN: nobody tells any
-  // What a round adds to a rank, its own gradient or what the others pull it by, in its usual steps,
-  // where the guard holds that back: the least over all ranks of the run. 0: some rank is not held
-  // back, or is of another process.
+  // What a round adds to a rank, its own gradient or what the others pull it by, in its usual
+  // steps, where the guard holds that back: the least over all ranks of the run. 0: some rank is
+  // not held back, or is of another process.
   double pull = 0;
 };
 
