@@ -1074,9 +1074,12 @@ TEST_CASE("a launch that is resumed goes on in its own folder") {
   const std::string run = scratch.path("run");
   {
     Running launch(
-        "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 --until 600 --out " + run);
-    REQUIRE(launch.wait_for("listens on"));
-    REQUIRE(launch.wait_for("listens on"));
+        "launch --nodes 2 --ranks 2 --objective quadratic --gradients 0 --until 600 "
+        "--checkpoint-every 0.1s --out " +
+        run);
+    for (const char* node : {"/node-0", "/node-1"})
+      REQUIRE(
+          grapevine::eventually([&] { return !newest_of(run + node).is_null(); }, kBusyMachine));
     launch.signal(SIGTERM);
     CHECK(launch.end() == 0);
   }
@@ -1115,8 +1118,8 @@ TEST_CASE("a run that goes on with other data than it had says so") {
   const Ran other = run_grapevine(job + " --until 0.2 --quiet");
   INFO(other.err);
   CHECK(other.status == 0);
-  CHECK_THAT(other.err, Catch::Contains("ALARM: the data have changed since") &&
-                            Catch::Contains("810 + 90 "));
+  CHECK_THAT(other.err,
+             Catch::Contains("ALARM: the data have changed since") && Catch::Contains("810 + 90 "));
 }
 
 TEST_CASE("a checkpoint of impossible sizes beside a whole one is passed over") {
