@@ -134,7 +134,7 @@ struct Effects {
 struct Outgoing {  // what a neighbour is to get in a phase of a round
   int peer = -1;   // -1: whoever gets something
   Payload payload;
-  Limits limits;  // of this rank, towards that neighbour
+  Limits limits = {};  // of this rank, towards that neighbour
 };
 
 struct Messages {  // of a phase, written under the neighbourhood of `epoch`

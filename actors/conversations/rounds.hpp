@@ -67,7 +67,7 @@ class Rounds final : public Conversation {
     double used_at = -1;
     uint64_t next = 0;  // not waits: after the newest that came
     uint64_t clipped = 0, not_finite = 0;
-    std::vector<Arrived> arrived;
+    std::vector<Arrived> arrived = {};
   };
   struct Sent {
     uint64_t number = 0;

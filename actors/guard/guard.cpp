@@ -20,22 +20,26 @@ Limits smaller(const Limits& a, const Limits& b) {
 // --- the rank's own steps
 
 void Guard::learn(double length) {
-  ++count_;
-  const double weight = 1 / static_cast<double>(std::min(count_, kRemembered));
+  count_ = std::min(count_ + 1, kRemembered);
+  const double weight = 1.0 / count_;
   rms_ = std::sqrt((1 - weight) * rms_ * rms_ + weight * length * length);
   usual_ = std::max(rms_, kFade * usual_);
 }
 
 void Guard::refill() {
-  const auto back = static_cast<float>(kRefill / degree_);
-  for (Edge& e : edges_)
-    e.used = std::max(0.0F, e.used - back);
+  const auto is_far = [](const Edge& e) { return e.peer >= 0 && e.verdict == Verdict::far; };
+  const auto far = static_cast<uint32_t>(std::count_if(edges_.begin(), edges_.end(), is_far));
+  const double of_peers = 2 * far > degree_ ? kApartRefill : kRefill;
+  for (Edge& e : edges_) {
+    const double back = (is_far(e) ? of_peers : kRefill) / degree_;
+    e.used = std::max(0.0F, e.used - static_cast<float>(back));
+  }
 }
 
 void Guard::stepped(double length) {
   if (!std::isfinite(length)) return;
   learn(length);
-  way_ += length;
+  path_ += length;
   refill();
 }
 
@@ -45,6 +49,12 @@ double Guard::usual_step() const {
 
 // --- edges
 
+void Guard::meet(std::span<const int> peers) {
+  degree_ = std::max(1U, static_cast<uint32_t>(peers.size()));
+  for (const int peer : peers)
+    at(peer);
+}
+
 const Guard::Edge* Guard::find(int peer) const {
   const auto at = std::lower_bound(edges_.begin(), edges_.end(), peer, precedes);
   return at != edges_.end() && at->peer == peer ? &*at : nullptr;
@@ -53,7 +63,7 @@ const Guard::Edge* Guard::find(int peer) const {
 Guard::Edge& Guard::at(int peer) {
   const auto at = std::lower_bound(edges_.begin(), edges_.end(), peer, precedes);
   if (at != edges_.end() && at->peer == peer) return *at;
-  return *edges_.insert(at, Edge{.peer = peer});
+  return *edges_.insert(at, Edge{.peer = peer, .path = static_cast<float>(path_)});
 }
 
 Limits Guard::limits(int peer, double ranks) const {
@@ -61,7 +71,8 @@ Limits Guard::limits(int peer, double ranks) const {
   if (!steps_ || (usual == 0 && count_ > 0)) return {};
   const Edge* const edge = find(peer);
   const double used = edge != nullptr ? static_cast<double>(edge->used) : 0;
-  return {static_cast<float>(ranks * kNear * ((kApart + ranks - 1) * usual + way_)),
+  const double way = edge != nullptr ? path_ - static_cast<double>(edge->path) : 0;
+  return {static_cast<float>(ranks * kNear * ((kApart + ranks - 1) * usual + way)),
           static_cast<float>(usual * (kAllowance - used))};
 }
 
@@ -75,13 +86,14 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
     edge.verdict = Verdict::not_finite;
     return {edge.verdict, 0};
   }
-  way_ = 0;
   const Limits limits = smaller(own, theirs);
+  const bool untested = limits.bound == 0.0F && distance > 0;
+  if (!untested) edge.path = static_cast<float>(path_);
   if (distance <= static_cast<double>(limits.bound)) {
     edge.verdict = Verdict::near;
     return {edge.verdict, 1};
   }
-  if (limits.bound == 0.0F) {
+  if (untested) {
     edge.verdict = Verdict::untested;
     return {edge.verdict, 0};
   }
@@ -94,7 +106,7 @@ Guard::Judgement Guard::judge(int peer, double distance, const Limits& own, cons
 }
 
 Guard::Judgement Guard::judge_own(double norm) {
-  way_ = 0;
+  at(kAll).path = static_cast<float>(path_);
   const bool first = usual_step() == 0;
   const Judgement judged = judge(kAll, norm, first ? Limits{} : limits(kAll), {});
   if (judged.verdict == Verdict::not_finite) return judged;
@@ -113,20 +125,24 @@ Guard::Judgement Guard::judge_own(double norm) {
 void Guard::inherit(double usual) { inherited_ = static_cast<float>(usual); }
 
 GuardRecord Guard::record() const {
-  GuardRecord record{rms_, usual_, way_, static_cast<double>(inherited_), count_, {}};
-  for (const Edge& e : edges_)
+  GuardRecord record{rms_, usual_, 0, static_cast<double>(inherited_), count_, {}};
+  for (const Edge& e : edges_) {
+    record.way = std::max(record.way, path_ - static_cast<double>(e.path));
     if (e.used > 0) record.used.emplace_back(e.peer, static_cast<double>(e.used));
+  }
   return record;
 }
 
 void Guard::recall(const GuardRecord& r) {
   rms_ = r.rms;
   usual_ = r.usual;
-  way_ = r.way;
+  path_ = r.way;  // edges count from 0
   inherit(r.inherited);
-  count_ = r.steps;
+  count_ = std::min(r.steps, kRemembered);
+  for (Edge& e : edges_)
+    e.path = 0;
   for (const auto& [peer, used] : r.used)
-    at(peer).used = static_cast<float>(used);
+    at(peer) = {.peer = peer, .used = static_cast<float>(used)};
 }
 
 }  // namespace grapevine

@@ -4,11 +4,14 @@
 //
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
-//   usual     max(rms, (1 - 1/256) usual), at a step; it stays while the rank does not step
-//   way       sum of |u| since its last exchange with anyone
-//   used_e    of the allowance of edge e, in usual steps; at a step max(0, used_e - (1/8) / degree)
+//   usual     max(rms, (1 - 1/4096) usual), at a step; it stays while the rank does not step
+//   way_e     sum of |u| since its last exchange on edge e, or since the edge is there
+//   used_e    of the allowance of edge e, in usual steps; at a step max(0, used_e - r / degree)
+//   r         3 where more than half of the edges are far: it is this rank that was apart, and what
+//             its own data pull it back by is less than the edges move it by together; else 1/8,
+//             and 1/8 for what cannot be told apart by its sender
 //
-// With its vector a rank sends its limits: a bound b = 3 (4 usual + way) and an allowance
+// With its vector a rank sends its limits: a bound b = 3 (4 usual + way_e) and an allowance
 // f_e = usual (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances
 // that crossed, and the distance |m| of the two vectors that crossed:
 //
@@ -21,7 +24,7 @@
 // Where an objective takes no steps, or those so far had length 0 (a learning rate of 0), there is
 // nothing to compare with, and both limits are infinite. README.md says what this cannot hold.
 //
-// A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way +
+// A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e +
 // (k - 1) usual): its distance is k times that of its mean, and its parts are up to k steps old.
 //
 // Of a sum over all ranks (all-reduce) nobody sees the part of one rank but itself, so each rank
@@ -34,6 +37,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,19 +54,21 @@ Limits smaller(const Limits&, const Limits&);
 
 /// What a checkpoint keeps of a guard.
 struct GuardRecord {
-  double rms = 0, usual = 0, way = 0;
+  double rms = 0, usual = 0;
+  double way = 0;  // the longest of an edge
   double inherited = 0;
-  uint64_t steps = 0;
+  uint32_t steps = 0;  // up to those that are remembered
   std::vector<std::pair<int, double>> used;  // by rising peer
 };
 
 class Guard {
  public:
-  static constexpr double kNear = 3, kApart = 4;  // of the bound
-  static constexpr double kAllowance = 64;        // usual steps
-  static constexpr double kRefill = 1.0 / 8;      // of a step, over all edges
-  static constexpr uint64_t kRemembered = 32;     // steps, of rms
-  static constexpr double kFade = 1 - 1.0 / 256;  // of usual, a step
+  static constexpr double kNear = 3, kApart = 4;   // of the bound
+  static constexpr double kAllowance = 64;         // usual steps
+  static constexpr double kRefill = 1.0 / 8;       // of a step, over all edges
+  static constexpr double kApartRefill = 3;        // likewise, of a rank that most are far from
+  static constexpr uint32_t kRemembered = 32;      // steps, of rms
+  static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, a step
   static constexpr int kAll = -1;  // the edge of what cannot be told apart by its sender
 
   enum class Verdict : uint8_t {
@@ -79,6 +85,7 @@ class Guard {
   struct Edge {
     int peer = 0;
     float used = 0;           // of the allowance, in usual steps
+    float path = 0;           // the rank's when the two were last compared: way_e counts from there
     float distance = 0;       // the last, in usual steps
     float peer_distance = 0;  // the same, in some of the other end's: twelfths of its bound
     float last_jump = 0;      // |the change of what gossip conserves|
@@ -90,8 +97,8 @@ class Guard {
   /// `steps`: false where the objective takes none, and nothing is far.
   explicit Guard(bool steps) : steps_(steps) {}
 
-  /// The edges of this rank in its graph, over which a step gives allowance back.
-  void set_degree(size_t degree) { degree_ = degree > 0 ? static_cast<uint32_t>(degree) : 1; }
+  /// The neighbours of this rank in its graph, over whose edges a step gives allowance back.
+  void meet(std::span<const int> peers);
   void stepped(double length);
   double usual_step() const;
 
@@ -122,9 +129,10 @@ class Guard {
 
   bool steps_ = true;
   uint32_t degree_ = 1;
-  uint64_t count_ = 0;  // steps
-  double rms_ = 0, usual_ = 0, way_ = 0;
+  uint32_t count_ = 0;  // steps, up to kRemembered
   float inherited_ = 0;
+  double rms_ = 0, usual_ = 0;
+  double path_ = 0;  // sum of |u|
   std::vector<Edge> edges_;
 };
 

@@ -21,7 +21,7 @@ bool fits(const RankRecord::Vector& kept, Vec values) {
 }
 
 constexpr char kRms[] = "guard: root mean square step", kUsual[] = "guard: usual step",
-               kWay[] = "guard: way since the last exchange",
+               kWay[] = "guard: longest way of an edge",
                kInherited[] = "guard: inherited step", kSteps[] = "guard: steps",
                kUsed[] = "guard: allowance used with ";
 

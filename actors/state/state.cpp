@@ -859,7 +859,10 @@ void State::set_view_of(SetView& s) {
 
 void State::set_view(Member& member, const View& view) {
   if (is(Pattern::pairwise)) pairwise(member).set_eta(deps_.clock.now(), view.eta);
-  member.guard.set_degree(view.edges.size());
+  std::vector<int> peers;
+  for (const EdgeView& edge : view.edges)
+    peers.push_back(edge.peer);
+  member.guard.meet(peers);
   if (is(Pattern::collective) && !view.ring.empty()) {
     member.epoch = view.epoch;
     const ParameterLayout& layout = deps_.objective->layout();

@@ -43,9 +43,9 @@ struct StateDependencies {
   RunClock clock;
   std::shared_ptr<Objective> objective;
   std::string method;
-  RuleSettings rule;
+  RuleSettings rule = {};
   uint64_t seed = 1;
-  std::shared_ptr<ForkJoin> pool;            // splits passes over large vectors; may be empty
+  std::shared_ptr<ForkJoin> pool = {};       // splits passes over large vectors; may be empty
   std::shared_ptr<DeviceShare> device = {};  // where the ranks live; null: in the host's memory
   int ranks = 1;                             // of the objective
   int groups = 1;  // state actors of the node: this one serves every groups-th rank

@@ -106,7 +106,8 @@ class TextReader {
 char separator_of(std::string_view text) {
   std::array<size_t, kSeparators.size()> counts{};
   bool in_quotes = false;
-  for (const char c : text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");  // lines before it are empty
+  for (const char c : text.substr(std::min(first, text.size()))) {
     if (c == '"') in_quotes = !in_quotes;
     if (in_quotes) continue;
     if (c == '\n' || c == '\r') break;
@@ -242,7 +243,7 @@ class TargetColumn {
     const std::string lower = in_lower_case(field);
     if (values_.empty()) is_text_ = !number && !is_missing(lower);
     if (!is_text_ && !number) return world_error("");
-    if (is_text_ && lower.empty()) return world_error("");
+    if (is_text_ && (lower.empty() || lower.find('\0') != lower.npos)) return world_error("");
     if (!is_text_) return values_.push_back(*number), Done{};
     const auto [at, is_new] = names_.try_emplace(field, names_.size());
     if (is_new && names_.size() > kMostClassNames)

@@ -1,6 +1,7 @@
 // What a far peer may move: the promises of actors/guard/guard.hpp, one a sentence.
 #include "actors/guard/guard.hpp"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -17,10 +18,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// A rank of two neighbours that has taken `steps` steps of this length, and exchanged since.
 Guard stepped(double length, int steps = 40) {
   Guard guard;
-  guard.set_degree(2);
+  guard.meet(std::array{1, 9});
   for (int k = 0; k < steps; ++k)
     guard.stepped(length);
-  guard.judge(9, 0, guard.limits(9), {});
+  for (const int peer : {1, 9})
+    guard.judge(peer, 0, guard.limits(peer), {});
   return guard;
 }
 
@@ -40,13 +42,26 @@ TEST_CASE("what is within three times four usual steps and the own way is taken 
   CHECK(guard.at(1).used > 0);
 }
 
-TEST_CASE("an exchange with anyone ends the way, and one that is not finite does not") {
+TEST_CASE("an exchange ends the way of its edge alone, and one that is not finite ends none") {
   Guard guard = stepped(1);
   guard.stepped(1);
   judge(guard, kInfinity);
   CHECK(guard.limits(1).bound == Approx(15));
-  judge(guard, 0, 2);
+  judge(guard, 0, 1);
   CHECK(guard.limits(1).bound == Approx(12));
+  CHECK(guard.limits(9).bound == Approx(15));
+  guard.meet(std::array{1, 9, 4});  // its way begins where the edge does
+  CHECK(guard.limits(4).bound == Approx(12));
+}
+
+TEST_CASE(
+    "whoever has not stepped yet ends no way: its first exchange is as near as it was alone") {
+  Guard guard = stepped(1);
+  for (int k = 0; k < 100; ++k) {
+    guard.stepped(1);
+    CHECK(guard.judge(1, 50, guard.limits(1), {0, 0}).verdict == Verdict::untested);
+  }
+  CHECK(judge(guard, 300).verdict == Verdict::near);
 }
 
 TEST_CASE("far jumps of an edge sum to 64 usual steps and an eighth of a step each step after") {
@@ -60,6 +75,24 @@ TEST_CASE("far jumps of an edge sum to 64 usual steps and an eighth of a step ea
     moved += judge(guard, 1e6).share * 1e6;
   }
   CHECK(moved == Approx(64 + 160.0 / 8 / 2));
+}
+
+TEST_CASE("a rank that most neighbours are far from is moved by more than its own steps") {
+  Guard guard = stepped(1);
+  for (int k = 0; k < 100; ++k) {
+    judge(guard, 1e6, 1);
+    judge(guard, 1e6, 9);
+  }
+  double moved = 0;
+  for (int k = 0; k < 100; ++k) {
+    guard.stepped(1);
+    for (const int peer : {1, 9})
+      moved += judge(guard, 1e6, peer).share * 1e6;
+  }
+  CHECK(moved == Approx(3 * 100));
+  judge(guard, 0, 9);  // one of two is no majority
+  guard.stepped(1);
+  CHECK(judge(guard, 1e6, 1).share * 1e6 == Approx(1.0 / 8 / 2));
 }
 
 TEST_CASE("a distance that the allowance covers is closed in one jump") {
@@ -124,11 +157,11 @@ TEST_CASE(
   CHECK(clone.usual_step() == Approx(0.5));
 }
 
-TEST_CASE("the usual step rises with the last 32 steps, fades by a 256th a step, and rests") {
+TEST_CASE("the usual step rises with the last 32 steps, fades by a 4096th a step, and rests") {
   Guard guard = stepped(1);
   for (int k = 0; k < 32; ++k)
     guard.stepped(0);
-  CHECK(guard.usual_step() == Approx(std::pow(1 - 1.0 / 256, 32)).epsilon(0.05));
+  CHECK(guard.usual_step() == Approx(std::pow(1 - 1.0 / 4096, 32)).epsilon(0.05));
   const double rests = guard.usual_step();
   for (int k = 0; k < 1000; ++k)
     judge(guard, 1);
@@ -178,17 +211,18 @@ TEST_CASE("what a rank adds to a sum is scaled where it is far beyond what it us
   CHECK(scaled < 400);  // gradients that have grown for good are whole again
 }
 
-TEST_CASE("a rank that goes on from a record has the same guard") {
+TEST_CASE("a rank that goes on from a record has the same guard, and the longest way everywhere") {
   Guard guard = stepped(1, 7);
-  judge(guard, 100, 3);
+  judge(guard, 100, 9);
+  judge(guard, 0, 1);
   guard.stepped(2);
   Guard later;
-  later.set_degree(2);
+  later.meet(std::array{1, 9});
   later.recall(guard.record());
-  for (const int peer : {1, 3})
+  for (const int peer : {1, 9})
     CHECK(later.limits(peer) == guard.limits(peer));
   guard.stepped(4);
   later.stepped(4);
-  for (const int peer : {1, 3})
+  for (const int peer : {1, 9})
     CHECK(later.limits(peer) == guard.limits(peer));
 }

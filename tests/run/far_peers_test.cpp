@@ -103,6 +103,27 @@ TEST_CASE("a slow rank, lost frames and a rank that is back with a copy are near
   }
 }
 
+TEST_CASE("ranks that each came to rest at an optimum of its own agree once they can exchange") {
+  for (const char* method : {"a2cid2", "ad_psgd", "d_psgd"}) {
+    INFO(method);
+    Settings s = quadratic(method, "ring", 1);
+    s.ranks = 4;
+    s.objective.noise = 0;
+    s.objective.zeta2 = 100;
+    s.lr = {0.05, Schedule::constant, 0};
+    s.rule.optimizer = {};
+    s.until_s = 3000;
+    LinkFault cut = loss_of(FrameClass::all, 1);
+    cut.until = 1000;
+    s.plan.link_faults = {cut};
+    const Seen guarded = seen(s);
+    s.guarded = false;
+    const Seen bare = seen(s);
+    const double apart = consensus_distance(guarded.result.outcome);
+    CHECK(apart < 1.1 * consensus_distance(bare.result.outcome));
+  }
+}
+
 TEST_CASE("where five edges of ten are slow, exchanges go on at their rate and raise no alarm") {
   Settings s = quadratic("a2cid2", "ring", 30);
   s.ranks = 10;
