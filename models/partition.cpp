@@ -141,13 +141,13 @@ std::optional<double> alpha_of(std::string_view name) {
 
 }  // namespace
 
-Partition::Partition(std::vector<uint32_t> order, int ranks)
-    : ranks_(ranks), order_(std::move(order)) {
+Partition::Partition(std::vector<uint32_t> order, int ranks, bool whole)
+    : ranks_(ranks), whole_(whole), order_(std::move(order)) {
   GV_CHECK(ranks >= 1);
   GV_CHECK(order_.size() >= static_cast<size_t>(ranks));
 }
 
-uint32_t Partition::first(int rank) const {
+uint32_t Partition::cut(int rank) const {
   return static_cast<uint32_t>(uint64_t{order_.size()} * static_cast<uint64_t>(rank) /
                                static_cast<uint64_t>(ranks_));
 }
@@ -155,7 +155,7 @@ uint32_t Partition::first(int rank) const {
 std::vector<uint32_t> Partition::share(int rank) const {
   GV_CHECK(rank >= 0);
   GV_CHECK(rank < ranks_);
-  return {order_.begin() + first(rank), order_.begin() + first(rank + 1)};
+  return {order_.begin() + first(rank), order_.begin() + end(rank)};
 }
 
 Partition Partition::renamed(const std::vector<uint32_t>& rows) const {
@@ -163,7 +163,7 @@ Partition Partition::renamed(const std::vector<uint32_t>& rows) const {
   Order order;
   for (const uint32_t k : order_)
     order.push_back(rows[k]);
-  return Partition(std::move(order), ranks_);
+  return Partition(std::move(order), ranks_, whole_);
 }
 
 std::vector<std::vector<uint64_t>> Partition::label_counts(std::span<const uint16_t> labels,
@@ -182,15 +182,16 @@ Result<Partition> make_partition(const std::string& name, uint32_t samples,
                                  std::span<const uint16_t> labels, int ranks, uint64_t seed) {
   GV_CHECK((labels.empty() || labels.size() == samples));
   const std::optional<double> alpha = alpha_of(name);
-  if (name != "iid" && name != "label" && name != "contiguous" && !alpha) {
-    return user_error(
-        fmt::format("partition is \"{}\", accepted: iid, label, contiguous, dirichlet:ALPHA with "
-                    "ALPHA from 1e-6 to 1e6",
-                    name));
+  if (name != "iid" && name != "whole" && name != "label" && name != "contiguous" && !alpha) {
+    return user_error(fmt::format(
+        "partition is \"{}\", accepted: iid, whole, label, contiguous, dirichlet:ALPHA with "
+        "ALPHA from 1e-6 to 1e6",
+        name));
   }
   if ((name == "label" || alpha) && labels.empty()) {
     return user_error(fmt::format(
-        "partition is \"{}\" where samples have no labels, accepted: iid, contiguous", name));
+        "partition is \"{}\" where samples have no labels, accepted: iid, whole, contiguous",
+        name));
   }
   if (samples < static_cast<uint32_t>(ranks)) {
     return user_error(fmt::format("ranks is {}, accepted: at most {}, the training samples",
@@ -198,6 +199,7 @@ Result<Partition> make_partition(const std::string& name, uint32_t samples,
   }
   if (name == "contiguous") return Partition(in_order(samples), ranks);
   if (name == "iid") return Partition(shuffled(samples, seed), ranks);
+  if (name == "whole") return Partition(in_order(samples), ranks, true);
   if (name == "label") {
     Order order = in_order(samples);
     std::stable_sort(order.begin(), order.end(),

@@ -1,9 +1,11 @@
 // Partition: which training samples belong to which rank. An order of all samples, cut into one
-// contiguous part per rank, sizes differing by at most one; so every sample is somebody's, once.
+// contiguous part per rank, sizes differing by at most one; so every sample is somebody's, once. Or
+// every rank has all of them.
 //
 // The order is a pure function of (name, labels, seed, and for dirichlet the ranks):
 //
 //   iid              shuffled by the seed
+//   whole            every rank has all samples, and goes through them in an order of its own
 //   label            sorted by label: as skewed as can be
 //   contiguous       as published
 //   dirichlet:ALPHA  the split of Vogels et al., NeurIPS 2021 (arXiv 2110.04175): the
@@ -26,13 +28,17 @@
 
 namespace grapevine {
 
+inline constexpr char kWhole[] = "whole";
+
 class Partition {
  public:
-  Partition(std::vector<uint32_t> order, int ranks);  // REQUIRES: samples >= ranks >= 1
+  /// `whole`: every rank has all. REQUIRES: samples >= ranks >= 1.
+  Partition(std::vector<uint32_t> order, int ranks, bool whole = false);
 
   int ranks() const { return ranks_; }
+  bool is_whole() const { return whole_; }
   size_t samples() const { return order_.size(); }
-  uint32_t share_size(int rank) const { return first(rank + 1) - first(rank); }
+  uint32_t share_size(int rank) const { return end(rank) - first(rank); }
   std::vector<uint32_t> share(int rank) const;
 
   /// The same shares of other samples: rows[k] in the place of k. REQUIRES: as many as samples().
@@ -43,9 +49,12 @@ class Partition {
                                                   int classes) const;
 
  private:
-  uint32_t first(int rank) const;
+  uint32_t cut(int rank) const;
+  uint32_t first(int rank) const { return whole_ ? 0 : cut(rank); }
+  uint32_t end(int rank) const { return whole_ ? cut(ranks_) : cut(rank + 1); }
 
   int ranks_;
+  bool whole_;
   std::vector<uint32_t> order_;
 };
 

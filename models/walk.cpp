@@ -87,18 +87,19 @@ Result<DataLeft> data_left(const std::vector<DataCut>& cuts,
       ends = std::max(ends, begun(place_of(taken[r], now.first[r].size(),
                                            was->share_size(static_cast<int>(r)))));
     std::unordered_map<uint32_t, uint64_t> left;
-    for (size_t r = 0; r < before; ++r)
+    for (size_t r = 0; r < before && !was->is_whole(); ++r)
       add_left(*was, now, seed, static_cast<int>(r), taken[r], ends, left);
+    before = after;
     now.pass += ends;
     now.since = first;
     now.first.assign(after, {});
-    for (size_t r = 0; r < after; ++r) {
+    // Where each rank has all samples it goes on with a whole pass of its own.
+    for (size_t r = 0; r < after && !was->is_whole(); ++r) {
       std::vector<uint32_t> rows;
       for (const uint32_t row : is->share(static_cast<int>(r)))
         rows.insert(rows.end(), left[row], row);
       now.first[r] = shuffled(std::move(rows), seed, static_cast<int>(r), kLeft + k);
     }
-    before = after;
   }
   if (before != static_cast<size_t>(ranks))
     return not_of_this_data(cuts.size() - 1, fmt::format("{} ranks, accepted: {}", before, ranks));

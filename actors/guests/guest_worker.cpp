@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "actors/rank/work_pool.hpp"
 #include "actors/settings/counters.hpp"
 #include "actors/settings/settings.hpp"
 
@@ -12,7 +13,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kStands = 10;  // times as long as usual between two steps
+constexpr double kStands = 10;         // times as long as usual between two steps
+constexpr double kLookAgain_s = 0.02;  // for work of the pool
 
 bool waits_for_all(const Method& method) {
   return method.pattern != Pattern::pairwise && method.waits;
@@ -81,8 +83,9 @@ GuestWorker::GuestWorker(caf::actor_config& config, WorkerDependencies deps,
 
 void GuestWorker::seated(Seated& now) {
   computed();
+  if (deps_.pool) deps_.pool->gave_up(deps_.place);  // what a script had begun went with it
   seat_ = std::move(now.seat);
-  asked_ = false;
+  waits_for_work_ = asked_ = false;
   if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script)
     busy_since_s_ = deps_.clock.now();  // with what another worker has told it
   ask();
@@ -102,6 +105,10 @@ void GuestWorker::ask() {
   if (seat_->steps && over()) return answer();
   asked_ = true;
   if (seat_->steps) {
+    if (deps_.pool) {
+      deps_.pool->took(deps_.place);
+      deps_.counters->progress.store(deps_.pool->progress(), std::memory_order_relaxed);
+    }
     deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
     if (std::isfinite(seat_->loss))
       deps_.counters->add_loss(seat_->loss);
@@ -121,8 +128,25 @@ void GuestWorker::on_parameters(Parameters& p) {
   exchanges_ = p.exchanges;
   if (share_ > 0 && gradients_ >= share_ && finished_s_ == kNever)
     table_->take_step_left() ? void(share_ = gradients_ + 1) : finish();
-  if (p.seat == seat_) answer();  // else its script has gone
+  if (p.seat == seat_) go_on();  // else its script has gone
   rest();
+}
+
+// Its script computes the next step once there is one to compute.
+void GuestWorker::go_on() {
+  waits_for_work_ = false;
+  if (deps_.pool && !over()) {
+    const double now = deps_.clock.now();
+    if (deps_.pool->is_complete()) {
+      finish();
+    } else if (!deps_.pool->begin(deps_.place)) {
+      waits_for_work_ = true;
+      scheduled_send(caf::actor_cast<GuestWorkerActor>(this),
+                     deps_.clock.instant(now + kLookAgain_s), Tick{});
+      return;
+    }
+  }
+  answer();
 }
 
 void GuestWorker::answer() {
@@ -135,6 +159,7 @@ void GuestWorker::answer() {
 void GuestWorker::finish() {
   if (finished_s_ < kNever) return;
   finished_s_ = deps_.clock.now();
+  if (deps_.pool) deps_.pool->gave_up(deps_.place);
   const uint64_t done = std::max(gradients_, deps_.resumed_at);
   if (share_ > done) table_->leave_steps(share_ - done);
   send(deps_.node, Finished{deps_.rank, rests_});
@@ -160,7 +185,10 @@ WorkerReport GuestWorker::report() const {
 
 void GuestWorker::obey(Order order) {
   switch (order) {
-    case Order::pause: paused_ = true; return;
+    case Order::pause:
+      paused_ = true;
+      if (deps_.pool) deps_.pool->gave_up(deps_.place);
+      return;
     case Order::resume:
       paused_ = false;
       if (held_.seat) on_parameters(held_);
@@ -182,7 +210,9 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
         rest();
         ask();
       },
-      [](Tick) {},
+      [this](Tick) {
+        if (waits_for_work_ && seat_ != nullptr && !paused_) go_on();
+      },
       [this](Order order) { obey(order); },
       [this](Report) { return report(); },
       [this](Seated& now) { seated(now); },

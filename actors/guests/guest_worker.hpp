@@ -78,6 +78,7 @@ class GuestWorker final : public GuestWorkerActor::base {
   void ask();
   void obey(Order);
   void on_parameters(Parameters&);
+  void go_on();
   void answer();
   void finish();
   void rest();
@@ -91,10 +92,11 @@ class GuestWorker final : public GuestWorkerActor::base {
   uint64_t share_;                          // steps that are the rank's; 0: no end
   uint64_t gradients_ = 0, exchanges_ = 0;  // as the state last said
   bool started_ = false, has_begun_ = false, asked_ = false, draining_ = false, paused_ = false;
-  const bool rests_;  // takes part in rounds, once it has finished
+  const bool rests_;                          // takes part in rounds, once it has finished
+  bool waits_for_work_ = false;               // all of the pool's has begun
   bool step_open_ = false, resting_ = false;  // a step, a round without one: not answered yet
-  Parameters held_;             // arrived while paused
-  double finished_s_ = kNever;  // when its share was done: it is not idle after that
+  Parameters held_;                           // arrived while paused
+  double finished_s_ = kNever;                // when its share was done: it is not idle after that
   double born_s_ = 0, busy_since_s_ = kNever, busy_s_ = 0;
   uint64_t spells_ = 0;  // that busy_s_ consists of
 };

@@ -6,6 +6,7 @@
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/rank/communicator.hpp"
 #include "actors/rank/make_conversation.hpp"
+#include "actors/rank/work_pool.hpp"
 
 namespace grapevine {
 
@@ -25,7 +26,7 @@ Node::Node(caf::actor_config& config, NodeDependencies deps)
       deps_(std::move(deps)),
       ranks_(static_cast<size_t>(ranks_here(*deps_.settings))) {
   const Settings& s = *deps_.settings;
-  horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
+  if (!deps_.pool) horizon_ = s.gradients / static_cast<uint64_t>(s.ranks);
   communicating_ = std::make_shared<const CommunicatorDependencies>(
       CommunicatorDependencies{deps_.clock, deps_.transport, deps_.counters, deps_.membership});
 }
@@ -48,6 +49,7 @@ WorkerActor Node::spawn_worker(int rank) {
                           .clock = deps_.clock,
                           .settings = deps_.settings,
                           .horizon = horizon_,
+                          .pool = deps_.pool,
                           .resumed_at = ranks_[place].resumed_at,
                           .gradient_s = deps_.gradient_s,
                           .compute = deps_.compute,
@@ -140,7 +142,9 @@ void Node::check_finished() {
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
                                [](const Rank& r) { return !r.alive || r.finished; });
-  if (all) send(deps_.membership, ShareDone{});
+  // Where the work is the pool's, a rank that stands still keeps nobody.
+  const bool is_done = deps_.pool && deps_.pool->is_complete();
+  if (all || is_done) send(deps_.membership, ShareDone{});
 }
 
 template <class Actors, class Reply, class Then>
@@ -328,6 +332,7 @@ void Node::on_exit() {
 void Node::silence(int rank) {  // all but its conversation
   Rank& actors = actors_of(rank);
   deps_.mailboxes->clear(rank);
+  if (deps_.pool) deps_.pool->gave_up(rank - first_rank_);
   if (!actors.worker) return;
   demonitor(actors.worker.address());
   send_exit(actors.worker, caf::exit_reason::kill);
@@ -381,6 +386,7 @@ void Node::revive(int rank, const RankStatePtr& copied) {
 void Node::worker_lost(int rank, const caf::error& reason) {
   Rank& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
+  if (deps_.pool) deps_.pool->gave_up(rank - first_rank_);
   if (++actors.failures > kWorkerFailures) {
     say("the worker of rank " + std::to_string(rank) + " failed too often");
     return kill(rank);

@@ -37,6 +37,7 @@ struct NodeDependencies {
   TopologyManagerActor manager;
   MembershipActor membership;
   MakeWorker make_worker;
+  std::shared_ptr<WorkPool> pool;  // null: each rank has its own share
   double gradient_s = 1;
   std::vector<RankRecordPtr> records;  // by place: ranks that go on from an earlier life, or null
   Sink sink;

@@ -96,6 +96,7 @@ void Observer::conclude() {
   s.loss = told > told_before_ ? (loss - loss_before_) / static_cast<double>(told - told_before_)
                                : std::numeric_limits<double>::quiet_NaN();
   s.learning_rate = deps_.counters->learning_rate.load(std::memory_order_relaxed);
+  s.progress = deps_.counters->progress.load(std::memory_order_relaxed);
   told_before_ = told;
   loss_before_ = loss;
   if (deps_.sink.on_sample) deps_.sink.on_sample(s);

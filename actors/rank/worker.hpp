@@ -21,15 +21,17 @@
 namespace grapevine {
 
 struct Counters;  // actors/settings/counters.hpp
+class WorkPool;   // actors/rank/work_pool.hpp
 
 struct WorkerDependencies {
   int rank = 0;
   int place = 0;  // among the ranks here; a rank that goes on under another number keeps it
   RunClock clock;
   std::shared_ptr<const Settings> settings;
-  uint64_t horizon = 0;     // gradients of this rank; 0: no end
-  uint64_t resumed_at = 0;  // of them, those of an earlier life
-  double gradient_s = 1;    // expected mean: the Poisson rate, and the unit of an endless schedule
+  uint64_t horizon = 0;            // gradients of this rank; 0: no end of its own
+  std::shared_ptr<WorkPool> pool;  // whose gradients it takes instead; null: none
+  uint64_t resumed_at = 0;         // of them, those of an earlier life
+  double gradient_s = 1;  // expected mean: the Poisson rate, and the unit of an endless schedule
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
   StateActor state;

@@ -16,6 +16,7 @@
 #include "actors/node/local_membership.hpp"
 #include "actors/node/node.hpp"
 #include "actors/node/topology_manager.hpp"
+#include "actors/rank/work_pool.hpp"
 #include "actors/run/fits.hpp"
 #include "actors/run/gpu.hpp"
 #include "actors/run/simulation.hpp"
@@ -278,6 +279,13 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
+std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
+  const auto here = static_cast<uint64_t>(ranks_here(s)), all = static_cast<uint64_t>(s.ranks);
+  const uint64_t work = s.gradients / all * here;  // of the ranks here
+  if (!pools(s) || work == 0) return nullptr;
+  return std::make_shared<WorkPool>(here == all ? s.gradients : work, before, ranks_here(s));
+}
+
 }  // namespace
 
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
@@ -325,6 +333,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .manager = manager,
       .membership = site.membership,
       .make_worker = hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
+      .pool = pool_of(s, counters->gradients),
       .gradient_s = gradient_s,
       .records = std::move(hooks.resumption.ranks),
       .sink = hooks.sink,

@@ -22,8 +22,9 @@ struct Counters {
   std::atomic<uint32_t> losses{0};  // told so far, up to that few
   // Of the newest gradient; NaN: none yet, or the optimizers are the guests' own.
   std::atomic<double> learning_rate{std::numeric_limits<double>::quiet_NaN()};
-  std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};  // of offers, by reason
-  EdgeHistograms edge_round_trips;                                // of offers, by edge
+  std::atomic<double> progress{std::numeric_limits<double>::quiet_NaN()};  // RunSample's
+  std::array<std::atomic<uint64_t>, kDeclineReasons> declines{};           // of offers, by reason
+  EdgeHistograms edge_round_trips;                                         // of offers, by edge
 
   void add_loss(double loss) {
     constexpr uint32_t kFew = 16;

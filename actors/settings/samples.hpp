@@ -21,6 +21,8 @@ struct RunSample {
   uint64_t gradients = 0, exchanges = 0, bytes = 0;
   double loss = 0;  // mean over the gradients since the last sample; NaN when there were none
   double learning_rate = std::numeric_limits<double>::quiet_NaN();  // of the newest; NaN: not known
+  // Of the run's work, 0 to 1, where its ranks take it from one pool; NaN: each has its own share.
+  double progress = std::numeric_limits<double>::quiet_NaN();
   double consensus_distance = 0;  // mean over ranks of |x_i - mean|^2
   // Of the mean; NaN: not tested.
   double suboptimality = std::numeric_limits<double>::quiet_NaN();

@@ -9,6 +9,8 @@
 
 #include "actors/algorithms/method_registry.hpp"
 #include "kernels/gpu/cuda_device.hpp"
+#include "models/guest.hpp"
+#include "models/partition.hpp"
 #include "topologies/topology.hpp"
 #include "topologies/weights.hpp"
 
@@ -65,6 +67,16 @@ Status check_memory(const Settings& s) {
 }
 
 }  // namespace
+
+bool pools(const Settings& s) {
+  if (s.gradients == 0 || s.share == Share::equal) return false;
+  const Method* const method = find_method(s.method);
+  const bool waits = method != nullptr && method->pattern != Pattern::pairwise && method->waits;
+  if (s.share == Share::pool || waits) return !waits;
+  const std::string& partition = s.objective.partition;
+  const bool alike = partition == "auto" || partition == "iid" || partition == kWhole;
+  return alike && (s.objective.objective == "network" || s.objective.objective == kGuestObjective);
+}
 
 Result<std::optional<int>> gpu_named(const std::string& name) {
   using Number = std::optional<int>;
@@ -123,6 +135,11 @@ Status check(const Settings& s) {
   if (method != nullptr && method->pattern != Pattern::pairwise && s.pacing == Pacing::poisson)
     return user_error("pacing is poisson, method " + s.method +
                       " accepts: greedy, since a step begins when the round before it has ended");
+  if (s.share == Share::pool && !pools(s))
+    return user_error(fmt::format(
+        "share is pool {}, accepted: equal{}",
+        s.gradients == 0 ? "without --gradients" : "with method " + s.method,
+        s.gradients == 0 ? ", or --gradients N" : ", since its ranks take their steps together"));
   if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
     const auto matrix = gossip_matrix(s.weights, *graph);
     if (!matrix) return matrix.error();

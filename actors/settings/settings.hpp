@@ -26,6 +26,12 @@ enum class DeviceLink {
   vmm,        // in place, for runs on devices alone
   nccl        // experimental: by a communicator of the two devices, in the clear
 };
+/// Whose the gradients of a run are.
+enum class Share {
+  automatic,  // pool where ranks do not wait for each other and no data are a rank's own
+  pool,       // whoever is free in a process takes the next one (actors/rank/work_pool.hpp)
+  equal       // each rank has as many as any other
+};
 enum class Schedule { constant, step, cosine };
 
 struct LearningRate {
@@ -50,6 +56,7 @@ struct Settings {
   Pairing pairing = Pairing::free;
   ObjectiveSpec objective;     // its ranks, threads and seed are set from here
   uint64_t gradients = 40000;  // of all ranks together; 0: until `until_s`
+  Share share = Share::automatic;
   LearningRate lr;
   RuleSettings rule = with_optimizer({0.9, 5e-4});
   std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
@@ -74,6 +81,9 @@ struct Settings {
 };
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
+
+/// Whether the ranks of a process take their gradients from one pool.
+bool pools(const Settings&);
 
 /// The number of the GPU that a name means: "cuda" is the first, "auto" the first if there is one,
 /// "cpu" none. Error (user): no such name.

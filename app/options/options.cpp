@@ -14,6 +14,7 @@
 #include "app/options/node_environment.hpp"
 #include "kernels/base/spec.hpp"
 #include "models/guest.hpp"
+#include "models/partition.hpp"
 
 namespace grapevine {
 namespace {
@@ -358,6 +359,11 @@ Status complete(Command command, Options& o) {
     return user_error(fmt::format("gradients is {}, accepted: 0, or at least {}, one for each rank",
                                   s.gradients, s.ranks));
   }
+  // Whoever is free takes the next gradient, so all have all samples: a fast rank would see its own
+  // again and again.
+  const std::string& partition = s.objective.partition;
+  if (pools(s) && objective == "network" && (partition == "auto" || partition == "iid"))
+    s.objective.partition = kWhole;
   s.objective.ranks = s.ranks;
   s.objective.seed = s.seed;
   if (Status fits = command & kProcesses ? check_of_node(s) : check(s); !fits) return fits;

@@ -63,7 +63,9 @@ double Progress::left_s(const RunSample& p) const {
     return spent.count() * std::max(0.0, all / made - 1);
   };
   double left = std::numeric_limits<double>::quiet_NaN();
-  if (horizon_ > resumed_at_)
+  if (std::isfinite(p.progress))
+    left = left_by(begin_, p.progress - resumed_progress_, 1 - resumed_progress_);
+  else if (horizon_ > resumed_at_)
     left = left_by(paced_from_, static_cast<double>(done(p) - std::min(done(p), resumed_at_)),
                    static_cast<double>(horizon_ - resumed_at_));
   if (until_s_ > 0) left = std::fmin(left, left_by(begin_, p.at_s, until_s_));
@@ -71,6 +73,7 @@ double Progress::left_s(const RunSample& p) const {
 }
 
 void Progress::point(const RunSample& p) {
+  if (!std::isfinite(resumed_progress_)) resumed_progress_ = p.progress;
   if (!log_.tells(LogLevel::info)) return;
   const auto now = std::chrono::steady_clock::now();
   if (!terminal_ && now - last_ < kBetweenPlainLines) return;
@@ -80,7 +83,9 @@ void Progress::point(const RunSample& p) {
     return;
   }
   std::string line;
-  if (horizon_ > 0) {
+  if (std::isfinite(p.progress)) {
+    line = fmt::format("{} %  ", static_cast<int>(100 * p.progress));
+  } else if (horizon_ > 0) {
     const double part = static_cast<double>(done(p)) / static_cast<double>(horizon_);
     line = fmt::format("{} %  ", static_cast<int>(100 * std::min(1.0, part)));
   }

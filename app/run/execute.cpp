@@ -22,6 +22,7 @@
 #include "kernels/base/spec.hpp"
 #include "kernels/passes/ops.hpp"
 #include "messages/codec.hpp"
+#include "models/partition.hpp"
 
 namespace grapevine {
 namespace {
@@ -239,7 +240,8 @@ Result<std::shared_ptr<Objective>> make_objective_of(const Settings& settings) {
 Status take_epochs(uint64_t epochs, const Objective& objective, Settings& settings) {
   if (epochs == 0) return Done{};
   uint64_t pass = 0;
-  for (int rank = 0; rank < settings.ranks; ++rank)
+  const int walkers = settings.objective.partition == kWhole ? 1 : settings.ranks;
+  for (int rank = 0; rank < walkers; ++rank)
     pass += objective.gradients_per_pass(rank);
   if (pass == 0)
     return user_error(
@@ -278,10 +280,12 @@ namespace {
 struct Pulse {
   double at_s = 0, gradients = 0;
   double gradients_per_second = kNone, loss = kNone, consensus_distance = kNone;
+  double progress = kNone;
 
   Pulse after(const RunSample& sample) const {
     const auto gradients_now = static_cast<double>(sample.gradients);
-    Pulse next{sample.at_s, gradients_now, gradients_per_second, loss, sample.consensus_distance};
+    Pulse next{sample.at_s,    gradients_now, gradients_per_second, loss, sample.consensus_distance,
+               sample.progress};
     if (sample.at_s > at_s)
       next.gradients_per_second = (gradients_now - gradients) / (sample.at_s - at_s);
     if (std::isfinite(sample.loss)) next.loss = sample.loss;
@@ -299,7 +303,10 @@ Json json_of(const Settings& s, const Pulse& p, const std::vector<WorkerReport>&
   }
   double progress = kNone;
   if (s.until_s > 0) progress = p.at_s / s.until_s;
-  if (horizon > 0 && begun > 0) progress = std::fmax(progress, gradients / (begun * horizon));
+  if (std::isfinite(p.progress))
+    progress = std::fmax(progress, p.progress);
+  else if (horizon > 0 && begun > 0)
+    progress = std::fmax(progress, gradients / (begun * horizon));
   return {{"consensus_distance_here", p.consensus_distance},
           {"loss", p.loss},
           {"gradients_per_second", p.gradients_per_second},

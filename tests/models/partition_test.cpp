@@ -169,7 +169,7 @@ TEST_CASE("The table of one seed stays what it was") {
 TEST_CASE("An impossible partition is refused in one line") {
   const Labels labels = ten_labels(2);
   const std::string accepted =
-      ", accepted: iid, label, contiguous, dirichlet:ALPHA with ALPHA from 1e-6 to 1e6";
+      ", accepted: iid, whole, label, contiguous, dirichlet:ALPHA with ALPHA from 1e-6 to 1e6";
   for (const std::string name : {"dirichlet:0", "dirichlet:-1", "dirichlet:nan",
                                  "dirichlet:", "dirichlet:1x", "dirichlet", "sorted", ""}) {
     CHECK(refusal(name, 20, labels, 2) == "partition is \"" + name + "\"" + accepted);
@@ -177,9 +177,9 @@ TEST_CASE("An impossible partition is refused in one line") {
   CHECK(refusal("iid", 20, labels, 21) ==
         "ranks is 21, accepted: at most 20, the training samples");
   CHECK(refusal("label", 20, {}, 2) ==
-        "partition is \"label\" where samples have no labels, accepted: iid, contiguous");
+        "partition is \"label\" where samples have no labels, accepted: iid, whole, contiguous");
   CHECK(refusal("dirichlet:1", 20, {}, 2) ==
-        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, contiguous");
+        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, whole, contiguous");
   Labels two(4000);
   for (size_t k = 0; k < two.size(); ++k)
     two[k] = k % 2;

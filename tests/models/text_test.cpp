@@ -127,7 +127,7 @@ TEST_CASE("A model and a data set that do not fit are refused before anything is
   spec.ranks = 2;
   spec.partition = "dirichlet:1";
   CHECK(refusal(spec) ==
-        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, contiguous");
+        "partition is \"dirichlet:1\" where samples have no labels, accepted: iid, whole, contiguous");
 }
 
 TEST_CASE("Language models are laid out as torch::nn has them, words with tied embeddings") {

@@ -474,7 +474,7 @@ class Records(unittest.TestCase):
             self.assertEqual(first.read().kind, MEAN)
 
     def test_a_rank_that_has_done_its_share_says_end_and_takes_no_step_more(self):
-        with Node(2, "--gradients", "6") as node:
+        with Node(2, "--gradients", "6", "--share", "equal") as node:
             script = node.script()
             script.begin(START)
             node.script().join()  # which never steps: so the run is not over
