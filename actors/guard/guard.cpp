@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace grapevine {
 
@@ -20,10 +21,11 @@ Limits smaller(const Limits& a, const Limits& b) {
 // --- the rank's own steps
 
 void Guard::learn(double length) {
-  count_ = std::min(count_ + 1, kRemembered);
+  count_ = static_cast<uint8_t>(std::min(count_ + 1U, kRemembered));
   const double weight = 1.0 / count_;
   rms_ = std::sqrt((1 - weight) * rms_ * rms_ + weight * length * length);
-  usual_ = std::max(rms_, kFade * usual_);
+  largest_ = std::max(largest_, static_cast<float>(rms_));
+  usual_ = std::max({rms_, kFade * usual_, kRounding * static_cast<double>(largest_)});
 }
 
 void Guard::refill() {
@@ -50,7 +52,8 @@ double Guard::usual_step() const {
 // --- edges
 
 void Guard::meet(std::span<const int> peers) {
-  degree_ = std::max(1U, static_cast<uint32_t>(peers.size()));
+  constexpr size_t kMost = std::numeric_limits<uint16_t>::max();
+  degree_ = static_cast<uint16_t>(std::clamp<size_t>(peers.size(), 1, kMost));
   for (const int peer : peers)
     at(peer);
 }
@@ -122,10 +125,14 @@ Guard::Judgement Guard::judge_own(double norm) {
 
 // --- lives
 
-void Guard::inherit(double usual) { inherited_ = static_cast<float>(usual); }
+void Guard::inherit(double usual) {
+  inherited_ = static_cast<float>(usual);
+  largest_ = std::max(largest_, inherited_);
+}
 
 GuardRecord Guard::record() const {
-  GuardRecord record{rms_, usual_, 0, static_cast<double>(inherited_), count_, {}};
+  GuardRecord record{
+      rms_, usual_, 0, static_cast<double>(inherited_), static_cast<double>(largest_), count_, {}};
   for (const Edge& e : edges_) {
     record.way = std::max(record.way, path_ - static_cast<double>(e.path));
     if (e.used > 0) record.used.emplace_back(e.peer, static_cast<double>(e.used));
@@ -138,7 +145,8 @@ void Guard::recall(const GuardRecord& r) {
   usual_ = r.usual;
   path_ = r.way;  // edges count from 0
   inherit(r.inherited);
-  count_ = std::min(r.steps, kRemembered);
+  largest_ = static_cast<float>(r.largest);
+  count_ = static_cast<uint8_t>(std::min(r.steps, kRemembered));
   for (Edge& e : edges_)
     e.path = 0;
   for (const auto& [peer, used] : r.used)

@@ -4,7 +4,9 @@
 //
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
-//   usual     max(rms, (1 - 1/4096) usual), at a step; it stays while the rank does not step
+//   usual     max(rms, (1 - 1/4096) usual, 1e-6 of the largest rms), at a step; it stays while the
+//             rank does not step. At an optimum steps are rounding, and so are distances: neither
+//             says anything of the other.
 //   way_e     sum of |u| since its last exchange on edge e, or since the edge is there
 //   used_e    of the allowance of edge e, in usual steps; at a step max(0, used_e - r / degree)
 //   r         3 where more than half of the edges are far: it is this rank that was apart, and what
@@ -56,8 +58,8 @@ Limits smaller(const Limits&, const Limits&);
 struct GuardRecord {
   double rms = 0, usual = 0;
   double way = 0;  // the longest of an edge
-  double inherited = 0;
-  uint32_t steps = 0;  // up to those that are remembered
+  double inherited = 0, largest = 0;
+  uint32_t steps = 0;                        // up to those that are remembered
   std::vector<std::pair<int, double>> used;  // by rising peer
 };
 
@@ -69,6 +71,7 @@ class Guard {
   static constexpr double kApartRefill = 3;        // likewise, of a rank that most are far from
   static constexpr uint32_t kRemembered = 32;      // steps, of rms
   static constexpr double kFade = 1 - 1.0 / 4096;  // of usual, a step
+  static constexpr double kRounding = 1e-6;        // of the largest rms that a rank has had
   static constexpr int kAll = -1;  // the edge of what cannot be told apart by its sender
 
   enum class Verdict : uint8_t {
@@ -128,9 +131,10 @@ class Guard {
   void refill();
 
   bool steps_ = true;
-  uint32_t degree_ = 1;
-  uint32_t count_ = 0;  // steps, up to kRemembered
+  uint8_t count_ = 0;  // steps, up to kRemembered
+  uint16_t degree_ = 1;
   float inherited_ = 0;
+  float largest_ = 0;  // rms
   double rms_ = 0, usual_ = 0;
   double path_ = 0;  // sum of |u|
   std::vector<Edge> edges_;

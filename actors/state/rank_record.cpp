@@ -21,8 +21,8 @@ bool fits(const RankRecord::Vector& kept, Vec values) {
 }
 
 constexpr char kRms[] = "guard: root mean square step", kUsual[] = "guard: usual step",
-               kWay[] = "guard: longest way of an edge",
-               kInherited[] = "guard: inherited step", kSteps[] = "guard: steps",
+               kWay[] = "guard: longest way of an edge", kInherited[] = "guard: inherited step",
+               kLargest[] = "guard: largest root mean square step", kSteps[] = "guard: steps",
                kUsed[] = "guard: allowance used with ";
 
 double length_of(const RankRecord::Number& n) {
@@ -89,6 +89,7 @@ void add_guard(RankRecord& record, const GuardRecord& guard) {
   add(kUsual, guard.usual);
   add(kWay, guard.way);
   add(kInherited, guard.inherited);
+  add(kLargest, guard.largest);
   record.numbers.push_back({kSteps, guard.steps, false});
   for (const auto& [peer, used] : guard.used)
     add(kUsed + std::to_string(peer), used);
@@ -104,7 +105,9 @@ GuardRecord guard_of(const RankRecord& record) {
   guard.usual = length(kUsual);
   guard.way = length(kWay);
   guard.inherited = length(kInherited);
-  if (const auto* steps = find(record.numbers, kSteps)) guard.steps = steps->bits;
+  guard.largest = length(kLargest);
+  if (const auto* steps = find(record.numbers, kSteps))
+    guard.steps = static_cast<uint32_t>(std::min<uint64_t>(steps->bits, Guard::kRemembered));
   for (const RankRecord::Number& n : record.numbers) {
     if (!n.name.starts_with(kUsed)) continue;
     int peer = 0;

@@ -170,6 +170,15 @@ TEST_CASE("the usual step rises with the last 32 steps, fades by a 4096th a step
   CHECK(guard.usual_step() > 1.5);
 }
 
+TEST_CASE("steps that are rounding alone are as usual as a millionth of the largest") {
+  Guard guard = stepped(1);
+  for (int k = 0; k < 100'000; ++k)
+    guard.stepped(1e-17);
+  CHECK(guard.usual_step() == Approx(1e-6));
+  judge(guard, 0);
+  CHECK(judge(guard, 1e-6).verdict == Verdict::near);
+}
+
 TEST_CASE("an objective without steps has no bound") {
   Guard guard(false);
   CHECK(guard.limits(1) == Limits{});

@@ -103,6 +103,17 @@ TEST_CASE("a slow rank, lost frames and a rank that is back with a copy are near
   }
 }
 
+TEST_CASE("at rounding, where distances and steps say nothing, ranks are near") {
+  for (const char* method : {"a2cid2", "ad_psgd", "d_psgd", "choco"}) {
+    Settings s = quadratic(method, "ring", 1);
+    s.objective.noise = s.objective.zeta2 = 0;
+    s.lr = {0.5, Schedule::constant, 0};
+    s.rule.optimizer = {};
+    s.until_s = 2000;
+    check_healthy(s);
+  }
+}
+
 TEST_CASE("ranks that each came to rest at an optimum of its own agree once they can exchange") {
   for (const char* method : {"a2cid2", "ad_psgd", "d_psgd"}) {
     INFO(method);
