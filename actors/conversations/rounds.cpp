@@ -230,8 +230,13 @@ void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {
   });
   if (found != sent_.end() && options_.resends)
     return send_message(peer, m.number, found->payload, found->limits, out);
-  if (found != sent_.end() || m.number < number_ || draining_)
-    send(peer, FrameKind::decline, m.number, out, DeclineReason::gone);
+  if (found == sent_.end() && m.number >= number_ && !draining_) return;
+  send(peer, FrameKind::decline, m.number, out, DeclineReason::gone);
+  if (found != sent_.end() || m.number < number_) return;
+  // The other end does without this rank's message, so this one does without the other's, even if
+  // a gradient that is under way still begins the round.
+  std::erase_if(peer.arrived, [&](const Arrived& a) { return a.number == m.number; });
+  peer.arrived.push_back({m.number, {}, {}});
 }
 
 void Rounds::wait(double now, double patience_s, Effects& out) {

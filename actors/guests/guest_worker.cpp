@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kStands = 10;         // times as long as usual between two steps
 constexpr double kLookAgain_s = 0.02;  // for work of the pool
+constexpr double kRests_s = 0.5;       // behind its end: where all end together no round is open
 
 bool waits_for_all(const Method& method) {
   return method.pattern != Pattern::pairwise && method.waits;
@@ -163,12 +164,14 @@ void GuestWorker::finish() {
   const uint64_t done = std::max(gradients_, deps_.resumed_at);
   if (share_ > done) table_->leave_steps(share_ - done);
   send(deps_.node, Finished{deps_.rank, rests_});
-  rest();
+  if (!rests_) return;
+  scheduled_send(caf::actor_cast<GuestWorkerActor>(this),
+                 deps_.clock.instant(finished_s_ + kRests_s), Tick{});
 }
 
 void GuestWorker::rest() {
   if (!rests_ || finished_s_ == kNever || !started_ || paused_ || draining_) return;
-  if (step_open_ || resting_) return;
+  if (step_open_ || resting_ || deps_.clock.now() < finished_s_ + kRests_s) return;
   resting_ = true;
   send(deps_.state, Gradient{.rank = deps_.rank, .lr = 1, .g = {}});
 }
@@ -212,6 +215,7 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
       },
       [this](Tick) {
         if (waits_for_work_ && seat_ != nullptr && !paused_) go_on();
+        rest();
       },
       [this](Order order) { obey(order); },
       [this](Report) { return report(); },

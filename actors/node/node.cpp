@@ -66,7 +66,10 @@ void Node::say(const std::string& line) const {
 }
 
 void Node::begin(const Begin& given) {
-  const bool begun = static_cast<bool>(ranks_.front().communicator);
+  const Rank& first = ranks_.front();
+  const bool begun = static_cast<bool>(first.communicator);
+  if (begun && !first.retired && given.first_rank == first_rank_)
+    return;  // they have these numbers
   begun ? move(given.first_rank) : found(given);
 }
 
