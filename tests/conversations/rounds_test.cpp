@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <variant>
 
 #include "actors/transport/simulated.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
@@ -242,4 +243,44 @@ TEST_CASE("while no buffer is left a phase is written again later, and no messag
     refused += talk.refused();
   }
   CHECK(refused > 0);
+}
+
+TEST_CASE("a round that an ending rank has declined it does without the other's message, too") {
+  RoundsOptions options;
+  options.rank = 0;
+  options.patience_s = 0.5;
+  View view;
+  view.epoch = 1;
+  view.edges.push_back({1, 0, 0, 0});
+  SnapshotPool pool(2, DType::f64, 4);
+  const auto payload = [&] {
+    Payload made;
+    made.lease = pool.take();
+    made.writable(DType::f64, 2);
+    return made;
+  };
+  FrameHeader heard;
+  heard.from = 1;
+  heard.epoch = 1;
+  for (const bool came_before : {false, true}) {
+    Effects out;
+    Rounds ending(options);
+    ending.view(0, view, out);
+    ending.drain(0, out);
+    heard.kind = FrameKind::message;
+    if (came_before) ending.frame(0, heard, payload(), out);
+    heard.kind = FrameKind::ask;
+    ending.frame(0, heard, {}, out);
+    REQUIRE(out.sends.size() == 1);
+    CHECK(out.sends[0].header.reason == DeclineReason::gone);
+    ending.step_ready(0, Messages{1, 0, {{1, payload(), {}}}}, out);  // was under way
+    heard.kind = FrameKind::message;
+    if (!came_before) ending.frame(0, heard, payload(), out);
+    const auto is_combine = [](const auto& r) { return std::holds_alternative<Apply>(r); };
+    const auto combined = std::ranges::find_if(out.requests, is_combine);
+    REQUIRE(combined != out.requests.end());
+    const Apply& apply = std::get<Apply>(*combined);
+    REQUIRE(apply.incoming.size() == 1);
+    CHECK_FALSE(apply.incoming[0]);
+  }
 }
