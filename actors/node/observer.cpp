@@ -32,7 +32,7 @@ Alarm alarm_of(const FarEdge& e) {
   } else {
     alarm.is = fmt::format(
         "rank {} finds the other end {:.3g} of its own usual steps away, which are some {:.3g} of "
-        "that end's; exchanges move the two by an eighth of a step at most",
+        "that end's; exchanges move the two by little",
         e.rank, e.steps, e.peer_steps);
   }
   alarm.reason = "one of the two diverges, sends what it does not have, or was apart for long";
@@ -154,7 +154,7 @@ std::string DivergenceWatch::sees(const Sizes& s) {
   before_ = s.distance;
   if (growths_ >= kInARow && is_apart(s.distance, std::max(scale_, s.moved)))
     return "the ranks drift apart without end";
-  constexpr double kPull = 100;
+  constexpr double kPull = 30;
   pulled_ = s.pull > kPull ? pulled_ + 1 : 0;
   if (pulled_ >= kInARow)
     return fmt::format(

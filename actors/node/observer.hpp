@@ -49,9 +49,9 @@ struct Sizes {
 /// Whether a run diverges, from samples: of sizes that are not finite; ranks that agreed and whose
 /// distance has grown from sample to sample until it is a million times what they began with and
 /// what their mean has moved by; a loss ten thousand times what it began with (and above 10,000),
-/// or parameters a million times as large (and above a million) where the loss is no better, or a
-/// hundred usual steps by which the others pull every rank, three samples in a row, whether they
-/// still grow or only swing.
+/// or parameters a million times as large (and above a million) where the loss is no better, or
+/// thirty usual steps that a round adds to every rank, held back by the guard, three samples in a
+/// row, whether they still grow or only swing.
 class DivergenceWatch {
  public:
   /// What grows; empty: nothing does.
