@@ -13,9 +13,8 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kStands = 10;         // times as long as usual between two steps
-constexpr double kLookAgain_s = 0.02;  // for work of the pool
-constexpr double kRests_s = 0.5;       // behind its end: where all end together no round is open
+constexpr double kStands = 10;    // times as long as usual between two steps
+constexpr double kRests_s = 0.5;  // behind its end: where all end together no round is open
 
 bool waits_for_all(const Method& method) {
   return method.pattern != Pattern::pairwise && method.waits;
@@ -84,9 +83,8 @@ GuestWorker::GuestWorker(caf::actor_config& config, WorkerDependencies deps,
 
 void GuestWorker::seated(Seated& now) {
   computed();
-  if (deps_.pool) deps_.pool->gave_up(deps_.place);  // what a script had begun went with it
   seat_ = std::move(now.seat);
-  waits_for_work_ = asked_ = false;
+  asked_ = false;
   if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script)
     busy_since_s_ = deps_.clock.now();  // with what another worker has told it
   ask();
@@ -107,7 +105,7 @@ void GuestWorker::ask() {
   asked_ = true;
   if (seat_->steps) {
     if (deps_.pool) {
-      deps_.pool->took(deps_.place);
+      deps_.pool->took();
       deps_.counters->progress.store(deps_.pool->progress(), std::memory_order_relaxed);
     }
     deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
@@ -129,25 +127,9 @@ void GuestWorker::on_parameters(Parameters& p) {
   exchanges_ = p.exchanges;
   if (share_ > 0 && gradients_ >= share_ && finished_s_ == kNever)
     table_->take_step_left() ? void(share_ = gradients_ + 1) : finish();
-  if (p.seat == seat_) go_on();  // else its script has gone
+  if (deps_.pool && deps_.pool->is_complete()) finish();
+  if (p.seat == seat_) answer();  // else its script has gone
   rest();
-}
-
-// Its script computes the next step once there is one to compute.
-void GuestWorker::go_on() {
-  waits_for_work_ = false;
-  if (deps_.pool && !over()) {
-    const double now = deps_.clock.now();
-    if (deps_.pool->is_complete()) {
-      finish();
-    } else if (!deps_.pool->begin(deps_.place)) {
-      waits_for_work_ = true;
-      scheduled_send(caf::actor_cast<GuestWorkerActor>(this),
-                     deps_.clock.instant(now + kLookAgain_s), Tick{});
-      return;
-    }
-  }
-  answer();
 }
 
 void GuestWorker::answer() {
@@ -160,7 +142,6 @@ void GuestWorker::answer() {
 void GuestWorker::finish() {
   if (finished_s_ < kNever) return;
   finished_s_ = deps_.clock.now();
-  if (deps_.pool) deps_.pool->gave_up(deps_.place);
   const uint64_t done = std::max(gradients_, deps_.resumed_at);
   if (share_ > done) table_->leave_steps(share_ - done);
   send(deps_.node, Finished{deps_.rank, rests_});
@@ -188,10 +169,7 @@ WorkerReport GuestWorker::report() const {
 
 void GuestWorker::obey(Order order) {
   switch (order) {
-    case Order::pause:
-      paused_ = true;
-      if (deps_.pool) deps_.pool->gave_up(deps_.place);
-      return;
+    case Order::pause: paused_ = true; return;
     case Order::resume:
       paused_ = false;
       if (held_.seat) on_parameters(held_);
@@ -213,10 +191,7 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
         rest();
         ask();
       },
-      [this](Tick) {
-        if (waits_for_work_ && seat_ != nullptr && !paused_) go_on();
-        rest();
-      },
+      [this](Tick) { rest(); },
       [this](Order order) { obey(order); },
       [this](Report) { return report(); },
       [this](Seated& now) { seated(now); },

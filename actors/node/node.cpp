@@ -335,7 +335,6 @@ void Node::on_exit() {
 void Node::silence(int rank) {  // all but its conversation
   Rank& actors = actors_of(rank);
   deps_.mailboxes->clear(rank);
-  if (deps_.pool) deps_.pool->gave_up(rank - first_rank_);
   if (!actors.worker) return;
   demonitor(actors.worker.address());
   send_exit(actors.worker, caf::exit_reason::kill);
@@ -389,7 +388,6 @@ void Node::revive(int rank, const RankStatePtr& copied) {
 void Node::worker_lost(int rank, const caf::error& reason) {
   Rank& actors = actors_of(rank);
   if (!actors.alive || finishing_) return;
-  if (deps_.pool) deps_.pool->gave_up(rank - first_rank_);
   if (++actors.failures > kWorkerFailures) {
     say("the worker of rank " + std::to_string(rank) + " failed too often");
     return kill(rank);

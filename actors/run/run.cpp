@@ -283,7 +283,7 @@ std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
   const auto here = static_cast<uint64_t>(ranks_here(s)), all = static_cast<uint64_t>(s.ranks);
   const uint64_t work = s.gradients / all * here;  // of the ranks here
   if (!pools(s) || work == 0) return nullptr;
-  return std::make_shared<WorkPool>(here == all ? s.gradients : work, before, ranks_here(s));
+  return std::make_shared<WorkPool>(here == all ? s.gradients : work, before);
 }
 
 }  // namespace

@@ -43,10 +43,11 @@ TEST_CASE("a slow rank costs a run its own share and no more") {
     s.plan.rank_faults[0].factor = 4;
     const RunResult r = simulate_one(s, 1);
     INFO(method);
-    CHECK(r.outcome.gradients == kWork);
+    CHECK(r.outcome.gradients >= kWork);
+    CHECK(r.outcome.gradients <= kWork + kRanks);
     CHECK(of(r, 3) < of(r, 0) / 3);
     const double ideal = static_cast<double>(kWork) / (kRanks - 1 + 0.25);
-    CHECK(r.outcome.seconds < ideal + 4.5);  // the last step of the slow rank
+    CHECK(r.outcome.seconds < ideal + 1.5);
   }
 }
 
@@ -57,7 +58,7 @@ TEST_CASE("what a rank that is killed has not done the others do") {
                           rank_fault(RankFaultKind::kill, {5}, 40)};
     const RunResult r = simulate_one(s, 1);
     CHECK(r.outcome.gradients >= kWork);
-    CHECK(r.outcome.gradients <= kWork + 2);  // what was under way when they died was counted
+    CHECK(r.outcome.gradients <= kWork + kRanks);
     CHECK(r.outcome.seconds < 140);
   }
 }
