@@ -130,7 +130,7 @@ class Means(unittest.TestCase):
             scripts.close()
 
     def test_a_script_in_a_plain_loop_has_the_mean_of_a_run_whose_node_has_left(self):
-        with Node(2, "--gradients", "8", "--no-save") as node:
+        with Node(2, "--gradients", "8", "--share", "equal", "--no-save") as node:
             scripts = Scripts(node, 2)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
