@@ -14,7 +14,7 @@ struct Control {
     hello @0 :Hello;               # the first message each way
     refusal @1 :Text;              # the last one: why the sender closes the link
     bye @2 :Void;                  # the last one: the sender ends the link and all is well
-    agree @3 :Void;                # of all connections of a pair of nodes this one shall stand
+    reserved @3 :Void;             # was agree, without a proof
     bulkToken @4 :BulkToken;
     frame @5 :Data;                # a frame without a payload: the 88 bytes of wire.capnp
     membership @6 :Membership;
@@ -25,6 +25,8 @@ struct Control {
     meanAsk @11 :MeanAsk;
     massReceipt @12 :MassReceipt;
     ncclTalk @13 :NcclTalk;
+    agree @14 :Data;               # of all connections of a pair of nodes this one shall stand: the proof
+                                   # of the sender's key, 64 bytes
   }
 }
 
@@ -34,7 +36,7 @@ enum Purpose {
 }
 
 struct Hello {
-  version @0 :UInt16;              # 3
+  version @0 :UInt16;              # 4; of a console, and of the answer to it: 3, or 2
   purpose @1 :Purpose;
   incarnation @2 :UInt32;                 # grows with each start of the node; 0 for a console
   job @3 :UInt64;                  # hash of method, layout and dtype; 0 for a console
@@ -42,9 +44,11 @@ struct Hello {
   jobIs @5 :Text;
   node @6 :Text;                   # the sender's name, as in its certificate
   address @7 :Text;                # where the sender listens
-  id @8 :UInt64;                   # of the sender's process; 0 for a console
+  id @8 :UInt64;                   # of the sender's process: the first bytes of its key; 0 for a console
   settings @9 :Text;               # "lr=0.1\n...": what all nodes of the run have alike
   defaults @10 :Text;              # likewise: what a node that joins takes, where it is told nothing else
+  key @11 :Data;                   # Ed25519, of the sender's process: 32 bytes; none for a console
+  challenge @12 :Data;             # that the other end's agree is to sign: 16 bytes; none for a console
 }
 
 struct BulkToken {
@@ -71,18 +75,33 @@ struct Member {
   node @7 :Text;
   address @8 :Text;
   accuser @9 :UInt32;              # of a suspect: hash of the name of who says so
-  id @10 :UInt64;                  # of the process, as in its hello
+  reservedId @10 :UInt64;          # was the id of the process
   meanNumber @11 :UInt64;          # of the mean that it has; 0: none
   meanHash @12 :UInt64;
   gone @13 :List(UInt64);          # rank << 32 | incarnation << 1 | lives: see control.hpp
   unreachable @14 :List(UInt64);   # hashes of names
+  key @15 :Data;                   # Ed25519, of the process, as in its hello
+  signature @16 :Data;             # of all but state and accuser: messages/facts.cpp
+  lastWord @17 :State;             # its own
+  generation @18 :UInt32;
+  meansAsked @19 :UInt32;
+  stops @20 :Bool;
+  life @21 :UInt64;                # another each time that the process is started
 }
 
 struct EdgeRate {
   i @0 :UInt32;                    # the lower rank
   j @1 :UInt32;
   perSecond @2 :Float64;
-  stamp @3 :UInt64;                # grows with each measurement: the highest counts
+}
+
+struct RateFact {                  # what a member has measured of edges of its own
+  owner @0 :UInt64;                # its id
+  incarnation @1 :UInt32;
+  part @2 :UInt32;                 # of its edges
+  number @3 :UInt64;               # grows with each measurement: the highest counts
+  rates @4 :List(EdgeRate);
+  signature @5 :Data;
 }
 
 struct Membership {
@@ -101,11 +120,14 @@ struct Membership {
   graphNode @4 :Text;
   topology @5 :Text;
   news @6 :List(Member);
-  rates @7 :List(EdgeRate);
-  run @8 :UInt64;                  # hash of the run's name and job; 0: no facts are said
-  generation @9 :UInt32;           # of the facts below the latest stands
+  rates @7 :List(EdgeRate);        # reserved, as the next four: facts that nobody signed
+  run @8 :UInt64;
+  generation @9 :UInt32;
   meansWanted @10 :UInt32;
   stopping @11 :Bool;
+  graphKey @12 :Data;              # of who asked for the graph
+  graphSignature @13 :Data;
+  rateFacts @14 :List(RateFact);
 }
 
 struct Fetch {

@@ -14,19 +14,23 @@
 
 #include "messages/console.hpp"
 #include "messages/frame.hpp"
+#include "messages/keys.hpp"
 #include "messages/parcel.hpp"
 
 namespace grapevine {
 
-constexpr uint16_t kControlVersion = 3;
+constexpr uint16_t kControlVersion = 4;      // between nodes
+constexpr uint16_t kConsoleVersion = 3;      // between a console and a node, as
+constexpr uint16_t kOldestConsole = 2;       // since this one
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
 constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
 constexpr size_t kAddressBytes = 255;
 constexpr size_t kLineBytes = 511;       // of a reason, or of a job in words
 constexpr size_t kSettingsBytes = 1279;  // of the settings of a run, in lines
 constexpr size_t kSpecBytes = 4095;      // of a topology's spec
-constexpr size_t kMaxNews = 40;          // members in one packet
-constexpr size_t kMaxRates = 512;        // edges in one packet
+constexpr size_t kMaxNews = 32;          // members in one packet
+constexpr size_t kMaxRateFacts = 32;     // in one packet
+constexpr size_t kMaxRates = 16;         // edges in one fact
 constexpr size_t kMaxNumbers = 16;       // that go along with a snapshot
 constexpr size_t kMaxGone = 64;          // ranks of one node that have died or were reborn
 constexpr size_t kMaxUnreachable = 16;   // of one node
@@ -48,7 +52,8 @@ struct Hello {
   std::string node;          // the sender's name
   uint32_t incarnation = 0;  // the sender's: grows with each start
   std::string address;       // where the sender listens, "host:port"
-  uint64_t id = 0;           // of the sender's process: two of one name differ; 0 for a console
+  PublicKey key = {};        // of the sender's process: two of one name differ; 0 for a console
+  Challenge challenge = {};  // that the other end's Agree is to sign, chosen for this connection
   std::string settings;      // "name=value" lines: what all nodes of the run have alike
   std::string defaults;      // likewise: of a node that joins and is told nothing else
   bool operator==(const Hello&) const = default;
@@ -66,8 +71,10 @@ struct Bye {
 };
 
 /// Of all connections of this pair of nodes this one shall stand: the node with the higher name
-/// offers it so, one at a time, and the other one decides it by the same word.
+/// offers it so, one at a time, and the other one decides it by the same word. It shows that the
+/// sender has the key that its Hello names.
 struct Agree {
+  Signature proof = {};  // of link_bytes (facts.hpp)
   bool operator==(const Agree&) const = default;
 };
 
@@ -96,50 +103,60 @@ struct MeanTold {
   bool operator==(const MeanTold&) const = default;
 };
 
-/// What is known of a node. Newer is (incarnation; in the graph, with more changes of its ranks,
-/// dead or left; refutations; state) in this order: an incarnation that was declared over stays
-/// over, for the exchanges with it were dropped; the node goes on in the next one.
+/// What a node says of itself, which it signs (facts.hpp), and what others say of it: that it is
+/// suspect or dead, and who says so. Newer is (incarnation; in the graph, with more changes of its
+/// ranks, dead or left; refutations; state) in this order: an incarnation that was declared over
+/// stays over, for the exchanges with it were dropped; the node goes on in the next one.
 struct Member {
   std::string node;
-  uint32_t incarnation = 0;  // 1, 2, ...: grows with each start
-  uint32_t refutations = 0;  // within this incarnation, raised by the node itself alone
-  MemberState state = MemberState::alive;
-  std::string address;  // where it listens
+  uint32_t incarnation = 0;                // 1, 2, ...: grows with each start
+  uint32_t refutations = 0;                // within this incarnation, raised with each change
+  MemberState state = MemberState::alive;  // not signed, but for the last word
+  std::string address;                     // where it listens
   uint32_t first_rank = 0, ranks = 0;
   bool ready = true;                  // its ranks have their state: they belong to the graph
   bool finished = false;              // its workers have done their share
-  uint32_t accuser = 0;               // of a suspect: hash of the name of who says so
-  uint64_t id = 0;                    // of the process, as in its Hello
+  uint32_t accuser = 0;               // of a suspect: hash of the name of who says so; not signed
+  PublicKey key = {};                 // of the process, as in its Hello
   std::vector<RankGone> gone;         // of its ranks, by rising rank; at most kMaxGone
   std::vector<uint64_t> unreachable;  // hashes of names, rising: nodes that it cannot reach itself
   MeanTold mean;
+  MemberState last_word = MemberState::alive;  // its own: it has left, or what it had is lost
+  uint32_t generation = 0;                     // of the run: a resumed one has a later one
+  bool stops = false;        // it wants the run to stop: all finish what they have begun
+  uint32_t means_asked = 0;  // how many means of all ranks it has asked for
+  uint64_t life = 0;         // of the process that says so: another each time that it is started
+  Signature signature = {};
   bool operator==(const Member&) const = default;
 };
 
-/// The graph that is wanted. Of two the one with the higher (version, node) wins everywhere.
+/// The graph that is wanted, signed by who asked for it. Of two the one with the higher (version,
+/// node) wins everywhere. Version 0 is what all begin with, and nobody has asked for it.
 struct GraphSpec {
   uint64_t version = 0;
   std::string node;  // who asked for it
   std::string topology;
+  PublicKey key = {};  // of who asked for it
+  Signature signature = {};
   bool operator==(const GraphSpec&) const = default;
 };
 
-/// What everybody of a run must know. Of two the later generation stands, which only a resumption
-/// of the run raises; of one generation what either says.
-struct RunFacts {
-  uint64_t run = 0;  // hash of the run's name and job; 0: nothing is said
-  uint32_t generation = 0;
-  bool stopping = false;      // all finish what they have begun
-  uint32_t means_wanted = 0;  // how many means of all ranks were asked for
-  bool operator==(const RunFacts&) const = default;
-};
-
-/// A measured rate of exchanges, by the edge's lower rank.
+/// A measured rate of exchanges, i < j.
 struct EdgeRate {
   uint32_t i = 0, j = 0;
   double per_second = 0;
-  uint64_t stamp = 0;  // grows with each measurement of this edge: the highest counts
   bool operator==(const EdgeRate&) const = default;
+};
+
+/// What a member has measured of edges of its own, signed. Of two of one member and part the later
+/// (incarnation, number) stands.
+struct RateFact {
+  uint64_t owner = 0;  // its id
+  uint32_t incarnation = 0, part = 0;
+  uint64_t number = 0;
+  std::vector<EdgeRate> rates;
+  Signature signature = {};
+  bool operator==(const RateFact&) const = default;
 };
 
 /// Failure detection, and the news that ride on it (actors/membership/membership.hpp).
@@ -152,9 +169,8 @@ struct MembershipPacket {
   uint64_t sequence = 0;
   std::string target;  // of ping_request, of its ack and of nack
   std::vector<Member> news;
-  GraphSpec graph;
-  std::vector<EdgeRate> rates;
-  RunFacts facts;
+  GraphSpec graph;  // without a topology: nothing is said of it
+  std::vector<RateFact> rates;
   bool operator==(const MembershipPacket&) const = default;
 };
 

@@ -41,6 +41,16 @@ struct Judge {
       refuse(fmt::format("{} of {} elements, accepted: at most {}", what, elements, most));
     return why.empty() ? elements : 0;
   }
+  /// All of them, or none: a console has no key.
+  template <size_t N>
+  std::array<uint8_t, N> raw(const char* what, capnp::Data::Reader data, bool needed = true) {
+    std::array<uint8_t, N> raw{};
+    if (data.size() == N)
+      std::memcpy(raw.data(), data.begin(), N);
+    else if (needed || data.size() != 0)
+      refuse(fmt::format("{} of {} bytes, accepted: {}", what, data.size(), N));
+    return raw;
+  }
   template <class Ours, class Theirs>
   Ours word(const char* what, Theirs value, Ours last) {
     const auto number = static_cast<unsigned>(value);
@@ -60,7 +70,8 @@ Hello read(Judge& judge, wire::Hello::Reader in) {
   m.job_is = judge.text("jobIs", in.getJobIs(), kLineBytes);
   m.node = judge.text("node", in.getNode(), kNameBytes);
   m.address = judge.text("address", in.getAddress(), kAddressBytes);
-  m.id = in.getId();
+  m.key = judge.raw<32>("key", in.getKey(), false);
+  m.challenge = judge.raw<16>("challenge", in.getChallenge(), false);
   m.settings = judge.text("settings", in.getSettings(), kSettingsBytes);
   m.defaults = judge.text("defaults", in.getDefaults(), kSettingsBytes);
   return m;
@@ -89,7 +100,11 @@ Member read(Judge& judge, wire::Member::Reader in) {
   m.accuser = in.getAccuser();
   m.node = judge.text("node", in.getNode(), kNameBytes);
   m.address = judge.text("address", in.getAddress(), kAddressBytes);
-  m.id = in.getId();
+  m.last_word = judge.word("lastWord", in.getLastWord(), MemberState::left);
+  m.generation = in.getGeneration();
+  m.stops = in.getStops();
+  m.means_asked = in.getMeansAsked();
+  m.life = in.getLife();
   m.mean = {in.getMeanNumber(), in.getMeanHash()};
   const auto gone = in.getGone();
   m.gone.resize(judge.length("gone", gone.size(), kMaxGone));
@@ -102,6 +117,18 @@ Member read(Judge& judge, wire::Member::Reader in) {
   m.unreachable.resize(judge.length("unreachable", unreachable.size(), kMaxUnreachable));
   for (unsigned k = 0; k < m.unreachable.size(); ++k)
     m.unreachable[k] = unreachable[k];
+  m.key = judge.raw<32>("key", in.getKey());
+  m.signature = judge.raw<64>("signature", in.getSignature());
+  return m;
+}
+
+RateFact read(Judge& judge, wire::RateFact::Reader in) {
+  RateFact m{in.getOwner(), in.getIncarnation(), in.getPart(), in.getNumber(), {}, {}};
+  m.signature = judge.raw<64>("signature", in.getSignature());
+  const auto rates = in.getRates();
+  m.rates.resize(judge.length("rates", rates.size(), kMaxRates));
+  for (unsigned k = 0; k < m.rates.size(); ++k)
+    m.rates[k] = {rates[k].getI(), rates[k].getJ(), rates[k].getPerSecond()};
   return m;
 }
 
@@ -113,15 +140,16 @@ MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
   m.graph.version = in.getGraphVersion();
   m.graph.node = judge.text("graphNode", in.getGraphNode(), kNameBytes);
   m.graph.topology = judge.text("topology", in.getTopology(), kSpecBytes);
-  m.facts = {in.getRun(), in.getGeneration(), in.getStopping(), in.getMeansWanted()};
+  m.graph.key = judge.raw<32>("graphKey", in.getGraphKey(), false);
+  m.graph.signature = judge.raw<64>("graphSignature", in.getGraphSignature(), false);
   const auto news = in.getNews();
   m.news.resize(judge.length("news", news.size(), kMaxNews));
   for (unsigned k = 0; k < m.news.size(); ++k)
     m.news[k] = read(judge, news[k]);
-  const auto rates = in.getRates();
-  m.rates.resize(judge.length("rates", rates.size(), kMaxRates));
+  const auto rates = in.getRateFacts();
+  m.rates.resize(judge.length("rateFacts", rates.size(), kMaxRateFacts));
   for (unsigned k = 0; k < m.rates.size(); ++k)
-    m.rates[k] = {rates[k].getI(), rates[k].getJ(), rates[k].getPerSecond(), rates[k].getStamp()};
+    m.rates[k] = read(judge, rates[k]);
   return m;
 }
 
@@ -217,7 +245,7 @@ ControlMessage read(Judge& judge, Control::Reader in) {
     case Control::HELLO: return read(judge, in.getHello());
     case Control::REFUSAL: return Refusal{judge.text("refusal", in.getRefusal(), kLineBytes)};
     case Control::BYE: return Bye{};
-    case Control::AGREE: return Agree{};
+    case Control::AGREE: return Agree{judge.raw<64>("agree", in.getAgree())};
     case Control::BULK_TOKEN: return read(judge, in.getBulkToken());
     case Control::FRAME: return read_frame(judge, in.getFrame(), 0);
     case Control::MEMBERSHIP: return read(judge, in.getMembership());
@@ -228,8 +256,9 @@ ControlMessage read(Judge& judge, Control::Reader in) {
     case Control::MEAN_ASK: return read(in.getMeanAsk());
     case Control::MASS_RECEIPT: return MassReceipt{in.getMassReceipt().getHandOver()};
     case Control::NCCL_TALK: return read(judge, in.getNcclTalk());
+    case Control::RESERVED: break;
   }
-  judge.refuse(fmt::format("kind {}, accepted: 0 to 13", static_cast<unsigned>(in.which())));
+  judge.refuse(fmt::format("kind {}, accepted: 0 to 14, but 3", static_cast<unsigned>(in.which())));
   return Bye{};
 }
 

@@ -16,6 +16,11 @@ namespace {
 
 using wire::Control;
 
+template <size_t N>
+kj::ArrayPtr<const kj::byte> data_of(const std::array<uint8_t, N>& raw) {
+  return kj::arrayPtr(raw.data(), N);
+}
+
 void fill(Control::Builder out, const Hello& m) {
   auto hello = out.initHello();
   hello.setVersion(m.version);
@@ -26,14 +31,16 @@ void fill(Control::Builder out, const Hello& m) {
   hello.setJobIs(m.job_is);
   hello.setNode(m.node);
   hello.setAddress(m.address);
-  hello.setId(m.id);
+  hello.setId(id_of(m.key));
+  hello.setKey(data_of(m.key));
+  hello.setChallenge(data_of(m.challenge));
   hello.setSettings(m.settings);
   hello.setDefaults(m.defaults);
 }
 
 void fill(Control::Builder out, const Refusal& m) { out.setRefusal(m.reason); }
 void fill(Control::Builder out, const Bye&) { out.setBye(); }
-void fill(Control::Builder out, const Agree&) { out.setAgree(); }
+void fill(Control::Builder out, const Agree& m) { out.setAgree(data_of(m.proof)); }
 
 void fill(Control::Builder out, const BulkToken& m) {
   auto token = out.initBulkToken();
@@ -59,7 +66,13 @@ void fill(wire::Member::Builder out, const Member& m) {
   out.setAccuser(m.accuser);
   out.setNode(m.node);
   out.setAddress(m.address);
-  out.setId(m.id);
+  out.setKey(data_of(m.key));
+  out.setSignature(data_of(m.signature));
+  out.setLastWord(static_cast<wire::State>(m.last_word));
+  out.setGeneration(m.generation);
+  out.setStops(m.stops);
+  out.setMeansAsked(m.means_asked);
+  out.setLife(m.life);
   out.setMeanNumber(m.mean.number);
   out.setMeanHash(m.mean.hash);
   if (!m.gone.empty()) {
@@ -72,6 +85,20 @@ void fill(wire::Member::Builder out, const Member& m) {
     out.setUnreachable(kj::arrayPtr(m.unreachable.data(), m.unreachable.size()));
 }
 
+void fill(wire::RateFact::Builder out, const RateFact& m) {
+  out.setOwner(m.owner);
+  out.setIncarnation(m.incarnation);
+  out.setPart(m.part);
+  out.setNumber(m.number);
+  out.setSignature(data_of(m.signature));
+  auto rates = out.initRates(static_cast<unsigned>(m.rates.size()));
+  for (unsigned k = 0; k < rates.size(); ++k) {
+    rates[k].setI(m.rates[k].i);
+    rates[k].setJ(m.rates[k].j);
+    rates[k].setPerSecond(m.rates[k].per_second);
+  }
+}
+
 void fill(Control::Builder out, const MembershipPacket& m) {
   auto packet = out.initMembership();
   packet.setKind(static_cast<wire::Membership::Kind>(m.kind));
@@ -80,20 +107,17 @@ void fill(Control::Builder out, const MembershipPacket& m) {
   packet.setGraphVersion(m.graph.version);
   packet.setGraphNode(m.graph.node);
   packet.setTopology(m.graph.topology);
-  packet.setRun(m.facts.run);
-  packet.setGeneration(m.facts.generation);
-  packet.setStopping(m.facts.stopping);
-  packet.setMeansWanted(m.facts.means_wanted);
+  if (m.graph.version > 0) {
+    packet.setGraphKey(data_of(m.graph.key));
+    packet.setGraphSignature(data_of(m.graph.signature));
+  }
   auto news = packet.initNews(static_cast<unsigned>(m.news.size()));
   for (unsigned k = 0; k < news.size(); ++k)
     fill(news[k], m.news[k]);
-  auto rates = packet.initRates(static_cast<unsigned>(m.rates.size()));
-  for (unsigned k = 0; k < rates.size(); ++k) {
-    rates[k].setI(m.rates[k].i);
-    rates[k].setJ(m.rates[k].j);
-    rates[k].setPerSecond(m.rates[k].per_second);
-    rates[k].setStamp(m.rates[k].stamp);
-  }
+  if (m.rates.empty()) return;
+  auto rates = packet.initRateFacts(static_cast<unsigned>(m.rates.size()));
+  for (unsigned k = 0; k < rates.size(); ++k)
+    fill(rates[k], m.rates[k]);
 }
 
 void fill(Control::Builder out, const FetchState& m) {

@@ -75,7 +75,7 @@ void judge(Judge& j, const FrameHeader& h) {
 void judge(Judge& j, const MembershipPacket& m) {
   j.text("target", m.target, kNameBytes).text("graphNode", m.graph.node, kNameBytes);
   j.text("topology", m.graph.topology, kSpecBytes);
-  j.list("news", m.news.size(), kMaxNews).list("rates", m.rates.size(), kMaxRates);
+  j.list("news", m.news.size(), kMaxNews).list("rateFacts", m.rates.size(), kMaxRateFacts);
   for (const Member& member : m.news) {
     j.name("node", member.node).text("address", member.address, kAddressBytes);
     j.holds(member.first_rank <= ~uint32_t{0} - member.ranks, "ranks beyond 32 bits");
@@ -84,9 +84,12 @@ void judge(Judge& j, const MembershipPacket& m) {
     for (const RankGone& gone : member.gone)
       j.holds(gone.incarnation <= kIncarnationsAtMost, "gone in an incarnation above the last");
   }
-  for (const EdgeRate& rate : m.rates)
-    j.holds(rate.per_second >= kLeastRate && rate.per_second <= kMostRate,
-            "perSecond, accepted: 1e-9 to 1e9");
+  for (const RateFact& fact : m.rates) {
+    j.list("rates", fact.rates.size(), kMaxRates);
+    for (const EdgeRate& rate : fact.rates)
+      j.holds(rate.per_second >= kLeastRate && rate.per_second <= kMostRate,
+              "perSecond, accepted: 1e-9 to 1e9");
+  }
 }
 void judge(Judge& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
 void judge(Judge& j, const Manifest& m) {

@@ -1,6 +1,6 @@
 grapevine_test(messages 
   SOURCES messages/codec_test.cpp messages/parcel_test.cpp messages/control_test.cpp messages/setting_lines_test.cpp
-    messages/bounds_test.cpp messages/guest_test.cpp
+    messages/bounds_test.cpp messages/guest_test.cpp messages/facts_test.cpp
   USES grapevine_messages CapnProto::capnp)
 target_include_directories(messages_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
 grapevine_benchmark(codec SOURCES bench/codec_bench.cpp USES grapevine_messages)

@@ -77,7 +77,11 @@ void Cluster::carry_out(MembershipEffects& effects) {
   publish_what_is_due();
   if (effects.name_taken) name_taken();
   if (effects.ranks_moved && lifecycle_.phase() == RunLifecycle::Phase::training) begin();
-  if (membership_->facts().stopping && !std::exchange(stops_, true)) {
+  for (const auto& [node, id] : effects.owners)
+    parts_.links->know(node, id);
+  for (const auto& [node, how] : effects.alarms)
+    raise(node, how);
+  if (membership_->stopping() && !std::exchange(stops_, true)) {
     say("the run is to stop");
     lifecycle_.stop();
   }
@@ -259,8 +263,7 @@ bool Cluster::takes_part() const {
 
 void Cluster::begin_wanted_mean() {
   if (!takes_part()) return;
-  if (const auto serial = orders_.wanted(membership_->facts().means_wanted))
-    begin_mean({*serial, {}, {}});
+  if (const auto serial = orders_.wanted(membership_->means_asked())) begin_mean({*serial, {}, {}});
 }
 
 void Cluster::begin_mean(BeginMean begin) {
@@ -376,6 +379,18 @@ NodeStatus Cluster::status() const {
   return status;
 }
 
+void Cluster::raise(const std::string& liar, const std::string& how) {
+  Alarm alarm;
+  alarm.what = Alarm::What::liar;
+  alarm.at_s = deps_.clock.now();
+  alarm.node = liar;
+  alarm.is = how;
+  alarm.reason = "it is another program, or somebody's who wishes the run ill";
+  alarm.advice = "see who runs it, and give the run another key";
+  send(parts_.console, Note{kAlarm + alarm.line()});
+  if (deps_.alarm) deps_.alarm(alarm);
+}
+
 void Cluster::say(const std::string& line) {
   send(parts_.console, Note{line});
   if (deps_.say) deps_.say(line);
@@ -384,7 +399,7 @@ void Cluster::say(const std::string& line) {
 void Cluster::on_start(ClusterStart& start) {
   parts_ = std::move(start);
   deps_.self.address = parts_.links->address();
-  deps_.self.id = parts_.links->id();
+  deps_.self.key = parts_.links->key();
   membership_.emplace(deps_.self, deps_.membership);
   lifecycle_.start(deps_.clock.now());
   handle([](Membership& m, double now, MembershipEffects& out) { m.start(now, out); });
@@ -521,6 +536,11 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](LinkUp& up) { on_link(up); },
       [this](LinkDown& down) { on_link(down); },
       [this](DialFailed& failed) { on_link(failed); },
+      [this](const Contested& name) {
+        handle([&](Membership& m, double now, MembershipEffects& out) {
+          m.suspect(now, name.node, out);
+        });
+      },
       [this](Heard& heard) { on_heard(heard); },
       [this](ShareDone done) { on_ranks(done); },
       [this](RunEnded& ended) { on_ranks(ended); },
@@ -577,6 +597,7 @@ Cluster::behavior_type Cluster::make_behavior() {
 void Cluster::on_exit() {
   deps_.transport.reset();
   deps_.say = {};
+  deps_.alarm = {};
   deps_.done = {};
   wanted_.clear();
   parts_ = {};

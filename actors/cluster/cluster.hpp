@@ -20,6 +20,7 @@
 #include "actors/cluster/mean_orders.hpp"
 #include "actors/cluster/pace.hpp"
 #include "actors/cluster/run_lifecycle.hpp"
+#include "actors/settings/alarm.hpp"
 #include "actors/settings/settings.hpp"
 #include "actors/transport/link_transport.hpp"
 
@@ -44,6 +45,7 @@ struct ClusterDependencies {
   MembershipOptions membership;
   LifecycleOptions lifecycle;
   std::function<void(const std::string&)> say;
+  std::function<void(const Alarm&)> alarm;
   std::function<void(ClusterEnding)> done;  // called once
 };
 
@@ -106,6 +108,7 @@ class Cluster final : public ClusterActor::base {
   NodeStatus status() const;
   void departed(const std::string& node);
   void record(Departure);
+  void raise(const std::string& liar, const std::string& how);
   void say(const std::string& line);
 
   ClusterDependencies deps_;

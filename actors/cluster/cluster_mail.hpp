@@ -27,6 +27,9 @@ struct DialFailed {
   std::string address, reason;
   bool refused = false;
 };
+struct Contested {  // the name of a member: is it there?
+  std::string node;
+};
 struct Heard {  // of the membership
   std::string node;
   MembershipPacket packet;
@@ -134,13 +137,12 @@ struct ClusterStart;
 struct TransfersStart;
 struct ConsoleStart;
 
-using ClusterActor =
-    MembershipActor::extend<Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
-                            Takes<Heard>, Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>,
-                            Takes<StateCame>, Takes<HasMean>, Takes<CannotReach>, Takes<NeedLinks>,
-                            Takes<MeanSettled>, Takes<LeavingMeasured>, Takes<MassGiven>,
-                            Takes<BeginIncarnation>, Takes<Tick>, Answers<WantStatus, NodeStatus>,
-                            Answers<WantMean, MeanSettled>>;
+using ClusterActor = MembershipActor::extend<
+    Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Contested>,
+    Takes<Heard>, Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>,
+    Takes<HasMean>, Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>,
+    Takes<LeavingMeasured>, Takes<MassGiven>, Takes<BeginIncarnation>, Takes<Tick>,
+    Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanSettled>>;
 
 using TransfersActor =
     caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
@@ -181,6 +183,7 @@ struct ConsoleStart {
 GV_LOCAL_MESSAGE(LinkUp)
 GV_LOCAL_MESSAGE(LinkDown)
 GV_LOCAL_MESSAGE(DialFailed)
+GV_LOCAL_MESSAGE(Contested)
 GV_LOCAL_MESSAGE(Heard)
 GV_LOCAL_MESSAGE(Said)
 GV_LOCAL_MESSAGE(ParcelCame)

@@ -64,7 +64,7 @@ MeanExchange::MeanExchange(std::string self, MeanShape shape, double patience_s)
 // --- events
 
 void MeanExchange::want(double now, uint64_t serial, MeanEffects& out) {
-  if (serial > serial_) {
+  if (serial != serial_) {
     serial_ = serial;
     if (!ending_) open(now, out);
   }

@@ -105,7 +105,8 @@ class MeanExchange {
   /// `patience_s`: without any progress, until the others count as missing.
   MeanExchange(std::string self, MeanShape shape, double patience_s);
 
-  /// Of a snapshot, by the serial that the membership spreads (from 1). Nothing if it is not newer.
+  /// Of a snapshot, by the serial that the membership spreads (not 0). Nothing if it is the last
+  /// one.
   void want(double now, uint64_t serial, MeanEffects&);
   /// The mean at the end; from now on it is the only one. `expected`: nodes that are missing where
   /// they are dead by then; none: those that are there now.

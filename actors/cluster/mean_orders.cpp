@@ -9,16 +9,18 @@ MeanOrders::Asked MeanOrders::ask() {
 }
 
 std::optional<uint64_t> MeanOrders::wanted(uint64_t serial) {
-  if (serial <= begun_) return std::nullopt;
-  begun_ = serial;
+  if (serial == serial_ || serial == 0) return std::nullopt;
+  serial_ = serial;
+  ++begun_;
   under_way_ = true;
   return serial;
 }
 
 MeanOrders::Settled MeanOrders::settled(uint64_t serial) {
-  under_way_ = false;
   Settled end;
-  for (; !waiting_.empty() && waiting_.front() < serial; waiting_.pop_front())
+  if (serial != serial_) return end;
+  under_way_ = false;
+  for (; !waiting_.empty() && waiting_.front() < begun_; waiting_.pop_front())
     ++end.answered;
   end.more = !waiting_.empty();
   return end;

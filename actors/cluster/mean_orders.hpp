@@ -1,8 +1,8 @@
 // MeanOrders: when a node begins the mean of a snapshot, and whom it answers, as a state machine
 // without I/O.
 //
-// Whoever wants a mean has the membership spread that one more is wanted, by a serial that only
-// rises. Means come one after the other: who asks while one is under way shares the next, which is
+// Whoever wants a mean has the membership spread that one more is wanted: each request is another
+// serial. Means come one after the other: who asks while one is under way shares the next, which is
 // asked for as soon as this one has settled. A mean answers those who asked before it began here.
 #pragma once
 #include <cstddef>
@@ -22,21 +22,23 @@ class MeanOrders {
   /// One more asks, behind those who wait.
   Asked ask();
 
-  /// Of the membership, while the ranks here take part: the serial that begins now, if it is new.
+  /// Of the membership, while the ranks here take part: the serial that begins now, if it is not
+  /// the one of before. 0: none is wanted.
   std::optional<uint64_t> wanted(uint64_t serial);
 
   struct Settled {
     size_t answered = 0;  // so many of the first that wait
     bool more = false;    // others wait: the membership is to spread that one more is wanted
   };
-  /// The mean of that serial is here, or it is known that it will not come.
+  /// The mean of that serial is here, or it is known that it will not come. Of one before the last
+  /// that began: nothing follows.
   Settled settled(uint64_t serial);
 
  private:
   static constexpr size_t kWaitAtMost = 64;
 
-  std::deque<uint64_t> waiting_;  // what had begun here when each asked
-  uint64_t begun_ = 0;            // the last serial
+  std::deque<uint64_t> waiting_;     // how many had begun here when each asked
+  uint64_t begun_ = 0, serial_ = 0;  // how many have, and the last one's serial
   bool under_way_ = false;
 };
 

@@ -126,7 +126,7 @@ bool RunLifecycle::everybody_finished(const MemberTable& table) const {
 
 /// All that are missing in the mean, for nobody has told them to come.
 bool RunLifecycle::others_train_on(const MemberTable& table) const {
-  if (missing_.empty() || table.facts().stopping) return false;
+  if (missing_.empty() || table.stopping()) return false;
   return std::ranges::all_of(missing_, [&](const std::string& node) {
     const auto known = table.find(node);
     if (!known) return false;

@@ -6,6 +6,7 @@
 
 #include "kernels/base/check.hpp"
 #include "kernels/memory/hash.hpp"
+#include "messages/facts.hpp"
 
 namespace grapevine {
 
@@ -14,30 +15,18 @@ namespace {
 uint64_t graph_hash(const Member& m) {
   if (!in_graph(m)) return 0;
   uint64_t h = folded(folded(folded(name_hash(m.node), m.incarnation), m.first_rank), m.ranks);
+  h = folded(h, id_of(m.key));
   for (const RankGone& g : m.gone)
     h = folded(folded(h, g.rank), uint64_t{g.incarnation} << 1 | uint64_t{g.lives});
   return h;
 }
 
 uint64_t record_hash(const Member& m) {
-  uint64_t h = folded(name_hash(m.node), name_hash(m.address));
-  h = folded(h, uint64_t{m.incarnation} << 32 | m.refutations);
-  h = folded(h, uint64_t{m.first_rank} << 32 | m.ranks);
-  h = folded(h, static_cast<uint64_t>(m.state) << 2 | uint64_t{m.ready} << 1 | m.finished);
-  h = folded(folded(folded(h, m.id), m.mean.number), m.mean.hash);
-  for (const RankGone& g : m.gone)
-    h = folded(folded(h, g.rank), uint64_t{g.incarnation} << 1 | uint64_t{g.lives});
-  for (const uint64_t name : m.unreachable)
-    h = folded(h, name);
-  return folded(h, m.gone.size() << 8 | m.unreachable.size());
+  return folded(fnv1a(fact_bytes(0, m)), static_cast<uint64_t>(m.state));
 }
 
 uint64_t spec_hash(const GraphSpec& spec) {
   return folded(folded(name_hash(spec.topology), name_hash(spec.node)), spec.version);
-}
-
-uint64_t facts_hash(const RunFacts& f) {
-  return folded(folded(f.run, uint64_t{f.generation} << 1 | uint64_t{f.stopping}), f.means_wanted);
 }
 
 uint32_t phase(const Member& m) {
@@ -45,6 +34,12 @@ uint32_t phase(const Member& m) {
 }
 
 uint64_t age(const Member& m) { return 256 * uint64_t{m.incarnation} + phase(m); }
+
+// What a node says of its end nobody says otherwise; without its word nobody says that it has left.
+bool possible_state(const Member& m) {
+  if (m.last_word == MemberState::suspect) return false;
+  return m.last_word == MemberState::alive ? m.state != MemberState::left : m.state == m.last_word;
+}
 
 // Of ranks that have gone: in the node's range, each once, in the node's incarnation or later.
 bool possible_gone(const Member& m) {
@@ -111,8 +106,9 @@ const char* impossible(const Member& m) {
   const uint32_t first = m.first_rank == kAnyRank ? 0 : m.first_rank;
   if (m.node.empty() || m.node.size() > kNameBytes) return "a name that cannot be";
   if (m.incarnation == 0 || m.incarnation > kIncarnationsAtMost ||
-      m.refutations > kRefutationsAtMost)
+      m.refutations > kRefutationsAtMost || m.generation > kGenerationsAtMost)
     return "an incarnation that cannot be";
+  if (!possible_state(m)) return "a state that cannot be";
   if (m.ranks > kRanksOfNodeAtMost || first > kRankNumbersAtMost - m.ranks)
     return "ranks that cannot be";
   if (!possible_gone(m)) return "ranks gone that cannot be";
@@ -122,12 +118,28 @@ const char* impossible(const Member& m) {
   return nullptr;
 }
 
+bool same_word(const Member& a, const Member& b) {
+  Member other = b;
+  other.state = a.state;
+  other.accuser = a.accuser;
+  return a == other;
+}
+
+bool contradict(const Member& a, const Member& b) {
+  return a.key == b.key && a.life == b.life && a.incarnation == b.incarnation &&
+         a.refutations == b.refutations && fact_bytes(0, a) != fact_bytes(0, b);
+}
+
+uint64_t means_asked_by(const Member& m) {
+  return m.means_asked == 0 ? 0 : folded(id_of(m.key), m.means_asked);
+}
+
 bool newer(const Member& a, const Member& b) {
   const auto order = [](const Member& m) {
     return std::tuple(m.incarnation, phase(m), m.refutations, m.state);
   };
   if (const auto first = order(a), second = order(b); first != second) return first > second;
-  return record_hash(a) > record_hash(b);
+  return fact_bytes(0, a) > fact_bytes(0, b);
 }
 
 uint32_t changes_in(const Member& m) {
@@ -157,13 +169,12 @@ bool wins(const GraphSpec& a, const GraphSpec& b) {
   return std::tie(a.version, a.node, a.topology) > std::tie(b.version, b.node, b.topology);
 }
 
-MemberTable::MemberTable(Member self, GraphSpec spec, RunFacts facts)
-    : spec_(std::move(spec)), facts_(facts) {
-  self.incarnation = std::max(self.incarnation, 1u);
+MemberTable::MemberTable(Member self, GraphSpec spec) : spec_(std::move(spec)) {
   GV_CHECK(impossible(self) == nullptr);
-  count(self, true);
   by_name_.push_back(0);
+  by_id_[id_of(self.key)] = 0;
   records_.push_back(std::move(self));
+  count(records_[0], true);
 }
 
 void MemberTable::count(const Member& m, bool in) {
@@ -171,7 +182,9 @@ void MemberTable::count(const Member& m, bool in) {
   counter_ += sign * age(m);
   members_hash_ += sign * graph_hash(m);
   records_hash_ += sign * record_hash(m);
+  means_asked_ += sign * means_asked_by(m);
   live_ += is_over(m) ? 0 : sign;
+  stopping_ += m.stops && m.generation >= records_[0].generation ? sign : 0;
 }
 
 MemberTable::Merged MemberTable::merge(const Member& m) {
@@ -184,6 +197,7 @@ MemberTable::Merged MemberTable::merge(const Member& m) {
       return {0, false, std::nullopt, "more nodes than are kept"};
     const auto index = static_cast<uint32_t>(records_.size());
     by_name_.insert(place, index);
+    by_id_.emplace(id_of(m.key), index);
     records_.push_back(m);
     count(m, true);
     return {index, true, std::nullopt, nullptr};
@@ -194,6 +208,12 @@ MemberTable::Merged MemberTable::merge(const Member& m) {
     return {*place, false, std::nullopt, "more incarnations than are counted"};
   count(known, false);
   count(m, true);
+  if (known.key != m.key) {
+    const auto before = by_id_.find(id_of(known.key));
+    if (before != by_id_.end() && before->second == *place) by_id_.erase(before);
+    by_id_.emplace(id_of(m.key), *place);
+    std::erase_if(rates_, [&](const auto& r) { return r.first.first == *place; });
+  }
   return {*place, true, std::exchange(known, m), nullptr};
 }
 
@@ -203,35 +223,65 @@ bool MemberTable::merge(const GraphSpec& spec) {
   return true;
 }
 
-bool MemberTable::merge(const EdgeRate& rate) {
-  const auto found = rates_.find({rate.i, rate.j});
-  if (found != rates_.end()) {
-    if (rate.stamp <= found->second.stamp) return false;
-    found->second = rate;
-    return true;
-  }
-  if (rates_.size() >= kEdgeRatesAtMost) return false;
-  rates_.emplace(std::pair(rate.i, rate.j), rate);
+bool MemberTable::merge(const RateFact& fact) {
+  const auto owner = find(fact.owner);
+  if (!owner || !live(*owner) || fact.part >= kRatePartsAtMost) return false;
+  const RatePart part{*owner, fact.part};
+  const auto found = rates_.find(part);
+  if (found == rates_.end() && rates_.size() >= kRateFactsAtMost) return false;
+  if (found != rates_.end() && std::tie(fact.incarnation, fact.number) <=
+                                   std::tie(found->second.incarnation, found->second.number))
+    return false;
+  rates_.insert_or_assign(part, fact);
   return true;
 }
 
-bool MemberTable::merge(const RunFacts& said) {
-  const bool possible = said.run == facts_.run && said.generation <= kGenerationsAtMost &&
-                        said.means_wanted <= kMeansAtMost;
-  if (!possible || said.generation < facts_.generation) return false;
-  RunFacts merged = said;
-  if (said.generation == facts_.generation) {
-    merged.stopping |= facts_.stopping;
-    merged.means_wanted = std::max(merged.means_wanted, facts_.means_wanted);
-  }
-  if (merged == facts_) return false;
-  facts_ = merged;
-  return true;
+void MemberTable::forget_old_rates() {
+  std::erase_if(rates_, [&](const auto& r) {
+    const Member& owner = records_[r.first.first];
+    return is_over(owner) || r.second.incarnation < owner.incarnation;
+  });
 }
 
-void MemberTable::keep_rates_of(const std::function<bool(uint32_t rank)>& live) {
-  std::erase_if(rates_,
-                [&](const auto& r) { return !live(r.first.first) || !live(r.first.second); });
+std::vector<EdgeRate> MemberTable::edge_rates() const {
+  struct Word {
+    uint64_t number = 0;  // of the fact that says so; 0: nothing is said
+    uint32_t by = 0;
+    double per_second = 0;
+  };
+  struct Words {
+    Word of_i, of_j;
+  };
+  const std::vector<Place> all = places();
+  const auto has = [&](uint32_t member, uint32_t rank) {
+    const auto at = std::lower_bound(all.begin(), all.end(), rank,
+                                     [](const Place& p, uint32_t r) { return p.rank < r; });
+    return at != all.end() && at->rank == rank && at->member == member;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Words> said;
+  for (const auto& [part, fact] : rates_) {
+    if (fact.incarnation < records_[part.first].incarnation) continue;
+    for (const EdgeRate& rate : fact.rates) {
+      if (rate.i >= rate.j) continue;
+      const Word word{fact.number, part.first, rate.per_second};
+      const bool at_i = has(word.by, rate.i), at_j = has(word.by, rate.j);
+      if (!at_i && !at_j) continue;
+      Words& words = said[{rate.i, rate.j}];
+      if (at_i && word.number >= words.of_i.number) words.of_i = word;
+      if (at_j && word.number >= words.of_j.number) words.of_j = word;
+    }
+  }
+  std::vector<EdgeRate> rates;
+  for (const auto& [edge, words] : said) {
+    const auto& [i, j] = words;
+    const auto is_own = [](const Word& w) { return w.number > 0 && w.by == 0; };
+    const auto [low, high] = std::minmax(i.per_second, j.per_second);
+    if (is_own(i) || is_own(j))
+      rates.push_back({edge.first, edge.second, is_own(i) ? i.per_second : j.per_second});
+    else if (i.number > 0 && j.number > 0)
+      rates.push_back({edge.first, edge.second, std::min(high, 2 * low)});
+  }
+  return rates;
 }
 
 std::optional<uint32_t> MemberTable::find(std::string_view node) const {
@@ -242,13 +292,18 @@ std::optional<uint32_t> MemberTable::find(std::string_view node) const {
   return *place;
 }
 
+std::optional<uint32_t> MemberTable::find(uint64_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? std::nullopt : std::optional(found->second);
+}
+
 uint64_t MemberTable::epoch() const {
   const uint64_t hash = mixed(members_hash_ ^ spec_hash(spec_));
   return (counter_ + spec_.version) << 32 | (hash >> 32);
 }
 
 uint64_t MemberTable::digest() const {
-  const uint64_t digest = mixed(records_hash_ ^ spec_hash(spec_) ^ facts_hash(facts_));
+  const uint64_t digest = mixed(records_hash_ ^ spec_hash(spec_));
   return digest == 0 ? 1 : digest;
 }
 

@@ -7,7 +7,8 @@
 //
 //   high 32   counter = spec.version + sum over all known records of (256 incarnation + phase); the
 //             phase is 0 outside the graph, 1 + changes_in in it, 255 once dead or left
-//   low 32    a hash of the spec and of the graph's members: name, incarnation, ranks, those gone
+//   low 32    a hash of the spec and of the graph's members: name, key, incarnation, ranks, those
+//             gone
 //
 // The counter never falls: a newer record has a greater incarnation (+256, and the phase loses 255
 // at most), or the same incarnation and no lower phase, since dead and left are final in an
@@ -19,7 +20,6 @@
 // stamps.)
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,7 +34,6 @@ namespace grapevine {
 constexpr uint32_t kAnyRank = 1u << 31;            // as first_rank: whichever are free
 constexpr uint64_t kSpecsAtMost = 1u << 30;        // versions
 constexpr uint32_t kGenerationsAtMost = 1u << 16;  // of a run
-constexpr uint32_t kMeansAtMost = 1u << 30;        // of a run
 constexpr uint32_t kChangesAtMost = 253;           // of the ranks of a node in one incarnation
 constexpr uint32_t kRefutationsAtMost = 1u << 30;  // in one incarnation
 // What one member claims costs all others: they have to keep it, to solve for it and to try it.
@@ -44,7 +43,8 @@ constexpr size_t kGraphRanksAtMost = 16 * 1024;     // ranks beyond these wait o
 constexpr uint64_t kStrangersUntil = 1u << 30;  // of the counter below: then names, and leaps of
 constexpr uint32_t kLeap = 64;                  // more incarnations than this, are refused
 constexpr size_t kMembersAtMost = 4096;         // records kept; later names are refused
-constexpr size_t kEdgeRatesAtMost = 64 * 1024;  // rates kept
+constexpr uint32_t kRatePartsAtMost = 128;      // of one member
+constexpr size_t kRateFactsAtMost = 4096;       // kept
 
 uint64_t name_hash(std::string_view);
 
@@ -55,8 +55,13 @@ inline bool in_graph(const Member& m) {
   return !is_over(m) && m.ready && m.ranks > 0 && m.first_rank != kAnyRank;
 }
 
-/// Why no node can have such a record; null: it may be.
+/// Why no node can have such a record, or nobody can say so of it; null: it may be.
 const char* impossible(const Member&);
+
+/// Whether the two say the same of their node, whatever others say of it.
+bool same_word(const Member&, const Member&);
+/// One process has signed both under one number in one life, and they differ.
+bool contradict(const Member&, const Member&);
 
 /// How often ranks of the node have gone or returned in its incarnation, by its list.
 uint32_t changes_in(const Member&);
@@ -67,8 +72,8 @@ uint32_t last_incarnation(const Member&);  // of the node and of any of its rank
 std::optional<uint32_t> incarnation_of(const Member&, uint32_t rank);
 
 /// Whether `a` replaces `b`, a record of the same node: the later in (incarnation, phase,
-/// refutations, state); where these are equal and the rest is not, which no honest node says, a
-/// hash of it decides, so that all come to one record.
+/// refutations, state); where these are equal and the rest is not, which no honest node says, the
+/// larger bytes of the two (messages/facts.hpp), so that all come to one record.
 bool newer(const Member& a, const Member& b);
 
 /// Of two specs the one that wins everywhere.
@@ -77,7 +82,7 @@ bool wins(const GraphSpec& a, const GraphSpec& b);
 class MemberTable {
  public:
   /// The node itself has index 0; others are numbered as they come, for good.
-  MemberTable(Member self, GraphSpec spec, RunFacts facts = {1, 0, false, 0});
+  MemberTable(Member self, GraphSpec spec);
 
   struct Merged {
     uint32_t index = 0;
@@ -87,10 +92,9 @@ class MemberTable {
   };
   Merged merge(const Member&);
   bool merge(const GraphSpec&);
-  bool merge(const EdgeRate&);
-  bool merge(const RunFacts&);  // whether they say more; those of another run never do
+  bool merge(const RateFact&);  // of a live member; else it is no news
   void name_accuser(uint32_t index, uint32_t accuser) { records_[index].accuser = accuser; }
-  void keep_rates_of(const std::function<bool(uint32_t rank)>& live);  // and forget the others
+  void forget_old_rates();  // of members that are over, and of incarnations
 
   size_t size() const { return records_.size(); }
   const Member& at(uint32_t index) const { return records_[index]; }
@@ -98,14 +102,22 @@ class MemberTable {
   bool live(uint32_t index) const { return !is_over(records_[index]); }
   size_t live_count() const { return live_; }  // alive or suspect, the node itself included
   std::optional<uint32_t> find(std::string_view node) const;
+  std::optional<uint32_t> find(uint64_t id) const;
   const std::vector<uint32_t>& by_name() const { return by_name_; }  // indices
 
   const GraphSpec& spec() const { return spec_; }
-  const RunFacts& facts() const { return facts_; }
+  /// Somebody wants the run to stop: of the generation that this node is in, or of a later one.
+  bool stopping() const { return stopping_ > 0; }
+  /// What is asked for by those who want means: another number with each request; 0: none was.
+  uint64_t means_asked() const { return means_asked_; }
   uint64_t epoch() const;
-  uint64_t digest() const;  // equal if and only if (but for 2^-64) all records, the spec and
-                            // the facts are
-  const std::map<std::pair<uint32_t, uint32_t>, EdgeRate>& rates() const { return rates_; }
+  uint64_t digest() const;  // equal if and only if (but for 2^-64) all records and the spec are
+  using RatePart = std::pair<uint32_t, uint32_t>;  // member and part
+  const std::map<RatePart, RateFact>& rates() const { return rates_; }
+  /// What counts of them: of an edge the larger of what its two ends say, but at most twice the
+  /// other, and nothing where one end alone says something; a measurement of this node's own counts
+  /// as it is, and so does one of a member that has both ends.
+  std::vector<EdgeRate> edge_rates() const;
 
   /// The ranks of the graph, rising: which incarnation of each lives, and at whom. Of members whose
   /// ranks overlap one has them all, by the order of move_to; ranks that are gone are left out.
@@ -132,11 +144,15 @@ class MemberTable {
 
   std::vector<Member> records_;
   std::vector<uint32_t> by_name_;
+  std::map<uint64_t, uint32_t> by_id_;
   GraphSpec spec_;
-  RunFacts facts_;
-  std::map<std::pair<uint32_t, uint32_t>, EdgeRate> rates_;
-  size_t live_ = 0;
-  uint64_t counter_ = 0, members_hash_ = 0, records_hash_ = 0;  // sums over the records
+  std::map<RatePart, RateFact> rates_;
+  size_t live_ = 0, stopping_ = 0;
+  // Sums over the records.
+  uint64_t counter_ = 0, members_hash_ = 0, records_hash_ = 0, means_asked_ = 0;
 };
+
+/// What a record adds to means_asked().
+uint64_t means_asked_by(const Member&);
 
 }  // namespace grapevine

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/base/check.hpp"
+#include "messages/facts.hpp"
 
 namespace grapevine {
 
@@ -30,11 +31,16 @@ constexpr double kViewAgain_s = 1;  // to the same node at the earliest
 constexpr uint32_t kFirstIncarnationAtMost = 1 << 16;  // of a node that was not in the graph
 constexpr uint32_t kIncarnationsAtOnce = 64, kIncarnationsPerSecond = 2;  // of one node
 constexpr size_t kViewBytes = kControlBytes / 2;
+constexpr size_t kAccusedAtMost = 1000;
 
 MemberTable first_table(Member self, const MembershipOptions& options) {
-  self.state = MemberState::alive;
+  self.state = self.last_word = MemberState::alive;
+  self.incarnation = std::max(self.incarnation, 1u);
   self.refutations = 0;
-  return {std::move(self), {0, "", options.topology}, {options.run, options.generation, false, 0}};
+  self.generation = options.generation;
+  self.key = options.signing.key;
+  self.signature = options.signing.sign(fact_bytes(options.run, self));
+  return {std::move(self), {0, "", options.topology, {}, {}}};
 }
 
 std::string incarnation_of(const Member& m) {
@@ -91,6 +97,7 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (settle_at_ <= now) settle_ranks(now, out);
   begin_contested(now, out);
   change_graph(now, out);
+  if (mean_wanted_ && own_means_.due() <= now) ask_for_mean(now);
   connector_.run(now, table_, random_, out.dials, out.closes);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_ && tell_at_ <= now) {
@@ -112,12 +119,13 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (ranks_went_ && forget_at_ <= now) {
     ranks_went_ = false;
     forget_at_ = now + kForgetAgain_s;
-    forget_old_rates();
+    table_.forget_old_rates();
   }
   double at = std::min({prober_.next(), connector_.next(), sync_at_, lonely_at_, settle_at_,
                         next_graph_.due(), own_incarnation_.due(self().incarnation),
                         suspicions_.next(table_.live_count())});
   if (fresh_) at = std::min(at, tell_at_);
+  if (mean_wanted_) at = std::min(at, own_means_.due());
   if (ranks_went_) at = std::min(at, forget_at_);
   armed_at_ = out.timer_at = std::max(at, now);
 }
@@ -165,9 +173,9 @@ void Membership::packet(double now, const std::string& from, const MembershipPac
                         MembershipEffects& out) {
   if (is_over(self())) return finish(now, out);
   begin(now, out);
-  hear(now, from, packet, out);
+  const bool is_heard = hear(now, from, packet, out);
   const auto known = table_.find(from);
-  if (!known || *known == 0) return finish(now, out);
+  if (!is_heard || !known || *known == 0) return finish(now, out);
   if (packet.kind == Kind::sync || packet.kind == Kind::sync_reply) {
     on_view(now, *known, packet, out);
   } else {
@@ -271,7 +279,7 @@ void Membership::leave(double now, MembershipEffects& out, MemberState last_word
   begin(now, out);
   Member m = self();
   ++m.refutations;
-  m.state = last_word;
+  m.state = m.last_word = last_word;
   renew_self(m);
   for (uint32_t to = 1; to < table_.size(); ++to) {
     if (connector_.linked(to)) send_record(to, 0, out);
@@ -287,52 +295,73 @@ void Membership::reconfigure(double now, const std::string& topology, Membership
 }
 
 void Membership::change_graph(double now, MembershipEffects& out) {
-  const std::optional<GraphSpec> next = next_graph_.take(now);
+  std::optional<GraphSpec> next = next_graph_.take(now);
+  if (next && next->key == PublicKey{}) {  // this node's own wish
+    next->key = options_.signing.key;
+    next->signature = options_.signing.sign(fact_bytes(options_.run, *next));
+  }
   if (!next || !table_.merge(*next)) return;
   piggyback_.spec();
   fresh_ = true;
   out.lines.push_back("the graph is to be " + spec().topology + ", says " + spec().node);
 }
 
+// In parts, each of which is signed: those are told again in which an edge has moved, or that have
+// other edges than before.
 void Membership::rates(double now, std::span<const EdgeRate> measured, MembershipEffects& out) {
   begin(now, out);
   ++measurements_;
-  for (EdgeRate rate : measured) {
-    const auto told = table_.rates().find({rate.i, rate.j});
-    if (told != table_.rates().end() &&
-        std::abs(rate.per_second - told->second.per_second) <= kRateMoves * told->second.per_second)
+  const auto near = [](const EdgeRate& a, const EdgeRate& b) {
+    return a.i == b.i && a.j == b.j &&
+           std::abs(a.per_second - b.per_second) <= kRateMoves * b.per_second;
+  };
+  for (uint32_t part = 0; part < kRatePartsAtMost && part * kMaxRates < measured.size(); ++part) {
+    const size_t begin = part * kMaxRates, end = std::min(begin + kMaxRates, measured.size());
+    RateFact fact{id_of(self().key), self().incarnation, part, measurements_, {}, {}};
+    fact.rates.assign(measured.begin() + static_cast<ptrdiff_t>(begin),
+                      measured.begin() + static_cast<ptrdiff_t>(end));
+    const auto told = table_.rates().find({0, part});
+    if (told != table_.rates().end() && told->second.incarnation == fact.incarnation &&
+        std::ranges::equal(fact.rates, told->second.rates, near))
       continue;
-    rate.stamp = uint64_t{self().incarnation} << 32 | measurements_;
-    if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
+    fact.signature = options_.signing.sign(fact_bytes(options_.run, options_.signing.key, fact));
+    if (table_.merge(fact)) piggyback_.rates({0, part});
   }
   finish(now, out);
 }
 
-// --- facts of the run, and of the own record
-
-void Membership::take_in(const RunFacts& said, MembershipEffects& out) {
-  if (said.run != 0 && said.run != facts().run) ++refusals_["facts of another run"];
-  if (!table_.merge(said)) return;
-  piggyback_.facts();
-  fresh_ = true;
-  out.facts = true;
-}
+// --- the own record
 
 void Membership::stop(double now, MembershipEffects& out) {
+  if (is_over(self()) || self().stops) return finish(now, out);
   begin(now, out);
-  RunFacts said = facts();
-  said.stopping = true;
-  take_in(said, out);
+  Member m = self();
+  m.stops = true;
+  ++m.refutations;
+  renew_self(m);
   finish(now, out);
 }
 
-uint32_t Membership::want_mean(double now, MembershipEffects& out) {
+void Membership::want_mean(double now, MembershipEffects& out) {
   begin(now, out);
-  RunFacts said = facts();
-  ++said.means_wanted;
-  take_in(said, out);
+  mean_wanted_ = !is_over(self());
   finish(now, out);
-  return facts().means_wanted;
+}
+
+void Membership::ask_for_mean(double now) {
+  mean_wanted_ = false;
+  own_means_.count(now);
+  Member m = self();
+  ++m.means_asked;
+  ++m.refutations;
+  renew_self(m);
+}
+
+uint64_t Membership::means_asked() const {
+  uint64_t asked = table_.means_asked();
+  for (const uint32_t member : too_often_)
+    asked -= means_asked_by(table_.at(member));
+  return asked;
 }
 
 void Membership::tell_mean(double now, MeanTold mean, MembershipEffects& out) {
@@ -369,6 +398,7 @@ bool Membership::change_ranks(std::vector<RankGone> gone) {
   Member m = self();
   m.gone = std::move(gone);
   ++m.refutations;
+  sign(m);
   if (is_over(m) || !table_.merge(m).news) return false;
   piggyback_.member(0);
   fresh_ = true;
@@ -408,25 +438,78 @@ bool Membership::rank_returned(double now, uint32_t rank, MembershipEffects& out
 
 // --- records
 
-void Membership::hear(double now, const std::string& from, const MembershipPacket& packet,
+// False: something in it is signed by nobody, so nothing is to be believed that follows.
+bool Membership::hear(double now, const std::string& from, const MembershipPacket& packet,
                       MembershipEffects& out) {
   for (const Member& m : packet.news) {
     if (const char* why = impossible(m)) {
       ++refusals_[why];
       continue;
     }
+    if (!holds(m)) return disbelieve(from, out), false;
     if (m.node == self().node)
-      hear_of_self(now, m, out);
+      hear_of_self(now, from, m, out);
     else
       hear_of(now, from, m, out);
   }
   const auto known = table_.find(from);
   const NextGraph::Word word{from, packet.graph, known && in_graph(table_.at(*known))};
+  if (!holds(packet.graph)) return disbelieve(from, out), false;
   if (!next_graph_.hear(now, word, spec(), !met_)) ++refusals_["a graph that jumps"];
-  take_in(packet.facts, out);
-  for (const EdgeRate& rate : packet.rates) {
-    if (table_.merge(rate)) piggyback_.rate(rate.i, rate.j);
+  for (const RateFact& fact : packet.rates) {
+    const auto owner = table_.find(fact.owner);
+    if (!owner || *owner == 0) continue;
+    const PublicKey& key = table_.at(*owner).key;
+    const auto before = table_.rates().find({*owner, fact.part});
+    if (before != table_.rates().end() && before->second == fact) continue;
+    if (!holds(key, fact_bytes(options_.run, key, fact), fact.signature))
+      return disbelieve(from, out), false;
+    if (table_.merge(fact)) piggyback_.rates({*owner, fact.part});
   }
+  return true;
+}
+
+bool Membership::holds(const PublicKey& key, std::span<const std::byte> bytes,
+                       const Signature& signature) {
+  ++checked_;
+  return options_.signing.holds(key, bytes, signature);
+}
+
+// What is known has been checked, and what is older than that changes nothing.
+bool Membership::holds(const Member& m) {
+  if (const auto place = table_.find(m.node)) {
+    const Member& known = table_.at(*place);
+    if (same_word(known, m)) return true;
+    const auto number = [](const Member& each) {
+      return std::pair(each.incarnation, each.refutations);
+    };
+    if (m.key == known.key && newer(known, m) && number(known) != number(m)) return true;
+  }
+  return holds(m.key, fact_bytes(options_.run, m), m.signature);
+}
+
+bool Membership::holds(const GraphSpec& graph) {
+  const bool is_said = graph.version > 0 && !graph.topology.empty();
+  if (!is_said || graph == spec() || graph == judged_ || !wins(graph, spec())) return true;
+  if (!holds(graph.key, fact_bytes(options_.run, graph), graph.signature)) return false;
+  judged_ = graph;
+  return true;
+}
+
+void Membership::sign(Member& m) const {
+  m.signature = options_.signing.sign(fact_bytes(options_.run, m));
+}
+
+void Membership::disbelieve(const std::string& from, MembershipEffects& out) {
+  ++refusals_["facts that nobody has signed"];
+  accuse_of_lies(from, "it passes on what nobody has signed", out);
+}
+
+/// Once for each node.
+void Membership::accuse_of_lies(const std::string& node, const std::string& how,
+                                MembershipEffects& out) {
+  if (accused_.size() < kAccusedAtMost && accused_.insert(node).second)
+    out.alarms.emplace_back(node, how);
 }
 
 void Membership::hear_of(double now, const std::string& from, const Member& m,
@@ -436,12 +519,31 @@ void Membership::hear_of(double now, const std::string& from, const Member& m,
     ++refusals_["an incarnation that jumps"];
     return;
   }
-  const bool dies = known && table_.live(*known) && is_over(m) && m.node != from &&
-                    m.incarnation >= table_.at(*known).incarnation;
-  if (dies && hearsay(now, from, m, out)) return;
+  if (known && contradict(table_.at(*known), m))
+    accuse_of_lies(m.node, "it says one thing to some and another to others", out);
+  if (known && table_.live(*known) && hear_of_end(now, from, *known, m, out)) return;
   if (take_in(now, m, out) || m.node != from) return;
   // It may be a process that does not know of its earlier incarnations.
   if (known && newer(table_.at(*known), m)) send_record(*known, *known, out);
+}
+
+// Of one that lives, for all that is known here: another says that it is dead, or that another
+// process has its name by now, which is the same. True: that is a claim of one alone, for now.
+bool Membership::hear_of_end(double now, const std::string& from, uint32_t known, const Member& m,
+                             MembershipEffects& out) {
+  const Member before = table_.at(known);
+  if (before.key != m.key) {
+    if (!newer(m, before)) return false;
+    if (hearsay(now, from, before, MemberState::dead, out)) {
+      ++refusals_["a name that another process has"];
+      return true;
+    }
+    end_incarnation(now, known, MemberState::dead, "another process has its name", out);
+    return false;
+  }
+  const bool dies = m.state == MemberState::dead && m.last_word == MemberState::alive &&
+                    m.incarnation >= before.incarnation;
+  return dies && hearsay(now, from, m, m.state, out);
 }
 
 // While it lives in the graph nobody goes through more than one a second, but for restarts. (Of the
@@ -457,23 +559,23 @@ bool Membership::believable(double now, uint32_t member, uint32_t incarnation, b
   return incarnation <= std::min<double>(most, kIncarnationsAtMost - 1);
 }
 
-// `m` is over, says `from`, and lives for all that is known here. False: it is to be believed.
-bool Membership::hearsay(double now, const std::string& from, const Member& m,
+// `m` has ended, says `from`, and lives for all that is known here. False: it is to be believed.
+bool Membership::hearsay(double now, const std::string& from, const Member& m, MemberState end,
                          MembershipEffects& out) {
   const uint32_t member = *table_.find(m.node);
   const uint32_t by = short_hash(from);
   if (suspicions_.accuses(member, short_hash(self().node))) return false;
   if (const auto claim = suspicions_.claimed(member)) return claim->by == by;
-  MembershipPacket packet;  // it hears what is said of it
-  packet.kind = Kind::sync_reply;
-  packet.news.push_back(m);
-  out.sends.push_back({m.node, std::move(packet)});
   Member suspect = m;
   suspect.state = MemberState::suspect;
   suspect.accuser = by;
+  MembershipPacket packet;  // it hears what is said of it
+  packet.kind = Kind::sync_reply;
+  packet.news.push_back(suspect);
+  out.sends.push_back({m.node, std::move(packet)});
   take_in(now, suspect, out);
   if (!table_.live(member)) return true;
-  suspicions_.claim({member, m.state, by});
+  suspicions_.claim({member, end, by});
   ProbeResults results;
   prober_.suspect(now, member, results);
   carry_out(now, results, out);
@@ -513,6 +615,9 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   if (known_[merged.index].incarnation == 0 && in_graph(m))
     known_[merged.index] = {now, m.incarnation};
   if (m.state == MemberState::suspect) suspicions_.suspect(now, merged.index, m.accuser);
+  const auto owner = [](const Member& r) { return is_over(r) ? 0 : id_of(r.key); };
+  if (!before || owner(*before) != owner(m)) out.owners.emplace_back(m.node, owner(m));
+  count_means(now, merged.index, before, out);
   if (new_incarnation && !is_over(m))
     out.lines.push_back(incarnation_of(m) + " is here, " + ranks_of(m));
   if (m.state == MemberState::left) out.lines.push_back(incarnation_of(m) + " has left");
@@ -523,32 +628,64 @@ void Membership::on_news(double now, const MemberTable::Merged& merged, Membersh
   sync_soon(now);
 }
 
-void Membership::hear_of_self(double now, const Member& m, MembershipEffects& out) {
+// How often does it ask?
+void Membership::count_means(double now, uint32_t member, const std::optional<Member>& before,
+                             MembershipEffects& out) {
+  const Member& m = table_.at(member);
+  const bool is_new = !before || before->key != m.key;
+  const auto place = is_new
+                         ? means_of_.insert_or_assign(member, MeanCount(now, m.means_asked)).first
+                         : means_of_.try_emplace(member, now, before->means_asked).first;
+  const auto ignored = std::ranges::find(too_often_, member);
+  const bool was_ignored = ignored != too_often_.end();
+  if (place->second.allows(now, m.means_asked)) {
+    if (was_ignored) too_often_.erase(ignored);
+  } else if (!was_ignored) {
+    too_often_.push_back(member);
+    accuse_of_lies(m.node, "it asks for means too often, and is not heard any more", out);
+  }
+}
+
+void Membership::hear_of_self(double now, const std::string& from, const Member& m,
+                              MembershipEffects& out) {
   if (is_over(self())) return;
-  Member own = self(), same = m;
-  same.accuser = own.accuser;
-  same.state = own.state;
-  const bool ours = same == own;      // what we said, but for the state
-  const bool other = m.id != own.id;  // a process of the same name said it, or says it now
+  if (m.key != self().key) return hear_of_rival(now, from, m, out);
+  Member own = self();
+  const bool ours = same_word(m, own);  // what we said, but for the state
+  const bool is_claim = is_over(m) && m.last_word == MemberState::alive;
   if (ours && m.state == MemberState::suspect && own.refutations < kRefutationsAtMost / 2) {
     ++own.refutations;
     prober_.ail(+1);
     renew_self(own);
-  } else if (other ? m.incarnation >= own.incarnation
-                   : !newer(own, m) && !(ours && m.state == own.state)) {
-    if (!believable(now, 0, m.incarnation, false)) {
-      ++refusals_["an incarnation that jumps"];
-      return;
-    }
-    const bool here = !known_.empty() && known_[0].incarnation > 0;
-    if (other && own_incarnation_.lost_to(now, m.id, here, is_over(m))) {
-      out.name_taken = true;
-      return;
-    }
-    own_incarnation_.contest(m.incarnation,
-                             is_over(m) ? "it was declared dead" : "it has lived before");
-    begin_contested(now, out);
+  } else if (is_claim && m.incarnation >= own.incarnation) {
+    own_incarnation_.contest(now, m.incarnation, "it was declared dead", short_hash(from));
+  } else if (!ours && !newer(own, m)) {  // it was said in an earlier life
+    own.means_asked = std::max(own.means_asked, m.means_asked);
+    own.stops = own.stops || (m.stops && m.generation >= own.generation);
+    ++own.refutations;
+    renew_self(own);
+    own_incarnation_.contest(m.incarnation, "it has lived before");
   }
+  begin_contested(now, out);
+}
+
+// Another process has said something in the name of this node, or says it now.
+void Membership::hear_of_rival(double now, const std::string& from, const Member& m,
+                               MembershipEffects& out) {
+  if (m.incarnation < self().incarnation) return;
+  if (!believable(now, 0, m.incarnation, false)) {
+    ++refusals_["an incarnation that jumps"];
+    return;
+  }
+  const bool is_here = !known_.empty() && known_[0].incarnation > 0;
+  auto says = OwnIncarnation::Says::contest;
+  if (is_here)
+    says = own_incarnation_.hear(
+        now, {id_of(m.key), short_hash(from), is_over(m), table_.live_count() <= 2});
+  if (says == OwnIncarnation::Says::lost) out.name_taken = true;
+  if (says != OwnIncarnation::Says::contest) return;
+  own_incarnation_.contest(m.incarnation, "another process has had its name");
+  begin_contested(now, out);
 }
 
 void Membership::begin_contested(double now, MembershipEffects& out) {
@@ -556,7 +693,8 @@ void Membership::begin_contested(double now, MembershipEffects& out) {
     begin_incarnation(self(), next->incarnation, next->why, out);
 }
 
-void Membership::renew_self(const Member& m) {
+void Membership::renew_self(Member m) {
+  sign(m);
   GV_CHECK(table_.merge(m).news);
   ranks_went_ = true;
   piggyback_.member(0);
@@ -662,11 +800,9 @@ void Membership::carry_out(double now, ProbeResults results, MembershipEffects& 
     send(to, std::move(packet), out);
 }
 
-// What a member is to hear of itself: that it is not plainly alive, as known here or, where another
-// says that it is over, as that one says.
+// What a member is to hear of itself: that it is not plainly alive.
 std::optional<Member> Membership::said_of(uint32_t member) const {
-  Member m = table_.at(member);
-  if (const auto claim = suspicions_.claimed(member)) m.state = claim->state;
+  const Member& m = table_.at(member);
   if (m.state == MemberState::alive) return std::nullopt;
   return m;
 }
@@ -690,7 +826,6 @@ void Membership::send_sync(const std::string& to, MembershipEffects& out) {
   MembershipPacket packet;
   packet.kind = Kind::sync;
   packet.sequence = table_.digest();
-  packet.facts = facts();
   packet.news.push_back(self());
   if (const auto member = table_.find(to))
     if (auto said = said_of(*member)) packet.news.push_back(std::move(*said));
@@ -707,7 +842,6 @@ void Membership::send_view(double now, uint32_t to, MembershipEffects& out) {
     MembershipPacket packet;
     packet.kind = Kind::sync_reply;
     packet.graph = spec();
-    packet.facts = facts();
     size_t bytes = wire_bytes(packet);
     for (; done < order.size() && bytes < kViewBytes && packet.news.size() < kMaxNews; ++done) {
       packet.news.push_back(table_.at(order[done]));
@@ -731,18 +865,6 @@ void Membership::on_view(double now, uint32_t from, const MembershipPacket& pack
   if (whole && !same) send_view(now, from, out);
 }
 
-void Membership::forget_old_rates() {
-  if (table_.rates().empty()) return;
-  std::map<uint32_t, uint32_t> ranges;  // first rank -> end
-  for (const uint32_t member : table_.by_name())
-    if (const Member& m = table_.at(member); in_graph(m))
-      ranges.emplace(m.first_rank, m.first_rank + m.ranks);
-  table_.keep_rates_of([&](uint32_t rank) {
-    const auto above = ranges.upper_bound(rank);
-    return above != ranges.begin() && rank < std::prev(above)->second;
-  });
-}
-
 // --- what is known
 
 std::vector<Member> Membership::members() const {
@@ -757,13 +879,6 @@ std::vector<Member> Membership::graph() const {
   std::erase_if(all, [](const Member& m) { return !in_graph(m); });
   std::stable_sort(all.begin(), all.end(),
                    [](const Member& a, const Member& b) { return a.first_rank < b.first_rank; });
-  return all;
-}
-
-std::vector<EdgeRate> Membership::edge_rates() const {
-  std::vector<EdgeRate> all;
-  for (const auto& [edge, rate] : table_.rates())
-    all.push_back(rate);
   return all;
 }
 

@@ -12,19 +12,29 @@
 // itself lower it, so a node that is slow itself accuses nobody. A broken link is a suspicion and a
 // dial; if the port refuses, the process is gone and dead at once.
 //
+// Facts have owners. What a node says of itself (its record: address, ranks, state of its work,
+// what it asks for), what it has measured of its own edges and the graph that it wants are signed
+// with its process's key (messages/facts.hpp); others carry them, and say of it only that it is
+// suspect or dead. A signature is checked once, when it is new. Who passes on what nobody has
+// signed is a liar: the rest of its packet is not read. Who signs two things under one number is
+// named in an alarm, and the larger bytes stand everywhere. A name is the process's that has it
+// until that one is over: that another has it by now is a claim of its death.
+//
 // Dead is final in an incarnation: whoever heard it has dropped its exchanges with that
 // incarnation. A node that learns of its own death goes on in its next incarnation (`reborn`), so a
 // process may begin with incarnation 1: those who remember it tell it better.
 //
 // What others say of a death is a suspicion until this node's own probe or link, or a second of the
-// others, finds the same; who is said to be dead hears of it and goes on in its next incarnation
-// (own_incarnation.hpp), of which it begins few; one whose ranks are claimed takes others. A node
-// believes no incarnation that has grown faster than that, and what it refuses is counted.
+// others, finds the same; who is suspected hears of it and refutes it, and who is taken for dead
+// goes on in its next incarnation (own_incarnation.hpp), of which it begins few; one whose ranks
+// are claimed takes others. A node believes no incarnation that has grown faster than that, and
+// what it refuses is counted.
 //
 // Any member may change the graph, for any user may by a message to any node. So a liar may too,
 // and what that costs is bounded: after four changes in a row a node makes one a second, to the
 // newest graph that it has heard of; one whose version is far above the last is refused and
-// counted. Who asked for a graph is named, as the member that told it says.
+// counted. So with means: each member counts its own requests, four in a row and then one each
+// five seconds; those of who asks twice as often are ignored.
 //
 // News go to two others as soon as they are heard, and to two more every 5 ms until each was told
 // log2(n) / 2 times; then they ride on pings and acks, some 3 log2(n) times in all. Whole views are
@@ -40,12 +50,15 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "actors/membership/connector.hpp"
+#include "actors/membership/mean_pace.hpp"
 #include "actors/membership/member_table.hpp"
 #include "actors/membership/next_graph.hpp"
 #include "actors/membership/own_incarnation.hpp"
@@ -53,6 +66,7 @@
 #include "actors/membership/prober.hpp"
 #include "actors/membership/suspicions.hpp"
 #include "kernels/base/random.hpp"
+#include "messages/keys.hpp"
 
 namespace grapevine {
 
@@ -60,8 +74,9 @@ struct MembershipOptions {
   uint64_t seed = 1;
   std::vector<std::string> join;  // addresses of nodes to find; any live one will do
   std::string topology = "ring";  // until somebody reconfigures
-  uint64_t run = 1;               // hash of the run's name and job: facts of others are not taken
+  uint64_t run = 1;               // hash of the run's name and job: facts of others are none
   uint32_t generation = 0;        // of the run: a resumed one has a later one
+  Signing signing;                // all three are set
 };
 
 struct MembershipEffects {
@@ -74,21 +89,22 @@ struct MembershipEffects {
   std::vector<std::string> closes;  // nodes whose links are not needed; each answered by link_down
   double timer_at = 0;              // always set: call timer() then; replaces the earlier one
   bool changed = false;             // the epoch: spec, members, incarnations or ranks
-  bool facts = false;               // of the run have changed: facts()
   bool reborn = false;              // own incarnation has grown: self().incarnation
   bool ranks_moved = false;         // own ranks have: self().first_rank
   bool name_taken = false;          // by another process: this one is to end
   std::vector<std::string>
       died;  // nodes whose known incarnation has ended; drop what was open with it
-  std::vector<std::string> lines;  // for the log
+  std::vector<std::pair<std::string, uint64_t>> owners;     // whose a name is now; 0: anybody's
+  std::vector<std::string> lines;                           // for the log
+  std::vector<std::pair<std::string, std::string>> alarms;  // a node that lies, and how; once
 };
 
 class Membership {
  public:
-  /// `self`: node, address and ranks; first_rank may be kAnyRank: given by a first contact, or 0 if
-  /// there is nobody to join. Begins in incarnation max(1, self.incarnation). A process that may
-  /// have had predecessors of its name begins not ready: so it can tell what they said from what it
-  /// says.
+  /// `self`: node, address and ranks, the key of `signing`; first_rank may be kAnyRank: given by a
+  /// first contact, or 0 if there is nobody to join. Begins in incarnation max(1,
+  /// self.incarnation). A process that may have had predecessors of its name begins not ready: so
+  /// it can tell what they said from what it says.
   Membership(Member self, const MembershipOptions&);
 
   void start(double now, MembershipEffects&);
@@ -117,14 +133,16 @@ class Membership {
   void renew(double now, const std::string& why, MembershipEffects&);
   /// Begins at once, but after four changes in a row at all nodes one a second.
   void reconfigure(double now, const std::string& topology, MembershipEffects&);
-  /// Own measurements: of each edge one node measures it, that of the lower rank. Told if it
-  /// has moved by a twentieth; stamps are set here.
+  /// Own measurements, of edges with an end here, by edge. Told if one has moved by a twentieth.
   void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
 
-  /// Facts of the run: told to all, each for good.
+  /// Told to all, for good: the run is to stop.
   void stop(double now, MembershipEffects&);
-  /// The number of the mean that is wanted now: one more than before.
-  uint32_t want_mean(double now, MembershipEffects&);
+  /// One mean more is wanted: asked for at once, or when this node may ask again.
+  void want_mean(double now, MembershipEffects&);
+  /// Of the means that are asked for, as all know it who know the same: another number with each
+  /// request; 0: none was.
+  uint64_t means_asked() const;
 
   /// Of the own record: a mean that this node has, and whom it cannot reach itself. False: more
   /// nodes than a record can name, or nobody of that name.
@@ -143,9 +161,9 @@ class Membership {
   const MemberTable& table() const { return table_; }
   std::vector<Member> members() const;  // all records by name, the node's own among them
   std::vector<Member> graph() const;    // the epoch's members, by first rank
-  std::vector<EdgeRate> edge_rates() const;
+  std::vector<EdgeRate> edge_rates() const { return table_.edge_rates(); }
   const GraphSpec& spec() const { return table_.spec(); }
-  const RunFacts& facts() const { return table_.facts(); }
+  bool stopping() const { return table_.stopping(); }
   uint64_t epoch() const { return table_.epoch(); }
   bool linked(const std::string& node) const;
   bool alone() const { return connector_.alone(); }  // no link with a member stands
@@ -153,6 +171,7 @@ class Membership {
   double round_trip_s(const std::string& node) const;  // smoothed; 0: not measured yet
   size_t open_probes() const { return prober_.open(); }
   int health() const { return prober_.health(); }  // 0 is best, 8 worst: time-outs x (1 + it)
+  uint64_t signatures_checked() const { return checked_; }
 
  private:
   struct Known {  // since when it is in the graph, and from which incarnation on; 0: it is not
@@ -162,20 +181,32 @@ class Membership {
 
   void sync_soon(double now);
   void begin(double now, MembershipEffects&);
-  void take_in(const RunFacts&, MembershipEffects&);
   void change_graph(double now, MembershipEffects&);
   void finish(double now, MembershipEffects&);
   // what is made of what is heard
-  void hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
+  bool hear(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
+  bool holds(const Member&);
+  bool holds(const GraphSpec&);
+  bool holds(const PublicKey&, std::span<const std::byte>, const Signature&);
+  void sign(Member&) const;
+  void disbelieve(const std::string& from, MembershipEffects&);
+  void accuse_of_lies(const std::string& node, const std::string& how, MembershipEffects&);
   void hear_of(double now, const std::string& from, const Member&, MembershipEffects&);
   bool believable(double now, uint32_t member, uint32_t incarnation, bool over) const;
-  bool hearsay(double now, const std::string& from, const Member&, MembershipEffects&);
+  bool hearsay(double now, const std::string& from, const Member&, MemberState end,
+               MembershipEffects&);
   bool take_in(double now, const Member&, MembershipEffects&);
   void on_news(double now, const MemberTable::Merged&, MembershipEffects&);
-  void hear_of_self(double now, const Member&, MembershipEffects&);
+  bool hear_of_end(double now, const std::string& from, uint32_t known, const Member&,
+                   MembershipEffects&);
+  void hear_of_self(double now, const std::string& from, const Member&, MembershipEffects&);
+  void hear_of_rival(double now, const std::string& from, const Member&, MembershipEffects&);
+  void count_means(double now, uint32_t member, const std::optional<Member>& before,
+                   MembershipEffects&);
   void begin_contested(double now, MembershipEffects&);
   bool change_ranks(std::vector<RankGone>);
-  void renew_self(const Member&);
+  void renew_self(Member);
+  void ask_for_mean(double now);
   void begin_incarnation(Member, uint32_t incarnation, const std::string& why, MembershipEffects&);
   void settle_ranks(double now, MembershipEffects&);
   void accuse(double now, uint32_t member, const std::string& why, MembershipEffects&);
@@ -191,8 +222,6 @@ class Membership {
   void send_sync(const std::string& to, MembershipEffects&);
   void send_view(double now, uint32_t to, MembershipEffects&);
   void on_view(double now, uint32_t from, const MembershipPacket&, MembershipEffects&);
-  void forget_old_rates();
-
   MembershipOptions options_;
   MemberTable table_;
   Random random_;
@@ -202,11 +231,18 @@ class Membership {
   Suspicions suspicions_;
   std::vector<Known> known_;  // by member
   std::map<std::string_view, uint64_t> refusals_;
+  MeanPace own_means_;
+  std::map<uint32_t, MeanCount> means_of_;  // by member
+  std::vector<uint32_t> too_often_;         // whose requests are not counted
+  std::set<std::string> accused_;           // of lies, in alarms
+  GraphSpec judged_;                        // the last one whose signature has held
+  uint64_t checked_ = 0;
   NextGraph next_graph_;
   OwnIncarnation own_incarnation_;
   std::vector<double> told_at_;  // by member: our whole view, since its link came up
   std::vector<std::pair<std::string, std::string>> strangers_;  // linked, no record yet; dialled
   bool fresh_ = false;                                          // something is to be told at once
+  bool mean_wanted_ = false;
   bool met_ = false;         // somebody's whole view was heard, or there is nobody
   bool ranks_went_ = false;  // of somebody, out of the graph or elsewhere
   uint64_t known_epoch_ = 0, measurements_ = 0;

@@ -8,16 +8,17 @@ namespace grapevine {
 namespace {
 
 constexpr double kStands_s = 1, kInARow = 4;
-constexpr double kVersionsPerSecond = 1024;
+constexpr double kVersionsAhead = 4, kVersionsPerSecond = 16;
 constexpr double kNewcomer_s = 2;  // for a second one's word
 
 }  // namespace
 
 bool NextGraph::wish(const std::string& node, const std::string& topology,
                      const GraphSpec& current) {
-  const uint64_t newest = next_ ? next_->version : current.version;
+  const bool replaces_own = next_ && next_->key == PublicKey{};  // which nobody has heard of
+  const uint64_t newest = next_ ? next_->version - uint64_t{replaces_own} : current.version;
   if (newest >= kSpecsAtMost) return false;
-  next_ = GraphSpec{newest + 1, node, topology};
+  next_ = GraphSpec{newest + 1, node, topology, {}, {}};
   return true;
 }
 
@@ -26,7 +27,7 @@ bool NextGraph::hear(double now, const Word& word, const GraphSpec& current, boo
   if (said.version > kSpecsAtMost) return true;
   if (newcomer && !newcomer_until_) newcomer_until_ = now + kNewcomer_s;
   const double ahead = static_cast<double>(said.version) - static_cast<double>(current.version);
-  const bool far = ahead > kVersionsPerSecond * (1 + now - since_);
+  const bool far = ahead > kVersionsAhead + kVersionsPerSecond * (now - since_);
   if (!far && word.in_graph && now < newcomer_until_) denied_ = true;
   if (!wins(said, next_ ? *next_ : current)) return true;
   if (far) return hear_far(now, word);

@@ -1,9 +1,10 @@
 // NextGraph: which graph is to follow the one of now, and when. A state machine without I/O.
 //
 // Of all wishes the one that wins (member_table.hpp) is taken: four in a row, then one a second,
-// for every node solves for each. Versions go beyond the graph of now by so many for each second
-// that it stands: a liar cannot use them up, and where it has led some nodes far ahead, the others
-// follow. A newcomer has to believe whoever it meets first: a version beyond those once two have
+// for every node solves for each. An honest wish has the next version; for nodes that have missed
+// some, versions go beyond the graph of now by four, and by sixteen more for each second that it
+// stands: a liar cannot use them up, and where it has led some nodes ahead, the others follow. A
+// newcomer has to believe whoever it meets first: a version beyond those once two have
 // said so, of which it takes the lower, or where nobody in the graph has said less for a while.
 #pragma once
 #include <limits>
@@ -19,7 +20,7 @@ class NextGraph {
   /// The graph of now stands since then.
   void start(double now) { since_ = now; }
 
-  /// A wish of this node's own. False: there are no versions left.
+  /// A wish of this node's own, unsigned. False: there are no versions left.
   bool wish(const std::string& node, const std::string& topology, const GraphSpec& current);
   /// What another says the graph is, or is to be.
   struct Word {

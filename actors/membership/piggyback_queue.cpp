@@ -8,14 +8,15 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kPacketBytes = 136;  // headers and an empty packet
-constexpr size_t kRateBytes = 24;
-constexpr size_t kPendingRatesAtMost = 4096;
+constexpr size_t kPacketBytes = 144;  // headers and an empty packet
+constexpr size_t kKeyBytes = sizeof(PublicKey), kSignatureBytes = sizeof(Signature);
+constexpr size_t kPendingRatesAtMost = 1024;
 
 size_t text_bytes(const std::string& text) { return 8 + (text.size() + 8) / 8 * 8; }
 
 size_t wire_bytes(const GraphSpec& spec) {
-  return 8 + text_bytes(spec.node) + text_bytes(spec.topology);
+  return 24 + text_bytes(spec.node) + text_bytes(spec.topology) +
+         (spec.version > 0 ? kKeyBytes + kSignatureBytes : 0);
 }
 
 int tellings(size_t members) { return 3 * std::bit_width(members); }
@@ -27,12 +28,16 @@ int tellings_at_once(size_t members) {
 }  // namespace
 
 size_t wire_bytes(const Member& m) {
-  return 80 + 8 * (m.gone.size() + m.unreachable.size()) + text_bytes(m.node) +
-         text_bytes(m.address);
+  return 120 + kKeyBytes + kSignatureBytes + 8 * (m.gone.size() + m.unreachable.size()) +
+         text_bytes(m.node) + text_bytes(m.address);
 }
 
+size_t wire_bytes(const RateFact& fact) { return 48 + kSignatureBytes + fact.rates.size() * 16; }
+
 size_t wire_bytes(const MembershipPacket& packet) {
-  size_t bytes = kPacketBytes + wire_bytes(packet.graph) + packet.rates.size() * kRateBytes;
+  size_t bytes = kPacketBytes + wire_bytes(packet.graph);
+  for (const RateFact& fact : packet.rates)
+    bytes += wire_bytes(fact);
   for (const Member& m : packet.news)
     bytes += wire_bytes(m);
   return bytes;
@@ -62,8 +67,8 @@ void PiggybackQueue::Turns<Key>::each(int enough, const Tell& tell) {
   }
 }
 
-void PiggybackQueue::rate(uint32_t i, uint32_t j) {
-  if (rates_.size() < kPendingRatesAtMost || rates_.has({i, j})) rates_.begin({i, j});
+void PiggybackQueue::rates(MemberTable::RatePart part) {
+  if (rates_.size() < kPendingRatesAtMost || rates_.has(part)) rates_.begin(part);
 }
 
 bool PiggybackQueue::fresh(const MemberTable& table) const {
@@ -75,10 +80,6 @@ void PiggybackQueue::load(const MemberTable& table, MembershipPacket& packet) {
   if (spec_sent_ < enough) {
     ++spec_sent_;
     packet.graph = table.spec();
-  }
-  if (facts_sent_ < enough) {
-    ++facts_sent_;
-    packet.facts = table.facts();
   }
   size_t bytes = wire_bytes(packet);
   const size_t there_before = packet.news.size();
@@ -93,12 +94,13 @@ void PiggybackQueue::load(const MemberTable& table, MembershipPacket& packet) {
     packet.news.push_back(m);
     return Then::told;
   });
-  rates_.each(enough, [&](const std::pair<uint32_t, uint32_t>& edge) {
-    using Then = Turns<std::pair<uint32_t, uint32_t>>::Then;
-    if (bytes + kRateBytes > kNewsBytes) return Then::full;
-    const auto known = table.rates().find(edge);
+  rates_.each(enough, [&](const MemberTable::RatePart& part) {
+    using Then = Turns<MemberTable::RatePart>::Then;
+    const auto known = table.rates().find(part);
     if (known == table.rates().end()) return Then::over;
-    bytes += kRateBytes;
+    const size_t more = wire_bytes(known->second);
+    if (bytes + more > kNewsBytes || packet.rates.size() >= kMaxRateFacts) return Then::full;
+    bytes += more;
     packet.rates.push_back(known->second);
     return Then::told;
   });

@@ -1,9 +1,9 @@
 // PiggybackQueue: which news ride on the next packet. For membership.hpp. No I/O.
 //
-// Each record, the spec, the run's facts and each edge rate travel some 3 log2(n) times after they
-// were heard, as many as fit a packet of kNewsBytes: those that have travelled least first, of
-// these the one that waits longest. The first tellings, log2(n) / 2 and two at least, do not wait
-// for a packet that goes anyway (`fresh`).
+// Each record, the spec and each fact of rates travel some 3 log2(n) times after they were heard,
+// as many as fit a packet of kNewsBytes: those that have travelled least first, of these the one
+// that waits longest. The first tellings, log2(n) / 2 and two at least, do not wait for a packet
+// that goes anyway (`fresh`).
 #pragma once
 #include <climits>
 #include <cstdint>
@@ -20,14 +20,14 @@ constexpr size_t kNewsBytes = 1200;  // of a packet, about: with the rest below 
 
 /// About what a record or a packet takes on the wire.
 size_t wire_bytes(const Member&);
+size_t wire_bytes(const RateFact&);
 size_t wire_bytes(const MembershipPacket&);
 
 class PiggybackQueue {
  public:
   void member(uint32_t index) { members_.begin(index); }
   void spec() { spec_sent_ = 0; }
-  void facts() { facts_sent_ = 0; }
-  void rate(uint32_t i, uint32_t j);
+  void rates(MemberTable::RatePart);
 
   /// Fills what is left of the packet.
   void load(const MemberTable&, MembershipPacket&);
@@ -70,8 +70,8 @@ class PiggybackQueue {
   };
 
   Turns<uint32_t> members_;
-  Turns<std::pair<uint32_t, uint32_t>> rates_;
-  int spec_sent_ = 0, facts_sent_ = 0;
+  Turns<MemberTable::RatePart> rates_;
+  int spec_sent_ = 0;
 };
 
 }  // namespace grapevine

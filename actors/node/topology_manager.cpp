@@ -309,7 +309,7 @@ void TopologyManager::tell_rates() {
     if (found == edges_.end()) continue;
     const double rate = found->second.rate(wanted_[k], kEdgePrior);
     rates->push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(j),
-                      std::clamp(rate, kLeastRate, kMostRate), 0});
+                      std::clamp(rate, kLeastRate, kMostRate)});
   }
   send(deps_.membership, EdgeRatesPtr(std::move(rates)));
 }
@@ -364,9 +364,10 @@ void TopologyManager::ask_some() {
         .then(
             [this](const CommunicatorReport& report) {
               for (const EdgeCount& e : report.edges) {
-                if (report.rank > e.peer) continue;  // the lower rank counts
-                edges_[{report.rank, e.peer}].add(e.applied, elapsed_s_,
-                                                  kEdgeWindow * gradient_s_ / deps_.settings->rate);
+                // Of two ranks that are both here the lower one counts.
+                if (report.rank > e.peer && member_of(e.peer).communicator) continue;
+                edges_[std::minmax(report.rank, e.peer)].add(
+                    e.applied, elapsed_s_, kEdgeWindow * gradient_s_ / deps_.settings->rate);
               }
               on_reports();
             },

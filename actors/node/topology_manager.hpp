@@ -9,10 +9,10 @@
 //
 // Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted),
 // over a window that slides, and they are solved for again when a rate has moved by a tenth. Among
-// several processes a rate is what membership tells of it, also of the edges that are measured
-// here: so all nodes solve for the same rates and have the same constants. No rate counts as more
-// than a hundred times away from the wanted one, whoever tells it. Where the pairing is the paper's
-// own process, rates are what they are wanted to be.
+// several processes the nodes of both ends measure an edge, and what counts of it is what
+// membership makes of the two words: so all other nodes solve for the same rates. No rate counts as
+// more than a hundred times away from the wanted one, whoever tells it. Where the pairing is the
+// paper's own process, rates are what they are wanted to be.
 //
 // A spectrum is never computed in a handler: it goes to the compute pool, one at a time. Until it
 // is there a new epoch goes by the last constants, and plain averaging before the first. A spectrum
@@ -128,7 +128,7 @@ class TopologyManager final : public TopologyManagerActor::base {
   double epoch_at_s_ = 0, renewed_at_s_ = 0;
   size_t awaited_reports_ = 0;
   std::vector<Asked> to_ask_;  // in the renewal in progress, the next one last
-  double elapsed_s_ = 0;  // of the renewal in progress
+  double elapsed_s_ = 0;       // of the renewal in progress
   std::map<std::pair<int, int>, Measured> edges_;
   std::vector<double> heard_;  // per edge, exchanges per second; 0, or empty: nobody has told
   std::map<int, Measured> gradients_;

@@ -21,6 +21,7 @@
 #include "actors/transport/arrivals.hpp"
 #include "kernels/memory/hash.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
+#include "messages/facts.hpp"
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(grapevine::LinkTransport::Held)
 
@@ -97,12 +98,6 @@ std::shared_ptr<Arrivals> make_arrivals(uint64_t payload_bytes, const Settings& 
                                     16 * static_cast<size_t>(s.ranks) * here + 64);
 }
 
-// What facts of the run are marked with. Never 0.
-uint64_t run_of(const Settings& s, const NodeSettings& n, const Objective& objective) {
-  const Hello hello = hello_of(s, n, objective);
-  return std::max<uint64_t>(fnv1a(hello.run, hello.job), 1);
-}
-
 struct Handles {
   ClusterActor cluster;
   TransfersActor transfers;
@@ -124,6 +119,7 @@ void events_of_links(LinkEvents& events, const Handles& to) {
   events.turned_away = [to](const std::string& from, const std::string& reason) {
     caf::anon_send(to.console, TurnedAway{from, reason});
   };
+  events.contested = [to](const std::string& node) { caf::anon_send(to.cluster, Contested{node}); };
   events.bulk_ended = [to](const std::string& node, uint64_t lost, const std::string& reason) {
     caf::anon_send(to.console, BulkEnded{node, lost, reason});
   };
@@ -163,11 +159,14 @@ LinkEvents events_to(const Handles& to, std::shared_ptr<LinkTransport> transport
 LinksOptions links_options(const Settings& s, const NodeSettings& n, const Objective& objective) {
   LinksOptions options;
   options.listen = n.listen;
+  options.advertise = n.advertise;
   options.key = n.key;
+  if (n.own_key) options.own_key = *n.own_key;
   options.no_key = n.no_key;
   options.bulk_encryption = n.bulk_encryption;
   options.same_host = n.same_host;
   options.self = hello_of(s, n, objective);
+  options.lent_payloads = 4 * static_cast<size_t>(ranks_here(s)) + 4;  // half of what there are
   options.max_payload_bytes =
       2 * (objective.layout().bytes() + objective.statistics().bytes()) + 64;
   return options;
@@ -206,6 +205,7 @@ Member self_of(const Settings& s, const NodeSettings& n) {
   self.ranks = static_cast<uint32_t>(ranks_here(s));
   self.first_rank = n.first_rank < 0 ? kAnyRank : static_cast<uint32_t>(n.first_rank);
   self.ready = false;
+  self.life = n.life;
   return self;
 }
 
@@ -232,11 +232,13 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
     if (told) told(line);
   };
   Handles to;
-  to.cluster = system.spawn<Cluster>(
-      ClusterDependencies{clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
-                          MembershipOptions{s.seed, n.join, s.topology, run_of(s, n, *objective),
-                                            hooks.run.resumption.generation},
-                          lifecycle_of(s, n), say, std::move(done)});
+  GV_CHECK(n.own_key != nullptr);
+  to.cluster = system.spawn<Cluster>(ClusterDependencies{
+      clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
+      MembershipOptions{s.seed, n.join, s.topology, run_of(hello_of(s, n, *objective)),
+                        hooks.run.resumption.generation, n.own_key->signing()},
+      lifecycle_of(s, n), say, [sink = hooks.run.sink](const Alarm& alarm) { sink.raise(alarm); },
+      std::move(done)});
   to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
                                                                shape_of_rank(s, *objective),
                                                                std::move(mean), n.patience_s, say});
@@ -575,6 +577,7 @@ Status check(const NodeSettings& n, const Settings& s) {
   if (Status fits = check_text("run", n.run, kNameBytes); !fits) return fits;
   if (Status fits = check_text("name", n.name, kNameBytes); !fits) return fits;
   if (Status fits = check_text("listen", n.listen, kAddressBytes); !fits) return fits;
+  if (Status fits = check_text("advertise", n.advertise, kAddressBytes); !fits) return fits;
   for (const std::string& address : n.join)
     if (Status fits = check_text("join", address, kAddressBytes); !fits) return fits;
   for (const std::string* lines : {&n.settings, &n.defaults})
@@ -611,6 +614,8 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
   settings.local_ranks = ranks_here(given);
   NodeSettings node = asked;
   if (node.name.empty()) node.name = name_of_this_process();
+  if (!node.own_key) node.own_key = std::make_shared<const NodeKey>(NodeKey::generate());
+  if (node.life == 0) node.life = name_hash(fmt::format("{}", fmt::join(random_challenge(), " ")));
   const auto thrown = std::make_shared<Thrown>();
   auto checked = guard(std::move(objective), thrown);
   if (!checked) return checked.error();

@@ -5,6 +5,7 @@
 // what happens when.
 #pragma once
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,13 +15,19 @@
 
 namespace grapevine {
 
+class NodeKey;  // actors/transport/node_key.hpp
+
 struct NodeSettings {
   std::string run = "grapevine";  // the run's name: nodes of another are refused
   std::string name;               // this node's, its own in the run; empty: HOST-PROCESS
   std::string listen;             // empty: a unix socket of this user, by the name
+  std::string advertise;          // the address that others are told; empty: where it listens
   std::vector<std::string> join;  // addresses of nodes; any live one will do
   std::optional<RunKey> key;
-  bool no_key = false;  // TCP on loopback without one
+  // What this process signs with: the same one each time makes it the same member to the others.
+  std::shared_ptr<const NodeKey> own_key;  // null: a new one
+  uint64_t life = 0;               // another each time that the process is started; 0: drawn
+  bool no_key = false;             // TCP on loopback without one
   bool bulk_encryption = true;
   bool same_host = true;  // pass payloads through shared memory where it can be had
   int first_rank = -1;    // -1: whichever are free

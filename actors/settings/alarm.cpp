@@ -26,6 +26,7 @@ std::string Alarm::line() const {
   } else if (rank >= 0 && what != What::divergence) {
     text += "rank " + std::to_string(rank) + ": ";
   }
+  if (!node.empty()) text += "node " + node + ": ";
   text += is;
   for (const std::string& more : {reason, advice})
     if (!more.empty()) text += "; " + more;
@@ -40,9 +41,10 @@ const char* name_of(Alarm::What what) {
     case Alarm::What::stale_edge: return "stale_edge";
     case Alarm::What::idle_rank: return "idle_rank";
     case Alarm::What::conserved_sum: return "conserved_sum";
-    case Alarm::What::checkpoint: break;
+    case Alarm::What::checkpoint: return "checkpoint";
+    case Alarm::What::liar: break;
   }
-  return "checkpoint";
+  return "liar";
 }
 
 Alarm divergence_under(const Settings& s) {

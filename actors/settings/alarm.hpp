@@ -19,24 +19,26 @@ struct Alarm {
     idle_rank,      // a rank that waits more than it computes
     conserved_sum,  // what a method never changes has changed; seen on the virtual clock alone
     checkpoint,     // what the run would go on from cannot be written
+    liar,           // a node says of others, or of itself, what cannot be so
   };
   What what = What::divergence;
   bool over = false;         // what was told before is so no longer
   int rank = -1, peer = -1;  // -1: all of them
+  std::string node;          // of a liar
   double at_s = 0;
   std::string is, reason, advice;  // the last two are empty where it is over
 
   std::string line() const;
   /// The same trouble at the same place, at whatever time.
   bool same_place(const Alarm& a) const {
-    return what == a.what && rank == a.rank && peer == a.peer;
+    return what == a.what && rank == a.rank && peer == a.peer && node == a.node;
   }
 };
 
 inline constexpr std::array kAlarms = {Alarm::What::divergence,  Alarm::What::far_edge,
                                        Alarm::What::silent_edge, Alarm::What::stale_edge,
                                        Alarm::What::idle_rank,   Alarm::What::conserved_sum,
-                                       Alarm::What::checkpoint};
+                                       Alarm::What::checkpoint,  Alarm::What::liar};
 const char* name_of(Alarm::What);
 
 /// Why ranks that agreed drift apart under such settings, and what to do: the likeliest of it.

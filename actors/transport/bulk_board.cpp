@@ -23,7 +23,8 @@ uint64_t random_token() {
 BulkBoard::BulkBoard(Loop& loop, const LinksOptions& options, const LinkEvents& events,
                      RefusalCounters& refusals)
     : loop_(loop), options_(options), events_(events), refusals_(refusals), tasks_(*this) {
-  if (options.key) tls_ = make_tls(make_identity(*options.key, options.self.node));
+  if (options.key)
+    tls_ = make_tls(make_identity(*options.key, options.self.node, *options.own_key));
   if (!options.same_host) return;
   const std::string name = random_name();
   const auto listening = listen_on_name(name);

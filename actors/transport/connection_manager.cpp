@@ -4,12 +4,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-#include <random>
-
 #include "actors/transport/bulk_board.hpp"
 #include "actors/transport/streams.hpp"
 #include "actors/transport/tls.hpp"
 #include "messages/control_codec.hpp"
+#include "messages/facts.hpp"
 #include "messages/setting_lines.hpp"
 
 namespace grapevine {
@@ -48,14 +47,8 @@ ConnectionManager::ConnectionManager(Loop& loop, BulkBoard& bulk, PeerTable& pee
       listens_tcp_(listens_tcp),
       told_since_(loop.timer().now()),
       tasks_(*this) {
-  if (options.key) {
-    const Identity identity = make_identity(*options.key, options.self.node);
-    tls_ = make_tls(identity);
-    id_ = identity.fingerprint();
-  } else {
-    std::random_device bits;
-    id_ = uint64_t{bits()} << 32 | bits();
-  }
+  if (options.key)
+    tls_ = make_tls(make_identity(*options.key, options.self.node, *options.own_key));
   acceptor_ = kj::heap<Acceptor>(listen_fd, loop, options.connect_s,
                                  [this](Knock knock) { tasks_.add(welcome(std::move(knock))); });
 }
@@ -137,7 +130,9 @@ ConnectionManager::Connection* ConnectionManager::adopt(kj::AuthenticatedStream 
   Connection& c = *owned;
   c.id = ++last_id_;
   if (tls) c.certified = certified_name(*stream.peerIdentity);
-  if (tls) c.fingerprint = certified_fingerprint(*stream.peerIdentity);
+  if (tls) c.certified_key = certified_key(*stream.peerIdentity);
+  c.self = options_.self;
+  c.self.challenge = random_challenge();
   // Other threads may wake it until the last, when this board is gone.
   c.outbox = std::make_shared<Outbox>(
       options_.queued_bytes,
@@ -157,12 +152,22 @@ ConnectionManager::Connection* ConnectionManager::adopt(kj::AuthenticatedStream 
   c.deadline = c.deadline.eagerlyEvaluate([](kj::Exception&&) {});
   connections_.emplace(c.id, kj::mv(owned));
   c.link->start();
-  if (c.dialled) push(c, options_.self);
+  if (c.dialled) push(c, c.self);
   return &c;
 }
 
 void ConnectionManager::close(const std::string& node) {
   if (Connection* c = standing(node)) finish(*c, kClosedHere);
+}
+
+void ConnectionManager::know(const std::string& node, uint64_t id) {
+  if (id == 0) {
+    owners_.erase(node);
+    return;
+  }
+  owners_[node] = id;
+  if (Connection* c = standing(node); c != nullptr && id_of(c->peer.key) != id)
+    finish(*c, "its name is another process's");
 }
 
 void ConnectionManager::refuse(Connection& c, const std::string& reason) {
@@ -213,7 +218,8 @@ void ConnectionManager::report_end(Connection& c, const std::string& reason) {
     } else if (was == Stage::console) {
       if (events_.console_gone) events_.console_gone(c.id);
     } else if (c.dialled) {
-      if (events_.dial_failed) events_.dial_failed(c.address, reason, false);
+      // Whose name it is does not listen there any more.
+      if (events_.dial_failed) events_.dial_failed(c.address, reason, c.is_other);
     } else if (was != Stage::holding && !c.link->gone() && !is_spare(c)) {
       tell_turned_away(c.address, reason);
     }
@@ -263,7 +269,7 @@ ConnectionManager::Connection* ConnectionManager::find(uint64_t id) {
 /// Another connection of the same pair stands: nobody was turned away.
 bool ConnectionManager::is_spare(const Connection& c) {
   const Connection* other = standing(c.peer.node);
-  return other != nullptr && other->peer.id == c.peer.id &&
+  return other != nullptr && other->peer.key == c.peer.key &&
          other->peer.incarnation == c.peer.incarnation;
 }
 
@@ -276,7 +282,6 @@ ConnectionManager::Connection* ConnectionManager::standing(const std::string& no
 // --- the handshake of a control connection, and what comes after it
 
 bool is_settled(std::string_view reason) {
-  if (reason == kNameTaken) return false;
   return reason.starts_with("another ") || reason.find("run key") != reason.npos ||
          reason == kPathByTcp;
 }
@@ -295,9 +300,11 @@ void ConnectionManager::on_message(Connection& c, std::span<const std::byte> byt
 void ConnectionManager::shake(Connection& c, ControlMessage& m) {
   if (const auto* hello = std::get_if<Hello>(&m); hello != nullptr && c.stage == Stage::hello)
     return on_hello(c, *hello);
-  if (std::holds_alternative<Agree>(m)) {
-    if (c.stage == Stage::offered) return stand(c);
-    if (c.stage == Stage::awaiting) return take_agree(c);
+  const bool agrees = c.stage == Stage::offered || c.stage == Stage::awaiting;
+  if (const auto* agree = std::get_if<Agree>(&m); agree != nullptr && agrees) {
+    if (!is_signed(c.peer.key, link_bytes(c.peer, c.self), agree->proof))
+      return refuse_message(c, "no proof that " + c.peer.node + " has its key");
+    return c.stage == Stage::offered ? stand(c) : take_agree(c);
   }
   refuse_message(c, std::string("a ") + name_of(m) + " before the link stands");
 }
@@ -309,10 +316,14 @@ void ConnectionManager::take_agree(Connection& c) {
       return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
                            " is over, there is an incarnation " +
                            std::to_string(old->peer.incarnation));
-    if (old->peer.id != c.peer.id) return challenge(*old, c);
+    if (old->peer.key != c.peer.key) return challenge(*old, c);
   }
-  push(c, Agree{});
+  push(c, agree_with(c));
   stand(c);
+}
+
+Agree ConnectionManager::agree_with(const Connection& c) const {
+  return {options_.own_key->sign(link_bytes(c.self, c.peer))};
 }
 
 void ConnectionManager::challenge(Connection& first, Connection& second) {
@@ -347,14 +358,16 @@ std::string ConnectionManager::disagreement(const Connection& c, const Hello& h)
     return std::string("another ") + what + ": " + theirs + " at " + h.node + ", " + ours + " at " +
            self.node;
   };
-  if (h.version != self.version)
-    return differ("protocol version", std::to_string(h.version), std::to_string(self.version));
+  const bool is_console = h.purpose == LinkPurpose::console;
+  const uint16_t version = is_console ? kConsoleVersion : self.version;
+  if (h.version != version && !(is_console && h.version == kOldestConsole))
+    return differ("protocol version", std::to_string(h.version), std::to_string(version));
   if (!c.certified.empty() && c.certified != h.node)
     return "the name " + h.node + " with a certificate for " + c.certified;
   if (h.purpose == LinkPurpose::console)
     return c.dialled ? "a console where a node was expected" : std::string();
-  if (!c.certified.empty() && c.fingerprint != h.id)
-    return "an id of " + h.node + " that is not its certificate's";
+  if (!c.certified.empty() && c.certified_key != h.key)
+    return "a key of " + h.node + " that is not its certificate's";
   if (h.node == self.node) return "the name " + h.node + " is this node's own";
   if (h.run != self.run) return differ("run", h.run, self.run);
   if (h.job != self.job) return differ("job", h.job_is, self.job_is);
@@ -369,8 +382,14 @@ void ConnectionManager::on_hello(Connection& c, const Hello& h) {
   if (const std::string why = disagreement(c, h); !why.empty()) return refuse(c, why);
   if (h.purpose == LinkPurpose::console && consoles() >= kMostConsoles)
     return refuse(c, "too many consoles");
+  c.is_other = is_contested(h);
+  if (c.is_other) {
+    if (events_.contested && !leaving_) events_.contested(h.node);
+    return refuse(c, kNameHeld);
+  }
   c.peer = h;
-  if (!c.dialled) push(c, options_.self);
+  c.self.version = h.version;  // a console has its own
+  if (!c.dialled) push(c, c.self);
   if (h.purpose == LinkPurpose::console) {
     c.stage = Stage::console;
     c.deadline = nullptr;
@@ -381,6 +400,16 @@ void ConnectionManager::on_hello(Connection& c, const Hello& h) {
   } else {
     c.stage = Stage::awaiting;
   }
+}
+
+/// The name is another's, with whom no link stands.
+bool ConnectionManager::is_contested(const Hello& h) const {
+  if (h.purpose == LinkPurpose::console) return false;
+  const auto owner = owners_.find(h.node);
+  if (owner == owners_.end() || owner->second == id_of(h.key)) return false;
+  return std::none_of(connections_.begin(), connections_.end(), [&](const auto& c) {
+    return c.second->stage == Stage::up && c.second->peer.node == h.node;
+  });
 }
 
 size_t ConnectionManager::consoles() const {
@@ -400,12 +429,12 @@ void ConnectionManager::try_offer(Connection& c) {
       return refuse(c, "incarnation " + std::to_string(c.peer.incarnation) + " of " + c.peer.node +
                            " is over, there is an incarnation " +
                            std::to_string(other->peer.incarnation));
-    if (other->peer.id != c.peer.id) return challenge(*other, c);
+    if (other->peer.key != c.peer.key) return challenge(*other, c);
     if (other->peer.incarnation == c.peer.incarnation)
       return refuse(c, "a link with " + c.peer.node + " stands already");
   }
   c.stage = Stage::offered;
-  push(c, Agree{});
+  push(c, agree_with(c));
 }
 
 void ConnectionManager::offer_next(const std::string& node) {

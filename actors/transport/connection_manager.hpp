@@ -8,9 +8,11 @@
 // whatever link it still believes in is gone, and no message is sent on a connection that the other
 // end may drop.
 //
-// A process has an id beside its name. While a link with one process of a name stands, another of
-// the name waits until the first has been pinged: it is refused if that one answers, and takes its
-// place if not.
+// A process has a key beside its name. Each Hello has a challenge of its own, and each Agree signs
+// both: so whoever stands here has the key that it names. While a link with one process of a name
+// stands, another of the name waits until the first has been pinged: it is refused if that one
+// answers, and takes its place if not. Where no link with it stands, but the membership knows whose
+// the name is, another is refused until that one is over.
 #pragma once
 #include <kj/compat/tls.h>
 
@@ -34,10 +36,9 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
                     const LinkEvents&, int listen_fd, bool listens_tcp);
   ~ConnectionManager();
 
-  uint64_t id() const { return id_; }
-
   void dial(const std::string& address);
   void close(const std::string& node);
+  void know(const std::string& node, uint64_t id);
   void reply(uint64_t console, const ConsoleReply&);
   /// Says goodbye to all and reports nothing any more; `done` when they are gone or time is up.
   void leave(std::function<void()> done);
@@ -47,9 +48,10 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   struct Connection {
     uint64_t id = 0;
     bool dialled = false;
-    std::string address;       // that was dialled, or of the one who knocked
-    std::string certified;     // the name in the other end's certificate
-    uint64_t fingerprint = 0;  // of it; both empty without TLS
+    std::string address;           // that was dialled, or of the one who knocked
+    std::string certified;         // the name in the other end's certificate
+    PublicKey certified_key = {};  // both empty without TLS
+    Hello self;                    // what is said to it
     AdmissionSlot slot;
     Stage stage = Stage::hello;
     Hello peer;
@@ -59,6 +61,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
     kj::TimePoint measured = kj::origin<kj::TimePoint>();  // the round trip
     kj::Promise<void> deadline = nullptr;
     bool challenged = false;  // another process of its name waits for its answer
+    bool is_other = false;    // than the one whose its name is
     kj::Promise<void> patience = nullptr;
   };
 
@@ -73,6 +76,8 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   size_t consoles() const;
   void try_offer(Connection&);
   void take_agree(Connection&);
+  bool is_contested(const Hello&) const;
+  Agree agree_with(const Connection&) const;
   void challenge(Connection& first, Connection& second);
   void answered(Connection&);
   void offer_next(const std::string& node);
@@ -102,8 +107,8 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   const bool listens_tcp_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Own<kj::TlsContext> tls_;
-  uint64_t id_ = 0;
   uint64_t last_id_ = 0;
+  std::map<std::string, uint64_t> owners_;  // whose a name is, by the membership
   bool leaving_ = false;
   std::set<std::string> unresolved_;  // addresses that have been told
   kj::TimePoint told_since_;

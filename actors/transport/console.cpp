@@ -22,7 +22,7 @@ class Console::Impl {
  public:
   Impl(const std::string& at, const std::optional<RunKey>& key, double deadline_s) : address(at) {
     loop.call([&] {
-      if (key) tls = make_tls(make_identity(*key, kName));
+      if (key) tls = make_tls(make_identity(*key, kName, NodeKey::generate()));
       connecting = kj::evalNow([&] {
                      return loop.timer().timeoutAfter(seconds(deadline_s),
                                                       connect_stream(loop, tls.get(), address));
@@ -57,6 +57,7 @@ class Console::Impl {
     link->set_limit(kControlBytes);
     link->start();
     Hello hello;
+    hello.version = kConsoleVersion;
     hello.purpose = LinkPurpose::console;
     hello.node = kName;
     send(hello);
@@ -117,9 +118,9 @@ Result<std::unique_ptr<Console>> Console::open(const std::string& address,
   if (!first) return first.error();
   const auto* hello = std::get_if<Hello>(&*first);
   if (hello == nullptr) return world_error(address + ": not a node of this program");
-  if (hello->version != kControlVersion)
-    return world_error(fmt::format("{}: protocol version {}, accepted: {}", address, hello->version,
-                                   kControlVersion));
+  if (hello->version < kOldestConsole || hello->version > kConsoleVersion)
+    return world_error(fmt::format("{}: protocol version {}, accepted: {} to {}", address,
+                                   hello->version, kOldestConsole, kConsoleVersion));
   impl->node = *hello;
   return std::unique_ptr<Console>(new Console(std::move(impl)));
 }

@@ -20,15 +20,16 @@ class SocketLinks final : public Links {
   SocketLinks(LinksOptions given, LinkEvents events, const Listening& listening)
       : options_(std::move(given)),
         events_(std::move(events)),
-        address_(reachable(listening.address)) {
+        address_(options_.advertise.empty() ? reachable(listening.address) : options_.advertise) {
     if (options_.self.address.empty()) options_.self.address = address_;
-    path_ = listening.tcp ? "" : address_.substr(5);
+    if (!options_.own_key) options_.own_key = NodeKey::generate();
+    options_.self.key = options_.own_key->public_key();
+    path_ = listening.tcp ? "" : listening.address.substr(5);
     bulk_loop_.call(
         [this] { bulk_ = kj::heap<BulkBoard>(bulk_loop_, options_, events_, refusals_); });
     control_loop_.call([this, &listening] {
       control_ = kj::heap<ConnectionManager>(control_loop_, *bulk_, peers_, refusals_, options_,
                                              events_, listening.fd, listening.tcp);
-      options_.self.id = control_->id();
     });
   }
 
@@ -47,7 +48,11 @@ class SocketLinks final : public Links {
   }
 
   const std::string& address() const override { return address_; }
-  uint64_t id() const override { return options_.self.id; }
+  const PublicKey& key() const override { return options_.self.key; }
+
+  void know(const std::string& node, uint64_t id) override {
+    control_loop_.post([this, node, id] { control_->know(node, id); });
+  }
 
   void dial(const std::string& address) override {
     control_loop_.post([this, address] { control_->dial(address); });

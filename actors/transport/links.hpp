@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "actors/transport/memory_line.hpp"
+#include "actors/transport/node_key.hpp"
 #include "actors/transport/run_key.hpp"
 #include "actors/transport/transport.hpp"
 #include "messages/control.hpp"
@@ -27,17 +28,20 @@
 namespace grapevine {
 
 struct LinksOptions {
-  std::string listen;  // "host:port" (port 0: any), "unix:/path", or empty: see listen_locally
+  std::string listen;     // "host:port" (port 0: any), "unix:/path", or empty: see listen_locally
+  std::string advertise;  // the address that others are told, where it is another one
   std::optional<RunKey> key;
   bool no_key = false;          // TCP on loopback without a key: every user here may stop the run
   bool bulk_encryption = true;  // with a key; either end's wish counts
   bool same_host = true;        // try a unix socket and shared memory for payloads
-  Hello self;                   // an empty address becomes the one listened on
+  Hello self;                   // an empty address becomes the one listened on; the key: own_key's
+  std::optional<NodeKey> own_key;  // of this process; unset: a new one
   uint64_t max_payload_bytes = kMaxPayloadBytes;
   double connect_s = 2;           // to connect, to agree on TLS and on the hellos
   double stall_s = 2;             // a payload that does not move for so long ends its connection
   size_t queued_bytes = 4 << 20;  // of control messages to one peer
   size_t queued_frames = 64;      // and parcels, with a payload to one peer; each holds a lease
+  size_t lent_payloads = 16;      // in shared memory, to all peers together
 };
 
 /// Called on a link's thread; must not block or call back into Links' destructor. They post.
@@ -58,6 +62,9 @@ struct LinkEvents {
   /// A dial ended without up. `refused`: nobody listens there.
   std::function<void(const std::string& address, const std::string& reason, bool refused)>
       dial_failed;
+  /// Another process than the one that `know` names has said that it is this node, which has no
+  /// link here: is it there?
+  std::function<void(const std::string& node)> contested;
   /// Somebody was turned away at our door, or an address that was to be dialled does not resolve,
   /// each such once. At most ten a second are told.
   std::function<void(const std::string& from, const std::string& reason)> turned_away;
@@ -118,10 +125,14 @@ constexpr std::array<const char*, kLinkRefusals> kLinkRefusalNames{
 /// does not answer within a second is let go for the new one.
 constexpr char kNameTaken[] = "another process of this name is there and answers";
 
+/// Why a process is refused whose name a member has that has no link here: until it is known that
+/// the member is gone.
+constexpr char kNameHeld[] = "a member has this name, and is asked whether it is there";
+
 constexpr char kPathByTcp[] = "a path is dialled only by a node that listens on one";
 
 /// Whether the reason of a failed dial is one that dialling again does not change: another run,
-/// job, version or key there.
+/// job, version or key there, or another process of this name that answers.
 bool is_settled(std::string_view reason);
 
 /// Why a link is down that one end has closed politely.
@@ -140,8 +151,12 @@ class Links {
   /// where it listens on all.
   virtual const std::string& address() const = 0;
 
-  /// Of this process, as in its Hello: the fingerprint of its certificate, random without a key.
-  virtual uint64_t id() const = 0;
+  /// Of this process, as in its Hello.
+  virtual const PublicKey& key() const = 0;
+
+  /// Whose the name is: the process of that id, for as long as it lives; 0: whoever comes. A link
+  /// with another of the name ends.
+  virtual void know(const std::string& node, uint64_t id) = 0;
 
   /// Ends in up or in dial_failed, within twice connect_s.
   virtual void dial(const std::string& address) = 0;

@@ -1,5 +1,6 @@
 #include "actors/transport/sockets.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -32,6 +33,11 @@ bool is_loopback(const sockaddr& address) {
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
   if (IN6_IS_ADDR_V4MAPPED(&v6)) return v6.s6_addr[12] == 127;
   return IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+bool is_link_local(const sockaddr& address) {
+  if (address.sa_family != AF_INET6) return false;
+  return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
 constexpr int kBacklog = 1024;
@@ -97,18 +103,41 @@ Result<Listening> listen_on(const std::string& address, Reach reach) {
 std::string reachable(const std::string& address) {
   const size_t colon = address.rfind(':');
   const std::string host = address.substr(0, colon);
-  if (host != "0.0.0.0" && host != "[::]" && host != "::") return address;
+  const bool v6 = host == "[::]" || host == "::";
+  if (host != "0.0.0.0" && !v6) return address;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return address;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, ::freeifaddrs);
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
-        (one->ifa_flags & IFF_UP) == 0 || is_loopback(*one->ifa_addr))
-      continue;
-    const std::string text = address_text(*one->ifa_addr);
-    return text.substr(0, text.rfind(':')) + address.substr(colon);
+  // A socket at [::] hears IPv4 too, by which more of the others reach it.
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (family == AF_INET6 && !v6) continue;
+    for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+      const sockaddr* at = one->ifa_addr;
+      const bool is_there = at != nullptr && at->sa_family == family &&
+                            (one->ifa_flags & IFF_UP) != 0 && !is_loopback(*at);
+      if (!is_there || is_link_local(*at)) continue;
+      const std::string text = address_text(*at);
+      return text.substr(0, text.rfind(':')) + address.substr(colon);
+    }
   }
-  return "127.0.0.1" + address.substr(colon);
+  return (v6 ? "[::1]" : "127.0.0.1") + address.substr(colon);
+}
+
+std::string open_to_others(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == address.npos || address.starts_with("unix:")) return address;
+  const std::string host = address.substr(0, colon);
+  if (host.empty() || host == "localhost" || host.find(':') != host.npos) return address;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  in_addr literal{};
+  const bool is_literal = ::inet_pton(AF_INET, host.c_str(), &literal) == 1;
+  if (is_literal || ::getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return address;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, ::freeaddrinfo);
+  for (const addrinfo* one = list; one != nullptr; one = one->ai_next)
+    if (!is_loopback(*one->ai_addr)) return address;
+  return "0.0.0.0" + address.substr(colon);
 }
 
 std::string own_address_towards(const std::string& peer) {

@@ -25,6 +25,11 @@ Result<Listening> listen_on(const std::string& address, Reach reach);
 /// What others can dial: the same, with an address of this host where it was a wildcard's.
 std::string reachable(const std::string& address);
 
+/// Where to listen for other hosts as for this one: the address as it was given; but where its host
+/// is a name that stands for loopback here (as Debian has a host's own name), all addresses of this
+/// host. "localhost" and addresses stand for themselves.
+std::string open_to_others(const std::string& address);
+
 /// "host:0" with the address of this host from which `peer` ("host:port") is reached; empty: there
 /// is no way to it.
 std::string own_address_towards(const std::string& peer);

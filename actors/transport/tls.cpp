@@ -94,13 +94,6 @@ std::string pem(Write write) {
   return {begin, static_cast<size_t>(size)};
 }
 
-uint64_t fingerprint_of(const X509* certificate) {
-  uint64_t words[EVP_MAX_MD_SIZE / sizeof(uint64_t)];
-  GV_CHECK(X509_digest(certificate, EVP_sha256(), reinterpret_cast<unsigned char*>(words),
-                       nullptr) == 1);
-  return words[0];
-}
-
 // The library shows a certificate's name and no more of it. Explicit instantiation may name what is
 // private, so this reads the certificate itself, and does not compile where there is none.
 template <void* kj::TlsPeerIdentity::*Certificate>
@@ -112,9 +105,10 @@ template struct Shown<&kj::TlsPeerIdentity::cert>;
 
 }  // namespace
 
-Identity make_identity(const RunKey& run, const std::string& node) {
+Identity make_identity(const RunKey& run, const std::string& node, const NodeKey& key) {
   const Key authority = authority_key(run);
-  const Key own(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
+  const Key own(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, key.secret().data(),
+                                             key.secret().size()));
   GV_CHECK(own != nullptr);
   const Certificate root = certify(authority.get(), "grapevine run", authority.get(), nullptr);
   const Certificate leaf = certify(own.get(), node, authority.get(), root.get());
@@ -122,14 +116,6 @@ Identity make_identity(const RunKey& run, const std::string& node) {
           pem([&](BIO* to) { return PEM_write_bio_X509(to, leaf.get()); }), pem([&](BIO* to) {
             return PEM_write_bio_PrivateKey(to, own.get(), nullptr, nullptr, 0, nullptr, nullptr);
           })};
-}
-
-uint64_t Identity::fingerprint() const {
-  const Bytes bytes(
-      BIO_new_mem_buf(certificate_pem.data(), static_cast<int>(certificate_pem.size())));
-  const Certificate certificate(PEM_read_bio_X509(bytes.get(), nullptr, nullptr, nullptr));
-  GV_CHECK(certificate != nullptr);
-  return fingerprint_of(certificate.get());
 }
 
 kj::Own<kj::TlsContext> make_tls(const Identity& identity) {
@@ -152,9 +138,14 @@ std::string certified_name(kj::PeerIdentity& identity) {
   return tls.getCommonName().cStr();
 }
 
-uint64_t certified_fingerprint(kj::PeerIdentity& identity) {
-  const void* certificate = certificate_of(kj::downcast<kj::TlsPeerIdentity>(identity));
-  return certificate == nullptr ? 0 : fingerprint_of(static_cast<const X509*>(certificate));
+PublicKey certified_key(kj::PeerIdentity& identity) {
+  PublicKey key{};
+  size_t size = key.size();
+  const auto* certificate =
+      static_cast<const X509*>(certificate_of(kj::downcast<kj::TlsPeerIdentity>(identity)));
+  const EVP_PKEY* shown = certificate == nullptr ? nullptr : X509_get0_pubkey(certificate);
+  if (shown == nullptr || EVP_PKEY_get_raw_public_key(shown, key.data(), &size) != 1) return {};
+  return key;
 }
 
 std::string tls_reason_of(const kj::Exception& error) {

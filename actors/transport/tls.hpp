@@ -1,8 +1,8 @@
 // What a run key makes: the run's own certificate authority, and a certificate for each process.
 //
 // HKDF-SHA256 of the key is the authority's Ed25519 private key, so every node derives the same one
-// and issues its own leaf, in memory. A node believes whoever shows a leaf of that authority; the
-// leaf's common name is the node's name.
+// and issues its own leaf, in memory, for the key that it signs with (node_key.hpp). A node
+// believes whoever shows a leaf of that authority; the leaf's common name is the node's name.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/compat/tls.h>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/transport/node_key.hpp"
 #include "actors/transport/run_key.hpp"
 
 namespace grapevine {
@@ -19,11 +20,9 @@ constexpr char kTlsHost[] = "node.grapevine";
 
 struct Identity {
   std::string authority_pem, certificate_pem, key_pem;
-
-  uint64_t fingerprint() const;  // of the certificate
 };
 
-Identity make_identity(const RunKey&, const std::string& node);
+Identity make_identity(const RunKey&, const std::string& node, const NodeKey&);
 
 /// Mutual TLS 1.3 between holders of the run key, and nobody else.
 kj::Own<kj::TlsContext> make_tls(const Identity&);
@@ -31,8 +30,8 @@ kj::Own<kj::TlsContext> make_tls(const Identity&);
 /// The name in the certificate that the other end showed; empty without one.
 std::string certified_name(kj::PeerIdentity&);
 
-/// Of that certificate: the first eight bytes of its SHA-256; 0 without one.
-uint64_t certified_fingerprint(kj::PeerIdentity&);
+/// The key of that certificate; 0 without one, or where it is of another kind.
+PublicKey certified_key(kj::PeerIdentity&);
 
 /// Why a connection or its TLS did not come about, in our words where it is about keys.
 std::string tls_reason_of(const kj::Exception&);

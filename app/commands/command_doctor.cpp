@@ -157,7 +157,7 @@ void check_peers(Doctor& doctor, const Options& o, const std::optional<RunKey>& 
       doctor.ill("peer", console.error().message);
     else
       doctor.well("peer", fmt::format("{} is {}, protocol version {}", address,
-                                      (*console)->node().node, kControlVersion));
+                                      (*console)->node().node, kConsoleVersion));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "actors/guests/guest_hall.hpp"
 #include "actors/run/run_node.hpp"
+#include "actors/transport/sockets.hpp"
 #include "app/commands/commands.hpp"
 #include "app/metrics/metrics_server.hpp"
 #include "app/output/node_status_json.hpp"
@@ -138,6 +139,8 @@ Result<int> node(Options options, const OnHall& on_hall) {
   auto record = RunRecord::begin("node", options, **objective, options.out, std::move(*begins),
                                  std::move(kept));
   if (!record) return record.error();
+  if (const std::string folder = (*record)->directory(); !folder.empty())
+    options.peers.own_key = folder + "/" + kNodeKeyFile;
   std::unique_ptr<MetricsServer> metrics;
   if (!options.peers.metrics.empty()) {
     auto started = MetricsServer::start(options.peers.metrics);
@@ -145,6 +148,11 @@ Result<int> node(Options options, const OnHall& on_hall) {
     metrics = std::move(*started);
     announce(options.log, "metrics at " + metrics->url());
   }
+  const std::string& wanted = options.peers.listen;
+  if (!options.peers.key.empty() && open_to_others(wanted) != wanted)
+    announce(options.log, "the host of " + wanted +
+                              " is on loopback here: all addresses of this "
+                              "host are listened at");
   std::string address;
   auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
                            (*record)->watch(), [&](const std::string& where) {

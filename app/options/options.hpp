@@ -38,9 +38,11 @@ constexpr unsigned kProcesses = kNode | kLaunch;  // take whatever train takes
 /// with a key a free port of this machine.
 struct PeerOptions {
   std::string listen, join;  // host:port or unix:/path; join: several, with commas
+  std::string advertise;     // the address that others are told; empty: where it listens
   std::string name;          // empty: of host and process
   std::string run = "grapevine";
   std::string key;      // a file
+  std::string own_key;  // a file in the run directory, made where there is none; empty: none
   bool no_key = false;  // TCP on loopback without one
   bool ends_with_input = false;
   int first_rank = -1, total_ranks = 0;

@@ -9,6 +9,7 @@
 //   best/               where it was tested while it trained: the best model, in the same files,
 //                       and best.json, what it was judged by
 //   checkpoints/        what the run can go on from (checkpoint/)
+//   node.key            of a node: what its process signs with, for its owner's eyes alone
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,8 @@
 #include "kernels/base/result.hpp"
 
 namespace grapevine {
+
+constexpr char kNodeKeyFile[] = "node.key";
 
 class RunDirectory {
  public:

@@ -361,7 +361,8 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
   NodeSettings n;
   n.run = p.run;
   n.name = p.name;
-  n.listen = p.listen;
+  n.listen = p.key.empty() ? p.listen : open_to_others(p.listen);
+  n.advertise = p.advertise;
   n.no_key = p.no_key;
   std::string from;  // where the others reach this machine
   bool tcp = !p.key.empty();
@@ -379,6 +380,11 @@ Result<NodeSettings> node_settings(const PeerOptions& p) {
   n.total_ranks = p.total_ranks;
   n.patience_s = p.patience_s;
   n.bulk_encryption = p.bulk_encryption;
+  if (!p.own_key.empty()) {
+    auto own = NodeKey::kept_in(p.own_key);
+    if (!own) return own.error();
+    n.own_key = std::make_shared<const NodeKey>(*std::move(own));
+  }
   if (p.key.empty()) return n;
   auto key = RunKey::read(p.key);
   if (!key) return key.error();

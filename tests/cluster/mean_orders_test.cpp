@@ -45,8 +45,20 @@ TEST_CASE("a newer mean takes the place of one under way, and answers those who 
   orders.ask();
   CHECK(orders.wanted(1) == 1u);
   CHECK(orders.wanted(3) == 3u);
-  CHECK(orders.wanted(2) == std::nullopt);
+  CHECK(orders.settled(1).answered == 0);  // it is another that is under way
   CHECK(orders.settled(3).answered == 1);
+}
+
+TEST_CASE("each request is another serial, whichever number it has; none is no mean") {
+  MeanOrders orders;
+  CHECK(orders.wanted(0) == std::nullopt);
+  CHECK(orders.wanted(9) == 9u);
+  CHECK(orders.wanted(9) == std::nullopt);
+  CHECK(orders.wanted(2) == 2u);
+  orders.ask();
+  CHECK(orders.settled(2).answered == 0);
+  CHECK(orders.wanted(9) == 9u);
+  CHECK(orders.settled(9).answered == 1);
 }
 
 TEST_CASE("no more than sixty-four wait, and who has been answered makes room") {

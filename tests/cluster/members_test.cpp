@@ -22,6 +22,7 @@
 #include "tests/cluster/simulated_cluster.hpp"
 #include "tests/messages/malicious_member.hpp"
 #include "tests/seeds.hpp"
+#include "tests/signing.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -76,13 +77,18 @@ class Evil {
   Evil(SimulatedCluster& cluster, int honest, uint64_t seed, const Hello& like, bool meek,
        bool may_stop = false, const std::string& name = "n109")
       : cluster_(cluster),
-        liar_(seed, name, names(honest)),
+        run_(run_of(like)),
+        key_(key_of(name)),
+        liar_(
+            seed, name, names(honest),
+            [name](const std::string& as) { return signing_of(key_of(as)); }, run_),
         hosts_(honest),
         meek_(meek),
         may_stop_(may_stop) {
     LinksOptions options;
     options.self = like;
     options.self.node = name;
+    options.own_key = key_;
     LinkEvents events;
     events.up = [this](const Hello& peer) { up_.insert(peer.node); };
     events.down = [this](const std::string& node, uint32_t, const std::string&) {
@@ -95,6 +101,7 @@ class Evil {
     };
     events.dial_failed = [](const std::string&, const std::string&, bool) {};
     events.turned_away = [](const std::string&, const std::string&) {};
+    events.contested = [](const std::string&) {};
     events.console = [](uint64_t, const ConsoleRequest&) {};
     events.console_gone = [](uint64_t) {};
     events.bulk_ended = [](const std::string&, uint64_t, const std::string&) {};
@@ -107,10 +114,10 @@ class Evil {
         cluster.network().open(kEvilHost, SimulatedCluster::address_of(kEvilHost), options, events);
     self_.node = name;
     self_.incarnation = 1;
+    self_.key = key_.public_key();
     self_.address = SimulatedCluster::address_of(kEvilHost);
     self_.first_rank = static_cast<uint32_t>(2 * honest);
     self_.ranks = meek ? 0 : 1;
-    self_.id = links_->id();
     redial();
   }
 
@@ -128,7 +135,7 @@ class Evil {
       if (liar_.random().below(4) == 0) {
         MembershipPacket truth;
         truth.kind = MembershipPacket::Kind::sync_reply;
-        truth.news.push_back(self_);
+        truth.news.push_back(signed_by(key_, self_, run_));
         links_->send(to, truth);
       } else if (liar_.random().below(4) == 0) {
         liar_.random().below(2) == 0 ? send_payload(to) : send_parcel(to);
@@ -136,7 +143,8 @@ class Evil {
         ControlMessage message = liar_.message();
         auto* packet = std::get_if<MembershipPacket>(&message);
         if (packet != nullptr && meek_) packet->news.clear();
-        if (packet != nullptr && !may_stop_) packet->facts.stopping = false;
+        if (packet != nullptr && !may_stop_)
+          std::erase_if(packet->news, [](const Member& m) { return m.stops; });
         // The simulated links have no handshake: all but a token ends a link that stands.
         if (!MaliciousMember::is_of_the_links(message))
           links_->send(to, message);
@@ -156,8 +164,7 @@ class Evil {
       m.first_rank = static_cast<uint32_t>(2 * hosts_ + ranks * k);
       m.ranks = static_cast<uint32_t>(ranks);
       m.ready = true;
-      m.id = 1000 + static_cast<uint64_t>(k);
-      news.push_back(m);
+      news.push_back(signed_by_itself(m, run_));
     }
     tell(news);
   }
@@ -167,7 +174,7 @@ class Evil {
     self_.ranks = static_cast<uint32_t>(ranks);
     self_.ready = true;
     if (!first) ++self_.incarnation;
-    tell({self_});
+    tell({signed_by(key_, self_, run_)});
   }
   /// Takes part in exchanges as the protocol has it, but for what it sends: the other's own vector,
   /// somewhere else.
@@ -203,7 +210,7 @@ class Evil {
     const auto* packet = std::get_if<MembershipPacket>(&m);
     if (packet == nullptr) return;
     liar_.hear(*packet);
-    outlive(self_, *packet);
+    outlive(self_, *packet, key_.signing(), run_);
     if (packet->kind != MembershipPacket::Kind::ping) return;
     const MembershipPacket ack = ack_of(*packet);
     cluster_.network().at(cluster_.now(), [this, node, ack] { links_->send(node, ack); });
@@ -268,6 +275,8 @@ class Evil {
   }
 
   SimulatedCluster& cluster_;
+  uint64_t run_;
+  NodeKey key_;
   MaliciousMember liar_;
   int hosts_;
   bool meek_, may_stop_, trades_ = false;
@@ -724,7 +733,7 @@ class Siege {
     uint64_t refused = 0;
     for (int p = 0; p < kHonest; ++p) {
       const NodeStatus& s = cluster_.at(p).status;
-      kept_ = kept_ && s.members.size() <= kMembersAtMost && s.rates.size() <= kEdgeRatesAtMost;
+      kept_ = kept_ && s.members.size() <= kMembersAtMost && s.rates.size() <= kRateFactsAtMost;
       refused += s.frames.strangers + s.frames.misdirected;
       for (const auto& [why, count] : s.disbelieved)
         refused += count;

@@ -257,10 +257,7 @@ TEST_CASE(
     node.hear_changed("b", [](Member& m) { m.state = MemberState::alive; });
   });
   CHECK(alive_after_all.goes_alone);
-  const LifecycleEffects told = after_its_time([](Node& node) {
-    RunFacts stop = node.table.facts();
-    stop.stopping = true;
-    REQUIRE(node.table.merge(stop));
-  });
+  const LifecycleEffects told =
+      after_its_time([](Node& node) { node.hear_changed("b", [](Member& m) { m.stops = true; }); });
   CHECK((!told.goes_alone && told.leave));
 }

@@ -8,6 +8,7 @@
 #include "actors/run/state_sizes.hpp"
 #include "kernels/memory/hash.hpp"
 #include "kernels/passes/ops.hpp"
+#include "tests/signing.hpp"
 
 namespace grapevine::test {
 
@@ -142,6 +143,9 @@ int SimulatedCluster::start(int host, Settings settings, int first_rank, int tot
   NodeSettings n;
   n.run = "simulated";
   n.name = p.name;
+  const uint64_t folder = host % 2 == 0 ? 0 : static_cast<uint64_t>(number);  // kept, or none
+  n.own_key = std::make_shared<const NodeKey>(key_of(p.name, folder));
+  n.life = static_cast<uint64_t>(number) + 1;
   n.first_rank = first_rank;
   n.total_ranks = total_ranks;
   for (const int other : join_hosts)

@@ -76,6 +76,12 @@ void SimulatedNetwork::agree(int connector, int listener, const std::string& add
               [=, this] { fail(connector, address, "no agreement in time", false); });
   }
   if (stands(high, low)) return fail(connector, address, "a link stands already", false);
+  for (const auto& [here, other] : {std::pair(connector, listener), std::pair(listener, connector)})
+    if (has_name_of_other(other, here)) {
+      tell(here,
+           [this, here = here, other = other] { process(here).events.contested(name(other)); });
+      return fail(connector, address, kNameHeld, here == connector);
+    }
   tell(low, [=, this] {
     if (!process(high).alive || stands(high, low)) return;
     const int id = static_cast<int>(links_.size());
@@ -88,6 +94,23 @@ void SimulatedNetwork::agree(int connector, int listener, const std::string& add
     stand(id, 0);
     push(id, 0, {Item::Kind::agree, {}, {}, {}, {}});
   });
+}
+
+void SimulatedNetwork::know(int p, const std::string& node, uint64_t id) {
+  if (!process(p).alive) return;
+  process(p).owners[node] = id;
+  const auto found = process(p).standing.find(node);
+  if (id == 0 || found == process(p).standing.end()) return;
+  const Link& l = link(found->second);
+  if (has_name_of_other(l.ends[1 - side_of(l, p)], p))
+    close(p, node, "its name is another process's");
+}
+
+bool SimulatedNetwork::has_name_of_other(int p, int as_seen_by) {
+  const auto& owners = process(as_seen_by).owners;
+  const auto owner = owners.find(name(p));
+  return owner != owners.end() && owner->second != 0 &&
+         owner->second != id_of(process(p).options.self.key);
 }
 
 void SimulatedNetwork::stand(int id, int side) {

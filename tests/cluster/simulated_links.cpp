@@ -39,7 +39,10 @@ class SimulatedLinks final : public Links {
   ~SimulatedLinks() override { network_.leave(process_); }
 
   const std::string& address() const override { return address_; }
-  uint64_t id() const override { return static_cast<uint64_t>(process_) + 1; }
+  const PublicKey& key() const override { return network_.process(process_).options.self.key; }
+  void know(const std::string& node, uint64_t id) override {
+    network_.at(network_.now(), [n = &network_, p = process_, node, id] { n->know(p, node, id); });
+  }
   void dial(const std::string& address) override { network_.dial(process_, address); }
   bool send(const std::string& node, const ControlMessage& m) override {
     return network_.send(process_, node, m);
@@ -108,6 +111,7 @@ std::shared_ptr<Links> SimulatedNetwork::open(int host, const std::string& addre
   auto made = std::make_unique<Process>();
   made->host = host;
   made->address = options.self.address = address;
+  options.self.key = options.own_key->public_key();
   made->options = std::move(options);
   made->events = std::move(events);
   at_address_[address] = static_cast<int>(processes_.size());

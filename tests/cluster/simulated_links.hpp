@@ -72,6 +72,7 @@ class SimulatedNetwork {
     bool alive = true, stopped = false;
     std::vector<std::function<void()>> inbox;  // while stopped
     std::map<std::string, int> standing;       // links, by the other's name
+    std::map<std::string, uint64_t> owners;    // of names, by the membership
     std::vector<int> links;                    // all that it ever had
     std::map<uint64_t, std::pair<std::string, Answer>> consoles;
   };
@@ -119,6 +120,8 @@ class SimulatedNetwork {
   void attempt(int p, const std::string& address, double waited_s);
   void fail(int p, const std::string& address, const std::string& reason, bool refused);
   void agree(int connector, int listener, const std::string& address);
+  void know(int p, const std::string& node, uint64_t id);
+  bool has_name_of_other(int p, int as_seen_by);
   bool stands(int high, int low);
   void stand(int id, int side);
   /// Its links end with `reason`, after what `break_off` does to each.

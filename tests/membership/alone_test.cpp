@@ -4,8 +4,10 @@
 
 #include "actors/membership/membership.hpp"
 #include "tests/catch.hpp"
+#include "tests/signing.hpp"
 
 using namespace grapevine;
+using namespace grapevine::test;
 
 namespace {
 
@@ -18,7 +20,12 @@ Member other(const std::string& node, uint32_t first_rank) {
   m.incarnation = 1;
   m.first_rank = first_rank;
   m.ranks = 1;
-  return m;
+  return signed_by_itself(m);
+}
+
+MembershipOptions with_key(MembershipOptions options) {
+  options.signing = signing_of(key_of("a"));
+  return options;
 }
 
 MembershipPacket packet_of(Kind kind, uint64_t sequence = 0, const std::string& target = "") {
@@ -32,7 +39,7 @@ MembershipPacket packet_of(Kind kind, uint64_t sequence = 0, const std::string& 
 /// Node a, and what it does.
 class Alone {
  public:
-  explicit Alone(MembershipOptions options = {}) : a(other("a", 0), options) {
+  explicit Alone(MembershipOptions options = {}) : a(other("a", 0), with_key(std::move(options))) {
     act([&](MembershipEffects& out) { a.start(now, out); });
   }
   /// Links with all of them, which it hears of from the first.
@@ -87,6 +94,8 @@ MembershipPacket news_of(const Member& m) {
   return packet;
 }
 
+GraphSpec graph(GraphSpec spec) { return signed_by_itself(std::move(spec)); }
+
 }  // namespace
 
 TEST_CASE("a newcomer takes any version of the graph, where nobody else says less") {
@@ -95,7 +104,7 @@ TEST_CASE("a newcomer takes any version of the graph, where nobody else says les
   Alone node(options);
   MembershipPacket view = packet_of(Kind::sync_reply, 1);
   view.news = {other("b", 1), other("c", 2)};
-  view.graph = {1 << 20, "b", "star"};
+  view.graph = graph({1 << 20, "b", "star", {}, {}});
   node.act([&](MembershipEffects& out) { node.a.link_up(node.now, "b", "b:1", out); });
   node.hear("b", view);
   node.run(1);
@@ -106,14 +115,14 @@ TEST_CASE("a newcomer takes any version of the graph, where nobody else says les
     node.run(1.1);
   }
   SECTION("a second node of the graph says less") {
-    view.graph = {1, "c", "chain"};
+    view.graph = graph({1, "c", "chain", {}, {}});
     node.hear("c", view);
     node.run(5);
     CHECK(node.a.spec().topology == "chain");
     return;
   }
   CHECK(node.a.spec().topology == "star");
-  view.graph = {1 << 21, "b", "chain"};
+  view.graph = graph({1 << 21, "b", "chain", {}, {}});
   node.hear("b", view);
   node.run(6);
   CHECK(node.a.spec().topology == "star");

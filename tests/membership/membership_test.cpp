@@ -1,4 +1,6 @@
 // What membership promises when nothing or one thing goes wrong, and the times that it takes.
+#include <set>
+
 #include "tests/catch.hpp"
 #include "tests/membership/world.hpp"
 
@@ -238,28 +240,69 @@ TEST_CASE("of two wishes for another graph one wins everywhere, whoever is told 
   CHECK(world->at(7).spec().topology == "star");
 }
 
-TEST_CASE("that a run stops, and how many means it wants, is known to all, to newcomers too") {
+TEST_CASE("that a run stops, and which means are wanted, is known to all, to newcomers too") {
   for (const int count : {4, 64}) {
     const auto world = settled(nodes(count, 17));
     const uint64_t epoch = world->at(0).epoch();
-    world->act(1, [&](Membership& m, MembershipEffects& out) {
-      CHECK(m.want_mean(world->now(), out) == 1u);
-      CHECK(m.want_mean(world->now(), out) == 2u);
-      CHECK(out.facts);
-    });
+    const auto want = [&](int node) {
+      world->act(node,
+                 [&](Membership& m, MembershipEffects& out) { m.want_mean(world->now(), out); });
+    };
+    CHECK(world->at(0).means_asked() == 0u);
+    want(1);
+    const uint64_t first = world->at(1).means_asked();
+    want(1);
+    want(3);
     CHECK(until_one_view(*world) < 1);
-    CHECK(world->at(count - 1).facts().means_wanted == 2u);
-    CHECK_FALSE(world->at(0).facts().stopping);
+    const uint64_t asked = world->at(1).means_asked();
+    CHECK(asked != first);
+    CHECK_FALSE(world->at(0).stopping());
     world->act(2, [&](Membership& m, MembershipEffects& out) { m.stop(world->now(), out); });
     const double took_s = until_one_view(*world);
     CHECK(took_s < 1);
     WARN(count << " nodes: all know of a stop after " << took_s << " s");
-    for (int node = 0; node < count; ++node)
-      REQUIRE(world->at(node).facts() == RunFacts{1, 0, true, 2});
+    for (int node = 0; node < count; ++node) {
+      REQUIRE(world->at(node).stopping());
+      REQUIRE(world->at(node).means_asked() == asked);
+    }
     CHECK(world->at(0).epoch() == epoch);
     const int late = world->join(0);
     CHECK(until_one_view(*world) < 5);
-    CHECK(world->at(late).facts().stopping);
+    CHECK(world->at(late).stopping());
+    CHECK(world->at(late).means_asked() == asked);
+  }
+}
+
+TEST_CASE("means are asked for four times in a row, and then once in five seconds") {
+  const auto world = settled(nodes(3, 19));
+  std::set<uint64_t> numbers;
+  const double begun_s = world->now();
+  while (world->now() < begun_s + 19) {
+    world->act(1, [&](Membership& m, MembershipEffects& out) { m.want_mean(world->now(), out); });
+    world->run(world->now() + 0.1);
+    numbers.insert(world->at(0).means_asked());
+  }
+  CHECK(numbers.size() == 4u + 3);
+  CHECK(world->complaint() == "");
+}
+
+TEST_CASE(
+    "a node that is started again is the same member, and what it asked for is not forgotten") {
+  const auto world = settled(nodes(4, 20));
+  world->act(1, [&](Membership& m, MembershipEffects& out) {
+    m.want_mean(world->now(), out);
+    m.stop(world->now(), out);
+  });
+  REQUIRE(until_one_view(*world) < 1);
+  const uint64_t asked = world->at(0).means_asked(), id = id_of(world->at(1).self().key);
+  const uint32_t incarnation = world->at(1).self().incarnation;
+  world->restart(1);
+  CHECK(until_one_view(*world) < 5);
+  CHECK(world->at(0).table().find(id) == world->at(0).table().find(World::name(1)));
+  CHECK(world->at(1).self().incarnation > incarnation);
+  for (int node = 0; node < 4; ++node) {
+    CHECK(world->at(node).means_asked() == asked);
+    CHECK(world->at(node).stopping());
   }
 }
 
@@ -314,23 +357,31 @@ TEST_CASE("a node that is not ready is known and not in the graph; edge rates re
   CHECK(world->at(0).graph().size() == 7u);
   CHECK(world->at(0).members().size() == 8u);
   CHECK(world->at(0).epoch() > epoch);
-  world->act(0, [&](Membership& m, MembershipEffects& out) {
-    const std::vector<EdgeRate> rates{{0, 1, 5.0, 0}, {0, 999, 1.0, 0}};
-    m.rates(world->now(), rates, out);
-  });
-  world->run(world->now() + 5);
-  REQUIRE(world->at(7).edge_rates().size() == 2u);
-  CHECK(world->at(7).edge_rates()[0].per_second == 5.0);
-  world->act(0, [&](Membership& m, MembershipEffects& out) {
-    const std::vector<EdgeRate> rates{{0, 1, 5.2, 0}, {0, 999, 1.2, 0}};
-    m.rates(world->now(), rates, out);
-  });
-  world->run(world->now() + 5);
-  CHECK(world->at(7).edge_rates()[0].per_second == 5.0);  // too little a change
-  CHECK(world->at(7).edge_rates()[1].per_second == 1.2);
+  const uint32_t own = world->at(0).self().first_rank, other = world->at(3).self().first_rank;
+  const uint32_t low = std::min(own, other), high = std::max(own, other);
+  const auto measures = [&](int node, std::vector<EdgeRate> rates) {
+    world->act(node,
+               [&](Membership& m, MembershipEffects& out) { m.rates(world->now(), rates, out); });
+    world->run(world->now() + 5);
+  };
+  const auto rate = [&](uint32_t i, uint32_t j) {
+    for (const EdgeRate& r : world->at(7).edge_rates())
+      if (r.i == i && r.j == j) return r.per_second;
+    return 0.0;
+  };
+  measures(0, {{own, own + 1, 5}});
+  CHECK(rate(own, own + 1) == 5);
+  measures(0, {{own, own + 1, 5.2}});
+  CHECK(rate(own, own + 1) == 5);  // too little a change
+  measures(0, {{own, own + 1, 6}});
+  CHECK(rate(own, own + 1) == 6);
+  measures(0, {{low, high, 4}});
+  CHECK(rate(low, high) == 0);  // what one end alone says
+  measures(3, {{low, high, 4}});
+  CHECK(rate(low, high) == 4);
   world->kill(3);
   world->run(world->now() + 1);
-  CHECK(world->at(7).edge_rates().size() == 1u);  // no rank 999 is in the graph
+  CHECK(rate(low, high) == 0);  // it is in the graph no more
 }
 
 TEST_CASE("a slow node accuses nobody, and a suspect is answered by a probe at once") {
@@ -365,7 +416,9 @@ TEST_CASE("after news a node compares views soon, then less and less often") {
   other.node = "b";
   other.address = "b:1";
   other.incarnation = 1;
-  Membership a(self, {});
+  MembershipOptions options;
+  options.signing = signing_of(key_of("a"));
+  Membership a(self, options);
   MembershipEffects first;
   a.start(0, first);
   double at = first.timer_at, news_at = 0;
@@ -377,7 +430,7 @@ TEST_CASE("after news a node compares views soon, then less and less often") {
   };
   MembershipPacket record;
   record.kind = MembershipPacket::Kind::sync_reply;
-  record.news.push_back(other);
+  record.news.push_back(signed_by_itself(other));
   MembershipEffects out;
   say(0.02, record, out);
   at = out.timer_at;
@@ -386,7 +439,8 @@ TEST_CASE("after news a node compares views soon, then less and less often") {
     MembershipEffects effects;
     if (news_at == 0 && now > 20) {
       news_at = now;
-      ++record.news[0].refutations;
+      ++other.refutations;
+      record.news[0] = signed_by_itself(other);
       say(now, record, effects);
     } else {
       a.timer(now, effects);

@@ -9,9 +9,11 @@ using namespace grapevine;
 
 namespace {
 
-constexpr uint64_t kSecond = 1024;  // versions
+constexpr uint64_t kAhead = 4, kSecond = 16;  // versions
 
-GraphSpec version(uint64_t number, const std::string& node = "b") { return {number, node, "star"}; }
+GraphSpec version(uint64_t number, const std::string& node = "b") {
+  return {number, node, "star", {1}, {}};
+}
 
 NextGraph::Word says(const GraphSpec& graph, const std::string& by = "b", bool in_graph = true) {
   return {by, graph, in_graph};
@@ -24,7 +26,7 @@ TEST_CASE("a graph that is wished for is taken at once, and once") {
   CHECK(std::isinf(graph.due()));
   CHECK(graph.wish("a", "chain", version(7)));
   CHECK(graph.due() <= 0);
-  CHECK(graph.take(0) == GraphSpec{8, "a", "chain"});
+  CHECK(graph.take(0) == GraphSpec{8, "a", "chain", {}, {}});
   CHECK(graph.take(0) == std::nullopt);
   CHECK(std::isinf(graph.due()));
 }
@@ -60,14 +62,22 @@ TEST_CASE("of the graphs heard of meanwhile the one that wins is taken, and no o
   CHECK(graph.take(0)->version == 6);
 }
 
+TEST_CASE("a wish that nobody has heard of gives way to the next, of the same version") {
+  NextGraph graph;
+  for (int k = 0; k < 100; ++k)
+    CHECK(graph.wish("a", "graph-" + std::to_string(k), version(7)));
+  CHECK(graph.take(0) == GraphSpec{8, "a", "graph-99", {}, {}});
+}
+
 TEST_CASE("a version too far ahead is refused for so long") {
   NextGraph graph;
   graph.start(10);
-  CHECK(graph.hear(10, says(version(1 + kSecond)), version(1), false));
-  CHECK_FALSE(graph.hear(10, says(version(2 + kSecond)), version(1), false));
-  CHECK(graph.take(10) == version(1 + kSecond));
-  CHECK_FALSE(graph.hear(12, says(version(2 + 4 * kSecond)), version(1 + kSecond), false));
-  CHECK(graph.hear(13, says(version(2 + 4 * kSecond)), version(1 + kSecond), false));
+  CHECK(graph.hear(10, says(version(1 + kAhead)), version(1), false));
+  CHECK_FALSE(graph.hear(10, says(version(2 + kAhead)), version(1), false));
+  CHECK(graph.take(10) == version(1 + kAhead));
+  const GraphSpec far = version(1 + 2 * kAhead + 3 * kSecond);
+  CHECK_FALSE(graph.hear(12, says(far), version(1 + kAhead), false));
+  CHECK(graph.hear(13, says(far), version(1 + kAhead), false));
 }
 
 TEST_CASE("a newcomer believes any version that nobody denies for two seconds") {

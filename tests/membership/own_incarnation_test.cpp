@@ -2,6 +2,7 @@
 #include "actors/membership/own_incarnation.hpp"
 
 #include <cmath>
+#include <vector>
 
 #include "tests/catch.hpp"
 
@@ -48,30 +49,53 @@ TEST_CASE("ranks that are taken cost three incarnations in a row, then one a sec
   CHECK(own.ranks_due() == 12);
 }
 
-TEST_CASE("a process has lost its name to one it first hears of after it has stood still") {
+TEST_CASE(
+    "one alone makes a node begin incarnations ever more rarely, and others as well as before") {
   OwnIncarnation own;
-  CHECK_FALSE(own.lost_to(1, 70, true, false));  // it was there meanwhile: that one is refuted
-  own.stood_still(10);
-  CHECK_FALSE(own.lost_to(11, 70, true, false));
-  CHECK_FALSE(own.lost_to(11, 71, true, true));  // ended: nobody has the name
-  CHECK(own.lost_to(11, 71, true, false));
-  CHECK(own.lost_to(39.9, 72, true, false));
-  CHECK_FALSE(own.lost_to(40, 72, true, false));
+  std::vector<double> begun;
+  uint32_t incarnation = 1;
+  for (double now = 0; now < 40; now += 0.5) {
+    own.contest(now, incarnation, "it was declared dead", 7);
+    if (own.take(now, incarnation)) {
+      ++incarnation;
+      begun.push_back(now);
+    }
+  }
+  CHECK(begun == std::vector<double>{0, 1, 3, 7, 15, 31});
+  own.contest(40, incarnation, "it was declared dead", 8);
+  CHECK(own.take(40, incarnation));
 }
 
-TEST_CASE("a process whose ranks are not yet in the graph has no name to lose") {
-  OwnIncarnation own;
-  own.stood_still(10);
-  CHECK_FALSE(own.lost_to(11, 70, false, false));
-  CHECK_FALSE(own.lost_to(12, 70, true, false));
+namespace {
+
+using Says = OwnIncarnation::Says;
+
+OwnIncarnation::Rival rival(uint64_t id, uint32_t by, bool is_over = false, bool by_all = false) {
+  return {id, by, is_over, by_all};
 }
 
-TEST_CASE("of the processes that a node outlived it remembers the last sixteen") {
+}  // namespace
+
+TEST_CASE("a process has lost its name to one that two others tell of first after it stood still") {
+  OwnIncarnation own;
+  CHECK(own.hear(1, rival(70, 1)) == Says::nothing);  // it was there meanwhile: that one is refuted
+  CHECK(own.hear(1, rival(70, 2)) == Says::contest);
+  own.stood_still(10);
+  CHECK(own.hear(11, rival(70, 1)) == Says::contest);
+  CHECK(own.hear(11, rival(71, 1)) == Says::nothing);
+  CHECK(own.hear(11, rival(71, 1)) == Says::nothing);        // the same one's word
+  CHECK(own.hear(11, rival(71, 2, true)) == Says::contest);  // ended: nobody has the name
+  CHECK(own.hear(11, rival(71, 2)) == Says::lost);
+  CHECK(own.hear(39.9, rival(72, 3, false, true)) == Says::lost);  // of the only other one
+  CHECK(own.hear(40, rival(73, 3, false, true)) == Says::contest);
+}
+
+TEST_CASE("of the processes of its name a node remembers the last sixteen") {
   OwnIncarnation own;
   for (uint64_t id = 1; id <= 17; ++id)
-    CHECK_FALSE(own.lost_to(1, id, true, false));
+    CHECK(own.hear(1, rival(id, 1, false, true)) == Says::contest);
   own.stood_still(10);
-  CHECK_FALSE(own.lost_to(11, 2, true, false));
-  CHECK_FALSE(own.lost_to(11, 17, true, false));
-  CHECK(own.lost_to(11, 1, true, false));
+  CHECK(own.hear(11, rival(17, 1, false, true)) == Says::contest);
+  CHECK(own.hear(11, rival(2, 1, false, true)) == Says::contest);
+  CHECK(own.hear(11, rival(1, 1, false, true)) == Says::lost);
 }

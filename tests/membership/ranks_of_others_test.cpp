@@ -15,6 +15,7 @@ Member member(const std::string& node, uint32_t first_rank, uint32_t incarnation
   m.first_rank = first_rank;
   m.ranks = 2;
   m.state = state;
+  if (state == MemberState::left) m.last_word = state;
   return m;
 }
 

@@ -56,7 +56,7 @@ void wake_or_restart(World& world) {
   if (world.stopped(node)) {
     world.go_on(node);
   } else if (!world.running(node)) {
-    world.restart(node);
+    world.restart(node, world.random().below(3) > 0);
   } else if (world.random().below(3) == 0) {
     world.heal();
   }
@@ -134,7 +134,11 @@ TEST_CASE("whatever a peer says, a node stays alive in its own eyes and what it 
     Member self;
     self.node = "n0";
     self.ranks = 2;
-    Membership node(self, {seed, {"h:1", "h:2"}, "ring"});
+    MembershipOptions options;
+    options.seed = seed;
+    options.join = {"h:1", "h:2"};
+    options.signing = signing_of(key_of("n0"));
+    Membership node(self, options);
     double now = 0;
     MembershipEffects out;
     node.start(now, out);
@@ -154,10 +158,16 @@ TEST_CASE("whatever a peer says, a node stays alive in its own eyes and what it 
         m.first_rank = random.below(3) == 0 ? kAnyRank : static_cast<uint32_t>(random.bits());
         m.ranks = random.below(3) == 0 ? 0xffffffff : random.below(5);
         m.ready = random.below(2) == 0;
+        if (m.state == MemberState::left) m.last_word = m.state;
+        m = random.below(4) == 0 ? signed_by(key_of("another"), m) : signed_by_itself(m);
         packet.news.push_back(m);
       }
-      if (random.below(20) == 0) packet.graph = {random.bits(), some_name(), "torus"};
-      packet.rates = {{random.below(9), random.below(9), random.uniform(), random.bits()}};
+      if (random.below(20) == 0)
+        packet.graph = signed_by_itself(GraphSpec{random.bits(), some_name(), "torus", {}, {}});
+      RateFact fact{
+          id_of(key_of(some_name()).public_key()), 1, random.below(3), random.bits(), {}, {}};
+      fact.rates = {{random.below(9), random.below(9), random.uniform()}};
+      packet.rates = {fact};
       out = {};
       switch (random.below(8)) {
         case 0: node.timer(now, out); break;

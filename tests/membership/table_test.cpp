@@ -30,6 +30,8 @@ Member anything(Random& random) {
   m.first_rank += m.incarnation;
   m.refutations = random.below(4);
   m.state = static_cast<MemberState>(random.below(4));
+  if (m.state == MemberState::left || (m.state == MemberState::dead && random.below(4) == 0))
+    m.last_word = m.state;
   m.ready = m.refutations >= 2;  // once ready, ready for the rest of the incarnation
   m.finished = m.refutations >= 3;
   return m;
@@ -39,7 +41,10 @@ Member anything(Random& random) {
 Member anything_at_all(Random& random) {
   Member m = anything(random);
   m.ready = random.below(4) > 0;
-  m.id = random.below(2);
+  m.key[0] = static_cast<uint8_t>(random.below(2));
+  m.stops = random.below(8) == 0;
+  m.generation = random.below(3);
+  m.means_asked = random.below(3);
   m.mean = {random.below(2), random.below(2)};
   if (random.below(3) == 0) m.unreachable = {random.below(3), 3};
   for (uint32_t k = 0; k < m.ranks; ++k) {
@@ -48,10 +53,6 @@ Member anything_at_all(Random& random) {
       m.gone.push_back({m.first_rank + k, m.incarnation + later, later > 0 && random.below(2) > 0});
   }
   return m;
-}
-
-RunFacts any_facts(Random& random) {
-  return {1 + random.below(2), random.below(3), random.below(2) == 0, random.below(4)};
 }
 
 std::string content(const MemberTable& table) {
@@ -109,52 +110,73 @@ TEST_CASE("records may come in any order and any number of times: the table and 
   }
 }
 
-TEST_CASE("whatever is said of nodes and of the run, in any order, comes to one content") {
+TEST_CASE("whatever is said of nodes, in any order, comes to one content") {
   uint64_t refused = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed, 5, Purpose::test);
-    std::vector<std::pair<Member, RunFacts>> heard;
+    std::vector<Member> heard;
     for (int i = 0; i < 60; ++i)
-      heard.emplace_back(anything_at_all(random), any_facts(random));
+      heard.push_back(anything_at_all(random));
     MemberTable forward(member("self", 90), {}), shuffled(member("self", 90), {});
-    for (const auto& [m, facts] : heard) {
+    for (const Member& m : heard) {
       const uint64_t epoch = forward.epoch();
       refused += forward.merge(m).refused != nullptr;
       REQUIRE(forward.epoch() >> 32 >= epoch >> 32);
-      forward.merge(facts);
     }
     shuffle(heard.begin(), static_cast<uint32_t>(heard.size()), random);
-    for (const auto& [m, facts] : heard) {
+    for (const Member& m : heard)
       shuffled.merge(m);
-      shuffled.merge(facts);
-    }
     INFO("seed " << seed);
-    REQUIRE(forward.facts() == shuffled.facts());
-    REQUIRE(forward.facts().run == 1u);
     for (const uint32_t i : forward.by_name())
       REQUIRE(forward.at(i) == shuffled.at(*shuffled.find(forward.at(i).node)));
     REQUIRE(forward.digest() == shuffled.digest());
     REQUIRE(forward.epoch() == shuffled.epoch());
+    REQUIRE(forward.stopping() == shuffled.stopping());
+    REQUIRE(forward.means_asked() == shuffled.means_asked());
   }
   CHECK(refused == 0u);
 }
 
-TEST_CASE("of a run's facts the later generation stands; of one generation, what either says") {
-  MemberTable table(member("a", 0), {}, {7, 2, false, 3});
-  const uint64_t digest = table.digest(), epoch = table.epoch();
-  CHECK_FALSE(table.merge(RunFacts{7, 1, true, 9}));  // of a run that has been resumed since
-  CHECK_FALSE(table.merge(RunFacts{8, 3, true, 9}));  // of another run
-  CHECK_FALSE(table.merge(RunFacts{7, 2, false, 2}));
-  CHECK(table.merge(RunFacts{7, 2, true, 1}));
-  CHECK(table.facts() == RunFacts{7, 2, true, 3});
+TEST_CASE("the run is to stop where one says so of this generation or of a later one") {
+  Member self = member("a", 0), b = member("b", 2);
+  self.generation = 2;
+  MemberTable table(self, {});
+  const uint64_t epoch = table.epoch(), digest = table.digest();
+  b.stops = true;
+  b.generation = 1;
+  table.merge(b);  // of a run that has been resumed since
+  CHECK_FALSE(table.stopping());
   CHECK(table.digest() != digest);
-  CHECK(table.epoch() == epoch);
-  CHECK(table.merge(RunFacts{7, 2, false, 5}));
-  CHECK(table.facts() == RunFacts{7, 2, true, 5});
-  CHECK(table.merge(RunFacts{7, 3, false, 0}));
-  CHECK(table.facts() == RunFacts{7, 3, false, 0});
-  CHECK_FALSE(table.merge(RunFacts{7, kGenerationsAtMost + 1, true, 0}));
-  CHECK_FALSE(table.merge(RunFacts{7, 3, true, kMeansAtMost + 1}));
+  ++b.refutations;
+  b.generation = 2;
+  const uint64_t with_b = table.epoch();
+  table.merge(b);
+  CHECK(table.stopping());
+  CHECK(table.epoch() == with_b);
+  CHECK(with_b != epoch);
+  ++b.incarnation;
+  b.generation = 3;
+  table.merge(b);
+  CHECK(table.stopping());
+  ++b.refutations;
+  b.generation = kGenerationsAtMost + 1;
+  CHECK(table.merge(b).refused != nullptr);
+}
+
+TEST_CASE("of a node's end nobody says otherwise than it does itself") {
+  MemberTable table(member("a", 0), {});
+  Member b = member("b", 2);
+  b.state = MemberState::left;
+  CHECK(table.merge(b).refused != nullptr);  // it has not said so
+  b.last_word = MemberState::left;
+  b.state = MemberState::alive;
+  CHECK(table.merge(b).refused != nullptr);
+  b.state = MemberState::dead;
+  CHECK(table.merge(b).refused != nullptr);
+  b.last_word = MemberState::suspect;
+  CHECK(table.merge(b).refused != nullptr);
+  b.state = b.last_word = MemberState::left;
+  CHECK(table.merge(b).news);
 }
 
 TEST_CASE(
@@ -291,14 +313,15 @@ TEST_CASE("records that cannot be are refused, and so are more than a table keep
   CHECK(table.merge(member("m7", 2)).refused == nullptr);
 }
 
-TEST_CASE("who takes any ranks leaves those of the dead, who may be back, and takes those of who left") {
+TEST_CASE(
+    "who takes any ranks leaves those of the dead, who may be back, and takes those of who left") {
   MemberTable table(member("a", kAnyRank), {});
   table.merge(member("b", 0));
   Member gone = member("c", 2);
   gone.state = MemberState::dead;
   table.merge(gone);
   CHECK(table.move_to() == 4u);
-  gone.state = MemberState::left;
+  gone.state = gone.last_word = MemberState::left;
   ++gone.incarnation;
   table.merge(gone);
   CHECK(table.move_to() == 2u);
@@ -312,25 +335,81 @@ TEST_CASE("a node that takes any ranks can say so on the wire") {
   CHECK(MemberTable(member("b", 0), {}).merge(packet.news[0]).refused == nullptr);
 }
 
-TEST_CASE("of two measurements of an edge the later one counts; edges of others are forgotten") {
-  MemberTable table(member("a", 0), {});
-  CHECK(table.merge(EdgeRate{0, 1, 3.0, 5}));
-  CHECK_FALSE(table.merge(EdgeRate{0, 1, 4.0, 4}));
-  CHECK(table.merge(EdgeRate{0, 9, 4.0, 1}));
-  CHECK(table.rates().at({0, 1}).per_second == 3.0);
-  CHECK_FALSE(table.merge(EdgeRate{0, 1, 3.0, 5}));  // no news, and not told again
-  table.keep_rates_of([](uint32_t rank) { return rank < 2; });
-  CHECK(table.rates().size() == 1u);
+namespace {
+
+RateFact rates_of(const Member& m, uint32_t part, uint64_t number, std::vector<EdgeRate> rates) {
+  return {id_of(m.key), m.incarnation, part, number, std::move(rates), {}};
 }
 
-TEST_CASE("a table keeps so many rates and no more, and believes no version beyond the last") {
-  MemberTable table(member("a", 0), {});
-  for (uint32_t j = 1; table.rates().size() < kEdgeRatesAtMost; ++j)
-    REQUIRE(table.merge(EdgeRate{0, j, 1.0, 1}));
-  CHECK_FALSE(table.merge(EdgeRate{1, 2, 1.0, 1}));
-  CHECK(table.merge(EdgeRate{0, 7, 2.0, 2}));
-  CHECK_FALSE(table.merge(GraphSpec{kSpecsAtMost + 1, "b", "star"}));
-  CHECK(table.merge(GraphSpec{kSpecsAtMost, "b", "star"}));
+Member with_key(Member m, uint8_t key) {
+  m.key[0] = key;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "of two facts of rates of one part the later one stands; those of the gone are forgotten") {
+  MemberTable table(with_key(member("a", 0), 1), {});
+  Member b = with_key(member("b", 2), 2);
+  table.merge(b);
+  CHECK(table.merge(rates_of(b, 0, 5, {{1, 2, 3.0}})));
+  CHECK_FALSE(table.merge(rates_of(b, 0, 4, {{1, 2, 4.0}})));
+  CHECK_FALSE(table.merge(rates_of(b, 0, 5, {{1, 2, 3.0}})));  // no news, and not told again
+  CHECK(table.merge(rates_of(b, 1, 1, {{3, 4, 3.0}})));
+  CHECK_FALSE(table.merge(rates_of(with_key(b, 3), 0, 9, {})));  // of nobody
+  CHECK_FALSE(table.merge(rates_of(b, kRatePartsAtMost, 9, {})));
+  CHECK(table.rates().size() == 2u);
+  b.incarnation = 2;
+  table.merge(b);
+  table.forget_old_rates();
+  CHECK(table.rates().empty());
+}
+
+TEST_CASE("of an edge counts what both ends say: of a far larger word twice the other's") {
+  MemberTable table(with_key(member("a", 0), 1), {});
+  const Member a = table.self(), b = with_key(member("b", 2), 2), c = with_key(member("c", 4), 3);
+  table.merge(b);
+  table.merge(c);
+  const auto rate = [&](uint32_t i, uint32_t j) {
+    for (const EdgeRate& r : table.edge_rates())
+      if (r.i == i && r.j == j) return r.per_second;
+    return 0.0;
+  };
+  table.merge(rates_of(b, 0, 1, {{0, 1, 7}, {2, 3, 9}, {3, 4, 1e9}, {1, 3, 1e9}}));
+  CHECK(rate(0, 1) == 0);  // an edge of another
+  CHECK(rate(2, 3) == 9);  // both of its ends are the speaker's
+  CHECK(rate(3, 4) == 0);  // the other end says nothing
+  table.merge(rates_of(c, 0, 1, {{3, 4, 5}}));
+  CHECK(rate(3, 4) == 10);
+  table.merge(rates_of(b, 0, 2, {{3, 4, 1e-9}, {1, 3, 1e9}}));
+  CHECK(rate(3, 4) == 2e-9);
+  table.merge(rates_of(b, 0, 3, {{3, 4, 6}, {1, 3, 1e9}}));
+  CHECK(rate(3, 4) == 6);
+  CHECK(rate(1, 3) == 0);
+  table.merge(rates_of(a, 0, 1, {{1, 3, 2}}));  // one's own measurement, whatever the other says
+  CHECK(rate(1, 3) == 2);
+  Member gone = b;
+  gone.state = MemberState::dead;
+  table.merge(gone);
+  CHECK(rate(2, 3) == 0);
+}
+
+TEST_CASE(
+    "a table keeps so many facts of rates and no more, and believes no version beyond the last") {
+  MemberTable table(member("self", 0), {});
+  uint64_t kept = 0;
+  for (uint32_t k = 0; k < 64; ++k) {
+    Member m = with_key(member("m" + std::to_string(k), 2 + 2 * k), 1);
+    m.key[1] = static_cast<uint8_t>(k);
+    table.merge(m);
+    for (uint32_t part = 0; part < kRatePartsAtMost; ++part)
+      kept += table.merge(rates_of(m, part, 1, {}));
+    CHECK(table.merge(rates_of(m, 0, 2, {})) == (k < kRateFactsAtMost / kRatePartsAtMost));
+  }
+  CHECK(kept == kRateFactsAtMost);
+  CHECK_FALSE(table.merge(GraphSpec{kSpecsAtMost + 1, "b", "star", {}, {}}));
+  CHECK(table.merge(GraphSpec{kSpecsAtMost, "b", "star", {}, {}}));
 }
 
 TEST_CASE("news travel 3 log2(n) times each, those that travelled least first, in small packets") {
@@ -350,7 +429,7 @@ TEST_CASE("news travel 3 log2(n) times each, those that travelled least first, i
     for (const Member& m : packet.news)
       ++told[*table.find(m.node)];
     REQUIRE(++packets < 1000);
-    if (packets == 7 * 16) fewest_at_half = *std::min_element(told.begin() + 1, told.end());
+    if (packets == 7 * 34) fewest_at_half = *std::min_element(told.begin() + 1, told.end());
   }
   CHECK(*std::min_element(told.begin() + 1, told.end()) == 21);
   CHECK(*std::max_element(told.begin() + 1, told.end()) == 21);

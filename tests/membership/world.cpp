@@ -50,7 +50,7 @@ Member World::member(int node) const {
   m.address = address(node);
   m.ranks = kRanks;
   m.first_rank = kAnyRank;
-  m.id = 1000 * static_cast<uint64_t>(node) + 1;
+  m.life = nodes_[index(node)].process;
   return m;
 }
 
@@ -63,6 +63,7 @@ void World::add_node(const std::vector<std::string>& join) {
   options.seed = settings_.seed;
   options.join = join;
   options.topology = settings_.topology;
+  options.signing = signing_of(key(node));
   Member self = member(node);
   if (settings_.acquainted) self.first_rank = kRanks * static_cast<uint32_t>(node);
   n.membership = std::make_unique<Membership>(self, options);
@@ -215,6 +216,11 @@ void World::watch(int node, const MembershipEffects& out) {
   if (counter < n.counter) complain("the epoch of " + name(node) + " went back");
   n.counter = counter;
   if (out.name_taken) complain(name(node) + " is to end: its name was taken");
+  for (const auto& [name, id] : out.owners) {
+    n.owners[name] = id;
+    const int other = node_of(name, 1, count());
+    if (other >= 0 && id != 0 && has_name_of_other(other, node)) unlink(node, other, true);
+  }
   for (const std::string& line : out.lines)
     n.accusations += line.find("is suspected") != std::string::npos;
   for (const std::string& line : out.lines) {
@@ -237,6 +243,14 @@ bool World::reachable(int from, int to) const {
   return nodes_[index(from)].side == nodes_[index(to)].side && cuts_.count({from, to}) == 0;
 }
 
+// By its links, as the membership has told them.
+bool World::has_name_of_other(int node, int as_seen_by) const {
+  const auto& owners = nodes_[index(as_seen_by)].owners;
+  const auto owner = owners.find(name(node));
+  return owner != owners.end() && owner->second != 0 &&
+         owner->second != id_of(key(node).public_key());
+}
+
 void World::dial(int from, const std::string& address) {
   const int to = node_of(address, 2, count());
   if (to < 0 || !reachable(from, to) || !reachable(to, from)) return;
@@ -252,6 +266,12 @@ void World::dial(int from, const std::string& address) {
     Node& here = nodes_[index(from)];
     Node& other = nodes_[index(to)];
     if (!other.alive || other.stopped || !reachable(from, to) || !reachable(to, from)) return;
+    if (from != to && has_name_of_other(from, to)) {
+      return post(now_, to, [this, from](Membership& o, MembershipEffects& effects) {
+        o.suspect(now_, name(from), effects);
+      });
+    }
+    if (from != to && has_name_of_other(to, from)) return m.refused(now_, address, out);
     const bool was_linked = from == to || here.links[index(to)];
     here.links[index(to)] = other.links[index(from)] = from != to;
     here.goodbyes.erase(to);

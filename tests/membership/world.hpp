@@ -8,12 +8,14 @@
 // size, and a node that is running and reachable is declared dead by nobody (false_deaths counts).
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "actors/membership/membership.hpp"
+#include "tests/signing.hpp"
 
 namespace grapevine::test {
 
@@ -48,8 +50,10 @@ class World {
   void go_on(int node);
   /// It serves packets, and timers too if these are late, only now and then: after up to most_s.
   void slow(int node, double most_s, bool late_timers = true);
-  void restart(int node);  // a new process under the same name, which begins with incarnation 1
-  int join(int through);   // a new node, which knows the addresses of all
+  /// A new process under the same name, which begins with incarnation 1. One that keeps its folder
+  /// has its key, too.
+  void restart(int node, bool keeps_key = true);
+  int join(int through);  // a new node, which knows the addresses of all
   void leave(int node);
   void partition(const std::set<int>& half);  // these from the others
   void cut(int from, int to);                 // one way
@@ -66,6 +70,7 @@ class World {
   const Membership& at(int node) const { return *nodes_[index(node)].membership; }
   static std::string name(int node);
   static std::string address(int node);
+  NodeKey key(int node) const { return key_of(name(node), nodes_[index(node)].key); }
   MemberState state_of(int node, int as_seen_by) const;
   /// All running nodes know the same: each other as alive and ready, all others as dead or left,
   /// one epoch, one graph, no rank twice, and whoever needs a link has it.
@@ -88,10 +93,12 @@ class World {
     bool late_timers = false;
     double timer_at = 0, timer_queued = 0;
     uint32_t process = 1;  // which one
+    uint32_t key = 1;      // of which one it is
     uint32_t counter = 0;  // of its latest epoch
     int side = 0, accusations = 0;
     std::vector<bool> links;
-    std::set<int> goodbyes;  // links that one end has closed
+    std::map<std::string, uint64_t> owners;      // of names
+    std::set<int> goodbyes;                      // links that one end has closed
     std::vector<std::function<void()>> waiting;  // while stopped
   };
   struct Event {
@@ -105,6 +112,7 @@ class World {
 
   static size_t index(int node) { return static_cast<size_t>(node); }
   bool reachable(int from, int to) const;
+  bool has_name_of_other(int node, int as_seen_by) const;
   double delay() { return settings_.latency_s * (1 + settings_.jitter * random_.uniform()); }
   void add_node(const std::vector<std::string>& join);
   Member member(int node) const;

@@ -32,7 +32,7 @@ void World::go_on(int node) {
     event();
 }
 
-void World::restart(int node) {
+void World::restart(int node, bool keeps_key) {
   Node& n = nodes_[index(node)];
   if (n.alive) kill(node);
   ++n.process;
@@ -49,7 +49,15 @@ void World::restart(int node) {
   self.incarnation = 1;
   self.refutations = 0;
   self.state = MemberState::alive;
-  self.id = 1000 * static_cast<uint64_t>(node) + n.process;
+  self.means_asked = 0;
+  self.stops = false;
+  self.gone.clear();
+  self.mean = {};
+  self.unreachable.clear();
+  self.life = n.process;
+  if (!keeps_key) n.key = n.process;
+  n.owners.clear();
+  options.signing = signing_of(key(node));
   n.membership = std::make_unique<Membership>(self, options);
   n.timer_queued = n.timer_at = std::numeric_limits<double>::infinity();
   post(now_, node, [this](Membership& m, MembershipEffects& out) { m.start(now_, out); });

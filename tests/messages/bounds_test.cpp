@@ -65,12 +65,12 @@ TEST_CASE("a list beyond its bound is refused before anything of it is copied") 
   CHECK(hashes.refusal == "message refused: hashes of 5096 elements, accepted: at most 4096");
   CHECK(hashes.allocated < kOfARefusal);
   const Said rates =
-      said_of([](wire::Control::Builder m) { m.initMembership().initRates(2 * kMaxRates); });
-  CHECK(rates.refusal == "message refused: rates of 1024 elements, accepted: at most 512");
+      said_of([](wire::Control::Builder m) { m.initMembership().initRateFacts(512); });
+  CHECK(rates.refusal == "message refused: rateFacts of 512 elements, accepted: at most 32");
   CHECK(rates.allocated < kOfARefusal);
   const Said news =
       said_of([](wire::Control::Builder m) { m.initMembership().initNews(4 * kMaxNews); });
-  CHECK(news.refusal == "message refused: news of 160 elements, accepted: at most 40");
+  CHECK(news.refusal == "message refused: news of 128 elements, accepted: at most 32");
   CHECK(news.allocated < kOfARefusal);
   const Said gone = said_of(
       [](wire::Control::Builder m) { m.initMembership().initNews(1)[0].initGone(kMaxGone + 1); });
@@ -100,6 +100,8 @@ TEST_CASE("ranks beyond 32 bits are refused, at either end") {
       news[0].setNode("n");
       news[0].setFirstRank(0xfffffff0);
       news[0].setRanks(ranks);
+      news[0].initKey(sizeof(PublicKey));
+      news[0].initSignature(sizeof(Signature));
     });
     CHECK(said.refusal == (ranks == 15 ? "accepted" : "message refused: ranks beyond 32 bits"));
   }

@@ -19,25 +19,35 @@ inline std::vector<ControlMessage> one_of_each() {
   packet.kind = MembershipPacket::Kind::sync_reply;
   packet.sequence = 6;
   packet.target = "b";
-  packet.news = {
-      {"a",
-       1,
-       2,
-       MemberState::suspect,
-       "10.0.0.1:7000",
-       0,
-       4,
-       false,
-       true,
-       77,
-       78,
-       {{1, 1, false}, {3, 2, true}},
-       {79, ~uint64_t{0}},
-       {80, 81}},
-      {"b", 2, 0, MemberState::alive, "[::1]:7001", 4, 4, true, false, 0, 82, {}, {}, {}}};
-  packet.graph = {9, "a", "ring:8"};
-  packet.rates = {{0, 1, 12.5, 3}, {1, 2, 0.25, 4}};
-  packet.facts = {83, 84, true, 85};
+  Member a;
+  a.node = "a";
+  a.incarnation = 1;
+  a.refutations = 2;
+  a.state = MemberState::suspect;
+  a.address = "10.0.0.1:7000";
+  a.ranks = 4;
+  a.ready = false;
+  a.finished = true;
+  a.accuser = 77;
+  a.key = {78};
+  a.gone = {{1, 1, false}, {3, 2, true}};
+  a.unreachable = {79, ~uint64_t{0}};
+  a.mean = {80, 81};
+  a.generation = 83;
+  a.stops = true;
+  a.means_asked = 84;
+  a.life = 85;
+  a.signature = {87};
+  Member b;
+  b.node = "b";
+  b.incarnation = 2;
+  b.state = b.last_word = MemberState::left;
+  b.address = "[::1]:7001";
+  b.first_rank = b.ranks = 4;
+  b.key = {82};
+  packet.news = {a, b};
+  packet.graph = {9, "a", "ring:8", {88}, {89}};
+  packet.rates = {{90, 91, 92, 93, {{0, 1, 12.5}, {1, 2, 0.25}}, {94}}, {95, 1, 0, 1, {}, {}}};
   Manifest manifest;
   manifest.transfer = 10;
   manifest.refused = "not ready";
@@ -57,11 +67,21 @@ inline std::vector<ControlMessage> one_of_each() {
   data.count = 29;
   data.bound = 0.5;
   data.allowance = 2;
-  return {Hello{2, LinkPurpose::control, "run", 13, "a2cid2 f32", "a", 14, "localhost:7000", 86,
-                "lr=0.1\nseed=1\n", "batch=128\n"},
+  return {Hello{2,
+                LinkPurpose::control,
+                "run",
+                13,
+                "a2cid2 f32",
+                "a",
+                14,
+                "localhost:7000",
+                {86},
+                {96},
+                "lr=0.1\nseed=1\n",
+                "batch=128\n"},
           Refusal{"another run"},
           Bye{},
-          Agree{},
+          Agree{{97}},
           BulkToken{~uint64_t{0}, true, "grapevine-15"},
           offer,
           packet,

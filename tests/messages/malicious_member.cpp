@@ -5,6 +5,7 @@
 
 #include "messages/codec.hpp"
 #include "messages/control_codec.hpp"
+#include "messages/facts.hpp"
 
 namespace grapevine::test {
 
@@ -17,8 +18,13 @@ constexpr size_t kFramesKept = 64;
 
 }  // namespace
 
-MaliciousMember::MaliciousMember(uint64_t seed, std::string name, std::vector<std::string> others)
-    : random_(seed, 6, Purpose::test), name_(std::move(name)), others_(std::move(others)) {}
+MaliciousMember::MaliciousMember(uint64_t seed, std::string name, std::vector<std::string> others,
+                                 SignAs sign_as, uint64_t run)
+    : random_(seed, 6, Purpose::test),
+      name_(std::move(name)),
+      others_(std::move(others)),
+      sign_as_(std::move(sign_as)),
+      run_(run) {}
 
 void MaliciousMember::hear(const MembershipPacket& packet) {
   for (const Member& m : packet.news)
@@ -76,7 +82,7 @@ std::string MaliciousMember::text(size_t most) {
 // --- messages
 
 void MaliciousMember::twist(Member& m) {
-  switch (random_.below(14)) {
+  switch (random_.below(20)) {
     case 0: m.node = name(); break;
     case 1: m.incarnation = word(m.incarnation); break;
     case 2: m.refutations = word(m.refutations); break;
@@ -89,12 +95,18 @@ void MaliciousMember::twist(Member& m) {
     case 7: m.ready = !m.ready; break;
     case 8: m.finished = !m.finished; break;
     case 9: m.accuser = word(m.accuser); break;
-    case 10: m.id = long_word(m.id); break;
+    case 10: m.key[random_.below(32)] ^= static_cast<uint8_t>(1 << random_.below(8)); break;
     case 11: m.mean = {long_word(m.mean.number), long_word(m.mean.hash)}; break;
     case 12:
       for (uint32_t k = random_.below(one_in(8) ? kMaxGone + 1 : 4); k > 0; --k)
         m.gone.push_back({word(m.first_rank), word(m.incarnation), one_in(2)});
       break;
+    case 13: m.last_word = static_cast<MemberState>(random_.below(4)); break;
+    case 14: m.state = m.last_word = one_in(2) ? MemberState::dead : MemberState::left; break;
+    case 15: m.generation = word(m.generation); break;
+    case 16: m.stops = !m.stops; break;
+    case 17: m.means_asked = word(m.means_asked); break;
+    case 18: m.life = long_word(m.life); break;
     default:
       for (uint32_t k = random_.below(kMaxUnreachable + 1); k > 0; --k)
         m.unreachable.push_back(long_word(0));
@@ -102,19 +114,59 @@ void MaliciousMember::twist(Member& m) {
   }
 }
 
+// Most of them as a member may that signs what it says of itself: its own, and those of members
+// that it has invented; or another's word as it has heard it, and what it says to that.
 Member MaliciousMember::record() {
   Member m;
   m.node = name();
   m.incarnation = 1 + random_.below(3);
   m.ranks = random_.below(4);
   m.address = "h:" + std::to_string(10000 + random_.below(8));
-  if (const auto known = known_.find(m.node); known != known_.end() && !one_in(4))
+  const auto known = known_.find(m.node);
+  if (known != known_.end() && !one_in(4)) m = known->second;
+  const bool is_others = std::find(others_.begin(), others_.end(), m.node) != others_.end();
+  if (is_others && known != known_.end() && !one_in(3)) {
     m = known->second;
+    m.state = static_cast<MemberState>(random_.below(4));
+    m.accuser = word(m.accuser);
+    return m;
+  }
   for (uint32_t k = random_.below(one_in(4) ? 12 : 3); k > 0; --k)
     twist(m);
   if (one_in(3)) ++m.refutations;
   if (one_in(6)) ++m.incarnation;
+  if (!one_in(16)) sign(m);
   return m;
+}
+
+/// With the key that it has for that name; in the name of another with its own.
+void MaliciousMember::sign(Member& m) {
+  if (!sign_as_) return;
+  const bool is_others = std::find(others_.begin(), others_.end(), m.node) != others_.end();
+  const Signing signing = sign_as_(is_others ? name_ : m.node);
+  m.key = signing.key;
+  m.signature = signing.sign(fact_bytes(run_, m));
+}
+
+GraphSpec MaliciousMember::graph() {
+  GraphSpec graph{long_word(last_.graph.version), name(), one_in(2) ? "ring" : text(99), {}, {}};
+  if (!sign_as_ || one_in(8)) return graph;
+  const Signing signing = sign_as_(name_);
+  graph.key = signing.key;
+  graph.signature = signing.sign(fact_bytes(run_, graph));
+  return graph;
+}
+
+RateFact MaliciousMember::rates() {
+  RateFact fact{long_word(1), word(1), word(0), long_word(1), {}, {}};
+  for (uint32_t k = random_.below(one_in(8) ? kMaxRates + 1 : 4); k > 0; --k)
+    fact.rates.push_back({word(0), word(1), real()});
+  if (!sign_as_ || one_in(8)) return fact;
+  const Signing signing = sign_as_(name_);
+  fact.owner = id_of(signing.key);
+  fact.part = random_.below(4);
+  fact.signature = signing.sign(fact_bytes(run_, signing.key, fact));
+  return fact;
 }
 
 MembershipPacket MaliciousMember::packet() {
@@ -124,10 +176,9 @@ MembershipPacket MaliciousMember::packet() {
   p.target = one_in(3) ? std::string() : name();
   for (uint32_t k = random_.below(one_in(8) ? kMaxNews + 1 : 5); k > 0; --k)
     p.news.push_back(record());
-  if (one_in(8)) p.graph = {long_word(last_.graph.version), name(), one_in(2) ? "ring" : text(99)};
-  for (uint32_t k = random_.below(one_in(8) ? kMaxRates + 1 : 4); k > 0; --k)
-    p.rates.push_back({word(0), word(1), real(), long_word(1)});
-  if (one_in(6)) p.facts = {long_word(last_.facts.run), word(0), one_in(4), word(1)};
+  if (one_in(8)) p.graph = graph();
+  for (uint32_t k = random_.below(one_in(8) ? kMaxRateFacts + 1 : 3); k > 0; --k)
+    p.rates.push_back(rates());
   return p;
 }
 
@@ -254,7 +305,8 @@ Hello MaliciousMember::hello() {
   h.node = name();
   h.incarnation = word(1);
   h.address = text(kAddressBytes);
-  h.id = long_word(1);
+  for (uint8_t& byte : h.key)
+    byte = static_cast<uint8_t>(random_.bits());
   h.settings = text(kSettingsBytes);
   h.defaults = text(kSettingsBytes);
   return h;
@@ -265,7 +317,7 @@ ControlMessage MaliciousMember::of_the_links() {
     case 0: return hello();
     case 1: return Refusal{one_in(2) ? "another run" : text(kLineBytes)};
     case 2: return Bye{};
-    case 3: return Agree{};
+    case 3: return Agree{{static_cast<uint8_t>(random_.bits())}};
     case 4: return BulkToken{long_word(0), one_in(2), text(kNameBytes)};
     case 5:
       return ConsoleRequest{static_cast<ConsoleVerb>(random_.below(9)), text(kTextBytes),
@@ -335,10 +387,13 @@ void MaliciousMember::fill(const Vec& payload) {
   }
 }
 
-void outlive(Member& own, const MembershipPacket& said) {
-  for (const Member& about : said.news)
-    if (about.node == own.node && about.incarnation >= own.incarnation)
-      own.incarnation = about.incarnation + (about.state == MemberState::alive ? 0 : 1);
+void outlive(Member& own, const MembershipPacket& said, const Signing& signing, uint64_t run) {
+  for (const Member& about : said.news) {
+    if (about.node != own.node || about.key != own.key || about.incarnation < own.incarnation)
+      continue;
+    own.incarnation = about.incarnation + (about.state == MemberState::alive ? 0 : 1);
+  }
+  own.signature = signing.sign(fact_bytes(run, own));
 }
 
 MembershipPacket ack_of(const MembershipPacket& ping) {

@@ -2,6 +2,7 @@
 // protocol and keeps to the codec's bounds, no more: each field of each message is drawn from what
 // it has heard, from edge values, and at random.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,8 +15,11 @@ namespace grapevine::test {
 
 class MaliciousMember {
  public:
-  /// `name`: its own, as its links have it. `others`: names of members, to speak of.
-  MaliciousMember(uint64_t seed, std::string name, std::vector<std::string> others);
+  /// `name`: its own, as its links have it. `others`: names of members, to speak of. `sign_as`:
+  /// what it signs with as a member of that name; unset, it signs nothing. `run`: of facts.
+  using SignAs = std::function<Signing(const std::string& name)>;
+  MaliciousMember(uint64_t seed, std::string name, std::vector<std::string> others,
+                  SignAs sign_as = {}, uint64_t run = 1);
 
   /// What an honest node has told it: the best lies are near the truth.
   void hear(const MembershipPacket&);
@@ -45,6 +49,9 @@ class MaliciousMember {
   std::string name();
   std::string text(size_t most);
   Member record();
+  void sign(Member&);
+  GraphSpec graph();
+  RateFact rates();
   void twist(Member&);
   Manifest manifest();
   Hello hello();
@@ -55,6 +62,8 @@ class MaliciousMember {
   Random random_;
   std::string name_;
   std::vector<std::string> others_;
+  SignAs sign_as_;
+  uint64_t run_;
   std::map<std::string, Member> known_;
   MembershipPacket last_;
   std::vector<FrameHeader> frames_;
@@ -64,7 +73,7 @@ class MaliciousMember {
 
 /// What any member does that wants to stay one: outlives what is said of its own record, and
 /// answers a ping.
-void outlive(Member& own, const MembershipPacket& said);
+void outlive(Member& own, const MembershipPacket& said, const Signing&, uint64_t run);
 MembershipPacket ack_of(const MembershipPacket& ping);
 
 }  // namespace grapevine::test

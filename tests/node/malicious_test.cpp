@@ -21,6 +21,7 @@
 #include "tests/catch.hpp"
 #include "tests/messages/malicious_member.hpp"
 #include "tests/node/tools.hpp"
+#include "tests/signing.hpp"
 
 using namespace grapevine;
 using namespace grapevine::test;
@@ -70,11 +71,16 @@ Hello hello_of_job(const Scratch& scratch) {
 class Liar {
  public:
   Liar(Hello self, const std::vector<std::string>& addresses, uint64_t seed)
-      : tongue_(seed, "liar", {"a", "b", "c"}), addresses_(addresses) {
+      : run_(run_of(self)),
+        tongue_(
+            seed, "liar", {"a", "b", "c"},
+            [](const std::string& as) { return signing_of(key_of(as)); }, run_),
+        addresses_(addresses) {
     self.node = "liar";
     self.address.clear();
     LinksOptions options;
     options.self = std::move(self);
+    options.own_key = key_;
     LinkEvents events;
     events.up = [this](const Hello& peer) {
       const std::lock_guard lock(mutex_);
@@ -98,7 +104,7 @@ class Liar {
     record_.node = "liar";
     record_.incarnation = 1;
     record_.address = links_->address();
-    record_.id = links_->id();
+    record_.key = key_.public_key();
     record_.first_rank = 2 * kHonest;
     record_.ranks = 1;
   }
@@ -135,7 +141,7 @@ class Liar {
     }
     MembershipPacket packet;
     packet.kind = MembershipPacket::Kind::sync_reply;
-    packet.news = {record_, m};
+    packet.news = {signed_by(key_, record_, run_), signed_by_itself(m, run_)};
     for (const std::string& node : up)
       links_->send(node, packet);
     for (const std::string& address : addresses_)
@@ -152,7 +158,7 @@ class Liar {
       case 0: {
         MembershipPacket truth;
         truth.kind = MembershipPacket::Kind::sync_reply;
-        truth.news.push_back(record_);
+        truth.news.push_back(signed_by(key_, record_, run_));
         return [=] { links->send(node, truth); };
       }
       case 1: {
@@ -170,7 +176,8 @@ class Liar {
       default: {
         ControlMessage message = tongue_.message();
         if (auto* packet = std::get_if<MembershipPacket>(&message))
-          packet->facts.stopping = false;  // every member may stop the run, and this one trains on
+          // Every member may stop the run, and this one trains on.
+          std::erase_if(packet->news, [](const Member& m) { return m.stops; });
         return [=] { links->send(node, message); };
       }
     }
@@ -188,11 +195,13 @@ class Liar {
     const auto* packet = std::get_if<MembershipPacket>(&m);
     if (packet == nullptr) return;
     tongue_.hear(*packet);
-    outlive(record_, *packet);
+    outlive(record_, *packet, key_.signing(), run_);
     if (packet->kind == MembershipPacket::Kind::ping && links_) links_->send(node, ack_of(*packet));
   }
 
   std::mutex mutex_;  // guards what follows; the links come and go under it
+  const uint64_t run_;
+  const NodeKey key_ = key_of("liar");
   MaliciousMember tongue_;
   Member record_;
   std::set<std::string> up_;
@@ -301,7 +310,6 @@ TEST_CASE(
   invented.node = "nobody";
   invented.address = "no such host:7";  // which no resolver is asked for
   invented.incarnation = 1;
-  invented.id = 7;
   constexpr char kUnresolved[] = "the name does not resolve";
   const Json told = nodes[0]->wait_for([&](const Json& s) {
     liar.tell(invented);

@@ -61,7 +61,7 @@ TEST_CASE(
   for (const std::string name : {"b", "c"}) {
     auto second = another(name, nodes[0]->address());
     CHECK(second->end() == 1);
-    CHECK_THAT(second->err(), Catch::Contains(taken));
+    CHECK_THAT(second->err(), Catch::Contains("turned away at ") && Catch::Contains(taken));
   }
   const Json after = wait_for_status(nodes[0]->address(), [&](const Json& s) {
     return sum_of(s["gradients"]) > sum_of(before["gradients"]) && all_alive(s);

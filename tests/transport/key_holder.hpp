@@ -19,8 +19,7 @@ class KeyHolder {
   KeyHolder(const std::string& address, const RunKey& key, const std::string& certified,
             int version)
       : socket_(address), context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
-    const Identity identity = make_identity(key, certified);
-    id_ = identity.fingerprint();
+    const Identity identity = make_identity(key, certified, own_);
     const auto bytes = [](const std::string& pem) {
       return std::unique_ptr<BIO, decltype(&BIO_free)>(
           BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
@@ -43,7 +42,7 @@ class KeyHolder {
   /// The handshake is through at this end.
   bool is_encrypted() const { return is_encrypted_; }
   /// Its certificate's, as it belongs into its Hello.
-  uint64_t id() const { return id_; }
+  const NodeKey& own_key() const { return own_; }
   bool say(const ControlMessage& m) {
     const auto bytes = encode_control(m);
     return bytes && SSL_write(ssl_.get(), bytes->data(), static_cast<int>(bytes->size())) > 0;
@@ -70,11 +69,11 @@ class KeyHolder {
     return true;
   }
 
+  const NodeKey own_ = NodeKey::generate();
   Stranger socket_;
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, SSL_free};
   bool is_encrypted_ = false;
-  uint64_t id_ = 0;
 };
 
 }  // namespace grapevine

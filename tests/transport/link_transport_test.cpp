@@ -13,7 +13,8 @@ namespace {
 /// Links that keep what they are given, and hand it to the transport at the other end.
 class KeptLinks final : public Links {
  public:
-  uint64_t id() const override { return 1; }
+  const PublicKey& key() const override { return own_key; }
+  void know(const std::string&, uint64_t) override {}
   const std::string& address() const override { return name; }
   void dial(const std::string&) override {}
   bool send(const std::string&, const ControlMessage&) override { return true; }
@@ -37,6 +38,7 @@ class KeptLinks final : public Links {
   LinkCounts totals() const override { return {}; }
   LinkRefusals refusals() const override { return {}; }
 
+  PublicKey own_key = {1};
   std::string name;  // of the node here
   LinkTransport* there = nullptr;
   int sent = 0;

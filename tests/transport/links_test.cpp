@@ -247,7 +247,7 @@ TEST_CASE(
     connect(first, b, name, "b");
     {
       TestNode second(name);
-      CHECK(second.links().id() != first.links().id());
+      CHECK(second.links().key() != first.links().key());
       second.links().dial(b.address());
       REQUIRE(first.wait([&] { return !first.messages.empty(); }));
       MembershipPacket ack;
@@ -270,7 +270,7 @@ TEST_CASE(
     REQUIRE(third.wait_up("b"));
     REQUIRE(b.wait_up(name, 2));
     b.look([&] {
-      CHECK(b.ups[name][1].id == third.links().id());
+      CHECK(b.ups[name][1].key == third.links().key());
       CHECK(b.downs[name][0] == "it does not answer, and another process of its name does");
     });
   }

@@ -122,6 +122,7 @@ TEST_CASE("a console that says what only members say is refused with the reason"
   TestNode a("a", without_key());
   Hello said = hello("somebody");
   said.purpose = LinkPurpose::console;
+  said.version = kConsoleVersion;
   Stranger console(a.address());
   REQUIRE(console.say(said));
   REQUIRE(std::holds_alternative<Hello>(console.hear()));
@@ -192,7 +193,7 @@ TEST_CASE("a peer that turns malicious loses its link with the reason, and nobod
   ends("again", *encode_control(hello("again")), "a hello on a link that stands");
   ends("answer", *encode_control(ConsoleReply{}), "a console reply on a link that stands");
   MembershipPacket rates;
-  rates.rates = {{1, 2, 3.5, 4}};
+  rates.rates = {{1, 2, 3, 4, {{1, 2, 3.5}}, {}}};
   auto infinite = *encode_control(rates);
   for (size_t at = 0; at + 8 <= infinite.size(); at += 8) {
     const double was = 3.5, is = 1 / 0.0;
@@ -284,8 +285,7 @@ TEST_CASE("a killed process is noticed by the end of its links") {
     if (::read(where[0], address, sizeof address) <= 0) ::_exit(1);
     Stranger s(address);
     s.say(hello("b"));
-    s.hear();
-    s.say(Agree{});
+    s.say(agree(hello("b"), s.hear()));
     for (;;)
       ::pause();
   }

@@ -93,6 +93,7 @@ class TestNode {
   std::vector<Arrived> frames;
   std::vector<ArrivedParcel> parcels;
   std::vector<std::string> bulk_ends;
+  std::vector<std::string> contested;
   std::vector<std::string> failures, turned_away;  // "refused: " before a dial's where it was
   std::vector<std::pair<uint64_t, ConsoleRequest>> requests;
   std::vector<uint64_t> consoles_gone;
@@ -142,6 +143,7 @@ class TestNode {
     e.dial_failed = [this](const std::string&, const std::string& reason, bool refused) {
       note([&] { failures.push_back((refused ? "refused: " : "") + reason); });
     };
+    e.contested = [this](const std::string& name) { note([&] { contested.push_back(name); }); };
     e.turned_away = [this](const std::string&, const std::string& reason) {
       note([&] { turned_away.push_back(reason); });
     };

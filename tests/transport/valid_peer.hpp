@@ -3,11 +3,13 @@
 #include <fcntl.h>
 
 #include <string>
+#include <vector>
 
 #include "actors/transport/acceptor.hpp"
 #include "actors/transport/local_socket.hpp"
 #include "actors/transport/outgoing_payload.hpp"
 #include "actors/transport/passed_descriptors.hpp"
+#include "tests/signing.hpp"
 #include "tests/transport/stranger.hpp"
 #include "tests/transport/tools.hpp"
 
@@ -18,15 +20,23 @@ inline Hello hello(const std::string& name, uint32_t incarnation = 1) {
   h.node = name;
   h.incarnation = incarnation;
   h.run = "test";
+  h.key = test::key_of(name).public_key();
+  h.challenge = {7};
   return h;
+}
+
+/// Of who has said `mine` and heard `theirs`.
+inline Agree agree(const Hello& mine, const ControlMessage& theirs) {
+  REQUIRE(std::holds_alternative<Hello>(theirs));
+  return {test::key_of(mine.node).sign(link_bytes(mine, std::get<Hello>(theirs)))};
 }
 
 /// A peer that has shaken hands; `a` has the lower name.
 inline Stranger peer_of(TestNode& a, const std::string& name) {
   Stranger s(a.address());
   REQUIRE(s.say(hello(name)));
-  REQUIRE(std::holds_alternative<Hello>(s.hear()));
-  REQUIRE(s.say(Agree{}));
+  const ControlMessage theirs = s.hear();
+  REQUIRE(s.say(agree(hello(name), theirs)));
   REQUIRE(std::holds_alternative<Agree>(s.hear()));
   REQUIRE(a.wait_up(name));
   return s;
@@ -85,6 +95,14 @@ class BulkPeer {
     REQUIRE(receive_passed(fd_, &record, sizeof record, passed) == ssize_t(sizeof record));
     REQUIRE(static_cast<bool>(passed));
     return passed;
+  }
+  /// The next record, with the descriptor that came along, if one did.
+  bool hear_with_descriptor(BulkRecord& record, Descriptor& passed) {
+    return receive_passed(fd_, &record, sizeof record, passed) == ssize_t(sizeof record);
+  }
+  void skip(size_t bytes) {
+    std::vector<std::byte> some(bytes);
+    REQUIRE(::recv(fd_, some.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes));
   }
   bool is_closed() {
     BulkRecord record;

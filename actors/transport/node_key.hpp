@@ -1,0 +1,38 @@
+// NodeKey: what a process signs with: its facts, its links, and with TLS its certificate. A value.
+//
+// An Ed25519 key, whose first bytes are the id of the process (messages/keys.hpp). A node keeps it
+// in its folder: started again, it is the same process to all others.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+
+#include "actors/transport/key_file.hpp"
+#include "messages/keys.hpp"
+
+namespace grapevine {
+
+class NodeKey {
+ public:
+  static NodeKey generate() { return NodeKey(random_secret()); }
+  explicit NodeKey(const Secret&);
+  /// The one in the file; where there is no such file, a new one that is kept there.
+  static Result<NodeKey> kept_in(const std::string& path);
+
+  const Secret& secret() const { return secret_; }
+  const PublicKey& public_key() const { return public_; }
+  Signature sign(std::span<const std::byte>) const;
+  Signing signing() const;
+
+ private:
+  Secret secret_;
+  PublicKey public_{};
+  std::shared_ptr<void> key_;  // the library's
+};
+
+bool is_signed(const PublicKey&, std::span<const std::byte>, const Signature&);
+
+/// From the system's randomness.
+Challenge random_challenge();
+
+}  // namespace grapevine
