@@ -1,6 +1,7 @@
-// GuestFronts: where the fronts of scripts are while a rule takes their steps: in the host's
-// memory, where the script has them, or in copies on the device, where the ranks live. Those go up
-// before a step and come down after it.
+// GuestFronts: where the fronts of scripts are while a rule takes their steps: in copies, where the
+// ranks live, in the host's memory or on the device. They are brought there before a step and go
+// back after it. So a rule judges and takes the same numbers, whatever a script writes meanwhile
+// into the memory that it shares.
 //
 // Owned and called by the state actor.
 #pragma once

@@ -264,7 +264,7 @@ void BulkBoard::stand(Line& line, BulkStream made) {
   if (line.link.get() != nullptr) give_up(line, "replaced by a newer connection", false);
   line.asked = line.wished = false;
   line.link = kj::heap<BulkLink>(
-      kj::mv(made), line.peer, loop_, options_, events_, refusals_,
+      kj::mv(made), line.peer, loop_, options_, events_, refusals_, lent_in_all_,
       [this, peer = line.peer](Descriptor passed) { borrow(peer, std::move(passed)); },
       [this, connection](const std::string& reason) { lost(connection, reason); });
   line.link->start();

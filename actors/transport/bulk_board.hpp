@@ -72,6 +72,7 @@ class BulkBoard final : kj::TaskSet::ErrorHandler {
   RefusalCounters& refusals_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   kj::Own<kj::TlsContext> tls_;
+  LentInAll lent_in_all_;
   std::map<uint64_t, kj::Own<Line>> lines_;
   std::map<uint64_t, uint64_t> tokens_;  // handed out: token to connection
   std::map<std::string, int> borrowed_;  // memory lines that stand, by the lender's name

@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "actors/transport/socket_line.hpp"
 #include "actors/transport/streams.hpp"
 
@@ -14,8 +17,10 @@ constexpr int kChecks = 4;
 constexpr size_t kReadBytes = 1 << 20;  // at once; then the loop looks at its other sockets
 constexpr size_t kScratchBytes = 256 << 10;
 
-constexpr size_t kMostMemories = 256;  // of each end
-constexpr size_t kMostReading = 4096;  // payloads of the other end; an honest one has fewer slots
+constexpr size_t kMostMemories = 256;   // of each end
+constexpr size_t kLentAtOnce = 2;       // payloads, to one process
+constexpr int kKeptAtMost = 3;          // links that one has ended without giving back
+constexpr size_t kCopyBytes = 4 << 20;  // at once: the others have their turn in between
 
 }  // namespace
 
@@ -33,7 +38,7 @@ kj::Promise<void> read_hello(kj::AsyncIoStream& stream, BulkRecord& theirs) {
 
 BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
                    const LinksOptions& options, const LinkEvents& events, RefusalCounters& refusals,
-                   Line line, Closed closed)
+                   LentInAll& lent_in_all, Line line, Closed closed)
     : stream_(kj::mv(made.stream)),
       unix_socket_(made.unix_socket),
       over_tcp_(made.path == BulkPath::tcp || made.path == BulkPath::tls),
@@ -43,7 +48,8 @@ BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
       events_(events),
       refusals_(refusals),
       on_line_(std::move(line)),
-      on_closed_(std::move(closed)) {
+      on_closed_(std::move(closed)),
+      lent_in_all_(lent_in_all) {
   peer_->counters.bulk = made.path;
   int plain_fd = -1;
   if (made.path != BulkPath::tls) {
@@ -58,6 +64,8 @@ BulkLink::~BulkLink() {
   peer_->counters.bulk = BulkPath::none;
   for (auto& [number, lease] : lent_)
     lease.retire();  // the other end may still be reading
+  lent_in_all_.payloads -= lent_.size();
+  if (!lent_.empty()) ++lent_in_all_.kept_by[id_of(peer_->hello.key)];
 }
 
 void BulkLink::start() {
@@ -176,7 +184,7 @@ kj::Promise<void> BulkLink::take_record() {
     } else if (payload_bytes(*header) == 0) {  // its place is the control link
       refuse(LinkRefusal::record, "a frame without a payload on the bulk link");
     } else if (in_.kind == BulkRecord::frame_in_place || in_.kind == BulkRecord::parcel_in_place) {
-      read_in_place(*header);
+      taken = copy_in_place(*header);
     } else {
       taken = read_payload(*header);
     }
@@ -263,6 +271,9 @@ kj::Promise<void> BulkLink::discard(uint64_t bytes) {
 bool BulkLink::lends(const OutgoingPayload& payload) const {
   const SharedMemory* memory = payload.lease().shared();
   if (unix_socket_ == nullptr || memory == nullptr || payload.is_spoiled()) return false;
+  if (lent_.size() >= kLentAtOnce || lent_in_all_.payloads >= options_.lent_payloads) return false;
+  const auto kept = lent_in_all_.kept_by.find(id_of(peer_->hello.key));
+  if (kept != lent_in_all_.kept_by.end() && kept->second >= kKeptAtMost) return false;
   return told_.size() < kMostMemories || told_.count(memory->number()) != 0;
 }
 
@@ -284,6 +295,7 @@ kj::Promise<void> BulkLink::lend() {
         kj::arrayPtr(&passing_, 1));
   }
   lent_.emplace(memory.number(), sending_->lease());
+  ++lent_in_all_.payloads;
   return in_time(told.then([this] { return stream_->write(&lending_, sizeof lending_); }), Way::out)
       .then([this] {
         peer_->counters.in_place_bytes_sent += payload_bytes(sending_->header());
@@ -331,32 +343,37 @@ void BulkLink::take_memory() {
   mapped_[in_.value] = *std::move(memory);
 }
 
-void BulkLink::read_in_place(const BulkHeader& header) {
+kj::Promise<void> BulkLink::copy_in_place(const BulkHeader& header) {
   const auto found = mapped_.find(in_.value);
-  if (found == mapped_.end() || payload_bytes(header) > found->second->bytes())
-    return refuse(LinkRefusal::in_place, "a payload outside of the memory it is said to lie in");
-  if (reading_ >= kMostReading) {
-    ++peer_->counters.discarded;
-    return release(in_.value);
+  const uint64_t size = payload_bytes(header);
+  if (found == mapped_.end() || size > found->second->bytes()) {
+    refuse(LinkRefusal::in_place, "a payload outside of the memory it is said to lie in");
+    return kj::READY_NOW;
   }
-  ++reading_;
-  peer_->counters.received(header);
-  peer_->counters.bulk = BulkPath::shared_memory;
-  // The lease may be the last to go: it holds the mapping, and asks whether the link still stands.
-  const auto let_go = [this, inbox = loop_.inbox(), alive = std::weak_ptr<void>(alive_),
-                       number = in_.value, memory = found->second] {
-    inbox->post([this, alive, number] {
-      if (alive.expired()) return;
-      --reading_;
-      release(number);
-    });
-  };
-  const ConstVec payload = std::visit(
-      [&](const auto& one) {
-        return ConstVec(found->second->data(), static_cast<size_t>(one.count), one.dtype);
-      },
-      header);
-  arrived(header, Lease::of(payload, let_go));
+  receiving_ = buffer_for(header);
+  if (!receiving_ || receiving_.vec().bytes() < size) {
+    receiving_ = {};
+    ++peer_->counters.discarded;
+    release(in_.value);
+    return kj::READY_NOW;
+  }
+  return copy(found->second, 0, size).then([this, header, number = in_.value] {
+    release(number);
+    peer_->counters.received(header);
+    peer_->counters.bulk = BulkPath::shared_memory;
+    arrived(header, std::move(receiving_));
+  });
+}
+
+kj::Promise<void> BulkLink::copy(std::shared_ptr<const SharedMemory> memory, uint64_t from,
+                                 uint64_t size) {
+  const uint64_t now = std::min<uint64_t>(size - from, kCopyBytes);
+  std::memcpy(static_cast<std::byte*>(receiving_.writable().data) + from,
+              static_cast<const std::byte*>(memory->data()) + from, now);
+  if (from + now == size) return kj::READY_NOW;
+  return kj::evalLater([this, memory = std::move(memory), next = from + now, size]() mutable {
+    return copy(std::move(memory), next, size);
+  });
 }
 
 void BulkLink::release(uint64_t memory) {
@@ -371,6 +388,7 @@ void BulkLink::released(uint64_t number) {
   const auto found = lent_.find(number);
   if (found == lent_.end()) return refuse(LinkRefusal::release, "a release of what was not lent");
   lent_.erase(found);
+  --lent_in_all_.payloads;
 }
 
 }  // namespace grapevine

@@ -6,9 +6,12 @@
 // move for `stall_s` ends the link.
 //
 // On one host a payload that lies in shared memory does not travel: its memory's descriptor is
-// passed once, then a record says which memory holds it, and nothing is summed. The receiver reads
-// it in place; the sender keeps its lease until the receiver has let go, and when the link ends
-// before that, leaves the memory to the receiver.
+// passed once, then a record says which memory holds it, and nothing is summed. The receiver copies
+// it at once, for whoever has sent it may write to it again, and what is judged must be what is
+// used; then it lets go. The sender keeps its lease until then, and when the link ends before that,
+// leaves the memory to the receiver. It lends a process few payloads at a time and all together no
+// more than a part of what there is, and nothing more to one that has kept some for several links.
+// What is not lent goes through the socket.
 #pragma once
 #include <kj/async-io.h>
 #include <kj/io.h>
@@ -35,6 +38,12 @@ struct BulkStream {
   BulkPath path = BulkPath::none;
 };
 
+/// What all bulk links of a process have lent.
+struct LentInAll {
+  size_t payloads = 0;
+  std::map<uint64_t, int> kept_by;  // a process: links that have ended before it let go
+};
+
 class BulkLink {
  public:
   using Closed = std::function<void(const std::string& reason)>;  // once, the last call
@@ -42,7 +51,7 @@ class BulkLink {
 
   /// What arrives is told to `events`.
   BulkLink(BulkStream, std::shared_ptr<Peer>, Loop&, const LinksOptions&, const LinkEvents& events,
-           RefusalCounters&, Line, Closed);
+           RefusalCounters&, LentInAll&, Line, Closed);
   ~BulkLink();
 
   void start();
@@ -64,7 +73,8 @@ class BulkLink {
   kj::Promise<void> read_payload(const BulkHeader&);
   Lease buffer_for(const BulkHeader&) const;
   void arrived(const BulkHeader&, Lease payload) const;
-  void read_in_place(const BulkHeader&);
+  kj::Promise<void> copy_in_place(const BulkHeader&);
+  kj::Promise<void> copy(std::shared_ptr<const SharedMemory>, uint64_t from, uint64_t size);
   void refuse(LinkRefusal, const std::string& reason);
   void release(uint64_t memory);  // a payload of the other end's that was read
   void take_memory();
@@ -102,9 +112,9 @@ class BulkLink {
   Lease receiving_;
   kj::Array<kj::byte> scratch_;  // for what is discarded
   std::set<uint64_t> told_;      // memories of ours that the other end has mapped
+  LentInAll& lent_in_all_;
   std::multimap<uint64_t, Lease> lent_;
   Memories mapped_;         // memories of the other end, by its numbers
-  size_t reading_ = 0;      // payloads in them that are not let go yet
   kj::AutoCloseFd passed_;  // the descriptor that came with the last record
   std::vector<BulkRecord> releases_, releasing_;
   std::vector<Descriptor> lines_;  // to be passed
