@@ -1,6 +1,7 @@
 #include "app/options/node_environment.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -48,7 +49,13 @@ Result<Place> place_of(const Environment& get, const char* process, const char* 
 }
 
 bool is_loopback(const std::string& host) {
-  return host == "localhost" || host.rfind("127.", 0) == 0;
+  return host == "localhost" || host == "::1" || host == "[::1]" || host.rfind("127.", 0) == 0;
+}
+
+/// "host:port", of an IPv6 address in brackets.
+std::string with_port(const std::string& host, int port) {
+  const bool is_bare = host.find(':') != host.npos && host.front() != '[';
+  return (is_bare ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 // What one torchrun has alone, and again when it starts its processes anew: the number that it was
@@ -80,14 +87,11 @@ Status from_torchrun(const Environment& get, const std::string& host, int ranks,
   if (!port) return port.error();
   const std::string master = *get("MASTER_ADDR");
   const bool taken = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  const std::string contact = fmt::format("{}:{}", master, *port + (taken ? 1 : 0));
-  if (place->process == 0) {
-    peers.listen = contact;
-  } else {
-    peers.listen = (is_loopback(master) ? master : host) + ":0";
-    peers.join = contact;
-  }
   take_place(*place, name_of_torchrun(get, host), ranks, peers);
+  if (place->processes == 1) return Done{};
+  const std::string contact = with_port(master, *port + (taken ? 1 : 0));
+  // The others listen where process 0 reaches them.
+  (place->process == 0 ? peers.listen : peers.join) = contact;
   return Done{};
 }
 
@@ -110,8 +114,11 @@ std::vector<int> tasks_by_host(const std::string& text) {
 }
 
 Status from_slurm(const Environment& get, const std::string& host, int ranks, PeerOptions& peers) {
-  const auto place = place_of(get, "SLURM_PROCID", "SLURM_NTASKS");
+  const bool counts_step = get("SLURM_STEP_NUM_TASKS").has_value();  // the job may have more
+  const auto place =
+      place_of(get, "SLURM_PROCID", counts_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
   if (!place) return place.error();
+  if (place->processes == 1) return Done{};
   const std::string list =
       get("SLURM_STEP_NODELIST").value_or(get("SLURM_JOB_NODELIST").value_or(""));
   const auto hosts = expand_host_list(list);
@@ -125,12 +132,30 @@ Status from_slurm(const Environment& get, const std::string& host, int ranks, Pe
   int first = 0;
   for (size_t k = 0; k < hosts->size() && k < kContacts; ++k) {
     if (first != place->process)
-      peers.join +=
-          fmt::format("{}{}:{}", (peers.join.empty() ? "" : ","), (*hosts)[k], first_port + first);
+      peers.join += (peers.join.empty() ? "" : ",") + with_port((*hosts)[k], first_port + first);
     if (k >= tasks.size()) break;
     first += tasks[k];
   }
   take_place(*place, name_of_slurm(get), ranks, peers);
+  return Done{};
+}
+
+// As Open MPI and those with its PMI (MPICH, Intel) tell their processes: their number, and no
+// address. On one host they meet at sockets by their names.
+Status from_mpi(const Environment& get, const char* process, const char* processes,
+                const char* here, const std::string& job, int ranks, PeerOptions& peers) {
+  const auto place = place_of(get, process, processes);
+  if (!place) return place.error();
+  if (place->processes == 1) return Done{};
+  const auto together = whole(get(here).value_or(""));
+  if (together && *together != place->processes)
+    return user_error(fmt::format(
+        "mpirun has started {} processes, {} of them on this host, accepted: all on one host, or "
+        "--join with the address of another (srun and torchrun tell it)",
+        place->processes, *together));
+  const std::string starter = "mpi-" + job;
+  if (place->process > 0) peers.join = numbered_name(starter, 0);
+  take_place(*place, starter, ranks, peers);
   return Done{};
 }
 
@@ -200,8 +225,17 @@ Status find_peers(const Environment& get, const std::string& host, int ranks, Pe
   if (!peers.listen.empty() || !peers.join.empty() || is_placed) return Done{};
   if (get("MASTER_ADDR") && get("RANK") && get("WORLD_SIZE"))
     return from_torchrun(get, host, ranks, peers);
-  if (get("SLURM_PROCID") && get("SLURM_NTASKS").value_or("1") != "1")
+  if (get("OMPI_COMM_WORLD_SIZE"))
+    return from_mpi(
+        get, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+        get("PMIX_NAMESPACE").value_or(get("OMPI_MCA_ess_base_jobid").value_or("0")), ranks, peers);
+  // What a batch script itself runs is no task of a step.
+  const bool in_step = get("SLURM_STEP_ID") || get("SLURM_STEP_NODELIST");
+  if (get("SLURM_PROCID") && in_step && get("SLURM_NTASKS").value_or("1") != "1")
     return from_slurm(get, host, ranks, peers);
+  if (get("PMI_SIZE") && get("PMI_RANK") && !get("SLURM_JOB_ID"))
+    return from_mpi(get, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS",
+                    get("PMI_JOBID").value_or(std::to_string(getppid())), ranks, peers);
   return Done{};
 }
 

@@ -1,5 +1,5 @@
-// The peers of a process as its launcher's environment names them: torchrun's variables, or
-// Slurm's.
+// The peers of a process as its launcher's environment names them: torchrun's variables, Slurm's,
+// or mpirun's.
 #pragma once
 #include <functional>
 #include <optional>
@@ -25,10 +25,13 @@ std::string numbered_name(const std::string& starter, int number);
 ///
 /// torchrun (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE): process 0 listens at the master's
 /// address, the others join it; where torchrun's own store has that port, at the next one.
-/// Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_NODELIST), of more than one task: process p
-/// listens at a port of the job + p and joins the first processes of the first hosts. Each takes
-/// the ranks of its number, and a name of it and of what started it, which is the same when it is
-/// started again: torch-RUN.p (TORCHELASTIC_RUN_ID) or torch-MASTER-PORT.p, slurm-JOB.STEP.p.
+/// Slurm (SLURM_PROCID, SLURM_NTASKS or SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST), in a step:
+/// process p listens at a port of the job + p and joins the first processes of the first hosts.
+/// mpirun (OMPI_COMM_WORLD_*, or PMI_RANK and PMI_SIZE), on one host: all meet at process 0's unix
+/// socket, by its name.
+/// Each takes the ranks of its number, and a name of it and of what started it, which is the same
+/// when it is started again: torch-RUN.p (TORCHELASTIC_RUN_ID) or torch-MASTER-PORT.p,
+/// slurm-JOB.STEP.p, mpi-JOB.p. One process of one is started as if alone.
 /// Errors (user): the variable, its value and what is accepted.
 Status find_peers(const Environment&, const std::string& host, int ranks, PeerOptions& peers);
 

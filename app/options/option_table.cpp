@@ -180,6 +180,9 @@ OptionTable rows_of_several_processes(Options& o) {
       {"listen", &p.listen, kNode | kDoctor, "ADDR",
        "host:port (port 0: any) or unix:/path; none: a unix socket of this user, or where those of "
        "--join reach this machine"},
+      {"advertise", &p.advertise, kNode, "ADDR",
+       "host:port that the others are told to reach this node at, where it is not the one that it "
+       "listens at: behind a forwarded port, for instance"},
       {"join", &p.join, kNode | kDoctor, "ADDR,..",
        "nodes of the run; any live one will do, and tells the settings of the run"},
       {"node-name", &p.name, kProcesses, "NAME",

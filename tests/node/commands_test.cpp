@@ -56,7 +56,7 @@ TEST_CASE("under torchrun process 0 listens at the master's address, the others 
   CHECK(first.first_rank == 0);
   CHECK(first.total_ranks == 32);
   REQUIRE(find_peers(variables("2"), "c.example", 8, third));
-  CHECK(third.listen == "c.example:0");
+  CHECK(third.listen.empty());  // where process 0 reaches it
   CHECK(third.join == "10.0.0.1:29500");
   CHECK(third.first_rank == 16);
   CHECK(third.name == "torch-10.0.0.1-29500.2");
@@ -67,10 +67,8 @@ TEST_CASE("under torchrun process 0 listens at the master's address, the others 
 }
 
 TEST_CASE("two machines whose torchruns meet on themselves have no name in common") {
-  const auto local = environment({{"MASTER_ADDR", "localhost"},
-                                  {"MASTER_PORT", "29500"},
-                                  {"WORLD_SIZE", "2"},
-                                  {"RANK", "0"}});
+  const auto local = environment(
+      {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}});
   PeerOptions here, there;
   REQUIRE(find_peers(local, "h", 1, here));
   REQUIRE(find_peers(local, "g", 1, there));
@@ -146,7 +144,80 @@ TEST_CASE("where torchrun's own store has the port, the next one is taken") {
                                   {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
                      "host", 1, peers));
   CHECK(peers.join == "127.0.0.1:29501");
-  CHECK(peers.listen == "127.0.0.1:0");
+  CHECK(peers.listen.empty());
+}
+
+TEST_CASE("an IPv6 address of a master gets its brackets, and loopback is known by it") {
+  for (const char* master : {"fd00::7", "[fd00::7]"}) {
+    PeerOptions first, second;
+    for (auto* peers : {&first, &second})
+      REQUIRE(find_peers(environment({{"MASTER_ADDR", master},
+                                      {"MASTER_PORT", "29500"},
+                                      {"WORLD_SIZE", "2"},
+                                      {"RANK", peers == &first ? "0" : "1"}}),
+                         "host", 1, *peers));
+    CHECK(first.listen == "[fd00::7]:29500");
+    CHECK(second.join == "[fd00::7]:29500");
+  }
+  PeerOptions local;
+  REQUIRE(find_peers(
+      environment(
+          {{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}}),
+      "host", 1, local));
+  CHECK(local.listen == "[::1]:29500");
+  CHECK(local.name == "torch-host-29500.0");
+}
+
+TEST_CASE("one process of one is started as if alone, whoever starts it") {
+  const std::map<std::string, std::string> worlds[] = {
+      {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "1"}, {"RANK", "0"}},
+      {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}},
+      // In an interactive step Slurm tells the job's tasks, though one process runs.
+      {{"SLURM_PROCID", "0"},
+       {"SLURM_NTASKS", "4"},
+       {"SLURM_STEP_ID", "4294967290"},
+       {"SLURM_STEP_NUM_TASKS", "1"},
+       {"SLURM_STEP_NODELIST", "localhost"}},
+      // What a batch script runs itself.
+      {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "localhost"}},
+      {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}},
+      {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}};
+  for (const auto& world : worlds) {
+    INFO(world.begin()->first);
+    PeerOptions peers;
+    REQUIRE(find_peers(environment(world), "h", 4, peers));
+    CHECK(peers.listen.empty());
+    CHECK(peers.join.empty());
+    CHECK((peers.total_ranks == 0 || peers.total_ranks == 4));
+  }
+}
+
+TEST_CASE(
+    "what mpirun has started on one host meets by name; on several it is told what is missing") {
+  PeerOptions first, third;
+  std::map<std::string, std::string> world = {{"OMPI_COMM_WORLD_RANK", "0"},
+                                              {"OMPI_COMM_WORLD_SIZE", "4"},
+                                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                              {"PMIX_NAMESPACE", "prterun-h-17@1"}};
+  REQUIRE(find_peers(environment(world), "h", 2, first));
+  world["OMPI_COMM_WORLD_RANK"] = "2";
+  REQUIRE(find_peers(environment(world), "h", 2, third));
+  CHECK(first.join.empty());
+  CHECK(third.join == first.name);
+  CHECK(third.listen.empty());
+  CHECK(third.first_rank == 4);
+  CHECK(third.total_ranks == 8);
+  PeerOptions by_pmi;
+  REQUIRE(find_peers(environment({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "9"}}), "h",
+                     2, by_pmi));
+  CHECK(by_pmi.name == "mpi-9.1");
+  CHECK(by_pmi.join == "mpi-9.0");
+  world["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  PeerOptions far;
+  const Status refused = find_peers(environment(world), "h", 2, far);
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message, Catch::Contains("2 of them on this host") &&
+                                          Catch::Contains("accepted: all on one host, or --join"));
 }
 
 TEST_CASE("under Slurm each task has a port of its job and joins the first tasks of some hosts") {
