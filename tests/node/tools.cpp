@@ -20,9 +20,10 @@ constexpr char kListening[] = "listening on ";
 
 }  // namespace
 
-Process::Process(std::vector<std::string> arguments, std::vector<std::string> variables) {
+Process::Process(std::vector<std::string> arguments, std::vector<std::string> variables,
+                 const std::string& program) {
   variables.insert(variables.begin(), "/usr/bin/env");
-  variables.push_back(GRAPEVINE_BINARY_DIR "/grapevine");
+  variables.push_back(GRAPEVINE_BINARY_DIR "/" + program);
   const bool runs = !arguments.empty() && (arguments[0] == "node" || arguments[0] == "launch");
   const bool kept = std::ranges::any_of(
       arguments, [](const std::string& word) { return word.starts_with("--out"); });

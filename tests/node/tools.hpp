@@ -15,8 +15,10 @@ namespace grapevine::test {
 /// not asked for.
 class Process {
  public:
-  /// `variables`: NAME=VALUE, of its environment.
-  explicit Process(std::vector<std::string> arguments, std::vector<std::string> variables = {});
+  /// `variables`: NAME=VALUE, of its environment. `program`: of the build folder; hostile members
+  /// are the program with a patch (tests/hostile).
+  explicit Process(std::vector<std::string> arguments, std::vector<std::string> variables = {},
+                   const std::string& program = "grapevine");
 
   std::string address();  // where it listens; fails the test where it ends before
   void signal(int number) { child_->signal(number); }

@@ -1,0 +1,140 @@
+// Hostile members, each the program with a patch (tests/hostile), among honest processes: what they
+// may cost the others. A case counts only where the member was seen among the members, or its lie
+// was refused.
+#include <csignal>
+#include <set>
+
+#include "tests/app/tools.hpp"
+#include "tests/catch.hpp"
+#include "tests/node/tools.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+/// a and b, with a rank each, and a hostile c.
+struct Three {
+  std::vector<std::string> job;
+  Process a, b, c;
+
+  Three(const std::string& member, std::vector<std::string> variables,
+        std::vector<std::string> more = {}, const std::vector<int>& ranks = {1, 1, 1})
+      : job(std::move(more)),
+        a(words("a", ranks, 0, "")),
+        b(words("b", ranks, 1, a.address())),
+        c(words("c", ranks, 2, a.address()), std::move(variables), "bin/hostile_" + member) {}
+
+  std::vector<std::string> words(const std::string& name, const std::vector<int>& ranks, size_t k,
+                                 const std::string& join) const {
+    int first = 0, all = 0;
+    for (size_t other = 0; other < ranks.size(); ++other) {
+      first += other < k ? ranks[other] : 0;
+      all += ranks[other];
+    }
+    std::vector<std::string> words = {"node",
+                                      "--objective=quadratic",
+                                      "--gradients=0",
+                                      "--until=600",
+                                      "--threads=1",
+                                      "--node-name=" + name,
+                                      "--ranks=" + std::to_string(ranks[k]),
+                                      "--first-rank=" + std::to_string(first),
+                                      "--total-ranks=" + std::to_string(all)};
+    if (!join.empty()) words.push_back("--join=" + join);
+    words.insert(words.end(), job.begin(), job.end());
+    return words;
+  }
+
+  /// It was heard: as a member, or as somebody whose words are signed by nobody.
+  static bool is_seen(const Json& status) {
+    const Json& disbelieved = status["refusals"]["disbelieved"];
+    return state_of(status, "c") == "alive" || disbelieved.contains("facts that nobody has signed");
+  }
+
+  static Json record_of(const Json& status, const std::string& node) {
+    for (const Json& m : status["members"])
+      if (m["node"] == node) return m;
+    return {};
+  }
+
+  void end_well() {
+    c.signal(SIGKILL);
+    c.end();
+    REQUIRE(run_grapevine("ctl " + a.address() + " stop").status == 0);
+    for (Process* honest : {&a, &b}) {
+      const int status = honest->end();
+      INFO(honest->err());
+      CHECK(status == 0);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what a member says in the names of others moves none of them, and they exchange on") {
+  constexpr uint64_t kExchanges = 300;
+  for (const std::string lie :
+       {"address", "ranks", "finished", "gone", "incarnation", "left", "stops", "means"}) {
+    for (const bool signs : {false, true}) {
+      if (signs && lie != "ranks" && lie != "incarnation") continue;
+      INFO("says of the others: " << lie << (signs ? ", signed with its own key" : ""));
+      Three run("forger", {"LIE=" + lie, signs ? "GRAPEVINE_OWN_KEY=1" : "NOTHING=1"},
+                {"--dim=64", "--topology=complete", "--rate=0.05", "--patience=3"});
+      const Json begun = run.a.wait_for(
+          [](const Json& s) { return Three::is_seen(s) && exchanges_of(s, 0, 1) > 0; });
+      const Json later = run.a.wait_for([&](const Json& s) {
+        return exchanges_of(s, 0, 1) >= exchanges_of(begun, 0, 1) + kExchanges;
+      });
+      const Json of_b = run.b.wait_for([](const Json& s) { return Three::is_seen(s); });
+      for (const std::string node : {"a", "b"}) {
+        for (const char* what : {"incarnation", "ranks"})
+          CHECK(Three::record_of(later, node)[what] == Three::record_of(begun, node)[what]);
+        CHECK(Three::record_of(of_b, node)["state"] == "alive");
+      }
+      run.end_well();
+    }
+  }
+}
+
+TEST_CASE("that others are dead, as one alone says again and again, costs them few exchanges") {
+  Three run("forger", {"LIE=dead"}, {"--dim=64", "--topology=complete", "--rate=0.05"});
+  const Json begun =
+      run.a.wait_for([](const Json& s) { return Three::is_seen(s) && exchanges_of(s, 0, 1) > 0; });
+  const Json later = run.a.wait_for(
+      [&](const Json& s) { return exchanges_of(s, 0, 1) >= exchanges_of(begun, 0, 1) + 300; });
+  CHECK(state_of(later, "b") != "dead");
+  run.end_well();
+}
+
+TEST_CASE("a member that has wanted a great many means, or wants them always, takes nobody's") {
+  const Scratch scratch;
+  for (const std::string variable : {"NOTHING=1", "LIE=always"}) {
+    INFO(variable);
+    Three run("means", {variable}, {"--dim=64", "--topology=complete"});
+    run.a.wait_for([](const Json& s) { return state_of(s, "c") == "alive"; });
+    if (variable == "LIE=always")  // until it is not heard any more
+      run.a.wait_for([](const Json& s) { return !s["alarms"].empty(); });
+    for (Process* honest : {&run.a, &run.b}) {
+      const std::string file = scratch.path("mean") + std::to_string(honest == &run.b) + variable;
+      const Ran taken = run_grapevine("ctl " + honest->address() + " snapshot " + file);
+      INFO(taken.err);
+      CHECK(taken.status == 0);
+    }
+    run.end_well();
+  }
+}
+
+TEST_CASE("rates that a member says of all edges leave the others' constants near what they were") {
+  Three run("rates", {"LIE_N=32"},
+            {"--zeta2=1", "--dim=16", "--topology=ring", "--rate=1", "--lr=0.01"}, {16, 15, 1});
+  const Json honest = run.a.wait_for([](const Json& s) {
+    return state_of(s, "c") == "alive" && s["graph_ranks"] == 32 && s["chi1"] > 0.0;
+  });
+  const uint64_t begun = sum_of(honest["gradients"]);
+  const Json later =
+      run.a.wait_for([&](const Json& s) { return sum_of(s["gradients"]) > begun + 20'000; });
+  CHECK(later["chi1"].get<double>() > honest["chi1"].get<double>() / 8);
+  CHECK(later["consensus_distance"].get<double>() < 100);
+  run.end_well();
+}
