@@ -380,8 +380,7 @@ std::string ConnectionManager::disagreement(const Connection& c, const Hello& h)
 
 void ConnectionManager::on_hello(Connection& c, const Hello& h) {
   if (const std::string why = disagreement(c, h); !why.empty()) return refuse(c, why);
-  if (h.purpose == LinkPurpose::console && consoles() >= kMostConsoles)
-    return refuse(c, "too many consoles");
+  if (h.purpose == LinkPurpose::console) make_room();
   c.is_other = is_contested(h);
   if (c.is_other) {
     if (events_.contested && !leaving_) events_.contested(h.node);
@@ -392,6 +391,7 @@ void ConnectionManager::on_hello(Connection& c, const Hello& h) {
   if (!c.dialled) push(c, c.self);
   if (h.purpose == LinkPurpose::console) {
     c.stage = Stage::console;
+    c.heard_at = loop_.timer().now();
     c.deadline = nullptr;
     c.slot = nullptr;
     c.link->set_limit(kControlBytes);
@@ -412,11 +412,19 @@ bool ConnectionManager::is_contested(const Hello& h) const {
   });
 }
 
-size_t ConnectionManager::consoles() const {
-  size_t n = 0;
-  for (const auto& [id, c] : connections_)
-    n += c->stage == Stage::console;
-  return n;
+/// For one console more, at any time: of those that there are the one goes that waits for no
+/// answer, or else any, whose last word was longest ago.
+void ConnectionManager::make_room() {
+  Connection* oldest = nullptr;
+  size_t consoles = 0;
+  for (auto& [id, c] : connections_) {
+    if (c->stage != Stage::console) continue;
+    ++consoles;
+    if (oldest == nullptr ||
+        std::pair(c->asks, c->heard_at) < std::pair(oldest->asks, oldest->heard_at))
+      oldest = c.get();
+  }
+  if (consoles >= kMostConsoles) refuse(*oldest, "another console needs the place");
 }
 
 void ConnectionManager::try_offer(Connection& c) {
@@ -502,6 +510,9 @@ void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_
 
 void ConnectionManager::on_console_message(Connection& c, ControlMessage&& m) {
   if (auto* request = std::get_if<ConsoleRequest>(&m)) {
+    if (std::exchange(c.asks, true))
+      return refuse_message(c, "a request before the answer to the last one");
+    c.heard_at = loop_.timer().now();
     if (events_.console && !leaving_) events_.console(c.id, std::move(*request));
   } else {
     refuse_message(c, std::string("a ") + name_of(m) + " from a console");
@@ -511,6 +522,7 @@ void ConnectionManager::on_console_message(Connection& c, ControlMessage&& m) {
 void ConnectionManager::reply(uint64_t console, const ConsoleReply& answer) {
   Connection* c = find(console);
   if (c == nullptr || c->stage != Stage::console) return;
+  c->asks = answer.more;
   if (const Status valid = validate(answer); !valid) {
     push(*c, ConsoleReply{false, false, valid.error().message});
   } else if (!push(*c, answer)) {

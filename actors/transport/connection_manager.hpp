@@ -60,6 +60,8 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
     kj::Own<ControlLink> link;
     kj::TimePoint measured = kj::origin<kj::TimePoint>();  // the round trip
     kj::Promise<void> deadline = nullptr;
+    bool asks = false;  // a console, whose last answer is not over
+    kj::TimePoint heard_at = kj::origin<kj::TimePoint>();  // of a console: its last word
     bool challenged = false;  // another process of its name waits for its answer
     bool is_other = false;    // than the one whose its name is
     kj::Promise<void> patience = nullptr;
@@ -73,7 +75,7 @@ class ConnectionManager final : kj::TaskSet::ErrorHandler {
   void shake(Connection&, ControlMessage&);
   void on_hello(Connection&, const Hello&);
   std::string disagreement(const Connection&, const Hello&) const;
-  size_t consoles() const;
+  void make_room();
   void try_offer(Connection&);
   void take_agree(Connection&);
   bool is_contested(const Hello&) const;

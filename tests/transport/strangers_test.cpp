@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "actors/transport/console.hpp"
 #include "kernels/base/random.hpp"
@@ -103,7 +104,7 @@ TEST_CASE("500 idle connections cost little, and a peer is served meanwhile") {
   std::printf("500 idle connections took %.3f s of processor time\n", cpu_s() - cpu);
 }
 
-TEST_CASE("a node has 64 consoles at most, and who closes one makes room") {
+TEST_CASE("a node has 64 consoles at most, and one more takes the place of who waits for nothing") {
   TestNode a("a", without_key());
   std::vector<std::unique_ptr<Console>> consoles;
   for (int k = 0; k < 64; ++k) {
@@ -111,11 +112,39 @@ TEST_CASE("a node has 64 consoles at most, and who closes one makes room") {
     REQUIRE(console);
     consoles.push_back(*std::move(console));
   }
-  const auto crowded = Console::open(a.address(), {}, 30);
-  REQUIRE_FALSE(crowded);
-  CHECK_THAT(crowded.error().message, Catch::Contains("too many consoles"));
-  consoles.clear();
-  CHECK(eventually([&] { return static_cast<bool>(Console::open(a.address(), {}, 30)); }));
+  std::thread asking([&] {  // the first one waits for an answer, and stays
+    CHECK(consoles[0]->ask(
+        {ConsoleVerb::status, {}}, [](const ConsoleReply&) { return false; }, 30));
+  });
+  REQUIRE(a.wait([&] { return a.requests.size() == 1; }));
+  for (int k = 0; k < 10; ++k) {
+    const auto more = Console::open(a.address(), {}, 30);
+    CHECK((more ? "" : more.error().message) == "");
+  }
+  REQUIRE(a.wait([&] { return a.consoles_gone.size() >= 10; }));
+  a.links().reply(a.look([&] { return a.requests[0].first; }), {true, false, "well"});
+  asking.join();
+  CHECK(Console::open(a.address(), {}, 30));
+}
+
+TEST_CASE("a console asks one thing at a time: who does not wait is let go of") {
+  TestNode a("a", without_key());
+  Hello said = hello("somebody");
+  said.purpose = LinkPurpose::console;
+  said.version = kConsoleVersion;
+  Stranger console(a.address());
+  REQUIRE(console.say(said));
+  REQUIRE(std::holds_alternative<Hello>(console.hear()));
+  REQUIRE(console.say(ConsoleRequest{ConsoleVerb::status, {}}));
+  REQUIRE(a.wait([&] { return a.requests.size() == 1; }));
+  a.links().reply(a.look([&] { return a.requests[0].first; }), {true, false, "one"});
+  REQUIRE(std::holds_alternative<ConsoleReply>(console.hear()));
+  REQUIRE(console.say(ConsoleRequest{ConsoleVerb::status, {}}));
+  REQUIRE(console.say(ConsoleRequest{ConsoleVerb::status, {}}));
+  const ControlMessage answer = console.hear();
+  REQUIRE(std::holds_alternative<Refusal>(answer));
+  CHECK(std::get<Refusal>(answer).reason == "a request before the answer to the last one");
+  CHECK(console.is_closed());
 }
 
 TEST_CASE("a console that says what only members say is refused with the reason") {
