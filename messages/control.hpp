@@ -20,8 +20,8 @@
 namespace grapevine {
 
 constexpr uint16_t kControlVersion = 4;      // between nodes
-constexpr uint16_t kConsoleVersion = 3;      // between a console and a node, as
-constexpr uint16_t kOldestConsole = 2;       // since this one
+constexpr uint16_t kConsoleVersion = 3;      // between a console and a node
+constexpr uint16_t kOldestConsole = 2;       // of consoles, that is understood as well
 constexpr size_t kControlBytes = 64 * 1024;  // of an encoded message, at most
 constexpr size_t kNameBytes = 63;            // of a node's name; of a run's
 constexpr size_t kAddressBytes = 255;
