@@ -5,6 +5,17 @@ grapevine_test(kernels
     kernels/compressor_test.cpp kernels/compressor_bytes_test.cpp kernels/moniqua_test.cpp
     kernels/checksum_test.cpp kernels/write_file_test.cpp kernels/printable_test.cpp
   USES grapevine_kernels)
+# What nvcc makes of a pass, for a test to read.
+if(CMAKE_CUDA_COMPILER_LOADED)
+  add_library(kernels_stores OBJECT kernels/stores.cu)
+  set_target_properties(kernels_stores PROPERTIES CUDA_PTX_COMPILATION ON
+    CUDA_ARCHITECTURES 90-virtual)
+  target_include_directories(kernels_stores PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(kernels_stores PRIVATE --fmad=false --Werror=all-warnings)
+  set_property(SOURCE kernels/cuda_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+    GRAPEVINE_STORES="$<TARGET_OBJECTS:kernels_stores>")
+  add_dependencies(kernels_test kernels_stores)
+endif()
 
 # The bare loops get what this machine has: what the fused passes are measured against.
 grapevine_benchmark(kernels SOURCES bench/kernels_bench.cpp bench/kernels_bare.cpp

@@ -2,6 +2,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
+#include <regex>
+#include <string>
 #include <thread>
 
 #include "kernels/gpu/cuda_device.hpp"
@@ -133,6 +136,20 @@ TEST_CASE("a GPU tells when an event has come, and shares memory between two ope
   CHECK(numbers(back) == numbers(sent));
   CHECK(device->free(opened) == Fate::ok);
 }
+
+#ifdef GRAPEVINE_STORES
+TEST_CASE("a pass that nvcc has compiled writes no vector number by number") {
+  std::ifstream file(GRAPEVINE_STORES);
+  const std::regex entry(R"(\.entry \w*run_pass)"), apart(R"(st\.global\.[fu]\d+\s*\[%\w+\+)");
+  int passes = 0;
+  for (std::string line; std::getline(file, line);) {
+    passes += std::regex_search(line, entry);
+    INFO(line);
+    CHECK_FALSE(std::regex_search(line, apart));
+  }
+  CHECK(passes == 9);
+}
+#endif
 
 TEST_CASE("asking for a GPU that is not there is one line with the reason") {
   const int number = cuda_device_count();

@@ -33,6 +33,17 @@ unsigned blocks_for(size_t threads) {
       std::clamp<size_t>(wanted, 1, static_cast<size_t>(processors()) * kBlocksPerProcessor));
 }
 
+/// Elements [head, head + N * packs) go N at a time, the few before and after them one at a time.
+template <int N, class Pass>
+__global__ void run_pass(const Pass pass, size_t head, size_t packs, size_t size) {
+  const size_t me = blockIdx.x * size_t{kThreads} + threadIdx.x;
+  const size_t all = gridDim.x * size_t{kThreads};
+  for (size_t i = me; i < packs; i += all) pass.template at<N>(head + i * N);
+  const size_t tail = head + packs * N;
+  for (size_t i = me; i < head; i += all) pass.template at<1>(i);
+  for (size_t i = tail + me; i < size; i += all) pass.template at<1>(i);
+}
+
 /// Blocks of kReductionBlock elements, each by as many neighbouring threads as it has lanes.
 template <class Term>
 __global__ void sum_blocks(const Term term, size_t size, size_t blocks, double* partial) {
