@@ -8,6 +8,7 @@
 #include "app/output/log.hpp"
 #include "app/run/interrupts.hpp"
 #include "kernels/base/caught.hpp"
+#include "kernels/gpu/cuda_device.hpp"
 #include "models/heap.hpp"
 
 namespace {
@@ -71,6 +72,7 @@ Result<int> run(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == kGuard) return guard({argv + 2, argv + argc});
   prepare_heap();
+  prepare_cuda();
   const Result<int> status = caught([&] { return run(argc, argv); });
   return status ? *status : refuse(log_wanted(argc, argv), status.error());
 }

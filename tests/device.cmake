@@ -15,6 +15,11 @@ grapevine_test(device
 if(CMAKE_CUDA_COMPILER_LOADED)
   grapevine_test(cuda_device
     SOURCES device/cuda_device_test.cpp device/cuda_device_as_cpp.cpp device/fake_cuda.cpp
-    USES Threads::Threads)
+    USES Threads::Threads ${CMAKE_DL_LIBS})
+  add_library(fake_management SHARED device/fake_management.cpp)
+  set_target_properties(fake_management PROPERTIES PREFIX "" OUTPUT_NAME libnvidia-ml SUFFIX .so.1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/management)
+  set_property(TARGET cuda_device_test PROPERTY BUILD_RPATH ${CMAKE_BINARY_DIR}/tests/management)
+  add_dependencies(cuda_device_test fake_management)
   target_include_directories(cuda_device_test SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 endif()

@@ -31,6 +31,9 @@ class Compute {
   virtual void submit(GradientJob) = 0;
   /// Runs a task of the node's own (a spectrum, a test of the model); `thread` as in Objective.
   virtual void post(std::function<void(int thread)> task) = 0;
+  /// Has something short done on a thread that does nothing else, or drops it at the end; where
+  /// there is no such thread, at once.
+  virtual void help(std::function<void()> task) { task(); }
   virtual void stop() = 0;  // what has not begun is dropped; returns when all threads have ended
   /// Before the first job, where there is a device: who owns it (fence.hpp: ToOwner).
   virtual void serve(std::function<void(std::function<void()>)>) {}

@@ -71,7 +71,7 @@ DeviceCompute::DeviceCompute(RunClock clock, caf::actor_system& system,
     : clock_(clock), system_(system), objective_(std::move(objective)), device_(std::move(device)) {
   for (size_t lane = 0; lane < device_->lanes().size(); ++lane)
     idle_.push_back(lane);
-  for (size_t line = 0; line <= device_->lanes().size(); ++line)
+  for (size_t line = 0; line < device_->lanes().size() + 2; ++line)
     lines_.push_back(std::make_unique<Line>());
 }
 
@@ -83,9 +83,11 @@ void DeviceCompute::stop() {
 }
 
 void DeviceCompute::post(std::function<void(int)> task) {
-  const size_t last = lines_.size() - 1;
-  lines_[last]->put([task = std::move(task), last] { task(static_cast<int>(last)); });
+  const size_t number = device_->lanes().size();
+  lines_[number]->put([task = std::move(task), number] { task(static_cast<int>(number)); });
 }
+
+void DeviceCompute::help(std::function<void()> task) { lines_.back()->put(std::move(task)); }
 
 void DeviceCompute::submit(GradientJob job) {
   to_owner_([self = shared_from_this(), job = std::move(job)]() mutable {

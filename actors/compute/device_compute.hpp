@@ -6,7 +6,8 @@
 // made by messages and fences alone. A lane carries one gradient at a time; a job that finds all
 // lanes at work waits for the first that is free.
 //
-// One thread more, numbered after the lanes, runs the tasks of the node.
+// One thread more, numbered after the lanes, runs the tasks of the node, and another one copies
+// within the host's memory, so that the owner of the device need not.
 #pragma once
 #include <deque>
 #include <functional>
@@ -28,6 +29,7 @@ class DeviceCompute final : public Compute, public std::enable_shared_from_this<
   void serve(ToOwner to_owner) override { to_owner_ = std::move(to_owner); }
   void submit(GradientJob) override;
   void post(std::function<void(int thread)> task) override;
+  void help(std::function<void()> task) override;
   /// A thread that a lost device keeps in a call is left behind, with all that it may touch.
   void stop() override;
 
@@ -48,7 +50,7 @@ class DeviceCompute final : public Compute, public std::enable_shared_from_this<
   // The owner's:
   std::deque<GradientJob> waiting_;
   std::vector<size_t> idle_;                  // lanes
-  std::vector<std::unique_ptr<Line>> lines_;  // of the lanes, and one of the node
+  std::vector<std::unique_ptr<Line>> lines_;  // of the lanes, the node's, and the helper's
 };
 
 }  // namespace grapevine

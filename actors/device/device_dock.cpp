@@ -1,5 +1,6 @@
 #include "actors/device/device_dock.hpp"
 
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -7,11 +8,39 @@
 
 namespace grapevine {
 
+namespace {
+
+SnapshotPool::Pinning pinned_by(const std::shared_ptr<DeviceShare>& device) {
+  return {
+      [device](void* data, size_t bytes) { return device->device().pin(data, bytes) == Fate::ok; },
+      [device](void* data) { device->device().unpin(data); }};
+}
+
+}  // namespace
+
 DeviceDock::DeviceDock(std::shared_ptr<DeviceShare> device, size_t largest, size_t capacity,
                        SnapshotPool::Memory memory)
-    : device_(std::move(device)), outgoing_(largest, DType::bytes, capacity, memory) {
+    : device_(std::move(device)),
+      outgoing_(largest, DType::bytes, capacity, memory, pinned_by(device_)) {
   ferry_ = device_->make_dock_ferry(
-      [this](const Fence& fence, std::function<void()> then) { await(fence, std::move(then)); });
+      [this](const Fence& fence, std::function<void()> then) { await(fence, std::move(then)); },
+      [this](void* to, const void* from, size_t bytes, std::function<void()> then) {
+        copy_here(to, from, bytes, std::move(then));
+      });
+}
+
+void DeviceDock::copy_here(void* to, const void* from, size_t bytes, std::function<void()> then) {
+  if (!elsewhere_) {
+    std::memcpy(to, from, bytes);
+    return then();
+  }
+  elsewhere_(
+      [to, from, bytes, me = weak_from_this(), to_owner = to_owner_, then = std::move(then)] {
+        std::memcpy(to, from, bytes);
+        to_owner([me, then] {
+          if (const auto self = me.lock()) then();
+        });
+      });
 }
 
 void DeviceDock::await(const Fence& fence, std::function<void()> then) {
@@ -27,8 +56,21 @@ void DeviceDock::leave(Payload there, Then then) {
   to_owner_([self = shared_from_this(), there = std::move(there), then = std::move(then)] {
     Payload here{self->outgoing_.take(), there.dtype, there.count, there.version};
     if (!here) return;
+    const Stream down = self->device_->dock_streams().down;
+    self->follow(down);
     const Vec into(here.lease.writable().data, there.count, there.dtype);
-    self->ferry_->down(there.vec(), into, [there, here, then] { then(here); });
+    if (!here.lease.is_pinned())
+      return self->ferry_->down(there.vec(), into, [there, here, then] { then(here); });
+    Device& device = self->device_->device();
+    Fence copied;
+    if (device.copy(down, into.data, there.vec().data, into.bytes()) != Fate::ok ||
+        self->device_->fences().record(down, copied) != Fate::ok)
+      return;
+    self->await(copied, [&device, there, here, then] {
+      const ConstVec all = here.vec();
+      device.touch({all.data, all.bytes(), Access::Mode::reads});
+      then(here);
+    });
   });
 }
 
@@ -48,18 +90,20 @@ Lease DeviceDock::take(size_t bytes) {
   }
 }
 
-void DeviceDock::follow(Stream lane) {
+void DeviceDock::follow(Stream stream) {
   Fence passes;
   if (device_->fences().record(device_->rules(), passes) == Fate::ok)
-    static_cast<void>(device_->fences().wait(lane, passes));  // lost: nothing is done any more
+    static_cast<void>(device_->fences().wait(stream, passes));  // lost: nothing is done any more
 }
 
 void DeviceDock::land(Payload here, Then then) {
   to_owner_([self = shared_from_this(), here = std::move(here), then = std::move(then)] {
     Payload there{self->take(here.vec().bytes()), here.dtype, here.count, here.version};
     if (!there) return;
+    self->follow(self->device_->dock_streams().up);
     const Vec into(const_cast<void*>(there.lease.vec().data), here.count, here.dtype);
-    self->ferry_->up(here.vec(), into, [here, there, then] { then(there); });
+    const auto arrived = [here, there, then] { then(there); };
+    self->ferry_->up(here.vec(), into, arrived, Ferry::Until::there);
   });
 }
 

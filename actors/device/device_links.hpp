@@ -41,6 +41,11 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
   /// Before the first payload: who owns the device, and the time of what goes by NCCL.
   void serve(ToOwner to_owner, OwnerTime = {});
 
+  /// As DeviceDock::copy_by.
+  void copy_by(std::function<void(std::function<void()> task)> elsewhere) {
+    dock_->copy_by(std::move(elsewhere));
+  }
+
   // Any thread.
   /// As LinkTransport::Leave and Land; both are done in the owner's time.
   void leave(const std::string& node, const FrameHeader&, Payload, bool is_spoiled,

@@ -32,6 +32,7 @@ DeviceShare::~DeviceShare() {
   kept_.clear();
   for (const Block& block : blocks_)
     static_cast<void>(device_.free(block));  // lost: there is nothing to be freed
+  device_.on_lost({});
 }
 
 std::unique_ptr<SnapshotPool> DeviceShare::make_pool(size_t size, DType dtype, size_t capacity) {
@@ -59,12 +60,13 @@ void DeviceShare::choose_by(std::function<size_t(size_t n)> choose) {
 }
 
 std::unique_ptr<Ferry> DeviceShare::make_ferry(Ferry::Await await) {
-  return std::make_unique<Ferry>(device_, fences_, rules_, staging_, piece_bytes_,
-                                 std::move(await));
+  return std::make_unique<Ferry>(device_, fences_, Ferry::Streams{rules_, rules_}, staging_,
+                                 piece_bytes_, std::move(await));
 }
 
-std::unique_ptr<Ferry> DeviceShare::make_dock_ferry(Ferry::Await await) {
-  return std::make_unique<Ferry>(device_, fences_, rules_, dock_, piece_bytes_, std::move(await));
+std::unique_ptr<Ferry> DeviceShare::make_dock_ferry(Ferry::Await await, Ferry::HostCopy host_copy) {
+  return std::make_unique<Ferry>(device_, fences_, dock_streams_, dock_, dock_piece_bytes_,
+                                 std::move(await), std::move(host_copy));
 }
 
 Fate DeviceShare::block(size_t bytes, Block::Kind kind, Block& out) {
@@ -94,14 +96,17 @@ Fate DeviceShare::allocate(const DeviceSizes& sizes) {
            block(Workspace::bytes_for(sizes.askings), Block::Kind::pinned, numbers),
            block(loss_bytes, Block::Kind::pinned, losses),
            block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, staging_),
-           block(Ferry::bytes_for(sizes.piece_bytes), Block::Kind::pinned, dock_)});
+           block(Ferry::bytes_for(sizes.dock_piece_bytes), Block::Kind::pinned, dock_)});
   if (blocks != Fate::ok) return blocks;
   Fate streams = fences_.make_stream(Fences::Kind::shared, rules_);
   lanes_.resize(sizes.lanes);
   for (Stream& lane : lanes_)
     streams = all({streams, fences_.make_stream(Fences::Kind::lane, lane)});
+  for (Stream* const way : {&dock_streams_.up, &dock_streams_.down})
+    streams = all({streams, fences_.make_stream(Fences::Kind::shared, *way)});
   if (streams != Fate::ok) return streams;
   piece_bytes_ = sizes.piece_bytes;
+  dock_piece_bytes_ = sizes.dock_piece_bytes;
   workspace_ =
       std::make_unique<Workspace>(device_, fences_, rules_, memory, numbers, sizes.askings);
   gradients_ = std::make_unique<SnapshotPool>(fences_, gradients, sizes.gradient_size, sizes.dtype,

@@ -16,16 +16,17 @@
 namespace grapevine {
 
 struct DeviceSizes {
-  size_t rank_bytes = 0;      // of the vectors of all ranks: x, x~, momentum, what edges keep
-  size_t state_bytes = 0;     // of the state actor's own
-  size_t copy_bytes = 0;      // of the copies of x that gradients are computed at
-  size_t exchange_bytes = 0;  // of what goes from rank to rank
-  size_t lent_bytes = 0;      // of the same, what other processes may read in place
-  size_t gradient_size = 0;   // elements of one gradient
-  DType dtype = DType::f32;   // its type
-  size_t gradients = 0;       // that are computed, or wait to be taken, at once
-  size_t askings = 0;         // as in workspace.hpp
-  size_t piece_bytes = 4096;  // as in ferry.hpp
+  size_t rank_bytes = 0;           // of the vectors of all ranks: x, x~, momentum, what edges keep
+  size_t state_bytes = 0;          // of the state actor's own
+  size_t copy_bytes = 0;           // of the copies of x that gradients are computed at
+  size_t exchange_bytes = 0;       // of what goes from rank to rank
+  size_t lent_bytes = 0;           // of the same, what other processes may read in place
+  size_t gradient_size = 0;        // elements of one gradient
+  DType dtype = DType::f32;        // its type
+  size_t gradients = 0;            // that are computed, or wait to be taken, at once
+  size_t askings = 0;              // as in workspace.hpp
+  size_t piece_bytes = 4096;       // as in ferry.hpp
+  size_t dock_piece_bytes = 4096;  // of what leaves and arrives
   size_t lanes = 1;
 
   size_t gradient_bytes() const { return SnapshotPool::bytes_for(gradient_size, dtype, gradients); }
@@ -74,13 +75,14 @@ class DeviceShare {
   void let_go(const std::shared_ptr<void>& what) { kept_.erase(what); }
 
   Stream rules() const { return rules_; }  // of all passes and of what is rare
+  Ferry::Streams dock_streams() const { return dock_streams_; }
   const std::vector<Stream>& lanes() const { return lanes_; }
   /// Slots that a lane writes; beside each gradient the loss, in pinned memory.
   SnapshotPool& gradients() { return *gradients_; }
   SnapshotPool& losses() { return *losses_; }
   std::unique_ptr<Ferry> make_ferry(Ferry::Await);
   /// Of payloads that leave or arrive, which wait for nothing else that is carried.
-  std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await);
+  std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await, Ferry::HostCopy);
   /// Whose end is that of the device: it stays for as long as anybody may still call that.
   void hold(std::shared_ptr<const void> device) { held_ = std::move(device); }
   /// As SnapshotPool::choose_by, of all pools.
@@ -98,11 +100,12 @@ class DeviceShare {
   std::atomic<bool> lost_{false};
   Stream rules_;
   std::vector<Stream> lanes_;
+  Ferry::Streams dock_streams_;
   std::vector<Block> blocks_;
   Block staging_, dock_, lent_;
   LentPool lent_pool_;
   std::set<std::shared_ptr<void>> kept_;
-  size_t piece_bytes_ = 0;
+  size_t piece_bytes_ = 0, dock_piece_bytes_ = 0;
   std::function<size_t(size_t n)> choose_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<SnapshotPool> gradients_, losses_;

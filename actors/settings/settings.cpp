@@ -82,7 +82,7 @@ Result<std::optional<int>> gpu_named(const std::string& name) {
   using Number = std::optional<int>;
   if (name == "cpu") return Number();
   if (name == "cuda") return Number(0);
-  if (name == "auto") return cuda_device_count() > 0 ? Number(0) : Number();
+  if (name == "auto") return cuda_device_count() > 0 ? Number(emptiest_cuda_device()) : Number();
   constexpr std::string_view kPrefix = "cuda:";
   int number = 0;
   if (name.starts_with(kPrefix)) {

@@ -61,7 +61,7 @@ struct Settings {
   RuleSettings rule = with_optimizer({0.9, 5e-4});
   std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
   int threads = 0;                     // that compute gradients; 0: one per core
-  std::string device = "cpu";          // where ranks live: cpu, cuda[:K], auto (GPU 0, if any)
+  std::string device = "cpu";          // where ranks live: cpu, cuda[:K], auto (a GPU, if any)
   DeviceLink device_link = DeviceLink::automatic;
   Plan plan;
   double sample_s = 1;  // between two samples of the consensus distance; 0: none
@@ -82,11 +82,16 @@ struct Settings {
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
 
+<<<<<<< HEAD
 /// Whether the ranks of a process take their gradients from one pool.
 bool pools(const Settings&);
 
 /// The number of the GPU that a name means: "cuda" is the first, "auto" the first if there is one,
 /// "cpu" none. Error (user): no such name.
+=======
+/// The number of the GPU that a name means: "cuda" is the first, "auto" the one with the most free
+/// memory, "cpu" none, and so is "auto" where there is none. Error (user): no such name.
+>>>>>>> 16206cdf (What leaves a device is one copy into memory that is pinned where it lies, on a stream of its own)
 Result<std::optional<int>> gpu_named(const std::string& name);
 
 /// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,

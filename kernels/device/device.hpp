@@ -79,6 +79,13 @@ class Device {
   /// REQUIRES: no work in flight on it.
   virtual Fate free(const Block&, Where = Where::current()) = 0;
 
+  /// This memory of the host's is pinned from now on. out_of_memory: it cannot be. The memory stays
+  /// until unpin(), which any thread may call when no work is in flight on it.
+  virtual Fate pin(void*, size_t /*bytes*/, Where = Where::current()) {
+    return Fate::out_of_memory;
+  }
+  virtual void unpin(void*) {}
+
   virtual Fate make_stream(bool urgent, Stream& out) = 0;
   virtual Fate make_event(Event& out) = 0;
   virtual Fate record(Event, Stream, Where = Where::current()) = 0;
@@ -98,7 +105,8 @@ class Device {
   virtual void when(Event, std::function<void(Fate)> then, Where = Where::current()) = 0;
   /// Waits until all that was queued has happened: at the end.
   virtual Fate drain() = 0;
-  /// Calls then() once if the device is ever found to be lost, on a thread as above.
+  /// Calls then() once if the device is ever found to be lost, on a thread as above; empty: nobody
+  /// is told any more.
   virtual void on_lost(std::function<void()> then) = 0;
   /// Its owner has waited for too long: it is lost from now on, as if the hardware had failed. What
   /// is in flight is left alone.

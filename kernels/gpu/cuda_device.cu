@@ -2,12 +2,15 @@
 
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -122,6 +125,8 @@ class CudaDevice final : public Device {
 
   Fate allocate(size_t bytes, Block::Kind, Block& out) override;
   Fate free(const Block&, Where) override;
+  Fate pin(void* data, size_t bytes, Where) override;
+  void unpin(void* data) override;
   Fate make_stream(bool urgent, Stream& out) override;
   Fate make_event(Event& out) override;
   Fate record(Event, Stream, Where) override;
@@ -297,13 +302,26 @@ Fate CudaDevice::free(const Block& block, Where) {
   return fate(GV_DRIVER(cuMemAddressFree)(at, padded(block.bytes)), "cuMemAddressFree");
 }
 
+/// What kinds of memory can be pinned depends on the system: whatever it has against this one is an
+/// answer, and the loss of the device is found by the next call.
+Fate CudaDevice::pin(void* data, size_t bytes, Where) {
+  if (!enter()) return Fate::lost;
+  if (cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess) return Fate::ok;
+  cudaGetLastError();
+  return Fate::out_of_memory;
+}
+
+void CudaDevice::unpin(void* data) {
+  if (enter()) cudaHostUnregister(data);
+}
+
 Fate CudaDevice::share(const Block& block, int& descriptor) {
   GV_CHECK((block.kind == Block::Kind::shared));
   if (!enter()) return Fate::lost;
-  const Fate f = fate(
-      GV_DRIVER(cuMemExportToShareableHandle)(&descriptor, handles_.at(block.data),
-                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-      "cuMemExportToShareableHandle");
+  const Fate f =
+      fate(GV_DRIVER(cuMemExportToShareableHandle)(&descriptor, handles_.at(block.data),
+                                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+           "cuMemExportToShareableHandle");
   // A child that inherits it would keep the memory after us.
   if (f == Fate::ok) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   return f;
@@ -414,11 +432,13 @@ Fate CudaDevice::drain() {
 }
 
 void CudaDevice::on_lost(std::function<void()> then) {
+  bool was_lost = false;
   {
     const std::lock_guard lock(watched_->mutex);
-    if (!lost_) watched_->on_lost = std::exchange(then, {});
+    was_lost = lost_;
+    if (!was_lost) std::swap(watched_->on_lost, then);  // what goes ends outside of the lock
   }
-  if (then) then();  // it was lost before
+  if (was_lost && then) then();
 }
 
 /// Called by CUDA on a thread of its own, where no call of CUDA is allowed.
@@ -471,7 +491,10 @@ Error none(int number, cudaError_t answer) {
 
 }  // namespace
 
+void prepare_cuda() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
+
 int cuda_device_count() {
+  prepare_cuda();
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
     cudaGetLastError();
@@ -480,7 +503,54 @@ int cuda_device_count() {
   return count;
 }
 
+namespace {
+
+/// NVML, as far as it is needed: looked for when it is asked, and never linked.
+class Management {
+ public:
+  Management() {
+    void* const library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) return;
+    const auto begin = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+    if (begin == nullptr || begin() != 0) return;
+    find_ = reinterpret_cast<Find>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
+    ask_ = reinterpret_cast<Ask>(dlsym(library, "nvmlDeviceGetMemoryInfo"));
+  }
+  /// 0: it does not say.
+  unsigned long long free_bytes(int number) const {
+    char address[32] = {};
+    void* device = nullptr;
+    Memory memory{};
+    const bool told = find_ != nullptr && ask_ != nullptr &&
+                      cudaDeviceGetPCIBusId(address, sizeof address, number) == cudaSuccess &&
+                      find_(address, &device) == 0 && ask_(device, &memory) == 0;
+    return told ? memory.free : 0;
+  }
+
+ private:
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+  using Find = int (*)(const char* address, void** device);
+  using Ask = int (*)(void* device, Memory*);
+  Find find_ = nullptr;
+  Ask ask_ = nullptr;
+};
+
+}  // namespace
+
+int emptiest_cuda_device() {
+  const int count = cuda_device_count();
+  if (count < 2) return 0;
+  const Management management;
+  std::vector<unsigned long long> free;
+  for (int number = 0; number < count; ++number)
+    free.push_back(management.free_bytes(number));
+  return static_cast<int>(std::max_element(free.begin(), free.end()) - free.begin());
+}
+
 Result<CudaFacts> cuda_facts(int number) {
+  prepare_cuda();
   int count = 0;
   cudaError_t answer = cudaGetDeviceCount(&count);
   if (answer == cudaSuccess && (number < 0 || number >= count)) answer = cudaErrorInvalidDevice;

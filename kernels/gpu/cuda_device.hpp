@@ -27,8 +27,18 @@ struct CudaFacts {
   bool shares_memory = false;  // share() and open() work
 };
 
+/// Asks CUDA, unless the environment does already, for more of the hardware's queues than the eight
+/// of the default: streams that share one hold each other up. Whatever asks for GPUs does so, too,
+/// but CUDA looks once, when the process first uses it, and LibTorch may be the first; and while
+/// other threads read the environment it must not be written.
+void prepare_cuda();
+
 /// GPUs that this process may use; 0 without a driver, or where this build has no CUDA.
 int cuda_device_count();
+
+/// The GPU with the most free memory, by what the driver's library for management says without a
+/// context on any; the first where it says nothing. REQUIRES: there is one.
+int emptiest_cuda_device();
 
 /// Errors (user): there is no such GPU, in one line with CUDA's reason.
 Result<CudaFacts> cuda_facts(int number);

@@ -13,7 +13,11 @@ Error none(int number) {
 
 }  // namespace
 
+void prepare_cuda() {}
+
 int cuda_device_count() { return 0; }
+
+int emptiest_cuda_device() { return 0; }
 
 Result<CudaFacts> cuda_facts(int number) { return none(number); }
 

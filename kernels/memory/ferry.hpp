@@ -1,8 +1,8 @@
 // Ferry: vectors on their way between the host's memory and a device's, a piece at a time through a
-// few pinned slots. For what is rare and may take its time: ranks that come, reports, checkpoints.
+// few pinned slots.
 //
-// Owned and called by the owner of the device. All copies are queued on one stream, that of the
-// passes, so they need no other order.
+// Owned and called by the owner of the device. Copies are queued on one stream for each way, so
+// what goes one way needs no other order.
 #pragma once
 #include <deque>
 #include <functional>
@@ -17,38 +17,61 @@ class Ferry {
   /// Calls `then` in the owner's own time once the fence has come; never where the device is lost.
   using Await = std::function<void(const Fence&, std::function<void()> then)>;
 
+  /// Copies within the host's memory and calls `then` in the owner's own time. Empty: at once.
+  using HostCopy =
+      std::function<void(void* to, const void* from, size_t bytes, std::function<void()> then)>;
+  struct Streams {
+    Stream up, down;
+  };
+
   static constexpr size_t kSlots = 4;
 
   /// REQUIRES: `pinned` outlives it and has bytes_for(piece_bytes).
-  Ferry(Device&, Fences&, Stream, const Block& pinned, size_t piece_bytes, Await);
+  Ferry(Device&, Fences&, Streams, const Block& pinned, size_t piece_bytes, Await, HostCopy = {});
   static size_t bytes_for(size_t piece_bytes);
 
-  /// Calls `done` when all of it is queued: work that is queued from then on finds it there. `host`
-  /// stays as it is until then.
-  void up(ConstVec host, Vec there, std::function<void()> done);
+  enum class Until : uint8_t { queued, there };
+  /// Calls `done` when all of it is queued: what is queued on that stream from then on finds it
+  /// there; or when it is there, for whatever stream. `host` stays as it is until then.
+  void up(ConstVec host, Vec there, std::function<void()> done, Until = Until::queued);
   /// Calls `done` when all of it is in `host`. REQUIRES: until then nobody writes `there`.
   void down(ConstVec there, Vec host, std::function<void()> done);
 
  private:
+  struct End {
+    size_t missing;  // pieces: they may be told of in any order
+    std::function<void()> done;
+    Until until = Until::there;
+  };
   struct Trip {
     bool is_up;
     std::byte *host, *there;
     size_t left;  // bytes
-    std::function<void()> done;
-    // Pieces that are not there yet: they may be told of in any order.
-    std::shared_ptr<size_t> missing = {};
+    std::shared_ptr<End> end;
   };
+  struct Piece {
+    Lease slot;
+    std::byte *host, *there;
+    size_t bytes;
+    std::shared_ptr<End> end;
+  };
+  using PiecePointer = std::shared_ptr<Piece>;  // whose slot has one lease
 
-  void begin(Trip);
+  void begin(Trip, std::function<void()> done, Until);
   void go_on();
   bool carry(Trip&);  // a piece of it; false: no slot is free, or the device is lost
+  void up(const PiecePointer&);
+  bool down(const PiecePointer&);
+  bool queue(Piece&, bool is_up, Fence& out);
+  static void end(Piece&);
 
   Device& device_;
   Fences& fences_;
-  const Stream stream_;
+  const Streams streams_;
   const size_t piece_bytes_;
   SnapshotPool slots_;
   Await await_;
+  HostCopy host_copy_;
   std::deque<Trip> trips_;
   bool going_ = false;
 };

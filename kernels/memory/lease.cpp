@@ -13,10 +13,7 @@ namespace grapevine {
 // While leased a slot keeps its home alive; while free the home owns it and it points nowhere: no
 // cycle.
 struct SnapshotSlot {
-  SnapshotSlot(size_t size, DType dtype, bool share) : size(size), dtype(dtype) {
-    if (share) renew();
-    if (shared == nullptr) buffer = Buffer(size, dtype);
-  }
+  SnapshotSlot(size_t size, DType dtype) : size(size), dtype(dtype) {}
   SnapshotSlot(size_t size, DType dtype, void* given, bool is_on_device)
       : size(size), dtype(dtype), given(given), is_on_device(is_on_device) {}
   SnapshotSlot(ConstVec lent, bool is_on_device, std::function<void(std::vector<Fence>)> released)
@@ -26,8 +23,21 @@ struct SnapshotSlot {
         released(std::move(released)),
         is_on_device(is_on_device) {}
 
-  void renew() {  // a plain buffer will do where the system grants no shared memory
-    shared = SharedMemory::make(std::max<size_t>(1, size * size_of(dtype)));
+  ~SnapshotSlot() { drop_memory(); }
+
+  bool has_memory() const { return shared != nullptr || buffer; }
+  /// A plain buffer will do where the system grants no shared memory.
+  void make_memory(bool share, const SnapshotPool::Pinning& pinning) {
+    const size_t bytes = std::max<size_t>(1, size * size_of(dtype));
+    if (share) shared = SharedMemory::make(bytes);
+    if (shared == nullptr) buffer = Buffer(size, dtype);
+    void* const data = const_cast<void*>(view().data);
+    if (pinning.pin && pinning.pin(data, bytes)) unpin = [data, by = pinning.unpin] { by(data); };
+  }
+  void drop_memory() {
+    if (unpin) std::exchange(unpin, {})();
+    shared = {};
+    buffer = Buffer();
     retired = false;
   }
   ConstVec view() const {
@@ -39,6 +49,7 @@ struct SnapshotSlot {
   DType dtype;
   Buffer buffer;                         // or
   std::shared_ptr<SharedMemory> shared;  // or
+  std::function<void()> unpin;           // of these two; empty: not pinned
   void* given = nullptr;                 // in a block of the pool; or
   const void* lent = nullptr;
   std::function<void(std::vector<Fence>)> released;  // of what is lent
@@ -69,6 +80,7 @@ struct SnapshotPool::Shared {
   DType dtype;
   size_t capacity;
   bool share;
+  Pinning pinning;
   mutable std::mutex mutex;                          // guards what follows
   std::vector<std::unique_ptr<SnapshotSlot>> slots;  // every slot ever made
   std::vector<SnapshotSlot*> free;                   // last in, first out: the warmest slot
@@ -82,10 +94,7 @@ struct SnapshotPool::Shared {
   }
 
   static void give_back(SnapshotSlot* slot) {
-    if (slot->retired) {
-      slot->renew();
-      if (slot->shared == nullptr) slot->buffer = Buffer(slot->size, slot->dtype);
-    }
+    if (slot->retired) slot->drop_memory();
     const auto home = std::static_pointer_cast<Shared>(std::move(slot->home));  // dies last
     const std::lock_guard lock(home->mutex);
     home->free.push_back(slot);
@@ -159,6 +168,11 @@ bool Lease::on_device() const {
   return slot_->is_on_device;
 }
 
+bool Lease::is_pinned() const {
+  GV_CHECK(slot_ != nullptr);
+  return slot_->unpin != nullptr || (slot_->given != nullptr && !slot_->is_on_device);
+}
+
 const Fence& Lease::ready() const {
   GV_CHECK(slot_ != nullptr);
   return slot_->ready;
@@ -192,8 +206,10 @@ void Lease::retire() {
   if (slot_->shared != nullptr) slot_->retired = true;
 }
 
-SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory)
+SnapshotPool::SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory,
+                           Pinning pinning)
     : shared_(std::make_shared<Shared>()) {
+  shared_->pinning = std::move(pinning);
   shared_->size = size;
   shared_->dtype = dtype;
   shared_->capacity = capacity;
@@ -288,15 +304,16 @@ Lease SnapshotPool::take() {
       slot = shared_->free.back();
       shared_->free.pop_back();
     } else if (shared_->slots.size() < shared_->capacity) {
-      shared_->slots.push_back(
-          std::make_unique<SnapshotSlot>(shared_->size, shared_->dtype, shared_->share));
+      shared_->slots.push_back(std::make_unique<SnapshotSlot>(shared_->size, shared_->dtype));
       shared_->free.reserve(shared_->slots.capacity());  // so that giving back cannot throw
       slot = shared_->slots.back().get();
     } else {
       return {};
     }
   }
-  return lend(slot);
+  Lease lease = lend(slot);  // gives it back if there is no memory
+  if (!slot->has_memory()) slot->make_memory(shared_->share, shared_->pinning);
+  return lease;
 }
 
 size_t SnapshotPool::in_use() const {

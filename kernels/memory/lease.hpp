@@ -51,6 +51,8 @@ class Lease {
 
   /// Whether it lies in a device's memory, where only passes and copies reach it.
   bool on_device() const;
+  /// Whether a device copies from there and to there.
+  bool is_pinned() const;
   /// Behind it the slot holds what the lease stands for; null: it does already.
   const Fence& ready() const;
   void set_ready(Fence);  // REQUIRES: as writable()

@@ -17,7 +17,14 @@ class SnapshotPool {
  public:
   enum class Memory { own, shared };  // shared: other processes of this host may read it in place
 
-  SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory = Memory::own);
+  /// Pins memory for a device as it is first taken, by the owner of the device alone.
+  struct Pinning {
+    std::function<bool(void* data, size_t bytes)> pin;  // false: it cannot be
+    std::function<void(void* data)> unpin;              // any thread
+  };
+
+  SnapshotPool(size_t size, DType dtype, size_t capacity, Memory memory = Memory::own,
+               Pinning = {});
   /// All slots lie in `block`, which outlives them, 256 bytes apart at least: bytes_for() in all.
   SnapshotPool(Fences&, const Block& block, size_t size, DType dtype, size_t capacity);
   static size_t bytes_for(size_t size, DType dtype, size_t capacity);

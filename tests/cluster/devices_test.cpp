@@ -159,11 +159,12 @@ TEST_CASE(
       s.device_link = link;
       found(cluster, 3, s);
       cluster.run(20);
+      constexpr uint64_t kSome = 10;  // by NCCL one at a time, and the others by the host
       const Carried seen = asked_carried(cluster, 1);
-      CHECK((seen.lent > 20) == (link == DeviceLink::vmm));
-      CHECK((seen.borrowed > 20) == (link == DeviceLink::vmm));
-      CHECK((seen.sent > 20) == (link == DeviceLink::nccl));
-      CHECK((seen.received > 20) == (link == DeviceLink::nccl));
+      CHECK((seen.lent > kSome) == (link == DeviceLink::vmm));
+      CHECK((seen.borrowed > kSome) == (link == DeviceLink::vmm));
+      CHECK((seen.sent > kSome) == (link == DeviceLink::nccl));
+      CHECK((seen.received > kSome) == (link == DeviceLink::nccl));
       end(cluster);
       for (int p = 0; p < cluster.count(); ++p) {
         REQUIRE(cluster.at(p).outcome);

@@ -163,6 +163,27 @@ Fate Adversary::free(const Block& block, Where where) {
   return Fate::ok;
 }
 
+Fate Adversary::pin(void* data, size_t bytes, Where where) {
+  if (!pins) return Fate::out_of_memory;
+  if (refused(true)) return Fate::lost;
+  auto* const first = static_cast<std::byte*>(data);
+  if (area_of(first, 1) != nullptr) world_.judge().find("memory is pinned twice at " + at(where));
+  Area area{{first, bytes, Block::Kind::pinned}, std::make_shared<Backing>()};
+  area.backing->outside = first;
+  area.backing->golden.assign(first, first + bytes);
+  area.backing->written.assign(bytes, 1);
+  world_.judge().begin(host_, first, bytes, where);
+  areas_[first] = std::move(area);
+  return Fate::ok;
+}
+
+void Adversary::unpin(void* data) {
+  const auto found = areas_.find(static_cast<std::byte*>(data));
+  if (found == areas_.end()) return;  // its process is dead
+  world_.judge().close(host_, data, found->second.block.bytes, own(), Where::current());
+  areas_.erase(found);
+}
+
 Fate Adversary::share(const Block& block, int& descriptor) {
   GV_CHECK((block.kind == Block::Kind::shared));
   if (refused(true)) return Fate::lost;
@@ -313,7 +334,7 @@ void Adversary::give_up() {
 }
 
 void Adversary::on_lost(std::function<void()> then) {
-  if (lost_) return post([then = std::move(then)](Fate) { then(); }, Fate::lost, {});
+  if (lost_ && then) return post([then = std::move(then)](Fate) { then(); }, Fate::lost, {});
   on_lost_ = std::move(then);
 }
 

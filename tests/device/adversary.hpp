@@ -37,6 +37,8 @@ class Adversary final : public Device {
 
   Fate allocate(size_t bytes, Block::Kind, Block&) override;
   Fate free(const Block&, Where) override;
+  Fate pin(void*, size_t bytes, Where) override;
+  void unpin(void*) override;
   Fate make_stream(bool urgent, Stream&) override;
   Fate make_event(Event&) override;
   Fate record(Event, Stream, Where) override;
@@ -69,6 +71,7 @@ class Adversary final : public Device {
 
   // Set by the test, when it likes:
   bool shares = true;                     // other processes may open its memory
+  bool pins = true;                       // memory of the host can be pinned
   std::map<uint32_t, double> slow;        // streams, and by which factor
   uint64_t fail_call = 0, fail_work = 0;  // the k-th call, or piece of work, counted from 1
   uint64_t silent_call = 0;               // from this call on nothing that is queued happens

@@ -141,6 +141,23 @@ TEST_CASE("where memory may not be shared, that kind is refused and the device g
   }
 }
 
+TEST_CASE(
+    "memory of the host is pinned where that can be done, and nothing is lost where it cannot") {
+  FakeCuda& cuda = anew();
+  const auto device = open_device();
+  int here = 0;
+  CHECK(device->pin(&here, sizeof here) == Fate::ok);
+  CHECK(cuda.registered == std::set<const void*>{&here});
+  device->unpin(&here);
+  CHECK(cuda.registered.empty());
+  cuda.registers = false;
+  CHECK(device->pin(&here, sizeof here) == Fate::out_of_memory);
+  CHECK(device->drain() == Fate::ok);
+  Stream stream;
+  REQUIRE(device->make_stream(false, stream) == Fate::ok);
+  CHECK(device->launch(stream, {}, [](void*, void* const*) {}) == Fate::ok);
+}
+
 TEST_CASE("a pass is not blamed for what others have asked before it") {
   FakeCuda& cuda = anew();
   const auto device = open_device();
@@ -152,6 +169,24 @@ TEST_CASE("a pass is not blamed for what others have asked before it") {
   CHECK(open_cuda_device(0).error().message.find("has no virtual memory calls") !=
         std::string::npos);
   CHECK(cuda.last_error == cudaSuccess);
+}
+
+TEST_CASE("of several GPUs the emptiest is the one with the most free memory") {
+  FakeCuda& cuda = anew();
+  CHECK(emptiest_cuda_device() == 0);
+  cuda.gpus = 3;
+  CHECK(emptiest_cuda_device() == 1);
+}
+
+TEST_CASE("CUDA is asked for more queues of the hardware, unless the user has asked for others") {
+  constexpr char kName[] = "CUDA_DEVICE_MAX_CONNECTIONS";
+  anew();
+  unsetenv(kName);
+  open_device();
+  CHECK(getenv(kName) == std::string("32"));
+  setenv(kName, "8", 1);
+  open_device();
+  CHECK(getenv(kName) == std::string("8"));
 }
 
 TEST_CASE("a device that is lost answers so at once, tells once, and asks CUDA no more") {

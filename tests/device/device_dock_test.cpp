@@ -16,12 +16,13 @@ constexpr size_t kCount = 25, kLeaving = 2;  // floats; of several pieces
 
 /// The owner of a device, whose tasks wait in a queue.
 struct Owner {
-  explicit Owner(uint64_t seed) : world(seed) {
+  explicit Owner(uint64_t seed, bool pins = true) : world(seed) {
+    device.pins = pins;
     DeviceSizes sizes;
     sizes.exchange_bytes = 16 << 10;
     sizes.gradient_size = kCount;
     sizes.gradients = sizes.askings = 1;
-    sizes.piece_bytes = 40;
+    sizes.dock_piece_bytes = 40;
     share = *DeviceShare::make(device, sizes);
     dock = std::make_shared<DeviceDock>(share, kCount * sizeof(float), kLeaving,
                                         SnapshotPool::Memory::own);
@@ -52,8 +53,8 @@ std::vector<float> values_of(const Payload& payload) {
 }  // namespace
 
 TEST_CASE("what leaves a device is there when it is handed on, and comes back the same") {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    Owner owner(seed);
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Owner owner(seed, seed % 2 == 0);
     std::vector<Payload> left;
     for (const float value : {1.5f, 2.5f})
       owner.dock->leave(owner.filled_with(value), [&left, value](Payload p) {
@@ -64,6 +65,7 @@ TEST_CASE("what leaves a device is there when it is handed on, and comes back th
       });
     owner.go_on();
     REQUIRE(left.size() == 2);
+    const float first = values_of(left[0])[0];  // either may be
 
     const size_t before = owner.share->workspace().in_use();
     Payload there;
@@ -80,10 +82,62 @@ TEST_CASE("what leaves a device is there when it is handed on, and comes back th
     there = {};
     owner.go_on();
     REQUIRE(again);
-    CHECK(values_of(again) == std::vector<float>(kCount, 4));
+    CHECK(values_of(again) == std::vector<float>(kCount, 1 + 2 * first));
     CHECK(owner.share->workspace().in_use() == before);
     CHECK(owner.world.judge().findings() == std::set<std::string>());
   }
+}
+
+TEST_CASE("what leaves is one copy where the memory that it goes to can be pinned") {
+  uint64_t works[2];
+  for (const bool pins : {false, true}) {
+    Owner owner(1, pins);
+    Payload payload = owner.filled_with(1);
+    const uint64_t before = owner.device.works;
+    size_t left = 0;
+    owner.dock->leave(std::move(payload), [&](const Payload& p) {
+      CHECK(p.lease.is_pinned() == pins);
+      ++left;
+    });
+    owner.go_on();
+    CHECK(left == 1);
+    works[pins] = owner.device.works - before;
+  }
+  constexpr uint64_t kPieces = 3;  // of 40 bytes
+  CHECK(works[true] == 1);
+  CHECK(works[false] == kPieces);
+}
+
+TEST_CASE("another thread copies what the device cannot, and the owner goes on when it has") {
+  Owner owner(1, false);
+  std::vector<std::function<void()>> elsewhere;
+  owner.dock->copy_by([&](std::function<void()> task) { elsewhere.push_back(std::move(task)); });
+  const auto let_go = [&] {
+    while (!elsewhere.empty()) {
+      for (const auto& task : std::exchange(elsewhere, {}))
+        task();
+      owner.go_on();
+    }
+  };
+  Payload here, there;
+  owner.dock->leave(owner.filled_with(3), [&](Payload p) { here = std::move(p); });
+  owner.go_on();
+  CHECK_FALSE(here);
+  CHECK_FALSE(elsewhere.empty());
+  let_go();
+  REQUIRE(here);
+  CHECK(values_of(here) == std::vector<float>(kCount, 3));
+  owner.dock->land(std::move(here), [&](Payload p) { there = std::move(p); });
+  owner.go_on();
+  CHECK_FALSE(there);
+  let_go();
+  REQUIRE(there);
+  Payload again;
+  owner.dock->leave(std::move(there), [&](Payload p) { again = std::move(p); });
+  owner.go_on();
+  let_go();
+  CHECK(values_of(again) == std::vector<float>(kCount, 3));
+  CHECK(owner.world.judge().findings() == std::set<std::string>());
 }
 
 TEST_CASE("a payload for which no memory is left is dropped, and the next one goes") {

@@ -131,7 +131,12 @@ cudaError_t cudaSetDevice(int) { return cuda().answer(); }
 cudaError_t cudaDeviceSynchronize() { return cuda().answer(); }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = cuda().gpus;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* address, int, int number) {
+  address[0] = static_cast<char>('0' + number);
+  address[1] = 0;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
@@ -158,6 +163,15 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* data) {
   std::free(data);
+  return cuda().answer();
+}
+cudaError_t cudaHostRegister(void* data, size_t, unsigned) {
+  if (!cuda().registers) return cuda().last_error = cudaErrorNotSupported;
+  cuda().registered.insert(data);
+  return cuda().answer();
+}
+cudaError_t cudaHostUnregister(void* data) {
+  cuda().registered.erase(data);
   return cuda().answer();
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,

@@ -30,9 +30,11 @@ struct FakeCuda {
   void let_go();                // calls what it has kept
 
   // Set by the test:
-  cudaError_t fails = cudaSuccess;       // what every call answers from now on
-  CUresult sharing = CUDA_SUCCESS;       // what it answers to who asks for memory to share
-  bool shares = true;                    // the device says that it can
+  cudaError_t fails = cudaSuccess;  // what every call answers from now on
+  CUresult sharing = CUDA_SUCCESS;  // what it answers to who asks for memory to share
+  bool shares = true;               // the device says that it can
+  int gpus = 1;
+  bool registers = true;                 // memory of the host can be pinned
   bool keeps_functions = false;          // of the host
   std::set<std::string> missing;         // calls that the driver does not have
   cudaError_t last_error = cudaSuccess;  // of cudaGetLastError
@@ -41,6 +43,7 @@ struct FakeCuda {
   std::vector<std::unique_ptr<Stream>> streams;
   std::vector<CUmemAllocationProp> asked_for;  // of memory
   std::vector<std::function<void()>> kept;
+  std::set<const void*> registered;
 
   cudaError_t answer() {
     if (fails != cudaSuccess) last_error = fails;

@@ -27,6 +27,7 @@ class Threaded final : public Device {
 
   Fate allocate(size_t bytes, Block::Kind, Block& out) override;
   Fate free(const Block&, Where) override;
+  Fate pin(void*, size_t, Where) override { return Fate::ok; }
   Fate make_stream(bool urgent, Stream& out) override;
   Fate make_event(Event& out) override;
   Fate record(Event, Stream, Where) override;
@@ -61,7 +62,7 @@ class Threaded final : public Device {
 
   const size_t most_;
   std::map<const std::byte*, Descriptor> memory_;  // of device blocks, by first address
-  std::vector<Done> events_;  // null: never recorded
+  std::vector<Done> events_;                       // null: never recorded
   std::vector<std::unique_ptr<Line>> streams_;
   Line tells_;  // those who wait: in the order in which they asked
 };

@@ -31,7 +31,7 @@ struct Place {
   std::vector<std::pair<Fence, std::function<void()>>> awaited;
   Ferry ferry{device,
               fences,
-              stream,
+              {stream, stream},
               staging,
               kPiece,
               [this](const Fence& fence, std::function<void()> then) {

@@ -178,6 +178,37 @@ TEST_CASE("a retired slot leaves its memory to those who map it and gets another
   CHECK(static_cast<const float*>((*seen)->data())[9] == 4);
 }
 
+TEST_CASE("a pool pins memory as it is first taken, and unpins what is retired or ends with it") {
+  std::set<void*> pinned;
+  SnapshotPool::Pinning pinning{
+      [&](void* data, size_t bytes) { return bytes == 40 && pinned.insert(data).second; },
+      [&](void* data) { CHECK(pinned.erase(data) == 1); }};
+  for (const auto memory : {SnapshotPool::Memory::own, SnapshotPool::Memory::shared}) {
+    std::optional<SnapshotPool> pool(std::in_place, 10, DType::f32, 2, memory, pinning);
+    CHECK(pinned.empty());
+    Lease a = pool->take();
+    CHECK(a.is_pinned());
+    CHECK(pinned == std::set<void*>{a.writable().data});
+    a = {};
+    a = pool->take();
+    CHECK(pinned.size() == 1);
+    const Lease b = pool->take();
+    CHECK(pinned.size() == 2);
+    a.retire();
+    a = {};
+    CHECK(pinned.size() == (memory == SnapshotPool::Memory::shared ? 1 : 2));
+    a = pool->take();
+    CHECK(a.is_pinned());
+    pool.reset();
+    CHECK(pinned.size() == 2);
+    a = {};
+  }
+  CHECK(pinned.empty());
+  SnapshotPool refused(10, DType::f32, 1, SnapshotPool::Memory::own,
+                       {[](void*, size_t) { return false; }, [](void*) { CHECK(false); }});
+  CHECK_FALSE(refused.take().is_pinned());
+}
+
 TEST_CASE("a lease on another's memory tells once when the last one goes, and is not writable") {
   const float x[2] = {1, 2};
   int told = 0;

@@ -49,7 +49,7 @@ Home::Home(Town& town, const std::string& name, uint32_t rank, DeviceLink wish, 
   sizes.lent_bytes = SnapshotPool::bytes_for(kCount * sizeof(float), DType::bytes, kSlots);
   sizes.gradient_size = kCount;
   sizes.gradients = sizes.askings = 1;
-  sizes.piece_bytes = 40;
+  sizes.piece_bytes = sizes.dock_piece_bytes = 40;
   share = *DeviceShare::make(*device, sizes);
   pool = share->make_lent_pool(kCount * sizeof(float), DType::bytes, kSlots);
   transport = std::make_shared<LinkTransport>(
