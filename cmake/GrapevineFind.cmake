@@ -102,11 +102,6 @@ foreach(folder "${GRAPEVINE_LIBTORCH}" "${PROJECT_SOURCE_DIR}/.deps/libtorch")
       AND EXISTS "${folder}/torch/lib/libtorch_cpu.so")
     add_library(Torch::cpu INTERFACE IMPORTED GLOBAL)
     set(torch_lib "${folder}/torch/lib")
-    set(torch_libraries "${torch_lib}/libtorch_cpu.so;${torch_lib}/libc10.so")
-    if(EXISTS "${torch_lib}/libtorch_cuda.so")
-      list(APPEND torch_libraries "-Wl,--no-as-needed" "${torch_lib}/libtorch_cuda.so"
-        "${torch_lib}/libc10_cuda.so" "-Wl,--as-needed")
-    endif()
     # What puts its streams beside ours: without a GPU too, wherever there is a CUDA toolkit. The wheel's
     # own headers are not whole.
     find_path(cudart_of_torch crt/host_config.h HINTS /usr/local/cuda/include ENV CUDA_PATH
@@ -118,7 +113,7 @@ foreach(folder "${GRAPEVINE_LIBTORCH}" "${PROJECT_SOURCE_DIR}/.deps/libtorch")
         INTERFACE_INCLUDE_DIRECTORIES "${cudart_of_torch}")
     endif()
     set_target_properties(Torch::cpu PROPERTIES
-      INTERFACE_LINK_LIBRARIES "${torch_libraries}"
+      INTERFACE_LINK_LIBRARIES "${torch_lib}/libtorch_cpu.so;${torch_lib}/libc10.so"
       INTERFACE_LINK_OPTIONS "-Wl,-rpath,${torch_lib}"
       INTERFACE_INCLUDE_DIRECTORIES
         "${folder}/torch/include;${folder}/torch/include/torch/csrc/api/include")

@@ -41,6 +41,7 @@ class GuestObjective final : public Objective {
   bool has_workers() const override { return true; }
   Status use_gpu(int) override { return Done{}; }  // where the script computes is its own affair
   void initial_point(int rank, Vec x) const override;
+  bool starts_alike() const override { return true; }
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override;
   Evaluation evaluate(int thread, int rank, ConstVec x) override;  // only the scripts can: NaN
   uint64_t gradients_per_pass(int) const override { return 0; }

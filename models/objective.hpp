@@ -50,6 +50,8 @@ struct ObjectiveSpec {
   // parameters and gradients in fp32.
   std::string precision = kFp32;
   uint64_t data_hash = 0;  // of the samples; set by who reads them
+  // Of fp32 on a GPU: convolutions may round what they multiply to 10 bits, as PyTorch has it.
+  bool tf32 = true;
   // analytic
   int dim = 16;
   double noise = 0;  // standard deviation of the gradient noise per coordinate
@@ -85,6 +87,8 @@ class Objective {
   /// Writes rank's start. Networks: the same for every rank. Consensus: Gaussian, a stream per
   /// rank.
   virtual void initial_point(int rank, Vec x) const = 0;
+  /// Whether it is the same for every rank: then it need not be asked for more than once.
+  virtual bool starts_alike() const { return false; }
 
   /// The gradient number `index` (from 0) of `rank` at x, written to g (both of the layout's size).
   /// Returns the loss.
@@ -93,14 +97,19 @@ class Objective {
   /// Has the threads' gradients computed on GPU `number` from now on, by queue_gradient(). Error
   /// (user): this objective is computed on the CPU alone.
   virtual Status use_gpu(int number);
+  /// Has them computed here again. Also of one that never was on a GPU, or could not go there.
+  virtual void use_host() {}
   /// gradient(), queued on a stream of that GPU (a cudaStream_t, always the same for one thread). x
   /// and g lie there, `loss` in pinned memory; the caller waits for none of it. Null: done at once,
-  /// in the host's memory. REQUIRES: use_gpu() went well where there is a stream, and was never
-  /// called where there is none. Throws NoMemoryLeft, after which the thread may go on.
+  /// in the host's memory. REQUIRES: use_gpu() went well last where there is a stream, and
+  /// use_host() where there is none. Throws NoMemoryLeft, after which the thread may go on.
   virtual void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                               double* loss);
   /// What was queued by that thread has happened: it may be called again. Not after it has thrown.
   virtual void gradient_came(int thread, int rank);
+  /// That GPU is lost: whatever is asked of it fails from now on, so what is there is left alone,
+  /// also at the end. Any thread, also while others compute.
+  virtual void lose_gpu() {}
 
   /// What beside the parameters is averaged over the ranks at the end and for a snapshot: the
   /// running statistics of a network. Empty where there are none.

@@ -15,6 +15,7 @@ class WarmStart final : public Objective {
     std::memcpy(x.data, start_.vec().data, x.bytes());
   }
 
+  bool starts_alike() const override { return true; }
   const ParameterLayout& layout() const override { return of_->layout(); }
   bool has_gradients() const override { return of_->has_gradients(); }
   bool has_workers() const override { return of_->has_workers(); }
@@ -22,11 +23,13 @@ class WarmStart final : public Objective {
     return of_->gradient(thread, rank, index, x, g);
   }
   Status use_gpu(int number) override { return of_->use_gpu(number); }
+  void use_host() override { of_->use_host(); }
   void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                       double* loss) override {
     of_->queue_gradient(thread, stream, rank, index, x, g, loss);
   }
   void gradient_came(int thread, int rank) override { of_->gradient_came(thread, rank); }
+  void lose_gpu() override { of_->lose_gpu(); }
   const ParameterLayout& statistics() const override { return of_->statistics(); }
   void read_statistics(int rank, Vec out) const override { of_->read_statistics(rank, out); }
   bool has_statistics(int rank) const override { return of_->has_statistics(rank); }

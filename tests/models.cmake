@@ -13,6 +13,16 @@ if(TARGET Torch::cpu)
       models/logistic_test.cpp models/torch_objective_test.cpp
     USES grapevine_torch grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA Torch::cpu)
   add_dependencies(models_network_test grapevine-network)
+  # These stand for a driver and for LibTorch's half for GPUs, and say when they are opened.
+  add_library(fake_driver SHARED models/fake_library.cpp)
+  add_library(fake_cuda_half SHARED models/fake_library.cpp)
+  set_target_properties(fake_driver PROPERTIES PREFIX "" OUTPUT_NAME libcuda SUFFIX .so.1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/cuda_half/driver)
+  set_target_properties(fake_cuda_half PROPERTIES OUTPUT_NAME torch_cuda
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/cuda_half/torch)
+  target_compile_definitions(fake_driver PRIVATE WHAT="a driver")
+  target_compile_definitions(fake_cuda_half PRIVATE WHAT="LibTorch's half for GPUs")
+  add_dependencies(models_network_test fake_driver fake_cuda_half)
 
   # The bare loops are a library: whoever measures an overhead needs the same base.
   add_library(grapevine_bare_loops STATIC EXCLUDE_FROM_ALL bench/bare_loops.cpp)
@@ -25,7 +35,7 @@ if(TARGET Torch::cpu)
 
   # The same on a GPU, and what becomes of a process that loses its GPU.
   add_library(grapevine_bare_resnet STATIC EXCLUDE_FROM_ALL bench/bare_resnet.cpp)
-  target_link_libraries(grapevine_bare_resnet PUBLIC grapevine_models Torch::cpu
+  target_link_libraries(grapevine_bare_resnet PUBLIC grapevine_models grapevine_torch Torch::cpu
     PRIVATE grapevine_options)
   grapevine_benchmark(gpu_training SOURCES bench/gpu_training_bench.cpp
     USES grapevine_actors grapevine_bare_resnet)

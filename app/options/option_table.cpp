@@ -71,8 +71,8 @@ OptionTable rows_of_the_run(Options& o) {
       {"threads", &s.threads, kTrain | kStragglers | kCompare | kReproduce, "N",
        "that compute gradients; of compare and reproduce: runs at once; 0: one per core"},
       {"device", &s.device, kTrain | kDoctor, "D",
-       "where the ranks live and compute: cpu, cuda, cuda:K (GPU K), or auto (a GPU if there is "
-       "one)"},
+       "where the ranks live and compute: cpu, cuda, cuda:K (GPU K), or auto (the emptiest GPU, if "
+       "there is one on which the run can be)"},
       {"link", choice(s.device_link, {"auto", "host", "vmm", "nccl"}), kTrain | kDoctor, "NAME",
        "how snapshots on a GPU reach other processes: auto (read in place on one host, where GPUs "
        "reach each other's memory), host, vmm (auto, and says where it cannot), nccl "
@@ -140,6 +140,8 @@ OptionTable rows_of_the_objective(Options& o) {
       {"clip", &b.clip, kRuns, "X", "the longest gradient, a norm; 0: any", Shared::by_default},
       {"precision", &b.precision, kRuns, "NAME",
        "layers compute in fp32, or in bf16 between parameters and gradients in fp32"},
+      {"tf32", &b.tf32, kRuns, "",
+       "of fp32 on a GPU: convolutions may round what they multiply to 10 bits, as in PyTorch"},
       {"flip", &b.flip, kRuns, "", "mirror images at random, where the set allows it"},
       {"dim", &b.dim, kSized, "N", "coordinates of the analytic objectives"},
       {"noise", &b.noise, kRuns, "X",

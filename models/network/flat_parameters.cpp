@@ -1,12 +1,15 @@
 #include "models/network/flat_parameters.hpp"
 
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include <cmath>
-#include <cstring>
 
 namespace grapevine {
 namespace {
 
 constexpr size_t kViewsKept = 1024;  // flat vectors; more than the slots of any snapshot pool
+constexpr size_t kAlignment = 16;    // bytes, on a GPU
 
 }  // namespace
 
@@ -33,8 +36,17 @@ void FlatParameters::move_to(at::Device device) {
   device_ = device;
   views_.clear();
   for (at::Tensor& leaf : tensors_) {
-    leaf.mutable_grad() = at::Tensor();
     leaf.set_data(at::zeros(leaf.sizes(), leaf.options().device(device).requires_grad(false)));
+  }
+  align(device.is_cpu() ? sizeof(float) : kAlignment);
+}
+
+void FlatParameters::align(size_t bytes) {
+  const auto options = at::TensorOptions(at::kFloat).device(device_);
+  aligned_.assign(tensors_.size(), at::Tensor());
+  for (size_t k = 0; k < tensors_.size(); ++k) {
+    const ParameterEntry& entry = layout_->entries()[k];
+    if (entry.offset * sizeof(float) % bytes != 0) aligned_[k] = at::empty(entry.shape, options);
   }
 }
 
@@ -53,40 +65,52 @@ const FlatParameters::Views& FlatParameters::views_of(const void* data) {
 
 void FlatParameters::bind(ConstVec x) {
   GV_CHECK(x.size == layout_->size());
+  const c10::NoGradGuard no_gradients;
   const Views& views = views_of(x.as<float>());
-  for (size_t k = 0; k < views.size(); ++k)
-    tensors_[k].set_data(views[k]);
+  Views to, from;
+  for (size_t k = 0; k < views.size(); ++k) {
+    const bool lies_well = aligned_.empty() || !aligned_[k].defined();
+    tensors_[k].set_data(lies_well ? views[k] : aligned_[k]);
+    if (lies_well) continue;
+    to.push_back(aligned_[k]);
+    from.push_back(views[k]);
+  }
+  if (!to.empty()) at::_foreach_copy_(to, from);
 }
 
-void FlatParameters::bind(ConstVec x, Vec g) {
+void FlatParameters::gradient(const at::Tensor& loss, Vec g, double clip) {
   GV_CHECK(g.size == layout_->size());
-  bind(x);
+  Views found(tensors_.size());
+  if (loss.requires_grad())
+    found = torch::autograd::grad({loss}, tensors_, {}, std::nullopt, false, true);
+  const c10::NoGradGuard no_gradients;
   const Views& into = views_of(g.as<float>());
-  for (size_t k = 0; k < into.size(); ++k)
-    tensors_[k].mutable_grad() = into[k];
-  if (device_.is_cpu()) {
-    std::memset(g.data, 0, g.bytes());
-  } else {
-    whole(g).zero_();
+  Views to, from;  // that lie alike: a few launches for all of them
+  for (size_t k = 0; k < into.size(); ++k) {
+    if (!found[k].defined()) {
+      into[k].zero_();
+    } else if (found[k].strides() == into[k].strides()) {
+      to.push_back(into[k]);
+      from.push_back(found[k]);
+    } else {
+      into[k].copy_(found[k]);
+    }
   }
+  if (!to.empty()) at::_foreach_copy_(to, from);
+  if (clip > 0) shorten(g, clip);
 }
 
 at::Tensor FlatParameters::whole(Vec g) const {
   return view_of(g.as<float>(), {static_cast<int64_t>(g.size)}, device_);
 }
 
-void FlatParameters::finish_gradient(Vec g, double clip) const {
-  float* flat = g.as<float>();
-  for (size_t k = 0; k < tensors_.size(); ++k) {
-    const float* expected = flat + layout_->entries()[k].offset;
-    GV_CHECK(tensors_[k].grad().const_data_ptr<float>() == expected);
-  }
-  if (clip == 0) return;
+void FlatParameters::shorten(Vec g, double clip) const {
   if (!device_.is_cpu()) {  // the host does not wait for the norm
     const at::Tensor all = whole(g);
     all.mul_((clip / all.norm()).clamp_max(1));
     return;
   }
+  float* const flat = g.as<float>();
   double squares = 0;
   for (size_t k = 0; k < g.size; ++k)
     squares += static_cast<double>(flat[k]) * flat[k];

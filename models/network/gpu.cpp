@@ -4,14 +4,31 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+
+#include <string>
 
 namespace grapevine {
+namespace {
+
+/// LibTorch's half for GPUs registers itself when it is opened, and is found only if it was there
+/// before the first tensor asked. So it is opened as soon as this is loaded, where there is a
+/// driver: whether this LibTorch has it is seen here and not when we were built. Why not, in words.
+std::string open_cuda_half() {
+  if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) return "no driver";
+  if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_LOCAL) != nullptr) return "";
+  const char* const why = dlerror();
+  return why != nullptr ? why : "no reason given";
+}
+
+const std::string kWhyNone = open_cuda_half();
+
+}  // namespace
 
 Status find_gpu(int number) {
   if (!at::hasCUDA())
-    return user_error(
-        "LibTorch computes on the CPU alone here, accepted for a GPU: an installed PyTorch of the "
-        "same version with CUDA");
+    return user_error("LibTorch computes on the CPU alone here (" + kWhyNone +
+                      "), accepted for a GPU: an installed PyTorch of the same version with CUDA");
   const int count = c10::cuda::device_count();
   if (number >= count)
     return user_error("LibTorch finds no GPU " + std::to_string(number) + " among " +
@@ -19,6 +36,8 @@ Status find_gpu(int number) {
   at::globalContext().lazyInitDevice(at::kCUDA);
   return Done{};
 }
+
+void allow_tf32(bool is_allowed) { at::globalContext().setAllowTF32CuDNN(is_allowed); }
 
 void give_back_unused() { c10::cuda::CUDACachingAllocator::emptyCache(); }
 

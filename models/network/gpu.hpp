@@ -9,6 +9,10 @@ namespace grapevine {
 /// Error (user): this LibTorch has no CUDA, or no such GPU, in one line.
 Status find_gpu(int number);
 
+/// Of all that the process computes on GPUs from now on: convolutions in fp32 may round what they
+/// multiply to 10 bits.
+void allow_tf32(bool);
+
 /// What LibTorch keeps of GPUs' memory for later goes back to the driver. Waits for work in flight.
 void give_back_unused();
 

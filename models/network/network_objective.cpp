@@ -4,6 +4,8 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <iterator>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -116,15 +118,14 @@ void NetworkInstance::queue_gradient(const ObjectiveSpec& spec, int rank, uint64
   const c10::WarningUtils::WarningHandlerGuard once(&warnings_);
   if (!std::exchange(trains_, true)) train(true);
   copy_statistics(true);
-  parameters_.bind(x, g);
+  parameters_.bind(x);
   at::Tensor mean;
   {
     std::optional<InBf16> rounds;
     if (spec.precision == kBf16) rounds.emplace(device_.type());
     mean = batch_loss(rank, index, batches_.rows(rank, index));
   }
-  if (mean.requires_grad()) mean.backward();
-  parameters_.finish_gradient(g, spec.clip);
+  parameters_.gradient(mean, g, spec.clip);
   copy_statistics(false);
   if (device_.is_cpu()) {
     *loss = mean.item<double>();
@@ -152,6 +153,16 @@ NetworkObjective::NetworkObjective(const ObjectiveSpec& spec, Parts parts)
       dealt_(std::move(parts.dealt)),
       statistics_(spec.ranks, parts.statistics) {}
 
+// LibTorch records on the streams that pinned memory was used on when that is freed. On a GPU that
+// is lost this fails, and ends the process: so the instances stay for as long as that.
+NetworkObjective::~NetworkObjective() {
+  static auto* const left_behind = new std::vector<std::unique_ptr<NetworkInstance>>;
+  if (!is_lost_) return;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::move(instances_.begin(), instances_.end(), std::back_inserter(*left_behind));
+}
+
 NetworkInstance& NetworkObjective::instance(int thread) const {
   GV_CHECK(thread >= 0);
   GV_CHECK(static_cast<size_t>(thread) < instances_.size());
@@ -168,16 +179,25 @@ double NetworkObjective::gradient(int thread, int rank, uint64_t index, ConstVec
 Status NetworkObjective::use_gpu(int number) {
   if (Status found = find_gpu(number); !found) return found;
   gpu_ = number;
+  allow_tf32(spec_.tf32);
+  give_back_unused();  // by an earlier run
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(number));
   try {
     for (const std::unique_ptr<NetworkInstance>& instance : instances_)
       instance->move_to(device);
     try_out();
   } catch (const std::exception& refusal) {
+    use_host();
     return user_error("the network cannot compute on GPU " + std::to_string(number) + ": " +
                       one_line_of(refusal));
   }
   return Done{};
+}
+
+void NetworkObjective::use_host() {
+  if (std::exchange(gpu_, -1) < 0) return;
+  for (const std::unique_ptr<NetworkInstance>& instance : instances_)
+    instance->move_to(at::kCPU);
 }
 
 void NetworkObjective::queue_gradient(int thread, void* stream, int rank, uint64_t index,

@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <set>
@@ -105,13 +106,18 @@ class NetworkInstance {
 
 class NetworkObjective : public Objective {
  public:
+  ~NetworkObjective() override;
+
   const ParameterLayout& layout() const override { return layout_; }
+  bool starts_alike() const final { return true; }
 
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) final;
   Status use_gpu(int number) final;
+  void use_host() final;
   void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                       double* loss) final;
   void gradient_came(int thread, int rank) final;
+  void lose_gpu() final { is_lost_ = true; }
 
   const ParameterLayout& statistics() const final { return statistics_layout_; }
   void read_statistics(int rank, Vec out) const final { statistics_.load(rank, out); }
@@ -165,6 +171,7 @@ class NetworkObjective : public Objective {
   RunningStatistics statistics_;
   std::vector<std::unique_ptr<NetworkInstance>> instances_;  // per thread
   int gpu_ = -1;                                             // none
+  std::atomic<bool> is_lost_{false};                         // that GPU
 };
 
 /// What was thrown, in one line; what LibTorch throws carries where that was, line after line.

@@ -8,6 +8,8 @@ Status find_gpu(int) {
   return user_error("networks compute on the CPU alone in a build without CUDA's toolkit");
 }
 
+void allow_tf32(bool) {}
+
 void give_back_unused() {}
 
 OnStream::OnStream(int, void*) : guard_(c10::Stream(c10::Stream::DEFAULT, c10::Device("cpu"))) {

@@ -1,14 +1,18 @@
 // The network module against independent arithmetic: torch::nn modules, finite differences, and
 // itself in other orders.
+#include <ATen/record_function.h>
 #include <torch/torch.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <numeric>
 #include <thread>
 
 #include "models/batches.hpp"
 #include "models/files/tensor_file.hpp"
+#include "models/network/flat_parameters.hpp"
 #include "models/objective.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
@@ -146,6 +150,52 @@ TEST_CASE("Gradients land in whatever vector is passed, and leave the parameters
       CHECK(std::equal(expected.begin(), expected.end(), other.begin() + 3));
       CHECK(mine == x);
     }
+  }
+}
+
+TEST_CASE("A gradient is brought into its vector without a pass of backward for each tensor") {
+  const test::Scratch scratch;
+  test::write_optdigits(scratch, 64, 20);
+  const auto objective = made(spec_of(scratch.path(), "resnet18"));
+  REQUIRE(objective->layout().entries().size() == 62);
+  const Flat x = start(*objective);
+  static std::map<std::string, int> called;
+  called.clear();
+  const auto count = [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+    ++called[f.name()];
+    return nullptr;
+  };
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(count));
+  gradient(*objective, 0, 0, 0, x);
+  at::removeCallback(handle);
+  CHECK(called["aten::convolution"] == 20);  // of which it hears
+  CHECK(called["torch::autograd::AccumulateGrad"] == 0);
+  CHECK(called["aten::_foreach_copy_"] == 1);
+}
+
+TEST_CASE("Tensors that must begin at a boundary do so at every x, and have its numbers") {
+  ParameterLayout layout(DType::f32);
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{3}, {5, 5}, {8}, {2, 2}})
+    layout.add("t" + std::to_string(layout.size()), shape, true);
+  FlatParameters parameters(layout);
+  parameters.align(16);
+  Buffer x(layout.size(), DType::f32), g(layout.size(), DType::f32);
+  float* const first = x.vec().as<float>();
+  for (const float base : {1.0f, 100.0f}) {
+    std::iota(first, first + x.size(), base);
+    parameters.bind(x);
+    at::Tensor loss = at::zeros({});
+    for (size_t k = 0; k < layout.entries().size(); ++k) {
+      const ParameterEntry& entry = layout.entries()[k];
+      const at::Tensor& tensor = parameters.tensors()[k];
+      CHECK(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 16 == 0);
+      CHECK(std::equal(first + entry.offset, first + entry.offset + entry.size(),
+                       tensor.const_data_ptr<float>()));
+      loss = loss + tensor.square().sum();
+    }
+    parameters.gradient(loss, g, 0);
+    for (size_t i = 0; i < g.size(); ++i)
+      CHECK(g.vec().as<float>()[i] == 2 * first[i]);
   }
 }
 

@@ -1,8 +1,12 @@
 // Networks of the user's own against the zoo's, and against torch::nn by hand.
 #include "models/network/torch_objective.hpp"
 
+#include <dlfcn.h>
+
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -489,6 +493,54 @@ TEST_CASE("A gradient for which there is no memory is tried twice, and the next 
   CHECK_THROWS_AS(failing->queue_gradient(1, nullptr, 2, 2, vec(x), vec(g), &loss), NoMemoryLeft);
   CHECK(*failures == 0);
   same_as_whole(2);
+}
+
+TEST_CASE("What a network has on a GPU is left alone when that is lost, and freed when not") {
+  for (const bool is_lost : {false, true}) {
+    std::weak_ptr<int> there;
+    TorchTask task = odd_task();
+    task.make = [&there] {
+      TorchNetwork network = network_of(std::make_shared<Odd>());
+      const auto kept = std::make_shared<int>(0);
+      there = kept;
+      network.forward = [kept, forward = network.forward](const at::Tensor& inputs) {
+        return forward(inputs);
+      };
+      return network;
+    };
+    auto objective = made_of(spec_for(4, 5), std::move(task));
+    if (is_lost) objective->lose_gpu();
+    REQUIRE_FALSE(there.expired());
+    objective.reset();
+    CHECK(there.expired() == !is_lost);
+  }
+}
+
+namespace {
+
+std::string said_with_libraries(const std::string& folders) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command = "LD_LIBRARY_PATH=" + folders + " " + program + " 'no such case' 2>&1";
+  FILE* const output = popen(command.c_str(), "r");
+  REQUIRE(output != nullptr);
+  std::string said;
+  for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output))
+    said += static_cast<char>(c);
+  pclose(output);
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("LibTorch's half for GPUs is opened as the program starts, where there is a driver") {
+  const std::string folder = GRAPEVINE_BINARY_DIR "/tests/cuda_half/";
+  const std::string both = said_with_libraries(folder + "driver:" + folder + "torch");
+  const size_t driver = both.find("a driver is opened\n");
+  const size_t half = both.find("LibTorch's half for GPUs is opened\n");
+  REQUIRE(half != std::string::npos);
+  CHECK(driver < half);
+  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) return;  // a real one
+  CHECK(said_with_libraries(folder + "torch").find("is opened") == std::string::npos);
 }
 
 TEST_CASE("What LibTorch warns of at every gradient is said once") {

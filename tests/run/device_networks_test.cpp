@@ -1,12 +1,19 @@
 // Networks on the lanes of a device: of the zoo, of texts, and of one's own, with what they keep
 // aside. The device's streams are threads, and LibTorch computes on the memory of the lanes.
+#include <cmath>
+#include <thread>
+
 #include "actors/run/run.hpp"
 #include "actors/run/state_sizes.hpp"
+#include "kernels/gpu/cuda_device.hpp"
+#include "kernels/passes/ops.hpp"
 #include "models/warm_start.hpp"
 #include "tests/catch.hpp"
 #include "tests/device/threaded.hpp"
+#include "tests/kernels/on_device.hpp"
 #include "tests/models/tools.hpp"
 #include "tests/models/torch_tasks.hpp"
+#include "tests/skipped.hpp"
 
 using namespace grapevine;
 using namespace grapevine::testing;
@@ -52,34 +59,161 @@ std::shared_ptr<Objective> odd(const Settings& s) {
   return std::move(*made);
 }
 
-}  // namespace
+/// Of all kinds, with data in the folder.
+struct Network {
+  const char* name;
+  Make make;
+  double rounding = 1e-4;  // of a gradient on a GPU, relative
+};
 
-TEST_CASE(
-    "networks of all kinds have on the lanes of a device the bits that they have on the CPU") {
-  const test::Scratch scratch;
+std::vector<Network> all_networks(const test::Scratch& scratch) {
   test::write_optdigits(scratch, 60, 20);
   std::string text;
   for (int k = 0; k < 400; ++k)
     text += "abcde fgh";
   const std::string of_text = "text:" + scratch.file("t.txt", text);
-  test::write_script(scratch.path("own.pt"), 64, 10);
-  const std::pair<const char*, Make> networks[] = {
-      {"a classifier", [&](auto& s) { return zoo(s, "cnn-small", "optdigits", scratch.path()); }},
-      {"with norms", [&](auto& s) { return zoo(s, "resnet18", "optdigits", scratch.path()); }},
-      {"by characters", [&](auto& s) { return zoo(s, "lm-char", of_text, ""); }},
-      {"by words", [&](auto& s) { return zoo(s, "lm-word", of_text, ""); }},
-      {"a script's file",
-       [&](auto& s) { return zoo(s, scratch.path("own.pt"), "optdigits", scratch.path()); }},
-      {"one's own", odd},
-      {"begun elsewhere", [](auto& s) {
-         const auto own = odd(s);
-         Buffer start(own->layout().size(), DType::f32);
-         own->initial_point(0, start);
-         start.vec().as<float>()[0] = 0.5f;
-         return begun_at(std::move(start), own);
-       }}};
+  const std::string script = scratch.path("own.pt"), folder = scratch.path();
+  test::write_script(script, 64, 10);
+  return {{"a classifier", [=](auto& s) { return zoo(s, "cnn-small", "optdigits", folder); }},
+          {"with norms", [=](auto& s) { return zoo(s, "resnet18", "optdigits", folder); }, 1e-3},
+          {"by characters", [=](auto& s) { return zoo(s, "lm-char", of_text, ""); }},
+          {"by words", [=](auto& s) { return zoo(s, "lm-word", of_text, ""); }},
+          {"a script's file", [=](auto& s) { return zoo(s, script, "optdigits", folder); }},
+          {"one's own", odd},
+          {"begun elsewhere", [](auto& s) {
+             const auto own = odd(s);
+             Buffer start(own->layout().size(), DType::f32);
+             own->initial_point(0, start);
+             start.vec().as<float>()[0] = 0.5f;
+             return begun_at(std::move(start), own);
+           }}};
+}
+
+/// In the 2-norm, relative to `right`.
+double off(ConstVec found, ConstVec right) {
+  const double from_zero = std::sqrt(dot({}, right, right));
+  return std::sqrt(square_distance({}, found, right)) / std::max(from_zero, 1e-30);
+}
+
+/// One gradient on each lane, both at once, against the same in the host's memory.
+void check_gradients(Device& device, Objective& there, Objective& host, uint64_t index,
+                     double rounding) {
+  const size_t size = host.layout().size(), bytes = size * sizeof(float);
+  OnDevice on(device, kLanes * 2 * (bytes + 256), [] { std::this_thread::yield(); });
+  Block losses;
+  REQUIRE(device.allocate(kLanes * sizeof(double), Block::Kind::pinned, losses) == Fate::ok);
+  Buffer x(size, DType::f32), g(size, DType::f32), expected(size, DType::f32);
+  host.initial_point(0, x);
+  struct Lane {
+    Stream stream;
+    Event event;
+    Vec x, g;
+  };
+  std::vector<Lane> lanes(kLanes);
+  for (Lane& lane : lanes) {
+    REQUIRE(device.make_stream(false, lane.stream) == Fate::ok);
+    REQUIRE(device.make_event(lane.event) == Fate::ok);
+    lane.x = on.upload(x);
+    lane.g = on.make(size, DType::f32);
+  }
+  std::vector<std::thread> threads;
+  for (int k = 0; k < kLanes; ++k)
+    threads.emplace_back([&, k, &lane = lanes[static_cast<size_t>(k)]] {
+      auto* const loss = losses.data + static_cast<size_t>(k) * sizeof(double);
+      const Access accesses[] = {{lane.x.data, bytes, Access::Mode::reads},
+                                 {lane.g.data, bytes, Access::Mode::writes},
+                                 {loss, sizeof(double), Access::Mode::writes}};
+      const auto pass = [&, k](void* native, void* const* at) {
+        there.queue_gradient(k, native, k, index, {at[0], size, DType::f32},
+                             {at[1], size, DType::f32}, static_cast<double*>(at[2]));
+      };
+      static_cast<void>(device.launch(lane.stream, accesses, pass));
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  for (int k = 0; k < kLanes; ++k) {
+    Lane& lane = lanes[static_cast<size_t>(k)];
+    REQUIRE(device.record(lane.event, lane.stream) == Fate::ok);
+    while (device.query(lane.event) == Fate::later)
+      std::this_thread::yield();
+    REQUIRE(device.query(lane.event) == Fate::ok);
+    there.gradient_came(k, k);
+    on.read(lane.g, g);
+    const double loss = host.gradient(k, k, index, x, expected);
+    INFO("lane " << k);
+    CHECK(off(g, expected) <= rounding);
+    CHECK(reinterpret_cast<const double*>(losses.data)[k] == Approx(loss).epsilon(rounding));
+    const std::vector<float> aside = test::statistics_of(host, k);
+    const std::vector<float> aside_there = test::statistics_of(there, k);
+    for (size_t i = 0; i < aside.size(); ++i)
+      CHECK(aside_there[i] == Approx(aside[i]).epsilon(rounding).margin(rounding));
+  }
+  REQUIRE(device.free(losses) == Fate::ok);
+}
+
+}  // namespace
+
+TEST_CASE("two lanes compute gradients of all kinds of networks at once, each as the CPU does") {
+  const test::Scratch scratch;
+  for (const Network& network : all_networks(scratch)) {
+    INFO(network.name);
+    const Settings s = settings_of("a2cid2");
+    const auto host = network.make(s), there = network.make(s);
+    for (uint64_t index = 0; index < 2; ++index) {
+      Threaded device(kPieces);
+      check_gradients(device, *there, *host, index, 0);
+    }
+  }
+}
+
+TEST_CASE("a network's gradient on a GPU is the CPU's to rounding, also of the next device",
+          "[gpu]") {
+  if (cuda_device_count() == 0) return test::skipped("no CUDA device");
+  const test::Scratch scratch;
+  for (const Network& network : all_networks(scratch)) {
+    INFO(network.name);
+    Settings s = settings_of("a2cid2");
+    s.objective.tf32 = false;
+    const auto host = network.make(s), there = network.make(s);
+    const Status able = there->use_gpu(0);
+    INFO((able ? "" : able.error().message));
+    REQUIRE(able);
+    for (uint64_t index = 0; index < 2; ++index) {
+      const auto device = open_cuda_device(0);
+      REQUIRE(device);
+      check_gradients(**device, *there, *host, index, network.rounding);
+    }
+  }
+}
+
+TEST_CASE("a run on a GPU ends, twice in one process, and what it has trained is saved", "[gpu]") {
+  if (cuda_device_count() == 0) return test::skipped("no CUDA device");
+  const test::Scratch scratch;
+  for (const Network& network : all_networks(scratch)) {
+    INFO(network.name);
+    Settings s = settings_of("a2cid2");
+    s.device = "cuda";
+    const auto objective = network.make(s);
+    for (int round = 0; round < 2; ++round) {
+      const auto result = run(s, objective);
+      INFO((result ? "" : result.error().message));
+      REQUIRE(result);
+      CHECK(!result->outcome.failure);
+      CHECK(result->outcome.gradients >= s.gradients);
+    }
+    Buffer x(objective->layout().size(), DType::f32);
+    objective->initial_point(0, x);
+    CHECK(objective->save_model(scratch.path(), x));
+    const Evaluation judged = objective->evaluate(kLanes, -1, x);
+    CHECK(std::isfinite(judged.loss));
+  }
+}
+
+TEST_CASE(
+    "networks of all kinds have on the lanes of a device the bits that they have on the CPU") {
+  const test::Scratch scratch;
   for (const std::string method : {"all_reduce", "d_psgd"}) {
-    for (const auto& [name, make] : networks) {
+    for (const auto& [name, make, rounding] : all_networks(scratch)) {
       INFO(method << ", " << name);
       if (std::string(name) == "with norms" && method == "d_psgd") continue;  // it takes its time
       const Settings s = settings_of(method);
