@@ -15,10 +15,11 @@ double gradient_or_zero(Objective& objective, int thread, int rank, uint64_t ind
 }
 
 bool LaneGradient::begin(DeviceShare& device) {
-  expected_ = device.silence().expect(SilenceWatch::Kind::gradient);
   g_ = device.gradients().take(lane_);
   loss_ = device.losses().take_host();
-  return g_ && loss_ && device.fences().wait(lane_, job_.x.ready()) == Fate::ok;
+  if (!g_ || !loss_ || device.fences().wait(lane_, job_.x.ready()) != Fate::ok) return false;
+  expected_ = device.silence().expect(SilenceWatch::Kind::gradient);
+  return true;
 }
 
 bool LaneGradient::queue(DeviceShare& device, std::shared_ptr<Objective> objective, int thread) {

@@ -13,6 +13,8 @@ namespace grapevine {
 
 namespace {
 
+constexpr char kAuto[] = "auto";
+
 // What the caller has brought follows addresses of the host, unless it says otherwise.
 Status computes_on_gpu(const Settings& s, const Objective& objective) {
   const auto refused = [&s](const std::string& what) {
@@ -33,14 +35,9 @@ int ranks_that_fit(const DeviceSizes& sizes, int ranks, size_t free_bytes) {
   return static_cast<int>((free_bytes - sizes.state_bytes) / (grows / static_cast<size_t>(ranks)));
 }
 
-}  // namespace
-
-Result<Gpu> open_gpu(const Settings& s, Objective& objective) {
-  const auto number = gpu_named(s.device);
-  if (!number) return number.error();
-  if (!*number) return Gpu();
+Result<Gpu> open(int number, const Settings& s, Objective& objective) {
   if (Status able = computes_on_gpu(s, objective); !able) return able.error();
-  const auto facts = cuda_facts(**number);
+  const auto facts = cuda_facts(number);
   if (!facts) return facts.error();
   const DeviceSizes sizes = device_sizes(s, objective);
   if (sizes.memory_bytes() + sizes.gradient_bytes() > facts->free_bytes) {
@@ -48,17 +45,36 @@ Result<Gpu> open_gpu(const Settings& s, Objective& objective) {
     return user_error(fmt::format(
         "GPU {}: {} ranks need {} beside what LibTorch takes, {:.1f} GB are free, accepted: at "
         "most {} ranks",
-        **number, ranks, sizes.text(), 1e-9 * static_cast<double>(facts->free_bytes),
+        number, ranks, sizes.text(), 1e-9 * static_cast<double>(facts->free_bytes),
         ranks_that_fit(sizes, ranks, facts->free_bytes)));
   }
-  if (Status able = objective.use_gpu(**number); !able) return able.error();
-  auto device = open_cuda_device(**number);
+  if (Status able = objective.use_gpu(number); !able) return able.error();
+  auto device = open_cuda_device(number);
   if (!device) return device.error();
   const std::shared_ptr<Device> kept(std::move(*device));
   auto share = DeviceShare::make(*kept, sizes);
   if (!share) return share.error();
   (*share)->hold(kept);
   return Gpu{std::move(*share)};
+}
+
+}  // namespace
+
+Result<Gpu> open_gpu(Settings& s, Objective& objective,
+                     const std::function<void(const std::string&)>& say) {
+  const auto number = gpu_named(s.device);
+  if (!number) return number.error();
+  if (*number) {
+    auto opened = open(**number, s, objective);
+    if (opened || s.device != kAuto) return opened;
+    s.threads = kLanes + 1;  // for which the objective was made
+    if (say)
+      say(fmt::format("device auto is the CPU, with {} threads: {}", s.threads,
+                      opened.error().message));
+  }
+  s.device = "cpu";
+  objective.use_host();
+  return Gpu();
 }
 
 }  // namespace grapevine

@@ -1,5 +1,6 @@
 // Gpu: the GPU that a run's ranks live and compute on, and its memory for them.
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "actors/device/device_share.hpp"
@@ -12,8 +13,10 @@ struct Gpu {
       share;  // keeps the device; null: the ranks live in the host's memory
 };
 
-/// What settings.device asks for. Errors (user): there is no such GPU; it has too little memory for
-/// the ranks, with the sums and how many would fit; the objective cannot use one.
-Result<Gpu> open_gpu(const Settings&, Objective&);
+/// What settings.device asks for. Where that is "auto" and the run cannot be on a GPU, it is on the
+/// CPU: why is told in a line, and the settings say so from then on. Errors (user): there is no
+/// such GPU; it has too little memory for the ranks, with the sums and how many would fit; the
+/// objective cannot use one.
+Result<Gpu> open_gpu(Settings&, Objective&, const std::function<void(const std::string&)>& say);
 
 }  // namespace grapevine

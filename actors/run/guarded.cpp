@@ -21,6 +21,7 @@ class GuardedObjective final : public Objective {
         statistics_(objective_->statistics()),
         has_gradients_(objective_->has_gradients()),
         has_workers_(objective_->has_workers()),
+        starts_alike_(objective_->starts_alike()),
         description_(objective_->description()) {}
 
   const ParameterLayout& layout() const override { return layout_; }
@@ -33,6 +34,8 @@ class GuardedObjective final : public Objective {
     const auto work = [&] { objective_->initial_point(rank, x); };
     if (!done("the initial point of rank " + std::to_string(rank), work)) clear(x);
   }
+
+  bool starts_alike() const override { return starts_alike_; }
 
   // No words are made for what goes well: a gradient may take a microsecond.
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
@@ -51,6 +54,10 @@ class GuardedObjective final : public Objective {
   Status use_gpu(int number) override {
     return guarded(*thrown_, "going to a GPU", Status(Done{}),
                    [&] { return objective_->use_gpu(number); });
+  }
+
+  void use_host() override {
+    done("going back to the CPU", [&] { objective_->use_host(); });
   }
 
   void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
@@ -72,6 +79,10 @@ class GuardedObjective final : public Objective {
   void gradient_came(int thread, int rank) override {
     done("the end of a gradient of rank " + std::to_string(rank),
          [&] { objective_->gradient_came(thread, rank); });
+  }
+
+  void lose_gpu() override {
+    done("losing a GPU", [&] { objective_->lose_gpu(); });
   }
 
   void read_statistics(int rank, Vec out) const override {
@@ -138,7 +149,7 @@ class GuardedObjective final : public Objective {
   const std::shared_ptr<Objective> objective_;
   const std::shared_ptr<Thrown> thrown_;
   const ParameterLayout layout_, statistics_;
-  const bool has_gradients_, has_workers_;
+  const bool has_gradients_, has_workers_, starts_alike_;
   const std::string description_;
 };
 

@@ -459,8 +459,8 @@ RunResult run_wall(const Settings& settings, std::shared_ptr<Objective> objectiv
 
 }  // namespace
 
-Result<RunResult> run(const Settings& settings, std::shared_ptr<Objective> objective,
-                      RunHooks hooks) {
+Result<RunResult> run(const Settings& given, std::shared_ptr<Objective> objective, RunHooks hooks) {
+  Settings settings = given;
   if (settings.local_ranks != 0 && settings.local_ranks != settings.ranks)
     return user_error("local_ranks is " + std::to_string(settings.local_ranks) +
                       " in a run of one process, accepted: 0, which is all " +
@@ -473,7 +473,7 @@ Result<RunResult> run(const Settings& settings, std::shared_ptr<Objective> objec
   if (Status fit = fits(settings, **safe, hooks.resumption, *thrown); !fit) return fit.error();
   Gpu gpu;  // outlives the actors
   if (!hooks.device) {
-    auto opened = open_gpu(settings, **safe);
+    auto opened = open_gpu(settings, **safe, hooks.sink.on_event);
     if (!opened) return opened.error();
     gpu = std::move(*opened);
     hooks.device = gpu.share;

@@ -435,6 +435,9 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
   node.run = spawn_run(system, s, std::move(objective), std::move(ranks), std::move(site), ended);
   if (device) {
     const StateActor& owner = node.run->states.front();
+    device->copy_by([by = std::weak_ptr(node.run->compute)](std::function<void()> task) {
+      if (const auto compute = by.lock()) compute->help(std::move(task));
+    });
     device->serve(to_owner(owner), time_of_owner(system, clock, owner));
   }
   return node;
@@ -625,7 +628,7 @@ Result<NodeResult> run_node(const Settings& given, const NodeSettings& asked,
   Gpu gpu;  // outlives the actors
   if (!hooks.run.device) {
     if (Status found = look_for_nccl(settings, hooks.run.nccl); !found) return found.error();
-    auto found = open_gpu(settings, **checked);
+    auto found = open_gpu(settings, **checked, hooks.run.sink.on_event);
     if (!found) return found.error();
     gpu = std::move(*found);
     hooks.run.device = gpu.share;

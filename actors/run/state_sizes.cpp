@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/algorithms/relay.hpp"
+#include "actors/state/device_sample.hpp"
 #include "kernels/device/dry_device.hpp"
 #include "kernels/gpu/nccl_edge.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
@@ -202,20 +203,20 @@ size_t bytes_of_front(const ParameterLayout& layout) {
          SnapshotPool::bytes_for(1, DType::f64, 1);
 }
 
-// The state actor's own: x before and after a step, sums that it audits and hands out, and x of a
-// rank that is read.
+// The state actor's own: x before and after a step, where ranks begin, sums that it audits and
+// hands out, x of a rank that is read, and what a sample is made of.
 size_t bytes_of_state(const ParameterLayout& layout) {
   const auto of = [&](DType dtype, size_t count) {
     return SnapshotPool::bytes_for(layout.size(), dtype, count);
   };
   const size_t partial = SnapshotPool::bytes_for(reduction_blocks(layout.size()), DType::f64, 1);
-  return of(layout.dtype(), 4) + of(DType::f64, 5) + partial;
+  return of(layout.dtype(), 4) + of(DType::f64, 4) + partial + DeviceSample::bytes_for(layout);
 }
 
 }  // namespace
 
 DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
-  constexpr size_t kPiece = size_t{1} << 20;
+  constexpr size_t kPiece = size_t{1} << 20, kDockPiece = size_t{8} << 20;
   const ParameterLayout& layout = objective.layout();
   const auto ranks = static_cast<size_t>(ranks_here(s));
   const RuleSettings rule_settings = rule_settings_of(s, objective);
@@ -240,6 +241,7 @@ DeviceSizes device_sizes(const Settings& s, const Objective& objective) {
   }
   sizes.lanes = kLanes;
   sizes.piece_bytes = std::min(kPiece, layout.size() * sizeof(double));
+  if (s.local_ranks > 0) sizes.dock_piece_bytes = std::min(kDockPiece, layout.size() * 8);
   return sizes;
 }
 

@@ -49,6 +49,7 @@ void DeviceTurns::lift(std::vector<ConstVec> host, std::function<void(std::vecto
   auto lifted = std::make_shared<std::vector<Buffer>>();
   for (const ConstVec& v : host)
     lifted->emplace_back(device_->execution(), v.size, v.dtype);
+  if (host.empty()) return then(*lifted);
   auto left = std::make_shared<size_t>(host.size());
   const auto arrived = [lifted, left, then = std::move(then)] {
     if (--*left == 0) then(*lifted);

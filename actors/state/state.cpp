@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/guests/guest_seat.hpp"
+#include "actors/state/device_sample.hpp"
 #include "actors/state/rank_record.hpp"
 #include "kernels/base/check.hpp"
 #include "kernels/memory/snapshot_pool.hpp"
@@ -644,10 +645,12 @@ caf::typed_response_promise<Answer> State::answered(const Message& message, Answ
 
 State::behavior_type State::make_behavior() {
   if (deps_.device) {
-    deps_.device->device().on_lost([self = caf::actor_cast<caf::weak_actor_ptr>(ctrl())] {
-      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
-        caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceLost{});
-    });
+    deps_.device->device().on_lost(
+        [self = caf::actor_cast<caf::weak_actor_ptr>(ctrl()), objective = deps_.objective] {
+          objective->lose_gpu();  // also of a run that has ended
+          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(self))
+            caf::anon_send(caf::actor_cast<StateActor>(alive), DeviceLost{});
+        });
   }
   return {
       [this](TakeRequest& r) { take_in_turn(r); },
@@ -704,6 +707,7 @@ void State::on_exit() {
   resumed_.clear();
   before_ = Buffer();
   after_ = Buffer();
+  common_start_ = Buffer();
   expected_ = Buffer();
   deps_.device.reset();
   deps_.objective.reset();
@@ -726,25 +730,33 @@ void State::attach(Attach& a) {
   }
   if (turns_.is_closed()) return;  // on_throw has been told
   const ParameterLayout& layout = deps_.objective->layout();
-  const auto start = std::make_shared<Buffer>(layout.size(), layout.dtype());
-  deps_.objective->initial_point(a.rank % deps_.ranks, *start);
-  if (!deps_.device) return settle_in(a, *start, a.state.get(), std::move(a.record));
-  std::vector<ConstVec> host{*start};
-  if (a.state)
-    for (const Buffer& v : a.state->vectors)
-      host.push_back(v);
-  if (a.record)
-    for (const RankRecord::Vector& v : a.record->vectors)
-      host.push_back(v.values);
+  if (!deps_.device) {
+    Buffer start(layout.size(), layout.dtype());
+    deps_.objective->initial_point(a.rank % deps_.ranks, start);
+    return settle_in(a, start, a.state.get(), std::move(a.record));
+  }
   turns_.hold(a.rank);
-  turns_.with_room([this, start, a, host = std::move(host)] {
+  turns_.with_room([this, a, &layout] {
     const auto leave = [this, rank = a.rank] {
       turns_.release(rank);
       turns_.leave_room();
     };
     if (turns_.is_closed()) return leave();
+    std::shared_ptr<Buffer> start;  // null: it is there
+    if (!common_start_) {
+      start = std::make_shared<Buffer>(layout.size(), layout.dtype());
+      deps_.objective->initial_point(a.rank % deps_.ranks, *start);
+    }
+    std::vector<ConstVec> host;
+    if (start) host.push_back(*start);
+    if (a.state)
+      for (const Buffer& v : a.state->vectors)
+        host.push_back(v);
+    if (a.record)
+      for (const RankRecord::Vector& v : a.record->vectors)
+        host.push_back(v.values);
     turns_.lift(host, [this, start, a, leave](std::vector<Buffer>& lifted) mutable {
-      guarded(a.rank, [&] { settle_in_lifted(a, lifted); });
+      guarded(a.rank, [&] { settle_in_lifted(a, start != nullptr, lifted); });
       lifted.clear();
       leave();
     });
@@ -752,8 +764,11 @@ void State::attach(Attach& a) {
 }
 
 // As settle_in, of copies on the device.
-void State::settle_in_lifted(Attach& a, std::vector<Buffer>& lifted) {
-  auto next = lifted.begin() + 1;
+void State::settle_in_lifted(Attach& a, bool brings_start, std::vector<Buffer>& lifted) {
+  auto next = lifted.begin();
+  if (brings_start && deps_.objective->starts_alike()) common_start_ = std::move(lifted.front());
+  const ConstVec start = common_start_ ? common_start_ : lifted.front();
+  if (brings_start) ++next;
   std::optional<RankState> state;
   if (a.state) {
     state.emplace();
@@ -774,7 +789,7 @@ void State::settle_in_lifted(Attach& a, std::vector<Buffer>& lifted) {
     for (const RankRecord::Vector& v : a.record->vectors)
       record->vectors.push_back({v.name, std::move(*next++)});
   }
-  settle_in(a, lifted.front(), state ? &*state : nullptr, record);
+  settle_in(a, start, state ? &*state : nullptr, record);
 }
 
 // REQUIRES: the vectors are where the ranks live.
@@ -979,6 +994,7 @@ void State::read_all(size_t place, Seen see, std::function<void()> done) {
 }
 
 void State::sample(const Sample& request, Reply<SampleReply> reply) {
+  if (deps_.device) return sample_there(request, reply);
   const size_t size = deps_.objective->layout().size();
   const auto sum = std::make_shared<Buffer>(size, DType::f64);
   const auto all = std::make_shared<SampleReply>();
@@ -993,6 +1009,26 @@ void State::sample(const Sample& request, Reply<SampleReply> reply) {
     all->sum = std::make_shared<const std::vector<double>>(first, first + size);
     reply(std::move(*all));
   });
+}
+
+void State::sample_there(const Sample& request, Reply<SampleReply> reply) {
+  const auto sample = std::make_shared<DeviceSample>(execution_, deps_.objective->layout());
+  SampleReply all;
+  for (const Member& member : members_) {
+    if (!member.rule) continue;
+    const auto look = [&] { member.rule->read(deps_.clock.now(), sample->place()); };
+    if (!guarded(member.rank, look)) continue;
+    sample->add();
+    add_far_edges(member.rank, member.guard, all.far);
+  }
+  auto answer = [sample, reply, all, reference = request.reference]() mutable {
+    DeviceSample::About about = sample->about(*reference);
+    all.ranks = about.ranks;
+    all.squares = about.squares;
+    all.sum = std::make_shared<const std::vector<double>>(std::move(about.sum));
+    reply(std::move(all));
+  };
+  sample->is_empty() ? answer() : turns_.lower(sample->found(), answer);
 }
 
 StateReport State::report() {

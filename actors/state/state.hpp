@@ -154,7 +154,7 @@ class State final : public StateActor::base {
   void pay_copy(Member&);
   void send_copy(Member&, Lease copy);
   void attach(Attach&);
-  void settle_in_lifted(Attach&, std::vector<Buffer>& lifted);
+  void settle_in_lifted(Attach&, bool brings_start, std::vector<Buffer>& lifted);
   void settle_in(Attach&, ConstVec start, const RankState*, RankRecordPtr);
   void take_over(Member&, const RankState&);
   void go_on_from(Member&, RankRecordPtr);
@@ -191,6 +191,7 @@ class State final : public StateActor::base {
   void copy_state(Member&, const CopyState&, Reply<RankStatePtr>);
   void tell(Member&, const ReadRank&, Reply<RankParameters>);
   void sample(const Sample&, Reply<SampleReply>);
+  void sample_there(const Sample&, Reply<SampleReply>);
   std::shared_ptr<Buffer> conserved();
   void collect(Reply<Collected>);
   StateReport report();
@@ -204,6 +205,7 @@ class State final : public StateActor::base {
   Buffer before_, after_;     // x at a step: its length is measured by them
   bool moves_alone_ = false;  // a rank has been moved as no other one was: the sum is not kept
   Buffer nothing_;            // the gradient of a rank that has none; made when it is first wanted
+  Buffer common_start_;       // on a device, where all ranks begin alike: once one has come
   std::unique_ptr<SnapshotPool> snapshots_;
   std::vector<Chunks> chunks_;              // of each range of rings that there has been
   std::unique_ptr<SnapshotPool> messages_;  // as large as the rule's largest

@@ -3,6 +3,7 @@
 // event on each of them, to know when it may lend the block again. A record that fails is thrown in
 // a destructor that must not throw, so it ends the process. (CachingHostAllocatorImpl::free.)
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -19,6 +20,7 @@ class CachingHost {
     explicit Block(CachingHost& home) : home_(home) {}
     Block(const Block&) = delete;
     ~Block() {
+      ++home_.freed_;
       for (const Stream& stream : streams_)
         home_.ends_process_ = home_.ends_process_ || !home_.record_(stream);
     }
@@ -30,10 +32,12 @@ class CachingHost {
   };
 
   bool ends_process() const { return ends_process_; }
+  size_t freed() const { return freed_; }  // blocks
 
  private:
   const std::function<bool(Stream)> record_;
   bool ends_process_ = false;
+  size_t freed_ = 0;
 };
 
 }  // namespace grapevine::testing

@@ -1,8 +1,11 @@
 #include "actors/device/silence_watch.hpp"
 
+#include "actors/compute/lane_gradient.hpp"
 #include "tests/catch.hpp"
+#include "tests/device/adversary.hpp"
 
 using namespace grapevine;
+using namespace grapevine::testing;
 using Kind = SilenceWatch::Kind;
 
 TEST_CASE(
@@ -49,4 +52,28 @@ TEST_CASE("what comes is forgotten, whoever asks and when") {
   CHECK_FALSE(watch.is_silent(0));
   CHECK_FALSE(watch.is_silent(9.9));
   CHECK(watch.is_silent(10.1));  // gradients take no time here
+}
+
+TEST_CASE("a gradient that finds no memory to begin with is none, and the first may take as long") {
+  AdverseWorld world{1};
+  Adversary device{world, "A"};
+  DeviceSizes sizes;
+  sizes.gradient_size = 25;
+  sizes.gradients = sizes.askings = 1;
+  sizes.exchange_bytes = 4096;
+  const auto share = DeviceShare::make(device, sizes);
+  REQUIRE(share);
+  const auto copies = (*share)->make_pool(25, DType::f32, 2);
+  const auto job = [&] {
+    GradientJob made;
+    made.x = copies->take((*share)->rules());
+    return made;
+  };
+  LaneGradient first(job(), (*share)->lanes()[0]), second(job(), (*share)->lanes()[0]);
+  REQUIRE(first.begin(**share));
+  REQUIRE_FALSE(second.begin(**share));
+  SilenceWatch& watch = (*share)->silence();
+  CHECK_FALSE(watch.is_silent(0));
+  CHECK_FALSE(watch.is_silent(300));
+  CHECK(watch.is_silent(320));
 }

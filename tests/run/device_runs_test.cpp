@@ -3,6 +3,7 @@
 #include "kernels/device/dry_device.hpp"
 #include "models/zoo.hpp"
 #include "tests/catch.hpp"
+#include "tests/device/caching_host.hpp"
 #include "tests/run/on_adversary.hpp"
 #include "tests/run/simulated_scripts.hpp"
 
@@ -103,6 +104,35 @@ TEST_CASE("a run on a device has the events and the bits of the same run in the 
   }
 }
 
+TEST_CASE("a sample of ranks on a device is the sample of the same ranks in the host's memory") {
+  for (const Run& r : {kRuns[0], kRuns[2], kRuns[8]}) {
+    const Settings s = settings_of(r);
+    const auto sampled = [&s](const auto& run) {
+      std::vector<RunSample> samples;
+      RunHooks hooks;
+      hooks.sink.on_sample = [&samples](const RunSample& sample) { samples.push_back(sample); };
+      REQUIRE(run(*make_objective(s), std::move(hooks)));
+      return samples;
+    };
+    const auto here = sampled([&s](auto objective, RunHooks hooks) {
+      return run(s, std::move(objective), std::move(hooks));
+    });
+    RunDevice device(1);
+    const auto there = sampled([&](auto objective, RunHooks hooks) {
+      return simulate_on(device, s, std::move(objective), std::move(hooks));
+    });
+    INFO(r.method << " on " << r.topology);
+    REQUIRE(there.size() == here.size());
+    REQUIRE(here.size() >= 3);
+    for (size_t k = 0; k < here.size(); ++k) {
+      CHECK(there[k].ranks == here[k].ranks);
+      CHECK(there[k].consensus_distance == Approx(here[k].consensus_distance).margin(1e-12));
+      for (size_t i = 0; i < here[k].mean->size(); ++i)
+        CHECK((*there[k].mean)[i] == Approx((*here[k].mean)[i]).margin(1e-12));
+    }
+  }
+}
+
 TEST_CASE("parts grow as more than half of the ranks go, and are small again as these return") {
   Settings s = settings_of({"all_reduce", "ring", "complete", ""});
   s.plan.rank_faults = {rank_fault(RankFaultKind::kill, {1}, 4),
@@ -199,6 +229,106 @@ TEST_CASE("a device that is lost ends the run with a sentence, whichever call it
     CHECK((result.error().message.find("is lost") != std::string::npos ||
            result.error().message.find("too little memory") != std::string::npos));
     CHECK(device.world().judge().findings() == std::set<std::string>());
+  }
+}
+
+namespace {
+
+/// Of ranks that all begin where rank 0 does.
+class Alike final : public Objective {
+ public:
+  explicit Alike(std::shared_ptr<Objective> of) : of_(std::move(of)) {}
+
+  const ParameterLayout& layout() const override { return of_->layout(); }
+  void initial_point(int, Vec x) const override {
+    ++drawn;
+    of_->initial_point(0, x);
+  }
+  bool starts_alike() const override { return true; }
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
+    return of_->gradient(thread, rank, index, x, g);
+  }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return of_->description(); }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+  mutable int drawn = 0;
+
+ private:
+  const std::shared_ptr<Objective> of_;
+};
+
+}  // namespace
+
+TEST_CASE("where all ranks of a device begin alike, their start is made and brought there once") {
+  const Settings s = settings_of(kRuns[2]);  // a rank goes and comes back
+  const auto here = std::make_shared<Alike>(*make_objective(s));
+  const auto there = std::make_shared<Alike>(*make_objective(s));
+  const auto host = run(s, here);
+  RunDevice device(1);
+  const auto on_device = simulate_on(device, s, there);
+  REQUIRE((host && on_device));
+  CHECK(here->drawn > kRanks);
+  CHECK(there->drawn == 1);
+  CHECK(on_device->events == host->events);
+  CHECK(parameter_hash(on_device->outcome) == parameter_hash(host->outcome));
+  CHECK(device.world().judge().findings() == std::set<std::string>());
+}
+
+namespace {
+
+/// Has pinned memory, as a network's gradients have: copies on the lanes go from it and into it.
+class Pinning final : public Objective {
+ public:
+  using LibTorch = CachingHost<uint32_t>;
+  using Pinned = std::unique_ptr<LibTorch::Block>;
+  Pinning(std::shared_ptr<Objective> of, LibTorch& libtorch, const Adversary& device, Pinned& left)
+      : of_(std::move(of)),
+        device_(device),
+        pinned_(std::make_unique<LibTorch::Block>(libtorch)),
+        left_(left) {}
+  ~Pinning() override {
+    if (is_lost_) left_ = std::move(pinned_);
+  }
+  void lose_gpu() override { is_lost_ = true; }
+
+  const ParameterLayout& layout() const override { return of_->layout(); }
+  void initial_point(int rank, Vec x) const override { of_->initial_point(rank, x); }
+  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
+    pinned_->copied_on(device_.queueing().id);
+    return of_->gradient(thread, rank, index, x, g);
+  }
+  Evaluation evaluate(int, int, ConstVec) override { return {}; }
+  uint64_t gradients_per_pass(int) const override { return 0; }
+  std::string description() const override { return of_->description(); }
+  Status save_model(const std::string&, ConstVec) override { return Done{}; }
+
+ private:
+  const std::shared_ptr<Objective> of_;
+  const Adversary& device_;
+  Pinned pinned_, &left_;  // what is left behind
+  bool is_lost_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("what a network has pinned is left alone when its device is lost, and freed when not") {
+  for (const uint64_t work : {0, 40, 400}) {
+    Settings s = settings_of(kRuns[0]);
+    RunDevice device(1);
+    Adversary& adversary = device.adversary();
+    adversary.fail_work = work;
+    Pinning::LibTorch libtorch([&adversary](uint32_t) { return !adversary.lost(); });
+    Pinning::Pinned left;
+    {
+      const auto network =
+          std::make_shared<Pinning>(std::move(*make_objective(s)), libtorch, adversary, left);
+      const auto result = simulate_on(device, s, network);
+      CHECK(static_cast<bool>(result) == (work == 0));
+    }
+    CHECK_FALSE(libtorch.ends_process());
+    CHECK(libtorch.freed() == (work == 0));
   }
 }
 

@@ -1,0 +1,39 @@
+// DeviceSample: how far the ranks of a device are apart, added up there. However many ranks there
+// are, two vectors come down: the first rank's x, and the sum of all. Distances are taken to that
+// first x, so they are exact where ranks are close to each other, and are moved from there to
+// where they are asked about in the host's memory.
+#pragma once
+#include <vector>
+
+#include "kernels/memory/layout.hpp"
+#include "kernels/memory/vec.hpp"
+
+namespace grapevine {
+
+class DeviceSample {
+ public:
+  /// Takes its vectors of the workspace: bytes_for() of them.
+  DeviceSample(const Execution&, const ParameterLayout&);
+  static size_t bytes_for(const ParameterLayout&);
+
+  /// Where x of another rank is to be written; add() when that is queued.
+  Vec place() { return ranks_ == 0 ? first_ : next_; }
+  void add();
+  bool is_empty() const { return ranks_ == 0; }
+
+  /// What has to come down before about(), unless it is empty.
+  std::vector<Buffer*> found() { return {&first_, &sum_, &squares_}; }
+  struct About {
+    int ranks = 0;
+    double squares = 0;       // sum over the ranks of |x - reference|^2
+    std::vector<double> sum;  // of x - reference
+  };
+  About about(const std::vector<double>& reference) const;
+
+ private:
+  const Execution& on_;
+  Buffer first_, next_, sum_, blocks_, square_, squares_;
+  int ranks_ = 0;
+};
+
+}  // namespace grapevine
