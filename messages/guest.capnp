@@ -2,7 +2,7 @@
 # struct without pointers, in one segment of nine words, 80 bytes. `count` bytes of text follow a join, a refusal or
 # what is said of a checkpoint.
 #
-# Fields are only ever appended, and each change of meaning raises `version`. README.md says what each field means
+# Fields are only ever appended, and each change of meaning raises `version`. FORMAT.md says what each field means
 # in which record.
 @0xc3d6f0a91e5b7a42;
 
