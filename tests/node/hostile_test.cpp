@@ -138,3 +138,41 @@ TEST_CASE("rates that a member says of all edges leave the others' constants nea
   CHECK(later["consensus_distance"].get<double>() < 100);
   run.end_well();
 }
+
+TEST_CASE("a member that gives no payload back takes no exchange from the others") {
+  Three run("norelease", {"NOTHING=1"},
+            {"--dim=100000", "--method=ad_psgd", "--topology=complete", "--rate=20"});
+  const Json begun = run.a.wait_for([](const Json& s) {
+    return Three::is_seen(s) && exchanges_of(s, 0, 1) > 0 && exchanges_of(s, 0, 2) > 0;
+  });
+  const Json later = run.a.wait_for(
+      [&](const Json& s) { return exchanges_of(s, 0, 1) >= exchanges_of(begun, 0, 1) + 200; });
+  CHECK(state_of(later, "b") == "alive");
+  run.end_well();
+}
+
+TEST_CASE("a member that writes NaN into what it has sent moves nobody to it") {
+  Three run("toctou", {"MS=20"}, {"--dim=200000", "--topology=complete", "--rate=2"});
+  const Json begun = run.a.wait_for([](const Json& s) {
+    return Three::is_seen(s) && exchanges_of(s, 0, 1) > 0 && exchanges_of(s, 0, 2) > 0;
+  });
+  const Json later = run.a.wait_for(
+      [&](const Json& s) { return exchanges_of(s, 0, 2) >= exchanges_of(begun, 0, 2) + 20; });
+  CHECK(later["loss"].is_number());
+  CHECK(later["consensus_distance_here"].is_number());
+  run.end_well();
+}
+
+TEST_CASE("a graph that is a device, as a member asks for it, is no graph, and all train on") {
+  for (const std::string spec : {"/dev/zero", "edges:/dev/zero"}) {
+    INFO(spec);
+    Three run("grapher", {"EVILSPEC=" + spec}, {"--dim=64", "--topology=complete", "--rate=5"});
+    const Json begun = run.a.wait_for(
+        [](const Json& s) { return Three::is_seen(s) && exchanges_of(s, 0, 1) > 0; });
+    run_grapevine("ctl " + run.c.address() + " reconfigure chain");  // it asks for what it will
+    const Json later = run.a.wait_for(
+        [&](const Json& s) { return exchanges_of(s, 0, 1) >= exchanges_of(begun, 0, 1) + 200; });
+    CHECK(state_of(later, "b") == "alive");
+    run.end_well();
+  }
+}
