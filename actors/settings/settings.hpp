@@ -82,16 +82,11 @@ struct Settings {
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
 
-<<<<<<< HEAD
 /// Whether the ranks of a process take their gradients from one pool.
 bool pools(const Settings&);
 
-/// The number of the GPU that a name means: "cuda" is the first, "auto" the first if there is one,
-/// "cpu" none. Error (user): no such name.
-=======
 /// The number of the GPU that a name means: "cuda" is the first, "auto" the one with the most free
 /// memory, "cpu" none, and so is "auto" where there is none. Error (user): no such name.
->>>>>>> 16206cdf (What leaves a device is one copy into memory that is pinned where it lies, on a stream of its own)
 Result<std::optional<int>> gpu_named(const std::string& name);
 
 /// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,
