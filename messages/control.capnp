@@ -104,6 +104,14 @@ struct RateFact {                  # what a member has measured of edges of its 
   signature @5 :Data;
 }
 
+struct WorkFact {                  # how much of the run's work the ranks of a member have done
+  owner @0 :UInt64;                # its id
+  number @1 :UInt64;               # grows: the highest counts
+  taken @2 :UInt64;                # gradients
+  perSecond @3 :Float64;
+  signature @4 :Data;
+}
+
 struct Membership {
   enum Kind {
     ping @0;
@@ -128,6 +136,7 @@ struct Membership {
   graphKey @12 :Data;              # of who asked for the graph
   graphSignature @13 :Data;
   rateFacts @14 :List(RateFact);
+  workFacts @15 :List(WorkFact);
 }
 
 struct Fetch {

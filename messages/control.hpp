@@ -30,6 +30,7 @@ constexpr size_t kSettingsBytes = 1279;  // of the settings of a run, in lines
 constexpr size_t kSpecBytes = 4095;      // of a topology's spec
 constexpr size_t kMaxNews = 32;          // members in one packet
 constexpr size_t kMaxRateFacts = 32;     // in one packet
+constexpr size_t kMaxWorkFacts = 16;     // likewise
 constexpr size_t kMaxRates = 16;         // edges in one fact
 constexpr size_t kMaxNumbers = 16;       // that go along with a snapshot
 constexpr size_t kMaxGone = 64;          // ranks of one node that have died or were reborn
@@ -159,6 +160,17 @@ struct RateFact {
   bool operator==(const RateFact&) const = default;
 };
 
+/// How much of the run's work the ranks of a member have done, in all the lives of its process;
+/// signed. Of two of one member the later number stands, if it tells of no fewer gradients.
+struct WorkFact {
+  uint64_t owner = 0;     // its id
+  uint64_t number = 0;    // grows, across lives
+  uint64_t taken = 0;     // gradients: steps that are done
+  double per_second = 0;  // at which they are taken now
+  Signature signature = {};
+  bool operator==(const WorkFact&) const = default;
+};
+
 /// Failure detection, and the news that ride on it (actors/membership/membership.hpp).
 struct MembershipPacket {
   // ping_request: probe `target` for me, answered by an ack with that target or by a nack: it has
@@ -171,6 +183,7 @@ struct MembershipPacket {
   std::vector<Member> news;
   GraphSpec graph;  // without a topology: nothing is said of it
   std::vector<RateFact> rates;
+  std::vector<WorkFact> work;
   bool operator==(const MembershipPacket&) const = default;
 };
 

@@ -132,6 +132,12 @@ RateFact read(Judge& judge, wire::RateFact::Reader in) {
   return m;
 }
 
+WorkFact read(Judge& judge, wire::WorkFact::Reader in) {
+  WorkFact m{in.getOwner(), in.getNumber(), in.getTaken(), in.getPerSecond(), {}};
+  m.signature = judge.raw<64>("signature", in.getSignature());
+  return m;
+}
+
 MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
   MembershipPacket m;
   m.kind = judge.word("kind", in.getKind(), MembershipPacket::Kind::sync_reply);
@@ -150,6 +156,10 @@ MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
   m.rates.resize(judge.length("rateFacts", rates.size(), kMaxRateFacts));
   for (unsigned k = 0; k < m.rates.size(); ++k)
     m.rates[k] = read(judge, rates[k]);
+  const auto work = in.getWorkFacts();
+  m.work.resize(judge.length("workFacts", work.size(), kMaxWorkFacts));
+  for (unsigned k = 0; k < m.work.size(); ++k)
+    m.work[k] = read(judge, work[k]);
   return m;
 }
 

@@ -99,6 +99,14 @@ void fill(wire::RateFact::Builder out, const RateFact& m) {
   }
 }
 
+void fill(wire::WorkFact::Builder out, const WorkFact& m) {
+  out.setOwner(m.owner);
+  out.setNumber(m.number);
+  out.setTaken(m.taken);
+  out.setPerSecond(m.per_second);
+  out.setSignature(data_of(m.signature));
+}
+
 void fill(Control::Builder out, const MembershipPacket& m) {
   auto packet = out.initMembership();
   packet.setKind(static_cast<wire::Membership::Kind>(m.kind));
@@ -114,6 +122,11 @@ void fill(Control::Builder out, const MembershipPacket& m) {
   auto news = packet.initNews(static_cast<unsigned>(m.news.size()));
   for (unsigned k = 0; k < news.size(); ++k)
     fill(news[k], m.news[k]);
+  if (!m.work.empty()) {
+    auto work = packet.initWorkFacts(static_cast<unsigned>(m.work.size()));
+    for (unsigned k = 0; k < work.size(); ++k)
+      fill(work[k], m.work[k]);
+  }
   if (m.rates.empty()) return;
   auto rates = packet.initRateFacts(static_cast<unsigned>(m.rates.size()));
   for (unsigned k = 0; k < rates.size(); ++k)

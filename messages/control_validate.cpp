@@ -90,6 +90,12 @@ void judge(Judge& j, const MembershipPacket& m) {
       j.holds(rate.per_second >= kLeastRate && rate.per_second <= kMostRate,
               "perSecond, accepted: 1e-9 to 1e9");
   }
+  j.list("workFacts", m.work.size(), kMaxWorkFacts);
+  for (const WorkFact& fact : m.work) {
+    j.holds(fact.taken <= kMaxCount, "work, accepted: taken up to 2^53");
+    j.holds(fact.per_second >= 0 && fact.per_second <= kMostRate,
+            "perSecond of work, accepted: 0 to 1e9");
+  }
 }
 void judge(Judge& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
 void judge(Judge& j, const Manifest& m) {

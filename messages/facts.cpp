@@ -9,7 +9,7 @@
 namespace grapevine {
 namespace {
 
-enum class Kind : uint8_t { record = 1, graph, rates, link };
+enum class Kind : uint8_t { record = 1, graph, rates, link, work };
 
 class Writer {
  public:
@@ -80,6 +80,13 @@ FactBytes fact_bytes(uint64_t run, const PublicKey& owner, const RateFact& fact)
   out.number(static_cast<uint32_t>(fact.rates.size()));
   for (const EdgeRate& rate : fact.rates)
     out.number(rate.i).number(rate.j).number(rate.per_second);
+  return out.take();
+}
+
+FactBytes fact_bytes(uint64_t run, const PublicKey& owner, const WorkFact& fact) {
+  Writer out(Kind::work, run, owner);
+  out.number(uint32_t{0}).number(fact.number);
+  out.number(fact.taken).number(fact.per_second);
   return out.take();
 }
 

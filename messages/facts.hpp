@@ -23,6 +23,7 @@ uint64_t run_of(const Hello&);
 FactBytes fact_bytes(uint64_t run, const Member&);
 FactBytes fact_bytes(uint64_t run, const GraphSpec&);
 FactBytes fact_bytes(uint64_t run, const PublicKey& owner, const RateFact&);
+FactBytes fact_bytes(uint64_t run, const PublicKey& owner, const WorkFact&);
 
 /// What an Agree proves: that `sender` has its key, on this connection and no other.
 FactBytes link_bytes(const Hello& sender, const Hello& receiver);

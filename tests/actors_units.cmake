@@ -8,7 +8,7 @@ grapevine_test(actors_units
     algorithms/rules_test.cpp algorithms/rules_oracle_test.cpp
     algorithms/rules_constants_test.cpp algorithms/take_test.cpp
     algorithms/optimizer_test.cpp conversations/numbers_test.cpp
-    guard/guard_test.cpp
+    guard/guard_test.cpp rank/work_pool_test.cpp
     transport/simulated_transport_test.cpp transport/link_transport_test.cpp
     transport/arrivals_test.cpp settings/plan_test.cpp
     settings/learning_rate_test.cpp run/stall_watch_test.cpp settings/histogram_test.cpp

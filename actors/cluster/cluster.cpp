@@ -119,6 +119,7 @@ void Cluster::publish_what_is_due() {
 void Cluster::tell_members() {
   views_.done(deps_.clock.now());
   told_digest_ = membership_->table().digest();
+  tell_work();
   send(parts_.transfers,
        MembersSeen{std::make_shared<const std::vector<Member>>(membership_->members()),
                    membership_->epoch()});
@@ -341,6 +342,34 @@ void Cluster::on_heard(Heard& heard) {
     m.packet(now, heard.node, heard.packet, out);
   });
   if (!heard.packet.rates.empty()) rates_have_come();
+  if (!heard.packet.work.empty()) tell_work();
+}
+
+/// The node, of what the others have done, also of those who have not told yet.
+void Cluster::tell_work() {
+  if (!membership_) return;
+  const MemberTable& table = membership_->table();
+  const auto& told = membership_->work();
+  auto others = std::make_shared<std::vector<MemberWork>>();
+  for (uint32_t member = 1; member < table.size(); ++member) {
+    const Member& m = table.at(member);
+    const auto fact = told.find(id_of(m.key));
+    const bool has_told = fact != told.end();
+    if (!has_told && is_over(m)) continue;
+    MemberWork work{id_of(m.key), m.node};
+    if (has_told)
+      work = {id_of(m.key),
+              m.node,
+              0,
+              true,
+              fact->second.number,
+              fact->second.taken,
+              fact->second.per_second};
+    work.ranks = m.first_rank == kAnyRank || !m.ready ? 0 : static_cast<int>(m.ranks);
+    work.is_live = m.state == MemberState::alive;
+    others->push_back(std::move(work));
+  }
+  if (!others->empty()) send(parts_.node, WorkHeard{membership_->work_before(), std::move(others)});
 }
 
 // Those measured here are used as they are told to the others.
@@ -445,6 +474,13 @@ void Cluster::on_ranks(ShareDone) {
   handle([](Membership& m, double now, MembershipEffects& out) { m.become(now, true, true, out); });
 }
 
+void Cluster::on_ranks(const OwnWork& own) {
+  if (!membership_) return;
+  handle([&](Membership& m, double now, MembershipEffects& out) {
+    m.work(now, own.taken, own.per_second, out);
+  });
+}
+
 void Cluster::on_ranks(RunEnded& ended) {
   ended_ = std::move(ended);
   lifecycle_.drained(ended_.failed);
@@ -543,6 +579,7 @@ Cluster::behavior_type Cluster::make_behavior() {
       },
       [this](Heard& heard) { on_heard(heard); },
       [this](ShareDone done) { on_ranks(done); },
+      [this](const OwnWork& own) { on_ranks(own); },
       [this](RunEnded& ended) { on_ranks(ended); },
       [this](const EdgeRatesPtr& rates) {
         handle(

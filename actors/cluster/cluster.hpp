@@ -84,6 +84,8 @@ class Cluster final : public ClusterActor::base {
   void on_link(DialFailed&);
   void on_heard(Heard&);
   void on_ranks(ShareDone);
+  void on_ranks(const OwnWork&);
+  void tell_work();
   void on_ranks(RunEnded&);
   void on_ranks(RankLost);
   int neighbour_of(int rank) const;

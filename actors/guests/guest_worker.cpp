@@ -13,8 +13,9 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kStands = 10;    // times as long as usual between two steps
-constexpr double kRests_s = 0.5;  // behind its end: where all end together no round is open
+constexpr double kStands = 10;         // times as long as usual between two steps
+constexpr double kLookAgain_s = 0.02;  // for work of the pool
+constexpr double kRests_s = 0.5;       // behind its end: where all end together no round is open
 
 bool waits_for_all(const Method& method) {
   return method.pattern != Pattern::pairwise && method.waits;
@@ -84,7 +85,7 @@ GuestWorker::GuestWorker(caf::actor_config& config, WorkerDependencies deps,
 void GuestWorker::seated(Seated& now) {
   computed();
   seat_ = std::move(now.seat);
-  asked_ = false;
+  waits_for_work_ = asked_ = false;
   if (seat_ != nullptr && seat_->turn == GuestSeat::Turn::script)
     busy_since_s_ = deps_.clock.now();  // with what another worker has told it
   ask();
@@ -106,7 +107,8 @@ void GuestWorker::ask() {
   if (seat_->steps) {
     if (deps_.pool) {
       deps_.pool->took();
-      deps_.counters->progress.store(deps_.pool->progress(), std::memory_order_relaxed);
+      deps_.counters->progress.store(deps_.pool->progress(deps_.clock.now()),
+                                     std::memory_order_relaxed);
     }
     deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
     if (std::isfinite(seat_->loss))
@@ -128,8 +130,17 @@ void GuestWorker::on_parameters(Parameters& p) {
   if (share_ > 0 && gradients_ >= share_ && finished_s_ == kNever)
     table_->take_step_left() ? void(share_ = gradients_ + 1) : finish();
   if (deps_.pool && deps_.pool->is_complete()) finish();
-  if (p.seat == seat_) answer();  // else its script has gone
+  if (p.seat == seat_) go_on();  // else its script has gone
   rest();
+}
+
+// Its script computes the next step unless all are taken, for all that is known.
+void GuestWorker::go_on() {
+  const double now = deps_.clock.now();
+  waits_for_work_ = deps_.pool && !over() && deps_.pool->is_enough(now);
+  if (!waits_for_work_) return answer();
+  scheduled_send(caf::actor_cast<GuestWorkerActor>(this), deps_.clock.instant(now + kLookAgain_s),
+                 Tick{});
 }
 
 void GuestWorker::answer() {
@@ -191,7 +202,13 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
         rest();
         ask();
       },
-      [this](Tick) { rest(); },
+      [this](Tick) {
+        if (waits_for_work_ && !paused_) {
+          if (deps_.pool->is_complete()) finish();
+          go_on();
+        }
+        rest();
+      },
       [this](Order order) { obey(order); },
       [this](Report) { return report(); },
       [this](Seated& now) { seated(now); },

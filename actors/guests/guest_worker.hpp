@@ -78,6 +78,7 @@ class GuestWorker final : public GuestWorkerActor::base {
   void ask();
   void obey(Order);
   void on_parameters(Parameters&);
+  void go_on();
   void answer();
   void finish();
   void rest();
@@ -92,6 +93,7 @@ class GuestWorker final : public GuestWorkerActor::base {
   uint64_t gradients_ = 0, exchanges_ = 0;  // as the state last said
   bool started_ = false, has_begun_ = false, asked_ = false, draining_ = false, paused_ = false;
   const bool rests_;                          // takes part in rounds, once it has finished
+  bool waits_for_work_ = false;               // all of the pool's is taken, for all that is known
   bool step_open_ = false, resting_ = false;  // a step, a round without one: not answered yet
   Parameters held_;                           // arrived while paused
   double finished_s_ = kNever;                // when its share was done: it is not idle after that

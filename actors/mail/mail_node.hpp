@@ -2,17 +2,23 @@
 // membership. What programs around a run may send them is in mail.hpp.
 #pragma once
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/mail/mail_state.hpp"
 #include "actors/settings/histogram.hpp"
+#include "actors/settings/member_work.hpp"
 #include "actors/settings/samples.hpp"
 
 namespace grapevine {
 
 // To whoever owns membership, and so begins epochs.
 struct ShareDone {};  // the ranks here have done their share
+struct OwnWork {
+  uint64_t taken = 0;  // gradients of the ranks here, since this process began
+  double per_second = 0;
+};  // to be told to the others
 struct Suspected {
   int rank = 0;
 };  // it does not answer
@@ -51,6 +57,11 @@ struct NodeReport {
   std::vector<EdgeDurations> edge_round_trips;       // of them, by edge
   double learning_rate = 0;                          // of the newest gradient; NaN: not known
 };                                                   // answers Report
+/// What the members of the run have told of their work (actors/rank/work_pool.hpp).
+struct WorkHeard {
+  uint64_t before = 0;  // of this process, in earlier lives
+  std::shared_ptr<const std::vector<MemberWork>> others;
+};
 struct Begin {
   int first_rank = 0;                // the ranks here count from it
   std::vector<RankStatePtr> states;  // by place; none: at the objective's initial point

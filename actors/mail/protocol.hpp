@@ -28,6 +28,7 @@ struct Frame;
 struct Inherit;
 struct Messages;
 struct NodeReport;
+struct OwnWork;
 struct PartWritten;
 struct PeerDown;
 struct RankActors;
@@ -53,6 +54,7 @@ struct TakeRequest;
 struct Taken;
 struct TellRoster;
 struct View;
+struct WorkHeard;
 struct WriteRequest;
 
 template <class T>
@@ -70,14 +72,12 @@ using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Take
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Order>, Answers<Report, WorkerReport>>;
 
-using StateActor =
-    caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
-                     Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
-                     Takes<Inherit>, Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>,
-                     Takes<Tick>, Answers<CopyState, Ptr<RankState>>,
-                     Answers<RecordRank, Ptr<RankRecord>>, Answers<Sample, SampleReply>,
-                     Answers<ReadRank, RankParameters>, Answers<Collect, Collected>,
-                     Answers<Report, StateReport>>;
+using StateActor = caf::typed_actor<
+    Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>, Takes<TakeStep>,
+    Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>, Takes<Inherit>, Takes<Arrived>,
+    Takes<DeviceLost>, Takes<DeviceTask>, Takes<Tick>, Answers<CopyState, Ptr<RankState>>,
+    Answers<RecordRank, Ptr<RankRecord>>, Answers<Sample, SampleReply>,
+    Answers<ReadRank, RankParameters>, Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>>,
                                               Takes<Ptr<Roster>>, Takes<Ptr<std::vector<EdgeRate>>>,
@@ -87,14 +87,14 @@ using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>
 /// too (local_membership.hpp).
 using MembershipActor =
     caf::typed_actor<Answers<Reconfigure, std::string>, Takes<Ptr<std::vector<EdgeRate>>>,
-                     Takes<EpochInfo>, Takes<ShareDone>, Takes<Suspected>, Takes<RankLost>,
-                     Answers<RankReturns, int>, Takes<RankReady>>;
+                     Takes<EpochInfo>, Takes<ShareDone>, Takes<OwnWork>, Takes<Suspected>,
+                     Takes<RankLost>, Answers<RankReturns, int>, Takes<RankReady>>;
 
 using ObserverActor = caf::typed_actor<Takes<Tick>, Takes<EpochInfo>>;
 
-using NodeActor = caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<Diverged>, Takes<KillRank>,
-                                   Takes<RestartRank>, Takes<Order, int>, Takes<Tick>,
-                                   Takes<Finish>, Answers<Report, NodeReport>>;
+using NodeActor = caf::typed_actor<Takes<Begin>, Takes<Finished>, Takes<WorkHeard>, Takes<Diverged>,
+                                   Takes<KillRank>, Takes<RestartRank>, Takes<Order, int>,
+                                   Takes<Tick>, Takes<Finish>, Answers<Report, NodeReport>>;
 
 using FaultsActor = caf::typed_actor<Takes<Start>, Takes<Tick>>;
 
@@ -145,6 +145,8 @@ GV_LOCAL_MESSAGE(Collect)
 GV_LOCAL_MESSAGE(Collected)
 GV_LOCAL_MESSAGE(Reconfigure)
 GV_LOCAL_MESSAGE(ShareDone)
+GV_LOCAL_MESSAGE(OwnWork)
+GV_LOCAL_MESSAGE(WorkHeard)
 GV_LOCAL_MESSAGE(Suspected)
 GV_LOCAL_MESSAGE(RankLost)
 GV_LOCAL_MESSAGE(RankReturns)

@@ -236,6 +236,16 @@ bool MemberTable::merge(const RateFact& fact) {
   return true;
 }
 
+bool MemberTable::merge(const WorkFact& fact) {
+  if (!find(fact.owner)) return false;
+  if (work_.size() >= kWorkFactsAtMost && !work_.contains(fact.owner)) return false;
+  const auto [known, first] = work_.try_emplace(fact.owner, fact);
+  if (first) return true;
+  if (fact.number <= known->second.number || fact.taken < known->second.taken) return false;
+  known->second = fact;
+  return true;
+}
+
 void MemberTable::forget_old_rates() {
   std::erase_if(rates_, [&](const auto& r) {
     const Member& owner = records_[r.first.first];

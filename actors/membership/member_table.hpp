@@ -45,6 +45,7 @@ constexpr uint32_t kLeap = 64;                  // more incarnations than this, 
 constexpr size_t kMembersAtMost = 4096;         // records kept; later names are refused
 constexpr uint32_t kRatePartsAtMost = 128;      // of one member
 constexpr size_t kRateFactsAtMost = 4096;       // kept
+constexpr size_t kWorkFactsAtMost = 4096;       // likewise
 
 uint64_t name_hash(std::string_view);
 
@@ -93,6 +94,7 @@ class MemberTable {
   Merged merge(const Member&);
   bool merge(const GraphSpec&);
   bool merge(const RateFact&);  // of a live member; else it is no news
+  bool merge(const WorkFact&);  // of whoever has a record, dead or alive
   void name_accuser(uint32_t index, uint32_t accuser) { records_[index].accuser = accuser; }
   void forget_old_rates();  // of members that are over, and of incarnations
 
@@ -118,6 +120,9 @@ class MemberTable {
   /// other, and nothing where one end alone says something; a measurement of this node's own counts
   /// as it is, and so does one of a member that has both ends.
   std::vector<EdgeRate> edge_rates() const;
+
+  /// The newest of each owner, by its id; what those have done who are over stays done.
+  const std::map<uint64_t, WorkFact>& work() const { return work_; }
 
   /// The ranks of the graph, rising: which incarnation of each lives, and at whom. Of members whose
   /// ranks overlap one has them all, by the order of move_to; ranks that are gone are left out.
@@ -147,6 +152,7 @@ class MemberTable {
   std::map<uint64_t, uint32_t> by_id_;
   GraphSpec spec_;
   std::map<RatePart, RateFact> rates_;
+  std::map<uint64_t, WorkFact> work_;
   size_t live_ = 0, stopping_ = 0;
   // Sums over the records.
   uint64_t counter_ = 0, members_hash_ = 0, records_hash_ = 0, means_asked_ = 0;

@@ -66,7 +66,8 @@ Membership::Membership(Member self, const MembershipOptions& options)
       table_(first_table(std::move(self), options)),
       random_(options.seed, short_hash(table_.self().node), Purpose::membership),
       connector_(options.join),
-      prober_(table_, connector_, random_) {}
+      prober_(table_, connector_, random_),
+      work_before_(options.work_before) {}
 
 // --- events
 
@@ -330,6 +331,20 @@ void Membership::rates(double now, std::span<const EdgeRate> measured, Membershi
   finish(now, out);
 }
 
+void Membership::work(double now, uint64_t taken, double per_second, MembershipEffects& out) {
+  begin(now, out);
+  const uint64_t id = id_of(self().key);
+  const auto told = table_.work().find(id);
+  WorkFact fact{id, 1, work_before_ + taken, per_second, {}};
+  if (told != table_.work().end()) fact.number = told->second.number + 1;
+  fact.signature = options_.signing.sign(fact_bytes(options_.run, self().key, fact));
+  if (table_.merge(fact)) {
+    piggyback_.work(id);
+    fresh_ = true;
+  }
+  finish(now, out);
+}
+
 // --- the own record
 
 void Membership::stop(double now, MembershipEffects& out) {
@@ -465,6 +480,20 @@ bool Membership::hear(double now, const std::string& from, const MembershipPacke
     if (!holds(key, fact_bytes(options_.run, key, fact), fact.signature))
       return disbelieve(from, out), false;
     if (table_.merge(fact)) piggyback_.rates({*owner, fact.part});
+  }
+  return hear_of_work(packet) || (disbelieve(from, out), false);
+}
+
+bool Membership::hear_of_work(const MembershipPacket& packet) {
+  for (const WorkFact& fact : packet.work) {
+    const auto owner = table_.find(fact.owner);
+    if (!owner) continue;
+    const auto before = table_.work().find(fact.owner);
+    if (before != table_.work().end() && before->second.number >= fact.number) continue;
+    const PublicKey& key = table_.at(*owner).key;
+    if (!holds(key, fact_bytes(options_.run, key, fact), fact.signature)) return false;
+    if (*owner == 0) work_before_ = std::max(work_before_, fact.taken);
+    if (table_.merge(fact)) piggyback_.work(fact.owner);
   }
   return true;
 }
@@ -837,11 +866,14 @@ void Membership::send_view(double now, uint32_t to, MembershipEffects& out) {
   if (now < told_at_[to] + kViewAgain_s) return;
   told_at_[to] = now;
   const auto& order = table_.by_name();
+  auto work = table_.work().begin();
   size_t done = 0;
   while (done < order.size()) {
     MembershipPacket packet;
     packet.kind = Kind::sync_reply;
     packet.graph = spec();
+    for (; work != table_.work().end() && packet.work.size() < kMaxWorkFacts; ++work)
+      packet.work.push_back(work->second);
     size_t bytes = wire_bytes(packet);
     for (; done < order.size() && bytes < kViewBytes && packet.news.size() < kMaxNews; ++done) {
       packet.news.push_back(table_.at(order[done]));

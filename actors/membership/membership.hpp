@@ -76,6 +76,7 @@ struct MembershipOptions {
   std::string topology = "ring";  // until somebody reconfigures
   uint64_t run = 1;               // hash of the run's name and job: facts of others are none
   uint32_t generation = 0;        // of the run: a resumed one has a later one
+  uint64_t work_before = 0;       // gradients of the ranks here, as its checkpoint says
   Signing signing;                // all three are set
 };
 
@@ -136,6 +137,13 @@ class Membership {
   /// Own measurements, of edges with an end here, by edge. Told if one has moved by a twentieth.
   void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
 
+  /// Of the ranks here: gradients that they have taken since this process began, those and the ones
+  /// under way, and the pace. work_before() is added.
+  void work(double now, uint64_t taken, double per_second, MembershipEffects&);
+  /// What the ranks here had taken before this process began: what others heard of an earlier life
+  /// of it, or what its checkpoint says, whichever is more.
+  uint64_t work_before() const { return work_before_; }
+
   /// Told to all, for good: the run is to stop.
   void stop(double now, MembershipEffects&);
   /// One mean more is wanted: asked for at once, or when this node may ask again.
@@ -163,6 +171,8 @@ class Membership {
   std::vector<Member> graph() const;    // the epoch's members, by first rank
   std::vector<EdgeRate> edge_rates() const { return table_.edge_rates(); }
   const GraphSpec& spec() const { return table_.spec(); }
+  /// What the ranks of each owner have done, by its id.
+  const std::map<uint64_t, WorkFact>& work() const { return table_.work(); }
   bool stopping() const { return table_.stopping(); }
   uint64_t epoch() const { return table_.epoch(); }
   bool linked(const std::string& node) const;
@@ -189,6 +199,7 @@ class Membership {
   bool holds(const GraphSpec&);
   bool holds(const PublicKey&, std::span<const std::byte>, const Signature&);
   void sign(Member&) const;
+  bool hear_of_work(const MembershipPacket&);
   void disbelieve(const std::string& from, MembershipEffects&);
   void accuse_of_lies(const std::string& node, const std::string& how, MembershipEffects&);
   void hear_of(double now, const std::string& from, const Member&, MembershipEffects&);
@@ -246,6 +257,7 @@ class Membership {
   bool met_ = false;         // somebody's whole view was heard, or there is nobody
   bool ranks_went_ = false;  // of somebody, out of the graph or elsewhere
   uint64_t known_epoch_ = 0, measurements_ = 0;
+  uint64_t work_before_ = 0;  // what earlier lives had told
   double armed_at_ = 0, sync_at_ = 0, synced_at_ = 0, sync_gap_s_ = 0, tell_at_ = 0, lonely_at_ = 0,
          settle_at_ = 0, forget_at_ = 0;
 };

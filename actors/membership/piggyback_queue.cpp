@@ -34,9 +34,13 @@ size_t wire_bytes(const Member& m) {
 
 size_t wire_bytes(const RateFact& fact) { return 48 + kSignatureBytes + fact.rates.size() * 16; }
 
+size_t wire_bytes(const WorkFact&) { return 56 + kSignatureBytes; }
+
 size_t wire_bytes(const MembershipPacket& packet) {
   size_t bytes = kPacketBytes + wire_bytes(packet.graph);
   for (const RateFact& fact : packet.rates)
+    bytes += wire_bytes(fact);
+  for (const WorkFact& fact : packet.work)
     bytes += wire_bytes(fact);
   for (const Member& m : packet.news)
     bytes += wire_bytes(m);
@@ -92,6 +96,16 @@ void PiggybackQueue::load(const MemberTable& table, MembershipPacket& packet) {
     if (!packet.news.empty() && bytes + more > kNewsBytes) return Then::full;
     bytes += more;
     packet.news.push_back(m);
+    return Then::told;
+  });
+  work_.each(enough, [&](uint64_t owner) {
+    using Then = Turns<uint64_t>::Then;
+    const auto known = table.work().find(owner);
+    if (known == table.work().end()) return Then::over;
+    const size_t more = wire_bytes(known->second);
+    if (bytes + more > kNewsBytes || packet.work.size() >= kMaxWorkFacts) return Then::full;
+    bytes += more;
+    packet.work.push_back(known->second);
     return Then::told;
   });
   rates_.each(enough, [&](const MemberTable::RatePart& part) {

@@ -1,9 +1,9 @@
 // PiggybackQueue: which news ride on the next packet. For membership.hpp. No I/O.
 //
-// Each record, the spec and each fact of rates travel some 3 log2(n) times after they were heard,
-// as many as fit a packet of kNewsBytes: those that have travelled least first, of these the one
-// that waits longest. The first tellings, log2(n) / 2 and two at least, do not wait for a packet
-// that goes anyway (`fresh`).
+// Each record, the spec and each fact of rates and of work travel some 3 log2(n) times after they
+// were heard, as many as fit a packet of kNewsBytes: those that have travelled least first, of
+// these the one that waits longest. The first tellings, log2(n) / 2 and two at least, do not wait
+// for a packet that goes anyway (`fresh`).
 #pragma once
 #include <climits>
 #include <cstdint>
@@ -21,6 +21,7 @@ constexpr size_t kNewsBytes = 1200;  // of a packet, about: with the rest below 
 /// About what a record or a packet takes on the wire.
 size_t wire_bytes(const Member&);
 size_t wire_bytes(const RateFact&);
+size_t wire_bytes(const WorkFact&);
 size_t wire_bytes(const MembershipPacket&);
 
 class PiggybackQueue {
@@ -28,6 +29,7 @@ class PiggybackQueue {
   void member(uint32_t index) { members_.begin(index); }
   void spec() { spec_sent_ = 0; }
   void rates(MemberTable::RatePart);
+  void work(uint64_t owner) { work_.begin(owner); }
 
   /// Fills what is left of the packet.
   void load(const MemberTable&, MembershipPacket&);
@@ -71,6 +73,7 @@ class PiggybackQueue {
 
   Turns<uint32_t> members_;
   Turns<MemberTable::RatePart> rates_;
+  Turns<uint64_t> work_;
   int spec_sent_ = 0;
 };
 

@@ -39,6 +39,7 @@ LocalMembership::behavior_type LocalMembership::make_behavior() {
       [](const EdgeRatesPtr&) {},  // nobody else is there to hear of them
       [](const EpochInfo&) {},     // no console asks
       [this](ShareDone) { send(parts_.node, Finish{}); },
+      [](const OwnWork&) {},
       [](Suspected) {},  // what dies in this process says so itself
       [this](RankLost gone) {
         if (!roster_.has(gone.rank)) return;

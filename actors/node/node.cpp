@@ -1,5 +1,7 @@
 #include "actors/node/node.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -14,8 +16,8 @@ namespace {
 
 constexpr int kPolls = 1000;  // for quiet, without progress, before the rest counts as half-done
 constexpr double kPollWall_s = 0.01;
-constexpr double kBetweenReports_s = 1;                       // at least
-constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2;  // ticks
+constexpr double kBetweenReports_s = 1;                                      // at least
+constexpr int kPollQuiet = 0, kMeasure = 1, kTellReport = 2, kTellWork = 3;  // ticks
 
 constexpr int kWorkerFailures = 5;  // of one rank, before it is given up
 
@@ -94,6 +96,7 @@ void Node::found(const Begin& given) {
     if (actors.worker) send(actors.worker, Start{});
   const Settings& s = *deps_.settings;
   if (deps_.on_report) tell_report();
+  if (deps_.pool && s.local_ranks > 0 && !std::exchange(tells_work_, true)) tell_work();
   if (s.clock != Clock::wall || s.alarm_s <= 0) return;
   const Method& method = method_named(s.method);
   watch_.emplace(StallWatch::Run{.patience_s = s.alarm_s,
@@ -137,6 +140,34 @@ void Node::tell_manager() {
   send(deps_.manager, RanksHere(std::move(here)));
 }
 
+// --- the work of the run
+
+void Node::tell_work() {
+  if (finishing_) return;
+  const double now = deps_.clock.now();
+  const WorkPool::Own own = deps_.pool->tell(now);
+  send(deps_.membership, OwnWork{own.taken, own.per_second});
+  scheduled_send(caf::actor_cast<NodeActor>(this), deps_.clock.instant(now + own.again_s),
+                 Tick{kTellWork});
+}
+
+void Node::hear(const WorkHeard& heard) {
+  if (!deps_.pool || finishing_) return;
+  deps_.pool->hear(deps_.clock.now(), heard.before, *heard.others);
+  for (const std::string& node : deps_.pool->too_fast()) {
+    Alarm alarm;
+    alarm.what = Alarm::What::liar;
+    alarm.at_s = deps_.clock.now();
+    alarm.node = node;
+    alarm.is = fmt::format("it tells of more gradients than {:.3g} times what other ranks take",
+                           deps_.settings->fastest_at_most);
+    alarm.reason = "so much of its work is not counted";
+    alarm.advice = "if it is that fast, begin the run with a larger --fastest-at-most";
+    deps_.sink.raise(alarm);
+  }
+  if (deps_.pool->is_complete()) check_finished();
+}
+
 // --- the end
 
 void Node::check_finished() {
@@ -145,7 +176,7 @@ void Node::check_finished() {
   if (!anybody && !finishing_) outcome_.failure = world_error("every rank is gone");
   const bool all = std::all_of(ranks_.begin(), ranks_.end(),
                                [](const Rank& r) { return !r.alive || r.finished; });
-  // Where the work is the pool's, a rank that stands still keeps nobody.
+  // Where the work is the run's, a rank that stands still keeps nobody.
   const bool is_done = deps_.pool && deps_.pool->is_complete();
   if (all || is_done) send(deps_.membership, ShareDone{});
 }
@@ -301,8 +332,10 @@ Node::behavior_type Node::make_behavior() {
         if (actors.worker) send(actors.worker, order);
         send(actors.communicator, order);
       },
+      [this](const WorkHeard& heard) { hear(heard); },
       [this](Tick tick) {
         if (tick.id == kMeasure) return measure();
+        if (tick.id == kTellWork) return tell_work();
         tick.id == kTellReport ? tell_report() : await_quiet();
       },
       [this](Finish) { finish(); },

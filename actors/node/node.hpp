@@ -75,6 +75,8 @@ class Node final : public NodeActor::base {
   void dismiss(int rank);
   Rank& actors_of(int rank) { return ranks_[static_cast<size_t>(rank - first_rank_)]; }
   void tell_manager();
+  void tell_work();
+  void hear(const WorkHeard&);
   void kill(int rank);
   void restart(int rank);
   void revive(int rank, const RankStatePtr& copied);
@@ -96,7 +98,7 @@ class Node final : public NodeActor::base {
   uint64_t horizon_ = 0;
   int first_rank_ = 0;
   std::vector<Rank> ranks_;  // from the first
-  bool finishing_ = false;
+  bool finishing_ = false, tells_work_ = false;
   std::optional<StallWatch> watch_;  // on the wall clock
   Counts carried_;                   // of ranks here that have had other numbers
   int polls_ = 0;

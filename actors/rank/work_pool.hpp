@@ -1,33 +1,90 @@
-// WorkPool: how much of the work of a run is done. The work is N gradients, whichever rank takes
-// them: a fast rank takes more, and what a rank that is gone or stands still has not done the
-// others do. Nobody waits for anybody: ranks begin gradients until N have been taken, so at most
-// one a rank is taken beyond.
+// WorkPool: how much of the work of a run is done, as one process knows it. The work is N
+// gradients, whichever rank takes them: a fast rank takes more, and what a rank that is gone or
+// stands still has not done the others do.
 //
-// The ranks of one process share a pool; of a run of several processes each has its ranks' part of
-// N. Any thread may call.
+//   own        gradients that the ranks here have taken, with those of their earlier lives
+//   told_m     those that the ranks of member m have taken, as it has told
+//   rate_m     the pace at which it takes them, r its median over all ranks
+//
+//   told       = own + sum_m told_m
+//   taken(now) = own + sum_m (told_m + floor(rate_m min(now - heard_m, news_m)))
+//
+// news_m is the usual time between two news of m. The second term is 0 where m is suspect or over,
+// and where it has been silent for four such times. Until m has told a pace, its ranks are taken
+// to be as fast as those here.
+//
+// Ranks begin gradients while taken(now) < N, and again when it falls below N: a member has died,
+// or its pace has. The run is finished when told >= N. So N is never missed, and nobody waits for
+// a step that another rank has under way: at most one a rank is taken beyond, and what was taken
+// between two news. In one process both counts are exact and the same.
+//
+// A member may lie about its count. What it is credited with grows by at most `fastest` times r a
+// rank; what it had told when it was first heard counts up to `fastest` times the largest count a
+// rank of any other member, where there are two others to compare it with.
+//
+// Any thread may call. Times in seconds of the run's clock.
 #pragma once
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/settings/member_work.hpp"
 
 namespace grapevine {
 
 class WorkPool {
  public:
-  /// `before`: gradients of an earlier life of the ranks here. REQUIRES: gradients > 0.
-  WorkPool(uint64_t gradients, uint64_t before) : wanted_(gradients), taken_(before) {}
+  static constexpr double kFastest = 10;
 
-  void took() { taken_.fetch_add(1, std::memory_order_relaxed); }
-  bool is_complete() const { return taken() >= wanted_; }
-  double progress() const {  // 0 to 1
-    return std::min(1.0, static_cast<double>(taken()) / static_cast<double>(wanted_));
-  }
+  /// `before`: gradients of an earlier life of the ranks here. REQUIRES: gradients, ranks_here > 0.
+  WorkPool(uint64_t gradients, uint64_t before, int ranks_here, double fastest = kFastest);
+
+  void took();                        // a rank here has taken a gradient
+  bool is_enough(double now) const;   // taken(now) >= N: begin none, and ask again after a while
+  bool is_complete() const;           // told >= N
+  double progress(double now) const;  // taken(now) / N, 0 to 1
+
+  /// All others, and what the ranks here had taken before this process began, as they have heard.
+  /// A member that was among them before and is not any more has gone.
+  void hear(double now, uint64_t before, const std::vector<MemberWork>&);
+  /// To be told to the others: since this process began, and when to tell again.
+  struct Own {
+    uint64_t taken = 0;
+    double per_second = 0, again_s = 1;
+  };
+  Own tell(double now);
+
+  uint64_t told() const;
+  /// Members whose words were not believed in full, each once.
+  std::vector<std::string> too_fast();
 
  private:
-  uint64_t taken() const { return taken_.load(std::memory_order_relaxed); }
+  struct Member {
+    MemberWork told;
+    double heard_s = 0, news_s = 0, credited_s = 0;
+    uint64_t credit = 0;      // of what it has told
+    uint64_t own_before = 0;  // taken here when it was first heard of
+    bool is_doubted = false;
+  };
+  uint64_t own() const { return before_ + taken_; }
+  uint64_t told_by_all() const;
+  double taken_by_all(double now) const;
+  double untold(double now, const Member&) const;
+  double median_rate() const;
+  uint64_t first_credit(const MemberWork&) const;
+  void credit(double now, Member&);
 
+  mutable std::mutex mutex_;
   const uint64_t wanted_;
-  std::atomic<uint64_t> taken_;
+  const double ranks_, fastest_;
+  uint64_t before_, taken_ = 0;
+  std::map<uint64_t, Member> others_;
+  std::vector<std::string> doubted_;
+  // of tell()
+  double told_s_ = 0, rate_ = 0;
+  uint64_t last_told_ = 0;
 };
 
 }  // namespace grapevine

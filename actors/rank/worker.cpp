@@ -14,6 +14,9 @@ namespace grapevine {
 
 namespace {
 
+constexpr int kRing = 0, kLook = 1;    // ticks
+constexpr double kLookAgain_s = 0.05;  // at most, of the wall clock
+
 class Worker final : public WorkerActor::base {
  public:
   Worker(caf::actor_config& config, WorkerDependencies deps);
@@ -32,11 +35,13 @@ class Worker final : public WorkerActor::base {
   void start_gradient(Lease x);
   void wind_up();
   double learning_rate(uint64_t index) const;
+  void look_again();
 
   WorkerDependencies deps_;
   Random timer_;
   uint64_t gradients_ = 0;  // taken
   bool started_ = false, has_begun_ = false, computing_ = false, draining_ = false, paused_ = false;
+  bool looks_again_ = false;    // it waits for work
   double finished_s_ = kNever;  // when its share was done: it is not idle after that
   uint64_t backlog_ = 0;        // rings of the Poisson timer not yet served
   double born_s_ = 0, busy_since_s_ = 0, busy_s_ = 0, rings_at_s_ = 0;
@@ -64,17 +69,28 @@ bool Worker::ended(uint64_t gradients) const {
 double Worker::learning_rate(uint64_t index) const {
   const LearningRate& lr = deps_.settings->lr;
   const double now = deps_.clock.now(), until = deps_.settings->until_s;
-  if (deps_.pool) return lr.at(deps_.pool->progress());
+  if (deps_.pool) return lr.at(deps_.pool->progress(now));
   if (deps_.horizon > 0)
     return lr.at(static_cast<double>(index) / static_cast<double>(deps_.horizon));
   return until > 0 ? lr.at(std::min(1.0, now / until)) : lr.peak;
+}
+
+// All are taken, for all that is known: it looks again soon, for others may have taken fewer.
+void Worker::look_again() {
+  if (poisson() || looks_again_) return;  // its timer rings anyway
+  looks_again_ = true;
+  const double wait_s = deps_.settings->clock == Clock::simulated
+                            ? deps_.gradient_s / 4
+                            : std::min(kLookAgain_s, deps_.gradient_s / 4);
+  scheduled_send(caf::actor_cast<WorkerActor>(this),
+                 deps_.clock.instant(deps_.clock.now() + wait_s), Tick{kLook});
 }
 
 void Worker::wind_up() {
   const double now = deps_.clock.now();
   const double slowness = deps_.settings->plan.slowness(deps_.rank, now);
   rings_at_s_ = std::max(rings_at_s_, now) + timer_.exponential() * deps_.gradient_s * slowness;
-  scheduled_send(caf::actor_cast<WorkerActor>(this), deps_.clock.instant(rings_at_s_), Tick{});
+  scheduled_send(caf::actor_cast<WorkerActor>(this), deps_.clock.instant(rings_at_s_), Tick{kRing});
 }
 
 void Worker::start_gradient(Lease x) {
@@ -102,6 +118,7 @@ void Worker::on_parameters(Parameters& p) {
   }
   if (draining_ || computing_ || !p.x) return;
   if (poisson() && backlog_ == 0) return;
+  if (deps_.pool && deps_.pool->is_enough(deps_.clock.now())) return look_again();
   if (poisson()) --backlog_;
   start_gradient(std::move(p.x));
 }
@@ -121,7 +138,8 @@ void Worker::on_computed(Computed& c) {
   if (draining_) return;
   if (deps_.pool) {
     deps_.pool->took();
-    deps_.counters->progress.store(deps_.pool->progress(), std::memory_order_relaxed);
+    deps_.counters->progress.store(deps_.pool->progress(deps_.clock.now()),
+                                   std::memory_order_relaxed);
   }
   const double lr = learning_rate(c.index);
   loss_ = c.loss;
@@ -161,8 +179,13 @@ Worker::behavior_type Worker::make_behavior() {
         send(deps_.state, Fetch{deps_.rank});
         if (poisson()) wind_up();
       },
-      [this](Tick) {
+      [this](Tick tick) {
         if (draining_ || finished_s_ < kNever) return;
+        if (tick.id == kLook) {
+          looks_again_ = false;
+          if (!computing_ && !paused_) send(deps_.state, Fetch{deps_.rank});
+          return;
+        }
         wind_up();
         ++backlog_;
         if (!computing_ && !paused_) send(deps_.state, Fetch{deps_.rank});

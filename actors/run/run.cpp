@@ -279,13 +279,6 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
-std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
-  const auto here = static_cast<uint64_t>(ranks_here(s)), all = static_cast<uint64_t>(s.ranks);
-  const uint64_t work = s.gradients / all * here;  // of the ranks here
-  if (!pools(s) || work == 0) return nullptr;
-  return std::make_shared<WorkPool>(here == all ? s.gradients : work, before);
-}
-
 }  // namespace
 
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
@@ -333,7 +326,9 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .manager = manager,
       .membership = site.membership,
       .make_worker = hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
-      .pool = pool_of(s, counters->gradients),
+      .pool = pools(s) ? std::make_shared<WorkPool>(s.gradients, counters->gradients, ranks_here(s),
+                                                    s.fastest_at_most)
+                       : nullptr,
       .gradient_s = gradient_s,
       .records = std::move(hooks.resumption.ranks),
       .sink = hooks.sink,

@@ -236,7 +236,8 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
   to.cluster = system.spawn<Cluster>(ClusterDependencies{
       clock, std::make_shared<const Settings>(s), transport, self_of(s, n),
       MembershipOptions{s.seed, n.join, s.topology, run_of(hello_of(s, n, *objective)),
-                        hooks.run.resumption.generation, n.own_key->signing()},
+                        hooks.run.resumption.generation, gradients_of(hooks.run.resumption),
+                        n.own_key->signing()},
       lifecycle_of(s, n), say, [sink = hooks.run.sink](const Alarm& alarm) { sink.raise(alarm); },
       std::move(done)});
   to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,

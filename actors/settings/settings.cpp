@@ -114,6 +114,7 @@ Status check(const Settings& s) {
       {"noise", s.objective.noise, 0, kNever},
       {"clip", s.objective.clip, 0, kNever},
       {"gamma", s.rule.gamma, 0, kNever},
+      {"fastest-at-most", s.fastest_at_most, 1, kNever},
   };
   for (const Range& range : ranges)
     if (Status in = check(range); !in) return in;

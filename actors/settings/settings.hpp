@@ -29,7 +29,7 @@ enum class DeviceLink {
 /// Whose the gradients of a run are.
 enum class Share {
   automatic,  // pool where ranks do not wait for each other and no data are a rank's own
-  pool,       // whoever is free in a process takes the next one (actors/rank/work_pool.hpp)
+  pool,       // the run's: whoever is free takes the next one (actors/rank/work_pool.hpp)
   equal       // each rank has as many as any other
 };
 enum class Schedule { constant, step, cosine };
@@ -57,6 +57,7 @@ struct Settings {
   ObjectiveSpec objective;     // its ranks, threads and seed are set from here
   uint64_t gradients = 40000;  // of all ranks together; 0: until `until_s`
   Share share = Share::automatic;
+  double fastest_at_most = 10;  // times the median pace of a rank that a member's is believed
   LearningRate lr;
   RuleSettings rule = with_optimizer({0.9, 5e-4});
   std::string weights = "metropolis";  // of the gossip matrix (topologies/weights.hpp)
@@ -82,7 +83,7 @@ struct Settings {
 
 inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ranks : s.ranks; }
 
-/// Whether the ranks of a process take their gradients from one pool.
+/// Whether the ranks take their gradients from one pool.
 bool pools(const Settings&);
 
 /// The number of the GPU that a name means: "cuda" is the first, "auto" the one with the most free

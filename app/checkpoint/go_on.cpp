@@ -154,13 +154,13 @@ Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption, co
                                            checkpoint.manifest.run.job_is, own.job_is));
   if (Status fit = fits(s, objective, resumption); !fit)
     return refused(checkpoint, "where " + fit.error().message);
-  const uint64_t horizon = s.gradients / static_cast<uint64_t>(s.ranks);
-  const uint64_t here = horizon * static_cast<uint64_t>(ranks_here(s));
+  const bool pooled = pools(s) && s.local_ranks == 0;
+  const uint64_t horizon = pools(s) ? 0 : s.gradients / static_cast<uint64_t>(s.ranks);
   const bool all =
-      pools(s) ? gradients_of(resumption) >= here
-               : std::all_of(resumption.ranks.begin(), resumption.ranks.end(),
-                             [&](const RankRecordPtr& r) { return r->gradients >= horizon; });
-  if (horizon > 0 && all)
+      pooled ? gradients_of(resumption) >= s.gradients
+             : std::all_of(resumption.ranks.begin(), resumption.ranks.end(),
+                           [&](const RankRecordPtr& r) { return r->gradients >= horizon; });
+  if ((pooled || horizon > 0) && all)
     return refused(checkpoint,
                    "which has nothing left to do, accepted: a run with gradients to come");
   return Done{};

@@ -51,9 +51,11 @@ OptionTable rows_of_the_run(Options& o) {
       {"gradients", &s.gradients, kRuns, "N", "of all ranks together; 0: until --until",
        Shared::always},
       {"share", choice(s.share, {"auto", "pool", "equal"}), kRuns, "HOW",
-       "whose the gradients are: pool (whoever is free in a process takes the next), equal (each "
-       "rank as many), auto (pool where ranks do not wait for each other and have the same data)",
+       "whose the gradients are: pool (whoever is free takes the next), equal (each rank as many), "
+       "auto (pool where ranks do not wait for each other and have the same data)",
        Shared::always},
+      {"fastest-at-most", &s.fastest_at_most, kTrain, "X",
+       "times the median pace of a rank that a member of a pool is believed", Shared::always},
       {"epochs", &o.epochs, kTrain | kSimulate, "N",
        "passes of all ranks over the data, in place of --gradients; 0: those count",
        Shared::always},
@@ -131,8 +133,7 @@ OptionTable rows_of_the_objective(Options& o) {
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; text: tiny-shakespeare, wikitext-2; or "
        "FILE.npz, FILE.safetensors, FILE.csv, text:FILE"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
-       "of the data over ranks: iid, whole (each rank has all), label, dirichlet:ALPHA or "
-       "contiguous"},
+       "of the data over ranks: iid, whole (each rank has all), label, dirichlet:ALPHA or contiguous"},
       {"validation-split", &b.validation_split, kRuns | kData, "F",
        "share of the training samples that is set aside, by the seed: tests judge by them"},
       {"batch", &b.batch, kSized, "N", "samples per gradient", Shared::by_default},

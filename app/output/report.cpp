@@ -56,11 +56,9 @@ void print_idle_by_rank(const Summary& s) {
 void print_common(const Settings& settings, const Summary& s) {
   row("consensus distance", as_short(s.consensus_distance));
   if (settings.objective.objective != "consensus")
-    row("gradients",
-        number(s.gradients) +
-            (pools(settings) && settings.local_ranks == 0 ? " of " + number(settings.gradients)
-                                                          : "") +
-            rate(s.gradients - s.resumed_at, s.seconds));
+    row("gradients", number(s.gradients) +
+                         (pools(settings) ? " of " + number(settings.gradients) : "") +
+                         rate(s.gradients - s.resumed_at, s.seconds));
   row("exchanges", exchanges_text(s));
   row("bytes",
       fmt::format("{} in {} messages", as_bytes(static_cast<double>(s.bytes)), number(s.frames)));

@@ -169,6 +169,15 @@ RateFact MaliciousMember::rates() {
   return fact;
 }
 
+WorkFact MaliciousMember::work() {
+  WorkFact fact{long_word(1), long_word(1), long_word(1), real(), {}};
+  if (!sign_as_ || one_in(8)) return fact;
+  const Signing signing = sign_as_(name_);
+  fact.owner = id_of(signing.key);
+  fact.signature = signing.sign(fact_bytes(run_, signing.key, fact));
+  return fact;
+}
+
 MembershipPacket MaliciousMember::packet() {
   MembershipPacket p;
   p.kind = static_cast<MembershipPacket::Kind>(random_.below(6));
@@ -179,6 +188,8 @@ MembershipPacket MaliciousMember::packet() {
   if (one_in(8)) p.graph = graph();
   for (uint32_t k = random_.below(one_in(8) ? kMaxRateFacts + 1 : 3); k > 0; --k)
     p.rates.push_back(rates());
+  for (uint32_t k = random_.below(one_in(8) ? kMaxWorkFacts + 1 : 3); k > 0; --k)
+    p.work.push_back(work());
   return p;
 }
 

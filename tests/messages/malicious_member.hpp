@@ -52,6 +52,7 @@ class MaliciousMember {
   void sign(Member&);
   GraphSpec graph();
   RateFact rates();
+  WorkFact work();
   void twist(Member&);
   Manifest manifest();
   Hello hello();

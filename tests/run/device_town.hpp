@@ -51,7 +51,8 @@ struct Home final : Links {
 
   // Links.
   const std::string& address() const override { return name; }
-  uint64_t id() const override { return 1; }
+  const PublicKey& key() const override { return own_key; }
+  void know(const std::string&, uint64_t) override {}
   void dial(const std::string&) override {}
   bool send(const std::string& node, const ControlMessage&) override;
   bool send_frame(const std::string& node, const FrameHeader&, const Payload&,
@@ -78,6 +79,7 @@ struct Home final : Links {
   int sent_by_host = 0;
   bool takes_no_messages = false;  // its links
   std::vector<std::string> lines;
+  const PublicKey own_key = {1};
 };
 
 /// Nodes a, b and c with the ranks 0, 1 and 2; "evil" and "Evil", a higher and a lower name, are in

@@ -65,6 +65,7 @@ MembershipActor::behavior_type owner(MembershipActor::pointer, Told* told) {
       [=](const EdgeRatesPtr& rates) { told->rates = *rates; },
       [=](const EpochInfo& info) { told->constants.push_back(info); },
       [](ShareDone) {},
+      [](const OwnWork&) {},
       [](Suspected) {},
       [](RankLost) {},
       [](RankReturns back) { return back.rank; },

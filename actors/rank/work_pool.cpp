@@ -1,0 +1,160 @@
+#include "actors/rank/work_pool.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/base/check.hpp"
+
+namespace grapevine {
+
+namespace {
+
+constexpr double kNewsAtMost_s = 2;                     // between two news of a member, usually
+constexpr double kSilent = 4;                           // times as long as usual
+constexpr double kTellLeast_s = 0.05, kTellMost_s = 1;  // between two of our own
+constexpr double kTellsUntilTheEnd = 10;
+constexpr uint64_t kTellsAPace = 2;  // the first news come before there is one
+
+}  // namespace
+
+WorkPool::WorkPool(uint64_t gradients, uint64_t before, int ranks_here, double fastest)
+    : wanted_(gradients), ranks_(ranks_here), fastest_(fastest), before_(before) {
+  GV_CHECK(gradients > 0);
+  GV_CHECK(ranks_here > 0);
+}
+
+void WorkPool::took() {
+  const std::lock_guard lock(mutex_);
+  ++taken_;
+}
+
+bool WorkPool::is_enough(double now) const {
+  const std::lock_guard lock(mutex_);
+  return taken_by_all(now) >= static_cast<double>(wanted_);
+}
+
+bool WorkPool::is_complete() const { return told() >= wanted_; }
+
+uint64_t WorkPool::told() const {
+  const std::lock_guard lock(mutex_);
+  return told_by_all();
+}
+
+double WorkPool::progress(double now) const {
+  const std::lock_guard lock(mutex_);
+  return std::min(1.0, taken_by_all(now) / static_cast<double>(wanted_));
+}
+
+uint64_t WorkPool::told_by_all() const {
+  uint64_t told = own();
+  for (const auto& [id, m] : others_)
+    told += m.credit;
+  return told;
+}
+
+double WorkPool::taken_by_all(double now) const {
+  auto taken = static_cast<double>(told_by_all());
+  for (const auto& [id, m] : others_)
+    taken += untold(now, m);
+  return taken;
+}
+
+double WorkPool::untold(double now, const Member& m) const {
+  const double since = now - m.heard_s;
+  if (!m.told.is_live || m.is_doubted || since > kSilent * m.news_s) return 0;
+  if (m.told.number >= kTellsAPace)
+    return std::floor(m.told.per_second * std::clamp(since, 0.0, m.news_s));
+  const double as_here =
+      static_cast<double>(taken_ - m.own_before) / ranks_ * static_cast<double>(m.told.ranks);
+  return std::floor(std::max(0.0, as_here - static_cast<double>(m.credit)));
+}
+
+// --- what the others tell
+
+// Of a rank, over all ranks; 0: nobody has told one.
+double WorkPool::median_rate() const {
+  std::vector<std::pair<double, double>> rates;  // of a rank, and how many have it
+  double ranks = 0;
+  const auto add = [&](double rate, double of) {
+    if (of <= 0 || rate <= 0) return;
+    rates.emplace_back(rate / of, of);
+    ranks += of;
+  };
+  add(rate_, ranks_);
+  for (const auto& [id, m] : others_)
+    if (m.told.is_live) add(m.told.per_second, m.told.ranks);
+  std::sort(rates.begin(), rates.end());
+  for (double before = 0; const auto& [rate, of] : rates)
+    if ((before += of) * 2 >= ranks) return rate;
+  return 0;
+}
+
+uint64_t WorkPool::first_credit(const MemberWork& told) const {
+  double most = static_cast<double>(own()) / ranks_;
+  for (const auto& [id, m] : others_)
+    if (m.told.ranks > 0) most = std::max(most, static_cast<double>(m.credit) / m.told.ranks);
+  if (others_.size() < 2 || most == 0) return told.taken;
+  return std::min(told.taken, static_cast<uint64_t>(fastest_ * most * std::max(1, told.ranks)));
+}
+
+void WorkPool::credit(double now, Member& m) {
+  const double rate = median_rate(), since = now - m.credited_s;
+  m.credited_s = now;
+  const uint64_t asked = m.told.taken - std::min(m.told.taken, m.credit);
+  // A gradient a rank counts in any case, however long it has taken.
+  const double most = fastest_ * (rate * since + 1) * m.told.ranks;
+  const bool fits = rate == 0 || static_cast<double>(asked) <= most;
+  m.credit += fits ? asked : static_cast<uint64_t>(most);
+  if (!fits && !std::exchange(m.is_doubted, true)) doubted_.push_back(m.told.node);
+}
+
+void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& all) {
+  const std::lock_guard lock(mutex_);
+  before_ = std::max(before_, before);
+  for (auto& [id, m] : others_)
+    m.told.is_live = false;  // a member that is not among them has gone
+  for (const MemberWork& told : all) {
+    const auto [at, first] = others_.try_emplace(told.id);
+    Member& m = at->second;
+    if (first) {
+      m = {.told = told, .heard_s = now, .news_s = kTellMost_s, .credited_s = now};
+      m.own_before = taken_;
+      m.credit = told.ranks > 0 ? first_credit(told) : 0;
+      continue;
+    }
+    const bool is_news = told.number > m.told.number;
+    const uint64_t known = m.told.taken;
+    m.told = told;
+    m.told.taken = std::max(known, told.taken);
+    if (!is_news) continue;
+    m.news_s = std::min(kNewsAtMost_s, m.news_s + (now - m.heard_s - m.news_s) / 4);
+    m.heard_s = now;
+    if (told.ranks > 0) credit(now, m);
+  }
+}
+
+WorkPool::Own WorkPool::tell(double now) {
+  const std::lock_guard lock(mutex_);
+  const bool waits = taken_by_all(now) >= static_cast<double>(wanted_);
+  if (const double since = now - told_s_; since > 0) {
+    const double rate = static_cast<double>(taken_ - last_told_) / since;
+    rate_ = rate_ == 0 || waits ? rate : rate_ + (rate - rate_) / 2;
+  }
+  told_s_ = now;
+  last_told_ = taken_;
+  double rate = rate_;
+  for (const auto& [id, m] : others_)
+    if (m.told.is_live) rate += m.told.per_second;
+  const double left = static_cast<double>(wanted_) - static_cast<double>(told_by_all());
+  const double left_s = rate > 0 ? left / rate : 0;
+  const double again_s = std::clamp(left_s / kTellsUntilTheEnd, kTellLeast_s, kTellMost_s);
+  return {taken_, waits ? 0 : rate_, again_s};
+}
+
+std::vector<std::string> WorkPool::too_fast() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(doubted_, {});
+}
+
+}  // namespace grapevine

@@ -1,0 +1,19 @@
+// MemberWork: what a member of a run has told of its work. A value.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace grapevine {
+
+/// What a member has told of its work, and whether it is there.
+struct MemberWork {
+  uint64_t id = 0;
+  std::string node;
+  int ranks = 0;        // that it has in the graph; 0: its work does not count
+  bool is_live = true;  // neither suspect nor over
+  uint64_t number = 0;  // of the news; 0: it has told nothing yet
+  uint64_t taken = 0;
+  double per_second = 0;
+};
+
+}  // namespace grapevine
