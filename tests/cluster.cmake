@@ -3,7 +3,7 @@ grapevine_test(cluster
   SOURCES
     cluster/simulated_links.cpp cluster/simulated_dials.cpp cluster/simulated_cluster.cpp
     cluster/scenario.cpp cluster/checks.cpp cluster/recorded_jumps.cpp cluster/seeds_test.cpp
-    cluster/members_test.cpp
+    cluster/members_test.cpp cluster/pool_test.cpp
     cluster/constants_test.cpp cluster/means_test.cpp cluster/links_test.cpp
     cluster/devices_test.cpp messages/malicious_member.cpp
   USES grapevine_actors grapevine_adversary)

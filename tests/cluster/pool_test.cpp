@@ -1,0 +1,161 @@
+// One pool of gradients for whole nodes on the virtual clock, one run per seed.
+//
+//   GRAPEVINE_SEEDS=1000 bin/cluster_test "the gradients of a run*"     more seeds than usual
+//   GRAPEVINE_SEED=17    bin/cluster_test "the gradients of a run*"     that one alone, with its
+//   log
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "tests/catch.hpp"
+#include "tests/cluster/simulated_cluster.hpp"
+#include "tests/seeds.hpp"
+
+using namespace grapevine;
+using namespace grapevine::test;
+
+namespace {
+
+constexpr double kEnds_s = 200;   // of a run whose work is 20 s where nothing happens
+constexpr double kBetween_s = 2;  // news of a node that nobody has heard: what it takes meanwhile
+
+Settings pooled(int ranks, uint64_t seed, double work_s) {
+  Settings s = endless("a2cid2", "ring", ranks, 0);
+  s.seed = seed;
+  s.share = Share::pool;
+  s.speed_spread = 0.3;
+  s.gradients = static_cast<uint64_t>(work_s / s.gradient_s) * static_cast<uint64_t>(ranks);
+  return s;
+}
+
+/// Nodes of one or two ranks each that take the run's gradients, and what goes wrong meanwhile.
+class PoolRun {
+ public:
+  explicit PoolRun(uint64_t seed)
+      : random_(seed, 0, Purpose::test),
+        hosts_(3 + static_cast<int>(random_.below(4))),
+        here_(1 + static_cast<int>(random_.below(2))),
+        settings_(pooled(hosts_ * here_, seed, 20)),
+        cluster_({.latency_s = 1e-3}, seed) {
+    settings_.local_ranks = here_;
+    for (int h = 0; h < hosts_; ++h)
+      cluster_.start(h, settings_, here_ * h, settings_.ranks,
+                     h == 0 ? std::vector<int>{} : std::vector<int>{0});
+  }
+
+  void kill(int p) { cluster_.kill(p), ++lost_; }
+  void run_until_end() {
+    while (!over() && cluster_.now() < kEnds_s)
+      cluster_.run(cluster_.now() + 0.5);
+  }
+  bool over() {
+    for (int p = 0; p < cluster_.count(); ++p)
+      if (cluster_.at(p).alive && !cluster_.at(p).stopped && !cluster_.at(p).ending) return false;
+    return true;
+  }
+
+  /// By all processes, those that were killed too, as far as is known.
+  uint64_t taken() {
+    uint64_t sum = 0;
+    for (int p = 0; p < cluster_.count(); ++p) {
+      const auto& process = cluster_.at(p);
+      const auto& workers = process.outcome ? process.outcome->workers : process.last_words.workers;
+      for (const WorkerReport& w : workers)
+        sum += w.gradients;
+    }
+    return sum;
+  }
+  /// Up to one a rank, and of each process that was lost what nobody has heard of.
+  uint64_t at_most() const {
+    const double untold = lost_ * here_ * kBetween_s / settings_.gradient_s;
+    return settings_.gradients + static_cast<uint64_t>(settings_.ranks + hosts_ + untold);
+  }
+  std::string lines() {
+    std::string all;
+    for (int p = 0; p < cluster_.count(); ++p)
+      for (const std::string& line : cluster_.at(p).lines)
+        all += cluster_.at(p).name + " " + line + "\n";
+    return all;
+  }
+
+  Random random_;
+  int hosts_, here_;
+  Settings settings_;
+  SimulatedCluster cluster_;
+  int lost_ = 0;  // processes, killed or frozen
+};
+
+}  // namespace
+
+TEST_CASE("the gradients of a run are taken by whoever is free, whatever happens to its nodes") {
+  const Seeds seeds = seeds_wanted(40);
+  double worst = 0;
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    PoolRun run(seed);
+    const uint32_t what = run.random_.below(5);
+    const auto one = static_cast<int>(run.random_.below(static_cast<uint32_t>(run.hosts_)));
+    const double at = run.random_.uniform(3, 15);
+    run.cluster_.run(at);
+    if (what == 1) run.kill(one);
+    if (what == 2) run.cluster_.stop(one), ++run.lost_;
+    if (what == 3) {
+      run.cluster_.start(run.hosts_, run.settings_, -1, run.settings_.ranks, {one});
+      run.settings_.ranks += run.here_;
+    }
+    if (what == 4) run.cluster_.stop(one);
+    run.cluster_.run(at + 1);
+    if (what == 4) run.cluster_.go_on(one);
+    run.run_until_end();
+    INFO("again: GRAPEVINE_SEED=" << seed << " bin/cluster_test \"the gradients of a run*\"; "
+                                  << what << " at " << at);
+    if (seeds.alone) std::fputs(run.lines().c_str(), stderr);
+    CHECK(run.over());
+    CHECK(run.taken() >= run.settings_.gradients);
+    CHECK(run.taken() <= run.at_most());
+    worst = std::max(
+        worst, static_cast<double>(run.taken()) / static_cast<double>(run.settings_.gradients));
+    if (what == 0) CHECK(run.cluster_.now() < 25);
+  }
+  WARN("at most " << 100 * (worst - 1) << " % more than wanted");
+}
+
+TEST_CASE("a part that is cut off does the whole rest, and the run ends") {
+  PoolRun run(3);
+  run.cluster_.run(6);
+  for (int h = 1; h < run.hosts_; ++h) {
+    run.cluster_.network().cut(0, h);
+    run.cluster_.network().cut(h, 0);
+  }
+  run.run_until_end();
+  CHECK(run.over());
+  CHECK(run.taken() >= run.settings_.gradients);
+  const uint64_t before = static_cast<uint64_t>(run.settings_.ranks) * 50;
+  CHECK(run.taken() <= 2 * run.settings_.gradients - before);
+}
+
+TEST_CASE("a node that is slow costs a run of many nodes its own share and no more") {
+  Settings s = pooled(4, 1, 20);
+  s.local_ranks = 1;
+  s.speed_spread = 0;
+  s.plan.rank_faults = {{.kind = RankFaultKind::slow, .ranks = {3}, .at = 0, .factor = 10}};
+  SimulatedCluster cluster({.latency_s = 1e-3}, 1);
+  for (int h = 0; h < 4; ++h)
+    cluster.start(h, s, h, 4, h == 0 ? std::vector<int>{} : std::vector<int>{0});
+  const double ideal_s = 20 * 4 / 3.1;
+  double ended_s = 0;
+  while (cluster.now() < kEnds_s && ended_s == 0) {
+    cluster.run(cluster.now() + 0.1);
+    ended_s = cluster.at(0).outcome ? cluster.now() : 0;
+  }
+  CHECK(ended_s > 0);
+  CHECK(ended_s < 1.1 * ideal_s);
+  uint64_t taken = 0;
+  cluster.run(cluster.now() + 5);
+  for (int p = 0; p < 4; ++p) {
+    REQUIRE(cluster.at(p).outcome);
+    for (const WorkerReport& w : cluster.at(p).outcome->workers)
+      taken += w.gradients;
+  }
+  CHECK(taken >= s.gradients);
+  CHECK(taken <= s.gradients + 8);
+}
