@@ -65,10 +65,10 @@ void Cluster::carry_out(MembershipEffects& effects) {
   for (const std::string& line : effects.lines)
     say(line);
   for (const std::string& node : effects.died) {
-    say(fmt::format("{}{} answers no more: {} nodes are left", kAlarm, node,
-                    membership_->table().live_count()));
+    lost(node);
     departed(node);
   }
+  if (effects.changed) look_for_lost();
   const double now = deps_.clock.now();
   const size_t nodes = membership_->table().live_count();
   if (effects.changed) rosters_.want(now, nodes);
@@ -247,6 +247,7 @@ void Cluster::conclude() {
   for (auto& promise : std::exchange(wanted_, {}))
     promise.deliver(MeanSettled{});
   ending_.departures = departures_.kept();
+  ending_.lost.assign(lost_.begin(), lost_.end());
   std::exchange(deps_.done, {})(std::move(ending_));
 }
 
@@ -301,6 +302,36 @@ void Cluster::on_settled(MeanSettled& settled) {
 // --- others are gone
 
 void Cluster::record(Departure d) { say(departures_.record(std::move(d))); }
+
+void Cluster::lost(const std::string& node) {
+  lost_.insert(node);
+  Alarm alarm;
+  alarm.what = Alarm::What::lost_node;
+  alarm.at_s = deps_.clock.now();
+  alarm.node = node;
+  alarm.is = fmt::format("answers no more, {} nodes are left", membership_->table().live_count());
+  alarm.reason = "its process has died or stands still, or the network is cut";
+  alarm.advice = "the others go on; the same command brings it back";
+  raise(alarm);
+}
+
+void Cluster::look_for_lost() {
+  for (auto node = lost_.begin(); node != lost_.end();) {
+    const auto index = membership_->table().find(*node);
+    if (!index || is_over(membership_->table().at(*index))) {
+      ++node;
+      continue;
+    }
+    Alarm alarm;
+    alarm.what = Alarm::What::lost_node;
+    alarm.over = true;
+    alarm.at_s = deps_.clock.now();
+    alarm.node = *node;
+    alarm.is = "answers again";
+    raise(alarm);
+    node = lost_.erase(node);
+  }
+}
 
 void Cluster::departed(const std::string& node) {
   if (lifecycle_.phase() != RunLifecycle::Phase::training) return;
@@ -358,12 +389,7 @@ void Cluster::tell_work() {
     if (!has_told && is_over(m)) continue;
     MemberWork work{id_of(m.key), m.node};
     if (has_told)
-      work = {id_of(m.key),
-              m.node,
-              0,
-              true,
-              fact->second.number,
-              fact->second.taken,
+      work = {id_of(m.key),           m.node, 0, true, fact->second.number, fact->second.taken,
               fact->second.per_second};
     work.ranks = m.first_rank == kAnyRank || !m.ready ? 0 : static_cast<int>(m.ranks);
     work.is_live = m.state == MemberState::alive;
@@ -416,7 +442,11 @@ void Cluster::raise(const std::string& liar, const std::string& how) {
   alarm.is = how;
   alarm.reason = "it is another program, or somebody's who wishes the run ill";
   alarm.advice = "see who runs it, and give the run another key";
-  send(parts_.console, Note{kAlarm + alarm.line()});
+  raise(alarm);
+}
+
+void Cluster::raise(const Alarm& alarm) {
+  send(parts_.console, Note{(alarm.over ? kAlarmOver : kAlarm) + alarm.line()});
   if (deps_.alarm) deps_.alarm(alarm);
 }
 

@@ -32,6 +32,7 @@ struct ClusterEnding {
   MeanPtr mean;  // of all ranks; null: no ranks were left, or none was to be had
   int nodes = 0;
   std::vector<std::string> missing;  // nodes of whom it is not known that they have the same mean
+  std::vector<std::string> lost;     // nodes that answer no more: dead, still, or cut off
   std::vector<Departure> departures;
   bool drained = false;  // somebody asked this node alone to leave
   double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over
@@ -108,9 +109,12 @@ class Cluster final : public ClusterActor::base {
   void begin_mean(BeginMean);
   void on_settled(MeanSettled&);
   NodeStatus status() const;
+  void lost(const std::string& node);
+  void look_for_lost();
   void departed(const std::string& node);
   void record(Departure);
   void raise(const std::string& liar, const std::string& how);
+  void raise(const Alarm&);
   void say(const std::string& line);
 
   ClusterDependencies deps_;
@@ -121,6 +125,7 @@ class Cluster final : public ClusterActor::base {
   RunEnded ended_;
   bool diverged_ = false;              // the ranks here
   std::vector<std::string> expected_;  // nodes in the graph when the end began
+  std::set<std::string> lost_;         // nodes that have died and not come back
   ClusterEnding ending_;
   MeanOrders orders_;
   std::deque<caf::typed_response_promise<MeanSettled>> wanted_;  // consoles that wait for one

@@ -509,6 +509,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
   if (hooks.run.checkpoints.settle) hooks.run.checkpoints.settle();
   if (end.failure) return *end.failure;
   result.missing = end.missing;
+  result.lost = end.lost;
   result.departures = end.departures;
   result.drained = end.drained;
   result.mass_lost = end.mass_lost;

@@ -26,8 +26,8 @@ struct NodeSettings {
   std::optional<RunKey> key;
   // What this process signs with: the same one each time makes it the same member to the others.
   std::shared_ptr<const NodeKey> own_key;  // null: a new one
-  uint64_t life = 0;               // another each time that the process is started; 0: drawn
-  bool no_key = false;             // TCP on loopback without one
+  uint64_t life = 0;    // another each time that the process is started; 0: drawn
+  bool no_key = false;  // TCP on loopback without one
   bool bulk_encryption = true;
   bool same_host = true;  // pass payloads through shared memory where it can be had
   int first_rank = -1;    // -1: whichever are free
@@ -61,6 +61,7 @@ struct NodeResult {
   std::shared_ptr<const Buffer> statistics;
   int ranks = 0, nodes = 0;           // that are in it
   std::vector<std::string> missing;   // nodes of whom it is not known that they have the same
+  std::vector<std::string> lost;      // nodes that answered no more, and did not come back
   std::vector<Departure> departures;  // of other nodes, and of this one
   bool drained = false;               // somebody asked this node to leave the others, who go on
   double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over

@@ -42,9 +42,10 @@ const char* name_of(Alarm::What what) {
     case Alarm::What::idle_rank: return "idle_rank";
     case Alarm::What::conserved_sum: return "conserved_sum";
     case Alarm::What::checkpoint: return "checkpoint";
-    case Alarm::What::liar: break;
+    case Alarm::What::liar: return "liar";
+    case Alarm::What::lost_node: break;
   }
-  return "liar";
+  return "lost_node";
 }
 
 Alarm divergence_under(const Settings& s) {

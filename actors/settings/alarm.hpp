@@ -20,11 +20,12 @@ struct Alarm {
     conserved_sum,  // what a method never changes has changed; seen on the virtual clock alone
     checkpoint,     // what the run would go on from cannot be written
     liar,           // a node says of others, or of itself, what cannot be so
+    lost_node,      // a node answers no more: it has died, stands still, or is cut off
   };
   What what = What::divergence;
   bool over = false;         // what was told before is so no longer
   int rank = -1, peer = -1;  // -1: all of them
-  std::string node;          // of a liar
+  std::string node;          // of a liar, or lost
   double at_s = 0;
   std::string is, reason, advice;  // the last two are empty where it is over
 
@@ -35,10 +36,10 @@ struct Alarm {
   }
 };
 
-inline constexpr std::array kAlarms = {Alarm::What::divergence,  Alarm::What::far_edge,
-                                       Alarm::What::silent_edge, Alarm::What::stale_edge,
-                                       Alarm::What::idle_rank,   Alarm::What::conserved_sum,
-                                       Alarm::What::checkpoint,  Alarm::What::liar};
+inline constexpr std::array kAlarms = {
+    Alarm::What::divergence, Alarm::What::far_edge,  Alarm::What::silent_edge,
+    Alarm::What::stale_edge, Alarm::What::idle_rank, Alarm::What::conserved_sum,
+    Alarm::What::checkpoint, Alarm::What::liar,      Alarm::What::lost_node};
 const char* name_of(Alarm::What);
 
 /// Why ranks that agreed drift apart under such settings, and what to do: the likeliest of it.

@@ -43,6 +43,8 @@ Json node_json(const Options& options, const Summary& s, const TrainingTimes& ti
   object["push_weights"] = weights;
   object["push_weight_lost"] = s.push_weight_lost;
   object["missing"] = s.missing;
+  object["split"] = !s.lost.empty();
+  object["lost"] = s.lost;
   object["departures"] = departures_json(s.departures);
   object["seconds"] = s.seconds;
   object["evaluation_seconds"] = times.evaluation_s;

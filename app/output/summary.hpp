@@ -48,6 +48,7 @@ struct Summary : RunTotals {
   int first_rank = 0;                 // of `ranks`, where others are elsewhere
   int nodes = 0, ranks_in_mean = 0;   // of a run of several processes
   std::vector<std::string> missing;   // nodes of whom it is not known that they have this mean
+  std::vector<std::string> lost;      // nodes that answered no more, and did not come back
   std::vector<Departure> departures;  // of nodes, the own one among them
   double push_weight_lost = 0;        // push-sum's, of the ranks here: nobody has taken it over
   std::vector<RankSummary> ranks;

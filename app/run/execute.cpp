@@ -443,6 +443,7 @@ Result<Summary> execute_node(const Settings& settings, const PeerOptions& peers,
   summary.nodes = result->nodes;
   summary.ranks_in_mean = result->ranks;
   summary.missing = std::move(result->missing);
+  summary.lost = std::move(result->lost);
   summary.departures = std::move(result->departures);
   summary.drained = result->drained;
   summary.push_weight_lost = result->mass_lost;
