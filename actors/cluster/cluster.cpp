@@ -122,7 +122,7 @@ void Cluster::tell_members() {
   tell_work();
   send(parts_.transfers,
        MembersSeen{std::make_shared<const std::vector<Member>>(membership_->members()),
-                   membership_->epoch()});
+                   membership_->epoch(), membership_->unheard()});
 }
 
 void Cluster::new_roster() {
@@ -248,6 +248,7 @@ void Cluster::conclude() {
     promise.deliver(MeanSettled{});
   ending_.departures = departures_.kept();
   ending_.lost.assign(lost_.begin(), lost_.end());
+  std::erase_if(ending_.missing, [this](const std::string& node) { return lost_.contains(node); });
   std::exchange(deps_.done, {})(std::move(ending_));
 }
 

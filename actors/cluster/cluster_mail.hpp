@@ -104,6 +104,7 @@ struct FetchFrom {
 struct MembersSeen {
   std::shared_ptr<const std::vector<Member>> all;  // by name
   uint64_t epoch = 0;                              // that they make
+  std::vector<std::string> unheard;                // whose requests for means are not heard
 };
 struct BeginMean {
   uint64_t serial = 0;                     // 0: the mean at the end

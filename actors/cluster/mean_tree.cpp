@@ -78,7 +78,7 @@ MeanKey mean_key(uint64_t serial, const std::vector<MeanMember>& members) {
   MeanKey key;
   key.serial = serial;
   for (const MeanMember& m : members)
-    if (!m.left) key.members.push_back(m);
+    if (!m.left && !(serial != 0 && m.is_unheard)) key.members.push_back(m);
   std::sort(key.members.begin(), key.members.end(),
             [](const MeanMember& a, const MeanMember& b) { return a.node < b.node; });
   std::vector<std::pair<uint64_t, uint32_t>> names;

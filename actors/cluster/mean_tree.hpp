@@ -28,6 +28,7 @@ struct MeanMember {
   bool left = false;                        // politely; else it is alive
   uint64_t told_number = 0, told_hash = 0;  // the last mean that it says it has; 0: none
   std::vector<uint64_t> unreachable;        // name hashes, as it says
+  bool is_unheard = false;  // its requests are not heard here, so it numbers snapshots otherwise
 };
 
 /// What a number names.

@@ -20,15 +20,18 @@ constexpr double kRounding_s = 1e-6;  // of a timer's time
 bool serves(const Member& m, uint32_t rank) { return rank - m.first_rank < m.ranks; }
 
 MeanMember seen_by_mean(const Member& m) {
-  return {m.node,     m.incarnation, m.first_rank, m.ranks,
-          is_over(m), m.mean.number, m.mean.hash,  m.unreachable};
+  return {m.node,        m.incarnation, m.first_rank,  m.ranks, is_over(m),
+          m.mean.number, m.mean.hash,   m.unreachable, false};
 }
 
 // Who takes part in a mean, or has left after it took part.
-std::vector<MeanMember> seen_by_mean(const std::vector<Member>& all) {
+std::vector<MeanMember> seen_by_mean(const MembersSeen& seen) {
   std::vector<MeanMember> members;
-  for (const Member& m : all)
-    if (in_graph(m) || m.state == MemberState::left) members.push_back(seen_by_mean(m));
+  for (const Member& m : *seen.all) {
+    if (!in_graph(m) && m.state != MemberState::left) continue;
+    members.push_back(seen_by_mean(m));
+    members.back().is_unheard = std::ranges::find(seen.unheard, m.node) != seen.unheard.end();
+  }
   return members;
 }
 
@@ -80,7 +83,7 @@ void Transfers::on_tick() {
 void Transfers::see(const MembersSeen& members) {
   members_ = members;
   averaging([this](MeanExchange& m, double now, MeanEffects& out) {
-    m.view(now, seen_by_mean(*members_.all), out);
+    m.view(now, seen_by_mean(members_), out);
   });
   handing_over([this](MassHandOver& m, double now, MassEffects& out) {
     for (const Member& each : *members_.all)

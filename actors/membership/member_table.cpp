@@ -286,10 +286,15 @@ std::vector<EdgeRate> MemberTable::edge_rates() const {
     const auto& [i, j] = words;
     const auto is_own = [](const Word& w) { return w.number > 0 && w.by == 0; };
     const auto [low, high] = std::minmax(i.per_second, j.per_second);
-    if (is_own(i) || is_own(j))
-      rates.push_back({edge.first, edge.second, is_own(i) ? i.per_second : j.per_second});
-    else if (i.number > 0 && j.number > 0)
-      rates.push_back({edge.first, edge.second, std::min(high, 2 * low)});
+    const bool both = i.number > 0 && j.number > 0;
+    double rate = std::min(high, 2 * low);
+    if (is_own(i) || is_own(j)) {
+      const double own = is_own(i) ? i.per_second : j.per_second;
+      if (!both || rate > kOwnWins * own || own > kOwnWins * rate) rate = own;
+    } else if (!both) {
+      continue;
+    }
+    rates.push_back({edge.first, edge.second, rate});
   }
   return rates;
 }

@@ -46,6 +46,7 @@ constexpr size_t kMembersAtMost = 4096;         // records kept; later names are
 constexpr uint32_t kRatePartsAtMost = 128;      // of one member
 constexpr size_t kRateFactsAtMost = 4096;       // kept
 constexpr size_t kWorkFactsAtMost = 4096;       // likewise
+constexpr double kOwnWins = 1.5;  // times as often, or as rarely, as others say of an own edge
 
 uint64_t name_hash(std::string_view);
 
@@ -117,8 +118,8 @@ class MemberTable {
   using RatePart = std::pair<uint32_t, uint32_t>;  // member and part
   const std::map<RatePart, RateFact>& rates() const { return rates_; }
   /// What counts of them: of an edge the larger of what its two ends say, but at most twice the
-  /// other, and nothing where one end alone says something; a measurement of this node's own counts
-  /// as it is, and so does one of a member that has both ends.
+  /// other, and nothing where one end alone says something. Where a measurement of this node's own
+  /// is beyond kOwnWins of that, it counts as it is; all nodes have one set of constants else.
   std::vector<EdgeRate> edge_rates() const;
 
   /// The newest of each owner, by its id; what those have done who are over stays done.

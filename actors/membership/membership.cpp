@@ -372,6 +372,13 @@ void Membership::ask_for_mean(double now) {
   renew_self(m);
 }
 
+std::vector<std::string> Membership::unheard() const {
+  std::vector<std::string> nodes;
+  for (const uint32_t member : too_often_)
+    nodes.push_back(table_.at(member).node);
+  return nodes;
+}
+
 uint64_t Membership::means_asked() const {
   uint64_t asked = table_.means_asked();
   for (const uint32_t member : too_often_)

@@ -151,6 +151,7 @@ class Membership {
   /// Of the means that are asked for, as all know it who know the same: another number with each
   /// request; 0: none was.
   uint64_t means_asked() const;
+  std::vector<std::string> unheard() const;  // members that ask too often, by name
 
   /// Of the own record: a mean that this node has, and whom it cannot reach itself. False: more
   /// nodes than a record can name, or nobody of that name.

@@ -98,14 +98,12 @@ uint64_t WorkPool::first_credit(const MemberWork& told) const {
   return std::min(told.taken, static_cast<uint64_t>(fastest_ * most * std::max(1, told.ranks)));
 }
 
-void WorkPool::credit(double now, Member& m) {
-  const double rate = median_rate(), since = now - m.credited_s;
-  m.credited_s = now;
+void WorkPool::credit(Member& m) {
   const uint64_t asked = m.told.taken - std::min(m.told.taken, m.credit);
-  // A gradient a rank counts in any case, however long it has taken.
-  const double most = fastest_ * (rate * since + 1) * m.told.ranks;
-  const bool fits = rate == 0 || static_cast<double>(asked) <= most;
-  m.credit += fits ? asked : static_cast<uint64_t>(most);
+  const bool fits = median_ == 0 || static_cast<double>(asked) <= m.allowed;
+  const uint64_t given = fits ? asked : static_cast<uint64_t>(m.allowed);
+  m.credit += given;
+  m.allowed = std::max(0.0, m.allowed - static_cast<double>(given));
   if (!fits && !std::exchange(m.is_doubted, true)) doubted_.push_back(m.told.node);
 }
 
@@ -114,11 +112,13 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
   before_ = std::max(before_, before);
   for (auto& [id, m] : others_)
     m.told.is_live = false;  // a member that is not among them has gone
+  std::vector<Member*> news;
   for (const MemberWork& told : all) {
     const auto [at, first] = others_.try_emplace(told.id);
     Member& m = at->second;
     if (first) {
-      m = {.told = told, .heard_s = now, .news_s = kTellMost_s, .credited_s = now};
+      m = {.told = told, .heard_s = now, .news_s = kTellMost_s, .allowed_s = now};
+      m.allowed = fastest_ * told.ranks;
       m.own_before = taken_;
       m.credit = told.ranks > 0 ? first_credit(told) : 0;
       continue;
@@ -130,8 +130,13 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
     if (!is_news) continue;
     m.news_s = std::min(kNewsAtMost_s, m.news_s + (now - m.heard_s - m.news_s) / 4);
     m.heard_s = now;
-    if (told.ranks > 0) credit(now, m);
+    if (told.ranks > 0) news.push_back(&m);
   }
+  for (auto& [id, m] : others_)
+    m.allowed += fastest_ * median_ * m.told.ranks * (now - std::exchange(m.allowed_s, now));
+  for (Member* m : news)
+    credit(*m);
+  if (const double rate = median_rate(); rate > 0) median_ = rate;
 }
 
 WorkPool::Own WorkPool::tell(double now) {

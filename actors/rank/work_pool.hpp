@@ -19,8 +19,9 @@
 // between two news. In one process both counts are exact and the same.
 //
 // A member may lie about its count. What it is credited with grows by at most `fastest` times r a
-// rank; what it had told when it was first heard counts up to `fastest` times the largest count a
-// rank of any other member, where there are two others to compare it with.
+// rank, and one gradient a rank more in all; what it had told when it was first heard counts up to
+// `fastest` times the largest count a rank of any other member, where there are two others to
+// compare it with.
 //
 // Any thread may call. Times in seconds of the run's clock.
 #pragma once
@@ -63,7 +64,8 @@ class WorkPool {
  private:
   struct Member {
     MemberWork told;
-    double heard_s = 0, news_s = 0, credited_s = 0;
+    double heard_s = 0, news_s = 0, allowed_s = 0;
+    double allowed = 0;       // more than it is credited with
     uint64_t credit = 0;      // of what it has told
     uint64_t own_before = 0;  // taken here when it was first heard of
     bool is_doubted = false;
@@ -74,13 +76,14 @@ class WorkPool {
   double untold(double now, const Member&) const;
   double median_rate() const;
   uint64_t first_credit(const MemberWork&) const;
-  void credit(double now, Member&);
+  void credit(Member&);
 
   mutable std::mutex mutex_;
   const uint64_t wanted_;
   const double ranks_, fastest_;
   uint64_t before_, taken_ = 0;
   std::map<uint64_t, Member> others_;
+  double median_ = 0;  // the last pace of a rank that was known; 0: none yet, and no bound
   std::vector<std::string> doubted_;
   // of tell()
   double told_s_ = 0, rate_ = 0;

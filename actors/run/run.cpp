@@ -279,6 +279,11 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
   return states;
 }
 
+std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
+  if (!pools(s)) return nullptr;
+  return std::make_shared<WorkPool>(s.gradients, before, ranks_here(s), s.fastest_at_most);
+}
+
 }  // namespace
 
 SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
@@ -326,9 +331,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .manager = manager,
       .membership = site.membership,
       .make_worker = hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
-      .pool = pools(s) ? std::make_shared<WorkPool>(s.gradients, counters->gradients, ranks_here(s),
-                                                    s.fastest_at_most)
-                       : nullptr,
+      .pool = pool_of(s, counters->gradients),
       .gradient_s = gradient_s,
       .records = std::move(hooks.resumption.ranks),
       .sink = hooks.sink,

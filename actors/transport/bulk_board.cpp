@@ -321,6 +321,7 @@ void BulkBoard::give_up(Line& line, const std::string& reason, bool for_good) {
   if (line.link.get() != nullptr) {
     frames += line.link->under_way();
     line.link->stop();
+    line.peer->counters.bulk = BulkPath::none;
     // Later: this may be called out of the link's own promises.
     tasks_.add(kj::evalLater([gone = kj::mv(line.link)] {}));
   }

@@ -61,7 +61,6 @@ BulkLink::BulkLink(BulkStream made, std::shared_ptr<Peer> peer, Loop& loop,
 }
 
 BulkLink::~BulkLink() {
-  peer_->counters.bulk = BulkPath::none;
   for (auto& [number, lease] : lent_)
     lease.retire();  // the other end may still be reading
   lent_in_all_.payloads -= lent_.size();

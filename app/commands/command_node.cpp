@@ -109,11 +109,17 @@ CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestHall>& hall, const B
   return [hall](int rank) { return hall->kept(rank); };
 }
 
+void announce_host(const Options& options) {
+  const std::string& wanted = options.peers.listen;
+  if (!options.peers.key.empty() && open_to_others(wanted) != wanted)
+    announce(options.log, "the host of " + wanted +
+                              " is on loopback here: all addresses of this host are listened at");
+}
+
 }  // namespace
 
 Result<int> node(Options options, const OnHall& on_hall) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto since_start = [start] {
+  const auto since_start = [start = std::chrono::steady_clock::now()] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   Settings& settings = options.settings;
@@ -150,11 +156,7 @@ Result<int> node(Options options, const OnHall& on_hall) {
     metrics = std::move(*started);
     announce(options.log, "metrics at " + metrics->url());
   }
-  const std::string& wanted = options.peers.listen;
-  if (!options.peers.key.empty() && open_to_others(wanted) != wanted)
-    announce(options.log, "the host of " + wanted +
-                              " is on loopback here: all addresses of this "
-                              "host are listened at");
+  announce_host(options);
   std::string address;
   auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
                            (*record)->watch(), [&](const std::string& where) {
@@ -178,11 +180,10 @@ Result<int> node(Options options, const OnHall& on_hall) {
     if (options.json && summary.alarm) print_json(object);
     return *summary.failure;
   }
-  if (options.json) {
+  if (options.json)
     print_json(object);
-  } else {
+  else
     print_node(of_this_process(settings), summary, times, address, options.out);
-  }
   if (!saved) return saved.error();
   if (summary.missing.empty()) return 0;
   return complain_of_missing(summary.missing);

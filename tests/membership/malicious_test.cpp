@@ -472,7 +472,8 @@ TEST_CASE("nodes that a liar has led ahead through many graphs are followed by a
     for (uint64_t jump = 1; jump < 1 << 20; jump *= 2) {
       MembershipPacket packet;
       packet.kind = MembershipPacket::Kind::sync_reply;
-      packet.graph = {world->at(0).spec().version + jump, World::name(4), "star"};
+      const uint64_t version = world->at(0).spec().version + jump;
+      packet.graph = signed_by(world->key(4), {version, World::name(4), "star", {}, {}});
       say(*world, 4, 0, packet);
     }
     world->run(world->now() + 1);

@@ -7,14 +7,7 @@
 
 namespace grapevine {
 
-inline std::vector<ControlMessage> one_of_each() {
-  FrameHeader offer;
-  offer.from = 1;
-  offer.to = 2;
-  offer.from_incarnation = 3;
-  offer.epoch = 4;
-  offer.number = 5;
-  offer.alpha_tilde = 0.75;
+inline MembershipPacket full_membership_packet() {
   MembershipPacket packet;
   packet.kind = MembershipPacket::Kind::sync_reply;
   packet.sequence = 6;
@@ -48,6 +41,18 @@ inline std::vector<ControlMessage> one_of_each() {
   packet.news = {a, b};
   packet.graph = {9, "a", "ring:8", {88}, {89}};
   packet.rates = {{90, 91, 92, 93, {{0, 1, 12.5}, {1, 2, 0.25}}, {94}}, {95, 1, 0, 1, {}, {}}};
+  packet.work = {{98, 99, 100, 12.5, {101}}};
+  return packet;
+}
+
+inline std::vector<ControlMessage> one_of_each() {
+  FrameHeader offer;
+  offer.from = 1;
+  offer.to = 2;
+  offer.from_incarnation = 3;
+  offer.epoch = 4;
+  offer.number = 5;
+  offer.alpha_tilde = 0.75;
   Manifest manifest;
   manifest.transfer = 10;
   manifest.refused = "not ready";
@@ -84,7 +89,7 @@ inline std::vector<ControlMessage> one_of_each() {
           Agree{{97}},
           BulkToken{~uint64_t{0}, true, "grapevine-15"},
           offer,
-          packet,
+          full_membership_packet(),
           FetchState{16, 17, {0, 1, 18}},
           manifest,
           ConsoleRequest{ConsoleVerb::inject, "[[fault]]\n\tkind = \"cut\"\n", 19, 20},

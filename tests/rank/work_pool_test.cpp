@@ -87,6 +87,28 @@ TEST_CASE("a member that tells of ever more work is credited with ten times the 
   CHECK(pool.too_fast().empty());
 }
 
+TEST_CASE(
+    "of eight members one that lies leaves the others seven seventeenths of the work at least") {
+  constexpr uint64_t kWork = 10'000;
+  for (const double lie : {1.0, 3.0, 30.0, 1e6}) {  // times the honest pace of ten a second
+    WorkPool pool(kWork, 0, 1);
+    uint64_t honest = 0, number = 0;
+    for (double now = 0; !pool.is_complete() && now < 1000; now += 0.1, ++number) {
+      std::vector<MemberWork> told{
+          member(9, number + 1, static_cast<uint64_t>(lie * 10 * now), 10 * lie)};
+      for (uint64_t other = 1; other <= 6; ++other)
+        told.push_back(member(other, number + 1, number, 10));
+      pool.hear(now, 0, told);
+      if (pool.is_enough(now)) continue;
+      pool.took();
+      honest += 7;
+    }
+    INFO(lie);
+    CHECK(pool.is_complete());
+    CHECK(honest >= kWork * 7 / 17 - 70);  // but for the first second
+  }
+}
+
 TEST_CASE("members without ranks in the graph have no work that counts") {
   WorkPool pool(100, 0, 1);
   pool.hear(0, 0, {member(7, 2, 100, 0, 0)});
