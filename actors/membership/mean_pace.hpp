@@ -2,16 +2,17 @@
 // so more often. Values; `now` in seconds.
 //
 // Each request begins a mean anew at all nodes, so one that never ceases would let none end. A node
-// asks four times in a row, and then once each five seconds. It allows others twice of both, for
-// their requests may be late; who asks for more is ignored, by all who count alike.
+// asks eight times in a row, and then once each two seconds, unless it is alone. It allows others
+// twice of both, for their requests may be late; one that asks for more is ignored, by all who
+// count alike.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
 namespace grapevine {
 
-constexpr double kMeanEach_s = 5;
-constexpr uint32_t kMeansInARow = 4;
+constexpr double kMeanEach_s = 2;
+constexpr uint32_t kMeansInARow = 8;
 
 class MeanPace {
  public:

@@ -98,7 +98,8 @@ void Membership::finish(double now, MembershipEffects& out) {
   if (settle_at_ <= now) settle_ranks(now, out);
   begin_contested(now, out);
   change_graph(now, out);
-  if (mean_wanted_ && own_means_.due() <= now) ask_for_mean(now);
+  const bool is_alone = table_.size() == 1;  // nobody else has work with it
+  if (mean_wanted_ && (is_alone || own_means_.due() <= now)) ask_for_mean(now);
   connector_.run(now, table_, random_, out.dials, out.closes);
   if (const auto member = connector_.revisit()) send_sync(table_.at(*member).node, out);
   if (fresh_ && tell_at_ <= now) {
@@ -365,7 +366,7 @@ void Membership::want_mean(double now, MembershipEffects& out) {
 
 void Membership::ask_for_mean(double now) {
   mean_wanted_ = false;
-  own_means_.count(now);
+  if (table_.size() > 1) own_means_.count(now);
   Member m = self();
   ++m.means_asked;
   ++m.refutations;

@@ -33,8 +33,8 @@
 // Any member may change the graph, for any user may by a message to any node. So a liar may too,
 // and what that costs is bounded: after four changes in a row a node makes one a second, to the
 // newest graph that it has heard of; one whose version is far above the last is refused and
-// counted. So with means: each member counts its own requests, four in a row and then one each
-// five seconds; those of who asks twice as often are ignored.
+// counted. So with means: each member counts its own requests, eight in a row and then one each
+// two seconds; those of a node that asks twice as often are ignored.
 //
 // News go to two others as soon as they are heard, and to two more every 5 ms until each was told
 // log2(n) / 2 times; then they ride on pings and acks, some 3 log2(n) times in all. Whole views are

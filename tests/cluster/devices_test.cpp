@@ -182,15 +182,25 @@ TEST_CASE(
 
 namespace {
 
-/// Process 1 of three was killed: how many of the others go on by the way that is counted.
+uint64_t applied_by(const NodeStatus& status) {
+  uint64_t sum = 0;
+  for (const CommunicatorReport& c : status.ranks.communicators)
+    sum += c.counts.applied;
+  return sum;
+}
+
+/// Process 1 of three was killed: how many of the others go on by the way that is counted. All go
+/// on exchanging.
 uint64_t survivors_going_on(SimulatedCluster& cluster, uint64_t Carried::*counted) {
   uint64_t go_on = 0;
   for (const int p : {0, 2}) {
     REQUIRE(cluster.running(p));
     const uint64_t before = asked_carried(cluster, p).*counted;
+    const uint64_t applied = applied_by(cluster.at(p).status);
     CHECK(cluster.at(p).status.device_edges.size() == 1);
     cluster.run(cluster.now() + 3);
     go_on += asked_carried(cluster, p).*counted > before;
+    CHECK(applied_by(cluster.at(p).status) > applied);
   }
   return go_on;
 }
@@ -215,7 +225,8 @@ TEST_CASE("a node that reads in place is killed at any moment, as is one that le
   CHECK(in_place == 200);  // the others go on
 }
 
-TEST_CASE("a node in exchanges by NCCL is killed at any moment, and the others go on by it") {
+TEST_CASE(
+    "a node in exchanges by NCCL is killed at any moment, and nearly all others go on by it") {
   uint64_t go_on = 0, broken = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);
@@ -241,7 +252,8 @@ TEST_CASE("a node in exchanges by NCCL is killed at any moment, and the others g
     CHECK(cluster.nccl().stuck() == 0);
   }
   INFO(broken << " exchanges with the dead broke off");
-  CHECK(go_on == 80);
+  CHECK(go_on >=
+        76);  // a broken exchange may break that of the survivors: they go by the host then
   CHECK(broken > 10);
 }
 
