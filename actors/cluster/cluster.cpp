@@ -248,7 +248,6 @@ void Cluster::conclude() {
     promise.deliver(MeanSettled{});
   ending_.departures = departures_.kept();
   ending_.lost.assign(lost_.begin(), lost_.end());
-  std::erase_if(ending_.missing, [this](const std::string& node) { return lost_.contains(node); });
   std::exchange(deps_.done, {})(std::move(ending_));
 }
 
@@ -304,7 +303,10 @@ void Cluster::on_settled(MeanSettled& settled) {
 
 void Cluster::record(Departure d) { say(departures_.record(std::move(d))); }
 
+// Once the run ends, nodes go one after the other.
 void Cluster::lost(const std::string& node) {
+  if (lifecycle_.phase() > RunLifecycle::Phase::weighing)
+    return say(fmt::format("{} answers no more", node));
   lost_.insert(node);
   Alarm alarm;
   alarm.what = Alarm::What::lost_node;

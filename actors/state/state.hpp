@@ -229,16 +229,21 @@ class State final : public StateActor::base {
 template <class Work>
 bool State::guarded(int rank, Work&& work) {
   std::string text = "what it threw is no std::exception";
+  std::string where = "the rule of rank " + std::to_string(rank);
   try {
     work();
     return true;
+  } catch (const std::bad_alloc& e) {
+    if (!deps_.on_throw) throw;
+    if (deps_.device) where = "the device of this process";
+    text = deps_.device ? "it has too little memory left, or is lost" : e.what();
   } catch (const std::exception& e) {
     if (!deps_.on_throw) throw;
     text = e.what();
   } catch (...) {
     if (!deps_.on_throw) throw;
   }
-  deps_.on_throw("the rule of rank " + std::to_string(rank), text);
+  deps_.on_throw(where, text);
   drop(rank);
   return false;
 }

@@ -61,6 +61,11 @@ struct Three {
   void end_well() {
     c.signal(SIGKILL);
     c.end();
+    for (Process* honest : {&a, &b})
+      honest->wait_for([](const Json& s) {
+        const std::string state = state_of(s, "c");
+        return state != "alive" && state != "suspect";
+      });
     REQUIRE(run_grapevine("ctl " + a.address() + " stop").status == 0);
     for (Process* honest : {&a, &b}) {
       const int status = honest->end();
