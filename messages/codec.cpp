@@ -187,8 +187,8 @@ Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payloa
         fmt::format("frame refused: bound {}, accepted: at least 0", shown(double{h.bound})));
   }
   if (!(h.allowance >= 0)) {
-    return world_error(
-        fmt::format("frame refused: allowance {}, accepted: at least 0", shown(double{h.allowance})));
+    return world_error(fmt::format("frame refused: allowance {}, accepted: at least 0",
+                                   shown(double{h.allowance})));
   }
   return h;
 }
@@ -212,13 +212,6 @@ void fill(wire::Parcel::Builder root, const StatePiece& m) {
   piece.setTransfer(m.transfer);
 }
 
-void fill(wire::Parcel::Builder root, const PushSumMass& m) {
-  auto mass = root.initPushSumMass();
-  mass.setRank(m.rank);
-  mass.setHandOver(m.hand_over);
-  mass.setWeight(m.weight);
-}
-
 Status judge(const MeanPiece& m, const Parcel& p) {
   if (p.dtype == (m.way == MeanPiece::Way::up ? DType::f32 : DType::bytes))
     return parcel_refused("dtype of a mean", static_cast<uint64_t>(p.dtype),
@@ -233,16 +226,6 @@ Status judge(const MeanPiece& m, const Parcel& p) {
 Status judge(const StatePiece& m, const Parcel&) {
   if (m.piece >= kMaxPieces)
     return parcel_refused("piece", m.piece, fmt::format("below {}", kMaxPieces));
-  return Done{};
-}
-
-Status judge(const PushSumMass& m, const Parcel& p) {
-  if (p.dtype == DType::bytes)
-    return parcel_refused("dtype of a mass", static_cast<uint64_t>(p.dtype), "numbers");
-  if (m.rank >= kRanksAtMost)
-    return parcel_refused("rank", m.rank, fmt::format("below {}", kRanksAtMost));
-  if (!std::isfinite(m.weight) || m.weight <= 0)
-    return parcel_refused("weight", shown(m.weight), "finite and above 0");
   return Done{};
 }
 
@@ -261,11 +244,6 @@ Parcel value_of(wire::Parcel::Reader root) {
     case wire::Parcel::STATE_PIECE:
       p.what = StatePiece{root.getStatePiece().getTransfer(), root.getStatePiece().getPiece()};
       break;
-    case wire::Parcel::PUSH_SUM_MASS: {
-      const auto m = root.getPushSumMass();
-      p.what = PushSumMass{m.getHandOver(), m.getRank(), m.getWeight()};
-      break;
-    }
   }
   return p;
 }
@@ -292,8 +270,8 @@ Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payl
   if (root.getVersion() != kWireVersion)
     return parcel_refused("wire version", root.getVersion(), std::to_string(kWireVersion));
   const auto kind = static_cast<int>(root.which());
-  if (kind > static_cast<int>(wire::Parcel::PUSH_SUM_MASS))
-    return parcel_refused("kind", static_cast<uint64_t>(kind), "0 to 2");
+  if (kind > static_cast<int>(wire::Parcel::STATE_PIECE))
+    return parcel_refused("kind", static_cast<uint64_t>(kind), "0 to 1");
   const auto dtype = static_cast<int>(root.getDtype());
   if (dtype >= kParcelDTypes)
     return parcel_refused("dtype", static_cast<uint64_t>(dtype), "0 (f32), 1 (f64) or 2 (bytes)");

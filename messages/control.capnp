@@ -23,7 +23,7 @@ struct Control {
     consoleRequest @9 :ConsoleRequest;
     consoleReply @10 :ConsoleReply;
     meanAsk @11 :MeanAsk;
-    massReceipt @12 :MassReceipt;
+    reserved2 @12 :Void;           # was the receipt of push-sum mass
     ncclTalk @13 :NcclTalk;
     agree @14 :Data;               # of all connections of a pair of nodes this one shall stand: the proof
                                    # of the sender's key, 64 bytes
@@ -197,10 +197,6 @@ struct MeanAsk {                   # for pieces of a mean, counted over all its 
   until @2 :UInt32;
   down @3 :Bool;                   # of the mean itself; else of the receiver's sum
   again @4 :Bool;                  # those from `from` on have not come
-}
-
-struct MassReceipt {               # what was handed over has arrived
-  handOver @0 :UInt64;             # the giver's number
 }
 
 struct NcclTalk {                  # of the communicator that a GPU of each of the two nodes may have

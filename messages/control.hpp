@@ -122,7 +122,7 @@ struct Member {
   std::vector<RankGone> gone;         // of its ranks, by rising rank; at most kMaxGone
   std::vector<uint64_t> unreachable;  // hashes of names, rising: nodes that it cannot reach itself
   MeanTold mean;
-  MemberState last_word = MemberState::alive;  // its own: it has left, or what it had is lost
+  MemberState last_word = MemberState::alive;  // its own: alive, or it has left
   uint32_t generation = 0;                     // of the run: a resumed one has a later one
   bool stops = false;        // it wants the run to stop: all finish what they have begun
   uint32_t means_asked = 0;  // how many means of all ranks it has asked for
@@ -212,12 +212,6 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// What was handed over (PushSumMass) has arrived; the giver's number.
-struct MassReceipt {
-  uint64_t hand_over = 0;
-  bool operator==(const MassReceipt&) const = default;
-};
-
 /// Of a communicator of NCCL that a GPU of each of two nodes may have for itself
 /// (actors/device/nccl_links.hpp): its sender has begun to connect, and waits for the other end.
 struct NcclConnect {
@@ -268,6 +262,6 @@ struct NcclTalk {
 
 using ControlMessage =
     std::variant<Hello, Refusal, Bye, Agree, BulkToken, FrameHeader, MembershipPacket, FetchState,
-                 Manifest, ConsoleRequest, ConsoleReply, MeanAsk, MassReceipt, NcclTalk>;
+                 Manifest, ConsoleRequest, ConsoleReply, MeanAsk, NcclTalk>;
 
 }  // namespace grapevine

@@ -264,11 +264,12 @@ ControlMessage read(Judge& judge, Control::Reader in) {
     case Control::CONSOLE_REQUEST: return read(judge, in.getConsoleRequest());
     case Control::CONSOLE_REPLY: return read(judge, in.getConsoleReply());
     case Control::MEAN_ASK: return read(in.getMeanAsk());
-    case Control::MASS_RECEIPT: return MassReceipt{in.getMassReceipt().getHandOver()};
     case Control::NCCL_TALK: return read(judge, in.getNcclTalk());
-    case Control::RESERVED: break;
+    case Control::RESERVED:
+    case Control::RESERVED2: break;
   }
-  judge.refuse(fmt::format("kind {}, accepted: 0 to 14, but 3", static_cast<unsigned>(in.which())));
+  judge.refuse(
+      fmt::format("kind {}, accepted: 0 to 14, but 3 and 12", static_cast<unsigned>(in.which())));
   return Bye{};
 }
 

@@ -181,10 +181,6 @@ void fill(Control::Builder out, const MeanAsk& m) {
   ask.setAgain(m.again);
 }
 
-void fill(Control::Builder out, const MassReceipt& m) {
-  out.initMassReceipt().setHandOver(m.hand_over);
-}
-
 void fill(wire::NcclTalk::Builder out, const NcclConnect& m) {
   auto connect = out.initConnect();
   connect.setId(data_of(m.id));

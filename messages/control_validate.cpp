@@ -114,7 +114,6 @@ void judge(Judge& j, const ConsoleReply& m) {
 void judge(Judge& j, const MeanAsk& m) {
   j.holds(m.from <= m.until, "pieces that end before they begin");
 }
-void judge(Judge&, const MassReceipt&) {}
 
 void judge_payload(Judge& j, const FrameHeader& h) {
   j.holds(carries_payload(h.kind) && h.count > 0 && h.count <= kMaxPayloadBytes / size_of(h.dtype),
@@ -149,9 +148,9 @@ Status validate(const ControlMessage& m) {
 
 const char* name_of(const ControlMessage& m) {
   static constexpr std::array<const char*, std::variant_size_v<ControlMessage>> kNames{
-      "hello",         "refusal",    "bye",          "agree",    "bulk token",
-      "frame",         "membership", "fetch",        "manifest", "console request",
-      "console reply", "mean ask",   "mass receipt", "nccl talk"};
+      "hello",         "refusal",    "bye",      "agree",    "bulk token",
+      "frame",         "membership", "fetch",    "manifest", "console request",
+      "console reply", "mean ask",   "nccl talk"};
   return kNames[m.index()];
 }
 

@@ -1,6 +1,6 @@
 // Parcel: what crosses a bulk link between two nodes and is not of a pair of ranks: a piece of a
-// mean, a piece of a rank's state, push-sum mass that is handed over. Values; each says by its
-// fields what it holds. The payload follows, `count` elements of `dtype`.
+// mean, a piece of a rank's state. Values; each says by its fields what it holds. The payload
+// follows, `count` elements of `dtype`.
 #pragma once
 #include <cstdint>
 #include <variant>
@@ -44,16 +44,8 @@ struct StatePiece {
   bool operator==(const StatePiece&) const = default;
 };
 
-/// The push-sum mass of ranks that leave: the payload is their weighted mean.
-struct PushSumMass {
-  uint64_t hand_over = 0;  // the giver's number, for the receipt
-  uint32_t rank = 0;       // that is to take it
-  double weight = 0;       // positive and finite
-  bool operator==(const PushSumMass&) const = default;
-};
-
 struct Parcel {
-  std::variant<MeanPiece, StatePiece, PushSumMass> what;
+  std::variant<MeanPiece, StatePiece> what;
   DType dtype = DType::f32;
   uint64_t count = 0;
   bool operator==(const Parcel&) const = default;

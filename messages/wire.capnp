@@ -77,14 +77,9 @@ struct Parcel {
       piece @8 :UInt32;
       transfer @9 :UInt64;     # the asker's number
     }
-    pushSumMass :group {       # of ranks that leave
-      rank @10 :UInt32;        # that is to take it
-      handOver @11 :UInt64;    # the giver's number, for the receipt
-      weight @12 :Float64;
-    }
   }
-  spare1 @13 :UInt64;          # zero
-  spare2 @14 :UInt64;
-  spare3 @15 :UInt64;
-  spare4 @16 :UInt64;
+  spare1 @10 :UInt64;          # zero
+  spare2 @11 :UInt64;
+  spare3 @12 :UInt64;
+  spare4 @13 :UInt64;
 }

@@ -12,7 +12,7 @@ grapevine_test(cluster
 grapevine_test(cluster_units
   SOURCES
     cluster/mean_tree_test.cpp cluster/mean_sums_test.cpp cluster/mean_exchange_test.cpp
-    cluster/rank_sum_test.cpp cluster/mass_hand_over_test.cpp cluster/mean_orders_test.cpp
+    cluster/rank_sum_test.cpp cluster/mean_orders_test.cpp
     cluster/departures_test.cpp cluster/find_sources_test.cpp
     cluster/run_lifecycle_test.cpp cluster/pace_test.cpp
   USES grapevine_actors)

@@ -23,57 +23,30 @@ double PushSum::distance(size_t edge, const Payload& payload) {
 void PushSum::reset(double now, ConstVec x) {
   RoundRule::reset(now, x);
   w_ = 1;
-  left_w_ = 0;
-  written_ = false;
 }
 
 // What is handed on under another number still has its weight; who copies a model has one of its
 // own.
 RuleState PushSum::state(double now) {
-  if (handed_over_.size() == 0) handed_over_ = Buffer(execution_, size(), dtype());
   RuleState state = RoundRule::state(now);
-  state.add("handed over", handed_over_, Follows::rank);
   state.add("w", w_, Follows::rank);
-  state.add("weight handed over", left_w_, Follows::rank);
   return state;
 }
 
 void PushSum::add_conserved(double, Vec sum) {
   Buffer x(execution_, size(), dtype());
   scale(execution_, w_, x_, x);
-  if (left_w_ > 0) axpy(execution_, left_w_, handed_over_, x);
   accumulate(execution_, x, sum);
 }
 
-void PushSum::inherit(ConstVec x, double weight) {
-  if (x.size != size() || x.dtype != dtype() || !(weight > 0)) return;
-  if (handed_over_.size() == 0) handed_over_ = Buffer(execution_, size(), dtype());
-  left_w_ += weight;
-  const double share = weight / left_w_;
-  scale(execution_, 1 - share, handed_over_, handed_over_);
-  axpy(execution_, share, x, handed_over_);
-  if (!written_) take_in_handed_over();  // else half of what is here is on its way already
-}
-
-void PushSum::take_in_handed_over() {
-  if (left_w_ == 0) return;
-  w_ += left_w_;
-  const double share = left_w_ / w_;
-  scale(execution_, 1 - share, x_, x_);
-  axpy(execution_, share, handed_over_, x_);
-  left_w_ = 0;
-}
-
 void PushSum::write(int, size_t, Payload& out) {
-  written_ = true;
   const Vec message = out.writable(dtype(), size() + 1);
   scale(execution_, w_ / 2, x_, message.part(0, size()));
   fill(execution_, w_ / 2, message.part(size(), 1));
 }
 
 void PushSum::combine(double, int, std::span<const Received> in) {
-  written_ = false;
-  if (near_.ranks == 1) return take_in_handed_over();  // nothing was sent
+  if (near_.ranks == 1) return;  // nothing was sent
   const double own = w_ / 2;
   double w = own;
   terms_.assign(1, {own, x_});
@@ -93,7 +66,6 @@ void PushSum::combine(double, int, std::span<const Received> in) {
     term.a /= w;
   grapevine::combine(execution_, terms_, x_);
   w_ = w;
-  take_in_handed_over();
 }
 
 }  // namespace grapevine

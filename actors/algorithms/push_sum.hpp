@@ -10,15 +10,15 @@
 //
 // What is held is z and w. Where a message is lost, its receiver keeps its own half in place of it:
 // z stays what it was, as in the RelaySum code ("SGP keeps its own model"). Along the schedule each
-// rank hears of one other, so w stays 1 until somebody leaves; the rule is right for any.
+// rank hears of one other, so w stays 1; the rule is right for any.
 // The graph's edges and weights play no role. Any number of ranks; with n a power of two, log2 n
 // messages average exactly, and the reference's schedule (settings.reference_schedule) asks for
 // one.
-// Invariant: the sums of w and of x = w z change by steps alone, while nothing is lost. Who leaves
-// hands its w and x over: an heir adds them between two phases. Else each rank keeps w and z
-// when the members change; a newcomer begins with w = 1.
-// Departure: the paper adds u, not w u. Both are the same at w = 1; where many leave and more come
-// the sum of w grows, and steps of u / w on z would become ever smaller.
+// Invariant: the sums of w and of x = w z change by steps alone, while nothing is lost. A rank that
+// leaves takes its w and x with it. The others keep theirs when the members change; a newcomer
+// begins with w = 1.
+// Departure: the paper adds u, not w u. Both are the same at w = 1; at a larger w steps of u / w on
+// z would be smaller.
 // Cost per rank and round: two messages, each x and w in the layout's dtype (d + 1 numbers), to one
 // rank. Memory: z, the optimizer.
 #pragma once
@@ -36,8 +36,7 @@ class PushSum final : public RoundRule {
   RuleState state(double now) override;
   void add_conserved(double now, Vec sum) override;
   bool conserves() const override { return false; }  // a half is under way
-  RuleCounts counts() const override { return {.push_weight = w_ + left_w_}; }
-  void inherit(ConstVec x, double weight) override;
+  RuleCounts counts() const override { return {.push_weight = w_}; }
   int phases() const override { return kPhases; }
   size_t message_bytes() const override { return layout_.bytes() + size_of(dtype()); }
   void write(int phase, size_t edge, Payload& out) override;
@@ -46,12 +45,8 @@ class PushSum final : public RoundRule {
 
  private:
   double weight_of(const Payload&) const;  // 0: it is of no use
-  void take_in_handed_over();
 
-  double w_ = 1;        // x_ is z
-  Buffer handed_over_;  // x of those who left, of the weight
-  double left_w_ = 0;   // that waits for the next combine
-  bool written_ = false;
+  double w_ = 1;  // x_ is z
   std::vector<Term> terms_;
 };
 

@@ -54,11 +54,6 @@ class Rule {
   /// All that it keeps, x first, settled at `now`. Written to only after reset().
   virtual RuleState state(double now) = 0;
 
-  /// Takes over what ranks that leave have: x of the weight that they had in the sum (push-sum).
-  virtual void inherit(ConstVec x, double weight) {
-    static_cast<void>(x), static_cast<void>(weight);
-  }
-
   /// Makes what it keeps for an edge, as the first exchange of these two ends would. Pairwise.
   virtual void meet(const ExchangeKey&) {}
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "actors/cluster/find_sources.hpp"
 #include "actors/cluster/needed_links.hpp"
@@ -194,14 +193,9 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
                     fmt::join(ending_.missing, ", "), ending_.missing.size() == 1 ? "s" : ""));
     ending_.missing.clear();
   }
-  if (effects.hand_over) {  // push-sum's mass of the ranks here
-    tell_members();
-    send(parts_.transfers, GiveMass{ended_.parameters, diverged_ || ended_.failed});
-  }
   if (effects.leave) {
-    const auto last_word = ending_.mass_lost > 0 ? MemberState::dead : MemberState::left;
-    handle(
-        [&](Membership& m, double now, MembershipEffects& out) { m.leave(now, out, last_word); });
+    if (lifecycle_.leaving()) count_lost_weight();
+    handle([](Membership& m, double now, MembershipEffects& out) { m.leave(now, out); });
   }
   if (effects.conclude) conclude();
   if (!effects.failure.empty()) {
@@ -215,6 +209,14 @@ void Cluster::begin() {
   Begin begin{static_cast<int>(self.first_rank), {}};
   if (fetched_) begin.states.assign(self.ranks, std::exchange(fetched_, {}));
   send(parts_.node, std::move(begin));
+}
+
+/// Of push-sum: it goes with the ranks here, so the weights of the others add up to less.
+void Cluster::count_lost_weight() {
+  for (const RankParameters& p : ended_.parameters)
+    ending_.mass_lost += p.counts.push_weight;
+  if (ending_.mass_lost > 0)
+    say(fmt::format("the ranks here leave with {:.3g} of push-sum's weight", ending_.mass_lost));
 }
 
 void Cluster::fetch() {
@@ -566,23 +568,6 @@ void Cluster::on_transfers(const LeavingMeasured& measured) {
   consider();
 }
 
-// What was taken over in an earlier incarnation than this one is void: it is handed over again.
-void Cluster::on_transfers(const MassGiven& given) {
-  const Member& self = membership_->self();
-  const bool arrived = !given.heir.empty(), lost = given.lost > 0;
-  if (arrived && given.incarnation != self.incarnation) return;
-  if (arrived) say(given.heir + " has the push-sum mass of the ranks here");
-  if (lost)
-    say(fmt::format("the push-sum mass {:.3g} of the ranks here is lost: nobody has taken it over",
-                    given.lost));
-  ending_.mass_lost = given.lost;
-  if (arrived || lost)
-    record({self.node, arrived, static_cast<int>(ended_.parameters.size()), graph_ranks_,
-            deps_.clock.now(), arrived ? 0 : std::numeric_limits<double>::quiet_NaN()});
-  lifecycle_.handed_over();
-  consider();
-}
-
 void Cluster::on_stop(Stop stop) {
   if (!membership_) return again(stop);
   handle([](Membership& m, double now, MembershipEffects& out) { m.stop(now, out); });
@@ -627,7 +612,6 @@ Cluster::behavior_type Cluster::make_behavior() {
       },
       [this](Stop stop) { on_stop(stop); },
       [this](Leave leave) {
-        diverged_ = diverged_ || leave.diverged;
         ending_.drained = ending_.drained || leave.drained;
         lifecycle_.leave();
         if (membership_) consider();
@@ -638,12 +622,6 @@ Cluster::behavior_type Cluster::make_behavior() {
       [this](const NeedLinks& need) { need_links(need.nodes); },
       [this](MeanSettled& settled) { on_settled(settled); },
       [this](const LeavingMeasured& measured) { on_transfers(measured); },
-      [this](const MassGiven& given) { on_transfers(given); },
-      [this](BeginIncarnation) {
-        handle([](Membership& m, double now, MembershipEffects& out) {
-          m.renew(now, "its mass is to have another heir", out);
-        });
-      },
       [this](Tick) { on_tick(); },
       [this](const Reconfigure& change) -> caf::result<std::string> {
         if (!membership_)  // ClusterStart is on its way

@@ -35,7 +35,7 @@ struct ClusterEnding {
   std::vector<std::string> lost;     // nodes that answer no more: dead, still, or cut off
   std::vector<Departure> departures;
   bool drained = false;  // somebody asked this node alone to leave
-  double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over
+  double mass_lost = 0;  // push-sum's weight of the ranks here, which have left the others
 };
 
 struct ClusterDependencies {
@@ -75,6 +75,7 @@ class Cluster final : public ClusterActor::base {
   void talk_with(const std::vector<MemberTable::Place>&, const std::string& topology);
   void tell_members();
   void begin();
+  void count_lost_weight();
   void fetch();
   void fetch_from_somebody();
   void need_links(const std::vector<std::string>& nodes);
@@ -96,7 +97,6 @@ class Cluster final : public ClusterActor::base {
   void on_transfers(HasMean);
   void on_transfers(const CannotReach&);
   void on_transfers(const LeavingMeasured&);
-  void on_transfers(const MassGiven&);
   void on_stop(Stop);
   caf::result<MeanSettled> on_wanted(WantMean);
   Result<std::string> reconfigure(const std::string& topology);
@@ -123,7 +123,6 @@ class Cluster final : public ClusterActor::base {
   RunLifecycle lifecycle_;
   RankStatePtr fetched_;
   RunEnded ended_;
-  bool diverged_ = false;              // the ranks here
   std::vector<std::string> expected_;  // nodes in the graph when the end began
   std::set<std::string> lost_;         // nodes that have died and not come back
   ClusterEnding ending_;

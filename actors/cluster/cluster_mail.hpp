@@ -60,8 +60,7 @@ struct BulkEnded {
 };
 
 // To the cluster agent.
-struct Leave {  // this node alone; the others go on
-  bool diverged = false;
+struct Leave {           // this node alone; the others go on
   bool drained = false;  // its operator asked for it, and may start it again
 };
 struct Stop {};  // the whole run
@@ -87,14 +86,8 @@ struct MeanSettled {
   MeanPtr mean;         // null: it did not come here
   std::vector<std::string> missing;
 };
-struct MassGiven {
-  std::string heir;          // empty: nobody has said that it has it, or there was none
-  uint64_t incarnation = 0;  // of this node, for which the heir has said so
-  double lost = 0;           // weight
-};
-struct BeginIncarnation {};  // of this node: what an heir may have of the last one is void
-struct WantStatus {};        // answered by what the agent knows: the rest of it is empty
-struct WantMean {};  // answered by MeanSettled, of a mean that begins after it was asked for
+struct WantStatus {};  // answered by what the agent knows: the rest of it is empty
+struct WantMean {};    // answered by MeanSettled, of a mean that begins after it was asked for
 
 // To the transfers.
 struct FetchFrom {
@@ -111,17 +104,13 @@ struct BeginMean {
   std::vector<RankParameters> parameters;  // of the ranks here, of the mean at the end
   std::vector<std::string> expected;       // nodes that took part when the end began
 };
-struct GiveMass {
-  std::vector<RankParameters> parameters;
-  bool diverged = false;  // nobody is to have it
-};
 struct SumMore {
   uint64_t mean = 0;
 };                      // to itself: the next piece of the ranks' sum, for the mean of this number
 struct HashMore {};     // to itself: the next piece of a state that is wanted
 struct WantRefused {};  // answered by what peers sent and might not
 struct Refused {
-  std::map<std::string, uint64_t> by_reason;  // pieces, requests and masses
+  std::map<std::string, uint64_t> by_reason;  // pieces and requests
 };
 struct MeasureLeaving {};  // of the next snapshot: how far is the others' mean from that of all?
 struct LeavingMeasured {
@@ -138,18 +127,19 @@ struct ClusterStart;
 struct TransfersStart;
 struct ConsoleStart;
 
-using ClusterActor = MembershipActor::extend<
-    Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>, Takes<Contested>,
-    Takes<Heard>, Takes<RunEnded>, Takes<Finish>, Takes<Stop>, Takes<Leave>, Takes<StateCame>,
-    Takes<HasMean>, Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>,
-    Takes<LeavingMeasured>, Takes<MassGiven>, Takes<BeginIncarnation>, Takes<Tick>,
-    Answers<WantStatus, NodeStatus>, Answers<WantMean, MeanSettled>>;
+using ClusterActor =
+    MembershipActor::extend<Takes<ClusterStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<DialFailed>,
+                            Takes<Contested>, Takes<Heard>, Takes<RunEnded>, Takes<Finish>,
+                            Takes<Stop>, Takes<Leave>, Takes<StateCame>, Takes<HasMean>,
+                            Takes<CannotReach>, Takes<NeedLinks>, Takes<MeanSettled>,
+                            Takes<LeavingMeasured>, Takes<Tick>, Answers<WantStatus, NodeStatus>,
+                            Answers<WantMean, MeanSettled>>;
 
 using TransfersActor =
     caf::typed_actor<Takes<TransfersStart>, Takes<LinkUp>, Takes<LinkDown>, Takes<Said>,
                      Takes<ParcelCame>, Takes<MembersSeen>, Takes<FetchFrom>, Takes<BeginMean>,
-                     Takes<MeasureLeaving>, Takes<GiveMass>, Takes<SumMore>, Takes<HashMore>,
-                     Takes<Tick>, Answers<WantRefused, Refused>>;
+                     Takes<MeasureLeaving>, Takes<SumMore>, Takes<HashMore>, Takes<Tick>,
+                     Answers<WantRefused, Refused>>;
 
 using ConsoleActor =
     caf::typed_actor<Takes<ConsoleStart>, Takes<Asked>, Takes<ConsoleGone>, Takes<TurnedAway>,
@@ -200,15 +190,12 @@ GV_LOCAL_MESSAGE(HasMean)
 GV_LOCAL_MESSAGE(CannotReach)
 GV_LOCAL_MESSAGE(NeedLinks)
 GV_LOCAL_MESSAGE(MeanSettled)
-GV_LOCAL_MESSAGE(MassGiven)
-GV_LOCAL_MESSAGE(BeginIncarnation)
 GV_LOCAL_MESSAGE(WantStatus)
 GV_LOCAL_MESSAGE(WantMean)
 GV_LOCAL_MESSAGE(NodeStatus)
 GV_LOCAL_MESSAGE(FetchFrom)
 GV_LOCAL_MESSAGE(MembersSeen)
 GV_LOCAL_MESSAGE(BeginMean)
-GV_LOCAL_MESSAGE(GiveMass)
 GV_LOCAL_MESSAGE(SumMore)
 GV_LOCAL_MESSAGE(HashMore)
 GV_LOCAL_MESSAGE(WantRefused)

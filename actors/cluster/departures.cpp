@@ -35,12 +35,9 @@ std::optional<Departure> Departures::told(uint64_t number, const StateReport& re
     open.squares += e.distance * e.distance;
     ++open.edges;
   }
-  for (const auto& [rank, counts] : report.counts)
-    open.mass += counts.push_weight;
   if (--open.awaited > 0) return std::nullopt;
   Departure d = open.departure;
   if (open.edges > 0) d.mean_changed_by = std::sqrt(open.squares / open.edges) * d.ranks / d.of;
-  if (open.mass > 0 && d.polite) d.mean_changed_by = 0;
   open_.erase(found);
   return d;
 }

@@ -31,7 +31,7 @@ class Departures {
     Departure departure;
     Member gone;
     size_t awaited = 0;
-    double squares = 0, mass = 0;  // of distances on edges with its ranks; of push-sum here
+    double squares = 0;  // of distances on edges with its ranks
     int edges = 0;
   };
 

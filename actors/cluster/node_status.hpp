@@ -29,12 +29,12 @@ struct NodeStatus {
   LinkCounts link_totals;  // of all links there have been
   LinkTransport::Counts frames;
   std::vector<DeviceEdge> device_edges;  // where the ranks here live on a device
-  LinkRefusals refusals{};  // by the links
+  LinkRefusals refusals{};               // by the links
   std::vector<StateReport> states;
   std::vector<Departure> departures;               // the last ones
   std::map<std::string, uint64_t> turned_away;     // at the door, by reason
   std::map<std::string, uint64_t> disbelieved;     // of what members said of nodes, by reason
-  std::map<std::string, uint64_t> refused_pieces;  // of means, and masses, by reason
+  std::map<std::string, uint64_t> refused_pieces;  // of means, by reason
   uint64_t suspects = 0;                           // ranks of others that did not answer in time
   std::vector<std::string> events;                 // the last ones
 };

@@ -8,7 +8,6 @@ namespace {
 
 constexpr double kMuster_s = 1;      // for the news of who is there, once others have begun
 constexpr double kWeigh_s = 5;       // for a snapshot, by a node that leaves
-constexpr double kHandOver_s = 15;   // until it is known who has the mass; it takes ten at most
 constexpr double kLeave_s = 2;       // for others to hear what is under way to them
 constexpr double kFarewell_s = 0.1;  // for the news that this node leaves
 constexpr int kSure = 3;             // answers; one may be a process about to end
@@ -68,7 +67,7 @@ bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& 
       return fetched_ && train(out);
     case Phase::training:
       if (drained_) return enter(Phase::ending, kNoDeadline);
-      if (leaves_ && options_.weighs) {
+      if (leaves_) {
         out.weigh = true;
         return enter(Phase::weighing, now + kWeigh_s);
       }
@@ -79,16 +78,13 @@ bool RunLifecycle::step(double now, const MemberTable& table, LifecycleEffects& 
       return end(out);
     case Phase::ending:
       if (!drained_) return false;
-      if (!begun_) return part(now, out);
-      (leaves_ ? out.hand_over : out.average) = true;
-      if (leaves_) return enter(Phase::handing, now + kHandOver_s);
+      if (!begun_ || leaves_) return part(now, out);
+      out.average = true;
       return enter(Phase::averaging, kNoDeadline);
     case Phase::averaging:
       if (!averaged_ || misses_a_suspect(table)) return false;
-      if (!others_train_on(table)) return part(now, out);
-      leaves_ = out.goes_alone = out.hand_over = true;
-      return enter(Phase::handing, now + kHandOver_s);
-    case Phase::handing: return (handed_over_ || due) && part(now, out);
+      if (others_train_on(table)) leaves_ = out.goes_alone = true;
+      return part(now, out);
     case Phase::left: {
       bool somebody = false;  // who has not gone yet
       for (uint32_t k = 1; k < table.size() && !due && !somebody; ++k)

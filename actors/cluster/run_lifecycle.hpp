@@ -10,7 +10,6 @@
 //              this node leaves
 //   averaging  the mean at the end, if they had begun. Where all that are missing train on, it is
 //              this node's time alone that is over, and it leaves them
-//   handing    a node that leaves gives what would be lost with it to another
 //   left       the membership knows that it goes; it stays until all others have gone too, for
 //              whoever has still to hear of the mean, through whomever: links are few
 //   over
@@ -32,17 +31,15 @@ struct LifecycleOptions {
   uint32_t total_ranks = 0;  // to wait for before the run begins; 0: it begins at once
   double patience_s = 15;
   std::vector<std::string> joins;  // addresses of others; empty: it waits for them
-  bool weighs = true;              // what leaving changes; push-sum hands over instead
 };
 
 /// What is carried out after consider(); each is wanted once.
 struct LifecycleEffects {
-  bool fetch = false;      // then fetched()
-  bool begin = false;      // the ranks here begin, with what was fetched; they are ready
-  bool weigh = false;      // then weighed()
-  bool drain = false;      // then drained()
-  bool average = false;    // then averaged()
-  bool hand_over = false;  // then handed_over()
+  bool fetch = false;    // then fetched()
+  bool begin = false;    // the ranks here begin, with what was fetched; they are ready
+  bool weigh = false;    // then weighed()
+  bool drain = false;    // then drained()
+  bool average = false;  // then averaged()
   // The others train on without end in sight: this node leaves them, with no mean of all.
   bool goes_alone = false;
   bool leave = false;  // the membership
@@ -61,7 +58,6 @@ class RunLifecycle {
     weighing,
     ending,
     averaging,
-    handing,
     left,
     over
   };
@@ -82,7 +78,6 @@ class RunLifecycle {
   void drained(bool failed);
   /// `missing`: nodes of whom it is not known that they have the same mean.
   void averaged(std::vector<std::string> missing);
-  void handed_over() { handed_over_ = true; }
   void gone(const std::string& node) { gone_.insert(node); }  // heard of one that has left or died
 
   void consider(double now, const MemberTable&, LifecycleEffects&);
@@ -107,7 +102,7 @@ class RunLifecycle {
   Phase phase_ = Phase::awaiting;
   double deadline_s_ = kNoDeadline, muster_until_s_ = kNoDeadline;
   bool begun_ = false, met_ = false, fetched_ = false, share_done_ = false, stops_ = false,
-       leaves_ = false, weighed_ = false, drained_ = false, averaged_ = false, handed_over_ = false;
+       leaves_ = false, weighed_ = false, drained_ = false, averaged_ = false;
   struct Seen {           // of all members
     uint64_t digest = 0;  // of the table
     uint32_t ranks = 0;   // of those that live

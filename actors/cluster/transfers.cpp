@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "actors/cluster/mean_sums.hpp"
-#include "kernels/memory/snapshot_pool.hpp"
 #include "kernels/passes/ops.hpp"
 
 namespace grapevine {
@@ -47,8 +45,7 @@ const Member* find(const MembersSeen& members, const std::string& node) {
 Transfers::Transfers(caf::actor_config& config, TransfersDependencies deps)
     : TransfersActor::base(config),
       deps_(std::move(deps)),
-      mean_(deps_.self, deps_.mean, deps_.patience_s),
-      mass_({deps_.shape.dtype, deps_.shape.count}) {}
+      mean_(deps_.self, deps_.mean, deps_.patience_s) {}
 
 // What came before TransfersStart did, which is on its way.
 template <class Mail>
@@ -59,7 +56,7 @@ void Transfers::again(Mail mail) {
 // A CAF timer cannot be taken back: one that is not for the time that is needed first is ignored
 // when it comes.
 void Transfers::arm() {
-  const double at = std::min({mean_due_s_, source_due_s_, fetcher_due_s_, mass_due_s_});
+  const double at = std::min({mean_due_s_, source_due_s_, fetcher_due_s_});
   if (at >= armed_s_ || at == kNever) return;
   armed_s_ = std::max(at, deps_.clock.now());
   scheduled_send(caf::actor_cast<TransfersActor>(this), deps_.clock.instant(armed_s_), Tick{});
@@ -75,8 +72,6 @@ void Transfers::on_tick() {
     serving([](StateSource& d, double t, SourceEffects& out) { d.timer(t, out); });
   if (now >= fetcher_due_s_)
     fetching([](Fetcher& f, double t, FetcherEffects& out) { f.timer(t, out); });
-  if (now >= mass_due_s_)
-    handing_over([](MassHandOver& m, double t, MassEffects& out) { m.timer(t, out); });
   arm();
 }
 
@@ -84,12 +79,6 @@ void Transfers::see(const MembersSeen& members) {
   members_ = members;
   averaging([this](MeanExchange& m, double now, MeanEffects& out) {
     m.view(now, seen_by_mean(members_), out);
-  });
-  handing_over([this](MassHandOver& m, double now, MassEffects& out) {
-    for (const Member& each : *members_.all)
-      m.seen(each.node, each.incarnation, each.state, out);
-    const Member* self = find(members_, deps_.self);
-    if (m.gives() && !is_over(*self)) m.view(now, self->incarnation, heirs(), out);
   });
 }
 
@@ -106,10 +95,6 @@ void Transfers::on_said(Said& said) {
     fetching([&](Fetcher& f, double now, FetcherEffects& out) {
       f.manifest(now, said.node, *manifest, out);
     });
-  } else if (const auto* receipt = std::get_if<MassReceipt>(&said.message)) {
-    handing_over([&](MassHandOver& m, double, MassEffects& out) {
-      m.receipt(said.node, receipt->hand_over, out);
-    });
   }
 }
 
@@ -123,16 +108,6 @@ void Transfers::on_parcel(ParcelCame& came) {
   } else if (const auto* state = std::get_if<StatePiece>(&came.parcel.what)) {
     fetching([&](Fetcher& f, double now, FetcherEffects& out) {
       f.piece(now, came.node, *state, payload, out);
-    });
-  } else if (const auto* mass = std::get_if<PushSumMass>(&came.parcel.what)) {
-    const Member* giver = find(members_, came.node);
-    const Member* self = find(members_, deps_.self);
-    const bool here = self != nullptr && in_graph(*self) && serves(*self, mass->rank);
-    MassHandOver::Giver known;
-    if (giver != nullptr) known = {giver->ranks, giver->incarnation};
-    handing_over([&](MassHandOver& m, double, MassEffects& out) {
-      m.came(came.node, *mass, came.payload, here && !ends_ && !leaves_, known, out);
-      if (giver != nullptr) m.seen(came.node, giver->incarnation, giver->state, out);
     });
   }
 }
@@ -340,87 +315,15 @@ void Transfers::hash_more() {
   });
 }
 
-// --- push-sum's mass
-
-void Transfers::handing_over(
-    const std::function<void(MassHandOver&, double now, MassEffects&)>& event) {
-  MassEffects out;
-  event(mass_, deps_.clock.now(), out);
-  mass_due_s_ = out.timer_at;
-  for (const MassEffects::Give& give : out.gives)
-    parts_.links->send_parcel(give.to, {give.mass, give.mean.dtype, give.mean.count}, give.mean);
-  for (const MassEffects::Receipt& receipt : out.receipts)
-    parts_.links->send(receipt.to, MassReceipt{receipt.hand_over});
-  for (MassEffects::Inherit& hand_over : out.inherits) {
-    const auto rank = static_cast<int>(rank_that_inherits(hand_over.rank));
-    const bool late = ends_ || leaves_;
-    deps_.say(fmt::format("rank {} {} the push-sum mass {:.3g} of {}", rank,
-                          late ? "has ended before it could take over" : "takes over",
-                          hand_over.weight, hand_over.from));
-    if (late) continue;
-    const StateActor& state = parts_.states[static_cast<size_t>(rank) % parts_.states.size()];
-    send(state, Inherit{rank, hand_over.weight, std::move(hand_over.mean), members_.epoch});
-  }
-  if (!out.link.empty()) send(parts_.cluster, NeedLinks{{out.link}});
-  if (out.renews) send(parts_.cluster, BeginIncarnation{});
-  if (out.arrived) send(parts_.cluster, MassGiven{mass_.heir(), mass_.number(), 0});
-  if (out.lost > 0) send(parts_.cluster, MassGiven{"", 0, out.lost});
-  arm();
-}
-
-// Not `wanted` where it has gone since, or the ranks here have other numbers by now.
-uint32_t Transfers::rank_that_inherits(uint32_t wanted) const {
-  const Member& self = *find(members_, deps_.self);
-  if (serves(self, wanted) && incarnation_of(self, wanted)) return wanted;
-  for (uint32_t rank = self.first_rank; rank < self.first_rank + self.ranks; ++rank)
-    if (incarnation_of(self, rank)) return rank;
-  return wanted;
-}
-
-// Of others whose ranks train, by rising first rank, from ours on.
-std::vector<MassHandOver::Heir> Transfers::heirs() const {
-  const uint32_t own = find(members_, deps_.self)->first_rank;
-  std::vector<MassHandOver::Heir> all;
-  for (const Member& m : *members_.all)
-    if (m.node != deps_.self && in_graph(m) && !m.finished)
-      all.push_back({m.node, m.first_rank, linked_.count(m.node) > 0});
-  std::sort(all.begin(), all.end(), [own](const auto& a, const auto& b) {
-    return std::tuple(a.rank < own, a.rank, a.node) < std::tuple(b.rank < own, b.rank, b.node);
-  });
-  return all;
-}
-
-void Transfers::give(const GiveMass& what) {
-  double weight = 0;
-  for (const RankParameters& p : what.parameters)
-    weight += p.counts.push_weight;
-  leaves_ = true;
-  if (!(weight > 0)) return send(parts_.cluster, MassGiven{});
-  if (what.diverged) return send(parts_.cluster, MassGiven{"", 0, weight});
-  SnapshotPool pool(deps_.shape.count, deps_.shape.dtype, 1);
-  Payload payload{pool.take(), deps_.shape.dtype, deps_.shape.count, 0};
-  const Vec mean = payload.lease.writable();
-  scale({}, 0, *what.parameters.front().x, mean);
-  for (const RankParameters& p : what.parameters)
-    axpy({}, p.counts.push_weight / weight, *p.x, mean);
-  handing_over([&](MassHandOver& m, double now, MassEffects& out) {
-    m.give(now, weight, std::move(payload));
-    m.view(now, find(members_, deps_.self)->incarnation, heirs(), out);
-  });
-}
-
 Transfers::behavior_type Transfers::make_behavior() {
   return {
       [this](TransfersStart& start) { parts_ = std::move(start); },
       [this](const LinkUp& up) {
-        linked_.insert(up.peer.node);
-        if (mass_.gives()) see(members_);
         averaging([&](MeanExchange& m, double now, MeanEffects& out) {
           m.linked(now, up.peer.node, true, out);
         });
       },
       [this](const LinkDown& down) {
-        linked_.erase(down.node);
         averaging([&](MeanExchange& m, double now, MeanEffects& out) {
           m.linked(now, down.node, false, out);
         });
@@ -447,15 +350,10 @@ Transfers::behavior_type Transfers::make_behavior() {
           begin.serial == 0 ? m.end(now, begin.expected, out) : m.want(now, begin.serial, out);
         });
       },
-      [this](WantRefused) {
-        Refused all{mean_.refused()};
-        all.by_reason.insert(mass_.refused().begin(), mass_.refused().end());
-        return all;
-      },
+      [this](WantRefused) { return Refused{mean_.refused()}; },
       [this](SumMore more) { sum_more(more); },
       [this](HashMore) { hash_more(); },
       [this](MeasureLeaving) { measures_ = true; },
-      [this](const GiveMass& what) { give(what); },
       [this](Tick) { on_tick(); },
   };
 }

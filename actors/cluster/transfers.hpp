@@ -1,24 +1,21 @@
 // Transfers: the actor that owns whatever is as large as the model and travels between nodes: the
-// mean, the state that a newcomer begins with, push-sum's mass. One per process.
+// mean, and the state that a newcomer begins with. One per process.
 //
 // It answers no probes, so nobody is taken for dead while it adds up or hashes; and it does so a
 // piece of at most 1 MiB a message, so no request waits for a model either. Two things are one pass
 // over the model, as an exchange is: a rank is read, or copied for a newcomer, by the state actor
-// that owns it, for a copy is of one instant; and who leaves measures or hands over once. What is
-// to happen when, its state machines say; what they want of the membership goes to the cluster
-// agent.
+// that owns it, for a copy is of one instant; and who leaves measures once. What is to happen when,
+// its state machines say; what they want of the membership goes to the cluster agent.
 #pragma once
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
-#include "actors/cluster/mass_hand_over.hpp"
 #include "actors/cluster/rank_sum.hpp"
 #include "models/objective.hpp"
 
@@ -71,10 +68,6 @@ class Transfers final : public TransfersActor::base {
   void take_for(const SourceEffects::Take&);
   void give_state(const SourceEffects::Take&, const RankStatePtr&);
   void hash_more();
-  void handing_over(const std::function<void(MassHandOver&, double now, MassEffects&)>& event);
-  void give(const GiveMass&);
-  uint32_t rank_that_inherits(uint32_t wanted) const;
-  std::vector<MassHandOver::Heir> heirs() const;
 
   TransfersDependencies deps_;
   TransfersStart parts_;
@@ -82,17 +75,14 @@ class Transfers final : public TransfersActor::base {
   MeanExchange mean_;
   StateSource source_;
   std::optional<Fetcher> fetcher_;
-  MassHandOver mass_;
-  std::set<std::string> linked_;
-  bool ends_ = false, leaves_ = false;  // the ranks here have ended
+  bool ends_ = false;  // the ranks here have ended
   bool measures_ = false;
   std::vector<RankParameters> parameters_;  // at the end
   std::optional<RankSum> sum_;              // of the ranks here, while it is added up
   std::deque<int> to_sum_;                  // ranks, or places in parameters_
   std::deque<Hashing> hashing_;             // the first is under way
   std::shared_ptr<const Mean> own_;         // of the ranks here, to be measured
-  double mean_due_s_ = kNever, source_due_s_ = kNever, fetcher_due_s_ = kNever,
-         mass_due_s_ = kNever;
+  double mean_due_s_ = kNever, source_due_s_ = kNever, fetcher_due_s_ = kNever;
   double armed_s_ = kNever;
   std::vector<std::string> needed_;  // nodes with whom links are, as the cluster was told
   double needed_at_s_ = -kNever;

@@ -97,12 +97,6 @@ struct SampleReply {
 struct ReadRank {
   int rank = 0;
 };  // answered by its parameters, mixed to now
-struct Inherit {
-  int rank = 0;
-  double weight = 0;
-  Payload x;
-  uint64_t epoch = 0;
-};  // the push-sum mass of ranks that have left, and their weighted mean; from this epoch on
 struct EdgeDistance {
   int rank = 0, peer = 0;
   double distance = 0;   // |x_rank - x_peer| at an exchange of the last seconds; NaN: unknown

@@ -25,7 +25,6 @@ struct DeviceLost;
 struct DeviceTask;
 struct EdgeRate;
 struct Frame;
-struct Inherit;
 struct Messages;
 struct NodeReport;
 struct OwnWork;
@@ -72,12 +71,13 @@ using CommunicatorActor = caf::typed_actor<Takes<Frame>, Takes<Tick>, Takes<Take
 using WorkerActor = caf::typed_actor<Takes<Parameters>, Takes<Computed>, Takes<Start>, Takes<Tick>,
                                      Takes<Order>, Answers<Report, WorkerReport>>;
 
-using StateActor = caf::typed_actor<
-    Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>, Takes<TakeStep>,
-    Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>, Takes<Inherit>, Takes<Arrived>,
-    Takes<DeviceLost>, Takes<DeviceTask>, Takes<Tick>, Answers<CopyState, Ptr<RankState>>,
-    Answers<RecordRank, Ptr<RankRecord>>, Answers<Sample, SampleReply>,
-    Answers<ReadRank, RankParameters>, Answers<Collect, Collected>, Answers<Report, StateReport>>;
+using StateActor =
+    caf::typed_actor<Takes<TakeRequest>, Takes<WriteRequest>, Takes<ApplyRequest>, Takes<Gradient>,
+                     Takes<TakeStep>, Takes<Fetch>, Takes<SetView>, Takes<Attach>, Takes<Detach>,
+                     Takes<Arrived>, Takes<DeviceLost>, Takes<DeviceTask>, Takes<Tick>,
+                     Answers<CopyState, Ptr<RankState>>, Answers<RecordRank, Ptr<RankRecord>>,
+                     Answers<Sample, SampleReply>, Answers<ReadRank, RankParameters>,
+                     Answers<Collect, Collected>, Answers<Report, StateReport>>;
 
 using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>>,
                                               Takes<Ptr<Roster>>, Takes<Ptr<std::vector<EdgeRate>>>,
@@ -128,7 +128,6 @@ GV_LOCAL_MESSAGE(Fetch)
 GV_LOCAL_MESSAGE(SetView)
 GV_LOCAL_MESSAGE(Attach)
 GV_LOCAL_MESSAGE(Detach)
-GV_LOCAL_MESSAGE(Inherit)
 GV_LOCAL_MESSAGE(Arrived)
 GV_LOCAL_MESSAGE(DeviceLost)
 GV_LOCAL_MESSAGE(DeviceTask)

@@ -37,8 +37,8 @@ uint64_t age(const Member& m) { return 256 * uint64_t{m.incarnation} + phase(m);
 
 // What a node says of its end nobody says otherwise; without its word nobody says that it has left.
 bool possible_state(const Member& m) {
-  if (m.last_word == MemberState::suspect) return false;
-  return m.last_word == MemberState::alive ? m.state != MemberState::left : m.state == m.last_word;
+  if (m.last_word == MemberState::alive) return m.state != MemberState::left;
+  return m.last_word == MemberState::left && m.state == MemberState::left;
 }
 
 // Of ranks that have gone: in the node's range, each once, in the node's incarnation or later.

@@ -269,19 +269,12 @@ void Membership::become(double now, bool ready, bool finished, MembershipEffects
   finish(now, out);
 }
 
-void Membership::renew(double now, const std::string& why, MembershipEffects& out) {
-  if (is_over(self())) return finish(now, out);
-  begin(now, out);
-  begin_incarnation(self(), self().incarnation + 1, why, out);
-  finish(now, out);
-}
-
-void Membership::leave(double now, MembershipEffects& out, MemberState last_word) {
+void Membership::leave(double now, MembershipEffects& out) {
   if (is_over(self())) return finish(now, out);
   begin(now, out);
   Member m = self();
   ++m.refutations;
-  m.state = m.last_word = last_word;
+  m.state = m.last_word = MemberState::left;
   renew_self(m);
   for (uint32_t to = 1; to < table_.size(); ++to) {
     if (connector_.linked(to)) send_record(to, 0, out);

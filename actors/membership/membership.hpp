@@ -128,10 +128,8 @@ class Membership {
 
   /// Of the own record. From ready to not ready is a new incarnation.
   void become(double now, bool ready, bool finished, MembershipEffects&);
-  /// For good; tells every linked node. `last_word`: left, or dead where what it had is lost.
-  void leave(double now, MembershipEffects&, MemberState last_word = MemberState::left);
-  /// Goes on in the next incarnation: what others have open with this one is over.
-  void renew(double now, const std::string& why, MembershipEffects&);
+  /// For good; tells every linked node.
+  void leave(double now, MembershipEffects&);
   /// Begins at once, but after four changes in a row at all nodes one a second.
   void reconfigure(double now, const std::string& topology, MembershipEffects&);
   /// Own measurements, of edges with an end here, by edge. Told if one has moved by a twentieth.

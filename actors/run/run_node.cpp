@@ -214,7 +214,6 @@ LifecycleOptions lifecycle_of(const Settings& s, const NodeSettings& n) {
   options.total_ranks = static_cast<uint32_t>(n.total_ranks);
   options.patience_s = n.patience_s;
   options.joins = n.join;
-  options.weighs = !method_named(s.method).one_peer;  // push-sum hands over
   return options;
 }
 
@@ -266,7 +265,7 @@ ClusterEnding await_end(Promised<ClusterEnding>& ending, const ClusterActor& clu
     if (leaves) continue;
     if (reached.has_diverged()) {
       leaves = true;
-      caf::anon_send(cluster, Leave{.diverged = true});
+      caf::anon_send(cluster, Leave{});
     } else if (reached.is_left()) {
       leaves = true;
       save();

@@ -64,7 +64,7 @@ struct NodeResult {
   std::vector<std::string> lost;      // nodes that answered no more, and did not come back
   std::vector<Departure> departures;  // of other nodes, and of this one
   bool drained = false;               // somebody asked this node to leave the others, who go on
-  double mass_lost = 0;  // push-sum's weight of the ranks here, which nobody has taken over
+  double mass_lost = 0;  // push-sum's weight of the ranks here, which have left the others
 };
 
 /// HOST-PROCESS: no other process of a run has it.

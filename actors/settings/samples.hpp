@@ -104,7 +104,7 @@ struct Departure {
   double at_s = 0;
   // The norm of the jump. Of the node itself that leaves: measured. Of others: (ranks / of) times
   // the root mean square of |x_i - x_j| between a rank i here and one j of them, as last seen. NaN:
-  // nothing is known of them here. 0 where push-sum mass was handed over.
+  // nothing is known of them here.
   double mean_changed_by = std::numeric_limits<double>::quiet_NaN();
 };
 

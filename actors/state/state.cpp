@@ -662,7 +662,6 @@ State::behavior_type State::make_behavior() {
       [this](SetView& s) { in_turn(s, &State::set_view_of); },
       [this](Attach& a) { in_turn(a, &State::attach); },
       [this](Detach& d) { in_turn(d, &State::detach); },
-      [this](Inherit& i) { in_turn(i, &State::keep_hand_over); },
       [this](Arrived arrived) {
         const auto then = turns_.arrived(arrived.ticket);
         if (then && !arrived.lost) within_memory(then);
@@ -674,10 +673,7 @@ State::behavior_type State::make_behavior() {
       },
       [this](Tick) { turns_.look(deps_.clock.now()); },
       [this](CopyState d) { return answered(d, RankStatePtr(), &State::copy_state); },
-      [this](RecordRank r) {
-        if (inherits_soon(r.rank)) return record_later(r.rank);
-        return answered(r, RankRecordPtr(), &State::record);
-      },
+      [this](RecordRank r) { return answered(r, RankRecordPtr(), &State::record); },
       [this](Sample& s) {
         const auto reply = owe(SampleReply());
         turns_.with_room([this, s, reply] { within_memory([&] { sample(s, reply); }); });
@@ -699,8 +695,6 @@ State::behavior_type State::make_behavior() {
 
 void State::on_exit() {
   turns_.clear();
-  hand_overs_.clear();
-  records_due_.clear();
   guests_.clear();
   fronts_.clear();
   members_.clear();
@@ -897,55 +891,6 @@ void State::set_view(Member& member, const View& view) {
   rounds(member).enter(near);
   member.epoch = view.epoch;
   recall_edges(member, view);
-  inherit(member);
-}
-
-void State::keep_hand_over(Inherit& i) {
-  Member* member = find(i.rank);
-  if (member == nullptr) return;
-  if (!deps_.device || i.x.lease.on_device()) {
-    hand_overs_.push_back(std::move(i));
-    return inherit(*member);
-  }
-  turns_.hold(i.rank);
-  turns_.lift({i.x.vec()}, [this, i](std::vector<Buffer>& lifted) {
-    const auto x = std::make_shared<Buffer>(std::move(lifted.front()));
-    hand_overs_.push_back(
-        {i.rank, i.weight, {Lease::of(*x, [x] {}), x->dtype(), x->size()}, i.epoch});
-    guarded(i.rank, [&] {
-      if (Member* m = find(i.rank)) inherit(*m);
-    });
-    turns_.release(i.rank);
-  });
-}
-
-// Not before those who left are out of the epoch: what is under way when it changes is dropped.
-void State::inherit(Member& member) {
-  std::erase_if(hand_overs_, [&](const Inherit& i) {
-    if (i.rank != member.rank || i.epoch > member.epoch) return false;
-    member.rule->inherit(i.x.vec(), i.weight);
-    return true;
-  });
-  take_records_up();
-}
-
-bool State::inherits_soon(int rank) const {
-  return std::any_of(hand_overs_.begin(), hand_overs_.end(),
-                     [rank](const Inherit& i) { return i.rank == rank; });
-}
-
-// A record without the mass that has come for the rank would lose it.
-caf::typed_response_promise<RankRecordPtr> State::record_later(int rank) {
-  records_due_.push_back({rank, make_response_promise<RankRecordPtr>()});
-  return records_due_.back().second;
-}
-
-void State::take_records_up() {
-  std::erase_if(records_due_, [this](auto& due) {
-    if (inherits_soon(due.first)) return false;
-    due.second.delegate(caf::actor_cast<StateActor>(this), RecordRank{due.first});
-    return true;
-  });
 }
 
 void State::detach(Detach& d) {
@@ -956,8 +901,6 @@ void State::detach(Detach& d) {
 }
 
 void State::drop(int rank) {
-  std::erase_if(hand_overs_, [rank](const Inherit& i) { return i.rank == rank; });
-  take_records_up();
   std::erase_if(histories_, [rank](const auto& of_edge) { return of_edge.first.first == rank; });
   resumed_.erase(rank);
   guests_.erase(rank);
@@ -1070,12 +1013,6 @@ std::shared_ptr<Buffer> State::conserved() {
 }
 
 void State::collect(Reply<Collected> reply) {
-  for (const Inherit& i : std::exchange(hand_overs_, {})) {  // no other epoch comes for them
-    guarded(i.rank, [&] {
-      if (Member* m = find(i.rank)) m->rule->inherit(i.x.vec(), i.weight);
-    });
-  }
-  take_records_up();
   const auto result = std::make_shared<Collected>();
   result->broken_after_norm = broken_after_norm_;
   const std::shared_ptr<Buffer> sum = conserved();

@@ -160,11 +160,6 @@ class State final : public StateActor::base {
   void go_on_from(Member&, RankRecordPtr);
   void recall_edges(Member&, const View&);
   void detach(Detach&);
-  void keep_hand_over(Inherit&);
-  void inherit(Member&);
-  bool inherits_soon(int rank) const;
-  caf::typed_response_promise<RankRecordPtr> record_later(int rank);
-  void take_records_up();
   Lease read(Member&);
   // Answers that may take a while.
   template <class Answer>
@@ -220,8 +215,6 @@ class State final : public StateActor::base {
   double broken_after_norm_ = 0;     // of jumps whose other half may be missing, summed
   std::map<int, Guest> guests_;      // by rank: those whose steps scripts have taken
   GuestFronts fronts_;
-  std::vector<Inherit> hand_overs_;  // of epochs that have not come
-  std::vector<std::pair<int, caf::typed_response_promise<RankRecordPtr>>> records_due_;  // by rank
   Buffer expected_;  // fp64: what the sum of x + x~ must be
 };
 

@@ -501,7 +501,7 @@ void ConnectionManager::on_peer_message(Connection& c, ControlMessage&& m, size_
     bulk_.token(c.id, *token);
   } else if (std::holds_alternative<MembershipPacket>(m) || std::holds_alternative<FetchState>(m) ||
              std::holds_alternative<Manifest>(m) || std::holds_alternative<MeanAsk>(m) ||
-             std::holds_alternative<MassReceipt>(m) || std::holds_alternative<NcclTalk>(m)) {
+             std::holds_alternative<NcclTalk>(m)) {
     if (events_.control && !leaving_) events_.control(c.peer.node, std::move(m));
   } else {
     refuse_message(c, std::string("a ") + name_of(m) + " on a link that stands");

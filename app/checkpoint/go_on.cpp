@@ -86,7 +86,7 @@ void tell_weights(const std::vector<RankRecordPtr>& ranks, bool all_here,
   bool has_any = false;
   for (const RankRecordPtr& rank : ranks)
     for (const RankRecord::Number& n : rank->numbers)
-      if (n.is_real && (n.name == "w" || n.name == "weight handed over")) {
+      if (n.is_real && n.name == "w") {
         sum += std::bit_cast<double>(n.bits);
         has_any = true;
       }

@@ -50,7 +50,7 @@ struct Summary : RunTotals {
   std::vector<std::string> missing;   // nodes of whom it is not known that they have this mean
   std::vector<std::string> lost;      // nodes that answered no more, and did not come back
   std::vector<Departure> departures;  // of nodes, the own one among them
-  double push_weight_lost = 0;        // push-sum's, of the ranks here: nobody has taken it over
+  double push_weight_lost = 0;        // push-sum's, of ranks here that have left the others
   std::vector<RankSummary> ranks;
   std::vector<EdgeSummary> edges;
   std::vector<RunSample> curve;        // without the means

@@ -122,52 +122,6 @@ TEST_CASE("push-sum: whoever sends to whom, all ranks reach the mean, though wei
   }
 }
 
-TEST_CASE("push-sum: who leaves hands over weight and model, and neither sum changes") {
-  constexpr size_t kRanks = 4;
-  Random random(5, 0, Purpose::test);
-  const ParameterLayout layout = ParameterLayout::flat(2, DType::f64);
-  std::vector<std::unique_ptr<PushSum>> ranks;
-  for (size_t i = 0; i < kRanks; ++i) {
-    const double x[] = {random.normal(), random.normal()};
-    ranks.push_back(std::make_unique<PushSum>(
-        RuleContext{static_cast<int>(i), 1, layout, {}, {}, {x, 2, DType::f64}}));
-  }
-  SnapshotPool pool(3 * sizeof(double), DType::bytes, 64);
-  const auto phase = [&](size_t living, const std::function<void()>& meanwhile) {
-    Neighbourhood near;
-    near.ranks = static_cast<int>(living);
-    std::vector<std::vector<Received>> in(living);
-    for (size_t i = 0; i < living; ++i) {
-      ranks[i]->enter(near);
-      Payload payload{pool.take()};
-      ranks[i]->write(0, 0, payload);
-      in[random.below(static_cast<uint32_t>(living))].push_back({payload});
-    }
-    meanwhile();
-    for (size_t i = 0; i < living; ++i)
-      ranks[i]->combine(0, 0, in[i]);
-  };
-  const auto sums = [&](size_t living) {
-    std::array<double, 3> sum{};
-    for (size_t i = 0; i < living; ++i) {
-      ranks[i]->add_conserved(0, {sum.data(), 2, DType::f64});
-      sum[2] += ranks[i]->counts().push_weight;
-    }
-    return sum;
-  };
-  for (int k = 0; k < 5; ++k)
-    phase(kRanks, [] {});
-  const auto before = sums(kRanks);
-  const double weight = ranks[3]->counts().push_weight;
-  CHECK(weight != 1);
-  double z[2];
-  ranks[3]->read(0, {z, 2, DType::f64});
-  phase(kRanks - 1, [&] { ranks[0]->inherit({z, 2, DType::f64}, weight); });
-  const auto after = sums(kRanks - 1);
-  for (size_t k = 0; k < 3; ++k)
-    CHECK(std::abs(after[k] - before[k]) < 1e-13);
-}
-
 TEST_CASE("push-sum sends single precision as such") {
   const ParameterLayout layout = ParameterLayout::flat(3, DType::f32);
   const float a[] = {1, 2, 3}, b[] = {5, 6, 7}, g[] = {2, 2, 2};

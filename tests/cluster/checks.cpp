@@ -236,64 +236,27 @@ void Scenario::check_sums() {
     complain(fmt::format("the sum of x + x~ is off by {:.3g} of itself", all.is_off()));
 }
 
-/// Push-sum: what one has handed over one other has taken over, the same weight; and the weights of
-/// all add up to the number of ranks, with those of whom a leaver says that they are lost. An epoch
-/// ends in the middle of a phase, whose messages each rank has or has not: where weights differ, so
-/// after a hand-over, that moves the sum by half of what was handed over at most.
+/// Push-sum: the weights of all, with those that ranks had when they left, add up to the number of
+/// ranks; and a leaver has said what went with it.
 void Scenario::check_mass() {
   if (settings_.method != "sgp" || somebody_came_ || somebody_died_) return;
-  double mass = 0, handed = 0;
+  double mass = 0;
   for (int p = 0; p < cluster_.count(); ++p) {
     const auto& node = cluster_.at(p);
     if (!node.outcome) continue;
     double own = 0;
     for (const RankParameters& r : node.outcome->parameters)
       own += r.counts.push_weight;
-    if (!node.leaving) {
-      mass += own;
-      continue;
-    }
-    char weight[32];
-    std::snprintf(weight, sizeof weight, "%.3g", own);
-    const auto given = after("has the push-sum mass of the ranks here", p);
-    const auto taken =
-        after("takes over the push-sum mass " + std::string(weight) + " of " + node.name);
+    mass += own;
     const double lost = node.ending ? node.ending->mass_lost : 0;
-    if (given.lines != taken.lines || given.lines + (lost > 0) != 1)
-      return complain(node.name + " has given its mass to " + std::to_string(given.lines) +
-                      ", and " + std::to_string(taken.lines) + " took it over");
-    mass += lost;
-    handed += given.lines > 0 ? own : 0;
+    if (node.leaving && lost != own)
+      return complain(
+          fmt::format("{} has left with push-sum's weight {} and says {}", node.name, own, lost));
   }
   mass_checked_ = true;
-  const double epochs = handed > 0 ? after("takes over the push-sum mass").epochs : 0;
-  if (!(std::abs(mass - settings_.ranks) <= 1e-9 * settings_.ranks + epochs * handed / 2))
+  if (!(std::abs(mass - settings_.ranks) <= 1e-9 * settings_.ranks))
     complain("the weights of push-sum add up to " + std::to_string(mass) + " of " +
              std::to_string(settings_.ranks));
-}
-
-/// How many lines of one process (-1: of all) have this text; and how many epochs, at most, each
-/// process has begun since it was said first.
-Scenario::Said Scenario::after(const std::string& text, int process) {
-  Said said;
-  double first_s = cluster_.now();
-  const auto each = [&](int only, const auto& see) {
-    for (int p = 0; p < cluster_.count(); ++p)
-      for (const std::string& line : cluster_.at(p).lines)
-        if (only < 0 || only == p) see(p, line);
-  };
-  each(process, [&](int, const std::string& line) {
-    if (line.find(text) == std::string::npos) return;
-    ++said.lines;
-    first_s = std::min(first_s, std::stod(line));
-  });
-  std::map<int, int> epochs;
-  each(-1, [&](int p, const std::string& line) {
-    for (const char* what : {" is here", " is dead", " has left", "begins incarnation", "graph is"})
-      if (std::stod(line) > first_s && line.find(what) != std::string::npos)
-        said.epochs = std::max(said.epochs, ++epochs[p]);
-  });
-  return said;
 }
 
 }  // namespace grapevine::test

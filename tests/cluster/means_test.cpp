@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/memory/snapshot_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/cluster/simulated_cluster.hpp"
 
@@ -113,15 +112,11 @@ TEST_CASE("a node that joins after a snapshot does not wait for it") {
 TEST_CASE("what a member may not send is refused, and its console says how often and why") {
   SimulatedCluster cluster({}, 1);
   start(cluster);
-  constexpr uint64_t kNumbers = 6;
-  SnapshotPool pool(kNumbers, DType::f64, 1);
-  const Payload mean{pool.take(), DType::f64, kNumbers, 0};
-  cluster.at(1).links->send_parcel(cluster.at(0).name,
-                                   {PushSumMass{1, 0, 1e9}, DType::f64, kNumbers}, mean);
+  cluster.at(1).links->send(cluster.at(0).name, MeanAsk{MeanPiece::Way::up, false, 1, 0, 1000});
   cluster.run(cluster.now() + 1);
   cluster.ask(0, ConsoleVerb::status);
   cluster.run(cluster.now() + 1);
-  const std::map<std::string, uint64_t> counted{{"mass of an impossible weight", 1}};
+  const std::map<std::string, uint64_t> counted{{"a request for pieces that do not exist", 1}};
   CHECK(cluster.at(0).status.refused_pieces == counted);
 }
 

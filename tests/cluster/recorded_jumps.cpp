@@ -50,7 +50,6 @@ class Recorded final : public PairwiseRule {
   void read(double now, Vec out) override { rule_->read(now, out); }
   void reset(double now, ConstVec x) override { rule_->reset(now, x); }
   RuleState state(double now) override { return rule_->state(now); }
-  void inherit(ConstVec x, double weight) override { rule_->inherit(x, weight); }
   void meet(const ExchangeKey& key) override { rule_->meet(key); }
   void on_gradient(double now, double lr, ConstVec g, Vec copy) override {
     rule_->on_gradient(now, lr, g, copy);

@@ -173,36 +173,24 @@ TEST_CASE("a stop ends a run in whatever phase a node is") {
   CHECK((ended.leave && !ended.average));  // it has nothing to add
 }
 
-TEST_CASE("a node that leaves weighs what that changes, drains, hands over and trades no mean") {
+TEST_CASE("a node that leaves weighs what that changes, drains and trades no mean") {
   Node node = training();
   node.lifecycle.leave();
   CHECK(node.at(1).weigh);
   CHECK_FALSE(node.at(5.9).drain);
   CHECK(node.at(6).drain);  // in vain
   node.lifecycle.drained(false);
-  LifecycleEffects out = node.at(7);
-  CHECK((out.hand_over && !out.average && !out.leave));
-  node.lifecycle.handed_over();
-  CHECK(node.at(7).leave);
+  const LifecycleEffects out = node.at(7);
+  CHECK((out.leave && !out.average));
   CHECK_FALSE(node.at(7).conclude);
   CHECK(node.at(7.2).conclude);
-  LifecycleOptions push_sum = founder();
-  push_sum.weighs = false;
-  Node other(push_sum);
-  other.lifecycle.start(0);
-  other.hear(member("b", 2));
-  other.at(0);
-  other.lifecycle.leave();
-  out = other.at(1);
-  CHECK((out.drain && !out.weigh));
 }
 
-TEST_CASE("who does not hear what becomes of its mass waits for fifteen seconds") {
+TEST_CASE("a node whose ranks have failed leaves the others at once") {
   Node node = training();
-  node.lifecycle.drained(true);  // its ranks have failed: it leaves
-  CHECK(node.at(1).hand_over);
-  CHECK_FALSE(node.at(15.9).leave);
-  CHECK(node.at(16).leave);
+  node.lifecycle.drained(true);
+  const LifecycleEffects out = node.at(1);
+  CHECK((out.leave && !out.average));
 }
 
 TEST_CASE("a node that has its mean stays for the others, until they have gone too") {
@@ -240,7 +228,7 @@ TEST_CASE(
     return node.at(16);
   };
   const LifecycleEffects alone = after_its_time([](Node&) {});
-  CHECK((alone.goes_alone && alone.hand_over && !alone.leave));
+  CHECK((alone.goes_alone && alone.leave));
   const LifecycleEffects finished = after_its_time(
       [](Node& node) { node.hear_changed("b", [](Member& m) { m.finished = true; }); });
   CHECK((!finished.goes_alone && finished.leave));

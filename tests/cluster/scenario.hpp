@@ -47,11 +47,6 @@ class Scenario {
   void check_edges();
   void check_sums();
   void check_mass();
-  struct Said {
-    size_t lines = 0;
-    int epochs = 0;
-  };
-  Said after(const std::string& text, int process = -1);
   std::map<int, uint32_t> incarnations();
   void ask_all();
   std::string difference();

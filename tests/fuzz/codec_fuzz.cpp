@@ -38,11 +38,8 @@ void check_promises(const Parcel& p, std::span<const std::byte> bytes, uint64_t 
   if (const auto* mean = std::get_if<MeanPiece>(&p.what)) {
     GV_CHECK(mean->ranks <= kRanksAtMost);
     GV_CHECK(mean->offset + p.count >= p.count);
-  } else if (const auto* piece = std::get_if<StatePiece>(&p.what)) {
-    GV_CHECK(piece->piece < kMaxPieces);
   } else {
-    const auto& mass = std::get<PushSumMass>(p.what);
-    GV_CHECK((std::isfinite(mass.weight) && mass.weight > 0 && mass.rank < kRanksAtMost));
+    GV_CHECK(std::get<StatePiece>(p.what).piece < kMaxPieces);
   }
   const HeaderBytes again = encode(p);
   GV_CHECK(std::memcmp(again.data(), bytes.data(), kHeaderBytes) == 0);

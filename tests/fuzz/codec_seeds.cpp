@@ -54,9 +54,8 @@ int main(int argc, char** argv) {
             {std::as_bytes(std::span(&limit_bytes, 1)), encode(h)});
     }
   }
-  for (const Parcel& p :
-       {Parcel{MeanPiece{MeanPiece::Way::up, 7, 1, 4096, 12}, DType::f64, 64},
-        Parcel{StatePiece{8, 3}, DType::f32, 64}, Parcel{PushSumMass{9, 5, 1.5}, DType::f32, 64}})
+  for (const Parcel& p : {Parcel{MeanPiece{MeanPiece::Way::up, 7, 1, 4096, 12}, DType::f64, 64},
+                          Parcel{StatePiece{8, 3}, DType::f32, 64}})
     write(std::string(argv[1]) + "/parcel_" + std::to_string(p.what.index()),
           {std::as_bytes(std::span(&limit_bytes, 1)), encode(p)});
   for (const ControlMessage& m : one_of_each()) {

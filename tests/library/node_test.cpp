@@ -1,13 +1,8 @@
 // Nodes of the library's users: settings that cannot be are sentences, and so is what their code
 // throws; a process with a name of nobody's choice runs alone.
-#include <unistd.h>
-
-#include <future>
-#include <limits>
 #include <stdexcept>
 
 #include "tests/catch.hpp"
-#include "tests/deadline.hpp"
 #include "tests/library/bowl.hpp"
 
 using namespace grapevine;
@@ -21,15 +16,6 @@ Result<NodeResult> node(const Settings& settings, const NodeSettings& peers,
                         std::shared_ptr<Objective> objective = std::make_shared<Bowl>()) {
   return run_node(settings, peers, std::move(objective));
 }
-
-/// Its loss is no number from some gradient on.
-class Diverging final : public Bowl {
- public:
-  double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
-    const double loss = Bowl::gradient(thread, rank, index, x, g);
-    return index < 200 ? loss : std::numeric_limits<double>::quiet_NaN();
-  }
-};
 
 std::string refusal(const Result<NodeResult>& result, int status = 2) {
   REQUIRE_FALSE(result);
@@ -96,44 +82,4 @@ TEST_CASE("what a node's gradient or hook throws is an error with its text") {
   hooks.on_listening = [](const std::string&) { throw std::runtime_error("nobody may know"); };
   CHECK(refusal(run_node(settings, {}, std::make_shared<Bowl>(), hooks), 1) ==
         "the hook on_listening failed: nobody may know");
-}
-
-TEST_CASE("the push-sum mass of ranks that have diverged is lost, not handed over") {
-  Settings settings = short_run(Clock::wall);
-  settings.method = "sgp";
-  settings.local_ranks = 2;
-  settings.gradients = 0;
-  settings.until_s = 600;
-  NodeSettings peers;
-  peers.run = "diverging-" + std::to_string(::getpid());
-  peers.total_ranks = 4;
-  const auto start = [&](const char* name, int first_rank, std::shared_ptr<Bowl> bowl,
-                         NodeHooks hooks) {
-    peers.name = name;
-    peers.first_rank = first_rank;
-    return std::async(std::launch::async, [=, own = peers]() mutable {
-      return run_node(settings, own, std::move(bowl), std::move(hooks));
-    });
-  };
-  std::atomic<bool> is_enough{false};
-  std::promise<std::string> address;
-  NodeHooks of_sound;
-  of_sound.run.is_enough = &is_enough;
-  of_sound.on_listening = [&](const std::string& at) { address.set_value(at); };
-  auto sound = start("sound", 0, std::make_shared<Bowl>(), std::move(of_sound));
-  peers.join = {test::awaited(address.get_future(), "node that listens")};
-  auto diverging = start("diverging", 2, std::make_shared<Diverging>(), {});
-  const auto gone = test::awaited(diverging, "end of the node that diverges");
-  is_enough = true;
-  const auto rest = test::awaited(sound, "end of the other node");
-  REQUIRE(gone);
-  CHECK(gone->outcome.failure);
-  CHECK(gone->mass_lost > 0);
-  REQUIRE(rest);
-  CHECK(!rest->outcome.failure);
-  double kept = 0;
-  for (const RankParameters& p : rest->outcome.parameters)
-    kept += p.counts.push_weight;
-  CHECK(kept > 0);
-  CHECK(kept + gone->mass_lost < 4 + 1e-5);
 }

@@ -173,8 +173,10 @@ TEST_CASE("of a node's end nobody says otherwise than it does itself") {
   CHECK(table.merge(b).refused != nullptr);
   b.state = MemberState::dead;
   CHECK(table.merge(b).refused != nullptr);
-  b.last_word = MemberState::suspect;
-  CHECK(table.merge(b).refused != nullptr);
+  for (const MemberState no_end : {MemberState::suspect, MemberState::dead}) {
+    b.state = b.last_word = no_end;
+    CHECK(table.merge(b).refused != nullptr);
+  }
   b.state = b.last_word = MemberState::left;
   CHECK(table.merge(b).news);
 }

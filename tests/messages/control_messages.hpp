@@ -95,7 +95,6 @@ inline std::vector<ControlMessage> one_of_each() {
           ConsoleRequest{ConsoleVerb::inject, "[[fault]]\n\tkind = \"cut\"\n", 19, 20},
           ConsoleReply{false, true, "{\"node\": \"a\"}", std::string("\0\x7f\xff", 3), 21},
           MeanAsk{MeanPiece::Way::down, true, 22, 23, 24},
-          MassReceipt{25},
           NcclTalk{32, NcclRequest{30, 31, data}}};
 }
 
