@@ -20,7 +20,6 @@
 #include "app/checkpoint/resume.hpp"
 #include "app/commands/commands.hpp"
 #include "app/launch/guest_scripts.hpp"
-#include "app/launch/prediction.hpp"
 #include "app/launch/process_group.hpp"
 #include "app/launch/report.hpp"
 #include "app/output/progress.hpp"
@@ -243,8 +242,6 @@ class Launch {
       Reached& reached = reached_[k];
       reached.gradients = std::max(reached.gradients, gradients);
       reached.exchange_ends = std::max(reached.exchange_ends, exchange_ends);
-      for (const Json& link : status["links"])
-        round_trip_s_ = link["round_trip_seconds"].get<double>();
       tell_members(status);
       tell_alarms(k, status.value("alarms", Json::array()));
     }
@@ -326,8 +323,6 @@ class Launch {
     told["total_seconds"] = since_begin();
     told["run_dir"] = options_.out;
     told["processes"] = nodes;
-    if (!options_.plan.empty() && !interrupted_)
-      if (auto simulated = predicted(options_, told, round_trip_s_)) told["predicted"] = *simulated;
     const bool diverged = told["diverged"];  // so have all
     if (options_.json) {
       print_json(told);
@@ -354,7 +349,6 @@ class Launch {
   std::vector<Incident> incidents_;
   size_t next_ = 0;
   double poll_at_s_ = kBetweenLooks_s;
-  double round_trip_s_ = 0;  // of the link looked at last
   bool interrupted_ = false;
   int saves_ = 0;  // checkpoints that have been asked for
   std::set<int> ended_;

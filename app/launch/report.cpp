@@ -17,19 +17,6 @@ void row(const char* name, const std::string& text) {
 
 std::string number(const Json& n) { return n.is_number() ? with_commas(n.get<double>()) : "n/a"; }
 
-// What the virtual clock makes of it, beside what happened.
-void print_prediction(const Json& told) {
-  if (!told.contains("predicted")) return;
-  const Json& simulated = told["predicted"];
-  std::printf("  %-22s %14s %14s\n", "by the plan", "simulated", "real");
-  for (const char* name : {"gradients", "exchanges", "broken_exchanges"})
-    std::printf("  %-22s %14s %14s\n", name, number(simulated[name]).c_str(),
-                number(told[name]).c_str());
-  for (const char* name : {"consensus_distance", "suboptimality"})
-    std::printf("  %-22s %14s %14s\n", name, as_short(simulated[name].get<double>()).c_str(),
-                told[name].is_number() ? as_short(told[name].get<double>()).c_str() : "n/a");
-}
-
 }  // namespace
 
 void print_launch(const Settings& settings, const Json& told) {
@@ -53,7 +40,6 @@ void print_launch(const Settings& settings, const Json& told) {
   row("exchanges", number(told["exchanges"]));
   row("bytes", fmt::format("{} in {} messages", as_bytes(real("bytes")), number(told["messages"])));
   if (real("broken_exchanges") > 0) row("broken exchanges", number(told["broken_exchanges"]));
-  print_prediction(told);
   row("time", fmt::format("{}: training {}", as_seconds(real("total_seconds")),
                           as_seconds(real("seconds"))));
   if (const std::string out = told["run_dir"]; !out.empty())

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "app/launch/commands.hpp"
-#include "app/launch/prediction.hpp"
 #include "app/options/node_environment.hpp"
 #include "app/output/node_status_json.hpp"
 #include "messages/control.hpp"
@@ -358,19 +357,6 @@ TEST_CASE("of a plan nodes get what they can do themselves") {
   const std::string theirs = plan_for_nodes(text);
   CHECK_THAT(theirs, Catch::Contains("slow") && !Catch::Contains("kill"));
   CHECK(plan_for_nodes("[[fault]]\nkind = \"pause\"\nat = 1\n").empty());
-}
-
-TEST_CASE("what hits a rank hits all ranks of its process; links and slow ranks stay as they are") {
-  Plan plan;
-  plan.rank_faults = {{RankFaultKind::kill, {5, 4}, 1, kNever, 1},
-                      {RankFaultKind::slow, {5}, 0, kNever, 3},
-                      {RankFaultKind::pause, {}, 2, 3, 1}};
-  plan.link_faults.emplace_back().links = {{1, 2}};
-  const Plan whole = plan_of_processes(plan, 3);
-  CHECK(whole.rank_faults[0].ranks == std::vector<int>{3, 4, 5});
-  CHECK(whole.rank_faults[1].ranks == std::vector<int>{5});
-  CHECK(whole.rank_faults[2].ranks.empty());
-  CHECK(whole.link_faults[0].links == plan.link_faults[0].links);
 }
 
 TEST_CASE("a snapshot's bytes become the file that it was made of") {
