@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "actors/algorithms/a2cid2_reference.hpp"
 #include "actors/algorithms/ad_psgd.hpp"
 #include "actors/algorithms/all_reduce.hpp"
 #include "actors/algorithms/choco.hpp"
@@ -30,10 +29,6 @@ namespace {
 template <class R>
 std::unique_ptr<Rule> make(const RuleContext& context) {
   return std::make_unique<R>(context);
-}
-
-std::unique_ptr<Rule> make_a2cid2(const RuleContext& context) {
-  return context.settings.reference_order ? make<A2cid2Reference>(context) : make<A2cid2>(context);
 }
 
 int power_gossip_phases(const RuleSettings& settings) {
@@ -65,7 +60,7 @@ Status check_modulo(const Method&, const std::string& spec) {
 constexpr Method kMethods[] = {
     {.name = "a2cid2",
      .pattern = Pattern::pairwise,
-     .make = make_a2cid2,
+     .make = make<A2cid2>,
      .accelerated = true,
      .check_compress = check_power_gossip,
      .sentence = "accelerated asynchronous gossip (NeurIPS 2023)",

@@ -91,17 +91,12 @@ Status check_requirements(const Method& method, const RuleSettings& settings,
   if (settings.optimizer.kind != OptimizerKind::sgd && !method.any_optimizer)
     return user_error(
         fmt::format("method {} has a momentum of its own, accepted: optimizer sgd", method.name));
-  if (settings.wire == Wire::bf16 && (method.pattern != Pattern::pairwise ||
-                                      settings.reference_order || !settings.compress.empty()))
+  if (settings.wire == Wire::bf16 &&
+      (method.pattern != Pattern::pairwise || !settings.compress.empty()))
     return user_error(fmt::format(
         "wire is bf16, method {} accepts: full; bf16 goes with methods of pairs (a2cid2, ad_psgd), "
-        "without compress and reference-order",
+        "without compress",
         method.name));
-  if (settings.reference_order && (!method.accelerated || !settings.compress.empty()))
-    return user_error(
-        fmt::format("method {} cannot mix after it sends, accepted: reference-order with method "
-                    "a2cid2 and no compress",
-                    method.name));
   if (settings.local_steps == 0 || (settings.local_steps > 1 && !method.local_steps))
     return user_error(fmt::format("local steps are {}, method {} accepts: {}", settings.local_steps,
                                   method.name, method.local_steps ? "1 or more" : "1"));

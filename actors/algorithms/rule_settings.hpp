@@ -44,7 +44,6 @@ struct RuleSettings {
   bool relay_lr = true;      // scale the learning rate by 1 + the mean relay delay
   uint64_t local_steps = 1;  // of each rank alone, the last of them then taken together (d_psgd)
   bool reference_schedule = false;  // SGP: the published code's order of the shifts
-  bool reference_order = false;     // A2CiD2: the published code's, which mixes after it sends
 };
 
 inline RuleSettings with_optimizer(const OptimizerSettings& optimizer) {

@@ -58,9 +58,6 @@ Alarm divergence_under(const Settings& s) {
                    shown(s.rate / s.gradient_s) + " exchanges a second and rank is " +
                    shown(overlap);
     alarm.advice = "--pairing free has one exchange at a time, or ask for a lower --rate";
-  } else if (pairs && s.exchanges_at_once > 1) {
-    alarm.reason = std::to_string(s.exchanges_at_once) + " exchanges of a rank overlap";
-    alarm.advice = "leave it at one at a time";
   } else if (method_named(s.method).gossips && !s.rule.compress.empty()) {
     alarm.reason = "gamma is " + shown(s.rule.gamma) + " where gossip sends " + s.rule.compress;
     alarm.advice = "a smaller --gamma";

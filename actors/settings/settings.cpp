@@ -120,7 +120,7 @@ Status check(const Settings& s) {
     if (Status in = check(range); !in) return in;
   if (s.exchanges_at_once < 1)
     return user_error(
-        fmt::format("exchanges-at-once is {}, accepted: 1 or more", s.exchanges_at_once));
+        fmt::format("exchanges_at_once is {}, accepted: 1 or more", s.exchanges_at_once));
   if (s.threads < 0 || s.threads > kThreadsAtMost)
     return user_error(
         fmt::format("threads is {}, accepted: 0 (all) to {}", s.threads, kThreadsAtMost));

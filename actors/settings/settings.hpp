@@ -75,7 +75,7 @@ struct Settings {
   double until_s = 0;       // stop at this time; 0: at the gradients
   double target = 0;        // stop when |pi x| has shrunk by this factor; 0: no target
 
-  // Controls for experiments (see PairwiseOptions).
+  // Controls for experiments (see PairwiseOptions), which no option names.
   bool allow_repeats = false;
   int exchanges_at_once = 1;
   bool guarded = true;  // false: whatever is finite is averaged whole (actors/guard)

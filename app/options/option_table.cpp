@@ -114,8 +114,6 @@ OptionTable rows_of_the_method(Options& o) {
        "a lost message of a round: resend, or go on: renormalise, own, reuse or shrink"},
       {"reference-schedule", &s.rule.reference_schedule, kRuns, "",
        "sgp: the shifts in the order of a published code"},
-      {"reference-order", &s.rule.reference_order, kSimulate, "",
-       "a control, a2cid2: mixes after it sends, as a published code"},
   };
 }
 
@@ -133,7 +131,8 @@ OptionTable rows_of_the_objective(Options& o) {
        "fashion-mnist, mnist, cifar10, optdigits, a9a, w8a; text: tiny-shakespeare, wikitext-2; or "
        "FILE.npz, FILE.safetensors, FILE.csv, text:FILE"},
       {"partition", &b.partition, kRuns | kData, "SPEC",
-       "of the data over ranks: iid, whole (each rank has all), label, dirichlet:ALPHA or contiguous"},
+       "of the data over ranks: iid, whole (each rank has all), label, dirichlet:ALPHA or "
+       "contiguous"},
       {"validation-split", &b.validation_split, kRuns | kData, "F",
        "share of the training samples that is set aside, by the seed: tests judge by them"},
       {"batch", &b.batch, kSized, "N", "samples per gradient", Shared::by_default},
@@ -170,10 +169,6 @@ OptionTable rows_of_the_virtual_clock(Options& o) {
       {"target", &s.target, kSimulate, "D", "stop when |pi x| has shrunk by this factor; 0: never"},
       {"seeds", &o.seeds, kSimulate | kReproduce, "K",
        "so many runs, from --seed on; of reproduce: 0 is each figure's own number"},
-      {"allow-repeats", &s.allow_repeats, kSimulate, "",
-       "a control that the protocol forbids: the same partner again"},
-      {"exchanges-at-once", &s.exchanges_at_once, kSimulate, "N",
-       "a control that the protocol forbids: more than one"},
   };
 }
 

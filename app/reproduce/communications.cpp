@@ -1,5 +1,5 @@
-// reproduce a2cid2-communications: exchanges until |pi x| is a thousandth, by graph and size, how
-// they grow, and what a wrong order of mixing and sending costs.
+// reproduce a2cid2-communications: exchanges until |pi x| is a thousandth, by graph and size, and
+// how they grow.
 //
 // Poisson clocks on the edges, no latency, ranks that start at Gaussian points, as the theory of
 // Nabli, Belilovsky, Oyallon (NeurIPS 2023, arXiv 2306.08289) has it. The expected figures are
@@ -10,7 +10,6 @@
 #include <cmath>
 
 #include "app/reproduce/runs.hpp"
-#include "kernels/base/random.hpp"
 
 namespace grapevine {
 namespace {
@@ -52,17 +51,6 @@ Run run_of(const std::string& topology, int ranks, const std::string& method) {
   return run;
 }
 
-/// Gradients that are zero, at the times of a Poisson process: what is mixed then is not changed.
-std::shared_ptr<Objective> idle_gradients(uint64_t seed) {
-  auto start = [seed](int rank, double* x) {
-    Random random(seed, static_cast<uint32_t>(rank), Purpose::initial_point);
-    for (int k = 0; k < kDim; ++k)
-      x[k] = random.normal();
-  };
-  return std::make_shared<Probe>(
-      ParameterLayout::flat(kDim, DType::f64), [](int, uint64_t, ConstVec, Vec) {}, start);
-}
-
 /// Means over seeds of the exchanges of each run, which is one seed's.
 class Means {
  public:
@@ -71,7 +59,6 @@ class Means {
     for (uint64_t k = 0; k < seeds; ++k) {
       runs_.push_back(run);
       runs_.back().seed = effort.seed + k;
-      if (run.objective) runs_.back().objective = idle_gradients(effort.seed + k);
     }
   }
 
@@ -116,14 +103,6 @@ double exponent_of(const double* means) {
   return up / down;
 }
 
-/// Rings on which ranks also mix at gradients: the right order, and the published code's.
-struct Order {
-  int ranks;
-  double right, published;
-};
-constexpr Order kOrders[] = {{16, 507, 752}, {32, 1833, 3856}, {64, 6928, 23540}};
-constexpr double kOrderTolerance = 0.15;
-
 }  // namespace
 
 Result<Claims> reproduce_communications(const Effort& effort) {
@@ -133,12 +112,6 @@ Result<Claims> reproduce_communications(const Effort& effort) {
       const bool slow = row.topology == std::string("ring");
       means.add(run_of(row.topology, ranks, row.method),
                 effort.seeds_or(slow ? kSeedsOfSlow : kSeeds), effort);
-    }
-  for (const Order& order : kOrders)
-    for (const char* words : {"", " reference-order=true"}) {
-      Run run = run_of("ring", order.ranks, std::string("a2cid2") + words);
-      run.objective = idle_gradients(0);  // each seed has its own
-      means.add(run, effort.seeds_or(kSeedsOfSlow), effort);
     }
   const auto measured = means.measure(effort);
   if (!measured) return measured.error();
@@ -152,11 +125,6 @@ Result<Claims> reproduce_communications(const Effort& effort) {
     claims.push_back(
         {of + ": exponent of the ranks", row.exponent, exponent_of(at), 0.1, Accept::absolute});
     at += std::size(kSizes);
-  }
-  for (const Order& order : kOrders) {
-    const std::string of = fmt::format("ring, {} ranks, ", order.ranks);
-    claims.push_back({of + "mixed, then sent", order.right, *at++, kOrderTolerance});
-    claims.push_back({of + "sent, then mixed", order.published, *at++, kOrderTolerance});
   }
   return claims;
 }

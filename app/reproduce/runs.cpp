@@ -129,12 +129,11 @@ Result<std::vector<Summary>> perform_all(const std::vector<Run>& runs, const Eff
   return summaries;
 }
 
-Probe::Probe(ParameterLayout layout, Gradient gradient, Start start)
-    : layout_(std::move(layout)), gradient_(std::move(gradient)), start_(std::move(start)) {}
+Probe::Probe(ParameterLayout layout, Gradient gradient)
+    : layout_(std::move(layout)), gradient_(std::move(gradient)) {}
 
-void Probe::initial_point(int rank, Vec x) const {
+void Probe::initial_point(int, Vec x) const {
   std::fill_n(static_cast<std::byte*>(x.data), x.bytes(), std::byte{0});
-  if (start_) start_(rank, x.as<double>());
 }
 
 double Probe::gradient(int, int rank, uint64_t index, ConstVec x, Vec g) {

@@ -44,9 +44,8 @@ class Probe final : public Objective {
   /// Writes gradient `index` of `rank` into g, which is 0; x is what the rank has after `index`
   /// rounds.
   using Gradient = std::function<void(int rank, uint64_t index, ConstVec x, Vec g)>;
-  using Start = std::function<void(int rank, double* x)>;
 
-  explicit Probe(ParameterLayout layout, Gradient gradient = {}, Start start = {});
+  explicit Probe(ParameterLayout layout, Gradient gradient = {});
 
   const ParameterLayout& layout() const override { return layout_; }
   bool has_gradients() const override { return static_cast<bool>(gradient_); }
@@ -60,7 +59,6 @@ class Probe final : public Objective {
  private:
   ParameterLayout layout_;
   Gradient gradient_;
-  Start start_;
 };
 
 /// Another objective, and the mean over ranks after each round: what rank i has after k rounds is

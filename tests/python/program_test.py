@@ -27,7 +27,7 @@ class Program(unittest.TestCase):
         self.assertEqual(json.loads(json.dumps(graph)), dict(graph))
 
     def test_a_simulation_repeats_to_the_bit_and_its_options_have_underscores(self):
-        options = {"ranks": 4, "until": 20, "sample_seconds": 5, "allow_repeats": False}
+        options = {"ranks": 4, "until": 20, "sample_seconds": 5, "relay_lr": False}
         one, other = grapevine.simulate(**options), grapevine.simulate(**options)
         self.assertEqual(one["parameter_hash"], other["parameter_hash"])
         self.assertEqual([round(row["at"]) for row in one.rows][:4], [5, 10, 15, 20])
