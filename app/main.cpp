@@ -19,7 +19,6 @@ Result<int> carry_out(Invocation invocation) {
   switch (invocation.command) {
     case kTrain: return train(std::move(invocation.options));
     case kSimulate: return simulate(std::move(invocation.options));
-    case kStragglers: return stragglers(std::move(invocation.options));
     case kData: return show_data(invocation.options);
     case kMethods: return show_methods(invocation.options);
     case kCompare: return compare(invocation.options);

@@ -60,13 +60,6 @@ const CommandRow kCommands[] = {
      "  grapevine simulate --objective network --gradients 8000  real gradients in virtual time\n"
      "  grapevine simulate --latency 0.02 --jitter 0.5 --transfer 0.5 --pairing free --json\n"
      "One seed, two runs: the same event log and the same parameters, to the bit.\n"},
-    {kStragglers, "stragglers",
-     "One slow rank: how long the others wait for it, by method and clock.",
-     "Examples:\n"
-     "  grapevine stragglers --ranks 16 --factor 3\n"
-     "  grapevine stragglers --objective quadratic --json   where there is no data\n"
-     "--until is the length of the wall clock's runs [10]. On the virtual clock a gradient takes\n"
-     "what the plan says whatever it computes: quadratics there.\n"},
     {kTopology, "topology", "A graph: degrees, spectrum, chi1, chi2, eta, alpha~.",
      "Examples:\n"
      "  grapevine topology ring --ranks 64\n"

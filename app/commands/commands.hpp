@@ -12,7 +12,6 @@ class GuestHall;
 
 Result<int> train(Options);
 Result<int> simulate(Options);
-Result<int> stragglers(Options);
 Result<int> show_topology(const Options&);
 Result<int> show_data(const Options&);
 Result<int> show_methods(const Options&);

@@ -7,7 +7,7 @@
 namespace grapevine {
 namespace {
 
-constexpr unsigned kGraphs = kRuns | kTopology, kSimulated = kSimulate | kStragglers;
+constexpr unsigned kGraphs = kRuns | kTopology;
 constexpr unsigned kSized = kRuns | kDoctor;  // what the memory of a job follows from
 
 template <class Enum>
@@ -70,7 +70,7 @@ OptionTable rows_of_the_run(Options& o) {
        "each rank), or 0: at the end only"},
       {"early-stop", &o.early_stop, kTrain | kSimulate, "N",
        "end after so many tests without a better one; 0: never"},
-      {"threads", &s.threads, kTrain | kStragglers | kCompare | kReproduce, "N",
+      {"threads", &s.threads, kTrain | kCompare | kReproduce, "N",
        "that compute gradients; of compare and reproduce: runs at once; 0: one per core"},
       {"device", &s.device, kTrain | kDoctor, "D",
        "where the ranks live and compute: cpu, cuda, cuda:K (GPU K), or auto (the emptiest GPU, if "
@@ -159,12 +159,12 @@ OptionTable rows_of_the_objective(Options& o) {
 OptionTable rows_of_the_virtual_clock(Options& o) {
   Settings& s = o.settings;
   return {
-      {"latency", &s.link.latency_s, kSimulated, "T", "of a link, one way, control frames"},
-      {"jitter", &s.link.jitter, kSimulated, "X", "of the latency, as a fraction of it"},
-      {"transfer", &s.link.transfer_s, kSimulated, "T", "seconds of a bulk transfer"},
-      {"bandwidth", &s.link.bandwidth, kSimulated, "B", "bytes per second; 0: unlimited"},
-      {"gradient-seconds", &s.gradient_s, kSimulated, "T", "that a modelled gradient takes"},
-      {"speed-spread", &s.speed_spread, kSimulated, "X",
+      {"latency", &s.link.latency_s, kSimulate, "T", "of a link, one way, control frames"},
+      {"jitter", &s.link.jitter, kSimulate, "X", "of the latency, as a fraction of it"},
+      {"transfer", &s.link.transfer_s, kSimulate, "T", "seconds of a bulk transfer"},
+      {"bandwidth", &s.link.bandwidth, kSimulate, "B", "bytes per second; 0: unlimited"},
+      {"gradient-seconds", &s.gradient_s, kSimulate, "T", "that a modelled gradient takes"},
+      {"speed-spread", &s.speed_spread, kSimulate, "X",
        "sigma of a gradient's log-normal duration, its mean kept"},
       {"target", &s.target, kSimulate, "D", "stop when |pi x| has shrunk by this factor; 0: never"},
       {"seeds", &o.seeds, kSimulate | kReproduce, "K",
@@ -218,8 +218,6 @@ OptionTable rows_of_several_processes(Options& o) {
 
 OptionTable rows_of_the_program(Options& o) {
   return {
-      {"slow-rank", &o.slow_rank, kStragglers, "N", "the rank that is slow"},
-      {"factor", &o.factor, kStragglers, "X", "how many times slower it computes"},
       {"svg", &o.svg, kTopology, "FILE", "draw the graph"},
       {"job", &o.job, kCompare, "FILE", "what is compared (TOML)"},
       {"name", &o.name, kReproduce, "NAME", "which one; all: those that need no data set"},

@@ -353,8 +353,7 @@ Status complete(Command command, Options& o) {
   if (in_step) s.pacing = Pacing::greedy;  // a round begins when the last one has ended
   const bool ends =
       s.until_s != 0 || s.target > 0 || (s.gradients > 0 && (rounds || !gossips_only));
-  if (!ends && command != kStragglers && o.guests == 0)
-    s.until_s = s.clock == Clock::wall ? 10 : 100;
+  if (!ends && o.guests == 0) s.until_s = s.clock == Clock::wall ? 10 : 100;
   if (s.gradients > 0 && s.ranks > 0 && s.gradients < static_cast<uint64_t>(s.ranks)) {
     return user_error(fmt::format("gradients is {}, accepted: 0, or at least {}, one for each rank",
                                   s.gradients, s.ranks));

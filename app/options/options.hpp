@@ -19,19 +19,18 @@ namespace grapevine {
 enum Command : unsigned {
   kTrain = 1,
   kSimulate = 2,
-  kStragglers = 4,
-  kTopology = 8,
-  kData = 16,
-  kCompare = 32,
-  kReproduce = 64,
-  kNode = 128,
-  kLaunch = 256,
-  kCtl = 512,
-  kKeygen = 1024,
-  kDoctor = 2048,
-  kMethods = 4096,
+  kTopology = 4,
+  kData = 8,
+  kCompare = 16,
+  kReproduce = 32,
+  kNode = 64,
+  kLaunch = 128,
+  kCtl = 256,
+  kKeygen = 512,
+  kDoctor = 1024,
+  kMethods = 2048,
 };
-constexpr unsigned kRuns = kTrain | kSimulate | kStragglers;
+constexpr unsigned kRuns = kTrain | kSimulate;
 constexpr unsigned kProcesses = kNode | kLaunch;  // take whatever train takes
 
 /// Of one process among several. Empty addresses: those of the environment, else a unix socket, or
@@ -78,8 +77,6 @@ struct Options {
   bool json = false;
   LogOptions log;
   uint64_t seeds = 1;  // so many runs, from settings.seed on; reproduce, 0: its own number
-  int slow_rank = 0;   // stragglers
-  double factor = 3;
   PeerOptions peers;
   int nodes = 4;     // launch
   int guests = 0;    // node, launch: ranks whose steps scripts compute, all of them here

@@ -90,12 +90,12 @@ std::string epoch_text(const EpochInfo& e) {
                      as_epoch(e.epoch), e.topology, e.ranks, e.chi1, e.chi2, e.eta, e.alpha_tilde);
 }
 
-Idle idle_of(const Summary& s, int without) {
+Idle idle_of(const Summary& s) {
   Idle idle;
   int count = 0;
   for (size_t r = 0; r < s.ranks.size(); ++r) {
     const double fraction = s.ranks[r].idle_fraction;
-    if (static_cast<int>(r) == without || !std::isfinite(fraction)) continue;
+    if (!std::isfinite(fraction)) continue;
     idle.mean += fraction;
     ++count;
     if (idle.rank >= 0 && fraction <= idle.most) continue;
@@ -175,21 +175,6 @@ void print_simulation(const Settings& settings, const std::vector<Summary>& runs
     if (s.epochs.size() > 1) row("at " + as_seconds(e.at_s), epoch_text(e));
   if (!run_dir.empty()) row("run directory", run_dir);
   print_curves(s);
-}
-
-void print_stragglers(const Settings& settings, double factor,
-                      const std::vector<StragglerRow>& rows) {
-  std::printf("%s of %d ranks, rank %d computes %s times slower, %s\n\n", settings.topology.c_str(),
-              settings.ranks, rows.empty() ? 0 : rows.front().slow_rank, as_short(factor).c_str(),
-              settings.objective.objective.c_str());
-  std::printf("  %-8s  %-11s  %20s  %20s  %12s\n", "clock", "method", "idle others, mean",
-              "idle others, most", "gradients/s");
-  for (const StragglerRow& r : rows) {
-    const Idle idle = idle_of(r.summary, r.slow_rank);
-    const double each = static_cast<double>(r.summary.gradients) / r.summary.seconds;
-    std::printf("  %-8s  %-11s  %20s  %20s  %12.1f\n", r.clock.c_str(), r.method.c_str(),
-                as_percent(idle.mean).c_str(), as_percent(idle.most).c_str(), each);
-  }
 }
 
 }  // namespace grapevine

@@ -26,19 +26,11 @@ void print_node(const Settings&, const Summary&, const TrainingTimes&, const std
 void print_simulation(const Settings&, const std::vector<Summary>& runs,
                       const std::string& run_dir);
 
-struct StragglerRow {
-  std::string method, clock;
-  int slow_rank = 0;
-  Summary summary;
-};
-void print_stragglers(const Settings&, double factor, const std::vector<StragglerRow>&);
-
-/// The largest and the mean idle fraction of all ranks but `without` (-1: of all); NaN ones left
-/// out.
+/// The largest and the mean idle fraction of all ranks; NaN ones left out.
 struct Idle {
   double mean = 0, most = 0;
   int rank = -1;  // that idles most
 };
-Idle idle_of(const Summary&, int without = -1);
+Idle idle_of(const Summary&);
 
 }  // namespace grapevine

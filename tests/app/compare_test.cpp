@@ -285,6 +285,23 @@ TEST_CASE("the example's job finds D2 and RelaySGD at the optimum, and D-PSGD be
   }
 }
 
+TEST_CASE(
+    "one rank three times slower: all-reduce needs three times as long, gossip as long as ever") {
+  const Scratch scratch;
+  const std::string examples = GRAPEVINE_SOURCE_DIR "/examples/";
+  std::string job = text_of(examples + "stragglers.toml");
+  const std::string plan = "examples/slow.toml";
+  job.replace(job.find(plan, job.find("plan = ")), plan.size(), examples + "slow.toml");
+  const json compared =
+      json_of("compare " + scratch.file("job.toml", job) + " --out " + scratch.path("x"));
+  REQUIRE(compared["aggregates"].size() == 4);
+  const auto seconds = [&](size_t k) {
+    return compared["aggregates"][k]["seconds_to_target"]["mean"].get<double>();
+  };
+  CHECK(seconds(1) < 1.15 * seconds(0));
+  CHECK(seconds(3) == Approx(3 * seconds(2)).epsilon(0.1));
+}
+
 TEST_CASE("results do not depend on how many runs go on at once") {
   const Scratch scratch;
   const std::string job =

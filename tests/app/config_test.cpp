@@ -142,7 +142,7 @@ TEST_CASE("the nearest name is suggested only where one is near") {
 }
 
 TEST_CASE("every command shows its options and examples, and the program its version") {
-  for (const std::string command : {"train", "simulate", "stragglers", "topology"}) {
+  for (const std::string command : {"train", "simulate", "topology"}) {
     const Ran help = run_grapevine(command + " --help");
     CHECK(help.status == 0);
     CHECK(help.err == "");

@@ -1,4 +1,4 @@
-// grapevine simulate and stragglers.
+// grapevine simulate.
 #include <sstream>
 
 #include "tests/app/tools.hpp"
@@ -87,19 +87,6 @@ TEST_CASE("with --out a simulation is written down: every line of its metrics is
   CHECK(paper["result"]["event_log_hash"] == run["event_log_hash"]);
   CHECK(paper["options"]["ranks"] == 4);
   CHECK(paper["options"]["sample-seconds"] == 1);
-}
-
-TEST_CASE("one rank three times slower: gossip's other ranks do not wait, all-reduce's wait 2/3") {
-  const auto table = json_of("stragglers --objective quadratic --until 0.2");
-  REQUIRE(table["runs"].size() == 4);
-  const auto gossip = table["runs"][0], reduce = table["runs"][1];
-  CHECK(gossip["method"] == "a2cid2");
-  CHECK(gossip["clock"] == "virtual");
-  CHECK(gossip["idle_others_most"].get<double>() < 0.02);
-  CHECK(reduce["method"] == "all_reduce");
-  CHECK(reduce["idle_others_mean"].get<double>() == Approx(0.67).margin(0.01));
-  CHECK(table["runs"][2]["clock"] == "wall");
-  CHECK(table["runs"][3]["clock"] == "wall");
 }
 
 TEST_CASE(
