@@ -9,9 +9,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <sstream>
 #include <string>
 
+#include "kernels/base/spec.hpp"
 #include "messages/wire.capnp.h"
 
 namespace grapevine {
@@ -67,12 +67,6 @@ Error parcel_refused(const std::string& what, const std::string& value,
 
 Error parcel_refused(const std::string& what, uint64_t value, const std::string& accepted) {
   return parcel_refused(what, std::to_string(value), accepted);
-}
-
-std::string shown(double value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
 }
 
 // Of numbers, because words of Cap'n Proto cannot be copied.

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "kernels/base/spec.hpp"
+
 namespace grapevine {
 
 std::vector<double> Analytic::centred_offsets() const {
@@ -32,17 +34,17 @@ Status check_analytic(const ObjectiveSpec& spec) {
   }
   const auto out_of_range = [](double value) { return !(value >= 0 && std::isfinite(value)); };
   if (out_of_range(spec.noise)) {
-    return user_error(fmt::format("noise is {}, accepted: 0 or more", in_digits(spec.noise)));
+    return user_error(fmt::format("noise is {}, accepted: 0 or more", shown(spec.noise)));
   }
   if (out_of_range(spec.zeta2)) {
-    return user_error(fmt::format("zeta2 is {}, accepted: 0 or more", in_digits(spec.zeta2)));
+    return user_error(fmt::format("zeta2 is {}, accepted: 0 or more", shown(spec.zeta2)));
   }
   if (out_of_range(spec.r0)) {
-    return user_error(fmt::format("r0 is {}, accepted: 0 or more", in_digits(spec.r0)));
+    return user_error(fmt::format("r0 is {}, accepted: 0 or more", shown(spec.r0)));
   }
   if (spec.zeta2 > 0 && spec.ranks < 2) {
     return user_error(fmt::format("zeta2 is {} with 1 rank, accepted: 0, or at least 2 ranks",
-                                  in_digits(spec.zeta2)));
+                                  shown(spec.zeta2)));
   }
   return Done{};
 }

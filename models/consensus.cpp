@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "kernels/base/spec.hpp"
 #include "models/analytic.hpp"
 #include "models/analytic_base.hpp"
 #include "models/dense.hpp"
@@ -61,8 +62,7 @@ class MatrixConsensus final : public Consensus {
 
   std::string description() const override {
     std::string what = spec_.entries == "sines" ? "of sines" : "Gaussian";
-    if (spec_.spectrum_decay > 0)
-      what += ", singular values as k^-" + in_digits(spec_.spectrum_decay);
+    if (spec_.spectrum_decay > 0) what += ", singular values as k^-" + shown(spec_.spectrum_decay);
     return fmt::format("consensus of matrices, {} x {}, {}", spec_.rows, spec_.columns, what);
   }
 
@@ -112,12 +112,12 @@ Result<std::unique_ptr<Objective>> make_matrix(const ObjectiveSpec& spec) {
   }
   if (!(spec.spectrum_decay >= 0 && std::isfinite(spec.spectrum_decay))) {
     return user_error(
-        fmt::format("spectrum_decay is {}, accepted: 0 or more", in_digits(spec.spectrum_decay)));
+        fmt::format("spectrum_decay is {}, accepted: 0 or more", shown(spec.spectrum_decay)));
   }
   if (spec.entries == "sines" && spec.spectrum_decay > 0) {
     return user_error(
         fmt::format("spectrum_decay is {} with entries sines, accepted: 0, or entries gaussian",
-                    in_digits(spec.spectrum_decay)));
+                    shown(spec.spectrum_decay)));
   }
   return std::unique_ptr<Objective>(std::make_unique<MatrixConsensus>(spec));
 }

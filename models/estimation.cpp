@@ -2,6 +2,8 @@
 #include "models/analytic.hpp"
 
 #include <fmt/core.h>
+
+#include "kernels/base/spec.hpp"
 #include "models/analytic_base.hpp"
 
 namespace grapevine {
@@ -37,8 +39,7 @@ class Scalar final : public Analytic {
   }
 
   std::string description() const override {
-    return fmt::format("scalar quadratics of {} ranks, optimum {}", spec_.ranks,
-                       in_digits(optimum_));
+    return fmt::format("scalar quadratics of {} ranks, optimum {}", spec_.ranks, shown(optimum_));
   }
 
  private:
@@ -87,7 +88,7 @@ class MeanEstimation final : public Analytic {
 
   std::string description() const override {
     return fmt::format("mean estimation, {} coordinates, zeta2 {}, r0 {}", dim(),
-                       in_digits(spec_.zeta2), in_digits(spec_.r0));
+                       shown(spec_.zeta2), shown(spec_.r0));
   }
 
  private:

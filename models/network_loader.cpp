@@ -13,6 +13,7 @@
 #include <span>
 
 #include "kernels/base/checksum.hpp"
+#include "kernels/base/spec.hpp"
 #include "models/files/file.hpp"
 #include "models/module.hpp"
 
@@ -190,7 +191,7 @@ uint64_t hash_of(const NetworkInputs& inputs) {
 
 Status check_gradients(const ObjectiveSpec& spec) {
   if (!(spec.clip >= 0 && std::isfinite(spec.clip)))
-    return user_error("clip is " + in_digits(spec.clip) + ", accepted: 0 or more");
+    return user_error("clip is " + shown(spec.clip) + ", accepted: 0 or more");
   if (spec.precision != kFp32 && spec.precision != kBf16)
     return user_error("precision is \"" + spec.precision + "\", accepted: fp32, bf16");
   return Done{};

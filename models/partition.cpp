@@ -225,7 +225,7 @@ Result<Dealt> deal(const std::string& name, uint32_t samples, std::span<const ui
                    int ranks, uint64_t seed, double aside) {
   if (!(aside >= 0 && aside < 1))
     return user_error(
-        fmt::format("validation-split is {}, accepted: from 0 to below 1", in_digits(aside)));
+        fmt::format("validation-split is {}, accepted: from 0 to below 1", shown(aside)));
   const auto wanted = static_cast<size_t>(aside * static_cast<double>(samples));
   const size_t count = aside > 0 ? std::max<size_t>(1, wanted) : 0;
   Order drawn = in_order(samples);

@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 
+#include "kernels/base/spec.hpp"
 #include "models/analytic.hpp"
 #include "models/analytic_base.hpp"
 #include "models/dense.hpp"
@@ -62,8 +63,7 @@ class Quadratic final : public Analytic {
 
   std::string description() const override {
     return fmt::format("random quadratics, {} coordinates, mu {}, noise {}, zeta2 {}, r0 {}", dim(),
-                       in_digits(spec_.mu), in_digits(spec_.noise), in_digits(spec_.zeta2),
-                       in_digits(spec_.r0));
+                       shown(spec_.mu), shown(spec_.noise), shown(spec_.zeta2), shown(spec_.r0));
   }
 
  private:
@@ -181,10 +181,10 @@ class Diagonal final : public Analytic {
 
   std::string description() const override {
     if (spec_.mu == 0) {
-      return fmt::format("white noise, {} coordinates, noise {}", dim(), in_digits(spec_.noise));
+      return fmt::format("white noise, {} coordinates, noise {}", dim(), shown(spec_.noise));
     }
     return fmt::format("diagonal quadratics, {} coordinates, mu {}, noise {}, zeta2 {}", dim(),
-                       in_digits(spec_.mu), in_digits(spec_.noise), in_digits(spec_.zeta2));
+                       shown(spec_.mu), shown(spec_.noise), shown(spec_.zeta2));
   }
 
  private:
@@ -196,12 +196,11 @@ class Diagonal final : public Analytic {
 Status check_quadratic(const ObjectiveSpec& spec) {
   if (const Status ok = check_analytic(spec); !ok) return ok;
   if (!(spec.mu >= 0 && spec.mu <= 1)) {
-    return user_error(fmt::format("mu is {}, accepted: 0 to 1", in_digits(spec.mu)));
+    return user_error(fmt::format("mu is {}, accepted: 0 to 1", shown(spec.mu)));
   }
   if (spec.mu == 0 && spec.zeta2 > 0) {
-    return user_error(
-        fmt::format("zeta2 is {} with mu 0, where a gradient is noise alone, accepted: 0",
-                    in_digits(spec.zeta2)));
+    return user_error(fmt::format(
+        "zeta2 is {} with mu 0, where a gradient is noise alone, accepted: 0", shown(spec.zeta2)));
   }
   return Done{};
 }
@@ -213,11 +212,10 @@ Result<std::unique_ptr<Objective>> make_quadratic(const ObjectiveSpec& spec) {
   if (spec.mu == 0) return make_diagonal(spec);
   const size_t most = std::min(kMostDim, static_cast<size_t>(std::sqrt(kMostNumbers / spec.ranks)));
   if (spec.mu < 1 && static_cast<size_t>(spec.dim) > most) {
-    return user_error(
-        fmt::format("dim is {} with mu {} and {} ranks, each with a matrix, accepted: at most {}, "
-                    "or any with mu 0 or 1",
-                    with_commas(static_cast<size_t>(spec.dim)), in_digits(spec.mu), spec.ranks,
-                    with_commas(most)));
+    return user_error(fmt::format(
+        "dim is {} with mu {} and {} ranks, each with a matrix, accepted: at most {}, "
+        "or any with mu 0 or 1",
+        with_commas(static_cast<size_t>(spec.dim)), shown(spec.mu), spec.ranks, with_commas(most)));
   }
   return std::unique_ptr<Objective>(std::make_unique<Quadratic>(spec));
 }

@@ -84,6 +84,5 @@ std::optional<Error> too_many(const GraphRequest&, double edges, int64_t most = 
 
 /// The text in quotes, cut when long, control characters replaced: fit for a one-line message.
 std::string in_quotes(std::string_view);
-std::string shown(double);
 
 }  // namespace grapevine

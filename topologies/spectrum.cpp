@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "kernels/base/check.hpp"
+#include "kernels/base/spec.hpp"
 #include "topologies/graphs.hpp"
 #include "topologies/spectrum_chi.hpp"
 #include "topologies/spectrum_sparse.hpp"

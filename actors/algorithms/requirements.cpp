@@ -5,14 +5,13 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/base/spec.hpp"
 #include "topologies/trees.hpp"
 #include "topologies/weights.hpp"
 
 namespace grapevine {
 
 namespace {
-
-std::string shown(double value) { return fmt::format("{:.6g}", value); }
 
 const char* name_of(Missing missing) {
   switch (missing) {

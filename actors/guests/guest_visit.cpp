@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,10 +27,7 @@ std::string counted(const GuestLayout& layout) {
 }
 
 std::string shown(const GuestLayout::Tensor& tensor) {
-  std::string text = tensor.name + " [";
-  for (size_t k = 0; k < tensor.shape.size(); ++k)
-    text += (k > 0 ? ", " : "") + std::to_string(tensor.shape[k]);
-  return text + "]";
+  return fmt::format("{} [{}]", tensor.name, fmt::join(tensor.shape, ", "));
 }
 
 /// Where two lists first differ, in words; empty: nowhere.

@@ -1,24 +1,13 @@
 #include "actors/settings/alarm.hpp"
 
-#include <cstdio>
-
 #include "actors/algorithms/method_registry.hpp"
 #include "actors/settings/settings.hpp"
+#include "kernels/base/spec.hpp"
 
 namespace grapevine {
 
-namespace {
-
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
-
-}  // namespace
-
 std::string Alarm::line() const {
-  std::string text = "at " + shown(at_s) + " s ";
+  std::string text = "at " + shown(at_s, 3) + " s ";
   const bool is_of_edge = what == What::silent_edge || what == What::stale_edge ||
                           (what == What::far_edge && peer >= 0);
   if (is_of_edge) {
@@ -54,15 +43,15 @@ Alarm divergence_under(const Settings& s) {
   const double overlap = exchange_s * s.rate / s.gradient_s;
   const bool pairs = method_named(s.method).pattern == Pattern::pairwise;
   if (pairs && s.pairing == Pairing::poisson && overlap > 0) {
-    alarm.reason = "exchanges overlap: a latency of " + shown(exchange_s) + " s times " +
-                   shown(s.rate / s.gradient_s) + " exchanges a second and rank is " +
-                   shown(overlap);
+    alarm.reason = "exchanges overlap: a latency of " + shown(exchange_s, 3) + " s times " +
+                   shown(s.rate / s.gradient_s, 3) + " exchanges a second and rank is " +
+                   shown(overlap, 3);
     alarm.advice = "--pairing free has one exchange at a time, or ask for a lower --rate";
   } else if (method_named(s.method).gossips && !s.rule.compress.empty()) {
-    alarm.reason = "gamma is " + shown(s.rule.gamma) + " where gossip sends " + s.rule.compress;
+    alarm.reason = "gamma is " + shown(s.rule.gamma, 3) + " where gossip sends " + s.rule.compress;
     alarm.advice = "a smaller --gamma";
   } else if (s.rule.gamma > 1) {
-    alarm.reason = "gamma is " + shown(s.rule.gamma);
+    alarm.reason = "gamma is " + shown(s.rule.gamma, 3);
     alarm.advice = "a smaller --gamma, 0 for the best one";
   } else {
     alarm.reason = "steps are too large for this objective or for what the graph averages";

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "app/system/json_text.hpp"
+#include "app/system/words.hpp"
 #include "kernels/base/checksum.hpp"
 
 namespace grapevine {
@@ -19,14 +20,12 @@ constexpr uint32_t kMostGenerations = 1 << 16;  // as members take of each other
 constexpr size_t kNameBytes = 64;               // of what a model is judged by
 constexpr char kHash[] = "xxh3";
 
-std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
-
 std::string hash_of(Json object) {
   object.erase(kHash);
   const std::string rest = json_text(object);
   Checksum sum;
   sum.add(rest.data(), rest.size());
-  return hex(sum.value());
+  return as_hex(sum.value());
 }
 
 std::string text_with_hash(Json object) {
@@ -50,11 +49,11 @@ Json json_of(const RankFile& rank) {
                      {"moved", e.moved},
                      {"last_jump", e.last}});
   Json object = {{"rank", rank.rank},           {"file", rank.file},
-                 {"bytes", rank.bytes},         {kHash, hex(rank.hash)},
+                 {"bytes", rank.bytes},         {kHash, as_hex(rank.hash)},
                  {"gradients", rank.gradients}, {"data_position", rank.position},
                  {"counters", counters},        {"edges", edges}};
   const auto& [bytes, hash, steps] = rank.kept;
-  if (bytes > 0) object["kept"] = {{"bytes", bytes}, {kHash, hex(hash)}, {"steps", steps}};
+  if (bytes > 0) object["kept"] = {{"bytes", bytes}, {kHash, as_hex(hash)}, {"steps", steps}};
   const auto& [key, passes, samples] = rank.share;
   if (key != 0) object["share"] = {{"key", key}, {"passes", passes}, {"samples", samples}};
   return object;
@@ -218,8 +217,8 @@ std::string text_of(const CheckpointManifest& m) {
     ranks.push_back(json_of(rank));
   Json object = {{"format", kCheckpointFormat},
                  {"serial", m.serial},
-                 {"job", hex(m.run.job)},
-                 {"layout", hex(m.run.layout)},
+                 {"job", as_hex(m.run.job)},
+                 {"layout", as_hex(m.run.layout)},
                  {"job_is", m.run.job_is},
                  {"node", m.run.node},
                  {"written", m.written},
@@ -230,7 +229,7 @@ std::string text_of(const CheckpointManifest& m) {
                  {"ranks", ranks}};
   if (m.score && std::isfinite(m.score->value)) object["score"] = json_of(*m.score);
   if (!m.run.tensors.empty()) object["tensors"] = json_of(m.run.tensors);
-  if (m.run.data != 0) object["data"] = {{"is", m.run.data_is}, {kHash, hex(m.run.data)}};
+  if (m.run.data != 0) object["data"] = {{"is", m.run.data_is}, {kHash, as_hex(m.run.data)}};
   if (!m.run.cuts.empty()) object["cuts"] = json_of(m.run.cuts);
   if (m.run.generation > 0) object["generation"] = m.run.generation;
   return text_with_hash(std::move(object));

@@ -25,7 +25,7 @@ const std::set<std::string>& own_options() {
   return names;
 }
 
-std::string quoted(const std::string& word) {
+std::string for_shell(const std::string& word) {
   std::string text = "'";
   for (const char c : word)
     text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -130,9 +130,9 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
 
 std::vector<std::string> over_ssh(const LaunchHost& host, const std::string& program,
                                   const std::vector<std::string>& arguments) {
-  std::string command = "exec " + quoted(program);
+  std::string command = "exec " + for_shell(program);
   for (const std::string& word : arguments)
-    command += " " + quoted(word);
+    command += " " + for_shell(word);
   return {"/usr/bin/env", "ssh", "-o", "BatchMode=yes", "--", host.ssh, command};
 }
 

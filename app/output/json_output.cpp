@@ -8,13 +8,12 @@
 #include <cstdio>
 
 #include "actors/algorithms/method_registry.hpp"
+#include "app/system/words.hpp"
 #include "kernels/base/printable.hpp"
 #include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 namespace {
-
-std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
 
 Json counts_json(const Summary& s) {
   const Counts& c = s.counts;
@@ -37,7 +36,7 @@ Json counts_json(const Summary& s) {
 
 }  // namespace
 
-std::string hash_text(const Buffer& x) { return hex(fnv1a(x.vec())); }
+std::string hash_text(const Buffer& x) { return as_hex(fnv1a(x.vec())); }
 
 void print_json(const Json& object) {
   const std::string text = json_text(object) + "\n";
@@ -162,7 +161,7 @@ Json json_of(const Settings& settings, const Summary& s) {
       {"bytes", s.bytes},
       {"payload_bytes", s.payload_bytes},
       {"consensus_distance", s.consensus_distance},
-      {"parameter_hash", hex(s.parameter_hash)},
+      {"parameter_hash", as_hex(s.parameter_hash)},
       {"interrupted", s.interrupted},
       {"quiet", s.quiet}};
   object.update(counts_json(s));
@@ -203,7 +202,7 @@ Json simulation_json(const Settings& settings, const std::vector<Summary>& runs)
   object["virtual_seconds"] = s.seconds;
   object["events"] = s.events;
   object["events_per_second"] = s.events_per_second;
-  object["event_log_hash"] = hex(s.event_log_hash);
+  object["event_log_hash"] = as_hex(s.event_log_hash);
   object["conserved_sum_error"] = s.conserved_error;
   object["pi_x_start"] = s.norm_start;
   object["pi_x_end"] = s.norm_end;

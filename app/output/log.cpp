@@ -9,11 +9,6 @@
 #include "kernels/base/printable.hpp"
 
 namespace grapevine {
-namespace {
-
-std::string quoted(const std::string& text) { return json_text(Json(text)); }
-
-}  // namespace
 
 Log::Log(const LogOptions& options)
     : options_(options),
@@ -31,7 +26,8 @@ bool Log::tells(LogLevel level) const {
 }
 
 std::string Log::shown(const std::string& event) const {
-  return options_.format == LogFormat::text ? printable(event) : "\"event\":" + quoted(event);
+  return options_.format == LogFormat::text ? printable(event)
+                                            : "\"event\":" + json_text(Json(event));
 }
 
 void Log::tell(LogLevel level, const std::string& event) const {

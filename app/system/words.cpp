@@ -49,6 +49,8 @@ std::string as_short(double value) {
   return text;
 }
 
+std::string as_hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
+
 std::string as_epoch(uint64_t epoch) {
   const uint64_t count = epoch >> 32;
   if (count == 0) return fmt::format("{}", epoch);

@@ -5,6 +5,7 @@
 #pragma once
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -46,6 +47,14 @@ std::optional<Number> number_of(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end) return std::nullopt;
   return value;
+}
+
+/// A number in a line for people: so many digits at most.
+inline std::string shown(double value, int digits = 6) {
+  char text[32];
+  const auto end =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::general, digits);
+  return {text, end.ptr};
 }
 
 }  // namespace grapevine

@@ -224,6 +224,4 @@ std::string with_commas(size_t value) {
   return text;
 }
 
-std::string in_digits(double value) { return fmt::format("{:g}", value); }
-
 }  // namespace grapevine

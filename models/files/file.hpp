@@ -73,7 +73,4 @@ std::string find_packed(const std::string& folder, const std::string& name);
 /// 1234567 as 1,234,567.
 std::string with_commas(size_t value);
 
-/// 0.5 as 0.5, in six digits.
-std::string in_digits(double value);
-
 }  // namespace grapevine
