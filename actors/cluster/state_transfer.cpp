@@ -281,20 +281,13 @@ void Fetcher::timer(double now, FetcherEffects& out) {
 }
 
 void Fetcher::learn(double now) {
-  const double sample = now - last_piece_at_;
-  if (last_piece_at_ >= 0 && gap_s_ < 0) {
-    gap_s_ = sample;
-    gap_deviation_s_ = sample / 2;
-  } else if (last_piece_at_ >= 0) {
-    gap_deviation_s_ += (std::abs(sample - gap_s_) - gap_deviation_s_) / 4;
-    gap_s_ += (sample - gap_s_) / 8;
-  }
+  if (last_piece_at_ >= 0) gap_.add(now - last_piece_at_);
   last_piece_at_ = now;
 }
 
 double Fetcher::lapse_s() const {
-  if (gap_s_ < 0) return kFirstLapse_s;
-  const double usual = kWindow * (gap_s_ + 4 * gap_deviation_s_);
+  if (!gap_.is_known()) return kFirstLapse_s;
+  const double usual = kWindow * gap_.most_s();
   return std::clamp(usual, kLeastLapse_s, kLongestLapse_s) * (1 << lapses_);
 }
 

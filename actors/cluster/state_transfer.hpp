@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "actors/cluster/state_pieces.hpp"
+#include "kernels/base/smoothed_time.hpp"
 #include "messages/parcel.hpp"
 
 namespace grapevine {
@@ -143,7 +144,7 @@ class Fetcher {
   int lapses_ = 0, bad_ = 0;
   uint64_t corrupt_ = 0, kept_ = 0;
   double due_at_ = 0, last_piece_at_ = -1;
-  double gap_s_ = -1, gap_deviation_s_ = 0;  // between pieces
+  SmoothedTime gap_;  // between pieces
 };
 
 }  // namespace grapevine

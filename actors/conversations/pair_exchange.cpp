@@ -23,8 +23,7 @@ PairExchange::PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarna
     : peer_(peer),
       incarnation_(incarnation),
       peer_incarnation_(peer_incarnation),
-      rtt_(round_trip_s),
-      rtt_var_(round_trip_s / 2),
+      round_trip_(round_trip_s),
       duration_(duration_s) {}
 
 bool PairExchange::waits_for_answer() const { return offered_ && backoff_ <= kUnheard; }
@@ -314,8 +313,7 @@ void PairExchange::learn_round_trip(const Moment& m) {
   if (backoff_ != 1) return;  // only from first transmissions
   const double sample = m.now - offered_at_;
   m.out.round_trips.push_back({peer_, sample});
-  rtt_var_ += (std::abs(sample - rtt_) - rtt_var_) / 4;
-  rtt_ += (sample - rtt_) / 8;
+  round_trip_.add(sample);
 }
 
 }  // namespace grapevine

@@ -22,6 +22,7 @@
 #include <memory>
 
 #include "actors/conversations/conversation.hpp"
+#include "kernels/base/smoothed_time.hpp"
 
 namespace grapevine {
 
@@ -96,7 +97,7 @@ class PairExchange {
   uint64_t exchanges() const { return exchanges_; }
   double applied_at() const { return applied_at_; }
   double timeout(const PairRank& own) const {
-    return std::min(rtt_ + 4 * rtt_var_, own.most_timeout_s);
+    return std::min(round_trip_.most_s(), own.most_timeout_s);
   }
 
  private:
@@ -136,7 +137,8 @@ class PairExchange {
   uint64_t exchanges_ = 0;
   double applied_at_ = -1;
   double offered_at_ = 0, opened_at_ = 0;  // last
-  double rtt_, rtt_var_, duration_;
+  SmoothedTime round_trip_;
+  double duration_;
   std::unique_ptr<Open> open_;
   std::unique_ptr<Row> strays_;
 };

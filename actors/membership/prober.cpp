@@ -57,26 +57,21 @@ Prober::RoundTrip& Prober::round_trip(uint32_t member) {
 }
 
 double Prober::round_trip_s(uint32_t member) const {
-  return member < round_trips_.size() ? std::max(round_trips_[member].mean, 0.0) : 0;
+  const bool is_known = member < round_trips_.size() && round_trips_[member].usual.is_known();
+  return is_known ? round_trips_[member].usual.mean_s() : 0;
 }
 
 void Prober::learn(double now, uint32_t member, double sent_at) {
   const double sample_s = std::min(now - sent_at, kLongest_s);
   RoundTrip& r = round_trip(member);
   r.answered_at = now;
-  if (r.mean < 0) {
-    r.mean = sample_s;
-    r.deviation = sample_s / 2;
-  } else {
-    r.deviation += (std::abs(sample_s - r.mean) - r.deviation) / 4;
-    r.mean += (sample_s - r.mean) / 8;
-  }
+  r.usual.add(sample_s);
   usual_timeout_s_ += (timeout_s(member) / (1 + health_) - usual_timeout_s_) / 8;
 }
 
 double Prober::timeout_s(uint32_t member) {
   const RoundTrip& r = round_trip(member);
-  const double t = r.mean < 0 ? kFirstTimeout_s : r.mean + 4 * r.deviation;
+  const double t = r.usual.is_known() ? r.usual.most_s() : kFirstTimeout_s;
   const double at_rest = std::clamp(t, kLeastTimeout_s, kLongestTimeout_s);
   return std::min(at_rest * (1 + health_), kLongest_s);
 }

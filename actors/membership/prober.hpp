@@ -20,6 +20,7 @@
 #include "actors/membership/connector.hpp"
 #include "actors/membership/member_table.hpp"
 #include "kernels/base/random.hpp"
+#include "kernels/base/smoothed_time.hpp"
 
 namespace grapevine {
 
@@ -64,7 +65,7 @@ class Prober {
 
  private:
   struct RoundTrip {
-    double mean = -1, deviation = 0;
+    SmoothedTime usual;
     double answered_at = -1;
   };
   struct Probe {
