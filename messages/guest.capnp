@@ -34,10 +34,11 @@ struct GuestRecord {
   dtype @3 :UInt16;       # of the front: 0, f32
   rank @4 :UInt32;        # 2^32 - 1: any; of a wait: the first that is waited for
   ranks @5 :UInt32;       # of the run; of a mean: in it; of a wait: waited for; step, share: the share's key
-  number @6 :UInt64;      # steps of the rank
-  runSteps @7 :UInt64;    # of all ranks together, as the node estimates them; step, share: passes of the share
-  exchanges @8 :UInt64;   # that have moved the rank
-  count @9 :UInt64;       # bytes of the text, or of what a descriptor holds; step, share: samples of the pass
-  value @10 :Float64;     # step: the loss; front: seconds in the node; wait: seconds so far
+  number @6 :UInt64;      # steps of the rank; join, share: the gradients of the run's work
+  runSteps @7 :UInt64;    # gradients of all ranks together, as the node estimates them; step, share: passes of the share
+  exchanges @8 :UInt64;   # that have moved the rank; step: gradients that it holds, 0 is 1
+  count @9 :UInt64;       # bytes of the text, or of what a descriptor holds; step, share: samples of the pass;
+                          # welcome, front: gradients of the run's work
+  value @10 :Float64;     # step: the loss; front: seconds in the node; wait: seconds so far; share: gradients told
   epoch @11 :UInt64;      # of the graph
 }

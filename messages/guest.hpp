@@ -4,13 +4,16 @@
 // The script asks and the node answers, one question at a time; the node never speaks unasked:
 //
 //   join     text: a GuestLayout                -> welcome, with the front's descriptor; refused
+//            number: the work of the run, in gradients; welcome and front have it as count
 //   step     the number of the step, its loss   -> front
+//            exchanges: steps of its optimizer, each of which is a gradient
 //   mean                                        -> mean, with a descriptor of its values
 //   keep     a descriptor of a blob             -> kept
 //   kept                                        -> kept, with the descriptor where there is a blob
 //   finish   the script takes no more steps     -> mean, when the others take none either
 //   checkpoint                                  -> saved, text: what became of it
-//   share                                       -> share: how far the rank is in its data
+//   share    number: gradients of the data      -> share: how far the rank is in its data, and
+//                                                  value: gradients that all ranks have told
 //   leave                                       -> bye
 //
 // `wait` comes once a second before an answer that takes longer.
@@ -65,6 +68,7 @@ struct GuestRecord {
 struct GuestShare {
   uint32_t key = 0;  // of the data; 0: nothing was told
   uint64_t passes = 0, samples = 0;
+  uint64_t local_steps = 0;  // of the optimizer, that the rank's steps hold beyond one each
   bool operator==(const GuestShare&) const = default;
 };
 

@@ -4,9 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/guests/guest_visit.hpp"
+#include "actors/rank/work_pool.hpp"
+#include "actors/settings/counters.hpp"
 
 namespace grapevine {
 namespace {
@@ -48,9 +51,21 @@ std::shared_ptr<GuestObjective> GuestHall::await_objective(std::chrono::millisec
   return objective_;
 }
 
+uint64_t GuestHall::gradients() const {
+  const std::lock_guard lock(mutex_);
+  return options_.gradients > 0 ? options_.gradients : gradients_;
+}
+
 void GuestHall::begin(Run run) {
   const std::lock_guard lock(mutex_);
   run_ = std::move(run);
+  uint64_t local_steps = 0;  // of an earlier life, which the gradients of its ranks do not have
+  for (const Place& place : places_)
+    local_steps += place.share.local_steps;
+  if (run_.pool) {
+    run_.pool->had_taken(local_steps);
+    run_.counters->gradients.fetch_add(local_steps, std::memory_order_relaxed);
+  }
   changed_.notify_all();
 }
 
@@ -62,9 +77,24 @@ void GuestHall::on_epoch(const EpochInfo& epoch) {
 void GuestHall::give_up(int place) {
   {
     const std::lock_guard lock(mutex_);
-    places_[static_cast<size_t>(place)].status.done = true;
+    Place& at = places_[static_cast<size_t>(place)];
+    at.status.done = true;
+    at.awaited = false;
+    changed_.notify_all();
   }
   table_->finish(place);
+}
+
+void GuestHall::await_script(int place) {
+  const std::lock_guard lock(mutex_);
+  places_[static_cast<size_t>(place)].awaited = true;
+}
+
+/// The lock is held.
+bool GuestHall::awaits_anybody(Clock::time_point begin) const {
+  if (unserved_ > 0) return true;
+  return Clock::now() < begin + options_.latecomers &&
+         std::ranges::any_of(places_, [](const Place& p) { return p.awaited; });
 }
 
 void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Buffer> aside,
@@ -77,7 +107,7 @@ void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Bu
   changed_.notify_all();
   const auto begin = Clock::now();
   auto until = mean_ ? begin + options_.patience : begin;
-  for (bool said = false; unserved_ > 0 && Clock::now() < until;) {
+  for (bool said = false; Clock::now() < until && awaits_anybody(begin);) {
     changed_.wait_for(lock, kLook);
     lock.unlock();
     if (hurries()) until = std::min(until, begin + kHurry);

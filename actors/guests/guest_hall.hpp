@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/clocks/run_clock.hpp"
 #include "actors/cluster/cluster_mail.hpp"
 #include "actors/guests/guest_worker.hpp"
 #include "actors/node/checkpointer.hpp"
@@ -28,13 +29,19 @@
 
 namespace grapevine {
 
+class WorkPool;  // actors/rank/work_pool.hpp
+
 struct GuestHallOptions {
-  int places = 1;         // ranks of this node
-  int first_rank = 0;     // as far as it is known before the run
-  std::string run, node;  // names
-  std::string door;       // a path; empty: by the node's name
+  int places = 1;          // ranks of this node
+  int first_rank = 0;      // as far as it is known before the run
+  int ranks = 1;           // of the run, as far as that is known
+  uint64_t gradients = 0;  // of the run; 0: the first script may say
+  std::string run, node;   // names
+  std::string door;        // a path; empty: by the node's name
   // For scripts that do not ask for the mean once the run is over: they may be at a long test.
   std::chrono::seconds patience{600};
+  // For scripts that come when the run is over: at seats that none has had yet.
+  std::chrono::seconds latecomers{10};
 };
 
 /// One place, for reports.
@@ -57,6 +64,9 @@ class GuestHall {
     caf::actor_system* system = nullptr;
     ClusterActor cluster;
     std::shared_ptr<Counters> counters;
+    std::shared_ptr<WorkPool> pool;       // null: each rank has its own share
+    std::optional<RunClock> clock;        // of the pool
+    uint64_t gradients = 0;               // of the run; 0: no end is known
     int ranks = 1;                        // that the objective tells apart
     CheckpointerActor checkpointer = {};  // null: there are no checkpoints
     bool on_device = false;               // the ranks are, and so are the seats' bases
@@ -71,11 +81,15 @@ class GuestHall {
 
   /// What the first script trains; null after `limit`.
   std::shared_ptr<GuestObjective> await_objective(std::chrono::milliseconds limit);
+  /// Of the run, as it was opened with or as the first script says; 0: neither.
+  uint64_t gradients() const;
 
   void begin(Run);
   void on_epoch(const EpochInfo&);
   /// Nobody takes steps there any more: the other ranks do the rest of its share.
   void give_up(int place);
+  /// A script is on its way there, again.
+  void await_script(int place);
   /// The run has ended here. Tells scripts the mean, over so many ranks, of what is trained and of
   /// what is aside, and waits until they have it: for seconds only, as soon as `hurries`. Then no
   /// thread of the hall uses the run any more. Without a mean: null. `aside` null: no rank has any.
@@ -99,6 +113,7 @@ class GuestHall {
 
   struct Place {
     bool taken = false;
+    bool awaited = true;  // a script may be on its way: none has come yet
     GuestStatus status;
     Clock::time_point answered_at{};
     Descriptor blob;
@@ -108,6 +123,7 @@ class GuestHall {
 
   explicit GuestHall(GuestHallOptions);
   void say(const std::string& line) const;
+  bool awaits_anybody(Clock::time_point begin) const;
 
   GuestHallOptions options_;
   std::shared_ptr<GuestTable> table_;
@@ -115,6 +131,7 @@ class GuestHall {
   std::condition_variable changed_;
   Stage stage_ = Stage::empty;
   std::optional<GuestLayout> layout_;
+  uint64_t gradients_ = 0;  // of the run, as the first script has said
   std::shared_ptr<GuestObjective> objective_;
   std::vector<Place> places_;
   int visits_ = 0, unserved_ = 0;  // that are going on; of them, that do not have the last mean

@@ -37,9 +37,10 @@ struct GuestSeat {
   std::function<void(const GuestAnswer&)> answer;
 
   std::atomic<Turn> turn{Turn::script};
-  bool steps = false;  // to be taken; else, and once it has been, x alone is wanted
-  double loss = 0;     // of the step
-  double finite = 1;   // 1: all of the front was, when the step was taken
+  bool steps = false;            // to be taken; else, and once it has been, x alone is wanted
+  uint64_t optimizer_steps = 1;  // that the step holds
+  double loss = 0;               // of the step
+  double finite = 1;             // 1: all of the front was, when the step was taken
 };
 
 }  // namespace grapevine

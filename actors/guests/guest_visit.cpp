@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
+
+#include "actors/rank/work_pool.hpp"
 
 namespace grapevine {
 
@@ -20,6 +23,9 @@ using Seconds = std::chrono::duration<double>;
 constexpr auto kPoll = 50ms;       // between two looks whether a script that waits has gone
 constexpr int kPollsBetween = 20;  // two `wait`s
 constexpr int kOfAll = -1;         // a rank that no statistics are of
+constexpr double kNoPool = std::numeric_limits<double>::quiet_NaN();
+constexpr uint64_t kMostWork = uint64_t{1} << 53;  // gradients that a run is told to take
+constexpr uint64_t kMostHeld = 1'000'000;          // optimizer steps that a step holds
 
 std::string counted(const GuestLayout& layout) {
   return fmt::format("{} parameters in {} tensors", layout.trained_elements(),
@@ -97,6 +103,7 @@ void GuestVisit::stand_up() {
     if (founds_ && hall_.stage_ == GuestHall::Stage::filling) {
       hall_.stage_ = GuestHall::Stage::empty;
       hall_.layout_.reset();
+      hall_.gradients_ = 0;
     }
     tells = hall_.stage_ == GuestHall::Stage::running;
     hall_.changed_.notify_all();
@@ -133,7 +140,7 @@ bool GuestVisit::handle(Question& question) {
     case GuestKind::mean: return mean();
     case GuestKind::finish: return finish();
     case GuestKind::checkpoint: return checkpoint();
-    case GuestKind::share: return share();
+    case GuestKind::share: return share(question);
     default: return script_.refuse("a script joins once"), false;
   }
 }
@@ -150,9 +157,13 @@ GuestRecord GuestVisit::record(GuestKind kind) const {
   r.ranks = static_cast<uint32_t>(std::max(hall_.epoch_.ranks, hall_.options_.places));
   r.epoch = hall_.epoch_.epoch;
   if (hall_.stage_ == GuestHall::Stage::over) r.flags = kGuestEnd | kGuestOver;
-  if (hall_.run_.counters != nullptr)  // of those here, and as many of each of the others
-    r.run_steps = hall_.run_.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
+  const GuestHall::Run& run = hall_.run_;
+  if (run.counters != nullptr)  // of those here, and as many of each of the others
+    r.run_steps = run.counters->gradients.load(std::memory_order_relaxed) * r.ranks /
                   static_cast<uint64_t>(hall_.options_.places);
+  const uint64_t wanted = run.pool != nullptr ? run.pool->wanted() : run.gradients;
+  if (run.pool != nullptr && wanted > 0) r.run_steps = run.pool->taken(run.clock->now());
+  if (kind == GuestKind::welcome || kind == GuestKind::front) r.count = wanted;
   return r;
 }
 
@@ -235,7 +246,8 @@ bool GuestVisit::claim(const GuestLayout& layout, const GuestRecord& join) {
 
 /// Why this run can never have it; empty: it can. The lock is held.
 std::string GuestVisit::misfit(const GuestLayout& layout) const {
-  if (hall_.stage_ == GuestHall::Stage::over) return "the run is over";
+  const bool is_over = hall_.stage_ == GuestHall::Stage::over;
+  if (is_over && hall_.mean_ == nullptr) return "the run is over";
   if (!layout.run.empty() && layout.run != hall_.options_.run)
     return fmt::format("this node is of run \"{}\", not of \"{}\"", hall_.options_.run, layout.run);
   if (!hall_.layout_) return {};
@@ -247,9 +259,25 @@ std::string GuestVisit::misfit(const GuestLayout& layout) const {
                      counted(*hall_.layout_), other);
 }
 
+/// Why a run cannot be of so many gradients, 0: of as many as it is; empty: it can. The first
+/// script may say where nobody else has. The lock is held.
+std::string GuestVisit::other_work(uint64_t gradients) const {
+  const uint64_t known = hall_.options_.gradients > 0 ? hall_.options_.gradients : hall_.gradients_;
+  if (gradients == 0 || gradients == known) return {};
+  const bool says = hall_.stage_ == GuestHall::Stage::empty && known == 0;
+  const auto ranks = static_cast<uint64_t>(std::max(hall_.options_.ranks, hall_.options_.places));
+  if (says && gradients >= ranks && gradients <= kMostWork) return {};
+  const std::string accepted =
+      says        ? fmt::format("from {}, one for each rank, to {}", ranks, kMostWork)
+      : known > 0 ? fmt::format("{} or none, as this run has it", known)
+                  : std::string("none, as the first script of this run gave none");
+  return fmt::format("gradients is {}, accepted: {}", gradients, accepted);
+}
+
 /// Takes a place. Why there is none; empty: it has one. The lock is held.
 std::string GuestVisit::seat_for(const GuestLayout& layout, const GuestRecord& join) {
   using Stage = GuestHall::Stage;
+  if (std::string other = other_work(join.number); !other.empty()) return other;
   const int places = hall_.options_.places;
   const bool by_seat = (join.flags & kGuestSeat) != 0;
   int free = -1, first = by_seat ? 0 : hall_.options_.first_rank;
@@ -268,8 +296,10 @@ std::string GuestVisit::seat_for(const GuestLayout& layout, const GuestRecord& j
   if (founds_) {
     hall_.stage_ = Stage::filling;
     hall_.layout_ = layout;
+    hall_.gradients_ = join.number;
   }
   place().taken = true;
+  place().awaited = false;
   place().status.process = script_.process();
   place().status.group = script_.process() > 0 ? ::getpgid(script_.process()) : 0;
   place().answered_at = GuestHall::Clock::now();
@@ -280,14 +310,30 @@ std::string GuestVisit::seat_for(const GuestLayout& layout, const GuestRecord& j
   return {};
 }
 
+/// The run is over, and its mean is what the script has come for.
+bool GuestVisit::show_mean() {
+  std::shared_ptr<const Buffer> mean;
+  {
+    const std::lock_guard lock(hall_.mutex_);
+    mean = hall_.mean_;
+    number_ = place().status.steps;
+  }
+  if (mean == nullptr) return script_.refuse("the run is over"), false;
+  scale({}, 1, mean->vec(), seat_->front);
+  scale({}, 1, mean->vec(), seat_->base);
+  return true;
+}
+
 /// The front becomes the rank's x.
 bool GuestVisit::sit_down() {
+  if (over()) return show_mean();
   seat_->turn = GuestSeat::Turn::rank;
   hall_.table_->sit(place_, seat_);
   std::optional<GuestAnswer> answered;
   const bool here = await([&] { return (answered = answer_->wait(kPoll)) || over(); });
   if (!here) return false;
-  if (!answered) return script_.refuse("the run is over"), false;
+  if (!answered) return show_mean();
+  begun();  // so that it hears of its work
   number_ = answered->steps;
   exchanges_ = answered->exchanges;
   hall_.say(fmt::format("a script, process {}, computes the steps of rank {}", script_.process(),
@@ -330,9 +376,13 @@ void GuestVisit::remember_aside() {
 }
 
 void GuestVisit::remember_share(const GuestRecord& step) {
-  if (step.ranks == 0) return;
   const std::lock_guard lock(hall_.mutex_);
-  place().share = {step.ranks, step.run_steps, step.count};
+  GuestShare& share = place().share;
+  if (step.exchanges > 1) share.local_steps += step.exchanges - 1;
+  if (step.ranks == 0) return;
+  share.key = step.ranks;
+  share.passes = step.run_steps;
+  share.samples = step.count;
 }
 
 Buffer GuestVisit::read_aside() const {
@@ -390,15 +440,16 @@ bool GuestVisit::begun() {
   return here && !over();
 }
 
-std::optional<GuestAnswer> GuestVisit::ask(bool steps, double loss) {
+std::optional<GuestAnswer> GuestVisit::ask(const GuestRecord& step) {
   if (!visitor_) {
     if (!begun()) return std::nullopt;
     const std::lock_guard lock(hall_.mutex_);
     visitor_.emplace(*hall_.run_.system);
     visitor_->set_computing(false);  // no timer waits for a script
   }
-  seat_->steps = steps;
-  seat_->loss = loss;
+  seat_->steps = true;
+  seat_->loss = step.value;
+  seat_->optimizer_steps = std::max<uint64_t>(1, step.exchanges);
   seat_->turn = GuestSeat::Turn::rank;
   // After the turn has passed: a worker that serves from now on sees what is asked by itself.
   if (const GuestWorkerActor worker = hall_.table_->server(place_).worker)
@@ -416,11 +467,15 @@ bool GuestVisit::step(const Question& question) {
     return script_.refuse(
                fmt::format("step {}, accepted: {}, the next of the rank", asked, number_ + 1)),
            false;
+  if (const uint64_t held = question.record.exchanges; held > kMostHeld)
+    return script_.refuse(
+               fmt::format("a step of {} optimizer steps, accepted: at most {}", held, kMostHeld)),
+           false;
   uint16_t flags = 0;
   if (asked == number_ + 1 && !over()) {
     remember_aside();
     remember_share(question.record);
-    const auto answered = ask(true, question.record.value);
+    const auto answered = ask(question.record);
     if (!answered && !over()) return false;
     if (answered) {
       number_ = answered->steps;
@@ -523,11 +578,20 @@ bool GuestVisit::checkpoint() {
   return script_.answer(answer, *told);
 }
 
-/// How far the rank is in its data, and whether the script has moved its parameters since.
-bool GuestVisit::share() {
+/// How far the rank is in its data, and the run, and whether the script has moved its parameters
+/// since. The script may say how many gradients its data make.
+bool GuestVisit::share(const Question& question) {
   GuestRecord answer = record(GuestKind::share);
+  if (question.record.number > kMostWork)
+    return script_.refuse(fmt::format("data of {} gradients, accepted: at most {}",
+                                      question.record.number, kMostWork)),
+           false;
   {
     const std::lock_guard lock(hall_.mutex_);
+    WorkPool* const pool = hall_.run_.pool.get();
+    if (pool != nullptr) pool->expect(question.record.number);
+    answer.number = pool != nullptr ? pool->wanted() : hall_.run_.gradients;
+    answer.value = pool != nullptr ? static_cast<double>(pool->told()) : kNoPool;
     const GuestShare& share = place().share;
     answer.ranks = share.key;
     answer.run_steps = share.passes;

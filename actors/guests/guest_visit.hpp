@@ -24,8 +24,10 @@ class GuestVisit {
   bool join(const Question&);
   bool claim(const GuestLayout&, const GuestRecord& join);
   std::string misfit(const GuestLayout&) const;
+  std::string other_work(uint64_t gradients) const;
   std::string seat_for(const GuestLayout&, const GuestRecord& join);
   bool sit_down();
+  bool show_mean();
   bool show_aside();
   bool found(const Question&);
   bool handle(Question&);
@@ -36,13 +38,13 @@ class GuestVisit {
   bool mean();
   bool finish();
   bool checkpoint();
-  bool share();
+  bool share(const Question&);
   bool send_mean(ConstVec mean, ConstVec aside, int ranks);
   void served();
 
   /// Asks the worker. Nothing: the script has gone, or the run is over.
   bool begun();
-  std::optional<GuestAnswer> ask(bool steps, double loss);
+  std::optional<GuestAnswer> ask(const GuestRecord& step);
   /// Waits until `there()`, while the script is told that it takes longer. False: it has gone.
   template <class There>
   bool await(const There& there);

@@ -105,16 +105,16 @@ void GuestWorker::ask() {
   if (seat_->steps && over()) return answer();
   asked_ = true;
   if (seat_->steps) {
+    const uint64_t held = deps_.pool ? seat_->optimizer_steps : 1;
     if (deps_.pool) {
-      deps_.pool->took();
+      deps_.pool->took(held);
       deps_.counters->progress.store(deps_.pool->progress(deps_.clock.now()),
                                      std::memory_order_relaxed);
     }
-    deps_.counters->gradients.fetch_add(1, std::memory_order_relaxed);
-    if (std::isfinite(seat_->loss))
-      deps_.counters->add_loss(seat_->loss);
-    else
-      deps_.counters->silent.fetch_add(1, std::memory_order_relaxed);
+    deps_.counters->gradients.fetch_add(held, std::memory_order_relaxed);
+    const bool tells = std::isfinite(seat_->loss);
+    if (tells) deps_.counters->add_loss(seat_->loss);
+    deps_.counters->silent.fetch_add(held - (tells ? 1 : 0), std::memory_order_relaxed);
   }
   step_open_ = step_open_ || seat_->steps;
   send(deps_.state, TakeStep{deps_.rank, seat_});
@@ -217,8 +217,13 @@ GuestWorker::behavior_type GuestWorker::make_behavior() {
 }
 
 void GuestWorker::on_exit() {
-  deps_ = {
-      .clock = deps_.clock, .settings = {}, .compute = {}, .counters = {}, .state = {}, .node = {}};
+  deps_ = {.clock = deps_.clock,
+           .settings = {},
+           .pool = {},
+           .compute = {},
+           .counters = {},
+           .state = {},
+           .node = {}};
   table_.reset();
   seat_.reset();
   held_ = {};

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
+#include "actors/settings/settings.hpp"
 #include "kernels/base/check.hpp"
+#include "models/guest.hpp"
 
 namespace grapevine {
 
@@ -20,21 +23,45 @@ constexpr uint64_t kTellsAPace = 2;  // the first news come before there is one
 
 WorkPool::WorkPool(uint64_t gradients, uint64_t before, int ranks_here, double fastest)
     : wanted_(gradients), ranks_(ranks_here), fastest_(fastest), before_(before) {
-  GV_CHECK(gradients > 0);
   GV_CHECK(ranks_here > 0);
 }
 
-void WorkPool::took() {
+bool may_pool(const Settings& s) {
+  if (pools(s)) return true;
+  Settings counted = s;
+  counted.gradients = static_cast<uint64_t>(ranks_here(s));
+  return s.objective.objective == kGuestObjective && pools(counted);
+}
+
+void WorkPool::had_taken(uint64_t more) {
   const std::lock_guard lock(mutex_);
-  ++taken_;
+  before_ += more;
+}
+
+void WorkPool::expect(uint64_t gradients) {
+  const std::lock_guard lock(mutex_);
+  if (wanted_ == 0) wanted_ = gradients;
+}
+
+uint64_t WorkPool::wanted() const {
+  const std::lock_guard lock(mutex_);
+  return wanted_;
+}
+
+void WorkPool::took(uint64_t gradients) {
+  const std::lock_guard lock(mutex_);
+  taken_ += gradients;
 }
 
 bool WorkPool::is_enough(double now) const {
   const std::lock_guard lock(mutex_);
-  return taken_by_all(now) >= static_cast<double>(wanted_);
+  return enough(taken_by_all(now));
 }
 
-bool WorkPool::is_complete() const { return told() >= wanted_; }
+bool WorkPool::is_complete() const {
+  const std::lock_guard lock(mutex_);
+  return enough(static_cast<double>(told_by_all()));
+}
 
 uint64_t WorkPool::told() const {
   const std::lock_guard lock(mutex_);
@@ -43,7 +70,13 @@ uint64_t WorkPool::told() const {
 
 double WorkPool::progress(double now) const {
   const std::lock_guard lock(mutex_);
+  if (wanted_ == 0) return std::numeric_limits<double>::quiet_NaN();
   return std::min(1.0, taken_by_all(now) / static_cast<double>(wanted_));
+}
+
+uint64_t WorkPool::taken(double now) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<uint64_t>(taken_by_all(now));
 }
 
 uint64_t WorkPool::told_by_all() const {
@@ -141,7 +174,7 @@ void WorkPool::hear(double now, uint64_t before, const std::vector<MemberWork>& 
 
 WorkPool::Own WorkPool::tell(double now) {
   const std::lock_guard lock(mutex_);
-  const bool waits = taken_by_all(now) >= static_cast<double>(wanted_);
+  const bool waits = enough(taken_by_all(now));
   if (const double since = now - told_s_; since > 0) {
     const double rate = static_cast<double>(taken_ - last_told_) / since;
     rate_ = rate_ == 0 || waits ? rate : rate_ + (rate - rate_) / 2;
@@ -151,7 +184,9 @@ WorkPool::Own WorkPool::tell(double now) {
   double rate = rate_;
   for (const auto& [id, m] : others_)
     if (m.told.is_live) rate += m.told.per_second;
-  const double left = static_cast<double>(wanted_) - static_cast<double>(told_by_all());
+  const double left = wanted_ == 0
+                          ? std::numeric_limits<double>::infinity()
+                          : static_cast<double>(wanted_) - static_cast<double>(told_by_all());
   const double left_s = rate > 0 ? left / rate : 0;
   const double again_s = std::clamp(left_s / kTellsUntilTheEnd, kTellLeast_s, kTellMost_s);
   return {taken_, waits ? 0 : rate_, again_s};

@@ -23,6 +23,9 @@
 // `fastest` times the largest count a rank of any other member, where there are two others to
 // compare it with.
 //
+// N may be 0 at first: scripts bring it with the first of them, or when one has counted its data.
+// Until then ranks take what they like, and nothing is complete.
+//
 // Any thread may call. Times in seconds of the run's clock.
 #pragma once
 #include <cstdint>
@@ -35,17 +38,28 @@
 
 namespace grapevine {
 
+struct Settings;
+
+/// Whether the ranks take their gradients from one pool, or will as soon as a script says how many
+/// there are.
+bool may_pool(const Settings&);
+
 class WorkPool {
  public:
   static constexpr double kFastest = 10;
 
-  /// `before`: gradients of an earlier life of the ranks here. REQUIRES: gradients, ranks_here > 0.
+  /// `before`: of the N gradients, taken in an earlier life of the ranks here. REQUIRES: ranks_here
+  /// > 0.
   WorkPool(uint64_t gradients, uint64_t before, int ranks_here, double fastest = kFastest);
 
-  void took();                        // a rank here has taken a gradient
+  void expect(uint64_t gradients);    // N, where there was none; else it stays what it is
+  void had_taken(uint64_t more);      // in an earlier life of the ranks here
+  uint64_t wanted() const;            // N
+  void took(uint64_t gradients = 1);  // by a rank here
   bool is_enough(double now) const;   // taken(now) >= N: begin none, and ask again after a while
   bool is_complete() const;           // told >= N
-  double progress(double now) const;  // taken(now) / N, 0 to 1
+  double progress(double now) const;  // taken(now) / N, 0 to 1; NaN: N is 0
+  uint64_t taken(double now) const;
 
   /// All others, and what the ranks here had taken before this process began, as they have heard.
   /// A member that was among them before and is not any more has gone.
@@ -71,6 +85,7 @@ class WorkPool {
     bool is_doubted = false;
   };
   uint64_t own() const { return before_ + taken_; }
+  bool enough(double taken) const { return wanted_ > 0 && taken >= static_cast<double>(wanted_); }
   uint64_t told_by_all() const;
   double taken_by_all(double now) const;
   double untold(double now, const Member&) const;
@@ -79,7 +94,7 @@ class WorkPool {
   void credit(Member&);
 
   mutable std::mutex mutex_;
-  const uint64_t wanted_;
+  uint64_t wanted_;
   const double ranks_, fastest_;
   uint64_t before_, taken_ = 0;
   std::map<uint64_t, Member> others_;

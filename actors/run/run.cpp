@@ -280,7 +280,7 @@ std::vector<StateActor> spawn_states(caf::actor_system& system, const Settings& 
 }
 
 std::shared_ptr<WorkPool> pool_of(const Settings& s, uint64_t before) {
-  if (!pools(s)) return nullptr;
+  if (!may_pool(s)) return nullptr;
   return std::make_shared<WorkPool>(s.gradients, before, ranks_here(s), s.fastest_at_most);
 }
 
@@ -299,13 +299,12 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
   const RunClock clock(system);
   auto counters = std::make_shared<Counters>();
   counters->gradients = gradients_of(hooks.resumption);
-  const std::shared_ptr<Compute> compute =
-      compute_for(system, clock, s, objective, site, hooks.device);
+  const std::shared_ptr<WorkPool> pool = pool_of(s, counters->gradients);
+  const auto compute = compute_for(system, clock, s, objective, site, hooks.device);
 
   const size_t groups =
       wall && !on_device ? static_cast<size_t>(std::min(ranks_here(s), threads)) : 1;
-  const std::vector<StateActor> states =
-      spawn_states(system, s, clock, objective, hooks, site.memory, groups);
+  const auto states = spawn_states(system, s, clock, objective, hooks, site.memory, groups);
   if (on_device) compute->serve(to_owner(states.front()));
   auto observer = system.spawn<Observer>(ObserverDependencies{
       clock, s.sample_s, objective->layout().size(), counters, states, hooks.sink,
@@ -331,7 +330,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
       .manager = manager,
       .membership = site.membership,
       .make_worker = hooks.make_worker ? hooks.make_worker : MakeWorker(spawn_worker),
-      .pool = pool_of(s, counters->gradients),
+      .pool = pool,
       .gradient_s = gradient_s,
       .records = std::move(hooks.resumption.ranks),
       .sink = hooks.sink,
@@ -352,6 +351,7 @@ SpawnedRun spawn_run(caf::actor_system& system, const Settings& given,
           .states = states,
           .compute = compute,
           .counters = counters,
+          .pool = pool,
           .clock = clock,
           .event_log_hash = std::move(site.event_log_hash)};
 }

@@ -480,8 +480,15 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
             [&] { return hooks.on_listening(links->address()), true; });
   node.start(links);
   if (hooks.guests)
-    hooks.guests->begin({&system, node.cluster, node.run->counters, s.ranks, node.run->checkpointer,
-                         hooks.run.device != nullptr});
+    hooks.guests->begin({.system = &system,
+                         .cluster = node.cluster,
+                         .counters = node.run->counters,
+                         .pool = node.run->pool,
+                         .clock = node.run->clock,
+                         .gradients = s.gradients,
+                         .ranks = s.ranks,
+                         .checkpointer = node.run->checkpointer,
+                         .on_device = hooks.run.device != nullptr});
 
   std::optional<Alarm> alarm;
   const auto* interrupts = hooks.run.interrupts;

@@ -13,6 +13,7 @@ namespace grapevine {
 
 class Compute;    // actors/compute/compute.hpp
 struct Counters;  // actors/settings/counters.hpp
+class WorkPool;   // actors/rank/work_pool.hpp
 
 /// The configuration of an actor system for a run: the virtual clock, or a scheduler that idles
 /// cheaply.
@@ -32,6 +33,7 @@ struct SpawnedRun {
   std::vector<StateActor> states;
   std::shared_ptr<Compute> compute;
   std::shared_ptr<Counters> counters;
+  std::shared_ptr<WorkPool> pool;  // null: each rank has its own share
   RunClock clock;
   std::function<uint64_t()> event_log_hash;  // virtual clock only
 

@@ -66,10 +66,8 @@ Status check_memory(const Settings& s) {
       s.objective.dim, ranks_here(s), needed / kGiB, there / kGiB));
 }
 
-}  // namespace
-
-bool pools(const Settings& s) {
-  if (s.gradients == 0 || s.share == Share::equal) return false;
+bool shares_work(const Settings& s) {
+  if (s.share == Share::equal) return false;
   const Method* const method = find_method(s.method);
   const bool waits = method != nullptr && method->pattern != Pattern::pairwise && method->waits;
   if (s.share == Share::pool || waits) return !waits;
@@ -77,6 +75,10 @@ bool pools(const Settings& s) {
   const bool alike = partition == "auto" || partition == "iid" || partition == kWhole;
   return alike && (s.objective.objective == "network" || s.objective.objective == kGuestObjective);
 }
+
+}  // namespace
+
+bool pools(const Settings& s) { return s.gradients > 0 && shares_work(s); }
 
 Result<std::optional<int>> gpu_named(const std::string& name) {
   using Number = std::optional<int>;
@@ -136,11 +138,12 @@ Status check(const Settings& s) {
   if (method != nullptr && method->pattern != Pattern::pairwise && s.pacing == Pacing::poisson)
     return user_error("pacing is poisson, method " + s.method +
                       " accepts: greedy, since a step begins when the round before it has ended");
-  if (s.share == Share::pool && !pools(s))
+  const bool is_counted = s.gradients > 0 || s.objective.objective == kGuestObjective;
+  if (s.share == Share::pool && !(is_counted && shares_work(s)))
     return user_error(fmt::format(
         "share is pool {}, accepted: equal{}",
-        s.gradients == 0 ? "without --gradients" : "with method " + s.method,
-        s.gradients == 0 ? ", or --gradients N" : ", since its ranks take their steps together"));
+        !is_counted ? "without --gradients" : "with method " + s.method,
+        !is_counted ? ", or --gradients N" : ", since its ranks take their steps together"));
   if (rule.gamma == 0 && method != nullptr && method->gossips) {  // 0: the best one
     const auto matrix = gossip_matrix(s.weights, *graph);
     if (!matrix) return matrix.error();

@@ -54,8 +54,10 @@ Json json_of(const RankFile& rank) {
                  {"counters", counters},        {"edges", edges}};
   const auto& [bytes, hash, steps] = rank.kept;
   if (bytes > 0) object["kept"] = {{"bytes", bytes}, {kHash, as_hex(hash)}, {"steps", steps}};
-  const auto& [key, passes, samples] = rank.share;
-  if (key != 0) object["share"] = {{"key", key}, {"passes", passes}, {"samples", samples}};
+  const auto& [key, passes, samples, local_steps] = rank.share;
+  if (key != 0 || local_steps > 0)
+    object["share"] = {
+        {"key", key}, {"passes", passes}, {"samples", samples}, {"local_steps", local_steps}};
   return object;
 }
 
@@ -164,7 +166,8 @@ RankFile rank_of(const Json& json, MemberReader& read) {
   if (json.contains("share")) {
     const Json& share = json["share"];
     rank.share = {static_cast<uint32_t>(read.count(share, "key", ~uint32_t{0})),
-                  read.count(share, "passes"), read.count(share, "samples")};
+                  read.count(share, "passes"), read.count(share, "samples"),
+                  share.contains("local_steps") ? read.count(share, "local_steps") : 0};
   }
   const Json& edges = read.at(json, "edges", &Json::is_array);
   for (size_t k = 0; k < edges.size() && k < kEdgesAtMost && read.good(); ++k)

@@ -76,10 +76,12 @@ Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnHall& on_
   if (o.guests == 0) return std::shared_ptr<GuestHall>();
   GuestHallOptions options{.places = o.guests,
                            .first_rank = std::max(0, o.peers.first_rank),
+                           .ranks = o.settings.ranks,
+                           .gradients = o.settings.gradients,
                            .run = o.peers.run,
                            .node = o.peers.name,
                            .door = o.door};
-  if (on_hall) options.patience = std::chrono::years(1);
+  if (on_hall) options.patience = options.latecomers = std::chrono::years(1);
   auto hall = GuestHall::open(std::move(options));
   if (!hall) return hall.error();
   announce(o.log, "scripts come in at " + (*hall)->door());
@@ -131,13 +133,14 @@ Result<int> node(Options options, const OnHall& on_hall) {
       announce(log, "standard input has ended: so does this node");
       kill(getpid(), SIGTERM);
     });
-  const RunSettings told_to_others = run_settings(options);
   const auto opened = open_hall(options, on_hall);
   if (!opened) return opened.error();
   const std::shared_ptr<GuestHall> hall = *opened;
   auto objective = objective_of(options, hall.get());
   if (!objective) return objective.error();
   if (interrupts() > 0) return kInterrupted;
+  if (hall != nullptr) settings.gradients = hall->gradients();
+  const RunSettings told_to_others = run_settings(options);
   if (Status taken = take_epochs(options.epochs, **objective, settings); !taken)
     return taken.error();
   auto begins = beginning_of(options, **objective);

@@ -162,6 +162,8 @@ class Scripts {
     if (!done && scripts_[k].starts <= restarts_) {
       line += fmt::format(": it is started again, {} of {}", scripts_[k].starts, restarts_);
       log_.announce(line);
+      for (const int seat : seats)
+        hall_->await_script(seat);
       if (Status again = start(k); again) return;
       line = name(k) + " cannot be started again";
     }

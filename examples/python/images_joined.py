@@ -18,14 +18,13 @@ def main():
     model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     rank = grapevine.join(model, optimizer)
-    loader = DataLoader(data, 32, sampler=rank.sampler(data))
-    for epoch in range(3):
-        for pixels, labels in loader:
-            optimizer.zero_grad()
-            functional.cross_entropy(model(pixels), labels).backward()
-            optimizer.step()
-        right = (model(test.tensors[0]).argmax(1) == test.tensors[1]).float().mean()
-        print(f"epoch {epoch}: {100 * right:.1f} % of the test images", flush=True)
+    loader = DataLoader(data, 32, sampler=rank.sampler(data, epochs=3))
+    for pixels, labels in loader:
+        optimizer.zero_grad()
+        functional.cross_entropy(model(pixels), labels).backward()
+        optimizer.step()
+    right = (model(test.tensors[0]).argmax(1) == test.tensors[1]).float().mean()
+    print(f"{100 * right:.1f} % of the test images", flush=True)
     rank.save_mean("model.pt")
     rank.close()
 

@@ -2,11 +2,12 @@
 
     grapevine launch --guests 4 -- python examples/python/shakespeare.py
 
-A rank takes 300 steps of 16 pieces of 64 characters, drawn from its own part of the text. At the
-end each script has the mean of all models and says its loss on the last tenth of the text, in nats:
+All ranks together take 1200 steps of 16 pieces of 64 characters, each as many as it can, and have
+one learning rate, which falls with what is done of them. At the end each script has the mean of all models and says its loss on the last tenth of the text, in nats:
 a uniform guess has 5.5, the frequencies of the characters alone 3.3.
 """
 
+import math
 import os
 
 import grapevine
@@ -15,7 +16,7 @@ from example_data import text
 from torch import nn
 from torch.nn import functional
 
-STEPS = int(os.environ.get("STEPS", "300"))
+STEPS = 4 * int(os.environ.get("STEPS", "300"))  # of all ranks
 LENGTH, BATCH, WIDTH = 64, 16, 64
 
 
@@ -56,17 +57,17 @@ def main():
     train, held_out = codes[: -len(codes) // 10], codes[-len(codes) // 10 :]
     model = Reader()
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    with grapevine.join(model, optimizer) as rank:
-        part = len(train) // rank.ranks
-        own = train[rank.rank * part : (rank.rank + 1) * part]
+    with grapevine.join(model, optimizer, gradients=STEPS) as rank:
+        schedule = grapevine.schedule(optimizer, rank, lambda done: 0.5 + 0.5 * math.cos(3 * done))
         generator = torch.Generator().manual_seed(rank.rank)
-        for step in range(STEPS):
+        while not rank.stopped:
             optimizer.zero_grad()
-            loss = loss_of(model, pieces_of(own, generator))
+            loss = loss_of(model, pieces_of(train, generator))
             loss.backward()
             optimizer.step()
-            if step % 100 == 0:
-                print(f"rank {rank.rank}: step {step}, loss {loss.item():.2f}", flush=True)
+            schedule.step()
+            if rank.steps % 100 == 1:
+                print(f"rank {rank.rank}: {rank.progress:.0%}, loss {loss.item():.2f}", flush=True)
         state = rank.finish()
     mean_model = Reader()
     mean_model.load_state_dict(state)

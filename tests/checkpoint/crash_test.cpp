@@ -291,7 +291,7 @@ TEST_CASE("a manifest's score and cuts come back as they were, and what is none 
   m.run.cuts = {{{64, 0, 128}, {4, 4}}, {{16, 32}, {5, 5, 5}}};
   m.score = Score{"validation accuracy", 0.75, true, 900};
   m.ranks.push_back(RankFile());
-  m.ranks.back().share = {77, 3, 25};
+  m.ranks.back().share = {77, 3, 25, 9};
   const auto again = parse_manifest("m", text_of(m));
   REQUIRE(again);
   CHECK(again->ranks.front().share == m.ranks.front().share);

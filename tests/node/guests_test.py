@@ -49,9 +49,9 @@ class Answer:
 
 
 def record(kind, number=0, count=0, value=NAN, rank=ANY, version=2, flags=0, dtype=0, ranks=0,
-           run_steps=0):
-    return RECORD.pack(HEAD, version, kind, flags, dtype, rank, ranks, number, run_steps, 0, count,
-                       value, 0)
+           run_steps=0, exchanges=0):
+    return RECORD.pack(HEAD, version, kind, flags, dtype, rank, ranks, number, run_steps,
+                       exchanges, count, value, 0)
 
 
 class Script:
@@ -99,8 +99,8 @@ class Script:
         self.send(record(kind, **fields), fd)
         return self.read()
 
-    def join(self, text=LAYOUT, rank=ANY, flags=0):
-        join = record(JOIN, rank=rank, flags=flags, count=len(text.encode()))
+    def join(self, text=LAYOUT, rank=ANY, flags=0, gradients=0):
+        join = record(JOIN, rank=rank, flags=flags, number=gradients, count=len(text.encode()))
         self.send(join + text.encode())
         welcome = self.read()
         self.front = mmap.mmap(welcome.fd, 4 * (TRAINED + ASIDE))
@@ -121,9 +121,9 @@ class Script:
         self.number = answer.number
         return answer
 
-    def begin(self, values):
+    def begin(self, values, gradients=0):
         """As the first script of a node: the starting point."""
-        welcome = self.join()
+        welcome = self.join(gradients=gradients)
         assert not welcome.flags & RESUMED
         self.fill(values)
         return self.ask(STEP, number=welcome.number)
@@ -661,6 +661,148 @@ class Records(unittest.TestCase):
             script.ask(LEAVE)
             self.assertEqual(node.process.wait(PATIENCE_S), 0)
             self.assertFalse(os.path.exists(node.door))
+
+
+class Work(unittest.TestCase):
+    def test_the_first_script_says_how_many_gradients_the_run_takes(self):
+        with Node(2) as node:
+            first, second = node.script(), node.script()
+            self.assertEqual(first.begin(START, gradients=7).count, 7)
+            self.assertEqual(second.join(gradients=7).count, 7)
+            for k in range(1, 7):  # one takes more than the other
+                answer = (first if k % 3 else second).step(change=1)
+                self.assertEqual((answer.run_steps, answer.count, answer.flags), (k, 7, 0))
+            self.assertEqual(second.step(change=1).flags & END, END)
+            until("the other hears of it", lambda: first.step().flags & END)
+            self.assertLessEqual(first.number + second.number, 8)
+            for script in (first, second):
+                script.send(record(FINISH))
+            self.assertEqual([script.read().kind for script in (first, second)], [MEAN, MEAN])
+            for script in (first, second):
+                script.ask(LEAVE)
+            self.assertIn(node.result()["gradients"], (7, 8))
+
+    def test_another_number_of_gradients_than_the_run_has_is_refused_in_a_line(self):
+        def refused(node, gradients):
+            with self.assertRaises(Refused) as why:
+                node.script().join(gradients=gradients)
+            return str(why.exception)
+        with Node(2) as node:
+            self.assertEqual(refused(node, 1), "gradients is 1, accepted: from 2, one for each "
+                                               "rank, to 9007199254740992")
+            self.assertIn("to 9007199254740992", refused(node, 1 << 54))
+            dying = node.script()
+            dying.join(gradients=40)  # it dies before the run has begun
+            dying.close()
+            first = until("a seat", lambda: self.founder(node, 50))
+            for other in (49, 51, 1 << 60):
+                self.assertEqual(refused(node, other), f"gradients is {other}, accepted: 50 or "
+                                                       "none, as this run has it")
+            self.assertEqual(node.script().join().count, 50)
+            first.close()
+        with Node(2, "--gradients", "30") as node:
+            self.assertIn("accepted: 30 or none", refused(node, 31))
+            self.assertEqual(node.script().begin(START, gradients=30).count, 30)
+        with Node(2) as node:
+            self.assertEqual(node.script().begin(START).count, 0)
+            self.assertEqual(refused(node, 30), "gradients is 30, accepted: none, as the first "
+                                                "script of this run gave none")
+
+    def founder(self, node, gradients):
+        script = node.script()
+        try:
+            if script.join(gradients=gradients).flags & RESUMED:
+                raise AssertionError("a run has begun")
+        except Refused as why:
+            self.assertIn("gradients is 50, accepted: 40 or none", str(why))
+            return None
+        script.fill(START)
+        script.ask(STEP)
+        return script
+
+    def test_data_that_a_script_has_counted_are_the_work_of_a_run_that_had_none(self):
+        with Node(2, "--node-name", "a") as node:
+            first, second = node.script(), node.script()
+            first.begin(START)
+            second.join()
+            first.step(change=1)
+            share = second.ask(SHARE)
+            self.assertEqual((share.number, share.value), (0, 1))
+            self.assertEqual(first.ask(SHARE, number=6).number, 6)
+            self.assertEqual(second.ask(SHARE, number=9).number, 6)  # the first holds
+            self.assertEqual(second.step(change=1).count, 6)
+            until("a third of it is told", lambda: node.status()["progress"] == 2 / 6)
+            for _ in range(3):
+                self.assertEqual(first.step(change=1).flags, 0)
+            self.assertEqual(first.step(change=1).flags & END, END)
+            self.assertEqual(first.ask(FINISH).kind, MEAN)  # the other stands still
+
+    def test_a_step_holds_as_many_gradients_as_the_optimizer_has_made_steps(self):
+        with Node(1, "--gradients", "10") as node:
+            script = node.script()
+            script.begin(START)
+            answer = script.step(change=1, exchanges=4)
+            self.assertEqual((answer.number, answer.run_steps, answer.count), (1, 4, 10))
+            self.assertEqual(script.step(change=1, exchanges=4).flags, 0)
+            answer = script.step(change=1, exchanges=2)
+            self.assertEqual((answer.number, answer.flags & END), (3, END))
+            script.ask(FINISH)
+            script.ask(LEAVE)
+            told = node.result()
+            self.assertEqual((told["gradients"], told["gradients_by_rank"]), (10, [3]))
+        with Node(1) as node:
+            script = node.script()
+            script.begin(START)
+            with self.assertRaisesRegex(Refused, "a step of 1000001 optimizer steps, accepted: "
+                                                 "at most 1000000"):
+                script.step(exchanges=1000001)
+
+    def test_what_the_steps_of_an_earlier_life_held_is_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            with Node(1, "--out", run, "--gradients", "20") as node:
+                script = node.script()
+                script.begin(START)
+                script.step(change=1, exchanges=4)
+                script.step(change=1, exchanges=4)
+                self.assertEqual(script.ask(CHECKPOINT).flags & NOT_SAVED, 0)
+                node.process.kill()
+                node.process.wait()
+            with Node(1, "--out", run, "--gradients", "20") as node:
+                script = node.script()
+                script.number = script.begin(START).number
+                self.assertEqual(script.step(change=1, exchanges=4).run_steps, 12)
+                self.assertEqual(script.step(change=1, exchanges=4).flags, 0)
+                self.assertEqual(script.step(change=1, exchanges=4).flags & END, END)
+
+    def test_where_each_rank_has_a_share_there_is_no_pool_and_the_number_is_told(self):
+        with Node(2, "--share", "equal", "--gradients", "6") as node:
+            script = node.script()
+            self.assertEqual(script.begin(START).count, 6)
+            share = script.ask(SHARE, number=99)
+            self.assertEqual(share.number, 6)
+            self.assertNotEqual(share.value, share.value)
+
+    def test_a_script_that_comes_when_the_run_is_over_has_its_mean_and_takes_no_step(self):
+        with Node(2, "--gradients", "2") as node:
+            first = node.script()
+            first.begin(START)
+            first.step(change=1)
+            self.assertEqual(first.step(change=1).flags & END, END)
+            self.assertEqual(first.ask(FINISH).kind, MEAN)
+            late = node.script()
+            welcome = late.join()
+            self.assertEqual(welcome.flags & (RESUMED | END | OVER), RESUMED | END | OVER)
+            for value, start in zip(late.values()[:TRAINED], START):
+                self.assertAlmostEqual(value, start + 1, places=4)  # of two ranks
+            self.assertEqual(late.step(change=100).flags, END | OVER)
+            mean = late.ask(FINISH)
+            self.assertAlmostEqual(array.array("f", os.pread(mean.fd, 4, 0))[0], 2, places=4)
+            with self.assertRaisesRegex(Refused, "w .2, 3. where this run has"):
+                node.script().join("\ntrained w 2 3\n")
+            for script in (first, late):
+                script.ask(LEAVE)
+            self.assertEqual(node.result()["gradients"], 2)
 
 
 class Nodes(unittest.TestCase):
@@ -1259,6 +1401,43 @@ class Launch(unittest.TestCase):
             self.assertEqual(json.loads(running.shown())["gradients_by_rank"], [17, 3])
             self.assertIn("[1] no memory\n", running.said())
             self.assertTrue(running.said().endswith(f"grapevine: {line}\n"), running.said())
+
+    def test_nobody_waits_at_the_end_for_a_script_that_stands_still(self):
+        program = ("s = join()\n"
+                   "if seat == 1: s.step(change=1); open('stands', 'w'); wait('over'); finish()\n"
+                   "if seat == 0:\n"
+                   "    wait('stands')\n"
+                   "    while not s.step(change=1).flags & g.END: pass\n"
+                   "    finish(); open('over', 'w')\n")
+        done = self.run_script(program, options=("--json", "--gradients", "20"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["gradients_by_rank"], [19, 1])
+
+    def test_the_run_waits_with_its_mean_for_a_script_that_comes_when_all_is_done(self):
+        program = ("if seat == 1: wait('over')\n"
+                   "s = join()\n"
+                   "if seat == 0:\n"
+                   "    while not s.step(change=1).flags & g.END: pass\n"
+                   "m = s.ask(g.FINISH); open('over', 'w'); s.ask(g.LEAVE)\n"
+                   "say('mean', *g.array.array('f', os.pread(m.fd, 4, 0)))\n")
+        done = self.run_script(program, options=("--json", "--gradients", "20"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["gradients_by_rank"], [20, 0])
+        for seat in (0, 1):
+            self.assertRegex(done.stderr, rf"\[{seat}\] mean ")
+
+    def test_scripts_say_how_many_gradients_there_are_and_one_that_says_another_number_fails(self):
+        program = ("if seat == 1: wait('begun')\n"
+                   "s = g.Script(Door)\n"
+                   "s.join(rank=seat, flags=g.SEAT, gradients=12 + seat)\n"
+                   "s.fill(g.START); s.ask(g.STEP); open('begun', 'w')\n"
+                   "while not s.step(change=1).flags & g.END: pass\n"
+                   "finish()\n")
+        done = self.run_script(program)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("Refused: gradients is 13, accepted: 12 or none, as this run has it\n",
+                      done.stderr)
+        self.assertEqual(json.loads(done.stdout)["gradients"], 12)
 
     def test_nobody_waits_for_a_script_that_does_not_come_or_closes_without_a_finish(self):
         for program in ("if seat == 1: sys.exit('no GPU')\n"

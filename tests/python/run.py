@@ -29,7 +29,8 @@ NEEDS_TORCH = {
     "failures_test",  # scripts, nodes and forks that end or stand still
     "means_test",  # several scripts: means, ends, shares of the data
     "steps_test",  # steps that nobody would see, and what is easily given for something else
-    "sampler_test",  # where a share of the data goes on
+    "sampler_test",  # how many samples are enough, and where they go on
+    "work_test",  # the work of a run, which all scripts share
     "wrappers_test",  # torch.compile and DDP around a joined model
     "examples_test",  # the examples in Python that train
     "trainers_test",  # Lightning, the Trainer of Hugging Face, accelerate

@@ -1,5 +1,6 @@
-"""A rank's share of the data: where it goes on, epochs, states, loaders that draw ahead."""
+"""A rank's samples: how many are enough, where they go on, states, loaders that draw ahead."""
 
+import math
 import os
 import unittest
 import warnings
@@ -18,6 +19,17 @@ class Place:
 
     def __init__(self, rank=0, ranks=1):
         self.rank, self.ranks, self.steps, self.stopped = rank, ranks, 0, False
+
+
+class Run:
+    """The work of some ranks without a node. `hidden`: of what they took, not told so far."""
+
+    def __init__(self, gradients=0):
+        self.gradients, self.run_steps, self.hidden = gradients, 0, 0
+
+    def told(self, gradients=0):
+        self.gradients = self.gradients or gradients
+        return self.run_steps - self.hidden
 
 
 def drawn(sampler, count):
@@ -126,6 +138,159 @@ class Shares(unittest.TestCase):
     def test_a_rank_without_samples_is_said(self):
         Sampler(Place(3, 4), 3)
         self.assertRegex(str(self.warned[0].message), "^rank 3 has no samples: 3 for 4 ranks$")
+
+
+class Counts(unittest.TestCase):
+    def loop(self, sampler, work, batch, workers=0, each_step=lambda: None, every=1):
+        """The whole loop of a script; the samples of its STEPs."""
+        seen = []
+        for batch in DataLoader(range(sampler.size), batch, sampler=sampler, num_workers=workers):
+            seen += batch.tolist()
+            sampler.share()
+            sampler.rank.steps += 1
+            work.run_steps += every
+            each_step()
+        return seen
+
+    def test_one_iteration_is_the_whole_loop_and_takes_the_work_to_the_sample(self):
+        for workers in (0, 2):
+            for batch in (None, 8):
+                with self.subTest(workers=workers, batch=batch):
+                    work = Run(30)
+                    sampler = Sampler(Place(), 50, partition=False, work=work, batch=batch)
+                    seen = self.loop(sampler, work, 8, workers)
+                    self.assertEqual((work.run_steps, len(seen)), (30, 240))
+                    for k in range(0, 200, 50):
+                        self.assertEqual(sorted(seen[k : k + 50]), list(range(50)))
+                    self.assertNotEqual(seen[:50], seen[50:100])
+                    self.assertEqual(list(sampler), [])
+
+    def test_what_others_take_is_not_taken_again(self):
+        for workers in (0, 2):
+            with self.subTest(workers=workers):
+                work = Run(40)
+                def others():
+                    work.run_steps += 3
+                sampler = Sampler(Place(1, 4), 50, partition=False, work=work, batch=8)
+                self.loop(sampler, work, 8, workers, others)
+                # Those that a loader had drawn when the others took the last are its own.
+                self.assertIn(work.run_steps, range(40, 41 + (4 * 6 if workers else 0)))
+                self.assertEqual(len(sampler), 80)
+
+    def test_epochs_are_as_many_gradients_as_their_samples_make_and_one_rank_says_so(self):
+        work = Run()
+        one, other = (
+            Sampler(Place(k, 2), 50, epochs=3, partition=False, work=work) for k in range(2)
+        )
+        self.assertEqual(len(one), 75)
+        streams = [iter(DataLoader(range(50), 8, sampler=s)) for s in (one, other)]
+        taken = [0, 0]
+        for k in [0, 0, 0, 1] * 20:  # one is three times as fast
+            if next(streams[k], None) is None:
+                break
+            (one, other)[k].share()
+            work.run_steps += 1
+            taken[k] += 1
+        self.assertEqual((work.gradients, sum(taken)), (19, 19))
+        self.assertGreater(taken[0], 2 * taken[1])
+        self.assertEqual(len(other), math.ceil(19 * 8 / 2))
+
+    def test_with_the_size_of_a_batch_epochs_are_known_before_the_first_step(self):
+        work = Run()
+        sampler = Sampler(Place(0, 4), 100, epochs=2, partition=False, work=work, batch=10)
+        self.assertEqual((work.gradients, len(sampler)), (20, 50))
+        second = Sampler(Place(1, 4), 100, epochs=9, partition=False, work=work, batch=10)
+        self.assertEqual((work.gradients, len(second)), (20, 50))
+
+    def test_a_STEP_of_four_optimizer_steps_is_four_gradients(self):
+        for batch in (None, 5):
+            with self.subTest(batch=batch):
+                work = Run()
+                sampler = Sampler(Place(), 100, epochs=2, partition=False, work=work, every=4,
+                                  batch=batch)
+                loader = iter(DataLoader(range(100), 5, sampler=sampler))
+                steps = 0
+                while next(loader, None) is not None:
+                    steps += 1
+                    if steps % 4 == 0:
+                        sampler.share()
+                        work.run_steps += 4
+                self.assertEqual((work.gradients, steps), (40, 40))
+
+    def test_what_was_an_estimate_of_ranks_that_have_died_is_taken(self):
+        work = Run(20)
+        work.hidden = 5
+        sampler = Sampler(Place(0, 2), 50, partition=False, work=work, batch=8)
+        def others():
+            if work.run_steps == 10:
+                work.run_steps = 20
+            elif work.run_steps == 21:
+                work.run_steps, work.hidden = 15, 0  # they have not taken them
+        seen = self.loop(sampler, work, 8, 0, others)
+        self.assertEqual((work.run_steps, len(seen)), (20, (10 + 1 + 5) * 8))
+
+    def test_fewer_samples_than_two_batches_end_with_the_epochs(self):
+        work = Run()
+        sampler = Sampler(Place(), 20, epochs=1, partition=False, work=work)
+        self.assertEqual(sorted(self.loop(sampler, work, 32)), list(range(20)))
+
+    def test_with_a_share_one_loop_walks_it_again_and_again(self):
+        work = Run(10)
+        sampler = Sampler(Place(1, 2), 20, work=work, batch=5)
+        seen = self.loop(sampler, work, 5)
+        self.assertEqual(len(set(seen)), 10)
+        self.assertTrue(all(seen.count(index) == 5 for index in seen))
+
+    def test_where_each_rank_has_a_share_of_the_work_epochs_are_of_its_own(self):
+        for partition, distinct in ((True, 10), (False, 20)):
+            sampler = Sampler(Place(1, 2), 20, epochs=2, partition=partition)
+            self.assertEqual(len(sampler), 20)
+            seen = list(sampler)
+            self.assertEqual((len(seen), len(set(seen))), (20, distinct))
+            later = Sampler(Place(1, 2), 20, epochs=2, partition=partition)
+            later.load_state_dict(sampler.state_dict())
+            self.assertEqual(list(later), [])
+
+    def test_ranks_walk_the_data_in_orders_of_their_own(self):
+        work = Run(5)
+        orders = [
+            drawn(Sampler(Place(k, 3), 50, partition=False, work=work, batch=10), 50)
+            for k in range(3)
+        ]
+        self.assertEqual(len({tuple(order) for order in orders}), 3)
+        self.assertTrue(all(sorted(order) == list(range(50)) for order in orders))
+
+    def test_it_goes_on_in_the_pass_where_the_last_script_was_by_its_STEPs(self):
+        for workers in (0, 2):
+            with self.subTest(workers=workers):
+                work = Run(100)
+                def fresh(at=None):
+                    return Sampler(Place(), 50, partition=False, work=work, batch=8, at=at)
+                first = fresh()
+                loader = DataLoader(range(50), 8, sampler=first, num_workers=workers)
+                seen, share = trained(loader, first, 10)
+                self.assertEqual(share[1:], (1, 30))
+                second = fresh(share)
+                second.set_epoch(0)
+                rest = drawn(second, 70)
+                self.assertEqual(sorted(seen[50:] + rest[:20]), list(range(50)))
+                self.assertEqual(sorted(rest[20:]), list(range(50)))
+                third = fresh()
+                third.load_state_dict(second.state_dict())
+                self.assertEqual(drawn(third, 50), drawn(fresh(Share(share.key, 3, 0)), 50))
+
+    def test_drawn_to_its_end_without_a_STEP_it_has_an_end(self):
+        for size in (50, 200000):
+            sampler = Sampler(Place(), size, partition=False, work=Run(1000))
+            self.assertEqual(len(list(sampler)), max(size, 131072))
+
+    def test_a_run_that_has_stopped_hands_out_nothing(self):
+        place, work = Place(), Run(100)
+        sampler = Sampler(place, 50, partition=False, work=work, batch=8)
+        def stop():
+            place.stopped = work.run_steps >= 3
+        self.assertEqual(len(self.loop(sampler, work, 8, 0, stop)), 24)
+        self.assertEqual(list(sampler), [])
 
 
 class Ranks(unittest.TestCase):

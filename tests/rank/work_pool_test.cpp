@@ -1,6 +1,8 @@
 // The promises of actors/rank/work_pool.hpp, one a sentence.
 #include "actors/rank/work_pool.hpp"
 
+#include <cmath>
+
 #include "tests/catch.hpp"
 
 using namespace grapevine;
@@ -28,6 +30,26 @@ TEST_CASE("in one process the count is exact, and what earlier lives have taken 
   CHECK(takes(pool, 0) == 6);
   CHECK(pool.is_complete());
   CHECK(pool.progress(0) == 1);
+}
+
+TEST_CASE("a pool without a number has no end until it is given one, and the first holds") {
+  WorkPool pool(0, 0, 2);
+  pool.hear(0, 0, {member(7, 2, 30, 5)});
+  pool.took();
+  pool.took(4);
+  CHECK_FALSE(pool.is_enough(0));
+  CHECK_FALSE(pool.is_complete());
+  CHECK(std::isnan(pool.progress(0)));
+  CHECK(pool.tell(1).again_s == 1);
+  CHECK(pool.taken(0) == 35);
+  CHECK(pool.taken(1) == 40);
+  CHECK(pool.told() == 35);
+  pool.expect(50);
+  pool.expect(9);
+  CHECK(pool.wanted() == 50);
+  CHECK(pool.progress(0) == Approx(0.7));
+  CHECK(takes(pool, 0) == 15);
+  CHECK(pool.is_complete());
 }
 
 TEST_CASE("others are credited with their pace for the usual time between their news, not longer") {

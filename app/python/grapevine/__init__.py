@@ -3,8 +3,8 @@
     import grapevine
 
     rank = grapevine.join(model, optimizer, node="a")
-    loader = DataLoader(data, 32, sampler=rank.sampler(data))
-    ...                            # the training loop as it was
+    loader = DataLoader(data, 32, sampler=rank.sampler(data, epochs=3))
+    ...                            # the training loop: for batch in loader
     rank.save_mean("model.pt")     # the mean of all ranks
     rank.close()
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .joining import join
     from .rank import Rank
     from .sampler import Sampler
+    from .schedules import Schedule, schedule
 
 __all__ = [
     "NodeGone",
@@ -33,8 +34,10 @@ __all__ = [
     "Refused",
     "Result",
     "Sampler",
+    "Schedule",
     "compare",
     "join",
+    "schedule",
     "simulate",
     "status",
     "topology",
@@ -55,4 +58,8 @@ def __getattr__(name: str) -> Any:
         from .sampler import Sampler
 
         return Sampler
+    if name in ("Schedule", "schedule"):
+        from . import schedules
+
+        return getattr(schedules, name)
     raise AttributeError("module 'grapevine' has no attribute %r" % name)

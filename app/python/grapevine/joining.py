@@ -21,6 +21,7 @@ def join(
     also: Sequence[torch.optim.Optimizer] = (),
     alone: float = 60.0,
     run: str = "",
+    gradients: Optional[int] = None,
 ) -> Rank:
     """Joins the run of a node: from now on the rank's parameters are `model`'s.
 
@@ -36,6 +37,8 @@ def join(
     also       other optimizers of the model, stepped before `optimizer` (two optimizers of a GAN)
     alone      for how many seconds the script trains on alone when the node is gone
     run        the name of the run that is meant; "": the node's own
+    gradients  optimizer steps that all ranks together take: the work of the run, which the first
+               script may say where nobody has. Another number than the run has is `Refused`
 
     Raises ValueError for what cannot be joined, `Refused` with the node's reason, `NodeGone`.
     """
@@ -44,7 +47,7 @@ def join(
             "grapevine: a worker process imports this script and would join too: "
             'put the training under `if __name__ == "__main__":`'
         )
-    _refuse_mistakes(model, optimizer, also, every, alone)
+    _refuse_mistakes(model, optimizer, also, every, alone, gradients)
     seat = None
     if node is None and rank is None and os.environ.get("GRAPEVINE_SEAT", "").isdigit():
         seat = int(os.environ["GRAPEVINE_SEAT"])
@@ -58,7 +61,7 @@ def join(
     if rank is None:
         rank = wanted
     try:
-        return Rank(model, first, others, path, rank, seat, every, alone, run)
+        return Rank(model, first, others, path, rank, seat, every, alone, run, gradients or 0)
     except Refused as refused:
         mine = [str(other.rank) for other in open_ranks() if other._path == path]
         if not mine or "seat is free" not in str(refused):
@@ -68,7 +71,12 @@ def join(
 
 
 def _refuse_mistakes(
-    model: object, optimizer: object, also: object, every: object, alone: object
+    model: object,
+    optimizer: object,
+    also: object,
+    every: object,
+    alone: object,
+    gradients: object,
 ) -> None:
     """In one line each what is easily given for something else."""
     if not isinstance(model, torch.nn.Module):
@@ -93,6 +101,12 @@ def _refuse_mistakes(
         raise ValueError("every is %s, accepted: 1 or more optimizer steps a STEP" % (every,))
     if not isinstance(alone, (int, float)) or not alone >= 0:
         raise ValueError("alone is %s, accepted: 0 or more seconds" % (alone,))
+    if gradients is not None and not (
+        isinstance(gradients, int) and not isinstance(gradients, bool) and 0 < gradients <= 2**53
+    ):
+        raise ValueError(
+            "gradients is %s, accepted: 1 to 2**53 optimizer steps of all ranks" % (gradients,)
+        )
 
 
 def _leave_first_rank(model: torch.nn.Module, path: str) -> Optional[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -25,6 +26,10 @@ from .wire import ANY_RANK, Connection, Flag, Kind, NodeGone, Overdue, Record, R
 INTERRUPT_S = 2.0  # how long an interrupted STEP waits for its answer
 SEAT_S = 2.0  # until a seat that was left is free again
 DIAL_S = 2.0  # between two attempts to find the node again
+_ADVICE = (
+    "scripts do not wait for each other where the run has a number of steps and each takes what it "
+    "can: launch --gradients N or join(..., gradients=N), and rank.sampler(data) for one loop"
+)
 _ranks: weakref.WeakSet[Rank] = weakref.WeakSet()
 
 
@@ -33,7 +38,8 @@ class Rank:
 
     rank, ranks     which one, of how many
     steps           STEPs of this rank so far, of earlier scripts too
-    run_steps       of all ranks together, as of the last answer: for schedules by global progress
+    run_steps       optimizer steps of all ranks together, as of the last answer
+    gradients       optimizer steps that are the work of the run; 0: no end of it is known
     exchanges       of this rank with its neighbours
     stopped         the run takes no more steps
     node_seconds    that the last STEP took in the node
@@ -54,9 +60,12 @@ class Rank:
         every: int,
         alone: float,
         run: str,
+        gradients: int = 0,
     ) -> None:
         self.model = model
         self.rank = self.ranks = self.steps = self.run_steps = self.exchanges = 0
+        self.gradients = 0
+        self._wanted = gradients  # as the script has said
         self.node_seconds = 0.0
         self.stopped = False
         self.kept_steps: Optional[int] = None
@@ -116,6 +125,17 @@ class Rank:
         return self._lost_at is not None
 
     @property
+    def progress(self) -> float:
+        """How far the run is, all ranks together: 0 to 1, as of the last answer. NaN where no end
+        of it is known: nobody has said how many gradients it takes."""
+        return min(1.0, self.run_steps / self.gradients) if self.gradients else math.nan
+
+    @property
+    def counts(self) -> bool:
+        """Whether its sampler ends with the work of the run, or of the data."""
+        return self._sampler is not None and self._sampler.counts
+
+    @property
     def names(self) -> List[str]:
         """What is trained, in the order and under the names that all scripts of a run share."""
         return [joined.name for joined in self._layout.tensors[: self._layout.trained]]
@@ -143,7 +163,7 @@ class Rank:
         """
         self._check_process()
         self._check_model()
-        self._since = 0
+        held, self._since = max(1, self._since), 0
         if self.stopped or self._ended:
             self._farewell()
         if self._ended:
@@ -155,7 +175,7 @@ class Rank:
                 return
             self._front.collect()
             try:
-                flags = self._exchange_step(self.steps + 1)
+                flags = self._exchange_step(self.steps + 1, held)
                 _increment_version(self._trained)  # a graph that is still alive shall notice
                 if flags & Flag.OVER:
                     with contextlib.suppress(Refused):
@@ -222,8 +242,9 @@ class Rank:
                 "the model is the mean of all ranks for a while: no step may be taken"
             )
 
-    def _exchange_step(self, number: int) -> int:
-        """STEP: hands the front over and has it back. The flags of the answer."""
+    def _exchange_step(self, number: int, held: int = 1) -> int:
+        """STEP: hands the front over, with so many optimizer steps, and has it back. The flags of
+        the answer."""
         share = self._sampler.share() if self._sampler is not None else Share()
         question = Record(
             kind=Kind.STEP,
@@ -231,6 +252,7 @@ class Rank:
             value=self._loss,
             ranks=share.key,
             run_steps=share.passes,
+            exchanges=held,
             size=share.samples,
         )
         try:
@@ -256,6 +278,7 @@ class Rank:
             raise NodeGone("%s answers what was not asked" % self._path)
         self.ranks, self.steps = answer.ranks, answer.number
         self.run_steps, self.exchanges = answer.run_steps, answer.exchanges
+        self.gradients = answer.size
         self.stopped = bool(answer.flags & Flag.END)
         if self.stopped and not self._farewell.why:
             self._farewell.why = "rank %d has done its share of the run" % self.rank
@@ -284,7 +307,7 @@ class Rank:
         """Whether parameters have moved and no STEP has followed."""
         if not self._makes_steps():
             return False
-        answer = self._node.ask(Record(kind=Kind.SHARE))
+        answer = self._ask_share()
         return bool(answer.flags & Flag.MOVED) or self._front.has_moved()
 
     # Coming and going.
@@ -308,7 +331,8 @@ class Rank:
         front = None
         try:
             text = self._layout.text(self._run)
-            answer = node.ask(Record(kind=Kind.JOIN, size=len(text), **seat), text)
+            join = Record(kind=Kind.JOIN, number=self._wanted, size=len(text), **seat)
+            answer = node.ask(join, text)
             front = Front(self._layout, node.take_descriptor())
             self._node, self._front = node, front
             self._finalizer = weakref.finalize(self, front.release)
@@ -427,10 +451,28 @@ class Rank:
 
     # Data, means, blobs.
 
-    def sampler(self, dataset: Sized, seed: int = 0) -> Sampler:
-        """This rank's share of a data set, for `DataLoader(dataset, sampler=...)`.
+    def sampler(
+        self,
+        dataset: Sized,
+        seed: int = 0,
+        epochs: Optional[float] = None,
+        partition: Optional[bool] = None,
+        batch: Optional[int] = None,
+    ) -> Sampler:
+        """This rank's samples of a data set, for `DataLoader(dataset, sampler=...)`.
 
-        The first one goes on where the rank's last script was in the same data.
+        With `epochs`, or where the run has a number of gradients, it counts: `for batch in loader:`
+        is the whole loop, which ends when the work of the run is done. Without a number the epochs
+        make one: epochs * samples / batch, as soon as the first script knows how many samples are
+        in an optimizer step. Else an iteration is one pass, and the script counts.
+
+        epochs     passes over the data by all ranks together; the gradients of the run go before
+        partition  True: a share of the data that is this rank's alone; False: all of the data, in
+                   an order of its own; None: all of them where it counts with other ranks
+        batch      samples of an optimizer step; None: as many as lie between the first two STEPs
+
+        The first sampler counts, and goes on where the rank's last script was in the same data. A
+        later one without `epochs` is a pass over this rank's share.
         """
         self._check_process()
         try:
@@ -439,15 +481,30 @@ class Rank:
             raise ValueError(
                 "a %s has no length, accepted: a data set with len()" % type(dataset).__name__
             ) from None
-        if self._sampler is not None:
-            return Sampler(self, size, seed)
-        at = None
+        if epochs is not None and not (_is_number(epochs) and 0 < epochs < math.inf):
+            raise ValueError("epochs is %s, accepted: a number above 0" % (epochs,))
+        if batch is not None and not (isinstance(batch, int) and batch > 0):
+            raise ValueError("batch is %s, accepted: 1 or more samples" % (batch,))
+        if self._sampler is not None and epochs is None:
+            return Sampler(self, size, seed, partition=partition is not False)
+        at, work = None, None
         with self._lock, contextlib.suppress(NodeGone):
             if not (self.alone or self._over or self._closed):
-                told = self._node.ask(Record(kind=Kind.SHARE))
+                told = self._ask_share()
                 at = Share(told.ranks, told.run_steps, told.size)
-        self._sampler = Sampler(self, size, seed, at)
+                work = None if math.isnan(told.value) else _Work(self)
+        if partition is None:
+            partition = work is None or (epochs is None and not self.gradients)
+        self._sampler = Sampler(
+            self, size, seed, at, epochs, partition, work, self._every, batch
+        )
         return self._sampler
+
+    def _ask_share(self, gradients: int = 0) -> Record:
+        """Where the rank is in its data, and the run. `gradients`: as many as the data make."""
+        told = self._node.ask(Record(kind=Kind.SHARE, number=gradients))
+        self.gradients = told.number
+        return told
 
     def mean_state_dict(self) -> Dict[str, Any]:
         """The mean over all live ranks of what is trained and of the float buffers: fresh memory.
@@ -680,6 +737,32 @@ class _Farewell:
             warnings.warn(self.why + ": steps of its script are in no rank now", stacklevel=4)
 
 
+class _Work:
+    """What a sampler has to know of the work of all ranks."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+
+    @property
+    def run_steps(self) -> int:
+        return self._rank.run_steps
+
+    @property
+    def gradients(self) -> int:
+        return self._rank.gradients
+
+    def told(self, gradients: int = 0) -> int:
+        """Optimizer steps that all are known to have taken, and no estimate. `gradients`: the
+        work, where it is not known yet."""
+        rank = self._rank
+        with rank._lock, contextlib.suppress(NodeGone):
+            if not (rank.alone or rank._over or rank._closed):
+                told = int(rank._ask_share(gradients).value)
+                rank.run_steps = max(rank.run_steps, told)
+                return told
+        return rank.run_steps
+
+
 class _Waits:
     """Says after a second for whom `finish` waits, and again where that is another. It is a warning
     where nobody is there who would ever finish."""
@@ -687,6 +770,7 @@ class _Waits:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._said: Optional[Tuple[int, bool]] = None
+        self._advises = not rank.gradients
 
     def __call__(self, wait: Record) -> None:
         empty = bool(wait.flags & Flag.EMPTY)
@@ -702,6 +786,13 @@ class _Waits:
             warnings.warn(line + ", where no script sits", stacklevel=6)
         else:
             print("grapevine: " + line, file=sys.stderr, flush=True)
+        if self._advises:
+            self._advises = False
+            print("grapevine: " + _ADVICE, file=sys.stderr, flush=True)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _takes_many() -> bool:

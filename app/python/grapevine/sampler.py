@@ -1,12 +1,16 @@
-"""A rank's share of a data set."""
+"""A rank's samples of a data set: its part of the work of the run, or its share of the data."""
 
 from __future__ import annotations
 
+import math
 import warnings
 import zlib
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Protocol
 
 import torch
+
+
+_DRAWN_AHEAD = 1 << 17  # samples, by a loader before a STEP
 
 
 class Place(Protocol):
@@ -22,8 +26,18 @@ class Place(Protocol):
     def stopped(self) -> bool: ...
 
 
+class Work(Protocol):
+    """What a sampler that counts has to know of the work of all ranks, in optimizer steps."""
+
+    @property
+    def run_steps(self) -> int: ...  # that all have taken, as estimated
+    @property
+    def gradients(self) -> int: ...  # to take; 0: not known yet
+    def told(self, gradients: int = 0) -> int: ...  # that all are known to have taken
+
+
 class Share(NamedTuple):
-    """How far a rank is in its share, as its node knows it from the rank's last STEP."""
+    """How far a rank is in its samples, as its node knows it from the rank's last STEP."""
 
     key: int = 0  # of data, seed and number of ranks; 0: it has none
     passes: int = 0  # that lie behind it
@@ -31,55 +45,95 @@ class Share(NamedTuple):
 
 
 class Sampler(torch.utils.data.Sampler[int]):
-    """A rank's share of a data set, in another order each pass, keyed by (seed, rank, pass).
+    """A rank's samples of a data set, in another order each pass, keyed by (seed, rank, pass).
 
-    The shares of all ranks are disjoint and cover the data. A pass ends early when the run has
-    ended. The sampler of a script that takes a rank over goes on `at` where the last one was.
+    With `epochs`, or where the run has a number of gradients, one iteration is the whole loop. It
+    ends when what all ranks have taken, and the samples that were handed out here and are in no
+    step yet, are the work of the run: so many passes over the data by all ranks together, or the
+    gradients. Else an iteration is one pass, and the script counts.
+
+    The shares of all ranks are disjoint and cover the data; without `partition` a rank walks all
+    of the data. An iteration ends early when the run has. The sampler of a script that takes a rank
+    over goes on `at` where the last one was.
     """
 
     def __init__(
-        self, rank: Place, size: int, seed: int = 0, at: Optional[Share] = None
+        self,
+        rank: Place,
+        size: int,
+        seed: int = 0,
+        at: Optional[Share] = None,
+        epochs: Optional[float] = None,
+        partition: bool = True,
+        work: Optional[Work] = None,
+        every: int = 1,
+        batch: Optional[int] = None,
     ) -> None:
         self.rank = rank
         self.size = size
         self.seed = seed
+        self.epochs = epochs
+        self.partition = partition
+        self._work = work  # of all ranks, in optimizer steps; None: each counts its own samples
+        # Whether an iteration is the whole loop.
+        self.counts = epochs is not None or (work is not None and work.gradients > 0)
+        self._every = every  # optimizer steps a STEP
         self.passes = 0  # the number of the pass that begins next
         self._samples = 0  # of it, that are left out
         self._goes_on = at is not None and at.key == self._key() and at[1:] != (0, 0)
         if self._goes_on and at is not None:
             self._go_on(at.passes, at.samples)
         self._shift = 0  # between what the script calls an epoch, and the pass
-        self._pass = -1  # the one that goes on
-        self._begin = self._drawn = self._end = 0  # of its samples
-        self._told = self._made = self._each = 0  # drawn at the last STEP, STEPs, samples a STEP
-        self._steps_before: Optional[int] = None  # of the rank, as the last pass began
-        if len(self) == 0:
+        self._turn: Optional[object] = None  # the iteration that goes on
+        self._pass = 0  # its first pass, from whose begin its samples are counted
+        self._begin = self._drawn = self._length = 0
+        self._told = self._made = 0  # drawn at the last STEP, STEPs
+        self._batch = batch
+        self._each = (batch or 0) * every  # samples a STEP; 0: not known yet
+        self._look_at = 0.0  # drawn, when it may be enough
+        self._steps_before: Optional[int] = None  # of the rank, as the last iteration began
+        if self._pass_length() == 0:
             warnings.warn(
                 "rank %d has no samples: %d for %d ranks" % (rank.rank, size, rank.ranks),
                 stacklevel=3,
             )
+        self._count_work()
 
     def __len__(self) -> int:
-        return len(range(self._first(), self.size, max(1, self.rank.ranks)))
+        """Its part, as it is expected: as large as those of the others."""
+        work, ranks = self._work, max(1, self.rank.ranks)
+        if work is not None and work.gradients and self._each:
+            return math.ceil(work.gradients * self._each / self._every / ranks)
+        if self.epochs is None:
+            return self._pass_length()
+        if self.partition and work is None:
+            return math.ceil(self.epochs * self._pass_length())
+        return math.ceil(self.epochs * self.size / ranks)
 
     def __iter__(self) -> Iterator[int]:
         self._look_for_steps()
-        everybody = torch.Generator().manual_seed(self.seed)
-        share = torch.randperm(self.size, generator=everybody)[self._first() :: self.rank.ranks]
-        self._pass, self.passes = self.passes, self.passes + 1
-        self._begin, self._samples = min(self._samples, len(share)), 0
-        self._drawn = self._told = self._begin
-        self._end, self._made = len(share), 0
+        share = self._share()
+        self._length = len(share)
+        first = self._pass = self.passes
+        self._begin = self._drawn = self._told = min(self._samples, self._length)
+        self._samples = self._made = 0
+        self._look_at = 0.0
         self._goes_on = False
-        mine = self._pass
-        key = (self.seed * 1000003 + self.rank.rank) * 1000003 + mine
-        order = torch.randperm(len(share), generator=torch.Generator().manual_seed(key % 2**63))
-        for at, place in enumerate(order[self._begin :].tolist(), self._begin):
-            if self.rank.stopped:
+        turn = self._turn = object()
+        at = self._begin  # from the begin of its first pass
+        while len(share):
+            number = first + at // len(share)
+            self.passes = number + 1
+            order = self._order(number, len(share))
+            for index in share[order][at % len(share) :].tolist():
+                if self.rank.stopped or (at >= self._look_at and self._is_enough()):
+                    return
+                at += 1
+                if turn is self._turn:
+                    self._drawn = at
+                yield index
+            if not self.counts or turn is not self._turn:
                 return
-            if mine == self._pass:
-                self._drawn = at + 1
-            yield int(share[place])
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is number `epoch`, as with a DistributedSampler.
@@ -92,13 +146,14 @@ class Sampler(torch.utils.data.Sampler[int]):
         if epoch + self._shift != self.passes:
             self.passes, self._samples = epoch + self._shift, 0
         self._goes_on = False
-        self._pass = -1
+        self._turn = None
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the share is: after the last sample that was drawn."""
+        """Where it is: after the last sample that was drawn."""
         passes, samples = self.passes, self._samples
-        if self._pass >= 0 and self._drawn < self._end:
-            passes, samples = self._pass, self._drawn
+        if self._turn is not None and self._length:
+            whole, samples = divmod(self._drawn, self._length)
+            passes = self._pass + whole
         return {"passes": passes, "samples": samples, "size": self.size, "seed": self.seed}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
@@ -109,25 +164,87 @@ class Sampler(torch.utils.data.Sampler[int]):
                 % (state["size"], state["seed"], self.size, self.seed)
             )
         self._go_on(state["passes"], state["samples"])
-        self._pass, self._goes_on = -1, True
+        self._turn, self._goes_on = None, True
 
     def share(self) -> Share:
-        """Where the share is as a STEP is made.
+        """Where it is as a STEP is made.
 
-        A loader draws ahead of what is trained on. So a sample counts by the STEPs of this pass,
-        each of as many samples as one drew.
+        A loader draws ahead of what is trained on. So a sample counts by the STEPs of this
+        iteration, each of as many samples as one drew.
         """
-        if self._pass < 0:
+        if self._turn is None:
             return Share(self._key(), self.passes, self._samples)
         drawn, self._told = self._drawn - self._told, self._drawn
-        if self._made:
+        if self._made and not self._batch:
             self._each = max(self._each, drawn)
         self._made += 1
-        trained = self._begin + self._made * self._each if self._each else self._drawn
-        return Share(self._key(), self._pass, min(self._drawn, trained))
+        self._look_at = 0.0
+        trained = self._trained()
+        whole = max(0, trained - 1) // max(1, self._length)
+        return Share(self._key(), self._pass + whole, trained - whole * self._length)
+
+    # How much is enough.
+
+    def _is_enough(self) -> bool:
+        """Whether the work of the run is taken, or in the samples that were handed out here."""
+        self._look_at = math.inf  # until the next STEP
+        if not self.counts or self._turn is None:
+            return False
+        self._count_work()
+        work = self._work
+        if work is None:  # the whole of its own part
+            self._look_at = len(self) - self._pass * self._length
+        elif self.epochs is not None and not (work.gradients and self._each):
+            self._look_at = self._begin + self.epochs * self.size  # what all take together
+        elif not self._each:  # it is drawn to its end, and no STEP is made
+            self._look_at = self._told + max(self._length, _DRAWN_AHEAD)
+        else:
+            left = self._left(work.run_steps)
+            # Near the end it asks: others have gone on since the last STEP, or have died, and then
+            # it was an estimate.
+            if left <= self._each * self.rank.ranks:
+                left = min(self._left(work.told()), self._each)
+            self._look_at = self._drawn + left
+        return self._drawn >= self._look_at
+
+    def _left(self, taken: int) -> int:
+        """Samples that are to be handed out here, if nobody else takes a step."""
+        if self._work is None:
+            return 0
+        gradients = self._work.gradients - taken
+        ahead = self._drawn - self._trained()
+        return math.ceil(gradients * self._each / self._every - ahead - 1e-6)
+
+    def _count_work(self) -> None:
+        """Tells the node how many gradients the epochs are, once the size of a batch is known."""
+        if self._work is None or self.epochs is None or not self._each or self._work.gradients:
+            return
+        self._work.told(math.ceil(self.epochs * self.size * self._every / self._each))
+
+    def _trained(self) -> int:
+        if not self._each:
+            return self._drawn
+        return min(self._drawn, self._begin + self._made * self._each)
+
+    # Which samples, in which order.
+
+    def _share(self) -> torch.Tensor:
+        if not self.partition:
+            return torch.arange(self.size)
+        everybody = torch.Generator().manual_seed(self.seed)
+        return torch.randperm(self.size, generator=everybody)[self._first() :: self.rank.ranks]
+
+    def _pass_length(self) -> int:
+        if not self.partition:
+            return self.size
+        return len(range(self._first(), self.size, max(1, self.rank.ranks)))
+
+    def _order(self, number: int, length: int) -> torch.Tensor:
+        key = (self.seed * 1000003 + self.rank.rank) * 1000003 + number
+        return torch.randperm(length, generator=torch.Generator().manual_seed(key % 2**63))
 
     def _go_on(self, passes: int, samples: int) -> None:
-        whole = samples >= len(self)
+        whole = samples >= self._pass_length()
         self.passes, self._samples = (passes + 1, 0) if whole else (passes, samples)
 
     def _look_for_steps(self) -> None:
@@ -144,4 +261,5 @@ class Sampler(torch.utils.data.Sampler[int]):
         return self.rank.rank % max(1, self.rank.ranks)
 
     def _key(self) -> int:
-        return zlib.crc32(b"%d %d %d" % (self.size, self.seed, self.rank.ranks)) or 1
+        of = b"%d" % self.rank.ranks if self.partition else b"all"
+        return zlib.crc32(b"%d %d %s" % (self.size, self.seed, of)) or 1
