@@ -33,6 +33,7 @@ NEEDS_TORCH = {
     "work_test",  # the work of a run, which all scripts share
     "wrappers_test",  # torch.compile and DDP around a joined model
     "examples_test",  # the examples in Python that train
+    "launch_test",  # processes that call a function
     "trainers_test",  # Lightning, the Trainer of Hugging Face, accelerate
 }
 NEEDS_GUESTS = {*NEEDS_TORCH}

@@ -12,7 +12,8 @@ The optimizer's `step` is followed by a STEP of the rank: the node takes what th
 and hands over what gossip with the other ranks has done meanwhile. Nobody waits for anybody.
 
 Beside it `simulate`, `topology`, `compare` and `status` call the program `grapevine`, found by
-`$GRAPEVINE`, then `PATH`; they need no torch.
+`$GRAPEVINE`, then `PATH`; they need no torch. `launch` starts a node and processes that join it,
+from a notebook or a script.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .wire import NodeGone, Refused
 
 if TYPE_CHECKING:
     from .joining import join
+    from .launching import launch
     from .rank import Rank
     from .sampler import Sampler
     from .schedules import Schedule, schedule
@@ -37,6 +39,7 @@ __all__ = [
     "Schedule",
     "compare",
     "join",
+    "launch",
     "schedule",
     "simulate",
     "status",
@@ -45,11 +48,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch is imported when it is first asked for."""
+    """What needs torch, or is rarely needed, is imported when it is first asked for."""
     if name == "join":
         from .joining import join
 
         return join
+    if name == "launch":
+        from .launching import launch
+
+        return launch
     if name == "Rank":
         from .rank import Rank
 

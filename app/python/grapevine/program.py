@@ -131,7 +131,8 @@ def status(address: str, key: Optional[str] = None) -> Result:
     return Result(values, values.get("edges", []))
 
 
-def _program() -> str:
+def program() -> str:
+    """Its path."""
     named = os.environ.get("GRAPEVINE", "grapevine")
     found = shutil.which(named)
     if found is None:
@@ -142,9 +143,9 @@ def _program() -> str:
     return found
 
 
-def _call(command: str, options: Mapping[str, Option]) -> Dict[str, Any]:
-    """ValueError with its line where the program refuses what it was asked, else RuntimeError."""
-    words = [_program(), command, "--json"]
+def option_words(command: str, options: Mapping[str, Option]) -> List[str]:
+    """As a command line has them."""
+    words = []
     for name, value in options.items():
         option = name.replace("_", "-")
         if isinstance(value, bool):
@@ -153,6 +154,12 @@ def _call(command: str, options: Mapping[str, Option]) -> Dict[str, Any]:
             raise ValueError("%s: %s is one value, lists are for compare" % (command, name))
         else:
             words += ["--" + option, str(value)]
+    return words
+
+
+def _call(command: str, options: Mapping[str, Option]) -> Dict[str, Any]:
+    """ValueError with its line where the program refuses what it was asked, else RuntimeError."""
+    words = [program(), command, "--json", *option_words(command, options)]
     ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ran.returncode == 0:
         values: Dict[str, Any] = json.loads(ran.stdout)
