@@ -2,8 +2,10 @@
 
 import importlib.util
 import logging
+import tempfile
 import unittest
 import warnings
+from functools import partial
 
 import torch
 from torch import nn
@@ -11,6 +13,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import grapevine
+from grapevine.loops import Loop
 from networks import IMAGES, LABELS, equal, values
 from node import Node
 
@@ -25,114 +28,202 @@ def network():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.ReLU(), nn.Linear(16, 10))
 
 
-class Trainers(unittest.TestCase):
-    """Each trains twice, bare and as the one rank of a node: the same bits, a STEP a step."""
+def batches():
+    return DataLoader(TensorDataset(IMAGES, LABELS), 16)
 
-    def both(self, train):
+
+def lightning_fit(gossip, epochs=2, logger=False):
+    import lightning
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+    class Images(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.network = network()
+
+        def training_step(self, batch, _):
+            return functional.cross_entropy(self.network(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), 1e-3)
+
+    module, loader = Images(), batches()
+    sampler = loader.batch_sampler.sampler
+    trainer = lightning.Trainer(
+        accelerator="cpu", max_epochs=epochs, logger=logger, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=1,
+        callbacks=[gossip] if gossip else [],
+    )
+    trainer.fit(module, loader)
+    assert loader.batch_sampler.sampler is sampler  # as the user has made it
+    return module
+
+
+def hugging_face_fit(gossip, epochs=2):
+    import transformers
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network()
+
+        def forward(self, pixels, labels):
+            scores = self.network(pixels)
+            return {"loss": functional.cross_entropy(scores, labels), "logits": scores}
+
+    model = Classifier()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = transformers.TrainingArguments(
+            output_dir=folder, num_train_epochs=epochs, report_to=[], use_cpu=True, seed=1,
+            per_device_train_batch_size=16, save_strategy="no", disable_tqdm=True,
+            logging_strategy="steps", logging_steps=1, log_level="error",
+        )
+        rows = [{"pixels": x, "labels": y} for x, y in zip(IMAGES, LABELS)]
+        trainer = transformers.Trainer(
+            model, arguments, train_dataset=rows, callbacks=[gossip] if gossip else []
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+    model.logs = trainer.state.log_history
+    return model
+
+
+def accelerate_fit(make_gossip, epochs=2):
+    import accelerate
+
+    accelerator = accelerate.Accelerator(cpu=True)
+    model, loader = network(), batches()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    gossip = make_gossip(accelerator, model, optimizer, loader) if make_gossip else None
+    for _ in range(epochs):
+        for pixels, labels in loader:
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(pixels), labels)
+            accelerator.backward(loss)
+            optimizer.step()
+            if gossip and gossip.tell(loss):
+                break
+    if gossip:
+        gossip.finish()
+    return model, gossip
+
+
+def fit_on_half():
+    """In a process of its own, one of two."""
+    gossip = grapevine.lightning.Gossip()
+    lightning_fit(gossip, epochs=1000)
+    return gossip.rank.steps, gossip.rank.ranks, gossip.mean
+
+
+class Figures:
+    """A logger of Lightning's that keeps what it is told."""
+
+    def __new__(cls):
+        from lightning.pytorch.loggers.logger import DummyLogger
+
+        class Keeps(DummyLogger):
+            told = []
+
+            def log_metrics(self, metrics, step):
+                self.told.append((step, metrics))
+
+        return Keeps()
+
+
+class Trainers(unittest.TestCase):
+    """Alone the bits of the bare loop, a STEP a step; with others, to the end of the run."""
+
+    def setUp(self):
         warnings.simplefilter("ignore")
-        with Node() as node:
-            bare, _ = train(None)
-            own, rank = train(node.path)
-            self.assertTrue(equal(bare, own))
-            self.assertEqual(rank.steps, 8)
+
+    def check_alone(self, bare, own, rank):
+        self.assertTrue(equal(values(bare), values(own)))
+        self.assertEqual(rank.steps, 8)
+
+    def check_end(self, gossip, saved):
+        """The run of five steps has ended the loop, and its mean is there."""
+        self.assertEqual(gossip.rank.steps, 5)
+        self.assertTrue(gossip.stopped)
+        mean = torch.load(saved, weights_only=True)
+        self.assertEqual(set(mean), set(gossip.mean))
+        for name, value in mean.items():
+            self.assertTrue(torch.equal(value, gossip.mean[name]), name)
 
     @needs("lightning")
-    def test_lightning_joins_when_its_fit_starts(self):
-        import lightning
+    def test_lightning_has_the_bits_of_its_own_loop_alone_and_tells_its_loggers(self):
+        logger = Figures()
+        with Node() as node:
+            gossip = grapevine.lightning.Gossip(node=node.path)
+            own = lightning_fit(gossip, logger=logger)
+        self.check_alone(lightning_fit(None), own, gossip.rank)
+        step, told = logger.told[-1]
+        self.assertEqual(step, 8)
+        self.assertEqual(told["grapevine/ranks"], 1)
+        self.assertEqual(told["grapevine/steps"], 8)
+        self.assertGreater(told["grapevine/loss"], 0)
 
-        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    @needs("lightning")
+    def test_lightning_ends_with_the_run_and_saves_the_mean(self):
+        with Node(1, "--gradients=5") as node:
+            saved = node.folder + "/mean.pt"
+            gossip = grapevine.lightning.Gossip(node=node.path, save=saved)
+            lightning_fit(gossip, epochs=1000)
+            self.check_end(gossip, saved)
 
-        class Images(lightning.LightningModule):
-            def __init__(self, path):
-                super().__init__()
-                self.network = network()
-                self.path = path
-                self.rank = None
-
-            def training_step(self, batch, _):
-                return functional.cross_entropy(self.network(batch[0]), batch[1])
-
-            def configure_optimizers(self):
-                return torch.optim.AdamW(self.parameters(), 1e-3)
-
-            def on_fit_start(self):
-                if self.path:
-                    self.rank = grapevine.join(self, self.optimizers(), self.path)
-
-        def train(path):
-            module = Images(path)
-            trainer = lightning.Trainer(
-                accelerator="cpu", max_epochs=2, logger=False, enable_checkpointing=False,
-                enable_progress_bar=False, enable_model_summary=False,
-            )
-            trainer.fit(module, DataLoader(TensorDataset(IMAGES, LABELS), 16))
-            if module.rank:
-                module.rank.close()
-            return values(module), module.rank
-
-        self.both(train)
+    @needs("lightning")
+    def test_two_of_lightning_share_the_steps_of_a_run_and_have_one_mean(self):
+        one, other = grapevine.launch(fit_on_half, ranks=2, gradients=60)
+        self.assertIn(one[0] + other[0], range(60, 63))  # one under way at each
+        self.assertEqual((one[1], other[1]), (2, 2))
+        for name, value in one[2].items():
+            self.assertTrue(torch.equal(value, other[2][name]), name)
 
     @needs("transformers")
-    def test_the_trainer_of_hugging_face_joins_in_a_callback(self):
-        import transformers
+    def test_the_trainer_of_hugging_face_has_its_bits_alone_and_logs_the_run(self):
+        with Node() as node:
+            gossip = grapevine.hf.Gossip(node=node.path)
+            own = hugging_face_fit(gossip)
+        self.check_alone(hugging_face_fit(None), own, gossip.rank)
+        told = [log for log in own.logs if "loss" in log][-1]
+        self.assertEqual(told["grapevine/ranks"], 1)
+        self.assertEqual(told["grapevine/steps"], 8)
 
-        class Classifier(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.network = network()
-
-            def forward(self, pixels, labels):
-                scores = self.network(pixels)
-                return {"loss": functional.cross_entropy(scores, labels), "logits": scores}
-
-        class Join(transformers.TrainerCallback):
-            rank = None
-
-            def on_train_begin(self, args, state, control, model, optimizer, **_):
-                self.rank = grapevine.join(model, optimizer, self.path)
-
-        def train(path):
-            join = Join()
-            join.path = path
-            model = Classifier()
-            with Node() as aside:
-                arguments = transformers.TrainingArguments(
-                    output_dir=aside.folder + "/out", num_train_epochs=2, report_to=[],
-                    per_device_train_batch_size=16, use_cpu=True, save_strategy="no",
-                    disable_tqdm=True, logging_strategy="no", seed=1,
-                )
-                rows = [{"pixels": x, "labels": y} for x, y in zip(IMAGES, LABELS)]
-                trainer = transformers.Trainer(
-                    model, arguments, train_dataset=rows, callbacks=[join] if path else []
-                )
-                trainer.train()
-            if join.rank:
-                join.rank.close()
-            return values(model), join.rank
-
-        self.both(train)
+    @needs("transformers")
+    def test_the_trainer_of_hugging_face_ends_with_the_run_and_saves_the_mean(self):
+        with Node(1, "--gradients=5") as node:
+            saved = node.folder + "/mean.pt"
+            gossip = grapevine.hf.Gossip(node=node.path, save=saved)
+            hugging_face_fit(gossip, epochs=1000)
+            self.check_end(gossip, saved)
 
     @needs("accelerate")
-    def test_what_accelerate_prepares_joins(self):
-        import accelerate
+    def test_what_accelerate_prepares_has_its_bits_alone(self):
+        with Node() as node:
+            own, gossip = accelerate_fit(partial(grapevine.accelerate.Gossip, node=node.path))
+        bare, _ = accelerate_fit(None)
+        self.check_alone(bare, own, gossip.rank)
 
-        def train(path):
-            accelerator = accelerate.Accelerator(cpu=True)
+    @needs("accelerate")
+    def test_a_loop_of_accelerate_ends_with_the_run_and_saves_the_mean(self):
+        with Node(1, "--gradients=5") as node:
+            saved = node.folder + "/mean.pt"
+            make = partial(grapevine.accelerate.Gossip, node=node.path, save=saved)
+            _, gossip = accelerate_fit(make)
+            self.check_end(gossip, saved)
+
+    def test_a_loader_with_a_sampler_of_its_own_keeps_it_and_a_warning_says_so(self):
+        drawn = torch.utils.data.WeightedRandomSampler([1.0] * 64, 64)
+        loader = DataLoader(TensorDataset(IMAGES, LABELS), 16, sampler=drawn)
+        with Node() as node:
+            loop = Loop(node=node.path)
             model = network()
-            loader = DataLoader(TensorDataset(IMAGES, LABELS), 16)
-            optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-            rank = grapevine.join(model, optimizer, path) if path else None
-            for _ in range(2):
-                for pixels, labels in loader:
-                    optimizer.zero_grad()
-                    accelerator.backward(functional.cross_entropy(model(pixels), labels))
-                    optimizer.step()
-            if rank:
-                rank.close()
-            return values(model), rank
-
-        self.both(train)
+            loop.begin(model, [torch.optim.SGD(model.parameters(), 0.1)])
+            with self.assertWarnsRegex(UserWarning, "WeightedRandomSampler of its own"):
+                loop.share(loader)
+            self.assertIs(loader.batch_sampler.sampler, drawn)
+            loop.leave()
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ and hands over what gossip with the other ranks has done meanwhile. Nobody waits
 
 Beside it `simulate`, `topology`, `compare` and `status` call the program `grapevine`, found by
 `$GRAPEVINE`, then `PATH`; they need no torch. `launch` starts a node and processes that join it,
-from a notebook or a script.
+from a notebook or a script. `lightning`, `hf` and `accelerate` have a class for each of these
+libraries.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .program import Result, compare, simulate, status, topology
@@ -69,4 +71,6 @@ def __getattr__(name: str) -> Any:
         from . import schedules
 
         return getattr(schedules, name)
+    if name in ("accelerate", "hf", "lightning"):  # for those who have these libraries
+        return importlib.import_module("." + name, __name__)
     raise AttributeError("module 'grapevine' has no attribute %r" % name)
