@@ -151,6 +151,7 @@ class Launch(unittest.TestCase):
             session.await_training(3)
             session.process.send_signal(signal.SIGINT)
             rest = session.process.stdout.read()
+            self.assertNotIn("this node", rest)  # which leaves as it shall
             self.assertEqual(session.process.wait(), 0, rest)
             self.assertTrue(rest.endswith("interrupted\n"), rest)
             self.assertEqual(session.started(), [])

@@ -20,7 +20,7 @@ from typing import IO, Any, Callable, Dict, List, NamedTuple, Sequence
 
 from .program import Option, option_words, program
 
-DOOR = "scripts come in at "
+DOOR, LISTENS = "scripts come in at ", "listening on "
 TERM_S = 2.0  # for a process that is ended, then it is killed
 LEAVE_S = 8.0  # for a node, likewise
 PR_SET_PDEATHSIG = 1
@@ -106,7 +106,7 @@ class _Node:
         except BaseException:
             self.end()
             raise
-        threading.Thread(target=_pass_on, args=(self._said,), daemon=True).start()
+        threading.Thread(target=self._pass_on, daemon=True).start()
 
     def _await_door(self) -> str:
         last = ""
@@ -116,6 +116,12 @@ class _Node:
             last = line.strip()
         kind = ValueError if self._process.wait() == 2 else RuntimeError
         raise kind(last or "the node ended before it was there")
+
+    def _pass_on(self) -> None:
+        """Alarms, say; that it listens, and leaves when it is told to, goes without saying."""
+        for line in self._said:
+            if not self.input.closed and LISTENS not in line:
+                sys.stderr.write(line)
 
     def end(self) -> None:
         self.input.close()
@@ -214,8 +220,3 @@ def _take_share_of_cores(work: _Work, is_copy: bool) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:  # threads that a copy's parent has used are not there in the copy
         torch.set_num_threads(1 if is_copy else share)
-
-
-def _pass_on(lines: IO[str]) -> None:
-    for line in lines:
-        sys.stderr.write(line)
