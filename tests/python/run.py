@@ -34,6 +34,7 @@ NEEDS_TORCH = {
     "wrappers_test",  # torch.compile and DDP around a joined model
     "examples_test",  # the examples in Python that train
     "launch_test",  # processes that call a function
+    "torchrun_test",  # its own launcher
     "trainers_test",  # Lightning, the Trainer of Hugging Face, accelerate
 }
 NEEDS_GUESTS = {*NEEDS_TORCH}
