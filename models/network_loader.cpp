@@ -16,20 +16,24 @@
 #include "kernels/base/spec.hpp"
 #include "models/files/file.hpp"
 #include "models/module.hpp"
+#include "models/torch_libraries.hpp"
 
 namespace grapevine {
 namespace {
 
 namespace fs = std::filesystem;
 
+/// Empty where /proc does not tell.
+fs::path program_folder() {
+  std::error_code unknown;
+  return fs::read_symlink("/proc/self/exe", unknown).parent_path();
+}
+
 std::vector<fs::path> module_candidates() {
   std::vector<fs::path> candidates;
   if (const char* folder = std::getenv("GRAPEVINE_MODULE_PATH"))  // programs outside the prefix
     candidates.push_back(fs::path(folder) / kNetworkModuleFile);
-  std::error_code unknown;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  if (!unknown) {
-    const fs::path folder = program.parent_path();
+  if (const fs::path folder = program_folder(); !folder.empty()) {
     candidates.push_back(folder / kNetworkModuleFile);
     candidates.push_back(folder / "bin" / kNetworkModuleFile);  // where a build puts it
     candidates.push_back((folder / "../lib/grapevine").lexically_normal() / kNetworkModuleFile);
@@ -46,6 +50,23 @@ struct OpenModule {
 };
 
 // Never closed: LibTorch does not survive it.
+Result<OpenModule> open_module_at(const fs::path& path) {
+  const char* asked = std::getenv("GRAPEVINE_LIBTORCH");
+  const auto torch = open_torch(asked ? asked : "", program_folder(), GRAPEVINE_TORCH_VERSION);
+  if (!torch) return torch.error();
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* symbol = module ? dlsym(module, kNetworkModuleSymbol) : nullptr;
+  if (symbol != nullptr) return OpenModule{reinterpret_cast<MakeNetwork*>(symbol), path};
+  const char* failure = dlerror();
+  const std::string why = failure ? failure : "no reason given";
+  if (torch->empty() && why.starts_with("lib"))  // a library that it needs, not the module itself
+    return world_error(
+        fmt::format("networks need PyTorch {} beside the program (pip install torch=={}) or in "
+                    "GRAPEVINE_LIBTORCH, the folder that holds torch/lib: {}",
+                    GRAPEVINE_TORCH_VERSION, GRAPEVINE_TORCH_VERSION, why));
+  return world_error(fmt::format("cannot load the network module {}: {}", path.string(), why));
+}
+
 Result<OpenModule> open_module() {
   std::string looked_at;
   for (const fs::path& path : module_candidates()) {
@@ -54,14 +75,7 @@ Result<OpenModule> open_module() {
       looked_at += (looked_at.empty() ? "" : ", ") + path.parent_path().string();
       continue;
     }
-    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    void* symbol = module ? dlsym(module, kNetworkModuleSymbol) : nullptr;
-    if (symbol == nullptr) {
-      const char* why = dlerror();
-      return world_error(fmt::format("cannot load the network module {}: {}", path.string(),
-                                     why ? why : "no reason given"));
-    }
-    return OpenModule{reinterpret_cast<MakeNetwork*>(symbol), path};
+    return open_module_at(path);
   }
   return world_error(
       fmt::format("networks need {} (built where LibTorch is found), which is in none of: {}",

@@ -4,7 +4,9 @@
 // Only networks need LibTorch (some 110 MB in a process and a tenth of a second to load), so what
 // trains none never opens it. The module is looked for in $GRAPEVINE_MODULE_PATH, beside the
 // running program, in bin/ and ../lib/grapevine from there, and in grapevine/ beside the shared
-// library that this is part of. It stays loaded until the process ends.
+// library that this is part of. It stays loaded until the process ends. The PyTorch that it is
+// loaded against is that of $GRAPEVINE_LIBTORCH, the one beside a program that a wheel has
+// installed, or the one that the module was built with.
 #pragma once
 #include <memory>
 

@@ -5,4 +5,6 @@ add_test(NAME setup COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/install/setup_test.sh
 if(NOT GRAPEVINE_SANITIZE)
   add_test(NAME install COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/install/install_test.sh
     ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  add_test(NAME wheel COMMAND python3 ${CMAKE_CURRENT_LIST_DIR}/install/wheel_test.py
+    ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 endif()

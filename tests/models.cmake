@@ -4,6 +4,7 @@ grapevine_test(models
     models/quadratics_test.cpp
     models/batches_test.cpp models/walk_test.cpp models/data_test.cpp models/text_test.cpp
     models/real_data_test.cpp models/files_test.cpp models/tensor_file_test.cpp models/table_test.cpp models/own_data_test.cpp models/guest_test.cpp
+    models/torch_libraries_test.cpp
   USES grapevine_models ZLIB::ZLIB LibLZMA::LibLZMA)
 
 # With LibTorch: the module is loaded as the program does, and checked against torch::nn.

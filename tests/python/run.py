@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the tests of the Python package: run.py [--program PATH] [NAME...]
+"""Runs the tests of the Python package: run.py [--program PATH] [--installed] [NAME...]
 
-A NAME is a file without `.py`, or `file.Class.test`. Files in NEEDS_TORCH run only where torch can
-be imported, and those in NEEDS_GUESTS only with a program that has guests; what is left out is
-said aloud, a line a test. The last line counts as Catch2 does, which ./test reads.
+--installed takes the package that this Python has, in place of the tree's. A NAME is a file without
+`.py`, or `file.Class.test`. Files in NEEDS_TORCH run only where torch can be imported, and those in
+NEEDS_GUESTS only with a program that has guests; what is left out is said aloud, a line a test. The
+last line counts as Catch2 does, which ./test reads.
 """
 
 import argparse
@@ -86,6 +87,7 @@ def chosen(names, program):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default=os.path.join(ROOT, "build/release/grapevine"))
+    parser.add_argument("--installed", action="store_true")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     # Jobs that a shell puts in the background begin with Ctrl+C ignored, and these tests send it.
@@ -93,10 +95,10 @@ def main():
     program = os.path.abspath(given.program)
     os.environ["GRAPEVINE"] = program
     os.environ.pop("GRAPEVINE_NODE", None)
-    package = os.path.join(ROOT, "app", "python")
-    os.environ["PYTHONPATH"] = os.pathsep.join([package, HERE])
+    packages = [HERE] if given.installed else [os.path.join(ROOT, "app", "python"), HERE]
+    os.environ["PYTHONPATH"] = os.pathsep.join(packages)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    sys.path[:0] = [package, HERE]
+    sys.path[:0] = packages
     sys.dont_write_bytecode = True
     loader = unittest.TestLoader()
     suite = unittest.TestSuite()

@@ -97,7 +97,7 @@ class _Share(torch.utils.data.Sampler[int]):
 
     def __init__(self, rank: Rank, alone: Any, size: int) -> None:
         self._rank, self._alone = rank, alone
-        self._mine: Sampler = rank.sampler(range(size))
+        self._mine: Sampler = rank.sampler(range(size), partition=True)
 
     def _drawn(self) -> Any:
         return self._alone if self._rank.ranks == 1 else self._mine

@@ -1,9 +1,9 @@
 """The program `grapevine`, called from Python: simulations, graphs, comparisons, a node's status.
 
-It is found by `$GRAPEVINE`, then `PATH`. What comes back is the object that `--json` prints: a
-dict, whose names `app/JSON.md` explains, with `frame()` where pandas can be imported and `plot()`
-where matplotlib can. Options are those of the command (`grapevine simulate --help`), with `_` for
-`-`.
+It is found by `$GRAPEVINE`, in the wheel that this package came with, then in `PATH`. What comes
+back is the object that `--json` prints: a dict, whose names `app/JSON.md` explains, with `frame()`
+where pandas can be imported and `plot()` where matplotlib can. Options are those of the command
+(`grapevine simulate --help`), with `_` for `-`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ import tempfile
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 Option = Union[str, int, float, bool, Sequence[Union[str, int, float, bool]]]
+
+
+# Where a wheel has the program.
+BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "grapevine")
 
 
 class Result(Dict[str, Any]):
@@ -134,7 +138,8 @@ def status(address: str, key: Optional[str] = None) -> Result:
 def program() -> str:
     """Its path."""
     named = os.environ.get("GRAPEVINE", "grapevine")
-    found = shutil.which(named)
+    in_wheel = BESIDE if "GRAPEVINE" not in os.environ and os.path.exists(BESIDE) else None
+    found = in_wheel or shutil.which(named)
     if found is None:
         raise FileNotFoundError(
             "%s: no such program; set GRAPEVINE to the path of `grapevine`, or put it in PATH"

@@ -1,0 +1,25 @@
+"""The command `grapevine` of a wheel, and `python -m grapevine`: this process becomes the program.
+
+The wheel is one for all Pythons, so the program cannot know where this one keeps its packages.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+from .program import BESIDE
+
+
+def main() -> None:
+    if not os.path.exists(BESIDE):
+        sys.exit("this grapevine is the package for scripts alone: the program is not in it")
+    torch = importlib.util.find_spec("torch")
+    if torch is not None and torch.origin is not None:
+        os.environ.setdefault("GRAPEVINE_LIBTORCH", os.path.dirname(os.path.dirname(torch.origin)))
+    os.execv(BESIDE, ["grapevine", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
