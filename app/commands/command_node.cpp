@@ -71,6 +71,19 @@ Error complain_of_missing(const std::vector<std::string>& missing) {
                      ", accepted: one mean at all nodes");
 }
 
+// Null where none are asked for.
+Result<std::unique_ptr<MetricsServer>> serve_metrics(const Options& o) {
+  if (o.peers.metrics.empty()) return std::unique_ptr<MetricsServer>();
+  auto started = MetricsServer::start(o.peers.metrics);
+  if (started) announce(o.log, "metrics at " + (*started)->url());
+  return started;
+}
+
+// Whether it was told that it is not the whole run.
+bool expects_others(const Options& o) {
+  return !o.peers.join.empty() || o.peers.total_ranks > ranks_here(o.settings);
+}
+
 // Null without guests. Whoever has started the scripts waits for them by itself.
 Result<std::shared_ptr<GuestHall>> open_hall(const Options& o, const OnHall& on_hall) {
   if (o.guests == 0) return std::shared_ptr<GuestHall>();
@@ -133,6 +146,8 @@ Result<int> node(Options options, const OnHall& on_hall) {
       announce(log, "standard input has ended: so does this node");
       kill(getpid(), SIGTERM);
     });
+  auto metrics = serve_metrics(options);  // from here on: scripts may be long in coming
+  if (!metrics) return metrics.error();
   const auto opened = open_hall(options, on_hall);
   if (!opened) return opened.error();
   const std::shared_ptr<GuestHall> hall = *opened;
@@ -152,19 +167,13 @@ Result<int> node(Options options, const OnHall& on_hall) {
   if (!record) return record.error();
   if (const std::string folder = (*record)->directory(); !folder.empty())
     options.peers.own_key = folder + "/" + kNodeKeyFile;
-  std::unique_ptr<MetricsServer> metrics;
-  if (!options.peers.metrics.empty()) {
-    auto started = MetricsServer::start(options.peers.metrics);
-    if (!started) return (*record)->refuse(started.error());
-    metrics = std::move(*started);
-    announce(options.log, "metrics at " + metrics->url());
-  }
   announce_host(options);
   std::string address;
   auto told = execute_node(settings, options.peers, told_to_others, *objective, hall,
                            (*record)->watch(), [&](const std::string& where) {
                              address = where;
-                             if (metrics) metrics->ask(where, options.peers.key);
+                             if (*metrics)
+                               (*metrics)->ask(where, options.peers.key, expects_others(options));
                              announce(options.log, "listening on " + where);
                            });
   (*record)->quiet();

@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
 
 #include "app/metrics/metrics_text.hpp"
+#include "app/metrics/readiness.hpp"
 #include "app/system/ask_node.hpp"
 #include "kernels/base/spec.hpp"
 
@@ -15,7 +17,10 @@ namespace grapevine {
 
 namespace {
 
-constexpr size_t kThreads = 2;  // of scrapes at once
+constexpr size_t kThreads = 4;  // of scrapes and probes at once
+// One request alone waits for a node that does not answer, so that probes of the process are
+// answered.
+constexpr std::chrono::seconds kTurn(1);
 constexpr int kRefusedStatus = 503;
 // However often it is asked, the node is asked at most that often: others may reach the page.
 constexpr std::chrono::milliseconds kFresh(100);
@@ -27,34 +32,51 @@ struct MetricsServer::Parts {
   std::string url;
   std::mutex mutex;
   std::string address, key;  // of the console
-  std::mutex asking;         // one thread at a time
-  Json status;               // as last told
+  std::atomic<bool> expects_others = false;
+  std::timed_mutex asking;  // one thread at a time
+  Json status;              // as last told
   std::chrono::steady_clock::time_point told_at;
   std::thread thread;
 
-  void answer(const httplib::Request& request, httplib::Response& response) {
+  /// As the node has told within kFresh. Errors: it does not listen yet, or does not answer.
+  Result<Json> status_of_now() {
     std::string console, secret;
     {
       const std::lock_guard lock(mutex);
       console = address;
       secret = key;
     }
-    const auto refuse = [&response](const std::string& why) {
-      response.status = kRefusedStatus;
-      response.set_content(why + "\n", "text/plain");
-    };
-    if (console.empty()) return refuse("the node does not listen yet");
-    const std::lock_guard one(asking);
+    if (console.empty()) return world_error("the node does not listen yet");
+    const std::unique_lock one(asking, kTurn);
+    if (!one) return world_error("the node has not answered the last question yet");
     const auto now = std::chrono::steady_clock::now();
     if (!status.is_object() || now - told_at > kFresh) {
       const auto told = ask_node(console, secret, {ConsoleVerb::status, {}});
-      if (!told) return refuse(told.error().message);
+      if (!told) return told.error();
       status = json_of_text<Json>(*told);
-      if (!status.is_object()) return refuse("the node's answer is no status");
+      if (!status.is_object()) return world_error("the node's answer is no status");
       told_at = std::chrono::steady_clock::now();
     }
+    return status;
+  }
+
+  void tell_metrics(const httplib::Request& request, httplib::Response& response) {
+    const auto now = status_of_now();
+    if (!now) return refuse(response, now.error().message);
     const MetricsFormat format = metrics_format(request.get_header_value("Accept"));
-    response.set_content(metrics_text(status, format), content_type(format));
+    response.set_content(metrics_text(*now, format), content_type(format));
+  }
+
+  void tell_readiness(httplib::Response& response) {
+    const auto now = status_of_now();
+    const std::string why = now ? why_not_ready(*now, expects_others) : now.error().message;
+    if (!why.empty()) return refuse(response, why);
+    response.set_content("ready\n", "text/plain");
+  }
+
+  static void refuse(httplib::Response& response, const std::string& why) {
+    response.status = kRefusedStatus;
+    response.set_content(why + "\n", "text/plain");
   }
 };
 
@@ -79,10 +101,17 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& w
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   });
-  server.Get("/metrics",
-             [parts = parts.get()](const httplib::Request& request, httplib::Response& response) {
-               parts->answer(request, response);
-             });
+  using Request = httplib::Request;
+  using Response = httplib::Response;
+  server.Get("/metrics", [parts = parts.get()](const Request& request, Response& response) {
+    parts->tell_metrics(request, response);
+  });
+  server.Get("/healthz", [](const Request&, Response& response) {
+    response.set_content("the process serves\n", "text/plain");
+  });
+  server.Get("/readyz", [parts = parts.get()](const Request&, Response& response) {
+    parts->tell_readiness(response);
+  });
   const int bound = *port == 0 ? server.bind_to_any_port(host.c_str())
                     : server.bind_to_port(host.c_str(), *port) ? *port
                                                                : -1;
@@ -106,8 +135,9 @@ MetricsServer::~MetricsServer() {
 
 const std::string& MetricsServer::url() const { return parts_->url; }
 
-void MetricsServer::ask(const std::string& address, const std::string& key) {
+void MetricsServer::ask(const std::string& address, const std::string& key, bool expects_others) {
   const std::lock_guard lock(parts_->mutex);
+  parts_->expects_others = expects_others;
   parts_->address = address;
   parts_->key = key;
 }

@@ -1,5 +1,6 @@
-// MetricsServer: serves a node's metrics over HTTP, GET /metrics. A resource, with a thread of its
-// own.
+// MetricsServer: serves a node's metrics over HTTP, GET /metrics, and answers probes: /healthz
+// while the process serves, /readyz while its node exchanges in the run. A resource, with a thread
+// of its own.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,8 +20,9 @@ class MetricsServer {
   /// Where it listens, as a URL.
   const std::string& url() const;
 
-  /// Who is asked, from now on: the node's console. Until then the answer is 503.
-  void ask(const std::string& address, const std::string& key);
+  /// Who is asked, from now on: the node's console. Until then the answer is 503. `expects_others`:
+  /// the node is not ready while it is alone.
+  void ask(const std::string& address, const std::string& key, bool expects_others);
 
  private:
   struct Parts;

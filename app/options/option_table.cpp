@@ -198,8 +198,8 @@ OptionTable rows_of_several_processes(Options& o) {
       {"patience", &p.patience_s, kProcesses, "T",
        "seconds to wait for the others at the start and at the end"},
       {"metrics", &p.metrics, kProcesses, "[HOST:]PORT",
-       "serve /metrics over HTTP as Prometheus reads it, on loopback where no HOST is given; of "
-       "launch: the first node's, the others' follow"},
+       "serve /metrics over HTTP as Prometheus reads it, and /healthz and /readyz for probes, on "
+       "loopback where no HOST is given; of launch: the first node's, the others' follow"},
       {"bulk-encryption", &p.bulk_encryption, kProcesses, "", "with a key: of vectors too"},
       {"guests", &o.guests, kProcesses, "N",
        "ranks whose steps scripts compute; of launch: scripts, each the command behind --"},

@@ -17,7 +17,7 @@ import socket
 import unittest
 
 from deploy_tools import (DEPLOY, HERE, JOB, PROGRAM, ROOT, Lives, gone_on_from,
-                          gradients_saved_in, make_key, record_in, run, text_of)
+                          gradients_saved_in, make_key, objects_in, record_in, run, text_of)
 
 
 def loopback(host):
@@ -301,19 +301,15 @@ class Container(Lives):
         self.assertEqual(built.returncode, 0, built.stdout[-4000:] + built.stderr[-4000:])
 
 
-@unittest.skipUnless(importlib.util.find_spec("yaml"), "no module yaml here")
-class Kubernetes(Lives):
-    """The pods' own command, in four shells: addresses here for names, folders for volumes."""
+class Pods(Lives):
+    """Pods' own command, in four shells: addresses here for names, folders for volumes."""
 
     def setUp(self):
         super().setUp()
-        import yaml
-
-        _, self.nodes = yaml.safe_load_all(text_of("kubernetes.yaml"))
-        self.pod = self.nodes["spec"]["template"]["spec"]
+        if not importlib.util.find_spec("yaml"):
+            self.skipTest("no module yaml here")
+        self.read(objects_in(self.file))
         self.container, = self.pod["containers"]
-        name = self.nodes["metadata"]["name"]
-        self.pods = [f"{name}-{k}" for k in range(self.nodes["spec"]["replicas"])]
         self.key = self.path("secret", "run.key")
         self.environment["PATH"] = os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]
         os.mkdir(self.path("secret"))
@@ -322,60 +318,96 @@ class Kubernetes(Lives):
     def as_here(self, line, pod):
         """A line for a pod, with folders and addresses of this machine."""
         mounts = {m["name"]: m["mountPath"] for m in self.container["volumeMounts"]}
-        folders = {mounts["key"]: self.path("secret"), mounts["run"]: self.path(pod, "disk"),
-                   "/tmp": self.path(pod, "tmp")}
-        line = re.sub(r"(?<=\s)(/[^/]+)(?=/)", lambda found: folders[found.group(1)], line)
-        service = self.nodes["spec"]["serviceName"]
-        for k, name in enumerate(self.pods):
-            line = line.replace(f"{name}.{service}:", loopback(k + 1) + ":")
+        folders = {mounts["key"]: self.path("secret"), mounts["run"]: self.disk_of(pod),
+                   mounts["tmp"]: self.path(pod, "tmp")}
+        line = re.sub(r"(?<=[\s=])(/[^/\s]+)(?=/)", lambda found: folders[found.group(1)], line)
+        for k, name in enumerate(self.names):
+            line = line.replace(f"{name}:", loopback(k + 1) + ":")
         return line
+
+    def disk_of(self, pod):
+        return self.path(pod, "disk")
 
     def command(self, pod):
         """What the manifest says, and a job that ends."""
         shell, flag = self.container["command"]
         line, = self.container["args"]
-        return [shell, flag, f"{self.as_here(line, pod)} --threads 1 {shlex.join(JOB)}"]
+        self.assertIn(" --patience 300 ", line)
+        job = f" --patience 300 --threads 1 {shlex.join(JOB)} "
+        return [shell, flag, self.as_here(line.replace(" --patience 300 ", job), pod)]
+
+    def variables(self, pod, address):
+        known = {"metadata.name": pod, "status.podIP": address}
+        return {v["name"]: known[v["valueFrom"]["fieldRef"]["fieldPath"]]
+                for v in self.container["env"]}
 
     def start_pod(self, pod, address):
         os.makedirs(self.path(pod, "tmp"), exist_ok=True)
-        os.makedirs(self.path(pod, "disk"), exist_ok=True)
-        known = {"metadata.name": pod, "status.podIP": address}
-        variables = {v["name"]: known[v["valueFrom"]["fieldRef"]["fieldPath"]]
-                     for v in self.container["env"]}
-        return self.start(self.command(pod), **variables)
+        os.makedirs(self.disk_of(pod), exist_ok=True)
+        return self.start(self.command(pod), **self.variables(pod, address))
 
-    def await_pods(self, running, hosts, saved=0):
-        """Each of them: one hears of the others, and computes, later than another. The last one
-        had so many gradients before."""
-        for pod, host in zip(running, hosts):
-            above = saved if pod is running[-1] else 0
-            self.await_training(pod, host + ":7001", self.key, nodes=len(self.pods), above=above)
-
-    def test_what_a_pod_reads_and_writes_is_what_the_manifest_gives_it(self):
-        line, = self.container["args"]
-        given = {v["name"] for v in self.container["env"]}
-        self.assertEqual(set(re.findall(r"\$(\w+)", line)), given)
-        mounts = {m["name"]: m for m in self.container["volumeMounts"]}
-        claimed = {c["metadata"]["name"] for c in self.nodes["spec"]["volumeClaimTemplates"]}
-        out = re.search(r"--out (/[^/]+)/", line).group(1)
-        self.assertEqual({n for n, m in mounts.items() if m["mountPath"] == out}, claimed)
-        secrets = {v["name"] for v in self.pod["volumes"] if "secret" in v}
-        read = re.search(r"install -m 600 (/[^/]+)/", line).group(1)
-        self.assertEqual({n for n, m in mounts.items() if m["mountPath"] == read}, secrets)
-        self.assertEqual(self.pod.get("restartPolicy", "Always"), "Always")  # no other is taken
-
-    def test_a_pod_that_is_evicted_comes_back_at_another_address_and_goes_on(self):
+    def start_pods(self):
+        """All of them, and their addresses."""
         hosts = [loopback(k + 1) for k in range(len(self.pods))]
         running = [self.start_pod(pod, host) for pod, host in zip(self.pods, hosts)]
         self.await_pods(running, hosts)
+        return running, hosts
+
+    def await_pods(self, running, hosts, saved=0):
+        """Each of them: one hears of the others, and computes, later than another. The last one
+        had so many gradients before. The probes of each are green by then, or soon are."""
+        for pod, host in zip(running, hosts):
+            above = saved if pod is running[-1] else 0
+            self.await_training(pod, host + ":7001", self.key, nodes=len(self.pods), above=above)
+            for kind in ("livenessProbe", "readinessProbe"):
+                probe = self.container[kind]["httpGet"]
+                ports = {p["name"]: p["containerPort"] for p in self.container["ports"]}
+                self.await_probe(pod, f"http://{host}:{ports[probe['port']]}{probe['path']}")
+
+    def check_what_is_read_and_written(self, given):
+        line, = self.container["args"]
+        self.assertEqual(set(re.findall(r"\$([A-Z]\w+)", line)), given)
+        mounts = {m["mountPath"]: m["name"] for m in self.container["volumeMounts"]}
+        volumes = {v["name"]: v for v in self.pod["volumes"]}
+        self.assertIn("secret", volumes[mounts[re.search(r"-m 600 (/[^/]+)/", line).group(1)]])
+        self.assertIn("emptyDir", volumes[mounts["/tmp"]])
+        written = re.search(r"(?:--out |out=)(/[^/]+)/", line).group(1)
+        return mounts[written]
+
+
+class Kubernetes(Pods):
+    file = "kubernetes.yaml"
+
+    def read(self, objects):
+        self.nodes = objects["StatefulSet"]
+        self.pod = self.nodes["spec"]["template"]["spec"]
+        name, service = self.nodes["metadata"]["name"], self.nodes["spec"]["serviceName"]
+        self.pods = [f"{name}-{k}" for k in range(self.nodes["spec"]["replicas"])]
+        self.names = [f"{pod}.{service}" for pod in self.pods]
+
+    def test_what_a_pod_reads_and_writes_is_what_the_manifest_gives_it(self):
+        written = self.check_what_is_read_and_written({v["name"] for v in self.container["env"]})
+        claims = self.nodes["spec"]["volumeClaimTemplates"]
+        self.assertEqual([c["metadata"]["name"] for c in claims], [written])
+        self.assertEqual(self.pod.get("restartPolicy", "Always"), "Always")  # no other is taken
+
+    def evict(self, pod, name, address):
+        """As a machine's agent does: what the manifest has it do first, then SIGTERM."""
+        *shell, line = self.container["lifecycle"]["preStop"]["exec"]["command"]
+        before = self.start([*shell, self.as_here(line, name)], **self.variables(name, address))
+        self.assertEqual(before.wait(), 0, before.said())
+        if pod.process.poll() is None:
+            pod.process.terminate()
+        self.assertEqual(pod.wait(self.pod["terminationGracePeriodSeconds"]), 0, pod.said())
+
+    def test_a_pod_that_is_evicted_comes_back_at_another_address_and_goes_on(self):
+        running, hosts = self.start_pods()
         said = re.search(r"`kubectl exec (\S+)\s-- ([^`]*status)`", text_of("README.md"))
         pod, look = said.groups()
         told = self.start(self.as_here(look, pod).split())
         self.assertEqual(told.wait(), 0, told.said())
         name = self.pods[-1]
-        evicted = running.pop()
-        evicted.process.terminate()
-        self.assertEqual(evicted.wait(self.pod["terminationGracePeriodSeconds"]), 0, evicted.said())
+        self.evict(running.pop(), name, hosts[-1])
         out = self.path(name, "disk", name)
         saved = gradients_saved_in(out)
         self.assertGreater(saved, 0)
@@ -392,3 +424,46 @@ class Kubernetes(Lives):
         over = self.start_pod(name, back)  # as `Always` would
         self.assertEqual(over.wait(), 2)
         self.assertIn("holds a run already", over.said())
+
+
+class JobSet(Pods):
+    file = "jobset.yaml"
+
+    def read(self, objects):
+        jobset = objects["JobSet"]
+        replicated, = jobset["spec"]["replicatedJobs"]
+        self.job = replicated["template"]["spec"]
+        self.pod = self.job["template"]["spec"]
+        network = jobset["spec"]["network"]
+        begin = f"{jobset['metadata']['name']}-{replicated['name']}-0"
+        self.pods = [f"{begin}-{k}" for k in range(self.job["completions"])]
+        self.names = [f"{pod}.{network['subdomain']}" for pod in self.pods]
+
+    def variables(self, pod, address):
+        return {**super().variables(pod, address), "JOB_COMPLETION_INDEX": pod.split("-")[-1]}
+
+    def disk_of(self, pod):
+        return self.path("disk")  # one for all
+
+    def test_what_a_pod_reads_and_writes_is_what_the_manifest_gives_it(self):
+        given = {v["name"] for v in self.container["env"]} | {"JOB_COMPLETION_INDEX"}
+        written = self.check_what_is_read_and_written(given)
+        claims = {v["name"] for v in self.pod["volumes"] if "persistentVolumeClaim" in v}
+        self.assertEqual(claims, {written})
+        self.assertEqual(self.job["completionMode"], "Indexed")  # which numbers the pods
+
+    def test_a_pod_that_is_evicted_has_failed_and_one_whose_run_is_over_has_not(self):
+        running, hosts = self.start_pods()
+        name = self.pods[-1]
+        evicted = running.pop()
+        evicted.process.terminate()  # the shell alone hears of it
+        self.assertEqual(evicted.wait(self.pod["terminationGracePeriodSeconds"]), 75,
+                         evicted.said())
+        out = self.path("disk", f"node-{len(self.pods) - 1}")
+        saved = gradients_saved_in(out)
+        running.append(self.start_pod(name, hosts[-1]))
+        self.await_pods(running, hosts, saved)
+        self.stop_run(hosts[0] + ":7001", self.key)
+        for pod in running:
+            self.assertEqual(pod.wait(), 0, pod.said())
+        self.assertEqual(gone_on_from(out), [saved])

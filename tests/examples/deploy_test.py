@@ -13,8 +13,8 @@ import time
 import unittest
 
 # Every class of tests that is a name here is run.
-from deploy_lives import Container, Kubernetes, Slurm, Systemd  # noqa: F401
-from deploy_tools import DEPLOY, PATIENCE_S, PROGRAM, run, text_of
+from deploy_lives import Container, JobSet, Kubernetes, Slurm, Systemd  # noqa: F401
+from deploy_tools import DEPLOY, PATIENCE_S, PROGRAM, objects_in, run, text_of
 
 
 def options_in(text):
@@ -39,7 +39,7 @@ class Files(unittest.TestCase):
 
     def test_each_file_gives_node_options_that_it_has(self):
         known = options_of_node()
-        for name in ("grapevine@.service", "slurm.sh", "kubernetes.yaml"):
+        for name in ("grapevine@.service", "slurm.sh", "kubernetes.yaml", "jobset.yaml"):
             exec_line = "\n".join(
                 line for line in text_of(name).splitlines() if not line.lstrip().startswith("#")
             )
@@ -53,23 +53,48 @@ class Files(unittest.TestCase):
             verdict = run(*checker, os.path.join(DEPLOY, "slurm.sh"))
             self.assertEqual((verdict.returncode, verdict.stdout), (0, ""))
 
+    def check_pods(self, template, replicas, budget, volumes=()):
+        """What a manifest's parts say of each other, and what a careful cluster asks of a pod."""
+        spec = template["spec"]
+        self.assertEqual(budget["spec"]["selector"]["matchLabels"], template["metadata"]["labels"])
+        container, = spec["containers"]
+        mounts = {m["name"] for m in container["volumeMounts"]}
+        self.assertEqual(mounts, {v["name"] for v in spec["volumes"]} | set(volumes))
+        words = container["args"][0].split()
+        total, ranks = (int(words[words.index(o) + 1]) for o in ("--total-ranks", "--ranks"))
+        self.assertEqual(total, ranks * replicas)
+        ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+        self.assertEqual(words[words.index("--metrics") + 1], f"$ADDRESS:{ports['metrics']}")
+        self.assertEqual(words[words.index("--listen") + 1], f"$ADDRESS:{ports['links']}")
+        self.assertEqual(container["livenessProbe"]["httpGet"]["path"], "/healthz")
+        self.assertEqual(container["readinessProbe"]["httpGet"]["path"], "/readyz")
+        self.assertTrue(spec["securityContext"]["runAsNonRoot"])
+        self.assertGreater(spec["securityContext"]["runAsUser"], 0)
+        self.assertTrue(container["securityContext"]["readOnlyRootFilesystem"])
+        self.assertFalse(container["securityContext"]["allowPrivilegeEscalation"])
+        self.assertEqual(container["securityContext"]["capabilities"], {"drop": ["ALL"]})
+        self.assertLessEqual({"cpu", "memory"}, set(container["resources"]["requests"]))
+
     @unittest.skipUnless(importlib.util.find_spec("yaml"), "no module yaml here")
     def test_kubernetes_objects_belong_together(self):
-        import yaml
+        objects = objects_in("kubernetes.yaml")
+        service, nodes = objects["Service"], objects["StatefulSet"]["spec"]
+        self.assertEqual(service["metadata"]["name"], nodes["serviceName"])
+        self.assertEqual(service["spec"]["clusterIP"], "None")
+        self.assertEqual(service["spec"]["selector"], nodes["selector"]["matchLabels"])
+        self.assertEqual(nodes["selector"]["matchLabels"], nodes["template"]["metadata"]["labels"])
+        claims = {c["metadata"]["name"] for c in nodes["volumeClaimTemplates"]}
+        self.check_pods(nodes["template"], nodes["replicas"], objects["PodDisruptionBudget"], claims)
 
-        service, nodes = yaml.safe_load_all(text_of("kubernetes.yaml"))
-        spec = nodes["spec"]["template"]["spec"]
-        self.assertEqual(service["metadata"]["name"], nodes["spec"]["serviceName"])
-        self.assertEqual(service["spec"]["selector"], nodes["spec"]["selector"]["matchLabels"])
-        volumes = {v["name"] for v in spec["volumes"] + nodes["spec"]["volumeClaimTemplates"]
-                   if "name" in v}
-        volumes |= {c["metadata"]["name"] for c in nodes["spec"]["volumeClaimTemplates"]}
-        mounts = {m["name"] for m in spec["containers"][0]["volumeMounts"]}
-        self.assertLessEqual(mounts, volumes)
-        words = spec["containers"][0]["args"][0].split()
-        total = int(words[words.index("--total-ranks") + 1])
-        ranks = int(words[words.index("--ranks") + 1])
-        self.assertEqual(total, ranks * nodes["spec"]["replicas"])
+    @unittest.skipUnless(importlib.util.find_spec("yaml"), "no module yaml here")
+    def test_the_objects_of_a_jobset_belong_together(self):
+        objects = objects_in("jobset.yaml")
+        spec = objects["JobSet"]["spec"]
+        self.assertTrue(spec["network"]["enableDNSHostnames"])
+        replicated, = spec["replicatedJobs"]
+        job = replicated["template"]["spec"]
+        self.assertEqual(job["completions"], job["parallelism"])
+        self.check_pods(job["template"], job["completions"], objects["PodDisruptionBudget"])
 
     def test_the_dashboard_shows_metrics_that_a_node_has(self):
         wanted = set(re.findall(r"grapevine_[a-z_]+", text_of("grafana-dashboard.json")))

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -24,6 +26,13 @@ JOB = ["--objective", "quadratic", "--gradients", "0", "--until", "600", "--samp
 def text_of(name):
     with open(os.path.join(DEPLOY, name), encoding="utf-8") as file:
         return file.read()
+
+
+def objects_in(name):
+    """Those of a manifest, by their kind."""
+    import yaml
+
+    return {found["kind"]: found for found in yaml.safe_load_all(text_of(name))}
 
 
 def run(*words, **options):
@@ -127,6 +136,19 @@ class Lives(unittest.TestCase):
             if time.monotonic() > end or started.process.poll() is not None:
                 said = told.stderr + started.said()
                 self.fail(f"at {address} none that trains, of {nodes} nodes:\n{said}")
+
+    def await_probe(self, started, url):
+        """Waits until it is green."""
+        end, said = time.monotonic() + PATIENCE_S, ""
+        while True:
+            try:
+                with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+                    self.assertEqual(answer.status, 200)
+                    return
+            except urllib.error.HTTPError as red:
+                said = red.read().decode()
+            if time.monotonic() > end or started.process.poll() is not None:
+                self.fail(f"{url}: {said}{started.said()}")
 
     def stop_run(self, address, key):
         told = run(PROGRAM, "ctl", address, "--key", key, "stop")

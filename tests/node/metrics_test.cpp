@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "app/metrics/readiness.hpp"
 #include "tests/app/tools.hpp"
 #include "tests/catch.hpp"
 #include "tests/eventually.hpp"
@@ -46,6 +47,51 @@ double sum_of_series(const std::string& page, const std::string& begin) {
 /// Of the node that is asked.
 std::string page_of(Process& node) {
   return run_grapevine("ctl " + node.address() + " metrics").out;
+}
+
+struct Answer {
+  int status = 0;
+  std::string text;
+};
+
+/// Of the server of a node's metrics; status 0 where nothing answers.
+Answer probe(Process& node, const std::string& path) {
+  node.address();  // it has said by then where its metrics are
+  httplib::Client client("http://" + url_of(node));
+  Answer answer;
+  if (const auto got = client.Get(path)) answer = {got->status, got->body};
+  return answer;
+}
+
+/// Asks until it is ready, or until it is not for this reason.
+void check_ready(Process& node, const std::string& reason = "") {
+  Answer last;
+  const bool is_so = eventually(
+      [&] {
+        ChildProcess::wait_any({&node.child()}, 20);
+        last = probe(node, "/readyz");
+        return reason.empty() ? last.status == 200
+                              : last.status == 503 && last.text.find(reason) == 0;
+      },
+      kBusyMachine);
+  INFO(reason << "; last: " << last.status << " " << last.text << node.err());
+  CHECK(is_so);
+  CHECK(probe(node, "/healthz").status == 200);
+}
+
+Json ready_status() {
+  return {{"node", "a"},
+          {"graph_ranks", 4},
+          {"ranks_here", {0, 1}},
+          {"members",
+           {{{"node", "a"}, {"state", "alive"}},
+            {{"node", "b"}, {"state", "suspect"}},
+            {{"node", "c"}, {"state", "left"}}}},
+          {"edges",
+           {{{"ranks", {0, 1}}, {"in_graph", true}, {"exchanges", 5}},
+            {{"ranks", {1, 2}}, {"in_graph", true}, {"exchanges", 1}},
+            {{"ranks", {0, 3}}, {"in_graph", true}, {"exchanges", 0}}}},
+          {"alarms", Json::array()}};
 }
 
 // What each family says of itself holds for its series: counters end in _total in the text format.
@@ -268,6 +314,52 @@ TEST_CASE("a launch tells each alarm of its nodes once, by their names, and that
   for (std::string line; std::getline(lines, line);)
     if (const size_t what = line.find(" ALARM: "); what != line.npos)
       CHECK(told.insert(line.substr(what)).second);
+}
+
+TEST_CASE("a probe is red before the node is in the run and when it is alone, green in the run") {
+  const std::vector<std::string> more = {"--until=600", "--gradients=0", "--metrics=0"};
+  std::vector<std::string> waits = more;
+  waits.push_back("--total-ranks=4");  // the last one counts
+  auto nodes = start_nodes(1, 2, waits);
+  check_ready(*nodes[0], "the node is not in the run yet");
+  Process other({"node", "--threads=1", "--quiet", "--node-name=b", "--ranks=2", "--metrics=0",
+                 "--join=" + nodes[0]->address()});
+  check_ready(*nodes[0]);
+  check_ready(other);
+  other.signal(SIGKILL);
+  check_ready(*nodes[0], "the node is alone: no other of the run answers");
+}
+
+TEST_CASE("a node that is the whole run by itself is ready") {
+  auto nodes = start_nodes(1, 2, {"--until=600", "--gradients=0", "--metrics=0"});
+  check_ready(*nodes[0]);
+  CHECK(probe(*nodes[0], "/readiness").status == 404);
+}
+
+TEST_CASE("why a node is not ready is told by its status") {
+  const Json ready = ready_status();
+  CHECK(why_not_ready(ready, true) == "");
+  Json status = ready;
+  status["graph_ranks"] = 0;
+  CHECK(why_not_ready(status, false) == "the node is not in the run yet");
+  status = ready;
+  status["edges"][1]["exchanges"] = 0;
+  CHECK(why_not_ready(status, false) == "no exchange with another node yet");
+  status = ready;
+  status["alarms"] = {{{"kind", "silent_edge"}, {"rank", 1}, {"peer", 2}, {"line", "edge 1-2"}}};
+  CHECK(why_not_ready(status, false) == "");  // the other edge has no alarm
+  status["edges"][2]["in_graph"] = false;
+  CHECK(why_not_ready(status, false) == "no exchange with another node: edge 1-2");
+}
+
+TEST_CASE("whether a node that is alone is ready depends on whether it knows of others") {
+  const std::string alone = "the node is alone: no other of the run answers";
+  Json status = ready_status();
+  status["members"][1]["state"] = "left";
+  CHECK(why_not_ready(status, false) == "");
+  CHECK(why_not_ready(status, true) == alone);
+  status["members"][1]["state"] = "dead";
+  CHECK(why_not_ready(status, false) == alone);
 }
 
 TEST_CASE("metrics are served at an address of this machine, on a port that is free") {
