@@ -13,10 +13,10 @@ namespace grapevine {
 namespace {
 
 /// The first refusal stands.
-class Judge {
+class Validator {
  public:
   /// `several` lines: newlines and tabs are printable too.
-  Judge& text(const char* what, std::string_view text, size_t most, bool several = false) {
+  Validator& text(const char* what, std::string_view text, size_t most, bool several = false) {
     if (text.size() > most)
       refuse(fmt::format("{} of {} bytes, accepted: at most {}", what, text.size(), most));
     for (size_t at = 0; at < text.size(); ++at) {
@@ -27,16 +27,16 @@ class Judge {
     }
     return *this;
   }
-  Judge& name(const char* what, std::string_view name) {
+  Validator& name(const char* what, std::string_view name) {
     if (name.empty()) refuse(std::string(what) + " of 0 bytes, accepted: at least 1");
     return text(what, name, kNameBytes);
   }
-  Judge& list(const char* what, size_t elements, size_t most) {
+  Validator& list(const char* what, size_t elements, size_t most) {
     if (elements > most)
       refuse(fmt::format("{} of {} elements, accepted: at most {}", what, elements, most));
     return *this;
   }
-  Judge& holds(bool holds, const char* otherwise) {
+  Validator& holds(bool holds, const char* otherwise) {
     if (!holds) refuse(otherwise);
     return *this;
   }
@@ -52,27 +52,27 @@ class Judge {
   std::string why_;
 };
 
-void judge(Judge& j, const Hello& m) {
+void judge(Validator& j, const Hello& m) {
   j.text("run", m.run, kNameBytes).text("jobIs", m.job_is, kLineBytes).name("node", m.node);
   j.text("address", m.address, kAddressBytes);
   j.text("settings", m.settings, kSettingsBytes, true);
   j.text("defaults", m.defaults, kSettingsBytes, true);
 }
-void judge(Judge& j, const Refusal& m) { j.text("refusal", m.reason, kLineBytes); }
-void judge(Judge&, const Bye&) {}
-void judge(Judge&, const Agree&) {}
-void judge(Judge& j, const BulkToken& m) { j.text("sameHost", m.same_host, kNameBytes); }
-void judge_numbers(Judge& j, const FrameHeader& h) {
+void judge(Validator& j, const Refusal& m) { j.text("refusal", m.reason, kLineBytes); }
+void judge(Validator&, const Bye&) {}
+void judge(Validator&, const Agree&) {}
+void judge(Validator& j, const BulkToken& m) { j.text("sameHost", m.same_host, kNameBytes); }
+void judge_numbers(Validator& j, const FrameHeader& h) {
   j.holds(std::isfinite(h.alpha_tilde) && h.alpha_tilde >= 0,
           "alpha_tilde, accepted: finite and at least 0");
   j.holds(h.bound >= 0, "bound, accepted: at least 0");
   j.holds(h.allowance >= 0, "allowance, accepted: at least 0");
 }
-void judge(Judge& j, const FrameHeader& h) {
+void judge(Validator& j, const FrameHeader& h) {
   j.holds(h.count == 0, "frame with a payload, accepted: none on a control link");
   judge_numbers(j, h);
 }
-void judge(Judge& j, const MembershipPacket& m) {
+void judge(Validator& j, const MembershipPacket& m) {
   j.text("target", m.target, kNameBytes).text("graphNode", m.graph.node, kNameBytes);
   j.text("topology", m.graph.topology, kSpecBytes);
   j.list("news", m.news.size(), kMaxNews).list("rateFacts", m.rates.size(), kMaxRateFacts);
@@ -97,8 +97,8 @@ void judge(Judge& j, const MembershipPacket& m) {
             "perSecond of work, accepted: 0 to 1e9");
   }
 }
-void judge(Judge& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
-void judge(Judge& j, const Manifest& m) {
+void judge(Validator& j, const FetchState& m) { j.list("pieces", m.pieces.size(), kMaxPieces); }
+void judge(Validator& j, const Manifest& m) {
   j.text("refused", m.refused, kLineBytes).list("hashes", m.hashes.size(), kMaxPieces);
   j.list("numbers", m.numbers.size(), kMaxNumbers);
   for (const uint64_t number : m.numbers)  // counts of steps: one more is another number
@@ -106,42 +106,44 @@ void judge(Judge& j, const Manifest& m) {
   j.holds(std::isfinite(m.usual_step) && m.usual_step >= 0,
           "usualStep, accepted: finite and at least 0");
 }
-void judge(Judge& j, const ConsoleRequest& m) { j.text("argument", m.argument, kTextBytes, true); }
-void judge(Judge& j, const ConsoleReply& m) {
+void judge(Validator& j, const ConsoleRequest& m) {
+  j.text("argument", m.argument, kTextBytes, true);
+}
+void judge(Validator& j, const ConsoleReply& m) {
   j.text("text", m.text, kTextBytes, true)
       .list("bytes", m.text.size() + m.bytes.size(), kTextBytes);
 }
-void judge(Judge& j, const MeanAsk& m) {
+void judge(Validator& j, const MeanAsk& m) {
   j.holds(m.from <= m.until, "pieces that end before they begin");
 }
 
-void judge_payload(Judge& j, const FrameHeader& h) {
+void judge_payload(Validator& j, const FrameHeader& h) {
   j.holds(carries_payload(h.kind) && h.count > 0 && h.count <= kMaxPayloadBytes / size_of(h.dtype),
           "header of an exchange, accepted: one with a payload");
   judge_numbers(j, h);
 }
-void judge_number(Judge& j, uint64_t number) {
+void judge_number(Validator& j, uint64_t number) {
   j.holds(number >= 1 && number <= kMaxCount, "number of an exchange, accepted: 1 to 2^53");
 }
-void judge(Judge&, const NcclConnect&) {}
-void judge(Judge&, const NcclEnd&) {}
-void judge(Judge& j, const NcclRequest& m) {
+void judge(Validator&, const NcclConnect&) {}
+void judge(Validator&, const NcclEnd&) {}
+void judge(Validator& j, const NcclRequest& m) {
   judge_number(j, m.number);
   judge_payload(j, m.header);
 }
-void judge(Judge& j, const NcclGrant& m) {
+void judge(Validator& j, const NcclGrant& m) {
   judge_number(j, m.number);
   if (m.header) judge_payload(j, *m.header);
 }
-void judge(Judge& j, const NcclDecline& m) { judge_number(j, m.number); }
-void judge(Judge& j, const NcclTalk& m) {
+void judge(Validator& j, const NcclDecline& m) { judge_number(j, m.number); }
+void judge(Validator& j, const NcclTalk& m) {
   std::visit([&](const auto& what) { judge(j, what); }, m.what);
 }
 
 }  // namespace
 
 Status validate(const ControlMessage& m) {
-  Judge j;
+  Validator j;
   std::visit([&](const auto& value) { judge(j, value); }, m);
   return j.verdict();
 }

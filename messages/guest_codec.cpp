@@ -20,10 +20,10 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kStructWords = 8;
-constexpr size_t kSegmentWords = 1 + kStructWords;
-static_assert(kGuestRecordBytes == (1 + kSegmentWords) * sizeof(capnp::word));
-static_assert(capnp::_::structSize<wire::GuestRecord>().data == kStructWords);
+constexpr size_t kRecordStructWords = 8;
+constexpr size_t kRecordSegmentWords = 1 + kRecordStructWords;
+static_assert(kGuestRecordBytes == (1 + kRecordSegmentWords) * sizeof(capnp::word));
+static_assert(capnp::_::structSize<wire::GuestRecord>().data == kRecordStructWords);
 static_assert(capnp::_::structSize<wire::GuestRecord>().pointers == 0);
 static_assert(std::endian::native == std::endian::little);
 static_assert(int(wire::GuestKind::SHARE) == int(GuestKind::share) && kGuestKinds == 15);
@@ -45,10 +45,10 @@ constexpr uint16_t kFlags = kGuestResumed | kGuestEnd | kGuestNotFinite | kGuest
                             kGuestAside | kGuestOver | kGuestMoved | kGuestEmpty | kGuestSeat;
 
 // The table of a message of one segment, and the pointer to its root.
-constexpr std::array<uint8_t, 16> kPrefix{0, 0, 0, 0, kSegmentWords, 0, 0, 0,
-                                          0, 0, 0, 0, kStructWords,  0, 0, 0};
+constexpr std::array<uint8_t, 16> kRecordPrefix{0, 0, 0, 0, kRecordSegmentWords, 0, 0, 0,
+                                                0, 0, 0, 0, kRecordStructWords,  0, 0, 0};
 
-Error refused(const std::string& what, uint64_t value, const std::string& accepted) {
+Error record_refused(const std::string& what, uint64_t value, const std::string& accepted) {
   return world_error(fmt::format("record refused: {} {}, accepted: {}", what, value, accepted));
 }
 
@@ -189,7 +189,7 @@ uint64_t GuestLayout::aside64_at() const {
 }
 
 GuestRecordBytes encode(const GuestRecord& r) {
-  alignas(capnp::word) std::array<uint64_t, kSegmentWords> segment{};
+  alignas(capnp::word) std::array<uint64_t, kRecordSegmentWords> segment{};
   capnp::FlatMessageBuilder message(
       kj::arrayPtr(reinterpret_cast<capnp::word*>(segment.data()), segment.size()));
   auto root = message.initRoot<wire::GuestRecord>();
@@ -205,28 +205,28 @@ GuestRecordBytes encode(const GuestRecord& r) {
   root.setValue(r.value);
   root.setEpoch(r.epoch);
   GuestRecordBytes bytes;
-  std::memcpy(bytes.data(), kPrefix.data(), sizeof(capnp::word));
+  std::memcpy(bytes.data(), kRecordPrefix.data(), sizeof(capnp::word));
   std::memcpy(bytes.data() + sizeof(capnp::word), segment.data(), sizeof segment);
   return bytes;
 }
 
 Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
   if (bytes.size() != kGuestRecordBytes)
-    return refused("bytes", bytes.size(), std::to_string(kGuestRecordBytes));
-  if (std::memcmp(bytes.data(), kPrefix.data(), kPrefix.size()) != 0)
+    return record_refused("bytes", bytes.size(), std::to_string(kGuestRecordBytes));
+  if (std::memcmp(bytes.data(), kRecordPrefix.data(), kRecordPrefix.size()) != 0)
     return world_error("record refused: malformed, not one segment with one record");
-  alignas(capnp::word) std::array<uint64_t, kSegmentWords> segment;
+  alignas(capnp::word) std::array<uint64_t, kRecordSegmentWords> segment;
   std::memcpy(segment.data(), bytes.data() + sizeof(capnp::word), sizeof segment);
   // The prefix holds the only pointer there is, so this cannot leave the segment.
   const auto root = capnp::readMessageUnchecked<wire::GuestRecord>(
       reinterpret_cast<const capnp::word*>(segment.data()));
   if (root.getVersion() != kGuestVersion)
-    return refused("version", root.getVersion(), std::to_string(kGuestVersion));
+    return record_refused("version", root.getVersion(), std::to_string(kGuestVersion));
   if (root.getKind() >= kGuestKinds)
-    return refused("kind", root.getKind(), fmt::format("0 to {}", kGuestKinds - 1));
+    return record_refused("kind", root.getKind(), fmt::format("0 to {}", kGuestKinds - 1));
   if ((root.getFlags() & ~kFlags) != 0)
-    return refused("flags", root.getFlags(), fmt::format("0 to {}", kFlags));
-  if (root.getDtype() != 0) return refused("dtype", root.getDtype(), "0 (f32)");
+    return record_refused("flags", root.getFlags(), fmt::format("0 to {}", kFlags));
+  if (root.getDtype() != 0) return record_refused("dtype", root.getDtype(), "0 (f32)");
   GuestRecord r;
   r.kind = static_cast<GuestKind>(root.getKind());
   r.flags = root.getFlags();
@@ -241,7 +241,7 @@ Result<GuestRecord> decode_guest(std::span<const std::byte> bytes) {
   const bool has_text =
       r.kind == GuestKind::join || r.kind == GuestKind::refused || r.kind == GuestKind::saved;
   if (has_text && r.count > kGuestTextBytes)
-    return refused("bytes of text", r.count, fmt::format("at most {}", kGuestTextBytes));
+    return record_refused("bytes of text", r.count, fmt::format("at most {}", kGuestTextBytes));
   return r;
 }
 

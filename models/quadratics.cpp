@@ -13,7 +13,7 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kMostDim = 1024;         // with matrices: 1024^3 4/3 operations a rank
+constexpr size_t kMostMatrixDim = 1024;   // with matrices: 1024^3 4/3 operations a rank
 constexpr double kMostNumbers = 1 << 27;  // in the matrices of all ranks: 1 GiB
 
 double dot(const double* a, const double* b, size_t size) {
@@ -42,7 +42,7 @@ class Quadratic final : public Analytic {
         out[k] = at[k] - own[k];
       loss = dot(out, out, dim());
     } else {
-      std::array<double, kMostDim> away;
+      std::array<double, kMostMatrixDim> away;
       for (size_t k = 0; k < dim(); ++k)
         away[k] = at[k] - own[k];
       multiply(curvature_of(r), away.data(), out, dim());
@@ -210,7 +210,8 @@ Status check_quadratic(const ObjectiveSpec& spec) {
 Result<std::unique_ptr<Objective>> make_quadratic(const ObjectiveSpec& spec) {
   if (const Status ok = check_quadratic(spec); !ok) return ok.error();
   if (spec.mu == 0) return make_diagonal(spec);
-  const size_t most = std::min(kMostDim, static_cast<size_t>(std::sqrt(kMostNumbers / spec.ranks)));
+  const size_t most =
+      std::min(kMostMatrixDim, static_cast<size_t>(std::sqrt(kMostNumbers / spec.ranks)));
   if (spec.mu < 1 && static_cast<size_t>(spec.dim) > most) {
     return user_error(fmt::format(
         "dim is {} with mu {} and {} ranks, each with a matrix, accepted: at most {}, "

@@ -19,10 +19,10 @@ using Way = MeanPiece::Way;
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 constexpr double kSnapshot_s = 5;  // that a snapshot waits for other nodes
 constexpr double kUnlinked_s = 2;  // then a neighbour cannot be reached
-constexpr double kFirstLapse_s = 2, kLeastLapse_s = 2 * kAgain_s, kLongestLapse_s = 8;
-constexpr double kTries = 4;     // of a piece, at least, before it is too late for it
-constexpr int kBad = 3;          // pieces that were refused: then the neighbour is done without
-constexpr size_t kReasons = 32;  // that are kept
+constexpr double kFirstMeanLapse_s = 2, kLeastMeanLapse_s = 2 * kAgain_s, kLongestMeanLapse_s = 8;
+constexpr double kTries = 4;       // of a piece, at least, before it is too late for it
+constexpr int kBadMeanPieces = 3;  // pieces that were refused: then the neighbour is done without
+constexpr size_t kReasons = 32;    // that are kept
 
 void divide_into(ConstVec sum, double ranks, Vec mean) {
   const auto* from = sum.as<double>();
@@ -334,9 +334,9 @@ double MeanExchange::waits_s() const {
 }
 
 double MeanExchange::lapse_s(const Source& s) const {
-  const double usual = s.gap_s > 0 ? 4 * kMeanWindow * s.gap_s : kFirstLapse_s;
-  const double longest = std::clamp(waits_s() / kTries, kLeastLapse_s, kLongestLapse_s);
-  return std::clamp(usual * (1 << std::min(s.lapses, 3)), kLeastLapse_s, longest);
+  const double usual = s.gap_s > 0 ? 4 * kMeanWindow * s.gap_s : kFirstMeanLapse_s;
+  const double longest = std::clamp(waits_s() / kTries, kLeastMeanLapse_s, kLongestMeanLapse_s);
+  return std::clamp(usual * (1 << std::min(s.lapses, 3)), kLeastMeanLapse_s, longest);
 }
 
 void MeanExchange::ask(double now, const std::string& to, Neighbour& n, bool again,
@@ -424,7 +424,8 @@ void MeanExchange::refuse(const std::string& from, const std::string& why, MeanE
   const bool room = refused_.size() < kReasons || refused_.count(why) > 0;
   ++refused_[room ? why : "other"];
   const auto found = neighbours_.find(from);
-  if (found == neighbours_.end() || found->second.cut || ++found->second.in.bad < kBad) return;
+  if (found == neighbours_.end() || found->second.cut || ++found->second.in.bad < kBadMeanPieces)
+    return;
   found->second.cut = true;
   out.lines.push_back("the mean goes on without " + from + ", which sent " + why);
   out.cut.push_back(from);

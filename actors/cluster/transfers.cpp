@@ -13,9 +13,9 @@ namespace grapevine {
 namespace {
 
 constexpr double kNeedAgain_s = 2;
-constexpr double kRounding_s = 1e-6;  // of a timer's time
+constexpr double kTransferRounding_s = 1e-6;  // of a timer's time
 
-bool serves(const Member& m, uint32_t rank) { return rank - m.first_rank < m.ranks; }
+bool has_rank(const Member& m, uint32_t rank) { return rank - m.first_rank < m.ranks; }
 
 MeanMember seen_by_mean(const Member& m) {
   return {m.node,        m.incarnation, m.first_rank,  m.ranks, is_over(m),
@@ -64,7 +64,7 @@ void Transfers::arm() {
 
 void Transfers::on_tick() {
   const double now = deps_.clock.now();
-  if (now + kRounding_s < armed_s_) return;
+  if (now + kTransferRounding_s < armed_s_) return;
   armed_s_ = kNever;
   if (now >= mean_due_s_)
     averaging([](MeanExchange& m, double t, MeanEffects& out) { m.timer(t, out); });
@@ -280,7 +280,7 @@ void Transfers::serving(
 
 void Transfers::take_for(const SourceEffects::Take& take) {
   const Member* self = find(members_, deps_.self);
-  if (self == nullptr || !in_graph(*self) || !serves(*self, take.fetch.rank))
+  if (self == nullptr || !in_graph(*self) || !has_rank(*self, take.fetch.rank))
     return give_state(take, nullptr);
   const StateActor& state = parts_.states[take.fetch.rank % parts_.states.size()];
   request(state, caf::infinite, CopyState{static_cast<int>(take.fetch.rank)})

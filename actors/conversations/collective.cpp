@@ -8,9 +8,9 @@
 namespace grapevine {
 
 namespace {
-constexpr int kLate = 0, kTakeAgain = 1;  // timers
-constexpr uint64_t kAhead = 1;            // rounds that a neighbour may be ahead of us
-constexpr double kSlowest = 4;            // between two asks, in times of the patience
+constexpr int kRoundLate = 0, kTakeAgain = 1;  // timers
+constexpr uint64_t kRoundsAhead = 1;           // rounds that a neighbour may be ahead of us
+constexpr double kSlowestAsk = 4;              // between two asks, in times of the patience
 }  // namespace
 
 void Collective::view(double now, const View& view, Effects& out) {
@@ -157,7 +157,7 @@ void Collective::finish(double now, int contributions, Effects& out) {
   apply.vector = vector();
   apply.contributions = contributions;
   out.requests.push_back(apply);
-  out.arms.push_back({kLate, kNever});
+  out.arms.push_back({kRoundLate, kNever});
   if (vector() == 0) {
     gradient_in_ = false;
     ++counts_.applied;
@@ -195,7 +195,7 @@ void Collective::frame(double now, const FrameHeader& m, const Payload& payload,
                         m.count == received_chunk(static_cast<int>(m.part)).count &&
                         (payload || m.count == 0);
   if (!expected) return void(++counts_.protocol_errors);
-  if (m.number > round_ + kAhead) return void(++counts_.lost);
+  if (m.number > round_ + kRoundsAhead) return void(++counts_.lost);
   const bool old = m.number < round_ ||
                    (m.number == round_ && running_ && static_cast<int>(m.part) < next_part_);
   if (old || !arrived_.emplace(std::pair{m.number, static_cast<int>(m.part)}, payload).second) {
@@ -207,7 +207,7 @@ void Collective::frame(double now, const FrameHeader& m, const Payload& payload,
 
 void Collective::wait(double now, double patience_s, Effects& out) {
   patience_s_ = patience_s;
-  out.arms.push_back({kLate, now + patience_s});
+  out.arms.push_back({kRoundLate, now + patience_s});
 }
 
 void Collective::timer(double now, int id, Effects& out) {
@@ -219,7 +219,7 @@ void Collective::timer(double now, int id, Effects& out) {
   if (!running_ || next_part_ >= parts()) return;
   send(left_, FrameKind::ask, round_, next_part_, {}, out);
   if (patience_s_ > options_.patience_s) out.suspects.push_back(left_);
-  wait(now, std::min(2 * patience_s_, kSlowest * options_.patience_s), out);
+  wait(now, std::min(2 * patience_s_, kSlowestAsk * options_.patience_s), out);
 }
 
 std::vector<EdgeCount> Collective::edge_counts() const {

@@ -10,10 +10,10 @@ namespace grapevine {
 
 namespace {
 
-constexpr int kLate = 0, kWriteAgain = 1;  // timers
-constexpr double kPatienceMost = 64;       // times the first
-constexpr size_t kEarlyMost = 256;         // frames of coming epochs
-constexpr uint64_t kAhead = 256;           // phases that a neighbour may be ahead of us
+constexpr int kPhaseLate = 0, kWriteAgain = 1;  // timers
+constexpr double kPatienceMost = 64;            // times the first
+constexpr size_t kEarlyMost = 256;              // frames of coming epochs
+constexpr uint64_t kPhasesAhead = 256;          // phases that a neighbour may be ahead of us
 
 }  // namespace
 
@@ -181,7 +181,7 @@ void Rounds::combine(std::vector<Arrived> incoming, Effects& out) {
   ++number_;
   sent_now_ = false;
   std::erase_if(sent_, [&, kept = kept()](const Sent& s) { return s.number + kept < number_; });
-  out.arms.push_back({kLate, kNever});
+  out.arms.push_back({kPhaseLate, kNever});
   phase_ = (phase_ + 1) % options_.phases;
   if (phase_ > 0) return;
   active_ = false;
@@ -218,7 +218,7 @@ void Rounds::arrive(double now, Peer& peer, const FrameHeader& m, const Payload&
   const bool known = std::any_of(peer.arrived.begin(), peer.arrived.end(),
                                  [&](const Arrived& a) { return a.number == m.number; });
   if (known || m.number < number_) return void(++counts_.repeated);
-  if (m.number > number_ + kAhead) return void(++counts_.protocol_errors);
+  if (m.number > number_ + kPhasesAhead) return void(++counts_.protocol_errors);
   counts_.lost += !payload;
   peer.arrived.push_back({m.number, payload, {m.bound, m.allowance}});
   advance(now, out);
@@ -241,7 +241,7 @@ void Rounds::answer(Peer& peer, const FrameHeader& m, Effects& out) {
 
 void Rounds::wait(double now, double patience_s, Effects& out) {
   patience_s_ = patience_s;
-  out.arms.push_back({kLate, now + patience_s});
+  out.arms.push_back({kPhaseLate, now + patience_s});
 }
 
 void Rounds::timer(double now, int id, Effects& out) {

@@ -3,18 +3,17 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "actors/conversations/counts.hpp"
 #include "kernels/memory/hash.hpp"
 
 namespace grapevine {
 
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kPatience_s = 2;     // with a node that is asked
 constexpr double kAgain_s = 0.05;     // between attempts to connect beside an exchange
 constexpr double kRounding_s = 1e-9;  // of the clock

@@ -7,7 +7,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr double kStands_s = 1, kInARow = 4;
+constexpr double kGraphStands_s = 1, kGraphsInARow = 4;
 constexpr double kVersionsAhead = 4, kVersionsPerSecond = 16;
 constexpr double kNewcomer_s = 2;  // for a second one's word
 
@@ -53,14 +53,14 @@ std::optional<GraphSpec> NextGraph::take(double now) {
     far_.reset();
   }
   if (now < due()) return std::nullopt;
-  until_ = std::max(until_, now) + kStands_s;
+  until_ = std::max(until_, now) + kGraphStands_s;
   since_ = now;
   return std::exchange(next_, std::nullopt);
 }
 
 double NextGraph::due() const {
   double at = std::numeric_limits<double>::infinity();
-  if (next_) at = until_ - (kInARow - 1) * kStands_s;
+  if (next_) at = until_ - (kGraphsInARow - 1) * kGraphStands_s;
   return far_ ? std::min(at, *newcomer_until_) : at;
 }
 

@@ -21,7 +21,7 @@ constexpr size_t kHelpers = 3;
 constexpr size_t kProbesAtOnce = 16;
 constexpr size_t kIndirectProbesAtMost = 256, kPastAtMost = 64;
 constexpr double kDial_s = 1, kHelpersDial_s = 0.15;
-constexpr double kNap_s = 0.1;  // a timer this late says more of us than of round trips
+constexpr double kProberNap_s = 0.1;  // a timer this late says more of us than of round trips
 
 MembershipPacket packet_of(Kind kind, uint64_t sequence, const std::string& target = {}) {
   MembershipPacket packet;
@@ -41,9 +41,9 @@ void Prober::overslept(double late_s) {
   for (Probe& p : probes_) {
     p.indirect_at += late_s;
     p.ends_at += late_s;
-    p.teaches = p.teaches && late_s < kNap_s;
+    p.teaches = p.teaches && late_s < kProberNap_s;
   }
-  if (late_s < kNap_s) return;
+  if (late_s < kProberNap_s) return;
   ail(+1);
   indirect_probes_.clear();
   past_.clear();

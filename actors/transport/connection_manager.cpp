@@ -1,8 +1,8 @@
 #include "actors/transport/connection_manager.hpp"
 
 #include <kj/debug.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include "actors/transport/bulk_board.hpp"
 #include "actors/transport/streams.hpp"

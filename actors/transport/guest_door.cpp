@@ -19,7 +19,7 @@ namespace grapevine {
 namespace {
 
 constexpr int kPatience_ms = 5000;
-constexpr char kEnding[] = ".door";
+constexpr char kDoorEnding[] = ".door";
 
 /// The process that connected, while it lives; -1 where the system has no such descriptor.
 int watch_process(int process) {
@@ -122,7 +122,7 @@ Result<std::unique_ptr<GuestDoor>> GuestDoor::open(const std::string& path, cons
   if (at.empty()) {
     const auto folder = local_folder();
     if (!folder) return folder.error();
-    at = *folder + "/" + local_name(name) + kEnding;
+    at = *folder + "/" + local_name(name) + kDoorEnding;
   }
   auto listening = listen_on_path(at);
   if (!listening) return listening.error();

@@ -23,14 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kNamePrefix[] = "grapevine-", kDigits[] = "0123456789abcdef";
+constexpr char kNamePrefix[] = "grapevine-", kNameLetters[] = "0123456789abcdef";
 constexpr char kEnding[] = ".sock";
 constexpr size_t kNameDigits = 32, kMostPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 constexpr size_t kMostNameBytes = 40;  // in a file's name, which has a process and an ending too
 constexpr size_t kMostFileBytes = kMostNameBytes + sizeof "/.4194304.sock";
 constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
-Error in_words(const std::string& path, int error) {
+Error path_error(const std::string& path, int error) {
   return world_error(fmt::format("listen unix:{}: {}", path, std::strerror(error)));
 }
 
@@ -162,12 +162,12 @@ Result<Listening> listen_locally(const std::string& name) {
   if (Status s = fits(path); !s) return s.error();
   remove_socket(made);
   const int fd = bound(made);
-  if (fd < 0) return in_words(path, errno);
+  if (fd < 0) return path_error(path, errno);
   if (::rename(made.c_str(), path.c_str()) == 0) return Listening{fd, false, "unix:" + path};
   const int error = errno;
   ::close(fd);
   remove_socket(made);
-  return in_words(path, error);
+  return path_error(path, error);
 }
 
 Result<Listening> listen_on_path(const std::string& path) {
@@ -185,7 +185,7 @@ Result<Listening> listen_on_path(const std::string& path) {
     errno = EADDRINUSE;
     if (stale && remove_socket(path)) fd = bound(path);
   }
-  if (fd < 0) return in_words(path, errno);
+  if (fd < 0) return path_error(path, errno);
   return Listening{fd, false, "unix:" + path};
 }
 
@@ -234,7 +234,7 @@ std::string random_name() {
 
 bool is_random_name(const std::string& name) {
   return name.size() == sizeof kNamePrefix - 1 + kNameDigits && name.starts_with(kNamePrefix) &&
-         name.find_first_not_of(kDigits, sizeof kNamePrefix - 1) == name.npos;
+         name.find_first_not_of(kNameLetters, sizeof kNamePrefix - 1) == name.npos;
 }
 
 int connect_to_name(const std::string& name) {

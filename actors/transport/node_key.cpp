@@ -11,7 +11,7 @@ namespace {
 // In a run's folder, on whose disk modes may not count.
 constexpr SecretKind kNodeKey{"node key", "grapevine-node-key-1 ", "a node", false};
 
-using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using EvpKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using Digest = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 
 const unsigned char* begin_of(std::span<const std::byte> bytes) {
@@ -59,7 +59,7 @@ Signing NodeKey::signing() const {
 }
 
 bool is_signed(const PublicKey& key, std::span<const std::byte> bytes, const Signature& made) {
-  const Key of(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, key.data(), key.size()),
+  const EvpKey of(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, key.data(), key.size()),
                EVP_PKEY_free);
   const Digest digest(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   return of && EVP_DigestVerifyInit(digest.get(), nullptr, nullptr, nullptr, of.get()) == 1 &&

@@ -32,7 +32,7 @@
 namespace grapevine {
 namespace {
 
-constexpr int kPoll_ms = 50;
+constexpr int kLaunchPoll_ms = 50;
 constexpr double kBetweenLooks_s = 1;  // at the nodes' status
 
 // A file that goes with the object.
@@ -81,7 +81,7 @@ class Launch {
     begin_ = std::chrono::steady_clock::now();
     schedule();
     while (!processes_.ended() || next_ < incidents_.size()) {
-      processes_.wait(kPoll_ms);
+      processes_.wait(kLaunchPoll_ms);
       if (interrupts() > 0 && !interrupted_) {
         interrupted_ = true;
         processes_.interrupt();

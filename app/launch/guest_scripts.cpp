@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-constexpr int kPoll_ms = 50;
+constexpr int kScriptPoll_ms = 50;
 // Since an interrupt, of scripts that go on: the first signal, when those that look at
 // `rank.stopped` have long ended by themselves; TERM, and the end. A model is saved between two.
 constexpr Steady::duration kFirstSignal = 5s, kTerm = 65s, kEnd = 125s;
@@ -119,7 +119,7 @@ class Scripts {
   void take_in() {
     std::vector<ChildProcess*> running;
     each_running([&](Script& script) { running.push_back(script.child.get()); });
-    ChildProcess::wait_any(running, kPoll_ms);
+    ChildProcess::wait_any(running, kScriptPoll_ms);
     const auto now = Steady::now();
     for (size_t k = 0; k < scripts_.size(); ++k) {
       Script& script = scripts_[k];

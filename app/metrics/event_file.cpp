@@ -38,7 +38,7 @@ std::string little_endian(Number value) {  // as this machine is
 
 // --- Protocol Buffers: a field is its number << 3 | its wire type, and its value.
 
-enum Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+enum EventWire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 std::string varint(uint64_t value) {
   std::string bytes;
@@ -47,7 +47,7 @@ std::string varint(uint64_t value) {
   return bytes += static_cast<char>(value);
 }
 
-std::string key(uint32_t field, Wire wire) { return varint(field << 3 | wire); }
+std::string key(uint32_t field, EventWire wire) { return varint(field << 3 | wire); }
 std::string number(uint32_t field, uint64_t value) { return key(field, kVarint) + varint(value); }
 std::string real(uint32_t field, double value) {
   return key(field, kFixed64) + little_endian(value);

@@ -91,7 +91,7 @@ double power(const ParameterLayout& layout, double rank, double iterations) {
 
 // --- the claims
 
-struct Row {
+struct ByteRow {
   const char* what;
   const char* words;
   double mebibytes;    // published; 0: not
@@ -100,7 +100,7 @@ struct Row {
   uint64_t run = 1;    // times as many are run: an even number where messages take turns
 };
 
-std::vector<Row> resnet_rows(const ParameterLayout& l) {
+std::vector<ByteRow> resnet_rows(const ParameterLayout& l) {
   return {
       {"D-PSGD", "method=d_psgd", 101.86, raw(l), kSteps},
       {"all-reduce, 2 (n-1) / n buffers", "method=all_reduce", 0, raw(l) * 7 / 8, kSteps},
@@ -112,7 +112,7 @@ std::vector<Row> resnet_rows(const ParameterLayout& l) {
        power(l, 1, 2), kSteps}};
 }
 
-std::vector<Row> lstm_rows(const ParameterLayout& l) {
+std::vector<ByteRow> lstm_rows(const ParameterLayout& l) {
   return {{"D-PSGD", "method=d_psgd", 220.87, raw(l)},
           {"sign", "method=choco compress=sign gamma=0.8", 6.90, signs(l)},
           {"PowerGossip, 8 iterations", "method=powergossip compress=powergossip:iterations=8",
@@ -129,7 +129,7 @@ std::vector<Row> lstm_rows(const ParameterLayout& l) {
            "method=powergossip compress=powergossip:rank=2,iterations=16", 6.32, power(l, 2, 16)}};
 }
 
-Result<Claims> measure(const std::string& model, const ParameterLayout& layout, const Row& row,
+Result<Claims> measure(const std::string& model, const ParameterLayout& layout, const ByteRow& row,
                        int ranks, const Effort& effort) {
   Run run;
   run.words = fmt::format("objective=consensus topology=ring ranks={} {}", ranks, row.words);
@@ -151,7 +151,7 @@ Result<Claims> measure(const std::string& model, const ParameterLayout& layout, 
 
 Result<Claims> reproduce_bytes(const Effort& effort) {
   const ParameterLayout images = resnet20(), words = lstm();
-  const std::vector<Row> of_images = resnet_rows(images), of_words = lstm_rows(words);
+  const std::vector<ByteRow> of_images = resnet_rows(images), of_words = lstm_rows(words);
   std::vector<Claims> parts(of_images.size() + of_words.size());
   const Status done = for_all(parts.size(), effort, [&](size_t k) -> Status {
     const size_t first = of_images.size();

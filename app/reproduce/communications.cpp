@@ -14,21 +14,21 @@
 namespace grapevine {
 namespace {
 
-constexpr int kSizes[] = {8, 16, 32, 64};
-constexpr uint64_t kSeeds = 100, kSeedsOfSlow = 20;
+constexpr int kGraphSizes[] = {8, 16, 32, 64};
+constexpr uint64_t kCommunicationsSeeds = 100, kSeedsOfSlow = 20;
 constexpr int kDim = 16;
 
 struct Expected {
   double mean, deviation = 0;
 };
 
-struct Row {
+struct CommunicationsRow {
   const char *topology, *method;
-  Expected exchanges[4];  // by kSizes
+  Expected exchanges[4];  // by kGraphSizes
   double exponent;        // of the number of ranks
 };
 
-constexpr Row kRows[] = {
+constexpr CommunicationsRow kCommunicationsRows[] = {
     {"ring", "ad_psgd", {{172, 15}, {1254, 40}, {9245, 207}, {67483, 1134}}, 2.87},
     {"ring", "a2cid2", {{124, 17}, {500, 55}, {1933, 162}, {7781, 270}}, 1.99},
     {"exponential", "ad_psgd", {{89}, {221}, {493}, {1098}}, 1.20},
@@ -39,7 +39,7 @@ constexpr Row kRows[] = {
 };
 
 /// 5 % on the ring and 8 % elsewhere, and three times the error of the figure.
-double tolerance_of(const Row& row, const Expected& e) {
+double tolerance_of(const CommunicationsRow& row, const Expected& e) {
   const double ours = std::string(row.topology) == "ring" ? 0.05 : 0.08;
   return ours + 3 * e.deviation / std::sqrt(20.0) / e.mean;
 }
@@ -91,12 +91,12 @@ class Means {
 /// The slope of log y over log ranks, by least squares.
 double exponent_of(const double* means) {
   double x_mean = 0, y_mean = 0, up = 0, down = 0;
-  for (size_t k = 0; k < std::size(kSizes); ++k) {
-    x_mean += std::log(kSizes[k]) / std::size(kSizes);
-    y_mean += std::log(means[k]) / std::size(kSizes);
+  for (size_t k = 0; k < std::size(kGraphSizes); ++k) {
+    x_mean += std::log(kGraphSizes[k]) / std::size(kGraphSizes);
+    y_mean += std::log(means[k]) / std::size(kGraphSizes);
   }
-  for (size_t k = 0; k < std::size(kSizes); ++k) {
-    const double x = std::log(kSizes[k]) - x_mean;
+  for (size_t k = 0; k < std::size(kGraphSizes); ++k) {
+    const double x = std::log(kGraphSizes[k]) - x_mean;
     up += x * (std::log(means[k]) - y_mean);
     down += x * x;
   }
@@ -107,24 +107,24 @@ double exponent_of(const double* means) {
 
 Result<Claims> reproduce_communications(const Effort& effort) {
   Means means;
-  for (const Row& row : kRows)
-    for (const int ranks : kSizes) {
+  for (const CommunicationsRow& row : kCommunicationsRows)
+    for (const int ranks : kGraphSizes) {
       const bool slow = row.topology == std::string("ring");
       means.add(run_of(row.topology, ranks, row.method),
-                effort.seeds_or(slow ? kSeedsOfSlow : kSeeds), effort);
+                effort.seeds_or(slow ? kSeedsOfSlow : kCommunicationsSeeds), effort);
     }
   const auto measured = means.measure(effort);
   if (!measured) return measured.error();
   Claims claims;
   const double* at = measured->data();
-  for (const Row& row : kRows) {
+  for (const CommunicationsRow& row : kCommunicationsRows) {
     const std::string of = fmt::format("{}, {}", row.topology, row.method);
-    for (size_t k = 0; k < std::size(kSizes); ++k)
-      claims.push_back({fmt::format("{}, {} ranks: exchanges", of, kSizes[k]),
+    for (size_t k = 0; k < std::size(kGraphSizes); ++k)
+      claims.push_back({fmt::format("{}, {} ranks: exchanges", of, kGraphSizes[k]),
                         row.exchanges[k].mean, at[k], tolerance_of(row, row.exchanges[k])});
     claims.push_back(
         {of + ": exponent of the ranks", row.exponent, exponent_of(at), 0.1, Accept::absolute});
-    at += std::size(kSizes);
+    at += std::size(kGraphSizes);
   }
   return claims;
 }

@@ -14,7 +14,7 @@
 namespace grapevine {
 namespace {
 
-constexpr double kTolerance = 0.02;
+constexpr double kConsensusTolerance = 0.02;
 constexpr double kBitsPerByte = 32.0 / sizeof(double);  // the runs are in double
 constexpr double kMega = 1e6;
 
@@ -22,15 +22,15 @@ struct Target {
   double ratio, rounds, megabits;  // rounds 0: not known
 };
 
-struct Row {
+struct ConsensusRow {
   const char* what;
   const char* words;
   uint64_t rounds;  // enough for all targets
   std::vector<Target> targets;
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> kRows = {
+const std::vector<ConsensusRow>& consensus_rows() {
+  static const std::vector<ConsensusRow> kRows = {
       {"uncompressed", "method=d_psgd", 30, {{1e-3, 11, 7.04}, {1e-6, 22, 14.08}}},
       {"PowerGossip rank 1, warm",
        "method=powergossip",
@@ -68,7 +68,7 @@ const std::vector<Row>& rows() {
   return kRows;
 }
 
-Result<Claims> measure(const Row& row, const Effort& effort) {
+Result<Claims> measure(const ConsensusRow& row, const Effort& effort) {
   Run run;
   run.words = "objective=matrix topology=ring ranks=8 gamma=0 " + std::string(row.words);
   run.seed = effort.seed;
@@ -89,8 +89,10 @@ Result<Claims> measure(const Row& row, const Effort& effort) {
       break;
     }
     const std::string what = fmt::format("{} to {}", row.what, as_short(target.ratio));
-    if (target.rounds > 0) claims.push_back({what + ", rounds", target.rounds, rounds, kTolerance});
-    claims.push_back({what + ", Mbit", target.megabits, bytes * kBitsPerByte / kMega, kTolerance});
+    if (target.rounds > 0)
+      claims.push_back({what + ", rounds", target.rounds, rounds, kConsensusTolerance});
+    claims.push_back(
+        {what + ", Mbit", target.megabits, bytes * kBitsPerByte / kMega, kConsensusTolerance});
   }
   return claims;
 }
@@ -98,9 +100,9 @@ Result<Claims> measure(const Row& row, const Effort& effort) {
 }  // namespace
 
 Result<Claims> reproduce_consensus(const Effort& effort) {
-  std::vector<Claims> parts(rows().size());
+  std::vector<Claims> parts(consensus_rows().size());
   const Status done = for_all(parts.size(), effort, [&](size_t k) -> Status {
-    auto measured = measure(rows()[k], effort);
+    auto measured = measure(consensus_rows()[k], effort);
     if (!measured) return measured.error();
     parts[k] = std::move(*measured);
     return Done{};

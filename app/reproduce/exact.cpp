@@ -15,25 +15,25 @@
 namespace grapevine {
 namespace {
 
-constexpr double kTolerance = 1e-10;
+constexpr double kExactTolerance = 1e-10;
 constexpr double kOptimum = 0.18;
 
-enum class Figure { mean, farthest, spread };
+enum class ExactFigure { mean, farthest, spread };
 
-struct Cell {
+struct ExactCell {
   uint64_t rounds = 0;  // 0: no more cells
   double expected = 0;
-  Figure figure = Figure::mean;
-  double tolerance = kTolerance;
+  ExactFigure figure = ExactFigure::mean;
+  double tolerance = kExactTolerance;
 };
 
-struct Row {
+struct ExactRow {
   const char* what;
   const char* words;
-  Cell cells[6];
+  ExactCell cells[6];
 };
 
-constexpr Row kScalarRows[] = {
+constexpr ExactRow kScalarRows[] = {
     {"all-reduce",
      "method=all_reduce",
      {{1, -1.6875e-1}, {10, -9.440288550877e-2}, {200, -4.461981703563e-7}, {1000, -8e-16}}},
@@ -43,14 +43,14 @@ constexpr Row kScalarRows[] = {
       {10, -9.280467374662e-2},
       {200, -1.543308301248e-2},
       {1000, -1.543222880293e-2},
-      {1000, 1.004974038517, Figure::farthest}}},
+      {1000, 1.004974038517, ExactFigure::farthest}}},
     {"D2",
      "method=d2 weights=uniform:0.32333333333333333",
      {{1, -1.6875e-1},
       {10, -9.983156203698e-2},
       {200, -1.871621105043e-7},
       {1000, 2e-15},
-      {1000, 2e-15, Figure::farthest}}},
+      {1000, 2e-15, ExactFigure::farthest}}},
     {"gradient tracking",
      "method=gradient_tracking weights=uniform:0.32333333333333333",
      {{1, -1.6875e-1}, {10, -9.724554186944e-2}, {200, -1.509810044145e-3}, {1000, 8.330791e-10}}},
@@ -60,7 +60,7 @@ constexpr Row kScalarRows[] = {
       {10, -1.499955032162e-1},
       {200, -1.622531007154e-2},
       {1000, -1.294987264921e-6},
-      {1000, 1.330916598097e-6, Figure::farthest}}},
+      {1000, 1.330916598097e-6, ExactFigure::farthest}}},
     {"RelaySGD chain, counts",
      "method=relaysgd topology=chain",
      {{1, -1.739583333333e-1},
@@ -91,23 +91,25 @@ constexpr Row kScalarRows[] = {
       {10, -8.626767654641e-2},
       {200, -7.410679304209e-3},
       {1000, -7.410679303995e-3},
-      {1000, 7.278330829679e-2, Figure::farthest}}},
+      {1000, 7.278330829679e-2, ExactFigure::farthest}}},
     {"RelaySum/Grad tree",
      "method=relaysum_grad topology=relay-tree",
      {{1, -1.798632812500e-1},
       {10, -1.139514070104e-1},
       {200, 1.573716670640e-2},
       {1000, 1.573718896005e-2},
-      {1000, .2353511869, Figure::farthest}}},
+      {1000, .2353511869, ExactFigure::farthest}}},
     {"D-PSGD at 0.05",
      "method=d_psgd lr=0.05",
-     {{2000, -1.546592122879e-2}, {2000, .6180408526737, Figure::farthest}}},
+     {{2000, -1.546592122879e-2}, {2000, .6180408526737, ExactFigure::farthest}}},
     {"D-PSGD at 0.01",
      "method=d_psgd lr=0.01",
-     {{7000, -5.460376011808e-3}, {7000, .1557496698541, Figure::farthest}}},
+     {{7000, -5.460376011808e-3}, {7000, .1557496698541, ExactFigure::farthest}}},
     {"momentum, D-PSGD",
      "method=d_psgd lr=0.02 momentum=0.9 nesterov=true",
-     {{50, -6.774495270185e-3}, {50, 1.504005637996, Figure::farthest}, {400, -3.987679562311e-3}}},
+     {{50, -6.774495270185e-3},
+      {50, 1.504005637996, ExactFigure::farthest},
+      {400, -3.987679562311e-3}}},
     {"momentum, quasi-global",
      "method=qgm lr=0.02 momentum=0.9 nesterov=true",
      {{50, 2.154129229299e-2}, {400, -1.390010077187e-2}}},
@@ -126,11 +128,11 @@ constexpr Row kScalarRows[] = {
      {{50, -1.736010159923e-2}, {400, -8.79e-11}}},
 };
 
-constexpr Cell spread(uint64_t rounds, double expected) {
-  return {rounds, expected, Figure::spread};
+constexpr ExactCell spread(uint64_t rounds, double expected) {
+  return {rounds, expected, ExactFigure::spread};
 }
 
-constexpr Row kMatrixRows[] = {
+constexpr ExactRow kMatrixRows[] = {
     {"uncompressed",
      "method=d_psgd",
      {spread(1, 3.180982629048), spread(2, 1.704073422517), spread(10, 5.073353509986e-2)}},
@@ -144,7 +146,7 @@ constexpr Row kMatrixRows[] = {
       spread(3, 7.155381335825),
       spread(10, 1.987663284662),
       spread(50, 3.169939492882e-2),
-      {200, 1.236980638e-7, Figure::spread, 1e-8}}},
+      {200, 1.236980638e-7, ExactFigure::spread, 1e-8}}},
     {"PowerGossip rank 1, best gamma",
      "method=powergossip compress=powergossip:start=cosines gamma=1.3083906286540754",
      {spread(1, 11.90189043360), spread(2, 8.130604803457), spread(3, 7.163758982020),
@@ -164,8 +166,8 @@ constexpr Row kMatrixRows[] = {
      {spread(1, 12.70274700052), spread(10, 6.898557099496), spread(50, 1.633743837866)}},
 };
 
-double figure_of(const Summary& summary, Figure figure) {
-  if (figure == Figure::spread) return summary.consensus_distance;
+double figure_of(const Summary& summary, ExactFigure figure) {
+  if (figure == ExactFigure::spread) return summary.consensus_distance;
   double mean = 0, farthest = 0;
   const auto ranks = static_cast<int>(summary.ranks.size());
   for (int rank = 0; rank < ranks; ++rank) {
@@ -173,24 +175,24 @@ double figure_of(const Summary& summary, Figure figure) {
     mean += off / ranks;
     farthest = std::max(farthest, std::abs(off));
   }
-  return figure == Figure::mean ? mean : farthest;
+  return figure == ExactFigure::mean ? mean : farthest;
 }
 
-const char* name_of(Figure figure) {
+const char* name_of(ExactFigure figure) {
   switch (figure) {
-    case Figure::mean: return "mean";
-    case Figure::farthest: return "farthest";
-    case Figure::spread: return "spread";
+    case ExactFigure::mean: return "mean";
+    case ExactFigure::farthest: return "farthest";
+    case ExactFigure::spread: return "spread";
   }
   return "";
 }
 
-Result<Claims> measure(std::span<const Row> rows, const std::string& problem,
+Result<Claims> measure(std::span<const ExactRow> rows, const std::string& problem,
                        const Effort& effort) {
   std::vector<Run> runs;
   Claims claims;
-  for (const Row& row : rows) {
-    for (const Cell& cell : row.cells) {
+  for (const ExactRow& row : rows) {
+    for (const ExactCell& cell : row.cells) {
       if (cell.rounds == 0) break;
       Run run;
       run.words = fmt::format("{} {}", problem, row.words);
@@ -203,8 +205,8 @@ Result<Claims> measure(std::span<const Row> rows, const std::string& problem,
   const auto summaries = perform_all(runs, effort);
   if (!summaries) return summaries.error();
   size_t k = 0;
-  for (const Row& row : rows)
-    for (const Cell& cell : row.cells) {
+  for (const ExactRow& row : rows)
+    for (const ExactCell& cell : row.cells) {
       if (cell.rounds == 0) break;
       claims[k].measured = figure_of((*summaries)[k], cell.figure);
       ++k;

@@ -16,7 +16,7 @@ namespace grapevine {
 namespace {
 
 constexpr const char* kAlphas[] = {"1", "0.1", "0.01"};
-constexpr uint64_t kRounds = 2500;
+constexpr uint64_t kHeterogeneityRounds = 2500;
 constexpr double kNear = 0.02;    // of all-reduce
 constexpr double kBehind = 0.02;  // at 0.01
 
@@ -41,7 +41,7 @@ Result<double> accuracy_of(const Method& method, const std::string& alpha, uint6
       "partition=dirichlet:{} {}",
       alpha, method.words);
   run.seed = seed;
-  run.rounds = effort.rounds(kRounds);
+  run.rounds = effort.rounds(kHeterogeneityRounds);
   run.tested = true;
   run.adjust = [&](Settings& s) { s.objective.data_dir = effort.data_dir; };
   const auto summary = perform(run);

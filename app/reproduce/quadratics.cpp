@@ -16,8 +16,8 @@ namespace {
 constexpr double kTarget = 1e-6;
 constexpr double kFirstRate = 10;
 constexpr uint64_t kMostRounds = 20000;
-constexpr uint64_t kSeeds = 10;
-constexpr int kRanks[] = {6, 12, 24, 48};
+constexpr uint64_t kQuadraticsSeeds = 10;
+constexpr int kQuadraticsRanks[] = {6, 12, 24, 48};
 
 struct Column {
   const char* what;
@@ -92,13 +92,13 @@ Result<Rounds> measure(const Column& column, int ranks, uint64_t seed, const Eff
 }  // namespace
 
 Result<Claims> reproduce_quadratics(const Effort& effort) {
-  constexpr size_t kSizes = std::size(kRanks), kCells = std::size(kColumns) * kSizes;
-  const uint64_t seeds = effort.seeds_or(kSeeds);
+  constexpr size_t kSizes = std::size(kQuadraticsRanks), kCells = std::size(kColumns) * kSizes;
+  const uint64_t seeds = effort.seeds_or(kQuadraticsSeeds);
   std::vector<Rounds> rounds(kCells * seeds);
   const Status done = for_all(rounds.size(), effort, [&](size_t k) -> Status {
     const size_t cell = kCells - 1 - k / seeds;  // the largest graphs first
-    const auto measured =
-        measure(kColumns[cell / kSizes], kRanks[cell % kSizes], effort.seed + k % seeds, effort);
+    const auto measured = measure(kColumns[cell / kSizes], kQuadraticsRanks[cell % kSizes],
+                                  effort.seed + k % seeds, effort);
     if (!measured) return measured.error();
     rounds[cell * seeds + k % seeds] = *measured;
     return Done{};
@@ -112,7 +112,7 @@ Result<Claims> reproduce_quadratics(const Effort& effort) {
       mean.actors += rounds[cell * seeds + k].actors / static_cast<double>(seeds);
     }
     const Column& column = kColumns[cell / kSizes];
-    const std::string what = fmt::format("{} of {}", column.what, kRanks[cell % kSizes]);
+    const std::string what = fmt::format("{} of {}", column.what, kQuadraticsRanks[cell % kSizes]);
     claims.push_back({what + ", oracle", column.published[cell % kSizes], mean.oracle, 0.15});
     claims.push_back({what + ", actors", mean.oracle, mean.actors, 0.05});
   }

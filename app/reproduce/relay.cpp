@@ -12,7 +12,7 @@
 namespace grapevine {
 namespace {
 
-constexpr int kRanks = 16;
+constexpr int kTreeRanks = 16;
 
 Run on_tree(const std::string& tree, int ranks, const std::string& method, uint64_t rounds) {
   Run run;
@@ -29,18 +29,18 @@ constexpr uint64_t kDeliveryRounds = 24;
 
 /// One rank says `ranks` in round 0 and nothing after; what every rank reads, round by round.
 struct Delivery {
-  std::vector<double> after[kRanks];  // [rank][k]: after k rounds
+  std::vector<double> after[kTreeRanks];  // [rank][k]: after k rounds
 
   Result<Done> measure(const std::string& tree, uint64_t rounds) {
-    Run run = on_tree(tree, kRanks, "method=relaysum_grad lr=1", rounds);
+    Run run = on_tree(tree, kTreeRanks, "method=relaysum_grad lr=1", rounds);
     auto gradient = [this](int rank, uint64_t index, ConstVec x, Vec g) {
       after[rank].push_back(*x.as<double>());
-      if (rank == kSpeaker && index == 0) *g.as<double>() = -kRanks;
+      if (rank == kSpeaker && index == 0) *g.as<double>() = -kTreeRanks;
     };
     run.objective = std::make_shared<Probe>(ParameterLayout::flat(1, DType::f64), gradient);
     const auto summary = perform(run);
     if (!summary) return summary.error();
-    for (int rank = 0; rank < kRanks; ++rank)
+    for (int rank = 0; rank < kTreeRanks; ++rank)
       after[rank].push_back(parameters_of(*summary, rank).front());
     return Done{};
   }
@@ -49,7 +49,7 @@ struct Delivery {
 // --- relayed counts
 
 Result<std::vector<double>> counts_after(const std::string& tree, uint64_t rounds) {
-  const auto summary = perform(on_tree(tree, kRanks, "method=relaysgd", rounds));
+  const auto summary = perform(on_tree(tree, kTreeRanks, "method=relaysgd", rounds));
   if (!summary) return summary.error();
   std::vector<double> counts;
   for (const RankSummary& rank : summary->ranks)
@@ -90,7 +90,7 @@ struct Factors {
   double of[4];  // by ranks: 4, 8, 16, 32
 };
 
-constexpr int kSizes[] = {4, 8, 16, 32};
+constexpr int kTreeSizes[] = {4, 8, 16, 32};
 constexpr Factors kFactors[] = {{"chain", {1.5, 2.75, 5.375, 10.6875}},
                                 {"relay-tree", {1.375, 2.15625, 3.320313, 4.783203}},
                                 {"star", {1.375, 1.65625, 1.820313, 1.908203}}};
@@ -108,7 +108,7 @@ Result<Claims> reproduce_delivery(const Effort& effort) {
     Delivery run;
     if (Status ok = run.measure(row.tree, effort.rounds(kDeliveryRounds)); !ok) return ok.error();
     double before = 0, off = 0;
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < kTreeRanks; ++rank) {
       const std::vector<double>& read = run.after[rank];
       const auto found = std::find_if(read.begin(), read.end(), [](double x) { return x != 0; });
       const auto round = static_cast<double>(found - read.begin()) - 1;
@@ -135,10 +135,10 @@ Result<Claims> reproduce_relay_counts(const Effort& effort) {
   Claims claims;
   for (const auto& row : rows) {
     double first = -1;
-    for (uint64_t round = 0; round < effort.rounds(kRanks) && first < 0; ++round) {
+    for (uint64_t round = 0; round < effort.rounds(kTreeRanks) && first < 0; ++round) {
       const auto counts = counts_after(row.tree, round + 1);
       if (!counts) return counts.error();
-      if (*std::min_element(counts->begin(), counts->end()) == kRanks)
+      if (*std::min_element(counts->begin(), counts->end()) == kTreeRanks)
         first = static_cast<double>(round);
     }
     claims.push_back(
@@ -167,8 +167,8 @@ Result<Claims> reproduce_learning_rate(const Effort& effort) {
     return Done{};
   };
   for (const Factors& row : kFactors) {
-    for (size_t k = 0; k < std::size(kSizes); ++k) {
-      const int n = kSizes[k];
+    for (size_t k = 0; k < std::size(kTreeSizes); ++k) {
+      const int n = kTreeSizes[k];
       const std::string of = fmt::format("{} of {}", row.tree, n);
       if (Status ok = add(of + ", factor told", row.of[k], factor_told(row.tree, n)); !ok)
         return ok.error();
@@ -181,7 +181,8 @@ Result<Claims> reproduce_learning_rate(const Effort& effort) {
     const std::string of = std::string(tree) + " of 16, of an impulse, ";
     for (const auto& [name, expected] :
          {std::pair{"counts", 1.0}, {"own", 1.0}, {"previous", previous}}) {
-      const auto measured = factor_of(tree, kRanks, "normalisation=" + std::string(name), effort);
+      const auto measured =
+          factor_of(tree, kTreeRanks, "normalisation=" + std::string(name), effort);
       if (Status ok = add(of + name, expected, measured); !ok) return ok.error();
     }
   }

@@ -12,9 +12,9 @@ namespace grapevine {
 namespace {
 
 constexpr int kSlow = 5;
-constexpr double kFactor = 3;
-constexpr uint64_t kRounds = 4000;
-constexpr double kIdle = 0.02, kExact = 1e-20;
+constexpr double kStragglerFactor = 3;
+constexpr uint64_t kStragglerRounds = 4000;
+constexpr double kIdle = 0.02, kStragglerExact = 1e-20;
 
 struct Found {
   double idle = 0;  // of the others, the most
@@ -28,11 +28,11 @@ Result<Found> measure(const std::string& method, const Effort& effort) {
       "topology=spanning:ring method=" +
       method;
   run.seed = effort.seed;
-  run.rounds = effort.rounds(kRounds);
+  run.rounds = effort.rounds(kStragglerRounds);
   run.adjust = [](Settings& s) {
     RankFault fault;
     fault.ranks = {kSlow};
-    fault.factor = kFactor;
+    fault.factor = kStragglerFactor;
     s.plan.rank_faults.push_back(fault);
   };
   std::shared_ptr<RoundMeans> by_round;
@@ -54,10 +54,11 @@ Result<Claims> reproduce_straggler(const Effort& effort) {
   if (!bound) return bound.error();
   return Claims{
       {"asynchronous: idle time of the others, the most", kIdle, free->idle, 0, Accept::at_most},
-      {"asynchronous: f(mean) - minimum", kExact, free->suboptimality, 0, Accept::at_most},
-      {"synchronous: idle time of the others, the most", 1 - 1 / kFactor, bound->idle, 0.01,
-       Accept::absolute},
-      {"synchronous: f(mean) - minimum", kExact, bound->suboptimality, 0, Accept::at_most}};
+      {"asynchronous: f(mean) - minimum", kStragglerExact, free->suboptimality, 0, Accept::at_most},
+      {"synchronous: idle time of the others, the most", 1 - 1 / kStragglerFactor, bound->idle,
+       0.01, Accept::absolute},
+      {"synchronous: f(mean) - minimum", kStragglerExact, bound->suboptimality, 0,
+       Accept::at_most}};
 }
 
 }  // namespace grapevine

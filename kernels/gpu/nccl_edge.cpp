@@ -99,7 +99,7 @@ struct NcclEdge::Core : std::enable_shared_from_this<NcclEdge::Core> {
     if (state == State::broken) return false;
     GV_CHECK((all->turn == this && state == State::ready));
     GV_CHECK(k > number);
-    GV_CHECK(out.bytes + in.bytes > 0);
+    GV_CHECK(out.bytes + in.bytes > size_t{0});
     for (const Half* half : {&out, &in})
       GV_CHECK((half->bytes == 0 || half->bytes <= half->slot.vec().bytes()));
     number = k;

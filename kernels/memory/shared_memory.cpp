@@ -9,13 +9,14 @@
 
 #include <atomic>
 
+#include "kernels/memory/huge_page.hpp"
+
 namespace grapevine {
 namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 // Newer than some systems' headers.
 constexpr int kFutureWriteSeal = 0x10, kPopulateWrite = 23, kCollapse = 25;
-constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 /// Where huge pages fit, if they are large enough for one. MAP_FAILED: not at all.
 void* mapped(size_t bytes, int protection, int fd) {

@@ -9,10 +9,11 @@
 #include <new>
 #include <utility>
 
+#include "kernels/memory/huge_page.hpp"
+
 namespace grapevine {
 namespace {
 
-constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kSmallPageBytes = 4096;
 constexpr size_t kCacheLineBytes = 64;
 

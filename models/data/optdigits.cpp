@@ -8,14 +8,14 @@
 namespace grapevine {
 namespace {
 
-constexpr int kPixels = 8 * 8;
+constexpr int kDigitPixels = 8 * 8;
 constexpr int kDarkest = 16;
 constexpr int kLargestLabel = 9;
 
 Status take_line(std::string_view line, Samples& samples) {
-  for (int column = 0; column <= kPixels; ++column) {
+  for (int column = 0; column <= kDigitPixels; ++column) {
     const size_t comma = line.find(',');
-    const bool last = column == kPixels;
+    const bool last = column == kDigitPixels;
     if ((comma == std::string_view::npos) != last) {
       return world_error((last ? "more" : "fewer") + std::string(" than the 65 numbers expected"));
     }

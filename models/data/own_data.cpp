@@ -16,8 +16,8 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kHoldOut = 10;  // without samples for the test, every tenth is kept for it
-constexpr int64_t kMostClasses = 1 << 16;
+constexpr size_t kOwnHoldOut = 10;  // without samples for the test, every tenth is kept for it
+constexpr int64_t kMostOwnClasses = 1 << 16;
 
 size_t rows_of(const StoredTensor& t) {
   return t.shape.empty() ? 0 : static_cast<size_t>(t.shape[0]);
@@ -40,7 +40,7 @@ StoredTensor hold_out(StoredTensor& all) {
   uint8_t* to = all.bytes.data();
   for (size_t k = 0; k < rows; ++k) {
     const uint8_t* row = all.bytes.data() + k * row_bytes;
-    if (k % kHoldOut == kHoldOut - 1) {
+    if (k % kOwnHoldOut == kOwnHoldOut - 1) {
       test.bytes.insert(test.bytes.end(), row, row + row_bytes);
     } else {
       if (row_bytes > 0) std::memmove(to, row, row_bytes);
@@ -48,19 +48,19 @@ StoredTensor hold_out(StoredTensor& all) {
     }
   }
   if (all.shape.empty()) return test;
-  all.bytes.resize((rows - rows / kHoldOut) * row_bytes);
-  all.shape[0] = static_cast<int64_t>(rows - rows / kHoldOut);
-  test.shape[0] = static_cast<int64_t>(rows / kHoldOut);
+  all.bytes.resize((rows - rows / kOwnHoldOut) * row_bytes);
+  all.shape[0] = static_cast<int64_t>(rows - rows / kOwnHoldOut);
+  test.shape[0] = static_cast<int64_t>(rows / kOwnHoldOut);
   return test;
 }
 
 Status hold_out_test(const std::string& path, OwnData& data) {
   const size_t rows = rows_of(data.train_inputs);
-  if (rows < kHoldOut)
+  if (rows < kOwnHoldOut)
     return user_error(
         fmt::format("{} has {} samples, accepted: {} or more, of which every tenth is "
                     "for the test",
-                    path, rows, kHoldOut));
+                    path, rows, kOwnHoldOut));
   data.test_inputs = hold_out(data.train_inputs);
   data.test_targets = hold_out(data.train_targets);
   data.read_as += ", every tenth sample for the test";
@@ -234,7 +234,7 @@ class Targets {
   std::string no_classes() const {
     if (!one_each_) return fmt::format("has shape {}", shown(data_.train_targets.shape));
     for (size_t k = 0; k < values_.size(); ++k)
-      if (const double v = values_[k]; !(v >= 0 && v < kMostClasses && v == std::floor(v)))
+      if (const double v = values_[k]; !(v >= 0 && v < kMostOwnClasses && v == std::floor(v)))
         return fmt::format("has {} in sample {}", v, k);
     return "";
   }
@@ -279,7 +279,7 @@ std::string settle_task(OwnData& data, const std::string& loss) {
     if (!why.empty() && loss == "cross_entropy")
       return fmt::format(
           "{}, with loss cross_entropy, accepted: one whole number a sample, 0 to {}; or loss mse",
-          why, kMostClasses - 1);
+          why, kMostOwnClasses - 1);
     if (why.empty() && (loss == "cross_entropy" || targets.look_like_classes()))
       return targets.make_classes(), "";
   }

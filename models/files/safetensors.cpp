@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxHeaderBytes = size_t{100} << 20;  // the format's own limit
-constexpr size_t kMostDimensions = 64;
+constexpr size_t kMostSafetensorsDimensions = 64;
 
 const char* name_of(TensorType type) {
   for (const TensorTypeNames& known : tensor_types())
@@ -61,7 +61,7 @@ class HeaderTaker : public Json::json_sax_t {
     Entry* entry = entries.empty() ? nullptr : &entries.back();
     if (depth_ == 3 && is_entry_field("shape")) {
       entry->info.shape.push_back(static_cast<int64_t>(value));
-      return value <= kMost && entry->info.shape.size() <= kMostDimensions;
+      return value <= kMost && entry->info.shape.size() <= kMostSafetensorsDimensions;
     }
     if (depth_ == 3 && is_entry_field("data_offsets")) {
       entry->offsets.push_back(value);
@@ -116,7 +116,7 @@ std::string complaint_of(const Entry& entry, uint64_t data_bytes, uint64_t left)
   return expected == length ? "" : "has another number of bytes than of numbers";
 }
 
-struct Header {
+struct SafetensorsHeader {
   std::vector<Entry> entries;
   uint64_t data_at = 0;
 };
@@ -128,8 +128,9 @@ Error cut_or_none(const std::string& path, uint64_t bytes, uint64_t announced) {
 }
 
 /// `text`: the header, of a file of so many bytes.
-Result<Header> header_of(const std::string& path, std::string_view text, uint64_t file_bytes) {
-  Header header;
+Result<SafetensorsHeader> header_of(const std::string& path, std::string_view text,
+                                    uint64_t file_bytes) {
+  SafetensorsHeader header;
   header.data_at = sizeof(uint64_t) + text.size();
   const uint64_t data_bytes = file_bytes - header.data_at;
   HeaderTaker taker;
@@ -160,7 +161,7 @@ Status is_number(const TensorInfo& info) {
 
 class SafetensorsReader final : public TensorReader {
  public:
-  SafetensorsReader(InputFile file, const Header& header)
+  SafetensorsReader(InputFile file, const SafetensorsHeader& header)
       : file_(std::move(file)), data_at_(header.data_at) {
     for (const Entry& entry : header.entries)
       places_.push_back({entry.offsets[0], entry.offsets[1]});

@@ -17,7 +17,7 @@
 namespace grapevine {
 namespace {
 
-constexpr size_t kMostPickleBytes = size_t{64} << 20, kMostDimensions = 32;
+constexpr size_t kMostPickleBytes = size_t{64} << 20, kMostStateDimensions = 32;
 
 using Kind = PickleValue::Kind;
 
@@ -208,7 +208,7 @@ class TensorFinder {
   std::optional<std::vector<uint64_t>> sizes_of(PickleValue list) const {
     const auto items = pickle_.items(list);
     std::vector<uint64_t> sizes;
-    if (list.kind != Kind::list || items.size() > kMostDimensions) return std::nullopt;
+    if (list.kind != Kind::list || items.size() > kMostStateDimensions) return std::nullopt;
     for (const PickleValue& item : items) {
       if (item.kind != Kind::integer || item.number < 0) return std::nullopt;
       sizes.push_back(static_cast<uint64_t>(item.number));

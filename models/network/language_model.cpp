@@ -22,10 +22,10 @@ constexpr size_t kStreams = 32, kStreamWindow = 64;  // how they are read: side 
 
 using State = std::vector<at::Tensor>;  // of the LSTM: hidden and cell, [1, n, hidden]
 
-class Instance final : public NetworkInstance {
+class LanguageInstance final : public NetworkInstance {
  public:
-  Instance(const ObjectiveSpec& spec, const NetworkPlan& plan, const TextSet& text,
-           const ParameterLayout& statistics, Batches batches)
+  LanguageInstance(const ObjectiveSpec& spec, const NetworkPlan& plan, const TextSet& text,
+                   const ParameterLayout& statistics, Batches batches)
       : NetworkInstance(FlatParameters(plan.layout), {}, statistics, std::move(batches)),
         spec_(spec),
         plan_(plan),
@@ -125,7 +125,7 @@ class LanguageModel final : public NetworkObjective {
         plan_(std::move(inputs.plan)),
         text_(std::move(inputs.text)) {
     for (int thread = 0; thread < spec.threads + spec.has_tester; ++thread)
-      add(std::make_unique<Instance>(this->spec(), plan_, *text_, statistics(), batches()));
+      add(std::make_unique<LanguageInstance>(this->spec(), plan_, *text_, statistics(), batches()));
   }
 
   void initial_point(int, Vec x) const override { initial_weights(plan_, spec().seed, x); }
@@ -134,7 +134,7 @@ class LanguageModel final : public NetworkObjective {
   Evaluation evaluate(int thread, int rank, ConstVec x) override {
     const size_t targets = std::min(text_->validation.size() - 1, kMostValidation);
     const size_t streams = std::min(kStreams, targets), length = targets / streams;
-    Instance& instance = looking_at<Instance>(x, thread, rank);
+    LanguageInstance& instance = looking_at<LanguageInstance>(x, thread, rank);
     State state = instance.fresh_state(streams);
     NetworkInstance::Outcome sum;
     for (size_t at = 0; at < length; at += kStreamWindow)
@@ -145,7 +145,7 @@ class LanguageModel final : public NetworkObjective {
 
   Evaluation validate(int thread, int rank, ConstVec x) override {
     const std::span<const uint32_t> aside(dealt().aside);
-    Instance& instance = looking_at<Instance>(x, thread, rank);
+    LanguageInstance& instance = looking_at<LanguageInstance>(x, thread, rank);
     NetworkInstance::Outcome sum;
     for (size_t first = 0; first < aside.size(); first += kStreams)
       sum += instance.test_windows(aside.subspan(first, std::min(kStreams, aside.size() - first)));
