@@ -222,10 +222,13 @@ configure() {
     none | /*) options=("-DGRAPEVINE_LIBTORCH=$libtorch") ;;
     *) options=("-DGRAPEVINE_LIBTORCH=$PWD/$libtorch") ;;
   esac
+  local cuda=${GRAPEVINE_CUDA:-}  # unset: what the preset dev says, else where there is a driver
+  if [ -n "$cuda" ] || [ "$preset" != dev ]; then options+=("-DGRAPEVINE_CUDA=$cuda"); fi
+  local asked="libtorch=$libtorch${cuda:+ cuda=$cuda}"
   # This file is written when a configuration has ended well, and holds what it was asked for.
-  if [ ! -e "$folder/configured" ] || [ "$(cat "$folder/configured")" != "libtorch=$libtorch" ]; then
+  if [ ! -e "$folder/configured" ] || [ "$(cat "$folder/configured")" != "$asked" ]; then
     quietly "configure $preset" cmake --preset "$preset" "${options[@]}"
-    echo "libtorch=$libtorch" >"$folder/configured"
+    echo "$asked" >"$folder/configured"
   elif ! ninja -C "$folder" -n build.ninja | grep -q 'no work to do'; then  # CMake's files changed
     quietly "configure $preset" ninja -C "$folder" build.ninja
   fi

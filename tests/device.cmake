@@ -12,7 +12,7 @@ grapevine_test(device
   USES grapevine_adversary)
 
 # cuda_device.cu on a CUDA that is none.
-if(CMAKE_CUDA_COMPILER_LOADED)
+if(CUDAToolkit_FOUND)
   grapevine_test(cuda_device
     SOURCES device/cuda_device_test.cpp device/cuda_device_as_cpp.cpp device/fake_cuda.cpp
     USES Threads::Threads ${CMAKE_DL_LIBS})
@@ -21,5 +21,6 @@ if(CMAKE_CUDA_COMPILER_LOADED)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/management)
   set_property(TARGET cuda_device_test PROPERTY BUILD_RPATH ${CMAKE_BINARY_DIR}/tests/management)
   add_dependencies(cuda_device_test fake_management)
+  set_target_properties(cuda_device_test PROPERTIES UNITY_BUILD OFF)  # a file is the device's source
   target_include_directories(cuda_device_test SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 endif()

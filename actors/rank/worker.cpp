@@ -204,8 +204,13 @@ Worker::behavior_type Worker::make_behavior() {
 }
 
 void Worker::on_exit() {
-  deps_ = {
-      .clock = deps_.clock, .settings = {}, .compute = {}, .counters = {}, .state = {}, .node = {}};
+  deps_ = {.clock = deps_.clock,
+           .settings = {},
+           .pool = {},
+           .compute = {},
+           .counters = {},
+           .state = {},
+           .node = {}};
   held_ = {};
   held_answer_ = {};
 }

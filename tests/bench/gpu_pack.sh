@@ -12,7 +12,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
 mapfile -t programs < <(python3 tests/bench/gpu_steps.py --programs)
-(configure release)
+(GRAPEVINE_CUDA=ON configure release)  # for a GPU of another machine
 (build release grapevine-network "${programs[@]}")
 mkdir -p "$place/bin" "$place/lib" "$(dirname "$file")"
 for name in libgrapevine-network.so "${programs[@]}"; do

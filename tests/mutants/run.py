@@ -9,7 +9,8 @@ scripts' half, whose cases are `file.Class.test`, and `guests`, those of a node'
 
     tests/mutants/run.py                  all of them, in build/mutants/tree, built without LibTorch
     tests/mutants/run.py NAME...          these
-    tests/mutants/run.py --here NAME...   in this tree and its build/release: for who made a copy
+    tests/mutants/run.py --here NAME...   in this tree and its build/release: for who made a copy, and configured
+                                          it with -DCMAKE_UNITY_BUILD=OFF (each change is built sooner so)
     tests/mutants/run.py --fit            builds nothing: whether every patch still fits
 
 Prints a table and ends with status 1 when a change went unnoticed, or a patch does not fit any
@@ -78,7 +79,8 @@ def copy_of_tree():
         if copy.is_file() and name.parts[0] != "build" and str(name) not in wanted:
             copy.unlink()
     if not (tree / "build/release/build.ninja").exists():
-        must(["cmake", "--preset", "release", "-DGRAPEVINE_LIBTORCH=none"], tree)
+        must(["cmake", "--preset", "release", "-DCMAKE_UNITY_BUILD=OFF",
+              "-DGRAPEVINE_LIBTORCH=none"], tree)
     return tree
 
 
