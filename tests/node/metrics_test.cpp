@@ -59,7 +59,10 @@ Answer probe(Process& node, const std::string& path) {
   node.address();  // it has said by then where its metrics are
   httplib::Client client("http://" + url_of(node));
   Answer answer;
-  if (const auto got = client.Get(path)) answer = {got->status, got->body};
+  if (const auto got = client.Get(path)) {
+    answer.status = got->status;
+    answer.text = got->body;
+  }
   return answer;
 }
 
