@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/algorithms/ad_psgd.hpp"
+#include "actors/algorithms/a2cid2.hpp"
 #include "actors/algorithms/all_reduce.hpp"
 #include "actors/algorithms/choco.hpp"
 #include "actors/algorithms/d2.hpp"

@@ -209,7 +209,7 @@ Member self_of(const Settings& s, const NodeSettings& n) {
   return self;
 }
 
-LifecycleOptions lifecycle_of(const Settings& s, const NodeSettings& n) {
+LifecycleOptions lifecycle_of(const NodeSettings& n) {
   LifecycleOptions options;
   options.total_ranks = static_cast<uint32_t>(n.total_ranks);
   options.patience_s = n.patience_s;
@@ -237,7 +237,7 @@ Handles spawn_agents(caf::actor_system& system, const Settings& s, const NodeSet
       MembershipOptions{s.seed, n.join, s.topology, run_of(hello_of(s, n, *objective)),
                         hooks.run.resumption.generation, gradients_of(hooks.run.resumption),
                         n.own_key->signing()},
-      lifecycle_of(s, n), say, [sink = hooks.run.sink](const Alarm& alarm) { sink.raise(alarm); },
+      lifecycle_of(n), say, [sink = hooks.run.sink](const Alarm& alarm) { sink.raise(alarm); },
       std::move(done)});
   to.transfers = system.spawn<Transfers>(TransfersDependencies{clock, n.name, objective, s.ranks,
                                                                shape_of_rank(s, *objective),

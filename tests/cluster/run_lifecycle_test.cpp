@@ -43,8 +43,8 @@ struct Node {
   MemberTable table;
 };
 
-LifecycleOptions founder() { return {4, 15, {}, true}; }
-LifecycleOptions joiner() { return {4, 15, {"b:1"}, true}; }
+LifecycleOptions founder() { return {4, 15, {}}; }
+LifecycleOptions joiner() { return {4, 15, {"b:1"}}; }
 
 // One that trains, beside b.
 Node training() {
