@@ -94,6 +94,9 @@ foreach(header EIGEN CLI11 JSON HTTPLIB CATCH)
 endforeach()
 if(HTTPLIB_LIBRARY)
   target_link_libraries(GrapevineDep::HTTPLIB INTERFACE "${HTTPLIB_LIBRARY}")
+  # As Debian has built it (pkg-config --cflags cpp-httplib): without this a Client is a member shorter than the
+  # library's, which then writes beyond it.
+  target_compile_definitions(GrapevineDep::HTTPLIB INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT)
 endif()
 
 # LibTorch: the two libraries and two include folders of the PyPI wheel (its CMake package demands CUDA).
