@@ -1489,7 +1489,7 @@ class Launch(unittest.TestCase):
         try:
             with open("/proc/%d/stat" % process) as stat:
                 return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # it may go between the two calls
             return False
 
     def test_what_a_wrapper_starts_ends_with_the_launch_however_that_ends(self):
