@@ -183,6 +183,8 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
     want_mean();
   }
   if (effects.drain) {
+    // Whose wish it was may be gone before all have heard: each node says so itself.
+    if (stops_) handle([](Membership& m, double now, MembershipEffects& out) { m.stop(now, out); });
     for (const Member& m : membership_->graph())
       expected_.push_back(m.node);
     send(parts_.node, Finish{});

@@ -445,6 +445,19 @@ SpawnedNode spawn_node(caf::actor_system& system, const Settings& s, const NodeS
 
 namespace {
 
+GuestHall::Run run_of_scripts(caf::actor_system& system, const SpawnedNode& node, const Settings& s,
+                              bool on_device) {
+  return {.system = &system,
+          .cluster = node.cluster,
+          .counters = node.run->counters,
+          .pool = node.run->pool,
+          .clock = node.run->clock,
+          .gradients = s.gradients,
+          .ranks = s.ranks,
+          .checkpointer = node.run->checkpointer,
+          .on_device = on_device};
+}
+
 // Once all that is said of it is in order.
 Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
                                std::shared_ptr<Objective> objective, NodeHooks hooks,
@@ -480,15 +493,7 @@ Result<NodeResult> run_checked(const Settings& s, const NodeSettings& n,
             [&] { return hooks.on_listening(links->address()), true; });
   node.start(links);
   if (hooks.guests)
-    hooks.guests->begin({.system = &system,
-                         .cluster = node.cluster,
-                         .counters = node.run->counters,
-                         .pool = node.run->pool,
-                         .clock = node.run->clock,
-                         .gradients = s.gradients,
-                         .ranks = s.ranks,
-                         .checkpointer = node.run->checkpointer,
-                         .on_device = hooks.run.device != nullptr});
+    hooks.guests->begin(run_of_scripts(system, node, s, hooks.run.device != nullptr));
 
   std::optional<Alarm> alarm;
   const auto* interrupts = hooks.run.interrupts;

@@ -1,5 +1,5 @@
-// SmoothedTime: what something usually takes, by samples: their smoothed mean and mean deviation, as
-// TCP has it for its round trips (Jacobson, SIGCOMM 1988; RFC 6298).
+// SmoothedTime: what something usually takes, by samples: their smoothed mean and mean deviation,
+// as TCP has it for its round trips (Jacobson, SIGCOMM 1988; RFC 6298).
 #pragma once
 #include <cmath>
 

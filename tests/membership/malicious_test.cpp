@@ -405,10 +405,12 @@ TEST_CASE("of an edge counts what both ends say, at most twice the other's, and 
   CHECK(counts(1) == std::vector<double>{5});
   CHECK(counts(0) == std::vector<double>{10});
   says(3, 4);
-  CHECK(counts(0) == std::vector<double>{5});
-  CHECK(counts(2) == std::vector<double>{5});
-  CHECK(counts(1) == std::vector<double>{5});
-  CHECK(counts(3) == std::vector<double>{4});
+  for (const int node : {0, 1, 2, 3})
+    CHECK(counts(node) == std::vector<double>{5});
+  says(3, 2);
+  for (const int node : {0, 1, 2})
+    CHECK(counts(node) == std::vector<double>{4});
+  CHECK(counts(3) == std::vector<double>{2});  // far from what the other end says
 }
 
 TEST_CASE(
@@ -478,11 +480,11 @@ TEST_CASE("nodes that a liar has led ahead through many graphs are followed by a
     }
     world->run(world->now() + 1);
   }
-  CHECK(world->at(0).spec().version > before + 50);
+  CHECK(world->at(0).spec().version > before + 30);
   CHECK(world->at(2).spec().version == before);
   world->heal();
   CHECK(world->run_until([&] { return world->one_view(); }, 60) < 30);
-  CHECK(world->at(2).spec().version > before + 50);
+  CHECK(world->at(2).spec().version > before + 30);
 }
 
 TEST_CASE("an incarnation that jumps is refused and counted") {

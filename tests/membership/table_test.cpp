@@ -30,8 +30,7 @@ Member anything(Random& random) {
   m.first_rank += m.incarnation;
   m.refutations = random.below(4);
   m.state = static_cast<MemberState>(random.below(4));
-  if (m.state == MemberState::left || (m.state == MemberState::dead && random.below(4) == 0))
-    m.last_word = m.state;
+  if (m.state == MemberState::left) m.last_word = m.state;
   m.ready = m.refutations >= 2;  // once ready, ready for the rest of the incarnation
   m.finished = m.refutations >= 3;
   return m;

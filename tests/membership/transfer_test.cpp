@@ -386,7 +386,8 @@ TEST_CASE("one request brings sixteen pieces at most, however many it names") {
   CHECK(out.pieces.size() == 16u);
 }
 
-TEST_CASE("a piece of another type than the state's is refused, though its hash is the promised one") {
+TEST_CASE(
+    "a piece of another type than the state's is refused, though its hash is the promised one") {
   FetcherOptions options;
   options.shape = {DType::f32, 1, 4};
   options.sources = {{"a", 0}};
