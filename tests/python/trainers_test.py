@@ -151,6 +151,13 @@ class Trainers(unittest.TestCase):
         for name, value in mean.items():
             self.assertTrue(torch.equal(value, gossip.mean[name]), name)
 
+    def check_end_with_the_run(self, make_gossip, fit):
+        with Node(1, "--gradients=5") as node:
+            saved = node.folder + "/mean.pt"
+            gossip = make_gossip(node=node.path, save=saved)
+            fit(gossip, epochs=1000)
+            self.check_end(gossip, saved)
+
     @needs("lightning")
     def test_lightning_has_the_bits_of_its_own_loop_alone_and_tells_its_loggers(self):
         logger = Figures()
@@ -166,11 +173,7 @@ class Trainers(unittest.TestCase):
 
     @needs("lightning")
     def test_lightning_ends_with_the_run_and_saves_the_mean(self):
-        with Node(1, "--gradients=5") as node:
-            saved = node.folder + "/mean.pt"
-            gossip = grapevine.lightning.Gossip(node=node.path, save=saved)
-            lightning_fit(gossip, epochs=1000)
-            self.check_end(gossip, saved)
+        self.check_end_with_the_run(grapevine.lightning.Gossip, lightning_fit)
 
     @needs("lightning")
     def test_two_of_lightning_share_the_steps_of_a_run_and_have_one_mean(self):
@@ -192,11 +195,7 @@ class Trainers(unittest.TestCase):
 
     @needs("transformers")
     def test_the_trainer_of_hugging_face_ends_with_the_run_and_saves_the_mean(self):
-        with Node(1, "--gradients=5") as node:
-            saved = node.folder + "/mean.pt"
-            gossip = grapevine.hf.Gossip(node=node.path, save=saved)
-            hugging_face_fit(gossip, epochs=1000)
-            self.check_end(gossip, saved)
+        self.check_end_with_the_run(grapevine.hf.Gossip, hugging_face_fit)
 
     @needs("accelerate")
     def test_what_accelerate_prepares_has_its_bits_alone(self):
