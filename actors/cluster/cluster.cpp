@@ -183,7 +183,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
     want_mean();
   }
   if (effects.drain) {
-    // Whose wish it was may be gone before all have heard: each node says so itself.
+    // The node that wished it may die before all have heard, so each node that stops says it too.
     if (stops_) handle([](Membership& m, double now, MembershipEffects& out) { m.stop(now, out); });
     for (const Member& m : membership_->graph())
       expected_.push_back(m.node);
@@ -383,7 +383,7 @@ void Cluster::on_heard(Heard& heard) {
   if (!heard.packet.work.empty()) tell_work();
 }
 
-/// The node, of what the others have done, also of those who have not told yet.
+/// Tells the node what all others have done. Of a member that has told nothing yet it says so.
 void Cluster::tell_work() {
   if (!membership_) return;
   const MemberTable& table = membership_->table();
@@ -394,12 +394,14 @@ void Cluster::tell_work() {
     const auto fact = told.find(id_of(m.key));
     const bool has_told = fact != told.end();
     if (!has_told && is_over(m)) continue;
-    MemberWork work{id_of(m.key), m.node};
-    if (has_told)
-      work = {id_of(m.key),           m.node, 0, true, fact->second.number, fact->second.taken,
-              fact->second.per_second};
+    MemberWork work{.id = id_of(m.key), .node = m.node};
     work.ranks = m.first_rank == kAnyRank || !m.ready ? 0 : static_cast<int>(m.ranks);
     work.is_live = m.state == MemberState::alive;
+    if (has_told) {
+      work.number = fact->second.number;
+      work.taken = fact->second.taken;
+      work.per_second = fact->second.per_second;
+    }
     others->push_back(std::move(work));
   }
   if (!others->empty()) send(parts_.node, WorkHeard{membership_->work_before(), std::move(others)});
