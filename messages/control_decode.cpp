@@ -146,8 +146,10 @@ MembershipPacket read(Judge& judge, wire::Membership::Reader in) {
   m.graph.version = in.getGraphVersion();
   m.graph.node = judge.text("graphNode", in.getGraphNode(), kNameBytes);
   m.graph.topology = judge.text("topology", in.getTopology(), kSpecBytes);
-  m.graph.key = judge.raw<32>("graphKey", in.getGraphKey(), false);
-  m.graph.signature = judge.raw<64>("graphSignature", in.getGraphSignature(), false);
+  if (m.graph.version > 0) {  // else nobody has asked for it, and nobody has signed it
+    m.graph.key = judge.raw<32>("graphKey", in.getGraphKey(), false);
+    m.graph.signature = judge.raw<64>("graphSignature", in.getGraphSignature(), false);
+  }
   const auto news = in.getNews();
   m.news.resize(judge.length("news", news.size(), kMaxNews));
   for (unsigned k = 0; k < m.news.size(); ++k)

@@ -242,6 +242,24 @@ TEST_CASE("what a stranger writes over a bound or a value is refused at the othe
   }
 }
 
+TEST_CASE("a graph that nobody has asked for has no owner, whatever a stranger writes beside it") {
+  MembershipPacket m;
+  m.graph.version = 0x123456789a;
+  m.graph.key.fill(1);
+  m.graph.signature.fill(2);
+  Bytes bytes = encoded(m);
+  size_t found = 0;
+  for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+    if (std::memcmp(bytes.data() + at, &m.graph.version, 8) != 0) continue;
+    std::memset(bytes.data() + at, 0, 8);
+    ++found;
+  }
+  REQUIRE(found == 1);
+  const auto decoded = decode_control(bytes);
+  REQUIRE(decoded);
+  CHECK(std::get<MembershipPacket>(*decoded).graph == GraphSpec{});
+}
+
 TEST_CASE("a frame on the control link passes the frame's codec and carries no payload") {
   FrameHeader h;
   h.kind = FrameKind::data;
