@@ -101,6 +101,8 @@ void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Bu
                     int ranks, const std::function<bool()>& hurries) {
   std::unique_lock lock(mutex_);
   stage_ = Stage::over;
+  for (Place& at : places_)
+    at.status.done = true;
   mean_ = std::move(mean);
   mean_aside_ = std::move(aside);
   ranks_in_mean_ = ranks;
