@@ -23,6 +23,7 @@
 #include <source_location>
 #include <span>
 
+#include "kernels/device/access.hpp"
 #include "kernels/device/execution.hpp"
 
 namespace grapevine {
@@ -49,18 +50,6 @@ struct Block {
   std::byte* data = nullptr;
   size_t bytes = 0;
   Kind kind = Kind::device;
-};
-
-/// What a piece of work does with a stretch of memory.
-struct Access {
-  enum class Mode : uint8_t {
-    reads,
-    writes,  // whole, and never reads what was there
-    updates
-  };
-  const void* data = nullptr;  // null: an optional vector that is absent
-  size_t bytes = 0;
-  Mode mode = Mode::reads;
 };
 
 /// A pass. where[k] is where access k lies for this call, and the body knows no other address, so

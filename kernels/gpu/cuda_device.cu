@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/passes/footprints.hpp"
+#include "kernels/passes/passes.hpp"
 
 namespace grapevine {
 namespace {

@@ -1,11 +1,12 @@
 // The inside of compressor.hpp and moniqua.hpp on a device: the passes that turn one tensor into
-// its bytes and back. What each touches stands in footprints.hpp; both twins are declared here.
+// its bytes and back, what each touches, and both twins.
 //
 // Encoded bytes lie at any address, so no twin reads a number of theirs in one piece. A pass finds
 // its sums, its threshold and its places on the device itself: nothing waits for the host.
 #pragma once
 #include "kernels/base/random.hpp"
 #include "kernels/device/execution.hpp"
+#include "kernels/passes/moniqua.hpp"
 #include "kernels/passes/passes.hpp"
 
 namespace grapevine {
@@ -61,6 +62,12 @@ struct EncodeArguments {
   Draws places;
   const void* v;
   void *scratch, *bytes;  // scratch: null on the CPU
+
+  void each(size_t size, size_t width, const auto& see) {
+    see(v, size * width, Access::reads);
+    see(scratch, codec::scratch_bytes_of(tensor, width), Access::updates);
+    see(bytes, tensor.bytes, Access::writes);
+  }
 };
 
 /// y += a C(v), of every kind but `low_rank`.
@@ -70,12 +77,19 @@ struct DecodeArguments {
   double a;
   const void* bytes;
   void* y;
+
+  void each(size_t size, size_t width, const auto& see) {
+    see(bytes, tensor.bytes, Access::reads);
+    see(y, size * width, Access::updates);
+  }
 };
 
 /// out = numbers in [-1, 1), the draws of a stream in order.
 struct DrawArguments {
   Draws draws;
   void* out;
+
+  void each(size_t size, size_t width, const auto& see) { see(out, size * width, Access::writes); }
 };
 
 struct MoniquaEncodeArguments {
@@ -83,12 +97,24 @@ struct MoniquaEncodeArguments {
   Draws noise;
   const void* x;
   void* bytes;
+
+  void each(size_t size, size_t width, const auto& see) {
+    see(x, size * width, Access::reads);
+    see(bytes, moniqua_bytes(size), Access::writes);
+  }
 };
 
 struct MoniquaAddArguments {
   double theta, a;
   const void *x, *sent, *received;
   void* y;
+
+  void each(size_t size, size_t width, const auto& see) {
+    see(x, size * width, Access::reads);
+    see(sent, moniqua_bytes(size), Access::reads);
+    see(received, moniqua_bytes(size), Access::reads);
+    see(y, size * width, Access::updates);
+  }
 };
 
 namespace passes {

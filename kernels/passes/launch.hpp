@@ -1,46 +1,22 @@
 // From a pass's arguments to the device that does it: queue(on, wide, arguments, size).
 //
-// Of each pass the footprint (footprints.hpp) and both twins come together here: the CUDA one of
+// Of each pass what it touches and both twins come together here: the CUDA one of
 // cuda::queue, and the CPU one, over its whole length by the best build. The owner of a device
 // may have either done, and gets the same bits.
 #pragma once
 #include <limits>
 
+#include "kernels/device/device.hpp"
+#include "kernels/passes/codec_passes.hpp"
 #include "kernels/passes/cpu/split.hpp"
-#include "kernels/passes/footprints.hpp"
+#include "kernels/passes/passes.hpp"
 
 namespace grapevine::passes {
 
-// --- the CPU twins: elements [first, last)
-
-template <class Arguments>
-inline constexpr auto kTwin = nullptr;
-template <>
-inline constexpr auto kTwin<ExtrapolateArguments> = &CpuBuild::extrapolate;
-template <>
-inline constexpr auto kTwin<JumpArguments> = &CpuBuild::jump;
-template <>
-inline constexpr auto kTwin<RoundArguments> = &CpuBuild::round;
-template <>
-inline constexpr auto kTwin<RoundedJumpArguments> = &CpuBuild::rounded_jump;
-template <>
-inline constexpr auto kTwin<StepArguments> = &CpuBuild::step;
-template <>
-inline constexpr auto kTwin<AxpyArguments> = &CpuBuild::axpy;
-template <>
-inline constexpr auto kTwin<ScaleArguments> = &CpuBuild::scale;
-template <>
-inline constexpr auto kTwin<AdamArguments> = &CpuBuild::adam;
-template <>
-inline constexpr auto kTwin<CombineArguments> = &CpuBuild::combine;
-template <>
-inline constexpr auto kTwin<GatherArguments> = &CpuBuild::gather;
-template <>
-inline constexpr auto kTwin<ScatterArguments> = &CpuBuild::scatter;
-
+/// Elements [first, last) of an elementwise pass.
 template <class Arguments>
 void run(const CpuBuild& build, bool wide, const Arguments& a, size_t first, size_t last) {
-  (build.*kTwin<Arguments>)(wide, a, first, last);
+  static_cast<const CpuLoop<Arguments>&>(build.elementwise).loop(wide, a, first, last);
 }
 
 // --- the CPU twins of what is done in one piece
@@ -122,13 +98,13 @@ void queue(const Execution& on, bool wide, Arguments a, size_t size,
   const size_t width = wide ? sizeof(double) : sizeof(float);
   Access accesses[kMostAccesses];
   size_t count = 0;
-  each(a, size, width, [&](auto*& vector, size_t bytes, Access::Mode mode) {
+  a.each(size, width, [&](auto*& vector, size_t bytes, Access::Mode mode) {
     accesses[count++] = {vector, bytes, mode};
   });
   const auto body = [a, size, width, wide](void* native, void* const* addresses) {
     Arguments here = a;
     size_t k = 0;
-    each(here, size, width, [&](auto*& vector, size_t, Access::Mode) { vector = addresses[k++]; });
+    here.each(size, width, [&](auto*& vector, size_t, Access::Mode) { vector = addresses[k++]; });
 #ifdef GRAPEVINE_CUDA
     if (native != nullptr) return cuda::queue(wide, here, size, native);
 #endif

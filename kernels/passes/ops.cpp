@@ -224,7 +224,7 @@ void combine(const Execution& on, std::span<const Term> terms, Vec out) {
       const size_t size = std::min(kBlock, last - i);
       void* target = static_cast<char*>(out.data) + i * size_of(out.dtype);
       combine_many(terms, i, scratch, target,
-                   [&](const CombineArguments& a) { best_build().combine(is_wide, a, 0, size); });
+                   [&](const CombineArguments& a) { run(best_build(), is_wide, a, 0, size); });
     }
   });
 }

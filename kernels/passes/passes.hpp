@@ -1,121 +1,70 @@
-// The inside of ops.hpp: a call's arguments once they are checked, and the builds that carry it
-// out. What each pass touches stands in footprints.hpp.
+// The inside of ops.hpp: the passes that are not elementwise, and the builds that carry out all.
 //
-// Plain structs and function pointers only: this header is also read by the sources that are
-// compiled for newer instruction sets, which must not leave an inline function behind that others
-// would link to.
+// Plain structs, templates and function pointers only: this header is also read by the sources that
+// are compiled for newer instruction sets, which must not leave an inline function behind that
+// others would link to.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
-#include "kernels/base/bfloat16.hpp"
 #include "kernels/passes/low_rank_passes.hpp"
 #include "kernels/passes/packing_passes.hpp"
+#include "kernels/passes/rule_passes.hpp"
+#include "kernels/passes/vector_passes.hpp"
 
 namespace grapevine {
 
-struct ExtrapolateArguments {
-  double c;
-  const void *x, *x_tilde;
-  void* out;
-  bool streamed = false;  // CPU: `out` is written past the caches
-};
+namespace {
 
-struct JumpArguments {
-  double c, alpha, alpha_tilde;
-  const void *sent, *received;
-  void *x, *x_tilde;  // x_tilde may be null
-};
+/// Calls run(pass) with the pass that these arguments and this element type ask for.
+template <class Arguments, class Run>
+void with_pass(const Arguments& arguments, bool wide, const Run& run) {
+  if (wide) {
+    typed_pass<double>(arguments, run);
+  } else {
+    typed_pass<float>(arguments, run);
+  }
+}
 
-/// As ExtrapolateArguments, out in bf16.
-struct RoundArguments {
-  double c;
-  const void *x, *x_tilde;  // x_tilde may be null
-  void* out;
-};
+}  // namespace
 
-/// As JumpArguments, sent and received in bf16.
-struct RoundedJumpArguments {
-  double c, alpha, alpha_tilde;
-  const void *sent, *received;
-  void *x, *x_tilde;  // x_tilde may be null
-};
+template <template <class> class Slot>
+struct ElementwiseSlots : RuleSlots<Slot>, VectorSlots<Slot> {};
 
-struct StepArguments {
-  double c, lr, momentum, weight_decay;
-  bool nesterov;
-  const void* g;
-  void *v, *x, *x_tilde, *copy;  // all but x may be null
-  bool streamed = false;         // CPU: `copy` is written past the caches
-};
-
-struct TakeArguments {
-  double c;
-  void *front, *base, *x, *x_tilde;  // x_tilde may be null
-  void* finite = nullptr;            // on a device, a double: 1 where front was finite, else 0
-};
-
-struct AxpyArguments {
-  double a;
-  const void* x;
-  void* y;
-};
-
-struct ScaleArguments {
-  double a;
-  const void* x;
-  void* y;
-};
-
-struct AdamArguments {
-  double c, lr, beta1, beta2, unbias1, unbias2, epsilon, weight_decay;
-  bool decoupled;
-  const void* g;
-  void *m, *v, *x, *x_tilde, *copy;  // x_tilde and copy may be null
-  bool streamed = false;             // CPU: `copy` is written past the caches
-};
-
-/// out = base + a_0 x_0 + a_1 x_1 + ...
-struct CombineArguments {
-  static constexpr int kMost = 8;  // terms of one pass
-  int count;                       // 1 to kMost
-  double a[kMost];
-  const void* x[kMost];
-  const void* base;  // null: none
-  void* out;
-  bool streamed = false;  // CPU: `out` is written past the caches
-};
-
-/// out[i] = x[i stride], `x` at the first element that is read.
-struct GatherArguments {
-  size_t stride;
-  const void* x;
-  void* out;
-};
-
-/// out[i stride] = x[i], `out` at the first element that is written.
-struct ScatterArguments {
-  size_t stride;
-  const void* x;
-  void* out;
-};
+/// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed
+/// them. Within a block element i belongs to lane i mod kReductionLanes; then the upper half of the
+/// lanes is added to the lower one until one is left.
+constexpr size_t kReductionBlock = 8192, kReductionLanes = 16;
 
 /// out = a, on a device.
 struct FillArguments {
   double a;
   void* out;
+
+  void each(size_t size, size_t width, const auto& see) { see(out, size * width, Access::writes); }
 };
 
 /// sum += x, on a device.
 struct AccumulateArguments {
   const void* x;
   void* sum;  // doubles
+
+  void each(size_t size, size_t width, const auto& see) {
+    see(x, size * width, Access::reads);
+    see(sum, size * sizeof(double), Access::updates);
+  }
 };
 
 /// The one number x, on a device.
 struct NumberArguments {
   const void* x;
   void* result;  // a double
+
+  void each(size_t, size_t width, const auto& see) {
+    see(x, width, Access::reads);
+    see(result, sizeof(double), Access::writes);
+  }
 };
 
 /// x . y or |x - y|^2, on a device.
@@ -124,34 +73,41 @@ struct SumArguments {
   const void *x, *y;
   void *blocks, *result;  // doubles, `blocks` one of each block of the reduction
   bool rounded = false;   // x and y in bf16, of a distance
+
+  void each(size_t size, size_t width, const auto& see) {
+    const size_t bytes = size * (rounded ? sizeof(BFloat16) : width);
+    see(x, bytes, Access::reads);
+    see(y, bytes, Access::reads);
+    see(blocks, (size + kReductionBlock - 1) / kReductionBlock * sizeof(double), Access::writes);
+    see(result, sizeof(double), Access::writes);
+  }
 };
 
 /// On a device: 1 where all of x is finite, else 0.
 struct FiniteArguments {
   const void* x;
   void* result;  // a double
+
+  void each(size_t size, size_t width, const auto& see) {
+    see(x, size * width, Access::reads);
+    see(result, sizeof(double), Access::writes);
+  }
 };
 
-/// Sums are taken over blocks of this many elements and the blocks added in order, whoever computed
-/// them. Within a block element i belongs to lane i mod kReductionLanes; then the upper half of the
-/// lanes is added to the lower one until one is left.
-constexpr size_t kReductionBlock = 8192, kReductionLanes = 16;
+/// Accesses that one pass has at most.
+constexpr size_t kMostAccesses = CombineArguments::kMost + 2;
+
+/// An elementwise pass of one build. `wide` means fp64. Elements [first, last).
+template <class Arguments>
+struct CpuLoop {
+  void (*loop)(bool wide, const Arguments&, size_t first, size_t last);
+};
 
 /// One build for the CPU. `wide` means fp64. Elements [first, last).
 struct CpuBuild {
   const char* name;
-  void (*extrapolate)(bool wide, const ExtrapolateArguments&, size_t first, size_t last);
-  void (*jump)(bool wide, const JumpArguments&, size_t first, size_t last);
-  void (*round)(bool wide, const RoundArguments&, size_t first, size_t last);
-  void (*rounded_jump)(bool wide, const RoundedJumpArguments&, size_t first, size_t last);
-  void (*step)(bool wide, const StepArguments&, size_t first, size_t last);
+  ElementwiseSlots<CpuLoop> elementwise;
   bool (*take)(bool wide, const TakeArguments&, size_t first, size_t last);
-  void (*axpy)(bool wide, const AxpyArguments&, size_t first, size_t last);
-  void (*scale)(bool wide, const ScaleArguments&, size_t first, size_t last);
-  void (*adam)(bool wide, const AdamArguments&, size_t first, size_t last);
-  void (*combine)(bool wide, const CombineArguments&, size_t first, size_t last);
-  void (*gather)(bool wide, const GatherArguments&, size_t first, size_t last);
-  void (*scatter)(bool wide, const ScatterArguments&, size_t first, size_t last);
   // At most kReductionBlock elements:
   double (*deviation)(bool wide, const void* x, const double* reference, double* sum, size_t first,
                       size_t last);
@@ -173,18 +129,19 @@ const CpuBuild* const* cpu_builds();
 /// The CUDA twins: queued on `stream`, a cudaStream_t, and neither waited for nor looked at: who
 /// queues them asks the runtime once (cuda_device.cu). In a build without CUDA none of them exists.
 namespace cuda {
-void queue(bool wide, const ExtrapolateArguments&, size_t size, void* stream);
-void queue(bool wide, const JumpArguments&, size_t size, void* stream);
-void queue(bool wide, const RoundArguments&, size_t size, void* stream);
-void queue(bool wide, const RoundedJumpArguments&, size_t size, void* stream);
-void queue(bool wide, const StepArguments&, size_t size, void* stream);
+
+template <class Arguments>
+struct Launch {
+  void (*queue)(bool wide, const Arguments&, size_t size, void* stream);
+};
+extern const ElementwiseSlots<Launch> kElementwise;
+
+template <class Arguments>
+requires std::is_base_of_v<Launch<Arguments>, ElementwiseSlots<Launch>>
+void queue(bool wide, const Arguments& a, size_t size, void* stream) {
+  static_cast<const Launch<Arguments>&>(kElementwise).queue(wide, a, size, stream);
+}
 void queue(bool wide, const TakeArguments&, size_t size, void* stream);
-void queue(bool wide, const AxpyArguments&, size_t size, void* stream);
-void queue(bool wide, const ScaleArguments&, size_t size, void* stream);
-void queue(bool wide, const AdamArguments&, size_t size, void* stream);
-void queue(bool wide, const CombineArguments&, size_t size, void* stream);
-void queue(bool wide, const GatherArguments&, size_t size, void* stream);
-void queue(bool wide, const ScatterArguments&, size_t size, void* stream);
 void queue(bool wide, const FillArguments&, size_t size, void* stream);
 void queue(bool wide, const AccumulateArguments&, size_t size, void* stream);
 void queue(bool wide, const NumberArguments&, size_t size, void* stream);

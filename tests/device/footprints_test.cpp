@@ -1,4 +1,4 @@
-// Every pass between two guard pages: it touches what footprints.hpp says and not a byte more.
+// Every pass between two guard pages: it touches what its each() says and not a byte more.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -75,7 +75,7 @@ class Vectors {
     };
     std::map<const void*, Named> named;
     const size_t width = wide ? 8 : 4;
-    each(a, size, width, [&](auto* vector, size_t bytes, Access::Mode mode) {
+    a.each(size, width, [&](auto* vector, size_t bytes, Access::Mode mode) {
       if (vector == nullptr) return;
       Named& n = named[vector];
       n.bytes = std::max(n.bytes, bytes);
@@ -93,7 +93,7 @@ class Vectors {
                                              place == Place::against_the_end, memory_.size());
       if (!n.written) memory_.back().protect(PROT_READ);
     }
-    each(a, size, width, [&](auto*& vector, size_t, Access::Mode) {
+    a.each(size, width, [&](auto*& vector, size_t, Access::Mode) {
       if (vector != nullptr) vector = placed.at(vector)->data();
     });
   }

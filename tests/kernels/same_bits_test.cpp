@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/base/fork_join.hpp"
-#include "kernels/passes/passes.hpp"
+#include "kernels/passes/launch.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/passes.hpp"
 
@@ -24,31 +24,33 @@ void run_build(const Case& c, const CpuBuild& build, bool streamed, Streams& s) 
   const auto element_at = [&](void* from, size_t i) {
     return static_cast<char*>(from) + (c.moved(n) > 0 ? i * (wide ? 8 : 4) : 0);
   };
+  const auto loop = [&](const auto& arguments, size_t size) {
+    passes::run(build, wide, arguments, 0, size);
+  };
   switch (c.pass) {
-    case Case::extrapolate: return build.extrapolate(wide, {c.c, p[3], p[4], p[5], streamed}, 0, n);
+    case Case::extrapolate: return loop(ExtrapolateArguments{c.c, p[3], p[4], p[5], streamed}, n);
     case Case::jump:
-      return build.jump(wide, {c.c, c.alpha, c.alpha_tilde, p[0], p[1], p[3], tilde}, 0, n);
+      return loop(JumpArguments{c.c, c.alpha, c.alpha_tilde, p[0], p[1], p[3], tilde}, n);
     case Case::rounded:
-      build.round(wide, {c.c, p[3], tilde, p[5]}, 0, n);
-      build.round(wide, {c.c, p[0], nullptr, p[2]}, 0, n);
-      return build.rounded_jump(wide, {c.c, c.alpha, c.alpha_tilde, p[5], p[2], p[3], tilde}, 0, n);
+      loop(RoundArguments{c.c, p[3], tilde, p[5]}, n);
+      loop(RoundArguments{c.c, p[0], nullptr, p[2]}, n);
+      return loop(RoundedJumpArguments{c.c, c.alpha, c.alpha_tilde, p[5], p[2], p[3], tilde}, n);
     case Case::step:
-      return build.step(
-          wide,
-          {c.c, c.how.lr, c.how.momentum, c.how.weight_decay, c.how.nesterov, p[0],
-           c.with_v ? p[2] : nullptr, p[3], tilde, c.with_copy ? p[5] : nullptr, streamed},
-          0, n);
+      return loop(StepArguments{c.c, c.how.lr, c.how.momentum, c.how.weight_decay, c.how.nesterov,
+                                p[0], c.with_v ? p[2] : nullptr, p[3], tilde,
+                                c.with_copy ? p[5] : nullptr, streamed},
+                  n);
     case Case::take: return void(build.take(wide, {c.c, p[0], p[1], p[3], tilde}, 0, n));
-    case Case::axpy: return build.axpy(wide, {c.alpha, p[0], p[3]}, 0, n);
-    case Case::scale: return build.scale(wide, {c.alpha, p[0], p[5]}, 0, n);
+    case Case::axpy: return loop(AxpyArguments{c.alpha, p[0], p[3]}, n);
+    case Case::scale: return loop(ScaleArguments{c.alpha, p[0], p[5]}, n);
     case Case::adam: {
       const AdamStep a = c.adam_step();
       const double t = static_cast<double>(a.t);
-      return build.adam(wide,
-                        {c.c, a.lr, a.beta1, a.beta2, 1 / (1 - std::pow(a.beta1, t)),
-                         1 / (1 - std::pow(a.beta2, t)), a.epsilon, a.weight_decay, a.decoupled,
-                         p[0], p[1], p[2], p[3], tilde, c.with_copy ? p[5] : nullptr, streamed},
-                        0, n);
+      return loop(
+          AdamArguments{c.c, a.lr, a.beta1, a.beta2, 1 / (1 - std::pow(a.beta1, t)),
+                        1 / (1 - std::pow(a.beta2, t)), a.epsilon, a.weight_decay, a.decoupled,
+                        p[0], p[1], p[2], p[3], tilde, c.with_copy ? p[5] : nullptr, streamed},
+          n);
     }
     case Case::combine: {
       CombineArguments a{};
@@ -57,12 +59,12 @@ void run_build(const Case& c, const CpuBuild& build, bool streamed, Streams& s) 
         a.a[k] = c.factor(k), a.x[k] = p[c.stream(k)];
       a.out = p[c.in_place ? 3 : 5];
       a.streamed = streamed && !c.in_place;
-      return build.combine(wide, a, 0, n);
+      return loop(a, n);
     }
     case Case::gather:
-      return build.gather(wide, {c.stride, element_at(p[3], c.first), p[5]}, 0, c.moved(n));
+      return loop(GatherArguments{c.stride, element_at(p[3], c.first), p[5]}, c.moved(n));
     case Case::scatter:
-      return build.scatter(wide, {c.stride, p[3], element_at(p[5], c.first)}, 0, c.moved(n));
+      return loop(ScatterArguments{c.stride, p[3], element_at(p[5], c.first)}, c.moved(n));
   }
 }
 

@@ -1,7 +1,8 @@
 // The passes that write a vector which they do not read, as ops.cu has them: a test reads what nvcc
 // makes of their stores.
 #include "kernels/passes/cuda/cuda_grid.hpp"
-#include "kernels/passes/elements_combine.hpp"
+#include "kernels/passes/rule_passes.hpp"
+#include "kernels/passes/vector_passes.hpp"
 
 namespace grapevine::cuda {
 namespace {
@@ -15,8 +16,8 @@ void start(const Pass& pass) {
 
 void start_all() {
   start<4>(ScalePass<float>{});
-  start<4>(LookPass<float>{});
-  start<2>(LookPass<double>{});
+  start<4>(ExtrapolatePass<float>{});
+  start<2>(ExtrapolatePass<double>{});
   start<4>(RoundPass<float, true>{});
   start<2>(RoundPass<double, true>{});
   start<4>(CombinePass<float, false, 3>{});

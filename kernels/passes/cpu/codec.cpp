@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/base/random.hpp"
-#include "kernels/passes/cpu/split.hpp"
+#include "kernels/passes/launch.hpp"
 #include "kernels/passes/top_k.hpp"
 
 namespace grapevine::passes {
@@ -65,7 +65,7 @@ void add_raw(const Call& c, const uint8_t* bytes, double a, const Vec& y) {
     for (size_t i = first; i < last; i += kBlock) {
       const size_t size = std::min(kBlock, last - i);
       std::memcpy(aligned, bytes + i * c.width(), size * c.width());
-      c.build.axpy(c.wide, {a, aligned, y.part(i, size).data}, 0, size);
+      run(c.build, c.wide, AxpyArguments{a, aligned, y.part(i, size).data}, 0, size);
     }
   });
 }

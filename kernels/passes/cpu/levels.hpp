@@ -1,9 +1,9 @@
 // Numbers to packed levels and back in one CPU build, included by packing.hpp.
 #pragma once
 #include "kernels/passes/cpu/bits.hpp"
-#include "kernels/passes/dispatch.hpp"
 #include "kernels/passes/elements_packing.hpp"
 #include "kernels/passes/packing_passes.hpp"
+#include "kernels/passes/passes.hpp"
 
 namespace grapevine {
 namespace {

@@ -10,7 +10,6 @@
 #include "kernels/passes/cpu/low_rank.hpp"
 #include "kernels/passes/cpu/packing.hpp"
 #include "kernels/passes/cpu/sums.hpp"
-#include "kernels/passes/dispatch.hpp"
 
 namespace grapevine {
 namespace {
@@ -91,20 +90,15 @@ bool take_of(bool wide, const TakeArguments& arguments, size_t first, size_t las
   return others == 0;
 }
 
+template <class... Arguments>
+constexpr Slots<CpuLoop, Arguments...> loops_of(const Slots<CpuLoop, Arguments...>&) {
+  return {{elementwise<Arguments>}...};
+}
+
 constexpr CpuBuild build_named(const char* name) {
   return {name,
-          elementwise<ExtrapolateArguments>,
-          elementwise<JumpArguments>,
-          elementwise<RoundArguments>,
-          elementwise<RoundedJumpArguments>,
-          elementwise<StepArguments>,
+          {loops_of(RuleSlots<CpuLoop>{}), loops_of(VectorSlots<CpuLoop>{})},
           take_of,
-          elementwise<AxpyArguments>,
-          elementwise<ScaleArguments>,
-          elementwise<AdamArguments>,
-          elementwise<CombineArguments>,
-          elementwise<GatherArguments>,
-          elementwise<ScatterArguments>,
           deviation_of,
           dot_of,
           distance_of,

@@ -1,7 +1,7 @@
 // The reductions of one CPU build, included by loops.hpp. Sums run in double lanes and are
 // folded in a fixed order, so they too are the same in every build.
 #pragma once
-#include "kernels/passes/dispatch.hpp"
+#include "kernels/passes/passes.hpp"
 
 namespace grapevine {
 namespace {
@@ -53,7 +53,7 @@ double distance(const T* x, const T* y, size_t first, size_t last) {
   return sum(
       first, last, [=](size_t i) __attribute__((always_inline)) {
         const double d =
-            static_cast<double>(number_of(x[i])) - static_cast<double>(number_of(y[i]));
+            static_cast<double>(widened(x[i])) - static_cast<double>(widened(y[i]));
         return d * d;
       });
 }

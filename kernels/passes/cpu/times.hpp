@@ -1,7 +1,7 @@
 // X times a thin factor in one CPU build, included by low_rank.hpp.
 #pragma once
-#include "kernels/passes/dispatch.hpp"
 #include "kernels/passes/elements_low_rank.hpp"
+#include "kernels/passes/passes.hpp"
 
 namespace grapevine {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "kernels/passes/codec_passes.hpp"
 #include "kernels/passes/cuda/cuda_grid.hpp"
-#include "kernels/passes/dispatch.hpp"
+#include "kernels/passes/passes.hpp"
 #include "kernels/passes/elements_packing.hpp"
 
 namespace grapevine::cuda {

@@ -1,4 +1,4 @@
-// The CUDA twins: the passes of elements.hpp in grid-stride loops. They are queued and no more: no
+// The CUDA twins: elementwise passes in grid-stride loops. They are queued and no more: no
 // call here waits, allocates or looks at an error (passes.hpp).
 #include <cuda_runtime.h>
 
@@ -6,8 +6,7 @@
 #include <type_traits>
 
 #include "kernels/passes/cuda/cuda_grid.hpp"
-#include "kernels/passes/dispatch.hpp"
-#include "kernels/passes/footprints.hpp"
+#include "kernels/passes/passes.hpp"
 
 namespace grapevine::cuda {
 namespace {
@@ -49,7 +48,7 @@ struct Alignment {
 template <class Arguments>
 Alignment alignment_of(Arguments a, size_t size, size_t width) {
   Alignment alignment;
-  each(a, size, width, [&](auto* vector, size_t bytes, Access::Mode) {
+  a.each(size, width, [&](auto* vector, size_t bytes, Access::Mode) {
     for (const size_t element : {width, sizeof(BFloat16)}) {
       if (bytes == size * element) alignment.see(vector, kPackBytes / width * element, element);
     }
@@ -134,7 +133,7 @@ template <class T> struct SquaredDifference {
   const T *x, *y;
   __device__ double operator()(size_t i) const {
     const double d =
-        static_cast<double>(number_of(x[i])) - static_cast<double>(number_of(y[i]));
+        static_cast<double>(widened(x[i])) - static_cast<double>(widened(y[i]));
     return d * d;
   }
 };
@@ -174,27 +173,15 @@ void queue_sum_of(const SumArguments& a, size_t size, void* stream) {
   queue_sum(Product<T>{x, y}, a, size, stream);
 }
 
+template <class... Arguments>
+constexpr Slots<Launch, Arguments...> launches_of(const Slots<Launch, Arguments...>&) {
+  return {{queue_elements<Arguments>}...};
+}
+
 }  // namespace
 
-void queue(bool wide, const ExtrapolateArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const JumpArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const RoundArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const RoundedJumpArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const StepArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
+const ElementwiseSlots<Launch> kElementwise = {launches_of(RuleSlots<Launch>{}),
+                                               launches_of(VectorSlots<Launch>{})};
 
 void queue(bool wide, const TakeArguments& a, size_t size, void* stream) {
   auto* result = out<double>(a.finite);
@@ -207,30 +194,6 @@ void queue(bool wide, const TakeArguments& a, size_t size, void* stream) {
           <<<blocks_for(packs), kThreads, 0, native(stream)>>>(pass, head, packs, size, result);
     });
   });
-}
-
-void queue(bool wide, const AxpyArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const ScaleArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const AdamArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const CombineArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const GatherArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
-}
-
-void queue(bool wide, const ScatterArguments& a, size_t size, void* stream) {
-  queue_elements(wide, a, size, stream);
 }
 
 void queue(bool wide, const FillArguments& a, size_t size, void* stream) {

@@ -1,0 +1,21 @@
+// What a piece of work on a device touches. A plain struct: sources that are compiled for newer
+// instruction sets read it too (kernels/passes/passes.hpp).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace grapevine {
+
+/// What a piece of work does with a stretch of memory.
+struct Access {
+  enum Mode : uint8_t {
+    reads,
+    writes,  // whole, and never reads what was there
+    updates
+  };
+  const void* data = nullptr;  // null: an optional vector that is absent
+  size_t bytes = 0;
+  Mode mode = Mode::reads;
+};
+
+}  // namespace grapevine
