@@ -155,8 +155,8 @@ void Cluster::talk_with(const std::vector<MemberTable::Place>& places,
       nodes_talked_to(*deps_.settings, topology, members_of(places), 0);
   if (others.size() > kNeighboursAtMost)
     say(
-        fmt::format("the ranks here talk to those of {} nodes, with {} of which they have links: "
-                    "another graph is needed",
+        fmt::format("the ranks here exchange with ranks of {} nodes, but only {} of these are "
+                    "linked: use another graph",
                     others.size(), kNeighboursAtMost));
   handle(
       [&](Membership& m, double now, MembershipEffects& out) { m.talks_with(now, others, out); });
@@ -191,7 +191,7 @@ void Cluster::carry_out(const LifecycleEffects& effects) {
   }
   if (effects.average) begin_mean({0, ended_.parameters, expected_});
   if (effects.goes_alone) {
-    say(fmt::format("{} train{} on: the ranks here, whose time is over, leave them",
+    say(fmt::format("{} continue{} to train; the time of the ranks here is over, and they leave",
                     fmt::join(ending_.missing, ", "), ending_.missing.size() == 1 ? "s" : ""));
     ending_.missing.clear();
   }
@@ -235,7 +235,7 @@ void Cluster::fetch_from_somebody() {
     return need_links(found.dials);  // it is tried again with the next poll
   fetch_until_s_ = kNever;
   if (found.sources.empty()) {
-    say("nobody is there to give the state of a rank: the ranks here begin at the start");
+    say("no node can give the state of a rank: the ranks here start from the beginning");
     return again(StateCame{});
   }
   send(parts_.transfers, FetchFrom{std::move(found.sources)});
@@ -310,15 +310,16 @@ void Cluster::record(Departure d) { say(departures_.record(std::move(d))); }
 // Once the run ends, nodes go one after the other.
 void Cluster::lost(const std::string& node) {
   if (lifecycle_.phase() > RunLifecycle::Phase::weighing)
-    return say(fmt::format("{} answers no more", node));
+    return say(fmt::format("{} does not answer any more", node));
   lost_.insert(node);
   Alarm alarm;
   alarm.what = Alarm::What::lost_node;
   alarm.at_s = deps_.clock.now();
   alarm.node = node;
-  alarm.is = fmt::format("answers no more, {} nodes are left", membership_->table().live_count());
-  alarm.reason = "its process has died or stands still, or the network is cut";
-  alarm.advice = "the others go on; the same command brings it back";
+  alarm.is =
+      fmt::format("does not answer any more, {} nodes are left", membership_->table().live_count());
+  alarm.reason = "its process has died or is stopped, or the network is cut";
+  alarm.advice = "the others continue; start it again with the same command";
   raise(alarm);
 }
 
@@ -366,7 +367,7 @@ Result<std::string> Cluster::reconfigure(const std::string& topology) {
   handle([&](Membership& m, double now, MembershipEffects& out) {
     m.reconfigure(now, topology, out);
   });
-  return "asked for " + graph->name() + ", which begins when the nodes have heard of it";
+  return "asked for " + graph->name() + ", which starts when the nodes have received it";
 }
 
 void Cluster::on_heard(Heard& heard) {
@@ -449,8 +450,8 @@ void Cluster::raise(const std::string& liar, const std::string& how) {
   alarm.at_s = deps_.clock.now();
   alarm.node = liar;
   alarm.is = how;
-  alarm.reason = "it is another program, or somebody's who wishes the run ill";
-  alarm.advice = "see who runs it, and give the run another key";
+  alarm.reason = "it is another program, or somebody attacks the run";
+  alarm.advice = "find out who runs it, and give the run another key";
   raise(alarm);
 }
 
@@ -545,7 +546,7 @@ int Cluster::neighbour_of(int rank) const {
 
 void Cluster::on_transfers(StateCame& came) {
   if (came.state)
-    say(fmt::format("the ranks here begin with the state of another, after {} gradients",
+    say(fmt::format("the ranks here start with the state of another rank, after {} gradients",
                     came.state->gradients));
   fetched_ = std::move(came.state);
   lifecycle_.fetched();
@@ -581,7 +582,7 @@ caf::result<MeanSettled> Cluster::on_wanted(WantMean) {
   if (!takes_part()) return caf::make_error(caf::sec::invalid_argument, "no ranks are here");
   const MeanOrders::Asked asked = orders_.ask();
   if (asked == MeanOrders::Asked::refused)
-    return caf::make_error(caf::sec::invalid_argument, "too many wait for a snapshot");
+    return caf::make_error(caf::sec::invalid_argument, "too many consoles wait for a snapshot");
   const auto promise = make_response_promise<MeanSettled>();
   wanted_.push_back(promise);
   if (asked == MeanOrders::Asked::first) want_mean();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kEventsKept = 100, kReasonsKept = 32, kMeansKept = 2;
 constexpr double kMeanKept_s = 30;
-constexpr char kNotHere[] = "the program that runs this node has no answer to that";
+constexpr char kNotHere[] = "this node does not support this request";
 constexpr char kFollow[] = "follow";  // the argument of events
 
 std::string names_file(const std::string& topology) {
@@ -104,7 +104,7 @@ void ConsoleServer::answer(const Asked& asked) {
     case ConsoleVerb::drain: return drain(asked.console);
     case ConsoleVerb::stop:
       send(parts_.cluster, Stop{});
-      return reply(asked.console, true, "all nodes finish what they have begun");
+      return reply(asked.console, true, "all nodes finish open exchanges and end the run");
     case ConsoleVerb::inject: return inject(asked.console, r.argument);
     case ConsoleVerb::checkpoint: return take_checkpoint(asked.console);
     case ConsoleVerb::snapshot:
@@ -117,7 +117,7 @@ void ConsoleServer::answer(const Asked& asked) {
 void ConsoleServer::drain(uint64_t console) {
   constexpr std::chrono::seconds kAtMost{60};
   const auto leave = [this] { send(parts_.cluster, Leave{.drained = true}); };
-  reply(console, true, "the node saves its ranks, finishes what it has begun and leaves");
+  reply(console, true, "the node saves its ranks, finishes open exchanges and leaves");
   if (!parts_.checkpointer) return leave();
   request(parts_.checkpointer, kAtMost, SaveNow{})
       .then([leave](const std::string&) { leave(); }, [leave](const caf::error&) { leave(); });
@@ -136,8 +136,8 @@ void ConsoleServer::inject(uint64_t console, const std::string& text) {
   if (!plan) return reply(console, false, plan.error().message);
   if (!plan->rank_faults.empty())
     return reply(console, false,
-                 "inject takes faults of links and reconfigurations; slow, pause, kill and restart "
-                 "belong to the plan that a process is started with");
+                 "inject accepts faults of links and reconfigurations; slow, pause, kill and "
+                 "restart belong in the plan of a process");
   for (const Reconfiguration& change : plan->reconfigurations)
     if (names_edge_file(change.topology)) return reply(console, false, names_file(change.topology));
   request(parts_.cluster, caf::infinite, WantStatus{})
@@ -158,7 +158,7 @@ void ConsoleServer::inject(uint64_t console, const std::string& text) {
           caf::delayed_anon_send(parts_.cluster,
                                  std::chrono::nanoseconds(static_cast<int64_t>(change.at * 1e9)),
                                  Reconfigure{change.topology});
-        reply(console, true, "injected; it replaces what was injected before");
+        reply(console, true, "injected; it replaces the faults that were injected before");
       });
 }
 
@@ -252,7 +252,7 @@ void ConsoleServer::give_snapshot(uint64_t console, uint64_t mean, uint64_t offs
   const auto found = std::find_if(kept_.begin(), kept_.end(),
                                   [mean](const Kept& k) { return k.mean->number == mean; });
   if (found == kept_.end())
-    return reply(console, false, "that snapshot is not kept any more, ask for a new one");
+    return reply(console, false, "that snapshot is no longer stored, ask for a new one");
   found->used_s = deps_.clock.now();
   const std::string bytes = bytes_of(*found->mean, offset, kAnswerBytes);
   const uint64_t hash = piece_hash(ConstVec(bytes.data(), bytes.size(), DType::bytes));

@@ -427,7 +427,7 @@ void MeanExchange::refuse(const std::string& from, const std::string& why, MeanE
   if (found == neighbours_.end() || found->second.cut || ++found->second.in.bad < kBadMeanPieces)
     return;
   found->second.cut = true;
-  out.lines.push_back("the mean goes on without " + from + ", which sent " + why);
+  out.lines.push_back("the mean continues without " + from + ", which sent " + why);
   out.cut.push_back(from);
 }
 

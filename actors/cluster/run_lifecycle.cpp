@@ -156,7 +156,7 @@ bool RunLifecycle::muster(double now, const MemberTable& table, LifecycleEffects
   if (stops_ || leaves_) return end(out);
   const bool met = met_ || options_.joins.empty();
   if (!met && (now > deadline_s_ || is_turned_away())) {
-    const char* const what = is_turned_away() ? "turned away at " : "nobody answers at ";
+    const char* const what = is_turned_away() ? "refused by " : "no node answers at ";
     out.failure = what + options_.joins.front() + (why_.empty() ? "" : ": " + why_);
     return enter(Phase::over, kNoDeadline);
   }

@@ -9,7 +9,7 @@ namespace grapevine {
 
 namespace {
 
-constexpr char kCannotOpen[] = "the other end cannot open this device's memory";
+constexpr char kCannotOpen[] = "the other end cannot open the memory of this device";
 constexpr char kNoLine[] = "its line ended";
 constexpr char kErrs[] = "it has released what it was not lent";
 constexpr char kNotOpened[] = "its memory cannot be opened here";
@@ -106,9 +106,9 @@ void DeviceLinks::turn(const std::string& node, Way way, const std::string& why)
     edge.told.sends_in_place = way == Way::in_place;
     edge.told.why = why;
   });
-  if (way == Way::in_place) say_("snapshots for " + node + " are read where they lie");
+  if (way == Way::in_place) say_("snapshots for " + node + " are read in place");
   if (way == Way::host && choice_ == DeviceLink::vmm)
-    say_("snapshots for " + node + " go by the host's memory: " + why);
+    say_("snapshots for " + node + " go through the host's memory: " + why);
 }
 
 std::vector<DeviceEdge> DeviceLinks::edges() const {

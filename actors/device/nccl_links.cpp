@@ -19,10 +19,10 @@ constexpr double kAgain_s = 0.05;     // between attempts to connect beside an e
 constexpr double kRounding_s = 1e-9;  // of the clock
 constexpr NcclOptions kOptions;
 
-constexpr char kOutOfPlace[] = "it has said what has no place";
+constexpr char kOutOfPlace[] = "it has sent a message out of order";
 constexpr char kSilent[] = "it does not answer";
 constexpr char kNoRoom[] =
-    "this device has as many communicators as it may have, or NCCL has not let go of one";
+    "this device has the largest number of communicators, or NCCL has not released one";
 constexpr char kNotSent[] = "its link takes no messages";
 
 const char* words(NcclEnd::Reason reason) {
@@ -30,7 +30,7 @@ const char* words(NcclEnd::Reason reason) {
     case NcclEnd::Reason::unwanted: return "its --link is another one";
     case NcclEnd::Reason::version: return "its NCCL is another version";
     case NcclEnd::Reason::full: return "its device can take no communicator now";
-    case NcclEnd::Reason::out_of_place: return "it finds what this node has said out of place";
+    case NcclEnd::Reason::out_of_place: return "it rejects a message of this node as out of order";
     case NcclEnd::Reason::broken: return "its communicator has broken";
   }
   return "";
@@ -313,7 +313,7 @@ void NcclLinks::take(const std::string& node, const NcclNews& news) {
         edge.has_nccl = true;
         edge.why.clear();
       });
-      told_.say("snapshots for " + node + " go by NCCL, in the clear");
+      told_.say("snapshots for " + node + " go by NCCL, not encrypted");
       break;
     case NcclNews::Kind::arrived: {
       const bool sent = p.out.has_value();
@@ -348,14 +348,14 @@ void NcclLinks::end(const std::string& node, Peer& p, const std::string& why) {
     edge.has_nccl = false;
     edge.why = why;
   });
-  told_.say("snapshots for " + node + " go by the host's memory, not by NCCL: " + why);
+  told_.say("snapshots for " + node + " go through the host's memory, not by NCCL: " + why);
 }
 
 void NcclLinks::break_off(const std::string& node, Peer& p) {
   if (p.exchange == Peer::Exchange::begun) {
     told_.note(node, [](DeviceEdge& edge) { ++edge.broken_by_nccl; });
     told_.say("an exchange with " + node +
-              " by NCCL has broken off: its memory is written off until NCCL lets go of it");
+              " by NCCL has failed: its memory is lost until NCCL releases it");
   }
   p.exchange = Peer::Exchange::none;
   p.coming.reset();

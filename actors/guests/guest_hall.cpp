@@ -114,7 +114,7 @@ void GuestHall::end(std::shared_ptr<const Buffer> mean, std::shared_ptr<const Bu
     lock.unlock();
     if (hurries()) until = std::min(until, begin + kHurry);
     if (!said && Clock::now() > begin + kSilence && (said = true))
-      say("the run is over, and scripts that have not asked for its mean are waited for");
+      say("the run is over; waiting for scripts that have not asked for its mean");
     lock.lock();
   }
   changed_.wait_for(lock, kFarewell, [this] { return visits_ == 0; });

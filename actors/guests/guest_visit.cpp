@@ -110,7 +110,7 @@ void GuestVisit::stand_up() {
   }
   if (tells)
     hall_.say(
-        fmt::format("the script of rank {} has gone, after {} steps", record({}).rank, number_));
+        fmt::format("the script of rank {} has left, after {} steps", record({}).rank, number_));
 }
 
 void GuestVisit::run() {
@@ -216,7 +216,7 @@ bool GuestVisit::join(const Question& question) {
   if (!claim(*layout, question.record)) return false;
   layout_ = std::move(*layout);
   memory_ = SharedMemory::make(layout_.bytes(), SharedMemory::Writers::all);
-  if (memory_ == nullptr) return script_.refuse("no memory for the front is to be had"), false;
+  if (memory_ == nullptr) return script_.refuse("there is no memory for the front"), false;
   answer_ = std::make_shared<Promised<GuestAnswer>>();
   const Vec front(memory_->data(), layout_.trained_elements(), DType::f32);
   seat_ = std::make_shared<GuestSeat>(
@@ -608,7 +608,7 @@ bool GuestVisit::share(const Question& question) {
 /// Without `aside` no rank has any of its own: the mean has that of the start.
 bool GuestVisit::send_mean(ConstVec mean, ConstVec aside, int ranks) {
   auto memory = SharedMemory::make(layout_.bytes());
-  if (memory == nullptr) return script_.refuse("no memory for a mean is to be had"), false;
+  if (memory == nullptr) return script_.refuse("there is no memory for a mean"), false;
   GV_CHECK(mean.size == layout_.trained_elements());
   std::memcpy(memory->data(), mean.data, mean.bytes());
   const Buffer own = read_aside();

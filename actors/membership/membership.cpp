@@ -532,7 +532,7 @@ void Membership::sign(Member& m) const {
 
 void Membership::disbelieve(const std::string& from, MembershipEffects& out) {
   ++refusals_["facts that nobody has signed"];
-  accuse_of_lies(from, "it passes on what nobody has signed", out);
+  accuse_of_lies(from, "it forwards facts without a valid signature", out);
 }
 
 /// Once for each node.
@@ -550,7 +550,7 @@ void Membership::hear_of(double now, const std::string& from, const Member& m,
     return;
   }
   if (known && contradict(table_.at(*known), m))
-    accuse_of_lies(m.node, "it says one thing to some and another to others", out);
+    accuse_of_lies(m.node, "it has signed two different records with one number", out);
   if (known && table_.live(*known) && hear_of_end(now, from, *known, m, out)) return;
   if (take_in(now, m, out) || m.node != from) return;
   // It may be a process that does not know of its earlier incarnations.
@@ -672,7 +672,7 @@ void Membership::count_means(double now, uint32_t member, const std::optional<Me
     if (was_ignored) too_often_.erase(ignored);
   } else if (!was_ignored) {
     too_often_.push_back(member);
-    accuse_of_lies(m.node, "it asks for means too often, and is not heard any more", out);
+    accuse_of_lies(m.node, "it asks for means too often, and its requests are ignored", out);
   }
 }
 

@@ -102,8 +102,9 @@ void Checkpointer::watch_age() {
   Alarm alarm;
   alarm.what = Alarm::What::checkpoint;
   alarm.at_s = deps_.clock.now();
-  alarm.is = fmt::format("the last whole checkpoint is {:.0f} s old, one was due every {:.0f} s",
-                         age_s, every_s);
+  alarm.is =
+      fmt::format("the last complete checkpoint is {:.0f} s old, and one is due every {:.0f} s",
+                  age_s, every_s);
   alarm.advice = "see to the disk";
   deps_.sink.raise(alarm);
 }
@@ -115,8 +116,7 @@ void Checkpointer::judge(const PartWritten& last) {
   alarm.over = last.is_written;
   alarm.at_s = deps_.clock.now();
   alarm.is = last.told;
-  if (!alarm.over)
-    alarm.advice = "the run goes on, and the next one is tried in time; see to the disk meanwhile";
+  if (!alarm.over) alarm.advice = "the run continues and will try again; check the disk";
   deps_.sink.raise(alarm);
 }
 

@@ -159,10 +159,10 @@ void Node::hear(const WorkHeard& heard) {
     alarm.what = Alarm::What::liar;
     alarm.at_s = deps_.clock.now();
     alarm.node = node;
-    alarm.is = fmt::format("it tells of more gradients than {:.3g} times what other ranks take",
+    alarm.is = fmt::format("it reports more than {:.3g} times the gradients of other ranks",
                            deps_.settings->fastest_at_most);
-    alarm.reason = "so much of its work is not counted";
-    alarm.advice = "if it is that fast, begin the run with a larger --fastest-at-most";
+    alarm.reason = "the excess is not counted";
+    alarm.advice = "if it is that fast, start the run with a larger --fastest-at-most";
     deps_.sink.raise(alarm);
   }
   if (deps_.pool->is_complete()) check_finished();
@@ -452,7 +452,7 @@ void Node::move(int first_rank) {
       for (size_t k = 0; k < ranks_.size(); ++k)
         send(state_of(before + static_cast<int>(k)), Detach{before + static_cast<int>(k)});
       found(*next);
-      say("the ranks here go on as rank " + std::to_string(next->first_rank) + " and up");
+      say("the ranks here continue as rank " + std::to_string(next->first_rank) + " and up");
     };
     const auto copy_state = [this, rank, gathered] {
       request(state_of(rank), caf::infinite, CopyState{rank, true}).then(gathered);

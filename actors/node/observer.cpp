@@ -21,21 +21,21 @@ Alarm alarm_of(const FarEdge& e) {
   alarm.rank = first ? e.rank : e.peer;
   alarm.peer = first ? e.peer : e.rank;
   if (e.peer == e.rank) {
-    alarm.is = fmt::format("its own gradient is {:.3g} times the usual", e.steps);
+    alarm.is = fmt::format("its gradient is {:.3g} times its usual gradient", e.steps);
     alarm.peer = -1;
   } else if (!e.is_finite) {
-    alarm.is = e.peer < 0
-                   ? "what the others send is not finite"
-                   : fmt::format("what rank {} gets from rank {} is not finite", e.rank, e.peer);
+    alarm.is = e.peer < 0 ? "the other ranks send values that are not finite"
+                          : fmt::format("rank {} gets values from rank {} that are not finite",
+                                        e.rank, e.peer);
   } else if (e.peer < 0) {
     alarm.is = fmt::format("the others pull it by {:.3g} of its usual steps", e.steps);
   } else {
     alarm.is = fmt::format(
-        "rank {} finds the other end {:.3g} of its own usual steps away, which are some {:.3g} of "
-        "that end's; exchanges move the two by little",
+        "rank {} is {:.3g} of its own usual steps away from the other end (some {:.3g} of that "
+        "end's); exchanges move the two only a little",
         e.rank, e.steps, e.peer_steps);
   }
-  alarm.reason = "one of the two diverges, sends what it does not have, or was apart for long";
+  alarm.reason = "one of the two diverges, sends wrong values, or was away for long";
   alarm.advice = "compare the learning rates and the data of both";
   return alarm;
 }
@@ -128,7 +128,7 @@ std::string is_large(const Sizes& s) {
   // A loss of 1 is none that anything diverges to, and a parameter of 1 is not large.
   const double loss = std::max(1.0, std::abs(s.first_loss)), size = std::max(1.0, s.first_size);
   if (s.loss > kLoss * loss)
-    return fmt::format("the loss is {:.3g}, where it began with {:.3g}", s.loss, s.first_loss);
+    return fmt::format("the loss is {:.3g}, and it was {:.3g} at the start", s.loss, s.first_loss);
   const bool is_better = s.loss <= s.first_loss;  // never where nobody tells one
   if (!is_better && s.size > kSize * size)
     return fmt::format("the parameters have grown to {:.3g}, from {:.3g}", s.size, s.first_size);
@@ -137,7 +137,7 @@ std::string is_large(const Sizes& s) {
 
 std::string not_finite(const Sizes& s) {
   const bool finite = std::isfinite(s.distance) && std::isfinite(s.moved) && std::isfinite(s.size);
-  return finite && !std::isinf(s.loss) ? "" : "the parameters or the loss are no finite numbers";
+  return finite && !std::isinf(s.loss) ? "" : "the parameters or the loss are not finite";
 }
 
 bool is_apart(double distance, double scale) {
@@ -158,8 +158,8 @@ std::string DivergenceWatch::sees(const Sizes& s) {
   pulled_ = s.pull > kPull ? pulled_ + 1 : 0;
   if (pulled_ >= kInARow)
     return fmt::format(
-        "what is added to each rank is {:.3g} of its usual steps at least, and the guard alone "
-        "holds it back: without it the ranks drift apart without end",
+        "each rank is pulled by at least {:.3g} of its usual steps, and only the guard limits "
+        "this: without it the ranks drift apart without end",
         s.pull);
   const std::string large = is_large(s);
   large_ = large.empty() ? 0 : large_ + 1;

@@ -97,15 +97,15 @@ void StallWatch::judge(double now, const Ends& ends, Edge& edge, std::vector<Ala
   if (alarm.over) {
     alarm.is = edge.seen() ? "it exchanges again" : "it has left the graph";
   } else {
-    alarm.is = (edge.last_at < 0 ? "not one exchange yet, for " : "no exchange for ") +
-               seconds_of(silence_s);
+    alarm.is =
+        (edge.last_at < 0 ? "no exchange yet, for " : "no exchange for ") + seconds_of(silence_s);
     const bool first = hears_nobody(ends.first, now), second = hears_nobody(ends.second, now);
-    alarm.reason = first == second ? "what the two send each other is lost or refused"
+    alarm.reason = first == second ? "messages between the two are lost or refused"
                                    : fmt::format(
                                          "rank {} exchanges with nobody: it is paused, or "
                                          "its network is cut",
                                          first ? ends.first : ends.second);
-    alarm.advice = "grapevine ctl status tells the state of links, and what is refused and why";
+    alarm.advice = "grapevine ctl status shows the state of links, and refusals by reason";
   }
   alarms.push_back(std::move(alarm));
 }
@@ -152,20 +152,20 @@ void StallWatch::judge_pace(double now, const Ends& ends, Edge& edge,
   alarm.peer = ends.second;
   alarm.at_s = now;
   if (!alarm.over) {
-    alarm.is = fmt::format("its ends grow stale: an exchange every {}, where it was every {}",
+    alarm.is = fmt::format("its exchanges have become rare: one every {}, and it was one every {}",
                            seconds_of(pace.interval_s), seconds_of(pace.best_s));
     const bool first = is_slow_with_all(ends.first), second = is_slow_with_all(ends.second);
-    alarm.reason = first == second ? "what the two send each other is lost, declined or slow"
+    alarm.reason = first == second ? "messages between the two are lost, declined or slow"
                                    : fmt::format(
                                          "rank {} is slower with all its neighbours: its gradients "
-                                         "take longer, or its network does",
+                                         "or its network have become slower",
                                          first ? ends.first : ends.second);
     alarm.advice =
-        "grapevine ctl status tells the pace of each rank, and what is declined and lost";
+        "grapevine ctl status shows the pace of each rank, and declined and lost messages";
   } else if (!edge.seen()) {
     alarm.is = "it has left the graph";
   } else {
-    alarm.is = pace.best_s > 0 ? "it exchanges as often again" : "it is judged anew";
+    alarm.is = pace.best_s > 0 ? "it exchanges as often as before" : "it is judged anew";
   }
   alarms.push_back(std::move(alarm));
 }
@@ -190,9 +190,8 @@ void StallWatch::judge(double now, const WorkerReport& w, std::vector<Alarm>& al
   if (!life.told && idle > kIdle) {
     alarm.is =
         fmt::format("it waited for {:.0f} % of the last {}", 100 * idle, seconds_of(lived_s));
-    alarm.reason = run_.waits
-                       ? "the method waits for the messages of slower neighbours"
-                       : "models are mixed and handed out more slowly than gradients are computed";
+    alarm.reason = run_.waits ? "the method waits for the messages of slower neighbours"
+                              : "exchanges and updates take longer than gradients";
     alarm.advice = run_.waits ? "a method that does not wait, such as --method a2cid2"
                               : "fewer ranks in this process, or a lower --rate";
   } else if (life.told && idle < kBusyAgain) {

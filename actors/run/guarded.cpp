@@ -39,7 +39,7 @@ class GuardedObjective final : public Objective {
 
   // No words are made for what goes well: a gradient may take a microsecond.
   double gradient(int thread, int rank, uint64_t index, ConstVec x, Vec g) override {
-    std::string text = "what it threw is no std::exception";
+    std::string text = "the exception is not a std::exception";
     try {
       return objective_->gradient(thread, rank, index, x, g);
     } catch (const std::exception& e) {
@@ -62,7 +62,7 @@ class GuardedObjective final : public Objective {
 
   void queue_gradient(int thread, void* stream, int rank, uint64_t index, ConstVec x, Vec g,
                       double* loss) override {
-    std::string text = "what it threw is no std::exception";
+    std::string text = "the exception is not a std::exception";
     try {
       return objective_->queue_gradient(thread, stream, rank, index, x, g, loss);
     } catch (const NoMemoryLeft&) {

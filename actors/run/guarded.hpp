@@ -42,7 +42,7 @@ T guarded(Thrown& thrown, const std::string& where, T otherwise, Work&& work) {
   } catch (const std::exception& e) {
     thrown.keep(where, e.what());
   } catch (...) {
-    thrown.keep(where, "what it threw is no std::exception");
+    thrown.keep(where, "the exception is not a std::exception");
   }
   return otherwise;
 }

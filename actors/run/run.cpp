@@ -373,8 +373,8 @@ std::string held_back(const Settings& s, const Outcome& outcome) {
     if (2 * whole <= rank.counts.applied) return "";
   }
   if (outcome.communicators.empty()) return "";
-  return "in most rounds what is added to each rank is far above its usual steps, and the guard "
-         "alone holds it back: without it the ranks drift apart without end";
+  return "in most rounds each rank is pulled by far more than its usual steps, and only the guard "
+         "limits this: without it the ranks drift apart without end";
 }
 
 void judge_end(const Settings& s, const Objective& objective, const Counters& counters,

@@ -46,7 +46,7 @@ Alarm divergence_under(const Settings& s) {
     alarm.reason = "exchanges overlap: a latency of " + shown(exchange_s, 3) + " s times " +
                    shown(s.rate / s.gradient_s, 3) + " exchanges a second and rank is " +
                    shown(overlap, 3);
-    alarm.advice = "--pairing free has one exchange at a time, or ask for a lower --rate";
+    alarm.advice = "use --pairing free, which has one exchange at a time, or a lower --rate";
   } else if (method_named(s.method).gossips && !s.rule.compress.empty()) {
     alarm.reason = "gamma is " + shown(s.rule.gamma, 3) + " where gossip sends " + s.rule.compress;
     alarm.advice = "a smaller --gamma";
@@ -54,7 +54,7 @@ Alarm divergence_under(const Settings& s) {
     alarm.reason = "gamma is " + shown(s.rule.gamma, 3);
     alarm.advice = "a smaller --gamma, 0 for the best one";
   } else {
-    alarm.reason = "steps are too large for this objective or for what the graph averages";
+    alarm.reason = "steps are too large for this objective or for this graph";
     alarm.advice = "a smaller --lr may help, or a graph with more edges";
   }
   return alarm;

@@ -226,8 +226,7 @@ void State::note_room(int rank, bool has_room) {
   if (has_room) return void(without_room_.erase(rank));
   if (++without_room_[rank] <= kMost) return;
   throw std::runtime_error(
-      "no room for its messages: the graph has more edges than that of the "
-      "start, for which memory was taken");
+      "no memory for its messages: the graph has more edges than the first graph");
 }
 
 // --- rounds

@@ -221,7 +221,7 @@ class State final : public StateActor::base {
 // Every call into a rule is made in here, for rules of the caller's own may throw. False: it has.
 template <class Work>
 bool State::guarded(int rank, Work&& work) {
-  std::string text = "what it threw is no std::exception";
+  std::string text = "the exception is not a std::exception";
   std::string where = "the rule of rank " + std::to_string(rank);
   try {
     work();

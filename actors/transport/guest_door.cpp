@@ -189,7 +189,7 @@ void GuestDoor::let_in() {
   guest->connection = std::make_unique<GuestConnection>(std::move(socket), process);
   if (!ours) return guest->connection->refuse("this node is another user's");
   if (guests_.size() >= kScripts)
-    return guest->connection->refuse(fmt::format("{} scripts are served, no more", kScripts));
+    return guest->connection->refuse(fmt::format("{} scripts are connected already", kScripts));
   guest->process = std::move(life);
   const Status begun = caught([&]() -> Status { return begin(*guest); });
   if (!begun) return guest->connection->refuse(begun.error().message);

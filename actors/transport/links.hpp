@@ -123,20 +123,20 @@ constexpr std::array<const char*, kLinkRefusals> kLinkRefusalNames{
 
 /// Why a process is refused whose name another one has that is linked and answers a ping. One that
 /// does not answer within a second is let go for the new one.
-constexpr char kNameTaken[] = "another process of this name is there and answers";
+constexpr char kNameTaken[] = "another process of this name is in the run and answers";
 
 /// Why a process is refused whose name a member has that has no link here: until it is known that
 /// the member is gone.
-constexpr char kNameHeld[] = "a member has this name, and is asked whether it is there";
+constexpr char kNameHeld[] = "a member has this name, and it is being probed";
 
-constexpr char kPathByTcp[] = "a path is dialled only by a node that listens on one";
+constexpr char kPathByTcp[] = "only a node that listens on a unix socket can dial one";
 
 /// Whether the reason of a failed dial is one that dialling again does not change: another run,
 /// job, version or key there, or another process of this name that answers.
 bool is_settled(std::string_view reason);
 
 /// Why a link is down that one end has closed politely.
-constexpr char kSaidGoodbye[] = "the other end said goodbye";
+constexpr char kSaidGoodbye[] = "the other end has left";
 constexpr char kClosedHere[] = "closed here";
 
 class Links {

@@ -152,7 +152,7 @@ Result<Checkpoint> load_checkpoint(const DiskView& disk, const std::string& path
     passed_over.push_back(loaded.error().message);
   }
   if (passed_over.empty()) return none_in(path);
-  return user_error(fmt::format("resume is \"{}\", which has no whole checkpoint: {}", path,
+  return user_error(fmt::format("resume is \"{}\", which has no complete checkpoint: {}", path,
                                 passed_over.front()));
 }
 

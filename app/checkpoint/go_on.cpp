@@ -47,12 +47,12 @@ void tell_drift(const std::vector<RankFile>& ranks, std::vector<std::string>& to
   constexpr double kRounding = 1.005;  // of three digits: what is told is never too little
   if (!edges.empty())
     told.push_back(
-        fmt::format("the sum that gossip conserves is off by at most {} in norm: one end had an "
-                    "exchange more of {}",
+        fmt::format("the sum that gossip conserves has an error of at most {} in norm: one end "
+                    "recorded one exchange more on {}",
                     as_short(kRounding * drift.at_most), named(edges)));
   if (!drift.unknown.empty())
     told.push_back(
-        fmt::format("whether both ends had the same exchanges cannot be told here of {}: the other "
+        fmt::format("it is unknown whether both ends recorded the same exchanges on {}: the other "
                     "end is in another node's files",
                     named(drift.unknown)));
 }
@@ -92,19 +92,19 @@ void tell_weights(const std::vector<RankRecordPtr>& ranks, bool all_here,
       }
   const auto wanted = static_cast<double>(ranks.size());
   if (!has_any || std::abs(sum - wanted) <= 1e-6 * wanted) return;
-  told.push_back(fmt::format("push-sum's weights here add up to {}, of {} ranks: {}", as_short(sum),
+  told.push_back(fmt::format("push-sum's weights here add up to {} for {} ranks: {}", as_short(sum),
                              ranks.size(),
-                             all_here ? "what was under way is in no file, or in two"
-                                      : "the rest was under way, or at other nodes"));
+                             all_here ? "weight that was under way is in no file, or in two"
+                                      : "the other weight was under way, or is at other nodes"));
 }
 
 std::vector<std::string> told_of(const Checkpoint& checkpoint, const Resumption& resumption,
                                  const std::vector<RankFile>& of_all, int total) {
   std::vector<std::string> told;
   for (const std::string& line : checkpoint.passed_over)
-    told.push_back("passed over: " + line);
+    told.push_back("skipped: " + line);
   const auto& score = checkpoint.manifest.score;
-  told.push_back(fmt::format("goes on from {}, after {} gradients{}", checkpoint.path,
+  told.push_back(fmt::format("resumes from {}, after {} gradients{}", checkpoint.path,
                              with_commas(static_cast<double>(gradients_of(resumption))),
                              score ? "; the last test: " + score_text(*score) : ""));
   tell_drift(of_all, told);
@@ -162,7 +162,7 @@ Status check_fits(const Checkpoint& checkpoint, const Resumption& resumption, co
                            [&](const RankRecordPtr& r) { return r->gradients >= horizon; });
   if ((pooled || horizon > 0) && all)
     return refused(checkpoint,
-                   "which has nothing left to do, accepted: a run with gradients to come");
+                   "which has no gradients left to take, accepted: a run with gradients left");
   return Done{};
 }
 
@@ -235,9 +235,8 @@ Result<GoingOn> go_on(const Checkpoint& checkpoint, const Settings& s, int first
   const RunIdentity& was = manifest.run;
   if (was.data != 0 && was.data != objective.data_hash())
     on.told.push_back(
-        fmt::format("{}the data have changed since {} was written: it was {}; the run goes on with "
-                    "what is there "
-                    "now",
+        fmt::format("{}the data have changed since {} was written: it was {}; the run continues "
+                    "with the present data",
                     kAlarm, checkpoint.path, was.data_is));
   return on;
 }

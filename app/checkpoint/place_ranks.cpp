@@ -62,7 +62,7 @@ std::string MovedMean::text() const {
   axpy({}, per_rank, left_out_, all);
   scale({}, 1 / static_cast<double>(kept_ranks_), kept_, kept);
   const Buffer zero(kept_.size(), DType::f64);
-  return fmt::format("the mean is off by {} in norm, of {}",
+  return fmt::format("the mean moves by {} in norm; its norm is {}",
                      as_short(std::sqrt(square_distance({}, all, kept))),
                      as_short(std::sqrt(square_distance({}, all, zero))));
 }
@@ -93,7 +93,7 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
     copy->gradients = share_of(copy->gradients, were, are);
     at = copy;
     if (!is_own)
-      placed.told.push_back(fmt::format("rank {} has no record, and begins with the x of rank {}",
+      placed.told.push_back(fmt::format("rank {} has no record and starts with the x of rank {}",
                                         rank, (*from)->rank));
   }
   if (const size_t out = recorded.size() - kept.size(); out > 0) {
@@ -105,10 +105,10 @@ PlacedRanks place_ranks(const std::vector<RankRecordPtr>& recorded, RankPlaces w
                                       mean.text()));
   }
   if (were.total != are.total)
-    placed.told.push_back(fmt::format(
-        "{} ranks in place of {}: each counts as if it had taken {}/{} of its gradients, and the "
-        "data are cut anew",
-        are.total, were.total, were.total, are.total));
+    placed.told.push_back(
+        fmt::format("{} ranks in place of {}: each counts as if it had taken {}/{} of its "
+                    "gradients, and the data are divided again",
+                    are.total, were.total, were.total, are.total));
   return placed;
 }
 
@@ -124,11 +124,11 @@ void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks& placed, Ra
   const auto ahead = std::count_if(recorded.begin(), recorded.end(),
                                    [least](const RankFile& r) { return r.gradients > least; });
   if (ahead > 0)
-    placed.told.push_back(fmt::format(
-        "{} rank{} up to {} round{} ahead of the one furthest behind, and {} back by as many; "
-        "nothing bounds by how much the mean is off for that",
-        ahead, ahead == 1 ? " was" : "s were", most - least, most - least == 1 ? "" : "s",
-        ahead == 1 ? "goes" : "go"));
+    placed.told.push_back(
+        fmt::format("{} rank{} up to {} round{} ahead of the slowest rank, and {} back by as many "
+                    "rounds; the error of the mean that this causes has no bound",
+                    ahead, ahead == 1 ? " was" : "s were", most - least,
+                    most - least == 1 ? "" : "s", ahead == 1 ? "goes" : "go"));
   const uint64_t level = share_of(least, were, are);
   for (RankRecordPtr& rank : placed.ranks) {
     if (rank->gradients <= level) continue;

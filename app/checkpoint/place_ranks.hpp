@@ -35,7 +35,7 @@ class MovedMean {
  public:
   /// REQUIRES: of as many elements as those before. `stays`: it is not left out.
   void add(const RankRecord&, bool stays);
-  /// "the mean is off by 0.1 in norm, of 3"; empty where none or all are left out.
+  /// "the mean moves by 0.1 in norm; its norm is 3"; empty where none or all are left out.
   std::string text() const;
 
  private:

@@ -73,10 +73,10 @@ bool is_left(const Json& record) {
 
 Error has_failed(const std::string& out, const Json& record) {
   const Json& line = record["failure"].contains("line") ? record["failure"]["line"] : Json();
-  return user_error(fmt::format(
-      "out is \"{}\", which holds a run already that has failed and would again ({}), accepted: "
-      "another folder",
-      out, text_of(line)));
+  return user_error(
+      fmt::format("out is \"{}\", which holds a run already: it failed and would fail again ({}), "
+                  "accepted: another folder",
+                  out, text_of(line)));
 }
 
 Status same_options(const Json& record, const Options& options) {
@@ -85,10 +85,9 @@ Status same_options(const Json& record, const Options& options) {
   for (const auto& [name, value] : now.items()) {
     if (may_differ(name) || !before.contains(name) || before[name] == value) continue;
     return user_error(fmt::format(
-        "{} is {}, but the run that was left in out \"{}\" has {}, accepted: the same, or another "
-        "folder{}",
-        name, text_of(value), options.out, text_of(before[name]),
-        name == "ranks" ? "; --resume goes on with another number of ranks" : ""));
+        "{} is {}, but the run in out \"{}\" has {}, accepted: the same, or another folder{}", name,
+        text_of(value), options.out, text_of(before[name]),
+        name == "ranks" ? "; --resume accepts another number of ranks" : ""));
   }
   return Done{};
 }
@@ -134,7 +133,7 @@ Result<Beginning> after_kill(Options& options, Objective& objective) {
   if (std::all_of(there.begin(), there.end(), [](const auto& folder) {
         return folder.second.manifest == CheckpointFolder::Manifest::none;
       })) {
-    begins.told.push_back("the run that was left here has no checkpoint: it begins anew");
+    begins.told.push_back("the run in this folder has no checkpoint: it starts from the beginning");
     return begins;
   }
   const auto checkpoint = load_checkpoint(real_disk(), options.out);
@@ -193,7 +192,7 @@ std::vector<std::string> told_of_nodes(const Options& launch) {
     if (!manifest) continue;
     is_less = is_less || k >= nodes;
     if (k >= nodes)
-      told.push_back(fmt::format("node-{} has no place any more: its {} ranks are left out", k,
+      told.push_back(fmt::format("node-{} is not needed any more: its {} ranks are dropped", k,
                                  manifest->ranks.size()));
     else
       std::move(manifest->ranks.begin(), manifest->ranks.end(), std::back_inserter(all));
@@ -203,7 +202,7 @@ std::vector<std::string> told_of_nodes(const Options& launch) {
   const auto had = static_cast<int>(there.size());
   if (nodes > had && had > 0 && launch.hosts.empty())
     told.push_back(
-        fmt::format("{} has {} nodes: the others begin with the x of theirs", folder, had));
+        fmt::format("{} has {} nodes: additional nodes start with the x of these", folder, had));
   tell_drift(all, told);
   return told;
 }

@@ -98,7 +98,7 @@ Status Saver::open() {
   if (has_checkpoint(out) && (run.empty() || !fs::equivalent(run, out, failed)))
     return user_error(
         fmt::format("out is \"{}\", which holds the checkpoints of a run, accepted: another "
-                    "folder, or resume \"{}\" to go on with it",
+                    "folder, or resume \"{}\" to continue it",
                     out, out));
   return Done{};
 }

@@ -85,8 +85,8 @@ Result<int> show_data(const Options& options) {
   const LabelCounts counts = (*objective)->label_counts();
   if (counts.empty())
     return user_error(
-        fmt::format("dataset is \"{}\", whose targets are no classes, accepted: whole "
-                    "numbers from 0 to 65,535, one a sample",
+        fmt::format("dataset is \"{}\", whose targets are not classes, accepted: whole numbers "
+                    "from 0 to 65,535, one a sample",
                     spec.dataset));
   if (options.json) {
     print_json(json_of(s, counts));

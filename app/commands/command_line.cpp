@@ -31,8 +31,8 @@ const char kCompareFooter[] =
     "  label = \"RelaySGD on a chain\"\n"
     "\n"
     "  grapevine compare job.toml        a table, job.results/ and its compare.svg\n"
-    "  grapevine compare job.toml        again after an interruption: only what is missing\n"
-    "--threads is how many runs go on at once.\n";
+    "  grapevine compare job.toml        again: runs only what is missing\n"
+    "--threads sets how many runs go on at once.\n";
 
 struct CommandRow {
   Command command;
@@ -48,24 +48,25 @@ const CommandRow kCommands[] = {
      "  grapevine train --method all_reduce --gradients 8000  synchronous SGD, shorter\n"
      "  grapevine train --model mlp --dataset optdigits --data DIR --json\n"
      "  grapevine train --plan slow.toml --out runs/slow      with a fault plan\n"
-     "  grapevine train --resume runs/long                    goes on where it was killed\n"
+     "  grapevine train --resume runs/long                    continues where it was killed\n"
      "  grapevine train --test-every 30s --validation-split 0.1 --early-stop 5\n"
-     "                              a tenth of the samples judges; keeps the best\n"
-     "Ctrl+C once drains, evaluates and saves; twice stops at once. SIGUSR1 takes a checkpoint.\n"
-     "The same command again with an --out whose run was killed goes on with that run.\n"},
+     "                              tests on a tenth of the samples, keeps the best model\n"
+     "One Ctrl+C finishes open exchanges, tests and saves; a second one ends at once.\n"
+     "SIGUSR1 takes a checkpoint.\n"
+     "If the run in --out was killed, the same command resumes it.\n"},
     {kSimulate, "simulate", "Run the same actors on the virtual clock, seeded and repeatable.",
      "Examples:\n"
      "  grapevine simulate --ranks 64 --target 1e-3 --seeds 20   exchanges to shrink |pi x|\n"
      "  grapevine simulate --objective quadratic --noise 1 --momentum 0.9 --until 2000\n"
      "  grapevine simulate --objective network --gradients 8000  real gradients in virtual time\n"
      "  grapevine simulate --latency 0.02 --jitter 0.5 --transfer 0.5 --pairing free --json\n"
-     "One seed, two runs: the same event log and the same parameters, to the bit.\n"},
+     "Two runs with one seed have the same event log and the same parameters, to the bit.\n"},
     {kTopology, "topology", "A graph: degrees, spectrum, chi1, chi2, eta, alpha~.",
      "Examples:\n"
      "  grapevine topology ring --ranks 64\n"
      "  grapevine topology torus:4x8 --ranks 32 --svg torus.svg\n"
      "  grapevine topology ./graph.txt --ranks 5 --json\n"},
-    {kData, "data", "Who has what: the samples of each label on each rank.",
+    {kData, "data", "The samples of each label on each rank.",
      "Examples:\n"
      "  grapevine data --partition dirichlet:0.1 --ranks 16\n"
      "  grapevine data --dataset a9a --data DIR --partition label --json\n"},
@@ -73,54 +74,55 @@ const CommandRow kCommands[] = {
      "Example: grapevine methods --json\n"},
     {kCompare, "compare", "Methods x seeds x partitions from one file, on the virtual clock.",
      kCompareFooter},
-    {kReproduce, "reproduce", "Published figures beside what the actors give, with a verdict.",
+    {kReproduce, "reproduce", "Published figures beside measured ones, with a verdict.",
      "Examples:\n"
-     "  grapevine reproduce --list          what there is\n"
+     "  grapevine reproduce --list          the names\n"
      "  grapevine reproduce quadratics      one of them\n"
      "  grapevine reproduce all --json      all that need no data set\n"
-     "Exit status 1 where a claim does not hold.\n"},
-    {kNode, "node", "One process of a run of several: --ranks are those of this process.",
+     "Exit status 1 if a claim does not hold.\n"},
+    {kNode, "node", "One process of a run of several; --ranks counts the ranks of this process.",
      "Examples, two terminals:\n"
      "  grapevine node --node-name a --ranks 8 --total-ranks 16\n"
      "  grapevine node --join a --ranks 8           takes the job's options from the run\n"
-     "Two machines, with the run key (grapevine keygen run.key) at both:\n"
+     "Two machines, both with the run key (grapevine keygen run.key):\n"
      "  grapevine node --listen 10.0.0.1:7001 --key run.key --ranks 8 --total-ranks 16\n"
      "  grapevine node --join 10.0.0.1:7001 --key run.key --ranks 8\n"
-     "Ranks whose steps are a script's own (app/python: any PyTorch script joins with five "
-     "lines):\n"
+     "Ranks whose steps scripts compute (a PyTorch script joins with five lines):\n"
      "  grapevine node --guests 4\n"
-     "Under srun and torchrun it finds the others by the environment. Every option of train.\n"
-     "Ctrl+C once leaves politely; twice stops at once.\n"},
+     "Under srun, torchrun and mpirun a node finds the others by the environment.\n"
+     "It has every option of train.\n"
+     "One Ctrl+C saves and leaves; a second one ends at once.\n"},
     {kLaunch, "launch", "Start and watch several processes that train together.",
      "Examples:\n"
      "  grapevine launch --nodes 4 --ranks 4                the main job in four processes\n"
      "  grapevine launch --nodes 4 --ranks 4 --plan p.toml  kill, pause and restart processes\n"
      "  grapevine launch --hosts hosts.txt --key run.key    over ssh\n"
      "  grapevine launch --guests 4 -- python train.py      a node, and four scripts that join it\n"
-     "Every option of train. Ctrl+C once drains all; twice stops at once.\n"},
-    {kCtl, "ctl", "Ask a node, or tell it something, while it runs.",
+     "It has every option of train.\n"
+     "One Ctrl+C ends the run at all nodes; a second one ends at once.\n"},
+    {kCtl, "ctl", "Send a request to a running node.",
      "Verbs:\n"
      "  status              members, graph, counts, edges\n"
      "  metrics             the same for Prometheus, as --metrics of node serves it\n"
      "  topology            the graph and its constants\n"
      "  reconfigure SPEC    another graph, for all nodes\n"
-     "  drain               this node finishes what it has begun and leaves\n"
-     "  stop                all nodes do\n"
+     "  drain               this node saves its ranks and leaves\n"
+     "  stop                the run ends at all nodes\n"
      "  inject PLAN         faults of links and changes of the graph, from a file\n"
-     "  checkpoint          this node saves its ranks, to go on from\n"
+     "  checkpoint          this node saves its ranks\n"
      "  snapshot FILE       the averaged model as it is now (safetensors)\n"
-     "  events [N|follow]   what happened lately, or each event as it comes\n"
+     "  events [N|follow]   the last events, or each event as it happens\n"
      "ADDR is the name of a node of this user on this machine, host:port or unix:/path.\n"
      "Example: grapevine ctl a status --json\n"},
-    {kKeygen, "keygen", "Make a run key: the one secret of a run.",
+    {kKeygen, "keygen", "Make a run key, the secret that all nodes of a run share.",
      "Example: grapevine keygen run.key, copied to every machine, --key run.key\n"},
-    {kDoctor, "doctor", "Whether this machine can run a node: one line each.",
+    {kDoctor, "doctor", "Check whether this machine can run a node; one line per check.",
      "Examples:\n"
      "  grapevine doctor --join 10.0.0.1:7001 --key run.key\n"
-     "  grapevine doctor --json      the GPUs for programs, too\n"
+     "  grapevine doctor --json      also lists the GPUs\n"
      "  grapevine doctor --device cuda --model resnet18 --dataset cifar10 --ranks 64\n"
-     "                               and the memory that these ranks need there\n"
-     "Exit status 1 where something is wrong.\n"},
+     "                               also the memory that these ranks need\n"
+     "Exit status 1 if a check fails.\n"},
 };
 
 using Given = std::vector<ConfigEntry>;
@@ -139,8 +141,8 @@ Status refuse_with_guests(const Given& entries) {
     if (name == "objective" || !(counts || is_scripts_own(option))) continue;
     if (const auto given = named(name); given != entries.end())
       return user_error(fmt::format(
-          "{}{} is {} with guests, accepted: none, for {}", given->where, name, given->text,
-          counts ? "each guest is a rank of this one node" : "that is up to the scripts"));
+          "{}{} is {} with guests, accepted: none, because {}", given->where, name, given->text,
+          counts ? "each guest is a rank of this node" : "the scripts set it"));
   }
   return Done{};
 }

@@ -57,8 +57,8 @@ Status accept_plan(const Plan& plan) {
   for (const RankFault& fault : plan.rank_faults)
     if (fault.kind != RankFaultKind::slow)
       return user_error(
-          "the plan has pause, kill or restart, accepted by node: slow, reconfigure "
-          "and faults of links; grapevine launch does the others to processes");
+          "the plan has pause, kill or restart, accepted by node: slow, reconfigure and faults of "
+          "links; grapevine launch applies the others to processes");
   return Done{};
 }
 
@@ -67,7 +67,7 @@ Error complain_of_missing(const std::vector<std::string>& missing) {
   std::string names;
   for (const std::string& node : missing)
     names += (names.empty() ? "" : ", ") + node;
-  return world_error("the mean at the end is not known to be that of " + names +
+  return world_error("the same mean is not confirmed by " + names +
                      ", accepted: one mean at all nodes");
 }
 
@@ -127,8 +127,9 @@ CheckpointThread::KeptOf kept_in(const std::shared_ptr<GuestHall>& hall, const B
 void announce_host(const Options& options) {
   const std::string& wanted = options.peers.listen;
   if (!options.peers.key.empty() && open_to_others(wanted) != wanted)
-    announce(options.log, "the host of " + wanted +
-                              " is on loopback here: all addresses of this host are listened at");
+    announce(options.log,
+             "the host of " + wanted +
+                 " is a loopback address here: the node listens at all addresses of this host");
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ Result<int> node(Options options, const OnHall& on_hall) {
   std::optional<InputEnd> launcher;
   if (options.peers.ends_with_input)
     launcher.emplace([log = options.log] {
-      announce(log, "standard input has ended: so does this node");
+      announce(log, "standard input has ended: this node leaves");
       kill(getpid(), SIGTERM);
     });
   auto metrics = serve_metrics(options);  // from here on: scripts may be long in coming

@@ -89,7 +89,7 @@ std::optional<TestPoint> TestLane::test(const Job& job) {
     if (validated_) point.validation = objective_->validate(number_, -1, x);
   } catch (const std::exception& thrown) {
     has_failed_ = true;
-    say_(fmt::format("{}a test of the model failed: {}; the run goes on without tests", kAlarm,
+    say_(fmt::format("{}a test of the model failed: {}; the run continues without tests", kAlarm,
                      thrown.what()));
     return {};
   }
@@ -98,7 +98,7 @@ std::optional<TestPoint> TestLane::test(const Job& job) {
   if (point.is_best && orders_.on_best) orders_.on_best(point, now, *objective_, x);
   if (orders_.on_test) orders_.on_test(point, judge_.best().value_or(now));
   if (judge_.is_enough() && !is_enough_.exchange(true))
-    say_(fmt::format("no better one in {} tests: the run ends; the best was {}",
+    say_(fmt::format("no better result in {} tests: the run ends; the best was {}",
                      judge_.since_best(), score_text(judge_.best().value_or(now))));
   return point;
 }

@@ -379,7 +379,7 @@ Result<int> launch(Options options) {
     if (!read) return read.error();
     hosts = std::move(*read);
     if (!options.plan.empty())
-      return user_error("a plan with --hosts, accepted: --plan where all processes are here");
+      return user_error("a plan with --hosts, accepted: --plan without --hosts");
     options.nodes = static_cast<int>(hosts.size());
     options.peers.total_ranks = options.nodes * options.settings.local_ranks;
     options.settings.ranks = options.peers.total_ranks;

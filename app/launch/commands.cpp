@@ -81,7 +81,7 @@ Result<std::vector<LaunchHost>> read_hosts(const std::string& path) {
   }
   if (hosts.empty())
     return user_error(
-        fmt::format("hosts is \"{}\", which names none, accepted: a host a line", path));
+        fmt::format("hosts is \"{}\", which names no host, accepted: one host a line", path));
   return hosts;
 }
 

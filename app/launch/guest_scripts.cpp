@@ -167,7 +167,7 @@ class Scripts {
       if (Status again = start(k); again) return;
       line = name(k) + " cannot be started again";
     }
-    if (!done) line += " before its share was done: the others do the rest";
+    if (!done) line += " before its share was done: the others take the remaining steps";
     log_.announce(line);
     if (complaint_.empty()) complaint_ = line;
     for (const int seat : seats)
@@ -246,7 +246,7 @@ Result<int> launch_guests(Options options) {
   for (bool told = false; hall && !scripts.ended();) {
     scripts.watch();
     if (!told && Steady::now() > over + kTellWaiting && (told = true))
-      announce(options.log, "the run is over; its scripts go on, and are waited for");
+      announce(options.log, "the run is over; waiting for its scripts to end");
   }
   if (failed) return *failed;
   if (!*ended) return ended->error();

@@ -92,9 +92,7 @@ bool ProcessGroup::can_start() const { return !contacts().empty() || ended(); }
 std::string ProcessGroup::complaint(int node) const {
   if (const int signal = at(node).child->killed_by(); signal > 0)
     return fmt::format("{} was killed by signal {}{}", name(node), signal,
-                       signal == SIGKILL
-                           ? ", as the system does where a process takes more memory than there is"
-                           : "");
+                       signal == SIGKILL ? ", as the system does when memory runs out" : "");
   std::string err = at(node).child->err();
   while (!err.empty() && err.back() == '\n')
     err.pop_back();

@@ -72,29 +72,35 @@ std::string label(const char* name, const std::string& value) {
 }
 
 void add_run(Page& page, const Json& s) {
-  page.family("node", "info", "Its own name, the program's version and the graph.");
+  page.family("node", "info", "Name of this node, version of the program, and graph.");
   page.series(label("node", s["node"]) + "," + label("version", GRAPEVINE_VERSION) + "," +
                   label("graph", s["graph"]),
               1);
   constexpr Row kGauges[] = {
-      {"uptime_seconds", "uptime_seconds", "Since the process began."},
-      {"epoch", "epoch", "Raised by every change of the members or of the graph."},
-      {"ranks", "graph_ranks", "In the graph."},
-      {"chi1", "chi1", "The graph's relaxation time."},
-      {"chi2", "chi2", "The graph's largest effective resistance, halved."},
-      {"eta", "eta", "Rate of the continuous momentum."},
-      {"constants_age_seconds", "constants_age_seconds", "Since chi1, chi2 and eta were found."},
-      {"loss", "loss", "Mean over the gradients of the ranks here since the last sample."},
-      {"learning_rate", "learning_rate", "Of the newest gradient of a rank here."},
-      {"test_accuracy", "accuracy", "Of the mean of the ranks here, when it was tested last."},
-      {"test_loss", "test_loss", "Likewise."},
-      {"validation_accuracy", "validation_accuracy", "Likewise, on what was set aside."},
-      {"validation_loss", "validation_loss", "Likewise."},
-      {"progress_ratio", "progress", "Of the run: 0 to 1."},
-      {"gradients_per_second", "gradients_per_second", "Of the ranks here, between two samples."},
-      {"consensus_distance", "consensus_distance", "Half the mean square distance over edges."},
-      {"checkpoint_age_seconds", "checkpoint_age_seconds", "Since the last that was whole."},
-      {"consensus_distance_here", "consensus_distance_here", "Mean over the ranks here."},
+      {"uptime_seconds", "uptime_seconds", "Seconds since the process started."},
+      {"epoch", "epoch", "Epoch of the graph and its members; every change raises it."},
+      {"ranks", "graph_ranks", "Ranks in the graph."},
+      {"chi1", "chi1", "chi1, the relaxation time of the graph."},
+      {"chi2", "chi2", "chi2, half the largest effective resistance of the graph."},
+      {"eta", "eta", "eta, the rate of the continuous momentum."},
+      {"constants_age_seconds", "constants_age_seconds",
+       "Seconds since chi1, chi2 and eta were computed."},
+      {"loss", "loss", "Mean loss of the gradients of the ranks here since the last sample."},
+      {"learning_rate", "learning_rate", "Learning rate of the newest gradient of a rank here."},
+      {"test_accuracy", "accuracy", "Accuracy of the mean of the ranks here at its last test."},
+      {"test_loss", "test_loss", "Loss of the mean of the ranks here at its last test."},
+      {"validation_accuracy", "validation_accuracy",
+       "The same accuracy, on the validation samples."},
+      {"validation_loss", "validation_loss", "The same loss, on the validation samples."},
+      {"progress_ratio", "progress", "Progress of the run, 0 to 1."},
+      {"gradients_per_second", "gradients_per_second",
+       "Gradients per second of the ranks here, between two samples."},
+      {"consensus_distance", "consensus_distance",
+       "Estimated consensus distance: half the mean squared distance over the edges here."},
+      {"checkpoint_age_seconds", "checkpoint_age_seconds",
+       "Seconds since the last complete checkpoint."},
+      {"consensus_distance_here", "consensus_distance_here",
+       "Consensus distance of the ranks here."},
   };
   for (const Row& g : kGauges) {
     if (!s.contains(g.key) || !s[g.key].is_number()) continue;
@@ -102,18 +108,20 @@ void add_run(Page& page, const Json& s) {
     page.series("", s[g.key]);
   }
   constexpr Row kOfProcess[] = {
-      {"process_cpu_seconds", "cpu_seconds", "Computed by this process, all threads together."},
-      {"process_start_time_seconds", "start_time_seconds", "Since 1970.", "gauge"},
-      {"process_resident_memory_bytes", "resident_memory_bytes", "Of this process.", "gauge"},
-      {"process_open_fds", "open_fds", "Descriptors of this process.", "gauge"},
-      {"process_max_fds", "max_fds", "That it may have.", "gauge"},
+      {"process_cpu_seconds", "cpu_seconds", "CPU time of this process, all threads together."},
+      {"process_start_time_seconds", "start_time_seconds",
+       "Start of this process, in seconds since 1970.", "gauge"},
+      {"process_resident_memory_bytes", "resident_memory_bytes", "Resident memory of this process.",
+       "gauge"},
+      {"process_open_fds", "open_fds", "Open file descriptors of this process.", "gauge"},
+      {"process_max_fds", "max_fds", "Largest number of open file descriptors.", "gauge"},
   };
   for (const Row& row : kOfProcess) {
     if (!s.contains("process")) break;
     page.family(row.name, row.kind, row.help);
     page.series("", s["process"].value(row.key, Json()));
   }
-  page.family("alarms", "gauge", "That stand, by kind: grapevine ctl status has their lines.");
+  page.family("alarms", "gauge", "Active alarms by kind; grapevine ctl status has their lines.");
   for (const Alarm::What kind : kAlarms) {
     // A sum over all ranks, which no node sees: the virtual clock alone audits it.
     if (kind == Alarm::What::conserved_sum) continue;
@@ -133,10 +141,11 @@ void add_run(Page& page, const Json& s) {
 
 void add_ranks(Page& page, const Json& s) {
   constexpr Row kCounters[] = {
-      {"gradients", "gradients", "Steps of a rank here."},
-      {"exchanges", "exchanges", "Messages of a rank here that moved its model."},
-      {"idle_seconds", "idle_seconds", "Neither computing nor queued for a compute thread."},
-      {"alive_seconds", "alive_seconds", "Since a rank here began."},
+      {"gradients", "gradients", "Gradient steps of a rank here."},
+      {"exchanges", "exchanges", "Exchanges or round messages applied by a rank here."},
+      {"idle_seconds", "idle_seconds",
+       "Seconds in which a rank neither computed nor waited for a compute thread."},
+      {"alive_seconds", "alive_seconds", "Seconds since a rank here started."},
   };
   for (const Row& c : kCounters) {
     if (!s.contains(c.key)) continue;
@@ -149,12 +158,16 @@ void add_ranks(Page& page, const Json& s) {
 void add_edges(Page& page, const Json& s) {
   constexpr Row kRows[] = {
       {"edge_exchanges", "exchanges", "Exchanges on an edge of a rank here."},
-      {"edge_bytes", "bytes", "Sent by the ranks here."},
-      {"edge_declined", "declined", "Offers on it that were declined."},
-      {"edge_exchanges_per_second", "exchanges_per_second", "As measured.", "gauge"},
-      {"edge_distance", "distance", "Between its two models, at the last exchange.", "gauge"},
-      {"edge_staleness_seconds", "staleness_seconds", "Since the last exchange.", "gauge"},
-      {"edge_round_trip_seconds", "round_trip_seconds", "Of the link that carries it.", "gauge"},
+      {"edge_bytes", "bytes", "Bytes that the ranks here sent on an edge."},
+      {"edge_declined", "declined", "Declined offers on an edge."},
+      {"edge_exchanges_per_second", "exchanges_per_second",
+       "Measured exchanges per second on an edge.", "gauge"},
+      {"edge_distance", "distance", "Distance of the two models of an edge at the last exchange.",
+       "gauge"},
+      {"edge_staleness_seconds", "staleness_seconds", "Seconds since the last exchange on an edge.",
+       "gauge"},
+      {"edge_round_trip_seconds", "round_trip_seconds",
+       "Round trip of the link that carries an edge.", "gauge"},
   };
   for (const Row& row : kRows) {
     page.family(row.name, row.kind, row.help);
@@ -174,10 +187,11 @@ void add_reasons(Page& page, const char* name, const char* help, const Json& cou
 void add_round_trips(Page& page, const Json& s) {
   const Json& found = s["round_trips"];
   page.family("offer_round_trip_seconds", "histogram",
-              "From an offer of a rank here to the answer, where it was asked once.");
+              "Time from an offer of a rank here to the answer, for offers that were sent once.");
   page.histogram("", found["bounds"], found["counts"], found["sum_seconds"]);
   page.family("edge_offer_round_trip_seconds", "histogram",
-              "The same by edge; of those that came late, together as \"other\".");
+              "Time from an offer to the answer, by edge; edges beyond the first 64 together as "
+              "\"other\".");
   for (const Json& edge : s["edge_round_trips"]) {
     const Json& ranks = edge["ranks"];
     const std::string rank = ranks.is_null() ? "other" : ranks[0].dump();
@@ -188,23 +202,27 @@ void add_round_trips(Page& page, const Json& s) {
 }
 
 void add_links(Page& page, const Json& s) {
-  page.family("links", "gauge", "To other nodes.");
+  page.family("links", "gauge", "Links to other nodes.");
   page.series("", s["links"].size());
-  page.family("link_bytes", "counter", "Over all links since the node began, by direction.");
+  page.family("link_bytes", "counter",
+              "Bytes over all links since the node started, by direction.");
   for (const char* way : {"sent", "received"})
     page.series(label("direction", way), s["link_totals"][fmt::format("bytes_{}", way)]);
   const Json& refusals = s["refusals"];
-  add_reasons(page, "offers_declined", "Offers, by reason.", refusals["declined_because"]);
-  add_reasons(page, "refused", "What links brought and was not believed, by reason.",
+  add_reasons(page, "offers_declined", "Declined offers, by reason.", refusals["declined_because"]);
+  add_reasons(page, "refused", "Messages that the links rejected, by reason.",
               refusals["by_links"]);
   add_reasons(page, "frames_lost", "Frames that did not arrive, by reason.", s["frames_lost"]);
   constexpr Row kCounters[] = {
-      {"protocol_errors", "protocol_errors", "Frames that no honest peer sends."},
+      {"protocol_errors", "protocol_errors", "Frames that break the protocol."},
       {"exchanges_clipped", "exchanges_clipped",
-       "Of ranks far apart, which moved less than whole."},
-      {"exchanges_not_finite", "exchanges_not_finite", "That were not used: not finite."},
-      {"exchanges_broken_before", "exchanges_broken_before", "Whose other end died, not applied."},
-      {"exchanges_broken_after", "exchanges_broken_after", "Whose other end died, applied here."},
+       "Exchanges that the guard scaled because the ranks were far apart."},
+      {"exchanges_not_finite", "exchanges_not_finite",
+       "Exchanges that were not used because their values were not finite."},
+      {"exchanges_broken_before", "exchanges_broken_before",
+       "Exchanges whose peer died before they were applied."},
+      {"exchanges_broken_after", "exchanges_broken_after",
+       "Exchanges applied here whose peer died; the other half may be missing."},
   };
   for (const Row& c : kCounters) {
     page.family(c.name, c.kind, c.help);

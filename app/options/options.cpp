@@ -213,9 +213,10 @@ Status complete_guests(Command command, Options& o) {
   if (o.guests < 0 || o.guests > kMost)
     return user_error(fmt::format("guests is {}, accepted: from 0 to {}", o.guests, kMost));
   if ((o.guests > 0) != (objective == kGuestObjective))
-    return user_error(fmt::format(
-        "objective is {} with guests {}, accepted: guests without an objective, which is theirs",
-        quoted(objective), o.guests));
+    return user_error(
+        fmt::format("objective is {} with guests {}, accepted: no objective with guests, because "
+                    "the scripts have theirs",
+                    quoted(objective), o.guests));
   if (o.guests == 0 && !o.door.empty())
     return user_error(
         fmt::format("door is {} without guests, accepted: with guests", quoted(o.door)));
@@ -226,9 +227,10 @@ Status complete_guests(Command command, Options& o) {
                                   o.guests == 0 ? "with guests" : "0 or more"));
   if (o.guests == 0) return Done{};
   if (!o.init.empty())
-    return user_error(fmt::format(
-        "init is {} with guests, accepted: none, for the first script brings the starting point",
-        quoted(o.init)));
+    return user_error(
+        fmt::format("init is {} with guests, accepted: none, because the first script brings the "
+                    "starting point",
+                    quoted(o.init)));
   if (command == kLaunch && o.script.empty())
     return user_error("guests without a command, accepted: launch --guests N -- COMMAND");
   o.settings.ranks = o.guests;
@@ -299,7 +301,7 @@ Status complete_tests(Options& o) {
   if (!has_loss)
     return user_error(fmt::format(
         "test-every is {} with objective {}, accepted: {}", quoted(o.test_every), quoted(objective),
-        objective == kGuestObjective ? "0, for scripts test what they train"
+        objective == kGuestObjective ? "0, because scripts test their models themselves"
                                      : "0, for it has no loss"));
   if (o.early_stop > 0 && o.seeds > 1)
     return user_error(
@@ -308,9 +310,10 @@ Status complete_tests(Options& o) {
   if (every->seconds > 0 && (s.sample_s <= 0 || s.sample_s > every->seconds))
     s.sample_s = every->seconds;
   if (every->steps > 0 && s.sample_s <= 0)
-    return user_error(fmt::format(
-        "test-every is {} with sample-seconds 0, accepted: with samples, at which tests begin",
-        quoted(o.test_every)));
+    return user_error(
+        fmt::format("test-every is {} with sample-seconds 0, accepted: with samples, because a "
+                    "test starts at a sample",
+                    quoted(o.test_every)));
   return Done{};
 }
 
@@ -342,7 +345,7 @@ Status complete(Command command, Options& o) {
   const bool gossips_only = objective == "consensus" || objective == "matrix";
   if (s.target > 0 && !gossips_only) {
     return user_error(
-        fmt::format("target is {} with objective {}, where ranks start equal, accepted: a target "
+        fmt::format("target is {} with objective {}, whose ranks start equal, accepted: a target "
                     "with objective consensus or matrix",
                     shortest(s.target), quoted(objective)));
   }

@@ -64,7 +64,7 @@ void print_common(const Settings& settings, const Summary& s) {
       fmt::format("{} in {} messages", as_bytes(static_cast<double>(s.bytes)), number(s.frames)));
   const uint64_t broken = s.counts.broken_before + s.counts.broken_after;
   if (broken > 0) row("broken exchanges", number(broken));
-  if (!s.quiet) row("exchanges left open", "some ends were still half-done at the end");
+  if (!s.quiet) row("exchanges left open", "some exchanges were incomplete at the end");
 }
 
 void print_curves(const Summary& s) {
@@ -80,7 +80,7 @@ void print_accuracy(const Summary& s) {
 
 void print_best(const Summary& s) {
   if (s.best) row("best of the tests", score_text(*s.best));
-  if (s.stopped_early) row("", "and none better since: it ended early");
+  if (s.stopped_early) row("", "no later test was better, so the run ended early");
 }
 
 }  // namespace

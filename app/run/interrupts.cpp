@@ -23,7 +23,8 @@ std::atomic<const InterruptNote::File*> note{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(decltype(note)::is_always_lock_free);
 
-constexpr std::string_view kStopping = "stopping: drains, tests and saves; once more stops at once";
+constexpr std::string_view kStopping =
+    "stopping: finishes open exchanges, tests and saves; a second signal ends at once";
 
 // Of the log's lines, found before there is a signal: a handler may call little.
 struct Manner {

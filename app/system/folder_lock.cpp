@@ -22,8 +22,8 @@ Result<std::optional<FolderLock>> FolderLock::take(const std::string& folder, do
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) {
       lock.warning_ =
-          fmt::format("{} cannot be locked ({}): nothing keeps a second process from the run there",
-                      folder, std::strerror(errno));
+          fmt::format("{} cannot be locked ({}): a second process could use the same run", folder,
+                      std::strerror(errno));
       break;
     }
     if (Clock::now() >= until) return std::optional<FolderLock>();

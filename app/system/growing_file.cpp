@@ -32,8 +32,8 @@ Status GrowingFile::append(const std::string& record) {
   std::clearerr(file_.get());
   if (ftruncate(descriptor(), written_) == 0) std::fseek(file_.get(), written_, SEEK_SET);
   if (std::exchange(failing_, true)) return Done{};
-  return world_error(fmt::format("cannot write {}: {}; what comes is missing until it can be again",
-                                 path_, failure_));
+  return world_error(fmt::format(
+      "cannot write {}: {}; records are missing until writing works again", path_, failure_));
 }
 
 }  // namespace grapevine

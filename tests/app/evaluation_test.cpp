@@ -211,7 +211,7 @@ TEST_CASE("a run ends early where tests find nothing better, on both clocks, and
     CHECK(result[command == "train" ? "seconds" : "virtual_seconds"] < 60);
     CHECK(tests_in(run).size() >= 3);
     CHECK(nlohmann::json::parse(text_of(run + "/run.json"))["state"] == "finished");
-    const std::string says = "no better one in 2 tests: the run ends; the best was test loss";
+    const std::string says = "no better result in 2 tests: the run ends; the best was test loss";
     const size_t first = ran.err.find(says);
     CHECK(first != std::string::npos);
     CHECK(ran.err.find(says, first + 1) == std::string::npos);
@@ -231,7 +231,7 @@ TEST_CASE("the life of a run that goes on keeps what was the best before") {
       return text_of(run + "/metrics.jsonl.part").find("tested_at", before) != std::string::npos;
     };
     Running running(job);
-    if (life > 0) REQUIRE(running.wait_for("goes on from"));
+    if (life > 0) REQUIRE(running.wait_for("resumes from"));
     REQUIRE(running.wait_for("epoch"));
     REQUIRE(eventually(has_tested, kBusyMachine));
     running.signal(SIGTERM);

@@ -99,7 +99,7 @@ TEST_CASE("a run that is asked to stop says so with its time, as the rest of its
     int stops = 0;
     for (std::string line; std::getline(lines, line);) {
       INFO(line);
-      stops += line.find("stopping: drains") != line.npos;
+      stops += line.find("stopping: finishes") != line.npos;
       if (format == "text")
         CHECK_THAT(line, Catch::Matches("[0-9]{2}:[0-9]{2}:[0-9]{2} .*"));
       else

@@ -81,7 +81,7 @@ TEST_CASE("a closed terminal saves and ends a run, which goes on by itself; nohu
   const Ran again = run_grapevine("train " + kRun + "--gradients 0 --until 0.2 --out " + run);
   INFO(again.err);
   CHECK(again.status == 0);
-  CHECK_THAT(again.err, Catch::Contains("goes on from"));
+  CHECK_THAT(again.err, Catch::Contains("resumes from"));
 
   const Ran unhung = run_command("trap '' HUP; " GRAPEVINE_BINARY_DIR "/grapevine train " + kRun +
                                  "--gradients 2000 --no-save --json & p=$!; kill -HUP $p; wait $p");

@@ -210,7 +210,7 @@ def source_dies(c, tell):
     source, came = wait("half of the state", half_way, 60)
     killed = time.monotonic()
     next(n for n in c.nodes if n.name == source).kill()
-    at = wait("it begins", lambda: late.said("begin with the state of another"), 90)
+    at = wait("it begins", lambda: late.said("start with the state of another"), 90)
     said = [line.split(" ", 1)[1] for _, line in late.lines if "state from" in line]
     from_others = sum(link["bytes_received"] for link in late.status()["links"])
     tell("killed after, state complete after", "",

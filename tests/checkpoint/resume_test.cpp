@@ -373,7 +373,7 @@ CheckpointManifest manifest_of(const Records& records, const std::vector<DataCut
 
 // The number in the line that a resumption prints; 0: it prints none.
 double printed_drift(const std::vector<std::string>& told) {
-  const std::string words = "the sum that gossip conserves is off by at most ";
+  const std::string words = "the sum that gossip conserves has an error of at most ";
   for (const std::string& line : told)
     if (line.starts_with(words)) return std::stod(line.substr(words.size()));
   return 0;
@@ -515,7 +515,7 @@ TEST_CASE("ranks without a place are left out, and by how much that moves the me
   CHECK(gone.ranks[0] == four[0]);
   CHECK(at(gone.ranks[1], 0, 0) == 2);
   CHECK(gone.told ==
-        std::vector<std::string>{"rank 1 has no record, and begins with the x of rank 2"});
+        std::vector<std::string>{"rank 1 has no record and starts with the x of rank 2"});
 }
 
 namespace {

@@ -85,7 +85,7 @@ TEST_CASE("a joiner that meets nobody fails with the reason, once its patience i
   for (int k = 0; k < 5; ++k)
     node.lifecycle.dial_failed("b:1", "connection refused", false);
   CHECK(node.at(15).failure.empty());
-  CHECK(node.at(15.1).failure == "nobody answers at b:1: connection refused");
+  CHECK(node.at(15.1).failure == "no node answers at b:1: connection refused");
   CHECK(node.lifecycle.phase() == Phase::over);
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("a joiner whom all addresses turn away for what it is fails at once, a
   refuse("c:1");
   CHECK(node.at(1).failure.empty());
   refuse("c:1");
-  CHECK(node.at(1).failure == "turned away at b:1: another run: x at b, y at a");
+  CHECK(node.at(1).failure == "refused by b:1: another run: x at b, y at a");
   CHECK(node.lifecycle.phase() == Phase::over);
 }
 

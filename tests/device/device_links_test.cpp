@@ -46,7 +46,7 @@ TEST_CASE(
   }
   CHECK(town["c"].came.size() == 4);
   CHECK(town["a"].came.size() == 4);
-  CHECK(town["a"].edge("c").why == "the other end cannot open this device's memory");
+  CHECK(town["a"].edge("c").why == "the other end cannot open the memory of this device");
   CHECK(town["c"].edge("a").why == "--link host");
   CHECK_FALSE(town["a"].edge("c").sends_in_place);
   CHECK(town["a"].edge("b").lent == 3);
@@ -56,8 +56,8 @@ TEST_CASE(
       return line.find(what) != std::string::npos;
     });
   };
-  CHECK(said("for c go by the host's memory: "));  // as --link vmm asks for
-  CHECK(said("for b are read where they lie"));
+  CHECK(said("for c go through the host's memory: "));  // as --link vmm asks for
+  CHECK(said("for b are read in place"));
   CHECK(town["b"].lines.empty());
   CHECK(town.world.judge().findings() == kNothing);
 }

@@ -512,7 +512,7 @@ TEST_CASE("what has no place ends the edge of who says it, whenever it is said")
       if (is_connected) town.go_on();
       town.tell("Evil", "a", lies[k]);
       town.go_on(1);
-      CHECK(town["a"].edge("Evil").why == "it has said what has no place");
+      CHECK(town["a"].edge("Evil").why == "it has sent a message out of order");
       REQUIRE(evil.heard<NcclEnd>());
       CHECK(evil.heard<NcclEnd>()->reason == NcclEnd::Reason::out_of_place);
       check_others(town, 2);
@@ -537,7 +537,7 @@ TEST_CASE("an answer to another request than the open one ends the edge, and the
     CHECK(evil.heard<NcclRequest>()->number == 2);
     town.tell("Evil", "a", lie);
     town.go_on();
-    CHECK(town["a"].edge("Evil").why == "it has said what has no place");
+    CHECK(town["a"].edge("Evil").why == "it has sent a message out of order");
     CHECK(town["a"].edge("Evil").broken_by_nccl == 0);
     CHECK(town["a"].sent_by_host == 1);
     check_others(town, 2);

@@ -114,7 +114,7 @@ class Slurm(Lives):
         self.await_tasks(again, saved)
         self.stop_run(self.addresses[0], self.key)
         self.assertEqual(again.wait(), 0, again.said())
-        told = re.findall(r"goes on from (\S+)/checkpoints/\d+, after ([\d,]+) grad", again.said())
+        told = re.findall(r"resumes from (\S+)/checkpoints/\d+, after ([\d,]+) grad", again.said())
         self.assertEqual({folder: int(n.replace(",", "")) for folder, n in told}, saved)
         for folder in self.folders():
             record = record_in(folder)

@@ -60,7 +60,7 @@ def gradients_saved_in(folder):
 def gone_on_from(folder):
     """How many gradients each later life of a run that has ended says that it began with."""
     with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
-        told = re.findall(r"goes on from \S+/checkpoints/\d+, after ([\d,]+) ", file.read())
+        told = re.findall(r"resumes from \S+/checkpoints/\d+, after ([\d,]+) ", file.read())
     return [int(number.replace(",", "")) for number in told]
 
 

@@ -62,7 +62,7 @@ TEST_CASE("a rank that was stopped goes on from its run's folder, and ends as if
   REQUIRE(went_on);
   CHECK(went_on->outcome.gradients == 200u);
   REQUIRE_FALSE(told.empty());
-  CHECK_THAT(told.front(), Contains("goes on from " + out + "/checkpoints/"));
+  CHECK_THAT(told.front(), Contains("resumes from " + out + "/checkpoints/"));
   CHECK_THAT(told.front(), Contains("after 100 gradients"));
   const auto straight = run(settings, bowl());
   REQUIRE(straight);
@@ -144,7 +144,7 @@ TEST_CASE("a node is saved, and goes on with the ranks that it had") {
   const auto went_on = run_node_saved(settings, {}, bowl(), {.resume = out}, hooks);
   INFO((went_on ? std::string() : went_on.error().message));
   REQUIRE(went_on);
-  CHECK_THAT(told, Contains("goes on from"));
+  CHECK_THAT(told, Contains("resumes from"));
 }
 
 TEST_CASE("what cannot be gone on from, or saved, is refused in a sentence") {
@@ -165,7 +165,7 @@ TEST_CASE("what cannot be gone on from, or saved, is refused in a sentence") {
   CHECK_THAT(refused({.resume = out}, changed), Contains("a checkpoint of a2cid2"));
   changed = settings;
   changed.gradients = 20;
-  CHECK_THAT(refused({.resume = out}, changed), Contains("nothing left to do"));
+  CHECK_THAT(refused({.resume = out}, changed), Contains("no gradients left to take"));
   changed.method = "telepathy";
   CHECK_THAT(refused({.resume = out}, changed), Contains("telepathy"));
   CHECK_THAT(refused({.init = other + "/none.safetensors"}, settings),

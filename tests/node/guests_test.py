@@ -1059,7 +1059,7 @@ class Door(unittest.TestCase):
             founder = node.script()
             founder.begin(START)
             others = [node.script() for _ in range(63)]
-            with self.assertRaisesRegex(Refused, "64 scripts are served, no more"):
+            with self.assertRaisesRegex(Refused, "64 scripts are connected already"):
                 node.script().read()
             self.assertEqual(founder.step(change=1).number, 1)
             others[5].close()
@@ -1377,7 +1377,7 @@ class Launch(unittest.TestCase):
         options = ("--json", "--gradients", "1")
         with self.launched(*command, guests=1, options=options) as running:
             running.until_said("[0] tests")
-            running.until_said("scripts that have not asked for its mean are waited for")
+            running.until_said("waiting for scripts that have not asked for its mean")
             self.touch("tested")
             self.assertEqual(running.process.wait(PATIENCE_S), 0, running.said())
             self.assertIn("[0] mean 2.0 3.0", running.said())
@@ -1394,7 +1394,7 @@ class Launch(unittest.TestCase):
         command = (sys.executable, "-c", self.JOINED + program)
         with self.launched(*command, options=("--json", "--gradients", "20")) as running:
             line = ("the script of rank 1 has ended with status 1 before its share was done: "
-                    "the others do the rest")
+                    "the others take the remaining steps")
             running.until_said(line)
             self.touch("crashed")
             self.assertEqual(running.process.wait(PATIENCE_S), 1)
@@ -1550,7 +1550,7 @@ class Launch(unittest.TestCase):
                       ["--model", "mlp"], ["--batch", "32"], ["--momentum", "0"]):
             done = self.launch("true", options=words)
             self.assertEqual(done.returncode, 2, words)
-            line = f"grapevine: {words[0][2:]} is {words[1]} with guests, accepted: none, for "
+            line = f"grapevine: {words[0][2:]} is {words[1]} with guests, accepted: none, because "
             self.assertTrue(done.stderr.startswith(line), done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
         done = subprocess.run([PROGRAM, "launch", "--guests", "2", "python", "train.py"], text=True,

@@ -57,11 +57,11 @@ TEST_CASE(
   for (auto& node : nodes)
     wait_for_status(node->address(), [](const Json& s) { return s["graph_ranks"] == 3; });
   const Json before = status_when_there(nodes[0]->address());
-  const std::string taken = "another process of this name is there and answers";
+  const std::string taken = "another process of this name is in the run and answers";
   for (const std::string name : {"b", "c"}) {
     auto second = another(name, nodes[0]->address());
     CHECK(second->end() == 1);
-    CHECK_THAT(second->err(), Catch::Contains("turned away at ") && Catch::Contains(taken));
+    CHECK_THAT(second->err(), Catch::Contains("refused by ") && Catch::Contains(taken));
   }
   const Json after = wait_for_status(nodes[0]->address(), [&](const Json& s) {
     return sum_of(s["gradients"]) > sum_of(before["gradients"]) && all_alive(s);

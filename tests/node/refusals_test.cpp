@@ -37,7 +37,7 @@ TEST_CASE("an address that cannot be listened on is refused by its name and the 
 }
 
 TEST_CASE("a node that meets nobody says whom it tried and why it failed") {
-  check_ends(kAlone + "--no-key --join 127.0.0.1:1", 1, {"127.0.0.1:1", "nobody answers"});
+  check_ends(kAlone + "--no-key --join 127.0.0.1:1", 1, {"127.0.0.1:1", "no node answers"});
   check_ends(kAlone + "--no-key --join no-such-host.invalid:7000", 1,
              {"no-such-host.invalid:7000"});
   check_refused(kAlone + "--join no-such-node", 2, {"no-such-node", "accepted"});
@@ -102,9 +102,8 @@ TEST_CASE("with another run key, or none, both ends say so in a line, and nobody
   auto nodes = start_nodes(1, 1, {"--until=600", "--gradients=0", "--key=" + key});
   const std::string address = nodes[0]->address();
   const std::string patient = kAlone + "--patience 120 --join " + address;
-  check_ends(patient + " --key " + other, 1,
-             {"turned away at " + address, "another run key there"});
-  check_ends(patient + " --no-key", 1, {"turned away at " + address, "asks for one"});
+  check_ends(patient + " --key " + other, 1, {"refused by " + address, "another run key there"});
+  check_ends(patient + " --no-key", 1, {"refused by " + address, "asks for one"});
   check_refused("ctl " + address + " status --key " + other, 1, {address});
   check_refused("ctl " + address + " status", 1, {address});
   check_refused("ctl " + address + " status --key " + scratch.path("none"), 2, {"run key", "none"});

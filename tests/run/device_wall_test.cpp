@@ -365,7 +365,7 @@ Ends run_beside_silent(uint64_t piece, double until_s, double silent_until_s) {
 /// run is as long again. The silent one's time is `rest_s` longer.
 Ends run_beside_late(uint64_t piece, double until_s, double rest_s) {
   const auto is_late = [](const Ends& ends) {
-    return !ends.silent && ends.silent.error().message.find("nobody answers") != std::string::npos;
+    return !ends.silent && ends.silent.error().message.find("no node answers") != std::string::npos;
   };
   Ends ends = run_beside_silent(piece, until_s, until_s + rest_s);
   while (is_late(ends) && until_s < 60) {

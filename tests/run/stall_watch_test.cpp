@@ -179,9 +179,9 @@ TEST_CASE("an edge whose exchanges become four times as rare is an alarm, until 
   CHECK(alarms[0].at_s >= 260);
   CHECK(alarms[0].at_s <= 320);
   CHECK_THAT(alarms[0].line(),
-             Catch::Contains("edge 0-1: its ends grow stale: an exchange every 6"));
+             Catch::Contains("edge 0-1: its exchanges have become rare: one every 6"));
   CHECK_THAT(alarms[0].reason, Catch::StartsWith("rank 1 is slower with all its neighbours"));
-  CHECK_THAT(alarms[2].line(), Catch::EndsWith("edge 0-1: it exchanges as often again"));
+  CHECK_THAT(alarms[2].line(), Catch::EndsWith("edge 0-1: it exchanges as often as before"));
   CHECK(watched(patient, 0, 1000, slows_down(3)).empty());
   CHECK(watched(in_rounds, 0, 1000, slows_down(6)).empty());
 }

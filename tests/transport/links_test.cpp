@@ -133,7 +133,7 @@ TEST_CASE("a dial to a dead port, to a bad name and off loopback fails with its 
   CHECK(a.failures[4] == "off loopback a run key is required");
   a.links().dial("unix:/etc/passwd");
   REQUIRE(a.wait([&] { return a.failures.size() == 6; }));
-  CHECK(a.failures[5] == "a path is dialled only by a node that listens on one");
+  CHECK(a.failures[5] == "only a node that listens on a unix socket can dial one");
 }
 
 namespace {
@@ -207,7 +207,7 @@ TEST_CASE("an end said politely is told from one that was not, once each") {
   a.links().close("b");
   REQUIRE(b.wait_down("a"));
   REQUIRE(a.wait_down("b"));
-  CHECK(b.downs["a"][0] == "the other end said goodbye");
+  CHECK(b.downs["a"][0] == "the other end has left");
   CHECK(a.downs["b"][0] == "closed here");
   CHECK(b.look([&] { return b.messages.size(); }) == 1u);  // what was queued came first
   CHECK_FALSE(a.links().send("b", ping(2)));
