@@ -1,24 +1,23 @@
-// Collective: a ring all-reduce of one vector per round. Everybody waits for everybody, which is
-// its point here.
+// Collective: a ring all-reduce of one vector per round. Every rank waits for all others.
 //
-// The n ranks stand in a ring, the vector is cut into n chunks, and part s = 0 .. 2n-3 of a round
-// travels one place:
+// The n ranks form a ring, the vector is cut into n chunks, and part s = 0 .. 2n-3 of a round moves
+// one place:
 //
 //   s <  n-1   rank p sends chunk p-s, receives chunk p-s-1 and adds it          (reduce-scatter)
 //   s >= n-1   rank p sends chunk p+1-(s-n+1), receives the one before and keeps it   (all-gather)
 //
-// Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A part that does not come is
-// asked for, and comes with what was sent after it; the last n parts are kept for that. More cannot
-// be asked for: who sends a part has the one before, so has its left neighbour the one before that,
-// and so on around the ring, to the right neighbour. A neighbour is at most one round ahead: what
-// it sends of later ones is dropped, as a link might have, and comes again when it is asked for. A
-// part for which no buffer is left is taken a little later: until it has left, nothing arrives that
-// would change it.
+// Steps per round 2(n-1); bytes per rank 2 (n-1)/n of the vector. A rank asks for a part that does
+// not arrive, and gets it with all parts that were sent after it. Each rank keeps the last n parts
+// for this. More are never needed: a rank that sends a part has received the one before, its left
+// neighbour had the one before that, and so on around the ring to the right neighbour. A neighbour
+// is at most one round ahead. Its messages of later rounds are dropped, as a link might drop them,
+// and are sent again when they are asked for. If no buffer is free for a part, the part is taken a
+// little later; until it has been sent, no message arrives that would change it.
 //
-// A later epoch has other members: the round in progress is dropped, and before the next gradient
+// A later epoch has other members. The round in progress is dropped, and before the next gradient
 // the rule's vectors are averaged, a round each, because some ranks may have finished the dropped
-// round and others not. Those are one gradient behind for ever after; a rank that has done its
-// share answers `gone` when it is asked for more, and whoever hears that takes no step either.
+// round and others not. The latter stay one gradient behind. A rank that has done its share answers
+// `gone` to further requests, and a rank that receives `gone` takes no step either.
 #pragma once
 #include <map>
 

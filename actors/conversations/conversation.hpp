@@ -1,14 +1,14 @@
 // Conversation: the message pattern of a method, as a state machine without I/O. Events in, effects
 // out.
 //
-// One object per rank, owned by its communicator. It knows ranks, numbers, times and handles; never
-// an actor, a socket, a clock, a thread or a float of a model. `now` is an argument everywhere and
-// never decreases. Whoever owns it carries out the effects after each call.
+// Each rank has one, owned by its communicator. It works with ranks, counters, times and handles,
+// and never with an actor, a socket, a clock, a thread or the numbers of a model. `now` is an
+// argument everywhere and never decreases. The owner carries out the effects after each call.
 //
-// Take is answered later by taken(ticket, payload), Write by step_ready(...). Apply is not
-// answered, unless what came has not moved this rank as far as it says: judged(...). The state
-// actor serves one rank's requests in the order in which they were sent, so whatever is taken after
-// an Apply has it in.
+// The answer to Take is taken(ticket, payload), the answer to Write is step_ready(...). Apply has
+// no answer, unless the payload has moved this rank by less than its whole difference: then
+// judged(...). The state actor serves the requests of one rank in the order in which they were
+// sent, so a snapshot that is taken after an Apply includes it.
 #pragma once
 #include <cstdint>
 #include <memory_resource>
@@ -52,8 +52,8 @@ struct Endpoint {
   uint32_t incarnation = 0;
 };
 
-/// The header of a frame, as far as all conversations fill it alike. What it says of the payload is
-/// the payload's own.
+/// The header of a frame, with the fields that all conversations fill alike. The fields of the
+/// payload are set with the payload.
 inline FrameHeader header_of(FrameKind kind, Endpoint from, Endpoint to, uint64_t epoch,
                              uint64_t number, const Payload& payload = {}) {
   FrameHeader h;
@@ -75,7 +75,8 @@ struct Send {
   Payload payload;  // empty for frames without one
 };
 
-/// Asks for what the rule sends in an exchange, or for a part of the vector of a collective round.
+/// Asks for the data that the rule sends in an exchange, or for a part of the vector of a
+/// collective round.
 struct Take {
   uint64_t ticket = 0;
   ExchangeKey exchange;
@@ -154,7 +155,7 @@ class Conversation {
   virtual void unsent(double now, const FrameHeader&, Effects&) = 0;
   /// `limits`: this rank's, which go with the payload.
   virtual void taken(double now, uint64_t ticket, Payload, const Limits& limits, Effects&) = 0;
-  /// What came from this rank (-1: from all together) was scaled, or is not finite and was not
+  /// The data from this rank (-1: from all together) was scaled, or was not finite and was not
   /// used.
   virtual void judged(int peer, Guard::Verdict) = 0;
   virtual void step_ready(double now, Messages, Effects&) = 0;  // a round, or its next phase

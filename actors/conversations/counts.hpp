@@ -1,4 +1,4 @@
-// Counts: what the conversations of a run count, for reports. Values.
+// Counts: the counters of a run's conversations, for reports. Values.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -7,7 +7,7 @@ namespace grapevine {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();  // a time that does not come
 
-/// What a conversation counts, from its start.
+/// The counters of a conversation, from its start.
 struct Counts {
   uint64_t opened = 0;         // exchanges entered
   uint64_t applied = 0;        // jumps applied (rounds: finished)

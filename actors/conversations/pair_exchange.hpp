@@ -1,22 +1,22 @@
-// PairExchange: one end of one edge of a pairwise method. It sees to it that both ends apply every
-// exchange of the edge exactly once; when to offer and whom to refuse is partner_policy.hpp's.
+// PairExchange: one end of one edge of a pairwise method. Both ends apply every exchange of the
+// edge exactly once. partner_policy.hpp decides when to offer and which offers to refuse.
 //
 //   OFFER -> ACCEPT or DECLINE;  both snapshot and send DATA at once;  each applies the jump of the
 //   two snapshots that crossed, then ACKs.
 //
-// Exchanges are numbered per edge and nothing is cancelled: whoever learns that the other end is in
-// number k joins k. Hence (i) an end enters k only when both have settled k-1; (ii) it leaves k
-// only when it has applied k and knows that the peer has; (iii) repeats of ASK and ACCEPT make a
-// lagging end join; (iv) `applied` and k <= done stop a second application. So a lost, repeated or
-// crossing frame is harmless.
+// Exchanges are numbered per edge, and nothing is cancelled: an end that learns that the other end
+// is in number k joins k. Hence (i) an end enters k only when both have finished k-1; (ii) it
+// leaves k only when it has applied k and knows that the peer has; (iii) repeats of ASK and ACCEPT
+// make a lagging end join; (iv) `applied` and k <= done prevent a second application. So a lost,
+// repeated or crossing frame is harmless.
 //
-// Numbers live as long as the incarnations of the two ends. If they differ by more (a crash, or a
-// lie), they can never meet: an end that hears nothing but such numbers begins anew, in an
-// incarnation of its own on this edge that the other end takes for what it is. An end's incarnation
-// is its rank's, and one more for each time that it began anew.
+// Numbers are valid as long as the incarnations of the two ends. If they differ by more (after a
+// crash or a lie), they can never agree. An end that receives only such numbers starts again, with
+// a new incarnation on this edge alone, which the other end accepts. An end's incarnation is its
+// rank's incarnation plus the number of times that it has started again.
 //
-// A state machine without I/O. What it cannot decide alone it returns as Next, and its owner goes
-// on from there.
+// A state machine without I/O. Decisions that need more knowledge are returned as Next, and the
+// owner makes them.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -26,7 +26,7 @@
 
 namespace grapevine {
 
-/// What the ends of a rank have in common.
+/// Data that all ends of a rank share.
 struct PairRank {
   int rank = 0;
   uint32_t incarnation = 0;
@@ -45,7 +45,7 @@ struct Moment {
 
 class PairExchange {
  public:
-  /// What the owner is to do after an event.
+  /// What the owner must do after an event.
   enum class Next : uint8_t {
     nothing,
     answer,    // an offer that may be refused: open() it or decline()
@@ -59,7 +59,7 @@ class PairExchange {
   PairExchange(int peer, uint32_t incarnation, uint32_t peer_incarnation, double round_trip_s,
                double duration_s);
 
-  // --- what the owner begins
+  // --- what the owner starts
   void offer(const Moment&, int timer, double patience_s);
   /// REQUIRES: not open. `owes_accept`: the peer waits for our yes.
   void open(const Moment&, uint64_t epoch, bool owes_accept, uint64_t ticket);
@@ -68,13 +68,14 @@ class PairExchange {
 
   // --- what happens to it
   Next hear(const Moment&, const FrameHeader&, const Payload&, int timer);
-  /// Data for an exchange that hear() has had opened.
+  /// Data for an exchange that hear() has caused to open.
   Next receive(const Moment&, const FrameHeader&, const Payload&, int timer);
-  /// The snapshot, or nothing: then this end has left the exchange again, and said so.
+  /// The snapshot, or nothing. Without one, this end has left the exchange again and has sent a
+  /// message that says so.
   Next taken(const Moment&, Payload, const Limits&, int timer);
-  /// Says again what has not been answered, and waits twice as long, at most `cap_s`.
+  /// Repeats what has not been answered, and waits twice as long, at most `cap_s`.
   void repeat(const Moment&, int timer, double cap_s);
-  /// The other end is gone, or this end counts as another one: what was open is broken.
+  /// The other end is gone, or this end has a new incarnation: an open exchange is broken.
   void abandon(const Moment&);
   void meet(uint32_t peer_incarnation);                  // after abandon()
   void rise(uint32_t ranks_before, uint32_t ranks_now);  // likewise: this rank's own

@@ -1,13 +1,14 @@
-// PartnerPolicy: when a rank offers an exchange, to whom, and whose offers it takes. One exchange
-// at a time, one offer that it waits for; what an exchange does is pair_exchange.hpp's.
+// PartnerPolicy: when a rank offers an exchange, to which rank, and which offers it accepts. A rank
+// has one exchange at a time and one offer that it waits for. pair_exchange.hpp has the exchange
+// itself.
 //
-// Two pairings. `poisson`: a Poisson clock per edge, kept by its lower rank: the process of Nabli,
-// Belilovsky, Oyallon (A2CiD2, NeurIPS 2023). `free`: each rank's own clock (1/w +- 10 %, w the sum
-// of its edges' wanted rates) and a partner among its least recently used neighbours, never one of
-// the last floor(d/2).
+// Two pairings. `poisson`: each edge has a Poisson clock, kept by its lower rank: the process of
+// Nabli, Belilovsky, Oyallon (A2CiD2, NeurIPS 2023). `free`: each rank has its own clock (1/w +- 10
+// %, w the sum of its edges' wanted rates) and chooses a partner among its least recently used
+// neighbours, never one of the last floor(d/2).
 //
-// Arithmetic on times and a stream of random numbers: no frame, no effect. The partners are the
-// caller's, who keeps them in one order.
+// Arithmetic on times and a stream of random numbers, without frames or effects. The caller owns
+// the partners and keeps them in one order.
 #pragma once
 #include <span>
 #include <vector>
@@ -31,8 +32,8 @@ struct PairwiseOptions {
   int exchanges_at_once = 1;   // two at once diverge
 };
 
-/// A neighbour of now or of an earlier graph: this rank's end of the edge, and what the policy
-/// keeps about it. Ranks have many, few of them open.
+/// A neighbour in the present graph or in an earlier one: this rank's end of the edge, and the
+/// policy's data about it. A rank has many partners, of which few are open.
 struct Partner {
   PairExchange exchange;
   bool in_graph = true;
@@ -45,11 +46,11 @@ struct Partner {
 };
 using Partners = std::vector<Partner>;
 
-/// What the times of one rank usually are, of its exchanges or until it is answered: the least, so
-/// that slow partners teach it no patience. But where half of the partners or more take over four
-/// times as long, the median: the least is of a neighbour at hand, in the same process say, and
-/// would have the rank take all others for slow, turn away from them and exchange with many at
-/// once, which diverges. Reorders the times. REQUIRES: there are some.
+/// The usual duration of one rank's exchanges, or of its waits for an answer: the shortest time, so
+/// that slow partners do not make the rank wait longer. If at least half of the partners take over
+/// four times as long, the median is used. The shortest time then belongs to a very near neighbour
+/// (in the same process, say); with it the rank would treat all other partners as slow, leave them
+/// and exchange with many at once, which diverges. Reorders the times. REQUIRES: there are some.
 double usual_of(std::span<double> times);
 
 class PartnerPolicy {
@@ -73,7 +74,7 @@ class PartnerPolicy {
   /// Why an offer of this partner is refused; none: it is not.
   DeclineReason refusal(double now, const Partners&, const Partner&) const;
 
-  // What has happened.
+  // Events.
   void offered(const Partner& to) { offered_to_ = to.exchange.peer(); }
   /// It was answered, has lapsed or is void. Returns how long it held this rank, 0 where it did
   /// not.
@@ -86,7 +87,7 @@ class PartnerPolicy {
   void settled(double took_s);
   void declined(double now, Partner&) const;
   void refused(double now, Partner&) const;  // an offer of its, here
-  /// poisson: sets the partner's clock; to be told by ring() at `rings_at`.
+  /// poisson: sets the partner's clock; call ring() at `rings_at`.
   void wind_up(double from, Partner&);
   bool ring(Partner&);  // false: nobody listens any more
 

@@ -1,22 +1,24 @@
-// Rounds: every rank trades one message per phase with its neighbours, step by step.
+// Rounds: every rank sends one message per phase to each neighbour, step by step.
 //
-// A gradient's step comes as the messages of its first phase. They are sent; when the senders'
-// messages of the same number are there, they are combined; then comes the next phase, or the next
-// gradient. Phases are numbered from 0 in each epoch, each rank by itself: a change of the graph
-// needs no barrier, two ranks that hear of it at different times meet at number 0, and a step in
-// progress is written anew for its new neighbours. Messages of an older epoch are refused, those of
-// a newer one wait for its view.
+// The step of a gradient arrives as the messages of its first phase, which are sent. When the
+// senders' messages of the same number have arrived, they are combined. Then the next phase or the
+// next gradient follows. Each rank numbers its phases from 0 in each epoch. So a change of the
+// graph needs no barrier: two ranks that learn of it at different times meet at number 0, and a
+// step in progress is written again for its new neighbours. Messages of an older epoch are refused;
+// those of a newer one wait for its view.
 //
-//   waits        A message that does not come is asked for. Its sender sends it again, or, where
-//                the method goes on without lost messages, says that it is gone. While no buffer is
-//                left for a phase's messages, it is written again a little later.
-//   not waits    A rank combines at once whatever has come since its last step, the newest of each
-//                neighbour, and then sends: nobody ever waits, and a lost message is one that comes
-//                later.
+//   waits        A rank asks for a message that does not arrive. Its sender sends it again, or, if
+//                the
+//   method continues without lost messages, answers that it is gone. If no buffer is free
+//                for the messages of a phase, the phase is written again a little later.
+//   not waits    A rank combines at once the newest message of each neighbour that has arrived
+//                since
+//                its last step, and then sends. No rank waits, and a lost message is replaced by a
+//                later one.
 //
-// Who sends to whom: the edges of the graph; or, one peer at a time, the exponential schedule on
-// all live ranks (topologies/schedule.hpp).
-// Cost per rank and phase: one frame to each receiver.
+// Messages go along the edges of the graph, or, with one peer at a time, by the exponential
+// schedule on all live ranks (topologies/schedule.hpp). Cost per rank and phase: one frame to each
+// receiver.
 #pragma once
 #include <vector>
 

@@ -1,38 +1,40 @@
-// Guard: how much of the difference between two ranks an exchange moves, judged by the steps of the
-// rank itself and by nothing that a peer has sent. No exchange is left out but one that is not
-// finite; nothing rests and nothing backs off.
+// Guard: how much of the difference between two ranks an exchange moves. It depends on the steps of
+// the rank itself and on nothing that a peer has sent. Every finite exchange is made, and no edge
+// is paused.
 //
 //   u         a step of this rank, |u| its length
 //   rms       root mean square of its last 32 |u| (of all while there are fewer)
-//   usual     max(rms, (1 - 1/4096) usual, 1e-6 of the largest rms), at a step; it stays while the
-//             rank does not step. At an optimum steps are rounding, and so are distances: neither
-//             says anything of the other.
-//   way_e     sum of |u| since its last exchange on edge e, or since the edge is there
-//   used_e    of the allowance of edge e, in usual steps; at a step max(0, used_e - r / degree)
-//   r         3 where more than half of the edges are far: it is this rank that was apart, and what
-//             its own data pull it back by is less than the edges move it by together; else 1/8,
-//             and 1/8 for what cannot be told apart by its sender
+//   usual     max(rms, (1 - 1/4096) usual, 1e-6 of the largest rms), updated at a step; constant
+//             while
+//             the rank does not step. At an optimum steps and distances are rounding errors, and
+//             neither predicts the other.
+//   way_e     sum of |u| since its last exchange on edge e, or since the edge exists
+//   used_e    used part of the allowance of edge e, in usual steps; at a step
+//             max(0, used_e - r / degree)
+//   r         3 if more than half of the edges are far: then this rank was apart, and its own data
+//   pull it back by less than the edges move it together; else 1/8, and 1/8 if the senders
+//             of a message cannot be told apart
 //
-// With its vector a rank sends its limits: a bound b = 3 (4 usual + way_e) and an allowance
-// f_e = usual (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances
-// that crossed, and the distance |m| of the two vectors that crossed:
+// With its vector a rank sends its limits: a bound b = 3 (4 usual + way_e) and an allowance f_e =
+// usual (64 - used_e). Both ends take the smaller of the two bounds and of the two allowances that
+// crossed, and the distance |m| of the two vectors that crossed:
 //
 //   near         |m| <= b    share 1: the jump is whole, whatever the edge's past
 //   far          |m| >  b    share min(1, f_e / |m|), and used_e += share |m| / usual
 //   not finite               share 0, and nothing is charged
 //
-// Both ends scale both jumps (of x and of x~) by the same share, so the sum over ranks stays. A
-// rank that has not stepped yet has usual = 0, so what differs has share 0 until its first step.
-// Where an objective takes no steps, or those so far had length 0 (a learning rate of 0), there is
-// nothing to compare with, and both limits are infinite. README.md says what this cannot hold.
+// Both ends scale both jumps (of x and of x~) by the same share, so the sum over ranks does not
+// change. A rank that has not stepped yet has usual = 0, so a difference has share 0 until its
+// first step. If an objective takes no steps, or all steps so far had length 0 (a learning rate of
+// 0), there is nothing to compare with, and both limits are infinite. README.md has the limits of
+// the guard.
 //
-// A message that stands for k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e +
-// (k - 1) usual): its distance is k times that of its mean, and its parts are up to k steps old.
+// A message that represents k ranks, relayed over up to k hops, has b = k 3 (4 usual + way_e + (k -
+// 1) usual): its distance is k times that of its mean, and its parts are up to k steps old.
 //
-// Of a sum over all ranks (all-reduce) nobody sees the part of one rank but itself, so each rank
-// judges its own gradient g, with |g| in place of |u| and way = 0, as an edge of its own. A far g
-// raises `usual` by a 64th at most, so that gradients that have grown for good are whole again
-// later.
+// In a sum over all ranks (all-reduce) only a rank itself sees its own part. So each rank judges
+// its own gradient g as if it were an edge, with |g| in place of |u| and way = 0. A far g raises
+// `usual` by at most 1/64, so that gradients that have grown permanently become whole again later.
 //
 // A value; owned by a state actor.
 #pragma once
@@ -45,7 +47,7 @@
 
 namespace grapevine {
 
-/// What an end says of itself with its vector: norms, at least 0, as they cross a wire.
+/// The limits of one end, sent with its vector: norms, at least 0, rounded as in the message.
 struct Limits {
   float bound = std::numeric_limits<float>::infinity();
   float allowance = std::numeric_limits<float>::infinity();
@@ -54,7 +56,7 @@ struct Limits {
 };
 Limits smaller(const Limits&, const Limits&);
 
-/// What a checkpoint keeps of a guard.
+/// The part of a guard that a checkpoint stores.
 struct GuardRecord {
   double rms = 0, usual = 0;
   double way = 0;  // the longest of an edge
@@ -105,12 +107,13 @@ class Guard {
   void stepped(double length);
   double usual_step() const;
 
-  /// `ranks`: that the message which is to be judged stands for.
+  /// `ranks`: the number of ranks that the message represents.
   Limits limits(int peer, double ranks = 1) const;
-  /// Of a distance between what this rank and `peer` have, under the smaller of both ends' limits.
+  /// For a distance between the vectors of this rank and of `peer`, under the smaller limits of
+  /// both ends.
   Judgement judge(int peer, double distance, const Limits& own, const Limits& theirs);
 
-  /// Of the norm of what this rank itself adds to a sum of all. The first is whole.
+  /// For the norm of this rank's own contribution to a sum over all ranks. The first is whole.
   Judgement judge_own(double norm);
 
   /// A newcomer goes by the usual step of the rank that it has copied for its first 32 steps.

@@ -1,8 +1,8 @@
-// Mail: what the actors of a node say to a worker and hear of it, and what a program around a run
-// may ask of them.
+// Mail: the messages between the actors of a node and a worker, and the requests that a program may
+// send to a run.
 //
-// Values; bulk data travels as leases. No message between actors is ever serialised by CAF: what
-// crosses a link is a Frame, through a Transport.
+// Values; bulk data travels as leases. CAF never serialises a message between actors: what crosses
+// a link is a Frame, through a Transport.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// Mail to the actors that a process has one of: its topology manager, its node, and whoever owns
-// membership. What programs around a run may send them is in mail.hpp.
+// Mail to the actors of which a process has one: its topology manager, its node, and the actor that
+// owns membership. mail.hpp has the messages that programs around a run may send them.
 #pragma once
 #include <array>
 #include <memory>
@@ -32,8 +32,8 @@ struct RankReady {
   int rank = 0;
 };  // it has its state: an epoch with it may begin
 
-// To a topology manager.
-/// The actors of the ranks that live here, by rising rank; it replaces what was said before.
+// To a topology manager. The actors of the ranks of this process, by rising rank; replaces the
+// earlier list.
 struct RankActors {
   int rank = 0;
   CommunicatorActor communicator;
@@ -57,7 +57,7 @@ struct NodeReport {
   std::vector<EdgeDurations> edge_round_trips;       // of them, by edge
   double learning_rate = 0;                          // of the newest gradient; NaN: not known
 };                                                   // answers Report
-/// What the members of the run have told of their work (actors/rank/work_pool.hpp).
+/// The work that the members of the run have reported (actors/rank/work_pool.hpp).
 struct WorkHeard {
   uint64_t before = 0;  // of this process, in earlier lives
   std::shared_ptr<const std::vector<MemberWork>> others;

@@ -1,7 +1,7 @@
-// Protocol: the typed interface of each actor. What it does not list does not compile.
+// Protocol: the typed interface of each actor. A message that it does not list does not compile.
 //
-// Messages that only the library's own actors send are named and no more: mail_state.hpp and
-// mail_node.hpp have them.
+// Messages that only the library's own actors send are declared here and defined in mail_state.hpp
+// and mail_node.hpp.
 #pragma once
 #include <caf/all.hpp>
 #include <memory>
@@ -83,8 +83,8 @@ using TopologyManagerActor = caf::typed_actor<Takes<Ptr<std::vector<RankActors>>
                                               Takes<Ptr<Roster>>, Takes<Ptr<std::vector<EdgeRate>>>,
                                               Takes<Renew>, Takes<Ptr<Solved>>, Takes<TellRoster>>;
 
-/// Whoever owns membership: it makes the rosters that begin epochs. A run of one process has one
-/// too (local_membership.hpp).
+/// The actor that owns membership: it makes the rosters that begin epochs. A run of one process has
+/// one too (local_membership.hpp).
 using MembershipActor =
     caf::typed_actor<Answers<Reconfigure, std::string>, Takes<Ptr<std::vector<EdgeRate>>>,
                      Takes<EpochInfo>, Takes<ShareDone>, Takes<OwnWork>, Takes<Suspected>,

@@ -1,4 +1,4 @@
-// RankState: what a rank takes over from another one, so that it goes on where that one stands.
+// RankState: the state that a rank takes over from another rank in order to continue from it.
 #pragma once
 #include <memory>
 

@@ -1,13 +1,13 @@
-// Alarm: something that a run will not recover from by itself, or that its user should look at;
-// told once, in one line: what, where, when, why in all likelihood, and what to do. Some pass: that
-// is told once too. A value.
+// Alarm: a problem that a run does not solve by itself, or that its user should look at. It is
+// reported once, in one line: what, where, when, the likely reason, and what to do. When the cause
+// of an alarm is gone, that is reported once too. A value.
 #pragma once
 #include <array>
 #include <string>
 
 namespace grapevine {
 
-/// Begin the events of an alarm and of its end, so that whoever reads events alone can tell.
+/// Prefixes of the events of an alarm and of its end, for readers of events.
 constexpr char kAlarm[] = "ALARM: ", kAlarmOver[] = "alarm over: ";
 
 struct Alarm {
@@ -42,7 +42,7 @@ inline constexpr std::array kAlarms = {
     Alarm::What::checkpoint, Alarm::What::liar,      Alarm::What::lost_node};
 const char* name_of(Alarm::What);
 
-/// Why ranks that agreed drift apart under such settings, and what to do: the likeliest of it.
+/// The likeliest reason why ranks that agreed drift apart under these settings, and what to do.
 struct Settings;
 Alarm divergence_under(const Settings&);
 

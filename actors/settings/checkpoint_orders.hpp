@@ -1,5 +1,5 @@
-// What a run is told about its checkpoints: when they are taken, who writes them, and what it goes
-// on from. Knows no actor and no disk.
+// The settings of checkpoints: when they are taken, who writes them, and the state from which a run
+// resumes. Knows no actor and no disk.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace grapevine {
 
 constexpr char kNoCheckpoint[] = "no checkpoint";  // what a line begins with that says why
 
-/// Everything that a rank goes on from, by name, as it was at one instant: what a checkpoint keeps
-/// of it. Names, not places, so that it outlives the order in which a rule lists what it keeps.
+/// The complete state of a rank at one instant, by name, as a checkpoint stores it. Names are used
+/// instead of positions, so a record stays valid when a rule lists its state in another order.
 struct RankRecord {
   struct Vector {
     std::string name;
@@ -26,7 +26,7 @@ struct RankRecord {
     uint64_t bits = 0;
     bool is_real = false;  // a double's bits
   };
-  /// What the exchanges of an edge had done to this end.
+  /// The effect that the exchanges of an edge had on this end.
   struct Edge {
     int peer = 0;
     uint32_t incarnation = 0, peer_incarnation = 0;
@@ -44,7 +44,7 @@ struct RankRecord {
 };
 using RankRecordPtr = std::shared_ptr<const RankRecord>;
 
-/// What is to be written next of a checkpoint: its ranks, then its end.
+/// The next part of a checkpoint to write: its ranks, then its end.
 struct CheckpointPart {
   uint64_t gradients = 0;  // of all ranks here, when it began
   RankRecordPtr rank;      // null: all have been written
@@ -59,18 +59,18 @@ struct CheckpointOrders {
   /// Told one part at a time, the next once `done` was called, in any thread. A checkpoint of which
   /// a part is not written ends there. Empty: there are no checkpoints.
   std::function<void(CheckpointPart, Done)> write;
-  /// Returns when nothing is being written and no `done` will be called any more.
+  /// Returns when nothing is being written and no `done` will be called.
   std::function<void()> settle;
 };
 
-/// What a run goes on from: its ranks as an earlier life of it has left them.
+/// The state from which a run resumes: its ranks, as an earlier life of the run recorded them.
 struct Resumption {
   std::vector<RankRecordPtr> ranks;  // by place among the ranks here; null: begins at the start
   uint64_t epoch = 0;                // of the earlier life: those of this one are later
   uint32_t generation = 0;           // of the run: what was told of an earlier one is void
 };
 
-/// Of all of them together.
+/// The gradients of all ranks together.
 inline uint64_t gradients_of(const Resumption& resumption) {
   uint64_t sum = 0;
   for (const RankRecordPtr& rank : resumption.ranks)

@@ -1,5 +1,6 @@
-// Counters: what a node's actors count while they run. The one thing that they share: relaxed
-// atomics, only ever added to, read by whoever reports. No decision of a rank depends on it.
+// Counters: the counts of a node's actors during a run. They are the only data that the actors
+// share: relaxed atomics that are only added to and that reports read. No decision of a rank
+// depends on them.
 #pragma once
 #include <array>
 #include <atomic>

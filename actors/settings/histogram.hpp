@@ -1,5 +1,5 @@
-// Histogram: how many of something fell below each of some bounds, as Prometheus counts it; of a
-// node, and of each of so many edges.
+// Histogram: counts of values below given bounds, in Prometheus' form, for a node and for each of a
+// limited number of edges.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace grapevine {
 
-/// Upper bounds of durations in seconds, from what goes on inside a machine to what looks like a
-/// fault; what is longer has a bucket of its own.
+/// Upper bounds of durations in seconds, from the usual duration inside a machine to that of a
+/// fault. Longer durations have their own bucket.
 constexpr std::array<double, 15> kDurationBounds = {
     1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 5};
 
@@ -28,7 +28,7 @@ struct DurationCounts {
   }
 };
 
-/// Added to by many threads, read by whoever reports.
+/// Many threads add to it; any thread may read it.
 class DurationHistogram {
  public:
   void add(double seconds) {
@@ -50,10 +50,10 @@ class DurationHistogram {
   std::atomic<double> sum_s_{0};
 };
 
-/// At most; what is told of an edge must not grow with the graph.
+/// The largest number of edges: reports must not grow with the graph.
 constexpr size_t kEdgesMeasured = 64;
 
-/// A value: of an edge, the lower rank first; -1: of all edges that have no place of their own.
+/// The value for an edge, the lower rank first; -1: for all edges without an entry of their own.
 struct EdgeDurations {
   int rank = -1, peer = -1;
   DurationCounts counts;
@@ -67,7 +67,7 @@ class EdgeHistograms {
     const auto [low, high] = std::minmax(rank, peer);
     place_of(uint64_t{static_cast<uint32_t>(low)} << 32 | static_cast<uint32_t>(high)).add(seconds);
   }
-  /// Of those that have been added to, by rising ranks; the others last.
+  /// The edges that have counts, by rising ranks; the sum of the others last.
   std::vector<EdgeDurations> counts() const {
     std::vector<EdgeDurations> edges;
     for (const Place& place : places_)

@@ -1,5 +1,5 @@
-// What a script has left with its rank for the script that comes after it: bytes that nobody here
-// reads, its optimizer's state for instance, and how far it was in its data.
+// The object that a script has stored with its rank for the next script: bytes that the node does
+// not interpret (for example an optimizer's state), and the script's position in its data.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -5,7 +5,7 @@
 
 namespace grapevine {
 
-/// What a member has told of its work, and whether it is there.
+/// The work that a member has reported, and whether the member is alive.
 struct MemberWork {
   uint64_t id = 0;
   std::string node;

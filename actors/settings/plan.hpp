@@ -1,14 +1,16 @@
-// Plan: which ranks are slow, fail or come back, and what happens to their links. One plan, both
+// Plan: which ranks are slow, fail or return, and the faults of their links. One plan serves both
 // clocks. A value.
 //
 // A list of faults, each {kind, ranks or links, at, until, and the kind's own key}:
 //   slow         ranks compute `factor` times slower
-//   pause        ranks stand still from at to until, with everything that is sent to them
-//   kill         ranks end at `at` and stay away; neighbours learn of it
-//   restart      ranks come back at `at` as new incarnations, with the state of a neighbour (alive
-//   ones are killed first) reconfigure  the graph becomes `topology` at `at` loss, delay, cut,
-//   one_way, repeat, corrupt, bandwidth   act on links (see transport/link_model.hpp): between
-//   processes and on the virtual clock
+//   pause        ranks stop from `at` to `until`; messages to them wait
+//   kill         ranks end at `at` and do not return; their neighbours learn of it
+//   restart      ranks return at `at` as new incarnations with the state of a neighbour (live ones
+//                are
+//                killed first)
+//   reconfigure  the graph becomes `topology` at `at`
+//   loss, delay, cut, one_way, repeat, corrupt, bandwidth
+//   act on links (transport/link_model.hpp), between processes and on the virtual clock
 #pragma once
 #include <string>
 #include <vector>
@@ -55,14 +57,14 @@ struct Plan {
   double slowness(int rank, double now) const;
 };
 
-/// Every rank named is one of 0..ranks-1, times do not run backwards, factors and probabilities are
-/// possible, every topology can be made; with the wall clock, no link faults. One line otherwise,
-/// which begins with where the plan says so.
+/// Checks that every rank is one of 0..ranks-1, that times do not run backwards, that factors and
+/// probabilities are possible, and that every topology can be made; with the wall clock, that there
+/// are no link faults. Otherwise one line, which begins with the place in the plan.
 Status check(const Plan&, int ranks, bool wall_clock);
 
-/// What can have no effect, a line each: what begins after `until_s` (0: there is no end), what
-/// never happens, and, unless `topology` is empty, links of ranks that are neighbours neither there
-/// nor in any later graph of the plan. REQUIRES: it was checked.
+/// Faults that can have no effect, a line each: those that start after `until_s` (0: there is no
+/// end), those that never happen, and, unless `topology` is empty, links of ranks that are
+/// neighbours neither in it nor in a later graph of the plan. REQUIRES: the plan was checked.
 std::vector<std::string> without_effect(const Plan&, const std::string& topology, int ranks,
                                         double until_s);
 

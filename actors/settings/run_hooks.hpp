@@ -1,5 +1,5 @@
-// RunHooks: what a program gives a run beside its settings: who hears of it, what may stop it, and
-// what it uses in place of its own.
+// RunHooks: what a program gives a run besides its settings: receivers of reports, conditions that
+// stop the run, and replacements for parts of the library.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -25,11 +25,11 @@ struct WorkerDependencies;
 /// How a node makes its workers (actors/rank/worker.hpp).
 using MakeWorker = std::function<SpawnedWorker(caf::actor_system&, WorkerDependencies)>;
 
-/// What every rank holds at a sample, by rank; null: it is gone.
+/// The parameters of every rank at a sample, by rank; null: the rank is gone.
 using OnRanks =
     std::function<void(const RunSample&, const std::vector<std::shared_ptr<const Buffer>>&)>;
 
-/// What the ranks of this process have done by then.
+/// The work of the ranks of this process at that time.
 struct RanksReport {
   double at_s = 0;
   std::vector<WorkerReport> workers;

@@ -1,4 +1,4 @@
-// What a run tells of itself, while it goes on and at its end. Values that know no actor.
+// The reports of a run, during the run and at its end. Values that know no actor.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -83,7 +83,7 @@ struct RankParameters {
   std::shared_ptr<const Buffer> x;  // null: no such rank
 };
 
-/// Of one process, at the end.
+/// The outcome of one process, at the end.
 struct Outcome : RunTotals {
   std::vector<WorkerReport> workers;  // by rank
   std::vector<CommunicatorReport> communicators;

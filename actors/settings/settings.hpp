@@ -1,5 +1,5 @@
-// Settings: everything that a run is told. A value, the same for both clocks; app/ fills it from
-// options and files.
+// Settings: all settings of a run. A value, the same for both clocks; app/ fills it from options
+// and files.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -86,8 +86,8 @@ inline int ranks_here(const Settings& s) { return s.local_ranks > 0 ? s.local_ra
 /// Whether the ranks take their gradients from one pool.
 bool pools(const Settings&);
 
-/// The number of the GPU that a name means: "cuda" is the first, "auto" the one with the most free
-/// memory, "cpu" none, and so is "auto" where there is none. Error (user): no such name.
+/// The number of the GPU that a name means. "cuda" is the first, "auto" the one with the most free
+/// memory, "cpu" none. "auto" without a GPU is none too. Error (user): an unknown name.
 Result<std::optional<int>> gpu_named(const std::string& name);
 
 /// Everything that can be refused before a run: names, ranges, a method that cannot use the graph,

@@ -1,5 +1,5 @@
-// Grapevine with its actors in sight: messages, handles, workers of your own, and a run in an actor
-// system of your own. Needs CAF's headers; those who only run want <grapevine/grapevine.hpp>.
+// Grapevine with its actors: messages, handles, your own workers, and a run in your own actor
+// system. Needs CAF's headers. Programs that only start runs include <grapevine/grapevine.hpp>.
 #pragma once
 #include <grapevine/grapevine.hpp>
 

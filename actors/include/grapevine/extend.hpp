@@ -1,6 +1,6 @@
-// Methods, graphs, compressors and data sets of your own, which settings then name like those of
-// the library: register_method, register_topology, register_compressor, register_data_set. Each
-// answers a Status; call them before the first run that wants what they add.
+// Your own methods, graphs, compressors and data sets: register_method, register_topology,
+// register_compressor, register_data_set. Settings then name them like those of the library. Each
+// function returns a Status. Call it before the first run that uses the new name.
 #pragma once
 #include <grapevine/grapevine.hpp>
 

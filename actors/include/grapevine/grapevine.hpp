@@ -1,17 +1,18 @@
-// Grapevine, as a library: settings, objective, run, node, hooks, results. `auto result =
+// Grapevine as a library: settings, objective, run, node, hooks, results. `auto result =
 // grapevine::run(settings);` is a whole program.
 //
-//   Settings       everything that a run is told; check(settings) says what cannot be
-//   Objective      what is trained: make_objective(settings), or one of your own
-//   run            all ranks in this process, under the wall clock or the virtual one
-//   run_node       the ranks of this process, with those of others
-//   RunHooks       a sink of samples, epochs and events; interrupts; workers; checkpoints, and what
-//                  a run goes on from
-//   RunResult      the outcome: every rank's parameters, and what was counted
-//   Result<T>      what every call answers: a value, or an Error of one line
+//   Settings       the settings of a run; check(settings) returns what is wrong with them
+//   Objective      what is trained: make_objective(settings), or your own
+//   run            all ranks in this process, under the wall clock or the virtual clock
+//   run_node       the ranks of this process, in a run of several processes
+//   RunHooks       a sink of samples, epochs and events; interrupts; workers; checkpoints and
+//                  records
+//                  from which a run resumes
+//   RunResult      the outcome: every rank's parameters, and the counters
+//   Result<T>      the return type of every call: a value, or an Error of one line
 //
-// Nothing here shows the actor framework or LibTorch. <grapevine/actors.hpp> is for actors,
-// messages and workers of your own.
+// This header includes neither the actor framework nor LibTorch. <grapevine/actors.hpp> is for your
+// own actors, messages and workers.
 #pragma once
 #include "actors/run/run.hpp"
 #include "actors/run/run_node.hpp"

@@ -7,9 +7,9 @@
 
 namespace grapevine {
 
-/// What `settings` train is a network that `make` makes: () -> std::shared_ptr<a torch::nn::Module
-/// with forward(tensor)>. Of settings.objective batch, clip and partition count. Errors: as
-/// make_torch_objective.
+/// Makes `settings` train the network that `make` returns: () -> std::shared_ptr<a
+/// torch::nn::Module with forward(tensor)>. Of settings.objective it uses batch, clip and
+/// partition. Errors: as make_torch_objective.
 template <class Make>
 Result<std::shared_ptr<Objective>> torch_objective(const Settings& settings, Make make,
                                                    TorchData train, TorchData test,

@@ -1,7 +1,6 @@
-// Runs that are saved while they go on, go on where they were, or begin at a model: what the
-// program's --out, --checkpoint-every, --resume and --init do, in the same words. The folders are
-// the same, too: what the program has saved goes on here, and a model that was saved here is one
-// for --init.
+// Runs that are saved, that resume, or that start at a given model, as with the program's --out,
+// --checkpoint-every, --resume and --init. The folders are those of the program: this library
+// resumes what the program has saved, and --init accepts a model that was saved here.
 #pragma once
 #include <grapevine/grapevine.hpp>
 
@@ -21,29 +20,30 @@ struct Saving {
   std::function<void(const std::string& path)> on_checkpoint = {};
 };
 
-/// run(settings, objective, hooks), saved. What a resumption should be told, and alarms of the
-/// disk, go to the sink's on_event, a line each; a disk that fails ends no run. Errors: as run;
-/// text that is no `every`; nothing to go on from and why; a checkpoint of another objective,
+/// run(settings, objective, hooks), saved. The sink's on_event gets messages about the resumption
+/// and alarms of the disk, a line each. A disk that fails does not end the run. Errors: as run; a
+/// text that is no `every`; nothing to resume from, and why; a checkpoint of another objective,
 /// method or optimizer; a folder that holds the checkpoints of another run, or that another process
-/// works in.
+/// uses.
 Result<RunResult> run_saved(const Settings&, std::shared_ptr<Objective>, const Saving&,
                             RunHooks = {});
 
 /// The same with make_objective(settings).
 Result<RunResult> run_saved(const Settings&, const Saving&, RunHooks = {});
 
-/// The same for the ranks of this process among others: each process has a folder of its own.
+/// The same for the ranks of this process in a run of several processes. Each process has its own
+/// folder.
 Result<NodeResult> run_node_saved(const Settings&, const NodeSettings&, std::shared_ptr<Objective>,
                                   const Saving&, NodeHooks = {});
 
-/// Whether a run's folder holds a checkpoint to go on from.
+/// Whether the folder of a run holds a checkpoint.
 bool has_checkpoint(const std::string& run);
 
-/// The objective with all of its `ranks` begun at `init`: a safetensors file, a state dict of
-/// torch.save, a run's folder (its model, or, where it has none yet, the mean of its newest
-/// checkpoint), or a checkpoint (the mean of its ranks). Says on standard error, a line each, which
-/// tensors do not fit and which are not used. Errors (user): there is no such thing, or some do not
-/// fit.
+/// The objective, with all of its `ranks` starting at `init`: a safetensors file, a state dict of
+/// torch.save, a run's folder (its model, or the mean of its newest checkpoint if it has no model
+/// yet), or a checkpoint (the mean of its ranks). Prints on standard error, a line each, the
+/// tensors that do not fit and those that are not used. Errors (user): `init` does not exist, or
+/// some tensors do not fit.
 Result<std::shared_ptr<Objective>> warm_start(const std::string& init, int ranks,
                                               std::shared_ptr<Objective>);
 
