@@ -29,7 +29,8 @@ class TimerQueue {
   /// The earliest; nothing where it was void. REQUIRES: not empty.
   std::optional<Timer> take();
   void cancel_idle(caf::actor_id actor) { idle_.erase(actor); }
-  /// Empties it. What is dropped may send messages as it ends, so that the caller decides when.
+  /// Empties the queue. Dropped entries may send messages as they end, so the caller chooses the
+  /// time.
   [[nodiscard]] std::vector<Timer> clear();
 
  private:

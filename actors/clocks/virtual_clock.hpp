@@ -1,11 +1,11 @@
-// VirtualClock and VirtualScheduler: the very same actors, on one thread, in virtual time,
-// repeatable bit for bit.
+// VirtualClock and VirtualScheduler: the same actors on one thread, in virtual time, repeatable bit
+// for bit.
 //
 // Install with `config.load<VirtualScheduler>()`. Ready actors run first in, first out, one message
-// a turn; when none is ready the earliest timer fires and time jumps to it. Timers of one instant
-// fire in the order in which they were set. Drive it: spawn, run(), then step() until done; before
-// the system goes, send every actor its exit and run() again. Systems that share a clock
-// (VirtualConfig) are processes of one world: fire the clock, then run() each that is to go on.
+// a turn. If none is ready, the earliest timer fires and time jumps to it. Timers of one instant
+// fire in the order in which they were set. To use it: spawn, run(), then step() until done. Before
+// the system is destroyed, send every actor its exit and run() again. Systems that share a clock
+// (VirtualConfig) are processes of one simulated world: fire the clock, then run() each system.
 #pragma once
 #include <caf/all.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>

@@ -1,12 +1,12 @@
-// WallScheduler: the actors' scheduler and clock in real time, made for processes whose cores are
-// full of gradients: between two gradients a compute thread fires the timers that are due and runs
-// the actors that become ready, so that an exchange wakes no thread at all.
+// WallScheduler: the actors' scheduler and clock in real time, for processes whose cores are busy
+// with gradients. Between two gradients a compute thread fires the due timers and runs the ready
+// actors, so that an exchange wakes no thread.
 //
 // Install with `config.load<WallScheduler>()`; "scheduler.max-threads" is the number of helpers,
-// the threads that serve when no compute thread comes by. As long as every visitor computes, a
-// timer waits up to kSlack for one of them; otherwise a helper fires it on time. What other threads
-// send is never late: it wakes a helper. Timers of one instant fire in the order in which they were
-// set; messages to groups cannot be scheduled.
+// the threads that serve when no compute thread does. While every compute thread computes, a timer
+// waits up to kSlack for one of them; after that a helper fires it. Messages of other threads are
+// never late: they wake a helper. Timers of one instant fire in the order in which they were set.
+// Messages to groups cannot be scheduled.
 #pragma once
 #include <caf/all.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>

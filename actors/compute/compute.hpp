@@ -1,9 +1,9 @@
-// Compute: runs a gradient somewhere and answers the worker by message. The worker cannot tell
-// where.
+// Compute: computes a gradient and answers the worker by message. The worker does not know where it
+// was computed.
 //
-// On the host: threads under the wall clock, the caller under the virtual one (host_compute.hpp).
-// On a device: its lanes (device_compute.hpp). A slow rank is an answer that comes later, never a
-// thread that sleeps.
+// On the host: threads under the wall clock, the caller under the virtual clock (host_compute.hpp).
+// On a device: its lanes (device_compute.hpp). A slow rank is an answer that arrives later; no
+// thread sleeps.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -31,11 +31,11 @@ class Compute {
   virtual void submit(GradientJob) = 0;
   /// Runs a task of the node's own (a spectrum, a test of the model); `thread` as in Objective.
   virtual void post(std::function<void(int thread)> task) = 0;
-  /// Has something short done on a thread that does nothing else, or drops it at the end; where
-  /// there is no such thread, at once.
+  /// Runs a short task on a separate thread, or drops it at the end. Without such a thread the task
+  /// runs at once.
   virtual void help(std::function<void()> task) { task(); }
   virtual void stop() = 0;  // what has not begun is dropped; returns when all threads have ended
-  /// Before the first job, where there is a device: who owns it (fence.hpp: ToOwner).
+  /// Before the first job, if there is a device: the owner of the device (fence.hpp: ToOwner).
   virtual void serve(std::function<void(std::function<void()>)>) {}
 };
 

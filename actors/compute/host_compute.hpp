@@ -26,7 +26,7 @@ namespace grapevine {
 
 class ThreadCompute final : public Compute {
  public:
-  /// Throws std::system_error where the system has no such number of threads.
+  /// Throws std::system_error if the system cannot start that many threads.
   ThreadCompute(RunClock clock, caf::actor_system&, std::shared_ptr<Objective>, int threads);
   ~ThreadCompute() override { stop(); }
 

@@ -1,12 +1,12 @@
-// DeviceDock: copies of payloads between a device's memory, where ranks live, and the host's, where
-// links find them.
+// DeviceDock: copies payloads between the memory of a device, where its ranks are, and the host's
+// memory, which the links use.
 //
-// Frames between ranks of one device never come here. One that leaves is copied at once and whole
-// into memory that links send and other processes read, which is pinned for that, and goes when the
-// copy is there; where such memory cannot be pinned it is copied in pieces (ferry.hpp). One that
-// arrives is copied to the device in pieces, and goes on when it is there. Each way has a stream of
-// its own, so no pass waits for a copy. A payload for which no memory is left is dropped, as if the
-// link had lost it.
+// Frames between ranks of one device do not come here. A frame that leaves is copied at once and
+// whole into pinned memory, which links send and other processes read, and is sent when the copy is
+// complete. If that memory cannot be pinned, the frame is copied in pieces (ferry.hpp). A frame
+// that arrives is copied to the device in pieces, and is delivered when the copy is complete. Each
+// direction has its own stream, so no pass waits for a copy. A payload for which there is no memory
+// is dropped, as if the link had lost it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -23,10 +23,10 @@ class DeviceDock : public std::enable_shared_from_this<DeviceDock> {
   /// Payloads have `largest` bytes at most, of which `capacity` leave at once.
   DeviceDock(std::shared_ptr<DeviceShare>, size_t largest, size_t capacity,
              SnapshotPool::Memory memory);
-  /// Before the first payload: who owns the device.
+  /// Before the first payload: the owner of the device.
   void serve(ToOwner to_owner) { to_owner_ = std::move(to_owner); }
-  /// Likewise: has tasks done on another thread, or drops them at the end. Without it the owner
-  /// copies what it cannot have copied by the device.
+  /// Also before the first payload: runs tasks on another thread, or drops them at the end. Without
+  /// it the owner makes the copies that the device cannot make.
   void copy_by(std::function<void(std::function<void()> task)> elsewhere) {
     elsewhere_ = std::move(elsewhere);
   }
@@ -38,8 +38,8 @@ class DeviceDock : public std::enable_shared_from_this<DeviceDock> {
   // The owner's.
   /// Memory of the device for what arrives; empty: too little is left.
   Lease take(size_t bytes);
-  /// What a stream does from now on is behind all passes so far, and so behind all that has used
-  /// such memory before.
+  /// Makes the later work of a stream wait for all passes so far, and so for everything that has
+  /// used this memory before.
   void follow(Stream stream);
 
  private:

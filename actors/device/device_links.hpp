@@ -1,19 +1,19 @@
-// DeviceLinks: how payloads of ranks on a device reach ranks of other processes, and theirs these.
+// DeviceLinks: how payloads reach ranks of other processes from ranks on a device, and the reverse.
 //
-// In place, where the other process is of this host and both devices reach each other's memory: the
-// block of what goes to other ranks is lent to it once (kernels/memory/lent_snapshots.hpp), by a
-// line that both have to themselves (transport/memory_line.hpp); a frame then says which slot it
-// means, and the rank over there reads it in its jump. By NCCL, where both ask for that
-// (nccl_links.hpp). Else, and for what does not lie in that block, through the host's memory
-// (device_dock.hpp).
+// In place, if the other process is on this host and both devices reach each other's memory. The
+// block with the snapshots for other ranks is lent to that process once
+// (kernels/memory/lent_snapshots.hpp), over a separate connection (transport/memory_line.hpp). A
+// frame then names its slot, and the receiving rank reads the slot in its jump. By NCCL, if both
+// processes ask for it (nccl_links.hpp). Otherwise, and for payloads outside that block, through
+// the host's memory (device_dock.hpp).
 //
 //               a payload for it                  taken
 //   untried ---------------------> offered ----------------> in place
 //      ^   no line can be had yet     | refused, ended          | the other end errs or ends
 //      +--- the link to it ends ----- by the host's memory <----+
 //
-// Whatever happens to one node's lines, the others' go on: a node has a quarter of the slots at
-// most, all together half of them, and whoever is given none is sent copies.
+// The lines of different nodes do not affect each other: a node has at most a quarter of the slots,
+// all together at most half of them. A node that gets no slot is sent copies.
 #pragma once
 #include <atomic>
 #include <map>
@@ -35,10 +35,10 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
               const std::shared_ptr<LinkTransport>&,
               std::function<void(const std::string& line)> say);
   ~DeviceLinks();
-  /// Of DeviceLink::nccl, before serve(): without it all goes by the host's memory. `self` and
-  /// `largest` as in nccl_links.hpp.
+  /// Before serve(), for DeviceLink::nccl. Without it all payloads go through the host's memory.
+  /// `self` and `largest` as in nccl_links.hpp.
   void use(std::shared_ptr<const Nccl>, const std::string& self, size_t largest);
-  /// Before the first payload: who owns the device, and the time of what goes by NCCL.
+  /// Before the first payload: the owner of the device, and the clock for NCCL.
   void serve(ToOwner to_owner, OwnerTime = {});
 
   /// As DeviceDock::copy_by.

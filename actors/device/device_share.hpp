@@ -1,5 +1,5 @@
-// DeviceShare: what a state actor and the lanes of its ranks have of a device: streams, and all of
-// their memory, taken at the start; nothing is allocated later.
+// DeviceShare: the streams and the memory of a device that a state actor and the lanes of its ranks
+// use. All memory is allocated at the start.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -41,23 +41,23 @@ class DeviceShare {
  public:
   /// Error (user): the device has too little memory, or is lost.
   static Result<std::shared_ptr<DeviceShare>> make(Device&, const DeviceSizes&);
-  /// Waits for what is in flight, unless the device is lost.
+  /// Waits for work in flight, unless the device is lost.
   ~DeviceShare();
   DeviceShare(const DeviceShare&) = delete;
 
   Device& device() { return device_; }
   Fences& fences() { return fences_; }
   SilenceWatch& silence() { return silence_; }
-  /// Its owner has been told that the device is lost. Any thread.
+  /// Whether its owner knows that the device is lost. Any thread.
   void set_lost() { lost_ = true; }
   bool is_lost() const { return lost_; }
   Workspace& workspace() { return *workspace_; }
-  /// Of the rules.
+  /// For the rules.
   Execution execution() { return {nullptr, &device_, rules_, workspace_.get()}; }
   /// In the workspace, for good. Too little left is std::bad_alloc.
   std::unique_ptr<SnapshotPool> make_pool(size_t size, DType, size_t capacity);
-  /// Of what goes to other ranks: in the block that other processes may read in place, where that
-  /// is made for such a pool and has none yet. The owner's alone, as what follows.
+  /// For snapshots for other ranks: in the block that other processes may read in place, if that
+  /// block is made for such a pool and has none yet. Only the owner calls this and the following.
   std::unique_ptr<SnapshotPool> make_lent_pool(size_t size, DType, size_t capacity);
   /// That pool's block and how it is cut; no slots: there is none.
   struct LentPool {
@@ -81,7 +81,7 @@ class DeviceShare {
   SnapshotPool& gradients() { return *gradients_; }
   SnapshotPool& losses() { return *losses_; }
   std::unique_ptr<Ferry> make_ferry(Ferry::Await);
-  /// Of payloads that leave or arrive, which wait for nothing else that is carried.
+  /// For payloads that leave or arrive; they do not wait for other copies.
   std::unique_ptr<Ferry> make_dock_ferry(Ferry::Await, Ferry::HostCopy);
   /// Whose end is that of the device: it stays for as long as anybody may still call that.
   void hold(std::shared_ptr<const void> device) { held_ = std::move(device); }

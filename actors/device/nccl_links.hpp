@@ -1,6 +1,5 @@
-// NcclLinks: what a node agrees on with each other node, so that payloads of ranks on its device go
-// to ranks on that one's by a communicator of NCCL that the two have to themselves
-// (kernels/gpu/nccl_edge.hpp). Experimental, as that is.
+// NcclLinks: the agreement between this node and each other node to send payloads between ranks on
+// their devices by one NCCL communicator (kernels/gpu/nccl_edge.hpp). Experimental.
 //
 //   the node of the lower name                         the other one
 //   a payload for it: makes an id, begins to connect
@@ -14,22 +13,24 @@
 //   begins n                                           begins n
 //                                  <---------------    or decline {n}
 //
-// The lower name requests odd numbers, the other one even ones, increasing. Of two requests that
-// cross the lower name's stands, and the other one's payload comes back in it where there is room.
+// The node with the lower name requests odd numbers, the other one even numbers, increasing. If two
+// requests cross, that of the lower name counts, and the payload of the other node comes back in it
+// if there is room.
 //
-// Nobody waits: a payload that cannot be requested at once goes by the host's memory, as does one
-// that is declined, or whose edge breaks, once more where it had begun to go (who has it twice
-// drops it). Who is asked and does not answer has broken the edge, for it may have begun.
+// No node waits. A payload goes through the host's memory if it cannot be requested at once, if it
+// is declined, or if its edge breaks, even if it had been started (a receiver that gets it twice
+// drops one). A peer that does not answer a request may have started; its edge counts as broken.
 //
-// While two connect, 10 s at most, their devices have no exchange, for NCCL takes memory then.
+// While two nodes connect, for at most 10 s, their devices have no exchange, because NCCL allocates
+// memory then.
 //
-// There is one edge in the life of a link, with a number that all messages name. When it breaks, or
-// where the other node says what has no place, it is given up, the other node is told, and all
-// payloads between the two go by the host's memory until the link ends. The edges of other nodes go
-// on.
+// A link has one edge in its life, and all messages name the edge's number. If the edge breaks, or
+// the other node sends a message out of order, the edge is abandoned, the other node is told, and
+// all payloads between the two go through the host's memory until the link ends. The edges of other
+// nodes are not affected.
 //
-// NCCL neither encrypts what it sends nor knows whom it sends it to: who has the id may connect. An
-// id goes along the control link alone, and is used as it comes: members are trusted with that.
+// NCCL neither encrypts nor authenticates: any process that has the id may connect. The id is sent
+// only on the control link and is used at once; members are trusted with it.
 #pragma once
 #include <functional>
 #include <map>
@@ -42,7 +43,7 @@
 
 namespace grapevine {
 
-/// The clock of whoever owns a device.
+/// The clock of the owner of a device.
 struct OwnerTime {
   std::function<double()> now_s;
   std::function<void(double at_s, std::function<void()>)> at;  // done then, by the owner
@@ -52,7 +53,7 @@ struct OwnerTime {
 class NcclLinks : public std::enable_shared_from_this<NcclLinks> {
  public:
   struct Told {
-    /// Of what is counted, and said of the edge to a node.
+    /// The counters and the state of the edge to a node.
     std::function<void(const std::string& node, const std::function<void(DeviceEdge&)>&)> note;
     std::function<void(const std::string& line)> say;
   };

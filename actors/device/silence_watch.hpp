@@ -1,8 +1,7 @@
-// SilenceWatch: finds out that a device answers no more. What is expected of it has come after 10 s
-// and ten times what such things have taken so far, or the device is given up, as if it had failed:
-// nobody waits for a stranger.
+// SilenceWatch: detects that a device does not answer any more. Each device call has a deadline: 10
+// s plus ten times the longest such call so far. A device that misses it is treated as failed.
 //
-// Called by the owner of the device alone.
+// Only the owner of the device calls it.
 #pragma once
 #include <cstdint>
 #include <memory>

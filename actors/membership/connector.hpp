@@ -1,20 +1,21 @@
-// Connector: with whom a node needs a link, and which addresses it dials when. For membership.hpp,
-// which says who lives. No I/O.
+// Connector: which nodes a node needs links to, and which addresses it dials when. For
+// membership.hpp, which decides which members are alive. No I/O.
 //
-// Up to nine nodes link with each other. Beyond that a node needs links with those whom its ranks
-// talk to, with the next live one by name, so that nobody is without a link who probes it, and with
-// one more that a hash of the two names draws: a ring and a drawn link each reach everybody in some
-// log(n) steps. Of those next by name it takes as many as it takes for more to be well than not:
-// where a hundred in a row are gone, twice as many are looked at with every second. Others are
-// needed for a while: by a probe, a transfer, or to find the members at all. A link that this node
-// has needed and does not need any more is closed ten seconds later; one that only the other end
-// needs is for that end to close, but for the oldest where there are more than kLinksAtMost.
+// Up to nine nodes are all linked. In larger runs a node needs links to the nodes that its ranks
+// exchange with; to the next live node by name, so that every node has a link to a node that probes
+// it; and to one that a hash of the two names selects. Such a ring and such a selection each reach
+// all nodes in some log(n) steps. The node links to as many of the next nodes by name as are needed
+// until more of them answer than not: if a hundred in a row are gone, it tries twice as many with
+// every second. Further links are needed for a while: for a probe, a transfer, or to find the
+// members. A link that this node has needed and no longer needs is closed after ten seconds. A link
+// that only the other end needs is closed by that end. If there are more than kLinksAtMost links,
+// the oldest is closed.
 //
-// Whoever is needed is dialled: of two nodes the one with the lower name dials at once,
-// the other half a second later; then each tries again after 50 ms, doubling to 5 s, with jitter.
-// The addresses to join are tried in the same way (every 30 s in the end, where others are linked)
-// until each has led to somebody. One of the dead
-// is dialled every 3 s, chosen at random, so a healed partition finds itself.
+// Of two nodes that need a link, the one with the lower name dials at once, the other half a second
+// later. Then each tries again after 50 ms, doubling to 5 s, with jitter. The addresses to join are
+// tried in the same way (finally every 30 s, if other nodes are linked) until each has led to a
+// node. Every 3 s one random dead member is dialled, so the halves of a partition find each other
+// again.
 #pragma once
 #include <limits>
 #include <optional>
@@ -54,15 +55,16 @@ class Connector {
   bool needs(double now, uint32_t member) const;
   /// Not only for a while.
   bool keeps(uint32_t member) const { return member < links_.size() && links_[member].chosen; }
-  /// The live member whose port this is, if it was linked in this incarnation and is no more: its
-  /// process is gone. (An address that never led to it proves nothing: it may be a wrong one.)
+  /// The live member that listens at this port, if it was linked in this incarnation and is no
+  /// longer: its process is gone. (An address that never led to it proves nothing: it may be
+  /// wrong.)
   std::optional<uint32_t> owner_of(const std::string& address, const MemberTable&) const;
 
   void run(double now, const MemberTable&, Random&, std::vector<std::string>& dials,
            std::vector<std::string>& closes);
   double next() const { return due_; }
 
-  /// Of `run`, a dead member that has a link: to be asked whether it is there instead of dialled.
+  /// A dead member of `run` that has a link: probe it instead of dialling it.
   std::optional<uint32_t> revisit();
 
  private:

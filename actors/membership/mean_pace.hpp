@@ -1,10 +1,10 @@
-// MeanPace and MeanCount: how often a member may ask for a mean of all ranks, and whether it does
-// so more often. Values; `now` in seconds.
+// MeanPace and MeanCount: how often a member may ask for a mean of all ranks, and whether it asks
+// more often. Values; `now` in seconds.
 //
-// Each request begins a mean anew at all nodes, so one that never ceases would let none end. A node
-// asks eight times in a row, and then once each two seconds, unless it is alone. It allows others
-// twice of both, for their requests may be late; one that asks for more is ignored, by all who
-// count alike.
+// Each request starts a new mean at all nodes, so a node that asks without end would let no mean
+// finish. A node asks at most eight times in a row and then once every two seconds, unless it is
+// alone. It allows other nodes twice as much, because their requests may arrive late. All nodes
+// with the same counts ignore a node that asks for more.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,23 +1,23 @@
 // MemberTable: what one node knows of all nodes, and the epoch that follows from it. A value
-// without time, events or I/O: records and specs go in, and knowledge only grows.
+// without time, events or I/O: records and specs are added, and knowledge only grows.
 //
-// Records merge by `newer`, specs by `wins`: both are total orders, so tables that have seen the
-// same records are equal in whatever order these came. The epoch is a pure function of (spec,
-// members of the graph with their incarnations and ranks), in 64 bits:
+// Records merge by `newer`, specs by `wins`. Both are total orders, so tables that have received
+// the same records are equal, whatever the order. The epoch is a pure function of (spec, members of
+// the graph with their incarnations and ranks), in 64 bits:
 //
 //   high 32   counter = spec.version + sum over all known records of (256 incarnation + phase); the
 //             phase is 0 outside the graph, 1 + changes_in in it, 255 once dead or left
 //   low 32    a hash of the spec and of the graph's members: name, key, incarnation, ranks, those
 //             gone
 //
-// The counter never falls: a newer record has a greater incarnation (+256, and the phase loses 255
-// at most), or the same incarnation and no lower phase, since dead and left are final in an
-// incarnation, ranks that went or returned in it stay counted, and a node that leaves the graph
-// alive begins a new one; a record of a stranger adds 256 at least. It rises whenever the graph's
-// members change. Suspicion, refutations and rates touch neither half. Two epochs with one counter
-// and unlike hashes are what two nodes know who have not yet heard the same; once they have, their
-// counter is higher than both. (It wraps at 2^32: incarnations count from 1, they are no time
-// stamps.)
+// The counter never decreases. A newer record has a greater incarnation (+256, and the phase loses
+// at most 255), or the same incarnation and no lower phase: dead and left are final in an
+// incarnation, ranks that left or returned in it stay counted, and a node that leaves the graph
+// alive starts a new incarnation. A record of a new node adds at least 256. The counter increases
+// whenever the graph's members change. Suspicions, refutations and rates change neither half. If
+// two nodes have not yet received the same records, their epochs may have one counter and different
+// hashes. Once both have all records, their counter is higher than both. (It wraps at 2^32:
+// incarnations count from 1 and are not time stamps.)
 #pragma once
 #include <cstdint>
 #include <map>
@@ -36,7 +36,8 @@ constexpr uint64_t kSpecsAtMost = 1u << 30;        // versions
 constexpr uint32_t kGenerationsAtMost = 1u << 16;  // of a run
 constexpr uint32_t kChangesAtMost = 253;           // of the ranks of a node in one incarnation
 constexpr uint32_t kRefutationsAtMost = 1u << 30;  // in one incarnation
-// What one member claims costs all others: they have to keep it, to solve for it and to try it.
+// The claims of one member cost all others: they have to store them, to compute the graph for them
+// and to test them.
 constexpr uint32_t kRanksOfNodeAtMost = 256;
 constexpr uint32_t kRankNumbersAtMost = 64 * 1024;  // ranks are numbered below it
 constexpr size_t kGraphRanksAtMost = 16 * 1024;     // ranks beyond these wait outside
@@ -57,10 +58,11 @@ inline bool in_graph(const Member& m) {
   return !is_over(m) && m.ready && m.ranks > 0 && m.first_rank != kAnyRank;
 }
 
-/// Why no node can have such a record, or nobody can say so of it; null: it may be.
+/// The reason why no node can have such a record, or why it cannot be claimed of a node; null: it
+/// is possible.
 const char* impossible(const Member&);
 
-/// Whether the two say the same of their node, whatever others say of it.
+/// Whether both records say the same about their node, apart from what other nodes say of it.
 bool same_word(const Member&, const Member&);
 /// One process has signed both under one number in one life, and they differ.
 bool contradict(const Member&, const Member&);
@@ -73,12 +75,13 @@ uint32_t last_incarnation(const Member&);  // of the node and of any of its rank
 /// Whether the rank lives, and in which incarnation. REQUIRES: in_graph, the rank is in its range.
 std::optional<uint32_t> incarnation_of(const Member&, uint32_t rank);
 
-/// Whether `a` replaces `b`, a record of the same node: the later in (incarnation, phase,
-/// refutations, state); where these are equal and the rest is not, which no honest node says, the
-/// larger bytes of the two (messages/facts.hpp), so that all come to one record.
+/// Whether `a` replaces `b`, a record of the same node: the later one in (incarnation, phase,
+/// refutations, state). If these are equal and the rest is not, which no honest node signs, the
+/// larger bytes of the two replace the other (messages/facts.hpp), so that all nodes keep the same
+/// record.
 bool newer(const Member& a, const Member& b);
 
-/// Of two specs the one that wins everywhere.
+/// The one of two specs that wins at all nodes.
 bool wins(const GraphSpec& a, const GraphSpec& b);
 
 class MemberTable {
@@ -111,22 +114,23 @@ class MemberTable {
   const GraphSpec& spec() const { return spec_; }
   /// Somebody wants the run to stop: of the generation that this node is in, or of a later one.
   bool stopping() const { return stopping_ > 0; }
-  /// What is asked for by those who want means: another number with each request; 0: none was.
+  /// The number of the requested mean. It changes with each request; 0: none was requested.
   uint64_t means_asked() const { return means_asked_; }
   uint64_t epoch() const;
   uint64_t digest() const;  // equal if and only if (but for 2^-64) all records and the spec are
   using RatePart = std::pair<uint32_t, uint32_t>;  // member and part
   const std::map<RatePart, RateFact>& rates() const { return rates_; }
-  /// What counts of them: of an edge the larger of what its two ends say, but at most twice the
-  /// other, and nothing where one end alone says something. Where a measurement of this node's own
-  /// is beyond kOwnWins of that, it counts as it is; all nodes have one set of constants else.
+  /// The rates that count: for an edge, the larger value of its two ends, but at most twice the
+  /// smaller one; none if only one end has told a value. If this node's own measurement differs by
+  /// more than kOwnWins, its own value counts. Otherwise all nodes use the same constants.
   std::vector<EdgeRate> edge_rates() const;
 
-  /// The newest of each owner, by its id; what those have done who are over stays done.
+  /// The newest fact of each owner, by its id. The work of dead members still counts.
   const std::map<uint64_t, WorkFact>& work() const { return work_; }
 
-  /// The ranks of the graph, rising: which incarnation of each lives, and at whom. Of members whose
-  /// ranks overlap one has them all, by the order of move_to; ranks that are gone are left out.
+  /// The ranks of the graph, rising: the live incarnation of each, and its node. If ranks of
+  /// members overlap, one member gets them all, by the order of move_to; ranks that are gone are
+  /// left out.
   struct Place {
     uint32_t rank = 0, incarnation = 0;
     uint32_t member = 0;
@@ -138,9 +142,9 @@ class MemberTable {
   /// the lowest name. The others take, in the same order, the lowest numbers that nobody has, alive
   /// or dead (the dead may return). All nodes that know the same compute the same for all.
   std::optional<uint32_t> move_to() const;
-  /// The incarnation in which the node itself may serve ranks from `first_rank` on: above those of
-  /// nodes that have had any of these and are gone, so a rank's incarnations grow whoever serves
-  /// it.
+  /// The incarnation with which this node may serve ranks from `first_rank` on. It is above those
+  /// of nodes that had any of these ranks and are gone, so the incarnations of a rank grow,
+  /// whichever node serves it.
   uint32_t incarnation_with(uint32_t first_rank) const;
 
  private:
@@ -159,7 +163,7 @@ class MemberTable {
   uint64_t counter_ = 0, members_hash_ = 0, records_hash_ = 0, means_asked_ = 0;
 };
 
-/// What a record adds to means_asked().
+/// The contribution of a record to means_asked().
 uint64_t means_asked_by(const Member&);
 
 }  // namespace grapevine

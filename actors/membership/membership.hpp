@@ -1,51 +1,56 @@
-// Membership: who takes part. SWIM failure detection with Lifeguard's local health, and the news
-// that ride on it, as a state machine without I/O: events in, effects out.
+// Membership: which nodes take part. SWIM failure detection with Lifeguard's local health, and the
+// facts that are piggybacked on its packets, as a state machine without I/O: events in, effects
+// out.
 //
 //   Das, Gupta, Motivala, "SWIM", DSN 2002. Dadgar, Phillips, Currey, "Lifeguard", DSN-W 2018.
 //
-// Once per period (0.2 s when all is well) a node pings one other: in turn the next one by name,
-// so that everybody is pinged every two periods, and one of a shuffled round. No answer in time:
-// three helpers are asked to ping it (`ping_request`); each forwards the ack or sends a nack. No
-// ack at all: the node is suspected, everybody is told, and each other who finds the same shortens
-// the 10 s that it has to refute, down to 5 s. Then it is dead. Time-outs follow measured round
-// trips and are stretched by the node's own health: late timers, missing nacks and suspicions of
-// itself lower it, so a node that is slow itself accuses nobody. A broken link is a suspicion and a
-// dial; if the port refuses, the process is gone and dead at once.
+// Once per period (0.2 s in normal operation) a node pings one other node: in turn the next one by
+// name, so that every node is pinged every two periods, and one of a shuffled list. If it gets no
+// answer in time, it asks three helpers to ping that node (`ping_request`); each helper forwards
+// the ack or sends a nack. Without any ack the node becomes suspect, and all nodes are told. Each
+// other node that suspects it too shortens the time that it has to refute, from 10 s to 5 s. Then
+// it is dead. Time-outs follow measured round trips and are multiplied by the node's own health
+// score. Late timers, missing nacks and suspicions of the node itself make the score worse, so a
+// node that is slow itself suspects no other. A broken link makes a node suspect and is dialled
+// again. If the port refuses the connection, the process is gone, and the node is dead at once.
 //
-// Facts have owners. What a node says of itself (its record: address, ranks, state of its work,
-// what it asks for), what it has measured of its own edges and the graph that it wants are signed
-// with its process's key (messages/facts.hpp); others carry them, and say of it only that it is
-// suspect or dead. A signature is checked once, when it is new. Who passes on what nobody has
-// signed is a liar: the rest of its packet is not read. Who signs two things under one number is
-// named in an alarm, and the larger bytes stand everywhere. A name is the process's that has it
-// until that one is over: that another has it by now is a claim of its death.
+// Facts have owners. A node signs with its process's key (messages/facts.hpp) its record (address,
+// ranks, state of its work, requests), the rates that it has measured on its own edges, and the
+// graph that it requests. Other nodes forward these facts, and say of the node only that it is
+// suspect or dead. A signature is checked once, when it is new. A node that forwards facts without
+// a valid signature is a liar: the rest of its packet is not read. A node that signs two different
+// facts with one number is named in an alarm, and all nodes keep the larger bytes. A name belongs
+// to the process that has it until that process is dead. A fact that another process has the name
+// counts as a claim that the first is dead.
 //
-// Dead is final in an incarnation: whoever heard it has dropped its exchanges with that
-// incarnation. A node that learns of its own death goes on in its next incarnation (`reborn`), so a
-// process may begin with incarnation 1: those who remember it tell it better.
+// Dead is final within an incarnation, because every node that knew of the death has dropped its
+// exchanges with that incarnation. A node that learns of its own death continues with its next
+// incarnation (`reborn`). So a process may start with incarnation 1: nodes that remember its
+// earlier life tell it the right one.
 //
-// What others say of a death is a suspicion until this node's own probe or link, or a second of the
-// others, finds the same; who is suspected hears of it and refutes it, and who is taken for dead
-// goes on in its next incarnation (own_incarnation.hpp), of which it begins few; one whose ranks
-// are claimed takes others. A node believes no incarnation that has grown faster than that, and
-// what it refuses is counted.
+// A death that others report is only a suspicion until this node's own probe or link, or a second
+// node, confirms it. A suspect node learns of it and refutes it. A node that others hold for dead
+// continues with its next incarnation (own_incarnation.hpp), of which it starts few; if its ranks
+// are claimed by another node, it takes other ranks. A node accepts no incarnation that has grown
+// faster than that, and counts what it refuses.
 //
-// Any member may change the graph, for any user may by a message to any node. So a liar may too,
-// and what that costs is bounded: after four changes in a row a node makes one a second, to the
-// newest graph that it has heard of; one whose version is far above the last is refused and
-// counted. So with means: each member counts its own requests, eight in a row and then one each
-// two seconds; those of a node that asks twice as often are ignored.
+// Any member may change the graph, because any user may ask any node to. So a liar may change it
+// too, and the cost of that is bounded: after four changes in a row a node makes one change a
+// second, to the newest graph that it has received. A graph with a version far above the last one
+// is refused and counted. Means are bounded in the same way: each member counts its own requests,
+// at most eight in a row and then one every two seconds; those of a node that asks twice as often
+// are ignored.
 //
-// News go to two others as soon as they are heard, and to two more every 5 ms until each was told
-// log2(n) / 2 times; then they ride on pings and acks, some 3 log2(n) times in all. Whole views are
-// compared by digest when a link comes up, and with some node every 10 s. After news that is
-// sooner: once they have been quiet for 0.3 s (1 ms for each node), and again after twice as long
-// each time, so that who has missed some hears of it. Dead nodes are dialled now and then, so a
-// healed partition finds itself.
+// A new fact is sent at once to two other nodes, and to two more every 5 ms until it was sent
+// log2(n) / 2 times. Then it is piggybacked on pings and acks, some 3 log2(n) times in all. Whole
+// views are compared by digest when a link opens, and with some node every 10 s. After new facts
+// this happens sooner: when there were none for 0.3 s (1 ms for each node), and again after twice
+// as long each time, so that a node that has missed some gets them. Dead nodes are dialled now and
+// then, so the halves of a partition find each other again.
 //
-// `now` is in seconds, never decreases, and is the owner's clock. Draws come from (seed, name,
-// Purpose::membership). After each call the owner carries the effects out; a packet for a node
-// without a link is dropped. It knows who is linked by link_up and link_down alone.
+// `now` is in seconds, never decreases, and is the owner's clock. Random numbers come from (seed,
+// name, Purpose::membership). After each call the owner carries out the effects. A packet for a
+// node without a link is dropped. The membership knows the links only from link_up and link_down.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -102,18 +107,19 @@ struct MembershipEffects {
 
 class Membership {
  public:
-  /// `self`: node, address and ranks, the key of `signing`; first_rank may be kAnyRank: given by a
-  /// first contact, or 0 if there is nobody to join. Begins in incarnation max(1,
-  /// self.incarnation). A process that may have had predecessors of its name begins not ready: so
-  /// it can tell what they said from what it says.
+  /// `self`: node, address and ranks, the key of `signing`. first_rank may be kAnyRank: then the
+  /// first contact gives it, or it is 0 if there is no node to join. Starts with incarnation max(1,
+  /// self.incarnation). If earlier processes may have had its name, a process starts not ready, so
+  /// that it can tell their records from its own.
   Membership(Member self, const MembershipOptions&);
 
   void start(double now, MembershipEffects&);
   void timer(double now, MembershipEffects&);
   void packet(double now, const std::string& from, const MembershipPacket&, MembershipEffects&);
 
-  /// `dialled`: the address that was dialled, or that the peer says it listens on. May be repeated:
-  /// for a second dial that was folded into the link, and for a dial that found this node itself.
+  /// `dialled`: the address that was dialled, or at which the peer says that it listens. May be
+  /// repeated: for a second dial that was merged into the link, and for a dial that reached this
+  /// node itself.
   void link_up(double now, const std::string& node, const std::string& dialled, MembershipEffects&);
   /// `goodbye`: one end closed it, and nobody is suspected.
   void link_down(double now, const std::string& node, MembershipEffects&, bool goodbye = false);
@@ -126,42 +132,42 @@ class Membership {
   /// An exchange with a rank of it timed out: it is probed at once.
   void suspect(double now, const std::string& node, MembershipEffects&);
 
-  /// Of the own record. From ready to not ready is a new incarnation.
+  /// Of this node's own record. A change from ready to not ready is a new incarnation.
   void become(double now, bool ready, bool finished, MembershipEffects&);
-  /// For good; tells every linked node.
+  /// For good; all linked nodes are told.
   void leave(double now, MembershipEffects&);
   /// Begins at once, but after four changes in a row at all nodes one a second.
   void reconfigure(double now, const std::string& topology, MembershipEffects&);
   /// Own measurements, of edges with an end here, by edge. Told if one has moved by a twentieth.
   void rates(double now, std::span<const EdgeRate>, MembershipEffects&);
 
-  /// Of the ranks here: gradients that they have taken since this process began, those and the ones
-  /// under way, and the pace. work_before() is added.
+  /// Of the ranks here: the gradients that they have taken since this process began, these and
+  /// those under way, and the pace. work_before() is added.
   void work(double now, uint64_t taken, double per_second, MembershipEffects&);
-  /// What the ranks here had taken before this process began: what others heard of an earlier life
-  /// of it, or what its checkpoint says, whichever is more.
+  /// The gradients that the ranks here had taken before this process began: as other nodes remember
+  /// an earlier life of it, or as its checkpoint says, whichever is more.
   uint64_t work_before() const { return work_before_; }
 
   /// Told to all, for good: the run is to stop.
   void stop(double now, MembershipEffects&);
   /// One mean more is wanted: asked for at once, or when this node may ask again.
   void want_mean(double now, MembershipEffects&);
-  /// Of the means that are asked for, as all know it who know the same: another number with each
-  /// request; 0: none was.
+  /// The number of the requested means, equal at all nodes that have received the same facts. It
+  /// changes with each request; 0: none was requested.
   uint64_t means_asked() const;
   std::vector<std::string> unheard() const;  // members that ask too often, by name
 
-  /// Of the own record: a mean that this node has, and whom it cannot reach itself. False: more
-  /// nodes than a record can name, or nobody of that name.
+  /// Of this node's own record: a mean that this node has, and the nodes that it cannot reach.
+  /// False: more nodes than a record can name, or an unknown name.
   void tell_mean(double now, MeanTold, MembershipEffects&);
   bool unreachable(double now, const std::string& node, bool is, MembershipEffects&);
-  /// A rank here has ended, or is there again in a new incarnation (see table().self().gone).
-  /// False: not a rank of this node, it is so already, or more changes than a record can tell: then
-  /// the node has to leave.
+  /// A rank here has ended, or is back with a new incarnation (see table().self().gone). False: not
+  /// a rank of this node, nothing has changed, or more changes than a record can tell: then the
+  /// node has to leave.
   bool rank_gone(double now, uint32_t rank, MembershipEffects&);
   bool rank_returned(double now, uint32_t rank, MembershipEffects&);
 
-  /// How much of what others said was refused, by reason.
+  /// How many statements of other nodes were refused, by reason.
   const std::map<std::string_view, uint64_t>& refusals() const { return refusals_; }
 
   const Member& self() const { return table_.self(); }
@@ -170,7 +176,7 @@ class Membership {
   std::vector<Member> graph() const;    // the epoch's members, by first rank
   std::vector<EdgeRate> edge_rates() const { return table_.edge_rates(); }
   const GraphSpec& spec() const { return table_.spec(); }
-  /// What the ranks of each owner have done, by its id.
+  /// The work of the ranks of each owner, by its id.
   const std::map<uint64_t, WorkFact>& work() const { return table_.work(); }
   bool stopping() const { return table_.stopping(); }
   uint64_t epoch() const { return table_.epoch(); }

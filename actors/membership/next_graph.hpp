@@ -1,11 +1,12 @@
-// NextGraph: which graph is to follow the one of now, and when. A state machine without I/O.
+// NextGraph: which graph follows the present one, and when. A state machine without I/O.
 //
-// Of all wishes the one that wins (member_table.hpp) is taken: four in a row, then one a second,
-// for every node solves for each. An honest wish has the next version; for nodes that have missed
-// some, versions go beyond the graph of now by four, and by sixteen more for each second that it
-// stands: a liar cannot use them up, and where it has led some nodes ahead, the others follow. A
-// newcomer has to believe whoever it meets first: a version beyond those once two have
-// said so, of which it takes the lower, or where nobody in the graph has said less for a while.
+// Of all requests the one that wins (member_table.hpp) is taken: four in a row, then one a second,
+// because every node has to compute the constants of each. An honest request has the next version.
+// Because nodes may have missed some versions, a version may be four above the present graph's, and
+// sixteen more for each second since the last change. So a liar cannot use up the versions, and if
+// it has led some nodes ahead, the others can follow. A new node must accept the claims of its
+// first contact: it accepts a higher version when two nodes have told it, of which it takes the
+// lower, or when no node in the graph has told a lower version for a while.
 #pragma once
 #include <limits>
 #include <optional>
@@ -17,12 +18,12 @@ namespace grapevine {
 
 class NextGraph {
  public:
-  /// The graph of now stands since then.
+  /// Since when the present graph is in use.
   void start(double now) { since_ = now; }
 
   /// A wish of this node's own, unsigned. False: there are no versions left.
   bool wish(const std::string& node, const std::string& topology, const GraphSpec& current);
-  /// What another says the graph is, or is to be.
+  /// The present or the requested graph, as another node tells it.
   struct Word {
     std::string by;
     GraphSpec graph;
@@ -31,7 +32,8 @@ class NextGraph {
   /// `newcomer`: this node has met nobody yet. False: that is too far ahead.
   bool hear(double now, const Word&, const GraphSpec& current, bool newcomer);
 
-  /// The graph from now on, once; none: nothing was wished, or the graphs before it are to stand.
+  /// The next graph, once; none: nothing was requested, or the graphs before it must be used for
+  /// longer.
   std::optional<GraphSpec> take(double now);
   double due() const;  // when take() has one; infinity: nothing is wished
 

@@ -1,16 +1,17 @@
-// OwnIncarnation: when this node begins its next incarnation because of what others say, and
-// whether its name is still its own. A state machine without I/O.
+// OwnIncarnation: when this node starts its next incarnation because of statements of other nodes,
+// and whether it still owns its name. A state machine without I/O.
 //
-// Whoever has taken this node for dead says so in each packet, and makes it begin the next: one a
-// second of all of them, and of one alone at once, then after a second, and each time after twice
-// as long, for it may be a liar. Where the ranks of this node are taken, three are begun at once.
-// What the node itself has said in an earlier life it outdoes at once. So a liar ends no node, and
-// costs it no more than that.
+// A node that holds this node for dead says so in each packet, and makes this node start its next
+// incarnation: at most once a second for all such nodes together. If one node alone says so, which
+// may be a lie, this node reacts at once, then after a second, and each time after twice as long.
+// If another node claims this node's ranks, it may start three incarnations at once. It starts an
+// incarnation above those of its own earlier lives at once. So a liar cannot end a node and costs
+// it no more than that.
 //
-// Of two processes of one name the second is let in where the first does not answer. A process that
-// has stood still for as long, and then hears from two others, or from the only other one, of a
-// process that it has not heard of before, has lost the name to it; any other outlives what is said
-// in its name, and begins its next incarnation only if two say so.
+// A second process with this node's name is admitted if the first one does not answer. A process
+// loses its name if it was stopped for that long and then two other nodes, or the only other node,
+// tell it of a process that it did not know. Otherwise it keeps its name, whatever others say, and
+// starts its next incarnation only if two nodes say so.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -24,14 +25,14 @@ class OwnIncarnation {
  public:
   /// Others know of this incarnation, which is over or not of this life. A later one is to begin.
   void contest(uint32_t incarnation, const std::string& why);
-  /// The same, as one of the others says (a hash of its name), which may be a lie.
+  /// The same, told by another node (a hash of its name), which may be a lie.
   void contest(double now, uint32_t incarnation, const std::string& why, uint32_t by);
 
   struct Next {
     uint32_t incarnation;  // to be begun, at least
     std::string why;
   };
-  /// What is to be begun now, once; `own`: the incarnation of now.
+  /// The incarnation to start now, once; `own`: the present incarnation.
   std::optional<Next> take(double now, uint32_t own);
   double due(uint32_t own) const;  // when take() has one; infinity: nobody contests it
 

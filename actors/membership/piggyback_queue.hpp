@@ -1,9 +1,9 @@
-// PiggybackQueue: which news ride on the next packet. For membership.hpp. No I/O.
+// PiggybackQueue: which facts are attached to the next packet. For membership.hpp. No I/O.
 //
-// Each record, the spec and each fact of rates and of work travel some 3 log2(n) times after they
-// were heard, as many as fit a packet of kNewsBytes: those that have travelled least first, of
-// these the one that waits longest. The first tellings, log2(n) / 2 and two at least, do not wait
-// for a packet that goes anyway (`fresh`).
+// Each record, the spec and each fact of rates and of work is sent some 3 log2(n) times after it
+// was received, as many as fit a packet of kNewsBytes: first those that were sent least often, and
+// of these the one that waits longest. The first log2(n) / 2 times, at least two, do not wait for a
+// packet that is sent anyway (`fresh`).
 #pragma once
 #include <climits>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace grapevine {
 
 constexpr size_t kNewsBytes = 1200;  // of a packet, about: with the rest below one Ethernet frame
 
-/// About what a record or a packet takes on the wire.
+/// The approximate size of a record or a packet on the wire.
 size_t wire_bytes(const Member&);
 size_t wire_bytes(const RateFact&);
 size_t wire_bytes(const WorkFact&);
@@ -31,14 +31,14 @@ class PiggybackQueue {
   void rates(MemberTable::RatePart);
   void work(uint64_t owner) { work_.begin(owner); }
 
-  /// Fills what is left of the packet.
+  /// Fills the rest of the packet.
   void load(const MemberTable&, MembershipPacket&);
   size_t pending() const { return members_.size(); }
-  /// Whether some record has not been told as often as each is at once.
+  /// Whether some record has not yet been sent as often as each is sent at once.
   bool fresh(const MemberTable&) const;
 
  private:
-  /// What is to be told, in the order in which it is.
+  /// The facts to send, in order.
   template <class Key>
   class Turns {
    public:
@@ -56,7 +56,7 @@ class PiggybackQueue {
       if (!first) order_.erase(at->second);
       at->second = order_.insert({0, ++serial_, key}).first;
     }
-    /// Goes through all by turns. tell() says what becomes of each; who was told waits anew.
+    /// Goes through all in turn. tell() decides about each; a fact that was sent goes to the end.
     enum class Then { told, passed, over, full };
     template <class Tell>
     void each(int enough, const Tell& tell);

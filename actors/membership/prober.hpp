@@ -1,17 +1,19 @@
-// Prober: SWIM's probes and Lifeguard's local health: who does not answer? For membership.hpp,
-// which decides what follows. No I/O; `now` in seconds.
+// Prober: SWIM's probes and Lifeguard's local health: which member does not answer? membership.hpp
+// decides what follows. No I/O; `now` in seconds.
 //
 //   t            ping
 //   t + T        no ack: three helpers are asked to ping it (ping_request)
-//   t + T + N    a helper that got no answer says so (nack), so that we know who is deaf: it or we
-//   t + W        no ack by any way: failed
+//   t + T + N    a helper that got no answer says so (nack), which tells whether it or this node
+//                receives nothing
+//   t + W        no ack by any path: failed
 //
 // T follows the smoothed round trip to that node (+ 4 deviations, 20 ms to 0.6 s), N = T + 20 ms or
-// more, W = 3 T, 0.2 s or more; the period is twice the usual T, 0.2 to 2 s. All stretch with the
-// health score h (0 best, 8 worst) by 1 + h, up to 2 s. Where no helper says a word, it may be we
-// who are deaf: the probe waits on, three times as long. Missing nacks worsen h. Late timers worsen
-// h and void what lapsed meanwhile. A member without a link is dialled, and the clock of its probe
-// starts when the link is up; helpers are asked where that takes a second, or where the link broke.
+// more, W = 3 T, 0.2 s or more; the period is twice the usual T, 0.2 to 2 s. All are multiplied by
+// 1 + h, where h is the health score (0 best, 8 worst), up to 2 s. If no helper answers, this node
+// itself may receive nothing: the probe then waits three times as long. Missing nacks raise h. Late
+// timers raise h and cancel the time-outs that passed meanwhile. A member without a link is
+// dialled, and its probe starts when the link is open. If that takes a second, or if the link
+// broke, helpers are asked.
 #pragma once
 #include <optional>
 #include <utility>
@@ -54,13 +56,13 @@ class Prober {
   void forget(uint32_t member);   // its incarnation is over
   double next() const;
 
-  /// The timer came late by so much: nobody is accused for what lapsed meanwhile.
+  /// The timer was late by this time: time-outs that passed meanwhile suspect no member.
   void overslept(double late_s);
   void ail(int by);  // worsens the health score (or betters it)
   int health() const { return health_; }
   double round_trip_s(uint32_t member) const;  // 0: not measured
 
-  /// Up to `count` linked members who are alive, at random, none of them `but`.
+  /// Up to `count` linked live members, at random, without `but`.
   std::vector<uint32_t> some_linked(size_t count, uint32_t but);
 
  private:

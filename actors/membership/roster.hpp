@@ -19,7 +19,7 @@ struct Roster {
 };
 using RosterPtr = std::shared_ptr<const Roster>;
 
-/// Exchanges per second by edge, as measured here or as heard of.
+/// Exchanges per second by edge, as measured here or as other nodes have told.
 using EdgeRatesPtr = std::shared_ptr<const std::vector<EdgeRate>>;
 
 }  // namespace grapevine

@@ -1,13 +1,15 @@
-// Checkpointer: the actor that has the ranks of a process written down while they go on.
+// Checkpointer: the actor that records the ranks of a process during the run.
 //
-//   due (time, steps, or somebody asks)  ->  who is here?  ->  for each rank: RecordRank to its
+//   due (time, steps, or a request)  ->  which ranks are here?  ->  for each rank: RecordRank to
+//                                    its
 //   state, one instant of one rank  ->  `write` it  ->  its `done`: the next rank ...  ->  the end
 //
-// One copy of one rank's state exists at a time, and nobody waits but this actor: `write` hands a
-// record to whoever owns the disk and returns. Ranks are recorded at different instants, as gossip
-// sees them; what two ends of an edge had not both done by then, the records of the edge tell.
+// One copy of one rank's state exists at a time, and only this actor waits: `write` hands a record
+// to the owner of the disk and returns. Ranks are recorded at different instants. The records of an
+// edge tell which exchanges only one end had applied by then.
 //
-// A checkpoint that cannot be written ends; the run goes on, under an alarm until one is whole.
+// If a checkpoint cannot be written, it is abandoned. The run continues, with an alarm until a
+// checkpoint is complete.
 #pragma once
 #include <memory>
 #include <string>

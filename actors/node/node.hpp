@@ -1,9 +1,9 @@
 // Node: the actor that spawns the ranks of a process, supervises and restarts them, and ends the
 // run.
 //
-// When every worker here has done its share, whoever owns membership hears of it (finished ranks
-// gossip on). The end is at Finish: nothing new begins, open exchanges end, all ranks mix to one
-// time, and the outcome goes to whoever launched the run.
+// When every worker here has done its share, the owner of the membership is told (finished ranks
+// keep exchanging). The run ends at Finish: nothing new starts, open exchanges finish, all ranks
+// mix to one time, and the outcome goes to the program that started the run.
 #pragma once
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
-// Observer: the actor that samples a run and streams what it sees to a sink.
+// Observer: the actor that samples a run and sends the samples to a sink.
 //
 // The consensus distance is sampled, never computed per event: each state actor answers with two
-// sums over its ranks, taken relative to the last known mean so that nothing cancels.
+// sums over its ranks, relative to the last known mean, which avoids cancellation.
 #pragma once
 #include <functional>
 #include <limits>
@@ -31,7 +31,7 @@ struct ObserverDependencies {
   OnRanks on_ranks = {};  // empty: nobody is read
 };
 
-/// What of a run may grow without end.
+/// The sizes that grow without end if a run diverges.
 struct Sizes {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -40,23 +40,23 @@ struct Sizes {
   // Of the mean: the root mean square of its numbers, and as it was at first.
   double size = 0, first_size = 0;
   double loss = kNone, first_loss = kNone;  // of gradients; NaN: nobody tells any
-  // What a round adds to a rank, its own gradient or what the others pull it by, in its usual
-  // steps, where the guard holds that back: the least over all ranks of the run. 0: some rank is
-  // not held back, or is of another process.
+  // The pull on a rank (its own gradient in a sum, or what the other ranks pull it by) in its usual
+  // steps, if the guard limits it: the least over all ranks of the run. 0: some rank is not
+  // limited, or belongs to another process.
   double pull = 0;
 };
 
-/// Whether a run diverges, from samples: of sizes that are not finite; ranks that agreed and whose
-/// distance has grown from sample to sample until it is a million times what they began with and
-/// what their mean has moved by; a loss ten thousand times what it began with (and above 10,000),
-/// or parameters a million times as large (and above a million) where the loss is no better, or
-/// thirty usual steps that a round adds to every rank, held back by the guard, three samples in a
-/// row, whether they still grow or only swing.
+/// Whether a run diverges, judged from samples. It does if sizes are not finite; or if in three
+/// samples in a row one of these holds: the distance of the ranks has grown from sample to sample,
+/// to a million times the first distance and the movement of their mean; the loss is ten thousand
+/// times the first one (and above 10,000); the parameters are a million times as large (and above a
+/// million) while the loss is no better; every rank is pulled by thirty usual steps and the guard
+/// limits this, whether the values still grow or only oscillate.
 class DivergenceWatch {
  public:
   /// What grows; empty: nothing does.
   std::string sees(const Sizes&);
-  /// Of one sample alone, compared with the first one's distance.
+  /// For one sample alone, compared with the first sample's distance.
   static std::string far(const Sizes&, double first_distance);
 
  private:
@@ -66,7 +66,7 @@ class DivergenceWatch {
   int seen_ = 0, growths_ = 0, large_ = 0, pulled_ = 0;
 };
 
-/// Of a mean, compared with what it was at first.
+/// The sizes of a mean, compared with the first mean.
 Sizes sizes_of(std::span<const double> mean, std::span<const double> first_mean);
 
 constexpr int kSampleNow = 0, kSamplePeriod = 1;

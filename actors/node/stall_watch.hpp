@@ -1,13 +1,13 @@
-// StallWatch: what goes on in a process without getting anywhere, told from its reports: edges
-// whose exchanges do not come, come no more or come ever more rarely, and ranks that wait more than
-// they compute.
+// StallWatch: finds parts of a process that make no progress, from its reports: edges without
+// exchanges or with ever rarer ones, and ranks that wait more than they compute.
 //
-// An edge of the graph is silent when its last exchange, or its entry into the graph, is longer ago
-// than fifty of its expected intervals, and than the patience. Of d neighbours each gets every d-th
-// exchange of a rank, and the interval of a rank's exchanges is the settings' or, where that is
-// longer, the measured one. Its ends grow stale when between two exchanges passes four times what
-// did at its best, counted over thirty exchanges at that pace and twice the patience at least, with
-// the neighbours of now. A rank is idle that waited for more than half of twice the patience.
+// An edge of the graph is silent if its last exchange, or its entry into the graph, is longer ago
+// than fifty of its expected intervals and than the patience. A rank with d neighbours exchanges
+// with each of them at every d-th exchange. The interval of its exchanges is that of the settings,
+// or the measured one if that is longer. An edge is stale if the time between two exchanges is four
+// times the best one, measured over at least thirty exchanges at that pace and over twice the
+// patience, with the present neighbours. A rank is idle if it waited for more than half of twice
+// the patience.
 //
 // A state machine without I/O. It is for the wall clock: in virtual time a plan may ask for all of
 // this.
@@ -33,11 +33,12 @@ class StallWatch {
   };
   explicit StallWatch(const Run& run) : run_(run) {}
 
-  /// Between two measurements. After a much longer time it was this process that stood still, and
-  /// every edge is given time again; an alarm that was raised before stands until it exchanges.
+  /// The time between two measurements. After a much longer time this process itself was stopped,
+  /// and every edge gets time again. An alarm that was raised before stays active until the edge
+  /// exchanges.
   double period_s() const { return run_.patience_s / 6; }
 
-  /// What has begun and what is over since the last measurement. `now` rises.
+  /// Alarms that have started and that are over since the last measurement. `now` rises.
   std::vector<Alarm> measure(double now, const std::vector<CommunicatorReport>&,
                              const std::vector<WorkerReport>&);
 

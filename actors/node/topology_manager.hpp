@@ -1,22 +1,21 @@
 // TopologyManager: the actor that keeps a node's graph, its rates and its constants; one epoch per
 // change.
 //
-// An epoch is (spec, members) and no more: it comes as a roster from whoever owns membership, and
-// the graph is a pure function of it, so managers that know the same members have the same graph.
-// It may come at any time, while exchanges are in flight: there is no barrier, and an exchange ends
-// with the constants it was opened with. The node says which actors the ranks here have; where
-// there are none there is nobody to tell, and nothing is solved.
+// An epoch is only (spec, members). It comes as a roster from the owner of the membership, and the
+// graph is a pure function of it, so managers that know the same members have the same graph. It
+// may come at any time, while exchanges are in flight. There is no barrier: an exchange ends with
+// the constants with which it was opened. The node tells which actors the ranks here have. Without
+// ranks here, the manager sends nothing and computes no constants.
 //
-// Constants are advice and follow the measured rates: per edge (count + 10) / (time + 10 / wanted),
-// over a window that slides, and they are solved for again when a rate has moved by a tenth. Among
-// several processes the nodes of both ends measure an edge, and what counts of it is what
-// membership makes of the two words: so all other nodes solve for the same rates. No rate counts as
-// more than a hundred times away from the wanted one, whoever tells it. Where the pairing is the
-// paper's own process, rates are what they are wanted to be.
+// The constants follow the measured rates: per edge (count + 10) / (time + 10 / wanted), over a
+// sliding window. They are computed again when a rate has changed by a tenth. In a run of several
+// processes the nodes of both ends measure an edge, and membership combines the two values, so all
+// other nodes use the same rates. No rate counts as more than a hundred times above or below the
+// wanted one. With the paper's pairing the rates are the wanted ones.
 //
-// A spectrum is never computed in a handler: it goes to the compute pool, one at a time. Until it
-// is there a new epoch goes by the last constants, and plain averaging before the first. A spectrum
-// that cannot be had changes nothing.
+// A spectrum is never computed in a handler: the compute pool computes it, one at a time. Until it
+// is there, a new epoch uses the last constants, and plain averaging before the first. If a
+// spectrum cannot be computed, nothing changes.
 #pragma once
 #include <map>
 #include <memory>
@@ -43,8 +42,8 @@ struct ManagerDependencies {
   std::shared_ptr<SpectrumCache> spectra;
 };
 
-/// The graph that a spec asks for. Where it does not fit that many ranks (an exponential graph of
-/// 15), a ring of them stands in for it.
+/// The graph of a spec. If the spec does not fit that many ranks (an exponential graph of 15), a
+/// ring replaces it.
 Topology graph_of(const std::string& spec, int ranks, double rate);
 
 struct Solved {
