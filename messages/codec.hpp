@@ -1,9 +1,9 @@
 // The codec: FrameHeader and Parcel to bytes and back, by the Cap'n Proto schema in wire.capnp.
 //
-// An encoded frame or parcel is a message of exactly kHeaderBytes followed by count elements of
-// payload in little-endian order, as they lie in memory. So a payload is never copied to be
-// encoded. Both are validated here, once: what is decoded needs no further check, except against
-// what its receiver knows (who sent it, which vector or transfer it means).
+// An encoded frame or parcel is a message of exactly kHeaderBytes, followed by count elements of
+// payload, little-endian, in their memory format. So a payload is never copied to be encoded. Both
+// are validated here, once: a decoded value needs no further check, except against the receiver's
+// own knowledge (the sender, the vector, the transfer).
 #pragma once
 #include <array>
 #include <cstddef>
@@ -31,10 +31,10 @@ HeaderBytes encode(const Parcel&);
 /// carries none.
 Result<FrameHeader> decode(std::span<const std::byte> bytes, uint64_t max_payload_bytes);
 
-/// `bytes` is what stands before the payload. Refuses, with one line, beside what decode refuses:
-/// no payload at all; elements beyond 64 bits; a mean or mass that is not of numbers, a sum that is
-/// neither fp64 nor packed, one over more than kRanksAtMost; a piece beyond kMaxPieces; a weight
-/// that is not finite and positive; anything in fields that the kind does not have.
+/// `bytes` are the bytes before the payload. Refuses, with one line, what decode refuses and also:
+/// no payload; an offset or count whose size does not fit 64 bits; a mean that is not of numbers, a
+/// sum that is neither fp64 nor packed, one over more than kRanksAtMost ranks; a piece beyond
+/// kMaxPieces; a nonzero value in a field that the kind does not have.
 Result<Parcel> decode_parcel(std::span<const std::byte> bytes, uint64_t max_payload_bytes);
 
 constexpr uint64_t payload_bytes(const FrameHeader& h) { return h.count * size_of(h.dtype); }

@@ -1,5 +1,5 @@
-// What a console says to a node, and what it is answered. Values; `grapevine ctl` and scripts speak
-// them on a link of their own, whose Hello has the purpose `console`.
+// The requests of a console to a node, and the answers. Values; `grapevine ctl` and scripts send
+// them on a separate link, whose Hello has the purpose `console`.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
-// ControlMessage: what two nodes say to each other on their control link. Values.
+// ControlMessage: the messages of two nodes on their control link. Values.
 //
-// Headers of frames without a payload travel here too; payloads have a link of their own. All is
-// bounded by the constants below, so that the largest message fits into kControlBytes; strings are
-// one line of printable ASCII. Nothing that arrives is ever used as a path or executed.
+// Headers of frames without a payload are sent here too; payloads have a separate link. All sizes
+// are bounded by the constants below, so the largest message fits into kControlBytes; strings are
+// one line of printable ASCII. Received data is never used as a path and never executed.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -40,10 +40,10 @@ constexpr uint32_t kIncarnationsAtMost = 1u << 24;  // of a node
 
 enum class LinkPurpose : uint8_t { control = 0, console };
 
-/// The first message each way. Both ends must agree on version, run, job and on each of the
-/// settings that both name (a console on the version alone); the reason for a refusal goes to the
-/// other end as a Refusal. Whoever wants to join asks as a console, and begins with the settings it
-/// is told.
+/// The first message in each direction. Both ends must agree on version, run, job and each of the
+/// settings that both name (a console only on the version). If they differ, the reason goes to the
+/// other end as a Refusal. A process that wants to join first asks as a console, and starts with
+/// the settings that it is told.
 struct Hello {
   uint16_t version = kControlVersion;
   LinkPurpose purpose = LinkPurpose::control;
@@ -71,15 +71,16 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-/// Of all connections of this pair of nodes this one shall stand: the node with the higher name
-/// offers it so, one at a time, and the other one decides it by the same word. It shows that the
+/// Selects this connection among all of this pair of nodes. The node with the higher name offers
+/// one connection at a time; the other node confirms it with the same message. It proves that the
 /// sender has the key that its Hello names.
 struct Agree {
   Signature proof = {};  // of link_bytes (facts.hpp)
   bool operator==(const Agree&) const = default;
 };
 
-/// What the peer must show, once, on the bulk link that it dials. A token of 0: please dial now.
+/// The token that the peer must show, once, on the bulk link that it dials. A token of 0: please
+/// dial now.
 struct BulkToken {
   uint64_t token = 0;
   bool encrypted = false;  // the sender wants the bulk link encrypted
@@ -97,17 +98,18 @@ struct RankGone {
   bool operator==(const RankGone&) const = default;
 };
 
-/// What a node says that it has: the result of a mean of all (actors/cluster).
+/// A mean of all ranks that a node has (actors/cluster).
 struct MeanTold {
   uint64_t number = 0;  // 0: none
   uint64_t hash = 0;
   bool operator==(const MeanTold&) const = default;
 };
 
-/// What a node says of itself, which it signs (facts.hpp), and what others say of it: that it is
-/// suspect or dead, and who says so. Newer is (incarnation; in the graph, with more changes of its
-/// ranks, dead or left; refutations; state) in this order: an incarnation that was declared over
-/// stays over, for the exchanges with it were dropped; the node goes on in the next one.
+/// The statement of a node about itself, which it signs (facts.hpp), and what other nodes say of
+/// it: that it is suspect or dead, and which node says so. A record is newer by (incarnation; in
+/// the graph, with more changes of its ranks, dead or left; refutations; state), in this order. An
+/// incarnation that was declared dead stays dead, because the exchanges with it were dropped; the
+/// node continues with the next one.
 struct Member {
   std::string node;
   uint32_t incarnation = 0;                // 1, 2, ...: grows with each start
@@ -131,8 +133,8 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-/// The graph that is wanted, signed by who asked for it. Of two the one with the higher (version,
-/// node) wins everywhere. Version 0 is what all begin with, and nobody has asked for it.
+/// The requested graph, signed by the node that requested it. Of two, the one with the higher
+/// (version, node) wins at all nodes. Version 0 is the first graph, which no node has requested.
 struct GraphSpec {
   uint64_t version = 0;
   std::string node;  // who asked for it
@@ -149,8 +151,8 @@ struct EdgeRate {
   bool operator==(const EdgeRate&) const = default;
 };
 
-/// What a member has measured of edges of its own, signed. Of two of one member and part the later
-/// (incarnation, number) stands.
+/// The rates that a member has measured on its own edges, signed. Of two with one member and part,
+/// the later (incarnation, number) counts.
 struct RateFact {
   uint64_t owner = 0;  // its id
   uint32_t incarnation = 0, part = 0;
@@ -160,8 +162,8 @@ struct RateFact {
   bool operator==(const RateFact&) const = default;
 };
 
-/// How much of the run's work the ranks of a member have done, in all the lives of its process;
-/// signed. Of two of one member the later number stands, if it tells of no fewer gradients.
+/// How much of the run's work the ranks of a member have done, in all lives of its process; signed.
+/// Of two of one member the later number counts, if it does not have fewer gradients.
 struct WorkFact {
   uint64_t owner = 0;     // its id
   uint64_t number = 0;    // grows, across lives
@@ -171,7 +173,7 @@ struct WorkFact {
   bool operator==(const WorkFact&) const = default;
 };
 
-/// Failure detection, and the news that ride on it (actors/membership/membership.hpp).
+/// Failure detection, and the facts that are piggybacked on it (actors/membership/membership.hpp).
 struct MembershipPacket {
   // ping_request: probe `target` for me, answered by an ack with that target or by a nack: it has
   // not answered me yet, but I am here. sync: `sequence` is the digest of all I know. sync_reply:
@@ -195,7 +197,7 @@ struct FetchState {
   bool operator==(const FetchState&) const = default;
 };
 
-/// What a snapshot consists of. Pieces travel as parcels (StatePiece), each checked against its
+/// The contents of a snapshot. Pieces are sent as parcels (StatePiece), each checked against its
 /// hash.
 struct Manifest {
   uint64_t transfer = 0;
@@ -220,7 +222,7 @@ struct NcclConnect {
   bool operator==(const NcclConnect&) const = default;
 };
 
-/// Nothing more goes by NCCL between the two while this link stands.
+/// No further payload goes by NCCL between the two on this link.
 struct NcclEnd {
   enum class Reason : uint8_t {
     unwanted = 0,  // the sender's --link is another one
@@ -253,7 +255,7 @@ struct NcclDecline {
   bool operator==(const NcclDecline&) const = default;
 };
 
-/// What two nodes say of their communicator.
+/// The messages of two nodes about their communicator.
 struct NcclTalk {
   uint64_t edge = 0;  // of which one: chosen by who connects, not the same again
   std::variant<NcclConnect, NcclEnd, NcclRequest, NcclGrant, NcclDecline> what = {};

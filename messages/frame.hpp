@@ -1,8 +1,8 @@
-// Frame: the one thing that crosses a link between two ranks. A header and a payload of numbers.
-// What crosses it between two nodes is a Parcel (parcel.hpp).
+// Frame: the one kind of message between two ranks: a header and a payload of numbers. Two nodes
+// also exchange Parcels (parcel.hpp).
 //
-// Relay messages, low-rank factors and all-reduce chunks are payloads of this one frame; links
-// and faults act on frames and know no method. A value.
+// Relay messages, low-rank factors and all-reduce chunks are payloads of this frame; links and
+// faults work on frames and know no method. A value.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -56,8 +56,8 @@ struct FrameHeader {
   uint32_t version = 0;    // of what the payload was encoded with
   uint64_t count = 0;      // elements of the payload
   double alpha_tilde = 0;  // the sender's (offer, accept, data)
-  // Of data and messages, the sender's (actors/guard): how far apart the two vectors may be, and
-  // how much of a larger difference may move.
+  // In data and messages, set by the sender (actors/guard): the accepted distance of the two
+  // vectors, and how much of a larger difference may be applied.
   float bound = 0, allowance = 0;
 
   bool operator==(const FrameHeader&) const = default;

@@ -1,4 +1,4 @@
-// What signs a fact: Ed25519 keys and signatures, as bytes, and who makes and judges them. Values.
+// Ed25519 keys and signatures, as bytes, and the interfaces that sign and verify facts. Values.
 #pragma once
 #include <array>
 #include <cstddef>

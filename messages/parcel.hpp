@@ -1,6 +1,6 @@
-// Parcel: what crosses a bulk link between two nodes and is not of a pair of ranks: a piece of a
-// mean, a piece of a rank's state. Values; each says by its fields what it holds. The payload
-// follows, `count` elements of `dtype`.
+// Parcel: a payload that two nodes exchange for themselves, not for a pair of ranks: a piece of a
+// mean, a piece of a rank's state. Values; their fields tell what they hold. The payload follows,
+// `count` elements of `dtype`.
 #pragma once
 #include <cstdint>
 #include <variant>
@@ -10,7 +10,7 @@
 
 namespace grapevine {
 
-/// Of a mean over ranks, along the tree that belongs to its number (actors/cluster/mean_exchange).
+/// A piece of a mean over ranks, sent along the tree of its number (actors/cluster/mean_exchange).
 struct MeanPiece {
   enum class Way : uint8_t {
     up = 0,  // a sum over the sender's part of the tree: fp64, or packed bytes (mean_sums.hpp)
@@ -24,9 +24,9 @@ struct MeanPiece {
   bool operator==(const MeanPiece&) const = default;
 };
 
-/// Asks a neighbour in that tree for pieces of a mean, counted over all vectors: from `from` on,
-/// up to `until`. Not `again`: those before have come, what was asked for earlier may still be on
-/// its way.
+/// Asks a neighbour in that tree for pieces of a mean, counted over all vectors: from `from` on, up
+/// to `until`. Without `again` the pieces before `from` have arrived, and earlier requests may
+/// still be under way.
 struct MeanAsk {
   MeanPiece::Way way = MeanPiece::Way::up;
   bool again = false;
@@ -37,7 +37,7 @@ struct MeanAsk {
 
 constexpr size_t kMaxPieces = 4096;  // of a snapshot
 
-/// Of a snapshot of one rank's state, checked against its hash in the Manifest.
+/// A piece of a snapshot of one rank's state, checked against its hash in the Manifest.
 struct StatePiece {
   uint64_t transfer = 0;  // the asker's number
   uint32_t piece = 0;

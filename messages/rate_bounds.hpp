@@ -1,4 +1,4 @@
-// The rates that a peer may tell of an edge. A value outside is refused by the codec.
+// The bounds of rates that a peer may tell of an edge. The codec refuses a value outside them.
 #pragma once
 
 namespace grapevine {

@@ -7,11 +7,11 @@ namespace grapevine {
 
 using SettingLines = std::map<std::string, std::string>;
 
-/// At most kSettingsBytes. A setting that is not printable or too long for a line of words is left
-/// out: whoever joins is not told it.
+/// At most kSettingsBytes. A setting that is not printable or too long for a line is left out: a
+/// joining node is not told it.
 std::string text_of(const SettingLines&);
 
-/// What is no such line is left out.
+/// Leaves out lines that are not settings.
 SettingLines setting_lines(const std::string& text);
 
 }  // namespace grapevine

@@ -1,4 +1,4 @@
-// What an edge file says before a graph is made of it.
+// The contents of an edge file, before a graph is made of it.
 #pragma once
 #include <string>
 

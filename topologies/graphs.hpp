@@ -68,7 +68,7 @@ struct EdgeList {
 /// nothing of connectivity.
 Result<EdgeList> read_edge_file(const std::string& path, int ranks);
 
-/// What is wrong with one edge by itself, as a sentence; empty when nothing is.
+/// The error of one edge by itself, as a sentence; empty if there is none.
 std::string edge_complaint(const Edge&, int ranks);
 
 constexpr int kMostRanks = 1 << 23;

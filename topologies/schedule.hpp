@@ -25,8 +25,8 @@ struct OnePeer {
 /// ceil(log2 ranks): rounds until the paper's schedule begins again. Two ranks at least.
 int exponential_rounds(int ranks);
 
-/// How many rounds another rank may be behind one that waits for its sender in each: in so many,
-/// what a rank has sent has reached every other one. Two ranks at least.
+/// How many rounds another rank may be behind a rank that waits for its sender in each round: after
+/// this number of rounds the data of each rank has reached all others. At least two ranks.
 int most_behind(int ranks, PeerSchedule);
 
 /// The peers of `rank` in averaging round `round` (0 <= round < rounds_per_step) of step `step`,

@@ -25,11 +25,11 @@ struct Spectrum {
   std::vector<double> eigenvalues;  // ascending, the zero included; empty above kDenseRanks
 };
 
-/// chi1 and chi2 to 1e-9 relative, whatever the spread of the rates: closed forms where the graph
-/// and its rates are ones, sparse elimination otherwise. `rates` has one entry per edge of the
-/// topology (its own when empty). One rank alone has chi1 = chi2 = 0. Rates may be measured by
-/// others: where one is not positive and finite (a graph that they disconnect), or they are so far
-/// apart that the solver finds no finite answer, that is said in one line.
+/// chi1 and chi2 with a relative error of 1e-9, whatever the spread of the rates: closed forms if
+/// there is one for the graph and its rates, sparse elimination otherwise. `rates` has one entry
+/// per edge of the topology (its own rates when empty). A single rank has chi1 = chi2 = 0. Rates
+/// may be measured by others: if one is not positive and finite (so the graph is disconnected), or
+/// if they are so far apart that the solver finds no finite answer, one line says so.
 Result<Spectrum> spectrum(const Topology&, std::span<const double> rates = {});
 
 }  // namespace grapevine

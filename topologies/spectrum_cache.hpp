@@ -1,8 +1,8 @@
-// SpectrumCache: spectra that were solved for lately, shared by those who solve for the same graph
-// and rates: a thousand simulated nodes in one process ask for one spectrum a thousand times.
+// SpectrumCache: recent spectra, shared by all users of the same graph and rates: a thousand
+// simulated nodes in one process ask for one spectrum a thousand times.
 //
-// Any thread. Two who ask at once may both solve. Keeps at most kSpectraKept of them, of kEdgesKept
-// edges in all; what was used least recently goes first.
+// Any thread. Two threads that ask at once may both compute it. Keeps at most kSpectraKept spectra,
+// with kEdgesKept edges in all; the least recently used is dropped first.
 #pragma once
 #include <list>
 #include <memory>

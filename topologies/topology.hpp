@@ -1,13 +1,13 @@
-// Topology: who may talk to whom, and how often. A connected, undirected graph with a rate per
-// edge; a value.
+// Topology: which ranks exchange with each other, and how often. A connected, undirected graph with
+// a rate per edge; a value.
 //
 // Ranks are 0..ranks-1. Edges are stored once, i < j, sorted by (i, j). Rates are exchanges per
-// unit of time, in whatever unit the caller measures time (here: the mean gradient time). A graph
-// made from a spec gives every rank the rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed
-// edge, d counting a doubly listed neighbour twice (the normalisation of the A2CiD2 reference:
-// n r / 2 exchanges per unit of time in all).
+// unit of time, in the caller's unit (here: the mean gradient time). A graph from a spec gives
+// every rank the rate r on average: rate_ij = r/2 (1/d_i + 1/d_j) per listed edge, where d counts a
+// doubly listed neighbour twice (the normalisation of the A2CiD2 reference: n r / 2 exchanges per
+// unit of time in all).
 //
-// A graph is a pure function of (spec, ranks): every node that knows both has the same one.
+// A graph is a pure function of (spec, ranks): every node that knows both has the same graph.
 #pragma once
 #include <cstdint>
 #include <functional>

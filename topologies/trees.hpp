@@ -1,13 +1,13 @@
-// Trees: what a method that relays along edges asks of a graph. Is it a tree, or several; how far
-// apart are its ranks; how late does what they say arrive?
+// Trees: properties of a graph that relaying methods need: whether it is a tree or a union of
+// trees, the distances of its ranks, and the delays of relayed values.
 //
 // RelaySum (Vogels et al., "RelaySum for Decentralized Deep Learning on Heterogeneous Data",
-// NeurIPS 2021, arXiv:2110.04175) passes sums along the edges of a tree, one hop a step. What rank
-// j says reaches rank i after delta_ij = max(hops(i, j) - 1, 0) steps. The learning rate that fits
-// these delays is 1 + the mean of delta_ij over all n^2 pairs (i, j) times that of an all-reduce.
+// NeurIPS 2021, arXiv:2110.04175) passes sums along the edges of a tree, one hop a step. A value of
+// rank j reaches rank i after delta_ij = max(hops(i, j) - 1, 0) steps. The learning rate for these
+// delays is 1 + the mean of delta_ij over all n^2 pairs (i, j), times that of an all-reduce.
 //
-// A graph may be the union of several trees on the same ranks (Edge::trees says which edge belongs
-// to which): each carries its own part of the vector, with its own counts.
+// A graph may be the union of several trees on the same ranks (Edge::trees tells which edge belongs
+// to which tree). Each tree carries its own part of the vector, with its own counts.
 #pragma once
 #include <vector>
 

@@ -1,5 +1,5 @@
-// What is on a disk of checkpoints, and which of them a run can go on from. Pure: what it reads is
-// given to it.
+// The checkpoints on a disk, and which of them a run can resume from. Pure: the contents of files
+// are passed in.
 #pragma once
 #include <functional>
 #include <map>
@@ -46,9 +46,9 @@ Result<Checkpoint> load_checkpoint(const DiskView&, const std::string& path);
 /// common. Errors: as above.
 Result<CheckpointManifest> newest_manifest(const DiskView&, const std::string& path);
 
-/// The edges whose ends have not had the same exchanges, and by how much the sum of what gossip
-/// conserves may differ from what it would be if both or neither had: at most this norm. Of edges
-/// to ranks that are not among these nothing is known.
+/// The edges whose two ends have recorded different exchanges, and a bound for the norm by which
+/// the sum that gossip conserves may therefore be wrong. Nothing is known of edges to ranks that
+/// are not among these.
 struct Drift {
   struct Edge {
     int i = 0, j = 0;  // i has had more

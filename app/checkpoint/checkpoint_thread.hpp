@@ -1,9 +1,8 @@
-// CheckpointThread: carries out on the real disk what the ranks' records are to become. One thread,
-// so that nobody who answers anything ever waits for a disk; without one for the virtual clock,
-// where nothing else goes on.
+// CheckpointThread: writes the records of ranks to the real disk. It is one thread, so that no
+// actor waits for a disk. With the virtual clock there is no thread.
 //
-// A disk that fails ends the checkpoint at hand; whoever has ordered it hears why, and the run goes
-// on.
+// If a disk fails, the present checkpoint is abandoned, the caller that ordered it gets the reason,
+// and the run continues.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -22,11 +21,11 @@ constexpr char kCheckpointAt[] = "checkpoint ";  // is told of one that is whole
 
 class CheckpointThread {
  public:
-  /// What a script has left with a rank; in any thread. Empty: there are no scripts.
+  /// The object that a script has stored with a rank; in any thread. Empty: there are no scripts.
   using KeptOf = std::function<KeptBlob(int rank)>;
 
-  /// `say`: that old ones cannot be removed, a line each; in any thread. `threaded`: else whoever
-  /// calls waits.
+  /// `say`: gets a line for each old checkpoint that cannot be removed; in any thread. `threaded`:
+  /// false makes the caller wait.
   CheckpointThread(const std::string& run_folder, RunIdentity, bool threaded,
                    std::function<void(const std::string&)> say, KeptOf kept = {});
   CheckpointThread(const CheckpointThread&) = delete;
@@ -34,11 +33,11 @@ class CheckpointThread {
 
   /// The graph of now, for the manifests.
   void set_epoch(uint64_t epoch, const std::string& topology);
-  /// Of the last test, likewise.
+  /// The score of the last test.
   void set_score(const Score&);
 
   void write(CheckpointPart, CheckpointOrders::Done);  // one at a time
-  /// Nothing is written any more; what has been begun and is not whole goes.
+  /// Stops writing. An incomplete checkpoint is removed.
   void settle();
 
  private:

@@ -1,14 +1,15 @@
-// CheckpointWriter: in which order a checkpoint comes onto a disk, so that what looks whole is
-// whole whenever the machine stops. A state machine without I/O: it says what is to happen
-// (disk_effect.hpp).
+// CheckpointWriter: the order in which a checkpoint is written, so that a checkpoint that looks
+// complete is complete whenever the machine stops. A state machine without I/O: it returns the
+// operations (disk_effect.hpp).
 //
 //   begin    the folder of its number; its parents' entries synced
 //   rank     NAME.part written, synced, renamed: one after the other, as they are recorded
 //   commit   the folder synced; manifest.json likewise, last; the folder synced again
-//   tidy     only now goes what is older than the last kKept, and what never became whole; of what
-//            is older stays the one that tells the best score
+//   tidy     only now older checkpoints than the last kKept are removed, and incomplete ones; the
+//            one with the best score is kept
 //
-// After an error of the disk: abandon(). What has a manifest of a later format is never touched.
+// After an error of the disk: abandon(). A checkpoint whose manifest has a later format is never
+// touched.
 #pragma once
 #include <map>
 #include <set>
@@ -28,14 +29,14 @@ class CheckpointWriter {
 
   bool is_open() const { return open_; }
   DiskEffects begin(uint64_t gradients);  // REQUIRES: none is open
-  /// `kept`: what a script has left with the rank, whatever it is.
+  /// `kept`: the object that a script has stored with the rank.
   DiskEffects rank(const RankRecordPtr&, KeptBlob kept = {});
   DiskEffects commit(uint64_t epoch, const std::string& topology, const std::string& utc,
                      std::optional<Score> = {});
   DiskEffects tidy();     // REQUIRES: what commit() said has happened
   DiskEffects abandon();  // what has been written since begin() goes
 
-  /// Of the one that is open, or was last.
+  /// Of the open checkpoint, or of the last one.
   std::string path() const { return folder_ + "/" + name_; }
 
  private:
@@ -50,8 +51,8 @@ class CheckpointWriter {
   CheckpointManifest manifest_;
 };
 
-/// What a rank's file begins with; the vectors' bytes follow in their order, the statistics', the
-/// numbers'.
+/// The beginning of a rank's file. The bytes of the vectors follow in order, then the statistics,
+/// then the numbers.
 WriteFile file_of(const std::string& path, const RankRecordPtr&);
 
 }  // namespace grapevine

@@ -1,6 +1,6 @@
-// DiskEffect: one thing that is to happen on a disk. What writes checkpoints says in which order
-// such things happen; a disk carries them out: the real one (real_disk.hpp), or one of the tests
-// that loses what was not synced.
+// DiskEffect: one operation on a disk. The writer of checkpoints chooses the order of the
+// operations. A disk carries them out: the real one (real_disk.hpp), or the disk of the tests,
+// which loses unsynced data.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// What a checkpoint means for a run that goes on from it: what its ranks, its data and its graph
-// begin with, and what its user should know. Knows neither options nor folders of runs.
+// Derives from a checkpoint how a run resumes: the initial state of its ranks, its data and its
+// graph, and the messages for its user. Knows neither options nor folders of runs.
 #pragma once
 #include <string>
 #include <vector>
@@ -24,20 +24,21 @@ struct GoingOn {
 /// one of a run that has nothing left to do.
 Result<GoingOn> go_on(const Checkpoint&, const Settings&, int first_rank, Objective&);
 
-/// What a checkpoint of such a run says it is of. `options`: a JSON object; `node`: this process's
-/// name in a run of several.
+/// The identity that a checkpoint of such a run has. `options`: a JSON object; `node`: this
+/// process's name in a run of several.
 RunIdentity identity_of(const Settings&, const Objective&, const std::string& options,
                         const std::string& node = "");
 
-/// The run's folder of a path that is one, or a checkpoint in it; empty: it is neither.
+/// The run's folder, if `path` is one or a checkpoint in it; otherwise empty.
 std::string run_of(const std::string& path);
 
 /// Where a launch keeps one of its nodes, and how many there are, from the first on.
 std::string folder_of_node(const std::string& folder, int node);
 int nodes_in(const std::string& folder);
 
-/// Of which edges one end had an exchange more, in a line where there are any, and in another of
-/// which that cannot be said, because the other end's record is not among these.
+/// Adds a line with the edges on which one end recorded one exchange more, if there are any, and a
+/// line with the edges for which this is unknown because the record of the other end is not among
+/// these.
 void tell_drift(const std::vector<RankFile>&, std::vector<std::string>& told);
 
 /// resume is "PATH", why

@@ -1,14 +1,14 @@
-// The manifest: what a checkpoint consists of, and what it is of. Written last: a checkpoint is
-// whole when its manifest is there and the hashes that it tells are those of its files.
+// The manifest: the contents and the identity of a checkpoint. It is written last: a checkpoint is
+// complete if its manifest exists and its files have the hashes in the manifest.
 //
 //   RUN/checkpoints/000012345/rank-7.safetensors    RankRecord: vectors, numbers (of no dimension)
-//                             rank-7.kept           what a script has left with it, as it is
+//                             rank-7.kept           what a script has stored with it, unchanged
 //                             manifest.json
 //
-// The folder's number is that of the gradients of all ranks here. What is newer the serial number
-// says, which no checkpoint of a run shares with another. Every format's manifest, of later ones
-// too, is a JSON object with its "format" and with "xxh3", the hash of all the rest: so a later
-// format can be told from a damaged manifest.
+// The folder's number counts the gradients of all ranks here. The serial number, which is unique in
+// a run, tells which checkpoint is newer. The manifest of every format, later ones included, is a
+// JSON object with its "format" and with "xxh3", the hash of all the rest. So a later format can be
+// distinguished from a damaged manifest.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -51,7 +51,7 @@ struct TensorShape {
   bool operator==(const TensorShape&) const = default;
 };
 
-/// What a run says about itself in each of its checkpoints.
+/// The statements of a run about itself in each of its checkpoints.
 struct RunIdentity {
   uint64_t job = 0;                // hash of what a rank's state consists of
   uint64_t layout = 0;             // hash of its tensors
@@ -77,7 +77,7 @@ struct CheckpointManifest {
   std::vector<RankFile> ranks;  // rising
 };
 
-/// What a folder among the checkpoints is, by its manifest alone.
+/// The state of a folder among the checkpoints, judged by its manifest alone.
 struct CheckpointFolder {
   enum class Manifest { none, damaged, later, good };  // later: its format is one of later programs
   Manifest manifest = Manifest::none;

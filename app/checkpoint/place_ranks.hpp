@@ -1,12 +1,12 @@
-// The ranks of a checkpoint, at the places of a run that has as many ranks, fewer or more.
+// Places the ranks of a checkpoint in a run with the same number of ranks, fewer or more.
 //
-//   has a record      goes on from it
-//   is new, was gone  begins with the x of the next rank that has one, and x~ = x
-//   has no place      is left out; by how much that moves the mean is told
+//   has a record      resumes from it
+//   is new, was gone  starts with the x of the next rank that has one, and x~ = x
+//   has no place      is dropped; a line tells by how much that moves the mean
 //
-// Schedules and the end of a run go by the gradients of a rank. So where n' ranks take the place of
-// n, each counts as if it had taken n / n' of what it has: together they have done as much of the
-// whole, and do the rest. Exchanges of edges are forgotten then.
+// Schedules and the end of a run follow the gradients of a rank. So if n' ranks replace n, each
+// counts as if it had taken n / n' of its gradients: the work that is done and the rest stay the
+// same. Exchanges of edges are forgotten then.
 #pragma once
 #include <string>
 #include <vector>
@@ -43,15 +43,15 @@ class MovedMean {
   size_t kept_ranks_ = 0, ranks_left_out_ = 0;
 };
 
-/// Of methods whose ranks wait for each other in rounds: a graph's ranks are in different ones when
-/// they are recorded, by less than there are of them. All go on from the least, so that no rank
-/// ends before the others and leaves them to a smaller graph; how many were ahead, and by how many
-/// rounds, is told. `recorded`: of all processes.
+/// For methods whose ranks wait for each other in rounds. When they are recorded, ranks are in
+/// different rounds, less than the number of ranks apart. All resume from the lowest round, so that
+/// no rank ends before the others and leaves them with a smaller graph. A line tells how many ranks
+/// were ahead and by how many rounds. `recorded`: of all processes.
 void level_rounds(const std::vector<RankFile>& recorded, PlacedRanks&, RankPlaces were,
                   RankPlaces are);
 
-/// What the data are to hear of it. `recorded`: of all processes, as far as their manifests are
-/// there; of the other ranks it is taken for granted that they are as far as those on average.
+/// The positions for the data. `recorded`: of all processes whose manifests are there; the other
+/// ranks are assumed to be at the average position of these.
 DataCut cut_of(const std::vector<RankFile>& recorded, const PlacedRanks&, RankPlaces were,
                RankPlaces are);
 

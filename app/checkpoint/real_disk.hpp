@@ -5,8 +5,8 @@
 
 namespace grapevine {
 
-/// Lets them happen, one after the other. Error (world): the first that cannot, the path and what
-/// the system says; what comes after it has not happened.
+/// Carries out the operations in order. Error (world): the path and the system's message for the
+/// first one that fails; later ones are not carried out.
 Status carry_out(const DiskEffects&);
 
 /// Files of at most 1 TiB.

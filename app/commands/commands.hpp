@@ -1,5 +1,5 @@
 // The commands. Each prints its own report (or JSON) and returns the exit status, or the error to
-// be told.
+// print.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,7 +17,8 @@ Result<int> show_data(const Options&);
 Result<int> show_methods(const Options&);
 Result<int> compare(const Options&);
 Result<int> reproduce(const Options&);
-/// Is told where scripts come in, if there are guests. Who gives one waits for the scripts.
+/// Called with the path of the socket for scripts, if there are guests. A caller that gives one
+/// waits for the scripts.
 using OnHall = std::function<void(const std::shared_ptr<GuestHall>&)>;
 Result<int> node(Options, const OnHall& on_hall = {});
 Result<int> launch(Options);

@@ -12,7 +12,8 @@ struct ErrorPoint {
   double value = 0;  // of the job's measure
 };
 
-/// The samples of a run that have the measure, and its end; `result` is what simulate --json says.
+/// The samples of a run that have the measure, and its end; `result` is the output of simulate
+/// --json.
 std::vector<ErrorPoint> error_curve(const Measure&, const Json& result);
 
 /// A field of a table: in quotes where it has a comma, a quote or a line's end.
@@ -24,9 +25,9 @@ double number_in(const Json& object, const std::string& name);
 /// Error against bytes sent and against virtual time; a curve a group, the mean over its seeds.
 std::string comparison_svg(const Job&, const JobOutcome&);
 
-/// Each rank by itself, where samples tell of it: a panel a group, a curve a rank, the mean over
-/// seeds; of suboptimality where the job is judged by that, else of the distance from the mean.
-/// Empty: no sample tells.
+/// A curve for each rank, if there are samples of ranks: a panel a group, as the mean over seeds;
+/// of suboptimality if the job is judged by it, otherwise of the distance from the mean. Empty:
+/// there are no such samples.
 std::string ranks_svg(const Job&, const JobOutcome&);
 /// The same as numbers, a line for each sample of each rank.
 std::string ranks_csv(const Job&, const JobOutcome&);

@@ -1,5 +1,5 @@
-// JobFile: a job as its file says it, before lists are multiplied out (job.hpp). Every name
-// in it is known and every value has its option's type; what they mean together is not yet checked.
+// JobFile: a parsed job file, before lists are multiplied out (job.hpp). Every name in it is known
+// and every value has its option's type; combinations are not checked yet.
 #pragma once
 #include <map>
 #include <string>

@@ -30,8 +30,8 @@ struct Cell {
   std::string id;   // names its files; ends in a hash of all that its run depends on
 };
 
-/// What a job's runs are judged by: "accuracy" of networks, "suboptimality" of analytic objectives,
-/// "consensus_distance" where ranks only gossip.
+/// The measure of a job's runs: "accuracy" for networks, "suboptimality" for analytic objectives,
+/// "consensus_distance" if ranks only gossip.
 struct Measure {
   std::string name;
   bool more_is_better = false;

@@ -1,5 +1,5 @@
-// What `grapevine compare` says in the end: figures of every cell, their means over the seeds of
-// each group, as a table and as JSON.
+// The report of `grapevine compare`: figures of every cell and their means over the seeds of each
+// group, as a table and as JSON.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ struct GroupFigures {
   std::vector<MeanAndDeviation> of;  // by figure; NaN where no run has it
 };
 
-/// Of what differs in the learning rate alone: the group that came furthest.
+/// Among groups that differ only in the learning rate: the group with the best result.
 struct BestStepSize {
   std::string label;
   Json settings;  // without the rate
@@ -36,7 +36,7 @@ Comparison compare_cells(const Job&, const JobOutcome&, const std::string& folde
 
 void print_comparison(const Job&, const JobOutcome&, const Comparison&);
 
-/// A line a run: what it was, and its figures; an empty field where it has none.
+/// One line per run: its labels and its figures; an empty field if it has none.
 std::string comparison_csv(const Job&, const Comparison&);
 
 Json comparison_json(const Job&, const JobOutcome&, const Comparison&);

@@ -1,10 +1,10 @@
-// The runs of a job: each a `grapevine simulate` in a process of its own, many at once. Every
-// finished one is kept at once in the job's folder, so that an interruption loses only what is
-// going on, and a second start takes what is there.
+// The runs of a job: each is a `grapevine simulate` in its own process, many at once. The result of
+// a finished run is stored at once in the job's folder. So an interruption loses only unfinished
+// runs, and a second start reuses the stored ones.
 //
 //   ID.toml    the cell, as a configuration file
 //   ID.json    its result: {"label", "group", "settings", "wall_seconds", "result"}; the last is
-//              what simulate --json printed. It appears whole or not at all
+//              the output of simulate --json. It appears whole or not at all
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -33,13 +33,13 @@ struct JobOutcome {
 /// cannot be made; user, another process compares there.
 Result<FolderLock> lock_results(const std::string& folder);
 
-/// Runs what `folder` does not have, `at_once` (0: one per core) beside each other, with progress
-/// on standard error unless `quiet`. An interrupt kills what goes on and is no error, nor is a run
-/// that fails, of a loss that is not finite for one: the others go on. Errors: the folder cannot be
+/// Runs the cells that are not in `folder`, `at_once` (0: one per core) at a time, with progress on
+/// standard error unless `quiet`. An interrupt kills running cells and is no error. Nor is a run
+/// that fails (a loss that is not finite, say): the others continue. Errors: the folder cannot be
 /// written. REQUIRES: the folder's lock.
 Result<JobOutcome> run_job(const Job&, const std::string& folder, int at_once, bool quiet);
 
-/// What the cell's entries say, with their types.
+/// The entries of the cell, with their types.
 Json settings_of(const Cell&);
 
 }  // namespace grapevine

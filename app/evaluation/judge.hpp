@@ -8,8 +8,8 @@ namespace grapevine {
 
 class Judge {
  public:
-  /// `validated`: as score_of has it. `stop_after`: so many tests without a better one are enough;
-  /// 0: none are. `best`: of an earlier life of the run.
+  /// `validated`: as for score_of. `stop_after`: the number of tests without a better one after
+  /// which the run ends; 0: never. `best`: of an earlier life of the run.
   Judge(bool validated, uint64_t stop_after, std::optional<Score> best = {})
       : validated_(validated), stop_after_(stop_after), best_(std::move(best)) {}
 

@@ -1,4 +1,4 @@
-// Score: what a model is judged by while it trains, and one test of it.
+// Score: the result by which a model is judged during a run, and one test.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -15,7 +15,8 @@ struct Score {
   uint64_t gradients = 0;  // of all ranks here, of the model that has it
 };
 
-/// Of scores by different things none is better, and one that is not a number is no better.
+/// Scores by different measures are never better than each other, and a score that is not a number
+/// is never better.
 bool better(const Score&, const Score& than);
 
 /// One test of the mean of the ranks here.

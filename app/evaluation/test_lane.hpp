@@ -1,11 +1,11 @@
-// TestLane: tests the mean of the ranks while they train, on a thread of its own.
+// TestLane: tests the mean of the ranks during a run, on its own thread.
 //
 //   a sample is there, a test is due, none is under way  ->  the lane has the sample's mean, which
-//   nobody changes any more  ->  evaluate, validate  ->  judged, told
+//   nobody changes any more  ->  evaluate, validate  ->  judged, reported
 //
-// Nobody waits for it: a sample that comes while a test is under way is not tested. The thread has
-// a network of its own (ObjectiveSpec::has_tester) and a low priority. On the virtual clock there
-// is no thread: whoever offers a sample tests it.
+// No other thread waits for it: a sample that comes during a test is not tested. The thread has its
+// own network (ObjectiveSpec::has_tester) and a low priority. On the virtual clock there is no
+// thread: the caller that offers a sample tests it.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -23,7 +23,7 @@
 
 namespace grapevine {
 
-/// When the mean is tested, and who hears of it. No thread but one calls any of these.
+/// When the mean is tested, and the receivers of results. Only one thread calls them.
 struct TestOrders {
   Every every;                // never: there are no tests
   uint64_t stop_after = 0;    // tests without a better one, after which the run ends; 0: never
@@ -35,17 +35,17 @@ struct TestOrders {
 
 class TestLane {
  public:
-  /// `say`: events and alarms, a line each; in any thread. REQUIRES: on the wall clock an objective
-  /// that has a tester, if there are tests.
+  /// `say`: gets events and alarms, a line each; in any thread. REQUIRES: on the wall clock an
+  /// objective that has a tester, if there are tests.
   TestLane(const Settings&, std::shared_ptr<Objective>, TestOrders,
            std::function<void(const std::string&)> say);
   TestLane(const TestLane&) = delete;
   ~TestLane() { settle(); }
 
-  /// By one thread at a time. The test, where there is no lane of its own and one was due.
+  /// By one thread at a time. Returns the test, if there is no separate thread and a test was due.
   std::optional<TestPoint> offer(const RunSample&);
 
-  /// Waits for the test that is under way; none begins any more.
+  /// Waits for the test that is under way; starts no other.
   void settle();
 
   /// True once it is not worth going on.

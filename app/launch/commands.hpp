@@ -1,4 +1,4 @@
-// What `launch` starts: the command line of each node, here or over ssh. Pure.
+// The command line of each node that `launch` starts, here or over ssh. Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -24,11 +24,11 @@ struct LaunchedNode {
   int starts = 1;    // this one included
 };
 
-/// What it is called in the run: NAME.NUMBER. REQUIRES: launch.peers.name.
+/// The name in the run: NAME.NUMBER. REQUIRES: launch.peers.name.
 std::string name_of_node(const Options& launch, int number);
 
-/// The compute threads of each process: those asked for, else its share of this machine's cores and
-/// at least one; 0 where each has a machine of its own, and takes all of that.
+/// The compute threads of each process: the given number, or its share of this machine's cores and
+/// at least one; 0 if each process has its own machine and uses all of it.
 int threads_of_each(const Options& launch);
 
 /// The words of `grapevine node ...` for it: every option of the run that is not the default, and
@@ -39,8 +39,8 @@ std::vector<std::string> node_arguments(const Options& launch, const LaunchedNod
 std::vector<std::string> over_ssh(const LaunchHost& host, const std::string& program,
                                   const std::vector<std::string>& arguments);
 
-/// Of the plan's text the faults that nodes apply themselves: slow and those of links. Empty: there
-/// are none. REQUIRES: the text of a plan that has been read.
+/// The faults in the plan's text that nodes apply themselves: slow and those of links. Empty: there
+/// are none. REQUIRES: the text of a valid plan.
 std::string plan_for_nodes(const std::string& text);
 
 }  // namespace grapevine

@@ -1,10 +1,10 @@
-// guard: another program, and whatever it starts, which end together.
+// guard: runs another program and ends it together with all processes that it starts.
 //
-// Killing a process leaves those that it has started: `bash -c`, `conda run` and a script's own
-// helpers would train on. A guard stands between: it starts the command in its own process group,
-// is the parent of whatever the command leaves behind (a child subreaper), and ends all of it when
-// the command ends, when the guard's parent ends, however that is, or when it is asked to by
-// kEndAll. It dies last, with the command's status.
+// If one kills a process, the processes that it has started live on: `bash -c`, `conda run` and a
+// script's own helpers would keep training. So a guard starts the command in its own process group
+// and becomes the parent of processes that the command leaves (a child subreaper). It ends all of
+// them when the command ends, when the guard's parent ends for any reason, or on kEndAll. It ends
+// last, with the command's status.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// ProcessGroup: the processes of a `launch`, and what is known of them. A resource for one thread.
+// ProcessGroup: the processes of a `launch` and their state. A resource for one thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,9 +15,10 @@ class ProcessGroup {
   /// `hosts`: one for each node; empty: all are here. `plan`: a file for the nodes; may be empty.
   ProcessGroup(const Options& launch, std::vector<LaunchHost> hosts, std::string plan);
 
-  /// Starts all: the first, and once it listens the others. Errors: what a node said as it ended.
+  /// Starts all: the first one, and once it listens the others. Errors: the last message of a node
+  /// that ended.
   Status start();
-  /// Takes in what the nodes say, for at most so long.
+  /// Processes the messages of the nodes, for at most this time.
   void wait(int timeout_ms);
 
   size_t size() const { return nodes_.size(); }
@@ -38,10 +39,11 @@ class ProcessGroup {
   void kill(int node);
   void pause(int node, bool on);
   Status restart(int node);  // kills it first, where it runs
-  /// Whether what is started now finds the others: somebody listens, or nobody is there at all.
+  /// Whether a process that is started now finds the others: one listens, or there is none at all.
   bool can_start() const;
-  /// Ends the run at all nodes, with the mean of all. Each is told to stop, so that none leaves the
-  /// others, and given this process's own signal, by which it knows whether it may go on later.
+  /// Ends the run at all nodes, with the mean of all. Each node is told to stop, so that none
+  /// leaves the others, and gets this process's own signal, which tells it whether it may resume
+  /// later.
   void interrupt();
 
   /// Each node takes a checkpoint.

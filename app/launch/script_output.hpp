@@ -21,8 +21,8 @@ class ScriptOutput {
   ScriptOutput(std::FILE* stream, size_t scripts, LogFormat, const Log&);
 
   void put(size_t script, int rank, std::string_view bytes, Clock::time_point now);
-  /// What has no end yet and has waited, a question say, is shown. With `all` what there is: this
-  /// script has ended.
+  /// Shows a line without an end that has waited, such as a question. With `all` shows the rest:
+  /// this script has ended.
   void flush(size_t script, int rank, bool all, Clock::time_point now);
 
  private:

@@ -22,7 +22,7 @@ class EventFile {
   /// FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS, with the folder. Error (world): the system's.
   static Result<EventFile> make(const std::string& folder);
 
-  /// Both as GrowingFile::append does. What is not finite is left out.
+  /// Both as GrowingFile::append. Values that are not finite are left out.
   Status scalars(uint64_t step, const Scalars&);
   Status hyper_parameters(const std::map<std::string, std::string>&);
 

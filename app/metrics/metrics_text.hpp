@@ -1,9 +1,8 @@
-// Metrics: what a node tells of itself, as Prometheus reads it (text format 0.0.4; OpenMetrics 1.0
-// where that is asked for).
+// Metrics: the status of a node in Prometheus' text format 0.0.4, or in OpenMetrics 1.0.
 //
-// Every name begins with grapevine_. Counters end in _total, units are seconds and bytes. Labels
-// are ranks, peers' ranks, reasons and states: so there are at most (ranks here) x (degree) series
-// of edges, and no label holds what a peer has made up.
+// Every name begins with grapevine_. Counters end in _total; units are seconds and bytes. Labels
+// are ranks, peers' ranks, reasons and states. So there are at most (ranks here) x (degree) series
+// of edges, and no label holds text of a peer.
 #pragma once
 #include <string>
 
@@ -13,7 +12,7 @@ namespace grapevine {
 
 enum class MetricsFormat { prometheus, open_metrics };
 
-/// What `Accept` asks for.
+/// The format for an `Accept` header.
 MetricsFormat metrics_format(const std::string& accept);
 const char* content_type(MetricsFormat);
 

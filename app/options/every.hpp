@@ -1,4 +1,4 @@
-// Every: how often something is done while a run goes on: "60s", "1000steps" or "0".
+// Every: how often something is done during a run: "60s", "1000steps" or "0".
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ struct Every {
   explicit operator bool() const { return seconds > 0 || steps > 0; }
 };
 
-/// `option`: whose text it is. "" is "0": never. Error (user): what is accepted.
+/// `option`: the name of the option. "" is "0": never. Error (user): what is accepted.
 Result<Every> every_of(const char* option, const std::string& text);
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// Options as they stand in a TOML file, the configuration file's or a job's. Internal to this room:
-// it shows toml++.
+// Options in a TOML file, the configuration file or a job file. Internal to this folder: it
+// includes toml++.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// What --json prints and run.json holds: one object a command, the names being the program's
-// interface. Internal to this room: it shows nlohmann-json. NaN and infinity are null.
+// The objects that --json prints and run.json holds, one per command. The names are an interface of
+// the program. Internal to this folder: it includes nlohmann-json. NaN and infinity are null.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,5 +1,5 @@
-// Log: what the program says on standard error: each line with its time or, as JSON, an object on a
-// line of its own, for whoever collects logs. Results are none of it.
+// Log: the messages of the program on standard error, each line with its time, or as one JSON
+// object per line for log collectors. Results are not part of it.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@ class Log {
  public:
   explicit Log(const LogOptions&);
 
-  /// Whether something of that level is told. `quiet` leaves out news, and never an alarm.
+  /// Whether a message of this level is written. `quiet` hides news, and never an alarm.
   bool tells(LogLevel) const;
 
   void tell(LogLevel, const std::string& event) const;
@@ -26,8 +26,8 @@ class Log {
   void object(const std::string& object) const;
   /// A line of the level info, whatever is asked for.
   void announce(const std::string& event) const;
-  /// The program's last word, whatever is asked for. As text it has no time: it is what the command
-  /// answers, as other commands answer theirs.
+  /// The program's last message, written at every level. As text it has no time, like the answers
+  /// of other commands.
   void refuse(const std::string& why) const;
 
  private:

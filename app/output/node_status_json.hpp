@@ -1,4 +1,4 @@
-// What a node answers to consoles, as text: its status, and the averaged model of a snapshot.
+// The answers of a node to consoles, as text: its status, and the averaged model of a snapshot.
 #pragma once
 #include <string>
 
@@ -17,8 +17,8 @@ Json departures_json(const std::vector<Departure>&);
 /// of the mean's second vector, without entries where it has none.
 Json snapshot_json(const ParameterLayout&, const ParameterLayout& statistics, const Mean&);
 
-/// Writes what such an object describes as safetensors. Errors: a malformed object or bytes that do
-/// not fit it (world), and the file's.
+/// Writes the tensors that such an object describes as safetensors. Errors: a malformed object or
+/// bytes that do not fit it (world), and those of the file.
 Status write_snapshot(const Json&, const std::string& bytes, const std::string& path);
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// Progress: a run on standard error while it goes on. On a terminal one line that is rewritten;
-// elsewhere a line of the log, at most one in five seconds. Events stand above it.
+// Progress: the progress of a run on standard error. On a terminal it is one line that is
+// rewritten; elsewhere a line of the log, at most one in five seconds. Events appear above it.
 #pragma once
 #include <chrono>
 #include <limits>
@@ -18,7 +18,7 @@ class Progress {
   Progress(const Settings&, const LogOptions&);
   ~Progress();  // leaves the last line standing
 
-  /// Of the gradients to come, those of earlier lives of the run: for the time that is left.
+  /// The gradients of earlier lives of the run, for the estimate of the remaining time.
   void resumed_at(uint64_t gradients) { resumed_at_ = gradients; }
   /// So many gradients the ranks have taken, with those of the ranks whose state they began with.
   /// The pace is measured from the first call on.

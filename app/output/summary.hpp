@@ -1,5 +1,4 @@
-// Summary: what a run has to say for itself, without an actor in sight. Reports, JSON and curves
-// read it.
+// Summary: the results of a run, without actors. Reports, JSON and curves read it.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
-// Ctrl+C, SIGTERM and SIGHUP (the terminal was closed): the first asks for a drained and saved end,
-// the second ends the process at once (status 130). A SIGHUP behind another signal does not: who
-// closes a terminal or a session sends it once more.
+// Ctrl+C, SIGTERM and SIGHUP (the terminal was closed). The first one asks for a drained and saved
+// end, the second one ends the process at once (status 130). A SIGHUP after another signal does
+// not, because closing a terminal or a session sends one more.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace grapevine {
 
-/// The exit status of who was interrupted before there was anything to save, or twice.
+/// The exit status of a process that was interrupted twice, or before there was anything to save.
 inline constexpr int kInterrupted = 130;
 
-/// Installs the handlers, which speak as the log does. A file that grows over its limit, and an
-/// output whose reader is gone (| head), become failed writes, not signals. Who was started to
-/// outlive its terminal (nohup) gets no SIGHUP.
+/// Installs the handlers, which write in the format of the log. A file that grows over its limit
+/// and an output whose reader is gone (| head) become failed writes, not signals. A process that
+/// was started to outlive its terminal (nohup) gets no SIGHUP.
 void count_interrupts(LogFormat);
 
 const std::atomic<int>& interrupts();  // so far
@@ -23,13 +23,13 @@ bool terminated();  // the first of them was SIGTERM or SIGHUP: somebody wants t
                     // gone
 
 /// The value of a signal that every node of a run gets: the run ends, with one mean of all. Without
-/// it a node leaves the others, who go on.
+/// it one node leaves the others, which continue.
 inline constexpr int kToAllNodes = 1;
 const std::atomic<bool>& interrupt_is_for_all();  // the first of them had it
 
-/// While it lives the first Ctrl+C makes a file say `text`, whole or not at all. The handler writes
-/// it, because a second Ctrl+C may end the process before anything else has come to it. One at a
-/// time.
+/// While it exists, the first Ctrl+C writes `text` to a file, whole or not at all. The handler
+/// itself writes it, because a second Ctrl+C may end the process before anything else runs. One at
+/// a time.
 class InterruptNote {
  public:
   InterruptNote(const std::string& path, std::string text);

@@ -8,11 +8,11 @@
 
 namespace grapevine {
 
-/// What a user calls a node by: host:port, unix:/path and /path as they are, else the name of one
-/// that listens locally. Error (user): no node, or several, of that name.
+/// The address of a node that a user names: host:port, unix:/path and /path unchanged, otherwise
+/// the name of a local node. Error (user): no node, or several, have this name.
 Result<std::string> address_of_node(const std::string& text);
 
-/// `key`: the file with the run key; empty: none. Errors: nobody is there (world); no such key
+/// `key`: the file with the run key; empty: none. Errors: no node answers (world); no such key
 /// (user).
 Result<std::unique_ptr<Console>> open_console(const std::string& address, const std::string& key,
                                               double deadline_s = 2);
@@ -22,7 +22,7 @@ Result<std::unique_ptr<Console>> open_console(const std::string& address, const 
 Result<std::string> ask_node(const std::string& address, const std::string& key,
                              const ConsoleRequest&, double deadline_s = 2, double silence_s = 10);
 
-/// Hands each part of the answer on as it comes, until the node ends or `part` says false.
+/// Passes each part of the answer on as it comes, until the node ends or `part` returns false.
 Status follow_node(const std::string& address, const std::string& key, const ConsoleRequest&,
                    const std::function<bool(const ConsoleReply&)>& part);
 
@@ -31,8 +31,8 @@ struct SnapshotAnswer {
   std::string bytes;        // of the mean's vectors, one after the other
 };
 
-/// Has the mean of all ranks taken, and fetches it: an answer at a time, each checked against its
-/// hash. A connection that breaks is made anew, and the rest is fetched over that.
+/// Requests the mean of all ranks and fetches it in several answers, each checked against its hash.
+/// If the connection breaks, it is opened again and the rest is fetched.
 Result<SnapshotAnswer> fetch_snapshot(const std::string& address, const std::string& key);
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// The last line of defence of a thread: what its work throws becomes an error, which says so, and
-// the rest of the program goes on.
+// Turns an exception in a thread's work into an error that says so, so that the rest of the program
+// continues.
 #pragma once
 #include <exception>
 #include <new>
@@ -9,7 +9,7 @@
 
 namespace grapevine {
 
-/// What `work` returns, a Result; or what it has thrown, as an error of the world.
+/// The Result of `work`, or its exception as an error of the world.
 template <class Work>
 auto caught(const Work& work) -> decltype(work()) {
   try {

@@ -1,8 +1,8 @@
-// Checksum: notices that bytes have changed on their way. 64 bits of what is added in pieces of any
-// size; the pieces do not matter. A value.
+// Checksum: detects that bytes have changed on their way. 64 bits of data that is added in pieces
+// of any size; the division into pieces does not matter. A value.
 //
-// XXH3 of xxHash, by the widest instructions that the processor has: as fast as memory is read.
-// Protects from accidents, not from anybody.
+// XXH3 of xxHash, with the widest instructions of the processor: as fast as memory is read.
+// Protects against accidents, not against attacks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ class Checksum {
   alignas(64) std::byte state_[576];  // the library's, whose header stays in here
 };
 
-/// xxHash64 with seed 0: what two nodes tell each other of bytes, so it stays as it is.
+/// xxHash64 with seed 0. Nodes send it to each other, so it must not change.
 uint64_t xxhash64(const void* data, size_t bytes);
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// Descriptor: a file descriptor that is closed with the object, and what is done with one in whole:
-// the system may do less at a time, and be interrupted.
+// Descriptor: a file descriptor that is closed with the object, and complete reads and writes: the
+// system may transfer less at a time, and be interrupted.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -28,18 +28,18 @@ class Descriptor {
 /// Memory that can be sealed, and never executed; none: there is none to be had.
 Descriptor make_memory(const char* name);
 
-// Each says whether it has happened; if not, errno says why.
+// Each returns whether it succeeded; if not, errno has the reason.
 
-/// All bytes, from where the file stands.
+/// All bytes, from the file's present position.
 bool write_all(int fd, const void* data, size_t bytes);
 
 /// So many bytes from the file's beginning; false, too, where it has fewer.
 bool read_all(int fd, void* data, size_t bytes);
 
-/// A file system that cannot flush a folder says so, and counts as one that has.
+/// A file system that cannot flush a folder reports so, and counts as flushed.
 bool sync_folder(const std::string& path);
 
-/// The folder that a path's last name stands in.
+/// The folder of a path's last name.
 std::string parent_of(const std::string& path);
 
 }  // namespace grapevine

@@ -1,4 +1,4 @@
-// What of the machine's memory a process may still take.
+// The memory that a process may still allocate.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -6,8 +6,8 @@
 
 namespace grapevine {
 
-/// Bytes that this process may still take: the least of what the machine has, what its control
-/// groups let it have (a container's limit) and what is left of its address space (ulimit -v).
+/// Bytes that this process may still allocate: the least of the machine's free memory, the limits
+/// of its control groups (a container's limit) and the rest of its address space (ulimit -v).
 uint64_t memory_left();
 
 /// The least limit of memory among the control groups that this process is in, from its own to the

@@ -1,4 +1,4 @@
-// Text from anybody, as it may stand on a terminal and in a log.
+// Makes text from any source safe for a terminal and a log.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -9,8 +9,8 @@ namespace grapevine {
 /// How many bytes the character at the front of a text has in UTF-8; 0: it is none.
 size_t utf8_length(std::string_view text);
 
-/// The text, but each byte of what is not UTF-8 and of what steers a terminal (ESC, line feeds, all
-/// other control characters) as \xNN.
+/// The text, with each byte that is not UTF-8 and each control character (ESC, line feeds and all
+/// others) written as \xNN.
 std::string printable(std::string_view text);
 
 }  // namespace grapevine

@@ -1,5 +1,5 @@
-// Registry: things by name that a program adds to those of the library: methods, graphs,
-// compressors, data sets. What was added stays, at its place, until the process ends. Any thread.
+// Registry: named things that a program adds to those of the library: methods, graphs, compressors,
+// data sets. An added entry stays at its address until the process ends. Any thread.
 #pragma once
 #include <deque>
 #include <mutex>
@@ -11,8 +11,8 @@
 
 namespace grapevine {
 
-/// Small letters, digits, dashes and underscores, the first a letter: what a spec or an option can
-/// name.
+/// Small letters, digits, dashes and underscores, the first one a letter: a valid name in a spec or
+/// an option.
 constexpr bool is_plain_name(std::string_view name) {
   if (name.empty() || name[0] < 'a' || name[0] > 'z') return false;
   for (const char c : name)

@@ -18,11 +18,10 @@ struct FileSettings {
   unsigned mode = 0644;
 };
 
-/// Writes the pieces one after the other to a new file beside `path` whose name nobody else has
-/// (O_EXCL, so that no link laid there is followed), flushes it to the disk, gives it its name and
-/// flushes the folder. Errors: the path and what the system says, a full disk for instance (world),
-/// or that the file exists and is not to be replaced (user); what was written is removed and an
-/// older file kept.
+/// Writes the pieces one after the other to a new file beside `path` with a unique name (O_EXCL, so
+/// that it follows no link), flushes it to the disk, renames it and flushes the folder. Errors: the
+/// path and the system's message, a full disk for instance (world), or that the file exists and
+/// must not be replaced (user). After an error the new file is removed and an older file is kept.
 Status write_whole_file(const std::string& path, const std::vector<Piece>& pieces,
                         FileSettings = {});
 

@@ -40,7 +40,7 @@ class TensorCompressor {
  public:
   virtual ~TensorCompressor() = default;
 
-  /// What an encoded tensor costs; every one of this shape costs the same.
+  /// The size of an encoded tensor, equal for all tensors of this shape.
   virtual size_t bytes(size_t rows, size_t columns, DType) const = 0;
   /// Writes C(v) to out[0, bytes()).
   virtual void encode(ConstVec v, size_t rows, size_t columns, std::byte* out) const = 0;
@@ -48,18 +48,18 @@ class TensorCompressor {
   virtual void decode(const std::byte* in, size_t rows, size_t columns, double a, Vec y) const = 0;
 };
 
-/// From now on Compressor::make knows NAME[:VALUE]; `make` is given VALUE ("" without one) and
-/// answers a sentence for what it does not accept. Errors (user): a name that is taken or cannot be
-/// one, no `make`.
+/// Makes NAME[:VALUE] known to Compressor::make. `make` is given VALUE ("" without one) and returns
+/// a sentence if it does not accept it. Errors (user): a name that is taken or not valid, no
+/// `make`.
 Status register_compressor(
     const std::string& name,
     std::function<Result<std::shared_ptr<const TensorCompressor>>(const std::string& value)> make);
 
 class Compressor {
  public:
-  /// "identity", "top-k:0.01", "random-k:0.01", "sign", "low-rank:2", "quantise:4", and what was
-  /// registered. User errors: an unknown kind, a ratio outside (0, 1], a rank below 1, bits outside
-  /// 1 to 16. `seed` keys the places of random-k and is the same at both ends.
+  /// "identity", "top-k:0.01", "random-k:0.01", "sign", "low-rank:2", "quantise:4", and registered
+  /// ones. User errors: an unknown kind, a ratio outside (0, 1], a rank below 1, bits outside 1 to
+  /// 16. `seed` keys the positions of random-k and must be equal at both ends.
   static Result<Compressor> make(const std::string& spec, const ParameterLayout&,
                                  uint64_t seed = 0);
 
@@ -71,11 +71,12 @@ class Compressor {
   /// False of a registered kind.
   bool runs_on_devices() const;
 
-  /// What encode and decode need of a device's memory beside, aligned for fp64, as `scratch`; work
-  /// queued on one stream may share it. Nothing on the CPU.
+  /// Bytes of device memory that encode and decode need in addition, aligned for fp64, as
+  /// `scratch`. Work on one stream may share it. Zero on the CPU.
   size_t scratch_bytes() const;
 
-  /// Writes C(v) to out[0, bytes()). `rank` is who encodes, `index` tells its vectors apart.
+  /// Writes C(v) to out[0, bytes()). `rank` is the rank that encodes, `index` distinguishes its
+  /// vectors.
   void encode(const Execution&, ConstVec v, uint32_t rank, uint64_t index, std::byte* out,
               Vec scratch = {}) const;
 

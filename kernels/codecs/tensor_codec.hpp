@@ -1,8 +1,8 @@
-// How one tensor is compressed: the inside of compressor.hpp.
+// How one tensor is compressed: the implementation of compressor.hpp.
 //
-// A `Tensor` (codec_passes.hpp) says where a tensor lies in the vector and in the encoded bytes,
-// and what of it travels. `v` and `y` are views of the tensor alone, `bytes` points to its first
-// byte.
+// A `Tensor` (codec_passes.hpp) has the position of a tensor in the vector and in the encoded
+// bytes, and its number of encoded values. `v` and `y` are views of the tensor alone; `bytes`
+// points to its first byte.
 #pragma once
 #include <span>
 
@@ -11,10 +11,10 @@
 
 namespace grapevine::codec {
 
-/// What an encoded tensor costs.
+/// The size of an encoded tensor.
 size_t bytes_of(const Tensor&, DType);
 
-/// What all tensors of one call share.
+/// Arguments that all tensors of one call share.
 struct Call {
   const Execution& on;
   Draws draws;

@@ -1,4 +1,4 @@
-// What a piece of work on a device touches. A plain struct: sources that are compiled for newer
+// The memory that a piece of work on a device uses. A plain struct: sources that are compiled for newer
 // instruction sets read it too (kernels/passes/passes.hpp).
 #pragma once
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace grapevine {
 
-/// What a piece of work does with a stretch of memory.
+/// How a piece of work uses a range of memory.
 struct Access {
   enum Mode : uint8_t {
     reads,

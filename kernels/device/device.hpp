@@ -1,21 +1,21 @@
-// Device: a GPU as its owner sees it: memory, streams of work, events, copies and passes.
+// Device: a GPU as its owner uses it: memory, streams of work, events, copies and passes.
 //
-// Two things are behind this seam: CUDA (cuda_device.hpp), and the adversary of the tests
+// It has two implementations: CUDA (cuda_device.hpp), and the adversary of the tests
 // (tests/device/adversary.hpp), which does the same work on the CPU in any order that the events
-// allow. So all that is decided about order stands above the seam, and is tested where no GPU is.
+// allow. So all code that decides about order is above this interface and is tested without a GPU.
 //
-// A device has one owner, which alone calls it, from one thread at a time, but for launch(): what a
-// host takes long to queue (a network's gradient) may be launched by another thread, while nobody
-// else calls anything of that stream. No call but drain() waits for the device. Each answers with a
-// Fate:
+// A device has one owner. Only the owner calls it, from one thread at a time. The exception is
+// launch(): work that the host takes long to queue (a network's gradient) may be launched by
+// another thread, while no other thread uses that stream. No call but drain() waits for the device.
+// Each returns a Fate:
 //
 //   ok             done, or queued
-//   later          of query(): the event has not come yet
-//   out_of_memory  nothing was done; of open(): that memory cannot be had here
-//   lost           for good. The hardware or its driver has failed; from then on every call answers
-//                  so without asking the hardware, and all that waits is told so once
+//   later          of query(): the event has not happened yet
+//   out_of_memory  nothing was done; of open(): that memory cannot be opened here
+//   lost           for good. The hardware or its driver has failed; from then on every call returns
+//                  this without asking the hardware, and everything that waits is told so once
 //
-// What only a bug of ours can cause (a wrong address, stream or event) ends the process.
+// An error that only a bug of ours can cause (a wrong address, stream or event) ends the process.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,13 +28,13 @@
 
 namespace grapevine {
 
-/// Who calls: what the adversary finds wrong it names by these lines.
+/// The line of the call, for the reports of the adversary.
 using Where = std::source_location;
 
 enum class [[nodiscard]] Fate : uint8_t{ok, later, out_of_memory, lost};
 
-/// A place in a stream: once it is recorded, it stands for all work queued there before. It may be
-/// recorded anew; whoever waits already then still waits for what it stood for.
+/// A point in a stream. Once recorded, it stands for all work queued there before. It may be
+/// recorded again; a wait that was queued before still refers to the earlier point.
 struct Event {
   uint32_t id = 0;
 };
@@ -52,9 +52,9 @@ struct Block {
   Kind kind = Kind::device;
 };
 
-/// A pass. where[k] is where access k lies for this call, and the body knows no other address, so
-/// it can touch nothing that was not declared. `native` is a cudaStream_t, on which it queues its
-/// CUDA twin and does no more; null: it does the work now, on the CPU. May be called more than
+/// A pass. where[k] is the address of access k in this call. The body has no other address, so it
+/// can touch only declared memory. `native` is a cudaStream_t, on which the body queues its CUDA
+/// version and does nothing else; null: it does the work now, on the CPU. May be called more than
 /// once.
 using Body = std::function<void(void* native, void* const* where)>;
 
@@ -78,35 +78,35 @@ class Device {
   virtual Fate make_stream(bool urgent, Stream& out) = 0;
   virtual Fate make_event(Event& out) = 0;
   virtual Fate record(Event, Stream, Where = Where::current()) = 0;
-  /// Work queued on the stream from now on runs after what the event stands for at this call; one
-  /// that was never recorded stands for nothing.
+  /// Makes work that is queued on the stream from now on run after the point that the event stands
+  /// for at this call. An event that was never recorded stands for nothing.
   virtual Fate wait(Stream, Event, Where = Where::current()) = 0;
   virtual Fate query(Event, Where = Where::current()) = 0;
 
   /// Between blocks of this device and pinned ones. Pageable memory is a broken precondition: such
-  /// a copy may stand still with the caller in it, or read what the caller writes next.
+  /// a copy may block the caller, or read data that the caller writes later.
   virtual Fate copy(Stream, void* to, const void* from, size_t bytes, Where = Where::current()) = 0;
   virtual Fate launch(Stream, std::span<const Access>, Body, Where = Where::current()) = 0;
 
-  /// Calls then(ok) once what the event stands for has happened, or then(lost) once it never will:
-  /// exactly once, on a thread of the device's choice, where it may post a message and nothing
-  /// else. REQUIRES: the event is not recorded anew before that.
+  /// Calls then(ok) once the event has happened, or then(lost) once it never will: exactly once, on
+  /// a thread of the device's choice, where it may only post a message. REQUIRES: the event is not
+  /// recorded again before that.
   virtual void when(Event, std::function<void(Fate)> then, Where = Where::current()) = 0;
   /// Waits until all that was queued has happened: at the end.
   virtual Fate drain() = 0;
   /// Calls then() once if the device is ever found to be lost, on a thread as above; empty: nobody
-  /// is told any more.
+  /// is told.
   virtual void on_lost(std::function<void()> then) = 0;
-  /// Its owner has waited for too long: it is lost from now on, as if the hardware had failed. What
-  /// is in flight is left alone.
+  /// Its owner has waited too long: the device is lost from now on, as if the hardware had failed.
+  /// Work in flight is left alone.
   virtual void give_up() = 0;
 
   /// A descriptor, the caller's to close, by which other processes open() this block, which is of
   /// the kind for that; its pages stay for as long as anybody has them open, also when the block is
   /// freed or its owner dies.
   virtual Fate share(const Block&, int& descriptor) = 0;
-  /// `bytes` is what the other end says the block has; out_of_memory: it has less, or cannot be had
-  /// here. The caller still owns the descriptor.
+  /// `bytes` is the size of the block as the other end tells it. out_of_memory: the block is
+  /// smaller, or cannot be opened here. The caller still owns the descriptor.
   virtual Fate open(int descriptor, size_t bytes, Block& out) = 0;
 
   /// The host is about to read this pinned memory, or has written it. Nothing on CUDA; the

@@ -1,5 +1,5 @@
-// DryDevice: a Device that does nothing, for sums: what is made on it is counted by its workspace,
-// so what a rank will need is found out by making one, and no formula can be out of date.
+// DryDevice: a Device that does nothing and only counts memory. To find out how much a rank needs,
+// make one on it; so no formula can be out of date.
 #pragma once
 #include "kernels/device/device.hpp"
 

@@ -14,11 +14,11 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-/// Without a device a pass runs here and at once, and `pool` (may be null) splits passes over more
-/// than 1 MiB per vector. With one, all views lie in the device's memory and the pass is queued on
-/// `stream`: it has not happened when the call returns. No pass says how that went: a device that
-/// fails is lost for good, and whoever owns it is told. Vectors are made in the workspace, and what
-/// passes find out is asked of it.
+/// Without a device a pass runs at once on this thread, and `pool` (may be null) splits passes over
+/// more than 1 MiB per vector. With a device, all views are in its memory, and the pass is queued
+/// on `stream`: it has not happened when the call returns. No pass reports a failure: a device that
+/// fails is lost for good, and its owner is told. Vectors are made in the workspace, which also
+/// returns the numbers that passes compute.
 struct Execution {
   ForkJoin* pool = nullptr;
   Device* device = nullptr;

@@ -1,15 +1,15 @@
-// Fence: work on a device that will have happened by then. A value: it is handed on with the memory
-// that the work writes, waited for by other streams, asked, and dropped.
+// Fence: a point in the work of a device. A value: it is passed on with the memory that the work
+// writes, other streams wait for it, the host polls it.
 //
-// Behind a fence is an event of a pool. It goes back with the last copy of the fence, so nobody who
-// still means to wait for it finds that it stands for something else. Dropping a fence calls
-// nothing of the device, and may be done on any thread.
+// A fence holds an event of a pool. The event returns to the pool with the last copy of the fence,
+// so it is never reused while somebody still waits for it. Dropping a fence makes no call of the
+// device and may be done on any thread.
 //
 // Streams are of two kinds. A *shared* one serves all ranks of the device: it carries passes and
 // copies, and never waits for a lane. A *lane* carries one gradient at a time, as long as that
-// takes: whoever needs a gradient is told when it has come (Fences::when) and queues its step then.
-// A shared stream that waits for a lane would let all ranks wait for a stranger's gradient, and is
-// a broken precondition.
+// takes. When a gradient is ready, its user is notified (Fences::when) and queues the step then. If
+// a shared stream waited for a lane, all ranks would wait for one gradient; this is a broken
+// precondition.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,9 +19,9 @@
 
 namespace grapevine {
 
-/// Has something done by the owner of a device, later: what the device or another thread tells
-/// becomes a message. From any thread, whose messages keep their order; never within the call; when
-/// the owner is gone, never at all.
+/// Runs a function on the owner of a device, later: a notification of the device or of another
+/// thread becomes a message. From any thread; the messages of one thread keep their order; never
+/// within the call; if the owner is gone, never at all.
 using ToOwner = std::function<void(std::function<void()>)>;
 
 struct Fenced;
@@ -41,9 +41,9 @@ class Fences {
   /// Work queued on the stream from now on runs behind the fence. A stream's own fence costs
   /// nothing: it is in order.
   Fate wait(Stream, const Fence&, Where = Where::current());
-  /// ok: it has happened, and the host may touch what the work did.
+  /// ok: the work has happened, and the host may use its memory.
   Fate query(const Fence&, Where = Where::current());
-  /// Device::when, of which the fence stays until it is told. REQUIRES: not null.
+  /// Device::when; the fence stays until the call. REQUIRES: not null.
   void when(const Fence&, std::function<void(Fate)> then, Where = Where::current());
 
   /// Whether both are of one stream, so that the later one covers the other.

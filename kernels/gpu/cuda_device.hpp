@@ -1,15 +1,15 @@
-// CudaDevice: the Device that is a GPU. Exists in every build, and a program that has it starts
-// where no driver is.
+// CudaDevice: the Device that is a GPU. It exists in every build, and a program that has it starts
+// without a driver.
 //
-// Thin on purpose: one call of the runtime for each of Device's, and what CUDA answers turned into
-// a Fate. A CUDA call that only a bug of ours can make fail ends the process with the call and
-// CUDA's words; any other failure loses the device, with one line. No GPU is at hand where this is
-// written, so whatever is decided above the seam is tested with the adversary instead.
+// Thin on purpose: one call of the CUDA runtime for each call of Device, and a Fate made of the
+// answer. A CUDA call that only a bug of ours can make fail ends the process with the call and
+// CUDA's message. Any other failure loses the device, with one line. The code above the interface
+// is tested with the adversary, without a GPU.
 //
-// How its owner learns that an event has come: when() lets a second stream wait for the event and
-// call a function of the host, which rings a bell and no more; a thread of the device wakes, asks
-// the events that are awaited and calls what was given. CUDA calls no function after an error, so
-// the thread also asks every 10 ms.
+// How its owner learns that an event has happened: when() makes a second stream wait for the event
+// and then call a function of the host, which only wakes a thread of the device. This thread polls
+// the awaited events and makes the given calls. CUDA calls no function after an error, so the
+// thread also polls every 10 ms.
 #pragma once
 #include <memory>
 #include <string>
@@ -36,8 +36,8 @@ void prepare_cuda();
 /// GPUs that this process may use; 0 without a driver, or where this build has no CUDA.
 int cuda_device_count();
 
-/// The GPU with the most free memory, by what the driver's library for management says without a
-/// context on any; the first where it says nothing. REQUIRES: there is one.
+/// The GPU with the most free memory, as the driver's management library tells without opening a
+/// context; the first GPU if the library does not tell. REQUIRES: there is one.
 int emptiest_cuda_device();
 
 /// Errors (user): there is no such GPU, in one line with CUDA's reason.

@@ -1,5 +1,5 @@
-// What a process finds of GPUs here, for people: `grapevine doctor` prints it. Exists in every
-// build. It opens a context on every GPU for a moment, so it is for programs that do no more.
+// The GPUs that a process finds, for reports: `grapevine doctor` prints them. Exists in every
+// build. It opens a context on every GPU for a moment, so it is for programs that do nothing else.
 #pragma once
 #include <string>
 #include <vector>

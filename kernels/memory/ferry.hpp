@@ -31,8 +31,8 @@ class Ferry {
   static size_t bytes_for(size_t piece_bytes);
 
   enum class Until : uint8_t { queued, there };
-  /// Calls `done` when all of it is queued: what is queued on that stream from then on finds it
-  /// there; or when it is there, for whatever stream. `host` stays as it is until then.
+  /// Calls `done` when all of it is queued (later work on that stream then finds it), or when it is
+  /// complete, for any stream. `host` must not change until then.
   void up(ConstVec host, Vec there, std::function<void()> done, Until = Until::queued);
   /// Calls `done` when all of it is in `host`. REQUIRES: until then nobody writes `there`.
   void down(ConstVec there, Vec host, std::function<void()> done);

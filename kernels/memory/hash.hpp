@@ -1,6 +1,6 @@
-// Hashes that are told, seed a stream or name a record, and so stay as they are for ever: fnv1a,
-// the 64-bit FNV-1a hash of bytes (Fowler, Noll, Vo), and folded, numbers into one. They recognise
-// and protect from nobody. What only notices changed bytes is a Checksum.
+// Hashes that are printed, seed a random stream or name a record, and therefore never change:
+// fnv1a, the 64-bit FNV-1a hash of bytes (Fowler, Noll, Vo), and folded, which hashes numbers. They
+// identify data and do not protect against attacks. Use Checksum to detect changed bytes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace grapevine {
 
 constexpr uint64_t kHashStart = 0xcbf29ce484222325;
 
-/// Of `bytes` after what `start` is the hash of.
+/// The hash of `bytes` appended to the data whose hash is `start`.
 inline uint64_t fnv1a(std::span<const std::byte> bytes, uint64_t start = kHashStart) {
   uint64_t hash = start;
   for (const std::byte b : bytes)

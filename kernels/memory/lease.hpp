@@ -1,16 +1,15 @@
-// Lease: a counted claim on one immutable slot of a SnapshotPool (snapshot_pool.hpp).
+// Lease: a counted reference to one immutable slot of a SnapshotPool (snapshot_pool.hpp).
 //
 // A snapshot is written once, by the state actor that owns the pool, and then only read: by a link
 // that sends it, by a worker that computes on it, by the exchange that applies it. The slot returns
-// to its pool when the last lease goes, on whatever thread that happens. Leases are cheap to copy
-// (one atomic increment) and may outlive the pool object: the slots' memory goes with the last of
-// both.
+// to its pool when the last lease is destroyed, on any thread. Leases are cheap to copy (one atomic
+// increment) and may outlive the pool object: the slots' memory is freed with the last of both.
 //
-// Slots that a device writes or reads (its own memory, or pinned memory of the host) are late. Such
-// a lease carries the fence behind which the slot holds what it was taken for, so it may be handed
-// on before the device has written it; and the slot keeps the fences of the work that reads it, so
-// it goes back when that work is queued and is written anew behind them. Fences are touched by the
-// owner of the device alone, on whatever thread the lease itself is.
+// A device reads and writes slots (its own memory, or pinned memory of the host) asynchronously.
+// The lease of such a slot carries the fence after which the slot holds the snapshot, so the lease
+// may be passed on before the device has written it. The slot keeps the fences of the work that
+// reads it, so it returns to the pool when that work is queued, and is written again after these
+// fences. Only the owner of the device uses fences, on any thread that has the lease.
 #pragma once
 #include <functional>
 #include <memory>
@@ -49,23 +48,23 @@ class Lease {
   double phase() const;          // the mixing phase when it was taken (see a2cid2.hpp)
   void set_phase(double phase);  // REQUIRES: as writable()
 
-  /// Whether it lies in a device's memory, where only passes and copies reach it.
+  /// Whether it is in a device's memory, where only passes and copies reach it.
   bool on_device() const;
   /// Whether a device copies from there and to there.
   bool is_pinned() const;
-  /// Behind it the slot holds what the lease stands for; null: it does already.
+  /// After this fence the slot holds the snapshot; null: it does already.
   const Fence& ready() const;
   void set_ready(Fence);  // REQUIRES: as writable()
   /// The host has seen the fence come (Fences::query or when), and may read.
   void set_seen();
-  /// Work that has been queued reads the slot: before this fence nobody writes it. To be said
-  /// before the last lease goes; not of work on the stream that writes the slot, which is in order.
+  /// Queued work reads the slot: it must not be written before this fence. Call it before the last
+  /// lease is destroyed, and not for work on the stream that writes the slot, which is ordered
+  /// anyway.
   void read_by(Fence);
 
-  /// The memory that the slot lies in, from its start, when other processes may map it; else null.
+  /// The memory of the slot, from its start, if other processes may map it; otherwise null.
   const SharedMemory* shared() const;
-  /// Leaves that memory to whoever else may still read it: the slot gets another one before it is
-  /// used again.
+  /// Leaves that memory to its other readers: the slot gets new memory before it is used again.
   void retire();
 
  private:
@@ -75,7 +74,7 @@ class Lease {
   SnapshotSlot* slot_ = nullptr;
 };
 
-/// What travels in a frame: a slot, and how much of it is meant.
+/// The payload of a frame: a slot, and how much of it is used.
 struct Payload {
   Lease lease;
   DType dtype = DType::f32;
@@ -84,7 +83,7 @@ struct Payload {
 
   explicit operator bool() const { return static_cast<bool>(lease); }
   ConstVec vec() const { return {lease.vec().data, count, dtype}; }
-  /// The slot as `n` elements of `type` to write; they are what is meant from now on.
+  /// The slot as `n` elements of `type` to write; these are the used part from now on.
   Vec writable(DType type, size_t n) {
     GV_CHECK(n * size_of(type) <= lease.vec().bytes());
     dtype = type;

@@ -1,9 +1,8 @@
-// Snapshots lent between two processes of one host, whose devices reach each other's memory: read
-// in place, not sent.
+// Snapshots lent between two processes of one host whose devices reach each other's memory: read in
+// place, not sent.
 //
 // The lender's snapshots are slots of one device block, which the borrower has opened
-// (Device::share and open). What crosses between the two is messages, in the order in which they
-// were sent:
+// (Device::share and open). The two exchange messages, in order:
 //
 //   lender                                       borrower
 //   lend(lease): when the slot holds it
@@ -11,13 +10,13 @@
 //                                                the last one goes; when its readers are through
 //   released()              <----------------    {slot, number}
 //
-// No device ever waits for another process: both ends see the fence on the host before they say so,
-// therefore the borrower's passes need no wait, and a peer that dies holds up no stream. Every
-// lending has a number of its own, so what is said twice or too late meets nothing, and one slot
-// may be lent to one borrower several times: a message for all neighbours is written once.
+// No device waits for another process: each end sees the fence on its host before it sends a
+// message. So the borrower's passes need no wait, and a peer that dies blocks no stream. Every loan
+// has its own number, so a message that is repeated or late has no effect. One slot may be lent to
+// one borrower several times: a message for all neighbours is written once.
 //
-// One pair of them for each two processes and direction. Both belong to the owners of their
-// devices, who alone call them; leases may go on any thread.
+// There is one pair for each two processes and direction. The owners of the devices own them and
+// alone call them; leases may be destroyed on any thread.
 #pragma once
 #include <functional>
 #include <memory>
@@ -34,25 +33,25 @@ struct LentSlot {
 
 class SnapshotLender {
  public:
-  /// Of slots of `size` elements that a SnapshotPool has laid into `block`.
+  /// For slots of `size` elements that a SnapshotPool has placed in `block`.
   SnapshotLender(Fences&, const Block& block, size_t size, DType, ToOwner);
   ~SnapshotLender();  // as ended()
   SnapshotLender(const SnapshotLender&) = delete;
 
-  /// All that is queued on the stream when a lease is lent may still write it: nobody needs to say
-  /// when it is ready.
+  /// Work that is queued on the stream when a lease is lent may still write it: the caller need not
+  /// wait for that.
   void written_on(Stream stream);
 
   /// Keeps the lease until the borrower has released it or ended. Calls `ready`, once, when the
-  /// slot holds what the lease stands for; never after the end, or of a lost device.
+  /// slot holds the snapshot; never after the end, and never for a lost device.
   void lend(const Lease&, std::function<void(LentSlot)> ready);
 
-  /// What the borrower says; or the link, of what it could not tell it. False, and nothing happens:
-  /// this is not lent, which no honest borrower would say.
+  /// A release by the borrower, or by the link for a message that it could not send. False, without
+  /// effect: this is not lent, which no honest borrower would claim.
   bool released(const LentSlot&);
 
-  /// The borrower reads no more: its process is dead, or it has said that it is through
-  /// (SnapshotBorrower::end). A link that has merely ended says neither.
+  /// The borrower reads no more: its process is dead, or it has said that it has finished
+  /// (SnapshotBorrower::end). The end of a link proves neither.
   void ended();
 
   size_t lent() const;  // leases that are kept
@@ -78,20 +77,19 @@ class SnapshotBorrower {
   /// here, so snapshots go by the host's memory instead. REQUIRES: nothing is open yet.
   Fate open(int descriptor, uint32_t slots);
 
-  /// To be called for each `ready`, as they come. On the device, ready, and never writable. Whoever
-  /// queues a read of it on another stream than that of read_on() marks it (Lease::read_by); the
-  /// lender is told when the last lease has gone and its readers are through. Empty: no honest
-  /// lender would say so (the slot is not of the block; the number is an old one; kMost are out),
-  /// or the end has come.
+  /// To be called for each `ready`, in order. The lease is on the device, ready, and never
+  /// writable. A reader on another stream than that of read_on() marks its read (Lease::read_by).
+  /// The lender is told when the last lease is gone and its readers have finished. Empty: no honest
+  /// lender would send this (the slot is not in the block; the number is an old one; kMost are
+  /// lent), or the end has come.
   Lease borrow(const LentSlot&);
 
-  /// Nothing is borrowed any more, and nothing said to the lender, who may be dead: its memory
-  /// stays open until the last reader is through. Then it is given back, and `then` is called,
-  /// once: a link to a lender that lives must stand until then, for its end tells that nobody
-  /// reads.
+  /// Borrows no more and sends nothing more to the lender, which may be dead. Its memory stays open
+  /// until the last reader has finished. Then it is returned, and `then` is called, once. A link to
+  /// a live lender must stay open until then, because its end means that nothing is read.
   void end(std::function<void()> then);
-  /// The same where the owner is no more, who would have waited for the readers. REQUIRES: no work
-  /// is in flight on the device (Device::drain). Who still has a lease reads nothing any more.
+  /// The same if the owner that would have waited for the readers is gone. REQUIRES: no work is in
+  /// flight on the device (Device::drain). Holders of leases read nothing any more.
   void abandon();
 
   size_t borrowed() const;  // lendings that are out, or still being read

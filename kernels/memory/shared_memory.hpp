@@ -1,8 +1,8 @@
 // SharedMemory: memory that other processes of this host may map and read in place. A resource.
 //
-// It lies in a memfd, sealed so that it never changes its size, and unless it is made for all to
-// write nobody but its maker can: whoever maps it never meets a page that is gone. The pages live
-// as long as anybody maps them, also when the maker is killed.
+// It is a memfd that is sealed so that its size never changes. Unless it is made writable for all,
+// only its maker can write it. So a process that maps it never accesses a missing page. The pages
+// exist as long as any process maps them, also when the maker is killed.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,8 +18,8 @@ class SharedMemory {
 
   /// To be written here. Null where the system grants none: a plain buffer does then.
   static std::shared_ptr<SharedMemory> make(size_t bytes, Writers = Writers::maker);
-  /// What another process has made, read-only. Takes no ownership of the descriptor. Refuses one
-  /// that is not a memfd sealed against shrinking, or holds more than `most_bytes`.
+  /// Memory of another process, read-only. Takes no ownership of the descriptor. Refuses one that
+  /// is not a memfd sealed against shrinking, or holds more than `most_bytes`.
   static Result<std::shared_ptr<const SharedMemory>> map(int fd, uint64_t most_bytes);
 
   ~SharedMemory();

@@ -1,8 +1,8 @@
-// SnapshotPool: a fixed number of slots of one size, which leases are claims on.
+// SnapshotPool: a fixed number of slots of one size, which leases refer to.
 //
-// Slots lie in the host's memory, in memory that other processes may map, or in a block of a
-// device. One that a device writes is lent before it is written (lease.hpp), and comes back when
-// the work that reads it is queued: it is written anew behind that.
+// Slots are in the host's memory, in memory that other processes may map, or in a block of a
+// device. A slot that a device writes is lent before it is written (lease.hpp), and returns when
+// the work that reads it is queued: it is written again after that work.
 #pragma once
 #include <functional>
 #include <memory>
@@ -34,11 +34,10 @@ class SnapshotPool {
   /// A free slot, its contents unspecified; an empty lease when all are out. Any thread.
   Lease take();
 
-  // Of slots in a block; to be called by the owner of the device.
-  /// A free slot that work on `writer` is to write, from now on behind whatever read it last. Empty
-  /// also when the device is lost.
+  // For slots in a block; the owner of the device calls these. A free slot for work on `writer`,
+  // which will run after the last readers of the slot. Empty also if the device is lost.
   Lease take(Stream writer, Where = Where::current());
-  /// A free slot of pinned memory that the host is to write: one that no work reads any more.
+  /// A free slot of pinned memory for the host to write: one that no work reads.
   Lease take_host(Where = Where::current());
   /// For tests, whose slots come back in no order: which of n free ones is given out. Else the last
   /// that came back.

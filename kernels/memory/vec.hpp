@@ -1,10 +1,10 @@
 // Vec and ConstVec: typed views of flat memory {pointer, length, dtype}, and Buffer, which owns
 // such memory.
 //
-// Kernels take views and dispatch on the dtype once per call, so no seam above them has to be a
-// template. A view owns nothing; whoever made it keeps the memory alive. Networks are fp32, the
-// analytic objectives are fp64; `bytes` is for compressed messages, no pass takes it; bf16 for
-// models that are rounded before they are sent, and few passes take it (ops.hpp).
+// Kernels take views and select the code by dtype once per call, so no interface above them is a
+// template. A view owns nothing; its maker keeps the memory alive. Networks are fp32, the analytic
+// objectives fp64. `bytes` is for compressed messages; no pass takes it. bf16 is for models that
+// are rounded before they are sent; few passes take it (ops.hpp).
 #pragma once
 #include <cstddef>
 #include <cstdint>

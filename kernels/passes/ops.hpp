@@ -1,15 +1,15 @@
 // The fused passes over flat vectors. Each is written once, as the arithmetic of one element
 // (elements.hpp), and instantiated for the CPU (ops.cpp) and for CUDA (ops.cu).
 //
-// All vectors of a call have one length and one dtype (checked); views may start at any element,
-// aligned or not. Vectors must not overlap unless a function says so. An empty view (null) for an
-// optional vector leaves its part of the arithmetic out. "Words" are what a pass reads and writes
-// per parameter.
+// All vectors of a call have one length and one dtype (checked). Views may start at any element,
+// aligned or not. Vectors must not overlap unless a function allows it. An empty view (null) for an
+// optional vector leaves out its part of the arithmetic. "Words" are the numbers that a pass reads
+// and writes per parameter.
 //
-// What a pass finds out (a sum, whether all is finite) it returns on the CPU. On a device it has
-// only been queued and cannot: there the form with `result` writes one fp64 number where the host
-// may look later, and dot, square_distance and number_at answer where a workspace has asked for
-// them before (kernels/passes/workspace.hpp).
+// On the CPU a pass returns its result (a sum, whether all is finite). On a device the pass is only
+// queued and cannot return it. There the form with `result` writes one fp64 number for the host to
+// read later, and dot, square_distance and number_at return a value if a workspace has asked for it
+// before (kernels/passes/workspace.hpp).
 //
 // c is the attraction coefficient (1 - exp(-2 dtheta)) / 2 of a mixing phase dtheta = integral of
 // eta dt, and mixing means d = x~ - x;  x += c d;  x~ -= c d  (A2CiD2, see
@@ -62,11 +62,10 @@ struct AdamStep {
 void adam_step(const Execution&, double c, const AdamStep&, ConstVec g, Vec m, Vec v, Vec x,
                Vec x_tilde, Vec copy);
 
-/// What was done to `front` outside is taken as a step of x and x~ alike. Mix by c; where front is
-/// finite x += front - base and x~ += front - base;  front = base = x. Returns whether all of
-/// front was finite: elsewhere x and x~ are as they were mixed. With x~ = x = base the new x has
-/// the bits of front, a zero's sign included. 8 words. Optional: x_tilde (without it c is not used:
-/// 6).
+/// Takes the changes to `front` as a step of both x and x~. Mix by c; where front is finite x +=
+/// front - base and x~ += front - base; then front = base = x. Returns whether all of front was
+/// finite; other elements of x and x~ are only mixed. With x~ = x = base the new x has the bits of
+/// front, including the sign of a zero. 8 words. Optional: x_tilde (without it c is not used: 6).
 bool mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde);
 /// result[0] = 1 where all of front was finite, else 0.
 void mix_and_take(const Execution&, double c, Vec front, Vec base, Vec x, Vec x_tilde, Vec result);

@@ -1,16 +1,15 @@
-// Workspace: what passes on a device need beside it: vectors that are made there, and the numbers
-// that passes find out.
+// Workspace: memory for vectors on a device, and the numbers that passes compute there.
 //
-// Memory. One block, taken at the start, of which stretches are lent (Buffer). They are for the
-// work of one stream alone, so a stretch that comes back may be lent again at once: the stream
-// orders the work of those who had it before that of those who get it.
+// Memory. One block, allocated at the start, of which ranges are lent (Buffer). They are for the
+// work of one stream alone, so a returned range may be lent again at once: the stream orders the
+// earlier work before the later.
 //
-// Numbers. On the CPU dot() and its like answer at once; on a device they cannot, and code that
-// goes by such numbers is run twice: first in ask(), where each call queues its sum and answers 1,
-// then, when all of them have come, in answer(), where each gets what was asked for. What is
-// wanted the second time must have been wanted the first time, in any order: so it must not hang
-// on the answers. REQUIRES: between the two nobody writes what was asked about, or the questions
-// say of which moment they are.
+// Numbers. On the CPU dot() and the like return at once. On a device they cannot, so code that
+// depends on such numbers runs twice: first in ask(), where each call queues its sum and returns 1;
+// then, when all sums have arrived, in answer(), where each call returns its sum. The second run
+// may ask only for sums that the first has asked for, in any order; so which sums it asks for must
+// not depend on the answers. REQUIRES: between the two runs the vectors in question are not
+// written, or the calls name the moment that they mean.
 //
 // Owned and called by the owner of the device.
 #pragma once
@@ -29,7 +28,7 @@ struct Question {
   size_t moment = 0;
 };
 
-/// What was asked for at once.
+/// The sums of one ask().
 class Inquiry {
  public:
   bool empty() const { return questions_.empty(); }
@@ -47,8 +46,8 @@ class Workspace {
  public:
   static constexpr size_t kNumbersOfSlot = 30;
 
-  /// REQUIRES: both blocks outlive it, `pinned` of bytes_for() bytes: of so many askings at once,
-  /// each of kNumbersOfSlot numbers; one of more counts as several.
+  /// REQUIRES: both blocks outlive it, `pinned` has bytes_for() bytes for this many asks at once,
+  /// each of kNumbersOfSlot numbers; one with more numbers counts as several.
   Workspace(Device&, Fences&, Stream, const Block& memory, const Block& pinned, size_t askings);
   ~Workspace();
   Workspace(const Workspace&) = delete;
@@ -76,9 +75,9 @@ class Workspace {
     work();
   }
 
-  /// Whether this is in answer(): what was asked for needs no work once more.
+  /// Whether this is in answer(): the sums need not be computed again.
   bool answers() const { return mode_ == Mode::answers; }
-  /// REQUIRES: in ask() or answer(). What dot() and its like call.
+  /// REQUIRES: in ask() or answer(). dot() and the like call it.
   double number_of(const Question&);
 
  private:

@@ -1,5 +1,5 @@
-// What the checked fronts of the CPU passes share: the build that this processor runs best, the
-// checks of their views, and how a pass is split over threads.
+// The common part of the CPU passes: selects the best build for this processor, checks views, and
+// splits a pass over threads.
 #pragma once
 #include <algorithm>
 #include <vector>
